@@ -39,11 +39,16 @@ pub fn burst() -> Vec<Figure> {
                 unit: "s",
                 bar: Bar::Most(5.0),
                 ratio: Bar::Most(4.0),
-                baseline: Some(Baseline { what: "the same PATCHes by a bare client, 48 at once", value: bare.seconds, floor: Bar::Most(2.5) }),
+                baseline: Some(Baseline {
+                    what: "the same PATCHes by a bare client, 48 at once",
+                    value: bare.seconds,
+                    floor: Bar::Most(2.5),
+                }),
             },
             Figure {
                 name: "burst-calls",
-                what: "calls a message up to its accept in that burst, its delete included".to_owned(),
+                what: "calls a message up to its accept in that burst, its delete included"
+                    .to_owned(),
                 measured: (calls as f64 / NODES as f64).into(),
                 unit: "calls",
                 bar: Bar::Most(2.0),
@@ -65,8 +70,13 @@ async fn accept_all(nodes: usize) -> Took {
 
 /// What an accept writes, under other keys.
 pub fn accept(node: &Value) -> Plain {
-    let record =
-        json!({"version": 1, "interruptions": [{"kind": "spot", "event": "12345678-1234-1234-1234-123456789012", "at": "2026-03-04T05:06:07Z"}]});
+    let record = json!({
+        "version": 1,
+        "interruptions": [{
+            "kind": "spot", "event": "12345678-1234-1234-1234-123456789012",
+            "at": "2026-03-04T05:06:07Z"
+        }]
+    });
     let meta = json!({
         "resourceVersion": node.pointer("/metadata/resourceVersion"),
         "annotations": {"example.com/record": record.to_string()},

@@ -37,7 +37,11 @@ pub fn budget() -> Vec<Figure> {
             stage.world.kube.add_deployment(&Workload::new("shop", &name, REPLICAS).shape(quick()));
             stage.world.kube.add_budget(&BudgetSpec::for_app("shop", &name).max(1));
         }
-        stage.until("all pods run", || stage.world.kube.pods().iter().filter(|p| p.ready).count() == SERVICES * REPLICAS).await;
+        stage
+            .until("all pods run", || {
+                stage.world.kube.pods().iter().filter(|p| p.ready).count() == SERVICES * REPLICAS
+            })
+            .await;
         // Where their replacements go.
         let mut spec = sundown::sim::aws::GroupSpec::new("new", 20);
         spec.replace_after = None;
@@ -56,37 +60,75 @@ pub fn budget() -> Vec<Figure> {
         drop((witness, service));
         let evicted = evictions(&stage);
         // A budget whose pods are all evicted is not asked for any more.
-        let has_pods_left = |name: &str, at: Moment| evicted.get(name).map_or(0, |of| of.iter().filter(|e| **e < at).count()) < REPLICAS;
-        let ours =
-            waits(&stage, begun, end, has_pods_left, |r| r.verb == "create" && r.subresource == "eviction" && r.client.starts_with("sundown/"));
-        let bare =
-            waits(&stage, begun, end, |_, _| true, |r| r.verb == "get" && r.resource == "poddisruptionbudgets" && !r.client.starts_with("sundown/"));
-        assert!(ours.len() >= 100 && bare.len() >= 100, "too few samples: {} and {}", ours.len(), bare.len());
+        let has_pods_left = |name: &str, at: Moment| {
+            evicted.get(name).map_or(0, |of| of.iter().filter(|e| **e < at).count()) < REPLICAS
+        };
+        let ours = waits(&stage, begun, end, has_pods_left, |r| {
+            r.verb == "create" && r.subresource == "eviction" && r.client.starts_with("sundown/")
+        });
+        let bare = waits(
+            &stage,
+            begun,
+            end,
+            |_, _| true,
+            |r| {
+                r.verb == "get"
+                    && r.resource == "poddisruptionbudgets"
+                    && !r.client.starts_with("sundown/")
+            },
+        );
+        assert!(
+            ours.len() >= 100 && bare.len() >= 100,
+            "too few samples: {} and {}",
+            ours.len(),
+            bare.len()
+        );
         vec![Figure {
             name: "budget",
-            what: format!("from a budget that frees to the next eviction under it, p99 of {}", ours.len()),
+            what: format!(
+                "from a budget that frees to the next eviction under it, p99 of {}",
+                ours.len()
+            ),
             measured: p99(&ours).into(),
             unit: "ms",
             bar: Bar::Most(50.0),
             ratio: Bar::Most(2.0),
-            baseline: Some(Baseline { what: "a bare watch that answers each with a GET", value: p99(&bare), floor: Bar::Most(40.0) }),
+            baseline: Some(Baseline {
+                what: "a bare watch that answers each with a GET",
+                value: p99(&bare),
+                floor: Bar::Most(40.0),
+            }),
         }]
     })
 }
 
-/// From each moment at which a budget freed to the next request about it, in milliseconds. A wait that did not
-/// end counts as what it has lasted `until` the end of the measurement, where a request is expected.
-fn waits(stage: &Stage, from: Moment, until: Moment, is_expected: impl Fn(&str, Moment) -> bool, about: impl Fn(&Request) -> bool) -> Vec<f64> {
+/// From each moment at which a budget freed to the next request about it, in milliseconds. A wait
+/// that did not end counts as what it has lasted `until` the end of the measurement, where a
+/// request is expected.
+fn waits(
+    stage: &Stage,
+    from: Moment,
+    until: Moment,
+    is_expected: impl Fn(&str, Moment) -> bool,
+    about: impl Fn(&Request) -> bool,
+) -> Vec<f64> {
     let mut requests: BTreeMap<String, Vec<Moment>> = BTreeMap::new();
     for request in stage.world.kube.requests().into_iter().filter(|r| r.at >= from && about(r)) {
         requests.entry(workload_of(&request.name)).or_default().push(request.at);
     }
-    let freed = stage.world.kube.journal().into_iter().filter(|e| (from..until).contains(&e.at)).filter_map(|e| match e.fact {
-        Fact::BudgetFreed { name, .. } => Some((name, e.at)),
-        _ => None,
-    });
+    let freed = stage
+        .world
+        .kube
+        .journal()
+        .into_iter()
+        .filter(|e| (from..until).contains(&e.at))
+        .filter_map(|e| match e.fact {
+            Fact::BudgetFreed { name, .. } => Some((name, e.at)),
+            _ => None,
+        });
     let wait = |(name, at): (String, Moment)| {
-        let next = requests.get(&name).and_then(|asked| asked.iter().find(|asked| **asked >= at)).copied();
+        let next =
+            requests.get(&name).and_then(|asked| asked.iter().find(|asked| **asked >= at)).copied();
         let end = next.or_else(|| is_expected(&name, at).then_some(until))?;
         Some(end.since_or_zero(at).as_secs_f64() * 1e3)
     };
@@ -120,7 +162,11 @@ pub fn calls() -> Vec<Figure> {
         let instances = stage.group(NODES);
         for (instance, node) in stage.world.nodes() {
             for i in 0..PODS {
-                stage.world.kube.add_pod(&PodSpec::on(&node, "shop", format!("pod-{instance}-{i}")));
+                stage.world.kube.add_pod(&PodSpec::on(
+                    &node,
+                    "shop",
+                    format!("pod-{instance}-{i}"),
+                ));
             }
         }
         let service = stage.service().await;
@@ -129,19 +175,29 @@ pub fn calls() -> Vec<Figure> {
             stage.world.aws.terminate(instance, true);
         }
         let completed = || stage.world.aws.actions().iter().filter(|a| a.end.is_some()).count();
-        stage.until("every hook is completed", || completed() == NODES && stage.in_queue() == 0).await;
+        stage
+            .until("every hook is completed", || completed() == NODES && stage.in_queue() == 0)
+            .await;
         drop(service);
         stage.went_well();
         let requests = stage.asked(begun);
-        let removes = |r: &&Request| r.resource == "pods" && (r.subresource == "eviction" || r.verb == "delete");
+        let removes = |r: &&Request| {
+            r.resource == "pods" && (r.subresource == "eviction" || r.verb == "delete")
+        };
         let removing = requests.iter().filter(removes).count();
         let aside = |r: &&Request| matches!(r.resource.as_str(), "events" | "leases");
         let others = requests.iter().filter(|r| !removes(r) && !aside(r)).count();
-        let aws = stage.called(begun).into_iter().filter(|api| api != "autoscaling:RecordLifecycleActionHeartbeat").count();
+        let aws = stage
+            .called(begun)
+            .into_iter()
+            .filter(|api| api != "autoscaling:RecordLifecycleActionHeartbeat")
+            .count();
         vec![
             Figure {
                 name: "calls-evict",
-                what: format!("evictions and deletes a pod, {NODES} nodes of {PODS} pods, no budgets"),
+                what: format!(
+                    "evictions and deletes a pod, {NODES} nodes of {PODS} pods, no budgets"
+                ),
                 measured: (removing as f64 / (NODES * PODS) as f64).into(),
                 unit: "calls",
                 bar: Bar::Most(1.05),
@@ -150,7 +206,10 @@ pub fn calls() -> Vec<Figure> {
             },
             Figure {
                 name: "calls-other",
-                what: format!("other calls a node from queue to completion ({others} to Kubernetes, {aws} to AWS in all)"),
+                what: format!(
+                    "other calls a node from queue to completion ({others} to Kubernetes, {aws} \
+                     to AWS in all)"
+                ),
                 measured: ((others + aws) as f64 / NODES as f64).into(),
                 unit: "calls",
                 bar: Bar::Most(6.0),

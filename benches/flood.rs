@@ -31,8 +31,13 @@ pub fn flood() -> Vec<Figure> {
 
 /// Instances of another cluster.
 pub fn strangers(world: &World) -> Vec<String> {
-    let tags = || BTreeMap::from([("kubernetes.io/cluster/another".to_owned(), "owned".to_owned())]);
-    (0..NODES).map(|_| world.aws.create_instance(InstanceSpec { tags: tags(), ..InstanceSpec::default() })).collect()
+    let tags =
+        || BTreeMap::from([("kubernetes.io/cluster/another".to_owned(), "owned".to_owned())]);
+    (0..NODES)
+        .map(|_| {
+            world.aws.create_instance(InstanceSpec { tags: tags(), ..InstanceSpec::default() })
+        })
+        .collect()
 }
 
 /// A message about an instance of another cluster: a spot notice, a hook that is not ours, an end.
@@ -42,17 +47,30 @@ pub fn body(i: usize, instance: &str) -> String {
             "aws.autoscaling",
             "EC2 Instance-terminate Lifecycle Action",
             json!({
-                "LifecycleActionToken": "87654321-4321-4321-4321-210987654321", "AutoScalingGroupName": "elsewhere",
+                "LifecycleActionToken": "87654321-4321-4321-4321-210987654321",
+                "AutoScalingGroupName": "elsewhere",
                 "LifecycleHookName": "Terminate-LC-Hook", "EC2InstanceId": instance,
-                "LifecycleTransition": "autoscaling:EC2_INSTANCE_TERMINATING", "Origin": "AutoScalingGroup", "Destination": "EC2",
+                "LifecycleTransition": "autoscaling:EC2_INSTANCE_TERMINATING",
+                "Origin": "AutoScalingGroup", "Destination": "EC2",
             }),
         ),
-        1 => ("aws.ec2", "EC2 Instance State-change Notification", json!({"instance-id": instance, "state": "shutting-down"})),
-        _ => ("aws.ec2", "EC2 Spot Instance Interruption Warning", json!({"instance-id": instance, "instance-action": "terminate"})),
+        1 => (
+            "aws.ec2",
+            "EC2 Instance State-change Notification",
+            json!({"instance-id": instance, "state": "shutting-down"}),
+        ),
+        _ => (
+            "aws.ec2",
+            "EC2 Spot Instance Interruption Warning",
+            json!({"instance-id": instance, "instance-action": "terminate"}),
+        ),
     };
     let event = json!({
-        "version": "0", "id": format!("12345678-1234-1234-1234-{i:012}"), "detail-type": kind, "source": source, "account": "123456789012",
-        "time": Moment::from(jiff::Timestamp::now()).strftime("%Y-%m-%dT%H:%M:%SZ").to_string(), "region": "eu-west-1", "resources": [], "detail": detail,
+        "version": "0", "id": format!(
+            "12345678-1234-1234-1234-{i:012}"
+        ), "detail-type": kind, "source": source, "account": "123456789012",
+        "time": Moment::from(jiff::Timestamp::now()).strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        "region": "eu-west-1", "resources": [], "detail": detail,
     });
     event.to_string()
 }
@@ -67,8 +85,16 @@ pub fn span(world: &World, from: Moment) -> f64 {
 
 async fn emptied(stage: &Stage, queue: &str, from: u64) {
     let batches = from + (MESSAGES / 10) as u64;
-    stage.until("nearly all batches are deleted", || stage.world.aws.count("sqs:DeleteMessageBatch") >= batches).await;
-    stage.until("the queue is empty", || stage.world.aws.queue(queue).is_some_and(|q| q.visible + q.in_flight == 0)).await;
+    stage
+        .until("nearly all batches are deleted", || {
+            stage.world.aws.count("sqs:DeleteMessageBatch") >= batches
+        })
+        .await;
+    stage
+        .until("the queue is empty", || {
+            stage.world.aws.queue(queue).is_some_and(|q| q.visible + q.in_flight == 0)
+        })
+        .await;
 }
 
 async fn foreign() -> Figure {
@@ -87,12 +113,18 @@ async fn foreign() -> Figure {
     drop(service);
     Figure {
         name: "flood",
-        what: format!("{MESSAGES} messages about {NODES} instances of another cluster, decided and deleted"),
+        what: format!(
+            "{MESSAGES} messages about {NODES} instances of another cluster, decided and deleted"
+        ),
         measured: rate.into(),
         unit: "/s",
         bar: Bar::Least(10_000.0),
         ratio: Bar::Least(0.3),
-        baseline: Some(Baseline { what: "received and deleted by a bare client, 16 of each at once", value: bare, floor: Bar::Least(8_000.0) }),
+        baseline: Some(Baseline {
+            what: "received and deleted by a bare client, 16 of each at once",
+            value: bare,
+            floor: Bar::Least(8_000.0),
+        }),
     }
 }
 
@@ -102,7 +134,9 @@ async fn receive_all(stage: &Stage, strangers: &[String]) -> f64 {
     for i in 0..MESSAGES {
         stage.world.aws.send_event("bare", &body(i, &strangers[i % NODES]));
     }
-    let bare = Bare::start(Job::Messages(Messages { endpoint: stage.aws_url(), queue, delete: true })).await;
+    let bare =
+        Bare::start(Job::Messages(Messages { endpoint: stage.aws_url(), queue, delete: true }))
+            .await;
     let from = stage.clock.now();
     bare.run().await;
     MESSAGES as f64 / span(&stage.world, from)
@@ -116,7 +150,10 @@ async fn known() -> (Figure, Figure) {
     let slow = Some(Duration::from_mins(2));
     for (instance, node) in stage.world.nodes() {
         let shape = PodShape { grace: slow, stop: slow, ..PodShape::default() };
-        stage.world.kube.add_pod(&PodSpec::on(&node, "shop", format!("slow-{instance}")).shape(shape));
+        stage
+            .world
+            .kube
+            .add_pod(&PodSpec::on(&node, "shop", format!("slow-{instance}")).shape(shape));
     }
     let strangers = strangers(&stage.world);
     let bare = receive_all(&stage, &strangers).await;
@@ -135,16 +172,24 @@ async fn known() -> (Figure, Figure) {
         stage.world.aws.send_event(stage.world.queue(), &body(kind, &instances[i % NODES]));
     }
     emptied(&stage, stage.world.queue(), batches).await;
-    let patches = stage.asked(from).iter().filter(|r| r.verb == "patch" && r.resource == "nodes").count();
+    let patches =
+        stage.asked(from).iter().filter(|r| r.verb == "patch" && r.resource == "nodes").count();
     drop(service);
     let rate = Figure {
         name: "flood-known",
-        what: format!("{MESSAGES} messages sent while it runs, a third of them repeats for {NODES} nodes that are being drained"),
+        what: format!(
+            "{MESSAGES} messages sent while it runs, a third of them repeats for {NODES} nodes \
+             that are being drained"
+        ),
         measured: (MESSAGES as f64 / span(&stage.world, from)).into(),
         unit: "/s",
         bar: Bar::None,
         ratio: Bar::Least(0.39),
-        baseline: Some(Baseline { what: "received and deleted by a bare client, 16 of each at once", value: bare, floor: Bar::Least(8_000.0) }),
+        baseline: Some(Baseline {
+            what: "received and deleted by a bare client, 16 of each at once",
+            value: bare,
+            floor: Bar::Least(8_000.0),
+        }),
     };
     let patches = Figure {
         name: "flood-known-patches",

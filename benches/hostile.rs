@@ -1,5 +1,5 @@
-//! Neighbours that do not behave: a webhook that never answers, and clients that open connections and say nothing. (Messages that are far
-//! too large are in `memory`.)
+//! Neighbours that do not behave: a webhook that never answers, and clients that open connections
+//! and say nothing. (Messages that are far too large are in `memory`.)
 
 use std::{
     collections::BTreeSet,
@@ -34,7 +34,9 @@ const PODS: usize = 10;
 const STUCK_PODS: usize = 20;
 
 pub fn webhook() -> Vec<Figure> {
-    [("hostile-webhook-200", 200), ("hostile-webhook-500", 500)].map(|(name, stuck)| block_on(beside(name, stuck))).into()
+    [("hostile-webhook-200", 200), ("hostile-webhook-500", 500)]
+        .map(|(name, stuck)| block_on(beside(name, stuck)))
+        .into()
 }
 
 async fn beside(name: &'static str, stuck: usize) -> Figure {
@@ -51,22 +53,36 @@ async fn beside(name: &'static str, stuck: usize) -> Figure {
         for instance in &slow {
             stage.world.aws.spot_interruption(instance, SpotAction::Terminate);
         }
-        stage.until("evictions wait for the webhook", || evictions(&stage.world.kube.requests(), "stuck").len() >= 2).await;
+        stage
+            .until("evictions wait for the webhook", || {
+                evictions(&stage.world.kube.requests(), "stuck").len() >= 2
+            })
+            .await;
         ours.push(asked_within(&stage, "web", &spot).await);
-        eprintln!("  run {}: {:.2} s, with nothing beside them {:.2} s", run + 1, ours[run], calm[run]);
+        eprintln!(
+            "  run {}: {:.2} s, with nothing beside them {:.2} s",
+            run + 1,
+            ours[run],
+            calm[run]
+        );
         drop(service);
     }
     Figure {
         name,
         what: format!(
-            "{} pods of {NODES} spot nodes beside {stuck} pods whose webhook never answers: from the notices until the last pod is asked to go",
+            "{} pods of {NODES} spot nodes beside {stuck} pods whose webhook never answers: from \
+             the notices until the last pod is asked to go",
             NODES * PODS
         ),
         measured: Measured::largest(ours),
         unit: "s",
         bar: Bar::Most(3.0),
         ratio: Bar::Most(1.5),
-        baseline: Some(Baseline { what: "as many pods with nothing beside them", value: median(calm), floor: Bar::Most(1.5) }),
+        baseline: Some(Baseline {
+            what: "as many pods with nothing beside them",
+            value: median(calm),
+            floor: Bar::Most(1.5),
+        }),
     }
 }
 
@@ -91,10 +107,16 @@ async fn asked_within(stage: &Stage, namespace: &str, instances: &[String]) -> f
         stage.world.aws.spot_interruption(instance, SpotAction::Terminate);
     }
     let all = NODES * PODS;
-    stage.until("every pod is asked to go", || evictions(&stage.world.kube.requests(), namespace).len() >= all).await;
+    stage
+        .until("every pod is asked to go", || {
+            evictions(&stage.world.kube.requests(), namespace).len() >= all
+        })
+        .await;
     let (requests, mut asked) = (stage.world.kube.requests(), BTreeSet::new());
     // The request by which the last of the pods was asked for the first time.
-    let is_last = |r: &&Request| is_eviction(r, namespace) && asked.insert(r.name.clone()) && asked.len() == all;
+    let is_last = |r: &&Request| {
+        is_eviction(r, namespace) && asked.insert(r.name.clone()) && asked.len() == all
+    };
     requests.iter().find(is_last).unwrap().at.since_or_zero(begun).as_secs_f64()
 }
 
@@ -107,7 +129,8 @@ fn evictions<'a>(requests: &'a [Request], namespace: &str) -> BTreeSet<&'a str> 
     requests.iter().filter(|r| is_eviction(r, namespace)).map(|r| r.name.as_str()).collect()
 }
 
-/// Connections to the port of the probes, each from an address of its own, that send nothing. A client whose connection is closed connects again.
+/// Connections to the port of the probes, each from an address of its own, that send nothing. A
+/// client whose connection is closed connects again.
 const SILENT: usize = 500;
 const AGAIN: Duration = Duration::from_secs(1);
 /// The number of probes, and the pause between two of them.
@@ -124,18 +147,29 @@ pub fn connections() -> Vec<Figure> {
         for number in 0..SILENT {
             crowd.spawn(silent(address, number, Arc::clone(&connected)));
         }
-        stage.until("all silent clients have connected", || connected.load(Ordering::Relaxed) >= SILENT).await;
+        stage
+            .until("all silent clients have connected", || {
+                connected.load(Ordering::Relaxed) >= SILENT
+            })
+            .await;
         let crowded = probes(address).await;
         crowd.shutdown().await;
         vec![Figure {
             name: "hostile-connections",
-            what: format!("{PROBES} probes of /livez beside {SILENT} clients that connect to its port and send nothing: the slowest one"),
+            what: format!(
+                "{PROBES} probes of /livez beside {SILENT} clients that connect to its port and \
+                 send nothing: the slowest one"
+            ),
             measured: crowded.into(),
             unit: "ms",
             // A kubelet waits for a second.
             bar: Bar::Most(1000.0),
             ratio: Bar::Most(1.4),
-            baseline: Some(Baseline { what: "the slowest one without them", value: calm, floor: Bar::Most(100.0) }),
+            baseline: Some(Baseline {
+                what: "the slowest one without them",
+                value: calm,
+                floor: Bar::Most(100.0),
+            }),
         }]
     })
 }
@@ -160,7 +194,8 @@ async fn silent(address: SocketAddr, number: usize, connected: Arc<AtomicUsize>)
     }
 }
 
-/// The longest time that a probe took, in milliseconds. One that gets no answer goes on until it gets one.
+/// The longest time that a probe took, in milliseconds. One that gets no answer goes on until it
+/// gets one.
 async fn probes(address: SocketAddr) -> f64 {
     let mut longest = Duration::ZERO;
     for _ in 0..PROBES {

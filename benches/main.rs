@@ -1,14 +1,15 @@
 //! The figures of `docs/benchmarks.md`, each with its baseline measured in the same run.
 //!
-//! `benches/run` measures all of them (an hour), `benches/run NAME…` those whose name or group starts with NAME,
-//! `benches/run --list` names them. Each measured figure is printed as a line of JSON and written into
-//! `docs/figures`; a table comes last. `--once` makes one run where otherwise several count, and writes
-//! nothing. The exit code is 1 when a figure misses a bar, and 3 when a baseline is worse than what any idle
-//! machine with two cores reaches: the machine is too noisy then for the figures to mean anything.
+//! `benches/run` measures all of them (an hour), `benches/run NAME…` those whose name or group
+//! starts with NAME, `benches/run --list` names them. Each measured figure is printed as a line of
+//! JSON and written into `docs/figures`; a table comes last. `--once` makes one run where otherwise
+//! several count, and writes nothing. The exit code is 1 when a figure misses a bar, and 3 when a
+//! baseline is worse than what any idle machine with two cores reaches: the machine is too noisy
+//! then for the figures to mean anything.
 //!
-//! The service is the binary of this very build, run as a process. So is the bare client of the baselines
-//! (`figures bare`). The embedded AWS and the embedded Kubernetes are in this process, on loopback. All of
-//! them share the machine's cores.
+//! The service is the binary of this very build, run as a process. So is the bare client of the
+//! baselines (`figures bare`). The embedded AWS and the embedded Kubernetes are in this process, on
+//! loopback. All of them share the machine's cores.
 #![allow(
     unreachable_pub,
     missing_docs,
@@ -68,7 +69,11 @@ struct Bench {
     measure: fn() -> Vec<Figure>,
 }
 
-const fn bench(group: &'static str, figures: &'static [&'static str], measure: fn() -> Vec<Figure>) -> Bench {
+const fn bench(
+    group: &'static str,
+    figures: &'static [&'static str],
+    measure: fn() -> Vec<Figure>,
+) -> Bench {
     Bench { group, figures, measure }
 }
 
@@ -99,7 +104,11 @@ const BENCHES: &[Bench] = &[
     bench("", &["real-memory-1000"], real::drains_1000),
     bench("", &["real-takeover-term", "real-takeover-kill", "real-takeover-gap"], real::takeover),
     bench("", &["real-takeover-5000"], real::takeover_5000),
-    bench("", &["real-watches-8", "real-watches-32", "real-watches-128", "real-watches-512"], real::watches),
+    bench(
+        "",
+        &["real-watches-8", "real-watches-32", "real-watches-128", "real-watches-512"],
+        real::watches,
+    ),
 ];
 
 static ONCE: AtomicBool = AtomicBool::new(false);
@@ -123,9 +132,12 @@ fn main() -> ExitCode {
         }
         _ => {}
     }
-    let wanted = |name: &str| arguments.is_empty() || arguments.iter().any(|a| name.starts_with(a.as_str()));
+    let wanted =
+        |name: &str| arguments.is_empty() || arguments.iter().any(|a| name.starts_with(a.as_str()));
     let mut figures = Vec::new();
-    for bench in BENCHES.iter().filter(|b| b.figures.iter().any(|name| wanted(name)) || !b.group.is_empty() && wanted(b.group)) {
+    for bench in BENCHES.iter().filter(|b| {
+        b.figures.iter().any(|name| wanted(name)) || !b.group.is_empty() && wanted(b.group)
+    }) {
         eprintln!("{} …", bench.figures.join(", "));
         let measured = (bench.measure)();
         // At once: what comes later may fail.
@@ -142,7 +154,10 @@ fn main() -> ExitCode {
     report::table(&figures);
     let verdicts: Vec<Verdict> = figures.iter().map(Figure::verdict).collect();
     if verdicts.contains(&Verdict::Noisy) {
-        eprintln!("\nnoisy machine: a baseline is worse than its floor, so its figures say nothing and are not written");
+        eprintln!(
+            "\nnoisy machine: a baseline is worse than its floor, so its figures say nothing and \
+             are not written"
+        );
         return ExitCode::from(3);
     }
     if verdicts.contains(&Verdict::Missed) { ExitCode::FAILURE } else { ExitCode::SUCCESS }

@@ -38,7 +38,11 @@ pub fn status(process: &Process, field: &str) -> f64 {
 pub async fn idle() -> Baseline {
     let stage = Stage::new("idle", settings()).await;
     let service = stage.service().await;
-    Baseline { what: "the process in an empty cluster", value: status(&service, "VmRSS"), floor: Bar::Most(20.0) }
+    Baseline {
+        what: "the process in an empty cluster",
+        value: status(&service, "VmRSS"),
+        floor: Bar::Most(20.0),
+    }
 }
 
 pub fn nodes() -> Vec<Figure> {
@@ -56,7 +60,10 @@ pub fn nodes() -> Vec<Figure> {
         tokio::time::sleep(Duration::from_mins(1)).await;
         vec![Figure {
             name: "memory-nodes",
-            what: format!("resident 60 s after sync with {NODES} nodes of 16 KiB (peak {:.1})", status(&service, "VmHWM")),
+            what: format!(
+                "resident 60 s after sync with {NODES} nodes of 16 KiB (peak {:.1})",
+                status(&service, "VmHWM")
+            ),
             measured: status(&service, "VmRSS").into(),
             unit: "MB",
             bar: Bar::Most(30.0),
@@ -77,7 +84,9 @@ pub fn drains() -> Vec<Figure> {
         let shape = PodShape { kib: 8, stop: Some(Duration::from_secs(25)), ..PodShape::default() };
         for (instance, node) in stage.world.nodes() {
             for i in 0..PODS {
-                stage.world.kube.add_pod(&PodSpec::on(&node, "shop", format!("pod-{instance}-{i}")).shape(shape.clone()));
+                stage.world.kube.add_pod(
+                    &PodSpec::on(&node, "shop", format!("pod-{instance}-{i}")).shape(shape.clone()),
+                );
             }
         }
         let mut service = stage.service().await;
@@ -100,8 +109,8 @@ pub fn drains() -> Vec<Figure> {
     })
 }
 
-/// A flood of large messages that nobody can decide, because EC2 throttles. Small ones come first, so that as many receives as there may be
-/// are under way when the first large one comes.
+/// A flood of large messages that nobody can decide, because EC2 throttles. Small ones come first,
+/// so that as many receives as there may be are under way when the first large one comes.
 pub fn bodies() -> Vec<Figure> {
     const SMALL: usize = 2000;
     const LARGE: usize = 600;
@@ -110,12 +119,19 @@ pub fn bodies() -> Vec<Figure> {
         let baseline = idle().await;
         let stage = Stage::new("bodies", settings()).await;
         stage.spot_group(10);
-        stage.world.aws.fault(FaultRule::new("ec2:DescribeInstances", Fault::Throttle, How::Always));
+        stage.world.aws.fault(FaultRule::new(
+            "ec2:DescribeInstances",
+            Fault::Throttle,
+            How::Always,
+        ));
         for n in 0..SMALL + LARGE {
             let notice = crate::flood::body(2, &format!("i-{n:017x}"));
             let padding = if n < SMALL { 0 } else { BYTES - notice.len() };
             let (head, tail) = notice.split_at(1);
-            stage.world.aws.send_event(stage.world.queue(), &format!(r#"{head}"padding":"{}",{tail}"#, "x".repeat(padding)));
+            stage.world.aws.send_event(
+                stage.world.queue(),
+                &format!(r#"{head}"padding":"{}",{tail}"#, "x".repeat(padding)),
+            );
         }
         let mut service = stage.start();
         service.ready().await;
@@ -124,7 +140,8 @@ pub fn bodies() -> Vec<Figure> {
         vec![Figure {
             name: "memory-bodies",
             what: format!(
-                "peak above idle with {SMALL} small messages and {LARGE} of {:.1} MB that nobody can decide ({peak:.1} in all; {:.1} resident then)",
+                "peak above idle with {SMALL} small messages and {LARGE} of {:.1} MB that nobody \
+                 can decide ({peak:.1} in all; {:.1} resident then)",
                 BYTES as f64 / MB,
                 status(&service, "VmRSS")
             ),

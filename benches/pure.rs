@@ -10,7 +10,10 @@ use std::{
 
 use sundown::{
     domain::{ApiAnswer, Limits, Moment, NodeName, Owner, Phase, Pod, PodKey, PodUid, seconds},
-    drain::{DispatchEffect, DispatchInput, DispatchSettings, Dispatcher, Drain, Effect, Input, Outcome, Settings, Start, classify},
+    drain::{
+        DispatchEffect, DispatchInput, DispatchSettings, Dispatcher, Drain, Effect, Input, Outcome,
+        Settings, Start, classify,
+    },
     interruption::{Parsed, parse as parse_body},
 };
 
@@ -28,7 +31,8 @@ fn per_second(count: usize, took: Duration) -> f64 {
 /// Every well-formed kind of message there is an example of.
 fn bodies() -> Vec<String> {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz/corpus/parse");
-    let mut files: Vec<_> = fs::read_dir(corpus).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut files: Vec<_> =
+        fs::read_dir(corpus).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
     let texts = files.iter().map(|file| fs::read_to_string(file).unwrap());
     texts.filter(|text| matches!(parse_body(text), Ok(Parsed::Interruptions(_)))).collect()
@@ -49,7 +53,8 @@ pub fn parse() -> Vec<Figure> {
         })
     };
     let ours = time(&|body| drop(black_box(parse_body(black_box(body)))));
-    let serde = time(&|body| drop(black_box(serde_json::from_str::<serde_json::Value>(black_box(body)))));
+    let serde =
+        time(&|body| drop(black_box(serde_json::from_str::<serde_json::Value>(black_box(body)))));
     let count = rounds * bodies.len();
     vec![Figure {
         name: "parse",
@@ -58,7 +63,11 @@ pub fn parse() -> Vec<Figure> {
         unit: "/s",
         bar: Bar::Least(500_000.0),
         ratio: Bar::Least(0.7),
-        baseline: Some(Baseline { what: "the same bodies to serde_json::Value", value: per_second(count, serde), floor: Bar::Least(380_000.0) }),
+        baseline: Some(Baseline {
+            what: "the same bodies to serde_json::Value",
+            value: per_second(count, serde),
+            floor: Bar::Least(380_000.0),
+        }),
     }]
 }
 
@@ -66,7 +75,8 @@ pub fn drain_core() -> Vec<Figure> {
     let hundred = best(50, || drain_all(100));
     let per_pod = |pods: usize, took: Duration| took.as_secs_f64() * 1e6 / pods as f64;
     let ten_thousand = best(3, || drain_all(10_000));
-    // What any program would do at least: keep the same pods in an ordered map by UID, look each up three times, take it out.
+    // What any program would do at least: keep the same pods in an ordered map by UID, look each up
+    // three times, take it out.
     let map = best(50, || map_all(100));
     let map_ten_thousand = best(3, || map_all(10_000));
     let growth = |small: Duration, large: Duration| per_pod(10_000, large) / per_pod(100, small);
@@ -78,7 +88,11 @@ pub fn drain_core() -> Vec<Figure> {
             unit: "ms",
             bar: Bar::Most(0.9),
             ratio: Bar::Most(20.0),
-            baseline: Some(Baseline { what: "the same pods into and out of an ordered map", value: map.as_secs_f64() * 1e3, floor: Bar::Most(0.5) }),
+            baseline: Some(Baseline {
+                what: "the same pods into and out of an ordered map",
+                value: map.as_secs_f64() * 1e3,
+                floor: Bar::Most(0.5),
+            }),
         },
         Figure {
             name: "drain-core-linear",
@@ -87,7 +101,11 @@ pub fn drain_core() -> Vec<Figure> {
             unit: "times",
             bar: Bar::Most(3.4),
             ratio: Bar::Most(1.0),
-            baseline: Some(Baseline { what: "the same for the ordered map", value: growth(map, map_ten_thousand), floor: Bar::Most(8.0) }),
+            baseline: Some(Baseline {
+                what: "the same for the ordered map",
+                value: growth(map, map_ten_thousand),
+                floor: Bar::Most(8.0),
+            }),
         },
     ]
 }
@@ -100,7 +118,11 @@ fn pod(i: usize) -> Pod {
     Pod {
         key: PodKey { namespace: "default".into(), name: format!("web-5d9c6f7b8-{i:05}") },
         // As random as a real one, so that neighbours in a list are none in the map.
-        uid: format!("{:08x}-aaaa-4bbb-8ccc-0123456789ab", i.wrapping_mul(2_654_435_761) % (1 << 32)).into(),
+        uid: format!(
+            "{:08x}-aaaa-4bbb-8ccc-0123456789ab",
+            i.wrapping_mul(2_654_435_761) % (1 << 32)
+        )
+        .into(),
         node: Some("node".into()),
         created: Some(at(0)),
         labels: (0..5).map(|k| (format!("example.com/label-{k}"), format!("value-{k}"))).collect(),
@@ -108,24 +130,36 @@ fn pod(i: usize) -> Pod {
         ready: true,
         deletion: None,
         grace: seconds(30),
-        owner: Some(Box::new(Owner { api_version: "apps/v1".into(), kind: "ReplicaSet".into(), name: "web-5d9c6f7b8".into() })),
+        owner: Some(Box::new(Owner {
+            api_version: "apps/v1".into(),
+            kind: "ReplicaSet".into(),
+            name: "web-5d9c6f7b8".into(),
+        })),
         mirror: false,
         tolerates_us: false,
         finalizers: false,
     }
 }
 
-/// One node with its dispatcher: listed, each pod evicted, terminating, gone; how long that took in all.
+/// One node with its dispatcher: listed, each pod evicted, terminating, gone; how long that took in
+/// all.
 fn drain_all(count: usize) -> Duration {
     let pods: Vec<Pod> = (0..count).map(pod).collect();
-    let mut by_uid: BTreeMap<PodUid, Pod> = pods.iter().map(|p| (p.uid.clone(), p.clone())).collect();
+    let mut by_uid: BTreeMap<PodUid, Pod> =
+        pods.iter().map(|p| (p.uid.clone(), p.clone())).collect();
     let node: NodeName = "node".into();
     let end = at(3_600_000);
     let limits = Limits { force_at: Some(end), accepted: at(0), end_at: Some(end), urgent: true };
-    let mut core = Core { dispatcher: Dispatcher::new(DispatchSettings::default()), go: VecDeque::new(), now: 0, empty: false };
+    let mut core = Core {
+        dispatcher: Dispatcher::new(DispatchSettings::default()),
+        go: VecDeque::new(),
+        now: 0,
+        empty: false,
+    };
 
     let begun = Instant::now();
-    let mut drain = Drain::new(Start { node, cordoned_at: at(0), limits, own_pod: None }, Settings::default());
+    let mut drain =
+        Drain::new(Start { node, cordoned_at: at(0), limits, own_pod: None }, Settings::default());
     let effects = drain.step(at(0), Input::Listed(pods));
     core.feed(effects);
     let mut sent = 0;
@@ -140,7 +174,8 @@ fn drain_all(count: usize) -> Duration {
         core.feed(effects);
         // What the watch would bring is no work of the core.
         let paused = Instant::now();
-        let terminating = Pod { deletion: Some(at(core.now + 30_000)), ..by_uid.remove(&uid).unwrap() };
+        let terminating =
+            Pod { deletion: Some(at(core.now + 30_000)), ..by_uid.remove(&uid).unwrap() };
         changing += paused.elapsed();
         let effects = drain.step(at(core.now), Input::Changed(terminating));
         core.feed(effects);

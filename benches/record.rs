@@ -1,5 +1,5 @@
-//! The files of `docs/figures`: one for each figure, with the line that was measured last. The tables of the
-//! pages are generated from them (`tests/documents/figures.rs`).
+//! The files of `docs/figures`: one for each figure, with the line that was measured last. The
+//! tables of the pages are generated from them (`tests/documents/figures.rs`).
 
 use std::{fs, path::PathBuf, process::Command};
 
@@ -8,11 +8,12 @@ use sundown::domain::Moment;
 
 use crate::report::{Figure, Verdict};
 
-/// Writes the figures, each with the commit and the day of its measurement. What a noisy machine measured
-/// means nothing and is not written.
+/// Writes the figures, each with the commit and the day of its measurement. What a noisy machine
+/// measured means nothing and is not written.
 pub fn write(figures: &[Figure]) {
     let folder = root().join("docs/figures");
-    let (commit, date) = (commit(), Moment::from(jiff::Timestamp::now()).strftime("%Y-%m-%d").to_string());
+    let (commit, date) =
+        (commit(), Moment::from(jiff::Timestamp::now()).strftime("%Y-%m-%d").to_string());
     let cores = std::thread::available_parallelism().unwrap().get();
     for figure in figures.iter().filter(|figure| figure.verdict() != Verdict::Noisy) {
         let mut line = figure.json();
@@ -35,7 +36,15 @@ fn commit() -> String {
 }
 
 fn git(arguments: &[&str]) -> String {
-    let output = Command::new("git").args(arguments).current_dir(root()).output().expect("git says which commit is measured");
-    assert!(output.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    let output = Command::new("git")
+        .args(arguments)
+        .current_dir(root())
+        .output()
+        .expect("git says which commit is measured");
+    assert!(
+        output.status.success(),
+        "git {arguments:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }

@@ -36,8 +36,8 @@ pub struct Baseline {
     pub what: &'static str,
     /// In the figure's unit.
     pub value: f64,
-    /// What an idle machine with two cores surely reaches. A baseline that does not reach it says that the machine is too busy or
-    /// too slow for the figure to mean anything.
+    /// What an idle machine with two cores surely reaches. A baseline that does not reach it says
+    /// that the machine is too busy or too slow for the figure to mean anything.
     pub floor: Bar,
 }
 
@@ -132,7 +132,9 @@ impl Figure {
     pub fn verdict(&self) -> Verdict {
         if self.baseline.as_ref().is_some_and(|b| !b.floor.holds(b.value)) {
             Verdict::Noisy
-        } else if self.bar.holds(self.measured.value) && self.times().is_none_or(|times| self.ratio.holds(times)) {
+        } else if self.bar.holds(self.measured.value)
+            && self.times().is_none_or(|times| self.ratio.holds(times))
+        {
             Verdict::Met
         } else {
             Verdict::Missed
@@ -144,24 +146,43 @@ impl Figure {
         self.baseline.as_ref().map(|b| self.measured.value / b.value)
     }
 
-    /// All of it. What is told apart by machines is `bar`, `ratio_bar` and `floor`: `{"most": 5}`, `{"least": 5}` or null.
+    /// All of it. What is told apart by machines is `bar`, `ratio_bar` and `floor`: `{"most": 5}`,
+    /// `{"least": 5}` or null.
     pub fn json(&self) -> Value {
-        let baseline = self.baseline.as_ref().map(|b| json!({ "what": b.what, "value": rounded(b.value), "floor": b.floor.json() }));
+        let baseline = self
+            .baseline
+            .as_ref()
+            .map(|b| json!({ "what": b.what, "value": rounded(b.value), "floor": b.floor.json() }));
         json!({
-            "name": self.name, "what": self.what, "value": rounded(self.measured.value), "unit": self.unit,
-            "runs": self.measured.runs.iter().copied().map(rounded).collect::<Vec<_>>(), "counts": self.measured.counts.text(),
-            "bar": self.bar.json(), "baseline": baseline, "ratio": self.times().map(rounded), "ratio_bar": self.ratio.json(),
+            "name": self.name, "what": self.what, "value": rounded(self.measured.value),
+            "unit": self.unit,
+            "runs": self.measured.runs.iter().copied().map(rounded).collect::<Vec<_>>(),
+            "counts": self.measured.counts.text(),
+            "bar": self.bar.json(), "baseline": baseline, "ratio": self.times().map(rounded),
+            "ratio_bar": self.ratio.json(),
             "verdict": self.verdict().text(),
         })
     }
 
     fn row(&self) -> [String; 8] {
         let dash = || "–".to_owned();
-        let baseline = self.baseline.as_ref().map_or_else(dash, |b| format!("{}: {}", b.what, number(b.value)));
+        let baseline = self
+            .baseline
+            .as_ref()
+            .map_or_else(dash, |b| format!("{}: {}", b.what, number(b.value)));
         let times = self.times().map_or_else(dash, |times| format!("{times:.2}"));
         let measured = format!("{} {}", number(self.measured.value), self.unit);
         let verdict = self.verdict().text().to_owned();
-        [self.name.to_owned(), self.what.clone(), measured, self.bar.text(), baseline, times, self.ratio.text(), verdict]
+        [
+            self.name.to_owned(),
+            self.what.clone(),
+            measured,
+            self.bar.text(),
+            baseline,
+            times,
+            self.ratio.text(),
+            verdict,
+        ]
     }
 }
 
@@ -175,7 +196,8 @@ impl Verdict {
     }
 }
 
-/// Four digits that count: more of them differ from run to run and only make differences between files longer.
+/// Four digits that count: more of them differ from run to run and only make differences between
+/// files longer.
 fn rounded(value: f64) -> f64 {
     format!("{value:.3e}").parse().unwrap()
 }
@@ -199,7 +221,8 @@ pub fn json_lines(figures: &[Figure]) {
 
 /// The figures as a table in Markdown.
 pub fn table(figures: &[Figure]) {
-    let head = ["figure", "what", "measured", "bar", "baseline", "ratio", "its bar", ""].map(str::to_owned);
+    let head = ["figure", "what", "measured", "bar", "baseline", "ratio", "its bar", ""]
+        .map(str::to_owned);
     println!();
     for (i, row) in std::iter::once(head).chain(figures.iter().map(Figure::row)).enumerate() {
         println!("| {} |", row.join(" | "));

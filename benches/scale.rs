@@ -38,12 +38,21 @@ pub fn ten_thousand() -> Vec<Figure> {
         stage.until("every drain has ended", || stage.ended() == NODES).await;
         let took = stage.clock.now().duration_since(begun).as_secs_f64();
         let cpu = (cpu_seconds(service.id()) - before) * 1e3 / NODES as f64;
-        let evicted = stage.world.kube.counts().get(&("create".to_owned(), "pods/eviction".to_owned())).copied().unwrap_or(0);
+        let evicted = stage
+            .world
+            .kube
+            .counts()
+            .get(&("create".to_owned(), "pods/eviction".to_owned()))
+            .copied()
+            .unwrap_or(0);
         assert!(evicted >= NODES as u64, "every pod was evicted: {evicted}");
         vec![
             Figure {
                 name: "scale-10k-cpu",
-                what: format!("{NODES} spot notices at once for {NODES} nodes with a pod each, all drained after {took:.1} s: CPU a node"),
+                what: format!(
+                    "{NODES} spot notices at once for {NODES} nodes with a pod each, all drained \
+                     after {took:.1} s: CPU a node"
+                ),
                 measured: cpu.into(),
                 unit: "ms",
                 bar: Bar::None,
@@ -79,14 +88,21 @@ async fn prepared(name: &str) -> Stage {
     stage
 }
 
-/// What the service cannot do without: the accept, the eviction and the end, in this order for all nodes.
+/// What the service cannot do without: the accept, the eviction and the end, in this order for all
+/// nodes.
 async fn bare() -> Took {
     let stage = prepared("scale-bare").await;
     let nodes = stage.world.kube.objects("nodes");
     let pods = stage.world.kube.pods();
     let evictions = pods.iter().map(|pod| {
-        let eviction = json!({ "apiVersion": "policy/v1", "kind": "Eviction", "metadata": { "name": pod.name } });
-        Plain::new(&Method::POST, format!("/api/v1/namespaces/{}/pods/{}/eviction", pod.namespace, pod.name), &eviction)
+        let eviction = json!({
+            "apiVersion": "policy/v1", "kind": "Eviction", "metadata": { "name": pod.name }
+        });
+        Plain::new(
+            &Method::POST,
+            format!("/api/v1/namespaces/{}/pods/{}/eviction", pod.namespace, pod.name),
+            &eviction,
+        )
     });
     let ended = json!({ "metadata": { "annotations": { "example.com/ended": "yes" } } });
     let ends = nodes.iter().map(|node| {

@@ -39,7 +39,8 @@ pub fn block_on<T>(work: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap().block_on(work)
 }
 
-/// As much as a test's world, without the journal of the cluster's own doings slowing anything but this process.
+/// As much as a test's world, without the journal of the cluster's own doings slowing anything but
+/// this process.
 pub fn settings() -> WorldSettings {
     WorldSettings::seeded(1)
 }
@@ -50,7 +51,8 @@ impl Stage {
         let world = World::start(settings, clock, &tasks);
         let aws = world.aws.serve(loopback().await.unwrap(), &tasks).unwrap();
         let kube = world.kube.serve(loopback().await.unwrap(), &tasks).unwrap();
-        let folder = std::env::temp_dir().join(format!("sundown-bench-{}-{name}", std::process::id()));
+        let folder =
+            std::env::temp_dir().join(format!("sundown-bench-{}-{name}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         fs::write(folder.join("kubeconfig"), EmbeddedKube::kubeconfig(kube.address())).unwrap();
         Self { world, clock, aws, _kube: kube, folder, tasks }
@@ -65,8 +67,10 @@ impl Stage {
 
     /// A group of nodes with a terminate hook.
     pub fn group(&self, nodes: usize) -> Vec<String> {
-        let hook = HookSpec { default_result: HookResult::Continue, ..HookSpec::terminating("drain") };
-        self.world.add_group(GroupSpec { replace_after: None, ..GroupSpec::new("asg", nodes) }, &[hook])
+        let hook =
+            HookSpec { default_result: HookResult::Continue, ..HookSpec::terminating("drain") };
+        self.world
+            .add_group(GroupSpec { replace_after: None, ..GroupSpec::new("asg", nodes) }, &[hook])
     }
 
     /// Starts the service and waits until it leads and is ready.
@@ -85,10 +89,27 @@ impl Stage {
     /// Starts the service; its output goes to files of this name.
     pub fn replica(&self, name: &str) -> Process {
         let mut command: Command = sundown(&self.folder);
-        command.args(["run", "--queue-url", &self.world.queue_url(), "--cluster-name", self.world.cluster()]);
-        command.args(["--aws-endpoint-url", &self.aws.url(), "--metrics-listen", "127.0.0.1:0", "--probe-listen", "127.0.0.1:0"]);
+        command.args([
+            "run",
+            "--queue-url",
+            &self.world.queue_url(),
+            "--cluster-name",
+            self.world.cluster(),
+        ]);
+        command.args([
+            "--aws-endpoint-url",
+            &self.aws.url(),
+            "--metrics-listen",
+            "127.0.0.1:0",
+            "--probe-listen",
+            "127.0.0.1:0",
+        ]);
         command.arg("--kubeconfig").arg(self.kubeconfig());
-        command.envs([("AWS_ACCESS_KEY_ID", "AKIASUNDOWN"), ("AWS_SECRET_ACCESS_KEY", "not-a-secret"), ("AWS_EC2_METADATA_DISABLED", "true")]);
+        command.envs([
+            ("AWS_ACCESS_KEY_ID", "AKIASUNDOWN"),
+            ("AWS_SECRET_ACCESS_KEY", "not-a-secret"),
+            ("AWS_EC2_METADATA_DISABLED", "true"),
+        ]);
         Process::start(name, &self.folder, &mut command)
     }
 
@@ -112,14 +133,23 @@ impl Stage {
         }
     }
 
-    /// Every action was completed with CONTINUE by the service, and nothing but what was added by the cluster itself is left on a node: who
-    /// evicts nobody is not fast.
+    /// Every action was completed with CONTINUE by the service, and nothing but what was added by
+    /// the cluster itself is left on a node: who evicts nobody is not fast.
     pub fn went_well(&self) {
         for action in self.world.aws.actions() {
             let end = action.end.as_ref().expect("it has ended");
-            assert_eq!((end.verdict, end.by.as_str()), (Verdict::Completed(HookResult::Continue), "AKIASUNDOWN"), "{action:?}");
+            assert_eq!(
+                (end.verdict, end.by.as_str()),
+                (Verdict::Completed(HookResult::Continue), "AKIASUNDOWN"),
+                "{action:?}"
+            );
         }
-        let left = self.world.nodes().into_values().flat_map(|node| self.world.kube.pods_on(&node)).count();
+        let left = self
+            .world
+            .nodes()
+            .into_values()
+            .flat_map(|node| self.world.kube.pods_on(&node))
+            .count();
         assert_eq!(left, 0, "pods are left");
     }
 
@@ -134,8 +164,12 @@ impl Stage {
     }
 
     fn with_record(&self, is_so: impl Fn(&str) -> bool) -> usize {
-        let record =
-            |node: &serde_json::Value, _: Moment| node.pointer("/metadata/annotations/sundown.dev~1record")?.as_str().filter(|r| is_so(r)).map(drop);
+        let record = |node: &serde_json::Value, _: Moment| {
+            node.pointer("/metadata/annotations/sundown.dev~1record")?
+                .as_str()
+                .filter(|r| is_so(r))
+                .map(drop)
+        };
         self.world.kube.collect("nodes", record).len()
     }
 
@@ -147,15 +181,30 @@ impl Stage {
 
     /// What the service asked the API server since `from`.
     pub fn asked(&self, from: Moment) -> Vec<Request> {
-        self.world.kube.requests().into_iter().filter(|r| r.client.starts_with("sundown/") && r.at >= from).collect()
+        self.world
+            .kube
+            .requests()
+            .into_iter()
+            .filter(|r| r.client.starts_with("sundown/") && r.at >= from)
+            .collect()
     }
 
-    /// What the service called at AWS since `from`. Long polls that ended after the last message was deleted came back empty and are no part of
-    /// the work: an idle queue is polled as well.
+    /// What the service called at AWS since `from`. Long polls that ended after the last message
+    /// was deleted came back empty and are no part of the work: an idle queue is polled as well.
     pub fn called(&self, from: Moment) -> Vec<String> {
-        let calls: Vec<_> = self.world.aws.calls().into_iter().filter(|c| c.at >= from && c.by == "AKIASUNDOWN").collect();
+        let calls: Vec<_> = self
+            .world
+            .aws
+            .calls()
+            .into_iter()
+            .filter(|c| c.at >= from && c.by == "AKIASUNDOWN")
+            .collect();
         let last = calls.iter().filter(|c| c.api == "sqs:DeleteMessageBatch").map(|c| c.at).max();
-        calls.into_iter().filter(|c| c.api != "sqs:ReceiveMessage" || Some(c.at) <= last).map(|c| c.api).collect()
+        calls
+            .into_iter()
+            .filter(|c| c.api != "sqs:ReceiveMessage" || Some(c.at) <= last)
+            .map(|c| c.api)
+            .collect()
     }
 }
 

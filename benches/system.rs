@@ -13,7 +13,8 @@ pub fn memory(process: u32, field: &str) -> f64 {
 /// CPU seconds of a process so far, of all its threads.
 pub fn cpu_seconds(process: u32) -> f64 {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
-    // After the name, which is in brackets: the 12th and 13th are user and system time in hundredths of a second.
+    // After the name, which is in brackets: the 12th and 13th are user and system time in
+    // hundredths of a second.
     let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
     fields[11..13].iter().map(|f| f.parse::<f64>().unwrap()).sum::<f64>() / 100.0
 }

@@ -21,7 +21,8 @@ use crate::{
 
 const NODES: usize = 5000;
 const NODE_KIB: usize = 16;
-/// Nodes that are being drained at the change of leader, and the pods on each of them that one budget keeps there.
+/// Nodes that are being drained at the change of leader, and the pods on each of them that one
+/// budget keeps there.
 const DRAINED: usize = 50;
 const PODS: usize = 4;
 const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/default/leases/bare";
@@ -39,17 +40,30 @@ pub fn takeover() -> Vec<Figure> {
             tokio::time::sleep(Duration::from_secs(3)).await;
             let begun = stage.clock.now();
             leader.signal("TERM");
-            stage.world.kube.edit("poddisruptionbudgets", "shop", &app(run), |budget| budget["spec"] = spec(run, 0));
-            stage.until("the next leader evicts", || first_eviction(&stage.asked(begun)).is_some()).await;
+            stage.world.kube.edit("poddisruptionbudgets", "shop", &app(run), |budget| {
+                budget["spec"] = spec(run, 0);
+            });
+            stage
+                .until("the next leader evicts", || first_eviction(&stage.asked(begun)).is_some())
+                .await;
             let (listed, evicted) = first_eviction(&stage.asked(begun)).unwrap();
             ours.push(evicted.since_or_zero(begun).as_secs_f64());
-            eprintln!("  run {}: listed after {:?}, evicted after {:.3} s, bare {:.3} s", run + 1, listed.since_or_zero(begun), ours[run], bare[run]);
+            eprintln!(
+                "  run {}: listed after {:?}, evicted after {:.3} s, bare {:.3} s",
+                run + 1,
+                listed.since_or_zero(begun),
+                ours[run],
+                bare[run]
+            );
             leader.ended().await;
             leader = next;
         }
         vec![Figure {
             name: "takeover-5000",
-            what: format!("from the leader's SIGTERM to the first eviction by the next one, {NODES} nodes of {NODE_KIB} KiB, {DRAINED} drains"),
+            what: format!(
+                "from the leader's SIGTERM to the first eviction by the next one, {NODES} nodes \
+                 of {NODE_KIB} KiB, {DRAINED} drains"
+            ),
             measured: Measured::largest(ours),
             unit: "s",
             bar: Bar::Most(1.0),
@@ -70,19 +84,27 @@ async fn drained() -> (Stage, Process) {
     let stage = Stage::new("takeover", world).await;
     stage.spot_group(NODES - DRAINED);
     let hook = HookSpec { default_result: HookResult::Continue, ..HookSpec::terminating("drain") };
-    let going = stage.world.add_group(GroupSpec { replace_after: None, ..GroupSpec::new("asg", DRAINED) }, &[hook]);
+    let going = stage
+        .world
+        .add_group(GroupSpec { replace_after: None, ..GroupSpec::new("asg", DRAINED) }, &[hook]);
     for run in 0..runs() {
-        let shape = PodShape { labels: [("app".to_owned(), app(run))].into(), ..PodShape::default() };
+        let shape =
+            PodShape { labels: [("app".to_owned(), app(run))].into(), ..PodShape::default() };
         for instance in &going {
             let node = stage.world.node_of(instance).unwrap();
             for i in 0..PODS {
-                stage.world.kube.add_pod(&PodSpec::on(&node, "shop", format!("{}-{instance}-{i}", app(run))).shape(shape.clone()));
+                stage.world.kube.add_pod(
+                    &PodSpec::on(&node, "shop", format!("{}-{instance}-{i}", app(run)))
+                        .shape(shape.clone()),
+                );
             }
         }
         stage.world.kube.add_budget(&BudgetSpec::for_app("shop", app(run)).min(DRAINED * PODS));
     }
     stage.world.kube.put(json!({
-        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": { "name": "bare", "namespace": "default" }, "spec": {},
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {
+            "name": "bare", "namespace": "default"
+        }, "spec": {},
     }));
     let mut leader = stage.replica("sundown-0");
     leader.ready().await;
@@ -110,8 +132,9 @@ async fn successor(stage: &Stage) -> f64 {
     Bare::start(Job::Successor(job)).await.run().await.seconds
 }
 
-/// When the next leader asked for the unschedulable Nodes, and when it then asked for the first eviction. Only
-/// a new leader lists Nodes then: who stands by has listed them before, and the old one evicts no more.
+/// When the next leader asked for the unschedulable Nodes, and when it then asked for the first
+/// eviction. Only a new leader lists Nodes then: who stands by has listed them before, and the old
+/// one evicts no more.
 fn first_eviction(requests: &[Request]) -> Option<(Moment, Moment)> {
     let list = requests.iter().find(|r| r.verb == "list" && r.resource == "nodes")?.at;
     let eviction = requests.iter().find(|r| r.at >= list && r.subresource == "eviction")?.at;

@@ -1,6 +1,7 @@
 //! Sundown drains Kubernetes nodes before AWS takes their instances away.
 //!
-//! The rooms, the arrows between them and the rules of the house are described in `docs/architecture.md`.
+//! The rooms, the arrows between them and the rules of the house are described in
+//! `docs/architecture.md`.
 
 pub mod aws;
 pub mod cli;

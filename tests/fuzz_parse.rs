@@ -1,5 +1,6 @@
-//! The parser against damaged events, for `SUNDOWN_FUZZ_SECONDS` (default 2) from `SUNDOWN_FUZZ_SEED` (default 1): whatever comes,
-//! it answers, the same way twice, and in bounded words. Starts from the seed corpus of `tests/fuzz`, which libFuzzer uses too.
+//! The parser against damaged events, for `SUNDOWN_FUZZ_SECONDS` (default 2) from
+//! `SUNDOWN_FUZZ_SEED` (default 1): whatever comes, it answers, the same way twice, and in bounded
+//! words. Starts from the seed corpus of `tests/fuzz`, which libFuzzer uses too.
 //!
 //! A failure prints the body and can be replayed with the same seed.
 
@@ -60,12 +61,14 @@ const WORDS: &[&str] = &[
 ];
 
 fn number(name: &str, default: u64) -> u64 {
-    env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|e| panic!("{name}={text}: {e}")))
+    env::var(name)
+        .map_or(default, |text| text.parse().unwrap_or_else(|e| panic!("{name}={text}: {e}")))
 }
 
 fn seeds() -> Vec<Vec<u8>> {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz/corpus/parse");
-    let mut files: Vec<_> = fs::read_dir(&corpus).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut files: Vec<_> =
+        fs::read_dir(&corpus).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
     files.iter().map(|path| fs::read(path).unwrap()).collect()
 }
@@ -87,7 +90,9 @@ fn damage(body: &mut Vec<u8>, pool: &[Vec<u8>], random: &mut fastrand::Rng) {
         }
         2 => vec![random.u8(..)],
         3 => body.get(at..end).unwrap().to_vec(),
-        4 => WORDS.get(random.usize(..WORDS.len())).unwrap().repeat(random.usize(1..4)).into_bytes(),
+        4 => {
+            WORDS.get(random.usize(..WORDS.len())).unwrap().repeat(random.usize(1..4)).into_bytes()
+        }
         5 => {
             let other = pool.get(random.usize(..pool.len())).unwrap();
             let from = random.usize(..=other.len());
@@ -119,7 +124,11 @@ fn check(body: &[u8]) -> &'static str {
         Ok(Parsed::TestNotification) => "test",
         Ok(Parsed::Irrelevant(reason)) => reason.as_str(),
         Err(reject) => {
-            assert!(reject.to_string().len() < 1000 && Reject::LABELS.contains(&reject.as_str()), "{}", body.escape_ascii());
+            assert!(
+                reject.to_string().len() < 1000 && Reject::LABELS.contains(&reject.as_str()),
+                "{}",
+                body.escape_ascii()
+            );
             reject.as_str()
         }
     }

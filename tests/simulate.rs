@@ -36,7 +36,10 @@ fn json(arguments: &[&str]) -> Value {
 #[test]
 fn the_same_seed_gives_the_same_bytes_in_two_processes_whatever_the_environment() {
     let one = simulate(&["-o", "json", "--seed", "7"], &[]);
-    let two = simulate(&["-o", "json", "--seed", "7"], &[("SUNDOWN_NODE_SELECTOR", "no=such"), ("SUNDOWN_DRY_RUN", "true"), ("TZ", "Asia/Tokyo")]);
+    let two = simulate(
+        &["-o", "json", "--seed", "7"],
+        &[("SUNDOWN_NODE_SELECTOR", "no=such"), ("SUNDOWN_DRY_RUN", "true"), ("TZ", "Asia/Tokyo")],
+    );
     assert!(one.status.success() && !one.stdout.is_empty());
     assert_eq!(String::from_utf8_lossy(&one.stdout), String::from_utf8_lossy(&two.stdout));
     let other = simulate(&["-o", "json", "--seed", "8"], &[]);
@@ -56,25 +59,47 @@ fn everything_comes_to_rest_and_every_hook_is_completed_by_us() {
         assert_eq!(node["ended"], "empty", "{node:#}");
         assert!(node["drainedAfterMs"].as_u64().unwrap() >= 5_000, "{node:#}");
         assert!(node["evictions"].as_u64().unwrap() > 0, "{node:#}");
-        let completed = if node["kind"] == "terminate-hook" { serde_json::json!(["CONTINUE"]) } else { serde_json::json!([]) };
+        let completed = if node["kind"] == "terminate-hook" {
+            serde_json::json!(["CONTINUE"])
+        } else {
+            serde_json::json!([])
+        };
         assert_eq!(node["completedWith"], completed, "{node:#}");
     }
 }
 
 #[test]
-fn a_budget_that_allows_nothing_holds_a_node_until_the_deadline_and_heartbeats_keep_its_hook_open() {
+fn a_budget_that_allows_nothing_holds_a_node_until_the_deadline_and_heartbeats_keep_its_hook_open()
+{
     let summary = json(&["-o", "json"]);
     let nodes = summary["nodes"].as_array().unwrap();
-    let with = |name: &str| nodes.iter().find(|n| n["forced"].as_array().unwrap().iter().any(|p| p.as_str().unwrap().starts_with(name))).unwrap();
+    let with = |name: &str| {
+        nodes
+            .iter()
+            .find(|n| {
+                n["forced"]
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .any(|p| p.as_str().unwrap().starts_with(name))
+            })
+            .unwrap()
+    };
     let ledger = with("shop/ledger-");
     assert_eq!(ledger["kind"], "terminate-hook");
-    assert!(ledger["heartbeats"].as_u64().unwrap() >= 6, "20 min with a heartbeat timeout of 5 min: {ledger:#}");
+    assert!(
+        ledger["heartbeats"].as_u64().unwrap() >= 6,
+        "20 min with a heartbeat timeout of 5 min: {ledger:#}"
+    );
     let blocked = &ledger["blocked"][0];
     assert_eq!(blocked["reason"], "pdb");
     assert!(blocked["seconds"].as_u64().unwrap() > 1_100, "{ledger:#}");
     let reports = with("batch/reports-");
     assert_eq!(reports["kind"], "spot");
-    assert!(reports["drainedAfterMs"].as_u64().unwrap() < 110_000, "before the machine goes: {reports:#}");
+    assert!(
+        reports["drainedAfterMs"].as_u64().unwrap() < 110_000,
+        "before the machine goes: {reports:#}"
+    );
 }
 
 #[test]
@@ -83,11 +108,21 @@ fn people_see_events_lines_and_a_table_but_no_flood() {
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("Auto Scaling terminates 6 instances of `general`"), "{text}");
     assert!(
-        text.contains("cordoned  terminate-hook") && text.contains("pods left") && text.contains("s to go") && text.contains("blocked: "),
+        text.contains("cordoned  terminate-hook")
+            && text.contains("pods left")
+            && text.contains("s to go")
+            && text.contains("blocked: "),
         "{text}"
     );
-    assert!(text.contains("heartbeats") && text.contains("Forced by a deadline: shop/ledger-"), "{text}");
-    assert!(text.lines().any(|line| line.contains("  forced    shop/ledger-") && line.ends_with(": its deadline comes")), "{text}");
+    assert!(
+        text.contains("heartbeats") && text.contains("Forced by a deadline: shop/ledger-"),
+        "{text}"
+    );
+    assert!(
+        text.lines().any(|line| line.contains("  forced    shop/ledger-")
+            && line.ends_with(": its deadline comes")),
+        "{text}"
+    );
     assert!(!text.contains("compute.internal"), "nodes are named without their domain: {text}");
     assert!(!text.contains('\u{1b}'), "no control sequences where there is no terminal");
     assert!(text.lines().count() < 100, "{} lines", text.lines().count());
@@ -95,10 +130,14 @@ fn people_see_events_lines_and_a_table_but_no_flood() {
 
 #[test]
 fn time_can_be_carried_on_at_a_speed_of_ones_own() {
-    let file =
-        scenario("speed", "{ name: n, groups: [{ name: g, nodes: 2, spot: true }], events: [{ at: 5s, spot: { group: g, count: 1 } }], until: 10m }");
+    let file = scenario(
+        "speed",
+        "{ name: n, groups: [{ name: g, nodes: 2, spot: true }], events: [{ at: 5s, spot: { \
+         group: g, count: 1 } }], until: 10m }",
+    );
     let begun = std::time::Instant::now();
-    let output = simulate(&["--scenario", file.to_str().unwrap(), "--speed", "200", "-o", "json"], &[]);
+    let output =
+        simulate(&["--scenario", file.to_str().unwrap(), "--speed", "200", "-o", "json"], &[]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
     let (seconds, took) = (summary["seconds"].as_f64().unwrap(), begun.elapsed().as_secs_f64());
@@ -116,7 +155,10 @@ fn however_fast_time_is_told_to_go_no_timer_is_late_and_every_hook_is_completed(
     // The same as without a bound.
     let unbound = json(&["-o", "json"]);
     assert_eq!(summary["atRest"], true);
-    assert!(summary["hooks"].as_array().unwrap().iter().all(|h| h["ended"] == "Completed(Continue)"), "{summary:#}");
+    assert!(
+        summary["hooks"].as_array().unwrap().iter().all(|h| h["ended"] == "Completed(Continue)"),
+        "{summary:#}"
+    );
     assert_eq!((&summary["hooks"], &summary["seconds"]), (&unbound["hooks"], &unbound["seconds"]));
 }
 
@@ -128,7 +170,8 @@ struct Running {
 
 impl Running {
     fn start(name: &str, arguments: &[&str]) -> Self {
-        let errors = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("simulate-{name}.err"));
+        let errors =
+            std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("simulate-{name}.err"));
         let mut command = Command::new(env!("CARGO_BIN_EXE_sundown"));
         command.arg("simulate").args(arguments).stdout(std::process::Stdio::piped());
         let child = command.stderr(std::fs::File::create(&errors).unwrap()).spawn().unwrap();
@@ -139,22 +182,31 @@ impl Running {
         std::fs::read_to_string(&self.errors).unwrap()
     }
 
-    /// Waits until standard error says this, and gives what follows up to white space or a semicolon.
+    /// Waits until standard error says this, and gives what follows up to white space or a
+    /// semicolon.
     fn says(&mut self, text: &str) -> String {
         let end = std::time::Instant::now() + Duration::from_secs(90);
         loop {
             let said = self.said();
             // A line that is written in full.
-            if let Some((word, _)) = said.split_once(text).and_then(|(_, rest)| rest.split_once([';', ' ', '\n'])) {
+            if let Some((word, _)) =
+                said.split_once(text).and_then(|(_, rest)| rest.split_once([';', ' ', '\n']))
+            {
                 return word.to_owned();
             }
-            assert!(self.child.try_wait().unwrap().is_none() && std::time::Instant::now() < end, "it does not say {text}: {said}");
+            assert!(
+                self.child.try_wait().unwrap().is_none() && std::time::Instant::now() < end,
+                "it does not say {text}: {said}"
+            );
             std::thread::sleep(Duration::from_millis(20));
         }
     }
 
     fn interrupt(mut self) -> Output {
-        let sent = Command::new("sh").args(["-c", &format!("kill -INT {}", self.child.id())]).status().unwrap();
+        let sent = Command::new("sh")
+            .args(["-c", &format!("kill -INT {}", self.child.id())])
+            .status()
+            .unwrap();
         assert!(sent.success());
         let end = std::time::Instant::now() + Duration::from_mins(1);
         while self.child.try_wait().unwrap().is_none() {
@@ -178,19 +230,39 @@ fn ask(address: &str, request: &str) -> String {
 }
 
 #[test]
-fn both_servers_can_be_looked_into_and_ctrl_c_ends_them_with_the_summary_alone_on_standard_output() {
+fn both_servers_can_be_looked_into_and_ctrl_c_ends_them_with_the_summary_alone_on_standard_output()
+{
     let mut running = Running::start("serve", &["--serve", "-o", "json"]);
     let kubeconfig = running.says("KUBECONFIG=");
     let aws = running.says("AWS_ENDPOINT_URL=");
-    let config: Value = serde_json::from_str(&std::fs::read_to_string(&kubeconfig).unwrap()).unwrap();
-    let kube = config["clusters"][0]["cluster"]["server"].as_str().unwrap().strip_prefix("http://").unwrap().to_owned();
+    let config: Value =
+        serde_json::from_str(&std::fs::read_to_string(&kubeconfig).unwrap()).unwrap();
+    let kube = config["clusters"][0]["cluster"]["server"]
+        .as_str()
+        .unwrap()
+        .strip_prefix("http://")
+        .unwrap()
+        .to_owned();
     let nodes = ask(&kube, "GET /api/v1/nodes HTTP/1.1\r\nhost: kube\r\nconnection: close\r\n\r\n");
-    assert!(nodes.starts_with("HTTP/1.1 200") && nodes.contains("NodeList") && nodes.contains("providerID"), "{nodes}");
+    assert!(
+        nodes.starts_with("HTTP/1.1 200")
+            && nodes.contains("NodeList")
+            && nodes.contains("providerID"),
+        "{nodes}"
+    );
     let aws = aws.strip_prefix("http://").unwrap().trim_end_matches('/');
     let body = "Action=DescribeAutoScalingGroups&Version=2011-01-01";
-    let head = "POST / HTTP/1.1\r\nhost: aws\r\nconnection: close\r\ncontent-type: application/x-www-form-urlencoded";
-    let authorization = "AWS4-HMAC-SHA256 Credential=x/20260101/eu-west-1/autoscaling/aws4_request, SignedHeaders=host, Signature=x";
-    let groups = ask(aws, &format!("{head}\r\nauthorization: {authorization}\r\ncontent-length: {}\r\n\r\n{body}", body.len()));
+    let head = "POST / HTTP/1.1\r\nhost: aws\r\nconnection: close\r\ncontent-type: \
+        application/x-www-form-urlencoded";
+    let authorization = "AWS4-HMAC-SHA256 \
+        Credential=x/20260101/eu-west-1/autoscaling/aws4_request, SignedHeaders=host, Signature=x";
+    let groups = ask(
+        aws,
+        &format!(
+            "{head}\r\nauthorization: {authorization}\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        ),
+    );
     assert!(groups.starts_with("HTTP/1.1 200") && groups.contains("general"), "{groups}");
     let output = running.interrupt();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -203,12 +275,14 @@ fn both_servers_can_be_looked_into_and_ctrl_c_ends_them_with_the_summary_alone_o
 
 #[test]
 fn in_real_time_pods_are_there_and_ready_and_a_short_scenario_takes_as_long_as_it_says() {
-    let text = "{ name: n, groups: [{ name: g, nodes: 3, hook: { name: h, heartbeatTimeout: 5m } }], \
-                workloads: [{ kind: Deployment, namespace: a, name: slow-to-start, replicas: 3, ready: 5m, stop: 1s, budget: { minAvailable: 1 } }], \
-                events: [{ at: 1s, scaleIn: { group: g, count: 1 } }], until: 80s }";
+    let text = "{ name: n, groups: [{ name: g, nodes: 3, hook: { name: h, heartbeatTimeout: 5m } \
+        }], workloads: [{ kind: Deployment, namespace: a, name: slow-to-start, replicas: 3, ready: \
+        5m, stop: 1s, budget: { minAvailable: 1 } }], events: [{ at: 1s, scaleIn: { group: g, \
+        count: 1 } }], until: 80s }";
     let file = scenario("real", text);
     let begun = std::time::Instant::now();
-    let output = simulate(&["--scenario", file.to_str().unwrap(), "--real-time", "-o", "json"], &[]);
+    let output =
+        simulate(&["--scenario", file.to_str().unwrap(), "--real-time", "-o", "json"], &[]);
     let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
     // Pods that take five minutes to be ready could not go before: their budget would not let them.
     let node = &summary["nodes"][0];
@@ -224,27 +298,59 @@ fn ctrl_c_ends_a_simulation_in_real_time_before_it_has_begun() {
     running.says("KUBECONFIG=");
     let output = running.interrupt();
     assert_eq!(output.status.code(), Some(0));
-    assert!(String::from_utf8_lossy(&output.stdout).contains("ended by hand"), "{}", String::from_utf8_lossy(&output.stdout));
+    assert!(
+        String::from_utf8_lossy(&output.stdout).contains("ended by hand"),
+        "{}",
+        String::from_utf8_lossy(&output.stdout)
+    );
 }
 
 #[test]
 fn a_scenario_that_makes_no_sense_is_refused_with_the_reason() {
     let event = "{ at: 1s, spot: { group: g, count: 1 } }";
-    let flags = |flags: &str| format!("{{ name: n, groups: [{{ name: g, nodes: 2 }}], events: [{event}], flags: {flags} }}");
+    let flags = |flags: &str| {
+        format!(
+            "{{ name: n, groups: [{{ name: g, nodes: 2 }}], events: [{event}], flags: {flags} }}"
+        )
+    };
     let cases = [
         ("yaml", "groups: [".to_owned(), "is no valid YAML, line 1"),
-        ("field", "{ name: n, groups: [], events: [], colour: blue }".to_owned(), "there is no field colour"),
-        ("nodes", format!("{{ name: n, groups: [{{ name: g, nodes: 99999999 }}], events: [{event}] }}"), "groups[0].nodes is 99999999: use a number"),
-        ("events", "{ name: n, groups: [{ name: g, nodes: 2 }], events: [] }".to_owned(), "events has 0 entries"),
+        (
+            "field",
+            "{ name: n, groups: [], events: [], colour: blue }".to_owned(),
+            "there is no field colour",
+        ),
+        (
+            "nodes",
+            format!("{{ name: n, groups: [{{ name: g, nodes: 99999999 }}], events: [{event}] }}"),
+            "groups[0].nodes is 99999999: use a number",
+        ),
+        (
+            "events",
+            "{ name: n, groups: [{ name: g, nodes: 2 }], events: [] }".to_owned(),
+            "events has 0 entries",
+        ),
         ("flags", flags("[--no-such-flag]"), "flags: unexpected argument '--no-such-flag'"),
         ("value", flags("[--max-pollers=99]"), "flags: --max-pollers"),
         ("print", flags("[--print-config]"), "flags: --print-config has no effect in a simulation"),
         ("logs", flags("[--log-level, debug]"), "flags: --log-level has no effect in a simulation"),
-        ("metrics", flags("[\"--metrics-listen=127.0.0.1:9\"]"), "flags: --metrics-listen has no effect in a simulation"),
+        (
+            "metrics",
+            flags("[\"--metrics-listen=127.0.0.1:9\"]"),
+            "flags: --metrics-listen has no effect in a simulation",
+        ),
         ("help", flags("[--help]"), "flags: --help has no effect in a simulation"),
-        ("dead letters", flags("[\"--dlq-url=https://sqs.eu-west-1.amazonaws.com/1/d\"]"), "flags: --dlq-url has no effect in a simulation"),
+        (
+            "dead letters",
+            flags("[\"--dlq-url=https://sqs.eu-west-1.amazonaws.com/1/d\"]"),
+            "flags: --dlq-url has no effect in a simulation",
+        ),
         ("pod", flags("[--pod-name=sundown-0]"), "flags: --pod-name has no effect in a simulation"),
-        ("lease", flags("[--lease-namespace=nowhere]"), "flags: --lease-namespace has no effect in a simulation"),
+        (
+            "lease",
+            flags("[--lease-namespace=nowhere]"),
+            "flags: --lease-namespace has no effect in a simulation",
+        ),
         ("again", flags("[--cluster-name=x]"), "flags: --cluster-name is given by the simulation"),
     ];
     for (name, text, why) in cases {
@@ -258,22 +364,36 @@ fn a_scenario_that_makes_no_sense_is_refused_with_the_reason() {
     let output = simulate(&["--scenario", "/nowhere/at-all.yaml"], &[]);
     assert_eq!(output.status.code(), Some(2));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(said, "sundown: cannot read the scenario /nowhere/at-all.yaml: No such file or directory (os error 2)\n", "the cause once");
+    assert_eq!(
+        said,
+        "sundown: cannot read the scenario /nowhere/at-all.yaml: No such file or directory (os \
+         error 2)\n",
+        "the cause once"
+    );
 }
 
 #[test]
 fn output_that_cannot_be_written_is_an_error_and_a_closed_pipe_is_none() {
-    let file = scenario("full", "{ name: n, groups: [{ name: g, nodes: 2, spot: true }], events: [{ at: 5s, spot: { group: g, count: 1 } }] }");
+    let file = scenario(
+        "full",
+        "{ name: n, groups: [{ name: g, nodes: 2, spot: true }], events: [{ at: 5s, spot: { \
+         group: g, count: 1 } }] }",
+    );
     for output in ["text", "json"] {
         let simulate = || {
             let mut command = Command::new(env!("CARGO_BIN_EXE_sundown"));
-            command.args(["simulate", "-o", output, "--scenario", file.to_str().unwrap()]).stderr(std::process::Stdio::piped());
+            command
+                .args(["simulate", "-o", output, "--scenario", file.to_str().unwrap()])
+                .stderr(std::process::Stdio::piped());
             command
         };
         let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
         let said = simulate().stdout(full).output().unwrap();
         let errors = String::from_utf8_lossy(&said.stderr);
-        assert!(said.status.code() == Some(1) && errors.contains("No space left on device"), "{output}: {errors}");
+        assert!(
+            said.status.code() == Some(1) && errors.contains("No space left on device"),
+            "{output}: {errors}"
+        );
         let mut child = simulate().stdout(std::process::Stdio::piped()).spawn().unwrap();
         drop(child.stdout.take());
         assert_eq!(child.wait().unwrap().code(), Some(0), "{output}");
@@ -290,15 +410,23 @@ fn the_readme_shows_what_is_printed() {
     let shown: Vec<_> = sample.lines().filter(|line| line.trim() != "...").collect();
     assert!(shown.len() > 10, "{sample}");
     for line in shown {
-        assert!(lines.contains(&line), "README shows a line that is not printed: {line}\nPrinted:\n{printed}");
+        assert!(
+            lines.contains(&line),
+            "README shows a line that is not printed: {line}\nPrinted:\n{printed}"
+        );
     }
 }
 
 #[test]
 fn flags_that_contradict_each_other_or_are_out_of_range_are_refused() {
-    for flags in
-        [&["--real-time", "--speed", "3"][..], &["--speed", "0"], &["--speed", "fast"], &["--seed", "-1"], &["-o", "xml"], &["--log-level", "inof"]]
-    {
+    for flags in [
+        &["--real-time", "--speed", "3"][..],
+        &["--speed", "0"],
+        &["--speed", "fast"],
+        &["--seed", "-1"],
+        &["-o", "xml"],
+        &["--log-level", "inof"],
+    ] {
         assert_eq!(simulate(flags, &[]).status.code(), Some(2), "{flags:?}");
     }
     let said = String::from_utf8(simulate(&["--log-level", "inof"], &[]).stderr).unwrap();
@@ -313,11 +441,17 @@ fn a_service_of_ones_own_needs_servers_that_listen() {
     }
 }
 
-/// What `sundown simulate` prints on a terminal of 80 columns and 24 rows; `None`: there is no `script` (util-linux) to make one.
+/// What `sundown simulate` prints on a terminal of 80 columns and 24 rows; `None`: there is no
+/// `script` (util-linux) to make one.
 fn on_a_terminal(arguments: &str, environment: &[(&str, &str)]) -> Option<String> {
-    let line = format!("stty cols 80 rows 24; {} simulate {arguments}", env!("CARGO_BIN_EXE_sundown"));
+    let line =
+        format!("stty cols 80 rows 24; {} simulate {arguments}", env!("CARGO_BIN_EXE_sundown"));
     let mut command = Command::new("script");
-    command.args(["-qec", &line, "/dev/null"]).env_remove("NO_COLOR").env("TERM", "xterm").envs(environment.iter().copied());
+    command
+        .args(["-qec", &line, "/dev/null"])
+        .env_remove("NO_COLOR")
+        .env("TERM", "xterm")
+        .envs(environment.iter().copied());
     let output = command.stdin(std::process::Stdio::null()).output().ok()?;
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     Some(String::from_utf8(output.stdout).unwrap().replace('\r', ""))
@@ -327,7 +461,9 @@ fn on_a_terminal(arguments: &str, environment: &[(&str, &str)]) -> Option<String
 fn without_sequences(text: &str) -> Vec<String> {
     let mut parts = text.split('\u{1b}');
     let first = parts.next().unwrap_or_default().to_owned();
-    let rest = parts.map(|part| part.split_once(|c: char| c.is_ascii_alphabetic()).map_or("", |(_, text)| text));
+    let rest = parts.map(|part| {
+        part.split_once(|c: char| c.is_ascii_alphabetic()).map_or("", |(_, text)| text)
+    });
     rest.fold(first, |all, part| all + part).lines().map(str::to_owned).collect()
 }
 
@@ -340,18 +476,40 @@ fn a_terminal_shows_the_timeline_of_a_pipe_in_color_and_cut_to_its_width() {
     let lines = without_sequences(&shown);
     let piped = String::from_utf8(simulate(&[], &[]).stdout).unwrap();
     let mut below = lines.iter();
-    for line in piped.lines().take_while(|line| !line.contains("simulated time")).filter(|line| !line.is_empty()) {
+    for line in piped
+        .lines()
+        .take_while(|line| !line.contains("simulated time"))
+        .filter(|line| !line.is_empty())
+    {
         let cut: String = line.chars().take(79).collect();
-        assert!(below.any(|shown| shown.starts_with(&cut)), "missing on the terminal, or too late: {line}\n{lines:#?}");
+        assert!(
+            below.any(|shown| shown.starts_with(&cut)),
+            "missing on the terminal, or too late: {line}\n{lines:#?}"
+        );
     }
-    let longest = lines.iter().filter(|line| !line.contains("Forced by") && !line.contains("Pods left")).map(|line| line.chars().count()).max();
+    let longest = lines
+        .iter()
+        .filter(|line| !line.contains("Forced by") && !line.contains("Pods left"))
+        .map(|line| line.chars().count())
+        .max();
     assert_eq!(longest, Some(80), "{lines:#?}");
-    assert!(lines.iter().any(|line| line.chars().count() == 80 && line.ends_with('…')), "{lines:#?}");
+    assert!(
+        lines.iter().any(|line| line.chars().count() == 80 && line.ends_with('…')),
+        "{lines:#?}"
+    );
     assert!(shown.contains("\u{1b}[31m") && shown.contains("\u{1b}[32m"), "colors");
-    assert!(lines.iter().any(|line| line.contains(" 0 draining, 9 done, speed max; Ctrl-C: stop")), "{lines:#?}");
+    assert!(
+        lines.iter().any(|line| line.contains(" 0 draining, 9 done, speed max; Ctrl-C: stop")),
+        "{lines:#?}"
+    );
     let plain = on_a_terminal("--speed max", &[("NO_COLOR", "1")]).unwrap();
     assert!(plain.contains("\u{1b}[J"), "drawn in place");
-    assert!(["1", "2", "31", "32", "33"].iter().all(|color| !plain.contains(&format!("\u{1b}[{color}m"))), "without colors");
+    assert!(
+        ["1", "2", "31", "32", "33"]
+            .iter()
+            .all(|color| !plain.contains(&format!("\u{1b}[{color}m"))),
+        "without colors"
+    );
     let dumb = on_a_terminal("--speed max", &[("TERM", "dumb")]).unwrap();
     assert!(!dumb.contains('\u{1b}'), "{dumb}");
 }
@@ -365,23 +523,35 @@ fn ctrl_c_ends_a_simulation_at_once_whatever_its_speed() {
         let output = running.interrupt();
         assert!(begun.elapsed() < Duration::from_secs(10), "{speed}: {:?}", begun.elapsed());
         assert_eq!(output.status.code(), Some(0), "{speed}");
-        assert!(String::from_utf8_lossy(&output.stdout).contains("Not everything came to rest before it was ended by hand"), "{speed}");
+        assert!(
+            String::from_utf8_lossy(&output.stdout)
+                .contains("Not everything came to rest before it was ended by hand"),
+            "{speed}"
+        );
     }
 }
 
 #[test]
 fn a_block_that_is_not_over_counts_and_pods_that_are_left_are_named() {
-    let text = "{ name: n, groups: [{ name: g, nodes: 2, hook: { name: h, heartbeatTimeout: 5m } }], \
-                workloads: [{ kind: Deployment, namespace: shop, name: one, replicas: 1, budget: { minAvailable: 1 } }], \
-                events: [{ at: 1s, scaleIn: { group: g, count: 1, running: shop/one } }], until: 5m }";
+    let text = "{ name: n, groups: [{ name: g, nodes: 2, hook: { name: h, heartbeatTimeout: 5m } \
+        }], workloads: [{ kind: Deployment, namespace: shop, name: one, replicas: 1, budget: { \
+        minAvailable: 1 } }], events: [{ at: 1s, scaleIn: { group: g, count: 1, running: shop/one \
+        } }], until: 5m }";
     let file = scenario("left", text);
     let output = simulate(&["--scenario", file.to_str().unwrap(), "-o", "json"], &[]);
     let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
     let node = &summary["nodes"][0];
     assert_eq!(node["ended"], "draining", "{summary:#}");
     let pod = node["podsLeft"][0].as_str().unwrap();
-    assert!(pod.starts_with("shop/one-") && node["podsLeft"].as_array().unwrap().len() == 1, "{summary:#}");
-    assert_eq!((&node["blocked"][0]["pod"], &node["blocked"][0]["reason"]), (&pod.into(), &"pdb".into()), "{summary:#}");
+    assert!(
+        pod.starts_with("shop/one-") && node["podsLeft"].as_array().unwrap().len() == 1,
+        "{summary:#}"
+    );
+    assert_eq!(
+        (&node["blocked"][0]["pod"], &node["blocked"][0]["reason"]),
+        (&pod.into(), &"pdb".into()),
+        "{summary:#}"
+    );
     assert!(node["blocked"][0]["seconds"].as_u64().unwrap() > 280, "{summary:#}");
     let output = simulate(&["--scenario", file.to_str().unwrap()], &[]);
     let text = String::from_utf8(output.stdout).unwrap();
@@ -390,9 +560,9 @@ fn a_block_that_is_not_over_counts_and_pods_that_are_left_are_named() {
 
 #[test]
 fn what_does_not_come_to_rest_in_time_is_no_success() {
-    let text = "{ name: n, groups: [{ name: g, nodes: 2, hook: { name: h, heartbeatTimeout: 5m } }], \
-                workloads: [{ kind: Deployment, namespace: a, name: one, replicas: 2, budget: { minAvailable: 2 } }], \
-                events: [{ at: 1s, scaleIn: { group: g, count: 1 } }], until: 2m }";
+    let text = "{ name: n, groups: [{ name: g, nodes: 2, hook: { name: h, heartbeatTimeout: 5m } \
+        }], workloads: [{ kind: Deployment, namespace: a, name: one, replicas: 2, budget: { \
+        minAvailable: 2 } }], events: [{ at: 1s, scaleIn: { group: g, count: 1 } }], until: 2m }";
     let file = scenario("short", text);
     let output = simulate(&["--scenario", file.to_str().unwrap()], &[]);
     assert_eq!(output.status.code(), Some(1));
@@ -400,7 +570,8 @@ fn what_does_not_come_to_rest_in_time_is_no_success() {
 }
 
 fn scenario(name: &str, text: &str) -> std::path::PathBuf {
-    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("scenario-{name}.yaml"));
+    let path =
+        std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("scenario-{name}.yaml"));
     std::fs::write(&path, text).unwrap();
     path
 }

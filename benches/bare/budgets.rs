@@ -21,8 +21,8 @@ pub struct Budgets {
 pub enum Answer {
     /// The budget itself.
     Get,
-    /// The eviction of a pod of the workload that has the budget's name, as a dry run: a real one would
-    /// change the budget.
+    /// The eviction of a pod of the workload that has the budget's name, as a dry run: a real one
+    /// would change the budget.
     EvictDryRun,
 }
 
@@ -35,7 +35,11 @@ impl Budgets {
         let client = client(&self.kubeconfig).await;
         let pods = self.pods(&client).await;
         let budgets = format!("/apis/policy/v1/namespaces/{}/poddisruptionbudgets", self.namespace);
-        let watch = Plain::new(&http::Method::GET, format!("{budgets}?watch=true&resourceVersion=0"), &Value::Null);
+        let watch = Plain::new(
+            &http::Method::GET,
+            format!("{budgets}?watch=true&resourceVersion=0"),
+            &Value::Null,
+        );
         let mut lines = client.request_stream(watch.request()).await.unwrap().lines();
         async move {
             while let Ok(Some(line)) = lines.try_next().await {
@@ -43,7 +47,9 @@ impl Budgets {
                 let name = event.pointer("/object/metadata/name").and_then(Value::as_str);
                 let Some(name) = name.filter(|_| frees(&event["object"])) else { continue };
                 let request = match self.answer {
-                    Answer::Get => Plain::new(&http::Method::GET, format!("{budgets}/{name}"), &Value::Null),
+                    Answer::Get => {
+                        Plain::new(&http::Method::GET, format!("{budgets}/{name}"), &Value::Null)
+                    }
                     Answer::EvictDryRun => match pods.get(name) {
                         Some(pod) => self.eviction(pod),
                         None => continue,
@@ -61,17 +67,30 @@ impl Budgets {
         if self.answer == Answer::Get {
             return BTreeMap::new();
         }
-        let list = Plain::new(&http::Method::GET, format!("/api/v1/namespaces/{}/pods", self.namespace), &Value::Null);
+        let list = Plain::new(
+            &http::Method::GET,
+            format!("/api/v1/namespaces/{}/pods", self.namespace),
+            &Value::Null,
+        );
         let pods: Value = client.request(list.request()).await.unwrap();
-        let names = pods["items"].as_array().unwrap().iter().map(|pod| pod["metadata"]["name"].as_str().unwrap());
+        let names = pods["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|pod| pod["metadata"]["name"].as_str().unwrap());
         names.map(|name| (workload_of(name), name.to_owned())).collect()
     }
 
     fn eviction(&self, pod: &str) -> Plain {
         let eviction = json!({
-            "apiVersion": "policy/v1", "kind": "Eviction", "metadata": { "name": pod }, "deleteOptions": { "dryRun": ["All"] },
+            "apiVersion": "policy/v1", "kind": "Eviction", "metadata": { "name": pod },
+            "deleteOptions": { "dryRun": ["All"] },
         });
-        Plain::new(&http::Method::POST, format!("/api/v1/namespaces/{}/pods/{pod}/eviction?dryRun=All", self.namespace), &eviction)
+        Plain::new(
+            &http::Method::POST,
+            format!("/api/v1/namespaces/{}/pods/{pod}/eviction?dryRun=All", self.namespace),
+            &eviction,
+        )
     }
 }
 

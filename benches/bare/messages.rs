@@ -33,7 +33,13 @@ impl Messages {
         }
         let deletes = Arc::new(Semaphore::new(RECEIVES));
         async move {
-            let receiver = |_| tokio::spawn(receive_all(sqs.clone(), self.queue.clone(), self.delete.then(|| Arc::clone(&deletes))));
+            let receiver = |_| {
+                tokio::spawn(receive_all(
+                    sqs.clone(),
+                    self.queue.clone(),
+                    self.delete.then(|| Arc::clone(&deletes)),
+                ))
+            };
             for receiver in join_all((0..RECEIVES).map(receiver)).await {
                 receiver.unwrap();
             }
@@ -61,7 +67,13 @@ fn config(endpoint: &str) -> SdkConfig {
 async fn receive_all(sqs: aws_sdk_sqs::Client, queue: String, deletes: Option<Arc<Semaphore>>) {
     let mut deleting = JoinSet::new();
     loop {
-        let received = sqs.receive_message().queue_url(&queue).max_number_of_messages(10).send().await.unwrap();
+        let received = sqs
+            .receive_message()
+            .queue_url(&queue)
+            .max_number_of_messages(10)
+            .send()
+            .await
+            .unwrap();
         let received = received.messages.unwrap_or_default();
         if received.is_empty() {
             break;
@@ -71,7 +83,12 @@ async fn receive_all(sqs: aws_sdk_sqs::Client, queue: String, deletes: Option<Ar
             let (sqs, queue) = (sqs.clone(), queue.clone());
             deleting.spawn(async move {
                 let entries: Vec<_> = received.iter().enumerate().map(entry).collect();
-                sqs.delete_message_batch().queue_url(queue).set_entries(Some(entries)).send().await.unwrap();
+                sqs.delete_message_batch()
+                    .queue_url(queue)
+                    .set_entries(Some(entries))
+                    .send()
+                    .await
+                    .unwrap();
                 drop(slot);
             });
         }
@@ -82,5 +99,9 @@ async fn receive_all(sqs: aws_sdk_sqs::Client, queue: String, deletes: Option<Ar
 }
 
 fn entry((i, message): (usize, &Message)) -> Entry {
-    Entry::builder().id(i.to_string()).set_receipt_handle(message.receipt_handle.clone()).build().unwrap()
+    Entry::builder()
+        .id(i.to_string())
+        .set_receipt_handle(message.receipt_handle.clone())
+        .build()
+        .unwrap()
 }

@@ -1,10 +1,10 @@
-//! The bare client: makes the requests that the service makes, as many at once, and decides nothing. What
-//! it takes is the baseline of a figure.
+//! The bare client: makes the requests that the service makes, as many at once, and decides
+//! nothing. What it takes is the baseline of a figure.
 //!
 //! It is a process of its own (`figures bare`) with a runtime like the service's, so that it shares
 //! neither threads nor connections with the embedded servers. The job comes as one line of JSON on
-//! standard input; the client opens its connections, prints `ready`, waits for another line, and prints
-//! what it took.
+//! standard input; the client opens its connections, prints `ready`, waits for another line, and
+//! prints what it took.
 
 mod budgets;
 mod messages;
@@ -25,7 +25,8 @@ pub use budgets::{Answer, Budgets, frees, workload_of};
 pub use messages::Messages;
 pub use requests::{Pages, Plain, Requests, Successor};
 
-/// Node PATCHes that the service has under way at once: three quarters of its 64 requests to the API server.
+/// Node PATCHes that the service has under way at once: three quarters of its 64 requests to the
+/// API server.
 pub const PATCHES: usize = 48;
 /// Evictions that the service has under way at once (`--max-evictions`).
 pub const EVICTIONS: usize = 32;
@@ -62,7 +63,8 @@ impl Bare {
     pub async fn start(job: Job) -> Self {
         let this = std::env::current_exe().unwrap();
         let mut command = bound(&this);
-        let mut child = command.arg("bare").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut child =
+            command.arg("bare").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (mut input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         let job = serde_json::to_string(&job).unwrap();
         // Written beside the reading: a long job does not fit into the pipe.
@@ -70,7 +72,8 @@ impl Bare {
             writeln!(input, "{job}").unwrap();
             input
         });
-        let mut bare = Self { input: input.await.unwrap(), child, output: Some(BufReader::new(output)) };
+        let mut bare =
+            Self { input: input.await.unwrap(), child, output: Some(BufReader::new(output)) };
         assert_eq!(bare.line().await.trim(), "ready");
         bare
     }
@@ -124,7 +127,10 @@ pub fn main() -> ExitCode {
         let (begun, cpu) = (Instant::now(), cpu_seconds(std::process::id()));
         // On a thread of the runtime, as the service's tasks are.
         tokio::spawn(work).await.unwrap();
-        let took = Took { seconds: begun.elapsed().as_secs_f64(), cpu: cpu_seconds(std::process::id()) - cpu };
+        let took = Took {
+            seconds: begun.elapsed().as_secs_f64(),
+            cpu: cpu_seconds(std::process::id()) - cpu,
+        };
         println!("{}", serde_json::to_string(&took).unwrap());
     });
     ExitCode::SUCCESS
@@ -148,7 +154,10 @@ impl Job {
 /// A client of whoever this kubeconfig names, that does nothing by itself.
 async fn client(kubeconfig: &PathBuf) -> kube::Client {
     let file = kube::config::Kubeconfig::read_from(kubeconfig).unwrap();
-    let mut config = kube::Config::from_custom_kubeconfig(file, &kube::config::KubeConfigOptions::default()).await.unwrap();
+    let mut config =
+        kube::Config::from_custom_kubeconfig(file, &kube::config::KubeConfigOptions::default())
+            .await
+            .unwrap();
     config.default_retry = false;
     kube::Client::try_from(config).unwrap()
 }

@@ -29,8 +29,15 @@ impl Plain {
     }
 
     pub(super) fn request(self) -> http::Request<Vec<u8>> {
-        let kind = if self.method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
-        let request = http::Request::builder().method(self.method.as_str()).uri(self.path).header("content-type", kind);
+        let kind = if self.method == "PATCH" {
+            "application/merge-patch+json"
+        } else {
+            "application/json"
+        };
+        let request = http::Request::builder()
+            .method(self.method.as_str())
+            .uri(self.path)
+            .header("content-type", kind);
         request.body(self.body.into_bytes()).unwrap()
     }
 }
@@ -38,7 +45,11 @@ impl Plain {
 impl From<http::Request<Vec<u8>>> for Plain {
     fn from(request: http::Request<Vec<u8>>) -> Self {
         let (parts, body) = request.into_parts();
-        Self { method: parts.method.to_string(), path: parts.uri.to_string(), body: String::from_utf8(body).unwrap() }
+        Self {
+            method: parts.method.to_string(),
+            path: parts.uri.to_string(),
+            body: String::from_utf8(body).unwrap(),
+        }
     }
 }
 
@@ -98,7 +109,10 @@ impl Pages {
             let (mut token, mut count) = (String::new(), 0);
             loop {
                 let path = format!("/api/v1/nodes?limit={}&continue={token}", self.page);
-                let page: Value = client.request(http::Request::get(path).body(Vec::new()).unwrap()).await.unwrap();
+                let page: Value = client
+                    .request(http::Request::get(path).body(Vec::new()).unwrap())
+                    .await
+                    .unwrap();
                 count += page["items"].as_array().unwrap().len();
                 page["metadata"]["continue"].as_str().unwrap_or_default().clone_into(&mut token);
                 if token.is_empty() {
@@ -111,8 +125,8 @@ impl Pages {
     }
 }
 
-/// What every next leader must do before it acts: a write of the Lease, and a consistent LIST of the Nodes
-/// that are unschedulable, read as JSON.
+/// What every next leader must do before it acts: a write of the Lease, and a consistent LIST of
+/// the Nodes that are unschedulable, read as JSON.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Successor {
     pub kubeconfig: PathBuf,
@@ -127,11 +141,20 @@ impl Successor {
         let client = client(&self.kubeconfig).await;
         open(&client, 1).await;
         async move {
-            let renewed = Moment::from(jiff::Timestamp::now()).strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string();
-            let lease = json!({ "spec": { "holderIdentity": "bare", "leaseDurationSeconds": 15, "renewTime": renewed } });
-            client.request_text(Plain::new(&http::Method::PATCH, self.lease, &lease).request()).await.unwrap();
+            let renewed =
+                Moment::from(jiff::Timestamp::now()).strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string();
+            let lease = json!({
+                "spec": {
+                    "holderIdentity": "bare", "leaseDurationSeconds": 15, "renewTime": renewed
+                }
+            });
+            client
+                .request_text(Plain::new(&http::Method::PATCH, self.lease, &lease).request())
+                .await
+                .unwrap();
             let path = "/api/v1/nodes?fieldSelector=spec.unschedulable%3Dtrue";
-            let list: Value = client.request(http::Request::get(path).body(Vec::new()).unwrap()).await.unwrap();
+            let list: Value =
+                client.request(http::Request::get(path).body(Vec::new()).unwrap()).await.unwrap();
             assert_eq!(list["items"].as_array().unwrap().len(), self.nodes, "unschedulable nodes");
         }
         .boxed()

@@ -26,7 +26,15 @@ pub fn thousand() -> Vec<Figure> {
     vec![figure("real-burst-1000", 1000, ours, bare, Bar::None, 1.4, 8.0)]
 }
 
-fn figure(name: &'static str, nodes: usize, ours: Vec<f64>, bare: f64, bar: Bar, ratio: f64, floor: f64) -> Figure {
+fn figure(
+    name: &'static str,
+    nodes: usize,
+    ours: Vec<f64>,
+    bare: f64,
+    bar: Bar,
+    ratio: f64,
+    floor: f64,
+) -> Figure {
     Figure {
         name,
         what: format!("{nodes} spot notices at once, empty nodes: until the last one is cordoned"),
@@ -34,7 +42,11 @@ fn figure(name: &'static str, nodes: usize, ours: Vec<f64>, bare: f64, bar: Bar,
         unit: "s",
         bar,
         ratio: Bar::Most(ratio),
-        baseline: Some(Baseline { what: "the same PATCHes by a bare client, 48 at once", value: bare, floor: Bar::Most(floor) }),
+        baseline: Some(Baseline {
+            what: "the same PATCHes by a bare client, 48 at once",
+            value: bare,
+            floor: Bar::Most(floor),
+        }),
     }
 }
 
@@ -46,7 +58,8 @@ async fn times(nodes: usize) -> (Vec<f64>, f64) {
         let instances = bench.instances(nodes);
         bench.nodes(&instances, 0, false).await;
         let client = bench.bare(PATCHES, instances.iter().map(|i| bare_accept(i))).await;
-        let (cpu, audit, begun) = (bench.cpu(None), bench.audit(), Moment::from(jiff::Timestamp::now()));
+        let (cpu, audit, begun) =
+            (bench.cpu(None), bench.audit(), Moment::from(jiff::Timestamp::now()));
         client.run().await;
         eprintln!("  run {}, bare: CPU: {}", run + 1, spent(&cpu, &bench.cpu(None)));
         let calls = audit.calls();
@@ -57,8 +70,13 @@ async fn times(nodes: usize) -> (Vec<f64>, f64) {
         bench.nodes(&instances, 0, false).await;
         // The bare client has the cluster to itself.
         let mut service = bench.stage.leader("sundown", &[]).await;
-        service.answers("/metrics", "it knows the nodes", |_, text| text.contains(&format!("\nsundown_nodes {nodes}\n"))).await;
-        let (cpu, audit, begun) = (bench.cpu(Some(&service)), bench.audit(), Moment::from(jiff::Timestamp::now()));
+        service
+            .answers("/metrics", "it knows the nodes", |_, text| {
+                text.contains(&format!("\nsundown_nodes {nodes}\n"))
+            })
+            .await;
+        let (cpu, audit, begun) =
+            (bench.cpu(Some(&service)), bench.audit(), Moment::from(jiff::Timestamp::now()));
         for instance in &instances {
             bench.stage.world.aws.spot_interruption(instance, SpotAction::Terminate);
         }
@@ -66,11 +84,19 @@ async fn times(nodes: usize) -> (Vec<f64>, f64) {
         let cpu = spent(&cpu, &bench.cpu(Some(&service)));
         let calls = audit.calls();
         let accepts = accepts(&calls);
-        assert!(instances.iter().all(|i| accepts.contains_key(&node_name(i))), "every node is cordoned");
+        assert!(
+            instances.iter().all(|i| accepts.contains_key(&node_name(i))),
+            "every node is cordoned"
+        );
         ours.push(until_last(begun, accepts.into_values()));
         let end = begun + jiff::SignedDuration::from_secs_f64(ours[run]);
         let calls = kinds(&calls, end);
-        eprintln!("  run {}: {:.2} s, bare {:.2} s; CPU: {cpu}; answered meanwhile: {calls:?}", run + 1, ours[run], bare[run]);
+        eprintln!(
+            "  run {}: {:.2} s, bare {:.2} s; CPU: {cpu}; answered meanwhile: {calls:?}",
+            run + 1,
+            ours[run],
+            bare[run]
+        );
         bench.stop(service).await;
         bench.clear().await;
     }

@@ -30,7 +30,8 @@ pub fn flood() -> Vec<Figure> {
 /// Puts the messages on a queue; every third is a spot notice for one of `ours`, if there are any.
 fn send(bench: &Bench, queue: &str, strangers: &[String], ours: &[String]) {
     for i in 0..MESSAGES {
-        let (kind, instances) = if i % 3 == 0 && !ours.is_empty() { (2, ours) } else { (i, strangers) };
+        let (kind, instances) =
+            if i % 3 == 0 && !ours.is_empty() { (2, ours) } else { (i, strangers) };
         // Each of them comes up in turn, whatever the length of the list.
         bench.stage.world.aws.send_event(queue, &body(kind, &instances[i / 3 % instances.len()]));
     }
@@ -41,7 +42,11 @@ async fn receive(bench: &Bench, strangers: &[String], delete: bool, run: usize) 
     let name = format!("bare-{run}");
     let queue = bench.stage.world.aws.create_queue(&name, QueueSettings::default());
     send(bench, &name, strangers, &[]);
-    Bare::start(Job::Messages(Messages { endpoint: bench.stage.aws_url(), queue, delete })).await.run().await.seconds
+    Bare::start(Job::Messages(Messages { endpoint: bench.stage.aws_url(), queue, delete }))
+        .await
+        .run()
+        .await
+        .seconds
 }
 
 async fn mixed() -> Vec<Figure> {
@@ -61,22 +66,40 @@ async fn mixed() -> Vec<Figure> {
         let instances = bench.instances(NODES);
         bench.nodes(&instances, 0, false).await;
         let mut service = bench.stage.leader("sundown", &[]).await;
-        service.answers("/metrics", "it knows the nodes", |_, text| text.contains(&format!("\nsundown_nodes {NODES}\n"))).await;
-        let (cpu, audit, begun) = (bench.cpu(Some(&service)), bench.audit(), Moment::from(jiff::Timestamp::now()));
+        service
+            .answers("/metrics", "it knows the nodes", |_, text| {
+                text.contains(&format!("\nsundown_nodes {NODES}\n"))
+            })
+            .await;
+        let (cpu, audit, begun) =
+            (bench.cpu(Some(&service)), bench.audit(), Moment::from(jiff::Timestamp::now()));
         send(&bench, bench.stage.world.queue(), &strangers, &instances);
         bench.until_all_is_deleted().await;
         let cpu = spent(&cpu, &bench.cpu(Some(&service)));
         let calls = audit.calls();
         let accepts = accepts(&calls);
-        assert!(instances.iter().all(|i| accepts.contains_key(&node_name(i))), "every node is cordoned");
-        let deleted = bench.stage.world.aws.calls().iter().rev().find(|c| c.api == "sqs:DeleteMessageBatch").unwrap().at;
+        assert!(
+            instances.iter().all(|i| accepts.contains_key(&node_name(i))),
+            "every node is cordoned"
+        );
+        let deleted = bench
+            .stage
+            .world
+            .aws
+            .calls()
+            .iter()
+            .rev()
+            .find(|c| c.api == "sqs:DeleteMessageBatch")
+            .unwrap()
+            .at;
         let cordoned = until_last(begun, accepts.into_values());
         ours.push(cordoned);
         all.push(cordoned.max(deleted.duration_since(begun).as_secs_f64()));
         let end = begun + jiff::SignedDuration::from_secs_f64(ours[run]);
         let calls = kinds(&calls, end);
         eprintln!(
-            "  run {}: {cordoned:.2} s (all deleted after {:.2} s), bare {:.2} s; CPU: {cpu}; answered meanwhile: {calls:?}",
+            "  run {}: {cordoned:.2} s (all deleted after {:.2} s), bare {:.2} s; CPU: {cpu}; \
+             answered meanwhile: {calls:?}",
             run + 1,
             all[run],
             bare[run]
@@ -89,7 +112,8 @@ async fn mixed() -> Vec<Figure> {
         value: median(bare),
         floor: Bar::Most(10.0),
     };
-    let what = |what| format!("{MESSAGES} messages, a third of them for {NODES} nodes: until {what}");
+    let what =
+        |what| format!("{MESSAGES} messages, a third of them for {NODES} nodes: until {what}");
     let cordoned = Figure {
         name: "real-flood-known",
         what: what("the last node is cordoned"),
@@ -122,13 +146,24 @@ async fn foreign() -> Figure {
         let begun = Moment::from(jiff::Timestamp::now());
         send(&bench, bench.stage.world.queue(), &strangers, &[]);
         bench.until_all_is_deleted().await;
-        let deleted = bench.stage.world.aws.calls().iter().rev().find(|c| c.api == "sqs:DeleteMessageBatch").unwrap().at;
+        let deleted = bench
+            .stage
+            .world
+            .aws
+            .calls()
+            .iter()
+            .rev()
+            .find(|c| c.api == "sqs:DeleteMessageBatch")
+            .unwrap()
+            .at;
         bench.stop(service).await;
         ours.push(MESSAGES as f64 / deleted.duration_since(begun).as_secs_f64());
     }
     Figure {
         name: "real-flood",
-        what: format!("{MESSAGES} messages about {NODES} instances of another cluster, decided and deleted"),
+        what: format!(
+            "{MESSAGES} messages about {NODES} instances of another cluster, decided and deleted"
+        ),
         measured: Measured::median(ours),
         unit: "/s",
         bar: Bar::Least(10_000.0),

@@ -1,6 +1,8 @@
-//! The same service against a real control plane: etcd, API server, controllers and scheduler, as `tests/control-plane` starts them.
+//! The same service against a real control plane: etcd, API server, controllers and scheduler, as
+//! `tests/control-plane` starts them.
 //!
-//! Times are read from the API server's audit log: from the moment at which the first message was put on the queue to the last answer.
+//! Times are read from the API server's audit log: from the moment at which the first message was
+//! put on the queue to the last answer.
 
 mod audit;
 mod bench;

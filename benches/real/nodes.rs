@@ -43,21 +43,34 @@ pub fn nodes() -> Vec<Figure> {
         let bare = median(bare);
         let ready = Figure {
             name: "real-ready",
-            what: format!("from the start of the process to ready with {NODES} nodes of {NODE_KIB} KiB"),
+            what: format!(
+                "from the start of the process to ready with {NODES} nodes of {NODE_KIB} KiB"
+            ),
             measured: Measured::median(ours),
             unit: "s",
             bar: Bar::Most(1.5 * bare + 1.0),
             ratio: Bar::Most(2.0),
-            baseline: Some(Baseline { what: "a bare LIST of the nodes in pages of 500", value: bare, floor: Bar::Most(8.0) }),
+            baseline: Some(Baseline {
+                what: "a bare LIST of the nodes in pages of 500",
+                value: bare,
+                floor: Bar::Most(8.0),
+            }),
         };
         let weighed = Figure {
             name: "real-memory-nodes",
-            what: format!("resident 60 s after sync with {NODES} nodes of {NODE_KIB} KiB (peak {:.1})", memory(service.id(), "VmHWM")),
+            what: format!(
+                "resident 60 s after sync with {NODES} nodes of {NODE_KIB} KiB (peak {:.1})",
+                memory(service.id(), "VmHWM")
+            ),
             measured: memory(service.id(), "VmRSS").into(),
             unit: "MB",
             bar: Bar::Most(30.0),
             ratio: Bar::None,
-            baseline: Some(Baseline { what: "the process in an empty cluster", value: weight, floor: Bar::Most(25.0) }),
+            baseline: Some(Baseline {
+                what: "the process in an empty cluster",
+                value: weight,
+                floor: Bar::Most(25.0),
+            }),
         };
         vec![ready, weighed]
     })
@@ -65,6 +78,7 @@ pub fn nodes() -> Vec<Figure> {
 
 /// Seconds for all Nodes, page by page, read as JSON.
 async fn list(bench: &Bench) -> f64 {
-    let job = Pages { kubeconfig: bench.stage.cluster.kubeconfig(SUNDOWN), page: PAGE, nodes: NODES };
+    let job =
+        Pages { kubeconfig: bench.stage.cluster.kubeconfig(SUNDOWN), page: PAGE, nodes: NODES };
     Bare::start(Job::Pages(job)).await.run().await.seconds
 }

@@ -30,7 +30,8 @@ pub fn takeover() -> Vec<Figure> {
         for run in 0..2 * runs() {
             let mut next = standby(&bench, run + 1).await;
             let begun = Instant::now();
-            let (signal, times) = if run % 2 == 0 { ("TERM", &mut told) } else { ("KILL", &mut killed) };
+            let (signal, times) =
+                if run % 2 == 0 { ("TERM", &mut told) } else { ("KILL", &mut killed) };
             leader.signal(signal);
             next.counts("leader", 1.0).await;
             times.push(begun.elapsed().as_secs_f64());
@@ -38,15 +39,23 @@ pub fn takeover() -> Vec<Figure> {
             leader = next;
         }
         let actions = bench.stage.world.aws.actions();
-        assert!(actions.len() == DRAINED && actions.iter().all(|a| a.end.is_none()), "a hook ended before its time: {actions:?}");
-        let gap = actions.iter().map(|a| a.longest_gap(Moment::from(jiff::Timestamp::now()))).max().unwrap();
+        assert!(
+            actions.len() == DRAINED && actions.iter().all(|a| a.end.is_none()),
+            "a hook ended before its time: {actions:?}"
+        );
+        let gap = actions
+            .iter()
+            .map(|a| a.longest_gap(Moment::from(jiff::Timestamp::now())))
+            .max()
+            .unwrap();
         vec![
             figure("real-takeover-term", "SIGTERM", told, 0.11),
             figure("real-takeover-kill", "SIGKILL (a lease lasts 15 s)", killed, 17.0),
             Figure {
                 name: "real-takeover-gap",
                 what: format!(
-                    "the longest time without a heartbeat of {DRAINED} hooks with a timeout of 60 s, in these {} changes of leader",
+                    "the longest time without a heartbeat of {DRAINED} hooks with a timeout of 60 \
+                     s, in these {} changes of leader",
                     2 * runs()
                 ),
                 measured: gap.as_secs_f64().into(),
@@ -61,17 +70,36 @@ pub fn takeover() -> Vec<Figure> {
 
 fn figure(name: &'static str, what: &str, times: Vec<f64>, bar: f64) -> Figure {
     let what = format!("from {what} to the leader of two replicas to the next one that leads");
-    Figure { name, what, measured: Measured::largest(times), unit: "s", bar: Bar::Most(bar), ratio: Bar::None, baseline: None }
+    Figure {
+        name,
+        what,
+        measured: Measured::largest(times),
+        unit: "s",
+        bar: Bar::Most(bar),
+        ratio: Bar::None,
+        baseline: None,
+    }
 }
 
-/// Nodes whose hooks stay open, because a budget lets none of their pods go; and the leader that drains them.
+/// Nodes whose hooks stay open, because a budget lets none of their pods go; and the leader that
+/// drains them.
 async fn drained(bench: &Bench) -> Process {
     let instances = bench.stage.group_beaten(DRAINED, TIMEOUT).await;
     bench.pods(&instances, PODS, 0).await;
-    let spec = json!({ "minAvailable": DRAINED * PODS, "selector": { "matchLabels": { "app": "bench" } } });
-    let budget = json!({ "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": { "name": "bench" }, "spec": spec });
+    let spec = json!({
+        "minAvailable": DRAINED * PODS, "selector": { "matchLabels": { "app": "bench" } }
+    });
+    let budget = json!({
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": { "name": "bench" },
+        "spec": spec
+    });
     bench.stage.create(BUDGETS, &budget).await;
-    bench.stage.until("no pod may go", &format!("{BUDGETS}/bench"), |b| b["status"]["currentHealthy"] == DRAINED * PODS).await;
+    bench
+        .stage
+        .until("no pod may go", &format!("{BUDGETS}/bench"), |b| {
+            b["status"]["currentHealthy"] == DRAINED * PODS
+        })
+        .await;
     let mut leader = bench.stage.leader("sundown-0", &[]).await;
     for instance in &instances {
         bench.stage.world.aws.terminate(instance, true);
@@ -97,17 +125,27 @@ pub fn takeover_5000() -> Vec<Figure> {
         let bench = Bench::start().await;
         bench.nodes(&bench.instances(NODES - DRAINED), NODE_KIB, false).await;
         let mut leader = drained(&bench).await;
-        let lease = json!({ "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": { "name": "bare" } });
+        let lease = json!({
+            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": { "name": "bare" }
+        });
         bench.stage.create(LEASES, &lease).await;
         let (mut ours, mut bare) = (Vec::new(), Vec::new());
         for run in 0..runs() {
-            let job = Successor { kubeconfig: bench.stage.cluster.kubeconfig(ADMIN), lease: format!("{LEASES}/bare"), nodes: DRAINED };
+            let job = Successor {
+                kubeconfig: bench.stage.cluster.kubeconfig(ADMIN),
+                lease: format!("{LEASES}/bare"),
+                nodes: DRAINED,
+            };
             bare.push(Bare::start(Job::Successor(job)).await.run().await.seconds);
             let mut next = standby(&bench, run + 1).await;
             next.counts("nodes", NODES as f64).await;
             let (audit, begun) = (bench.audit(), Moment::from(jiff::Timestamp::now()));
             leader.signal("TERM");
-            bench.until("the next leader evicts", || async { first_eviction(&audit.calls()).is_some() }).await;
+            bench
+                .until("the next leader evicts", || async {
+                    first_eviction(&audit.calls()).is_some()
+                })
+                .await;
             let eviction = first_eviction(&audit.calls()).unwrap();
             ours.push(eviction.duration_since(begun).as_secs_f64());
             eprintln!("  run {}: {:.3} s, bare {:.3} s", run + 1, ours[run], bare[run]);
@@ -116,7 +154,10 @@ pub fn takeover_5000() -> Vec<Figure> {
         }
         vec![Figure {
             name: "real-takeover-5000",
-            what: format!("from the leader's SIGTERM to the first eviction by the next one, {NODES} nodes of {NODE_KIB} KiB, {DRAINED} drains"),
+            what: format!(
+                "from the leader's SIGTERM to the first eviction by the next one, {NODES} nodes \
+                 of {NODE_KIB} KiB, {DRAINED} drains"
+            ),
             measured: Measured::largest(ours),
             unit: "s",
             bar: Bar::Most(1.0),
@@ -130,10 +171,14 @@ pub fn takeover_5000() -> Vec<Figure> {
     })
 }
 
-/// When the next leader asked for the first eviction, granted or not. Only a new leader lists unschedulable
-/// Nodes, and the old one evicts no more by then.
+/// When the next leader asked for the first eviction, granted or not. Only a new leader lists
+/// unschedulable Nodes, and the old one evicts no more by then.
 fn first_eviction(calls: &[Call]) -> Option<Moment> {
     let ours = || calls.iter().filter(|c| c.is_by_sundown());
-    let list = ours().find(|c| c.is("list", "nodes") && c.uri.contains("spec.unschedulable"))?.received;
-    ours().filter(|c| c.is("create", "pods/eviction")).map(|c| c.received).find(|received| *received >= list)
+    let list =
+        ours().find(|c| c.is("list", "nodes") && c.uri.contains("spec.unschedulable"))?.received;
+    ours()
+        .filter(|c| c.is("create", "pods/eviction"))
+        .map(|c| c.received)
+        .find(|received| *received >= list)
 }

@@ -27,7 +27,12 @@ use crate::{
 };
 
 /// As many nodes are watched.
-const COUNTS: [(&str, usize); 4] = [("real-watches-8", 8), ("real-watches-32", 32), ("real-watches-128", 128), ("real-watches-512", 512)];
+const COUNTS: [(&str, usize); 4] = [
+    ("real-watches-8", 8),
+    ("real-watches-32", 32),
+    ("real-watches-128", 128),
+    ("real-watches-512", 512),
+];
 /// Pods elsewhere that are written while it is measured, and how long.
 const CHURN: usize = 100;
 const WINDOW: Duration = Duration::from_secs(10);
@@ -43,23 +48,35 @@ pub fn watches() -> Vec<Figure> {
         bench.pods(&elsewhere, CHURN, 4).await;
         let mut figures = Vec::new();
         for (name, count) in COUNTS {
-            let paths = watched[..count].iter().map(|i| format!("/api/v1/pods?watch=true&fieldSelector=spec.nodeName%3D{}", node_name(i)));
+            let paths = watched[..count].iter().map(|i| {
+                format!("/api/v1/pods?watch=true&fieldSelector=spec.nodeName%3D{}", node_name(i))
+            });
             let paths: Vec<String> = paths.collect();
             let each = cost(&bench, &elsewhere[0], http1(&bench, &paths)).await;
             let shared = cost(&bench, &elsewhere[0], http2(&bench, &paths)).await;
-            let one = cost(&bench, &elsewhere[0], http1(&bench, &["/api/v1/pods?watch=true".to_owned()])).await;
+            let one =
+                cost(&bench, &elsewhere[0], http1(&bench, &["/api/v1/pods?watch=true".to_owned()]))
+                    .await;
             let [each_text, shared, one_text] = [&each, &shared, &one].map(Cost::text);
-            eprintln!("  {count} nodes, a watch each: {each_text}\n  over HTTP/2: {shared}\n  one for all: {one_text}");
+            eprintln!(
+                "  {count} nodes, a watch each: {each_text}\n  over HTTP/2: {shared}\n  one for \
+                 all: {one_text}"
+            );
             figures.push(Figure {
                 name,
                 what: format!(
-                    "CPU of the API server with {count} watches of pods, one a node, over {WINDOW:?} in which {CHURN} pods a second change elsewhere"
+                    "CPU of the API server with {count} watches of pods, one a node, over \
+                     {WINDOW:?} in which {CHURN} pods a second change elsewhere"
                 ),
                 measured: each.cpu.into(),
                 unit: "s",
                 bar: Bar::None,
                 ratio: Bar::None,
-                baseline: Some(Baseline { what: "one watch for the cluster", value: one.cpu, floor: Bar::None }),
+                baseline: Some(Baseline {
+                    what: "one watch for the cluster",
+                    value: one.cpu,
+                    floor: Bar::None,
+                }),
             });
         }
         figures
@@ -82,7 +99,10 @@ struct Cost {
 impl Cost {
     fn text(&self) -> String {
         let Self { open, cpu, bytes, memory, writes } = self;
-        format!("open after {open:.2} s, {cpu:.2} s of CPU, {bytes} bytes read, {memory:.1} MB more memory, {writes} writes")
+        format!(
+            "open after {open:.2} s, {cpu:.2} s of CPU, {bytes} bytes read, {memory:.1} MB more \
+             memory, {writes} writes"
+        )
     }
 }
 
@@ -95,7 +115,8 @@ async fn http1(bench: &Bench, paths: &[String]) -> Open {
     let chunks = |watch| {
         let watch = Box::pin(watch);
         stream::unfold((watch, vec![0; 65_536]), |(mut watch, mut buffer)| async move {
-            let read = AsyncReadExt::read(&mut watch, &mut buffer).await.ok().filter(|read| *read > 0)?;
+            let read =
+                AsyncReadExt::read(&mut watch, &mut buffer).await.ok().filter(|read| *read > 0)?;
             Some((read as u64, (watch, buffer)))
         })
     };
@@ -118,7 +139,11 @@ async fn http2(bench: &Bench, paths: &[String]) -> Open {
         open.extend(answers.into_iter().map(|answer| {
             assert_eq!(answer.status(), 200, "a watch over HTTP/2");
             // The connection stays as long as one of them is read.
-            answer.into_body().into_data_stream().map(|chunk| chunk.map_or(0, |c| c.len() as u64)).boxed()
+            answer
+                .into_body()
+                .into_data_stream()
+                .map(|chunk| chunk.map_or(0, |c| c.len() as u64))
+                .boxed()
         }));
     }
     open
@@ -143,12 +168,20 @@ async fn cost(bench: &Bench, elsewhere: &str, open: impl Future<Output = Open>) 
         .collect();
     // What a watch begins with is no part of it.
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let (from, cpu, end) = (bytes.load(Ordering::Relaxed), cpu_seconds(server), Instant::now() + WINDOW);
+    let (from, cpu, end) =
+        (bytes.load(Ordering::Relaxed), cpu_seconds(server), Instant::now() + WINDOW);
     let mut writes = 0;
     while Instant::now() < end {
         let turn = Instant::now();
-        let patch = json!({ "metadata": { "annotations": { "example.com/turn": format!("{writes}") } } });
-        let pod = |i: usize| request(Method::PATCH, &format!("/api/v1/namespaces/default/pods/pod-{elsewhere}-{i}"), &patch);
+        let patch =
+            json!({ "metadata": { "annotations": { "example.com/turn": format!("{writes}") } } });
+        let pod = |i: usize| {
+            request(
+                Method::PATCH,
+                &format!("/api/v1/namespaces/default/pods/pod-{elsewhere}-{i}"),
+                &patch,
+            )
+        };
         bench.all((0..CHURN).map(pod)).await;
         writes += CHURN as u64;
         // A hundred a second, so that both are measured at the same work.

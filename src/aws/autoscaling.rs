@@ -5,7 +5,9 @@ use std::{collections::BTreeMap, time::Duration};
 use aws_smithy_runtime_api::{
     box_error::BoxError,
     client::{
-        interceptors::{Intercept, context::AfterDeserializationInterceptorContextRef, dyn_dispatch_hint},
+        interceptors::{
+            Intercept, context::AfterDeserializationInterceptorContextRef, dyn_dispatch_hint,
+        },
         runtime_components::RuntimeComponents,
     },
 };
@@ -57,8 +59,9 @@ pub struct AutoScaling {
     pub(super) caller: Caller,
 }
 
-/// The answers to heartbeats and completions carry nothing, so the SDK takes any body with status 200 for one: a proxy's page
-/// would complete an action that still waits. An answer of Auto Scaling says which action it answers.
+/// The answers to heartbeats and completions carry nothing, so the SDK takes any body with status
+/// 200 for one: a proxy's page would complete an action that still waits. An answer of Auto Scaling
+/// says which action it answers.
 #[derive(Debug)]
 struct Acknowledged;
 
@@ -75,7 +78,9 @@ impl Intercept for Acknowledged {
         _: &mut ConfigBag,
     ) -> Result<(), BoxError> {
         let is_answer = |body: &[u8]| String::from_utf8_lossy(body).contains("LifecycleAction");
-        if context.output_or_error().is_ok() && !context.response().body().bytes().is_some_and(is_answer) {
+        if context.output_or_error().is_ok()
+            && !context.response().body().bytes().is_some_and(is_answer)
+        {
             return Err("the answer is none of Auto Scaling's".into());
         }
         Ok(())
@@ -87,9 +92,11 @@ impl AutoScaling {
         Self { client, caller }
     }
 
-    /// RecordLifecycleActionHeartbeat: AWS waits another HeartbeatTimeout from now. Sends the token too where it is known.
+    /// RecordLifecycleActionHeartbeat: AWS waits another HeartbeatTimeout from now. Sends the token
+    /// too where it is known.
     ///
-    /// Fails with [`super::Advice::Gone`] when AWS says that nothing waits any more, in those words: any other refusal says nothing of that.
+    /// Fails with [`super::Advice::Gone`] when AWS says that nothing waits any more, in those
+    /// words: any other refusal says nothing of that.
     pub async fn heartbeat(&self, owed: &OwedHook) -> Result<(), AwsError> {
         let request = self
             .client
@@ -99,16 +106,27 @@ impl AutoScaling {
             .instance_id(owed.key.instance.as_str())
             .set_lifecycle_action_token(owed.token.as_ref().map(|t| t.as_str().to_owned()));
         self.caller
-            .call(Api::RecordLifecycleActionHeartbeat, &object(owed), LIMIT, request.customize().interceptor(Acknowledged).send())
+            .call(
+                Api::RecordLifecycleActionHeartbeat,
+                &object(owed),
+                LIMIT,
+                request.customize().interceptor(Acknowledged).send(),
+            )
             .await
             .map(drop)
     }
 
-    /// CompleteLifecycleAction. Sends the token too where it is known. `limit`: how long the call may take at most, if that is less
-    /// than any call may take.
+    /// CompleteLifecycleAction. Sends the token too where it is known. `limit`: how long the call
+    /// may take at most, if that is less than any call may take.
     ///
-    /// Fails with [`super::Advice::Gone`] when nothing waits any more: completed before, timed out or abandoned.
-    pub async fn complete(&self, owed: &OwedHook, result: HookResult, limit: Duration) -> Result<(), AwsError> {
+    /// Fails with [`super::Advice::Gone`] when nothing waits any more: completed before, timed out
+    /// or abandoned.
+    pub async fn complete(
+        &self,
+        owed: &OwedHook,
+        result: HookResult,
+        limit: Duration,
+    ) -> Result<(), AwsError> {
         let request = self
             .client
             .complete_lifecycle_action()
@@ -118,21 +136,31 @@ impl AutoScaling {
             .set_lifecycle_action_token(owed.token.as_ref().map(|t| t.as_str().to_owned()))
             .lifecycle_action_result(result.as_str());
         let call = request.customize().interceptor(Acknowledged).send();
-        self.caller.call(Api::CompleteLifecycleAction, &object(owed), limit.min(LIMIT), call).await.map(drop)
+        self.caller
+            .call(Api::CompleteLifecycleAction, &object(owed), limit.min(LIMIT), call)
+            .await
+            .map(drop)
     }
 
     /// DescribeLifecycleHooks: all hooks of a group (50 at most), each with its transition; that is
-    /// `None` where AWS names one that this version does not know. A group that does not exist fails
-    /// with [`super::Advice::Gone`].
-    pub async fn describe_hooks(&self, group: &GroupName) -> Result<Vec<(HookDescription, Option<Transition>)>, AwsError> {
-        let request = self.client.describe_lifecycle_hooks().auto_scaling_group_name(group.as_str());
-        let answer = self.caller.call(Api::DescribeLifecycleHooks, group.as_str(), LIMIT, request.send()).await?;
+    /// `None` where AWS names one that this version does not know. A group that does not exist
+    /// fails with [`super::Advice::Gone`].
+    pub async fn describe_hooks(
+        &self,
+        group: &GroupName,
+    ) -> Result<Vec<(HookDescription, Option<Transition>)>, AwsError> {
+        let request =
+            self.client.describe_lifecycle_hooks().auto_scaling_group_name(group.as_str());
+        let answer = self
+            .caller
+            .call(Api::DescribeLifecycleHooks, group.as_str(), LIMIT, request.send())
+            .await?;
         let described = |hook| Some((description(hook)?, transition(hook)));
         Ok(answer.lifecycle_hooks.unwrap_or_default().iter().filter_map(described).collect())
     }
 
-    /// DescribeAutoScalingGroups of up to 100 groups by name, without their instances. Groups that do not exist are left out;
-    /// no names, no call (an empty list would mean all groups).
+    /// DescribeAutoScalingGroups of up to 100 groups by name, without their instances. Groups that
+    /// do not exist are left out; no names, no call (an empty list would mean all groups).
     pub async fn describe_groups(&self, names: &[GroupName]) -> Result<Vec<GroupFacts>, AwsError> {
         let mut groups = Vec::new();
         let mut page = None;
@@ -142,15 +170,29 @@ impl AutoScaling {
             let request = self
                 .client
                 .describe_auto_scaling_groups()
-                .set_auto_scaling_group_names(Some(names.iter().map(|n| n.as_str().to_owned()).collect()))
+                .set_auto_scaling_group_names(Some(
+                    names.iter().map(|n| n.as_str().to_owned()).collect(),
+                ))
                 .include_instances(false)
                 .max_records(100)
                 .set_next_token(page);
-            let answer = self.caller.call(Api::DescribeAutoScalingGroups, object, LIMIT, request.send()).await?;
-            groups.extend(answer.auto_scaling_groups.unwrap_or_default().into_iter().filter_map(|g| {
-                let tags = g.tags.unwrap_or_default().into_iter().filter_map(|t| Some((t.key?, t.value.unwrap_or_default())));
-                Some(GroupFacts { group: g.auto_scaling_group_name?.into(), tags: tags.collect() })
-            }));
+            let answer = self
+                .caller
+                .call(Api::DescribeAutoScalingGroups, object, LIMIT, request.send())
+                .await?;
+            groups.extend(answer.auto_scaling_groups.unwrap_or_default().into_iter().filter_map(
+                |g| {
+                    let tags = g
+                        .tags
+                        .unwrap_or_default()
+                        .into_iter()
+                        .filter_map(|t| Some((t.key?, t.value.unwrap_or_default())));
+                    Some(GroupFacts {
+                        group: g.auto_scaling_group_name?.into(),
+                        tags: tags.collect(),
+                    })
+                },
+            ));
             page = answer.next_token.filter(|t| !t.is_empty());
             if page.is_none() {
                 return Ok(groups);
@@ -165,15 +207,27 @@ fn object(owed: &OwedHook) -> String {
     format!("hook {} of {} in group {}", owed.key.hook, owed.key.instance, owed.key.group)
 }
 
-pub(super) fn description(hook: &aws_sdk_autoscaling::types::LifecycleHook) -> Option<HookDescription> {
-    let seconds = |n: Option<i32>| n.and_then(|n| u64::try_from(n).ok()).filter(|n| *n > 0).map(Duration::from_secs);
+pub(super) fn description(
+    hook: &aws_sdk_autoscaling::types::LifecycleHook,
+) -> Option<HookDescription> {
+    let seconds = |n: Option<i32>| {
+        n.and_then(|n| u64::try_from(n).ok()).filter(|n| *n > 0).map(Duration::from_secs)
+    };
     let heartbeat_timeout = seconds(hook.heartbeat_timeout()).unwrap_or(Duration::from_hours(1));
-    // "The maximum is 172800 seconds (48 hours) or 100 times HeartbeatTimeout, whichever is smaller."
-    let global_timeout = seconds(hook.global_timeout()).unwrap_or_else(|| (heartbeat_timeout * 100).min(Duration::from_hours(48)));
-    Some(HookDescription { hook: HookName::from(hook.lifecycle_hook_name()?), heartbeat_timeout, global_timeout })
+    // "The maximum is 172800 seconds (48 hours) or 100 times HeartbeatTimeout, whichever is
+    // smaller."
+    let global_timeout = seconds(hook.global_timeout())
+        .unwrap_or_else(|| (heartbeat_timeout * 100).min(Duration::from_hours(48)));
+    Some(HookDescription {
+        hook: HookName::from(hook.lifecycle_hook_name()?),
+        heartbeat_timeout,
+        global_timeout,
+    })
 }
 
 /// `None` for a transition that is neither a launch nor a termination.
 pub(super) fn transition(hook: &aws_sdk_autoscaling::types::LifecycleHook) -> Option<Transition> {
-    [Transition::Launching, Transition::Terminating].into_iter().find(|t| Some(t.as_str()) == hook.lifecycle_transition())
+    [Transition::Launching, Transition::Terminating]
+        .into_iter()
+        .find(|t| Some(t.as_str()) == hook.lifecycle_transition())
 }

@@ -62,7 +62,12 @@ impl Api {
     ];
 
     /// What only `sundown check` calls, to look: never the service.
-    pub const OF_CHECK: [Self; 4] = [Self::GetCallerIdentity, Self::DescribePolicies, Self::DescribeRule, Self::ListTargetsByRule];
+    pub const OF_CHECK: [Self; 4] = [
+        Self::GetCallerIdentity,
+        Self::DescribePolicies,
+        Self::DescribeRule,
+        Self::ListTargetsByRule,
+    ];
 
     /// What only `sundown send-test` calls, as the person who runs it.
     pub const OF_TESTS: [Self; 2] = [Self::PutEvents, Self::SendMessage];
@@ -105,9 +110,11 @@ impl Api {
     #[must_use]
     pub const fn service(self) -> &'static str {
         match self {
-            Self::ReceiveMessage | Self::DeleteMessageBatch | Self::ChangeMessageVisibilityBatch | Self::GetQueueAttributes | Self::SendMessage => {
-                "sqs"
-            }
+            Self::ReceiveMessage
+            | Self::DeleteMessageBatch
+            | Self::ChangeMessageVisibilityBatch
+            | Self::GetQueueAttributes
+            | Self::SendMessage => "sqs",
             Self::RecordLifecycleActionHeartbeat
             | Self::CompleteLifecycleAction
             | Self::DescribeLifecycleHooks
@@ -137,7 +144,8 @@ pub enum Outcome {
     Unreachable,
     /// Not allowed.
     Denied,
-    /// No credentials were found, or AWS does not take them: expired, unknown, or a wrong signature. Mostly it passes: they are renewed.
+    /// No credentials were found, or AWS does not take them: expired, unknown, or a wrong
+    /// signature. Mostly it passes: they are renewed.
     Credentials,
     /// What it was about does not exist (any more).
     Gone,
@@ -147,8 +155,17 @@ pub enum Outcome {
 
 impl Outcome {
     /// Every outcome, for tables and for initialising metrics.
-    pub const ALL: [Self; 9] =
-        [Self::Ok, Self::Throttled, Self::Server, Self::Timeout, Self::Unreachable, Self::Denied, Self::Credentials, Self::Gone, Self::Rejected];
+    pub const ALL: [Self; 9] = [
+        Self::Ok,
+        Self::Throttled,
+        Self::Server,
+        Self::Timeout,
+        Self::Unreachable,
+        Self::Denied,
+        Self::Credentials,
+        Self::Gone,
+        Self::Rejected,
+    ];
 
     /// Its word in labels and logs.
     #[must_use]

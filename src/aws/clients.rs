@@ -2,7 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use aws_config::{Region, SdkConfig, retry::RetryConfig, stalled_stream_protection::StalledStreamProtectionConfig, timeout::TimeoutConfig};
+use aws_config::{
+    Region, SdkConfig, retry::RetryConfig,
+    stalled_stream_protection::StalledStreamProtectionConfig, timeout::TimeoutConfig,
+};
 
 use super::{
     Api, AutoScaling, AwsClock, AwsError, CallObserver, Ec2, EventBridge, Queue,
@@ -18,7 +21,8 @@ const RECEIVE: Duration = Duration::from_secs(30);
 /// The SDK's own limit on one attempt of anything else.
 const ATTEMPT: Duration = Duration::from_secs(10);
 
-/// The clients of all services: without retries of their own, with attempt timeouts, feeding one [`AwsClock`].
+/// The clients of all services: without retries of their own, with attempt timeouts, feeding one
+/// [`AwsClock`].
 #[derive(Debug, Clone)]
 pub struct Clients {
     base: SdkConfig,
@@ -28,10 +32,14 @@ pub struct Clients {
     ec2: Ec2,
 }
 
-/// Where one endpoint stands for all, the choice of AWS's own (`AWS_USE_FIPS_ENDPOINT`, `AWS_USE_DUALSTACK_ENDPOINT`) means nothing, and the
-/// SDK refuses to be told both.
+/// Where one endpoint stands for all, the choice of AWS's own (`AWS_USE_FIPS_ENDPOINT`,
+/// `AWS_USE_DUALSTACK_ENDPOINT`) means nothing, and the SDK refuses to be told both.
 fn own_endpoint(base: &SdkConfig) -> SdkConfig {
-    if base.endpoint_url().is_some() { base.to_builder().use_fips(false).use_dual_stack(false).build() } else { base.clone() }
+    if base.endpoint_url().is_some() {
+        base.to_builder().use_fips(false).use_dual_stack(false).build()
+    } else {
+        base.clone()
+    }
 }
 
 /// Whose credentials are used.
@@ -44,8 +52,8 @@ pub struct Identity {
 }
 
 impl Clients {
-    /// Clients on top of `base`, which brings region, credentials, HTTP client, time source and sleep: [`super::load`]ed, or
-    /// put together by a simulation.
+    /// Clients on top of `base`, which brings region, credentials, HTTP client, time source and
+    /// sleep: [`super::load`]ed, or put together by a simulation.
     #[must_use]
     pub fn from_config(base: &SdkConfig, clock: Clock, observer: Arc<dyn CallObserver>) -> Self {
         let clock = AwsClock::new(clock);
@@ -53,14 +61,24 @@ impl Clients {
         let base = own_endpoint(base)
             .into_builder()
             .retry_config(RetryConfig::disabled())
-            .timeout_config(TimeoutConfig::builder().connect_timeout(CONNECT).operation_attempt_timeout(ATTEMPT).build())
-            // Our own deadlines cover what this guards against, and it has cut long polls off before (awslabs/aws-sdk-rust#1148).
+            .timeout_config(
+                TimeoutConfig::builder()
+                    .connect_timeout(CONNECT)
+                    .operation_attempt_timeout(ATTEMPT)
+                    .build(),
+            )
+            // Our own deadlines cover what this guards against, and it has cut long polls off
+            // before (awslabs/aws-sdk-rust#1148).
             .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
             .build();
-        let autoscaling = aws_sdk_autoscaling::config::Builder::from(&base).interceptor(clock.reader()).build();
+        let autoscaling =
+            aws_sdk_autoscaling::config::Builder::from(&base).interceptor(clock.reader()).build();
         let ec2 = aws_sdk_ec2::config::Builder::from(&base).interceptor(clock.reader()).build();
         Self {
-            autoscaling: AutoScaling::new(aws_sdk_autoscaling::Client::from_conf(autoscaling), caller.clone()),
+            autoscaling: AutoScaling::new(
+                aws_sdk_autoscaling::Client::from_conf(autoscaling),
+                caller.clone(),
+            ),
             ec2: Ec2::new(aws_sdk_ec2::Client::from_conf(ec2), caller.clone()),
             base,
             caller,
@@ -92,12 +110,25 @@ impl Clients {
         EventBridge::new(self.base.clone(), self.caller.clone())
     }
 
-    /// GetCallerIdentity: the account and the principal whose credentials are used. For people's commands.
+    /// GetCallerIdentity: the account and the principal whose credentials are used. For people's
+    /// commands.
     pub async fn identity(&self) -> Result<Identity, AwsError> {
-        let config = aws_sdk_sts::config::Builder::from(&self.base).interceptor(self.clock.reader());
+        let config =
+            aws_sdk_sts::config::Builder::from(&self.base).interceptor(self.clock.reader());
         let request = aws_sdk_sts::Client::from_conf(config.build()).get_caller_identity();
-        let answer = self.caller.call(Api::GetCallerIdentity, "our credentials", ATTEMPT + Duration::from_secs(1), request.send()).await?;
-        Ok(Identity { account: answer.account.unwrap_or_default(), arn: answer.arn.unwrap_or_default() })
+        let answer = self
+            .caller
+            .call(
+                Api::GetCallerIdentity,
+                "our credentials",
+                ATTEMPT + Duration::from_secs(1),
+                request.send(),
+            )
+            .await?;
+        Ok(Identity {
+            account: answer.account.unwrap_or_default(),
+            arn: answer.arn.unwrap_or_default(),
+        })
     }
 
     /// The region of the configuration.
@@ -117,11 +148,17 @@ impl Clients {
         if self.base.endpoint_url().is_none()
             && let Some(endpoint) = endpoint_of_queue(url)
         {
-            // The host of the URL is the one that is meant, FIPS or dual-stack or neither: the SDK refuses to be told both.
+            // The host of the URL is the one that is meant, FIPS or dual-stack or neither: the SDK
+            // refuses to be told both.
             base = base.endpoint_url(endpoint).use_fips(false).use_dual_stack(false);
         }
         let config = aws_sdk_sqs::config::Builder::from(&base.build())
-            .timeout_config(TimeoutConfig::builder().connect_timeout(CONNECT).operation_attempt_timeout(RECEIVE).build())
+            .timeout_config(
+                TimeoutConfig::builder()
+                    .connect_timeout(CONNECT)
+                    .operation_attempt_timeout(RECEIVE)
+                    .build(),
+            )
             .interceptor(self.clock.reader());
         Queue::new(aws_sdk_sqs::Client::from_conf(config.build()), self.caller.clone(), url)
     }

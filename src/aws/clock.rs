@@ -7,7 +7,9 @@ use aws_smithy_runtime_api::{
     client::{
         interceptors::{
             Intercept,
-            context::{BeforeDeserializationInterceptorContextRef, BeforeTransmitInterceptorContextRef},
+            context::{
+                BeforeDeserializationInterceptorContextRef, BeforeTransmitInterceptorContextRef,
+            },
             dyn_dispatch_hint,
         },
         runtime_components::RuntimeComponents,
@@ -80,7 +82,12 @@ impl Intercept for DateReader {
         "DateReader"
     }
 
-    fn read_before_transmit(&self, _: &BeforeTransmitInterceptorContextRef<'_>, _: &RuntimeComponents, bag: &mut ConfigBag) -> Result<(), BoxError> {
+    fn read_before_transmit(
+        &self,
+        _: &BeforeTransmitInterceptorContextRef<'_>,
+        _: &RuntimeComponents,
+        bag: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
         bag.interceptor_state().store_put(SentAt(self.0.clock.now()));
         Ok(())
     }

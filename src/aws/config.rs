@@ -20,9 +20,11 @@ use super::Hosts;
 /// What is said about AWS besides what the environment says.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Options {
-    /// The region; `None`: from the environment (`AWS_REGION`, profile, and only then the instance's metadata).
+    /// The region; `None`: from the environment (`AWS_REGION`, profile, and only then the
+    /// instance's metadata).
     pub region: Option<String>,
-    /// An endpoint for all services (`--aws-endpoint-url`); `None`: `AWS_ENDPOINT_URL*`, else AWS's own.
+    /// An endpoint for all services (`--aws-endpoint-url`); `None`: `AWS_ENDPOINT_URL*`, else AWS's
+    /// own.
     pub endpoint_url: Option<String>,
 }
 
@@ -34,17 +36,22 @@ pub enum Unusable {
     Bundle(#[from] BadBundle),
     /// An endpoint that is no URL.
     #[error(
-        "the endpoint of AWS is `{0}` (--aws-endpoint-url, AWS_ENDPOINT_URL or the profile), which is no URL; give one such as https://vpce.example.com, or take it away"
+        "the endpoint of AWS is `{0}` (--aws-endpoint-url, AWS_ENDPOINT_URL or the profile), \
+         which is no URL; give one such as https://vpce.example.com, or take it away"
     )]
     Endpoint(String),
     /// A region that cannot be one.
-    #[error("the region is `{0}` (AWS_REGION, AWS_DEFAULT_REGION or the profile), which is none; give one such as eu-west-1")]
+    #[error(
+        "the region is `{0}` (AWS_REGION, AWS_DEFAULT_REGION or the profile), which is none; give \
+         one such as eu-west-1"
+    )]
     Region(String),
 }
 
 /// The file with certificates of one's own cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("AWS_CA_BUNDLE is {}: {why}; give a file with the certificates of your own authorities in PEM, or take the variable away", file.display())]
+#[error("AWS_CA_BUNDLE is {}: {why}; give a file with the certificates of your own authorities in \
+    PEM, or take the variable away", file.display())]
 pub struct BadBundle {
     /// The file.
     pub file: PathBuf,
@@ -52,17 +59,21 @@ pub struct BadBundle {
     pub why: String,
 }
 
-/// Reads what the environment says: credentials (environment, profile, IRSA, Pod Identity, and only when none of these is
-/// there the instance's metadata), region, endpoints, and the proxy.
+/// Reads what the environment says: credentials (environment, profile, IRSA, Pod Identity, and only
+/// when none of these is there the instance's metadata), region, endpoints, and the proxy.
 ///
-/// `HTTPS_PROXY` and `NO_PROXY` are honoured. So are `HTTP_PROXY` and `ALL_PROXY`: where one of these is set, `NO_PROXY` must
-/// name 169.254.170.23 and 169.254.169.254, or Pod Identity and instance metadata are asked through the proxy. The authorities in the
-/// file `AWS_CA_BUNDLE` are trusted besides those of the machine (`SSL_CERT_FILE` says which these are).
+/// `HTTPS_PROXY` and `NO_PROXY` are honoured. So are `HTTP_PROXY` and `ALL_PROXY`: where one of
+/// these is set, `NO_PROXY` must name 169.254.170.23 and 169.254.169.254, or Pod Identity and
+/// instance metadata are asked through the proxy. The authorities in the file `AWS_CA_BUNDLE` are
+/// trusted besides those of the machine (`SSL_CERT_FILE` says which these are).
 ///
-/// No credentials are asked for before the first call. Asks nobody unless neither the argument nor environment nor profile
-/// names a region. Errs when the file of certificates, an endpoint or the region cannot be used.
+/// No credentials are asked for before the first call. Asks nobody unless neither the argument nor
+/// environment nor profile names a region. Errs when the file of certificates, an endpoint or the
+/// region cannot be used.
 pub async fn load(options: &Options) -> Result<SdkConfig, Unusable> {
-    judged(loaded(options, http_client(bundle(&|name| std::env::var_os(name).map(Into::into))?)).await)
+    judged(
+        loaded(options, http_client(bundle(&|name| std::env::var_os(name).map(Into::into))?)).await,
+    )
 }
 
 /// The same, where every host that is asked is noted in `hosts`.
@@ -71,7 +82,8 @@ pub async fn load_watched(options: &Options, hosts: &Hosts) -> Result<SdkConfig,
     judged(loaded(options, hosts.watch(http)).await)
 }
 
-/// What the environment and the profile say of single services and of all, without what is empty: the SDK's clients panic at an endpoint that is.
+/// What the environment and the profile say of single services and of all, without what is empty:
+/// the SDK's clients panic at an endpoint that is.
 #[derive(Debug)]
 struct NotEmpty(SdkConfig);
 
@@ -81,18 +93,29 @@ impl LoadServiceConfig for NotEmpty {
     }
 }
 
-/// What is empty counts as not given (an empty key of a ConfigMap); what cannot be used is refused here, where it can be named.
+/// What is empty counts as not given (an empty key of a ConfigMap); what cannot be used is refused
+/// here, where it can be named.
 fn judged(base: SdkConfig) -> Result<SdkConfig, Unusable> {
-    let (region, url) = (base.region().map(|r| r.as_ref().to_owned()), base.endpoint_url().map(str::to_owned));
+    let (region, url) =
+        (base.region().map(|r| r.as_ref().to_owned()), base.endpoint_url().map(str::to_owned));
     let mut builder = base.to_builder().service_config(NotEmpty(base));
     match region {
         Some(region) if region.trim().is_empty() => drop(builder.set_region(None)),
-        Some(region) if !region.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-') => return Err(Unusable::Region(region)),
+        Some(region)
+            if !region
+                .bytes()
+                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-') =>
+        {
+            return Err(Unusable::Region(region));
+        }
         _ => {}
     }
     match url {
         Some(url) if url.trim().is_empty() => drop(builder.set_endpoint_url(None)),
-        Some(url) if !url::Url::parse(&url).is_ok_and(|u| matches!(u.scheme(), "http" | "https") && u.has_host()) => {
+        Some(url)
+            if !url::Url::parse(&url)
+                .is_ok_and(|u| matches!(u.scheme(), "http" | "https") && u.has_host()) =>
+        {
             return Err(Unusable::Endpoint(url));
         }
         _ => {}
@@ -111,35 +134,50 @@ async fn loaded(options: &Options, http: SharedHttpClient) -> SdkConfig {
     loader.load().await
 }
 
-/// One HTTP client for all: by default each service client has its own connections and its own copy of the root certificates.
+/// One HTTP client for all: by default each service client has its own connections and its own copy
+/// of the root certificates.
 fn http_client(bundle: Option<Vec<u8>>) -> SharedHttpClient {
     Builder::new().build_with_connector_fn(move |settings, components| {
-        let mut connector = ConnectorBuilder::default().tls_provider(Provider::Rustls(CryptoMode::AwsLc));
+        let mut connector =
+            ConnectorBuilder::default().tls_provider(Provider::Rustls(CryptoMode::AwsLc));
         connector.set_connector_settings(settings.cloned());
         if let Some(components) = components {
             connector.set_sleep_impl(components.sleep_impl());
         }
         connector.set_proxy_config(Some(ProxyConfig::from_env()));
-        // Only where there is something to add: the machine's own are parsed once for all otherwise.
-        let trusted = bundle.as_ref().map(|pem| TrustStore::default().with_pem_certificate(pem.clone()));
-        if let Some(context) = trusted.and_then(|store| TlsContext::builder().with_trust_store(store).build().ok()) {
+        // Only where there is something to add: the machine's own are parsed once for all
+        // otherwise.
+        let trusted =
+            bundle.as_ref().map(|pem| TrustStore::default().with_pem_certificate(pem.clone()));
+        if let Some(context) =
+            trusted.and_then(|store| TlsContext::builder().with_trust_store(store).build().ok())
+        {
             connector.set_tls_context(context);
         }
         connector.build()
     })
 }
 
-/// The certificates of one's own, as they stand in their file. All are read here: the client panics at one that it cannot read.
+/// The certificates of one's own, as they stand in their file. All are read here: the client panics
+/// at one that it cannot read.
 fn bundle(variable: &dyn Fn(&str) -> Option<PathBuf>) -> Result<Option<Vec<u8>>, BadBundle> {
-    let Some(file) = variable("AWS_CA_BUNDLE").filter(|f| !f.as_os_str().is_empty()) else { return Ok(None) };
+    let Some(file) = variable("AWS_CA_BUNDLE").filter(|f| !f.as_os_str().is_empty()) else {
+        return Ok(None);
+    };
     let bad = |why: String| BadBundle { file: file.clone(), why };
     let pem = std::fs::read(&file).map_err(|error| bad(format!("it cannot be read ({error})")))?;
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(&pem) {
         let certificate = certificate.map_err(|error| bad(format!("it is no PEM ({error})")))?;
-        roots.add(certificate).map_err(|error| bad(format!("certificate {} cannot be used ({error})", roots.len() + 1)))?;
+        roots.add(certificate).map_err(|error| {
+            bad(format!("certificate {} cannot be used ({error})", roots.len() + 1))
+        })?;
     }
-    if roots.is_empty() { Err(bad("there is no certificate in it".to_owned())) } else { Ok(Some(pem)) }
+    if roots.is_empty() {
+        Err(bad("there is no certificate in it".to_owned()))
+    } else {
+        Ok(Some(pem))
+    }
 }
 
 #[cfg(test)]
@@ -148,7 +186,10 @@ mod tests {
 
     #[tokio::test]
     async fn arguments_go_before_the_environment() {
-        let options = Options { region: Some("eu-central-2".into()), endpoint_url: Some("http://127.0.0.1:9".into()) };
+        let options = Options {
+            region: Some("eu-central-2".into()),
+            endpoint_url: Some("http://127.0.0.1:9".into()),
+        };
         let config = load(&options).await.unwrap();
         assert_eq!(config.region().map(Region::as_ref), Some("eu-central-2"));
         assert_eq!(config.endpoint_url(), Some("http://127.0.0.1:9"));
@@ -157,19 +198,27 @@ mod tests {
 
     const IDENTITY: &str = "<GetCallerIdentityResponse><GetCallerIdentityResult><Arn>arn:aws:iam::1:user/x</Arn><UserId>x</UserId><Account>1</Account></GetCallerIdentityResult></GetCallerIdentityResponse>";
 
-    /// An authority of one's own, and a server with a certificate of it that answers every request; the authority's certificate and the URL.
+    /// An authority of one's own, and a server with a certificate of it that answers every request;
+    /// the authority's certificate and the URL.
     async fn private_server() -> (String, String) {
         use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
         use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
         rustls::crypto::aws_lc_rs::default_provider().install_default().ok();
-        let (key, mut authority) = (KeyPair::generate().unwrap(), CertificateParams::new(vec![]).unwrap());
+        let (key, mut authority) =
+            (KeyPair::generate().unwrap(), CertificateParams::new(vec![]).unwrap());
         authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let pem = authority.self_signed(&key).unwrap().pem();
         let issuer = Issuer::new(authority, key);
         let own_key = KeyPair::generate().unwrap();
-        let own = CertificateParams::new(vec!["localhost".to_owned()]).unwrap().signed_by(&own_key, &issuer).unwrap();
+        let own = CertificateParams::new(vec!["localhost".to_owned()])
+            .unwrap()
+            .signed_by(&own_key, &issuer)
+            .unwrap();
         let private = rustls::pki_types::PrivateKeyDer::try_from(own_key.serialize_der()).unwrap();
-        let config = rustls::ServerConfig::builder().with_no_client_auth().with_single_cert(vec![own.der().clone()], private).unwrap();
+        let config = rustls::ServerConfig::builder()
+            .with_no_client_auth()
+            .with_single_cert(vec![own.der().clone()], private)
+            .unwrap();
         let acceptor = tokio_rustls::TlsAcceptor::from(std::sync::Arc::new(config));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("https://localhost:{}", listener.local_addr().unwrap().port());
@@ -181,7 +230,10 @@ mod tests {
                 if !stream.read(&mut request).await.is_ok_and(|n| n > 0) {
                     continue;
                 }
-                let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{IDENTITY}", IDENTITY.len());
+                let answer = format!(
+                    "HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{IDENTITY}",
+                    IDENTITY.len()
+                );
                 stream.write_all(answer.as_bytes()).await.ok();
                 stream.shutdown().await.ok();
             }
@@ -189,12 +241,26 @@ mod tests {
         (pem, url)
     }
 
-    async fn identity(url: &str, bundle: Option<Vec<u8>>) -> Result<crate::aws::Identity, crate::aws::AwsError> {
+    async fn identity(
+        url: &str,
+        bundle: Option<Vec<u8>>,
+    ) -> Result<crate::aws::Identity, crate::aws::AwsError> {
         use aws_credential_types::{Credentials, provider::SharedCredentialsProvider};
-        let options = Options { region: Some("eu-central-2".into()), endpoint_url: Some(url.to_owned()) };
+        let options =
+            Options { region: Some("eu-central-2".into()), endpoint_url: Some(url.to_owned()) };
         let config = loaded(&options, http_client(bundle)).await.into_builder();
-        let config = config.credentials_provider(SharedCredentialsProvider::new(Credentials::new("key", "secret", None, None, "test"))).build();
-        crate::aws::Clients::from_config(&config, crate::runtime::Clock::system(), std::sync::Arc::new(())).identity().await
+        let config = config
+            .credentials_provider(SharedCredentialsProvider::new(Credentials::new(
+                "key", "secret", None, None, "test",
+            )))
+            .build();
+        crate::aws::Clients::from_config(
+            &config,
+            crate::runtime::Clock::system(),
+            std::sync::Arc::new(()),
+        )
+        .identity()
+        .await
     }
 
     #[tokio::test]
@@ -222,20 +288,35 @@ mod tests {
     #[test]
     fn endpoints_and_regions_that_are_empty_are_not_given_and_bad_ones_are_named() {
         let base = |region: &str, url: &str| {
-            judged(SdkConfig::builder().region(Region::new(region.to_owned())).endpoint_url(url).behavior_version(BehaviorVersion::latest()).build())
+            judged(
+                SdkConfig::builder()
+                    .region(Region::new(region.to_owned()))
+                    .endpoint_url(url)
+                    .behavior_version(BehaviorVersion::latest())
+                    .build(),
+            )
         };
         let good = base("eu-west-1", "https://vpce.example.com").unwrap();
-        assert_eq!((good.region().map(Region::as_ref), good.endpoint_url()), (Some("eu-west-1"), Some("https://vpce.example.com")));
+        assert_eq!(
+            (good.region().map(Region::as_ref), good.endpoint_url()),
+            (Some("eu-west-1"), Some("https://vpce.example.com"))
+        );
         let none = base("", " ").unwrap();
         assert_eq!((none.region(), none.endpoint_url()), (None, None));
         for url in ["vpce.example.com", "ftp://vpce.example.com", "https://"] {
             assert_eq!(base("eu-west-1", url).unwrap_err(), Unusable::Endpoint(url.to_owned()));
         }
         assert_eq!(base("eu west", "").unwrap_err(), Unusable::Region("eu west".to_owned()));
-        // As the SDK's clients ask, for `AWS_ENDPOINT_URL_SQS`, and for `AWS_ENDPOINT_URL` where there is none.
+        // As the SDK's clients ask, for `AWS_ENDPOINT_URL_SQS`, and for `AWS_ENDPOINT_URL` where
+        // there is none.
         let of_sqs = |says: &'static str| {
             let base = judged(SdkConfig::builder().service_config(Says(says)).build()).unwrap();
-            let key = ServiceConfigKey::builder().service_id("SQS").env("AWS_ENDPOINT_URL").profile("endpoint_url").build().unwrap();
+            let key = ServiceConfigKey::builder()
+                .service_id("SQS")
+                .env("AWS_ENDPOINT_URL")
+                .profile("endpoint_url")
+                .build()
+                .unwrap();
             base.service_config().unwrap().load_config(key)
         };
         assert_eq!((of_sqs(" "), of_sqs("https://x").as_deref()), (None, Some("https://x")));
@@ -245,7 +326,8 @@ mod tests {
     fn a_bundle_that_cannot_be_used_is_named_with_what_is_wrong() {
         assert_eq!(bundle(&|_| None), Ok(None));
         assert_eq!(bundle(&|_| Some(PathBuf::new())), Ok(None));
-        let file = std::env::temp_dir().join(format!("sundown-bad-bundle-{}.pem", std::process::id()));
+        let file =
+            std::env::temp_dir().join(format!("sundown-bad-bundle-{}.pem", std::process::id()));
         for (text, word) in [
             ("", "no certificate"),
             ("-----BEGIN CERTIFICATE-----\n!!!\n-----END CERTIFICATE-----\n", "no PEM"),
@@ -256,6 +338,8 @@ mod tests {
             assert!(said.contains(word) && said.contains(file.to_str().unwrap()), "{said}");
         }
         std::fs::remove_file(&file).unwrap();
-        assert!(bundle(&|_| Some(file.clone())).unwrap_err().to_string().contains("cannot be read"));
+        assert!(
+            bundle(&|_| Some(file.clone())).unwrap_err().to_string().contains("cannot be read")
+        );
     }
 }

@@ -26,11 +26,20 @@ impl Ec2 {
         Self { client, caller }
     }
 
-    /// DescribeInstances of up to 200 instances, by filter: instances that do not exist are left out (asked for by id, one
-    /// unknown id fails the whole call). No ids, no call: an empty list would mean all instances.
-    pub async fn describe_instances(&self, ids: &[InstanceId]) -> Result<Vec<InstanceFacts>, AwsError> {
+    /// DescribeInstances of up to 200 instances, by filter: instances that do not exist are left
+    /// out (asked for by id, one unknown id fails the whole call). No ids, no call: an empty list
+    /// would mean all instances.
+    pub async fn describe_instances(
+        &self,
+        ids: &[InstanceId],
+    ) -> Result<Vec<InstanceFacts>, AwsError> {
         let Some(first) = ids.first() else { return Ok(Vec::new()) };
-        self.describe("instance-id", ids.iter().map(|id| id.as_str().to_owned()).collect(), &of_many(first, ids.len())).await
+        self.describe(
+            "instance-id",
+            ids.iter().map(|id| id.as_str().to_owned()).collect(),
+            &of_many(first, ids.len()),
+        )
+        .await
     }
 
     /// DescribeInstances of up to 200 private DNS names. No names, no call.
@@ -39,14 +48,25 @@ impl Ec2 {
         self.describe("private-dns-name", names.to_vec(), &of_many(first, names.len())).await
     }
 
-    async fn describe(&self, filter: &str, values: Vec<String>, object: &str) -> Result<Vec<InstanceFacts>, AwsError> {
+    async fn describe(
+        &self,
+        filter: &str,
+        values: Vec<String>,
+        object: &str,
+    ) -> Result<Vec<InstanceFacts>, AwsError> {
         let filter = Filter::builder().name(filter).set_values(Some(values)).build();
         let mut found = Vec::new();
         let mut page = None;
         for _ in 0..PAGES {
-            let request = self.client.describe_instances().filters(filter.clone()).set_next_token(page);
-            let answer = self.caller.call(Api::DescribeInstances, object, LIMIT, request.send()).await?;
-            let instances = answer.reservations.unwrap_or_default().into_iter().flat_map(|r| r.instances.unwrap_or_default());
+            let request =
+                self.client.describe_instances().filters(filter.clone()).set_next_token(page);
+            let answer =
+                self.caller.call(Api::DescribeInstances, object, LIMIT, request.send()).await?;
+            let instances = answer
+                .reservations
+                .unwrap_or_default()
+                .into_iter()
+                .flat_map(|r| r.instances.unwrap_or_default());
             found.extend(instances.filter_map(facts));
             page = answer.next_token.filter(|t| !t.is_empty());
             if page.is_none() {
@@ -59,7 +79,11 @@ impl Ec2 {
 }
 
 pub(super) fn of_many(first: &impl std::fmt::Display, count: usize) -> String {
-    if count == 1 { first.to_string() } else { format!("{first} and {} more", count.saturating_sub(1)) }
+    if count == 1 {
+        first.to_string()
+    } else {
+        format!("{first} and {} more", count.saturating_sub(1))
+    }
 }
 
 /// `None` for an id that is none: nobody asked for it.
@@ -72,6 +96,11 @@ fn facts(instance: Instance) -> Option<InstanceFacts> {
         launched: instance.launch_time.and_then(|t| Moment::from_second(t.secs()).ok()),
         private_dns: instance.private_dns_name.filter(|name| !name.is_empty()),
         private_address: instance.private_ip_address.filter(|address| !address.is_empty()),
-        tags: instance.tags.unwrap_or_default().into_iter().filter_map(|t| Some((t.key?, t.value.unwrap_or_default()))).collect(),
+        tags: instance
+            .tags
+            .unwrap_or_default()
+            .into_iter()
+            .filter_map(|t| Some((t.key?, t.value.unwrap_or_default())))
+            .collect(),
     })
 }

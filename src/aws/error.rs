@@ -9,7 +9,8 @@ use aws_smithy_runtime_api::{client::result::SdkError, http::Response};
 use super::{Api, Outcome};
 use crate::domain::with_causes;
 
-/// How Auto Scaling begins to say that an action was completed, timed out or abandoned ("… found with token", "… with instance ID").
+/// How Auto Scaling begins to say that an action was completed, timed out or abandoned ("… found
+/// with token", "… with instance ID").
 const NO_ACTIVE_ACTION: &str = "No active Lifecycle Action";
 
 /// What to do about an error.
@@ -17,7 +18,8 @@ const NO_ACTIVE_ACTION: &str = "No active Lifecycle Action";
 pub enum Advice {
     /// Ask again, after a pause.
     Retry,
-    /// Do not ask again: what the call was about does not exist (any more). Of a beat or a completion: nothing is owed.
+    /// Do not ask again: what the call was about does not exist (any more). Of a beat or a
+    /// completion: nothing is owed.
     Gone,
     /// Ask again, slowly, and say so loudly: a person must grant a permission.
     Denied,
@@ -91,39 +93,62 @@ impl AwsError {
         &self.message
     }
 
-    /// Auto Scaling says that no such action waits: it was completed, timed out or abandoned, or never was.
+    /// Auto Scaling says that no such action waits: it was completed, timed out or abandoned, or
+    /// never was.
     #[must_use]
     pub fn is_no_active_action(&self) -> bool {
         self.is_invalid() && self.message.contains(NO_ACTIVE_ACTION)
     }
 
-    /// Auto Scaling does not take the request as it is. Whether anything waits still, that alone does not say.
+    /// Auto Scaling does not take the request as it is. Whether anything waits still, that alone
+    /// does not say.
     #[must_use]
     pub fn is_invalid(&self) -> bool {
         self.code == "ValidationError"
     }
 
-    /// It is the token of the lifecycle action that Auto Scaling does not take (its form, not an action that is over).
+    /// It is the token of the lifecycle action that Auto Scaling does not take (its form, not an
+    /// action that is over).
     #[must_use]
     pub fn is_about_the_token(&self) -> bool {
-        self.is_invalid() && !self.is_no_active_action() && self.message.to_ascii_lowercase().contains("token")
+        self.is_invalid()
+            && !self.is_no_active_action()
+            && self.message.to_ascii_lowercase().contains("token")
     }
 
     pub(super) fn timed_out(api: Api, object: &str, limit: Duration) -> Self {
         let message = format!("no answer within {} s", limit.as_secs());
-        Self { api, object: object.to_owned(), outcome: Outcome::Timeout, code: String::new(), message }
+        Self {
+            api,
+            object: object.to_owned(),
+            outcome: Outcome::Timeout,
+            code: String::new(),
+            message,
+        }
     }
 
     /// A part of a call was refused while the call as such was not.
     pub(super) fn refused(api: Api, object: &str, code: &str, message: &str) -> Self {
         let outcome = classify(api, 400, code, message);
-        Self { api, object: object.to_owned(), outcome, code: code.to_owned(), message: message.to_owned() }
+        Self {
+            api,
+            object: object.to_owned(),
+            outcome,
+            code: code.to_owned(),
+            message: message.to_owned(),
+        }
     }
 
     /// Its pages have no end.
     pub(super) fn endless(api: Api, object: &str) -> Self {
         let message = "the answer has too many pages".to_owned();
-        Self { api, object: object.to_owned(), outcome: Outcome::Rejected, code: String::new(), message }
+        Self {
+            api,
+            object: object.to_owned(),
+            outcome: Outcome::Rejected,
+            code: String::new(),
+            message,
+        }
     }
 
     pub(super) fn from_sdk<E, R>(api: Api, object: &str, error: &SdkError<E, R>) -> Self
@@ -133,18 +158,31 @@ impl AwsError {
     {
         let (outcome, code, message) = match error {
             SdkError::ServiceError(answer) => {
-                let (code, message) = (answer.err().code().unwrap_or_default(), answer.err().message().unwrap_or_default());
+                let (code, message) = (
+                    answer.err().code().unwrap_or_default(),
+                    answer.err().message().unwrap_or_default(),
+                );
                 let status = answer.raw().status();
-                let message = if message.is_empty() { format!("AWS answered with status {status}") } else { message.to_owned() };
+                let message = if message.is_empty() {
+                    format!("AWS answered with status {status}")
+                } else {
+                    message.to_owned()
+                };
                 (classify(api, status, code, &message), code.to_owned(), message)
             }
             SdkError::TimeoutError(_) => (Outcome::Timeout, String::new(), with_causes(error)),
             SdkError::ResponseError(answer) => {
                 // An answer that is no AWS answer: a proxy's page, or a body that broke off.
                 let status = answer.raw().status();
-                (if status >= 500 { Outcome::Server } else { Outcome::Rejected }, String::new(), with_causes(error))
+                (
+                    if status >= 500 { Outcome::Server } else { Outcome::Rejected },
+                    String::new(),
+                    with_causes(error),
+                )
             }
-            SdkError::DispatchFailure(failure) if failure.is_timeout() => (Outcome::Timeout, String::new(), with_causes(error)),
+            SdkError::DispatchFailure(failure) if failure.is_timeout() => {
+                (Outcome::Timeout, String::new(), with_causes(error))
+            }
             _ => (without_answer(error), String::new(), with_causes(error)),
         };
         Self { api, object: object.to_owned(), outcome, code, message }
@@ -176,7 +214,8 @@ fn without_answer(error: &(dyn Error + 'static)) -> Outcome {
     Outcome::Unreachable
 }
 
-/// What an error answer means. Codes are those of the API models and of "Common Errors" in the API references.
+/// What an error answer means. Codes are those of the API models and of "Common Errors" in the API
+/// references.
 fn classify(api: Api, status: u16, code: &str, message: &str) -> Outcome {
     let code = code.rsplit('#').next().unwrap_or(code);
     match code {
@@ -202,8 +241,9 @@ fn classify(api: Api, status: u16, code: &str, message: &str) -> Outcome {
         | "InvalidInstanceID.Malformed"
         // Of EventBridge: there is no such rule.
         | "ResourceNotFoundException" => Outcome::Gone,
-        // Auto Scaling has one code for an action that is over, for a group that was deleted, and for a request that it does not
-        // take. Only the message tells them apart, and only the first two are an end.
+        // Auto Scaling has one code for an action that is over, for a group that was deleted, and
+        // for a request that it does not take. Only the message tells them apart, and only the
+        // first two are an end.
         "ValidationError" if says_that_it_is_gone(api, message) => Outcome::Gone,
         // Somebody else changes the group just now (declared with HTTP 500).
         "ResourceContention" | "ResourceContentionFault" | "InternalFailure" | "InternalError" | "ServiceUnavailable" | "Unavailable" => {
@@ -255,7 +295,9 @@ fn is_about_credentials(code: &str) -> bool {
 /// Of a lifecycle action: it waits no more. Of the hooks of a group: there is no such group.
 fn says_that_it_is_gone(api: Api, message: &str) -> bool {
     match api {
-        Api::RecordLifecycleActionHeartbeat | Api::CompleteLifecycleAction => message.contains(NO_ACTIVE_ACTION),
+        Api::RecordLifecycleActionHeartbeat | Api::CompleteLifecycleAction => {
+            message.contains(NO_ACTIVE_ACTION)
+        }
         Api::DescribeLifecycleHooks => message.contains("not found"),
         _ => false,
     }
@@ -275,7 +317,12 @@ mod tests {
             (CompleteLifecycleAction, 403, "AccessDenied", Outcome::Denied),
             (CompleteLifecycleAction, 403, "ExpiredToken", Outcome::Credentials),
             (DescribeInstances, 401, "AuthFailure", Outcome::Credentials),
-            (ReceiveMessage, 403, "com.amazon.coral.service#UnrecognizedClientException", Outcome::Credentials),
+            (
+                ReceiveMessage,
+                403,
+                "com.amazon.coral.service#UnrecognizedClientException",
+                Outcome::Credentials,
+            ),
             (ReceiveMessage, 403, "InvalidSignatureException", Outcome::Credentials),
             (ReceiveMessage, 403, "", Outcome::Denied),
             (CompleteLifecycleAction, 400, "SomethingNew", Outcome::Rejected),
@@ -297,19 +344,31 @@ mod tests {
     #[test]
     fn only_the_words_of_a_validation_error_say_that_something_is_gone() {
         use Api::RecordLifecycleActionHeartbeat as Beat;
-        use Api::{CompleteLifecycleAction as Complete, DescribeAutoScalingGroups as Groups, DescribeLifecycleHooks as Hooks};
+        use Api::{
+            CompleteLifecycleAction as Complete, DescribeAutoScalingGroups as Groups,
+            DescribeLifecycleHooks as Hooks,
+        };
         let no_group = "AutoScalingGroup name not found - AutoScalingGroup 'asg' not found";
         for (api, message, outcome) in [
             (Complete, "No active Lifecycle Action found with token 1234", Outcome::Gone),
             (Beat, "No active Lifecycle Action found with instance ID i-1", Outcome::Gone),
-            (Complete, "1 validation error detected: Value '' at 'lifecycleActionToken' failed to satisfy constraint", Outcome::Rejected),
+            (
+                Complete,
+                "1 validation error detected: Value '' at 'lifecycleActionToken' failed to \
+                 satisfy constraint",
+                Outcome::Rejected,
+            ),
             (Complete, no_group, Outcome::Rejected),
             (Beat, "", Outcome::Rejected),
             (Hooks, no_group, Outcome::Gone),
             (Hooks, "1 validation error detected", Outcome::Rejected),
             (Groups, "1 validation error detected", Outcome::Rejected),
         ] {
-            assert_eq!(classify(api, 400, "ValidationError", message), outcome, "{api:?} {message}");
+            assert_eq!(
+                classify(api, 400, "ValidationError", message),
+                outcome,
+                "{api:?} {message}"
+            );
         }
     }
 }

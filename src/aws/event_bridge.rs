@@ -1,6 +1,7 @@
 //! EventBridge, as far as people's commands call it.
 //!
-//! Its three calls are small signed JSON requests: a crate with all its operations would cost more than they do.
+//! Its three calls are small signed JSON requests: a crate with all its operations would cost more
+//! than they do.
 
 use std::{fmt, time::Duration};
 
@@ -112,15 +113,21 @@ impl EventBridge {
 
     /// PutEvents of one event; its id.
     ///
-    /// EventBridge answers a call of which an event failed as if all were well; that one event's error is the error of the call here.
+    /// EventBridge answers a call of which an event failed as if all were well; that one event's
+    /// error is the error of the call here.
     pub async fn put_event(&self, event: &PutEvent<'_>) -> Result<String, AwsError> {
-        let entry =
-            json!({ "Source": event.source, "DetailType": event.detail_type, "Detail": event.detail.to_string(), "Resources": event.resources });
-        let answer = self.call(Api::PutEvents, event.detail_type, &json!({ "Entries": [entry] })).await?;
+        let entry = json!({
+            "Source": event.source, "DetailType": event.detail_type,
+            "Detail": event.detail.to_string(), "Resources": event.resources
+        });
+        let answer =
+            self.call(Api::PutEvents, event.detail_type, &json!({ "Entries": [entry] })).await?;
         let entry = answer.pointer("/Entries/0").cloned().unwrap_or_default();
         match (text(&entry, "EventId"), text(&entry, "ErrorCode"), text(&entry, "ErrorMessage")) {
             (id, code, _) if code.is_empty() && !id.is_empty() => Ok(id),
-            (_, code, message) => Err(AwsError::refused(Api::PutEvents, event.detail_type, &code, &message)),
+            (_, code, message) => {
+                Err(AwsError::refused(Api::PutEvents, event.detail_type, &code, &message))
+            }
         }
     }
 
@@ -134,10 +141,17 @@ impl EventBridge {
                 input.insert("NextToken".to_owned(), token.clone().into());
             }
             let answer = self.call(Api::ListTargetsByRule, name, &input).await?;
-            targets.extend(answer.get("Targets").and_then(Value::as_array).into_iter().flatten().map(target));
+            targets.extend(
+                answer.get("Targets").and_then(Value::as_array).into_iter().flatten().map(target),
+            );
             page = answer.get("NextToken").cloned().unwrap_or_default();
             if !page.is_string() {
-                return Ok(RuleFacts { name: name.to_owned(), state: text(&described, "State"), pattern: text(&described, "EventPattern"), targets });
+                return Ok(RuleFacts {
+                    name: name.to_owned(),
+                    state: text(&described, "State"),
+                    pattern: text(&described, "EventPattern"),
+                    targets,
+                });
             }
         }
         Err(AwsError::endless(Api::ListTargetsByRule, name))
@@ -147,11 +161,21 @@ impl EventBridge {
         self.caller.call(api, object, LIMIT, self.exchange(api, input.to_string())).await
     }
 
-    async fn exchange(&self, api: Api, body: String) -> Result<Value, SdkError<Refused, HttpResponse>> {
-        let endpoint = self.endpoint().ok_or_else(|| SdkError::construction_failure("no region is known"))?;
-        let signed = self.signed(api, &endpoint, body).await.map_err(SdkError::construction_failure)?;
-        let mut operation =
-            Operation::builder().service_name("EventBridge").operation_name(api.as_str()).endpoint_url(&endpoint).no_auth().no_retry();
+    async fn exchange(
+        &self,
+        api: Api,
+        body: String,
+    ) -> Result<Value, SdkError<Refused, HttpResponse>> {
+        let endpoint =
+            self.endpoint().ok_or_else(|| SdkError::construction_failure("no region is known"))?;
+        let signed =
+            self.signed(api, &endpoint, body).await.map_err(SdkError::construction_failure)?;
+        let mut operation = Operation::builder()
+            .service_name("EventBridge")
+            .operation_name(api.as_str())
+            .endpoint_url(&endpoint)
+            .no_auth()
+            .no_retry();
         if let Some(client) = self.base.http_client() {
             operation = operation.http_client(client);
         }
@@ -164,8 +188,11 @@ impl EventBridge {
         if let Some(timeouts) = self.base.timeout_config() {
             operation = operation.timeout_config(timeouts.clone());
         }
-        let operation =
-            operation.serializer(|signed: Signed| HttpRequest::try_from(signed.0.map(SdkBody::from)).map_err(Into::into)).deserializer(read);
+        let operation = operation
+            .serializer(|signed: Signed| {
+                HttpRequest::try_from(signed.0.map(SdkBody::from)).map_err(Into::into)
+            })
+            .deserializer(read);
         operation.build().invoke(signed).await
     }
 
@@ -174,17 +201,27 @@ impl EventBridge {
             return Some(url.trim_end_matches('/').to_owned());
         }
         let region = self.base.region()?.as_ref();
-        Some(endpoint(region, self.base.use_fips().unwrap_or_default(), self.base.use_dual_stack().unwrap_or_default()))
+        Some(endpoint(
+            region,
+            self.base.use_fips().unwrap_or_default(),
+            self.base.use_dual_stack().unwrap_or_default(),
+        ))
     }
 
-    /// The endpoint that somebody has set, found as the SDK's own clients find theirs: what the program says, else `AWS_ENDPOINT_URL_EVENTBRIDGE` (or
-    /// the profile's services), else what holds for all.
+    /// The endpoint that somebody has set, found as the SDK's own clients find theirs: what the
+    /// program says, else `AWS_ENDPOINT_URL_EVENTBRIDGE` (or the profile's services), else what
+    /// holds for all.
     fn configured(&self) -> Option<String> {
         let for_all = || self.base.endpoint_url().map(str::to_owned);
         if self.base.get_origin("endpoint_url").is_client_config() {
             return for_all();
         }
-        let key = ServiceConfigKey::builder().service_id("EventBridge").env("AWS_ENDPOINT_URL").profile("endpoint_url").build().ok();
+        let key = ServiceConfigKey::builder()
+            .service_id("EventBridge")
+            .env("AWS_ENDPOINT_URL")
+            .profile("endpoint_url")
+            .build()
+            .ok();
         key.and_then(|key| self.base.service_config()?.load_config(key)).or_else(for_all)
     }
 
@@ -202,9 +239,15 @@ impl EventBridge {
             .build()?
             .into();
         let target = format!("AWSEvents.{}", api.as_str());
-        let headers = [("content-type", "application/x-amz-json-1.1"), ("x-amz-target", target.as_str())];
+        let headers =
+            [("content-type", "application/x-amz-json-1.1"), ("x-amz-target", target.as_str())];
         let url = format!("{endpoint}/");
-        let signable = SignableRequest::new("POST", &url, headers.into_iter(), SignableBody::Bytes(body.as_bytes()))?;
+        let signable = SignableRequest::new(
+            "POST",
+            &url,
+            headers.into_iter(),
+            SignableBody::Bytes(body.as_bytes()),
+        )?;
         let (instructions, _) = sign(signable, &parameters)?.into_parts();
         let mut request = http::Request::post(&url);
         for (name, value) in headers {
@@ -216,7 +259,8 @@ impl EventBridge {
     }
 }
 
-/// The endpoint of EventBridge in a region (AWS General Reference, "Amazon EventBridge endpoints"). GovCloud has none named FIPS: its own are.
+/// The endpoint of EventBridge in a region (AWS General Reference, "Amazon EventBridge endpoints").
+/// GovCloud has none named FIPS: its own are.
 fn endpoint(region: &str, fips: bool, dual_stack: bool) -> String {
     let partition = partition(region);
     let service = if fips && !region.starts_with("us-gov-") { "events-fips" } else { "events" };
@@ -235,7 +279,9 @@ fn read(response: &HttpResponse) -> Result<Value, OrchestratorError<Refused>> {
     let kind = text(&answer, "__type");
     let code = kind.rsplit('#').next().unwrap_or_default();
     let message = [text(&answer, "message"), text(&answer, "Message")].concat();
-    Err(OrchestratorError::operation(Refused(ErrorMetadata::builder().code(code).message(message).build())))
+    Err(OrchestratorError::operation(Refused(
+        ErrorMetadata::builder().code(code).message(message).build(),
+    )))
 }
 
 fn text(value: &Value, field: &str) -> String {
@@ -243,9 +289,12 @@ fn text(value: &Value, field: &str) -> String {
 }
 
 fn target(described: &Value) -> TargetFacts {
-    let dead_letters = described.pointer("/DeadLetterConfig/Arn").and_then(Value::as_str).map(str::to_owned);
+    let dead_letters =
+        described.pointer("/DeadLetterConfig/Arn").and_then(Value::as_str).map(str::to_owned);
     let attempts = described.pointer("/RetryPolicy/MaximumRetryAttempts").and_then(Value::as_u64);
-    let transforms = ["Input", "InputPath", "InputTransformer"].iter().any(|field| described.get(*field).is_some());
+    let transforms = ["Input", "InputPath", "InputTransformer"]
+        .iter()
+        .any(|field| described.get(*field).is_some());
     TargetFacts { arn: text(described, "Arn"), dead_letters, attempts, transforms }
 }
 
@@ -266,7 +315,11 @@ mod tests {
             ("eusc-de-east-1", false, false, "events.eusc-de-east-1.amazonaws.eu"),
             ("us-iso-east-1", false, false, "events.us-iso-east-1.c2s.ic.gov"),
         ] {
-            assert_eq!(endpoint(region, fips, dual_stack), format!("https://{host}"), "{region} {fips} {dual_stack}");
+            assert_eq!(
+                endpoint(region, fips, dual_stack),
+                format!("https://{host}"),
+                "{region} {fips} {dual_stack}"
+            );
         }
     }
 }

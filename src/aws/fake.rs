@@ -11,7 +11,9 @@ use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_credential_types::{Credentials, provider::SharedCredentialsProvider};
 use aws_smithy_async::{rt::sleep::TokioSleep, time::TimeSource};
 use aws_smithy_runtime_api::client::{
-    http::{HttpClient, HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpConnector},
+    http::{
+        HttpClient, HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpConnector,
+    },
     orchestrator::{HttpRequest, HttpResponse},
     result::ConnectorError,
     runtime_components::RuntimeComponents,
@@ -61,13 +63,23 @@ impl Reply {
 
     /// An error of the JSON protocol.
     pub(crate) fn json_error(status: u16, code: &str) -> Self {
-        Self::Answer { status, body: json!({"__type": code, "message": "said the fake"}).to_string(), date: None }
+        Self::Answer {
+            status,
+            body: json!({"__type": code, "message": "said the fake"}).to_string(),
+            date: None,
+        }
     }
 
     /// An error of the Query protocols (Auto Scaling, EC2).
     pub(crate) fn xml_error(status: u16, code: &str, message: &str) -> Self {
-        let error = format!("<Error><Type>Sender</Type><Code>{code}</Code><Message>{message}</Message></Error>");
-        Self::Answer { status, body: format!("<ErrorResponse>{error}<RequestId>r</RequestId></ErrorResponse>"), date: None }
+        let error = format!(
+            "<Error><Type>Sender</Type><Code>{code}</Code><Message>{message}</Message></Error>"
+        );
+        Self::Answer {
+            status,
+            body: format!("<ErrorResponse>{error}<RequestId>r</RequestId></ErrorResponse>"),
+            date: None,
+        }
     }
 }
 
@@ -88,12 +100,17 @@ impl HttpConnector for Connector {
         let at = Instant::now();
         let request = request.try_into_http1x().unwrap();
         HttpConnectorFuture::new(async move {
-            let target = request.headers().get("x-amz-target").map(|t| t.to_str().unwrap().to_owned());
+            let target =
+                request.headers().get("x-amz-target").map(|t| t.to_str().unwrap().to_owned());
             let body = request.into_body().collect().await.unwrap().to_bytes();
             let (action, input) = if let Some(target) = target {
-                (target.rsplit('.').next().unwrap().to_owned(), serde_json::from_slice(&body).unwrap())
+                (
+                    target.rsplit('.').next().unwrap().to_owned(),
+                    serde_json::from_slice(&body).unwrap(),
+                )
             } else {
-                let form: BTreeMap<String, String> = form_urlencoded::parse(&body).into_owned().collect();
+                let form: BTreeMap<String, String> =
+                    form_urlencoded::parse(&body).into_owned().collect();
                 (form.get("Action").unwrap().clone(), json!(form))
             };
             match handler(Call { action, input, at }).await {
@@ -112,7 +129,11 @@ impl HttpConnector for Connector {
 }
 
 impl HttpClient for Connector {
-    fn http_connector(&self, _: &HttpConnectorSettings, _: &RuntimeComponents) -> SharedHttpConnector {
+    fn http_connector(
+        &self,
+        _: &HttpConnectorSettings,
+        _: &RuntimeComponents,
+    ) -> SharedHttpConnector {
         SharedHttpConnector::new(self.clone())
     }
 }
@@ -135,7 +156,13 @@ fn base(handler: Handler) -> SdkConfig {
     SdkConfig::builder()
         .behavior_version(BehaviorVersion::v2026_01_12())
         .region(Region::new("eu-west-1"))
-        .credentials_provider(SharedCredentialsProvider::new(Credentials::new("AKIDEXAMPLE", "secret", None, None, "fake")))
+        .credentials_provider(SharedCredentialsProvider::new(Credentials::new(
+            "AKIDEXAMPLE",
+            "secret",
+            None,
+            None,
+            "fake",
+        )))
         .http_client(Connector(handler))
         .sleep_impl(TokioSleep::new())
         .time_source(Time(Instant::now()))
@@ -151,25 +178,39 @@ where
 }
 
 /// As [`clients`], with calls reported.
-pub(crate) fn observed_clients<F>(observer: impl CallObserver, handler: impl Fn(Call) -> F + Send + Sync + 'static) -> Clients
+pub(crate) fn observed_clients<F>(
+    observer: impl CallObserver,
+    handler: impl Fn(Call) -> F + Send + Sync + 'static,
+) -> Clients
 where
     F: Future<Output = Reply> + Send + 'static,
 {
-    Clients::from_config(&base(Arc::new(move |call| Box::pin(handler(call)))), clock(), Arc::new(observer))
+    Clients::from_config(
+        &base(Arc::new(move |call| Box::pin(handler(call)))),
+        clock(),
+        Arc::new(observer),
+    )
 }
 
 /// Clients that sign nothing, because there are no credentials.
 pub(crate) fn clients_without_credentials() -> Clients {
     let base = base(Arc::new(|_| Box::pin(async { Reply::Never })));
-    let none = aws_config::meta::credentials::CredentialsProviderChain::first_try("None", NoCredentials);
-    Clients::from_config(&base.into_builder().credentials_provider(SharedCredentialsProvider::new(none)).build(), clock(), Arc::new(()))
+    let none =
+        aws_config::meta::credentials::CredentialsProviderChain::first_try("None", NoCredentials);
+    Clients::from_config(
+        &base.into_builder().credentials_provider(SharedCredentialsProvider::new(none)).build(),
+        clock(),
+        Arc::new(()),
+    )
 }
 
 #[derive(Debug)]
 struct NoCredentials;
 
 impl aws_credential_types::provider::ProvideCredentials for NoCredentials {
-    fn provide_credentials<'a>(&'a self) -> aws_credential_types::provider::future::ProvideCredentials<'a>
+    fn provide_credentials<'a>(
+        &'a self,
+    ) -> aws_credential_types::provider::future::ProvideCredentials<'a>
     where
         Self: 'a,
     {
@@ -259,8 +300,18 @@ impl FakeQueue {
         let mut state = self.state.lock().unwrap();
         let key = state.next;
         state.next += 1;
-        let sent = 1_800_000_000_000 + state.begun.get_or_insert_with(Instant::now).elapsed().as_millis();
-        state.messages.insert(key, Stored { body: body.to_owned(), sent, visible_at: Instant::now(), receipt: String::new(), count: 0 });
+        let sent =
+            1_800_000_000_000 + state.begun.get_or_insert_with(Instant::now).elapsed().as_millis();
+        state.messages.insert(
+            key,
+            Stored {
+                body: body.to_owned(),
+                sent,
+                visible_at: Instant::now(),
+                receipt: String::new(),
+                count: 0,
+            },
+        );
         state.show(key, Instant::now());
         self.arrival.notify_waiters();
     }
@@ -268,7 +319,8 @@ impl FakeQueue {
     /// Makes a message visible again, as if its visibility timeout had passed.
     pub(crate) fn expire(&self, body: &str) {
         let mut state = self.state.lock().unwrap();
-        let keys: Vec<_> = state.messages.iter().filter(|(_, m)| m.body == body).map(|(key, _)| *key).collect();
+        let keys: Vec<_> =
+            state.messages.iter().filter(|(_, m)| m.body == body).map(|(key, _)| *key).collect();
         for key in keys {
             state.show(key, Instant::now());
         }
@@ -314,28 +366,36 @@ impl FakeQueue {
         }
         match call.action.as_str() {
             // Like the real one, it does not notice that who asked is gone.
-            "ReceiveMessage" => tokio::spawn(async move { self.receive(&call.input).await }).await.unwrap(),
+            "ReceiveMessage" => {
+                tokio::spawn(async move { self.receive(&call.input).await }).await.unwrap()
+            }
             "DeleteMessageBatch" => self.batch(&call.input, |state, key, _| {
                 if let Some(key) = key {
                     state.remove(key);
                 }
-                true // "If you use an old ReceiptHandle, the request will succeed, but the message might not be deleted."
+                // "If you use an old ReceiptHandle, the request will succeed, but the message might
+                // not be deleted."
+                true
             }),
             "ChangeMessageVisibilityBatch" => {
                 let reply = self.batch(&call.input, |state, key, entry| {
-                    let visibility = Duration::from_secs(entry["VisibilityTimeout"].as_u64().unwrap());
+                    let visibility =
+                        Duration::from_secs(entry["VisibilityTimeout"].as_u64().unwrap());
                     key.map(|key| state.show(key, Instant::now() + visibility)).is_some()
                 });
                 self.arrival.notify_waiters();
                 reply
             }
-            "GetQueueAttributes" => Reply::json(&json!({"Attributes": {"ApproximateNumberOfMessages": self.visible().to_string()}})),
+            "GetQueueAttributes" => Reply::json(
+                &json!({"Attributes": {"ApproximateNumberOfMessages": self.visible().to_string()}}),
+            ),
             other => panic!("the fake queue does not know {other}"),
         }
     }
 
     async fn receive(&self, input: &Value) -> Reply {
-        let until = Instant::now() + Duration::from_secs(input["WaitTimeSeconds"].as_u64().unwrap());
+        let until =
+            Instant::now() + Duration::from_secs(input["WaitTimeSeconds"].as_u64().unwrap());
         loop {
             let (found, next) = self.take(input);
             let now = Instant::now();
@@ -351,11 +411,20 @@ impl FakeQueue {
     }
 
     fn take(&self, input: &Value) -> (Vec<Value>, Option<Instant>) {
-        let (max, hide) = (input["MaxNumberOfMessages"].as_u64().unwrap(), Duration::from_secs(input["VisibilityTimeout"].as_u64().unwrap()));
+        let (max, hide) = (
+            input["MaxNumberOfMessages"].as_u64().unwrap(),
+            Duration::from_secs(input["VisibilityTimeout"].as_u64().unwrap()),
+        );
         let now = Instant::now();
         let mut state = self.state.lock().unwrap();
         let mut found = Vec::new();
-        let keys: Vec<_> = state.order.iter().take_while(|(at, _)| *at <= now).take(usize::try_from(max).unwrap()).map(|(_, key)| *key).collect();
+        let keys: Vec<_> = state
+            .order
+            .iter()
+            .take_while(|(at, _)| *at <= now)
+            .take(usize::try_from(max).unwrap())
+            .map(|(_, key)| *key)
+            .collect();
         for key in keys {
             state.show(key, now + hide);
             let m = state.messages.get_mut(&key).unwrap();
@@ -363,14 +432,22 @@ impl FakeQueue {
             m.receipt = format!("{key}-{}", m.count);
             found.push(json!({
                 "MessageId": format!("id-{key}"), "ReceiptHandle": m.receipt, "Body": m.body,
-                "Attributes": {"ApproximateReceiveCount": m.count.to_string(), "SentTimestamp": m.sent.to_string()},
+                "Attributes": {
+                    "ApproximateReceiveCount": m.count.to_string(),
+                    "SentTimestamp": m.sent.to_string()
+                },
             }));
         }
         (found, state.order.first().map(|(at, _)| *at))
     }
 
-    /// `each`: the key of the message if this is its newest receipt, and the entry; false is a sender fault.
-    fn batch(&self, input: &Value, each: impl Fn(&mut QueueState, Option<u64>, &Value) -> bool) -> Reply {
+    /// `each`: the key of the message if this is its newest receipt, and the entry; false is a
+    /// sender fault.
+    fn batch(
+        &self,
+        input: &Value,
+        each: impl Fn(&mut QueueState, Option<u64>, &Value) -> bool,
+    ) -> Reply {
         let mut state = self.state.lock().unwrap();
         let (mut good, mut bad) = (Vec::new(), Vec::new());
         for entry in input["Entries"].as_array().unwrap() {
@@ -380,7 +457,10 @@ impl FakeQueue {
             if each(&mut state, key, entry) {
                 good.push(json!({"Id": entry["Id"]}));
             } else {
-                bad.push(json!({"Id": entry["Id"], "SenderFault": true, "Code": "ReceiptHandleIsInvalid", "Message": "stale"}));
+                bad.push(json!({
+                    "Id": entry["Id"], "SenderFault": true, "Code": "ReceiptHandleIsInvalid",
+                    "Message": "stale"
+                }));
             }
         }
         Reply::json(&json!({"Successful": good, "Failed": bad}))

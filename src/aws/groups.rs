@@ -1,5 +1,5 @@
-//! Groups with their members and hooks, and the calls that change hooks. They are for the commands of people; the service makes one
-//! of them, [`AutoScaling::members_of`].
+//! Groups with their members and hooks, and the calls that change hooks. They are for the commands
+//! of people; the service makes one of them, [`AutoScaling::members_of`].
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -54,12 +54,17 @@ impl Group {
     /// The instances that a hook for this transition keeps waiting.
     #[must_use]
     pub fn waiting(&self, transition: Transition) -> Vec<&str> {
-        self.members.iter().filter(|(_, state)| transition.holds(state)).map(|(instance, _)| instance.as_str()).collect()
+        self.members
+            .iter()
+            .filter(|(_, state)| transition.holds(state))
+            .map(|(instance, _)| instance.as_str())
+            .collect()
     }
 }
 
 impl AutoScaling {
-    /// DescribeAutoScalingGroups of the groups that fit all of these filters, with their members. No filter, no call: it would mean all groups.
+    /// DescribeAutoScalingGroups of the groups that fit all of these filters, with their members.
+    /// No filter, no call: it would mean all groups.
     pub async fn groups(&self, filters: &[GroupFilter]) -> Result<Vec<Group>, AwsError> {
         if filters.is_empty() {
             return Ok(Vec::new());
@@ -71,24 +76,39 @@ impl AutoScaling {
 
     /// DescribeAutoScalingGroups of one group, with its members; `None`: there is no such group.
     pub async fn group(&self, name: &GroupName) -> Result<Option<Group>, AwsError> {
-        let found = self.describe(name.as_str(), |request| request.auto_scaling_group_names(name.as_str())).await?;
+        let found = self
+            .describe(name.as_str(), |request| request.auto_scaling_group_names(name.as_str()))
+            .await?;
         Ok(found.into_iter().find(|g| g.group == *name))
     }
 
-    /// DescribeAutoScalingGroups of up to 100 groups by name, with their members. Groups that do not exist are left out.
+    /// DescribeAutoScalingGroups of up to 100 groups by name, with their members. Groups that do
+    /// not exist are left out.
     pub async fn members_of(&self, names: &[GroupName]) -> Result<Vec<Group>, AwsError> {
         let Some(first) = names.first() else { return Ok(Vec::new()) };
         let all: Vec<String> = names.iter().map(|n| n.as_str().to_owned()).collect();
         let object = super::ec2::of_many(first, names.len());
-        self.describe(&object, |request| request.set_auto_scaling_group_names(Some(all.clone()))).await
+        self.describe(&object, |request| request.set_auto_scaling_group_names(Some(all.clone())))
+            .await
     }
 
-    async fn describe(&self, object: &str, which: impl Fn(Describe) -> Describe) -> Result<Vec<Group>, AwsError> {
+    async fn describe(
+        &self,
+        object: &str,
+        which: impl Fn(Describe) -> Describe,
+    ) -> Result<Vec<Group>, AwsError> {
         let (mut groups, mut page) = (Vec::new(), None);
         for _ in 0..PAGES {
-            let request = which(self.client.describe_auto_scaling_groups().max_records(100).set_next_token(page));
-            let answer = self.caller.call(Api::DescribeAutoScalingGroups, object, LIMIT, request.send()).await?;
-            groups.extend(answer.auto_scaling_groups.unwrap_or_default().into_iter().filter_map(group));
+            let request = which(
+                self.client.describe_auto_scaling_groups().max_records(100).set_next_token(page),
+            );
+            let answer = self
+                .caller
+                .call(Api::DescribeAutoScalingGroups, object, LIMIT, request.send())
+                .await?;
+            groups.extend(
+                answer.auto_scaling_groups.unwrap_or_default().into_iter().filter_map(group),
+            );
             page = answer.next_token.filter(|t| !t.is_empty());
             if page.is_none() {
                 return Ok(groups);
@@ -99,8 +119,12 @@ impl AutoScaling {
 
     /// DescribeLifecycleHooks: all hooks of a group (50 at most), with all that is said of them.
     pub async fn hooks(&self, group: &GroupName) -> Result<Vec<Hook>, AwsError> {
-        let request = self.client.describe_lifecycle_hooks().auto_scaling_group_name(group.as_str());
-        let answer = self.caller.call(Api::DescribeLifecycleHooks, group.as_str(), LIMIT, request.send()).await?;
+        let request =
+            self.client.describe_lifecycle_hooks().auto_scaling_group_name(group.as_str());
+        let answer = self
+            .caller
+            .call(Api::DescribeLifecycleHooks, group.as_str(), LIMIT, request.send())
+            .await?;
         Ok(answer.lifecycle_hooks.unwrap_or_default().iter().filter_map(hook).collect())
     }
 
@@ -119,10 +143,15 @@ impl AutoScaling {
         self.caller.call(Api::PutLifecycleHook, &object, LIMIT, request.send()).await.map(drop)
     }
 
-    /// DeleteLifecycleHook. AWS completes what waits in it first: a termination with CONTINUE, a launch with ABANDON.
+    /// DeleteLifecycleHook. AWS completes what waits in it first: a termination with CONTINUE, a
+    /// launch with ABANDON.
     pub async fn delete_hook(&self, group: &GroupName, hook: &HookName) -> Result<(), AwsError> {
         let object = format!("hook {hook} of group {group}");
-        let request = self.client.delete_lifecycle_hook().auto_scaling_group_name(group.as_str()).lifecycle_hook_name(hook.as_str());
+        let request = self
+            .client
+            .delete_lifecycle_hook()
+            .auto_scaling_group_name(group.as_str())
+            .lifecycle_hook_name(hook.as_str());
         self.caller.call(Api::DeleteLifecycleHook, &object, LIMIT, request.send()).await.map(drop)
     }
 
@@ -130,10 +159,23 @@ impl AutoScaling {
     pub async fn simple_scaling(&self) -> Result<Vec<(GroupName, String)>, AwsError> {
         let (mut found, mut page) = (Vec::new(), None);
         for _ in 0..PAGES {
-            let request = self.client.describe_policies().policy_types("SimpleScaling").max_records(100).set_next_token(page);
-            let answer = self.caller.call(Api::DescribePolicies, "the region", LIMIT, request.send()).await?;
+            let request = self
+                .client
+                .describe_policies()
+                .policy_types("SimpleScaling")
+                .max_records(100)
+                .set_next_token(page);
+            let answer = self
+                .caller
+                .call(Api::DescribePolicies, "the region", LIMIT, request.send())
+                .await?;
             let named = answer.scaling_policies.unwrap_or_default().into_iter();
-            found.extend(named.filter_map(|p| Some((GroupName::from(p.auto_scaling_group_name?), p.policy_name.unwrap_or_default()))));
+            found.extend(named.filter_map(|p| {
+                Some((
+                    GroupName::from(p.auto_scaling_group_name?),
+                    p.policy_name.unwrap_or_default(),
+                ))
+            }));
             page = answer.next_token.filter(|t| !t.is_empty());
             if page.is_none() {
                 return Ok(found);
@@ -142,9 +184,15 @@ impl AutoScaling {
         Err(AwsError::endless(Api::DescribePolicies, "the region"))
     }
 
-    /// A heartbeat of a lifecycle action that never was: `token` is made up, and no instance is named. Whoever may send heartbeats for the
-    /// group is told that there is no such action; nothing is changed.
-    pub async fn probe_heartbeat(&self, group: &GroupName, hook: &HookName, token: &str) -> Result<(), AwsError> {
+    /// A heartbeat of a lifecycle action that never was: `token` is made up, and no instance is
+    /// named. Whoever may send heartbeats for the group is told that there is no such action;
+    /// nothing is changed.
+    pub async fn probe_heartbeat(
+        &self,
+        group: &GroupName,
+        hook: &HookName,
+        token: &str,
+    ) -> Result<(), AwsError> {
         let object = format!("hook {hook} of group {group}");
         let request = self
             .client
@@ -152,11 +200,19 @@ impl AutoScaling {
             .auto_scaling_group_name(group.as_str())
             .lifecycle_hook_name(hook.as_str())
             .lifecycle_action_token(token);
-        self.caller.call(Api::RecordLifecycleActionHeartbeat, &object, LIMIT, request.send()).await.map(drop)
+        self.caller
+            .call(Api::RecordLifecycleActionHeartbeat, &object, LIMIT, request.send())
+            .await
+            .map(drop)
     }
 
     /// The completion of a lifecycle action that never was, as [`AutoScaling::probe_heartbeat`].
-    pub async fn probe_completion(&self, group: &GroupName, hook: &HookName, token: &str) -> Result<(), AwsError> {
+    pub async fn probe_completion(
+        &self,
+        group: &GroupName,
+        hook: &HookName,
+        token: &str,
+    ) -> Result<(), AwsError> {
         let object = format!("hook {hook} of group {group}");
         let request = self
             .client
@@ -165,7 +221,10 @@ impl AutoScaling {
             .lifecycle_hook_name(hook.as_str())
             .lifecycle_action_token(token)
             .lifecycle_action_result(HookResult::Continue.as_str());
-        self.caller.call(Api::CompleteLifecycleAction, &object, LIMIT, request.send()).await.map(drop)
+        self.caller
+            .call(Api::CompleteLifecycleAction, &object, LIMIT, request.send())
+            .await
+            .map(drop)
     }
 }
 
@@ -181,15 +240,28 @@ fn shown(filter: &GroupFilter) -> String {
 fn filter(filter: &GroupFilter) -> Filter {
     match filter {
         GroupFilter::TagKey(key) => Filter::builder().name("tag-key").values(key).build(),
-        GroupFilter::Tag(key, value) => Filter::builder().name(format!("tag:{key}")).values(value).build(),
+        GroupFilter::Tag(key, value) => {
+            Filter::builder().name(format!("tag:{key}")).values(value).build()
+        }
     }
 }
 
 fn group(described: AutoScalingGroup) -> Option<Group> {
     let members = described.instances.unwrap_or_default().into_iter();
-    let member = |i: aws_sdk_autoscaling::types::Instance| Some((i.instance_id?, i.lifecycle_state?.as_str().to_owned()));
-    let tags = described.tags.unwrap_or_default().into_iter().filter_map(|t| Some((t.key?, t.value.unwrap_or_default()))).collect();
-    Some(Group { group: described.auto_scaling_group_name?.into(), tags, members: members.filter_map(member).collect() })
+    let member = |i: aws_sdk_autoscaling::types::Instance| {
+        Some((i.instance_id?, i.lifecycle_state?.as_str().to_owned()))
+    };
+    let tags = described
+        .tags
+        .unwrap_or_default()
+        .into_iter()
+        .filter_map(|t| Some((t.key?, t.value.unwrap_or_default())))
+        .collect();
+    Some(Group {
+        group: described.auto_scaling_group_name?.into(),
+        tags,
+        members: members.filter_map(member).collect(),
+    })
 }
 
 /// `None` for a transition that is neither a launch nor a termination.
@@ -197,7 +269,11 @@ fn hook(described: &LifecycleHook) -> Option<Hook> {
     let timing = description(described)?;
     let transition = transition(described)?;
     // AWS's own default.
-    let default_result = if described.default_result() == Some("CONTINUE") { HookResult::Continue } else { HookResult::Abandon };
+    let default_result = if described.default_result() == Some("CONTINUE") {
+        HookResult::Continue
+    } else {
+        HookResult::Abandon
+    };
     Some(Hook {
         hook: timing.hook,
         transition,

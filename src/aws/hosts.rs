@@ -6,14 +6,18 @@ use std::{
 };
 
 use aws_smithy_runtime_api::client::{
-    http::{HttpClient, HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpClient, SharedHttpConnector},
+    http::{
+        HttpClient, HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpClient,
+        SharedHttpConnector,
+    },
     orchestrator::HttpRequest,
     runtime_components::RuntimeComponents,
 };
 use hyper_util::client::proxy::matcher::Matcher;
 use url::Url;
 
-/// The hosts that AWS's clients have asked so far, as origins (`https://sqs.eu-west-1.amazonaws.com`). Clones are the same.
+/// The hosts that AWS's clients have asked so far, as origins
+/// (`https://sqs.eu-west-1.amazonaws.com`). Clones are the same.
 #[derive(Debug, Clone, Default)]
 pub struct Hosts(Arc<Mutex<BTreeSet<String>>>);
 
@@ -31,7 +35,10 @@ impl Hosts {
     fn saw(&self, url: &str) {
         let origin = Url::parse(url).ok().map(|url| url.origin()).filter(url::Origin::is_tuple);
         if let Some(origin) = origin {
-            self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(origin.ascii_serialization());
+            self.0
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .insert(origin.ascii_serialization());
         }
     }
 }
@@ -49,8 +56,15 @@ struct WatchedConnector {
 }
 
 impl HttpClient for Watched {
-    fn http_connector(&self, settings: &HttpConnectorSettings, components: &RuntimeComponents) -> SharedHttpConnector {
-        SharedHttpConnector::new(WatchedConnector { inner: self.inner.http_connector(settings, components), hosts: self.hosts.clone() })
+    fn http_connector(
+        &self,
+        settings: &HttpConnectorSettings,
+        components: &RuntimeComponents,
+    ) -> SharedHttpConnector {
+        SharedHttpConnector::new(WatchedConnector {
+            inner: self.inner.http_connector(settings, components),
+            hosts: self.hosts.clone(),
+        })
     }
 }
 
@@ -77,13 +91,23 @@ impl Proxy {
     pub fn of(&self, url: &str) -> Option<String> {
         let through = self.0.intercept(&url.parse().ok()?)?;
         let uri = through.uri();
-        Some(format!("{}://{}", uri.scheme_str().unwrap_or("http"), uri.authority().map(http::uri::Authority::as_str)?))
+        Some(format!(
+            "{}://{}",
+            uri.scheme_str().unwrap_or("http"),
+            uri.authority().map(http::uri::Authority::as_str)?
+        ))
     }
 
     /// For tests: what these variables would say.
     #[must_use]
     pub fn of_variables(http: &str, https: &str, no: &str) -> Self {
-        Self(Matcher::builder().http(http.to_owned()).https(https.to_owned()).no(no.to_owned()).build())
+        Self(
+            Matcher::builder()
+                .http(http.to_owned())
+                .https(https.to_owned())
+                .no(no.to_owned())
+                .build(),
+        )
     }
 }
 
@@ -94,7 +118,12 @@ mod tests {
     #[test]
     fn hosts_are_noted_once_without_paths() {
         let hosts = Hosts::default();
-        for url in ["https://sqs.eu-west-1.amazonaws.com/1/q", "https://sqs.eu-west-1.amazonaws.com/", "http://127.0.0.1:9/", "garbage"] {
+        for url in [
+            "https://sqs.eu-west-1.amazonaws.com/1/q",
+            "https://sqs.eu-west-1.amazonaws.com/",
+            "http://127.0.0.1:9/",
+            "garbage",
+        ] {
             hosts.saw(url);
         }
         assert_eq!(hosts.all(), ["http://127.0.0.1:9", "https://sqs.eu-west-1.amazonaws.com"]);
@@ -102,18 +131,33 @@ mod tests {
 
     #[test]
     fn what_goes_through_a_proxy_is_what_no_proxy_does_not_name() {
-        let endpoints = ["http://169.254.170.23/v1/credentials", "http://[fd00:ec2::23]/v1/credentials", "http://169.254.169.254/latest"];
+        let endpoints = [
+            "http://169.254.170.23/v1/credentials",
+            "http://[fd00:ec2::23]/v1/credentials",
+            "http://169.254.169.254/latest",
+        ];
         let none = Proxy::of_variables("", "http://proxy:3128", "");
-        assert_eq!(none.of("https://sqs.eu-west-1.amazonaws.com/").as_deref(), Some("http://proxy:3128"));
+        assert_eq!(
+            none.of("https://sqs.eu-west-1.amazonaws.com/").as_deref(),
+            Some("http://proxy:3128")
+        );
         for endpoint in endpoints {
             assert_eq!(none.of(endpoint), None, "only https goes through it: {endpoint}");
         }
-        let all = Proxy::of_variables("http://user:secret@proxy:3128", "http://proxy:3128", ".cluster.local,.amazonaws.com");
+        let all = Proxy::of_variables(
+            "http://user:secret@proxy:3128",
+            "http://proxy:3128",
+            ".cluster.local,.amazonaws.com",
+        );
         for endpoint in endpoints {
             assert_eq!(all.of(endpoint).as_deref(), Some("http://proxy:3128"), "{endpoint}");
         }
         assert_eq!(all.of("https://sqs.eu-west-1.amazonaws.com/"), None);
-        let some = Proxy::of_variables("http://proxy:3128", "", "169.254.170.23,fd00:ec2::23,169.254.0.0/16");
+        let some = Proxy::of_variables(
+            "http://proxy:3128",
+            "",
+            "169.254.170.23,fd00:ec2::23,169.254.0.0/16",
+        );
         for endpoint in endpoints {
             assert_eq!(some.of(endpoint), None, "{endpoint}");
         }

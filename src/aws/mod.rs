@@ -1,7 +1,8 @@
 //! The AWS edge: SQS, Auto Scaling and EC2, as far as Sundown calls them.
 //!
-//! Every call has a deadline of its own, is reported to a [`CallObserver`], and fails with an [`AwsError`] that says what to
-//! do about it ([`Advice`]). Nothing here retries except the [`lookup`]s, and nothing here knows what a pod is.
+//! Every call has a deadline of its own, is reported to a [`CallObserver`], and fails with an
+//! [`AwsError`] that says what to do about it ([`Advice`]). Nothing here retries except the
+//! [`lookup`]s, and nothing here knows what a pod is.
 
 mod autoscaling;
 mod call;
@@ -34,7 +35,9 @@ pub use error::{Advice, AwsError};
 pub use event_bridge::{EventBridge, PutEvent, RuleFacts, TargetFacts};
 pub use groups::{Group, GroupFilter, Hook};
 pub use hosts::{Hosts, Proxy};
-pub use lookup::{DnsLookup, GroupLookup, HookLookup, InstanceLookup, LookupError, Lookups, MemberLookup};
+pub use lookup::{
+    DnsLookup, GroupLookup, HookLookup, InstanceLookup, LookupError, Lookups, MemberLookup,
+};
 pub use queue::{EntryFailure, Message, Queue, QueueAttributes, Receipt};
 pub use receiving::{Body, ByteLimit};
 pub use region::{UnknownRegion, region_of_queue};

@@ -1,4 +1,5 @@
-//! Which host each client asks, and for which region it signs: in every partition, with FIPS, dual stack and VPC endpoints.
+//! Which host each client asks, and for which region it signs: in every partition, with FIPS, dual
+//! stack and VPC endpoints.
 #![allow(clippy::indexing_slicing, reason = "a test may panic")]
 
 use std::sync::{Arc, Mutex};
@@ -7,7 +8,9 @@ use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_credential_types::{Credentials, provider::SharedCredentialsProvider};
 use aws_smithy_async::{rt::sleep::TokioSleep, time::SystemTimeSource};
 use aws_smithy_runtime_api::client::{
-    http::{HttpClient, HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpConnector},
+    http::{
+        HttpClient, HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpConnector,
+    },
     orchestrator::HttpRequest,
     result::ConnectorError,
     runtime_components::RuntimeComponents,
@@ -24,14 +27,24 @@ impl HttpConnector for Asked {
     fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
         let host = url::Url::parse(request.uri()).unwrap().host_str().unwrap().to_owned();
         // `AWS4-HMAC-SHA256 Credential=KEY/DATE/REGION/SERVICE/aws4_request, …`
-        let scope: Vec<_> = request.headers().get("authorization").unwrap_or_default().split('/').map(str::to_owned).collect();
+        let scope: Vec<_> = request
+            .headers()
+            .get("authorization")
+            .unwrap_or_default()
+            .split('/')
+            .map(str::to_owned)
+            .collect();
         self.0.lock().unwrap().push((host, format!("{}/{}", scope[2], scope[3])));
         HttpConnectorFuture::ready(Err(ConnectorError::io("nobody is there".into())))
     }
 }
 
 impl HttpClient for Asked {
-    fn http_connector(&self, _: &HttpConnectorSettings, _: &RuntimeComponents) -> SharedHttpConnector {
+    fn http_connector(
+        &self,
+        _: &HttpConnectorSettings,
+        _: &RuntimeComponents,
+    ) -> SharedHttpConnector {
         SharedHttpConnector::new(self.clone())
     }
 }
@@ -40,7 +53,9 @@ fn base(region: &str, fips: bool, dual_stack: bool) -> SdkConfig {
     SdkConfig::builder()
         .behavior_version(BehaviorVersion::v2026_01_12())
         .region(Region::new(region.to_owned()))
-        .credentials_provider(SharedCredentialsProvider::new(Credentials::new("KEY", "secret", None, None, "test")))
+        .credentials_provider(SharedCredentialsProvider::new(Credentials::new(
+            "KEY", "secret", None, None, "test",
+        )))
         .sleep_impl(aws_smithy_async::rt::sleep::SharedAsyncSleep::new(TokioSleep::new()))
         .time_source(SystemTimeSource::new())
         .use_fips(fips)
@@ -48,13 +63,20 @@ fn base(region: &str, fips: bool, dual_stack: bool) -> SdkConfig {
         .build()
 }
 
-/// What is asked when the queue at `url` is looked at, then groups, instances, a rule and our identity.
+/// What is asked when the queue at `url` is looked at, then groups, instances, a rule and our
+/// identity.
 async fn asked(base: SdkConfig, url: &str) -> Vec<(String, String)> {
     let asked = Asked::default();
-    let clients = Clients::from_config(&base.into_builder().http_client(asked.clone()).build(), Clock::system(), Arc::new(()));
+    let clients = Clients::from_config(
+        &base.into_builder().http_client(asked.clone()).build(),
+        Clock::system(),
+        Arc::new(()),
+    );
     assert!(clients.queue(url).attributes().await.is_err());
     assert!(clients.autoscaling().groups(&[GroupFilter::TagKey("k".to_owned())]).await.is_err());
-    assert!(clients.ec2().describe_instances(&["i-0123456789abcdef0".parse().unwrap()]).await.is_err());
+    assert!(
+        clients.ec2().describe_instances(&["i-0123456789abcdef0".parse().unwrap()]).await.is_err()
+    );
     assert!(clients.event_bridge().rule("r").await.is_err());
     assert!(clients.identity().await.is_err());
     let all = asked.0.lock().unwrap().clone();
@@ -62,13 +84,40 @@ async fn asked(base: SdkConfig, url: &str) -> Vec<(String, String)> {
     all
 }
 
-/// Region of the instances; FIPS; dual stack; queue URL; host of the queue and region of its signature; what comes between a service and
-/// its region, and what after.
-type Row = (&'static str, bool, bool, &'static str, &'static str, &'static str, &'static str, &'static str);
+/// Region of the instances; FIPS; dual stack; queue URL; host of the queue and region of its
+/// signature; what comes between a service and its region, and what after.
+type Row = (
+    &'static str,
+    bool,
+    bool,
+    &'static str,
+    &'static str,
+    &'static str,
+    &'static str,
+    &'static str,
+);
 
 const ROWS: &[Row] = &[
-    ("eu-west-1", false, false, "https://sqs.eu-west-1.amazonaws.com/1/q", "sqs.eu-west-1.amazonaws.com", "eu-west-1", "", "amazonaws.com"),
-    ("eu-west-1", false, false, "https://eu-west-1.queue.amazonaws.com/1/q", "sqs.eu-west-1.amazonaws.com", "eu-west-1", "", "amazonaws.com"),
+    (
+        "eu-west-1",
+        false,
+        false,
+        "https://sqs.eu-west-1.amazonaws.com/1/q",
+        "sqs.eu-west-1.amazonaws.com",
+        "eu-west-1",
+        "",
+        "amazonaws.com",
+    ),
+    (
+        "eu-west-1",
+        false,
+        false,
+        "https://eu-west-1.queue.amazonaws.com/1/q",
+        "sqs.eu-west-1.amazonaws.com",
+        "eu-west-1",
+        "",
+        "amazonaws.com",
+    ),
     (
         "eu-west-1",
         false,
@@ -80,7 +129,16 @@ const ROWS: &[Row] = &[
         "amazonaws.com",
     ),
     // The queue of another region than the cluster's is signed for its own.
-    ("eu-west-1", false, false, "https://sqs.us-east-2.amazonaws.com/1/q", "sqs.us-east-2.amazonaws.com", "us-east-2", "", "amazonaws.com"),
+    (
+        "eu-west-1",
+        false,
+        false,
+        "https://sqs.us-east-2.amazonaws.com/1/q",
+        "sqs.us-east-2.amazonaws.com",
+        "us-east-2",
+        "",
+        "amazonaws.com",
+    ),
     (
         "cn-north-1",
         false,
@@ -112,11 +170,47 @@ const ROWS: &[Row] = &[
         "amazonaws.com",
     ),
     // Dual stack: by the URL alone for the queue, by the environment for all.
-    ("eu-west-1", false, false, "https://sqs.eu-west-1.api.aws/1/q", "sqs.eu-west-1.api.aws", "eu-west-1", "", "amazonaws.com"),
-    ("eu-west-1", false, true, "https://sqs.eu-west-1.api.aws/1/q", "sqs.eu-west-1.api.aws", "eu-west-1", "", "api.aws"),
-    ("eu-west-1", false, true, "https://sqs.eu-west-1.amazonaws.com/1/q", "sqs.eu-west-1.api.aws", "eu-west-1", "", "api.aws"),
+    (
+        "eu-west-1",
+        false,
+        false,
+        "https://sqs.eu-west-1.api.aws/1/q",
+        "sqs.eu-west-1.api.aws",
+        "eu-west-1",
+        "",
+        "amazonaws.com",
+    ),
+    (
+        "eu-west-1",
+        false,
+        true,
+        "https://sqs.eu-west-1.api.aws/1/q",
+        "sqs.eu-west-1.api.aws",
+        "eu-west-1",
+        "",
+        "api.aws",
+    ),
+    (
+        "eu-west-1",
+        false,
+        true,
+        "https://sqs.eu-west-1.amazonaws.com/1/q",
+        "sqs.eu-west-1.api.aws",
+        "eu-west-1",
+        "",
+        "api.aws",
+    ),
     // FIPS: the same.
-    ("us-east-1", false, false, "https://sqs-fips.us-east-1.amazonaws.com/1/q", "sqs-fips.us-east-1.amazonaws.com", "us-east-1", "", "amazonaws.com"),
+    (
+        "us-east-1",
+        false,
+        false,
+        "https://sqs-fips.us-east-1.amazonaws.com/1/q",
+        "sqs-fips.us-east-1.amazonaws.com",
+        "us-east-1",
+        "",
+        "amazonaws.com",
+    ),
     (
         "us-east-1",
         true,
@@ -127,7 +221,16 @@ const ROWS: &[Row] = &[
         "-fips",
         "amazonaws.com",
     ),
-    ("us-east-1", true, false, "https://sqs.us-east-1.amazonaws.com/1/q", "sqs-fips.us-east-1.amazonaws.com", "us-east-1", "-fips", "amazonaws.com"),
+    (
+        "us-east-1",
+        true,
+        false,
+        "https://sqs.us-east-1.amazonaws.com/1/q",
+        "sqs-fips.us-east-1.amazonaws.com",
+        "us-east-1",
+        "-fips",
+        "amazonaws.com",
+    ),
     (
         "us-east-1",
         true,
@@ -146,7 +249,8 @@ async fn every_url_and_region_has_its_host_and_is_signed_for_its_region() {
         let all = asked(base(region, *fips, *dual_stack), url).await;
         assert_eq!(all[0], ((*host).to_owned(), format!("{signed}/sqs")), "{region} {url}");
         for (n, service) in [(1, "autoscaling"), (2, "ec2"), (3, "events"), (4, "sts")] {
-            let expected = (format!("{service}{between}.{region}.{zone}"), format!("{region}/{service}"));
+            let expected =
+                (format!("{service}{between}.{region}.{zone}"), format!("{region}/{service}"));
             assert_eq!(all[n], expected, "{region} {url} fips {fips} dual stack {dual_stack}");
         }
     }
@@ -154,7 +258,9 @@ async fn every_url_and_region_has_its_host_and_is_signed_for_its_region() {
 
 #[tokio::test(start_paused = true)]
 async fn in_govcloud_fips_is_what_the_ordinary_hosts_are_for_most() {
-    let all = asked(base("us-gov-west-1", true, false), "https://sqs.us-gov-west-1.amazonaws.com/1/q").await;
+    let all =
+        asked(base("us-gov-west-1", true, false), "https://sqs.us-gov-west-1.amazonaws.com/1/q")
+            .await;
     let hosts: Vec<_> = all.iter().map(|(host, _)| host.as_str()).collect();
     assert_eq!(
         hosts,
@@ -171,7 +277,10 @@ async fn in_govcloud_fips_is_what_the_ordinary_hosts_are_for_most() {
 #[tokio::test(start_paused = true)]
 async fn one_endpoint_for_all_is_asked_whatever_else_is_said() {
     for (fips, dual_stack) in [(false, false), (true, false), (false, true)] {
-        let base = base("eu-west-1", fips, dual_stack).into_builder().endpoint_url("https://aws.example.com:8443").build();
+        let base = base("eu-west-1", fips, dual_stack)
+            .into_builder()
+            .endpoint_url("https://aws.example.com:8443")
+            .build();
         for (host, _) in asked(base, "https://sqs.eu-west-1.amazonaws.com/1/q").await {
             assert_eq!(host, "aws.example.com", "fips {fips} dual stack {dual_stack}");
         }
@@ -185,21 +294,42 @@ struct Said(&'static [(&'static str, &'static str)]);
 impl aws_types::service_config::LoadServiceConfig for Said {
     fn load_config(&self, key: aws_types::service_config::ServiceConfigKey<'_>) -> Option<String> {
         assert_eq!((key.env(), key.profile()), ("AWS_ENDPOINT_URL", "endpoint_url"));
-        self.0.iter().find(|(service, _)| *service == key.service_id()).map(|(_, url)| (*url).to_owned())
+        self.0
+            .iter()
+            .find(|(service, _)| *service == key.service_id())
+            .map(|(_, url)| (*url).to_owned())
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_service_may_have_an_endpoint_of_its_own_unless_the_program_names_one_for_all() {
     const QUEUE: &str = "https://sqs.eu-west-1.amazonaws.com/1/q";
-    let own = || Said(&[("EventBridge", "https://events.example.com/"), ("STS", "https://sts.example.com")]);
-    let hosts = async |base: SdkConfig| asked(base, QUEUE).await.into_iter().map(|(host, _)| host).collect::<Vec<_>>();
+    let own = || {
+        Said(&[("EventBridge", "https://events.example.com/"), ("STS", "https://sts.example.com")])
+    };
+    let hosts = async |base: SdkConfig| {
+        asked(base, QUEUE).await.into_iter().map(|(host, _)| host).collect::<Vec<_>>()
+    };
     let with = |base: SdkConfig| base.into_builder().service_config(own()).build();
     let all = hosts(with(base("eu-west-1", false, false))).await;
-    assert_eq!(all[1..], ["autoscaling.eu-west-1.amazonaws.com", "ec2.eu-west-1.amazonaws.com", "events.example.com", "sts.example.com"]);
+    assert_eq!(
+        all[1..],
+        [
+            "autoscaling.eu-west-1.amazonaws.com",
+            "ec2.eu-west-1.amazonaws.com",
+            "events.example.com",
+            "sts.example.com"
+        ]
+    );
     // As `AWS_ENDPOINT_URL` alone would have it: for those that have none of their own.
-    let for_all = base("eu-west-1", false, false).into_builder().endpoint_url("https://aws.example.com").build();
-    assert_eq!(hosts(with(for_all.clone())).await[2..], ["aws.example.com", "events.example.com", "sts.example.com"]);
+    let for_all = base("eu-west-1", false, false)
+        .into_builder()
+        .endpoint_url("https://aws.example.com")
+        .build();
+    assert_eq!(
+        hosts(with(for_all.clone())).await[2..],
+        ["aws.example.com", "events.example.com", "sts.example.com"]
+    );
     let mut said = with(for_all).into_builder();
     said.insert_origin("endpoint_url", aws_types::origin::Origin::shared_config());
     assert!(hosts(said.build()).await.iter().all(|host| host == "aws.example.com"));

@@ -3,8 +3,9 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use aws_sdk_sqs::types::{
-    BatchResultErrorEntry, ChangeMessageVisibilityBatchRequestEntry, DeleteMessageBatchRequestEntry, Message as SqsMessage,
-    MessageSystemAttributeName, QueueAttributeName,
+    BatchResultErrorEntry, ChangeMessageVisibilityBatchRequestEntry,
+    DeleteMessageBatchRequestEntry, Message as SqsMessage, MessageSystemAttributeName,
+    QueueAttributeName,
 };
 
 use super::{Api, AwsError, Body, ByteLimit, call::Caller, receiving::Share};
@@ -17,12 +18,14 @@ const LIMIT: Duration = Duration::from_secs(10);
 /// How much longer than it waits a receive may take.
 const RECEIVE_MARGIN: Duration = Duration::from_secs(10);
 
-/// What a message is deleted and extended by. Each receive gives a new one, and only the newest is sure to work.
+/// What a message is deleted and extended by. Each receive gives a new one, and only the newest is
+/// sure to work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Receipt(Arc<str>);
 
 impl Receipt {
-    /// One that no queue ever gave: what a call with it answers says whether the call is allowed, and harms nothing.
+    /// One that no queue ever gave: what a call with it answers says whether the call is allowed,
+    /// and harms nothing.
     #[must_use]
     pub fn bogus() -> Self {
         Self("c3VuZG93bi1jaGVjaw".into())
@@ -93,9 +96,16 @@ impl Queue {
         self.url.rsplit('/').next().unwrap_or(&self.url)
     }
 
-    /// Receives up to `max` messages (1 to 10), waiting up to `wait` (20 s at most) for the first; they stay invisible to
-    /// others for `visibility`. The answer is read when it fits into `limit`.
-    pub async fn receive(&self, max: usize, wait: Duration, visibility: Duration, limit: &ByteLimit) -> Result<Vec<Message>, AwsError> {
+    /// Receives up to `max` messages (1 to 10), waiting up to `wait` (20 s at most) for the first;
+    /// they stay invisible to others for `visibility`. The answer is read when it fits into
+    /// `limit`.
+    pub async fn receive(
+        &self,
+        max: usize,
+        wait: Duration,
+        visibility: Duration,
+        limit: &ByteLimit,
+    ) -> Result<Vec<Message>, AwsError> {
         let (gate, share) = limit.gate();
         let request = self
             .client
@@ -106,35 +116,70 @@ impl Queue {
             .visibility_timeout(whole(visibility.as_secs()))
             .message_system_attribute_names(MessageSystemAttributeName::SentTimestamp)
             .message_system_attribute_names(MessageSystemAttributeName::ApproximateReceiveCount);
-        let answer = self.caller.call(Api::ReceiveMessage, self.name(), wait + RECEIVE_MARGIN, request.customize().interceptor(gate).send()).await?;
-        Ok(answer.messages.unwrap_or_default().into_iter().filter_map(|m| message(m, &share)).collect())
+        let answer = self
+            .caller
+            .call(
+                Api::ReceiveMessage,
+                self.name(),
+                wait + RECEIVE_MARGIN,
+                request.customize().interceptor(gate).send(),
+            )
+            .await?;
+        Ok(answer
+            .messages
+            .unwrap_or_default()
+            .into_iter()
+            .filter_map(|m| message(m, &share))
+            .collect())
     }
 
-    /// Deletes up to 10 messages. What comes back are the entries that failed; none of them when all are deleted.
+    /// Deletes up to 10 messages. What comes back are the entries that failed; none of them when
+    /// all are deleted.
     pub async fn delete_batch(&self, receipts: &[Receipt]) -> Result<Vec<EntryFailure>, AwsError> {
         if receipts.is_empty() {
             return Ok(Vec::new());
         }
-        let entries = receipts
-            .iter()
-            .enumerate()
-            .filter_map(|(i, r)| DeleteMessageBatchRequestEntry::builder().id(i.to_string()).receipt_handle(&*r.0).build().ok());
-        let request = self.client.delete_message_batch().queue_url(&*self.url).set_entries(Some(entries.collect()));
-        let answer = self.caller.call(Api::DeleteMessageBatch, self.name(), LIMIT, request.send()).await?;
+        let entries = receipts.iter().enumerate().filter_map(|(i, r)| {
+            DeleteMessageBatchRequestEntry::builder()
+                .id(i.to_string())
+                .receipt_handle(&*r.0)
+                .build()
+                .ok()
+        });
+        let request = self
+            .client
+            .delete_message_batch()
+            .queue_url(&*self.url)
+            .set_entries(Some(entries.collect()));
+        let answer =
+            self.caller.call(Api::DeleteMessageBatch, self.name(), LIMIT, request.send()).await?;
         Ok(failures(&answer.failed))
     }
 
-    /// Hides up to 10 messages, each for this long from now (whole seconds); zero shows it at once. Returns the entries that failed.
-    pub async fn change_visibility_batch(&self, messages: &[(Receipt, Duration)]) -> Result<Vec<EntryFailure>, AwsError> {
+    /// Hides up to 10 messages, each for this long from now (whole seconds); zero shows it at once.
+    /// Returns the entries that failed.
+    pub async fn change_visibility_batch(
+        &self,
+        messages: &[(Receipt, Duration)],
+    ) -> Result<Vec<EntryFailure>, AwsError> {
         if messages.is_empty() {
             return Ok(Vec::new());
         }
         let entries = messages.iter().enumerate().filter_map(|(i, (receipt, hidden))| {
-            let entry = ChangeMessageVisibilityBatchRequestEntry::builder().id(i.to_string()).receipt_handle(&*receipt.0);
+            let entry = ChangeMessageVisibilityBatchRequestEntry::builder()
+                .id(i.to_string())
+                .receipt_handle(&*receipt.0);
             entry.visibility_timeout(whole(hidden.as_secs())).build().ok()
         });
-        let request = self.client.change_message_visibility_batch().queue_url(&*self.url).set_entries(Some(entries.collect()));
-        let answer = self.caller.call(Api::ChangeMessageVisibilityBatch, self.name(), LIMIT, request.send()).await?;
+        let request = self
+            .client
+            .change_message_visibility_batch()
+            .queue_url(&*self.url)
+            .set_entries(Some(entries.collect()));
+        let answer = self
+            .caller
+            .call(Api::ChangeMessageVisibilityBatch, self.name(), LIMIT, request.send())
+            .await?;
         Ok(failures(&answer.failed))
     }
 
@@ -148,7 +193,8 @@ impl Queue {
             .attribute_names(QueueAttributeName::ApproximateNumberOfMessagesNotVisible)
             .attribute_names(QueueAttributeName::ApproximateNumberOfMessagesDelayed)
             .attribute_names(QueueAttributeName::RedrivePolicy);
-        let answer = self.caller.call(Api::GetQueueAttributes, self.name(), LIMIT, request.send()).await?;
+        let answer =
+            self.caller.call(Api::GetQueueAttributes, self.name(), LIMIT, request.send()).await?;
         let text = |name| answer.attributes.as_ref().and_then(|all| all.get(&name));
         let number = |name| text(name).and_then(|n| n.parse().ok()).unwrap_or_default();
         Ok(QueueAttributes {
@@ -161,9 +207,19 @@ impl Queue {
 
     /// All its attributes, by their names in the API.
     pub async fn all_attributes(&self) -> Result<BTreeMap<String, String>, AwsError> {
-        let request = self.client.get_queue_attributes().queue_url(&*self.url).attribute_names(QueueAttributeName::All);
-        let answer = self.caller.call(Api::GetQueueAttributes, self.name(), LIMIT, request.send()).await?;
-        Ok(answer.attributes.unwrap_or_default().into_iter().map(|(name, value)| (name.as_str().to_owned(), value)).collect())
+        let request = self
+            .client
+            .get_queue_attributes()
+            .queue_url(&*self.url)
+            .attribute_names(QueueAttributeName::All);
+        let answer =
+            self.caller.call(Api::GetQueueAttributes, self.name(), LIMIT, request.send()).await?;
+        Ok(answer
+            .attributes
+            .unwrap_or_default()
+            .into_iter()
+            .map(|(name, value)| (name.as_str().to_owned(), value))
+            .collect())
     }
 
     /// Puts a message on it; its id. Nothing but a person's test ever does.
@@ -181,15 +237,30 @@ fn whole(n: u64) -> i32 {
 /// `None` for a message without id or receipt: nothing could ever be done with it.
 fn message(m: SqsMessage, share: &Share) -> Option<Message> {
     let attribute = |name| m.attributes.as_ref().and_then(|all| all.get(&name));
-    let sent = attribute(MessageSystemAttributeName::SentTimestamp).and_then(|ms| Moment::from_millisecond(ms.parse().ok()?).ok());
-    let receive_count = attribute(MessageSystemAttributeName::ApproximateReceiveCount).and_then(|n| n.parse().ok()).unwrap_or(1);
+    let sent = attribute(MessageSystemAttributeName::SentTimestamp)
+        .and_then(|ms| Moment::from_millisecond(ms.parse().ok()?).ok());
+    let receive_count = attribute(MessageSystemAttributeName::ApproximateReceiveCount)
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(1);
     let body = share.body(m.body.unwrap_or_default());
-    Some(Message { sent, receive_count, id: m.message_id?.into(), receipt: Receipt(m.receipt_handle?.into()), body })
+    Some(Message {
+        sent,
+        receive_count,
+        id: m.message_id?.into(),
+        receipt: Receipt(m.receipt_handle?.into()),
+        body,
+    })
 }
 
 fn failures(failed: &[BatchResultErrorEntry]) -> Vec<EntryFailure> {
     failed
         .iter()
-        .filter_map(|f| Some(EntryFailure { index: f.id().parse().ok()?, sender_fault: f.sender_fault(), code: f.code().to_owned() }))
+        .filter_map(|f| {
+            Some(EntryFailure {
+                index: f.id().parse().ok()?,
+                sender_fault: f.sender_fault(),
+                code: f.code().to_owned(),
+            })
+        })
         .collect()
 }

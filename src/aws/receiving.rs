@@ -1,5 +1,6 @@
-//! Bounds the memory of received messages: the answer to a receive is read off the connection only when there is room for it, and
-//! takes that room until its last body is dropped. One answer may bring ten messages of 1 MiB.
+//! Bounds the memory of received messages: the answer to a receive is read off the connection only
+//! when there is room for it, and takes that room until its last body is dropped. One answer may
+//! bring ten messages of 1 MiB.
 
 use std::{
     fmt,
@@ -12,7 +13,9 @@ use std::{
 use aws_smithy_runtime_api::{
     box_error::BoxError,
     client::{
-        interceptors::{Intercept, context::BeforeDeserializationInterceptorContextMut, dyn_dispatch_hint},
+        interceptors::{
+            Intercept, context::BeforeDeserializationInterceptorContextMut, dyn_dispatch_hint,
+        },
         runtime_components::RuntimeComponents,
     },
 };
@@ -22,8 +25,9 @@ use hyper::body::{Frame, SizeHint};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::PollSemaphore;
 
-/// Bytes of received messages in memory at once, over all queues. While an answer is parsed it is there twice, as it came and as
-/// bodies. An answer for which this is too little is read when nothing else is there.
+/// Bytes of received messages in memory at once, over all queues. While an answer is parsed it is
+/// there twice, as it came and as bodies. An answer for which this is too little is read when
+/// nothing else is there.
 const LIMIT: u32 = 16 * 1024 * 1024;
 
 /// How many bytes of received messages may be in memory, and how many are.
@@ -65,7 +69,8 @@ impl Share {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(permit);
     }
 
-    /// Gives each body its part. What the answer took beside them is free again when this is dropped.
+    /// Gives each body its part. What the answer took beside them is free again when this is
+    /// dropped.
     pub(super) fn body(&self, text: String) -> Body {
         let mut share = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes = share.as_mut().and_then(|all| all.split(text.len().min(all.num_permits())));
@@ -114,17 +119,23 @@ impl Intercept for Gate {
         _: &mut ConfigBag,
     ) -> Result<(), BoxError> {
         let response = context.response_mut();
-        let length = response.body().content_length().or_else(|| response.headers().get("content-length")?.parse().ok());
+        let length = response
+            .body()
+            .content_length()
+            .or_else(|| response.headers().get("content-length")?.parse().ok());
         // Where its length is not said it may be anything.
-        let needed = length.map_or(LIMIT, |n| u32::try_from(n.saturating_mul(2)).unwrap_or(LIMIT).clamp(1, LIMIT));
+        let needed = length
+            .map_or(LIMIT, |n| u32::try_from(n.saturating_mul(2)).unwrap_or(LIMIT).clamp(1, LIMIT));
         let inner = std::mem::replace(response.body_mut(), SdkBody::taken());
         let waiting = Some((PollSemaphore::new(Arc::clone(&self.limit.0)), needed));
-        *response.body_mut() = SdkBody::from_body_1_x(GatedBody { inner, waiting, share: self.share.clone() });
+        *response.body_mut() =
+            SdkBody::from_body_1_x(GatedBody { inner, waiting, share: self.share.clone() });
         Ok(())
     }
 }
 
-/// A body that is read when there is room for it. Until then its bytes stay in the connection, which stops the sender.
+/// A body that is read when there is room for it. Until then its bytes stay in the connection,
+/// which stops the sender.
 struct GatedBody {
     inner: SdkBody,
     waiting: Option<(PollSemaphore, u32)>,
@@ -135,7 +146,10 @@ impl hyper::body::Body for GatedBody {
     type Data = Bytes;
     type Error = BoxError;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         if let Some((limit, needed)) = &mut self.waiting {
             let permit = ready!(limit.poll_acquire_many(cx, *needed));
             self.waiting = None;

@@ -9,9 +9,10 @@ use crate::domain::{is_region, region_of_host};
 #[error("the queue URL `{0}` names no region")]
 pub struct UnknownRegion(pub String);
 
-/// The region that the URL of a queue names: `https://sqs.eu-west-1.amazonaws.com/…`, the legacy `https://eu-west-1.queue.amazonaws.com/…`
-/// and `https://queue.amazonaws.com/…` (us-east-1), FIPS, dual-stack (`sqs.eu-west-1.api.aws`), China, GovCloud and the other
-/// partitions, and VPC endpoints (`vpce-….sqs.eu-west-1.vpce.amazonaws.com`).
+/// The region that the URL of a queue names: `https://sqs.eu-west-1.amazonaws.com/…`, the legacy
+/// `https://eu-west-1.queue.amazonaws.com/…` and `https://queue.amazonaws.com/…` (us-east-1), FIPS,
+/// dual-stack (`sqs.eu-west-1.api.aws`), China, GovCloud and the other partitions, and VPC
+/// endpoints (`vpce-….sqs.eu-west-1.vpce.amazonaws.com`).
 ///
 /// # Errors
 /// When it names none: a local endpoint, a host of one's own.
@@ -19,8 +20,8 @@ pub fn region_of_queue(url: &str) -> Result<String, UnknownRegion> {
     host(url).as_deref().and_then(region_of_host).ok_or_else(|| UnknownRegion(url.to_owned()))
 }
 
-/// The endpoint to talk to, where it is not the one that the SDK knows for the region: VPC endpoints, dual-stack and FIPS
-/// hosts, and hosts that are none of AWS's.
+/// The endpoint to talk to, where it is not the one that the SDK knows for the region: VPC
+/// endpoints, dual-stack and FIPS hosts, and hosts that are none of AWS's.
 pub(super) fn endpoint_of_queue(url: &str) -> Option<String> {
     let parsed = Url::parse(url).ok()?;
     let host = parsed.host_str()?;
@@ -73,15 +74,31 @@ mod tests {
             ("https://sqs.cn-north-1.amazonaws.com.cn/123456789012/q", "cn-north-1", None),
             ("https://sqs.us-gov-west-1.amazonaws.com/123456789012/q", "us-gov-west-1", None),
             ("https://sqs.eusc-de-east-1.amazonaws.eu/123456789012/q", "eusc-de-east-1", None),
-            ("https://sqs.us-iso-east-1.c2s.ic.gov/123456789012/q", "us-iso-east-1", Some("https://sqs.us-iso-east-1.c2s.ic.gov")),
-            ("https://sqs-fips.us-east-1.amazonaws.com/123456789012/q", "us-east-1", Some("https://sqs-fips.us-east-1.amazonaws.com")),
-            ("https://sqs.eu-west-1.api.aws/123456789012/q", "eu-west-1", Some("https://sqs.eu-west-1.api.aws")),
+            (
+                "https://sqs.us-iso-east-1.c2s.ic.gov/123456789012/q",
+                "us-iso-east-1",
+                Some("https://sqs.us-iso-east-1.c2s.ic.gov"),
+            ),
+            (
+                "https://sqs-fips.us-east-1.amazonaws.com/123456789012/q",
+                "us-east-1",
+                Some("https://sqs-fips.us-east-1.amazonaws.com"),
+            ),
+            (
+                "https://sqs.eu-west-1.api.aws/123456789012/q",
+                "eu-west-1",
+                Some("https://sqs.eu-west-1.api.aws"),
+            ),
             (
                 "https://sqs.cn-north-1.api.amazonwebservices.com.cn/123456789012/q",
                 "cn-north-1",
                 Some("https://sqs.cn-north-1.api.amazonwebservices.com.cn"),
             ),
-            ("https://sqs-fips.us-gov-west-1.api.aws/123456789012/q", "us-gov-west-1", Some("https://sqs-fips.us-gov-west-1.api.aws")),
+            (
+                "https://sqs-fips.us-gov-west-1.api.aws/123456789012/q",
+                "us-gov-west-1",
+                Some("https://sqs-fips.us-gov-west-1.api.aws"),
+            ),
             (
                 "https://vpce-0a1b-xyz.sqs.eu-west-1.vpce.amazonaws.com/123456789012/q",
                 "eu-west-1",

@@ -6,7 +6,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{
-    fake::{Call, QUEUE_URL, Reply, Reported, clients, clients_without_credentials, observed_clients},
+    fake::{
+        Call, QUEUE_URL, Reply, Reported, clients, clients_without_credentials, observed_clients,
+    },
     *,
 };
 use crate::domain::{GroupName, HookKey, InstanceId, InstanceState, OwedHook, seconds};
@@ -38,18 +40,38 @@ async fn c84_every_failure_has_its_advice_and_is_reported_once_and_not_retried_h
         (Reply::xml_error(400, "Throttling", "Rate exceeded"), Advice::Retry, Outcome::Throttled),
         (Reply::xml_error(500, "ResourceContention", "busy"), Advice::Retry, Outcome::Server),
         (Reply::xml_error(503, "ServiceUnavailable", ""), Advice::Retry, Outcome::Server),
-        (Reply::Answer { status: 502, body: "<html>Bad Gateway</html>".into(), date: None }, Advice::Retry, Outcome::Server),
-        (Reply::Answer { status: 200, body: "<html>Log in".into(), date: None }, Advice::Retry, Outcome::Rejected),
+        (
+            Reply::Answer { status: 502, body: "<html>Bad Gateway</html>".into(), date: None },
+            Advice::Retry,
+            Outcome::Server,
+        ),
+        (
+            Reply::Answer { status: 200, body: "<html>Log in".into(), date: None },
+            Advice::Retry,
+            Outcome::Rejected,
+        ),
         (Reply::Reset, Advice::Retry, Outcome::Unreachable),
         (Reply::Never, Advice::Retry, Outcome::Timeout),
         (Reply::xml_error(400, "ValidationError", no_action), Advice::Gone, Outcome::Gone),
-        (Reply::xml_error(400, "ValidationError", "1 validation error detected"), Advice::Retry, Outcome::Rejected),
+        (
+            Reply::xml_error(400, "ValidationError", "1 validation error detected"),
+            Advice::Retry,
+            Outcome::Rejected,
+        ),
         (Reply::xml_error(403, "AccessDenied", "no"), Advice::Denied, Outcome::Denied),
         (Reply::xml_error(403, "ExpiredToken", "old"), Advice::Retry, Outcome::Credentials),
-        (Reply::xml_error(403, "InvalidClientTokenId", "who?"), Advice::Retry, Outcome::Credentials),
+        (
+            Reply::xml_error(403, "InvalidClientTokenId", "who?"),
+            Advice::Retry,
+            Outcome::Credentials,
+        ),
     ] {
         let (clients, reported) = completing(reply.clone());
-        let error = clients.autoscaling().complete(&owed(), HookResult::Continue, Duration::MAX).await.unwrap_err();
+        let error = clients
+            .autoscaling()
+            .complete(&owed(), HookResult::Continue, Duration::MAX)
+            .await
+            .unwrap_err();
         assert_eq!((error.advice(), error.outcome()), (advice, outcome), "{reply:?}: {error}");
         assert_eq!(reported.all().len(), 1, "{reply:?}");
         assert_eq!(reported.all()[0].1, outcome);
@@ -58,25 +80,51 @@ async fn c84_every_failure_has_its_advice_and_is_reported_once_and_not_retried_h
 
 #[tokio::test(start_paused = true)]
 async fn an_error_says_what_failed_on_what_and_why() {
-    let (clients, _) = completing(Reply::xml_error(400, "ValidationError", "No active Lifecycle Action found with token x"));
-    let error = clients.autoscaling().complete(&owed(), HookResult::Continue, Duration::MAX).await.unwrap_err();
+    let (clients, _) = completing(Reply::xml_error(
+        400,
+        "ValidationError",
+        "No active Lifecycle Action found with token x",
+    ));
+    let error = clients
+        .autoscaling()
+        .complete(&owed(), HookResult::Continue, Duration::MAX)
+        .await
+        .unwrap_err();
     assert!(error.is_no_active_action());
     assert_eq!(
         error.to_string(),
-        "CompleteLifecycleAction of hook drain of i-00000000000000001 in group asg failed: No active Lifecycle Action found with token x (ValidationError)"
+        "CompleteLifecycleAction of hook drain of i-00000000000000001 in group asg failed: No \
+         active Lifecycle Action found with token x (ValidationError)"
     );
-    let (clients, _) = completing(Reply::xml_error(400, "ValidationError", "AutoScalingGroup name not found"));
-    let error = clients.autoscaling().complete(&owed(), HookResult::Continue, Duration::MAX).await.unwrap_err();
+    let (clients, _) =
+        completing(Reply::xml_error(400, "ValidationError", "AutoScalingGroup name not found"));
+    let error = clients
+        .autoscaling()
+        .complete(&owed(), HookResult::Continue, Duration::MAX)
+        .await
+        .unwrap_err();
     assert!(!error.is_no_active_action() && error.is_invalid() && !error.is_about_the_token());
     assert!(size_of::<AwsError>() <= 128);
     let (clients, _) = completing(Reply::Reset);
-    let text = clients.autoscaling().complete(&owed(), HookResult::Continue, Duration::MAX).await.unwrap_err().to_string();
-    assert!(text.contains("dispatch failure: ") && !text.contains(['{', '(']), "causes in words, and none twice: {text}");
+    let text = clients
+        .autoscaling()
+        .complete(&owed(), HookResult::Continue, Duration::MAX)
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(
+        text.contains("dispatch failure: ") && !text.contains(['{', '(']),
+        "causes in words, and none twice: {text}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn without_credentials_a_call_is_made_again_when_there_are_some() {
-    let error = clients_without_credentials().autoscaling().complete(&owed(), HookResult::Continue, Duration::MAX).await.unwrap_err();
+    let error = clients_without_credentials()
+        .autoscaling()
+        .complete(&owed(), HookResult::Continue, Duration::MAX)
+        .await
+        .unwrap_err();
     assert_eq!((error.advice(), error.outcome()), (Advice::Retry, Outcome::Credentials), "{error}");
 }
 
@@ -90,7 +138,13 @@ async fn a_half_open_connection_costs_eleven_seconds_at_most() {
     assert!(clients.queue(QUEUE_URL).attributes().await.is_err());
     assert_eq!(reported.all()[0].2, seconds(10));
     let began = Instant::now();
-    assert!(clients.queue(QUEUE_URL).receive(10, seconds(20), seconds(60), &ByteLimit::default()).await.is_err());
+    assert!(
+        clients
+            .queue(QUEUE_URL)
+            .receive(10, seconds(20), seconds(60), &ByteLimit::default())
+            .await
+            .is_err()
+    );
     assert!(began.elapsed() <= seconds(30), "{:?}", began.elapsed());
 }
 
@@ -99,13 +153,18 @@ async fn beats_and_completions_carry_instance_and_token() {
     let clients = clients(|call: Call| async move {
         assert_eq!(call.input["InstanceId"], "i-00000000000000001");
         assert_eq!(call.input["LifecycleActionToken"], "71514b9d-6a40-4b26-8523-05e7ee35fa40");
-        assert_eq!((&call.input["AutoScalingGroupName"], &call.input["LifecycleHookName"]), (&"asg".into(), &"drain".into()));
+        assert_eq!(
+            (&call.input["AutoScalingGroupName"], &call.input["LifecycleHookName"]),
+            (&"asg".into(), &"drain".into())
+        );
         match call.action.as_str() {
             "CompleteLifecycleAction" => {
                 assert_eq!(call.input["LifecycleActionResult"], "CONTINUE");
                 Reply::xml(DONE)
             }
-            "RecordLifecycleActionHeartbeat" => Reply::xml(&DONE.replace("CompleteLifecycleAction", "RecordLifecycleActionHeartbeat")),
+            "RecordLifecycleActionHeartbeat" => Reply::xml(
+                &DONE.replace("CompleteLifecycleAction", "RecordLifecycleActionHeartbeat"),
+            ),
             other => panic!("{other}"),
         }
     });
@@ -119,7 +178,11 @@ async fn instances_are_asked_for_by_filter_over_all_pages_and_never_without_a_li
         assert_eq!(call.action, "DescribeInstances");
         assert_eq!(call.input["Filter.1.Name"], "instance-id");
         assert!(call.input.get("InstanceId.1").is_none());
-        let (n, next) = if call.input.get("NextToken").is_none() { (1, "<nextToken>more</nextToken>") } else { (2, "") };
+        let (n, next) = if call.input.get("NextToken").is_none() {
+            (1, "<nextToken>more</nextToken>")
+        } else {
+            (2, "")
+        };
         Reply::xml(&format!(
             "<DescribeInstancesResponse><reservationSet><item><instancesSet><item><instanceId>{}</instanceId>
             <instanceState><code>32</code><name>shutting-down</name></instanceState><privateDnsName/><launchTime>2027-01-15T07:00:00.000Z</launchTime>
@@ -129,7 +192,10 @@ async fn instances_are_asked_for_by_filter_over_all_pages_and_never_without_a_li
     });
     let found = clients.ec2().describe_instances(&[id(1), id(2), id(3)]).await.unwrap();
     assert_eq!(found.iter().map(|i| i.id.clone()).collect::<Vec<_>>(), [id(1), id(2)]);
-    assert_eq!((found[0].state, found[0].private_dns.as_deref()), (InstanceState::ShuttingDown, None));
+    assert_eq!(
+        (found[0].state, found[0].private_dns.as_deref()),
+        (InstanceState::ShuttingDown, None)
+    );
     assert_eq!(found[0].launched, Some("2027-01-15T07:00:00Z".parse().unwrap()));
     assert_eq!(found[0].tags["k"], "v");
     assert!(clients.ec2().describe_instances(&[]).await.unwrap().is_empty());
@@ -139,12 +205,22 @@ async fn instances_are_asked_for_by_filter_over_all_pages_and_never_without_a_li
 
 #[tokio::test(start_paused = true)]
 async fn an_instance_in_a_state_of_the_future_exists_and_pages_without_end_are_an_error() {
-    let (state, next) = ("<instanceState><name>teleporting</name></instanceState>", "<nextToken>more</nextToken>");
-    let one =
-        format!("<reservationSet><item><instancesSet><item><instanceId>{}</instanceId>{state}</item></instancesSet></item></reservationSet>", id(1));
-    let (clients, _) = completing(Reply::xml(&format!("<DescribeInstancesResponse>{one}</DescribeInstancesResponse>")));
-    assert_eq!(clients.ec2().describe_instances(&[id(1)]).await.unwrap()[0].state, InstanceState::Running);
-    let (clients, reported) = completing(Reply::xml(&format!("<DescribeInstancesResponse>{one}{next}</DescribeInstancesResponse>")));
+    let (state, next) =
+        ("<instanceState><name>teleporting</name></instanceState>", "<nextToken>more</nextToken>");
+    let one = format!(
+        "<reservationSet><item><instancesSet><item><instanceId>{}</instanceId>{state}</item></instancesSet></item></reservationSet>",
+        id(1)
+    );
+    let (clients, _) = completing(Reply::xml(&format!(
+        "<DescribeInstancesResponse>{one}</DescribeInstancesResponse>"
+    )));
+    assert_eq!(
+        clients.ec2().describe_instances(&[id(1)]).await.unwrap()[0].state,
+        InstanceState::Running
+    );
+    let (clients, reported) = completing(Reply::xml(&format!(
+        "<DescribeInstancesResponse>{one}{next}</DescribeInstancesResponse>"
+    )));
     let error = clients.ec2().describe_instances(&[id(1)]).await.unwrap_err();
     assert_eq!((error.advice(), reported.all().len()), (Advice::Retry, 20));
 }
@@ -160,7 +236,10 @@ async fn hooks_and_groups_are_read_with_their_defaults() {
                 </LifecycleHooks></DescribeLifecycleHooksResult></DescribeLifecycleHooksResponse>",
             )
         } else {
-            assert_eq!((&call.input["IncludeInstances"], &call.input["MaxRecords"]), (&"false".into(), &"100".into()));
+            assert_eq!(
+                (&call.input["IncludeInstances"], &call.input["MaxRecords"]),
+                (&"false".into(), &"100".into())
+            );
             Reply::xml(
                 "<DescribeAutoScalingGroupsResponse><DescribeAutoScalingGroupsResult><AutoScalingGroups><member>
                 <AutoScalingGroupName>asg</AutoScalingGroupName><Tags><member><Key>kubernetes.io/cluster/c</Key><Value>owned</Value></member></Tags>
@@ -169,9 +248,14 @@ async fn hooks_and_groups_are_read_with_their_defaults() {
         }
     });
     let hooks = clients.autoscaling().describe_hooks(&"asg".into()).await.unwrap();
-    let timeouts: Vec<_> = hooks.iter().map(|(h, _)| (h.heartbeat_timeout, h.global_timeout)).collect();
+    let timeouts: Vec<_> =
+        hooks.iter().map(|(h, _)| (h.heartbeat_timeout, h.global_timeout)).collect();
     assert_eq!(timeouts, [(seconds(300), seconds(30_000)), (seconds(3600), seconds(172_800))]);
-    let groups = clients.autoscaling().describe_groups(&[GroupName::from("asg"), "other".into()]).await.unwrap();
+    let groups = clients
+        .autoscaling()
+        .describe_groups(&[GroupName::from("asg"), "other".into()])
+        .await
+        .unwrap();
     assert_eq!((groups.len(), groups[0].tags["kubernetes.io/cluster/c"].as_str()), (1, "owned"));
 }
 
@@ -203,13 +287,25 @@ async fn the_clock_follows_the_date_of_answers_errors_included() {
     let fast = Duration::from_millis(30);
     assert_eq!(skew_of(0, &[]).await, jiff::SignedDuration::ZERO);
     assert_eq!(skew_of(0, &[(0, fast)]).await, jiff::SignedDuration::ZERO);
-    assert_eq!(skew_of(1, &[(0, fast); 5]).await, jiff::SignedDuration::ZERO, "under two seconds is none");
+    assert_eq!(
+        skew_of(1, &[(0, fast); 5]).await,
+        jiff::SignedDuration::ZERO,
+        "under two seconds is none"
+    );
     for ahead in [5, 300, -5, -7200] {
         let skew = skew_of(ahead, &[(0, fast); 5]).await;
         assert!((skew.as_secs() - ahead).abs() <= 1, "{ahead}: {skew}");
     }
-    assert_eq!(skew_of(0, &[(0, fast), (9_000, fast)]).await, jiff::SignedDuration::ZERO, "one of two");
-    assert_eq!(skew_of(0, &[(0, fast), (9_000, fast), (0, fast)]).await, jiff::SignedDuration::ZERO, "one wrong header");
+    assert_eq!(
+        skew_of(0, &[(0, fast), (9_000, fast)]).await,
+        jiff::SignedDuration::ZERO,
+        "one of two"
+    );
+    assert_eq!(
+        skew_of(0, &[(0, fast), (9_000, fast), (0, fast)]).await,
+        jiff::SignedDuration::ZERO,
+        "one wrong header"
+    );
     let skew = skew_of(60, &[(0, fast), (0, seconds(9)), (0, seconds(9))]).await;
     assert!((59..=61).contains(&skew.as_secs()), "slow answers say nothing: {skew}");
     let mut idle = vec![(0, seconds(9)); 20];

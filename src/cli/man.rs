@@ -18,13 +18,16 @@ pub(super) struct ManArgs {
 
 /// There is no such command.
 #[derive(Debug, thiserror::Error)]
-#[error("there is no command `{0}`, so it has no page; `sundown --help` lists those that there are")]
+#[error(
+    "there is no command `{0}`, so it has no page; `sundown --help` lists those that there are"
+)]
 pub(super) struct NoSuchCommand(String);
 
 pub(super) fn main(args: &ManArgs, command: Command) -> anyhow::Result<ExitCode> {
     if let Some(dir) = &args.dir {
-        clap_mangen::generate_to(command, dir)
-            .with_context(|| format!("the pages cannot be written to {}; give a folder that is there", dir.display()))?;
+        clap_mangen::generate_to(command, dir).with_context(|| {
+            format!("the pages cannot be written to {}; give a folder that is there", dir.display())
+        })?;
         return Ok(ExitCode::SUCCESS);
     }
     let page = page(command, args.command.as_deref())?;
@@ -37,7 +40,9 @@ fn page(mut command: Command, of: Option<&str>) -> anyhow::Result<Vec<u8>> {
     command.build();
     let command = match of {
         None => command,
-        Some(name) => command.find_subcommand(name).cloned().ok_or_else(|| NoSuchCommand(name.to_owned()))?,
+        Some(name) => {
+            command.find_subcommand(name).cloned().ok_or_else(|| NoSuchCommand(name.to_owned()))?
+        }
     };
     let mut page = Vec::new();
     clap_mangen::Man::new(command).render(&mut page)?;
@@ -54,11 +59,16 @@ mod tests {
     #[test]
     fn every_command_has_a_page_with_its_flags_and_one_that_is_not_there_has_none() {
         for of in Cli::command().get_subcommands() {
-            let page = String::from_utf8(page(Cli::command(), Some(of.get_name())).unwrap()).unwrap();
+            let page =
+                String::from_utf8(page(Cli::command(), Some(of.get_name())).unwrap()).unwrap();
             assert!(page.contains(&format!(".TH sundown-{} 1", of.get_name())), "{page}");
             for flag in of.get_arguments().filter_map(clap::Arg::get_long) {
                 // roff writes a dash that is no hyphen as `\-`.
-                assert!(page.contains(&format!("\\-\\-{}", flag.replace('-', "\\-"))), "{}: --{flag}", of.get_name());
+                assert!(
+                    page.contains(&format!("\\-\\-{}", flag.replace('-', "\\-"))),
+                    "{}: --{flag}",
+                    of.get_name()
+                );
             }
         }
         assert!(page(Cli::command(), Some("walk")).unwrap_err().to_string().contains("`walk`"));

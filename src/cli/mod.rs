@@ -35,7 +35,8 @@ struct Cli {
 enum Command {
     /// Run the service: receive interruptions from SQS, drain nodes, tell AWS
     Run(Box<RunArgs>),
-    /// Show it working: the service against an embedded AWS and an embedded Kubernetes. Needs nothing
+    /// Show it working: the service against an embedded AWS and an embedded Kubernetes. Needs
+    /// nothing
     Simulate(simulate::SimulateArgs),
     /// Ask AWS, Kubernetes and the network for everything that a run needs. Changes nothing
     Check(Box<check::CheckArgs>),
@@ -51,9 +52,11 @@ enum Command {
     Resume(pause::PauseArgs),
     /// End the drain of one node and complete what it owes
     Release(pause::ReleaseArgs),
-    /// Read the settings of aws-node-termination-handler and print ours, what differs, and what has no counterpart
+    /// Read the settings of aws-node-termination-handler and print ours, what differs, and what has
+    /// no counterpart
     FromNth(from_nth::FromNthArgs),
-    /// Tell what a trial (`run --dry-run --trial`) has recorded: what came, what would have been done, how soon
+    /// Tell what a trial (`run --dry-run --trial`) has recorded: what came, what would have been
+    /// done, how soon
     TrialReport(trial_report::TrialReportArgs),
     /// Print what a shell needs to complete commands and flags
     Completions(completions::CompletionsArgs),
@@ -61,7 +64,8 @@ enum Command {
     Man(man::ManArgs),
 }
 
-/// Parses the command line and does what it says. 0: done; 1: it failed, and said why; 2: the command line or a setting is wrong.
+/// Parses the command line and does what it says. 0: done; 1: it failed, and said why; 2: the
+/// command line or a setting is wrong.
 #[must_use]
 pub fn main() -> ExitCode {
     let matches = match matches() {
@@ -103,7 +107,9 @@ pub fn main() -> ExitCode {
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let is_one = |e: &std::io::Error| e.kind() == std::io::ErrorKind::BrokenPipe;
     error.chain().any(|cause| {
-        let of_json = cause.downcast_ref::<serde_json::Error>().is_some_and(|e| e.io_error_kind() == Some(std::io::ErrorKind::BrokenPipe));
+        let of_json = cause
+            .downcast_ref::<serde_json::Error>()
+            .is_some_and(|e| e.io_error_kind() == Some(std::io::ErrorKind::BrokenPipe));
         of_json || cause.downcast_ref().is_some_and(is_one)
     })
 }
@@ -113,7 +119,10 @@ fn is_asked_wrongly(error: &anyhow::Error) -> bool {
         || error.is::<crate::aws::Unusable>()
         || error.is::<crate::observe::webhook::Unusable>()
         || error.is::<crate::observe::traces::Unusable>()
-        || matches!(error.downcast_ref(), Some(crate::controller::NotATrialQueue::HasDeadLetters(_)))
+        || matches!(
+            error.downcast_ref(),
+            Some(crate::controller::NotATrialQueue::HasDeadLetters(_))
+        )
         || error.is::<pause::NothingToRelease>()
         || error.is::<from_nth::BadInput>()
         || error.is::<man::NoSuchCommand>()
@@ -129,13 +138,18 @@ fn whole_command() -> clap::Command {
 /// kubectl runs a file `kubectl-sundown` for `kubectl sundown`: usage then says so.
 fn named_as_called(command: clap::Command, called: Option<&OsString>) -> clap::Command {
     let file = called.map(Path::new).and_then(Path::file_stem);
-    if file.is_some_and(|name| name == "kubectl-sundown") { command.bin_name("kubectl sundown") } else { command }
+    if file.is_some_and(|name| name == "kubectl-sundown") {
+        command.bin_name("kubectl sundown")
+    } else {
+        command
+    }
 }
 
 fn matches() -> Result<clap::ArgMatches, clap::Error> {
     let line: Vec<_> = std::env::args_os().collect();
     let command = named_as_called(whole_command(), line.first());
-    let without_empty = words::without_empty_variables(command.clone(), |name| std::env::var_os(name));
+    let without_empty =
+        words::without_empty_variables(command.clone(), |name| std::env::var_os(name));
     without_empty.try_get_matches_from(&line).or_else(|mut error| {
         if error.kind() == clap::error::ErrorKind::DisplayHelp {
             // The help has every variable, those that are empty too.

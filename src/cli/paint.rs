@@ -46,17 +46,31 @@ impl Paint {
             Tone::Strong => "1",
             Tone::Faint => "2",
         };
-        if self.is_on && !text.trim().is_empty() { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+        if self.is_on && !text.trim().is_empty() {
+            format!("\x1b[{code}m{text}\x1b[0m")
+        } else {
+            text.to_owned()
+        }
     }
 }
 
-/// The text in at most `width` columns; a longer one ends with `…`. Control characters are left out.
+/// The text in at most `width` columns; a longer one ends with `…`. Control characters are left
+/// out.
 pub(super) fn fit(text: &str, width: usize) -> String {
-    let clean: Vec<char> = text.chars().map(|c| if c == '\n' || c == '\t' { ' ' } else { c }).filter(|c| !c.is_control()).collect();
+    let clean: Vec<char> = text
+        .chars()
+        .map(|c| if c == '\n' || c == '\t' { ' ' } else { c })
+        .filter(|c| !c.is_control())
+        .collect();
     if clean.len() <= width {
         return clean.into_iter().collect();
     }
-    clean.into_iter().take(width.saturating_sub(1)).chain(std::iter::once('…')).take(width).collect()
+    clean
+        .into_iter()
+        .take(width.saturating_sub(1))
+        .chain(std::iter::once('…'))
+        .take(width)
+        .collect()
 }
 
 #[cfg(test)]
@@ -72,9 +86,15 @@ mod tests {
 
     #[test]
     fn text_that_is_too_long_ends_with_an_ellipsis_and_control_characters_are_left_out() {
-        for (text, width, expected) in
-            [("abc", 3, "abc"), ("abcd", 3, "ab…"), ("äöüß", 3, "äö…"), ("", 3, ""), ("a\nb\x1b[31m", 10, "a b[31m"), ("abc", 1, "…"), ("abc", 0, "")]
-        {
+        for (text, width, expected) in [
+            ("abc", 3, "abc"),
+            ("abcd", 3, "ab…"),
+            ("äöüß", 3, "äö…"),
+            ("", 3, ""),
+            ("a\nb\x1b[31m", 10, "a b[31m"),
+            ("abc", 1, "…"),
+            ("abc", 0, ""),
+        ] {
             assert_eq!(fit(text, width), expected, "{text}");
         }
     }

@@ -51,8 +51,8 @@ pub(super) struct PauseArgs {
 /// The flags of `sundown release`.
 #[derive(Debug, Clone, Args)]
 pub(super) struct ReleaseArgs {
-    /// The node whose drain ends, by its name or by the ID of its instance. If a lifecycle hook waits it is completed now, and the
-    /// instance goes
+    /// The node whose drain ends, by its name or by the ID of its instance. If a lifecycle hook
+    /// waits it is completed now, and the instance goes
     #[arg(value_name = "NODE|INSTANCE")]
     node: String,
     #[command(flatten)]
@@ -72,7 +72,8 @@ pub(super) fn pause(args: PauseArgs, on: bool) -> anyhow::Result<ExitCode> {
         let unchanged = || format!("the drains are as they were ({LOOK_AT})");
         let search = lease_search(&args.lease);
         let found = find_lease(&client, &search).await.with_context(unchanged)?;
-        let (place, _) = found.ok_or_else(|| LeaseError::missing(&search.place())).with_context(unchanged)?;
+        let (place, _) =
+            found.ok_or_else(|| LeaseError::missing(&search.place())).with_context(unchanged)?;
         let changed = set_paused(client, &place, on).await.with_context(unchanged)?;
         let already = if changed { "" } else { " already" };
         say(&format!("All drains are {word}{already} (Lease {}/{}).", place.namespace, place.name));
@@ -85,11 +86,20 @@ fn of_node(found: &Node, on: bool) -> String {
     let node = &found.name;
     match (on, refusal(found).is_some(), found.paused()) {
         (true, false, _) => format!("The drain of {node} is paused."),
-        (true, true, _) => format!("{node} is not being drained. Its next drain will wait until `sundown resume {node}`."),
+        (true, true, _) => format!(
+            "{node} is not being drained. Its next drain will wait until `sundown resume {node}`."
+        ),
         (false, false, true) => format!("The drain of {node} is resumed."),
-        (false, false, false) => format!("The drain of {node} was not paused by itself. If all drains are paused, `sundown resume` resumes them."),
-        (false, true, true) => format!("{node} is not being drained. Its next drain will not wait."),
-        (false, true, false) => format!("{node} is not being drained and was not paused, so there was nothing to resume."),
+        (false, false, false) => format!(
+            "The drain of {node} was not paused by itself. If all drains are paused, `sundown \
+             resume` resumes them."
+        ),
+        (false, true, true) => {
+            format!("{node} is not being drained. Its next drain will not wait.")
+        }
+        (false, true, false) => format!(
+            "{node} is not being drained and was not paused, so there was nothing to resume."
+        ),
     }
 }
 
@@ -119,7 +129,8 @@ async fn read(client: &kube::Client, node: &NodeName) -> anyhow::Result<Node> {
         bail!("there is no node `{node}`; nothing was changed");
     }
     let nodes = cluster::list_nodes(&cluster, &keep).await.context(unchanged())?;
-    let name = named(&nodes, node.as_str()).map_err(|error| anyhow::anyhow!("{error}; nothing was changed"))?;
+    let name = named(&nodes, node.as_str())
+        .map_err(|error| anyhow::anyhow!("{error}; nothing was changed"))?;
     let found = nodes.into_iter().find(|node| node.name == name);
     found.with_context(|| format!("there is no node `{node}`; nothing was changed"))
 }
@@ -132,20 +143,32 @@ fn refusal(node: &Node) -> Option<String> {
         // Somebody took the record away or damaged it; the leader may hold it in memory.
         Standing::None | Standing::Damaged(_) if node.has_our_taint() => None,
         Standing::None => Some("it has no record".to_owned()),
-        Standing::Released { .. } | Standing::Doubtful { .. } => Some("its record says that it is released already".to_owned()),
-        Standing::Void { .. } => Some("its record is of another instance or of an earlier boot".to_owned()),
+        Standing::Released { .. } | Standing::Doubtful { .. } => {
+            Some("its record says that it is released already".to_owned())
+        }
+        Standing::Void { .. } => {
+            Some("its record is of another instance or of an earlier boot".to_owned())
+        }
         Standing::Damaged(damage) => Some(damage.to_string()),
     }
 }
 
 /// Sets or removes an annotation of a Node.
-async fn annotate(client: kube::Client, node: &NodeName, key: &str, value: Option<&str>) -> anyhow::Result<()> {
+async fn annotate(
+    client: kube::Client,
+    node: &NodeName,
+    key: &str,
+    value: Option<&str>,
+) -> anyhow::Result<()> {
     let cluster = plain(client);
     let patch = json!({"metadata": {"annotations": {key: value}}});
     let request = http::Request::patch(format!("/api/v1/nodes/{node}"))
         .header(http::header::CONTENT_TYPE, "application/merge-patch+json")
         .body(serde_json::to_vec(&patch)?)?;
-    cluster.call(Target::PatchNode, Lane::Ordinary, node.as_str(), request).await.context(unchanged())?;
+    cluster
+        .call(Target::PatchNode, Lane::Ordinary, node.as_str(), request)
+        .await
+        .context(unchanged())?;
     Ok(())
 }
 
@@ -170,7 +193,12 @@ mod tests {
     use super::*;
 
     fn node(annotations: &[(&str, &str)], is_tainted: bool) -> Node {
-        let taint = crate::domain::Taint { key: crate::domain::TAINT.to_owned(), value: None, effect: "NoSchedule".to_owned(), time_added: None };
+        let taint = crate::domain::Taint {
+            key: crate::domain::TAINT.to_owned(),
+            value: None,
+            effect: "NoSchedule".to_owned(),
+            time_added: None,
+        };
         Node {
             name: "n".into(),
             uid: "n".to_owned(),
@@ -182,7 +210,10 @@ mod tests {
             unschedulable: is_tainted,
             taints: is_tainted.then_some(taint).into_iter().collect(),
             labels: std::sync::Arc::default(),
-            annotations: annotations.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
+            annotations: annotations
+                .iter()
+                .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+                .collect(),
             ready: crate::domain::Ready::True,
             ready_since: None,
             dns: None,

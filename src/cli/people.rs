@@ -1,4 +1,5 @@
-//! What the commands of people have in common: a runtime, a client for AWS with their credentials, words on standard output.
+//! What the commands of people have in common: a runtime, a client for AWS with their credentials,
+//! words on standard output.
 
 use std::{io::Write as _, sync::Arc};
 
@@ -19,11 +20,13 @@ pub(super) fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyh
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
 }
 
-/// AWS, as the environment says whose credentials and which region; `region` where the flags say none.
+/// AWS, as the environment says whose credentials and which region; `region` where the flags say
+/// none.
 pub(super) async fn connect(args: &AwsArgs, region: Option<&str>) -> anyhow::Result<Clients> {
     let given = |value: &Option<String>| value.clone().filter(|v| !v.trim().is_empty());
     let region = given(&args.region).or_else(|| region.map(str::to_owned));
-    let base = aws::load(&aws::Options { region, endpoint_url: given(&args.aws_endpoint_url) }).await?;
+    let base =
+        aws::load(&aws::Options { region, endpoint_url: given(&args.aws_endpoint_url) }).await?;
     if base.region().is_none() {
         return Err(ConfigError::no_region().into());
     }
@@ -32,30 +35,45 @@ pub(super) async fn connect(args: &AwsArgs, region: Option<&str>) -> anyhow::Res
 
 /// Kubernetes, as kubectl would reach it.
 pub(super) async fn connect_kube(args: &KubeArgs) -> anyhow::Result<kube::Client> {
-    let options = cluster::ConnectOptions { kubeconfig: args.kubeconfig.clone(), context: args.context.clone() };
+    let options = cluster::ConnectOptions {
+        kubeconfig: args.kubeconfig.clone(),
+        context: args.context.clone(),
+    };
     cluster::connect(&options).await.context("no API server to talk to (`--kubeconfig`)")
 }
 
-/// Which Lease is meant: what flags, variables and the pod say, or else any that carries the label of Sundown.
+/// Which Lease is meant: what flags, variables and the pod say, or else any that carries the label
+/// of Sundown.
 pub(super) fn lease_search(args: &LeaseArgs) -> LeaseSearch {
     let (place, is_placed) = args.place_or_default(&|name| std::env::var(name).ok());
     let (namespace, name) = place;
     // The name that is the default was most likely not chosen: a Lease of any name is meant.
     let is_named = name != crate::config::defaults::LEASE_NAME;
-    LeaseSearch { namespace: is_placed.then(|| namespace.clone()), name: is_named.then(|| name.clone()), default: LeasePlace { namespace, name } }
+    LeaseSearch {
+        namespace: is_placed.then(|| namespace.clone()),
+        name: is_named.then(|| name.clone()),
+        default: LeasePlace { namespace, name },
+    }
 }
 
-/// A call with a person's own credentials failed: what AWS says, and what they can do about it. `policy`: where the right is that they may lack.
+/// A call with a person's own credentials failed: what AWS says, and what they can do about it.
+/// `policy`: where the right is that they may lack.
 pub(super) fn advised(error: AwsError, policy: &str) -> anyhow::Error {
     let remedy = match error.outcome() {
         // The SDK found none, or AWS does not know them: no policy helps.
-        Outcome::Credentials => "AWS takes no credentials of yours: look at `aws sts get-caller-identity` and AWS_PROFILE",
+        Outcome::Credentials => {
+            "AWS takes no credentials of yours: look at `aws sts get-caller-identity` and \
+             AWS_PROFILE"
+        }
         Outcome::Denied => {
             let permission = error.api().permission();
-            return anyhow::Error::from(error).context(format!("your credentials need {permission} ({policy})"));
+            return anyhow::Error::from(error)
+                .context(format!("your credentials need {permission} ({policy})"));
         }
         Outcome::Gone => "look at the name, at --region, and at the account of your credentials",
-        Outcome::Timeout | Outcome::Unreachable => "look at the network, HTTPS_PROXY, NO_PROXY and --aws-endpoint-url",
+        Outcome::Timeout | Outcome::Unreachable => {
+            "look at the network, HTTPS_PROXY, NO_PROXY and --aws-endpoint-url"
+        }
         Outcome::Throttled | Outcome::Server => "try again in a minute",
         Outcome::Ok | Outcome::Rejected => return error.into(),
     };
@@ -65,7 +83,14 @@ pub(super) fn advised(error: AwsError, policy: &str) -> anyhow::Error {
 /// A random UUID of version 4.
 pub(super) fn uuid(random: &Random) -> String {
     let part = |bits: u32| random.below(1 << bits);
-    format!("{:08x}-{:04x}-4{:03x}-{:04x}-{:012x}", part(32), part(16), part(12), 0x8000 | part(14), part(48))
+    format!(
+        "{:08x}-{:04x}-4{:03x}-{:04x}-{:012x}",
+        part(32),
+        part(16),
+        part(12),
+        0x8000 | part(14),
+        part(48)
+    )
 }
 
 /// A line on standard output.

@@ -30,7 +30,8 @@ pub(super) fn main(args: &RunArgs, matches: Option<&ArgMatches>) -> anyhow::Resu
     let print = args.print_config;
     let environment = |name: &str| std::env::var(name).ok();
     let config = args.clone().config(&environment)?;
-    let unknown = unknown_variables(std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()));
+    let unknown =
+        unknown_variables(std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()));
     if let (true, Some(matches)) = (print, matches) {
         let mut out = std::io::stdout().lock();
         write!(out, "{}", print_config(matches, args, &environment))?;
@@ -41,9 +42,16 @@ pub(super) fn main(args: &RunArgs, matches: Option<&ArgMatches>) -> anyhow::Resu
     }
     logs::init(&config.service.log_level, config.service.log_format)?;
     for variable in unknown {
-        warn!(variable, "No setting has this variable: it is ignored. `sundown run --print-config` lists those that there are.");
+        warn!(
+            variable,
+            "No setting has this variable: it is ignored. `sundown run --print-config` lists \
+             those that there are."
+        );
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the runtime")?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?;
     runtime.block_on(serve(Arc::new(config)))?;
     // Whatever still runs now has nothing to say any more.
     runtime.shutdown_timeout(Duration::from_millis(200));
@@ -55,13 +63,19 @@ async fn serve(config: Arc<Config>) -> anyhow::Result<()> {
     let shutdown = CancellationToken::new();
     on_signals(shutdown.clone(), &spawner)?;
     let region = config.aws.region.clone();
-    let aws = aws::load(&aws::Options { region, endpoint_url: config.aws.endpoint_url.clone() }).await?;
+    let aws =
+        aws::load(&aws::Options { region, endpoint_url: config.aws.endpoint_url.clone() }).await?;
     if aws.region().is_none() {
         // No call could be signed: better said now than with every call.
         return Err(ConfigError::no_region().into());
     }
-    let options = cluster::ConnectOptions { kubeconfig: config.kube.kubeconfig.clone(), context: config.kube.context.clone() };
-    let kube = cluster::connect(&options).await.context("no API server to talk to (`--kubeconfig`, or run in the cluster)")?;
+    let options = cluster::ConnectOptions {
+        kubeconfig: config.kube.kubeconfig.clone(),
+        context: config.kube.context.clone(),
+    };
+    let kube = cluster::connect(&options)
+        .await
+        .context("no API server to talk to (`--kubeconfig`, or run in the cluster)")?;
     let metrics = Arc::new(Metrics::new(&controller::words()));
     if config.trial.is_some() {
         controller::vouch(&config.queue, &aws, clock, Arc::new(())).await?;
@@ -70,7 +84,11 @@ async fn serve(config: Arc<Config>) -> anyhow::Result<()> {
     let (notifier, tracer) = (outlets.notifier.clone(), outlets.tracer.clone());
     // The listener is up before the service: until that has said what it needs, nothing is ready.
     let (loops, readiness) = (Loops::new(clock), Readiness::awaiting(&controller::AWAITED));
-    let endpoints = Endpoints { metrics: Arc::clone(&metrics), loops: loops.clone(), readiness: readiness.clone() };
+    let endpoints = Endpoints {
+        metrics: Arc::clone(&metrics),
+        loops: loops.clone(),
+        readiness: readiness.clone(),
+    };
     serve_endpoints(&endpoints, &config.service, &spawner).await?;
     let parts = Parts {
         config,
@@ -87,7 +105,8 @@ async fn serve(config: Arc<Config>) -> anyhow::Result<()> {
         shutdown,
     };
     controller::serve(parts).await;
-    let notices: OptionFuture<_> = notifier.as_ref().map(|notifier| notifier.flush(LAST_WORDS)).into();
+    let notices: OptionFuture<_> =
+        notifier.as_ref().map(|notifier| notifier.flush(LAST_WORDS)).into();
     let traces: OptionFuture<_> = tracer.as_ref().map(|tracer| tracer.flush(LAST_WORDS)).into();
     futures::join!(notices, traces);
     info!("Stopped.");
@@ -95,14 +114,22 @@ async fn serve(config: Arc<Config>) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn serve_endpoints(endpoints: &Endpoints, config: &ServiceConfig, spawner: &Spawner) -> anyhow::Result<()> {
+async fn serve_endpoints(
+    endpoints: &Endpoints,
+    config: &ServiceConfig,
+    spawner: &Spawner,
+) -> anyhow::Result<()> {
     let taken = |address, pages, flag| {
-        format!("cannot listen on {address} for {pages}; choose another address with {flag}, or switch it off with `{flag} off`")
+        format!(
+            "cannot listen on {address} for {pages}; choose another address with {flag}, or \
+             switch it off with `{flag} off`"
+        )
     };
     let until = CancellationToken::new();
     if let Some(address) = config.probes {
         let bound = endpoints.serve_probes(address, spawner, until.clone()).await;
-        let bound = bound.with_context(|| taken(address, "/livez and /readyz", "--probe-listen"))?;
+        let bound =
+            bound.with_context(|| taken(address, "/livez and /readyz", "--probe-listen"))?;
         info!(address = %bound, "Serving /livez and /readyz.");
     }
     if let Some(address) = config.metrics {
@@ -114,10 +141,19 @@ async fn serve_endpoints(endpoints: &Endpoints, config: &ServiceConfig, spawner:
 }
 
 /// Opens the log of a trial, and makes ready what sends notifications.
-fn outlets(config: &Config, random: &Random, spawner: &Spawner, metrics: &Arc<Metrics>) -> anyhow::Result<Outlets> {
+fn outlets(
+    config: &Config,
+    random: &Random,
+    spawner: &Spawner,
+    metrics: &Arc<Metrics>,
+) -> anyhow::Result<Outlets> {
     let open = |path: &PathBuf| {
         let said = || {
-            format!("cannot write the trial's log to {}; give a file that can be written with --trial-log, or - for standard output", path.display())
+            format!(
+                "cannot write the trial's log to {}; give a file that can be written with \
+                 --trial-log, or - for standard output",
+                path.display()
+            )
         };
         TrialLog::open(path).with_context(said)
     };
@@ -134,12 +170,23 @@ fn outlets(config: &Config, random: &Random, spawner: &Spawner, metrics: &Arc<Me
             metrics: Arc::clone(metrics),
         })
     };
-    Ok(Outlets { trial, notifier: settings.map(start).transpose()?, tracer: tracer(config, random, spawner, metrics)? })
+    Ok(Outlets {
+        trial,
+        notifier: settings.map(start).transpose()?,
+        tracer: tracer(config, random, spawner, metrics)?,
+    })
 }
 
 #[cfg(feature = "otlp")]
-fn tracer(config: &Config, random: &Random, spawner: &Spawner, metrics: &Arc<Metrics>) -> anyhow::Result<Option<traces::Tracer>> {
-    let Some(settings) = config.service.traces.clone().filter(|_| !config.dry_run) else { return Ok(None) };
+fn tracer(
+    config: &Config,
+    random: &Random,
+    spawner: &Spawner,
+    metrics: &Arc<Metrics>,
+) -> anyhow::Result<Option<traces::Tracer>> {
+    let Some(settings) = config.service.traces.clone().filter(|_| !config.dry_run) else {
+        return Ok(None);
+    };
     let pod = config.standing.pod.as_ref().map(|pod| pod.name.clone());
     let parts = traces::ExporterParts {
         settings,
@@ -155,7 +202,12 @@ fn tracer(config: &Config, random: &Random, spawner: &Spawner, metrics: &Arc<Met
 /// A configuration that asks for traces was refused.
 #[cfg(not(feature = "otlp"))]
 #[allow(clippy::unnecessary_wraps, reason = "as the other")]
-fn tracer(_: &Config, _: &Random, _: &Spawner, _: &Arc<Metrics>) -> anyhow::Result<Option<traces::Tracer>> {
+fn tracer(
+    _: &Config,
+    _: &Random,
+    _: &Spawner,
+    _: &Arc<Metrics>,
+) -> anyhow::Result<Option<traces::Tracer>> {
     Ok(None)
 }
 

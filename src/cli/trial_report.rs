@@ -20,8 +20,8 @@ use crate::{
 /// The flags of `sundown trial-report`.
 #[derive(Debug, Clone, Args)]
 pub(super) struct TrialReportArgs {
-    /// What `sundown run --dry-run --trial` has written, as a file (`--trial-log`) or as `kubectl logs` prints it; `-` is standard input.
-    /// Lines of other logs are passed over
+    /// What `sundown run --dry-run --trial` has written, as a file (`--trial-log`) or as
+    /// `kubectl logs` prints it; `-` is standard input. Lines of other logs are passed over
     #[arg(value_name = "FILE", required = true)]
     files: Vec<String>,
     /// What is printed
@@ -42,7 +42,9 @@ enum Output {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NoTrial {
     /// A file cannot be read.
-    #[error("cannot read {path}: {source}; give the file that --trial-log names, or - for standard input")]
+    #[error(
+        "cannot read {path}: {source}; give the file that --trial-log names, or - for standard input"
+    )]
     Read {
         /// Which.
         path: String,
@@ -68,7 +70,9 @@ pub(super) enum NoTrial {
         lines: String,
     },
     /// A line is of a version that is not known.
-    #[error("line {line} was written by a newer Sundown (trial {version}); use that one's trial-report")]
+    #[error(
+        "line {line} was written by a newer Sundown (trial {version}); use that one's trial-report"
+    )]
     Newer {
         /// Which.
         line: usize,
@@ -105,7 +109,8 @@ struct OfKind {
     would_answer_launch: usize,
     nothing: BTreeMap<String, usize>,
     not_understood: BTreeMap<String, usize>,
-    /// From the event to the decision, in milliseconds: the half of them, and the slowest. Of those that would be acted on.
+    /// From the event to the decision, in milliseconds: the half of them, and the slowest. Of those
+    /// that would be acted on.
     median_lag_ms: Option<u64>,
     longest_lag_ms: Option<u64>,
 }
@@ -115,7 +120,11 @@ pub(super) fn main(args: &TrialReportArgs) -> anyhow::Result<ExitCode> {
     for path in &args.files {
         let read = || {
             let mut text = String::new();
-            if path == "-" { std::io::stdin().read_to_string(&mut text).map(|_| text) } else { std::fs::read_to_string(path) }
+            if path == "-" {
+                std::io::stdin().read_to_string(&mut text).map(|_| text)
+            } else {
+                std::fs::read_to_string(path)
+            }
         };
         let of_file = read().map_err(|source| NoTrial::Read { path: path.clone(), source })?;
         demand_a_trial(path, &of_file)?;
@@ -131,14 +140,17 @@ pub(super) fn main(args: &TrialReportArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Each file must have a line of a trial, or the line that a trial logs when it starts: to a trial nothing may have come yet.
+/// Each file must have a line of a trial, or the line that a trial logs when it starts: to a trial
+/// nothing may have come yet.
 fn demand_a_trial(path: &str, text: &str) -> Result<(), NoTrial> {
     let lines: Vec<_> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     let is_of_trial = |line: &&str| line.contains("\"trial\":") || line.contains(TRIAL_BEGINS);
     match lines.len() {
         0 => Err(NoTrial::Empty { path: path.to_owned() }),
         _ if lines.iter().any(is_of_trial) => Ok(()),
-        many => Err(NoTrial::OfSomethingElse { path: path.to_owned(), lines: count_of(many, "line") }),
+        many => {
+            Err(NoTrial::OfSomethingElse { path: path.to_owned(), lines: count_of(many, "line") })
+        }
     }
 }
 
@@ -148,7 +160,10 @@ fn report(text: &str) -> Result<Report, NoTrial> {
     for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
         // `kubectl logs --prefix` sets the name of the pod before each line.
         let json = line.find('{').and_then(|at| line.get(at..)).unwrap_or_default();
-        match serde_json::from_str::<serde_json::Value>(json).ok().and_then(|v| v.get("trial")?.as_u64()) {
+        match serde_json::from_str::<serde_json::Value>(json)
+            .ok()
+            .and_then(|v| v.get("trial")?.as_u64())
+        {
             Some(1) => {}
             Some(version) => return Err(NoTrial::Newer { line: number, version }),
             None => {
@@ -162,7 +177,14 @@ fn report(text: &str) -> Result<Report, NoTrial> {
             continue;
         };
         // What is about no instance has nothing to be known by.
-        if !entry.instance.is_empty() && !seen.insert((entry.event.clone(), entry.kind.clone(), entry.instance.clone(), entry.hook.clone())) {
+        if !entry.instance.is_empty()
+            && !seen.insert((
+                entry.event.clone(),
+                entry.kind.clone(),
+                entry.instance.clone(),
+                entry.hook.clone(),
+            ))
+        {
             report.copies += 1;
             continue;
         }
@@ -199,7 +221,9 @@ fn count(report: &mut Report) {
             Would::NotUnderstood => *of.not_understood.entry(entry.why.clone()).or_default() += 1,
         }
         if matches!(entry.would, Would::Drain | Would::Complete | Would::AnswerLaunch) {
-            lags.entry(kind).or_default().push(u64::try_from(lag(entry).as_millis()).unwrap_or(u64::MAX));
+            lags.entry(kind)
+                .or_default()
+                .push(u64::try_from(lag(entry).as_millis()).unwrap_or(u64::MAX));
         }
     }
     for (kind, mut all) in lags {
@@ -213,7 +237,8 @@ fn count(report: &mut Report) {
 
 fn told(report: &Report) -> String {
     let (Some(from), Some(to)) = (report.from, report.to) else {
-        return "No event was recorded. See that the rules have the trial's queue as a target, and that the trial runs (its log says so).\n"
+        return "No event was recorded. See that the rules have the trial's queue as a target, and \
+            that the trial runs (its log says so).\n"
             .to_owned();
     };
     let mut out = format!("{}, {from:.0} to {to:.0}", count_of(report.events, "event"));
@@ -224,12 +249,27 @@ fn told(report: &Report) -> String {
         write!(out, "; {} of other logs passed over", count_of(report.other_lines, "line")).ok();
     }
     out += "\n\n";
-    writeln!(out, "{:<18}{:>6}{:>7}{:>10}{:>9}{:>9}   decided after (half, slowest)", "kind", "came", "drain", "complete", "nothing", "unread").ok();
+    writeln!(
+        out,
+        "{:<18}{:>6}{:>7}{:>10}{:>9}{:>9}   decided after (half, slowest)",
+        "kind", "came", "drain", "complete", "nothing", "unread"
+    )
+    .ok();
     for (kind, of) in &report.kinds {
         let sum = |map: &BTreeMap<String, usize>| map.values().sum::<usize>();
-        let lag = of.median_lag_ms.zip(of.longest_lag_ms).map(|(half, most)| format!("{}, {}", seconds(half), seconds(most))).unwrap_or_default();
+        let lag = of
+            .median_lag_ms
+            .zip(of.longest_lag_ms)
+            .map(|(half, most)| format!("{}, {}", seconds(half), seconds(most)))
+            .unwrap_or_default();
         let complete = of.would_complete + of.would_answer_launch;
-        let row = format!("{kind:<18}{:>6}{:>7}{complete:>10}{:>9}{:>9}   {lag}", of.came, of.would_drain, sum(&of.nothing), sum(&of.not_understood));
+        let row = format!(
+            "{kind:<18}{:>6}{:>7}{complete:>10}{:>9}{:>9}   {lag}",
+            of.came,
+            of.would_drain,
+            sum(&of.nothing),
+            sum(&of.not_understood)
+        );
         out += row.trim_end();
         out.push('\n');
     }
@@ -248,19 +288,36 @@ fn seconds(ms: u64) -> String {
 /// One event.
 fn line(entry: &TrialEntry) -> String {
     let kind = if entry.kind.is_empty() { "other" } else { &entry.kind };
-    let hook = if entry.hook.is_empty() { String::new() } else { format!(" ({} of {})", entry.hook, entry.group) };
+    let hook = if entry.hook.is_empty() {
+        String::new()
+    } else {
+        format!(" ({} of {})", entry.hook, entry.group)
+    };
     let after = seconds(u64::try_from(lag(entry).as_millis()).unwrap_or(u64::MAX));
     let what = match entry.would {
         Would::Drain => {
-            let left = entry.ends.map(|ends| format!(", {} s before the machine goes", ends.since_or_zero(entry.at).as_secs())).unwrap_or_default();
+            let left = entry
+                .ends
+                .map(|ends| {
+                    format!(
+                        ", {} s before the machine goes",
+                        ends.since_or_zero(entry.at).as_secs()
+                    )
+                })
+                .unwrap_or_default();
             format!("would cordon and drain {} after {after}{left}", entry.node)
         }
-        Would::Complete => format!("would complete the hook after {after}: the instance has no node"),
+        Would::Complete => {
+            format!("would complete the hook after {after}: the instance has no node")
+        }
         Would::AnswerLaunch => format!("would answer the launch hook with CONTINUE after {after}"),
         Would::Nothing => format!("nothing: {}", entry.why),
-        Would::NotUnderstood => format!("not understood ({}): it would go to the dead-letter queue", entry.why),
+        Would::NotUnderstood => {
+            format!("not understood ({}): it would go to the dead-letter queue", entry.why)
+        }
     };
-    let instance = if entry.instance.is_empty() { String::new() } else { format!(" {}", entry.instance) };
+    let instance =
+        if entry.instance.is_empty() { String::new() } else { format!(" {}", entry.instance) };
     format!("{:.0}  {kind}{instance}{hook}: {what}", when(entry))
 }
 
@@ -277,9 +334,14 @@ mod tests {
 
     fn log() -> String {
         [
-            entry("01.5", "spot", "i-1", "drain", r#","node":"ip-1","ends":"2026-01-05T09:02:00Z""#),
+            entry(
+                "01.5", "spot", "i-1", "drain", r#","node":"ip-1","ends":"2026-01-05T09:02:00Z""#
+            ),
             r#"{"timestamp":"2026-01-05T09:00:01Z","level":"INFO","message":"This process leads."}"#.to_owned(),
-            format!("[pod/sundown-trial-0/sundown] {}", entry("03", "spot", "i-2", "drain", r#","node":"ip-2","later":{"a":1}"#)),
+            format!(
+                "[pod/sundown-trial-0/sundown] {}",
+                entry("03", "spot", "i-2", "drain", r#","node":"ip-2","later":{"a":1}"#)
+            ),
             entry("04", "spot", "i-1", "drain", r#","node":"ip-1""#),
             entry("09", "spot", "i-3", "drain", r#","node":"ip-3""#),
             entry("09", "terminate-hook", "i-4", "complete", r#","group":"asg","hook":"drain""#),
@@ -297,20 +359,31 @@ mod tests {
         let report = report(&log()).unwrap();
         assert_eq!((report.events, report.copies, report.other_lines), (7, 1, 2));
         let spot = &report.kinds["spot"];
-        assert_eq!((spot.came, spot.would_drain, spot.median_lag_ms, spot.longest_lag_ms), (3, 3, Some(3000), Some(9000)));
+        assert_eq!(
+            (spot.came, spot.would_drain, spot.median_lag_ms, spot.longest_lag_ms),
+            (3, 3, Some(3000), Some(9000))
+        );
         assert_eq!(report.kinds["terminate-hook"].would_complete, 1);
         assert_eq!(report.kinds["rebalance"].nothing["not_acted_on_yet"], 1);
-        assert_eq!((report.kinds["rebalance"].median_lag_ms, report.kinds["other"].not_understood["not_json"]), (None, 2));
+        assert_eq!(
+            (
+                report.kinds["rebalance"].median_lag_ms,
+                report.kinds["other"].not_understood["not_json"]
+            ),
+            (None, 2)
+        );
     }
 
     #[test]
     fn a_person_is_told_what_came_when_what_would_be_done_and_how_soon() {
         let text = told(&report(&log()).unwrap());
         for words in [
-            "7 events, 2026-01-05T09:00:00Z to 2026-01-05T09:00:10Z; 1 came more than once; 2 lines of other logs passed over",
+            "7 events, 2026-01-05T09:00:00Z to 2026-01-05T09:00:10Z; 1 came more than once; 2 \
+             lines of other logs passed over",
             "spot                   3      3         0        0        0   3.0 s, 9.0 s",
             "spot i-1: would cordon and drain ip-1 after 1.5 s, 118 s before the machine goes",
-            "terminate-hook i-4 (drain of asg): would complete the hook after 9.0 s: the instance has no node",
+            "terminate-hook i-4 (drain of asg): would complete the hook after 9.0 s: the instance \
+             has no node",
             "rebalance i-5: nothing: not_acted_on_yet",
             "other: not understood (not_json)",
         ] {
@@ -321,8 +394,12 @@ mod tests {
     #[test]
     fn a_file_without_a_line_of_a_trial_is_refused_and_a_trial_without_events_is_not() {
         let of_run = "2026-01-05T09:00:00Z  INFO sundown::controller::service: Sundown runs.";
-        let of_trial = format!("{of_run}\n2026-01-05T09:00:00Z  WARN sundown::controller::service: {TRIAL_BEGINS}, but");
-        let of_trial_as_json = format!(r#"{{"level":"WARN","message":"{TRIAL_BEGINS}, but","target":"sundown::controller::service"}}"#);
+        let of_trial = format!(
+            "{of_run}\n2026-01-05T09:00:00Z  WARN sundown::controller::service: {TRIAL_BEGINS}, but"
+        );
+        let of_trial_as_json = format!(
+            r#"{{"level":"WARN","message":"{TRIAL_BEGINS}, but","target":"sundown::controller::service"}}"#
+        );
         for text in [log(), of_trial, of_trial_as_json, r#"{"trial":2}"#.to_owned()] {
             assert!(demand_a_trial("f", &text).is_ok(), "{text}");
         }

@@ -11,44 +11,65 @@ use clap::{
 use crate::config::derived_default;
 
 /// The commands without the variables that are empty: as templates leave them, they say nothing.
-pub(super) fn without_empty_variables(command: Command, value: impl Fn(&OsStr) -> Option<OsString>) -> Command {
-    let is_blank = |name: &OsStr| value(name).is_some_and(|v| v.to_str().is_some_and(|text| text.trim().is_empty()));
-    command.mut_subcommands(|command| command.mut_args(|arg| if arg.get_env().is_some_and(is_blank) { arg.env(Resettable::Reset) } else { arg }))
+pub(super) fn without_empty_variables(
+    command: Command,
+    value: impl Fn(&OsStr) -> Option<OsString>,
+) -> Command {
+    let is_blank = |name: &OsStr| {
+        value(name).is_some_and(|v| v.to_str().is_some_and(|text| text.trim().is_empty()))
+    };
+    command.mut_subcommands(|command| {
+        command.mut_args(|arg| {
+            if arg.get_env().is_some_and(is_blank) { arg.env(Resettable::Reset) } else { arg }
+        })
+    })
 }
 
-/// The commands whose help says the defaults that are found out as they are needed, as it says the others.
+/// The commands whose help says the defaults that are found out as they are needed, as it says the
+/// others.
 pub(super) fn with_derived_defaults(command: Command) -> Command {
     command.mut_subcommands(|command| {
         command.mut_args(|arg| {
             let Some(words) = arg.get_long().and_then(derived_default) else { return arg };
             let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
-            let words = words.strip_prefix("none: ").map_or_else(|| format!("default: {words}"), str::to_owned);
+            let words = words
+                .strip_prefix("none: ")
+                .map_or_else(|| format!("default: {words}"), str::to_owned);
             arg.help(format!("{help} [{words}]"))
         })
     })
 }
 
-/// Names the variable in an error about the value of a flag that is not on the command line: that is where the value came from.
+/// Names the variable in an error about the value of a flag that is not on the command line: that
+/// is where the value came from.
 pub(super) fn name_variable(error: &mut clap::Error, command: &Command, line: &[OsString]) {
     if !matches!(error.kind(), ErrorKind::ValueValidation | ErrorKind::InvalidValue) {
         return;
     }
     // `--max-pollers <N>`
     let Some(ContextValue::String(named)) = error.get(ContextKind::InvalidArg) else { return };
-    let Some(flag) = named.split([' ', '=', '[']).next().filter(|f| f.starts_with("--")) else { return };
-    let is_given = |word: &OsString| word.to_str().and_then(|w| w.strip_prefix(flag)).is_some_and(|rest| rest.is_empty() || rest.starts_with('='));
+    let Some(flag) = named.split([' ', '=', '[']).next().filter(|f| f.starts_with("--")) else {
+        return;
+    };
+    let is_given = |word: &OsString| {
+        word.to_str()
+            .and_then(|w| w.strip_prefix(flag))
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
+    };
     if line.iter().any(is_given) {
         return;
     }
-    let of_flag = |arg: &&clap::Arg| arg.get_long() == flag.strip_prefix("--") && arg.get_env().is_some();
+    let of_flag =
+        |arg: &&clap::Arg| arg.get_long() == flag.strip_prefix("--") && arg.get_env().is_some();
     let arg = command.get_subcommands().flat_map(Command::get_arguments).find(of_flag);
     let Some(variable) = arg.and_then(clap::Arg::get_env) else { return };
     let text = format!("{named} ({})", variable.to_string_lossy());
     error.insert(ContextKind::InvalidArg, ContextValue::String(text));
 }
 
-/// An error and its causes on one line, each said once: libraries repeat their causes in their own words. Of a cause with many lines
-/// only the first: others quote the file that could not be read, and a kubeconfig holds secrets.
+/// An error and its causes on one line, each said once: libraries repeat their causes in their own
+/// words. Of a cause with many lines only the first: others quote the file that could not be read,
+/// and a kubeconfig holds secrets.
 pub(super) fn told(error: &anyhow::Error) -> String {
     let mut text = error.to_string();
     for cause in error.chain().skip(1) {
@@ -79,7 +100,9 @@ mod tests {
 
     #[test]
     fn a_cause_is_told_once_and_on_one_line() {
-        let error = anyhow::Error::new(Repeats(std::io::Error::other("it is gone\n  here: secret"))).context("no server");
+        let error =
+            anyhow::Error::new(Repeats(std::io::Error::other("it is gone\n  here: secret")))
+                .context("no server");
         assert_eq!(told(&error), "no server: cannot read it: it is gone");
         assert_eq!(told(&anyhow::anyhow!("two\nlines")), "two\nlines", "our own words");
     }
@@ -99,7 +122,11 @@ mod tests {
         };
         let command = without_empty_variables(Cli::command(), set);
         let run = command.find_subcommand("run").unwrap();
-        let without: Vec<_> = run.get_arguments().filter(|a| a.get_env().is_none()).filter_map(clap::Arg::get_long).collect();
+        let without: Vec<_> = run
+            .get_arguments()
+            .filter(|a| a.get_env().is_none())
+            .filter_map(clap::Arg::get_long)
+            .collect();
         assert_eq!(without, ["node-selector", "drain-timeout"]);
     }
 
@@ -115,7 +142,11 @@ mod tests {
             let mut error = run.try_get_matches_from(["run", "--max-pollers", "many"]).unwrap_err();
             let line: Vec<OsString> = line.iter().map(OsString::from).collect();
             name_variable(&mut error, &command, &line);
-            assert_eq!(error.to_string().contains("--max-pollers <N> (SUNDOWN_MAX_POLLERS)"), names_it, "{error}");
+            assert_eq!(
+                error.to_string().contains("--max-pollers <N> (SUNDOWN_MAX_POLLERS)"),
+                names_it,
+                "{error}"
+            );
         }
     }
 }

@@ -9,20 +9,22 @@ use crate::domain::{ApiAnswer, with_causes};
 /// What a failed request means for whoever made it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Problem {
-    /// 409: the object has changed since it was read, or it is another one (or it exists already). Read again, then try again.
+    /// 409: the object has changed since it was read, or it is another one (or it exists already).
+    /// Read again, then try again.
     Conflict,
     /// 404, in the API server's own words: no such object.
     NotFound,
     /// 403 in the words of the API server's authorizer: a right is missing.
     Forbidden,
-    /// 403 otherwise: we may, but this one request is not let in. An admission webhook or policy, a namespace that is being terminated, the
-    /// state of a disruption budget.
+    /// 403 otherwise: we may, but this one request is not let in. An admission webhook or policy, a
+    /// namespace that is being terminated, the state of a disruption budget.
     NotAdmitted,
     /// 401: the credentials are not accepted.
     Unauthorized,
     /// 400, 422 and what else says that the request itself is wrong.
     Invalid,
-    /// 429 that does not come from a disruption budget: the API server sheds load, everything should slow down.
+    /// 429 that does not come from a disruption budget: the API server sheds load, everything
+    /// should slow down.
     Overload {
         /// How long it asks to be left alone.
         retry_after: Option<Duration>,
@@ -33,11 +35,13 @@ pub enum Problem {
     Expired,
     /// 5xx: the server, or something behind it, failed.
     Server,
-    /// No answer: no connection, it broke, or our deadline passed. The request may or may not have had an effect.
+    /// No answer: no connection, it broke, or our deadline passed. The request may or may not have
+    /// had an effect.
     Unreachable,
     /// There was an answer, but it could not be read.
     Unreadable,
-    /// Not sent: the gate for writes is closed (no longer the leader, or nothing may be written at all).
+    /// Not sent: the gate for writes is closed (no longer the leader, or nothing may be written at
+    /// all).
     HeldBack,
 }
 
@@ -82,11 +86,14 @@ impl Problem {
     }
 }
 
-/// `pods "p" is forbidden: User "system:serviceaccount:sundown:sundown" cannot create resource "pods/eviction" …`, as RBAC and every other
-/// authorizer has it worded. Admission begins alike and goes on otherwise ("unable to create new content", "violates PodSecurity"); a webhook's
-/// own words, which may quote anything, come after its name.
+/// `pods "p" is forbidden: User "system:serviceaccount:sundown:sundown" cannot create resource "pods/eviction" …`,
+/// as RBAC and every other authorizer has it worded. Admission begins alike and goes on otherwise
+/// ("unable to create new content", "violates PodSecurity"); a webhook's own words, which may quote
+/// anything, come after its name.
 fn lacks_a_right(message: &str) -> bool {
-    message.split_once("forbidden: User \"").is_some_and(|(before, after)| !before.contains("admission webhook") && after.contains("\" cannot "))
+    message.split_once("forbidden: User \"").is_some_and(|(before, after)| {
+        !before.contains("admission webhook") && after.contains("\" cannot ")
+    })
 }
 
 /// A request that failed: what was to be done, to what, and why it was not.
@@ -106,24 +113,38 @@ impl ClusterError {
     /// From an answer that is no 2xx.
     #[must_use]
     pub fn new(action: &'static str, object: impl Into<String>, answer: ApiAnswer) -> Self {
-        Self { action, object: object.into(), problem: Problem::of(&answer), answer: Box::new(answer) }
+        Self {
+            action,
+            object: object.into(),
+            problem: Problem::of(&answer),
+            answer: Box::new(answer),
+        }
     }
 
     /// Without an answer.
     #[must_use]
-    pub fn silent(action: &'static str, object: impl Into<String>, problem: Problem, message: impl Into<String>) -> Self {
+    pub fn silent(
+        action: &'static str,
+        object: impl Into<String>,
+        problem: Problem,
+        message: impl Into<String>,
+    ) -> Self {
         let answer = ApiAnswer { message: message.into(), ..ApiAnswer::default() };
         Self { action, object: object.into(), problem, answer: Box::new(answer) }
     }
 
-    /// From an error of the client. An error status that was no JSON has lost its `Retry-After` here; [`super::Cluster::call`]
-    /// keeps it.
+    /// From an error of the client. An error status that was no JSON has lost its `Retry-After`
+    /// here; [`super::Cluster::call`] keeps it.
     #[must_use]
     pub fn from_kube(action: &'static str, object: impl Into<String>, error: &kube::Error) -> Self {
         match error {
             kube::Error::Api(status) => Self::new(action, object, answer_of(status, None)),
-            kube::Error::SerdeError(e) => Self::silent(action, object, Problem::Unreadable, e.to_string()),
-            kube::Error::BuildRequest(e) => Self::silent(action, object, Problem::Invalid, e.to_string()),
+            kube::Error::SerdeError(e) => {
+                Self::silent(action, object, Problem::Unreadable, e.to_string())
+            }
+            kube::Error::BuildRequest(e) => {
+                Self::silent(action, object, Problem::Invalid, e.to_string())
+            }
             other => Self::silent(action, object, Problem::Unreachable, with_causes(other)),
         }
     }
@@ -151,12 +172,17 @@ impl std::error::Error for ClusterError {}
 /// A Status object as an answer. `header` is the `Retry-After` of the response.
 pub(super) fn answer_of(status: &Status, header: Option<Duration>) -> ApiAnswer {
     let details = status.details.as_ref();
-    let asked = details.map(|d| d.retry_after_seconds).filter(|s| *s > 0).map(|s| Duration::from_secs(s.into()));
+    let asked = details
+        .map(|d| d.retry_after_seconds)
+        .filter(|s| *s > 0)
+        .map(|s| Duration::from_secs(s.into()));
     ApiAnswer {
         code: status.code,
         reason: status.reason.clone(),
         message: status.message.clone(),
-        causes: details.map(|d| d.causes.iter().map(|c| (c.reason.clone(), c.message.clone())).collect()).unwrap_or_default(),
+        causes: details
+            .map(|d| d.causes.iter().map(|c| (c.reason.clone(), c.message.clone())).collect())
+            .unwrap_or_default(),
         retry_after: asked.or(header).filter(|d| !d.is_zero()),
     }
 }
@@ -168,22 +194,38 @@ mod tests {
     /// What alerts as a missing permission must be one.
     #[test]
     fn only_a_missing_right_is_forbidden() {
-        let user = "User \"system:serviceaccount:sundown:sundown\" cannot create resource \"pods/eviction\" in API group \"\" in the namespace \"a\"";
+        let user = "User \"system:serviceaccount:sundown:sundown\" cannot create resource \
+            \"pods/eviction\" in API group \"\" in the namespace \"a\"";
         let of = |message: &str| {
-            Problem::of(&ApiAnswer { code: 403, reason: "Forbidden".to_owned(), message: message.to_owned(), ..ApiAnswer::default() })
+            Problem::of(&ApiAnswer {
+                code: 403,
+                reason: "Forbidden".to_owned(),
+                message: message.to_owned(),
+                ..ApiAnswer::default()
+            })
         };
         for denied in [
             format!("pods \"p\" is forbidden: {user}"),
-            format!("pods \"p\" is forbidden: {user}: RBAC: clusterrole.rbac.authorization.k8s.io \"sundown\" not found"),
-            "nodes is forbidden: User \"system:anonymous\" cannot list resource \"nodes\" in API group \"\" at the cluster scope".to_owned(),
+            format!(
+                "pods \"p\" is forbidden: {user}: RBAC: clusterrole.rbac.authorization.k8s.io \
+                 \"sundown\" not found"
+            ),
+            "nodes is forbidden: User \"system:anonymous\" cannot list resource \"nodes\" in API \
+             group \"\" at the cluster scope"
+                .to_owned(),
             "forbidden: User \"system:anonymous\" cannot get path \"/api\"".to_owned(),
         ] {
             assert_eq!(of(&denied), Problem::Forbidden, "{denied}");
         }
         for refused in [
-            "pods \"p\" is forbidden: unable to create new content in namespace a because it is being terminated".to_owned(),
-            "pods \"p\" is forbidden: ValidatingAdmissionPolicy 'quiet' with binding 'quiet' denied request: not now".to_owned(),
-            "poddisruptionbudget.policy \"b\" is forbidden: pdb disruptions allowed is negative".to_owned(),
+            "pods \"p\" is forbidden: unable to create new content in namespace a because it is \
+             being terminated"
+                .to_owned(),
+            "pods \"p\" is forbidden: ValidatingAdmissionPolicy 'quiet' with binding 'quiet' \
+             denied request: not now"
+                .to_owned(),
+            "poddisruptionbudget.policy \"b\" is forbidden: pdb disruptions allowed is negative"
+                .to_owned(),
             "admission webhook \"validation.gatekeeper.sh\" denied the request: no".to_owned(),
             format!("admission webhook \"w\" denied the request: pods \"p\" is forbidden: {user}"),
             "<html>403 Forbidden</html>".to_owned(),

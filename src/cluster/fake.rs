@@ -1,4 +1,5 @@
-//! A small API server for the tests of this room: objects, LIST in pages, WATCH with bookmarks, faults, and a record of requests.
+//! A small API server for the tests of this room: objects, LIST in pages, WATCH with bookmarks,
+//! faults, and a record of requests.
 
 #![allow(clippy::indexing_slicing, reason = "a test may panic")]
 
@@ -119,9 +120,22 @@ impl Fake {
         self.cluster_with(Arc::new(Counter::default()), Arc::new(OpenGate), Settings::default())
     }
 
-    pub(super) fn cluster_with(&self, observer: Arc<dyn CallObserver>, gate: Arc<dyn Gate>, settings: Settings) -> Cluster {
+    pub(super) fn cluster_with(
+        &self,
+        observer: Arc<dyn CallObserver>,
+        gate: Arc<dyn Gate>,
+        settings: Settings,
+    ) -> Cluster {
         let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse::<Moment>().unwrap());
-        Cluster::new(ClusterParts { client: self.client(), clock, random: Random::seeded(7), spawner: Spawner::new(), observer, gate, settings })
+        Cluster::new(ClusterParts {
+            client: self.client(),
+            clock,
+            random: Random::seeded(7),
+            spawner: Spawner::new(),
+            observer,
+            gate,
+            settings,
+        })
     }
 
     pub(super) fn script(&self, script: impl Fn(&Seen) -> Option<Fault> + Send + 'static) {
@@ -146,14 +160,20 @@ impl Fake {
         world.version += 1;
         let version = world.version;
         object["metadata"]["resourceVersion"] = json!(version.to_string());
-        let known = world.objects.entry(collection.to_owned()).or_default().insert(key_of(&object), object.clone());
+        let known = world
+            .objects
+            .entry(collection.to_owned())
+            .or_default()
+            .insert(key_of(&object), object.clone());
         world.tell(collection, if known.is_some() { "MODIFIED" } else { "ADDED" }, &object);
         object
     }
 
     pub(super) fn remove(&self, collection: &str, key: &str) {
         let mut world = self.world();
-        let Some(mut object) = world.objects.get_mut(collection).and_then(|c| c.remove(key)) else { return };
+        let Some(mut object) = world.objects.get_mut(collection).and_then(|c| c.remove(key)) else {
+            return;
+        };
         world.version += 1;
         object["metadata"]["resourceVersion"] = json!(world.version.to_string());
         world.tell(collection, "DELETED", &object);
@@ -242,11 +262,16 @@ fn answer(code: u16, body: &Value) -> Answer {
 }
 
 pub(super) fn status(code: u16, reason: &str, message: &str) -> Value {
-    json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": message})
+    json!({
+        "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason,
+        "message": message
+    })
 }
 
 fn selected(object: &Value, fields: Option<&String>) -> bool {
-    fields.is_none_or(|f| object.pointer("/spec/nodeName").and_then(Value::as_str) == f.strip_prefix("spec.nodeName="))
+    fields.is_none_or(|f| {
+        object.pointer("/spec/nodeName").and_then(Value::as_str) == f.strip_prefix("spec.nodeName=")
+    })
 }
 
 impl World {
@@ -256,7 +281,11 @@ impl World {
         if self.frozen {
             return;
         }
-        for watch in self.watches.iter().filter(|w| w.collection == collection && selected(object, w.fields.as_ref())) {
+        for watch in self
+            .watches
+            .iter()
+            .filter(|w| w.collection == collection && selected(object, w.fields.as_ref()))
+        {
             watch.lines.send(Ok(format!("{event}\n").into())).ok();
         }
     }
@@ -269,7 +298,9 @@ impl World {
         if seen.method == Method::GET && [NODES, PODS, BUDGETS].contains(&seen.path.as_str()) {
             return self.list(seen, fields);
         }
-        if seen.method == Method::POST && (seen.path.ends_with("/eviction") || seen.path.ends_with("/events")) {
+        if seen.method == Method::POST
+            && (seen.path.ends_with("/eviction") || seen.path.ends_with("/events"))
+        {
             return answer(201, &json!({"kind": "Status", "status": "Success"}));
         }
         let (collection, name) = seen.path.rsplit_once('/').unwrap_or_default();
@@ -284,40 +315,73 @@ impl World {
     }
 
     fn patch(&mut self, collection: &str, mut object: Value, patch: &Value) -> Answer {
-        if patch.pointer("/metadata/resourceVersion").is_some_and(|v| v != &object["metadata"]["resourceVersion"]) {
+        if patch
+            .pointer("/metadata/resourceVersion")
+            .is_some_and(|v| v != &object["metadata"]["resourceVersion"])
+        {
             return answer(409, &status(409, "Conflict", "the object has been modified"));
         }
         json_patch::merge(&mut object, patch);
         self.version += 1;
         object["metadata"]["resourceVersion"] = json!(self.version.to_string());
-        self.objects.entry(collection.to_owned()).or_default().insert(key_of(&object), object.clone());
+        self.objects
+            .entry(collection.to_owned())
+            .or_default()
+            .insert(key_of(&object), object.clone());
         self.tell(collection, "MODIFIED", &object);
         answer(200, &object)
     }
 
     fn list(&self, seen: &Seen, fields: Option<&String>) -> Answer {
-        let all: Vec<&Value> = self.objects.get(&seen.path).into_iter().flat_map(BTreeMap::values).filter(|o| selected(o, fields)).collect();
+        let all: Vec<&Value> = self
+            .objects
+            .get(&seen.path)
+            .into_iter()
+            .flat_map(BTreeMap::values)
+            .filter(|o| selected(o, fields))
+            .collect();
         let number = |key: &str| seen.query.get(key).and_then(|n| n.parse::<usize>().ok());
-        let (from, limit) = (number("continue").unwrap_or(0), number("limit").unwrap_or(usize::MAX));
+        let (from, limit) =
+            (number("continue").unwrap_or(0), number("limit").unwrap_or(usize::MAX));
         let items: Vec<_> = all.iter().skip(from).take(limit).collect();
-        let more = if from + items.len() < all.len() { (from + items.len()).to_string() } else { String::new() };
-        answer(200, &json!({"kind": "List", "metadata": {"resourceVersion": self.version.to_string(), "continue": more}, "items": items}))
+        let more = if from + items.len() < all.len() {
+            (from + items.len()).to_string()
+        } else {
+            String::new()
+        };
+        answer(
+            200,
+            &json!({
+                "kind": "List",
+                "metadata": {"resourceVersion": self.version.to_string(), "continue": more},
+                "items": items
+            }),
+        )
     }
 
     fn watch(&mut self, seen: &Seen, fields: Option<&String>) -> Answer {
         let from: u64 = seen.query.get("resourceVersion").and_then(|v| v.parse().ok()).unwrap_or(0);
-        let timeout: u64 = seen.query.get("timeoutSeconds").and_then(|v| v.parse().ok()).unwrap_or(300);
+        let timeout: u64 =
+            seen.query.get("timeoutSeconds").and_then(|v| v.parse().ok()).unwrap_or(300);
         let (lines, receiver) = mpsc::unbounded_channel();
         if from < self.oldest {
-            let error = json!({"type": "ERROR", "object": status(410, "Expired", "too old resource version")});
+            let error = json!({"type": "ERROR", "object": status(410, "Expired", "too old \
+                resource version")});
             lines.send(Ok(format!("{error}\n").into())).ok();
         } else {
-            for (_, _, event) in self.log.iter().filter(|(v, c, event)| *v > from && *c == seen.path && selected(&event["object"], fields)) {
+            for (_, _, event) in self.log.iter().filter(|(v, c, event)| {
+                *v > from && *c == seen.path && selected(&event["object"], fields)
+            }) {
                 lines.send(Ok(format!("{event}\n").into())).ok();
             }
-            self.watches.push(Watch { collection: seen.path.clone(), fields: fields.cloned(), lines });
+            self.watches.push(Watch {
+                collection: seen.path.clone(),
+                fields: fields.cloned(),
+                lines,
+            });
         }
-        let ends = if self.frozen { None } else { Some(Instant::now() + Duration::from_secs(timeout)) };
+        let ends =
+            if self.frozen { None } else { Some(Instant::now() + Duration::from_secs(timeout)) };
         let stream = futures::stream::unfold(receiver, move |mut receiver| async move {
             let next = match ends {
                 Some(ends) => tokio::time::timeout_at(ends, receiver.recv()).await.ok().flatten(),
@@ -336,12 +400,24 @@ pub(super) fn node(name: &str, provider_id: &str) -> Value {
         "metadata": {
             "name": name, "uid": format!("uid-{name}"), "creationTimestamp": "2026-01-01T00:00:00Z",
             "labels": {"kubernetes.io/hostname": name, "pool": "blue"},
-            "annotations": {"sundown.dev/pause": "true", "volumes.kubernetes.io/controller-managed-attach-detach": "true"},
+            "annotations": {
+                "sundown.dev/pause": "true",
+                "volumes.kubernetes.io/controller-managed-attach-detach": "true"
+            },
         },
-        "spec": {"providerID": provider_id, "taints": [{"key": "a", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"}]},
+        "spec": {
+            "providerID": provider_id,
+            "taints": [{"key": "a", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"}]
+        },
         "status": {
-            "conditions": [{"type": "MemoryPressure", "status": "False"}, {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:01Z"}],
-            "addresses": [{"type": "InternalIP", "address": "10.0.0.1"}, {"type": "InternalDNS", "address": format!("{name}.ec2.internal")}],
+            "conditions": [
+                {"type": "MemoryPressure", "status": "False"},
+                {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:01Z"}
+            ],
+            "addresses": [
+                {"type": "InternalIP", "address": "10.0.0.1"},
+                {"type": "InternalDNS", "address": format!("{name}.ec2.internal")}
+            ],
             "nodeInfo": {"bootID": "boot-1", "kernelVersion": "6.1"},
             "images": [{"names": ["a", "b"], "sizeBytes": 1}],
         },
@@ -353,10 +429,17 @@ pub(super) fn pod(name: &str, node: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {
-            "name": name, "namespace": "web", "uid": format!("uid-{name}"), "labels": {"app": "web"},
-            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-1", "uid": "u", "controller": true}],
+            "name": name, "namespace": "web", "uid": format!("uid-{name}"),
+            "labels": {"app": "web"},
+            "ownerReferences": [{
+                "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-1", "uid": "u",
+                "controller": true
+            }],
         },
-        "spec": {"nodeName": node, "terminationGracePeriodSeconds": 20, "containers": [{"name": "c", "image": "i"}]},
+        "spec": {
+            "nodeName": node, "terminationGracePeriodSeconds": 20,
+            "containers": [{"name": "c", "image": "i"}]
+        },
         "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
     })
 }

@@ -1,7 +1,8 @@
 //! The Lease: who leads, and whether all is paused.
 //!
-//! The shell of [`crate::election`]: performs its requests one at a time, each with a deadline; a watch shows it changes at once (its
-//! content is not believed, it may lag), and reading every few seconds is the net below that.
+//! The shell of [`crate::election`]: performs its requests one at a time, each with a deadline; a
+//! watch shows it changes at once (its content is not believed, it may lag), and reading every few
+//! seconds is the net below that.
 
 mod calls;
 mod find;
@@ -139,7 +140,18 @@ impl LeaseKeeper {
     /// Starts to take part.
     #[must_use]
     pub fn start(parts: LeaseParts) -> Self {
-        let LeaseParts { client, place, identity, settings, published, clock, random, spawner, on_call, on_turn } = parts;
+        let LeaseParts {
+            client,
+            place,
+            identity,
+            settings,
+            published,
+            clock,
+            random,
+            spawner,
+            on_call,
+            on_turn,
+        } = parts;
         let calls = Calls::new(client, &place, published, clock, on_call);
         let trouble = calls.trouble();
         let machine = Machine::new(identity, settings);
@@ -150,7 +162,18 @@ impl LeaseKeeper {
         let (receivers, writes) = (said.receivers(), UnderWay::default());
         let reserve = settings.duration.saturating_sub(settings.renew_deadline);
         let guard = receivers.guard(clock, reserve, writes.clone());
-        let keeper = Keeper { machine, calls, clock, random, place, last: None, said, under_way: None, writes, on_turn };
+        let keeper = Keeper {
+            machine,
+            calls,
+            clock,
+            random,
+            place,
+            last: None,
+            said,
+            under_way: None,
+            writes,
+            on_turn,
+        };
         let task = spawner.spawn_scoped(keeper.run(inbox, watched, watching));
         Self::of(receivers, guard, trouble, commands, Held::Task { _keeper: task })
     }
@@ -163,7 +186,13 @@ impl LeaseKeeper {
         said.stopped.send_replace(true);
         let receivers = said.receivers();
         let guard = receivers.guard(clock, Duration::ZERO, UnderWay::default());
-        Self::of(receivers, guard, watch::channel(None).1, commands, Held::Said { _said: said, _commands: inbox })
+        Self::of(
+            receivers,
+            guard,
+            watch::channel(None).1,
+            commands,
+            Held::Said { _said: said, _commands: inbox },
+        )
     }
 
     fn of(
@@ -189,14 +218,16 @@ impl LeaseKeeper {
         self.paused.clone()
     }
 
-    /// Why the Lease could not be read or written last; `None` while it can. Nobody leads who cannot.
+    /// Why the Lease could not be read or written last; `None` while it can. Nobody leads who
+    /// cannot.
     #[must_use]
     pub fn trouble(&self) -> watch::Receiver<Option<String>> {
         self.trouble.clone()
     }
 
-    /// Whether this process may not write although, as far as it knows, no other process leads: it could not renew its lease in time
-    /// and has not seen another holder since, or it is about to give the lease up and its last writes are under way.
+    /// Whether this process may not write although, as far as it knows, no other process leads: it
+    /// could not renew its lease in time and has not seen another holder since, or it is about to
+    /// give the lease up and its last writes are under way.
     #[must_use]
     pub fn stranded(&self) -> watch::Receiver<bool> {
         self.guard.stranded.clone()
@@ -208,9 +239,10 @@ impl LeaseKeeper {
         self.guard.clone()
     }
 
-    /// Gives the lease up once, when no write of this process is under way, so that another process can take it. From now on this
-    /// process bids only for a lease that has been free for `bid_again_after`. For a process whose own node drains, or that reaches no
-    /// queue. Further calls change nothing.
+    /// Gives the lease up once, when no write of this process is under way, so that another process
+    /// can take it. From now on this process bids only for a lease that has been free for
+    /// `bid_again_after`. For a process whose own node drains, or that reaches no queue. Further
+    /// calls change nothing.
     pub fn yield_lease(&self, bid_again_after: Duration) {
         self.tell(Input::Yield(bid_again_after));
     }
@@ -220,12 +252,15 @@ impl LeaseKeeper {
         self.tell(Input::Eager);
     }
 
-    /// Gives the lease up, once no write of this process is under way ([`WriteGuard::permit`]), and never bids again. Leadership ends at
-    /// once. Waits until the lease is verifiably not ours, `limit` at most, and says whether it is.
+    /// Gives the lease up, once no write of this process is under way ([`WriteGuard::permit`]), and
+    /// never bids again. Leadership ends at once. Waits until the lease is verifiably not ours,
+    /// `limit` at most, and says whether it is.
     pub async fn release(&self, limit: Duration) -> bool {
         self.tell(Input::Stop);
         let mut stopped = self.stopped.clone();
-        tokio::time::timeout(limit, stopped.wait_for(|stopped| *stopped)).await.is_ok_and(|seen| seen.is_ok())
+        tokio::time::timeout(limit, stopped.wait_for(|stopped| *stopped))
+            .await
+            .is_ok_and(|seen| seen.is_ok())
     }
 
     fn tell(&self, input: Input) {
@@ -244,7 +279,13 @@ struct Receivers {
 
 impl Receivers {
     fn guard(&self, clock: Clock, reserve: Duration, under_way: UnderWay) -> WriteGuard {
-        WriteGuard { clock, until: self.until.clone(), stranded: self.stranded.clone(), reserve, under_way }
+        WriteGuard {
+            clock,
+            until: self.until.clone(),
+            stranded: self.stranded.clone(),
+            reserve,
+            under_way,
+        }
     }
 }
 
@@ -302,7 +343,8 @@ impl Keeper {
                         self.step(Input::Nudge(version));
                     }
                 }
-                () = self.writes.none(), if self.machine.is_closing() => self.step(Input::WritesOver),
+                () = self.writes.none(),
+                if self.machine.is_closing() => self.step(Input::WritesOver),
                 () = self.clock.sleep_until(wake) => self.step(Input::Tick),
             }
         }
@@ -314,9 +356,14 @@ impl Keeper {
             calls::Read::Unknown => {}
             calls::Read::Missing => self.missing(),
             calls::Read::Is(lease) => {
-                let paused = lease.metadata.annotations.as_ref().is_some_and(|a| a.get(PAUSE).is_some_and(|v| v == "true"));
+                let paused = lease
+                    .metadata
+                    .annotations
+                    .as_ref()
+                    .is_some_and(|a| a.get(PAUSE).is_some_and(|v| v == "true"));
                 self.last = Some(*lease);
-                if self.said.paused.send_if_modified(|was| std::mem::replace(was, paused) != paused) {
+                if self.said.paused.send_if_modified(|was| std::mem::replace(was, paused) != paused)
+                {
                     tracing::info!(paused, "the pause annotation of the Lease changed");
                 }
             }
@@ -324,13 +371,14 @@ impl Keeper {
         self.step(answer.input);
     }
 
-    /// The annotation that pauses all drains goes with its Lease, but who deletes a Lease has not said `resume`: the drains stay paused, and
-    /// is written again with the Lease.
+    /// The annotation that pauses all drains goes with its Lease, but who deletes a Lease has not
+    /// said `resume`: the drains stay paused, and is written again with the Lease.
     fn missing(&mut self) {
         if self.last.take().is_some() && self.is_paused() {
             tracing::warn!(
                 namespace = %self.place.namespace, lease = %self.place.name,
-                "The Lease is gone while all drains are paused. They stay paused, and the annotation is written again with the Lease; `sundown resume` ends it."
+                "The Lease is gone while all drains are paused. They stay paused, and the \
+                 annotation is written again with the Lease; `sundown resume` ends it."
             );
         }
     }
@@ -350,9 +398,11 @@ impl Keeper {
     fn take_in(&mut self, input: Input) {
         let now = self.clock.now();
         let effects = self.machine.step(now, self.random.fraction(), input);
-        // The guard first: whoever hears of leadership may write, whoever does not hear of its loss may not.
+        // The guard first: whoever hears of leadership may write, whoever does not hear of its loss
+        // may not.
         let until = self.machine.may_write_until();
-        // Stranded is said before the loss of leadership and unsaid after everything else, so that nobody takes a new term for its end.
+        // Stranded is said before the loss of leadership and unsaid after everything else, so that
+        // nobody takes a new term for its end.
         let stranded = self.machine.is_stranded();
         if stranded {
             self.said.stranded.send_if_modified(|was| !std::mem::replace(was, true));
@@ -361,21 +411,34 @@ impl Keeper {
         for effect in effects {
             match effect {
                 Effect::Get => self.under_way = Some(self.calls.get()),
-                Effect::Create(draft) => self.under_way = Some(self.calls.create(&draft, self.is_paused())),
-                Effect::Update(version, draft) => self.under_way = Some(self.calls.replace(self.last.as_ref(), version, &draft)),
+                Effect::Create(draft) => {
+                    self.under_way = Some(self.calls.create(&draft, self.is_paused()));
+                }
+                Effect::Update(version, draft) => {
+                    self.under_way = Some(self.calls.replace(self.last.as_ref(), version, &draft));
+                }
                 Effect::BecameLeader { term } => {
-                    tracing::info!(namespace = %self.place.namespace, lease = %self.place.name, term, "this process leads");
+                    tracing::info!(
+                        namespace = %self.place.namespace, lease = %self.place.name, term,
+                        "this process leads");
                     self.said.leadership.send_replace(Leadership::Leader { since: now, term });
                 }
                 Effect::Lost(why) => {
                     match why {
                         Lost::GivenUp => {
                             tracing::info!(
-                                "The lease is given up as soon as no write is under way, so that another may lead: this process stops, its own node drains, or it reaches no queue."
+                                "The lease is given up as soon as no write is under way, so that \
+                                 another may lead: this process stops, its own node drains, or it \
+                                 reaches no queue."
                             );
                         }
-                        Lost::Deadline => tracing::warn!("leadership is lost: the Lease could not be renewed in time"),
-                        Lost::Taken(holder) => tracing::warn!(holder, "leadership is lost: the Lease names somebody else"),
+                        Lost::Deadline => tracing::warn!(
+                            "leadership is lost: the Lease could not be renewed in time"
+                        ),
+                        Lost::Taken(holder) => tracing::warn!(
+                            holder,
+                            "leadership is lost: the Lease names somebody else"
+                        ),
                     }
                     self.said.leadership.send_replace(Leadership::Standby { holder: None });
                 }

@@ -1,8 +1,10 @@
-//! The Kubernetes edge: requests to the API server, and copies of what Sundown looks at, kept by watches.
+//! The Kubernetes edge: requests to the API server, and copies of what Sundown looks at, kept by
+//! watches.
 //!
-//! Nothing here decides what becomes of a node. Every request goes through [`Cluster::call`]: one deadline, one cap on
-//! requests in flight, one gate for writes, one place that counts. No request is repeated here, except by the watches and
-//! for Events; whoever asks decides whether to ask again.
+//! Nothing here decides what becomes of a node. Every request goes through [`Cluster::call`]: one
+//! deadline, one cap on requests in flight, one gate for writes, one place that counts. No request
+//! is repeated here, except by the watches and for Events; whoever asks decides whether to ask
+//! again.
 
 mod budgets;
 mod client;
@@ -25,7 +27,9 @@ mod fake;
 mod tests;
 
 pub use budgets::{BudgetChanges, BudgetEvent, BudgetWatch, list_budgets};
-pub use client::{Cluster, ClusterParts, ConnectError, ConnectOptions, Gate, Lane, OpenGate, Settings, connect};
+pub use client::{
+    Cluster, ClusterParts, ConnectError, ConnectOptions, Gate, Lane, OpenGate, Settings, connect,
+};
 pub use daemonsets::DaemonSets;
 pub use error::{ClusterError, Problem};
 pub use events::{

@@ -139,7 +139,8 @@ impl Outcome {
 
 /// Counts requests. Called from many tasks at once; must not block.
 pub trait CallObserver: Send + Sync + 'static {
-    /// A request ended, `took` after it was let go (waiting for a free slot does not count). One that the gate held back took no time.
+    /// A request ended, `took` after it was let go (waiting for a free slot does not count). One
+    /// that the gate held back took no time.
     fn called(&self, target: Target, outcome: Outcome, took: Duration);
     /// A watch that was open broke, and is opened again.
     fn broke(&self, target: Target) {

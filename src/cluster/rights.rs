@@ -1,4 +1,5 @@
-//! What RBAC must allow for each request. One table: manifests are held against it, and `sundown check` asks for every row.
+//! What RBAC must allow for each request. One table: manifests are held against it, and
+//! `sundown check` asks for every row.
 
 use super::Target;
 
@@ -33,9 +34,13 @@ pub const fn rights(target: Target) -> &'static [Right] {
         Target::PatchNode => const { &[core("nodes", "patch")] },
         Target::ListPods => const { &[core("pods", "list")] },
         Target::WatchPods => const { &[core("pods", "watch")] },
-        Target::Evict => const { &[Right { group: "", resource: "pods", subresource: "eviction", verb: "create" }] },
+        Target::Evict => {
+            const { &[Right { group: "", resource: "pods", subresource: "eviction", verb: "create" }] }
+        }
         Target::DeletePod => const { &[core("pods", "delete")] },
-        Target::PatchPodStatus => const { &[Right { group: "", resource: "pods", subresource: "status", verb: "patch" }] },
+        Target::PatchPodStatus => {
+            const { &[Right { group: "", resource: "pods", subresource: "status", verb: "patch" }] }
+        }
         Target::ListBudgets => const { &[of("policy", "poddisruptionbudgets", "list")] },
         Target::WatchBudgets => const { &[of("policy", "poddisruptionbudgets", "watch")] },
         Target::GetDaemonSet => const { &[of("apps", "daemonsets", "get")] },
@@ -51,7 +56,11 @@ impl Right {
     #[must_use]
     pub fn words(&self) -> String {
         let group = if self.group.is_empty() { String::new() } else { format!(".{}", self.group) };
-        let subresource = if self.subresource.is_empty() { String::new() } else { format!("/{}", self.subresource) };
+        let subresource = if self.subresource.is_empty() {
+            String::new()
+        } else {
+            format!("/{}", self.subresource)
+        };
         format!("{} {}{group}{subresource}", self.verb, self.resource)
     }
 
@@ -71,6 +80,8 @@ mod tests {
     fn rights_are_told_as_kubectl_takes_them() {
         assert_eq!(rights(Target::Evict)[0].words(), "create pods/eviction");
         assert_eq!(rights(Target::ListBudgets)[0].words(), "list poddisruptionbudgets.policy");
-        assert!(rights(Target::Event).iter().all(Right::writes) && !rights(Target::GetNode)[0].writes());
+        assert!(
+            rights(Target::Event).iter().all(Right::writes) && !rights(Target::GetNode)[0].writes()
+        );
     }
 }

@@ -24,7 +24,10 @@ async fn everything_works_on_many_threads_and_ends_when_it_is_dropped() {
             let budgets = BudgetWatch::start(&cluster);
             let recorder = Recorder::start(&cluster, RecorderSettings::default());
             let sets = DaemonSets::new(&cluster);
-            let (feed, mut events) = PodFeed::start(&cluster, PodFeedSettings { own_watches: 1, ..PodFeedSettings::default() });
+            let (feed, mut events) = PodFeed::start(
+                &cluster,
+                PodFeedSettings { own_watches: 1, ..PodFeedSettings::default() },
+            );
             index.synced().await;
             budgets.synced().await;
             for name in ["a", "b", "c"] {
@@ -38,11 +41,22 @@ async fn everything_works_on_many_threads_and_ends_when_it_is_dropped() {
             listed.sort();
             assert_eq!(listed, [("a".into(), 1), ("b".into(), 0), ("c".into(), 0)]);
             assert_eq!(index.list_fresh().await.unwrap().len(), 1);
-            assert!(index.patch(&"a".into(), &json!({"spec": {"unschedulable": true}})).await.unwrap().unschedulable);
-            assert!(index.subscribe().next().await.is_some() && budgets.subscribe().next().await.is_some());
+            assert!(
+                index
+                    .patch(&"a".into(), &json!({"spec": {"unschedulable": true}}))
+                    .await
+                    .unwrap()
+                    .unschedulable
+            );
+            assert!(
+                index.subscribe().next().await.is_some()
+                    && budgets.subscribe().next().await.is_some()
+            );
             assert_eq!(sets.state("x", "y").await, DaemonSetState::Gone);
             let key = crate::domain::PodKey { namespace: "web".into(), name: "p1".to_owned() };
-            assert!(cluster.evict(Duration::MAX, &key, &"uid-p1".into(), Some(1)).await.is_success());
+            assert!(
+                cluster.evict(Duration::MAX, &key, &"uid-p1".into(), Some(1)).await.is_success()
+            );
             recorder.note(EventNote {
                 about: About::Node("a".into()),
                 severity: Severity::Normal,
@@ -75,6 +89,10 @@ fn every_word_of_an_outcome_is_known_beforehand() {
         P::Unreadable,
         P::HeldBack,
     ];
-    let words: Vec<_> = [Outcome::Ok].into_iter().chain(all.into_iter().map(Outcome::Failed)).map(Outcome::as_str).collect();
+    let words: Vec<_> = [Outcome::Ok]
+        .into_iter()
+        .chain(all.into_iter().map(Outcome::Failed))
+        .map(Outcome::as_str)
+        .collect();
     assert_eq!(words, Outcome::WORDS);
 }

@@ -1,8 +1,8 @@
 //! Flags and their one table of defaults.
 //!
-//! A flag is a field of one of the groups in `args`, with its default from [`defaults`]; what is in a [`Config`] has been validated and
-//! has the types of `domain`. The page `docs/configuration.md` is generated from the same flags ([`document`]), and a test holds it
-//! against them.
+//! A flag is a field of one of the groups in `args`, with its default from [`defaults`]; what is in
+//! a [`Config`] has been validated and has the types of `domain`. The page `docs/configuration.md`
+//! is generated from the same flags ([`document`]), and a test holds it against them.
 
 mod args;
 pub mod defaults;
@@ -15,7 +15,10 @@ mod values;
 
 use std::{net::SocketAddr, time::Duration};
 
-pub use args::{AwsArgs, DrainArgs, KubeArgs, LeaseArgs, LogArgs, OursArgs, QueueArgs, RunArgs, ServiceArgs, StandingArgs, WebhookArgs};
+pub use args::{
+    AwsArgs, DrainArgs, KubeArgs, LeaseArgs, LogArgs, OursArgs, QueueArgs, RunArgs, ServiceArgs,
+    StandingArgs, WebhookArgs,
+};
 pub use print::{derived_default, document, print_config, unknown_variables};
 pub use validate::ConfigError;
 pub use values::{Listen, PodEvents, QueueUrl, duration_text, parse_duration};
@@ -50,7 +53,8 @@ pub struct Config {
     pub dry_run: bool,
     /// For how long from the start test events that ask for it are acted on.
     pub accept_real_tests: Option<Duration>,
-    /// The log of a trial, `-` for standard output: what comes is recorded there and deleted. `None`: no trial.
+    /// The log of a trial, `-` for standard output: what comes is recorded there and deleted.
+    /// `None`: no trial.
     pub trial: Option<std::path::PathBuf>,
 }
 
@@ -105,7 +109,8 @@ pub struct DrainConfig {
     pub complete_delay: Duration,
     /// How long a drain lasts at least, from the cordon.
     pub min_time: Duration,
-    /// `--max-evictions`: evictions in flight, at most; see [`crate::drain::DispatchSettings`] for what does not count.
+    /// `--max-evictions`: evictions in flight, at most; see [`crate::drain::DispatchSettings`] for
+    /// what does not count.
     pub max_in_flight: usize,
     /// Evictions in flight for one budget, at most.
     pub max_in_flight_per_budget: usize,
@@ -129,7 +134,8 @@ pub struct StandingConfig {
 /// Where AWS is.
 #[derive(Debug, Clone)]
 pub struct AwsConfig {
-    /// The region of EC2 and Auto Scaling: the flag, else the one that the queues' URLs name; `None`: the environment's.
+    /// The region of EC2 and Auto Scaling: the flag, else the one that the queues' URLs name;
+    /// `None`: the environment's.
     pub region: Option<String>,
     /// Where all AWS calls go instead of AWS.
     pub endpoint_url: Option<String>,

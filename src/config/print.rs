@@ -8,15 +8,30 @@ use super::{
     validate::{Environment, given},
 };
 
-/// Every flag with its value, where that comes from, its variable and its default: one line each. `environment` answers for the
-/// variables that are looked at where a flag is not given (`POD_NAMESPACE`, `AWS_REGION`).
+/// Every flag with its value, where that comes from, its variable and its default: one line each.
+/// `environment` answers for the variables that are looked at where a flag is not given
+/// (`POD_NAMESPACE`, `AWS_REGION`).
 #[must_use]
-pub fn print_config(matches: &ArgMatches, args: &RunArgs, environment: &dyn Fn(&str) -> Option<String>) -> String {
+pub fn print_config(
+    matches: &ArgMatches,
+    args: &RunArgs,
+    environment: &dyn Fn(&str) -> Option<String>,
+) -> String {
     let line = |arg: &Arg| {
         let (value, source) = value(arg, matches, args, environment);
-        format!("--{} {value}  # {source}; variable {}; default: {}\n", name(arg), variable(name(arg)), default(arg))
+        format!(
+            "--{} {value}  # {source}; variable {}; default: {}\n",
+            name(arg),
+            variable(name(arg)),
+            default(arg)
+        )
     };
-    flags().iter().filter(|arg| arg.get_id() != "print_config").map(line).collect::<Vec<_>>().concat()
+    flags()
+        .iter()
+        .filter(|arg| arg.get_id() != "print_config")
+        .map(line)
+        .collect::<Vec<_>>()
+        .concat()
 }
 
 /// The page `docs/configuration.md`.
@@ -29,19 +44,32 @@ pub fn document() -> String {
         let group = arg.get_help_heading().unwrap_or("Options");
         if group != heading {
             group.clone_into(&mut heading);
-            parts.push(format!("\n## {group}\n\n| flag | variable | default | what |\n| --- | --- | --- | --- |\n"));
+            parts.push(format!(
+                "\n## {group}\n\n| flag | variable | default | what |\n| --- | --- | --- | --- |\n"
+            ));
         }
-        let help = arg.get_help().map(ToString::to_string).unwrap_or_default().replace('|', "\\|").replace('\n', " ");
-        parts.push(format!("| `--{name}{}` | `{}` | {} | {help} |\n", placeholder(&arg), variable(name), default_cell(&arg)));
+        let help = arg
+            .get_help()
+            .map(ToString::to_string)
+            .unwrap_or_default()
+            .replace('|', "\\|")
+            .replace('\n', " ");
+        parts.push(format!(
+            "| `--{name}{}` | `{}` | {} | {help} |\n",
+            placeholder(&arg),
+            variable(name),
+            default_cell(&arg)
+        ));
     }
     parts.concat()
 }
 
 const HEAD: &str = "# Configuration
 
-Every flag of `sundown run`, with its variable and its default. A flag wins over its variable; a variable that is empty counts as not
-given. `sundown run --print-config` prints what is in force. Durations are written as `90s`, `5m`, `1h30m`. This page is generated from
-the code and held against it by a test.
+Every flag of `sundown run`, with its variable and its default. A flag wins over its variable; a
+variable that is empty counts as not given. `sundown run --print-config` prints what is in force.
+Durations are written as `90s`, `5m`, `1h30m`. This page is generated from the code and held against
+it by a test.
 ";
 
 /// The default of a flag that is not in its definition because it is found out as it is needed.
@@ -58,7 +86,11 @@ pub(super) fn variable(flag: &str) -> String {
 
 fn flags() -> Vec<Arg> {
     let command = RunArgs::augment_args(Command::new("run"));
-    command.get_arguments().filter(|a| !matches!(a.get_id().as_str(), "help" | "version")).cloned().collect()
+    command
+        .get_arguments()
+        .filter(|a| !matches!(a.get_id().as_str(), "help" | "version"))
+        .cloned()
+        .collect()
 }
 
 fn name(arg: &Arg) -> &str {
@@ -70,7 +102,13 @@ fn takes_value(arg: &Arg) -> bool {
 }
 
 fn placeholder(arg: &Arg) -> String {
-    let names = arg.get_value_names().unwrap_or_default().iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+    let names = arg
+        .get_value_names()
+        .unwrap_or_default()
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(" ");
     if takes_value(arg) { format!(" {names}") } else { String::new() }
 }
 
@@ -78,7 +116,8 @@ fn default(arg: &Arg) -> String {
     if let Some(derived) = derived_default(name(arg)) {
         return derived.to_owned();
     }
-    let words = arg.get_default_values().iter().map(|v| v.to_string_lossy()).collect::<Vec<_>>().join(",");
+    let words =
+        arg.get_default_values().iter().map(|v| v.to_string_lossy()).collect::<Vec<_>>().join(",");
     match (words.is_empty(), takes_value(arg)) {
         (false, true) => words,
         (true, true) => "none".to_owned(),
@@ -92,18 +131,30 @@ fn default_cell(arg: &Arg) -> String {
     if literal { format!("`{text}`") } else { text }
 }
 
-/// What stands for a value that nobody gave: there is none, or what the default says is found out as it is needed.
+/// What stands for a value that nobody gave: there is none, or what the default says is found out
+/// as it is needed.
 fn absent(arg: &Arg) -> &'static str {
-    if derived_default(name(arg)).is_some_and(|words| !words.starts_with("none")) { "(derived)" } else { "(none)" }
+    if derived_default(name(arg)).is_some_and(|words| !words.starts_with("none")) {
+        "(derived)"
+    } else {
+        "(none)"
+    }
 }
 
-/// Those of these variables that look like a setting of ours and are none: misspelt, or of another version. What Kubernetes sets for
-/// Services of our name is left out.
+/// Those of these variables that look like a setting of ours and are none: misspelt, or of another
+/// version. What Kubernetes sets for Services of our name is left out.
 #[must_use]
 pub fn unknown_variables(set: impl Iterator<Item = String>) -> Vec<String> {
-    let known: Vec<String> = flags().iter().filter_map(|a| a.get_env().map(|v| v.to_string_lossy().into_owned())).collect();
-    let of_a_service = |name: &str| name.contains("_SERVICE_HOST") || name.contains("_SERVICE_PORT") || name.contains("_PORT");
-    let mut all: Vec<_> = set.filter(|name| name.starts_with("SUNDOWN_") && !of_a_service(name) && !known.contains(name)).collect();
+    let known: Vec<String> = flags()
+        .iter()
+        .filter_map(|a| a.get_env().map(|v| v.to_string_lossy().into_owned()))
+        .collect();
+    let of_a_service = |name: &str| {
+        name.contains("_SERVICE_HOST") || name.contains("_SERVICE_PORT") || name.contains("_PORT")
+    };
+    let mut all: Vec<_> = set
+        .filter(|name| name.starts_with("SUNDOWN_") && !of_a_service(name) && !known.contains(name))
+        .collect();
     all.sort();
     all
 }
@@ -114,7 +165,12 @@ fn is_secret(arg: &Arg) -> bool {
 }
 
 /// The value in force and where it comes from.
-fn value(arg: &Arg, matches: &ArgMatches, args: &RunArgs, environment: Environment<'_>) -> (String, String) {
+fn value(
+    arg: &Arg,
+    matches: &ArgMatches,
+    args: &RunArgs,
+    environment: Environment<'_>,
+) -> (String, String) {
     let id = arg.get_id().as_str();
     let source = match matches.value_source(id) {
         Some(ValueSource::CommandLine) => "from the flag",
@@ -127,7 +183,9 @@ fn value(arg: &Arg, matches: &ArgMatches, args: &RunArgs, environment: Environme
     if is_secret(arg) && matches.get_raw(id).is_some() {
         return ("(not shown)".to_owned(), source.to_owned());
     }
-    let raw = matches.get_raw(id).map(|values| values.map(|v| v.to_string_lossy()).collect::<Vec<_>>().join(","));
+    let raw = matches
+        .get_raw(id)
+        .map(|values| values.map(|v| v.to_string_lossy()).collect::<Vec<_>>().join(","));
     if let Some(text) = given(raw.clone()) {
         return (text, source.to_owned());
     }
@@ -135,16 +193,25 @@ fn value(arg: &Arg, matches: &ArgMatches, args: &RunArgs, environment: Environme
         // The only flag whose empty value is one.
         "node-selector" if raw.is_some() => ("(every node)".to_owned(), source.to_owned()),
         "queue-url" => (absent(arg).to_owned(), "required".to_owned()),
-        flag => surroundings(flag, args, environment).unwrap_or_else(|| (absent(arg).to_owned(), "default".to_owned())),
+        flag => surroundings(flag, args, environment)
+            .unwrap_or_else(|| (absent(arg).to_owned(), "default".to_owned())),
     }
 }
 
 /// What stands in for a flag that is not given, and where it was found.
-fn surroundings(flag: &str, args: &RunArgs, environment: Environment<'_>) -> Option<(String, String)> {
-    let of = |variable: &str| given(environment(variable)).map(|value| (value, format!("from {variable}")));
+fn surroundings(
+    flag: &str,
+    args: &RunArgs,
+    environment: Environment<'_>,
+) -> Option<(String, String)> {
+    let of = |variable: &str| {
+        given(environment(variable)).map(|value| (value, format!("from {variable}")))
+    };
     let unset = |variable: &str| Some(("(none)".to_owned(), format!("{variable} is not set")));
     match flag {
-        "lease-namespace" => of("POD_NAMESPACE").or_else(|| Some((LEASE_NAMESPACE.to_owned(), "default".to_owned()))),
+        "lease-namespace" => {
+            of("POD_NAMESPACE").or_else(|| Some((LEASE_NAMESPACE.to_owned(), "default".to_owned())))
+        }
         "node-name" => of("NODE_NAME").or_else(|| unset("NODE_NAME")),
         "pod-name" => of("POD_NAME").or_else(|| unset("POD_NAME")),
         "pod-namespace" => of("POD_NAMESPACE").or_else(|| unset("POD_NAMESPACE")),

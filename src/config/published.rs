@@ -1,4 +1,5 @@
-//! The settings that bear on deadlines, as the leader publishes them on its Lease for `sundown status`.
+//! The settings that bear on deadlines, as the leader publishes them on its Lease for
+//! `sundown status`.
 
 use clap::{Args as _, Command, FromArgMatches as _, builder::Resettable};
 
@@ -14,16 +15,21 @@ impl DrainConfig {
             ForceAfter::Deadline => "deadline".to_owned(),
             ForceAfter::Share(share) => share.to_string(),
         };
-        let timeout = self.timeout.map(|timeout| format!("--drain-timeout={} ", duration_text(timeout))).unwrap_or_default();
+        let timeout = self
+            .timeout
+            .map(|timeout| format!("--drain-timeout={} ", duration_text(timeout)))
+            .unwrap_or_default();
         format!(
-            "{timeout}--deadline-margin={} --spot-deadline-margin={} --force-after={force} --min-drain-time={}",
+            "{timeout}--deadline-margin={} --spot-deadline-margin={} --force-after={force} \
+             --min-drain-time={}",
             duration_text(self.deadline_margin),
             duration_text(self.spot_deadline_margin),
             duration_text(self.min_time)
         )
     }
 
-    /// Reads what a leader has published; empty text is the defaults. Flags that this version does not know are passed over.
+    /// Reads what a leader has published; empty text is the defaults. Flags that this version does
+    /// not know are passed over.
     ///
     /// `None`: a value cannot be used.
     #[must_use]
@@ -49,23 +55,34 @@ mod tests {
         for flags in [
             "",
             "--drain-timeout=30m --force-after=never",
-            "--deadline-margin=20s --spot-deadline-margin=15s --force-after=0.25 --min-drain-time=0s",
+            "--deadline-margin=20s --spot-deadline-margin=15s --force-after=0.25 \
+             --min-drain-time=0s",
             "--force-after=deadline",
         ] {
             let config = DrainConfig::from_published(flags).unwrap();
             let read = DrainConfig::from_published(&config.published()).unwrap();
-            let facts = |c: &DrainConfig| (c.timeout, c.deadline_margin, c.spot_deadline_margin, c.force_after, c.min_time);
+            let facts = |c: &DrainConfig| {
+                (c.timeout, c.deadline_margin, c.spot_deadline_margin, c.force_after, c.min_time)
+            };
             assert_eq!(facts(&read), facts(&config), "{flags}");
             for word in flags.split_whitespace() {
-                assert!(config.published().contains(word), "{word} is not in {}", config.published());
+                assert!(
+                    config.published().contains(word),
+                    "{word} is not in {}",
+                    config.published()
+                );
             }
         }
     }
 
     #[test]
     fn flags_of_a_newer_version_are_passed_over_and_a_bad_value_is_not_guessed() {
-        let newer = DrainConfig::from_published("--drain-timeout=20m --from-the-future=1 stray").unwrap();
-        assert_eq!(newer.published(), DrainConfig::from_published("--drain-timeout=20m").unwrap().published());
+        let newer =
+            DrainConfig::from_published("--drain-timeout=20m --from-the-future=1 stray").unwrap();
+        assert_eq!(
+            newer.published(),
+            DrainConfig::from_published("--drain-timeout=20m").unwrap().published()
+        );
         for bad in ["--drain-timeout=1s", "--force-after=sometimes"] {
             assert!(DrainConfig::from_published(bad).is_none(), "{bad}");
         }

@@ -6,10 +6,14 @@ const TRIAL: &str = "https://sqs.eu-west-1.amazonaws.com/123456789012/sundown-sh
 const QUEUE: &str = "https://sqs.eu-west-1.amazonaws.com/123456789012/nodes";
 
 /// Parses and validates as `sundown run` does; an error as the person sees it.
-fn run_in(environment: &[(&str, &str)], flags: &[&str]) -> Result<(clap::ArgMatches, Config), String> {
+fn run_in(
+    environment: &[(&str, &str)],
+    flags: &[&str],
+) -> Result<(clap::ArgMatches, Config), String> {
     let matches = args::matches(flags).map_err(|e| e.to_string())?;
     let args = RunArgs::from_arg_matches(&matches).map_err(|e| e.to_string())?;
-    let look = |name: &str| environment.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned());
+    let look =
+        |name: &str| environment.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned());
     let config = args.config(&look).map_err(|e| e.to_string())?;
     Ok((matches, config))
 }
@@ -22,17 +26,29 @@ fn run(flags: &[&str]) -> Result<Config, String> {
 fn a_queue_is_all_that_must_be_given() {
     let config = run(&["--queue-url", QUEUE]).unwrap();
     assert_eq!(config.queue.urls.iter().map(|q| q.url.as_str()).collect::<Vec<_>>(), [QUEUE]);
-    assert_eq!((config.queue.max_pollers, config.queue.max_held, config.queue.shared), (16, 10_000, false));
+    assert_eq!(
+        (config.queue.max_pollers, config.queue.max_held, config.queue.shared),
+        (16, 10_000, false)
+    );
     assert_eq!(config.aws.region.as_deref(), Some("eu-west-1"));
     assert_eq!(config.ours.join_timeout, Duration::from_mins(5));
     assert_eq!((config.ours.managed_tag, config.ours.cluster_name), (None, None));
     assert_eq!((config.drain.timeout, config.drain.exclude), (None, None));
-    assert_eq!((config.drain.deadline_margin, config.drain.spot_deadline_margin), (Duration::from_secs(5), Duration::from_secs(10)));
+    assert_eq!(
+        (config.drain.deadline_margin, config.drain.spot_deadline_margin),
+        (Duration::from_secs(5), Duration::from_secs(10))
+    );
     assert_eq!(config.drain.force_after, ForceAfter::Share(0.5));
-    assert_eq!((config.drain.complete_delay, config.drain.min_time), (Duration::ZERO, Duration::from_secs(5)));
+    assert_eq!(
+        (config.drain.complete_delay, config.drain.min_time),
+        (Duration::ZERO, Duration::from_secs(5))
+    );
     assert_eq!((config.drain.max_in_flight, config.drain.max_in_flight_per_budget), (32, 8));
     assert_eq!(config.standing.lease, election::Settings::default());
-    assert_eq!((config.standing.lease_name.as_str(), config.standing.lease_namespace.as_str()), ("sundown", "kube-system"));
+    assert_eq!(
+        (config.standing.lease_name.as_str(), config.standing.lease_namespace.as_str()),
+        ("sundown", "kube-system")
+    );
     assert_eq!((config.standing.node, config.standing.pod), (None, None));
     assert_eq!(config.service.metrics, Some("0.0.0.0:9808".parse().unwrap()));
     assert_eq!(config.service.probes, Some("0.0.0.0:9809".parse().unwrap()));
@@ -53,16 +69,47 @@ fn a_pod_spec_says_who_we_are() {
     assert_eq!(config.standing.lease_namespace, "infra");
     assert_eq!(config.standing.node.map(|n| n.to_string()).as_deref(), Some("n1"));
     assert_eq!(config.standing.pod.map(|p| p.to_string()).as_deref(), Some("infra/sundown-0"));
-    let (_, config) = run_in(&surroundings, &["--queue-url", QUEUE, "--lease-namespace", "other", "--node-name", "n2"]).unwrap();
-    assert_eq!((config.standing.lease_namespace.as_str(), config.standing.node.unwrap().as_str()), ("other", "n2"));
+    let (_, config) = run_in(
+        &surroundings,
+        &["--queue-url", QUEUE, "--lease-namespace", "other", "--node-name", "n2"],
+    )
+    .unwrap();
+    assert_eq!(
+        (config.standing.lease_namespace.as_str(), config.standing.node.unwrap().as_str()),
+        ("other", "n2")
+    );
 }
 
 #[test]
 fn empty_values_as_templates_leave_them_are_none() {
-    let flags = ["--queue-url", QUEUE, "--cluster-name", "", "--managed-tag", " ", "--region", "", "--aws-endpoint-url", "", "--context", ""];
+    let flags = [
+        "--queue-url",
+        QUEUE,
+        "--cluster-name",
+        "",
+        "--managed-tag",
+        " ",
+        "--region",
+        "",
+        "--aws-endpoint-url",
+        "",
+        "--context",
+        "",
+    ];
     let (_, config) = run_in(&[("POD_NAMESPACE", ""), ("NODE_NAME", "")], &flags).unwrap();
-    assert_eq!((config.ours.cluster_name, config.ours.managed_tag, config.aws.endpoint_url, config.kube.context), (None, None, None, None));
-    assert_eq!((config.aws.region.as_deref(), config.standing.lease_namespace.as_str()), (Some("eu-west-1"), "kube-system"));
+    assert_eq!(
+        (
+            config.ours.cluster_name,
+            config.ours.managed_tag,
+            config.aws.endpoint_url,
+            config.kube.context
+        ),
+        (None, None, None, None)
+    );
+    assert_eq!(
+        (config.aws.region.as_deref(), config.standing.lease_namespace.as_str()),
+        (Some("eu-west-1"), "kube-system")
+    );
 }
 
 #[test]
@@ -71,15 +118,30 @@ fn flags_that_are_missing_contradictory_or_out_of_range_are_refused_with_name_va
     for (flags, name, value, remedy) in [
         // Missing.
         (&[][..], "--queue-url", "not given", "get-queue-url"),
-        (&["--queue-url", QUEUE, "--queue-url", other], "--region", "not given", "eu-west-1 and us-east-1"),
-        (&["--queue-url", QUEUE, "--pod-name", "p"], "--pod-namespace", "not given", "set POD_NAMESPACE"),
+        (
+            &["--queue-url", QUEUE, "--queue-url", other],
+            "--region",
+            "not given",
+            "eu-west-1 and us-east-1",
+        ),
+        (
+            &["--queue-url", QUEUE, "--pod-name", "p"],
+            "--pod-namespace",
+            "not given",
+            "set POD_NAMESPACE",
+        ),
         // Not understood.
         (&["--queue-url", "nodes"], "--queue-url", "'nodes'", "get-queue-url"),
         (&["--queue-url", ""], "--queue-url", "''", "get-queue-url"),
         (&["--join-timeout", "300"], "--join-timeout", "'300'", "300s for seconds"),
         (&["--join-timeout=-5m"], "--join-timeout", "'-5m'", "90s, 5m or 1h30m"),
         (&["--drain-timeout", "soon"], "--drain-timeout", "'soon'", "90s, 5m or 1h30m"),
-        (&["--lifecycle-hook", "drain hook"], "--lifecycle-hook", "`drain hook`", "wildcards * and ?"),
+        (
+            &["--lifecycle-hook", "drain hook"],
+            "--lifecycle-hook",
+            "`drain hook`",
+            "wildcards * and ?",
+        ),
         (&["--lifecycle-hook", "[a-z]*"], "--lifecycle-hook", "`[a-z]*`", "wildcards * and ?"),
         (&["--lifecycle-hook", ""], "--lifecycle-hook", "``", "wildcards * and ?"),
         (&["--node-selector", "a in (b"], "--node-selector", "'a in (b'", "kubectl -l"),
@@ -87,17 +149,32 @@ fn flags_that_are_missing_contradictory_or_out_of_range_are_refused_with_name_va
         (&["--force-after", "1.5"], "--force-after", "'1.5'", "from 0 to 1"),
         (&["--force-after", "NaN"], "--force-after", "'NaN'", "from 0 to 1"),
         (&["--force-after", "always"], "--force-after", "'always'", "never, deadline"),
-        (&["--exclude-from-load-balancers", "soon"], "--exclude-from-load-balancers", "'soon'", "early, late, never"),
+        (
+            &["--exclude-from-load-balancers", "soon"],
+            "--exclude-from-load-balancers",
+            "'soon'",
+            "early, late, never",
+        ),
         (&["--pod-events", "some"], "--pod-events", "'some'", "notable, all"),
         (&["--metrics-listen", "9808"], "--metrics-listen", "'9808'", "0.0.0.0:9808"),
         (&["--probe-listen", "9809"], "--probe-listen", "'9809'", "0.0.0.0:9808"),
-        (&["--aws-endpoint-url", "localhost:4566"], "--aws-endpoint-url", "`localhost:4566`", "http://localhost:4566"),
+        (
+            &["--aws-endpoint-url", "localhost:4566"],
+            "--aws-endpoint-url",
+            "`localhost:4566`",
+            "http://localhost:4566",
+        ),
         (&["--region", "eu-west-1 "], "", "", ""),
         (&["--region", "eu-west-1a"], "--region", "`eu-west-1a`", "not an availability zone's"),
         (&["--region", "us-gov-east-1"], "", "", ""),
         (&["--cluster-name", "a b"], "--cluster-name", "`a b`", "kubernetes.io/cluster/NAME"),
         (&["--cluster-name", "*"], "--cluster-name", "`*`", "no wildcard"),
-        (&["--cluster-name", "arn:aws:eks:eu-west-1:1:cluster/shop"], "--cluster-name", "cluster/shop`", "no ARN"),
+        (
+            &["--cluster-name", "arn:aws:eks:eu-west-1:1:cluster/shop"],
+            "--cluster-name",
+            "cluster/shop`",
+            "no ARN",
+        ),
         (&["--cluster-name", "shop.k8s_2.example-3.org"], "", "", ""),
         (&["--region", "EU (Ireland)"], "--region", "`EU (Ireland)`", "eu-west-1"),
         (&["--log-level", "sundown=loud"], "--log-level", "`sundown=loud`", "use a level"),
@@ -107,8 +184,18 @@ fn flags_that_are_missing_contradictory_or_out_of_range_are_refused_with_name_va
         (&["--dlq-url", "dead"], "--dlq-url", "'dead'", "aws sqs get-queue-url"),
         (&["--compat", "other"], "--compat", "'other'", "use nth"),
         (&["--webhook-url", "chat"], "--webhook-url", "`(not shown)`", "https://hooks.slack.com"),
-        (&["--webhook-url", "https://chat/x", "--webhook-on", "begun"], "--webhook-on", "'begun'", "accepted, ended"),
-        (&["--webhook-url", "https://chat/x", "--webhook-proxy", "proxy:3128"], "--webhook-proxy", "`(not shown)`", "http://proxy.internal:3128"),
+        (
+            &["--webhook-url", "https://chat/x", "--webhook-on", "begun"],
+            "--webhook-on",
+            "'begun'",
+            "accepted, ended",
+        ),
+        (
+            &["--webhook-url", "https://chat/x", "--webhook-proxy", "proxy:3128"],
+            "--webhook-proxy",
+            "`(not shown)`",
+            "http://proxy.internal:3128",
+        ),
         // Out of range.
         (&["--max-pollers", "0"], "--max-pollers", "`0`", "1 to 16"),
         (&["--max-pollers", "17"], "--max-pollers", "`17`", "1 to 16"),
@@ -126,35 +213,102 @@ fn flags_that_are_missing_contradictory_or_out_of_range_are_refused_with_name_va
         // Contradictory.
         (&["--trial"], "--trial", "`true`", "add --dry-run"),
         (&["--trial", "--dry-run"], "--queue-url", QUEUE, "ends with -trial"),
-        (&["--trial", "--dry-run", "--queue-url", "https://sqs.eu-west-1.amazonaws.com/1/shop-trials"], "--queue-url", "shop-trials`", "-trial"),
-        (&["--trial", "--dry-run", "--shared-queue", "--queue-url", TRIAL], "--trial", "`true`", "queue of its own"),
+        (
+            &[
+                "--trial",
+                "--dry-run",
+                "--queue-url",
+                "https://sqs.eu-west-1.amazonaws.com/1/shop-trials",
+            ],
+            "--queue-url",
+            "shop-trials`",
+            "-trial",
+        ),
+        (
+            &["--trial", "--dry-run", "--shared-queue", "--queue-url", TRIAL],
+            "--trial",
+            "`true`",
+            "queue of its own",
+        ),
         (&["--trial", "--dry-run", "--queue-url", TRIAL], "", "", ""),
-        (&["--trial", "--dry-run", "--queue-url", "https://sqs.eu-west-1.amazonaws.com/1/shop-trial-20260105090000000000000001"], "", "", ""),
+        (
+            &[
+                "--trial",
+                "--dry-run",
+                "--queue-url",
+                "https://sqs.eu-west-1.amazonaws.com/1/shop-trial-20260105090000000000000001",
+            ],
+            "",
+            "",
+            "",
+        ),
         (&["--webhook-template", "x"], "--webhook-url", "not given", "nobody to tell"),
         (
-            &["--webhook-url", "https://chat/x", "--webhook-template", "x", "--webhook-template-file", "y"],
+            &[
+                "--webhook-url",
+                "https://chat/x",
+                "--webhook-template",
+                "x",
+                "--webhook-template-file",
+                "y",
+            ],
             "--webhook-template-file",
             "`y`",
             "one of the two",
         ),
         (&["--queue-url", QUEUE, "--queue-url", QUEUE], "--queue-url", QUEUE, "once"),
         (&["--otlp-headers-file", "h"], "--otlp-endpoint", "not given", "nobody to send to"),
-        (&["--otlp-endpoint", "collector"], "--otlp-endpoint", "`collector`", if cfg!(feature = "otlp") { ":4318" } else { "the feature `otlp`" }),
+        (
+            &["--otlp-endpoint", "collector"],
+            "--otlp-endpoint",
+            "`collector`",
+            if cfg!(feature = "otlp") { ":4318" } else { "the feature `otlp`" },
+        ),
         #[cfg(feature = "otlp")]
-        (&["--otlp-endpoint", "https://user:S3CR3T@collector:4318"], "--otlp-endpoint", "`(not shown)`", "--otlp-headers-file"),
+        (
+            &["--otlp-endpoint", "https://user:S3CR3T@collector:4318"],
+            "--otlp-endpoint",
+            "`(not shown)`",
+            "--otlp-headers-file",
+        ),
         #[cfg(feature = "otlp")]
         (&["--otlp-endpoint", "https://collector:4318"], "", "", ""),
         #[cfg(not(feature = "otlp"))]
-        (&["--otlp-endpoint", "https://collector:4318"], "--otlp-endpoint", "collector:4318`", "this build sends no traces"),
+        (
+            &["--otlp-endpoint", "https://collector:4318"],
+            "--otlp-endpoint",
+            "collector:4318`",
+            "this build sends no traces",
+        ),
         (&["--queue-url", QUEUE, "--dlq-url", QUEUE], "--dlq-url", QUEUE, "redrive policy"),
         (&["--dlq-url", other, "--dlq-url", other], "--dlq-url", other, "once"),
         (&["--dlq-url", other], "", "", ""),
-        (&["--dlq-url", other, "--dlq-url", "https://sqs.eu-west-3.amazonaws.com/2/nodes"], "--dlq-url", other, "one series"),
-        (&["--drain-timeout", "30s", "--deadline-margin", "30s"], "--deadline-margin", "`30s`", "--drain-timeout 30s"),
-        (&["--probe-listen", "0.0.0.0:9808"], "--probe-listen", "`0.0.0.0:9808`", "--metrics-listen"),
+        (
+            &["--dlq-url", other, "--dlq-url", "https://sqs.eu-west-3.amazonaws.com/2/nodes"],
+            "--dlq-url",
+            other,
+            "one series",
+        ),
+        (
+            &["--drain-timeout", "30s", "--deadline-margin", "30s"],
+            "--deadline-margin",
+            "`30s`",
+            "--drain-timeout 30s",
+        ),
+        (
+            &["--probe-listen", "0.0.0.0:9808"],
+            "--probe-listen",
+            "`0.0.0.0:9808`",
+            "--metrics-listen",
+        ),
         (&["--probe-listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"], "", "", ""),
         (&["--max-evictions", "4"], "--max-evictions-per-budget", "`8`", "--max-evictions 4"),
-        (&["--lease-renew-deadline", "15s"], "--lease-renew-deadline", "`15s`", "--lease-duration (15s)"),
+        (
+            &["--lease-renew-deadline", "15s"],
+            "--lease-renew-deadline",
+            "`15s`",
+            "--lease-duration (15s)",
+        ),
         (&["--lease-duration", "12s"], "--lease-renew-deadline", "`10s`", "--lease-duration (12s)"),
         (&["--lease-retry", "6s"], "--lease-retry", "`6s`", "--lease-renew-deadline (10s)"),
         (&["--lease-retry", "0"], "--lease-retry", "`0s`", "100ms"),
@@ -167,7 +321,10 @@ fn flags_that_are_missing_contradictory_or_out_of_range_are_refused_with_name_va
             Ok(_) => assert_eq!(name, "", "{flags:?} is accepted"),
             Err(said) => {
                 assert!(!name.is_empty(), "{flags:?}: {said}");
-                assert!(said.contains(name) && said.contains(value) && said.contains(remedy), "{flags:?}: {said}");
+                assert!(
+                    said.contains(name) && said.contains(value) && said.contains(remedy),
+                    "{flags:?}: {said}"
+                );
             }
         }
     }
@@ -176,7 +333,14 @@ fn flags_that_are_missing_contradictory_or_out_of_range_are_refused_with_name_va
 #[test]
 fn a_webhook_is_told_of_ends_and_no_secret_of_it_is_shown() {
     use crate::observe::webhook::{On, TemplateSource};
-    let flags = ["--queue-url", QUEUE, "--webhook-url", "https://chat/T0K3N", "--webhook-proxy", "http://u:S3CR3T@proxy:3128"];
+    let flags = [
+        "--queue-url",
+        QUEUE,
+        "--webhook-url",
+        "https://chat/T0K3N",
+        "--webhook-proxy",
+        "http://u:S3CR3T@proxy:3128",
+    ];
     let config = run(&flags).unwrap();
     assert!(!format!("{config:?}").contains("T0K3N") && !format!("{config:?}").contains("S3CR3T"));
     let printed = printed(&[], &flags);
@@ -184,21 +348,43 @@ fn a_webhook_is_told_of_ends_and_no_secret_of_it_is_shown() {
     assert!(printed.contains("--webhook-url (not shown)  # from the flag"), "{printed}");
     let webhook = config.webhook.unwrap();
     assert_eq!((webhook.url.expose(), webhook.on), ("https://chat/T0K3N", [On::Ended].into()));
-    let config =
-        run(&["--queue-url", QUEUE, "--webhook-url", "http://chat", "--webhook-on", "accepted,ended", "--webhook-template-file", "t"]).unwrap();
+    let config = run(&[
+        "--queue-url",
+        QUEUE,
+        "--webhook-url",
+        "http://chat",
+        "--webhook-on",
+        "accepted,ended",
+        "--webhook-template-file",
+        "t",
+    ])
+    .unwrap();
     let webhook = config.webhook.unwrap();
-    assert_eq!((webhook.on, webhook.template), ([On::Accepted, On::Ended].into(), TemplateSource::File("t".into())));
+    assert_eq!(
+        (webhook.on, webhook.template),
+        ([On::Accepted, On::Ended].into(), TemplateSource::File("t".into()))
+    );
     assert_eq!(run(&["--queue-url", QUEUE, "--webhook-url", " "]).unwrap().webhook, None);
 }
 
 #[test]
 fn several_queues_and_hooks_may_be_given_in_one_value() {
-    let config = run(&["--queue-url", &format!("{QUEUE},{QUEUE}-2"), "--lifecycle-hook", "a*,Terminate-LC-Hook"]).unwrap();
+    let config = run(&[
+        "--queue-url",
+        &format!("{QUEUE},{QUEUE}-2"),
+        "--lifecycle-hook",
+        "a*,Terminate-LC-Hook",
+    ])
+    .unwrap();
     assert_eq!(config.queue.urls.len(), 2);
-    assert!(config.ours.hooks.names(&"Terminate-LC-Hook".into()) && config.ours.hooks.names(&"abc".into()));
+    assert!(
+        config.ours.hooks.names(&"Terminate-LC-Hook".into())
+            && config.ours.hooks.names(&"abc".into())
+    );
     assert!(!config.ours.hooks.cover(&"b".into()));
     let other = "https://sqs.us-east-1.amazonaws.com/1/nodes";
-    let config = run(&["--queue-url", QUEUE, "--queue-url", other, "--region", "eu-west-1"]).unwrap();
+    let config =
+        run(&["--queue-url", QUEUE, "--queue-url", other, "--region", "eu-west-1"]).unwrap();
     assert_eq!(config.aws.region.as_deref(), Some("eu-west-1"));
 }
 
@@ -209,20 +395,27 @@ fn every_flag_has_a_variable_of_its_own_and_is_printed_with_value_variable_and_d
     let command = RunArgs::augment_args(Command::new("run"));
     let mut variables = std::collections::BTreeSet::new();
     for arg in command.get_arguments().filter(|a| a.get_id() != "help") {
-        let (long, variable) = (arg.get_long().unwrap(), arg.get_env().unwrap_or_default().to_str().unwrap());
+        let (long, variable) =
+            (arg.get_long().unwrap(), arg.get_env().unwrap_or_default().to_str().unwrap());
         assert!(variable.starts_with("SUNDOWN_"), "--{long} has the variable `{variable}`");
         assert!(variables.insert(variable.to_owned()), "{variable} is used twice");
         assert!(arg.get_help().is_some(), "--{long} says nothing");
-        let lines = printed.lines().filter(|l| l.starts_with(&format!("--{long} ")) && l.contains(&format!("variable {variable}; default: ")));
+        let lines = printed.lines().filter(|l| {
+            l.starts_with(&format!("--{long} "))
+                && l.contains(&format!("variable {variable}; default: "))
+        });
         assert_eq!(lines.count(), usize::from(long != "print-config"), "--{long} in\n{printed}");
     }
     for line in [
-        "--drain-timeout 2h  # from the flag; variable SUNDOWN_DRAIN_TIMEOUT; default: max(1 h, the hook's HeartbeatTimeout)",
+        "--drain-timeout 2h  # from the flag; variable SUNDOWN_DRAIN_TIMEOUT; default: max(1 h, \
+         the hook's HeartbeatTimeout)",
         "--join-timeout 5m  # default; variable SUNDOWN_JOIN_TIMEOUT; default: 5m",
         "--dry-run true  # from the flag; variable SUNDOWN_DRY_RUN; default: false",
-        "--lease-namespace infra  # from POD_NAMESPACE; variable SUNDOWN_LEASE_NAMESPACE; default: POD_NAMESPACE, else kube-system",
+        "--lease-namespace infra  # from POD_NAMESPACE; variable SUNDOWN_LEASE_NAMESPACE; \
+         default: POD_NAMESPACE, else kube-system",
         "--cluster-name (none)  # default; variable SUNDOWN_CLUSTER_NAME; default: none",
-        "--kubeconfig (derived)  # default; variable SUNDOWN_KUBECONFIG; default: KUBECONFIG or ~/.kube/config, else in-cluster",
+        "--kubeconfig (derived)  # default; variable SUNDOWN_KUBECONFIG; default: KUBECONFIG or \
+         ~/.kube/config, else in-cluster",
     ] {
         assert!(printed.lines().any(|l| l == line), "{line} is missing in\n{printed}");
     }
@@ -231,7 +424,8 @@ fn every_flag_has_a_variable_of_its_own_and_is_printed_with_value_variable_and_d
 fn printed(environment: &[(&str, &str)], flags: &[&str]) -> String {
     let matches = args::matches(flags).unwrap();
     let args = RunArgs::from_arg_matches(&matches).unwrap();
-    let look = |name: &str| environment.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned());
+    let look =
+        |name: &str| environment.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned());
     args.clone().config(&look).unwrap();
     print_config(&matches, &args, &look)
 }
@@ -242,8 +436,16 @@ fn what_is_printed_says_where_it_was_found_and_needs_no_queue() {
     for (environment, flags, line) in [
         (&[][..], &[][..], "--queue-url (none)  # required"),
         (&[], &["--queue-url", QUEUE], "--region eu-west-1  # from the queue's URL"),
-        (&[("AWS_REGION", "eu-north-1")], &["--queue-url", local], "--region eu-north-1  # from AWS_REGION"),
-        (&[("AWS_DEFAULT_REGION", "eu-north-1")], &["--region", " "], "--region eu-north-1  # from AWS_DEFAULT_REGION"),
+        (
+            &[("AWS_REGION", "eu-north-1")],
+            &["--queue-url", local],
+            "--region eu-north-1  # from AWS_REGION",
+        ),
+        (
+            &[("AWS_DEFAULT_REGION", "eu-north-1")],
+            &["--region", " "],
+            "--region eu-north-1  # from AWS_DEFAULT_REGION",
+        ),
         (&[], &["--queue-url", local], "--region (derived)  # default"),
         (&[("POD_NAMESPACE", "infra")], &[], "--pod-namespace infra  # from POD_NAMESPACE"),
         (&[], &[], "--lease-namespace kube-system  # default"),
@@ -254,13 +456,22 @@ fn what_is_printed_says_where_it_was_found_and_needs_no_queue() {
     ] {
         let all: Vec<_> = flags.iter().copied().chain(["--print-config"]).collect();
         let printed = printed(environment, &all);
-        assert!(printed.lines().any(|l| l.starts_with(&format!("{line}; variable "))), "{flags:?}: {line} is missing in\n{printed}");
+        assert!(
+            printed.lines().any(|l| l.starts_with(&format!("{line}; variable "))),
+            "{flags:?}: {line} is missing in\n{printed}"
+        );
     }
 }
 
 #[test]
 fn a_variable_that_is_misspelt_is_found_and_those_of_a_service_are_not() {
-    let set =
-        ["SUNDOWN_DRAIN_TIMEOUT", "SUNDOWN_DRAIN_TIMOUT", "PATH", "SUNDOWN_SERVICE_HOST", "SUNDOWN_SERVICE_PORT_HTTP", "SUNDOWN_PORT_9808_TCP_ADDR"];
+    let set = [
+        "SUNDOWN_DRAIN_TIMEOUT",
+        "SUNDOWN_DRAIN_TIMOUT",
+        "PATH",
+        "SUNDOWN_SERVICE_HOST",
+        "SUNDOWN_SERVICE_PORT_HTTP",
+        "SUNDOWN_PORT_9808_TCP_ADDR",
+    ];
     assert_eq!(unknown_variables(set.iter().map(ToString::to_string)), ["SUNDOWN_DRAIN_TIMOUT"]);
 }

@@ -3,7 +3,8 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use super::{
-    AwsConfig, Config, DrainConfig, KubeConfig, OursConfig, QueueConfig, ServiceConfig, StandingConfig,
+    AwsConfig, Config, DrainConfig, KubeConfig, OursConfig, QueueConfig, ServiceConfig,
+    StandingConfig,
     args::{DrainArgs, LeaseArgs, RunArgs},
     defaults as d,
     values::duration_text,
@@ -44,7 +45,11 @@ impl ConfigError {
     /// A command that puts something on a queue was told none.
     #[must_use]
     pub fn no_queue() -> Self {
-        Self::new("queue-url", None, "give the URL of the queue that it is put on, as `aws sqs get-queue-url` prints it")
+        Self::new(
+            "queue-url",
+            None,
+            "give the URL of the queue that it is put on, as `aws sqs get-queue-url` prints it",
+        )
     }
 
     /// Nothing says in which region the instances are, neither flags nor the environment.
@@ -53,7 +58,8 @@ impl ConfigError {
         Self::new(
             "region",
             None,
-            "neither the queue's URL nor the environment (AWS_REGION, the profile, the instance's metadata) names a region; give that of the instances, such as eu-west-1",
+            "neither the queue's URL nor the environment (AWS_REGION, the profile, the instance's \
+             metadata) names a region; give that of the instances, such as eu-west-1",
         )
     }
 
@@ -66,8 +72,12 @@ impl ConfigError {
 pub(super) type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 impl RunArgs {
-    /// Validates. `environment` answers for the plain variables that a pod spec sets: `NODE_NAME`, `POD_NAME`, `POD_NAMESPACE`.
-    pub fn config(self, environment: &dyn Fn(&str) -> Option<String>) -> Result<Config, ConfigError> {
+    /// Validates. `environment` answers for the plain variables that a pod spec sets: `NODE_NAME`,
+    /// `POD_NAME`, `POD_NAMESPACE`.
+    pub fn config(
+        self,
+        environment: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Config, ConfigError> {
         let queue = queue(&self)?;
         let ours = ours(&self)?;
         let drain = drain(&self.drain)?;
@@ -76,18 +86,35 @@ impl RunArgs {
         let service = service(&self)?;
         let webhook = webhook(&self)?;
         let trial = trial(&self)?;
-        let kube = KubeConfig { kubeconfig: self.kube.kubeconfig.filter(|p| !p.as_os_str().is_empty()), context: given(self.kube.context) };
+        let kube = KubeConfig {
+            kubeconfig: self.kube.kubeconfig.filter(|p| !p.as_os_str().is_empty()),
+            context: given(self.kube.context),
+        };
         let accept_real_tests = self.accept_real_tests.filter(|length| !length.is_zero());
         if let Some(length) = accept_real_tests.filter(|length| *length > seconds(24 * 3600)) {
-            let remedy = "whoever may send a test event can have nodes drained for so long; use 24h or less";
+            let remedy =
+                "whoever may send a test event can have nodes drained for so long; use 24h or less";
             return Err(ConfigError::duration("accept-real-tests", length, remedy));
         }
-        Ok(Config { queue, ours, drain, standing, aws, kube, service, webhook, dry_run: self.dry_run, accept_real_tests, trial })
+        Ok(Config {
+            queue,
+            ours,
+            drain,
+            standing,
+            aws,
+            kube,
+            service,
+            webhook,
+            dry_run: self.dry_run,
+            accept_real_tests,
+            trial,
+        })
     }
 }
 
 impl LeaseArgs {
-    /// Namespace and name of the Lease: the namespace is the flag's, else that of our own pod, else `kube-system`.
+    /// Namespace and name of the Lease: the namespace is the flag's, else that of our own pod, else
+    /// `kube-system`.
     #[must_use]
     pub fn place(&self, environment: &dyn Fn(&str) -> Option<String>) -> (String, String) {
         self.place_or_default(environment).0
@@ -95,10 +122,17 @@ impl LeaseArgs {
 
     /// The same, and whether anything but the default says the namespace.
     #[must_use]
-    pub fn place_or_default(&self, environment: &dyn Fn(&str) -> Option<String>) -> ((String, String), bool) {
-        let namespace = given(self.lease_namespace.clone()).or_else(|| given(environment("POD_NAMESPACE")));
+    pub fn place_or_default(
+        &self,
+        environment: &dyn Fn(&str) -> Option<String>,
+    ) -> ((String, String), bool) {
+        let namespace =
+            given(self.lease_namespace.clone()).or_else(|| given(environment("POD_NAMESPACE")));
         let is_given = namespace.is_some();
-        ((namespace.unwrap_or_else(|| d::LEASE_NAMESPACE.to_owned()), self.lease_name.clone()), is_given)
+        (
+            (namespace.unwrap_or_else(|| d::LEASE_NAMESPACE.to_owned()), self.lease_name.clone()),
+            is_given,
+        )
     }
 }
 
@@ -107,11 +141,20 @@ pub(super) fn given(value: Option<String>) -> Option<String> {
     value.map(|v| v.trim().to_owned()).filter(|v| !v.is_empty())
 }
 
-fn within(flag: &'static str, value: usize, least: usize, most: usize) -> Result<usize, ConfigError> {
+fn within(
+    flag: &'static str,
+    value: usize,
+    least: usize,
+    most: usize,
+) -> Result<usize, ConfigError> {
     if (least..=most).contains(&value) {
         return Ok(value);
     }
-    Err(ConfigError::new(flag, Some(&value.to_string()), format!("out of range; use {least} to {most}")))
+    Err(ConfigError::new(
+        flag,
+        Some(&value.to_string()),
+        format!("out of range; use {least} to {most}"),
+    ))
 }
 
 fn queue(args: &RunArgs) -> Result<QueueConfig, ConfigError> {
@@ -121,26 +164,38 @@ fn queue(args: &RunArgs) -> Result<QueueConfig, ConfigError> {
         return Err(ConfigError::new(
             "queue-url",
             None,
-            "there is nothing to receive from; give the URL of the cluster's SQS queue, as `aws sqs get-queue-url` prints it",
+            "there is nothing to receive from; give the URL of the cluster's SQS queue, as `aws \
+             sqs get-queue-url` prints it",
         ));
     }
     let mut seen = BTreeSet::new();
     for url in &q.queue_url {
         if !seen.insert(&url.url) {
-            return Err(ConfigError::new("queue-url", Some(&url.url), "given twice; name each queue once"));
+            return Err(ConfigError::new(
+                "queue-url",
+                Some(&url.url),
+                "given twice; name each queue once",
+            ));
         }
     }
     for url in &q.dlq_url {
         if q.queue_url.iter().any(|queue| queue.url == url.url) {
-            let remedy = "the queue that is received from; give the dead-letter queue in its redrive policy";
+            let remedy =
+                "the queue that is received from; give the dead-letter queue in its redrive policy";
             return Err(ConfigError::new("dlq-url", Some(&url.url), remedy));
         }
         if !seen.insert(&url.url) {
-            return Err(ConfigError::new("dlq-url", Some(&url.url), "given twice; name each queue once"));
+            return Err(ConfigError::new(
+                "dlq-url",
+                Some(&url.url),
+                "given twice; name each queue once",
+            ));
         }
         let name = |url: &str| url.rsplit('/').next().unwrap_or_default().to_owned();
-        if q.dlq_url.iter().any(|other| other.url != url.url && name(&other.url) == name(&url.url)) {
-            let remedy = "two of the same name would be told as one series; name one of them, or give queues other names";
+        if q.dlq_url.iter().any(|other| other.url != url.url && name(&other.url) == name(&url.url))
+        {
+            let remedy = "two of the same name would be told as one series; name one of them, or \
+                give queues other names";
             return Err(ConfigError::new("dlq-url", Some(&url.url), remedy));
         }
     }
@@ -160,7 +215,8 @@ fn ours(args: &RunArgs) -> Result<OursConfig, ConfigError> {
     let explicit = !matches!(o.lifecycle_hook.as_slice(), [only] if only == d::LIFECYCLE_HOOK);
     let given_hooks: &[String] = if explicit { &o.lifecycle_hook } else { &[] };
     let hooks = HookGlobs::new(given_hooks).map_err(|bad| {
-        let remedy = "matches no hook; use letters, digits, - _ / and the wildcards * and ?, such as sundown*";
+        let remedy = "matches no hook; use letters, digits, - _ / and the wildcards * and ?, such \
+            as sundown*";
         ConfigError::new("lifecycle-hook", Some(&bad.0), remedy)
     })?;
     if o.join_timeout > seconds(3600) {
@@ -171,47 +227,87 @@ fn ours(args: &RunArgs) -> Result<OursConfig, ConfigError> {
         ));
     }
     let managed_tag = given(o.managed_tag.clone());
-    if let Some(tag) = managed_tag.as_deref().filter(|t| t.chars().count() > 128 || t.contains('=')) {
-        return Err(ConfigError::new("managed-tag", Some(tag), "that is no tag key; give the key alone, 128 characters at most"));
+    if let Some(tag) = managed_tag.as_deref().filter(|t| t.chars().count() > 128 || t.contains('='))
+    {
+        return Err(ConfigError::new(
+            "managed-tag",
+            Some(tag),
+            "that is no tag key; give the key alone, 128 characters at most",
+        ));
     }
     let cluster_name = given(o.cluster_name.clone());
-    // What EKS and kops take, and what fits into the key of a tag. Anything else is in no tag: all would be foreign, without a word.
-    let fits = |name: &&str| name.len() <= 100 && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
+    // What EKS and kops take, and what fits into the key of a tag. Anything else is in no tag: all
+    // would be foreign, without a word.
+    let fits = |name: &&str| {
+        name.len() <= 100 && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
+    };
     if let Some(name) = cluster_name.as_deref().filter(|name| !fits(name)) {
-        let remedy =
-            "no name of a cluster; give it as it stands in the tags kubernetes.io/cluster/NAME: letters, digits, - _ and . (no ARN, no wildcard)";
+        let remedy = "no name of a cluster; give it as it stands in the tags \
+            kubernetes.io/cluster/NAME: letters, digits, - _ and . (no ARN, no wildcard)";
         return Err(ConfigError::new("cluster-name", Some(name), remedy));
     }
-    Ok(OursConfig { cluster_name, hooks, nodes: o.node_selector.clone(), managed_tag, join_timeout: o.join_timeout })
+    Ok(OursConfig {
+        cluster_name,
+        hooks,
+        nodes: o.node_selector.clone(),
+        managed_tag,
+        join_timeout: o.join_timeout,
+    })
 }
 
 pub(super) fn drain(a: &DrainArgs) -> Result<DrainConfig, ConfigError> {
     if let Some(timeout) = a.drain_timeout {
         if timeout < seconds(30) || timeout > seconds(48 * 3600) {
-            return Err(ConfigError::duration("drain-timeout", timeout, "out of range; use 30s to 48h (AWS keeps no lifecycle action longer)"));
+            return Err(ConfigError::duration(
+                "drain-timeout",
+                timeout,
+                "out of range; use 30s to 48h (AWS keeps no lifecycle action longer)",
+            ));
         }
         if a.deadline_margin >= timeout {
-            let remedy = format!("not below --drain-timeout {}; leave time for the drain", duration_text(timeout));
+            let remedy = format!(
+                "not below --drain-timeout {}; leave time for the drain",
+                duration_text(timeout)
+            );
             return Err(ConfigError::duration("deadline-margin", a.deadline_margin, remedy));
         }
     }
     if a.deadline_margin > seconds(300) {
-        return Err(ConfigError::duration("deadline-margin", a.deadline_margin, "that wastes the drain's time; use 5m or less"));
+        return Err(ConfigError::duration(
+            "deadline-margin",
+            a.deadline_margin,
+            "that wastes the drain's time; use 5m or less",
+        ));
     }
     if a.spot_deadline_margin > seconds(60) {
-        return Err(ConfigError::duration("spot-deadline-margin", a.spot_deadline_margin, "a spot notice gives two minutes in all; use 1m or less"));
+        return Err(ConfigError::duration(
+            "spot-deadline-margin",
+            a.spot_deadline_margin,
+            "a spot notice gives two minutes in all; use 1m or less",
+        ));
     }
     if a.min_drain_time > seconds(60) {
         return Err(ConfigError::duration("min-drain-time", a.min_drain_time, "use 1m or less"));
     }
     if a.complete_delay > seconds(3600) {
-        return Err(ConfigError::duration("complete-delay", a.complete_delay, "every scale-in waits for it; use 1h or less"));
+        return Err(ConfigError::duration(
+            "complete-delay",
+            a.complete_delay,
+            "every scale-in waits for it; use 1h or less",
+        ));
     }
     let max_in_flight = within("max-evictions", a.max_evictions, 1, 1000)?;
-    let max_in_flight_per_budget = within("max-evictions-per-budget", a.max_evictions_per_budget, 1, 1000)?;
+    let max_in_flight_per_budget =
+        within("max-evictions-per-budget", a.max_evictions_per_budget, 1, 1000)?;
     if max_in_flight_per_budget > max_in_flight {
-        let remedy = format!("above --max-evictions {max_in_flight}, which bounds them all; lower it or raise that");
-        return Err(ConfigError::new("max-evictions-per-budget", Some(&max_in_flight_per_budget.to_string()), remedy));
+        let remedy = format!(
+            "above --max-evictions {max_in_flight}, which bounds them all; lower it or raise that"
+        );
+        return Err(ConfigError::new(
+            "max-evictions-per-budget",
+            Some(&max_in_flight_per_budget.to_string()),
+            remedy,
+        ));
     }
     Ok(DrainConfig {
         timeout: a.drain_timeout,
@@ -231,23 +327,36 @@ pub(super) fn drain(a: &DrainArgs) -> Result<DrainConfig, ConfigError> {
 fn standing(args: &RunArgs, environment: Environment<'_>) -> Result<StandingConfig, ConfigError> {
     let s = &args.standing;
     let (lease_namespace, lease_name) = args.lease.place(environment);
-    for (flag, name, most) in [("lease-name", &lease_name, 253), ("lease-namespace", &lease_namespace, 63)] {
+    for (flag, name, most) in
+        [("lease-name", &lease_name, 253), ("lease-namespace", &lease_namespace, 63)]
+    {
         let fine = !name.is_empty()
             && name.len() <= most
-            && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-.".contains(&b))
+            && name
+                .bytes()
+                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-.".contains(&b))
             && !name.starts_with(['-', '.'])
             && !name.ends_with(['-', '.']);
         if !fine {
-            return Err(ConfigError::new(flag, Some(name), "not a Kubernetes name; use lower-case letters, digits, - and ."));
+            return Err(ConfigError::new(
+                flag,
+                Some(name),
+                "not a Kubernetes name; use lower-case letters, digits, - and .",
+            ));
         }
     }
     let lease = election(args)?;
-    let own = |flag: &Option<String>, variable| given(flag.clone()).or_else(|| given(environment(variable)));
+    let own = |flag: &Option<String>, variable| {
+        given(flag.clone()).or_else(|| given(environment(variable)))
+    };
     let node = own(&s.node_name, "NODE_NAME").map(NodeName::from);
     let pod = match (own(&s.pod_name, "POD_NAME"), own(&s.pod_namespace, "POD_NAMESPACE")) {
         (Some(name), Some(namespace)) => Some(PodKey { namespace: namespace.into(), name }),
         (Some(name), None) => {
-            let remedy = format!("the pod `{name}` is found by name and namespace; set POD_NAMESPACE from the field metadata.namespace");
+            let remedy = format!(
+                "the pod `{name}` is found by name and namespace; set POD_NAMESPACE from the \
+                 field metadata.namespace"
+            );
             return Err(ConfigError::new("pod-namespace", None, remedy));
         }
         (None, _) => None,
@@ -257,20 +366,29 @@ fn standing(args: &RunArgs, environment: Environment<'_>) -> Result<StandingConf
 
 fn election(args: &RunArgs) -> Result<election::Settings, ConfigError> {
     let s = &args.standing;
-    let (duration, renew_deadline, retry) = (s.lease_duration, s.lease_renew_deadline, s.lease_retry);
+    let (duration, renew_deadline, retry) =
+        (s.lease_duration, s.lease_renew_deadline, s.lease_retry);
     if duration.subsec_nanos() != 0 || duration.is_zero() || duration > seconds(3600) {
-        return Err(ConfigError::duration("lease-duration", duration, "use whole seconds, 1h at most; 15s is usual"));
+        return Err(ConfigError::duration(
+            "lease-duration",
+            duration,
+            "use whole seconds, 1h at most; 15s is usual",
+        ));
     }
     if renew_deadline + LEASE_CALL > duration {
         let remedy = format!(
-            "a call of the old leader may take {} more, and must be over before another leads; use at most --lease-duration ({}) less that",
+            "a call of the old leader may take {} more, and must be over before another leads; \
+             use at most --lease-duration ({}) less that",
             duration_text(LEASE_CALL),
             duration_text(duration)
         );
         return Err(ConfigError::duration("lease-renew-deadline", renew_deadline, remedy));
     }
     if retry < Duration::from_millis(100) || retry * 2 > renew_deadline {
-        let remedy = format!("use 100ms to half of --lease-renew-deadline ({})", duration_text(renew_deadline));
+        let remedy = format!(
+            "use 100ms to half of --lease-renew-deadline ({})",
+            duration_text(renew_deadline)
+        );
         return Err(ConfigError::duration("lease-retry", retry, remedy));
     }
     Ok(election::Settings { duration, renew_deadline, retry })
@@ -279,22 +397,34 @@ fn election(args: &RunArgs) -> Result<election::Settings, ConfigError> {
 fn aws(args: &RunArgs, queue: &QueueConfig) -> Result<AwsConfig, ConfigError> {
     let endpoint_url = given(args.aws.aws_endpoint_url.clone());
     if let Some(text) = &endpoint_url {
-        let fine = url::Url::parse(text).is_ok_and(|u| matches!(u.scheme(), "http" | "https") && u.host_str().is_some());
+        let fine = url::Url::parse(text)
+            .is_ok_and(|u| matches!(u.scheme(), "http" | "https") && u.host_str().is_some());
         if !fine {
-            return Err(ConfigError::new("aws-endpoint-url", Some(text), "not an http(s) URL; use one such as http://localhost:4566"));
+            return Err(ConfigError::new(
+                "aws-endpoint-url",
+                Some(text),
+                "not an http(s) URL; use one such as http://localhost:4566",
+            ));
         }
     }
     let flag = given(args.aws.region.clone());
     let fits = |region: &&str| {
-        // An availability zone (eu-west-1a) ends with a letter after a digit; a local zone's does too.
-        let is_zone = region
-            .rsplit('-')
-            .next()
-            .is_some_and(|end| end.len() > 1 && end.starts_with(|c: char| c.is_ascii_digit()) && !end.ends_with(|c: char| c.is_ascii_digit()));
-        !is_zone && region.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+        // An availability zone (eu-west-1a) ends with a letter after a digit; a local zone's does
+        // too.
+        let is_zone = region.rsplit('-').next().is_some_and(|end| {
+            end.len() > 1
+                && end.starts_with(|c: char| c.is_ascii_digit())
+                && !end.ends_with(|c: char| c.is_ascii_digit())
+        });
+        !is_zone
+            && region.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
     };
     if let Some(region) = flag.as_deref().filter(|region| !fits(region)) {
-        return Err(ConfigError::new("region", Some(region), "not a region; use a name such as eu-west-1 (not an availability zone's)"));
+        return Err(ConfigError::new(
+            "region",
+            Some(region),
+            "not a region; use a name such as eu-west-1 (not an availability zone's)",
+        ));
     }
     let regions: BTreeSet<&str> = queue.urls.iter().filter_map(|u| u.region.as_deref()).collect();
     if flag.is_none() && regions.len() > 1 {
@@ -302,7 +432,10 @@ fn aws(args: &RunArgs, queue: &QueueConfig) -> Result<AwsConfig, ConfigError> {
         return Err(ConfigError::new(
             "region",
             None,
-            format!("the queues are in {named}, a cluster is in one region; give the region of its instances"),
+            format!(
+                "the queues are in {named}, a cluster is in one region; give the region of its \
+                 instances"
+            ),
         ));
     }
     let region = flag.or_else(|| regions.first().map(|r| (*r).to_owned()));
@@ -311,65 +444,103 @@ fn aws(args: &RunArgs, queue: &QueueConfig) -> Result<AwsConfig, ConfigError> {
 
 fn service(args: &RunArgs) -> Result<ServiceConfig, ConfigError> {
     let (s, l) = (&args.service, &args.log);
-    logs::filter(&l.log_level).map_err(|e| ConfigError::new("log-level", Some(&l.log_level), e.to_string()))?;
+    logs::filter(&l.log_level)
+        .map_err(|e| ConfigError::new("log-level", Some(&l.log_level), e.to_string()))?;
     let (metrics, probes) = (s.metrics_listen.address(), s.probe_listen.address());
-    if let Some(address) = probes.filter(|address| metrics == Some(*address) && address.port() != 0) {
+    if let Some(address) = probes.filter(|address| metrics == Some(*address) && address.port() != 0)
+    {
         let remedy = "also the address of --metrics-listen; give each a port of its own";
         return Err(ConfigError::new("probe-listen", Some(&address.to_string()), remedy));
     }
-    Ok(ServiceConfig { metrics, probes, pod_events: s.pod_events, traces: traces(args)?, log_level: l.log_level.clone(), log_format: l.log_format })
+    Ok(ServiceConfig {
+        metrics,
+        probes,
+        pod_events: s.pod_events,
+        traces: traces(args)?,
+        log_level: l.log_level.clone(),
+        log_format: l.log_format,
+    })
 }
 
 fn traces(args: &RunArgs) -> Result<Option<traces::Settings>, ConfigError> {
     let headers = args.service.otlp_headers_file.clone().filter(|p| !p.as_os_str().is_empty());
     let Some(text) = given(args.service.otlp_endpoint.clone()) else {
         let Some(file) = headers else { return Ok(None) };
-        let remedy = format!("there is nobody to send to, although headers are given ({}); give the URL too, or none of them", file.display());
+        let remedy = format!(
+            "there is nobody to send to, although headers are given ({}); give the URL too, or \
+             none of them",
+            file.display()
+        );
         return Err(ConfigError::new("otlp-endpoint", None, remedy));
     };
     if !cfg!(feature = "otlp") {
-        let remedy = "this build sends no traces; take one that was built with the feature `otlp`, as it is by default, or take the setting away";
+        let remedy = "this build sends no traces; take one that was built with the feature \
+            `otlp`, as it is by default, or take the setting away";
         return Err(ConfigError::new("otlp-endpoint", Some(&text), remedy));
     }
     let parsed = url::Url::parse(&text).ok();
     if parsed.as_ref().is_some_and(|u| !u.username().is_empty() || u.password().is_some()) {
-        let remedy = "a name or a password in a URL is shown wherever the URL is, and is not sent; give the collector's token in --otlp-headers-file";
+        let remedy = "a name or a password in a URL is shown wherever the URL is, and is not \
+            sent; give the collector's token in --otlp-headers-file";
         return Err(ConfigError::new("otlp-endpoint", Some("(not shown)"), remedy));
     }
     // OTLP over gRPC has no path, and another port: 4317 is where it listens.
-    let fine = parsed.is_some_and(|u| matches!(u.scheme(), "http" | "https") && u.host_str().is_some() && u.query().is_none());
+    let fine = parsed.is_some_and(|u| {
+        matches!(u.scheme(), "http" | "https") && u.host_str().is_some() && u.query().is_none()
+    });
     if !fine {
-        return Err(ConfigError::new("otlp-endpoint", Some(&text), "not an http(s) URL; use one such as http://collector.example.com:4318"));
+        return Err(ConfigError::new(
+            "otlp-endpoint",
+            Some(&text),
+            "not an http(s) URL; use one such as http://collector.example.com:4318",
+        ));
     }
     Ok(Some(traces::Settings::at(&text, headers)))
 }
 
 /// A URL that is a secret: an error does not show it.
-fn secret_url(flag: &'static str, text: Option<String>, example: &str) -> Result<Option<Secret>, ConfigError> {
+fn secret_url(
+    flag: &'static str,
+    text: Option<String>,
+    example: &str,
+) -> Result<Option<Secret>, ConfigError> {
     let Some(text) = given(text) else { return Ok(None) };
-    let fine = url::Url::parse(&text).is_ok_and(|u| matches!(u.scheme(), "http" | "https") && u.host_str().is_some());
+    let fine = url::Url::parse(&text)
+        .is_ok_and(|u| matches!(u.scheme(), "http" | "https") && u.host_str().is_some());
     if !fine {
-        return Err(ConfigError::new(flag, Some("(not shown)"), format!("not an http(s) URL; use one such as {example}")));
+        return Err(ConfigError::new(
+            flag,
+            Some("(not shown)"),
+            format!("not an http(s) URL; use one such as {example}"),
+        ));
     }
     Ok(Some(Secret::new(text)))
 }
 
 fn webhook(args: &RunArgs) -> Result<Option<Settings>, ConfigError> {
     let w = args.webhook.clone();
-    let (file, headers) =
-        (w.webhook_template_file.filter(|p| !p.as_os_str().is_empty()), w.webhook_headers_file.filter(|p| !p.as_os_str().is_empty()));
+    let (file, headers) = (
+        w.webhook_template_file.filter(|p| !p.as_os_str().is_empty()),
+        w.webhook_headers_file.filter(|p| !p.as_os_str().is_empty()),
+    );
     let template = match (given(w.webhook_template), file) {
         (Some(_), Some(file)) => {
             let remedy = "--webhook-template gives a text too; give one of the two";
-            return Err(ConfigError::new("webhook-template-file", Some(&file.display().to_string()), remedy));
+            return Err(ConfigError::new(
+                "webhook-template-file",
+                Some(&file.display().to_string()),
+                remedy,
+            ));
         }
         (Some(text), None) => Some(TemplateSource::Text(text)),
         (None, file) => file.map(TemplateSource::File),
     };
     let proxy = secret_url("webhook-proxy", w.webhook_proxy, "http://proxy.internal:3128")?;
-    let Some(url) = secret_url("webhook-url", w.webhook_url, "https://hooks.slack.com/services/…")? else {
+    let Some(url) = secret_url("webhook-url", w.webhook_url, "https://hooks.slack.com/services/…")?
+    else {
         if template.is_some() || headers.is_some() || proxy.is_some() {
-            let remedy = "there is nobody to tell, although a template, headers or a proxy are given; give the URL too, or none of them";
+            let remedy = "there is nobody to tell, although a template, headers or a proxy are \
+                given; give the URL too, or none of them";
             return Err(ConfigError::new("webhook-url", None, remedy));
         }
         return Ok(None);
@@ -383,23 +554,33 @@ fn trial(args: &RunArgs) -> Result<Option<std::path::PathBuf>, ConfigError> {
         return Ok(None);
     }
     if !args.dry_run {
-        return Err(ConfigError::new("trial", Some("true"), "a trial deletes events and acts on none; add --dry-run"));
+        return Err(ConfigError::new(
+            "trial",
+            Some("true"),
+            "a trial deletes events and acts on none; add --dry-run",
+        ));
     }
     if args.queue.shared_queue {
         return Err(ConfigError::new(
             "trial",
             Some("true"),
-            "it deletes what it receives, and others receive from a shared queue; take a queue of its own",
+            "it deletes what it receives, and others receive from a shared queue; take a queue of \
+             its own",
         ));
     }
     // As terraform/ calls it, with and without what it appends to a prefix.
     let made_for_it = |name: &str| name.ends_with("-trial") || name.contains("-trial-");
     if let Some(other) = args.queue.queue_url.iter().find(|q| !made_for_it(&q.name)) {
-        let remedy = "not the queue of a trial, and a trial deletes what it receives; make one whose name ends with -trial (terraform/: trial_queue)";
+        let remedy = "not the queue of a trial, and a trial deletes what it receives; make one \
+            whose name ends with -trial (terraform/: trial_queue)";
         return Err(ConfigError::new("queue-url", Some(&other.url), remedy));
     }
     if args.trial_log.as_os_str().is_empty() {
-        return Err(ConfigError::new("trial-log", Some(""), "give a file, or - for standard output"));
+        return Err(ConfigError::new(
+            "trial-log",
+            Some(""),
+            "give a file, or - for standard output",
+        ));
     }
     Ok(Some(args.trial_log.clone()))
 }

@@ -25,7 +25,8 @@ impl clap::ValueEnum for Exclusion {
     fn to_possible_value(&self) -> Option<PossibleValue> {
         Some(match self {
             Self::Early => PossibleValue::new("early").help("With the accept"),
-            Self::Late => PossibleValue::new("late").help("When the last pod that counts is terminating, or 60 s before the deadline"),
+            Self::Late => PossibleValue::new("late")
+                .help("When the last pod that counts is terminating, or 60 s before the deadline"),
             Self::Never => PossibleValue::new("never").help("Not at all"),
         })
     }
@@ -63,7 +64,8 @@ impl FromStr for QueueUrl {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let remedy = "use the queue's URL, as `aws sqs get-queue-url` prints it: https://sqs.REGION.amazonaws.com/ACCOUNT/NAME";
+        let remedy = "use the queue's URL, as `aws sqs get-queue-url` prints it: \
+            https://sqs.REGION.amazonaws.com/ACCOUNT/NAME";
         let url = url::Url::parse(text).map_err(|e| format!("not a URL ({e}); {remedy}"))?;
         if !matches!(url.scheme(), "https" | "http") {
             return Err(format!("not an http(s) URL; {remedy}"));
@@ -71,9 +73,12 @@ impl FromStr for QueueUrl {
         let host = url.host_str().ok_or_else(|| format!("no host in it; {remedy}"))?;
         let name = url.path_segments().and_then(|mut s| s.next_back()).filter(|n| !n.is_empty());
         let name = name.ok_or_else(|| format!("no queue name at its end; {remedy}"))?.to_owned();
-        // Where one message of a FIFO queue's group is held, none after it comes; and EventBridge needs a group for each message.
+        // Where one message of a FIFO queue's group is held, none after it comes; and EventBridge
+        // needs a group for each message.
         if name.rsplit_once('.').is_some_and(|(_, kind)| kind == "fifo") {
-            return Err("a FIFO queue, which brings nothing while a message before it is held; give a standard queue".to_owned());
+            return Err("a FIFO queue, which brings nothing while a message before it is held; \
+                give a standard queue"
+                .to_owned());
         }
         Ok(Self { url: text.to_owned(), region: region_of_host(host), name })
     }
@@ -94,7 +99,9 @@ impl FromStr for ForceAfter {
             "deadline" => Ok(Self::Deadline),
             _ => match text.parse::<f64>() {
                 Ok(share) if (0.0..=1.0).contains(&share) => Ok(Self::Share(share)),
-                _ => Err("use never, deadline, or a share of the time to the deadline from 0 to 1, such as 0.5".to_owned()),
+                _ => Err("use never, deadline, or a share of the time to the deadline from 0 to \
+                    1, such as 0.5"
+                    .to_owned()),
             },
         }
     }
@@ -107,7 +114,9 @@ impl FromStr for Listen {
         if text == "off" {
             return Ok(Self::Off);
         }
-        text.parse().map(Self::At).map_err(|_| "use an address with a port, such as 0.0.0.0:9808 or [::]:9808, or off".to_owned())
+        text.parse().map(Self::At).map_err(|_| {
+            "use an address with a port, such as 0.0.0.0:9808 or [::]:9808, or off".to_owned()
+        })
     }
 }
 
@@ -145,9 +154,15 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
 /// Writes a duration as [`parse_duration`] reads it.
 #[must_use]
 pub fn duration_text(d: Duration) -> String {
-    let (hours, minutes, seconds, millis) = (d.as_secs() / 3600, d.as_secs() / 60 % 60, d.as_secs() % 60, d.subsec_millis());
+    let (hours, minutes, seconds, millis) =
+        (d.as_secs() / 3600, d.as_secs() / 60 % 60, d.as_secs() % 60, d.subsec_millis());
     let parts = [(hours, "h"), (minutes, "m"), (seconds, "s"), (u64::from(millis), "ms")];
-    let text = parts.iter().filter(|(n, _)| *n > 0).map(|(n, unit)| format!("{n}{unit}")).collect::<Vec<_>>().concat();
+    let text = parts
+        .iter()
+        .filter(|(n, _)| *n > 0)
+        .map(|(n, unit)| format!("{n}{unit}"))
+        .collect::<Vec<_>>()
+        .concat();
     if text.is_empty() { "0s".to_owned() } else { text }
 }
 
@@ -157,9 +172,22 @@ mod tests {
 
     #[test]
     fn durations_are_read_as_people_write_them() {
-        for (text, seconds) in [("90s", 90), ("5m", 300), ("1h30m", 5400), ("1h 30m", 5400), ("48h", 172_800), ("0", 0), ("0s", 0), ("2 min", 120)] {
+        for (text, seconds) in [
+            ("90s", 90),
+            ("5m", 300),
+            ("1h30m", 5400),
+            ("1h 30m", 5400),
+            ("48h", 172_800),
+            ("0", 0),
+            ("0s", 0),
+            ("2 min", 120),
+        ] {
             assert_eq!(parse_duration(text), Ok(Duration::from_secs(seconds)), "{text}");
-            assert_eq!(parse_duration(&duration_text(Duration::from_secs(seconds))), Ok(Duration::from_secs(seconds)), "{text}");
+            assert_eq!(
+                parse_duration(&duration_text(Duration::from_secs(seconds))),
+                Ok(Duration::from_secs(seconds)),
+                "{text}"
+            );
         }
         assert_eq!(parse_duration("500ms"), Ok(Duration::from_millis(500)));
         assert_eq!(duration_text(Duration::from_millis(90_500)), "1m30s500ms");
@@ -179,16 +207,31 @@ mod tests {
             ("https://queue.amazonaws.com/1/nodes", Some("us-east-1")),
             ("https://sqs.eu-west-1.api.aws/1/nodes", Some("eu-west-1")),
             ("https://vpce-1a2b-xyz.sqs.eu-west-1.vpce.amazonaws.com/1/nodes", Some("eu-west-1")),
-            ("https://vpce-1a2b-xyz.sqs.cn-north-1.vpce.amazonaws.com.cn/1/nodes", Some("cn-north-1")),
-            ("https://sqs.cn-northwest-1.api.amazonwebservices.com.cn/1/nodes", Some("cn-northwest-1")),
+            (
+                "https://vpce-1a2b-xyz.sqs.cn-north-1.vpce.amazonaws.com.cn/1/nodes",
+                Some("cn-north-1"),
+            ),
+            (
+                "https://sqs.cn-northwest-1.api.amazonwebservices.com.cn/1/nodes",
+                Some("cn-northwest-1"),
+            ),
             ("https://sqs.eusc-de-east-1.amazonaws.eu/1/nodes", Some("eusc-de-east-1")),
             ("http://localhost:9324/000000000000/nodes", None),
             ("http://127.0.0.1:4566/000000000000/nodes", None),
         ] {
             let queue: QueueUrl = url.parse().unwrap();
-            assert_eq!((queue.region.as_deref(), queue.name.as_str(), queue.url.as_str()), (region, "nodes", url));
+            assert_eq!(
+                (queue.region.as_deref(), queue.name.as_str(), queue.url.as_str()),
+                (region, "nodes", url)
+            );
         }
-        for bad in ["", "nodes", "arn:aws:sqs:eu-west-1:1:nodes", "https://sqs.eu-west-1.amazonaws.com/", "ftp://x/y"] {
+        for bad in [
+            "",
+            "nodes",
+            "arn:aws:sqs:eu-west-1:1:nodes",
+            "https://sqs.eu-west-1.amazonaws.com/",
+            "ftp://x/y",
+        ] {
             let said = bad.parse::<QueueUrl>().unwrap_err();
             assert!(said.contains("aws sqs get-queue-url"), "{bad}: {said}");
         }

@@ -31,10 +31,14 @@ pub(super) enum Accepted {
 }
 
 impl Accepted {
-    /// The same interruption was accepted for another Node too, which claims the same instance. What an open record of either owes goes on.
+    /// The same interruption was accepted for another Node too, which claims the same instance.
+    /// What an open record of either owes goes on.
     pub(super) const fn and(self, other: Self) -> Self {
         match (self, other) {
-            (Self::Repeat { open: false }, Self::New | Self::Joined | Self::Repeat { open: true }) => other,
+            (
+                Self::Repeat { open: false },
+                Self::New | Self::Joined | Self::Repeat { open: true },
+            ) => other,
             _ => self,
         }
     }
@@ -68,7 +72,8 @@ const TRIES: u32 = 10;
 /// …and for this long.
 const TIME: Duration = seconds(10);
 
-/// Writes the record. `None`: it did not succeed now and is to be tried again by whoever decides (the Node may be gone).
+/// Writes the record. `None`: it did not succeed now and is to be tried again by whoever decides
+/// (the Node may be gone).
 pub(super) async fn accept(
     term: &Term,
     interruption: &Interruption,
@@ -98,7 +103,8 @@ async fn write(
 ) -> Option<Accepted> {
     let name = verdict.node.name.clone();
     let begun = term.clock.now();
-    // The index may have moved on while the gate was waited for; it is never older than what was seen.
+    // The index may have moved on while the gate was waited for; it is never older than what was
+    // seen.
     let mut node: Node = match term.nodes.get(&name) {
         Some(now) if now.uid == verdict.node.uid => (*now).clone(),
         _ => (*verdict.node).clone(),
@@ -134,8 +140,14 @@ async fn write(
             record::Accept::Patch { body, joins, .. } => (body, joins),
             record::Accept::Repeat => {
                 // One that waits for its proof is not believed yet.
-                if !verdict.standing.is_polite() && matches!(interruption.what, What::StateChange(state) if state.is_over()) {
-                    term.send(crate::fleet::Input::InstanceEnds { node: name.clone(), instance: verdict.instance.clone(), over: true });
+                if !verdict.standing.is_polite()
+                    && matches!(interruption.what, What::StateChange(state) if state.is_over())
+                {
+                    term.send(crate::fleet::Input::InstanceEnds {
+                        node: name.clone(),
+                        instance: verdict.instance.clone(),
+                        over: true,
+                    });
                 }
                 return Some(Accepted::Repeat { open: is_open(&node, &interruption.instance) });
             }
@@ -152,11 +164,15 @@ async fn write(
                 if error.problem == Problem::Conflict {
                     term.metrics.record(RecordEvent::Conflict);
                 } else {
-                    warn!(node = %name, %error, "Cannot take the interruption on yet; trying again. The message is kept.");
+                    warn!(
+                        node = %name, %error,
+                        "Cannot take the interruption on yet; trying again. The message is kept.");
                 }
                 match error.problem {
                     Problem::Conflict => {}
-                    Problem::Unreachable | Problem::Unreadable | Problem::Server => tries.lost = true,
+                    Problem::Unreachable | Problem::Unreadable | Problem::Server => {
+                        tries.lost = true;
+                    }
                     Problem::Overload { retry_after } => {
                         tries.retry_after = retry_after;
                         return None;
@@ -167,7 +183,8 @@ async fn write(
                     Ok(Some(fresh)) if fresh.uid == node.uid => node = fresh,
                     Ok(_) | Err(_) => return None,
                 }
-                // Only a conflict is met by sending again at once; a server in trouble is given time.
+                // Only a conflict is met by sending again at once; a server in trouble is given
+                // time.
                 if error.problem != Problem::Conflict && !record::recognise(&node, interruption) {
                     return None;
                 }
@@ -179,7 +196,10 @@ async fn write(
 
 /// The Node's record is open: its drain goes on, or will when doubts are settled.
 pub(super) fn is_open(node: &Node, instance: &InstanceId) -> bool {
-    matches!(record::standing(node, Some(instance)), record::Standing::Open(_) | record::Standing::Doubtful { .. })
+    matches!(
+        record::standing(node, Some(instance)),
+        record::Standing::Open(_) | record::Standing::Doubtful { .. }
+    )
 }
 
 /// A place among the nodes that may be out of load balancers; given back unless it was used.
@@ -216,14 +236,29 @@ fn early(term: &Term, interruption: &Interruption) -> bool {
     match term.config.drain.exclude {
         Some(Exclusion::Early) => true,
         Some(Exclusion::Late | Exclusion::Never) => false,
-        None => matches!(interruption.what, What::Spot(_) | What::Capacity { .. } | What::StateChange(_)),
+        None => matches!(
+            interruption.what,
+            What::Spot(_) | What::Capacity { .. } | What::StateChange(_)
+        ),
     }
 }
 
-fn done(term: &Term, interruption: &Interruption, verdict: &triage::Accept, node: &Node, happened: Moment, joins: bool) {
+fn done(
+    term: &Term,
+    interruption: &Interruption,
+    verdict: &triage::Accept,
+    node: &Node,
+    happened: Moment,
+    joins: bool,
+) {
     let over = verdict.state.is_some_and(crate::domain::InstanceState::is_over);
-    let outlook = if joins && has_ended(term, node) { Outlook::Ended } else { Outlook::of(node, term.is_paused(), over) };
-    // The index holds the PATCH's response already. Sharing it saves a copy of the Node for each drain.
+    let outlook = if joins && has_ended(term, node) {
+        Outlook::Ended
+    } else {
+        Outlook::of(node, term.is_paused(), over)
+    };
+    // The index holds the PATCH's response already. Sharing it saves a copy of the Node for each
+    // drain.
     let indexed = term.nodes.get(&node.name).filter(|indexed| **indexed == *node);
     let node = indexed.unwrap_or_else(|| Arc::new(node.clone()));
     let accepted = AcceptedInterruption {
@@ -239,12 +274,15 @@ fn done(term: &Term, interruption: &Interruption, verdict: &triage::Accept, node
     term.send(crate::fleet::Input::Accepted { node, instance: verdict.instance.clone(), over });
 }
 
-/// The drain of the open record on this Node is over in this process, which has still to write `released`.
+/// The drain of the open record on this Node is over in this process, which has still to write
+/// `released`.
 fn has_ended(term: &Term, node: &Node) -> bool {
     let record::Standing::Open(record) = record::standing(node, None) else { return false };
     let Some(accepted) = record.accepted().map(|at| term.skew().to_ours(at)) else { return false };
-    // The report may still be that of the drain before. A drain that ended as released may be taken up again by what joins.
-    let report = term.board.report(&node.name).filter(|report| report.phase != DrainEnd::Released.as_str());
+    // The report may still be that of the drain before. A drain that ended as released may be taken
+    // up again by what joins.
+    let report =
+        term.board.report(&node.name).filter(|report| report.phase != DrainEnd::Released.as_str());
     report.and_then(|report| report.drained).is_some_and(|ended| ended >= accepted)
 }
 

@@ -88,7 +88,8 @@ impl Reports {
         self.by_node.insert(node.clone(), report);
     }
 
-    /// The oldest of those that are over make room. One whose node is drained anew since is over no longer.
+    /// The oldest of those that are over make room. One whose node is drained anew since is over no
+    /// longer.
     fn make_room(&mut self) {
         let Some(most) = self.most_over else { return };
         while self.over.len() > most {
@@ -109,7 +110,8 @@ impl Reports {
 }
 
 impl Board {
-    /// A board that keeps so many of the drains that are over, the last ones: for a process that runs for months.
+    /// A board that keeps so many of the drains that are over, the last ones: for a process that
+    /// runs for months.
     #[must_use]
     pub fn of_the_last(most_over: usize) -> Self {
         Self(Arc::new(Mutex::new(Reports { most_over: Some(most_over), ..Reports::default() })))
@@ -148,9 +150,19 @@ impl Board {
         self.all().by_node.clone()
     }
 
-    pub(super) fn began(&self, node: &NodeName, instance: &InstanceId, kind: &'static str, cordoned: Moment) {
+    pub(super) fn began(
+        &self,
+        node: &NodeName,
+        instance: &InstanceId,
+        kind: &'static str,
+        cordoned: Moment,
+    ) {
         let mut all = self.all();
-        let before = all.by_node.get(node).filter(|r| r.instance == instance.as_str() && r.cordoned == cordoned).cloned();
+        let before = all
+            .by_node
+            .get(node)
+            .filter(|r| r.instance == instance.as_str() && r.cordoned == cordoned)
+            .cloned();
         // Begun again: something joined while its release ran.
         let before = before.map(|r| NodeReport { drained: None, phase: "listing", ..r });
         let report = before.unwrap_or_else(|| NodeReport {
@@ -180,8 +192,10 @@ impl Board {
             r.phase = status.phase.as_str();
             r.left = status.counts.left;
             r.ends_at = status.ends_at;
-            r.blocked = status.blocked.iter().map(|b| format!("{} {}", b.pod, b.reason.as_str())).collect();
-            let by: BTreeSet<(PodKey, &'static str)> = status.blocked.iter().map(|b| (b.pod.clone(), b.reason.as_str())).collect();
+            r.blocked =
+                status.blocked.iter().map(|b| format!("{} {}", b.pod, b.reason.as_str())).collect();
+            let by: BTreeSet<(PodKey, &'static str)> =
+                status.blocked.iter().map(|b| (b.pod.clone(), b.reason.as_str())).collect();
             r.settle_blocked(now, |one| by.contains(one));
             for one in by {
                 r.blocked_since.entry(one).or_insert(now);

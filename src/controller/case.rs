@@ -1,4 +1,5 @@
-//! The course of one interruption from its message to a decision: asks what the triage wants to know, and does what it says.
+//! The course of one interruption from its message to a decision: asks what the triage wants to
+//! know, and does what it says.
 
 use std::{sync::Arc, time::Duration};
 
@@ -25,7 +26,8 @@ use crate::{
     triage::{HooksAnswer, Knowledge, Reason, Verdict, triage},
 };
 
-/// What becomes of the message. Of several interruptions in one message the last in this order counts.
+/// What becomes of the message. Of several interruptions in one message the last in this order
+/// counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Fate {
     /// Nobody needs it any more.
@@ -45,7 +47,8 @@ pub(super) struct Case {
     sent: Option<Moment>,
     undecided: Option<Undecided>,
     beating: Option<OwedHook>,
-    /// Its message was given up to make room for others: it reappears by itself, and is decided then.
+    /// Its message was given up to make room for others: it reappears by itself, and is decided
+    /// then.
     given_up: CancellationToken,
     /// A test event: it is told what would be done, and nothing is.
     test: bool,
@@ -81,7 +84,16 @@ impl Case {
         test: bool,
     ) -> Self {
         let undecided = (!test).then(|| Undecided::new(&term));
-        Self { known: Knowledge::new(received, happened), term, interruption, sent, undecided, beating: None, given_up, test }
+        Self {
+            known: Knowledge::new(received, happened),
+            term,
+            interruption,
+            sent,
+            undecided,
+            beating: None,
+            given_up,
+            test,
+        }
     }
 
     /// Nothing is written for it.
@@ -102,8 +114,16 @@ impl Case {
             }
             self.look();
             if !self.test && !tries.is_lost() && self.is_on_record() {
-                let open = self.known.nodes.iter().any(|node| accept::is_open(node, &self.interruption.instance));
-                if let Some(owed) = self.interruption.owed(&self.interruption.instance).filter(|_| open && !self.is_dry()) {
+                let open = self
+                    .known
+                    .nodes
+                    .iter()
+                    .any(|node| accept::is_open(node, &self.interruption.instance));
+                if let Some(owed) = self
+                    .interruption
+                    .owed(&self.interruption.instance)
+                    .filter(|_| open && !self.is_dry())
+                {
                     self.term.hooks.vouch(&owed);
                 }
                 return self.accepted(Accepted::Repeat { open });
@@ -119,16 +139,31 @@ impl Case {
             let wait = match triage(&self.interruption, &self.known, &self.term.policy, now) {
                 Verdict::Delete(reason) => return self.dispose(reason, Fate::Delete),
                 Verdict::Leave(reason) => return self.dispose(reason, Fate::GiveBack),
-                verdict @ (Verdict::Complete(_) | Verdict::AnswerLaunch(_) | Verdict::Accept(_)) if self.is_dry() => {
+                verdict
+                @ (Verdict::Complete(_) | Verdict::AnswerLaunch(_) | Verdict::Accept(_))
+                    if self.is_dry() =>
+                {
                     return self.only_say(&verdict);
                 }
-                Verdict::Complete(owed) => return Box::pin(self.complete(owed, MessageOutcome::Completed)).await,
-                Verdict::AnswerLaunch(owed) => return Box::pin(self.complete(owed, MessageOutcome::LaunchAnswered)).await,
+                Verdict::Complete(owed) => {
+                    return Box::pin(self.complete(owed, MessageOutcome::Completed)).await;
+                }
+                Verdict::AnswerLaunch(owed) => {
+                    return Box::pin(self.complete(owed, MessageOutcome::LaunchAnswered)).await;
+                }
                 Verdict::Accept(accept) => {
                     let (happened, sent) = (self.known.happened, self.sent);
-                    let writing = claims::accept(&self.term, &self.interruption, &accept, happened, sent, &mut tries);
+                    let writing = claims::accept(
+                        &self.term,
+                        &self.interruption,
+                        &accept,
+                        happened,
+                        sent,
+                        &mut tries,
+                    );
                     let result = Box::pin(writing).await;
-                    // Accepted, or failed once: either way the others of the burst need not wait for it any longer.
+                    // Accepted, or failed once: either way the others of the burst need not wait
+                    // for it any longer.
                     self.undecided = None;
                     if let Some(accepted) = result {
                         self.warn_of_guess(Some(&accept.node));
@@ -136,24 +171,41 @@ impl Case {
                     }
                     // What was seen may be gone by now: it is looked for anew.
                     self.known.listed = None;
-                    let until = self.term.clock.now().plus(accepting.pause(&self.term.random).max(tries.pause()));
+                    let until = self
+                        .term
+                        .clock
+                        .now()
+                        .plus(accepting.pause(&self.term.random).max(tries.pause()));
                     self.learn_until(until, &mut questions).await;
                     continue;
                 }
-                Verdict::Wait(_) if self.test && now >= self.known.received.plus(TEST) => return self.undecided_test(),
+                Verdict::Wait(_) if self.test && now >= self.known.received.plus(TEST) => {
+                    return self.undecided_test();
+                }
                 Verdict::Wait(wait) => wait,
             };
             self.known.note(&wait, now);
             for question in wait.ask {
-                questions.ask(&self.term, &self.interruption, self.known.happened, question, self.is_dry());
+                questions.ask(
+                    &self.term,
+                    &self.interruption,
+                    self.known.happened,
+                    question,
+                    self.is_dry(),
+                );
             }
             if questions.is_empty() {
                 self.say_that_it_waits(wait.until);
-                // It waits for time or for a Node, which is no reason to hold back the evictions of others.
+                // It waits for time or for a Node, which is no reason to hold back the evictions of
+                // others.
                 self.undecided = None;
             }
             // The index's health changes without a word: look again now and then.
-            let until = wait.until.unwrap_or(Moment::MAX).min(now.plus(seconds(2))).max(now.plus(Duration::from_millis(20)));
+            let until = wait
+                .until
+                .unwrap_or(Moment::MAX)
+                .min(now.plus(seconds(2)))
+                .max(now.plus(Duration::from_millis(20)));
             tokio::select! {
                 biased;
                 learnt = questions.answer() => self.learn(learnt),
@@ -184,27 +236,39 @@ impl Case {
         if self.known.nodes.is_empty()
             && let Some(facts) = self.known.instance.as_ref().and_then(|i| i.facts.as_ref())
         {
-            self.known.nodes = nodes.without_instance().into_iter().filter(|n| Knowledge::is_called(n, facts)).collect();
+            self.known.nodes = nodes
+                .without_instance()
+                .into_iter()
+                .filter(|n| Knowledge::is_called(n, facts))
+                .collect();
         }
         if !matches!(self.known.hooks, Some(HooksAnswer::Described(_)))
             && let Some(action) = self.interruption.hook()
         {
-            self.known.hooks_before = self.term.lookups.hooks.before(&action.group).map(HooksAnswer::Described);
+            self.known.hooks_before =
+                self.term.lookups.hooks.before(&action.group).map(HooksAnswer::Described);
         }
     }
 
-    /// The record of its Node tells this very event: a copy. Whatever was to be proved, beaten and completed for it is the
-    /// business of whoever has the record, and after its release there is nothing left to beat.
+    /// The record of its Node tells this very event: a copy. Whatever was to be proved, beaten and
+    /// completed for it is the business of whoever has the record, and after its release there is
+    /// nothing left to beat.
     fn is_on_record(&self) -> bool {
         // Of several Nodes that claim the instance, each that is drained has a record of its own.
-        !self.known.nodes.is_empty() && self.known.nodes.iter().all(|node| record::recognise(node, &self.interruption))
+        !self.known.nodes.is_empty()
+            && self.known.nodes.iter().all(|node| record::recognise(node, &self.interruption))
     }
 
     fn beat_if_ours(&mut self) {
         if self.beating.is_none()
             && !self.is_dry()
             && crate::triage::beats(&self.interruption, &self.known, &self.term.policy)
-            && !crate::triage::heartbeats_wait(&self.interruption, &self.known, &self.term.policy, self.term.clock.now())
+            && !crate::triage::heartbeats_wait(
+                &self.interruption,
+                &self.known,
+                &self.term.policy,
+                self.term.clock.now(),
+            )
             && let Some(owed) = self.interruption.owed(&self.interruption.instance)
         {
             self.term.hooks.own(&owed, self.known.happened, Origin::Received, Source::Message);
@@ -223,7 +287,12 @@ impl Case {
             Answer::Listed(at, nodes) => {
                 let ours = |n: &Arc<Node>| {
                     n.instance.as_ref() == Some(&self.interruption.instance)
-                        || self.known.instance.as_ref().and_then(|i| i.facts.as_ref()).is_some_and(|f| Knowledge::is_called(n, f))
+                        || self
+                            .known
+                            .instance
+                            .as_ref()
+                            .and_then(|i| i.facts.as_ref())
+                            .is_some_and(|f| Knowledge::is_called(n, f))
                 };
                 self.known.listed = Some((at, nodes.into_iter().filter(ours).collect()));
             }
@@ -233,20 +302,27 @@ impl Case {
 
     fn dispose(&mut self, reason: Reason, fate: Fate) -> Fate {
         if self.test {
-            return self.tell_test(&format!("it would not be acted on ({})", reason.as_str()), fate);
+            return self
+                .tell_test(&format!("it would not be acted on ({})", reason.as_str()), fate);
         }
         if let Some(owed) = self.beating.take() {
             self.term.hooks.forget(&owed);
         }
-        if let (Reason::Stale, Some(owed)) = (reason, self.interruption.owed(&self.interruption.instance)) {
+        if let (Reason::Stale, Some(owed)) =
+            (reason, self.interruption.owed(&self.interruption.instance))
+        {
             // It was only asked whether it still waits.
             self.term.hooks.forget(&owed);
         }
         let outcome = if fate == Fate::GiveBack { MessageOutcome::Left } else { outcome(reason) };
         self.term.metrics.message(Some(self.interruption.kind()), outcome);
-        let (instance, kind, reason) = (&self.interruption.instance, self.interruption.kind().as_str(), reason.as_str());
+        let (instance, kind, reason) =
+            (&self.interruption.instance, self.interruption.kind().as_str(), reason.as_str());
         if reason == Reason::Stale.as_str() {
-            info!(instance = %instance, kind, "Not acted on: it was read after its own time, and is not so (any more).");
+            info!(
+                instance = %instance, kind,
+                "Not acted on: it was read after its own time, and is not so (any more)."
+            );
         } else {
             debug!(instance = %instance, kind, reason, "Not acted on.");
         }
@@ -256,11 +332,19 @@ impl Case {
         {
             warn!(
                 instance = %instance, kind, reason, node = %node.name, namesakes = all.len(),
-                "Not acted on: a node without providerID has this instance's private DNS name, and so have other instances. Let the kubelet set the \
-                 providerID, or tag our instances kubernetes.io/cluster/<--cluster-name>."
+                "Not acted on: a node without providerID has this instance's private DNS name, \
+                 and so have other instances. Let the kubelet set the providerID, or tag our \
+                 instances kubernetes.io/cluster/<--cluster-name>."
             );
         }
-        self.say_once(reason, if fate == Fate::Delete { "delete it and do nothing" } else { "leave it to others and do nothing" });
+        self.say_once(
+            reason,
+            if fate == Fate::Delete {
+                "delete it and do nothing"
+            } else {
+                "leave it to others and do nothing"
+            },
+        );
         self.record_trial(Would::Nothing, reason, None).unwrap_or(fate)
     }
 
@@ -273,7 +357,13 @@ impl Case {
         let entry = TrialEntry {
             why: why.to_owned(),
             node: node.map(|n| n.name.to_string()).unwrap_or_default(),
-            ..TrialEntry::of(&self.interruption, self.term.aws_now(), self.sent, self.term.skew().to_aws(self.known.received), would)
+            ..TrialEntry::of(
+                &self.interruption,
+                self.term.aws_now(),
+                self.sent,
+                self.term.skew().to_aws(self.known.received),
+                would,
+            )
         };
         Some(if self.term.record_trial(&entry) { Fate::Delete } else { Fate::Leave })
     }
@@ -283,17 +373,24 @@ impl Case {
         let (instance, kind) = (&self.interruption.instance, self.interruption.kind().as_str());
         if let Some(until) = until
             && self.known.nodes.is_empty()
-            && self.term.first_said(&format!("{instance} {kind} {} waits", self.interruption.event_id))
+            && self
+                .term
+                .first_said(&format!("{instance} {kind} {} waits", self.interruption.event_id))
         {
             let beating = self.beating.is_some();
-            info!(instance = %instance, kind, until = %format_args!("{until:.0}"), beating, "The instance has no Node: its message is kept for now.");
+            info!(
+                instance = %instance, kind, until = %format_args!("{until:.0}"), beating,
+                "The instance has no Node: its message is kept for now."
+            );
         }
     }
 
     /// A dry run: what would be done with an interruption that is not acted on.
     fn say_once(&self, reason: &str, what: &str) {
         let (instance, kind) = (&self.interruption.instance, self.interruption.kind().as_str());
-        if self.term.config.dry_run && self.term.first_said(&format!("{instance} {kind} {}", self.interruption.event_id)) {
+        if self.term.config.dry_run
+            && self.term.first_said(&format!("{instance} {kind} {}", self.interruption.event_id))
+        {
             info!(instance = %instance, kind, reason, "Dry run: would {what}.");
         }
     }
@@ -312,13 +409,23 @@ impl Case {
         let interruption = &self.interruption;
         let kind = interruption.kind().as_str();
         self.term.metrics.message(Some(interruption.kind()), MessageOutcome::DryRun);
-        if self.term.first_said(&format!("{} {kind} {}", interruption.instance, interruption.event_id)) {
+        if self
+            .term
+            .first_said(&format!("{} {kind} {}", interruption.instance, interruption.event_id))
+        {
             match verdict {
                 Verdict::Accept(accept) => {
-                    info!(node = %accept.node.name, instance = %accept.instance, kind, standing = ?accept.standing, "Dry run: would cordon and drain the node.");
+                    info!(
+                        node = %accept.node.name, instance = %accept.instance, kind,
+                        standing = ?accept.standing, "Dry run: would cordon and drain the node."
+                    );
                 }
                 Verdict::Complete(owed) | Verdict::AnswerLaunch(owed) => {
-                    info!(instance = %owed.key.instance, group = %owed.key.group, hook = %owed.key.hook, kind, "Dry run: would complete the lifecycle action with CONTINUE.");
+                    info!(
+                        instance = %owed.key.instance, group = %owed.key.group,
+                        hook = %owed.key.hook, kind,
+                        "Dry run: would complete the lifecycle action with CONTINUE."
+                    );
                 }
                 Verdict::Wait(_) | Verdict::Delete(_) | Verdict::Leave(_) => {}
             }
@@ -336,20 +443,31 @@ impl Case {
         let (instance, kind) = (&self.interruption.instance, self.interruption.kind());
         self.term.metrics.message(Some(kind), MessageOutcome::Test);
         let lag = self.known.received.since_or_zero(self.known.happened);
-        info!(instance = %instance, kind = kind.as_str(), event = %self.interruption.event_id, ?lag, "Test event: were it real, {what}.");
+        info!(
+            instance = %instance, kind = kind.as_str(), event = %self.interruption.event_id, ?lag,
+            "Test event: were it real, {what}."
+        );
         if let Some(node) = self.known.nodes.first() {
             self.term.note(EventNote {
                 about: About::Node(node.name.clone()),
                 severity: Severity::Normal,
                 reason: EventReason::TestReceived,
-                message: format!("test event {} of kind {} of {instance}: were it real, {what}", self.interruption.event_id, kind.as_str()),
+                message: format!(
+                    "test event {} of kind {} of {instance}: were it real, {what}",
+                    self.interruption.event_id,
+                    kind.as_str()
+                ),
             });
         }
         fate
     }
 
     fn undecided_test(&self) -> Fate {
-        self.tell_test("it would wait for what could not be learnt in a minute: is the instance one of this cluster?", Fate::Delete)
+        self.tell_test(
+            "it would wait for what could not be learnt in a minute: is the instance one of this \
+             cluster?",
+            Fate::Delete,
+        )
     }
 
     async fn complete(&mut self, owed: OwedHook, outcome: MessageOutcome) -> Fate {
@@ -359,10 +477,14 @@ impl Case {
         match outcome {
             MessageOutcome::LaunchAnswered => warn!(
                 instance = %owed.key.instance, group = %owed.key.group, hook = %owed.key.hook,
-                "A launch hook of ours is answered CONTINUE at once: this version does not wait for new nodes to become ready."
+                "A launch hook of ours is answered CONTINUE at once: this version does not wait \
+                 for new nodes to become ready."
             ),
             _ => {
-                info!(instance = %owed.key.instance, group = %owed.key.group, hook = %owed.key.hook, "The instance has no Node; its hook is completed.");
+                info!(
+                    instance = %owed.key.instance, group = %owed.key.group, hook = %owed.key.hook,
+                    "The instance has no Node; its hook is completed."
+                );
             }
         }
         if self.term.hooks.complete(&owed, self.known.happened, Source::Message).await.is_none() {
@@ -372,21 +494,25 @@ impl Case {
         Fate::Delete
     }
 
-    /// An instance that is back in service: what its record left on the Node is put back. `None`: its message is decided like any other.
+    /// An instance that is back in service: what its record left on the Node is put back. `None`:
+    /// its message is decided like any other.
     async fn returned(&mut self) -> Option<Fate> {
         while !self.given_up.is_cancelled() {
             self.look();
-            let of_instance = |n: &&Arc<Node>| n.instance.as_ref() == Some(&self.interruption.instance) && self.term.manages(n);
+            let of_instance = |n: &&Arc<Node>| {
+                n.instance.as_ref() == Some(&self.interruption.instance) && self.term.manages(n)
+            };
             let node = self.known.nodes.iter().find(of_instance).cloned()?;
             self.undecided = None;
-            let (outcome, fate) = match returns::put_back(&self.term, &node, &self.interruption).await {
-                Back::No => return None,
-                Back::Again => continue,
-                // A launch action still waits for its answer.
-                Back::Restored if self.interruption.hook().is_some() => return None,
-                Back::Restored => (MessageOutcome::Restored, Fate::Delete),
-                Back::Untold => (MessageOutcome::Left, Fate::Leave),
-            };
+            let (outcome, fate) =
+                match returns::put_back(&self.term, &node, &self.interruption).await {
+                    Back::No => return None,
+                    Back::Again => continue,
+                    // A launch action still waits for its answer.
+                    Back::Restored if self.interruption.hook().is_some() => return None,
+                    Back::Restored => (MessageOutcome::Restored, Fate::Delete),
+                    Back::Untold => (MessageOutcome::Left, Fate::Leave),
+                };
             self.term.metrics.message(Some(self.interruption.kind()), outcome);
             return Some(fate);
         }
@@ -402,23 +528,29 @@ impl Case {
             Accepted::New => MessageOutcome::Accepted,
             Accepted::Joined => MessageOutcome::Joined,
             Accepted::Repeat { open } => {
-                // What was beaten for this event alone, and no open record owes, is beaten no longer.
+                // What was beaten for this event alone, and no open record owes, is beaten no
+                // longer.
                 if let Some(owed) = self.beating.take_if(|_| !open) {
                     self.term.hooks.forget(&owed);
                 }
                 self.say_once("repeat", "delete it: the node's record holds it already");
                 if let Some(fate) = self.record_trial(Would::Nothing, "repeat", None) {
-                    self.term.metrics.message(Some(self.interruption.kind()), MessageOutcome::Repeat);
+                    self.term
+                        .metrics
+                        .message(Some(self.interruption.kind()), MessageOutcome::Repeat);
                     return fate;
                 }
                 MessageOutcome::Repeat
             }
             Accepted::Full => {
                 if self.term.first_said(&format!("{} full", self.interruption.event_id)) {
-                    let (instance, event) = (&self.interruption.instance, &self.interruption.event_id);
+                    let (instance, event) =
+                        (&self.interruption.instance, &self.interruption.event_id);
                     warn!(
                         %instance, kind = self.interruption.kind().as_str(), %event,
-                        "The record of a node has no room for another interruption; its message is kept. Heartbeats go on, and the hook is not completed before the node's drain has ended."
+                        "The record of a node has no room for another interruption; its message \
+                         is kept. Heartbeats go on, and the hook is not completed before the \
+                         node's drain has ended."
                     );
                 }
                 self.term.metrics.message(Some(self.interruption.kind()), MessageOutcome::Left);

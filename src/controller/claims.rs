@@ -1,4 +1,5 @@
-//! Accepting an interruption whose instance several Nodes claim (`triage/claims.rs` decides what happens to each).
+//! Accepting an interruption whose instance several Nodes claim (`triage/claims.rs` decides what
+//! happens to each).
 
 use tracing::warn;
 
@@ -17,8 +18,8 @@ use crate::{
 /// How often a Node is read again and patched again after a conflict.
 const TRIES: usize = 5;
 
-/// Accepts an interruption for its Node, and for every other Node that is drained with it. `None`: it did not succeed for one of
-/// them and is to be tried again.
+/// Accepts an interruption for its Node, and for every other Node that is drained with it. `None`:
+/// it did not succeed for one of them and is to be tried again.
 pub(super) async fn accept(
     term: &Term,
     interruption: &Interruption,
@@ -33,16 +34,22 @@ pub(super) async fn accept(
     }
     if let OtherClaims::Drain(others) = &verdict.others {
         // Before the first record is written: its drain may be over before the second has begun.
-        let nodes = others.iter().map(|node| node.name.clone()).chain([verdict.node.name.clone()]).collect();
+        let nodes = others
+            .iter()
+            .map(|node| node.name.clone())
+            .chain([verdict.node.name.clone()])
+            .collect();
         term.send(Input::Claimed { instance: verdict.instance.clone(), nodes });
     }
-    // A Node that cannot be written, which its own kubelet can bring about, keeps no other Node from being accepted.
+    // A Node that cannot be written, which its own kubelet can bring about, keeps no other Node
+    // from being accepted.
     let mut accepted = accept::accept(term, interruption, verdict, happened, sent, tries).await;
     for node in others {
         if matches!(verdict.others, OtherClaims::Cordon(_)) {
             Box::pin(cordon(term, node)).await;
         } else {
-            let verdict = triage::Accept { node: node.clone(), others: OtherClaims::None, ..verdict.clone() };
+            let verdict =
+                triage::Accept { node: node.clone(), others: OtherClaims::None, ..verdict.clone() };
             let other = accept::accept(term, interruption, &verdict, happened, sent, tries).await;
             accepted = accepted.zip(other).map(|(one, other)| one.and(other));
         }
@@ -57,29 +64,44 @@ fn warn_of(term: &Term, verdict: &triage::Accept) {
     let (node, instance) = (&verdict.node.name, &verdict.instance);
     let message = match verdict.others {
         OtherClaims::Cordon(_) => {
-            format!("Several nodes claim instance {instance}. EC2 confirms {node}, which is drained. Only cordoned: {names}.")
+            format!(
+                "Several nodes claim instance {instance}. EC2 confirms {node}, which is drained. \
+                 Only cordoned: {names}."
+            )
         }
-        _ => format!("Several nodes claim instance {instance} and EC2 confirms none of them. All are drained: {node}, {names}."),
+        _ => format!(
+            "Several nodes claim instance {instance} and EC2 confirms none of them. All are \
+             drained: {node}, {names}."
+        ),
     };
     if term.first_said(&format!("{instance} {node} {names}")) {
         warn!(instance = %instance, node = %node, ?others, "{message}");
     }
     for name in claimants.into_iter().chain([node]) {
         let (severity, reason) = (Severity::Warning, EventReason::DuplicateProviderID);
-        term.note(EventNote { about: About::Node(name.clone()), severity, reason, message: message.clone() });
+        term.note(EventNote {
+            about: About::Node(name.clone()),
+            severity,
+            reason,
+            message: message.clone(),
+        });
     }
 }
 
-/// Cordons a Node, and nothing else. A failure only leaves it schedulable: it is logged and not tried again.
+/// Cordons a Node, and nothing else. A failure only leaves it schedulable: it is logged and not
+/// tried again.
 async fn cordon(term: &Term, node: &Node) {
     let _gate = term.gate(&node.name).await;
     let mut seen = term.nodes.get(&node.name).map(|node| (*node).clone());
     for _ in 0..TRIES {
-        let Some(node) = seen.filter(|seen| seen.uid == node.uid && term.manages(seen)) else { return };
+        let Some(node) = seen.filter(|seen| seen.uid == node.uid && term.manages(seen)) else {
+            return;
+        };
         let Some(patch) = record::cordon(&node) else { return };
         let Err(error) = term.nodes.patch(&node.name, &patch).await else { return };
         if error.problem != Problem::Conflict {
-            warn!(node = %node.name, %error, "Cannot cordon a node that claims the instance of another node. It stays schedulable.");
+            warn!(node = %node.name, %error, "Cannot cordon a node that claims the instance of \
+                another node. It stays schedulable.");
             return;
         }
         seen = term.nodes.fetch(&node.name).await.ok().flatten();

@@ -69,7 +69,8 @@ pub(super) struct StandingParts {
     pub(super) departed: Departed,
     /// What this process knows of the windows of actions from its earlier terms.
     pub(super) granted: Granted,
-    /// Holds while this leader knows the Nodes that its predecessor was draining. A condition of `/readyz`.
+    /// Holds while this leader knows the Nodes that its predecessor was draining. A condition of
+    /// `/readyz`.
     pub(super) confirmation: ReadyFlag,
     /// Until when test events that ask for it are acted on (`--accept-real-tests`).
     pub(super) real_tests_until: Option<Moment>,
@@ -90,14 +91,16 @@ impl Lead {
         (self.permit)()
     }
 
-    /// It leads, or was the last to lead as far as it knows: a heartbeat does no harm even if it is not.
+    /// It leads, or was the last to lead as far as it knows: a heartbeat does no harm even if it is
+    /// not.
     pub(super) fn may_beat(&self) -> bool {
         (self.beat)()
     }
 }
 
-/// How many records are written at once: some more than PATCHes of Nodes may be in flight, so that the next one is always ready. Each
-/// takes about 10 KB of memory, and ten thousand notices may come at once.
+/// How many records are written at once: some more than PATCHes of Nodes may be in flight, so that
+/// the next one is always ready. Each takes about 10 KB of memory, and ten thousand notices may
+/// come at once.
 const ACCEPTS: usize = 64;
 
 /// One term of leadership. Clones are the same term; everything that it started ends with it.
@@ -116,7 +119,8 @@ pub(super) struct Term {
     said: Arc<Mutex<BTreeSet<String>>>,
     pub(super) told: Told,
     paused: Arc<AtomicBool>,
-    /// Bumped when a Node appears or the index changes its health: who waits for a Node looks again.
+    /// Bumped when a Node appears or the index changes its health: who waits for a Node looks
+    /// again.
     pub(super) arrivals: watch::Sender<u64>,
 }
 
@@ -129,8 +133,12 @@ impl std::ops::Deref for Term {
 }
 
 impl Term {
-    /// A term that begins now; the second half receives the inputs. `kept`: what this process went on beating since its last term.
-    pub(super) fn begin(standing: Standing, kept: Option<Hooks>) -> (Self, mpsc::UnboundedReceiver<Input>) {
+    /// A term that begins now; the second half receives the inputs. `kept`: what this process went
+    /// on beating since its last term.
+    pub(super) fn begin(
+        standing: Standing,
+        kept: Option<Hooks>,
+    ) -> (Self, mpsc::UnboundedReceiver<Input>) {
         let (inputs, heard) = mpsc::unbounded_channel();
         let end = CancellationToken::new();
         let since = standing.clock.now();
@@ -198,7 +206,8 @@ impl Term {
         self.hooks.end();
     }
 
-    /// Ends everything but the heartbeats, which go on until [`Hooks::end`], and the requests that are under way.
+    /// Ends everything but the heartbeats, which go on until [`Hooks::end`], and the requests that
+    /// are under way.
     pub(super) fn strand(&self) -> Hooks {
         self.end.cancel();
         self.hooks.strand();
@@ -211,7 +220,8 @@ impl Term {
         drop(self.inputs.send(input));
     }
 
-    /// One writer of a Node at a time: two interruptions of one node are taken on one after the other.
+    /// One writer of a Node at a time: two interruptions of one node are taken on one after the
+    /// other.
     pub(super) async fn gate(&self, node: &NodeName) -> OwnedMutexGuard<()> {
         let gate = {
             let mut gates = self.gates.lock().unwrap_or_else(PoisonError::into_inner);
@@ -229,14 +239,21 @@ impl Term {
         self.accepts.acquire().await.ok()
     }
 
-    /// What a record makes us owe. Annotations can be written by others: a hook that is not ours is never touched, whatever
-    /// one says.
+    /// What a record makes us owe. Annotations can be written by others: a hook that is not ours is
+    /// never touched, whatever one says.
     pub(super) fn owed(&self, record: &Record, instance: &InstanceId) -> Vec<OwedHook> {
-        fleet::owed(&self.policy, record, instance, |hook| self.hooks.is_past(hook), |hook| self.hooks.keeps_open(hook))
+        fleet::owed(
+            &self.policy,
+            record,
+            instance,
+            |hook| self.hooks.is_past(hook),
+            |hook| self.hooks.keeps_open(hook),
+        )
     }
 
-    /// How far AWS's clock is ahead of ours. Until AWS has answered this process, the API server's clock is used instead: it is
-    /// right more often than the clock of a machine that AWS does not answer.
+    /// How far AWS's clock is ahead of ours. Until AWS has answered this process, the API server's
+    /// clock is used instead: it is right more often than the clock of a machine that AWS does not
+    /// answer.
     pub(super) fn skew(&self) -> Skew {
         Skew::new(self.aws.clock().measured().unwrap_or_else(|| self.cluster.server_skew()))
     }
@@ -266,7 +283,8 @@ impl Term {
         ask(&mut self.room.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The drain of this node ends at `end` at the latest, as its leader derives it; `None`: nothing ends it, or it is over.
+    /// The drain of this node ends at `end` at the latest, as its leader derives it; `None`:
+    /// nothing ends it, or it is over.
     pub(super) fn rules_from_now_on(&self, node: &NodeName, end: Option<Moment>) {
         let mut ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
         match end {
@@ -275,7 +293,8 @@ impl Term {
         };
     }
 
-    /// When the drain of this node ends at the latest; `None`: nothing ends it, or it is not taken up yet.
+    /// When the drain of this node ends at the latest; `None`: nothing ends it, or it is not taken
+    /// up yet.
     pub(super) fn end_that_rules(&self, node: &NodeName) -> Option<Moment> {
         self.ends.lock().unwrap_or_else(PoisonError::into_inner).get(node).copied()
     }

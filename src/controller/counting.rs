@@ -97,9 +97,16 @@ pub fn words() -> Words {
         outcomes: aws::Outcome::ALL.iter().map(|o| o.as_str()).collect(),
     });
     // What concerns the Lease has its own actions and outcomes.
-    let of_cluster =
-        cluster::Target::ALL.iter().map(|target| Calls { target: "kubernetes", action: target.as_str(), outcomes: cluster::Outcome::WORDS.to_vec() });
-    let of_lease = Verb::ALL.iter().map(|verb| Calls { target: "kubernetes", action: verb.action(), outcomes: LeaseCall::OUTCOMES.to_vec() });
+    let of_cluster = cluster::Target::ALL.iter().map(|target| Calls {
+        target: "kubernetes",
+        action: target.as_str(),
+        outcomes: cluster::Outcome::WORDS.to_vec(),
+    });
+    let of_lease = Verb::ALL.iter().map(|verb| Calls {
+        target: "kubernetes",
+        action: verb.action(),
+        outcomes: LeaseCall::OUTCOMES.to_vec(),
+    });
     let watches = cluster::Target::ALL.iter().filter(|t| t.is_watch()).map(|t| t.as_str());
     Words {
         rejections: Reject::LABELS.to_vec(),
@@ -107,7 +114,9 @@ pub fn words() -> Words {
         answers: drain::Class::WORDS.to_vec(),
         calls: of_aws.chain(of_cluster).chain(of_lease).collect(),
         watches: watches.chain([Verb::Watch.action()]).collect(),
-        mirrors: [cluster::Target::WatchNodes, cluster::Target::WatchBudgets].map(cluster::Target::as_str).to_vec(),
+        mirrors: [cluster::Target::WatchNodes, cluster::Target::WatchBudgets]
+            .map(cluster::Target::as_str)
+            .to_vec(),
         conditions: super::service::CONDITIONS.to_vec(),
         objects: cluster::Target::ALL.iter().map(|t| t.as_str()).collect(),
         intake: IntakeEvent::WORDS.to_vec(),

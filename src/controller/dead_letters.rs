@@ -15,10 +15,12 @@ const EVERY: Duration = seconds(60);
 /// A lasting error is told every so many times.
 const TOLD_EVERY: u32 = 30;
 
-/// Asks every dead-letter queue for its depth, for as long as the process lives, whoever leads: what is in it was given up already, and is to be
-/// seen also while nobody leads. A depth that cannot be asked for is not told: an old number would be taken for today's.
+/// Asks every dead-letter queue for its depth, for as long as the process lives, whoever leads:
+/// what is in it was given up already, and is to be seen also while nobody leads. A depth that
+/// cannot be asked for is not told: an old number would be taken for today's.
 pub(super) async fn follow(standing: Standing, clients: Clients) {
-    let queues: Vec<_> = standing.config.queue.dead.iter().map(|url| clients.queue(&url.url)).collect();
+    let queues: Vec<_> =
+        standing.config.queue.dead.iter().map(|url| clients.queue(&url.url)).collect();
     futures::future::join_all(queues.iter().map(|queue| follow_one(&standing, queue))).await;
 }
 
@@ -50,5 +52,7 @@ fn tell(queue: &Queue, error: &AwsError) {
         Advice::Gone => "check --dlq-url, its region and its account",
         Advice::Retry => "nothing, unless it lasts",
     };
-    warn!(queue = queue.name(), %error, remedy, "The dead-letter queue cannot be asked for its depth; asking on. Drains do not need it.");
+    warn!(
+        queue = queue.name(), %error, remedy,
+        "The dead-letter queue cannot be asked for its depth; asking on. Drains do not need it.");
 }

@@ -1,8 +1,9 @@
 //! Nodes that went with an open record, or lost it: what they owe outlives it.
 //!
-//! The record lies on the Node, so that it goes with it, and a person can delete it. A leader completes what a vanished Node owes from
-//! memory at once, and writes a deleted record back; while nobody leads, nobody does. So every replica, also one that stands by,
-//! remembers such Nodes from its own index, and the next leader among them makes up for it.
+//! The record lies on the Node, so that it goes with it, and a person can delete it. A leader
+//! completes what a vanished Node owes from memory at once, and writes a deleted record back; while
+//! nobody leads, nobody does. So every replica, also one that stands by, remembers such Nodes from
+//! its own index, and the next leader among them makes up for it.
 
 use std::{
     collections::BTreeMap,
@@ -19,13 +20,14 @@ use crate::{
     runtime::Clock,
 };
 
-/// How long a Node is remembered: no action outlives its last heartbeat by more than the longest heartbeat timeout (7 200 s,
-/// `PutLifecycleHook`).
+/// How long a Node is remembered: no action outlives its last heartbeat by more than the longest
+/// heartbeat timeout (7 200 s, `PutLifecycleHook`).
 const REMEMBER: Duration = Duration::from_hours(2);
 /// So many are remembered.
 const MOST: usize = 10_000;
 
-/// The Nodes that went with an open record or lost it, and whose hooks were not completed here yet, by UID. Clones share them.
+/// The Nodes that went with an open record or lost it, and whose hooks were not completed here yet,
+/// by UID. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Departed(Arc<Mutex<BTreeMap<String, Departure>>>);
 
@@ -35,18 +37,26 @@ impl Departed {
     }
 
     fn note(&self, node: &Arc<Node>, now: Moment) {
-        // Of a Node without providerID only DescribeInstances knows the instance; its record alone is not believed.
+        // Of a Node without providerID only DescribeInstances knows the instance; its record alone
+        // is not believed.
         let Some(instance) = node.instance.clone() else { return };
-        // The actions of a machine that has booted since may be open still. Whoever leads finds that out.
-        let Some(record) = record::standing(node, Some(&instance)).with_open_actions() else { return };
+        // The actions of a machine that has booted since may be open still. Whoever leads finds
+        // that out.
+        let Some(record) = record::standing(node, Some(&instance)).with_open_actions() else {
+            return;
+        };
         let mut all = self.lock();
         all.retain(|_, d| d.at.plus(REMEMBER) > now);
         if all.len() < MOST {
-            all.insert(node.uid.clone(), Departure { node: Arc::clone(node), instance, record, at: now });
+            all.insert(
+                node.uid.clone(),
+                Departure { node: Arc::clone(node), instance, record, at: now },
+            );
         }
     }
 
-    /// A Node that lost its open record and kept our taint: a person deleted it. What Sundown puts back loses both in one patch.
+    /// A Node that lost its open record and kept our taint: a person deleted it. What Sundown puts
+    /// back loses both in one patch.
     fn follow_record(&self, before: &Arc<Node>, after: &Node, now: Moment) {
         let is_lost = after.record().is_none() && after.has_our_taint() && before.uid == after.uid;
         if is_lost && before.record().is_some() {
@@ -56,7 +66,8 @@ impl Departed {
         }
     }
 
-    /// The next interruption has written a fresh record that does not name every hook of the one that was lost.
+    /// The next interruption has written a fresh record that does not name every hook of the one
+    /// that was lost.
     fn is_lacking(&self, node: &Node) -> bool {
         let all = self.lock();
         let Some(held) = all.get(&node.uid) else { return false };
@@ -77,7 +88,8 @@ impl Departed {
     /// All that are remembered, the earliest first.
     pub(super) fn all(&self, clock: Clock) -> Vec<Departure> {
         let now = clock.now();
-        let mut all: Vec<_> = self.lock().values().filter(|d| d.at.plus(REMEMBER) > now).cloned().collect();
+        let mut all: Vec<_> =
+            self.lock().values().filter(|d| d.at.plus(REMEMBER) > now).cloned().collect();
         all.sort_by_key(|d| d.at);
         all
     }
@@ -92,7 +104,9 @@ pub(super) async fn follow(standing: Standing) {
         let is_ours = |node: &Node| standing.policy.nodes.matches(&node.labels);
         match change {
             NodeChange::Deleted(node) if is_ours(&node) => standing.departed.note(&node, now),
-            NodeChange::Applied { now: after, before: Some(before) } if is_ours(&after) => standing.departed.follow_record(&before, &after, now),
+            NodeChange::Applied { now: after, before: Some(before) } if is_ours(&after) => {
+                standing.departed.follow_record(&before, &after, now);
+            }
             NodeChange::Deleted(_) | NodeChange::Applied { .. } => {}
         }
     }

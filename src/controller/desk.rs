@@ -46,29 +46,48 @@ impl Desk {
     fn open(&self, delivery: Delivery) {
         match parse(&*delivery.body) {
             Err(reject) => self.reject(delivery, &reject),
-            Ok(Parsed::TestNotification) => self.dispose(delivery, "test_notification", MessageOutcome::Test),
-            Ok(Parsed::Irrelevant(why)) => self.dispose(delivery, why.as_str(), MessageOutcome::Unrelated),
+            Ok(Parsed::TestNotification) => {
+                self.dispose(delivery, "test_notification", MessageOutcome::Test);
+            }
+            Ok(Parsed::Irrelevant(why)) => {
+                self.dispose(delivery, why.as_str(), MessageOutcome::Unrelated);
+            }
             Ok(Parsed::Test(test)) => {
                 let is_real = test.real && self.term.takes_real_tests();
                 match (test.real, is_real) {
-                    (true, true) => warn!(queue = %delivery.queue, "A test event is acted on as if it were real: --accept-real-tests."),
+                    (true, true) => {
+                        warn!(
+                            queue = %delivery.queue, "A test event is acted on as if it were real: \
+                                 --accept-real-tests.");
+                    }
                     (true, false) => warn!(
                         queue = %delivery.queue,
-                        "A test event asks to be acted on, and this process does not do that (any more): --accept-real-tests. It is only told what would be done."
+                        "A test event asks to be acted on, and this process does not do that (any \
+                         more): --accept-real-tests. It is only told what would be done."
                     ),
-                    (false, _) => info!(queue = %delivery.queue, "A test event came: it is told what would be done, and nothing is."),
+                    (false, _) => {
+                        info!(
+                            queue = %delivery.queue,
+                            "A test event came: it is told what would be done, and nothing is.");
+                    }
                 }
                 if test.ignored > 0 {
                     let (read, ignored) = (test.interruptions.len(), test.ignored);
-                    warn!(queue = %delivery.queue, read, ignored, "A test event names too many instances: only the first ones are looked at.");
+                    warn!(
+                        queue = %delivery.queue, read, ignored,
+                        "A test event names too many instances: only the first ones are looked \
+                         at.");
                 }
                 self.take_on(test.interruptions, delivery, !is_real);
             }
-            Ok(Parsed::Interruptions(interruptions)) => self.take_on(interruptions, delivery, false),
+            Ok(Parsed::Interruptions(interruptions)) => {
+                self.take_on(interruptions, delivery, false);
+            }
         }
     }
 
-    /// Starts a case for each interruption. A test is decided like any other, and nothing is done about it.
+    /// Starts a case for each interruption. A test is decided like any other, and nothing is done
+    /// about it.
     fn take_on(&self, interruptions: Vec<Interruption>, delivery: Delivery, test: bool) {
         let term = self.term.clone();
         // What differs between AWS's clock and ours must not make an event look old.
@@ -80,13 +99,23 @@ impl Desk {
         let cases: Vec<_> = interruptions
             .into_iter()
             .map(|interruption| {
-                // No event is from the future: taken at its word, one that says so would have a deadline that never comes.
+                // No event is from the future: taken at its word, one that says so would have a
+                // deadline that never comes.
                 let latest = received.plus(seconds(5));
                 let time = interruption.time.map(|t| t.min(skew.to_aws(latest)));
-                let happened = time.or(delivery.sent).map_or(received, |t| skew.to_ours(t).min(latest));
+                let happened =
+                    time.or(delivery.sent).map_or(received, |t| skew.to_ours(t).min(latest));
                 // All other times stay as AWS sent them: that is how they are recorded.
                 let interruption = Interruption { time, ..interruption };
-                case::Case::new(term.clone(), interruption, received, happened, delivery.sent, given_up.clone(), test)
+                case::Case::new(
+                    term.clone(),
+                    interruption,
+                    received,
+                    happened,
+                    delivery.sent,
+                    given_up.clone(),
+                    test,
+                )
             })
             .collect();
         // Its body is dropped here: what is undecided may wait for hours.
@@ -103,7 +132,12 @@ impl Desk {
             info!(reason, queue = %delivery.queue, "Dry run: would {what} and do nothing.");
         }
         if self.term.is_trial() {
-            let entry = TrialEntry::of_message(self.term.clock.now(), delivery.sent, Would::Nothing, reason);
+            let entry = TrialEntry::of_message(
+                self.term.clock.now(),
+                delivery.sent,
+                Would::Nothing,
+                reason,
+            );
             if !self.term.record_trial(&entry) {
                 return delivery.ticket.leave();
             }
@@ -124,13 +158,24 @@ impl Desk {
         let first = self.told.lock().is_ok_and(|mut told| told.insert(reject.as_str()));
         if first {
             let body = excerpt(&delivery.body);
-            let fate = if shared { "given back to other readers of the queue" } else { "left for the dead-letter queue" };
+            let fate = if shared {
+                "given back to other readers of the queue"
+            } else {
+                "left for the dead-letter queue"
+            };
             warn!(
                 reason = reject.as_str(), hint = %reject.hint(), queue = %delivery.queue, body,
                 "A message was not understood. It is {fate}; others of this kind are only counted."
             );
         }
-        let entry = || TrialEntry::of_message(self.term.clock.now(), delivery.sent, Would::NotUnderstood, reject.as_str());
+        let entry = || {
+            TrialEntry::of_message(
+                self.term.clock.now(),
+                delivery.sent,
+                Would::NotUnderstood,
+                reject.as_str(),
+            )
+        };
         if self.term.is_trial() && self.term.record_trial(&entry()) {
             return delivery.ticket.delete();
         }

@@ -1,10 +1,15 @@
 //! Runs the pure machines and performs their effects.
 //!
-//! - `service`: the one function that a run and a simulation call; leadership comes and goes in it. `upkeep`: what goes on whoever leads.
-//! - `intake`: from the queues to the desk. `desk`, `case`: from a message to a decision. `accept`: the PATCH.
-//! - `fleet`: the task that runs [`crate::fleet`], and `fleet::perform`, where its effects become calls. `hooks`: heartbeats and completions. `release`: the end of a drain. `node_writer`: writes of a Node that must succeed in the end.
-//!   `departed`: what a Node owed that went while nobody led. `dead_letters`: how deep those queues are.
-//! - `report`: what happens to drains becomes log lines, metrics, Events, notifications and traces. `outlets`: where else: `trial`, `notices`. `places`: where a node is, for figures.
+//! - `service`: the one function that a run and a simulation call; leadership comes and goes in it.
+//!   `upkeep`: what goes on whoever leads.
+//! - `intake`: from the queues to the desk. `desk`, `case`: from a message to a decision. `accept`:
+//!   the PATCH.
+//! - `fleet`: the task that runs [`crate::fleet`], and `fleet::perform`, where its effects become
+//!   calls. `hooks`: heartbeats and completions. `release`: the end of a drain. `node_writer`:
+//!   writes of a Node that must succeed in the end. `departed`: what a Node owed that went while
+//!   nobody led. `dead_letters`: how deep those queues are.
+//! - `report`: what happens to drains becomes log lines, metrics, Events, notifications and traces.
+//!   `outlets`: where else: `trial`, `notices`. `places`: where a node is, for figures.
 
 mod accept;
 mod board;

@@ -1,4 +1,5 @@
-//! Writes of a Node that must succeed in the end: until then, what they say is known to this process only.
+//! Writes of a Node that must succeed in the end: until then, what they say is known to this
+//! process only.
 
 use serde_json::Value;
 use tracing::warn;
@@ -21,10 +22,16 @@ pub(super) enum NodeWrite {
     NodeGone,
 }
 
-/// Patches a Node, and tries again until one of the ends above. `body`: the patch for the Node as it is now, or `None` if nothing is to be
-/// written. It is asked while no other task of this process writes the Node: the wait for that can take half a minute. After each failure
-/// it is asked again with the Node past the index. `what` is for the log: "put the node back".
-pub(super) async fn patch_node(term: &Term, mut node: Node, what: &'static str, mut body: impl FnMut(&Node) -> Option<Value>) -> NodeWrite {
+/// Patches a Node, and tries again until one of the ends above. `body`: the patch for the Node as
+/// it is now, or `None` if nothing is to be written. It is asked while no other task of this
+/// process writes the Node: the wait for that can take half a minute. After each failure it is
+/// asked again with the Node past the index. `what` is for the log: "put the node back".
+pub(super) async fn patch_node(
+    term: &Term,
+    mut node: Node,
+    what: &'static str,
+    mut body: impl FnMut(&Node) -> Option<Value>,
+) -> NodeWrite {
     let mut backoff = pauses();
     loop {
         let result = {
@@ -35,7 +42,9 @@ pub(super) async fn patch_node(term: &Term, mut node: Node, what: &'static str, 
         let pause = match result {
             Ok(_) => return NodeWrite::Patched,
             Err(error) if error.problem == Problem::NotFound => return NodeWrite::NodeGone,
-            Err(error) if error.problem == Problem::Conflict => backoff.pause_after_conflict(&term.random),
+            Err(error) if error.problem == Problem::Conflict => {
+                backoff.pause_after_conflict(&term.random)
+            }
             Err(error) => {
                 warn!(node = %node.name, %error, what, "A patch of the node failed; trying again.");
                 backoff.pause(&term.random)
@@ -49,7 +58,8 @@ pub(super) async fn patch_node(term: &Term, mut node: Node, what: &'static str, 
     }
 }
 
-/// The Node past the index, `None` if it does not exist. While the API server cannot answer, asks on.
+/// The Node past the index, `None` if it does not exist. While the API server cannot answer, asks
+/// on.
 pub(super) async fn read_node(term: &Term, name: &NodeName) -> Option<Node> {
     let mut backoff = pauses();
     loop {

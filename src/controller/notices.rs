@@ -15,7 +15,12 @@ const GROUP_TAG: &str = "aws:autoscaling:groupName";
 const GROUP: Duration = seconds(5);
 
 /// An interruption was taken on.
-pub(super) fn accepted(term: &Term, interruption: &Interruption, node: &Node, instance: &InstanceId) {
+pub(super) fn accepted(
+    term: &Term,
+    interruption: &Interruption,
+    node: &Node,
+    instance: &InstanceId,
+) {
     let Some(notifier) = notifier(term, On::Accepted) else { return };
     let now = term.clock.now();
     let notice = Notice {
@@ -32,11 +37,21 @@ pub(super) fn accepted(term: &Term, interruption: &Interruption, node: &Node, in
 }
 
 /// A drain is over.
-pub(super) fn ended(term: &Term, node: &Node, instance: &InstanceId, taken: &[Taken], outcome: &Outcome, took: Duration) {
+pub(super) fn ended(
+    term: &Term,
+    node: &Node,
+    instance: &InstanceId,
+    taken: &[Taken],
+    outcome: &Outcome,
+    took: Duration,
+) {
     let Some(notifier) = notifier(term, On::Ended) else { return };
     let report = term.board.report(&NodeName::from(node.name.as_str()));
     let (last, hook) = (taken.last(), taken.iter().find_map(|t| t.hook.as_ref()));
-    let blocked = report.iter().flat_map(|r| &r.blocked_for).map(|b| format!("{} ({}, {} s)", b.pod, b.reason, b.seconds));
+    let blocked = report
+        .iter()
+        .flat_map(|r| &r.blocked_for)
+        .map(|b| format!("{} ({}, {} s)", b.pod, b.reason, b.seconds));
     let notice = Notice {
         on: Some(On::Ended),
         event: last.map(|t| t.event_id.clone()).unwrap_or_default(),
@@ -60,10 +75,16 @@ fn notifier(term: &Term, on: On) -> Option<Notifier> {
 }
 
 fn of_node(node: &Node, instance: &InstanceId) -> Notice {
-    Notice { instance: instance.to_string(), node: node.name.to_string(), labels: (*node.labels).clone(), ..Notice::default() }
+    Notice {
+        instance: instance.to_string(),
+        node: node.name.to_string(),
+        labels: (*node.labels).clone(),
+        ..Notice::default()
+    }
 }
 
-/// Has it sent; finds the group out first, where somebody wants to read it and no hook has named it.
+/// Has it sent; finds the group out first, where somebody wants to read it and no hook has named
+/// it.
 fn tell(term: &Term, notifier: Notifier, mut notice: Notice, instance: &InstanceId) {
     if notice.group.is_some() || !notifier.names("group") {
         return notifier.tell(notice);
@@ -71,7 +92,11 @@ fn tell(term: &Term, notifier: Notifier, mut notice: Notice, instance: &Instance
     let (term, instance) = (term.clone(), instance.clone());
     drop(term.spawner.clone().spawn(async move {
         let asked = tokio::time::timeout(GROUP, term.lookups.instances.get(&instance)).await;
-        notice.group = asked.ok().and_then(Result::ok).flatten().and_then(|facts| facts.tags.get(GROUP_TAG).cloned());
+        notice.group = asked
+            .ok()
+            .and_then(Result::ok)
+            .flatten()
+            .and_then(|facts| facts.tags.get(GROUP_TAG).cloned());
         notifier.tell(notice);
     }));
 }

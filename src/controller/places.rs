@@ -5,10 +5,15 @@ use crate::{domain::Node, observe::Place};
 /// The labels by which nodes say their zone and their instance type.
 const ZONE: &str = "topology.kubernetes.io/zone";
 const TYPE: &str = "node.kubernetes.io/instance-type";
-/// Those by which they say their group: of EKS, eksctl, kOps and kube-aws (its `awsNodeLabels`, by builtin/files/userdata/cloud-config-worker: the Auto Scaling
-/// group). Of events only a lifecycle hook's names that group, and EC2 is not asked for the sake of figures.
-const GROUPS: [&str; 4] =
-    ["eks.amazonaws.com/nodegroup", "alpha.eksctl.io/nodegroup-name", "kops.k8s.io/instancegroup", "kube-aws.coreos.com/autoscalinggroup"];
+/// Those by which they say their group: of EKS, eksctl, kOps and kube-aws (its `awsNodeLabels`, by
+/// builtin/files/userdata/cloud-config-worker: the Auto Scaling group). Of events only a lifecycle
+/// hook's names that group, and EC2 is not asked for the sake of figures.
+const GROUPS: [&str; 4] = [
+    "eks.amazonaws.com/nodegroup",
+    "alpha.eksctl.io/nodegroup-name",
+    "kops.k8s.io/instancegroup",
+    "kube-aws.coreos.com/autoscalinggroup",
+];
 
 /// The labels of nodes that have to be known.
 pub(super) fn labels<'a>() -> impl Iterator<Item = &'a str> {
@@ -19,7 +24,10 @@ pub(super) fn labels<'a>() -> impl Iterator<Item = &'a str> {
 pub(super) fn of(node: &Node, group: Option<&str>) -> Place {
     let label = |key: &str| node.labels.get(key).cloned().unwrap_or_default();
     // The label first: a hook's event and a spot notice of one node are then told of one group.
-    let group = GROUPS.iter().find_map(|key| node.labels.get(*key).cloned()).or_else(|| group.map(str::to_owned));
+    let group = GROUPS
+        .iter()
+        .find_map(|key| node.labels.get(*key).cloned())
+        .or_else(|| group.map(str::to_owned));
     Place { group: group.unwrap_or_default(), zone: label(ZONE), instance_type: label(TYPE) }
 }
 
@@ -39,7 +47,12 @@ mod tests {
             boot_id: None,
             unschedulable: false,
             taints: Vec::new(),
-            labels: std::sync::Arc::new(labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()),
+            labels: std::sync::Arc::new(
+                labels
+                    .iter()
+                    .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+                    .collect(),
+            ),
             annotations: std::collections::BTreeMap::new(),
             ready: Ready::True,
             ready_since: None,
@@ -55,8 +68,21 @@ mod tests {
             assert_eq!(group(&[("app", "x"), (key, "workers")], Some("asg")), "workers", "{key}");
             assert!(labels().any(|kept| kept == key), "the index keeps {key}");
         }
-        assert_eq!(group(&[("kube-aws.coreos.com/autoscalinggroup", "asg-1"), ("eks.amazonaws.com/nodegroup", "workers")], None), "workers");
-        assert_eq!(group(&[("kube-aws.coreos.com/autoscalinggroup", "asg-1")], None), "asg-1", "a spot notice names no group");
+        assert_eq!(
+            group(
+                &[
+                    ("kube-aws.coreos.com/autoscalinggroup", "asg-1"),
+                    ("eks.amazonaws.com/nodegroup", "workers")
+                ],
+                None
+            ),
+            "workers"
+        );
+        assert_eq!(
+            group(&[("kube-aws.coreos.com/autoscalinggroup", "asg-1")], None),
+            "asg-1",
+            "a spot notice names no group"
+        );
         assert_eq!(group(&[("app", "x")], Some("asg")), "asg");
         assert_eq!(group(&[("app", "x")], None), "", "told as unknown");
     }

@@ -26,7 +26,8 @@ pub(super) enum Answer {
     Hooks(HooksAnswer),
     Beat(BeatAnswer),
     Listed(Moment, Vec<Arc<Node>>),
-    /// The call failed. Comes after a pause of 1 s, so that the question can be asked again at once.
+    /// The call failed. Comes after a pause of 1 s, so that the question can be asked again at
+    /// once.
     Failed,
 }
 
@@ -40,8 +41,16 @@ pub(super) struct Questions {
 }
 
 impl Questions {
-    /// Asks, unless the same question waits for its answer already. `event`: when the event happened.
-    pub(super) fn ask(&mut self, term: &Term, interruption: &Interruption, event: Moment, question: Question, dry: bool) {
+    /// Asks, unless the same question waits for its answer already. `event`: when the event
+    /// happened.
+    pub(super) fn ask(
+        &mut self,
+        term: &Term,
+        interruption: &Interruption,
+        event: Moment,
+        question: Question,
+        dry: bool,
+    ) {
         if self.asked.insert(question.clone()) {
             self.asking.push(ask(term.clone(), interruption.clone(), event, question, dry));
         }
@@ -52,7 +61,8 @@ impl Questions {
         self.asking.is_empty()
     }
 
-    /// The next answer. Waits forever while no question is open. Dropping this future loses no answer.
+    /// The next answer. Waits forever while no question is open. Dropping this future loses no
+    /// answer.
     pub(super) async fn answer(&mut self) -> Answer {
         match self.asking.next().await {
             Some((question, answer)) => {
@@ -65,40 +75,66 @@ impl Questions {
 }
 
 /// Asks one question. Lookups wait, batch and retry by themselves.
-fn ask(term: Term, interruption: Interruption, event: Moment, question: Question, dry: bool) -> Asking {
+fn ask(
+    term: Term,
+    interruption: Interruption,
+    event: Moment,
+    question: Question,
+    dry: bool,
+) -> Asking {
     Box::pin(async move {
         let asked_at = term.clock.now();
         let answer = match &question {
             Question::Instance { instance, not_before } => {
-                let answer = term.lookups.instances.get_since(instance, term.clock.past_instant(*not_before)).await;
+                let answer = term
+                    .lookups
+                    .instances
+                    .get_since(instance, term.clock.past_instant(*not_before))
+                    .await;
                 answered(answer.map(Some), |answer| match answer {
-                    Some((asked, facts)) => Answer::Instance(InstanceAnswer { at: term.clock.moment(asked), facts: facts.map(|f| (*f).clone()) }),
+                    Some((asked, facts)) => Answer::Instance(InstanceAnswer {
+                        at: term.clock.moment(asked),
+                        facts: facts.map(|f| (*f).clone()),
+                    }),
                     None => Answer::Failed,
                 })
             }
-            Question::Name(name) => {
-                answered(term.lookups.dns.get(name).await, |all| Answer::InstancesWithName(all.map(|all| (*all).clone()).unwrap_or_default()))
-            }
+            Question::Name(name) => answered(term.lookups.dns.get(name).await, |all| {
+                Answer::InstancesWithName(all.map(|all| (*all).clone()).unwrap_or_default())
+            }),
             Question::Group(group) => answered(term.lookups.groups.get(group).await, |tags| {
-                Answer::Group(tags.map_or(GroupAnswer::NoSuchGroup, |t| GroupAnswer::Tags((*t).clone())))
+                Answer::Group(
+                    tags.map_or(GroupAnswer::NoSuchGroup, |t| GroupAnswer::Tags((*t).clone())),
+                )
             }),
             Question::Hook(group, hook) => {
-                answered(term.lookups.hooks.get(group, hook).await, |d| Answer::Hook(d.map_or(HookAnswer::NoSuchHook, HookAnswer::Described)))
+                answered(term.lookups.hooks.get(group, hook).await, |d| {
+                    Answer::Hook(d.map_or(HookAnswer::NoSuchHook, HookAnswer::Described))
+                })
             }
-            Question::Hooks(group) => hook_claims::ask(&term, group).await.map_or(Answer::Failed, Answer::Hooks),
+            Question::Hooks(group) => {
+                hook_claims::ask(&term, group).await.map_or(Answer::Failed, Answer::Hooks)
+            }
             // A heartbeat is a write: a dry run sends none, as if AWS had not answered.
             Question::Beat(_) if dry => Answer::Failed,
             Question::Beat(key) => {
-                let owed = OwedHook { key: key.clone(), token: interruption.hook().and_then(|h| h.token.clone()) };
+                let owed = OwedHook {
+                    key: key.clone(),
+                    token: interruption.hook().and_then(|h| h.token.clone()),
+                };
                 match term.hooks.prove(&owed, event, Source::Message).await {
-                    Some(proof) => Answer::Beat(BeatAnswer { at: term.clock.now(), accepted: proof == Proof::Open }),
+                    Some(proof) => Answer::Beat(BeatAnswer {
+                        at: term.clock.now(),
+                        accepted: proof == Proof::Open,
+                    }),
                     None => Answer::Failed,
                 }
             }
             Question::List { .. } => match term.nodes.list_fresh().await {
                 Ok(nodes) => Answer::Listed(asked_at, nodes),
                 Err(error) => {
-                    debug!(%error, "Cannot list the Nodes from the API server itself; the lifecycle action is not completed until that works.");
+                    debug!(%error, "Cannot list the Nodes from the API server itself; the \
+                        lifecycle action is not completed until that works.");
                     Answer::Failed
                 }
             },
@@ -110,7 +146,10 @@ fn ask(term: Term, interruption: Interruption, event: Moment, question: Question
     })
 }
 
-fn answered<T>(found: Result<Option<T>, LookupError>, answer: impl FnOnce(Option<T>) -> Answer) -> Answer {
+fn answered<T>(
+    found: Result<Option<T>, LookupError>,
+    answer: impl FnOnce(Option<T>) -> Answer,
+) -> Answer {
     match found {
         Ok(found) => answer(found),
         Err(error) => {

@@ -1,4 +1,5 @@
-//! The end of a drain: every owed lifecycle action is completed, whatever became of the drain; then the record says so.
+//! The end of a drain: every owed lifecycle action is completed, whatever became of the drain; then
+//! the record says so.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -32,7 +33,8 @@ enum Written {
     Done,
     /// There is no such Node any more, whatever the index says.
     NodeGone,
-    /// It was to be put back, and an interruption that was not judged has joined: it stays open, and is drained on.
+    /// It was to be put back, and an interruption that was not judged has joined: it stays open,
+    /// and is drained on.
     Reopened,
 }
 
@@ -75,7 +77,8 @@ impl Release {
     async fn run(mut self) {
         let owed = std::mem::take(&mut self.end.owed);
         if self.end.end_reason == EndReason::NothingHolds {
-            // The interruption was disproved, or the instance is in service again: no action waits for its completion.
+            // The interruption was disproved, or the instance is in service again: no action waits
+            // for its completion.
             for hook in owed.iter().filter(|hook| !self.end.shared.contains(hook)) {
                 self.term.hooks.forget(hook);
             }
@@ -98,11 +101,21 @@ impl Release {
         let owed: Vec<_> = owed.into_iter().filter(|o| self.done.insert(o.clone())).collect();
         let completions = owed.iter().map(|o| self.complete_one(o, record.is_unconfirmed(&o.key)));
         let results = futures::future::join_all(completions).await;
-        let over = owed.iter().zip(&results).filter(|(_, result)| result.is_some()).map(|(owed, _)| owed.clone()).collect();
-        self.term.send(Input::HooksOver { node: self.end.drain.node.name.clone(), uid: self.end.drain.node.uid.clone(), hooks: over });
+        let over = owed
+            .iter()
+            .zip(&results)
+            .filter(|(_, result)| result.is_some())
+            .map(|(owed, _)| owed.clone())
+            .collect();
+        self.term.send(Input::HooksOver {
+            node: self.end.drain.node.name.clone(),
+            uid: self.end.drain.node.uid.clone(),
+            hooks: over,
+        });
         for (owed, result) in owed.iter().zip(results) {
             if let Some(end) = result {
-                self.term.report(&self.end.drain.node.name, DrainEvent::HookServed(owed.clone(), end));
+                self.term
+                    .report(&self.end.drain.node.name, DrainEvent::HookServed(owed.clone(), end));
             }
         }
     }
@@ -113,7 +126,8 @@ impl Release {
             self.term.hooks.forget(owed);
             return Some(HookEnd::NotOurs);
         }
-        let completion = self.term.hooks.complete(owed, self.event_of(owed), Source::Record).await?;
+        let completion =
+            self.term.hooks.complete(owed, self.event_of(owed), Source::Record).await?;
         Some(match completion {
             HookCompletion::Accepted => HookEnd::Completed,
             HookCompletion::Gone => HookEnd::Over,
@@ -125,15 +139,24 @@ impl Release {
         times.max().unwrap_or_else(|| self.term.clock.now())
     }
 
-    /// Writes the end into the record. What has joined meanwhile and owes another hook is completed first.
+    /// Writes the end into the record. What has joined meanwhile and owes another hook is completed
+    /// first.
     async fn write(&mut self) -> Written {
-        let mut fresh = match self.term.nodes.get(&self.end.drain.node.name).filter(|node| node.uid == self.end.drain.node.uid) {
+        let mut fresh = match self
+            .term
+            .nodes
+            .get(&self.end.drain.node.name)
+            .filter(|node| node.uid == self.end.drain.node.uid)
+        {
             Some(node) => Some((*node).clone()),
-            // Accepted past the index, which does not have it yet, or shows a Node that was deleted since.
+            // Accepted past the index, which does not have it yet, or shows a Node that was deleted
+            // since.
             None => read_node(&self.term, &self.end.drain.node.name).await,
         };
         loop {
-            let Some(node) = fresh.filter(|n| n.uid == self.end.drain.node.uid) else { return Written::NodeGone };
+            let Some(node) = fresh.filter(|n| n.uid == self.end.drain.node.uid) else {
+                return Written::NodeGone;
+            };
             // `patch_node` calls the closure for each attempt: both hold what the last one saw.
             let (mut last, mut on_end) = (node.clone(), OnEnd::Nothing);
             let write = patch_node(&self.term, node, "write the release", |node| {
@@ -147,7 +170,10 @@ impl Release {
             match on_end {
                 OnEnd::Nothing => return Written::Done,
                 OnEnd::Write { is_put_back, .. } => {
-                    self.term.report(&self.end.drain.node.name, DrainEvent::Released { outcome: self.end.outcome, is_put_back });
+                    self.term.report(
+                        &self.end.drain.node.name,
+                        DrainEvent::Released { outcome: self.end.outcome, is_put_back },
+                    );
                     return Written::Done;
                 }
                 OnEnd::PutBack { uses_held_record } => {
@@ -181,7 +207,8 @@ impl Release {
     }
 }
 
-/// Puts what is still ours on a Node back, trying until that is done, the Node is gone, or its record is another one.
+/// Puts what is still ours on a Node back, trying until that is done, the Node is gone, or its
+/// record is another one.
 pub(super) fn put_back(term: &Term, node: Arc<Node>, after: After) {
     let task = term.clone();
     term.spawn(async move { put_back_now(&task, &node, None, &after).await });
@@ -191,7 +218,9 @@ pub(super) fn put_back(term: &Term, node: Arc<Node>, after: After) {
 pub(super) async fn put_back_now(term: &Term, node: &Node, held: Option<&Record>, after: &After) {
     let judged = node.record().map(str::to_owned);
     // A new record, written by an accept meanwhile, is not ours to take away.
-    let body = |node: &Node| record::restore(node, held, after).filter(|_| node.record() == judged.as_deref());
+    let body = |node: &Node| {
+        record::restore(node, held, after).filter(|_| node.record() == judged.as_deref())
+    };
     if patch_node(term, node.clone(), "put the node back", body).await == NodeWrite::Patched {
         term.report(&node.name, DrainEvent::PutBack);
     }

@@ -34,14 +34,19 @@ pub(super) enum Back {
     Untold,
 }
 
-/// Puts the Node back if the event says that its instance is in service again, and nothing speaks against it.
+/// Puts the Node back if the event says that its instance is in service again, and nothing speaks
+/// against it.
 pub(super) async fn put_back(term: &Term, node: &Arc<Node>, interruption: &Interruption) -> Back {
-    // Past the index, which may be behind at the beginning of a term: it may not show yet what there is to put back.
+    // Past the index, which may be behind at the beginning of a term: it may not show yet what
+    // there is to put back.
     let node = &match term.nodes.fetch(&node.name).await {
         Ok(Some(fresh)) if fresh.uid == node.uid => fresh,
         Ok(_) => return Back::No,
         Err(error) => {
-            debug!(node = %node.name, %error, "Cannot read the node of an instance that is back in service; trying again.");
+            debug!(
+                node = %node.name, %error,
+                "Cannot read the node of an instance that is back in service; trying again."
+            );
             tokio::time::sleep(seconds(1)).await;
             return Back::Again;
         }
@@ -54,7 +59,10 @@ pub(super) async fn put_back(term: &Term, node: &Arc<Node>, interruption: &Inter
     match open {
         None => return Back::Untold,
         Some(true) => {
-            info!(node = %node.name, instance = %interruption.instance, "The instance was launched into its group, and a terminate action of it is open: its node is not put back.");
+            info!(
+                node = %node.name, instance = %interruption.instance,
+                "The instance was launched into its group, and a terminate action of it is open: \
+                 its node is not put back.");
             return Back::No;
         }
         Some(false) => {}
@@ -72,12 +80,18 @@ pub(super) async fn put_back(term: &Term, node: &Arc<Node>, interruption: &Inter
         return Back::Again;
     }
     term.report(&node.name, DrainEvent::InstanceReturned);
-    release::put_back_now(term, node, None, &After::Released(Released::new(term.aws_now(), "returned"))).await;
+    release::put_back_now(
+        term,
+        node,
+        None,
+        &After::Released(Released::new(term.aws_now(), "returned")),
+    )
+    .await;
     Back::Restored
 }
 
-/// AWS shows the instance waiting for another termination, whose event is yet to come. Where AWS cannot
-/// be asked, the record tells enough: it is released, so its own actions are over.
+/// AWS shows the instance waiting for another termination, whose event is yet to come. Where AWS
+/// cannot be asked, the record tells enough: it is released, so its own actions are over.
 async fn waits_again(term: &Term, interruption: &Interruption) -> bool {
     let Some(group) = interruption.group() else { return false };
     let now = tokio::time::Instant::now();
@@ -85,15 +99,23 @@ async fn waits_again(term: &Term, interruption: &Interruption) -> bool {
     state.is_ok_and(|state| state.is_some_and(|state| Transition::Terminating.holds(&state)))
 }
 
-/// One heartbeat for each action of an open record tells whether it is open. `None`: AWS did not say.
+/// One heartbeat for each action of an open record tells whether it is open. `None`: AWS did not
+/// say.
 async fn is_any_open(term: &Term, actions: &[OwedHook]) -> Option<bool> {
     for action in actions {
-        let proof = tokio::time::timeout(PATIENCE, term.hooks.prove(action, term.clock.now(), Source::Record)).await;
+        let proof = tokio::time::timeout(
+            PATIENCE,
+            term.hooks.prove(action, term.clock.now(), Source::Record),
+        )
+        .await;
         match proof.ok().flatten() {
             Some(Proof::Gone) => {}
             Some(Proof::Open) => return Some(true),
             None => {
-                debug!(instance = %action.key.instance, hook = %action.key.hook, "No heartbeat told whether the action is open.");
+                debug!(
+                    instance = %action.key.instance, hook = %action.key.hook,
+                    "No heartbeat told whether the action is open."
+                );
                 return None;
             }
         }

@@ -1,4 +1,5 @@
-//! The service: what a run and a simulation both call, with their own clients, clock, randomness and spawner.
+//! The service: what a run and a simulation both call, with their own clients, clock, randomness
+//! and spawner.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -26,8 +27,12 @@ use super::{
 use crate::{
     aws::{Clients, Lookups},
     cluster::{
-        BudgetWatch, Cluster, ClusterParts, DaemonSets, Gate, Health, KeepLabels, NodeIndex, Recorder, RecorderSettings, Settings, Target,
-        lease::{LONGEST_RELEASE, Leadership, LeaseKeeper, LeaseParts, LeasePlace, WriteGuard, WritePermit},
+        BudgetWatch, Cluster, ClusterParts, DaemonSets, Gate, Health, KeepLabels, NodeIndex,
+        Recorder, RecorderSettings, Settings, Target,
+        lease::{
+            LONGEST_RELEASE, Leadership, LeaseKeeper, LeaseParts, LeasePlace, WriteGuard,
+            WritePermit,
+        },
     },
     config::Config,
     domain::seconds,
@@ -60,11 +65,13 @@ pub struct Parts {
     pub board: Board,
     /// Where else it is told what happens.
     pub outlets: Outlets,
-    /// Ends the service: it gives everything back at once, and comes to its end when the long polls do that are open.
+    /// Ends the service: it gives everything back at once, and comes to its end when the long polls
+    /// do that are open.
     pub shutdown: CancellationToken,
 }
 
-/// A loop that has not turned for so long is stuck: every wait in it has a deadline that is far shorter.
+/// A loop that has not turned for so long is stuck: every wait in it has a deadline that is far
+/// shorter.
 const STUCK: Duration = seconds(60);
 /// How long the last Events may hold the Lease back; one that is on its way then, as long again.
 const LAST_EVENTS: Duration = Duration::from_millis(300);
@@ -89,7 +96,11 @@ struct LeaderGate(WriteGuard);
 impl Gate for LeaderGate {
     fn permit(&self, target: Target) -> Option<WritePermit> {
         // Giving the Lease up does not wait for Events: the recorder waits for its own requests.
-        if target == Target::Event { self.0.time_left().map(WritePermit::within) } else { self.0.permit() }
+        if target == Target::Event {
+            self.0.time_left().map(WritePermit::within)
+        } else {
+            self.0.permit()
+        }
     }
 }
 
@@ -97,9 +108,11 @@ impl Gate for LeaderGate {
 pub const AWAITED: [&str; 3] = ["nodes", "budgets", "queue"];
 
 /// All conditions of `/readyz`.
-pub(super) const CONDITIONS: [&str; 6] = ["nodes", "budgets", "queue", "lease", "receiving", "records"];
+pub(super) const CONDITIONS: [&str; 6] =
+    ["nodes", "budgets", "queue", "lease", "receiving", "records"];
 
-/// Runs until `shutdown`. Never errs: AWS and Kubernetes may come and go, both are tried again for ever.
+/// Runs until `shutdown`. Never errs: AWS and Kubernetes may come and go, both are tried again for
+/// ever.
 pub async fn serve(parts: Parts) {
     let config = Arc::clone(&parts.config);
     let counting = Counting(Arc::clone(&parts.metrics));
@@ -109,7 +122,10 @@ pub async fn serve(parts: Parts) {
     } else {
         LeaseKeeper::start(LeaseParts {
             client: parts.kube.clone(),
-            place: LeasePlace { namespace: config.standing.lease_namespace.clone(), name: config.standing.lease_name.clone() },
+            place: LeasePlace {
+                namespace: config.standing.lease_namespace.clone(),
+                name: config.standing.lease_name.clone(),
+            },
             identity: identity.clone(),
             settings: config.standing.lease,
             published: config.drain.published(),
@@ -129,8 +145,13 @@ pub async fn serve(parts: Parts) {
     let inlet = Inlet::default();
     readiness(&parts, &standing, &keeper, &inlet);
     let alive = parts.loops.register("look_after", STUCK);
-    let look_after =
-        parts.spawner.spawn_scoped(upkeep::look_after(standing.clone(), Arc::clone(&keeper), parts.readiness.clone(), inlet.clone(), alive));
+    let look_after = parts.spawner.spawn_scoped(upkeep::look_after(
+        standing.clone(),
+        Arc::clone(&keeper),
+        parts.readiness.clone(),
+        inlet.clone(),
+        alive,
+    ));
     let dead_letters = (!config.queue.dead.is_empty()).then(|| {
         // Uncounted: what is refused here holds up no drain, and must not ring as if it did.
         let uncounted = Clients::from_config(&parts.aws, parts.clock, Arc::new(()));
@@ -139,18 +160,29 @@ pub async fn serve(parts: Parts) {
     let remember_departed = parts.spawner.spawn_scoped(departed::follow(standing.clone()));
     let (mut leadership, mut stranded) = (keeper.leadership(), keeper.stranded());
     let mut leading: Option<Leading> = None;
-    // What is beaten on although this process does not lead, because nobody else does as far as it knows.
+    // What is beaten on although this process does not lead, because nobody else does as far as it
+    // knows.
     let mut kept: Option<Hooks> = None;
     // Intakes of terms that are over: they give back what their long poll brings.
     let mut parting: Vec<AbortOnDropHandle<bool>> = Vec::new();
     loop {
-        // Stranded is said before a lost leadership and unsaid after a new one, so it is looked at on either side.
+        // Stranded is said before a lost leadership and unsaid after a new one, so it is looked at
+        // on either side.
         let was_stranded = *stranded.borrow_and_update();
         let now_leading = matches!(&*leadership.borrow_and_update(), Leadership::Leader { .. });
         let is_stranded = *stranded.borrow();
         parts.metrics.set_leader(now_leading && !config.dry_run);
         match (now_leading, leading.take()) {
-            (true, None) => leading = Some(Leading::begin(&standing, &parts, &counting, &keeper, &inlet, kept.take())),
+            (true, None) => {
+                leading = Some(Leading::begin(
+                    &standing,
+                    &parts,
+                    &counting,
+                    &keeper,
+                    &inlet,
+                    kept.take(),
+                ));
+            }
             (true, Some(term)) => leading = Some(term),
             (false, Some(term)) => {
                 warn!("This process leads no more; it stands by.");
@@ -161,7 +193,10 @@ pub async fn serve(parts: Parts) {
             }
             (false, None) if !was_stranded && !is_stranded => {
                 if let Some(hooks) = kept.take() {
-                    info!("Another process has the Lease or may have it: the heartbeats of this process end.");
+                    info!(
+                        "Another process has the Lease or may have it: the heartbeats of this \
+                         process end."
+                    );
                     hooks.end();
                 }
             }
@@ -174,12 +209,16 @@ pub async fn serve(parts: Parts) {
             changed = stranded.changed() => if changed.is_err() { break },
         }
     }
-    info!("Stopping: nothing more is accepted, the Lease is given up when the last writes are over, and messages that are not accepted go back.");
+    info!(
+        "Stopping: nothing more is accepted, the Lease is given up when the last writes are over, \
+         and messages that are not accepted go back."
+    );
     parts.metrics.set_leader(false);
     let was_leading = leading.is_some();
     let (intake, beating) = leading.map(Leading::end).unzip();
     let intake = intake.flatten();
-    // A leader that is giving the Lease up already has them in `kept`. Both end after the Lease: a completion may be under way.
+    // A leader that is giving the Lease up already has them in `kept`. Both end after the Lease: a
+    // completion may be under way.
     let beating = beating.or(kept);
     let lease = async {
         if was_leading {
@@ -195,7 +234,9 @@ pub async fn serve(parts: Parts) {
     parting.retain(|ending| !ending.is_finished());
     if !parting.is_empty() && !config.dry_run {
         info!(
-            "SQS does not notice that nobody listens any more: waiting until it has answered the long poll that is open, some 20 s, to give back what that brings. A second signal ends the process at once."
+            "SQS does not notice that nobody listens any more: waiting until it has answered the \
+             long poll that is open, some 20 s, to give back what that brings. A second signal \
+             ends the process at once."
         );
     }
     futures::join!(lease, join_all(parting));
@@ -207,7 +248,12 @@ fn identity(config: &Config, random: &Random) -> String {
     format!("{name}_{:012x}", random.below(1 << 48))
 }
 
-fn standing(parts: &Parts, keeper: &Arc<LeaseKeeper>, counting: &Counting, identity: String) -> Standing {
+fn standing(
+    parts: &Parts,
+    keeper: &Arc<LeaseKeeper>,
+    counting: &Counting,
+    identity: String,
+) -> Standing {
     let config = &parts.config;
     let (guard, beats) = (keeper.guard(), keeper.guard());
     let dry = config.dry_run;
@@ -221,15 +267,25 @@ fn standing(parts: &Parts, keeper: &Arc<LeaseKeeper>, counting: &Counting, ident
         // As many as the dispatcher ever has under way (`drain::DispatchSettings`).
         settings: Settings { orders: 2 * config.drain.max_in_flight, ..Settings::default() },
     });
-    let labels: Vec<String> = parts.outlets.notifier.iter().flat_map(|n| n.labels().map(str::to_owned).collect::<Vec<_>>()).collect();
-    let keep = KeepLabels::keys(config.ours.nodes.keys().chain(labels.iter().map(String::as_str)).chain(places::labels()));
+    let labels: Vec<String> = parts
+        .outlets
+        .notifier
+        .iter()
+        .flat_map(|n| n.labels().map(str::to_owned).collect::<Vec<_>>())
+        .collect();
+    let keep = KeepLabels::keys(
+        config.ours.nodes.keys().chain(labels.iter().map(String::as_str)).chain(places::labels()),
+    );
     let aws = Clients::from_config(&parts.aws, parts.clock, Arc::new(counting.clone()));
     let instance = config.standing.pod.as_ref().map_or(identity, |p| p.name.clone());
     Standing::from(StandingParts {
         nodes: NodeIndex::start(&cluster, keep),
         budgets: BudgetWatch::start(&cluster),
         daemon_sets: DaemonSets::new(&cluster),
-        recorder: Recorder::start(&cluster, RecorderSettings { instance, ..RecorderSettings::default() }),
+        recorder: Recorder::start(
+            &cluster,
+            RecorderSettings { instance, ..RecorderSettings::default() },
+        ),
         lookups: Lookups::start(&aws, &parts.random, &parts.spawner),
         policy: Arc::new(policy(config)),
         config: Arc::clone(config),
@@ -240,7 +296,10 @@ fn standing(parts: &Parts, keeper: &Arc<LeaseKeeper>, counting: &Counting, ident
         spawner: parts.spawner.clone(),
         metrics: Arc::clone(&parts.metrics),
         board: parts.board.clone(),
-        lead: Lead { permit: Arc::new(move || guard.permit().filter(|_| !dry)), beat: Arc::new(move || !dry && beats.may_beat()) },
+        lead: Lead {
+            permit: Arc::new(move || guard.permit().filter(|_| !dry)),
+            beat: Arc::new(move || !dry && beats.may_beat()),
+        },
         departed: Departed::default(),
         granted: Granted::default(),
         confirmation: parts.readiness.flag("records"),
@@ -262,20 +321,32 @@ fn policy(config: &Config) -> triage::Policy {
 
 fn say_what_runs(config: &Config) {
     let queues: Vec<_> = config.queue.urls.iter().map(|q| q.url.as_str()).collect();
-    info!(version = env!("CARGO_PKG_VERSION"), ?queues, "Sundown runs. One queue belongs to one cluster.");
+    info!(
+        version = env!("CARGO_PKG_VERSION"),
+        ?queues,
+        "Sundown runs. One queue belongs to one cluster."
+    );
     if config.ours.cluster_name.is_none() {
         warn!(
-            "No --cluster-name is given: an instance without a Node is never completed or beaten for; its message waits until 5 min from its launch and is then deleted and counted as unknown."
+            "No --cluster-name is given: an instance without a Node is never completed or beaten \
+             for; its message waits until 5 min from its launch and is then deleted and counted as \
+             unknown."
         );
     }
     if let Some(length) = config.accept_real_tests {
-        warn!(for = ?length, "Test events that ask for it are acted on (--accept-real-tests): whoever may send one can have nodes drained.");
+        warn!(for = ?length, "Test events that ask for it are acted on (--accept-real-tests): \
+            whoever may send one can have nodes drained.");
     }
     if config.dry_run && config.trial.is_some() {
-        warn!("{TRIAL_BEGINS}, but that each event is recorded in the trial's log and deleted from the trial's queue.");
+        warn!(
+            "{TRIAL_BEGINS}, but that each event is recorded in the trial's log and deleted from \
+             the trial's queue."
+        );
     } else if config.dry_run {
         warn!(
-            "Dry run: nothing is written to AWS or Kubernetes. Messages reappear by themselves, so this needs a queue of its own; each reappearance counts towards the dead-letter queue."
+            "Dry run: nothing is written to AWS or Kubernetes. Messages reappear by themselves, \
+             so this needs a queue of its own; each reappearance counts towards the dead-letter \
+             queue."
         );
     }
 }
@@ -296,14 +367,19 @@ fn readiness(parts: &Parts, standing: &Standing, keeper: &LeaseKeeper, inlet: &I
         if view.crowded() {
             return Err(format!("no room for more messages: {} are held undecided", view.held()));
         }
-        Err(view.troubles().first().map_or_else(|| "nothing was received yet".to_owned(), |(queue, error)| format!("{queue}: {error}")))
+        Err(view.troubles().first().map_or_else(
+            || "nothing was received yet".to_owned(),
+            |(queue, error)| format!("{queue}: {error}"),
+        ))
     });
 }
 
 fn watched(health: Health, what: &str) -> Result<(), String> {
     match (health.synced, health.failing_since) {
         (false, _) => Err(format!("the {what} are not listed yet")),
-        (true, Some(since)) => Err(format!("the watch of the {what} has been failing since {since:.0}")),
+        (true, Some(since)) => {
+            Err(format!("the watch of the {what} has been failing since {since:.0}"))
+        }
         (true, None) => Ok(()),
     }
 }
@@ -315,7 +391,14 @@ struct Leading {
 }
 
 impl Leading {
-    fn begin(standing: &Standing, parts: &Parts, counting: &Counting, keeper: &LeaseKeeper, inlet: &Inlet, kept: Option<Hooks>) -> Self {
+    fn begin(
+        standing: &Standing,
+        parts: &Parts,
+        counting: &Counting,
+        keeper: &LeaseKeeper,
+        inlet: &Inlet,
+        kept: Option<Hooks>,
+    ) -> Self {
         info!("This process leads.");
         let (term, inputs) = Term::begin(standing.clone(), kept);
         let fleet_loop = parts.loops.register("fleet", STUCK);
@@ -324,7 +407,8 @@ impl Leading {
             standing.nodes.restart_watch();
             standing.budgets.restart_watch();
             standing.confirmation.set(Err("the unschedulable nodes are not listed yet".to_owned()));
-            // Before anything is taken up: a pause that began before this term holds from its first moment.
+            // Before anything is taken up: a pause that began before this term holds from its first
+            // moment.
             term.send(crate::fleet::Input::PausedAll(*keeper.paused().borrow()));
             term.spawn(fleet::work(term.clone(), inputs, fleet_loop));
             term.spawn(follow_pause(term.clone(), keeper.paused()));
@@ -346,7 +430,10 @@ impl Leading {
                 ..intake::Settings::default()
             };
             let queues = queue.urls.iter().map(|q| task.aws.queue(&q.url)).collect();
-            let (deliveries, handle) = Intake::start(queues, &settings, &task.random, &task.spawner, &observer, &|| loops.register("poller", STUCK));
+            let (deliveries, handle) =
+                Intake::start(queues, &settings, &task.random, &task.spawner, &observer, &|| {
+                    loops.register("poller", STUCK)
+                });
             slot.with(|place| *place = Some(handle));
             // Alive from here on: an API server that is away must not make this process look stuck.
             let desk_loop = loops.register("desk", STUCK);
@@ -355,9 +442,9 @@ impl Leading {
         Self { term, inlet: inlet.clone() }
     }
 
-    /// Ends the term of a process that stops: it receives no more messages and begins no write. It returns the intake, which has
-    /// messages to give back, and the heartbeats, which go on while the last writes are under way. Heartbeats do no harm if another
-    /// process leads by then.
+    /// Ends the term of a process that stops: it receives no more messages and begins no write. It
+    /// returns the intake, which has messages to give back, and the heartbeats, which go on while
+    /// the last writes are under way. Heartbeats do no harm if another process leads by then.
     fn end(self) -> (Option<IntakeHandle>, Hooks) {
         let handle = self.stop_receiving();
         let hooks = self.term.strand();
@@ -365,9 +452,10 @@ impl Leading {
         (handle, hooks)
     }
 
-    /// Leadership is lost: whatever the term started ends at once. What is undecided goes back to the queue while this process
-    /// stands by already, so that the next leader need not wait for it to reappear by itself. That is nobody else's write: only
-    /// who received a message has the receipt to give it back with. Where nobody else is known to lead, the heartbeats go on.
+    /// Leadership is lost: whatever the term started ends at once. What is undecided goes back to
+    /// the queue while this process stands by already, so that the next leader need not wait for it
+    /// to reappear by itself. That is nobody else's write: only who received a message has the
+    /// receipt to give it back with. Where nobody else is known to lead, the heartbeats go on.
     fn lost(self, is_stranded: bool) -> (Option<IntakeHandle>, Option<Hooks>) {
         let handle = self.stop_receiving();
         let kept = is_stranded.then(|| self.term.strand());

@@ -1,4 +1,5 @@
-//! A trial: a dry run on a queue of its own, which records what comes and what would be done with it, and deletes it.
+//! A trial: a dry run on a queue of its own, which records what comes and what would be done with
+//! it, and deletes it.
 
 use std::{
     fmt, fs, io,
@@ -18,7 +19,8 @@ use crate::{
     runtime::Clock,
 };
 
-/// How the line begins that every trial logs at its start. `sundown trial-report` knows by it the log of a trial to which nothing came.
+/// How the line begins that every trial logs at its start. `sundown trial-report` knows by it the
+/// log of a trial to which nothing came.
 pub const TRIAL_BEGINS: &str = "Trial: nothing is written to AWS or Kubernetes";
 
 /// One line of a trial's log.
@@ -104,7 +106,13 @@ impl TrialEntry {
     }
 
     /// About an interruption.
-    pub(super) fn of(interruption: &Interruption, at: Moment, sent: Option<Moment>, received: Moment, would: Would) -> Self {
+    pub(super) fn of(
+        interruption: &Interruption,
+        at: Moment,
+        sent: Option<Moment>,
+        received: Moment,
+        would: Would,
+    ) -> Self {
         let (instance, hook) = (&interruption.instance, interruption.hook());
         Self {
             received: Some(received),
@@ -167,7 +175,8 @@ impl Term {
         if let Err(error) = &written
             && self.first_said(&format!("trial log {error}"))
         {
-            error!(%error, "The trial's log cannot be written: events stay in their queue until it can.");
+            error!(%error, "The trial's log cannot be written: events stay in their queue until \
+                it can.");
         }
         written.is_ok()
     }
@@ -178,12 +187,15 @@ impl Term {
 pub enum NotATrialQueue {
     /// It has a dead-letter queue.
     #[error(
-        "{0} has a dead-letter queue, which no queue of a trial has: it looks like one that somebody lives on. Nothing was received; make a queue for the trial alone (terraform/: trial_queue)"
+        "{0} has a dead-letter queue, which no queue of a trial has: it looks like one that \
+         somebody lives on. Nothing was received; make a queue for the trial alone (terraform/: \
+         trial_queue)"
     )]
     HasDeadLetters(String),
     /// It cannot be asked.
     #[error(
-        "{queue} cannot be asked whether it is the queue of a trial; nothing was received. Allow sqs:GetQueueAttributes, and see that it is there"
+        "{queue} cannot be asked whether it is the queue of a trial; nothing was received. Allow \
+         sqs:GetQueueAttributes, and see that it is there"
     )]
     Silent {
         /// Which.
@@ -195,12 +207,19 @@ pub enum NotATrialQueue {
 }
 
 /// Looks at the queues of a trial before anything is received.
-pub async fn vouch(queues: &QueueConfig, aws: &SdkConfig, clock: Clock, observer: Arc<dyn CallObserver>) -> Result<(), NotATrialQueue> {
+pub async fn vouch(
+    queues: &QueueConfig,
+    aws: &SdkConfig,
+    clock: Clock,
+    observer: Arc<dyn CallObserver>,
+) -> Result<(), NotATrialQueue> {
     let clients = Clients::from_config(aws, clock, observer);
     for url in &queues.urls {
         let queue = clients.queue(&url.url);
         match queue.attributes().await {
-            Ok(attributes) if attributes.redrive_policy.is_some() => return Err(NotATrialQueue::HasDeadLetters(url.url.clone())),
+            Ok(attributes) if attributes.redrive_policy.is_some() => {
+                return Err(NotATrialQueue::HasDeadLetters(url.url.clone()));
+            }
             Ok(_) => {}
             Err(source) => return Err(NotATrialQueue::Silent { queue: url.url.clone(), source }),
         }

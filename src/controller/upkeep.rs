@@ -1,4 +1,5 @@
-//! What goes on whoever leads: queues, clocks and the own node are looked at, and who had better not lead steps back.
+//! What goes on whoever leads: queues, clocks and the own node are looked at, and who had better
+//! not lead steps back.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,15 +17,17 @@ use crate::{
     record,
 };
 
-/// So long no queue may be out of reach before another process is let go first. Credentials that are renewed and connections that are made anew
-/// take seconds.
+/// So long no queue may be out of reach before another process is let go first. Credentials that
+/// are renewed and connections that are made anew take seconds.
 const CUT_OFF: Duration = seconds(60);
 /// How long a Lease must have been free before a process bids that had better not lead.
 const RELUCTANCE: Duration = seconds(5);
-/// How often at most a process that stays cut off gives the Lease up: where nobody does better, each time costs seconds.
+/// How often at most a process that stays cut off gives the Lease up: where nobody does better,
+/// each time costs seconds.
 const SELDOM: Duration = seconds(600);
 
-/// Seconds between two looks at the queues while one of them cannot be asked: often at first, because most faults last seconds.
+/// Seconds between two looks at the queues while one of them cannot be asked: often at first,
+/// because most faults last seconds.
 const fn pause(asked_in_vain: u32) -> u32 {
     match asked_in_vain {
         0 => 30,
@@ -33,23 +36,41 @@ const fn pause(asked_in_vain: u32) -> u32 {
     }
 }
 
-/// What goes on whoever leads: the queue is asked for now and then, the clocks are compared, our own node is watched.
-pub(super) async fn look_after(standing: Standing, keeper: Arc<LeaseKeeper>, readiness: Readiness, inlet: Inlet, alive: Loop) {
-    let queues: Vec<_> = standing.config.queue.urls.iter().map(|q| standing.aws.queue(&q.url)).collect();
+/// What goes on whoever leads: the queue is asked for now and then, the clocks are compared, our
+/// own node is watched.
+pub(super) async fn look_after(
+    standing: Standing,
+    keeper: Arc<LeaseKeeper>,
+    readiness: Readiness,
+    inlet: Inlet,
+    alive: Loop,
+) {
+    let queues: Vec<_> =
+        standing.config.queue.urls.iter().map(|q| standing.aws.queue(&q.url)).collect();
     let reachable = readiness.flag("queue");
-    let (mut turn, mut skew_told, mut told, mut asked_in_vain) = (0_u32, false, standing.recorder.counts(), 0);
+    let (mut turn, mut skew_told, mut told, mut asked_in_vain) =
+        (0_u32, false, standing.recorder.counts(), 0);
     let mut caution = Caution::default();
     let began = standing.clock.now();
     loop {
         alive.turned();
         if turn.is_multiple_of(pause(asked_in_vain)) {
             let asked = ask(&queues).await;
-            if let (Err(Unasked { why, .. }), true) = (&asked, asked_in_vain == 0 || turn.is_multiple_of(30)) {
-                warn!(why, "Not every queue can be asked for its attributes; this process is not ready until they can.");
+            if let (Err(Unasked { why, .. }), true) =
+                (&asked, asked_in_vain == 0 || turn.is_multiple_of(30))
+            {
+                warn!(
+                    why,
+                    "Not every queue can be asked for its attributes; this process is not ready \
+                     until they can."
+                );
             }
             asked_in_vain = if asked.is_ok() { 0 } else { asked_in_vain + 1 };
             let hears = inlet.view().is_some_and(|view| view.healthy());
-            caution.asked(standing.clock.now(), !hears && matches!(&asked, Err(Unasked { is_cut_off: true, .. })));
+            caution.asked(
+                standing.clock.now(),
+                !hears && matches!(&asked, Err(Unasked { is_cut_off: true, .. })),
+            );
             reachable.set(asked.map_err(|unasked| unasked.why));
         }
         turn = turn.wrapping_add(1);
@@ -58,16 +79,28 @@ pub(super) async fn look_after(standing: Standing, keeper: Arc<LeaseKeeper>, rea
         if skew.is_zero() == skew_told {
             skew_told = !skew.is_zero();
             if skew_told {
-                warn!(?skew, "The clock of this machine differs from AWS's by more than 2 s. The age of events is measured by AWS's.");
+                warn!(
+                    ?skew,
+                    "The clock of this machine differs from AWS's by more than 2 s. The age of \
+                     events is measured by AWS's."
+                );
             }
         }
         standing.metrics.set_nodes(standing.nodes.all().len());
-        for (target, health) in [(Target::WatchNodes, standing.nodes.state()), (Target::WatchBudgets, standing.budgets.state())] {
-            let since = health.stale_since(began).map(|since| standing.clock.now().since_or_zero(since));
+        for (target, health) in [
+            (Target::WatchNodes, standing.nodes.state()),
+            (Target::WatchBudgets, standing.budgets.state()),
+        ] {
+            let since =
+                health.stale_since(began).map(|since| standing.clock.now().since_or_zero(since));
             standing.metrics.set_watch_stale(target.as_str(), since.unwrap_or_default());
         }
         let counts = standing.recorder.counts();
-        standing.metrics.events(counts.written - told.written, counts.dropped - told.dropped, counts.failed - told.failed);
+        standing.metrics.events(
+            counts.written - told.written,
+            counts.dropped - told.dropped,
+            counts.failed - told.failed,
+        );
         told = counts;
         standing.metrics.set_held(inlet.view().map_or(0, |view| view.held()));
         let node = standing.config.standing.node.as_ref().and_then(|name| standing.nodes.get(name));
@@ -85,7 +118,8 @@ struct Caution {
     is_going: bool,
     /// Since when every queue has been out of reach.
     cut_off_since: Option<Moment>,
-    /// When the Lease is given up the next time, and how long after that again, while it stays so. The other one may be away just now.
+    /// When the Lease is given up the next time, and how long after that again, while it stays so.
+    /// The other one may be away just now.
     again: Option<(Moment, Duration)>,
     is_told: bool,
 }
@@ -96,7 +130,8 @@ impl Caution {
         self.again = self.cut_off_since.and(self.again.or(Some((now.plus(CUT_OFF), CUT_OFF))));
     }
 
-    /// Gives the Lease up where there is a reason, and bids as ever again when there is none any more. A node that is not there tells nothing.
+    /// Gives the Lease up where there is a reason, and bids as ever again when there is none any
+    /// more. A node that is not there tells nothing.
     fn look(&mut self, now: Moment, node: Option<&Node>, keeper: &LeaseKeeper) {
         let is_going = node.map_or(self.is_going, is_doomed);
         let was_going = std::mem::replace(&mut self.is_going, is_going);
@@ -123,14 +158,17 @@ impl Caution {
         if leads {
             warn!(
                 since = self.cut_off_since.map(tracing::field::display),
-                "No queue can be asked: the Lease is given up, so that another replica leads if there is one. Look at the role, the credentials and the network of this pod and of its node."
+                "No queue can be asked: the Lease is given up, so that another replica leads if \
+                 there is one. Look at the role, the credentials and the network of this pod and \
+                 of its node."
             );
         }
     }
 }
 
-/// Its record is open, as far as the Node alone tells. Of a Node without providerID nobody here knows the instance, and of one that has
-/// booted since nobody knows whether a hook waits: for giving the Lease up the doubt is enough.
+/// Its record is open, as far as the Node alone tells. Of a Node without providerID nobody here
+/// knows the instance, and of one that has booted since nobody knows whether a hook waits: for
+/// giving the Lease up the doubt is enough.
 fn is_doomed(node: &Node) -> bool {
     match record::standing(node, None) {
         record::Standing::Open(_) => true,
@@ -142,18 +180,27 @@ fn is_doomed(node: &Node) -> bool {
 /// Queues that could not be asked.
 struct Unasked {
     why: String,
-    /// Not one could, though they may well be there: it may be this process alone (a node without the role or without a way out).
+    /// Not one could, though they may well be there: it may be this process alone (a node without
+    /// the role or without a way out).
     is_cut_off: bool,
 }
 
 /// Asks the queues for their attributes, which shows whether they are there and may be used.
 async fn ask(queues: &[Queue]) -> Result<(), Unasked> {
     let answers = futures::future::join_all(queues.iter().map(Queue::attributes)).await;
-    let failed: Vec<_> = queues.iter().zip(answers).filter_map(|(queue, answer)| Some((queue, answer.err()?))).collect();
+    let failed: Vec<_> = queues
+        .iter()
+        .zip(answers)
+        .filter_map(|(queue, answer)| Some((queue, answer.err()?)))
+        .collect();
     if failed.is_empty() {
         return Ok(());
     }
-    let why: Vec<_> = failed.iter().map(|(queue, error)| format!("{} cannot be asked: {error}", queue.name())).collect();
-    let is_cut_off = failed.len() == queues.len() && failed.iter().all(|(_, error)| error.advice() != Advice::Gone);
+    let why: Vec<_> = failed
+        .iter()
+        .map(|(queue, error)| format!("{} cannot be asked: {error}", queue.name()))
+        .collect();
+    let is_cut_off = failed.len() == queues.len()
+        && failed.iter().all(|(_, error)| error.advice() != Advice::Gone);
     Err(Unasked { why: why.join("; "), is_cut_off })
 }

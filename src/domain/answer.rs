@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-/// An answer of the Kubernetes API to a write. The shells translate into it, the pure rooms classify it.
+/// An answer of the Kubernetes API to a write. The shells translate into it, the pure rooms
+/// classify it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ApiAnswer {
-    /// The HTTP status; 0 when there was no answer (connection error, our own deadline): it may or may not have had an effect.
+    /// The HTTP status; 0 when there was no answer (connection error, our own deadline): it may or
+    /// may not have had an effect.
     pub code: u16,
     /// `status.reason`.
     pub reason: String,

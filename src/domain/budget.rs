@@ -32,7 +32,8 @@ pub struct Budget {
     pub desired: i64,
     /// `metadata.generation`.
     pub generation: i64,
-    /// `status.observedGeneration`: below `generation` the server refuses every eviction for a while.
+    /// `status.observedGeneration`: below `generation` the server refuses every eviction for a
+    /// while.
     pub observed: i64,
 }
 
@@ -40,6 +41,7 @@ impl Budget {
     /// It counts this pod.
     #[must_use]
     pub fn selects(&self, pod: &Pod) -> bool {
-        *self.key.namespace == *pod.key.namespace && self.selector.as_ref().is_some_and(|s| s.selects(&pod.labels))
+        *self.key.namespace == *pod.key.namespace
+            && self.selector.as_ref().is_some_and(|s| s.selects(&pod.labels))
     }
 }

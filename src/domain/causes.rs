@@ -1,6 +1,7 @@
 //! Errors in words.
 
-/// An error and what caused it, on one line: the outermost alone ("client error (Connect)") tells nothing.
+/// An error and what caused it, on one line: the outermost alone ("client error (Connect)") tells
+/// nothing.
 #[must_use]
 pub fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();

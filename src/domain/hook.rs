@@ -55,12 +55,13 @@ name!(
     HookName
 );
 name!(
-    /// The token of one lifecycle action (36 characters). Optional wherever the instance id is given.
+    /// The token of one lifecycle action (36 characters). Optional wherever the instance id is
+    /// given.
     LifecycleToken
 );
 
-/// A hook and an instance. AWS keeps at most one action open for them at a time, but one can follow another: only the token tells
-/// those apart.
+/// A hook and an instance. AWS keeps at most one action open for them at a time, but one can follow
+/// another: only the token tells those apart.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HookKey {
     /// The instance that waits in the hook.
@@ -71,8 +72,8 @@ pub struct HookKey {
     pub hook: HookName,
 }
 
-/// A lifecycle action that waits for our CompleteLifecycleAction. Beats and completions carry the instance id of the Node
-/// itself, never one that only an annotation names.
+/// A lifecycle action that waits for our CompleteLifecycleAction. Beats and completions carry the
+/// instance id of the Node itself, never one that only an annotation names.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OwedHook {
     /// Which action.
@@ -120,14 +121,21 @@ impl Transition {
         }
     }
 
-    /// The lifecycle states of instances that such a hook keeps waiting (Auto Scaling API reference, `LifecycleState`). `Warmed:Pending:Wait` is
-    /// both: of an instance that is launched into a warm pool, and of one that a terminate hook holds on its way back there.
+    /// The lifecycle states of instances that such a hook keeps waiting (Auto Scaling API
+    /// reference, `LifecycleState`). `Warmed:Pending:Wait` is both: of an instance that is launched
+    /// into a warm pool, and of one that a terminate hook holds on its way back there.
     #[must_use]
     pub fn holds(self, state: &str) -> bool {
         match self {
             Self::Launching => matches!(state, "Pending:Wait" | "Warmed:Pending:Wait"),
             Self::Terminating => {
-                matches!(state, "Terminating:Wait" | "Warmed:Terminating:Wait" | "Warmed:Pending:Wait" | "ReplacingRootVolume:Wait")
+                matches!(
+                    state,
+                    "Terminating:Wait"
+                        | "Warmed:Terminating:Wait"
+                        | "Warmed:Pending:Wait"
+                        | "ReplacingRootVolume:Wait"
+                )
             }
         }
     }

@@ -4,7 +4,8 @@ use std::{collections::BTreeMap, fmt, str::FromStr, sync::Arc};
 
 use super::Moment;
 
-/// An EC2 instance id: `i-` and 8 or 17 lower-case hexadecimal digits (EC2 user guide, "Resource IDs").
+/// An EC2 instance id: `i-` and 8 or 17 lower-case hexadecimal digits (EC2 user guide, "Resource
+/// IDs").
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct InstanceId(Arc<str>);
 
@@ -20,8 +21,9 @@ impl InstanceId {
         &self.0
     }
 
-    /// The id in a Node's `spec.providerID`: `aws:///eu-west-1a/i-…`, `aws:///i-…`, `aws://i-…`, `aws://eu-west-1a/i-…`.
-    /// `None` for another cloud, for Fargate (`aws:///…/fargate-ip-…`) and for what is no id.
+    /// The id in a Node's `spec.providerID`: `aws:///eu-west-1a/i-…`, `aws:///i-…`, `aws://i-…`,
+    /// `aws://eu-west-1a/i-…`. `None` for another cloud, for Fargate (`aws:///…/fargate-ip-…`) and
+    /// for what is no id.
     #[must_use]
     pub fn from_provider_id(provider_id: &str) -> Option<Self> {
         let rest = provider_id.strip_prefix("aws://")?;
@@ -35,7 +37,11 @@ impl FromStr for InstanceId {
     fn from_str(s: &str) -> Result<Self, Self::Err> {
         let hex = s.strip_prefix("i-").unwrap_or_default();
         let digits = hex.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
-        if digits && matches!(hex.len(), 8 | 17) { Ok(Self(s.into())) } else { Err(NotAnInstanceId(s.chars().take(64).collect())) }
+        if digits && matches!(hex.len(), 8 | 17) {
+            Ok(Self(s.into()))
+        } else {
+            Err(NotAnInstanceId(s.chars().take(64).collect()))
+        }
     }
 }
 
@@ -137,7 +143,15 @@ mod tests {
         for good in ["i-1234567890abcdef0", "i-12345678"] {
             assert_eq!(good.parse::<InstanceId>().unwrap().as_str(), good);
         }
-        for bad in ["", "i-", "i-1234", "i-1234567890ABCDEF0", "mi-12345678", "i-1234567890abcdef01", "i-1234567g"] {
+        for bad in [
+            "",
+            "i-",
+            "i-1234",
+            "i-1234567890ABCDEF0",
+            "mi-12345678",
+            "i-1234567890abcdef01",
+            "i-1234567g",
+        ] {
             assert!(bad.parse::<InstanceId>().is_err(), "{bad}");
         }
     }
@@ -153,7 +167,13 @@ mod tests {
         ] {
             assert_eq!(InstanceId::from_provider_id(p), id, "{p}");
         }
-        for p in ["", "gce://x/i-1234567890abcdef0", "aws:///eu-west-1a/fargate-ip-10-0-0-1", "aws:///", "kind://docker/kind/node"] {
+        for p in [
+            "",
+            "gce://x/i-1234567890abcdef0",
+            "aws:///eu-west-1a/fargate-ip-10-0-0-1",
+            "aws:///",
+            "kind://docker/kind/node",
+        ] {
             assert_eq!(InstanceId::from_provider_id(p), None, "{p}");
         }
     }

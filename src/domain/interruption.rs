@@ -1,6 +1,8 @@
 //! What AWS said is about to happen to an instance.
 
-use super::{GroupName, HookKey, HookName, InstanceId, InstanceState, LifecycleToken, Moment, OwedHook};
+use super::{
+    GroupName, HookKey, HookName, InstanceId, InstanceState, LifecycleToken, Moment, OwedHook,
+};
 
 /// One thing that AWS said of one instance.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -9,7 +11,8 @@ pub struct Interruption {
     pub instance: InstanceId,
     /// The event's own id (EventBridge `id`, native `RequestId`); empty when it has none.
     pub event_id: String,
-    /// When AWS says that it happened. `None`: not said; the time at which the message was sent stands in.
+    /// When AWS says that it happened. `None`: not said; the time at which the message was sent
+    /// stands in.
     pub time: Option<Moment>,
     /// What it is.
     pub what: What,
@@ -64,7 +67,8 @@ pub struct HookAction {
 pub enum HookPurpose {
     /// The instance is launched or terminated (or moves to or from a warm pool).
     Ordinary,
-    /// `"Action":"ReplaceRootVolume"`: the instance keeps its id and comes back with a new root disk and boot id.
+    /// `"Action":"ReplaceRootVolume"`: the instance keeps its id and comes back with a new root
+    /// disk and boot id.
     ReplaceRootVolume,
 }
 
@@ -128,8 +132,16 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind, for tables and for initialising metrics.
-    pub const ALL: [Self; 8] =
-        [Self::TerminateHook, Self::LaunchHook, Self::LaunchSuccessful, Self::Spot, Self::Capacity, Self::Rebalance, Self::StateChange, Self::Health];
+    pub const ALL: [Self; 8] = [
+        Self::TerminateHook,
+        Self::LaunchHook,
+        Self::LaunchSuccessful,
+        Self::Spot,
+        Self::Capacity,
+        Self::Rebalance,
+        Self::StateChange,
+        Self::Health,
+    ];
 
     /// Its word in labels, taints and records.
     #[must_use]
@@ -174,17 +186,28 @@ impl Interruption {
     pub const fn hook(&self) -> Option<&HookAction> {
         match &self.what {
             What::Terminate(action) | What::Launch(action) => Some(action),
-            What::LaunchSuccessful { .. } | What::Spot(_) | What::Capacity { .. } | What::Rebalance | What::StateChange(_) | What::Health(_) => None,
+            What::LaunchSuccessful { .. }
+            | What::Spot(_)
+            | What::Capacity { .. }
+            | What::Rebalance
+            | What::StateChange(_)
+            | What::Health(_) => None,
         }
     }
 
-    /// It says that the instance goes into service in its group: out of a warm pool, or by a launch action.
+    /// It says that the instance goes into service in its group: out of a warm pool, or by a launch
+    /// action.
     #[must_use]
     pub fn goes_into_service(&self) -> bool {
         match &self.what {
             What::LaunchSuccessful { .. } => true,
             What::Launch(action) => action.destination == Some(PoolEnd::Group),
-            What::Terminate(_) | What::Spot(_) | What::Capacity { .. } | What::Rebalance | What::StateChange(_) | What::Health(_) => false,
+            What::Terminate(_)
+            | What::Spot(_)
+            | What::Capacity { .. }
+            | What::Rebalance
+            | What::StateChange(_)
+            | What::Health(_) => false,
         }
     }
 
@@ -201,7 +224,11 @@ impl Interruption {
     #[must_use]
     pub fn owed(&self, instance: &InstanceId) -> Option<OwedHook> {
         self.hook().map(|action| OwedHook {
-            key: HookKey { instance: instance.clone(), group: action.group.clone(), hook: action.hook.clone() },
+            key: HookKey {
+                instance: instance.clone(),
+                group: action.group.clone(),
+                hook: action.hook.clone(),
+            },
             token: action.token.clone(),
         })
     }

@@ -2,10 +2,11 @@
 
 use std::fmt;
 
-/// The labels of an object, sorted by key, in one piece of memory: there are tens of thousands of pods, and a `BTreeMap` takes half a
-/// kilobyte for the first label alone.
+/// The labels of an object, sorted by key, in one piece of memory: there are tens of thousands of
+/// pods, and a `BTreeMap` takes half a kilobyte for the first label alone.
 ///
-/// A key or value never contains a control character (Kubernetes API conventions, "labels"); a pair that does is not kept.
+/// A key or value never contains a control character (Kubernetes API conventions, "labels"); a pair
+/// that does is not kept.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Labels(Box<str>);
 
@@ -68,8 +69,14 @@ mod tests {
     #[test]
     fn labels_are_found_by_key_and_compared_whatever_their_order_was() {
         let labels = Labels::from_iter([("tier", "web"), ("app", "shop"), ("empty", "")]);
-        assert_eq!(labels.iter().collect::<Vec<_>>(), [("app", "shop"), ("empty", ""), ("tier", "web")]);
-        assert_eq!((labels.get("tier"), labels.get("empty"), labels.get("shop")), (Some("web"), Some(""), None));
+        assert_eq!(
+            labels.iter().collect::<Vec<_>>(),
+            [("app", "shop"), ("empty", ""), ("tier", "web")]
+        );
+        assert_eq!(
+            (labels.get("tier"), labels.get("empty"), labels.get("shop")),
+            (Some("web"), Some(""), None)
+        );
         assert_eq!(labels, Labels::from_iter([("app", "shop"), ("empty", ""), ("tier", "web")]));
         assert!(Labels::default().is_empty() && !labels.is_empty());
         assert_eq!(format!("{labels:?}"), r#"{"app": "shop", "empty": "", "tier": "web"}"#);

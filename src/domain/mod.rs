@@ -1,7 +1,8 @@
-//! The words of the field: instances, nodes, pods, hooks, interruptions, disruption budgets, moments.
+//! The words of the field: instances, nodes, pods, hooks, interruptions, disruption budgets,
+//! moments.
 //!
-//! Nothing here talks to anybody and nothing here decides anything. A type of this room cannot hold nonsense: what comes
-//! from outside is parsed into it once, at the edge.
+//! Nothing here talks to anybody and nothing here decides anything. A type of this room cannot hold
+//! nonsense: what comes from outside is parsed into it once, at the edge.
 
 mod answer;
 mod budget;
@@ -25,9 +26,13 @@ pub use answer::ApiAnswer;
 pub use budget::{Budget, BudgetKey};
 pub use causes::with_causes;
 pub use compat::Compat;
-pub use hook::{GroupName, HookDescription, HookKey, HookName, LifecycleToken, OwedHook, Transition};
+pub use hook::{
+    GroupName, HookDescription, HookKey, HookName, LifecycleToken, OwedHook, Transition,
+};
 pub use instance::{InstanceFacts, InstanceId, InstanceState, NotAnInstanceId};
-pub use interruption::{HealthNotice, HookAction, HookPurpose, Interruption, Kind, PoolEnd, SpotAction, What};
+pub use interruption::{
+    HealthNotice, HookAction, HookPurpose, Interruption, Kind, PoolEnd, SpotAction, What,
+};
 pub use keys::*;
 pub use labels::Labels;
 pub use moment::{Moment, seconds};

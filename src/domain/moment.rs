@@ -160,7 +160,8 @@ impl From<Timestamp> for Moment {
 impl From<Moment> for Timestamp {
     fn from(moment: Moment) -> Self {
         // Every moment is in jiff's range.
-        Self::from_duration(SignedDuration::from_micros(moment.as_microsecond())).unwrap_or_default()
+        Self::from_duration(SignedDuration::from_micros(moment.as_microsecond()))
+            .unwrap_or_default()
     }
 }
 
@@ -170,7 +171,8 @@ impl Default for Moment {
     }
 }
 
-/// RFC 3339 in UTC. The format's precision is the number of decimals of the seconds: `{:.3}` writes milliseconds.
+/// RFC 3339 in UTC. The format's precision is the number of decimals of the seconds: `{:.3}` writes
+/// milliseconds.
 impl fmt::Display for Moment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Timestamp::from(*self).fmt(f)
@@ -238,7 +240,10 @@ mod tests {
             assert_eq!((moment, Moment::from(Timestamp::from(moment))), (timestamp.into(), moment));
             assert_eq!((moment.to_string().as_str(), text.parse().ok()), (text, Some(moment)));
             let json = serde_json::to_string(&moment).unwrap();
-            assert_eq!((&json, serde_json::from_str(&json).ok()), (&format!("\"{text}\""), Some(moment)));
+            assert_eq!(
+                (&json, serde_json::from_str(&json).ok()),
+                (&format!("\"{text}\""), Some(moment))
+            );
         }
         assert!(Moment::from_second(i64::MAX).is_err());
         assert!(Moment::from_millisecond(i64::MIN).is_err());
@@ -250,23 +255,31 @@ mod tests {
     }
 
     fn any_duration() -> impl Strategy<Value = SignedDuration> {
-        prop_oneof![-4_000_000_000..4_000_000_000_i64, any::<i64>()].prop_map(SignedDuration::from_micros)
+        prop_oneof![-4_000_000_000..4_000_000_000_i64, any::<i64>()]
+            .prop_map(SignedDuration::from_micros)
     }
 
     proptest! {
         /// Every method says the same as jiff's.
         #[test]
-        fn a_moment_is_what_jiff_has(a in any_timestamp(), b in any_timestamp(), d in any_duration()) {
+        fn a_moment_is_what_jiff_has(
+            a in any_timestamp(), b in any_timestamp(), d in any_duration()
+        ) {
             let (x, y) = (Moment::from(a), Moment::from(b));
             prop_assert_eq!(Timestamp::from(x), a);
             prop_assert_eq!(x.cmp(&y), a.cmp(&b));
             prop_assert_eq!(x.duration_since(y), a.duration_since(b));
-            prop_assert_eq!(x.since_or_zero(y), Duration::try_from(a.duration_since(b)).unwrap_or_default());
+            prop_assert_eq!(
+                x.since_or_zero(y), Duration::try_from(a.duration_since(b)).unwrap_or_default()
+            );
             prop_assert_eq!(x + d, a.saturating_add(d).unwrap().into());
             prop_assert_eq!(x - d, a.saturating_sub(d).unwrap().into());
-            prop_assert_eq!((x.as_second(), x.as_millisecond()), (a.as_second(), a.as_millisecond()));
+            prop_assert_eq!(
+                (x.as_second(), x.as_millisecond()), (a.as_second(), a.as_millisecond())
+            );
             prop_assert_eq!(x.as_nanosecond(), a.as_nanosecond());
-            prop_assert_eq!((x.to_string(), format!("{x:?} {x:.0} {x:.6}")), (a.to_string(), format!("{a:?} {a:.0} {a:.6}")));
+            prop_assert_eq!(x.to_string(), a.to_string());
+            prop_assert_eq!(format!("{x:?} {x:.0} {x:.6}"), format!("{a:?} {a:.0} {a:.6}"));
             prop_assert_eq!(x.strftime("%Y-%m-%d").to_string(), a.strftime("%Y-%m-%d").to_string());
         }
     }

@@ -22,8 +22,8 @@ pub struct Node {
     pub created: Option<Moment>,
     /// The instance in `spec.providerID`.
     pub instance: Option<InstanceId>,
-    /// Its providerID names something that is no EC2 instance (Fargate, another cloud, a machine on premises): no instance is meant by its
-    /// name.
+    /// Its providerID names something that is no EC2 instance (Fargate, another cloud, a machine on
+    /// premises): no instance is meant by its name.
     pub is_elsewhere: bool,
     /// `status.nodeInfo.bootID`.
     pub boot_id: Option<String>,
@@ -31,7 +31,8 @@ pub struct Node {
     pub unschedulable: bool,
     /// `spec.taints`, all of them: a merge patch replaces the whole list.
     pub taints: Vec<Taint>,
-    /// The labels that somebody asked the index to keep. Nodes of one kind share them: half a kilobyte each would be more than the rest.
+    /// The labels that somebody asked the index to keep. Nodes of one kind share them: half a
+    /// kilobyte each would be more than the rest.
     pub labels: Arc<BTreeMap<String, String>>,
     /// The annotations under `sundown.dev/`.
     pub annotations: BTreeMap<String, String>,
@@ -39,9 +40,11 @@ pub struct Node {
     pub ready: Ready,
     /// When the `Ready` condition last changed its status.
     pub ready_since: Option<Moment>,
-    /// The address of type `InternalDNS`, else `Hostname`: how EC2 may know a Node without providerID.
+    /// The address of type `InternalDNS`, else `Hostname`: how EC2 may know a Node without
+    /// providerID.
     pub dns: Option<String>,
-    /// The first address of type `InternalIP`. The kubelet reports it, so it is a claim and no proof.
+    /// The first address of type `InternalIP`. The kubelet reports it, so it is a claim and no
+    /// proof.
     pub address: Option<String>,
 }
 
@@ -73,8 +76,9 @@ pub struct Taint {
     pub time_added: Option<String>,
 }
 
-/// Whether resource version `a` is older than `b`. Versions are opaque by the API's contract, but every API server uses growing
-/// numbers, and Kubernetes compares them itself since 1.35 (KEP-5504). `false` where one of them is no number.
+/// Whether resource version `a` is older than `b`. Versions are opaque by the API's contract, but
+/// every API server uses growing numbers, and Kubernetes compares them itself since 1.35
+/// (KEP-5504). `false` where one of them is no number.
 #[must_use]
 pub fn is_older_version(a: &str, b: &str) -> bool {
     matches!((a.parse::<u64>(), b.parse::<u64>()), (Ok(a), Ok(b)) if a < b)
@@ -128,7 +132,13 @@ mod tests {
 
     #[test]
     fn versions_that_are_not_numbers_are_never_older() {
-        for (a, b, expected) in [("9", "10", true), ("10", "9", false), ("9", "9", false), ("a", "b", false), ("", "1", false)] {
+        for (a, b, expected) in [
+            ("9", "10", true),
+            ("10", "9", false),
+            ("9", "9", false),
+            ("a", "b", false),
+            ("", "1", false),
+        ] {
             assert_eq!(is_older_version(a, b), expected, "{a:?} {b:?}");
         }
     }

@@ -39,10 +39,11 @@ pub struct Pod {
     pub phase: Phase,
     /// The `Ready` condition is `True`.
     pub ready: bool,
-    /// `metadata.creationTimestamp`, by our clock: the API server writes whole seconds of its own, and a difference of 2 s and more is taken
-    /// out. `None` where it cannot be read.
+    /// `metadata.creationTimestamp`, by our clock: the API server writes whole seconds of its own,
+    /// and a difference of 2 s and more is taken out. `None` where it cannot be read.
     pub created: Option<Moment>,
-    /// `metadata.deletionTimestamp`: by when it must be gone (the time of the request plus the grace period). By our clock, too.
+    /// `metadata.deletionTimestamp`: by when it must be gone (the time of the request plus the
+    /// grace period). By our clock, too.
     pub deletion: Option<Moment>,
     /// `spec.terminationGracePeriodSeconds`; 30 s where it is not said.
     pub grace: Duration,
@@ -91,7 +92,8 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// It is a DaemonSet of Kubernetes itself. Foreign kinds of that name are ordinary controllers, as for kubectl.
+    /// It is a DaemonSet of Kubernetes itself. Foreign kinds of that name are ordinary controllers,
+    /// as for kubectl.
     #[must_use]
     pub fn is_daemon_set(&self) -> bool {
         self.kind == "DaemonSet" && self.api_version == "apps/v1"

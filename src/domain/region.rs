@@ -1,8 +1,9 @@
 //! The names of AWS's regions, and the hosts that have them in theirs.
 
-/// The region in the host of an SQS endpoint: `sqs.R.amazonaws.com` and those of other partitions, `sqs-fips.R.…`, `sqs.R.api.aws` (dual
-/// stack), `vpce-….sqs.R.vpce.amazonaws.com`, and the legacy `R.queue.amazonaws.com` and `queue.amazonaws.com` (AWS General Reference, "Amazon
-/// SQS endpoints"). `None` where it names none.
+/// The region in the host of an SQS endpoint: `sqs.R.amazonaws.com` and those of other partitions,
+/// `sqs-fips.R.…`, `sqs.R.api.aws` (dual stack), `vpce-….sqs.R.vpce.amazonaws.com`, and the legacy
+/// `R.queue.amazonaws.com` and `queue.amazonaws.com` (AWS General Reference, "Amazon SQS
+/// endpoints"). `None` where it names none.
 #[must_use]
 pub fn region_of_host(host: &str) -> Option<String> {
     let labels: Vec<_> = host.split('.').collect();
@@ -10,7 +11,9 @@ pub fn region_of_host(host: &str) -> Option<String> {
         return Some("us-east-1".to_owned());
     }
     labels.windows(2).find_map(|pair| match *pair {
-        ["sqs" | "sqs-fips", region] | [region, "queue"] if is_region(region) => Some(region.to_owned()),
+        ["sqs" | "sqs-fips", region] | [region, "queue"] if is_region(region) => {
+            Some(region.to_owned())
+        }
         _ => None,
     })
 }
@@ -19,7 +22,10 @@ pub fn region_of_host(host: &str) -> Option<String> {
 #[must_use]
 pub fn is_region(label: &str) -> bool {
     let mut words = label.split('-').rev();
-    let number = words.next().is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));
+    let number =
+        words.next().is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));
     let names: Vec<_> = words.collect();
-    number && names.len() >= 2 && names.iter().all(|w| !w.is_empty() && w.bytes().all(|b| b.is_ascii_lowercase()))
+    number
+        && names.len() >= 2
+        && names.iter().all(|w| !w.is_empty() && w.bytes().all(|b| b.is_ascii_lowercase()))
 }

@@ -18,7 +18,10 @@ enum Requirement {
 
 /// The text is not a label selector.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{term}` is not a label requirement: {why} (as for `kubectl -l`: key, !key, key=value, key!=value, key in (a,b), key notin (a,b))")]
+#[error(
+    "`{term}` is not a label requirement: {why} (as for `kubectl -l`: key, !key, key=value, \
+     key!=value, key in (a,b), key notin (a,b))"
+)]
 pub struct BadSelector {
     /// The part that was not understood.
     pub term: String,
@@ -27,14 +30,16 @@ pub struct BadSelector {
 }
 
 impl Selector {
-    /// From the fields of a `LabelSelector` object. `None` when it has an operator that does not exist: the API server ignores
-    /// such a budget too (facts of `eviction.go`: an invalid selector matches nothing).
+    /// From the fields of a `LabelSelector` object. `None` when it has an operator that does not
+    /// exist: the API server ignores such a budget too (facts of `eviction.go`: an invalid selector
+    /// matches nothing).
     #[must_use]
     pub fn from_parts(
         labels: impl IntoIterator<Item = (String, String)>,
         expressions: impl IntoIterator<Item = (String, String, Vec<String>)>,
     ) -> Option<Self> {
-        let mut all: Vec<_> = labels.into_iter().map(|(k, v)| Requirement::In(k, vec![v])).collect();
+        let mut all: Vec<_> =
+            labels.into_iter().map(|(k, v)| Requirement::In(k, vec![v])).collect();
         for (key, operator, values) in expressions {
             all.push(match operator.as_str() {
                 "In" => Requirement::In(key, values),
@@ -72,7 +77,10 @@ impl Selector {
     /// The label keys that it looks at: what an index must keep.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|r| match r {
-            Requirement::In(key, _) | Requirement::NotIn(key, _) | Requirement::Exists(key) | Requirement::DoesNotExist(key) => key.as_str(),
+            Requirement::In(key, _)
+            | Requirement::NotIn(key, _)
+            | Requirement::Exists(key)
+            | Requirement::DoesNotExist(key) => key.as_str(),
         })
     }
 }
@@ -81,7 +89,12 @@ impl FromStr for Selector {
     type Err = BadSelector;
 
     fn from_str(text: &str) -> Result<Self, BadSelector> {
-        terms(text).into_iter().filter(|t| !t.is_empty()).map(requirement).collect::<Result<_, _>>().map(Self)
+        terms(text)
+            .into_iter()
+            .filter(|t| !t.is_empty())
+            .map(requirement)
+            .collect::<Result<_, _>>()
+            .map(Self)
     }
 }
 
@@ -107,7 +120,8 @@ fn requirement(term: &str) -> Result<Requirement, BadSelector> {
     let bad = |why| BadSelector { term: term.to_owned(), why };
     let key = |text: &str| {
         let text = text.trim();
-        let fine = !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_./".contains(&b));
+        let fine = !text.is_empty()
+            && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_./".contains(&b));
         if fine { Ok(text.to_owned()) } else { Err(bad("that is no label key")) }
     };
     if let Some(rest) = term.strip_prefix('!') {
@@ -152,8 +166,16 @@ mod tests {
             ("a notin (b,c)", &[("a", "c")], false),
             ("a in (b,c),d", &[("a", "c")], false),
             ("!karpenter.sh/nodepool,eks.amazonaws.com/compute-type!=auto", &[], true),
-            ("!karpenter.sh/nodepool,eks.amazonaws.com/compute-type!=auto", &[("eks.amazonaws.com/compute-type", "auto")], false),
-            ("!karpenter.sh/nodepool,eks.amazonaws.com/compute-type!=auto", &[("karpenter.sh/nodepool", "x")], false),
+            (
+                "!karpenter.sh/nodepool,eks.amazonaws.com/compute-type!=auto",
+                &[("eks.amazonaws.com/compute-type", "auto")],
+                false,
+            ),
+            (
+                "!karpenter.sh/nodepool,eks.amazonaws.com/compute-type!=auto",
+                &[("karpenter.sh/nodepool", "x")],
+                false,
+            ),
         ] {
             assert_eq!(text.parse::<Selector>().unwrap().matches(&labels(with)), holds, "{text}");
         }

@@ -15,10 +15,11 @@ const LONGEST_SAMPLE: Duration = Duration::from_secs(2);
 
 /// How far another clock is from ours, by the `Date` header of its answers.
 ///
-/// Each answer bounds the offset from both sides: the header was written after we sent the request and before we had the answer. Its
-/// sample is zero if that is within these bounds, else their middle. The estimate is the median of the last samples by their absolute
-/// value, so one wrong header (of a proxy, say) changes nothing. An answer that took more than 2 s is ignored: its bounds are too far
-/// apart. After an idle hour there would only be long polls of 20 s.
+/// Each answer bounds the offset from both sides: the header was written after we sent the request
+/// and before we had the answer. Its sample is zero if that is within these bounds, else their
+/// middle. The estimate is the median of the last samples by their absolute value, so one wrong
+/// header (of a proxy, say) changes nothing. An answer that took more than 2 s is ignored: its
+/// bounds are too far apart. After an idle hour there would only be long polls of 20 s.
 #[derive(Debug, Clone, Default)]
 pub struct ClockSkew {
     offsets: VecDeque<SignedDuration>,
@@ -44,16 +45,20 @@ impl ClockSkew {
         offsets.get(offsets.len().saturating_sub(1) / 2).copied().unwrap_or_default()
     }
 
-    /// Records an answer with this `Date` header that came at `now` to a request sent at `sent`. A header that is no date is ignored.
+    /// Records an answer with this `Date` header that came at `now` to a request sent at `sent`. A
+    /// header that is no date is ignored.
     pub fn saw(&mut self, date: &str, sent: Moment, now: Moment) {
-        let Ok(date) = DateTimeParser::new().parse_timestamp(date).map(Moment::from) else { return };
+        let Ok(date) = DateTimeParser::new().parse_timestamp(date).map(Moment::from) else {
+            return;
+        };
         if now.since_or_zero(sent) > LONGEST_SAMPLE {
             return;
         }
         let least = date.duration_since(now);
         let most = date.plus(Duration::from_secs(1)).duration_since(sent);
         let may_be_none = least <= SignedDuration::ZERO && most >= SignedDuration::ZERO;
-        let offset = if may_be_none { SignedDuration::ZERO } else { least.saturating_add(most) / 2 };
+        let offset =
+            if may_be_none { SignedDuration::ZERO } else { least.saturating_add(most) / 2 };
         if self.offsets.len() == SAMPLES {
             self.offsets.pop_front();
         }
@@ -63,7 +68,8 @@ impl ClockSkew {
 
 /// An estimate that is changed only where that says something: within 2 s of what it was, it stays.
 ///
-/// Times that are converted by it are compared with each other, so it must not move with each answer.
+/// Times that are converted by it are compared with each other, so it must not move with each
+/// answer.
 #[derive(Debug, Clone, Default)]
 pub struct SteadySkew {
     measured: ClockSkew,
@@ -91,7 +97,8 @@ impl SteadySkew {
 mod tests {
     use super::*;
 
-    /// What the estimate is after each of 300 answers of a server that is `ahead` milliseconds, one every 700 ms.
+    /// What the estimate is after each of 300 answers of a server that is `ahead` milliseconds, one
+    /// every 700 ms.
     fn estimates(ahead: i64) -> Vec<SignedDuration> {
         let begin: Moment = "2026-01-05T09:00:00Z".parse().unwrap();
         let mut skew = SteadySkew::default();
@@ -118,9 +125,15 @@ mod tests {
 
     #[test]
     fn an_estimate_stays_as_it_is_while_the_difference_is_the_same() {
-        for (ahead, least, most) in [(0, 0, 0), (1_500, 0, 0), (2_500, 0, 3_100), (10_000, 9_400, 10_600)] {
+        for (ahead, least, most) in
+            [(0, 0, 0), (1_500, 0, 0), (2_500, 0, 3_100), (10_000, 9_400, 10_600)]
+        {
             let all = estimates(ahead);
-            let changes = all.iter().zip(all.iter().skip(1)).filter(|(before, after)| before != after).count();
+            let changes = all
+                .iter()
+                .zip(all.iter().skip(1))
+                .filter(|(before, after)| before != after)
+                .count();
             assert!(changes <= 1, "{changes} changes at {ahead} ms");
             let last = all.last().unwrap().as_millis();
             assert!((least..=most).contains(&last), "{last} at {ahead} ms");

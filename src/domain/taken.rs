@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use super::{InstanceId, InstanceState, Interruption, Kind, Moment, OwedHook, What, seconds};
 
-/// How long a spot instance has after its notice (EC2 user guide, "Spot Instance interruption notices").
+/// How long a spot instance has after its notice (EC2 user guide, "Spot Instance interruption
+/// notices").
 pub const SPOT_NOTICE: Duration = seconds(120);
 /// How long pods are given on an instance that is being stopped or shut down.
 pub const ENDING_NOTICE: Duration = seconds(30);
 
-/// The facts of one interruption that was taken on, as its Node's record keeps them. Deadlines are derived from them.
+/// The facts of one interruption that was taken on, as its Node's record keeps them. Deadlines are
+/// derived from them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Taken {
     /// Its kind; `None` for a kind of a newer version.
@@ -31,10 +33,17 @@ pub struct Taken {
 }
 
 impl Taken {
-    /// What is kept of an interruption. `sent` (when its message was sent) stands in for an event time that is not said, and
-    /// `now` for both. The hook is owed under `instance`, the Node's own.
+    /// What is kept of an interruption. `sent` (when its message was sent) stands in for an event
+    /// time that is not said, and `now` for both. The hook is owed under `instance`, the Node's
+    /// own.
     #[must_use]
-    pub fn new(interruption: &Interruption, instance: &InstanceId, sent: Option<Moment>, now: Moment, stale: bool) -> Self {
+    pub fn new(
+        interruption: &Interruption,
+        instance: &InstanceId,
+        sent: Option<Moment>,
+        now: Moment,
+        stale: bool,
+    ) -> Self {
         let time = interruption.time.or(sent).unwrap_or(now);
         Self {
             kind: Some(interruption.kind()),
@@ -54,21 +63,24 @@ impl Taken {
         }
     }
 
-    /// Since when its time runs: when it happened, and never later than it was taken on (a clock that is ahead lends no time).
+    /// Since when its time runs: when it happened, and never later than it was taken on (a clock
+    /// that is ahead lends no time).
     #[must_use]
     pub fn began(&self) -> Moment {
         self.time.min(self.accepted)
     }
 
-    /// By when pods are to be gone from an instance that ends at `end`, if this interruption rules: see [`force_time`].
+    /// By when pods are to be gone from an instance that ends at `end`, if this interruption rules:
+    /// see [`force_time`].
     #[must_use]
     pub fn forces_at(&self, end: Moment, margin: Duration) -> Moment {
         force_time(self.began(), end, margin)
     }
 
-    /// The moment at which the machine goes, from this interruption's own facts: spot its notice + 120 s; capacity the stated
-    /// time, else as spot; an ending state 30 s after the event. `None` where that depends on more (a hook) or nothing ends.
-    /// An instance that is over (`stopped`, `terminated`) went when the event says.
+    /// The moment at which the machine goes, from this interruption's own facts: spot its notice +
+    /// 120 s; capacity the stated time, else as spot; an ending state 30 s after the event. `None`
+    /// where that depends on more (a hook) or nothing ends. An instance that is over (`stopped`,
+    /// `terminated`) went when the event says.
     #[must_use]
     pub fn machine_goes(&self) -> Option<Moment> {
         let time = self.began();
@@ -76,11 +88,17 @@ impl Taken {
             Kind::Spot => Some(time.plus(SPOT_NOTICE)),
             Kind::Capacity => Some(self.ends.unwrap_or_else(|| time.plus(SPOT_NOTICE))),
             Kind::StateChange => match self.state? {
-                InstanceState::Stopping | InstanceState::ShuttingDown => Some(time.plus(ENDING_NOTICE)),
+                InstanceState::Stopping | InstanceState::ShuttingDown => {
+                    Some(time.plus(ENDING_NOTICE))
+                }
                 InstanceState::Stopped | InstanceState::Terminated => Some(time),
                 InstanceState::Pending | InstanceState::Running => None,
             },
-            Kind::TerminateHook | Kind::LaunchHook | Kind::LaunchSuccessful | Kind::Rebalance | Kind::Health => None,
+            Kind::TerminateHook
+            | Kind::LaunchHook
+            | Kind::LaunchSuccessful
+            | Kind::Rebalance
+            | Kind::Health => None,
         }
     }
 
@@ -101,8 +119,9 @@ impl Taken {
     }
 }
 
-/// By when pods are to be gone if a deadline at `end` has been known since `start`: `margin` before the deadline, but never earlier than
-/// half of the time between the two, because a margin must not use up a short deadline.
+/// By when pods are to be gone if a deadline at `end` has been known since `start`: `margin` before
+/// the deadline, but never earlier than half of the time between the two, because a margin must not
+/// use up a short deadline.
 #[must_use]
 pub fn force_time(start: Moment, end: Moment, margin: Duration) -> Moment {
     end.minus(margin.min(end.since_or_zero(start) / 2))

@@ -1,8 +1,9 @@
 //! Pods that come back on the node that they are evicted from.
 //!
-//! A controller whose pods tolerate the cordon puts each that goes back on the same node: an OpenKruise DaemonSet, a Deployment that
-//! tolerates everything. Evicting them again and again helps nobody and never ends, so an owner's new pods are drained a few times and
-//! then left alone. Those that were there at the cordon are always drained.
+//! A controller whose pods tolerate the cordon puts each that goes back on the same node: an
+//! OpenKruise DaemonSet, a Deployment that tolerates everything. Evicting them again and again
+//! helps nobody and never ends, so an owner's new pods are drained a few times and then left alone.
+//! Those that were there at the cordon are always drained.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,7 +15,8 @@ use crate::domain::{Owner, Pod, PodUid, seconds};
 /// So many new pods of one owner are drained; from the next on its new pods are left alone.
 pub(super) const DRAINED: usize = 3;
 
-/// So long after the cordon the scheduler may still bind pods that it had chosen the node for: that many of one owner are no sign yet.
+/// So long after the cordon the scheduler may still bind pods that it had chosen the node for: that
+/// many of one owner are no sign yet.
 pub(super) const SCHEDULED_BEFORE: Duration = seconds(5);
 
 /// When a pod came to the node.
@@ -35,7 +37,8 @@ pub(super) enum Verdict {
     Drain,
     /// It is drained, once no pod that was being scheduled can arrive any more.
     DrainLater,
-    /// It is left alone. `first`: the first of its owner that is; how many new pods of the owner there were by then.
+    /// It is left alone. `first`: the first of its owner that is; how many new pods of the owner
+    /// there were by then.
     LeaveAlone {
         /// See there.
         first: Option<usize>,
@@ -48,7 +51,8 @@ pub(super) type OwnerKey = (String, Owner);
 #[derive(Debug, Default)]
 struct Seen {
     new: usize,
-    /// Those that are drained. One that an answer says is gone is seen once more if the watch lags behind: it counts once.
+    /// Those that are drained. One that an answer says is gone is seen once more if the watch lags
+    /// behind: it counts once.
     drained: BTreeSet<PodUid>,
     left_alone: bool,
 }

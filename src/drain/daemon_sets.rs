@@ -1,4 +1,5 @@
-//! What is known of the DaemonSets that own pods of one node: each is asked for once; one that was gone again, as it may be back.
+//! What is known of the DaemonSets that own pods of one node: each is asked for once; one that was
+//! gone again, as it may be back.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,7 +32,8 @@ pub(super) enum Lookup {
 pub(super) struct DaemonSets(BTreeMap<DaemonSetKey, Asked>);
 
 impl DaemonSets {
-    /// What is known of this one for a pod that was not looked up before; if nothing, the pod waits for the answer.
+    /// What is known of this one for a pod that was not looked up before; if nothing, the pod waits
+    /// for the answer.
     pub(super) fn look_up(&mut self, key: &DaemonSetKey, uid: &PodUid) -> Lookup {
         match self.0.get_mut(key) {
             Some(Asked::Known(state)) if *state != DaemonSetState::Gone => Lookup::Known(*state),

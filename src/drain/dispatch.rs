@@ -8,13 +8,15 @@ use crate::domain::{Budget, BudgetKey, Moment, NodeName, Pod, PodUid, seconds};
 /// What the dispatcher keeps to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DispatchSettings {
-    /// Evictions under way at any time, and a quarter more if these are deletes. Requests of lanes that have had no answer for a second do
-    /// not count, as long as no more than twice as many are under way in all.
+    /// Evictions under way at any time, and a quarter more if these are deletes. Requests of lanes
+    /// that have had no answer for a second do not count, as long as no more than twice as many are
+    /// under way in all.
     pub in_flight: usize,
     /// Evictions under way under one budget, however much it allows.
     pub per_budget: usize,
-    /// Requests under way in a lane (a budget, a namespace's other pods, a namespace's deletes) before its first answer. Each answer adds
-    /// three; one that does not come in time brings the lane back to this.
+    /// Requests under way in a lane (a budget, a namespace's other pods, a namespace's deletes)
+    /// before its first answer. Each answer adds three; one that does not come in time brings the
+    /// lane back to this.
     pub first: usize,
     /// Evictions of a burst wait until no interruption has come in for this long…
     pub burst_quiet: Duration,
@@ -48,8 +50,8 @@ impl Default for DispatchSettings {
 pub enum By {
     /// By an eviction, when it is its turn.
     Eviction,
-    /// By a delete, which waits for no budget and for no burst; but no eviction of it was sent yet, and if one can be sent at its turn,
-    /// that goes instead.
+    /// By a delete, which waits for no budget and for no burst; but no eviction of it was sent yet,
+    /// and if one can be sent at its turn, that goes instead.
     EvictionOrDelete,
     /// By a delete, which waits for no budget and for no burst.
     Delete,
@@ -63,7 +65,8 @@ impl By {
     }
 }
 
-/// What the dispatcher is told. Those marked † come from drains, as [`Effect::Dispatch`](super::Effect::Dispatch).
+/// What the dispatcher is told. Those marked † come from drains, as
+/// [`Effect::Dispatch`](super::Effect::Dispatch).
 #[derive(Debug, Clone, PartialEq)]
 pub enum DispatchInput {
     /// † An order is wanted for this pod. Again for a pod that is known: what changed of it.
@@ -87,7 +90,8 @@ pub enum DispatchInput {
         /// Its place.
         turn: Turn,
     },
-    /// † The drain is over (or dropped, at the loss of leadership): everything of it is forgotten but what is under way.
+    /// † The drain is over (or dropped, at the loss of leadership): everything of it is forgotten
+    /// but what is under way.
     Closed {
         /// Its node.
         node: NodeName,
@@ -108,21 +112,24 @@ pub enum DispatchInput {
     Budget(Budget),
     /// A disruption budget was deleted.
     BudgetGone(BudgetKey),
-    /// The drain of one node is paused or resumed; said after its drain was closed, it must be said again to the next one.
+    /// The drain of one node is paused or resumed; said after its drain was closed, it must be said
+    /// again to the next one.
     Paused {
         /// The node.
         node: NodeName,
         /// On.
         paused: bool,
     },
-    /// All drains are paused or resumed. The drains are told as well, each by [`Input::Paused`](super::Input::Paused): they neither force
-    /// nor end by their deadline then.
+    /// All drains are paused or resumed. The drains are told as well, each by
+    /// [`Input::Paused`](super::Input::Paused): they neither force nor end by their deadline then.
     PausedAll(bool),
     /// An interruption was received and is not decided yet.
     Arrived,
-    /// An interruption that arrived is decided, or its accept has failed once. As often as [`DispatchInput::Arrived`].
+    /// An interruption that arrived is decided, or its accept has failed once. As often as
+    /// [`DispatchInput::Arrived`].
     Settled,
-    /// An interruption of this node was accepted. A node that this is not said of (taken over from another leader) waits for no burst.
+    /// An interruption of this node was accepted. A node that this is not said of (taken over from
+    /// another leader) waits for no burst.
     Accepted {
         /// The node.
         node: NodeName,

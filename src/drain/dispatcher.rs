@@ -17,8 +17,9 @@ use super::{
 };
 use crate::domain::{Budget, BudgetKey, Moment, NodeName, Pod, PodUid, seconds};
 
-/// How long the disruption controller has to see that a pod is not ready any more. Until its budget's status says so the API server counts the
-/// pod as healthy, and lets it go although the budget is not kept without it (seen 64 ms after the pod's status).
+/// How long the disruption controller has to see that a pod is not ready any more. Until its
+/// budget's status says so the API server counts the pod as healthy, and lets it go although the
+/// budget is not kept without it (seen 64 ms after the pod's status).
 const SETTLED: Duration = seconds(3);
 
 /// The dispatcher over all drains, which alone lets orders go.
@@ -43,10 +44,18 @@ impl Dispatcher {
     /// A dispatcher with nothing to do.
     #[must_use]
     pub fn new(settings: DispatchSettings) -> Self {
-        let waits = Waits { quiet: settings.burst_quiet, urgent: settings.burst_urgent, relaxed: settings.burst_relaxed };
+        let waits = Waits {
+            quiet: settings.burst_quiet,
+            urgent: settings.burst_urgent,
+            relaxed: settings.burst_relaxed,
+        };
         let slots = Slots::new(settings.in_flight);
-        let bounds =
-            Bounds { per_budget: settings.per_budget, first: settings.first.max(1), most: slots.for_deletes(), suspects: slots.for_suspects() };
+        let bounds = Bounds {
+            per_budget: settings.per_budget,
+            first: settings.first.max(1),
+            most: slots.for_deletes(),
+            suspects: slots.for_suspects(),
+        };
         Self {
             slots,
             patience: Patience::new(settings.probe, settings.seed),
@@ -74,7 +83,9 @@ impl Dispatcher {
             DispatchInput::Withdrawn { uid } => self.withdrawn(now, &uid),
             DispatchInput::Budget(budget) => self.budget(&budget),
             DispatchInput::BudgetGone(key) => self.budget_gone(&key),
-            DispatchInput::Paused { node, paused } if paused || self.nodes.contains_key(&node) => self.change_node(&node, |n| n.paused = paused),
+            DispatchInput::Paused { node, paused } if paused || self.nodes.contains_key(&node) => {
+                self.change_node(&node, |n| n.paused = paused);
+            }
             DispatchInput::PausedAll(paused) => self.paused = paused,
             DispatchInput::Arrived => self.gate.arrived(now),
             DispatchInput::Settled => self.gate.settled(),
@@ -89,7 +100,10 @@ impl Dispatcher {
     #[must_use]
     pub fn next_wake(&self) -> Option<Moment> {
         let pod = self.timers.first().map(|(at, _)| *at);
-        [pod, self.gate.opens_at(), self.overloaded_until, self.lanes.next_wake()].into_iter().flatten().min()
+        [pod, self.gate.opens_at(), self.overloaded_until, self.lanes.next_wake()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// What it says of itself.
@@ -123,7 +137,9 @@ impl Dispatcher {
         let mut gone = Vec::new();
         while let Some(uid) = self.next() {
             self.leave_queue(&uid);
-            let Some(lane) = self.pods.get(&uid).map(|wanted| self.lane_of_order(wanted)) else { break };
+            let Some(lane) = self.pods.get(&uid).map(|wanted| self.lane_of_order(wanted)) else {
+                break;
+            };
             let version = self.lanes.launched(now, &lane);
             let Some(wanted) = self.pods.get_mut(&uid) else { break };
             wanted.state = State::UnderWay;
@@ -153,10 +169,12 @@ impl Dispatcher {
         }
     }
 
-    /// The lane in which the order of a pod goes now. One that was never evicted is, where its lane of evictions has room.
+    /// The lane in which the order of a pod goes now. One that was never evicted is, where its lane
+    /// of evictions has room.
     fn lane_of_order(&self, wanted: &Wanted) -> LaneKey {
         // The slots that only deletes may use stay theirs.
-        let has_slot = || self.slots.has_room_for_eviction(true, self.lanes.counted(), self.flights.len());
+        let has_slot =
+            || self.slots.has_room_for_eviction(true, self.lanes.counted(), self.flights.len());
         if wanted.by == By::EvictionOrDelete && self.overloaded_until.is_none() && has_slot() {
             let lane = self.lane_of(&wanted.pod, By::Eviction);
             if self.lanes.has_room(&lane) {
@@ -176,7 +194,9 @@ impl Dispatcher {
         };
         let landing = match class {
             Some(Class::Accepted) => Landing::Used,
-            Some(Class::Budget | Class::BudgetLagging { .. } | Class::BudgetBroken) => Landing::Refused(flight.version),
+            Some(Class::Budget | Class::BudgetLagging { .. } | Class::BudgetBroken) => {
+                Landing::Refused(flight.version)
+            }
             _ => Landing::Other,
         };
         self.lanes.landed(now, &flight.lane, &flight.pod, reply, landing);
@@ -189,13 +209,23 @@ impl Dispatcher {
             self.overloaded_until = self.overloaded_until.max(Some(now.plus(retry_after)));
         }
         let Some(evicted) = landed else { return };
-        let Some(wanted) = self.pods.get_mut(uid).filter(|w| w.state == State::UnderWay) else { return };
+        let Some(wanted) = self.pods.get_mut(uid).filter(|w| w.state == State::UnderWay) else {
+            return;
+        };
         if class == Class::Accepted {
             self.forget(uid);
             return;
         }
-        // Of a pod that is gone its drain says at once that nothing is wanted any more; unless it knows better.
-        let passing = matches!(class, Class::Transient | Class::Unauthorized | Class::Conflict | Class::Gone | Class::OtherUid);
+        // Of a pod that is gone its drain says at once that nothing is wanted any more; unless it
+        // knows better.
+        let passing = matches!(
+            class,
+            Class::Transient
+                | Class::Unauthorized
+                | Class::Conflict
+                | Class::Gone
+                | Class::OtherUid
+        );
         if evicted && wanted.by == By::EvictionOrDelete {
             // It was tried now. Its drain says the same as soon as it has heard the answer.
             wanted.by = By::Delete;
@@ -205,11 +235,15 @@ impl Dispatcher {
         // It is to be deleted by now: how its eviction failed is no reason to wait with that.
         let passing = passing && !(evicted && delete);
         wanted.tries = if passing { wanted.tries.saturating_add(1) } else { 0 };
-        let on_budget = matches!(class, Class::Budget | Class::BudgetLagging { .. } | Class::BudgetBroken);
+        let on_budget =
+            matches!(class, Class::Budget | Class::BudgetLagging { .. } | Class::BudgetBroken);
         wanted.state = match wait {
             Some(wait) if passing || !wanted.again => {
                 let until = now.plus(wait);
-                State::Parked { until: wanted.soon.take().map_or(until, |soon| until.min(soon.max(now))), on_budget }
+                State::Parked {
+                    until: wanted.soon.take().map_or(until, |soon| until.min(soon.max(now))),
+                    on_budget,
+                }
             }
             _ => State::Ready,
         };
@@ -242,7 +276,10 @@ impl Dispatcher {
             place.join(&lane);
             self.namespaces.entry(pod.key.namespace.clone()).or_default().insert(uid.clone());
             let state = if under_way { State::UnderWay } else { State::Ready };
-            self.pods.insert(uid.clone(), Wanted { node, pod, by, lane, state, tries: 0, again: under_way, soon: None });
+            self.pods.insert(
+                uid.clone(),
+                Wanted { node, pod, by, lane, state, tries: 0, again: under_way, soon: None },
+            );
             self.enter_queue(&uid);
             return;
         };
@@ -300,7 +337,9 @@ impl Dispatcher {
         let turn = node.turn_in(&wanted.lane);
         match wanted.state {
             State::UnderWay => {}
-            State::Ready => self.lanes.add(&wanted.lane, Head::Fresh, &wanted.node, turn, &wanted.pod),
+            State::Ready => {
+                self.lanes.add(&wanted.lane, Head::Fresh, &wanted.node, turn, &wanted.pod);
+            }
             State::Parked { until, on_budget } => {
                 self.timers.insert((until, uid.clone()));
                 if on_budget && !wanted.by.is_delete() {
@@ -323,7 +362,8 @@ impl Dispatcher {
         self.lanes.remove(&wanted.lane, &wanted.node, &wanted.pod);
     }
 
-    /// Something happened that could help: a parked pod need not wait any more, and one under way need not wait if it is refused.
+    /// Something happened that could help: a parked pod need not wait any more, and one under way
+    /// need not wait if it is refused.
     fn wake(&mut self, uid: &PodUid) {
         self.leave_queue(uid);
         self.ready(uid);
@@ -391,7 +431,11 @@ impl Dispatcher {
             return LaneKey::Delete(namespace.clone());
         }
         let first = BudgetKey { namespace: namespace.to_string(), name: String::new() };
-        let mut matching = self.budgets.range(first..).take_while(|(key, _)| *key.namespace == **namespace).filter(|(_, b)| b.selects(pod));
+        let mut matching = self
+            .budgets
+            .range(first..)
+            .take_while(|(key, _)| *key.namespace == **namespace)
+            .filter(|(_, b)| b.selects(pod));
         match (matching.next(), matching.next()) {
             (None, _) => LaneKey::Free(namespace.clone()),
             (Some((key, _)), None) => LaneKey::Budget(key.clone()),
@@ -400,16 +444,23 @@ impl Dispatcher {
     }
 
     fn budget(&mut self, budget: &Budget) {
-        let key = self.budgets.get_key_value(&budget.key).map_or_else(|| Arc::new(budget.key.clone()), |(key, _)| key.clone());
+        let key = self
+            .budgets
+            .get_key_value(&budget.key)
+            .map_or_else(|| Arc::new(budget.key.clone()), |(key, _)| key.clone());
         let before = self.budgets.insert(key.clone(), budget.clone());
         let selector_is_new = before.as_ref().is_none_or(|b| b.selector != budget.selector);
         let spec_is_new = before.as_ref().is_none_or(|b| b.generation != budget.generation);
         let unready = self.lanes.budget(&key, budget);
         if selector_is_new {
-            self.sort_anew(&budget.key.namespace, |pod| budget.selects(pod) || before.as_ref().is_some_and(|b| b.selects(pod)));
+            self.sort_anew(&budget.key.namespace, |pod| {
+                budget.selects(pod) || before.as_ref().is_some_and(|b| b.selects(pod))
+            });
         } else if spec_is_new {
-            // A pod that two budgets count is refused before any status is looked at, so that only their specs matter to it.
-            let tangled = |w: &Wanted| matches!(w.lane, LaneKey::Tangled(_)) && budget.selects(&w.pod);
+            // A pod that two budgets count is refused before any status is looked at, so that only
+            // their specs matter to it.
+            let tangled =
+                |w: &Wanted| matches!(w.lane, LaneKey::Tangled(_)) && budget.selects(&w.pod);
             for uid in self.in_namespace(&budget.key.namespace, tangled) {
                 self.wake(&uid);
             }
@@ -432,10 +483,13 @@ impl Dispatcher {
         uids.filter(|uid| self.pods.get(*uid).is_some_and(&concerned)).cloned().collect()
     }
 
-    /// The budgets of a namespace count other pods than before: those concerned get their lane anew, and need not wait.
+    /// The budgets of a namespace count other pods than before: those concerned get their lane
+    /// anew, and need not wait.
     fn sort_anew(&mut self, namespace: &str, concerned: impl Fn(&Pod) -> bool) {
         for uid in self.in_namespace(namespace, |w| concerned(&w.pod)) {
-            let Some(lane) = self.pods.get(&uid).map(|w| self.lane_of(&w.pod, w.by)) else { continue };
+            let Some(lane) = self.pods.get(&uid).map(|w| self.lane_of(&w.pod, w.by)) else {
+                continue;
+            };
             self.leave_queue(&uid);
             self.move_to_lane(&uid, lane);
             self.ready(&uid);

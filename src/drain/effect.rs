@@ -11,22 +11,26 @@ pub enum Effect {
     /// To be fed to the dispatcher, as it is.
     Dispatch(DispatchInput),
     /// Is there such a DaemonSet (apps/v1)? Asked once per drain; must be answered by
-    /// [`Input::DaemonSet`](super::Input::DaemonSet): until then the drain cannot end as empty. A failure that lasts is `Unreadable`.
+    /// [`Input::DaemonSet`](super::Input::DaemonSet): until then the drain cannot end as empty. A
+    /// failure that lasts is `Unreadable`.
     AskDaemonSet {
         /// Its namespace.
         namespace: String,
         /// Its name.
         name: String,
     },
-    /// The pods of an unreachable node were waited for long enough: is its kubelet still silent, by the Node as it is now? Must be answered
-    /// by [`NodeCondition::StillUnreachable`](super::NodeCondition::StillUnreachable) or [`NodeCondition::Fine`](super::NodeCondition::Fine):
-    /// until then the drain goes on, at the longest until its deadline, if it has one.
+    /// The pods of an unreachable node were waited for long enough: is its kubelet still silent, by
+    /// the Node as it is now? Must be answered by
+    /// [`NodeCondition::StillUnreachable`](super::NodeCondition::StillUnreachable) or
+    /// [`NodeCondition::Fine`](super::NodeCondition::Fine): until then the drain goes on, at the
+    /// longest until its deadline, if it has one.
     AskNode,
-    /// Nothing that counts is left but our own pod, and the effects after this one ask for its eviction. Leadership was to be handed over
-    /// when the drain of its node began.
+    /// Nothing that counts is left but our own pod, and the effects after this one ask for its
+    /// eviction. Leadership was to be handed over when the drain of its node began.
     OnlyOwnPodLeft,
-    /// The watch has missed the end of a pod, or is not open: the node's pods are to be listed anew, with a new watch
-    /// ([`Input::Listed`](super::Input::Listed), [`Input::Watch`](super::Input::Watch)).
+    /// The watch has missed the end of a pod, or is not open: the node's pods are to be listed
+    /// anew, with a new watch ([`Input::Listed`](super::Input::Listed),
+    /// [`Input::Watch`](super::Input::Watch)).
     Relist,
     /// Something that people should hear of.
     Note(Note),
@@ -59,7 +63,8 @@ pub enum Note {
         /// What it asks for.
         own: Duration,
     },
-    /// A pod has been blocked for longer than [`Settings::tell_blocked_after`](super::Settings::tell_blocked_after). Comes once per pod.
+    /// A pod has been blocked for longer than
+    /// [`Settings::tell_blocked_after`](super::Settings::tell_blocked_after). Comes once per pod.
     Blocked {
         /// Which pod.
         pod: PodKey,
@@ -72,14 +77,16 @@ pub enum Note {
         /// Since when.
         since: Moment,
     },
-    /// The API refused an order as malformed (400, 422 or a code that should not be): our own fault. Comes once per pod.
+    /// The API refused an order as malformed (400, 422 or a code that should not be): our own
+    /// fault. Comes once per pod.
     Malformed {
         /// Which pod.
         pod: PodKey,
         /// In the server's words.
         message: String,
     },
-    /// New pods of this owner come back on the node: from here on they are left alone, and not waited for. Comes once per owner.
+    /// New pods of this owner come back on the node: from here on they are left alone, and not
+    /// waited for. Comes once per owner.
     CameBack {
         /// The namespace of the pods.
         namespace: String,
@@ -147,7 +154,10 @@ impl Outcome {
     #[must_use]
     pub fn left(&self) -> &[PodKey] {
         match self {
-            Self::DeadlineReached { left } | Self::TimedOut { left } | Self::Unreachable { left } | Self::Released { left } => left,
+            Self::DeadlineReached { left }
+            | Self::TimedOut { left }
+            | Self::Unreachable { left }
+            | Self::Released { left } => left,
             Self::Empty | Self::NodeGone | Self::InstanceOver => &[],
         }
     }

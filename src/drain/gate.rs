@@ -1,7 +1,8 @@
 //! The gate in front of the evictions of a burst.
 //!
-//! A scale-in or a spot reclaim takes many instances at once, but tells of one after the other. What is evicted from the first node
-//! before the last one is cordoned may land on a doomed node and be evicted again. So the nodes of a burst wait for each other, briefly.
+//! A scale-in or a spot reclaim takes many instances at once, but tells of one after the other.
+//! What is evicted from the first node before the last one is cordoned may land on a doomed node
+//! and be evicted again. So the nodes of a burst wait for each other, briefly.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -52,7 +53,11 @@ impl Gate {
 
     /// This node waits for its burst.
     pub(super) fn accepted(&mut self, now: Moment, node: NodeName, urgent: bool) {
-        let burst = self.burst.get_or_insert_with(|| Burst { first_accept: now, urgent, nodes: BTreeSet::new() });
+        let burst = self.burst.get_or_insert_with(|| Burst {
+            first_accept: now,
+            urgent,
+            nodes: BTreeSet::new(),
+        });
         burst.urgent |= urgent;
         burst.nodes.insert(node);
     }
@@ -69,7 +74,11 @@ impl Gate {
     /// When it opens if nothing more comes in; `None` while nobody waits.
     pub(super) fn opens_at(&self) -> Option<Moment> {
         let burst = self.burst.as_ref()?;
-        let latest = burst.first_accept.plus(if burst.urgent { self.waits.urgent } else { self.waits.relaxed });
+        let latest = burst.first_accept.plus(if burst.urgent {
+            self.waits.urgent
+        } else {
+            self.waits.relaxed
+        });
         if self.undecided > 0 {
             return Some(latest);
         }
@@ -79,7 +88,11 @@ impl Gate {
 
     /// The nodes that need not wait any more.
     pub(super) fn open(&mut self, now: Moment) -> BTreeSet<NodeName> {
-        if self.opens_at().is_some_and(|at| at <= now) { self.burst.take().map(|b| b.nodes).unwrap_or_default() } else { BTreeSet::new() }
+        if self.opens_at().is_some_and(|at| at <= now) {
+            self.burst.take().map(|b| b.nodes).unwrap_or_default()
+        } else {
+            BTreeSet::new()
+        }
     }
 
     pub(super) const fn undecided(&self) -> u64 {
@@ -101,7 +114,11 @@ mod tests {
     }
 
     fn gate() -> Gate {
-        Gate::new(Waits { quiet: Duration::from_millis(200), urgent: Duration::from_millis(800), relaxed: seconds(2) })
+        Gate::new(Waits {
+            quiet: Duration::from_millis(200),
+            urgent: Duration::from_millis(800),
+            relaxed: seconds(2),
+        })
     }
 
     #[test]
@@ -130,7 +147,11 @@ mod tests {
                 g.arrived(at(ms * 100));
                 g.settled();
                 let open = g.open(at(ms * 100));
-                assert_eq!(open.is_empty(), ms * 100 != (limit + 10_u64).next_multiple_of(100), "{urgent} {ms}");
+                assert_eq!(
+                    open.is_empty(),
+                    ms * 100 != (limit + 10_u64).next_multiple_of(100),
+                    "{urgent} {ms}"
+                );
             }
         }
     }

@@ -3,33 +3,39 @@
 use std::time::Duration;
 
 use super::Order;
-use crate::domain::{ApiAnswer, DaemonSetState, ForceAfter, Limits, Moment, NodeName, Pod, PodKey, PodUid, seconds};
+use crate::domain::{
+    ApiAnswer, DaemonSetState, ForceAfter, Limits, Moment, NodeName, Pod, PodKey, PodUid, seconds,
+};
 
 /// What is the same for every drain.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
     /// When a pod that may not be evicted is deleted instead.
     pub force: ForceAfter,
-    /// An empty node is drained only this long after its cordon: pods that were being bound to it still arrive.
+    /// An empty node is drained only this long after its cordon: pods that were being bound to it
+    /// still arrive.
     pub min_drain: Duration,
     /// How long the pods of an unreachable node are waited for.
     pub unreachable_wait: Duration,
-    /// How long after its eviction was accepted a pod may stay without a deletion time before it counts as intercepted by a webhook.
+    /// How long after its eviction was accepted a pod may stay without a deletion time before it
+    /// counts as intercepted by a webhook.
     pub intercepted_after: Duration,
     /// How long after its eviction was accepted an intercepted pod is asked again.
     pub ask_again: Duration,
-    /// How long a pod may be refused before it is told aloud ([`Note::Blocked`](super::Note::Blocked)).
+    /// How long a pod may be refused before it is told aloud
+    /// ([`Note::Blocked`](super::Note::Blocked)).
     pub tell_blocked_after: Duration,
     /// How long after its deletion time a pod that is still there counts as stuck.
     pub stuck_after: Duration,
-    /// How long after the server said that a pod is gone the watch may take to say so before the pods are listed anew, and how far apart
-    /// two such LISTs are.
+    /// How long after the server said that a pod is gone the watch may take to say so before the
+    /// pods are listed anew, and how far apart two such LISTs are.
     pub relist_after: Duration,
     /// How long after it was opened the watch may take to tell what happened before.
     pub caught_up_after: Duration,
     /// How far apart LISTs are while the watch is not open and pods are left.
     pub blind_relist_after: Duration,
-    /// A terminating pod is shortened only if it would outlive the deadline by more than this: API servers round to seconds, and clocks differ.
+    /// A terminating pod is shortened only if it would outlive the deadline by more than this: API
+    /// servers round to seconds, and clocks differ.
     pub shorten_slack: Duration,
 }
 
@@ -67,7 +73,8 @@ pub struct Start {
 /// What a drain is told.
 #[derive(Debug, Clone)]
 pub enum Input {
-    /// All pods of the node, after the watch was attached or began anew: those that are not in it are gone.
+    /// All pods of the node, after the watch was attached or began anew: those that are not in it
+    /// are gone.
     Listed(Vec<Pod>),
     /// A pod appeared or changed.
     Changed(Pod),
@@ -86,9 +93,11 @@ pub enum Input {
     },
     /// What rules from now on.
     Limits(Limits),
-    /// The drain is paused: no new evictions, no force. The deadline stands, but neither forces nor ends; an empty node still ends.
+    /// The drain is paused: no new evictions, no force. The deadline stands, but neither forces nor
+    /// ends; an empty node still ends.
     Paused,
-    /// The pause is over. That is a take-up, so the limits are computed anew (a deadline that passed meanwhile is void).
+    /// The pause is over. That is a take-up, so the limits are computed anew (a deadline that
+    /// passed meanwhile is void).
     Resumed(Limits),
     /// What became of the node or its instance.
     Node(NodeCondition),
@@ -119,9 +128,11 @@ pub enum WatchState {
 pub enum NodeCondition {
     /// Nothing special.
     Fine,
-    /// Nothing was heard from its kubelet for so long that waiting for pods makes no sense (the rule is the caller's).
+    /// Nothing was heard from its kubelet for so long that waiting for pods makes no sense (the
+    /// rule is the caller's).
     Unreachable,
-    /// The same by the Node as it was read past the index: the answer to [`Effect::AskNode`](super::Effect::AskNode).
+    /// The same by the Node as it was read past the index: the answer to
+    /// [`Effect::AskNode`](super::Effect::AskNode).
     StillUnreachable,
     /// The Node object is gone.
     Deleted,

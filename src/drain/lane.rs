@@ -1,18 +1,22 @@
-//! A lane: pods whose requests are likely to have the same fate, and how many of them may go at once.
+//! A lane: pods whose requests are likely to have the same fate, and how many of them may go at
+//! once.
 //!
-//! The evictions of one disruption budget are a lane, those of a namespace's other pods, and the deletes of a namespace: an admission
-//! webhook that does not answer is asked for some of these, and must not hold up the others.
+//! The evictions of one disruption budget are a lane, those of a namespace's other pods, and the
+//! deletes of a namespace: an admission webhook that does not answer is asked for some of these,
+//! and must not hold up the others.
 
 use std::{sync::Arc, time::Duration};
 
 use super::turn::{Place, TurnQueue};
 use crate::domain::{Budget, BudgetKey, Moment, Phase, Pod, seconds};
 
-/// A lane with requests under way that has had no answer for this long is silent: its requests do not count towards the slots that all
-/// share. The API server answers an eviction within milliseconds, unless an admission webhook keeps it waiting.
+/// A lane with requests under way that has had no answer for this long is silent: its requests do
+/// not count towards the slots that all share. The API server answers an eviction within
+/// milliseconds, unless an admission webhook keeps it waiting.
 pub(super) const SILENT_AFTER: Duration = seconds(1);
 
-/// The requests that a lane may have under way while it is silent, or after a request that had no answer in time.
+/// The requests that a lane may have under way while it is silent, or after a request that had no
+/// answer in time.
 pub(super) const SUSPECT_AT_MOST: usize = 4;
 
 /// Slots that a lane gets with each answer: so it has all there are after few.
@@ -25,7 +29,8 @@ pub(super) enum LaneKey {
     Free(Arc<str>),
     /// Evictions of pods that this budget counts.
     Budget(Arc<BudgetKey>),
-    /// Evictions of pods of this namespace that more than one budget counts: the API refuses to evict such a pod.
+    /// Evictions of pods of this namespace that more than one budget counts: the API refuses to
+    /// evict such a pod.
     Tangled(Arc<str>),
     /// Deletes of pods of this namespace.
     Delete(Arc<str>),
@@ -52,7 +57,8 @@ pub(super) enum Reply {
 /// A lane.
 #[derive(Debug)]
 pub(super) struct Lane {
-    /// Pods that are to be tried in any case: never tried yet, or something of their own changed, or their wait is over.
+    /// Pods that are to be tried in any case: never tried yet, or something of their own changed,
+    /// or their wait is over.
     pub(super) fresh: TurnQueue,
     /// Pods that the budget refused: tried as soon as it has room.
     pub(super) parked: TurnQueue,
@@ -68,7 +74,8 @@ pub(super) struct Lane {
     silent: bool,
     /// A request had no answer in time, and none was answered since.
     timed_out: bool,
-    /// The place that this lane has among all, and whether it was suspect then; kept here by [`super::lanes::Lanes`].
+    /// The place that this lane has among all, and whether it was suspect then; kept here by
+    /// [`super::lanes::Lanes`].
     pub(super) place: Option<(Place, bool)>,
     /// What the budget allows; `None` in a lane without one.
     pub(super) allowance: Option<Allowance>,
@@ -98,10 +105,12 @@ impl Lane {
         }
     }
 
-    /// When it is to be looked at: its budget's status did not show what it used, or it falls silent.
+    /// When it is to be looked at: its budget's status did not show what it used, or it falls
+    /// silent.
     pub(super) fn timer(&self) -> Option<Moment> {
         let unseen = self.allowance.as_ref().and_then(|a| a.unseen_until);
-        let silent = self.waiting_since.filter(|_| !self.silent).map(|since| since.plus(SILENT_AFTER));
+        let silent =
+            self.waiting_since.filter(|_| !self.silent).map(|since| since.plus(SILENT_AFTER));
         unseen.into_iter().chain(silent).min()
     }
 
@@ -160,7 +169,10 @@ impl Lane {
 
     /// Nothing is in it, nothing is under way, and no budget is known for it.
     pub(super) fn is_idle(&self) -> bool {
-        self.in_flight == 0 && self.allowance.is_none() && self.fresh.is_empty() && self.parked.is_empty()
+        self.in_flight == 0
+            && self.allowance.is_none()
+            && self.fresh.is_empty()
+            && self.parked.is_empty()
     }
 
     /// Which pod goes next, if there is room for one.
@@ -173,7 +185,11 @@ impl Lane {
             // Nothing that a budget refused waits here for long: the probe makes it fresh.
             return fresh;
         };
-        let parked = if allowance.has_room(self.in_flight) { self.parked.first().map(|place| (place, Head::Parked)) } else { None };
+        let parked = if allowance.has_room(self.in_flight) {
+            self.parked.first().map(|place| (place, Head::Parked))
+        } else {
+            None
+        };
         match (fresh, parked) {
             (Some(a), Some(b)) => Some(if b.0 < a.0 { b } else { a }),
             (a, b) => a.or(b),
@@ -183,9 +199,10 @@ impl Lane {
 
 /// What a budget allows, as far as its status and our own evictions tell.
 ///
-/// The server takes each eviction off `disruptionsAllowed` before it answers, and the status comes by a watch: it may be ahead of
-/// the answer or behind. `unseen` is what our evictions have used that the status does not show yet; negative where the status is
-/// ahead of answers still under way.
+/// The server takes each eviction off `disruptionsAllowed` before it answers, and the status comes
+/// by a watch: it may be ahead of the answer or behind. `unseen` is what our evictions have used
+/// that the status does not show yet; negative where the status is ahead of answers still under
+/// way.
 #[derive(Debug, Clone)]
 pub(super) struct Allowance {
     allowed: i64,
@@ -194,7 +211,8 @@ pub(super) struct Allowance {
     unseen_until: Option<Moment>,
     /// The server has refused since the last status: it knows better.
     exhausted: bool,
-    /// Counts the states of the budget, so that a refusal can be told from one that an older state earned.
+    /// Counts the states of the budget, so that a refusal can be told from one that an older state
+    /// earned.
     pub(super) version: u64,
     /// A pod that is not ready may go whatever is allowed (`IfHealthyBudget`).
     unready_may_go: bool,
@@ -214,11 +232,13 @@ impl Allowance {
         }
     }
 
-    /// Takes a new state of the budget. Whether pods that are not ready may go now and might not before.
+    /// Takes a new state of the budget. Whether pods that are not ready may go now and might not
+    /// before.
     pub(super) fn update(&mut self, budget: &Budget, in_flight: usize) -> bool {
         let allowed = effective(budget);
         let used = self.allowed - allowed;
-        // Less than before: our own evictions show. As much or more: the disruption controller has counted anew.
+        // Less than before: our own evictions show. As much or more: the disruption controller has
+        // counted anew.
         self.unseen = if used > 0 { (self.unseen - used).max(-count(in_flight)) } else { 0 };
         if self.unseen <= 0 {
             self.unseen_until = None;
@@ -238,8 +258,9 @@ impl Allowance {
         if self.exhausted { 0 } else { self.allowed - self.unseen }
     }
 
-    /// How many evictions may be under way. At least one: the first try of a pod is always made, since what the server allows a
-    /// single pod (not ready, still pending) does not show in the status.
+    /// How many evictions may be under way. At least one: the first try of a pod is always made,
+    /// since what the server allows a single pod (not ready, still pending) does not show in the
+    /// status.
     pub(super) fn at_once(&self, per_budget: usize) -> usize {
         let allowed = usize::try_from(self.estimate().min(self.allowed)).unwrap_or(0);
         allowed.min(per_budget).max(1)
@@ -250,7 +271,8 @@ impl Allowance {
         self.estimate() > count(in_flight)
     }
 
-    /// An eviction that uses the budget was accepted. What the status does not show of it by `until` is given up.
+    /// An eviction that uses the budget was accepted. What the status does not show of it by
+    /// `until` is given up.
     pub(super) fn used(&mut self, pod: &Pod, until: Moment) {
         // The server does not count the disruption of a pod that is not ready, or not running yet.
         if pod.ready && pod.phase == Phase::Running {
@@ -280,8 +302,8 @@ pub(super) fn effective(budget: &Budget) -> i64 {
     if budget.observed < budget.generation { 0 } else { budget.allowed.max(0) }
 }
 
-/// kubernetes `pkg/registry/core/pod/storage/eviction.go`: with the default policy a pod that is not ready is evicted, uncounted, while the
-/// budget's other pods are healthy enough.
+/// kubernetes `pkg/registry/core/pod/storage/eviction.go`: with the default policy a pod that is
+/// not ready is evicted, uncounted, while the budget's other pods are healthy enough.
 pub(super) const fn unready_may_go(budget: &Budget) -> bool {
     budget.healthy >= budget.desired && budget.desired > 0
 }

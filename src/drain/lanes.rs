@@ -15,7 +15,8 @@ use crate::domain::{Budget, BudgetKey, Moment, NodeName, Pod, PodUid, seconds};
 /// How long the status of a budget may take to show an eviction.
 const UNSEEN: std::time::Duration = seconds(2);
 
-/// How long a lane without pods is kept after its last request, with its window and whether it was suspect.
+/// How long a lane without pods is kept after its last request, with its window and whether it was
+/// suspect.
 const REMEMBERED: std::time::Duration = seconds(60);
 
 /// Limits on requests in flight.
@@ -60,7 +61,8 @@ impl Heads {
         if suspect { &mut self.suspect } else { &mut self.sound }
     }
 
-    /// The lane whose turn it is. A suspect lane has a turn only while all suspect lanes have fewer than `suspects` requests under way.
+    /// The lane whose turn it is. A suspect lane has a turn only while all suspect lanes have fewer
+    /// than `suspects` requests under way.
     fn first(&self, suspects: usize) -> Option<&(Place, LaneKey)> {
         let suspect = self.suspect.first().filter(|_| self.suspect_in_flight < suspects);
         self.sound.first().into_iter().chain(suspect).min()
@@ -81,11 +83,19 @@ pub(super) enum Landing {
 impl Lanes {
     pub(super) fn new(bounds: Bounds) -> Self {
         let (evictions, deletes) = (Heads::default(), Heads::default());
-        Self { bounds, all: BTreeMap::new(), evictions, deletes, counted: 0, timers: BTreeSet::new(), idle: BTreeSet::new() }
+        Self {
+            bounds,
+            all: BTreeMap::new(),
+            evictions,
+            deletes,
+            counted: 0,
+            timers: BTreeSet::new(),
+            idle: BTreeSet::new(),
+        }
     }
 
-    /// Changes a lane, and updates all that is derived from it: its place among the heads, its timers, `counted` and
-    /// `suspect_in_flight`.
+    /// Changes a lane, and updates all that is derived from it: its place among the heads, its
+    /// timers, `counted` and `suspect_in_flight`.
     fn change<T>(&mut self, key: &LaneKey, f: impl FnOnce(&mut Lane) -> T) -> T {
         let first = self.bounds.first;
         let lane = self.all.entry(key.clone()).or_insert_with(|| Lane::new(first));
@@ -98,7 +108,8 @@ impl Lanes {
         let result = f(lane);
         self.counted = self.counted - counted + lane.counted();
         heads.suspect_in_flight = heads.suspect_in_flight - suspect + in_trouble(lane);
-        let place = lane.head(self.bounds.per_budget).map(|(place, _)| (place.clone(), lane.is_suspect()));
+        let place =
+            lane.head(self.bounds.per_budget).map(|(place, _)| (place.clone(), lane.is_suspect()));
         if place != lane.place {
             if let Some((before, suspect)) = std::mem::replace(&mut lane.place, place.clone()) {
                 heads.of(suspect).remove(&(before, key.clone()));
@@ -124,7 +135,14 @@ impl Lanes {
     }
 
     /// A pod waits in this lane. A lane is made when it is first needed.
-    pub(super) fn add(&mut self, key: &LaneKey, head: Head, node: &NodeName, turn: Option<Turn>, pod: &Pod) {
+    pub(super) fn add(
+        &mut self,
+        key: &LaneKey,
+        head: Head,
+        node: &NodeName,
+        turn: Option<Turn>,
+        pod: &Pod,
+    ) {
         self.change(key, |lane| match head {
             Head::Fresh => lane.fresh.add(node, turn, pod),
             Head::Parked => lane.parked.add(node, turn, pod),
@@ -161,8 +179,13 @@ impl Lanes {
 
     /// The pod to delete next, of nodes whose deadline is at `until` or earlier.
     pub(super) fn next_delete_due(&self, until: Moment) -> Option<PodUid> {
-        let suspects = self.deletes.suspect.iter().filter(|_| self.deletes.suspect_in_flight < self.bounds.suspects);
-        let mut lanes = self.deletes.sound.iter().chain(suspects).filter_map(|(_, key)| self.all.get(key));
+        let suspects = self
+            .deletes
+            .suspect
+            .iter()
+            .filter(|_| self.deletes.suspect_in_flight < self.bounds.suspects);
+        let mut lanes =
+            self.deletes.sound.iter().chain(suspects).filter_map(|(_, key)| self.all.get(key));
         lanes.find_map(|lane| lane.fresh.first_pod_due(until))
     }
 
@@ -177,7 +200,8 @@ impl Lanes {
     /// One more eviction of this lane could be sent now.
     pub(super) fn has_room(&self, key: &LaneKey) -> bool {
         let Some(lane) = self.all.get(key) else { return true };
-        lane.has_room(self.bounds.per_budget) && (!lane.is_suspect() || self.evictions.suspect_in_flight < self.bounds.suspects)
+        lane.has_room(self.bounds.per_budget)
+            && (!lane.is_suspect() || self.evictions.suspect_in_flight < self.bounds.suspects)
     }
 
     /// Requests under way in all lanes that are not silent. Only these count towards the slots.
@@ -185,7 +209,8 @@ impl Lanes {
         self.counted
     }
 
-    /// A request of this lane was sent. Returns the version of the lane's budget; `None` in a lane without one.
+    /// A request of this lane was sent. Returns the version of the lane's budget; `None` in a lane
+    /// without one.
     pub(super) fn launched(&mut self, now: Moment, key: &LaneKey) -> Option<u64> {
         self.change(key, |lane| {
             lane.launched(now);
@@ -194,7 +219,14 @@ impl Lanes {
     }
 
     /// A request of this lane is over.
-    pub(super) fn landed(&mut self, now: Moment, key: &LaneKey, pod: &Pod, reply: Reply, landing: Landing) {
+    pub(super) fn landed(
+        &mut self,
+        now: Moment,
+        key: &LaneKey,
+        pod: &Pod,
+        reply: Reply,
+        landing: Landing,
+    ) {
         let Bounds { first, most, .. } = self.bounds;
         self.change(key, |lane| {
             lane.landed(now, reply, first, most);
@@ -207,8 +239,8 @@ impl Lanes {
         });
     }
 
-    /// Takes a new state of a budget. The refused pods for which it may help beyond what it allows: those that are not ready may be
-    /// evicted now without being counted.
+    /// Takes a new state of a budget. The refused pods for which it may help beyond what it allows:
+    /// those that are not ready may be evicted now without being counted.
     pub(super) fn budget(&mut self, key: &Arc<BudgetKey>, budget: &Budget) -> Vec<PodUid> {
         let key = LaneKey::Budget(key.clone());
         self.change(&key, |lane| {
@@ -216,7 +248,11 @@ impl Lanes {
                 lane.allowance = Some(Allowance::new(budget));
                 return Vec::new();
             };
-            if allowance.update(budget, lane.in_flight) { lane.parked.pods().cloned().collect() } else { Vec::new() }
+            if allowance.update(budget, lane.in_flight) {
+                lane.parked.pods().cloned().collect()
+            } else {
+                Vec::new()
+            }
         })
     }
 
@@ -225,13 +261,15 @@ impl Lanes {
         self.change(&LaneKey::Budget(key), |lane| lane.allowance = None);
     }
 
-    /// Handles timers: evictions that no budget status has shown in time, lanes that fall silent, and lanes that are forgotten after
-    /// [`REMEMBERED`].
+    /// Handles timers: evictions that no budget status has shown in time, lanes that fall silent,
+    /// and lanes that are forgotten after [`REMEMBERED`].
     pub(super) fn tick(&mut self, now: Moment) {
         while let Some((_, key)) = self.timers.first().filter(|(at, _)| *at <= now).cloned() {
             self.change(&key, |lane| lane.pass_time(now));
         }
-        while let Some((_, key)) = self.idle.first().filter(|(at, _)| at.plus(REMEMBERED) <= now).cloned() {
+        while let Some((_, key)) =
+            self.idle.first().filter(|(at, _)| at.plus(REMEMBERED) <= now).cloned()
+        {
             self.idle.pop_first();
             self.all.remove(&key);
         }

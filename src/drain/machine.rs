@@ -9,7 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use self::{arrivals::Source, unanswered::Unanswered};
 use super::{
-    Class, DispatchInput, Effect, Input, LeftAlone, Note, Order, Outcome, Phase, Settings, Start, Status, Turn,
+    Class, DispatchInput, Effect, Input, LeftAlone, Note, Order, Outcome, Phase, Settings, Start,
+    Status, Turn,
     answer::words,
     classify,
     comebacks::Comebacks,
@@ -29,7 +30,8 @@ pub struct Drain {
     own_pod: Option<PodKey>,
     settings: Settings,
     limits: Limits,
-    /// Boxed, because the map reserves room for eleven pods at once: of ten thousand nodes with a few pods each that is much.
+    /// Boxed, because the map reserves room for eleven pods at once: of ten thousand nodes with a
+    /// few pods each that is much.
     pods: BTreeMap<PodUid, Box<Entry>>,
     tally: Tally,
     daemon_sets: DaemonSets,
@@ -117,7 +119,9 @@ impl Drain {
                     self.look_at_all(now);
                 }
             }
-            Input::DaemonSet { namespace, name, state } => self.daemon_set(now, (namespace, name), state),
+            Input::DaemonSet { namespace, name, state } => {
+                self.daemon_set(now, (namespace, name), state);
+            }
             Input::Paused if !self.paused => {
                 self.paused = true;
                 self.look_at_all(now);
@@ -136,8 +140,9 @@ impl Drain {
         }
     }
 
-    /// What to send for a pod that the dispatcher let go, computed for `now`; `None`: nothing is wanted for it any more. The dispatcher,
-    /// told so, forgets it: what is wanted later has to be told anew. `evict` is what the dispatcher said of room for an eviction.
+    /// What to send for a pod that the dispatcher let go, computed for `now`; `None`: nothing is
+    /// wanted for it any more. The dispatcher, told so, forgets it: what is wanted later has to be
+    /// told anew. `evict` is what the dispatcher said of room for an eviction.
     #[must_use]
     pub fn order(&mut self, uid: &PodUid, now: Moment, evict: bool) -> Option<Order> {
         let rules = self.rules(now);
@@ -152,14 +157,16 @@ impl Drain {
         order
     }
 
-    /// Until when the answer to an eviction of this pod that is sent now is waited for; `None`: as long as for any call.
+    /// Until when the answer to an eviction of this pod that is sent now is waited for; `None`: as
+    /// long as for any call.
     #[must_use]
     pub fn evict_until(&self, uid: &PodUid, now: Moment) -> Option<Moment> {
         self.pods.get(uid)?.evict_until(&self.rules(now), now)
     }
 
-    /// What people should hear of an order that is sent now if it is accepted: that a pod was deleted by force. This drain says so itself,
-    /// unless it has ended by then, or knows nothing of the pod any more.
+    /// What people should hear of an order that is sent now if it is accepted: that a pod was
+    /// deleted by force. This drain says so itself, unless it has ended by then, or knows nothing
+    /// of the pod any more.
     #[must_use]
     pub fn note_if_accepted(&self, order: &Order) -> Option<Note> {
         self.pods.get(order.uid())?.note_of(order)
@@ -175,13 +182,15 @@ impl Drain {
         [pod, self.next_end()].into_iter().flatten().min()
     }
 
-    /// The pods of the node have been listed since this drain was taken up: what it says is left is all that is left.
+    /// The pods of the node have been listed since this drain was taken up: what it says is left is
+    /// all that is left.
     #[must_use]
     pub const fn has_listed_pods(&self) -> bool {
         self.view.listed_at.is_some()
     }
 
-    /// Every pod that counts is terminating (or none is left): the node's load balancers need it no more.
+    /// Every pod that counts is terminating (or none is left): the node's load balancers need it no
+    /// more.
     #[must_use]
     pub const fn is_last_pod_terminating(&self) -> bool {
         self.view.listed_at.is_some() && self.tally.terminating == self.tally.left
@@ -196,11 +205,22 @@ impl Drain {
             (.., false) => Phase::Listing,
             _ => Phase::Draining,
         };
-        let (counts, blocked) = status::summary(self.pods.values().map(|entry| &**entry), self.tally);
+        let (counts, blocked) =
+            status::summary(self.pods.values().map(|entry| &**entry), self.tally);
         let unreachable = self.gives_up_at();
-        let ends_at = [self.limits.end_at, unreachable].into_iter().flatten().min().map(|at| if self.over { now.min(at) } else { at });
+        let ends_at = [self.limits.end_at, unreachable]
+            .into_iter()
+            .flatten()
+            .min()
+            .map(|at| if self.over { now.min(at) } else { at });
         let left_alone = self.comebacks.left_alone();
-        let left_alone = left_alone.map(|((namespace, owner), new)| LeftAlone { namespace: namespace.clone(), owner: owner.clone(), new }).collect();
+        let left_alone = left_alone
+            .map(|((namespace, owner), new)| LeftAlone {
+                namespace: namespace.clone(),
+                owner: owner.clone(),
+                new,
+            })
+            .collect();
         Status { phase, counts, blocked, forced: self.forced.clone(), left_alone, ends_at }
     }
 
@@ -217,13 +237,16 @@ impl Drain {
         }
     }
 
-    /// Takes all pods first and looks at them afterwards: our own pod must not seem to be the last one in between.
+    /// Takes all pods first and looks at them afterwards: our own pod must not seem to be the last
+    /// one in between.
     fn listed(&mut self, now: Moment, pods: Vec<Pod>) {
         let seen: BTreeSet<PodUid> = pods.iter().map(|p| p.uid.clone()).collect();
-        let lost: Vec<PodUid> = self.pods.keys().filter(|uid| !seen.contains(*uid)).cloned().collect();
+        let lost: Vec<PodUid> =
+            self.pods.keys().filter(|uid| !seen.contains(*uid)).cloned().collect();
         let source = if self.view.listed_at.is_some() { Source::List } else { Source::FirstList };
         self.view.listed(now);
-        let changed: Vec<_> = pods.into_iter().filter_map(|pod| self.insert(now, pod, source)).collect();
+        let changed: Vec<_> =
+            pods.into_iter().filter_map(|pod| self.insert(now, pod, source)).collect();
         for uid in lost {
             self.remove(now, &uid);
         }
@@ -232,8 +255,8 @@ impl Drain {
         }
     }
 
-    /// Takes a pod in, or what is new of it, without looking at what follows. Whether the dispatcher should hear of it even if the same is
-    /// wanted.
+    /// Takes a pod in, or what is new of it, without looking at what follows. Whether the
+    /// dispatcher should hear of it even if the same is wanted.
     fn insert(&mut self, now: Moment, mut pod: Pod, source: Source) -> Option<(PodUid, bool)> {
         if pod.node.as_ref().is_some_and(|node| *node != self.node) {
             return None;
@@ -277,7 +300,11 @@ impl Drain {
 
     /// Finds out whether a DaemonSet's pod counts, or asks.
     fn sort_in(&mut self, uid: &PodUid) {
-        let Some(entry) = self.pods.get(uid).filter(|e| e.belongs == Belongs::Unknown && e.gone.is_none()) else { return };
+        let Some(entry) =
+            self.pods.get(uid).filter(|e| e.belongs == Belongs::Unknown && e.gone.is_none())
+        else {
+            return;
+        };
         let Some(owner) = &entry.pod.owner else { return };
         let key = (entry.pod.key.namespace.to_string(), owner.name.clone());
         match self.daemon_sets.look_up(&key, uid) {
@@ -289,14 +316,21 @@ impl Drain {
 
     /// This is known of the DaemonSet that owns a pod.
     fn belongs_to(&mut self, uid: &PodUid, state: DaemonSetState) {
-        let Some(entry) = self.pods.get_mut(uid).filter(|e| e.belongs == Belongs::Unknown) else { return };
+        let Some(entry) = self.pods.get_mut(uid).filter(|e| e.belongs == Belongs::Unknown) else {
+            return;
+        };
         let Some(owner) = &entry.pod.owner else { return };
         match state {
             DaemonSetState::Gone => {
                 entry.belongs = Belongs::Counts;
-                self.out.push(Effect::Note(Note::OrphanedDaemonSet { pod: entry.pod.key.clone(), daemon_set: owner.name.clone() }));
+                self.out.push(Effect::Note(Note::OrphanedDaemonSet {
+                    pod: entry.pod.key.clone(),
+                    daemon_set: owner.name.clone(),
+                }));
             }
-            DaemonSetState::There | DaemonSetState::Unreadable => entry.belongs = Belongs::Untouched,
+            DaemonSetState::There | DaemonSetState::Unreadable => {
+                entry.belongs = Belongs::Untouched;
+            }
         }
     }
 
@@ -305,7 +339,10 @@ impl Drain {
         for uid in self.daemon_sets.answer(key, state) {
             // It may have been adopted by another one meanwhile.
             let owned = |e: &&Entry| e.pod.owner.as_ref().is_some_and(|o| o.name == name);
-            let Some(before) = self.pods.get(&uid).map(|e| &**e).filter(owned).map(Entry::tally) else { continue };
+            let Some(before) = self.pods.get(&uid).map(|e| &**e).filter(owned).map(Entry::tally)
+            else {
+                continue;
+            };
             self.belongs_to(&uid, state);
             if let Some(entry) = self.pods.get(&uid) {
                 self.tally.replace(before, entry.tally());
@@ -333,7 +370,8 @@ impl Drain {
 
     // ---- what is wanted ----
 
-    /// Looks at one pod after something changed, and at our own when that makes it the last one (or no longer the last).
+    /// Looks at one pod after something changed, and at our own when that makes it the last one (or
+    /// no longer the last).
     fn look_at(&mut self, now: Moment, uid: &PodUid, matters: bool) {
         self.look_at_one(now, uid, matters);
         self.look_at_own(now);
@@ -359,18 +397,30 @@ impl Drain {
         }
     }
 
-    /// Tells the dispatcher what is wanted for a pod, if that is new; says aloud what has to be; sets its timer.
+    /// Tells the dispatcher what is wanted for a pod, if that is new; says aloud what has to be;
+    /// sets its timer.
     fn look_at_one(&mut self, now: Moment, uid: &PodUid, matters: bool) {
         let rules = self.rules(now);
         let Some(entry) = self.pods.get_mut(uid) else { return };
         let before = entry.tally();
         entry.age(&rules);
         self.tally.replace(before, entry.tally());
-        self.view.missed |= entry.gone.is_some_and(|at| at.plus(rules.settings.relist_after) <= now);
-        if let Some(block) = entry.block.as_mut().filter(|b| !b.told && b.since.plus(rules.settings.tell_blocked_after) <= now) {
+        self.view.missed |=
+            entry.gone.is_some_and(|at| at.plus(rules.settings.relist_after) <= now);
+        if let Some(block) = entry
+            .block
+            .as_mut()
+            .filter(|b| !b.told && b.since.plus(rules.settings.tell_blocked_after) <= now)
+        {
             block.told = true;
             let (reason, message, since) = (block.reason, block.message.clone(), block.since);
-            self.out.push(Effect::Note(Note::Blocked { pod: entry.pod.key.clone(), uid: entry.pod.uid.clone(), reason, message, since }));
+            self.out.push(Effect::Note(Note::Blocked {
+                pod: entry.pod.key.clone(),
+                uid: entry.pod.uid.clone(),
+                reason,
+                message,
+                since,
+            }));
         }
         let wish = entry.look(&rules, now);
         let wake = entry.next_change(&rules, now);
@@ -399,7 +449,8 @@ impl Drain {
         let turn = Turn { relaxed: !self.limits.urgent, deadline, left: self.tally.left };
         if self.turn != Some(turn) {
             self.turn = Some(turn);
-            self.out.insert(0, Effect::Dispatch(DispatchInput::Turn { node: self.node.clone(), turn }));
+            self.out
+                .insert(0, Effect::Dispatch(DispatchInput::Turn { node: self.node.clone(), turn }));
         }
     }
 
@@ -408,7 +459,9 @@ impl Drain {
     fn answered(&mut self, now: Moment, order: &Order, answer: &ApiAnswer) {
         let class = classify(answer);
         self.was_answered(order, answer, class);
-        let Some(entry) = self.pods.get_mut(order.uid()).filter(|e| e.gone.is_none()) else { return };
+        let Some(entry) = self.pods.get_mut(order.uid()).filter(|e| e.gone.is_none()) else {
+            return;
+        };
         let (before, key) = (entry.tally(), entry.pod.key.clone());
         match (class, order) {
             (Class::Accepted, _) => {
@@ -423,7 +476,8 @@ impl Drain {
             _ => {
                 entry.refuse(now, class, order, words(answer));
                 if class == Class::Malformed && !std::mem::replace(&mut entry.malformed, true) {
-                    self.out.push(Effect::Note(Note::Malformed { pod: key, message: words(answer) }));
+                    self.out
+                        .push(Effect::Note(Note::Malformed { pod: key, message: words(answer) }));
                 }
             }
         }

@@ -32,17 +32,23 @@ impl Patience {
         d.mul_f64(1.0 + self.random.f64())
     }
 
-    /// How long an order waits that got this answer, after so many before that may pass by themselves; `None`: not at all, or the
-    /// order is done.
+    /// How long an order waits that got this answer, after so many before that may pass by
+    /// themselves; `None`: not at all, or the order is done.
     pub(super) fn wait(&mut self, class: Class, tries: u32, delete: bool) -> Option<Duration> {
-        let doubled = |first: Duration, most: Duration| first.saturating_mul(1 << tries.min(10)).min(most);
+        let doubled =
+            |first: Duration, most: Duration| first.saturating_mul(1 << tries.min(10)).min(most);
         let wait = match class {
-            // Evictions wait for the end of the pause; a delete may go before that, but not at once again.
+            // Evictions wait for the end of the pause; a delete may go before that, but not at once
+            // again.
             Class::Overload { retry_after } if delete => retry_after.max(seconds(1)),
             Class::Accepted | Class::Overload { .. } => return None,
-            Class::BudgetLagging { retry_after } => self.at_least(retry_after.max(seconds(1)).mul_f64(2.0 / 3.0)).max(retry_after),
+            Class::BudgetLagging { retry_after } => {
+                self.at_least(retry_after.max(seconds(1)).mul_f64(2.0 / 3.0)).max(retry_after)
+            }
             Class::Conflict => self.at_least(doubled(BACK_OFF, seconds(8))),
-            Class::Transient | Class::Unauthorized | Class::Gone | Class::OtherUid => self.about(doubled(BACK_OFF, self.probe)),
+            Class::Transient | Class::Unauthorized | Class::Gone | Class::OtherUid => {
+                self.about(doubled(BACK_OFF, self.probe))
+            }
             Class::Budget
             | Class::BudgetBroken
             | Class::TwoBudgets

@@ -10,7 +10,8 @@ use crate::domain::{Limits, Moment, Pod, PodKey};
 pub(super) enum Belongs {
     /// It is evicted and waited for.
     Counts,
-    /// Its DaemonSet was not looked at yet: not touched, but the drain does not end without knowing.
+    /// Its DaemonSet was not looked at yet: not touched, but the drain does not end without
+    /// knowing.
     Unknown,
     /// Neither touched nor waited for.
     Untouched,
@@ -19,15 +20,20 @@ pub(super) enum Belongs {
 impl Belongs {
     /// What can be said without asking anybody; `Unknown` for a DaemonSet's pod.
     ///
-    /// Finished pods stay: their logs and status are of use, and they hold nothing. One that is being deleted still holds its volumes,
-    /// until the kubelet has taken its object away.
+    /// Finished pods stay: their logs and status are of use, and they hold nothing. One that is
+    /// being deleted still holds its volumes, until the kubelet has taken its object away.
     fn at_first_sight(pod: &Pod) -> Self {
-        if pod.phase.is_finished() && pod.deletion.is_none() { Self::Untouched } else { Self::by_kind(pod) }
+        if pod.phase.is_finished() && pod.deletion.is_none() {
+            Self::Untouched
+        } else {
+            Self::by_kind(pod)
+        }
     }
 
     /// The same, whatever its phase is.
     ///
-    /// Mirror pods belong to the kubelet. A toleration that names our taint says that the pod wants to stay to the end.
+    /// Mirror pods belong to the kubelet. A toleration that names our taint says that the pod wants
+    /// to stay to the end.
     fn by_kind(pod: &Pod) -> Self {
         if pod.mirror || pod.tolerates_us {
             Self::Untouched
@@ -44,7 +50,8 @@ impl Belongs {
 pub(super) enum Wish {
     Nothing,
     Evict,
-    /// It may be deleted, and no eviction of it was ever answered: it is evicted if that can be done at once, else deleted.
+    /// It may be deleted, and no eviction of it was ever answered: it is evicted if that can be
+    /// done at once, else deleted.
     EvictOrDelete,
     Delete(DeleteWhy),
 }
@@ -119,9 +126,11 @@ pub(super) struct Entry {
     pub(super) own: bool,
     /// What the dispatcher believes to be wanted.
     pub(super) told: Wish,
-    /// Since when an order for it is wanted without a break (a pause is one); `None`: none is wanted.
+    /// Since when an order for it is wanted without a break (a pause is one); `None`: none is
+    /// wanted.
     wanted_since: Option<Moment>,
-    /// An eviction of it was refused, had no answer, or had no effect: from here on it may be deleted.
+    /// An eviction of it was refused, had no answer, or had no effect: from here on it may be
+    /// deleted.
     pub(super) refused: Option<BlockReason>,
     /// When an order was last accepted, as long as no deletion time is seen.
     pub(super) accepted_at: Option<Moment>,
@@ -177,7 +186,8 @@ impl Entry {
         self.belongs == Belongs::Counts && self.gone.is_none()
     }
 
-    /// It came back too often. One that goes already is waited for all the same. Whether it is left alone now.
+    /// It came back too often. One that goes already is waited for all the same. Whether it is left
+    /// alone now.
     pub(super) fn leave_alone(&mut self) -> bool {
         let goes = self.pod.deletion.is_some() || self.accepted_at.is_some();
         if self.new && !goes {
@@ -217,12 +227,17 @@ impl Entry {
 
     /// What is wanted for it now.
     fn wish(&self, rules: &Rules, now: Moment) -> Wish {
-        // A DELETE of a finished pod takes its object away at once, before the kubelet is done with it.
+        // A DELETE of a finished pod takes its object away at once, before the kubelet is done with
+        // it.
         if rules.still || !self.counts() || self.pod.phase.is_finished() {
             return Wish::Nothing;
         }
         if self.pod.deletion.is_some() {
-            return if self.outlives_the_deadline(rules, now) { Wish::Delete(DeleteWhy::Shortened) } else { Wish::Nothing };
+            return if self.outlives_the_deadline(rules, now) {
+                Wish::Delete(DeleteWhy::Shortened)
+            } else {
+                Wish::Nothing
+            };
         }
         if self.own && !rules.own_may_go || self.not_before.is_some_and(|at| now < at) {
             return Wish::Nothing;
@@ -236,24 +251,31 @@ impl Entry {
         }
     }
 
-    /// It is terminating, but will not have ended by the deadline (or a second from now, where that is later); and was not yet
-    /// shortened towards it.
+    /// It is terminating, but will not have ended by the deadline (or a second from now, where that
+    /// is later); and was not yet shortened towards it.
     fn outlives_the_deadline(&self, rules: &Rules, now: Moment) -> bool {
-        let late = |end: Moment, force_at: Moment| end > force_at.plus(rules.settings.shorten_slack);
-        let Some((deletion, force_at)) = self.pod.deletion.zip(rules.limits.force_at) else { return false };
-        late(deletion, force_at.max(now.plus(force::SHORTEST))) && self.shortened_for.is_none_or(|before| late(before, force_at))
+        let late =
+            |end: Moment, force_at: Moment| end > force_at.plus(rules.settings.shorten_slack);
+        let Some((deletion, force_at)) = self.pod.deletion.zip(rules.limits.force_at) else {
+            return false;
+        };
+        late(deletion, force_at.max(now.plus(force::SHORTEST)))
+            && self.shortened_for.is_none_or(|before| late(before, force_at))
     }
 
-    /// From when on it may be deleted by force: only once its eviction was refused or had no answer, or was accepted without effect.
+    /// From when on it may be deleted by force: only once its eviction was refused or had no
+    /// answer, or was accepted without effect.
     fn delete_from(&self, rules: &Rules) -> Option<Moment> {
         let from = force::delete_from(rules.settings.force, &rules.limits, self.pod.grace)?;
         match self.accepted_at {
-            // Just accepted, or not seen since: its deletion time is on its way to us, unless the deadline cannot wait for it.
+            // Just accepted, or not seen since: its deletion time is on its way to us, unless the
+            // deadline cannot wait for it.
             Some(at) => {
                 let last = rules.limits.force_at?.minus(force::SHORTEST);
                 let intercepted = at.plus(rules.settings.intercepted_after);
                 let unseen = rules.blind && rules.known_until < intercepted;
-                // Whatever was accepted is given a second to show: else it would be sent as fast as it is answered.
+                // Whatever was accepted is given a second to show: else it would be sent as fast as
+                // it is answered.
                 let shown = at.plus(force::SHORTEST);
                 Some(if unseen { last } else { intercepted.min(last) }.max(from).max(shown))
             }
@@ -261,8 +283,9 @@ impl Entry {
         }
     }
 
-    /// From when on it may be deleted although no eviction of it was ever answered: a moment after it could be deleted, or after an order
-    /// for it was first wanted (after a take-over nothing was tried yet). By then it has had a slot, if there was one.
+    /// From when on it may be deleted although no eviction of it was ever answered: a moment after
+    /// it could be deleted, or after an order for it was first wanted (after a take-over nothing
+    /// was tried yet). By then it has had a slot, if there was one.
     fn delete_untried_from(&self, rules: &Rules) -> Option<Moment> {
         if self.refused.is_some() || self.accepted_at.is_some() {
             return None;
@@ -272,12 +295,14 @@ impl Entry {
         Some(from.max(self.wanted_since?).plus(force::LEAST).min(last))
     }
 
-    /// Until when the answer to an eviction that is sent now is waited for; `None`: as long as for any call.
+    /// Until when the answer to an eviction that is sent now is waited for; `None`: as long as for
+    /// any call.
     pub(super) fn evict_until(&self, rules: &Rules, now: Moment) -> Option<Moment> {
         force::evict_until(rules.settings.force, &rules.limits, self.pod.grace, now)
     }
 
-    /// The next moment after `now` at which the wish or something that is told of it may change by time alone.
+    /// The next moment after `now` at which the wish or something that is told of it may change by
+    /// time alone.
     pub(super) fn next_change(&self, rules: &Rules, now: Moment) -> Option<Moment> {
         if let Some(gone) = self.gone {
             return Some(gone.plus(rules.settings.relist_after)).filter(|at| *at > now);
@@ -286,15 +311,31 @@ impl Entry {
             return None;
         }
         let settings = &rules.settings;
-        let stuck = self.pod.deletion.filter(|_| self.block.is_none()).map(|at| at.plus(settings.stuck_after));
-        let tell = self.block.as_ref().filter(|b| !b.told).map(|b| b.since.plus(settings.tell_blocked_after));
+        let stuck = self
+            .pod
+            .deletion
+            .filter(|_| self.block.is_none())
+            .map(|at| at.plus(settings.stuck_after));
+        let tell = self
+            .block
+            .as_ref()
+            .filter(|b| !b.told)
+            .map(|b| b.since.plus(settings.tell_blocked_after));
         let alive = self.pod.deletion.is_none();
         let accepted = self.accepted_at.filter(|_| alive);
         let intercepted = accepted.map(|at| at.plus(settings.intercepted_after));
         let again = accepted.map(|at| at.plus(settings.ask_again));
-        let delete = if alive && !rules.still { self.delete_from(rules).or_else(|| self.delete_untried_from(rules)) } else { None };
+        let delete = if alive && !rules.still {
+            self.delete_from(rules).or_else(|| self.delete_untried_from(rules))
+        } else {
+            None
+        };
         let first = self.not_before;
-        [stuck, tell, intercepted, again, delete, first].into_iter().flatten().filter(|at| *at > now).min()
+        [stuck, tell, intercepted, again, delete, first]
+            .into_iter()
+            .flatten()
+            .filter(|at| *at > now)
+            .min()
     }
 
     /// What time alone has made of it: stuck in its termination, or intercepted.
@@ -308,8 +349,17 @@ impl Entry {
                 return;
             }
             if self.block.is_none() {
-                let reason = if self.pod.finalizers { BlockReason::Finalizer } else { BlockReason::TerminatingStuck };
-                self.block = Some(Box::new(Block { reason, message: String::new(), since: deletion, told: false }));
+                let reason = if self.pod.finalizers {
+                    BlockReason::Finalizer
+                } else {
+                    BlockReason::TerminatingStuck
+                };
+                self.block = Some(Box::new(Block {
+                    reason,
+                    message: String::new(),
+                    since: deletion,
+                    told: false,
+                }));
             }
             // Nothing of it runs, and what still holds its object is not the kubelet.
             if self.pod.finalizers && self.pod.phase.is_finished() {
@@ -330,8 +380,8 @@ impl Entry {
         self.block = Some(Box::new(Block { reason, message, since, told }));
     }
 
-    /// Takes what the watch says of it. Whether the dispatcher should hear of it too: anything changed. (It decides what that means, and both
-    /// keep the same pod, not two versions of it.)
+    /// Takes what the watch says of it. Whether the dispatcher should hear of it too: anything
+    /// changed. (It decides what that means, and both keep the same pod, not two versions of it.)
     pub(super) fn update(&mut self, pod: Pod) -> bool {
         if *self.pod == pod {
             return false;
@@ -340,7 +390,10 @@ impl Entry {
         let finished_before = self.pod.phase.is_finished() && self.belongs == Belongs::Untouched;
         if pod.phase.is_finished() && (finished_before || pod.deletion.is_none()) {
             self.belongs = Belongs::Untouched;
-        } else if kind != Belongs::Unknown || before != Belongs::Unknown || pod.owner != self.pod.owner {
+        } else if kind != Belongs::Unknown
+            || before != Belongs::Unknown
+            || pod.owner != self.pod.owner
+        {
             // What became known of its DaemonSet still holds, unless it has another owner by now.
             self.belongs = kind;
         }
@@ -354,8 +407,8 @@ impl Entry {
         true
     }
 
-    /// A LIST shows it. Where the server had said that it is gone that was no word on the pod (some webhook passed on a 404 of its own),
-    /// or an old one: as good as a refusal.
+    /// A LIST shows it. Where the server had said that it is gone that was no word on the pod (some
+    /// webhook passed on a 404 of its own), or an old one: as good as a refusal.
     pub(super) fn found(&mut self, now: Moment) {
         if self.gone.take().is_none() {
             return;
@@ -364,7 +417,11 @@ impl Entry {
         self.refused = Some(BlockReason::Error);
         self.accepted_at = None;
         if self.pod.deletion.is_none() {
-            self.blocked_by(BlockReason::Error, "The API server answers that the pod is not found, and lists it.".to_owned(), now);
+            self.blocked_by(
+                BlockReason::Error,
+                "The API server answers that the pod is not found, and lists it.".to_owned(),
+                now,
+            );
         }
     }
 
@@ -376,21 +433,34 @@ impl Entry {
             Wish::Nothing => None,
             Wish::Evict => Some(Order::Evict { pod, uid, grace }),
             Wish::EvictOrDelete if evict => Some(Order::Evict { pod, uid, grace }),
-            Wish::EvictOrDelete => Some(Order::Delete { pod, uid, grace: grace?, why: DeleteWhy::Forced }),
+            Wish::EvictOrDelete => {
+                Some(Order::Delete { pod, uid, grace: grace?, why: DeleteWhy::Forced })
+            }
             Wish::Delete(why) => Some(Order::Delete { pod, uid, grace: grace?, why }),
         }
     }
 
-    /// What people should hear if this order is accepted and it deletes the pod by force for the first time.
+    /// What people should hear if this order is accepted and it deletes the pod by force for the
+    /// first time.
     pub(super) fn note_of(&self, order: &Order) -> Option<Note> {
         let Order::Delete { pod, uid, grace, why: DeleteWhy::Forced } = order else { return None };
         let without_effect = self.accepted_at.map(|_| BlockReason::Intercepted);
         let reason = self.refused.or(without_effect).unwrap_or(BlockReason::NoSlot);
-        (!self.forced).then(|| Note::Forced { pod: pod.clone(), uid: uid.clone(), grace: *grace, reason })
+        (!self.forced).then(|| Note::Forced {
+            pod: pod.clone(),
+            uid: uid.clone(),
+            grace: *grace,
+            reason,
+        })
     }
 
     /// An order for it was accepted. What people should hear of that.
-    pub(super) fn accepted(&mut self, now: Moment, order: &Order, force_at: Option<Moment>) -> Option<Note> {
+    pub(super) fn accepted(
+        &mut self,
+        now: Moment,
+        order: &Order,
+        force_at: Option<Moment>,
+    ) -> Option<Note> {
         let (pod, uid, own) = (self.pod.key.clone(), self.pod.uid.clone(), self.pod.grace);
         let forced = self.note_of(order);
         if self.pod.deletion.is_none() {
@@ -409,7 +479,12 @@ impl Entry {
                 if self.block.as_ref().is_some_and(|b| b.reason != BlockReason::Intercepted) {
                     self.block = None;
                 }
-                grace.filter(|g| u64::from(*g) < own.as_secs()).map(|grace| Note::ShortenedGrace { pod, uid, grace, own })
+                grace.filter(|g| u64::from(*g) < own.as_secs()).map(|grace| Note::ShortenedGrace {
+                    pod,
+                    uid,
+                    grace,
+                    own,
+                })
             }
         }
     }

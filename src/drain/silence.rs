@@ -4,19 +4,23 @@ use std::time::Duration;
 
 use crate::domain::{Moment, Ready, seconds};
 
-/// How long the kubelet must have been silent (`Ready` `Unknown`) before its node counts as unreachable.
+/// How long the kubelet must have been silent (`Ready` `Unknown`) before its node counts as
+/// unreachable.
 const SILENT: Duration = seconds(60);
 
-/// Whether a kubelet has been silent for so long that its node counts as unreachable, by the Node's `Ready` condition and when that changed.
+/// Whether a kubelet has been silent for so long that its node counts as unreachable, by the Node's
+/// `Ready` condition and when that changed.
 #[must_use]
 pub fn is_silent(ready: Ready, since: Option<Moment>, now: Moment) -> bool {
     ready == Ready::Unknown && since.is_some_and(|at| now >= at.plus(SILENT))
 }
 
-/// For so long after the API server was away, what it says of kubelets counts for nothing: they could not report to it either.
+/// For so long after the API server was away, what it says of kubelets counts for nothing: they
+/// could not report to it either.
 const AFTER_OUTAGE: Duration = seconds(120);
 
-/// What tells whether the silence of kubelets is a fault of their nodes, or of what lies between them and this process.
+/// What tells whether the silence of kubelets is a fault of their nodes, or of what lies between
+/// them and this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hearing {
     /// Since when the watch of Nodes has been failing; `None`: it works.
@@ -30,11 +34,12 @@ pub struct Hearing {
 }
 
 impl Hearing {
-    /// The silence of a kubelet counts: the API server was not away just now, and at most half of the nodes are silent. Of one or two nodes
-    /// all may be.
+    /// The silence of a kubelet counts: the API server was not away just now, and at most half of
+    /// the nodes are silent. Of one or two nodes all may be.
     #[must_use]
     pub fn counts(&self, now: Moment) -> bool {
-        let is_calm = self.watch_failing_since.is_none() && self.watch_failed_at.is_none_or(|at| now >= at.plus(AFTER_OUTAGE));
+        let is_calm = self.watch_failing_since.is_none()
+            && self.watch_failed_at.is_none_or(|at| now >= at.plus(AFTER_OUTAGE));
         let are_few = self.silent * 2 <= self.nodes || self.nodes <= 2;
         is_calm && are_few
     }
@@ -46,9 +51,11 @@ pub(super) enum Silence {
     /// The kubelet reports, as far as is known.
     #[default]
     Heard,
-    /// The index says that it is silent: the drain gives the pods half a minute more, from this moment on.
+    /// The index says that it is silent: the drain gives the pods half a minute more, from this
+    /// moment on.
     Waiting(Moment),
-    /// That wait is over. The watch of Nodes may be dead without a sign, so the Node is being read past the index.
+    /// That wait is over. The watch of Nodes may be dead without a sign, so the Node is being read
+    /// past the index.
     Asked(Moment),
 }
 
@@ -95,7 +102,8 @@ mod tests {
             (None, Some(at(880)), 10, 1, true),
             (None, Some(at(880)), 10, 6, false),
         ] {
-            let hearing = Hearing { watch_failing_since: failing, watch_failed_at: failed, nodes, silent };
+            let hearing =
+                Hearing { watch_failing_since: failing, watch_failed_at: failed, nodes, silent };
             assert_eq!(hearing.counts(at(1000)), expected, "{hearing:?}");
         }
     }
@@ -110,7 +118,11 @@ mod tests {
             (Ready::True, Some(100), 1000, false),
             (Ready::False, Some(100), 1000, false),
         ] {
-            assert_eq!(is_silent(ready, since.map(at), at(now)), expected, "{ready:?} since {since:?}, now {now}");
+            assert_eq!(
+                is_silent(ready, since.map(at), at(now)),
+                expected,
+                "{ready:?} since {since:?}, now {now}"
+            );
         }
     }
 }

@@ -2,9 +2,10 @@
 
 /// Limits on evictions and deletes in flight; the number is `--max-evictions`.
 ///
-/// There are two limits. *Counted* requests are those of lanes that get answers. Requests of silent lanes are not counted: they wait
-/// for an admission webhook and cost the API server little. All requests together, silent lanes included, have a higher limit, so
-/// that silent lanes cannot pile up. It is highest for deletes, then for urgent evictions, then for other evictions.
+/// There are two limits. *Counted* requests are those of lanes that get answers. Requests of silent
+/// lanes are not counted: they wait for an admission webhook and cost the API server little. All
+/// requests together, silent lanes included, have a higher limit, so that silent lanes cannot pile
+/// up. It is highest for deletes, then for urgent evictions, then for other evictions.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Slots(usize);
 
@@ -14,15 +15,21 @@ impl Slots {
         Self(slots.max(1))
     }
 
-    /// Whether one more eviction may be sent. `counted`: counted requests in flight; `all`: with those of silent lanes.
-    pub(super) const fn has_room_for_eviction(self, urgent: bool, counted: usize, all: usize) -> bool {
+    /// Whether one more eviction may be sent. `counted`: counted requests in flight; `all`: with
+    /// those of silent lanes.
+    pub(super) const fn has_room_for_eviction(
+        self,
+        urgent: bool,
+        counted: usize,
+        all: usize,
+    ) -> bool {
         let Self(slots) = self;
         let beside = if urgent { (3 * slots).div_ceil(4) } else { slots.div_ceil(2) };
         counted < slots && all < slots + beside
     }
 
-    /// Whether one more delete may be sent; arguments as above. Deletes are sent because of a deadline, so they have slots that
-    /// evictions cannot take.
+    /// Whether one more delete may be sent; arguments as above. Deletes are sent because of a
+    /// deadline, so they have slots that evictions cannot take.
     pub(super) const fn has_room_for_delete(self, counted: usize, all: usize) -> bool {
         counted < self.for_deletes() && all < 2 * self.0
     }

@@ -46,7 +46,8 @@ impl Phase {
     }
 }
 
-/// How many pods are in which state. `left` is the sum of `waiting`, `blocked`, `leaving` and `unknown`.
+/// How many pods are in which state. `left` is the sum of `waiting`, `blocked`, `leaving` and
+/// `unknown`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     /// Pods that count and are still there.
@@ -76,7 +77,8 @@ pub struct Blocked {
     pub since: Moment,
 }
 
-/// An owner whose pods come back on the node. Those that were there at the cordon are drained, the others are left alone.
+/// An owner whose pods come back on the node. Those that were there at the cordon are drained, the
+/// others are left alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeftAlone {
     /// The namespace of its pods.
@@ -110,7 +112,8 @@ pub enum BlockReason {
     ApiOverload,
     /// Its eviction was accepted, but it does not end: something intercepts it.
     Intercepted,
-    /// No eviction of it could be sent in time: no slot was free, or the API server had too much to do.
+    /// No eviction of it could be sent in time: no slot was free, or the API server had too much to
+    /// do.
     NoSlot,
     /// Anything else that went wrong.
     Error,
@@ -175,7 +178,10 @@ impl BlockReason {
 }
 
 /// Counts the pods and lists what blocks them.
-pub(super) fn summary<'a>(pods: impl Iterator<Item = &'a Entry>, tally: Tally) -> (Counts, Vec<Blocked>) {
+pub(super) fn summary<'a>(
+    pods: impl Iterator<Item = &'a Entry>,
+    tally: Tally,
+) -> (Counts, Vec<Blocked>) {
     let mut counts = Counts { left: tally.left, unknown: tally.unknown, ..Counts::default() };
     let mut blocked = Vec::new();
     for entry in pods.filter(|e| e.gone.is_none()) {
@@ -184,9 +190,18 @@ pub(super) fn summary<'a>(pods: impl Iterator<Item = &'a Entry>, tally: Tally) -
             (_, Belongs::Unknown) => {}
             (Some(block), Belongs::Counts) => {
                 counts.blocked += 1;
-                blocked.push(Blocked { pod: entry.pod.key.clone(), reason: block.reason, message: block.message.clone(), since: block.since });
+                blocked.push(Blocked {
+                    pod: entry.pod.key.clone(),
+                    reason: block.reason,
+                    message: block.message.clone(),
+                    since: block.since,
+                });
             }
-            (None, Belongs::Counts) if entry.pod.deletion.is_some() || entry.accepted_at.is_some() => counts.leaving += 1,
+            (None, Belongs::Counts)
+                if entry.pod.deletion.is_some() || entry.accepted_at.is_some() =>
+            {
+                counts.leaving += 1;
+            }
             (None, Belongs::Counts) => counts.waiting += 1,
         }
     }

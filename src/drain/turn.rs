@@ -8,7 +8,8 @@ use std::{
 
 use crate::domain::{Moment, NodeName, Pod, PodUid};
 
-/// The place of a drain among all: urgent ones first, then the earliest deadline, then the node with the fewest pods left, so that nodes finish.
+/// The place of a drain among all: urgent ones first, then the earliest deadline, then the node
+/// with the fewest pods left, so that nodes finish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Turn {
     /// Not urgent.
@@ -32,7 +33,8 @@ pub(super) type Place = (Turn, NodeName);
 /// The place of a pod among those of its node: the longest grace period first, as it takes longest.
 type PodPlace = (Reverse<Duration>, PodUid);
 
-/// Pods that wait, in the order of their nodes' turns. Nodes that must not act now keep their pods in it without having a place.
+/// Pods that wait, in the order of their nodes' turns. Nodes that must not act now keep their pods
+/// in it without having a place.
 #[derive(Debug, Default)]
 pub(super) struct TurnQueue {
     order: BTreeSet<Place>,

@@ -12,7 +12,8 @@ pub(super) struct View {
     pub(super) relisting: bool,
     /// The watch should have told of the end of a pod long ago.
     pub(super) missed: bool,
-    /// From when on the watch has told what happened before it was opened; `None` while it is not open.
+    /// From when on the watch has told what happened before it was opened; `None` while it is not
+    /// open.
     caught_up: Option<Moment>,
     /// That moment was acted on.
     caught_up_told: bool,
@@ -20,7 +21,13 @@ pub(super) struct View {
 
 impl Default for View {
     fn default() -> Self {
-        Self { listed_at: None, relisting: false, missed: false, caught_up: Some(Moment::MIN), caught_up_told: true }
+        Self {
+            listed_at: None,
+            relisting: false,
+            missed: false,
+            caught_up: Some(Moment::MIN),
+            caught_up_told: true,
+        }
     }
 }
 
@@ -52,7 +59,8 @@ impl View {
         self.caught_up.is_none()
     }
 
-    /// Everything that had happened by then is known: now, or while the watch is not open or behind, as of the last LIST.
+    /// Everything that had happened by then is known: now, or while the watch is not open or
+    /// behind, as of the last LIST.
     pub(super) fn known_until(&self, now: Moment) -> Moment {
         let up_to_date = self.caught_up.is_some_and(|at| at <= now);
         if up_to_date { now } else { self.listed_at.unwrap_or(Moment::MIN) }

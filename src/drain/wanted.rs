@@ -19,9 +19,11 @@ pub(super) struct Wanted {
     pub(super) state: State,
     /// Failures in a row that may pass by themselves.
     pub(super) tries: u32,
-    /// Something that could help happened while its order was under way: a refusal is no reason to wait.
+    /// Something that could help happened while its order was under way: a refusal is no reason to
+    /// wait.
     pub(super) again: bool,
-    /// It became unready while its order was under way: a refusal need not wait for longer than this.
+    /// It became unready while its order was under way: a refusal need not wait for longer than
+    /// this.
     pub(super) soon: Option<Moment>,
 }
 

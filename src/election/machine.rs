@@ -31,8 +31,8 @@ pub struct Machine {
     lead: Option<Lead>,
     /// The lease is held, and renewed, until the last writes are over.
     closing: Option<Closing>,
-    /// The last term ended by its renew deadline, or the process yields and the API server has not confirmed that. Nothing was seen since
-    /// that speaks of another holder.
+    /// The last term ended by its renew deadline, or the process yields and the API server has not
+    /// confirmed that. Nothing was seen since that speaks of another holder.
     is_stranded: bool,
 }
 
@@ -55,8 +55,9 @@ enum Aim {
 enum Seen {
     /// Nothing was read yet.
     Nothing,
-    /// There is no Lease. `careful`: there may have been one whose holder does not know yet that it is gone, so a whole duration is waited
-    /// for. `read`: when a read last found no Lease; `None`: a Create was refused since, because there was one.
+    /// There is no Lease. `careful`: there may have been one whose holder does not know yet that it
+    /// is gone, so a whole duration is waited for. `read`: when a read last found no Lease; `None`:
+    /// a Create was refused since, because there was one.
     Missing { since: Moment, careful: bool, read: Option<Moment> },
     /// A Lease.
     Lease { is: Observed, since: Moment },
@@ -89,7 +90,8 @@ struct Closing {
 }
 
 impl Machine {
-    /// A standby that has read nothing. `me` must be unique to this process, not to its pod: a restarted container is somebody else.
+    /// A standby that has read nothing. `me` must be unique to this process, not to its pod: a
+    /// restarted container is somebody else.
     #[must_use]
     pub fn new(me: String, settings: Settings) -> Self {
         Self {
@@ -117,24 +119,24 @@ impl Machine {
         if self.closing.is_some() { None } else { self.holds_until() }
     }
 
-    /// Until when nobody else leads for certain: while this process leads, and while its last writes
-    /// are under way.
+    /// Until when nobody else leads for certain: while this process leads, and while its last
+    /// writes are under way.
     #[must_use]
     pub fn holds_until(&self) -> Option<Moment> {
         self.lead.map(|lead| lead.until)
     }
 
-    /// No write may begin any more, and the lease is given up at [`Input::WritesOver`], or when every
-    /// write has run into its time limit.
+    /// No write may begin any more, and the lease is given up at [`Input::WritesOver`], or when
+    /// every write has run into its time limit.
     #[must_use]
     pub const fn is_closing(&self) -> bool {
         self.closing.is_some()
     }
 
-    /// As far as this process knows, no other process leads, but it may not write. It may go on with
-    /// what two processes can do at once without harm (heartbeats). Either it lost its lease only
-    /// because it could not renew it in time, and has not seen another holder since, or it is closing, or it yields and the Lease names
-    /// this process until its write is accepted.
+    /// As far as this process knows, no other process leads, but it may not write. It may go on
+    /// with what two processes can do at once without harm (heartbeats). Either it lost its lease
+    /// only because it could not renew it in time, and has not seen another holder since, or it is
+    /// closing, or it yields and the Lease names this process until its write is accepted.
     #[must_use]
     pub const fn is_stranded(&self) -> bool {
         self.is_stranded || self.is_closing()
@@ -154,14 +156,20 @@ impl Machine {
         }
     }
 
-    /// When the machine wants the next [`Input::Tick`], at the latest. `None`: when the request under way is answered.
+    /// When the machine wants the next [`Input::Tick`], at the latest. `None`: when the request
+    /// under way is answered.
     #[must_use]
     pub fn next_wake(&self) -> Option<Moment> {
-        let request = if self.under_way.is_some() { None } else { self.next_request().map(|(at, _)| at) };
-        [self.holds_until(), self.closing.map(|closing| closing.until), request].into_iter().flatten().min()
+        let request =
+            if self.under_way.is_some() { None } else { self.next_request().map(|(at, _)| at) };
+        [self.holds_until(), self.closing.map(|closing| closing.until), request]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
-    /// Takes in what happened and says what to do. `spread` in `[0, 1)` jitters the reads of standbys.
+    /// Takes in what happened and says what to do. `spread` in `[0, 1)` jitters the reads of
+    /// standbys.
     pub fn step(&mut self, now: Moment, spread: f64, input: Input) -> Vec<Effect> {
         let mut effects = Vec::new();
         if self.lead.is_some_and(|lead| now >= lead.until) {
@@ -224,7 +232,8 @@ impl Machine {
                 }
             }
             Input::Yield(after) => {
-                // Only the first one gives up: whoever gets the lease back, because nobody else wanted it, keeps it.
+                // Only the first one gives up: whoever gets the lease back, because nobody else
+                // wanted it, keeps it.
                 if self.reluctance.is_zero() && self.aim == Aim::Bid {
                     self.close(now, Aim::Yield, effects);
                 }
@@ -245,19 +254,22 @@ impl Machine {
         }
     }
 
-    /// The request under way is over; when it was sent. `None`: there was none, the answer is an old one.
+    /// The request under way is over; when it was sent. `None`: there was none, the answer is an
+    /// old one.
     fn answered(&mut self) -> Option<Moment> {
         let sent = self.under_way.take()?;
         self.outdated = false;
         Some(sent)
     }
 
-    /// A request failed: the next one a retry period after it was sent, so that one that hung is followed at once.
+    /// A request failed: the next one a retry period after it was sent, so that one that hung is
+    /// followed at once.
     fn pause(&mut self, now: Moment, sent: Moment) {
         self.not_before = sent.plus(self.settings.retry).max(now);
     }
 
-    /// A watch lags behind reads and writes, so what it shows is never believed; it is a reason to read.
+    /// A watch lags behind reads and writes, so what it shows is never believed; it is a reason to
+    /// read.
     fn nudged(&mut self, shown: Option<&str>) {
         self.outdated |= match &self.seen {
             Seen::Nothing => true,
@@ -282,23 +294,28 @@ impl Machine {
         let (since, careful) = match self.seen {
             Seen::Nothing => (now, false),
             Seen::Missing { since, careful, .. } if self.is_still_missing(now) => (since, careful),
-            // Another process that held it leads on until its renew deadline, because it does not know. If we lead, we may create it at once.
+            // Another process that held it leads on until its renew deadline, because it does not
+            // know. If we lead, we may create it at once.
             Seen::Missing { .. } | Seen::Lease { .. } => (now, self.lead.is_none()),
         };
         self.seen = Seen::Missing { since, careful, read: Some(now) };
     }
 
-    /// The Lease was missing a moment ago. After a longer time without a read, another process may have made it and led, and somebody
-    /// may have deleted it since.
+    /// The Lease was missing a moment ago. After a longer time without a read, another process may
+    /// have made it and led, and somebody may have deleted it since.
     fn is_still_missing(&self, now: Moment) -> bool {
-        matches!(self.seen, Seen::Missing { read: Some(read), .. } if now <= read.plus(self.settings.retry * 2))
+        matches!(
+            self.seen,
+            Seen::Missing { read: Some(read), .. } if now <= read.plus(self.settings.retry * 2)
+        )
     }
 
     fn has_read(&mut self, now: Moment, spread: f64) {
         if self.lead.is_some() {
             return; // A leader reads between its renewals; they stay due when they were.
         }
-        // A little earlier than a retry period at most: a record that changed just after a read is still seen within one.
+        // A little earlier than a retry period at most: a record that changed just after a read is
+        // still seen within one.
         self.due = now.plus(self.settings.retry.mul_f64(0.75 + 0.25 * spread.clamp(0.0, 1.0)));
         if self.free_at().is_none_or(|free| free > now) {
             self.conflicts = 0;
@@ -313,7 +330,11 @@ impl Machine {
         let until = sent.plus(self.settings.renew_deadline);
         let (ours, term) = (is.holder.as_ref() == Some(&self.me), is.transitions);
         self.see(now, is, effects);
-        if ours && self.aim == Aim::Bid && now < until && self.lead.replace(Lead { until, term }).is_none() {
+        if ours
+            && self.aim == Aim::Bid
+            && now < until
+            && self.lead.replace(Lead { until, term }).is_none()
+        {
             self.is_stranded = false;
             effects.push(Effect::BecameLeader { term });
         }
@@ -349,7 +370,8 @@ impl Machine {
     fn end_closing(&mut self) {
         if let Some(Closing { then, .. }) = self.closing.take() {
             self.lead = None;
-            // Until the API server accepts the write that gives the Lease up, no other process is known to lead.
+            // Until the API server accepts the write that gives the Lease up, no other process is
+            // known to lead.
             self.is_stranded = true;
             self.give_up(then);
         }
@@ -358,15 +380,20 @@ impl Machine {
     fn give_up(&mut self, aim: Aim) {
         self.aim = aim;
         self.not_before = Moment::MIN;
-        // Yielding does not mean that another process leads. Heartbeats sent without a lease continue; only `Stop` ends them.
+        // Yielding does not mean that another process leads. Heartbeats sent without a lease
+        // continue; only `Stop` ends them.
         if aim == Aim::Stop {
             self.is_stranded = false;
         }
     }
 
-    /// Giving up is over when the lease is not ours and no write of ours that could make it so is unaccounted for.
+    /// Giving up is over when the lease is not ours and no write of ours that could make it so is
+    /// unaccounted for.
     fn settle(&mut self, effects: &mut Vec<Effect>) {
-        let rid = self.under_way.is_none() && !self.doubtful && !self.outdated && self.holder() != Some(self.me.as_str());
+        let rid = self.under_way.is_none()
+            && !self.doubtful
+            && !self.outdated
+            && self.holder() != Some(self.me.as_str());
         match self.aim {
             Aim::Yield if rid => self.aim = Aim::Bid,
             Aim::Stop if rid => {
@@ -382,11 +409,15 @@ impl Machine {
         Some(match &self.seen {
             Seen::Nothing => return None,
             Seen::Missing { since, careful: false, .. } => since.plus(self.reluctance),
-            Seen::Missing { since, careful: true, .. } => since.plus(self.settings.duration).plus(self.reluctance),
+            Seen::Missing { since, careful: true, .. } => {
+                since.plus(self.settings.duration).plus(self.reluctance)
+            }
             Seen::Lease { is, since } => match &is.holder {
                 None => since.plus(self.reluctance),
                 Some(holder) if *holder == self.me => Moment::MIN,
-                Some(_) => since.plus(is.duration.unwrap_or(self.settings.duration)).plus(self.reluctance),
+                Some(_) => {
+                    since.plus(is.duration.unwrap_or(self.settings.duration)).plus(self.reluctance)
+                }
             },
         })
     }
@@ -396,7 +427,10 @@ impl Machine {
         let giving_up = matches!(self.aim, Aim::Yield | Aim::Stop);
         let (at, wanted) = if self.aim == Aim::Done {
             return None;
-        } else if self.outdated || matches!(self.seen, Seen::Nothing) || (self.doubtful && giving_up) {
+        } else if self.outdated
+            || matches!(self.seen, Seen::Nothing)
+            || (self.doubtful && giving_up)
+        {
             (Moment::MIN, Wanted::Read)
         } else if giving_up {
             (Moment::MIN, Wanted::GiveUp)
@@ -412,7 +446,12 @@ impl Machine {
     fn send(&mut self, now: Moment, wanted: Wanted) -> Effect {
         self.under_way = Some(now);
         let wanted = match wanted {
-            Wanted::Bid if matches!(self.seen, Seen::Missing { .. }) && (self.doubtful || !self.is_still_missing(now)) => Wanted::Read,
+            Wanted::Bid
+                if matches!(self.seen, Seen::Missing { .. })
+                    && (self.doubtful || !self.is_still_missing(now)) =>
+            {
+                Wanted::Read
+            }
             Wanted::Bid if self.free_at().is_some_and(|free| free <= now) => Wanted::Hold,
             Wanted::Bid => Wanted::Read,
             Wanted::Read | Wanted::Hold | Wanted::GiveUp => wanted,
@@ -420,27 +459,45 @@ impl Machine {
         let old = match &self.seen {
             Seen::Lease { is, .. } if wanted != Wanted::Read => is,
             Seen::Missing { .. } if wanted == Wanted::Hold => {
-                return Effect::Create(Draft { transitions: self.term().unwrap_or(0), ..self.draft(now) });
+                return Effect::Create(Draft {
+                    transitions: self.term().unwrap_or(0),
+                    ..self.draft(now)
+                });
             }
             Seen::Nothing | Seen::Missing { .. } | Seen::Lease { .. } => return Effect::Get,
         };
         let draft = match (wanted, &old.holder) {
             // As client-go's ReleaseOnCancel leaves it: an empty holder, one second.
-            (Wanted::GiveUp, _) => Draft { holder: None, duration: Duration::from_secs(1), transitions: old.transitions, ..self.draft(now) },
-            (_, Some(holder)) if *holder == self.me => {
-                Draft { acquired: old.acquired.unwrap_or(now), transitions: old.transitions, ..self.draft(now) }
-            }
+            (Wanted::GiveUp, _) => Draft {
+                holder: None,
+                duration: Duration::from_secs(1),
+                transitions: old.transitions,
+                ..self.draft(now)
+            },
+            (_, Some(holder)) if *holder == self.me => Draft {
+                acquired: old.acquired.unwrap_or(now),
+                transitions: old.transitions,
+                ..self.draft(now)
+            },
             _ => Draft { transitions: old.transitions.saturating_add(1), ..self.draft(now) },
         };
         Effect::Update(old.resource_version.clone(), draft)
     }
 
     fn draft(&self, now: Moment) -> Draft {
-        Draft { holder: Some(self.me.clone()), duration: self.settings.duration, acquired: now, renewed: now, transitions: 0 }
+        Draft {
+            holder: Some(self.me.clone()),
+            duration: self.settings.duration,
+            acquired: now,
+            renewed: now,
+            transitions: 0,
+        }
     }
 }
 
-/// Nothing of the record changed: other fields of the object, such as annotations, are no sign of life.
+/// Nothing of the record changed: other fields of the object, such as annotations, are no sign of
+/// life.
 fn same_record(a: &Observed, b: &Observed) -> bool {
-    (&a.holder, a.duration, a.acquired, a.renewed, a.transitions) == (&b.holder, b.duration, b.acquired, b.renewed, b.transitions)
+    (&a.holder, a.duration, a.acquired, a.renewed, a.transitions)
+        == (&b.holder, b.duration, b.acquired, b.renewed, b.transitions)
 }

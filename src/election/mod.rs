@@ -1,12 +1,14 @@
 //! Leader election over a Lease, as a state machine.
 //!
-//! The rules are those of client-go (`tools/leaderelection/leaderelection.go`): a lease expires when its record has not been *seen to
-//! change* for its duration, measured on the reader's own clock; the holder's clock is never believed. Every write carries the
-//! resourceVersion of what was read. What is stricter here: leadership is counted from the moment at which the last accepted request was
-//! *sent*, a renewal that was not answered in time ends it, and a Lease that somebody deleted is left alone for one duration by all but
-//! its holder.
+//! The rules are those of client-go (`tools/leaderelection/leaderelection.go`): a lease expires
+//! when its record has not been *seen to change* for its duration, measured on the reader's own
+//! clock; the holder's clock is never believed. Every write carries the resourceVersion of what was
+//! read. What is stricter here: leadership is counted from the moment at which the last accepted
+//! request was *sent*, a renewal that was not answered in time ends it, and a Lease that somebody
+//! deleted is left alone for one duration by all but its holder.
 //!
-//! At most one request is under way at any time. The shell performs it and feeds back what came of it.
+//! At most one request is under way at any time. The shell performs it and feeds back what came of
+//! it.
 
 mod machine;
 #[cfg(test)]
@@ -23,9 +25,11 @@ use crate::domain::{Moment, seconds};
 /// The timing of an election.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// How long others wait after the last change of the record before they take the lease. Whole seconds: it is written on the Lease.
+    /// How long others wait after the last change of the record before they take the lease. Whole
+    /// seconds: it is written on the Lease.
     pub duration: Duration,
-    /// How long after the sending of the last accepted write the leader may start further requests of any kind.
+    /// How long after the sending of the last accepted write the leader may start further requests
+    /// of any kind.
     pub renew_deadline: Duration,
     /// The pause between two renewals, and between two reads of a standby.
     pub retry: Duration,
@@ -84,15 +88,18 @@ pub enum Input {
     ReadFailed,
     /// The answer to a write: the Lease as it is now.
     WriteAccepted(Observed),
-    /// The answer to a write: it was refused because the Lease is not what was read (409), or is gone (404).
+    /// The answer to a write: it was refused because the Lease is not what was read (409), or is
+    /// gone (404).
     WriteConflict,
     /// A write failed or was not answered in time: it may have had its effect, or have it yet.
     WriteFailed,
-    /// A watch showed the Lease with this resourceVersion (`None`: deleted). It may lag: it only makes the machine read.
+    /// A watch showed the Lease with this resourceVersion (`None`: deleted). It may lag: it only
+    /// makes the machine read.
     Nudge(Option<String>),
     /// Time passed.
     Tick,
-    /// Give the lease up once, so that somebody else may have it, and from now on bid only when it has been free for this long.
+    /// Give the lease up once, so that somebody else may have it, and from now on bid only when it
+    /// has been free for this long.
     Yield(Duration),
     /// Bid as ever again.
     Eager,

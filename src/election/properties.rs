@@ -1,5 +1,5 @@
-//! Two or three machines, each with a clock of its own, a server, and a network that delays and loses requests and answers: never do two
-//! of them believe that they may write.
+//! Two or three machines, each with a clock of its own, a server, and a network that delays and
+//! loses requests and answers: never do two of them believe that they may write.
 
 #![allow(clippy::indexing_slicing, reason = "a test may panic")]
 
@@ -40,7 +40,8 @@ enum Deed {
     Stop(usize),
     /// Somebody annotates the Lease.
     Annotate,
-    /// Somebody deletes the Lease; with all machines having read it, and not again within a duration.
+    /// Somebody deletes the Lease; with all machines having read it, and not again within a
+    /// duration.
     Delete,
     /// A watch delivers what the Lease is, or was.
     Watch(usize, bool),
@@ -120,7 +121,8 @@ impl World {
                     assert_eq!(self.under_way[who], None, "one request at a time");
                     self.numbers += 1;
                     let reads = matches!(effect, Effect::Get);
-                    self.under_way[who] = Some(UnderWay { number: self.numbers, ends: self.now + CALL, reads });
+                    self.under_way[who] =
+                        Some(UnderWay { number: self.numbers, ends: self.now + CALL, reads });
                     let event = Event::Arrives { who, number: self.numbers, request: effect, fate };
                     self.events.insert((self.now + fate.there, self.numbers), event);
                 }
@@ -135,7 +137,11 @@ impl World {
         match request {
             Effect::Get => self.lease.clone().map_or(Input::NotFound, Input::Observed),
             Effect::Create(draft) if self.lease.is_none() => self.write(draft),
-            Effect::Update(version, draft) if self.lease.as_ref().is_some_and(|l| l.resource_version == *version) => self.write(draft),
+            Effect::Update(version, draft)
+                if self.lease.as_ref().is_some_and(|l| l.resource_version == *version) =>
+            {
+                self.write(draft)
+            }
             _ => Input::WriteConflict,
         }
     }
@@ -158,8 +164,12 @@ impl World {
     fn run_until(&mut self, end: u64, fates: &mut dyn FnMut() -> Fate) {
         loop {
             let network = self.events.keys().next().map(|(at, _)| *at);
-            let wakes = (0..self.machines.len()).filter_map(|who| Some((self.when(who, self.machines[who].next_wake()?), who))).min();
-            let hung = (0..self.machines.len()).filter_map(|who| Some((self.under_way[who]?.ends, who))).min();
+            let wakes = (0..self.machines.len())
+                .filter_map(|who| Some((self.when(who, self.machines[who].next_wake()?), who)))
+                .min();
+            let hung = (0..self.machines.len())
+                .filter_map(|who| Some((self.under_way[who]?.ends, who)))
+                .min();
             let next = [network, wakes.map(|w| w.0), hung.map(|h| h.0)].into_iter().flatten().min();
             let Some(next) = next.filter(|at| *at <= end) else { break };
             self.now = self.now.max(next);
@@ -170,7 +180,8 @@ impl World {
             {
                 let UnderWay { number, reads, .. } = self.under_way[who].take().unwrap();
                 // Its answer will find nobody; the request itself may still arrive.
-                self.events.retain(|_, e| !matches!(e, Event::Returns { number: n, .. } if *n == number));
+                self.events
+                    .retain(|_, e| !matches!(e, Event::Returns { number: n, .. } if *n == number));
                 self.input(who, if reads { Input::ReadFailed } else { Input::WriteFailed }, fates);
             } else if let Some((_, who)) = wakes {
                 self.input(who, Input::Tick, fates);
@@ -192,7 +203,10 @@ impl World {
                     false => self.serve(&request),
                 };
                 if self.under_way[who].is_some_and(|u| u.number == number) {
-                    self.events.insert((self.now + fate.back, number), Event::Returns { who, number, answer });
+                    self.events.insert(
+                        (self.now + fate.back, number),
+                        Event::Returns { who, number, answer },
+                    );
                 }
             }
             Event::WritesOver { who } => {
@@ -221,9 +235,16 @@ impl World {
 
     /// One that is closing may have writes under way.
     fn check(&self) {
-        let holds = |who: &usize| self.machines[*who].holds_until().is_some_and(|until| self.clock(*who) < until);
+        let holds = |who: &usize| {
+            self.machines[*who].holds_until().is_some_and(|until| self.clock(*who) < until)
+        };
         let writers: Vec<usize> = (0..self.machines.len()).filter(holds).collect();
-        assert!(writers.len() <= 1, "{writers:?} may both write at {} ms; the Lease is {:?}", self.now, self.lease);
+        assert!(
+            writers.len() <= 1,
+            "{writers:?} may both write at {} ms; the Lease is {:?}",
+            self.now,
+            self.lease
+        );
     }
 
     fn deed(&mut self, deed: Deed, fates: &mut dyn FnMut() -> Fate) {
@@ -239,16 +260,25 @@ impl World {
                 }
             }
             Deed::Delete => {
-                if self.has_seen.iter().all(|seen| *seen) && self.deleted.is_none_or(|at| self.now > at + 60_000) {
+                if self.has_seen.iter().all(|seen| *seen)
+                    && self.deleted.is_none_or(|at| self.now > at + 60_000)
+                {
                     self.deleted = Some(self.now);
                     self.lease = None;
-                    // A Create that travelled while the Lease was made, led and deleted would make a holder of one who must wait: that
-                    // is left out here; it takes a person who deletes the Lease in the seconds of an election.
-                    self.events.retain(|_, e| !matches!(e, Event::Arrives { request: Effect::Create(_), .. }));
+                    // A Create that travelled while the Lease was made, led and deleted would make
+                    // a holder of one who must wait: that is left out here; it takes a person who
+                    // deletes the Lease in the seconds of an election.
+                    self.events.retain(|_, e| {
+                        !matches!(e, Event::Arrives { request: Effect::Create(_), .. })
+                    });
                 }
             }
             Deed::Watch(who, lags) => {
-                let shown = if lags { Some("1".to_owned()) } else { self.lease.as_ref().map(|l| l.resource_version.clone()) };
+                let shown = if lags {
+                    Some("1".to_owned())
+                } else {
+                    self.lease.as_ref().map(|l| l.resource_version.clone())
+                };
                 self.input(who % n, Input::Nudge(shown), fates);
             }
         }
@@ -258,7 +288,8 @@ impl World {
 fn fate() -> impl Strategy<Value = Fate> {
     let delay = prop_oneof![6 => 0..50_u64, 2 => 50..6_000_u64, 1 => 6_000..40_000_u64];
     let back = prop_oneof![6 => 0..50_u64, 2 => 50..6_000_u64, 1 => Just(10_000_000_u64)];
-    (delay, back, prop::bool::weighted(0.1), 0.0..1.0_f64).prop_map(|(there, back, fails, spread)| Fate { there, back, fails, spread })
+    (delay, back, prop::bool::weighted(0.1), 0.0..1.0_f64)
+        .prop_map(|(there, back, fails, spread)| Fate { there, back, fails, spread })
 }
 
 fn deed(stops: u32) -> impl Strategy<Value = Deed> {
@@ -315,7 +346,8 @@ proptest! {
             world.run_until(now, &mut next);
             world.deed(what, &mut next);
         }
-        // What is on its way may still arrive for 40 s; then every request takes 20 ms. Reluctant bidders wait 5 s more.
+        // What is on its way may still arrive for 40 s; then every request takes 20 ms. Reluctant
+        // bidders wait 5 s more.
         let mut well = || Fate { there: 10, back: 10, fails: false, spread: 0.9 };
         world.run_until(now + 60_000, &mut well);
         world.run_until(now + 60_000 + 22_000, &mut well);

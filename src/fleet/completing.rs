@@ -9,7 +9,8 @@ use crate::domain::{Moment, OwedHook};
 #[derive(Debug)]
 pub(super) struct Completing {
     pub(super) id: CompletionId,
-    /// At this moment at the latest: later with `--complete-delay`, sooner when there is nothing left to wait for.
+    /// At this moment at the latest: later with `--complete-delay`, sooner when there is nothing
+    /// left to wait for.
     pub(super) at: Moment,
     /// But not while another Node that claims the instance is drained.
     pub(super) is_held: bool,
@@ -41,8 +42,8 @@ impl Completing {
         (!self.is_held).then_some(self.at)
     }
 
-    /// The drain owed this lifecycle action when it ended. An action that joined later is completed once the record is read for the
-    /// last write.
+    /// The drain owed this lifecycle action when it ended. An action that joined later is completed
+    /// once the record is read for the last write.
     pub(super) fn covers(&self, owed: &OwedHook) -> bool {
         self.owed.contains(owed)
     }

@@ -9,8 +9,8 @@ use crate::{
     record::{EndReason, Record},
 };
 
-/// What the fleet wants done. Effects are performed in their order, and none of them is waited for: what comes of one arrives as
-/// an [`Input`](super::Input).
+/// What the fleet wants done. Effects are performed in their order, and none of them is waited for:
+/// what comes of one arrives as an [`Input`](super::Input).
 #[derive(Debug)]
 pub enum Effect {
     /// Something has happened that people may want to know.
@@ -55,7 +55,8 @@ pub enum Effect {
     Exclude(Arc<Node>),
     /// Complete the lifecycle actions of a drain that has ended, and write its end into the record.
     Complete(Box<Completion>),
-    /// When a completion may begin has changed. `None`: not while another Node that claims the instance is drained.
+    /// When a completion may begin has changed. `None`: not while another Node that claims the
+    /// instance is drained.
     CompleteFrom(CompletionId, Option<Moment>),
     /// Nothing holds back a completion any more: its drain is forgotten.
     CompleteNow(CompletionId),
@@ -70,10 +71,11 @@ pub enum Effect {
 /// A question whose answer arrives as an input.
 #[derive(Debug)]
 pub enum Question {
-    /// Which instance is this Node, which has no providerID? Answered by [`Input::Named`](super::Input::Named)
-    /// or [`Input::NotNamed`](super::Input::NotNamed).
+    /// Which instance is this Node, which has no providerID? Answered by
+    /// [`Input::Named`](super::Input::Named) or [`Input::NotNamed`](super::Input::NotNamed).
     InstanceOf(Arc<Node>),
-    /// Is one of these lifecycle actions of a record of an earlier boot open? [`Input::Doubt`](super::Input::Doubt).
+    /// Is one of these lifecycle actions of a record of an earlier boot open?
+    /// [`Input::Doubt`](super::Input::Doubt).
     OpenHooks {
         /// The Node.
         node: Arc<Node>,
@@ -89,14 +91,16 @@ pub enum Question {
         /// The interruption.
         taken: Box<Taken>,
     },
-    /// What does the API server say of this Node, whose kubelet is silent? [`Input::SilentNodeRead`](super::Input::SilentNodeRead).
+    /// What does the API server say of this Node, whose kubelet is silent?
+    /// [`Input::SilentNodeRead`](super::Input::SilentNodeRead).
     SilentNode {
         /// Its name.
         node: NodeName,
         /// Its UID.
         uid: String,
     },
-    /// Does the instance of a silent node end? [`Input::InstanceEnds`](super::Input::InstanceEnds), if it does.
+    /// Does the instance of a silent node end? [`Input::InstanceEnds`](super::Input::InstanceEnds),
+    /// if it does.
     InstanceState {
         /// The node.
         node: NodeName,
@@ -142,11 +146,13 @@ pub type CompletionId = u64;
 /// The end of a drain: what is completed, and what is written.
 #[derive(Debug)]
 pub struct Completion {
-    /// Its name, for [`Effect::CompleteFrom`] and [`Effect::CompleteNow`]; `None`: it begins at once.
+    /// Its name, for [`Effect::CompleteFrom`] and [`Effect::CompleteNow`]; `None`: it begins at
+    /// once.
     pub id: Option<CompletionId>,
     /// When it may begin; `None`: not yet.
     pub from: Option<Moment>,
-    /// The Node, its instance and its record as the drain knew them: the Node may have lost the record.
+    /// The Node, its instance and its record as the drain knew them: the Node may have lost the
+    /// record.
     pub drain: Departure,
     /// What the record tells.
     pub taken: Vec<Taken>,
@@ -202,7 +208,12 @@ impl Effects {
     }
 
     /// Completes these lifecycle actions of a Node that was deleted.
-    pub(super) fn complete_deleted(&mut self, gone: Departure, taken: Vec<Taken>, owed: Vec<OwedHook>) {
+    pub(super) fn complete_deleted(
+        &mut self,
+        gone: Departure,
+        taken: Vec<Taken>,
+        owed: Vec<OwedHook>,
+    ) {
         self.push(Effect::Complete(Box::new(Completion {
             id: None,
             from: None,

@@ -9,8 +9,9 @@ use crate::{
     record::VoidReason,
 };
 
-/// One thing that happens to a node under interruption, to its drain or to its record. The controller
-/// says which log line, metric, Kubernetes Event, notification and part of a trace each one becomes.
+/// One thing that happens to a node under interruption, to its drain or to its record. The
+/// controller says which log line, metric, Kubernetes Event, notification and part of a trace each
+/// one becomes.
 #[derive(Debug)]
 pub enum DrainEvent {
     /// An interruption was accepted: the record is on the Node.
@@ -112,10 +113,11 @@ pub enum DrainEvent {
         /// A person asked for its release.
         is_release_requested: bool,
     },
-    /// The Node was deleted after its drain had ended. A lifecycle action that had joined since is completed from memory.
+    /// The Node was deleted after its drain had ended. A lifecycle action that had joined since is
+    /// completed from memory.
     CompletedFromMemory,
-    /// The Node was deleted before this leader took over, or while its record was doubted. The actions of its record are completed; the
-    /// last leader may have completed them already.
+    /// The Node was deleted before this leader took over, or while its record was doubted. The
+    /// actions of its record are completed; the last leader may have completed them already.
     CompletedOnceMore {
         /// The instance of the Node.
         instance: InstanceId,

@@ -10,7 +10,8 @@ use crate::{
     triage::Policy,
 };
 
-/// What others know at this moment. A look never waits. The effects of a step are not visible before the next step.
+/// What others know at this moment. A look never waits. The effects of a step are not visible
+/// before the next step.
 pub trait Facts: Send {
     /// A Node in the index, by its name.
     fn node(&self, name: &NodeName) -> Option<Arc<Node>>;
@@ -18,7 +19,8 @@ pub trait Facts: Send {
     fn nodes_of(&self, instance: &InstanceId) -> Vec<Arc<Node>>;
     /// All Nodes in the index.
     fn all_nodes(&self) -> Vec<Arc<Node>>;
-    /// Whether `Ready=Unknown` can be trusted: how the watch of Nodes is, and how many nodes are silent.
+    /// Whether `Ready=Unknown` can be trusted: how the watch of Nodes is, and how many nodes are
+    /// silent.
     fn hearing(&self) -> Hearing;
     /// All disruption budgets.
     fn budgets(&self) -> Vec<Arc<Budget>>;
@@ -38,7 +40,8 @@ pub trait Facts: Send {
     fn failing_watch(&self, node: &NodeName) -> Option<(Moment, String)>;
 }
 
-/// A Node, its instance and its open record, as they were seen last. The Node may be deleted since, or may have lost its record.
+/// A Node, its instance and its open record, as they were seen last. The Node may be deleted since,
+/// or may have lost its record.
 #[derive(Debug, Clone)]
 pub struct Departure {
     /// As it was last.
@@ -47,7 +50,8 @@ pub struct Departure {
     pub instance: InstanceId,
     /// Its record.
     pub record: Record,
-    /// When that was noted, on our clock: for a deleted Node or record, when it was seen to be gone.
+    /// When that was noted, on our clock: for a deleted Node or record, when it was seen to be
+    /// gone.
     pub at: Moment,
 }
 
@@ -67,9 +71,16 @@ impl Lookup {
         self.skew().taken(record.taken(instance))
     }
 
-    /// What a record makes us owe. Annotations can be written by others: a hook that is not ours is never touched, whatever one says.
+    /// What a record makes us owe. Annotations can be written by others: a hook that is not ours is
+    /// never touched, whatever one says.
     pub(super) fn owed(&self, record: &Record, instance: &InstanceId) -> Vec<OwedHook> {
-        owed(&self.policy, record, instance, |hook| self.facts.is_over(hook), |hook| self.facts.is_kept_alive(hook))
+        owed(
+            &self.policy,
+            record,
+            instance,
+            |hook| self.facts.is_over(hook),
+            |hook| self.facts.is_kept_alive(hook),
+        )
     }
 
     /// The node selector takes it.

@@ -25,10 +25,11 @@ pub enum Input {
     Budget(Budget),
     /// A disruption budget is gone.
     BudgetGone(BudgetKey),
-    /// An interruption was received and is not decided yet: the first evictions of a burst wait for it.
+    /// An interruption was received and is not decided yet: the first evictions of a burst wait for
+    /// it.
     Arrived,
-    /// A received interruption holds up the burst no longer: it is decided, its accept has failed once, or it waits for something
-    /// other than a call. Exactly one for each [`Self::Arrived`].
+    /// A received interruption holds up the burst no longer: it is decided, its accept has failed
+    /// once, or it waits for something other than a call. Exactly one for each [`Self::Arrived`].
     Settled,
     /// Several Nodes claim one instance and are about to be accepted: they are drained together.
     Claimed {
@@ -100,7 +101,8 @@ pub enum Input {
         /// Its instance.
         instance: InstanceId,
     },
-    /// The index shows this Node no more, or another of its name: nobody asks any more which instance it is.
+    /// The index shows this Node no more, or another of its name: nobody asks any more which
+    /// instance it is.
     NotNamed(NodeName),
     /// A stale interruption was proved, or disproved.
     Proof {
@@ -111,7 +113,8 @@ pub enum Input {
         /// It holds.
         holds: bool,
     },
-    /// Auto Scaling has put an instance back into service, and none of its terminate actions is open.
+    /// Auto Scaling has put an instance back into service, and none of its terminate actions is
+    /// open.
     Returned {
         /// Its node.
         node: NodeName,
@@ -126,7 +129,8 @@ pub enum Input {
         node: NodeName,
         /// Which instance: its name may be another's by now.
         instance: InstanceId,
-        /// The instance is stopped or terminated. If `false`, this applies only to a node whose kubelet is unreachable.
+        /// The instance is stopped or terminated. If `false`, this applies only to a node whose
+        /// kubelet is unreachable.
         over: bool,
     },
     /// The Node of an unreachable node was read past the index.

@@ -12,14 +12,19 @@ impl Fleet {
             return;
         }
         for name in names {
-            let open = |c: &NodeState| c.drain.is_some() && !c.labelling && !c.node.labels.contains_key(EXCLUDE_FROM_LOAD_BALANCERS);
+            let open = |c: &NodeState| {
+                c.drain.is_some()
+                    && !c.labelling
+                    && !c.node.labels.contains_key(EXCLUDE_FROM_LOAD_BALANCERS)
+            };
             if self.drains.get(name).is_some_and(|c| open(c)) && self.label_is_due(name) {
                 self.label(name);
             }
         }
     }
 
-    /// Early: from the accept on. Late: when the last pod that counts is terminating, or a minute before the deadline.
+    /// Early: from the accept on. Late: when the last pod that counts is terminating, or a minute
+    /// before the deadline.
     fn label_is_due(&self, name: &NodeName) -> bool {
         let Some(state) = self.drains.get(name) else { return false };
         let early = match self.settings.exclude {
@@ -28,7 +33,9 @@ impl Fleet {
             None => state.taken.iter().any(Taken::is_urgent),
         };
         let near = state.limits.end_at.is_some_and(|at| self.now >= at.minus(seconds(60)));
-        early || near || state.drain.as_ref().is_some_and(crate::drain::Drain::is_last_pod_terminating)
+        early
+            || near
+            || state.drain.as_ref().is_some_and(crate::drain::Drain::is_last_pod_terminating)
     }
 
     fn label(&mut self, name: &NodeName) {

@@ -12,8 +12,9 @@ use crate::{
 /// How long the record of a vanished Node is remembered, in case its instance registers again.
 pub(super) const REMEMBER: std::time::Duration = seconds(900);
 
-/// A record of an earlier boot of the machine, without a drain, while Auto Scaling is asked whether one of its hooks is open. The answer
-/// can take long, and a person can delete the Node or the record meanwhile: this leader alone knows then what the record owes.
+/// A record of an earlier boot of the machine, without a drain, while Auto Scaling is asked whether
+/// one of its hooks is open. The answer can take long, and a person can delete the Node or the
+/// record meanwhile: this leader alone knows then what the record owes.
 pub(super) struct DoubtedRecord {
     pub(super) node: Arc<Node>,
     pub(super) instance: InstanceId,
@@ -22,7 +23,8 @@ pub(super) struct DoubtedRecord {
 }
 
 impl Fleet {
-    /// A Node from the index, the LIST or the answer to a PATCH. Unless that is confirmed, only its heartbeats start, and the Node is read.
+    /// A Node from the index, the LIST or the answer to a PATCH. Unless that is confirmed, only its
+    /// heartbeats start, and the Node is read.
     pub(super) fn see(&mut self, node: &Arc<Node>) {
         if self.gone.contains(&node.uid) {
             return;
@@ -53,13 +55,18 @@ impl Fleet {
             // Deleted and registered again between two looks.
             self.vanished(name);
         }
-        if self.drains.get(name).is_some_and(|c| node.instance.as_ref().is_some_and(|i| *i != c.instance)) {
+        if self
+            .drains
+            .get(name)
+            .is_some_and(|c| node.instance.as_ref().is_some_and(|i| *i != c.instance))
+        {
             self.vanished(name);
         }
         if self.voided.contains_key(name) && !self.is_told_void(node) {
             self.voided.remove(name);
         }
-        if let Some(doubted) = self.doubted.get(name).filter(|doubted| doubted.node.uid != node.uid) {
+        if let Some(doubted) = self.doubted.get(name).filter(|doubted| doubted.node.uid != node.uid)
+        {
             let deleted = Arc::clone(&doubted.node);
             self.complete_of_deleted(&deleted, Some(node));
         }
@@ -97,7 +104,8 @@ impl Fleet {
         if self.drains.contains_key(&node.name) {
             self.join(&node.name, node, record);
         } else if self.lookup.selects(node) {
-            // One that is to be left alone since its accept is taken up as well: `follow_people` ends its drain at once.
+            // One that is to be left alone since its accept is taken up as well: `follow_people`
+            // ends its drain at once.
             self.begin(node, instance, record);
             if let (Some(state), Some(doubted)) = (self.drains.get_mut(&node.name), doubted) {
                 state.deletion = doubted.deletion;
@@ -113,8 +121,9 @@ impl Fleet {
         }
     }
 
-    /// The Node shows that its drain is over, and this leader writes that only after the drain has ended: another leader or a person did.
-    /// The drain ends at once, and the record is not written back.
+    /// The Node shows that its drain is over, and this leader writes that only after the drain has
+    /// ended: another leader or a person did. The drain ends at once, and the record is not written
+    /// back.
     pub(super) fn ended_elsewhere(&mut self, name: &NodeName, why: &'static str) {
         let Some(state) = self.drains.get_mut(name) else { return };
         state.deletion.ended();
@@ -142,7 +151,8 @@ impl Fleet {
         }
         self.voided.insert(name.clone(), node.record().unwrap_or_default().to_owned());
         self.out.report(name, DrainEvent::RecordVoid { instance: record.instance().clone(), why });
-        if let Some(took) = self.drains.get(name).map(|state| self.now.since_or_zero(state.take_up)) {
+        if let Some(took) = self.drains.get(name).map(|state| self.now.since_or_zero(state.take_up))
+        {
             self.out.report(name, DrainEvent::EndedVoid { took });
         }
         if let Some(state) = self.close(name) {
@@ -160,7 +170,13 @@ impl Fleet {
         self.voided.get(&node.name).is_some_and(|told| node.record() == Some(told))
     }
 
-    fn doubtful(&mut self, node: &Arc<Node>, instance: Option<InstanceId>, record: record::Record, why: Doubt) {
+    fn doubtful(
+        &mut self,
+        node: &Arc<Node>,
+        instance: Option<InstanceId>,
+        record: record::Record,
+        why: Doubt,
+    ) {
         self.update(node);
         self.record_seen(node);
         match (why, instance) {
@@ -175,7 +191,12 @@ impl Fleet {
                     doubted.node = Arc::clone(node);
                 } else if !self.is_told_void(node) {
                     self.ask_hooks(node, &instance, &record);
-                    let doubted = DoubtedRecord { node: Arc::clone(node), instance, record, deletion: RecordDeletion::default() };
+                    let doubted = DoubtedRecord {
+                        node: Arc::clone(node),
+                        instance,
+                        record,
+                        deletion: RecordDeletion::default(),
+                    };
                     self.doubted.insert(node.name.clone(), doubted);
                 }
             }
@@ -184,10 +205,17 @@ impl Fleet {
 
     /// Auto Scaling has answered whether a hook of the doubted record is open.
     pub(super) fn doubt_settled(&mut self, name: &NodeName, uid: &str, counts: bool) {
-        let Some(doubted) = self.doubted.get(name).filter(|doubted| doubted.node.uid == uid) else { return };
-        // The LIST of a new leader can show a Node minutes before the index does. If the index has just removed the Node, the event of its
-        // deletion follows: it completes what the record owes.
-        let shown = self.lookup.facts.node(name).filter(|shown| shown.uid == uid && !shown.is_older_than(&doubted.node));
+        let Some(doubted) = self.doubted.get(name).filter(|doubted| doubted.node.uid == uid) else {
+            return;
+        };
+        // The LIST of a new leader can show a Node minutes before the index does. If the index has
+        // just removed the Node, the event of its deletion follows: it completes what the record
+        // owes.
+        let shown = self
+            .lookup
+            .facts
+            .node(name)
+            .filter(|shown| shown.uid == uid && !shown.is_older_than(&doubted.node));
         let node = shown.unwrap_or_else(|| Arc::clone(&doubted.node));
         if counts {
             self.trusted.insert((node.uid.clone(), node.boot_id.clone().unwrap_or_default()));
@@ -239,13 +267,19 @@ impl Fleet {
         self.close_deleted(name);
     }
 
-    /// Forgets the drain of a Node that was deleted. Its release completes what the record owed when the release began. An interruption
-    /// that joined later is in the record only, which is deleted with the Node: its lifecycle actions are completed here.
+    /// Forgets the drain of a Node that was deleted. Its release completes what the record owed
+    /// when the release began. An interruption that joined later is in the record only, which is
+    /// deleted with the Node: its lifecycle actions are completed here.
     fn close_deleted(&mut self, name: &NodeName) {
         let gone = self.drains.get(name).map(|state| {
-            let is_joined = |owed: &OwedHook| state.completing.as_ref().is_some_and(|release| !release.covers(owed)) && !state.over.contains(owed);
-            let joined = self.lookup.owed(&state.record, &state.instance).into_iter().filter(is_joined);
-            let (node, instance, record) = (Arc::clone(&state.node), state.instance.clone(), state.record.clone());
+            let is_joined = |owed: &OwedHook| {
+                state.completing.as_ref().is_some_and(|release| !release.covers(owed))
+                    && !state.over.contains(owed)
+            };
+            let joined =
+                self.lookup.owed(&state.record, &state.instance).into_iter().filter(is_joined);
+            let (node, instance, record) =
+                (Arc::clone(&state.node), state.instance.clone(), state.record.clone());
             (Departure { node, instance, record, at: self.now }, joined.collect::<Vec<_>>())
         });
         self.close(name);
@@ -274,7 +308,8 @@ impl Fleet {
         }
         let accepted = state.taken.iter().map(|t| t.accepted).min();
         let took = now.since_or_zero(accepted.unwrap_or(state.take_up));
-        let (node, instance, taken) = (Arc::clone(&state.node), state.instance.clone(), state.taken.clone());
+        let (node, instance, taken) =
+            (Arc::clone(&state.node), state.instance.clone(), state.taken.clone());
         let end = End { outcome: outcome.clone(), pods_are_known, took, node, instance, taken };
         self.out.report(name, DrainEvent::Ended(Box::new(end)));
         self.release(name, outcome);

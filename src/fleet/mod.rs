@@ -1,8 +1,10 @@
-//! All nodes under interruption: their drains, the dispatcher over these, and what becomes of their records and lifecycle actions.
+//! All nodes under interruption: their drains, the dispatcher over these, and what becomes of their
+//! records and lifecycle actions.
 //!
-//! [`Fleet::step`] takes one thing that has happened and says what is to be done about it. It waits for nothing, and the same inputs
-//! with the same facts give the same effects. Who runs it performs the effects in their order, and feeds what comes of them back as
-//! inputs. [`Fleet::next_wake`] says when it wants a [`Input::Tick`]. See `docs/adr/0002-one-task-for-all-drains.md`.
+//! [`Fleet::step`] takes one thing that has happened and says what is to be done about it. It waits
+//! for nothing, and the same inputs with the same facts give the same effects. Who runs it performs
+//! the effects in their order, and feeds what comes of them back as inputs. [`Fleet::next_wake`]
+//! says when it wants a [`Input::Tick`]. See `docs/adr/0002-one-task-for-all-drains.md`.
 //!
 //! | file | what it decides |
 //! | --- | --- |
@@ -113,7 +115,8 @@ pub struct Fleet {
     left_alone: BTreeSet<NodeName>,
     /// Damaged records that were told already.
     damaged: BTreeMap<NodeName, String>,
-    /// Drained nodes whose Node is gone: should the same instance register again, its record is written again.
+    /// Drained nodes whose Node is gone: should the same instance register again, its record is
+    /// written again.
     remembered: BTreeMap<InstanceId, (Record, Moment)>,
     /// UIDs of Nodes whose record was deleted and is being written back.
     being_restored: BTreeSet<String>,
@@ -130,7 +133,8 @@ pub struct Fleet {
     reported_last: Option<NodeName>,
     /// When it was last said aloud that watches of pods fail.
     watches_reported_at: Option<Moment>,
-    /// Forced deletes that have no answer yet. If the API server accepts one after its drain has ended, the fleet reports it.
+    /// Forced deletes that have no answer yet. If the API server accepts one after its drain has
+    /// ended, the fleet reports it.
     unreported_deletes: BTreeMap<PodUid, Note>,
     dirty: BTreeSet<NodeName>,
     unreported: BTreeSet<NodeName>,
@@ -196,12 +200,15 @@ impl Fleet {
             Input::BudgetGone(key) => self.dispatch(DispatchInput::BudgetGone(key)),
             Input::Arrived => self.dispatch(DispatchInput::Arrived),
             Input::Settled => self.dispatch(DispatchInput::Settled),
-            Input::Claimed { instance, nodes } => self.claims.expect_nodes(instance, nodes, self.now),
+            Input::Claimed { instance, nodes } => {
+                self.claims.expect_nodes(instance, nodes, self.now);
+            }
             Input::Accepted { node, instance, over } => {
                 if node.instance.is_none() {
                     self.named.insert(node.name.clone(), instance);
                 }
-                // It is the answer to this leader's own PATCH, or was read past the index after one.
+                // It is the answer to this leader's own PATCH, or was read past the index after
+                // one.
                 self.takeover.confirmed.read(&node);
                 self.see(&node);
                 if over {
@@ -224,8 +231,12 @@ impl Fleet {
             Input::NotNamed(node) => self.name_asked(&node),
             Input::Proof { node, event, holds } => self.proof(&node, &event, holds),
             Input::Returned { node, uid, events } => self.returned(&node, &uid, events),
-            Input::SilentNodeRead { node, uid, found } => self.silent_node_read(&node, &uid, found.as_deref()),
-            Input::InstanceEnds { node, instance, over } => self.instance_ends(&node, &instance, over),
+            Input::SilentNodeRead { node, uid, found } => {
+                self.silent_node_read(&node, &uid, found.as_deref());
+            }
+            Input::InstanceEnds { node, instance, over } => {
+                self.instance_ends(&node, &instance, over);
+            }
             Input::HooksOver { node, uid, hooks } => self.hooks_over(&node, &uid, hooks),
             Input::Released { node, uid, node_gone } => self.finished(&node, &uid, node_gone),
             Input::Labelled(node, write) => self.labelled(node, write),
@@ -274,10 +285,15 @@ impl Fleet {
         match effect {
             drain::Effect::Dispatch(input) => self.dispatch(input),
             drain::Effect::AskDaemonSet { namespace, name } => {
-                self.out.push(Effect::Ask(Question::DaemonSet { node: node.clone(), namespace, name }));
+                self.out.push(Effect::Ask(Question::DaemonSet {
+                    node: node.clone(),
+                    namespace,
+                    name,
+                }));
             }
             drain::Effect::AskNode => self.ask_node(node),
-            // The lease was given up when the drain of our own node began (`upkeep`); if nobody else took it, our pod goes all the same.
+            // The lease was given up when the drain of our own node began (`upkeep`); if nobody
+            // else took it, our pod goes all the same.
             drain::Effect::OnlyOwnPodLeft => self.out.report(node, DrainEvent::OnlyOwnPodLeft),
             drain::Effect::Relist => self.out.watch_pods(node),
             drain::Effect::Note(note) => self.report_note(node, note),
@@ -311,8 +327,10 @@ impl Fleet {
     pub fn next_wake(&self) -> Moment {
         let first = self.wakes.first().map_or(Moment::MAX, |(at, _)| *at);
         let dispatcher = self.dispatcher.next_wake().unwrap_or(Moment::MAX);
-        let regular = if self.drains.is_empty() { Moment::MAX } else { self.last_second.plus(seconds(1)) };
-        let report = if self.unreported.is_empty() { Moment::MAX } else { self.reported_at.plus(REPORT) };
+        let regular =
+            if self.drains.is_empty() { Moment::MAX } else { self.last_second.plus(seconds(1)) };
+        let report =
+            if self.unreported.is_empty() { Moment::MAX } else { self.reported_at.plus(REPORT) };
         first.min(dispatcher).min(regular).min(report)
     }
 
@@ -338,7 +356,8 @@ impl Fleet {
         }
     }
 
-    /// Drains that changed: their load balancer labels at once, what the board shows of them a few times a second.
+    /// Drains that changed: their load balancer labels at once, what the board shows of them a few
+    /// times a second.
     fn handle_changed_drains(&mut self, now: Moment) {
         let changed = std::mem::take(&mut self.dirty);
         self.label_due(changed.iter());

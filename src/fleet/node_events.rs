@@ -1,4 +1,5 @@
-//! Events on nodes that are paused, or whose pods are blocked, or whose hooks are kept open: what is said, and how often.
+//! Events on nodes that are paused, or whose pods are blocked, or whose hooks are kept open: what
+//! is said, and how often.
 
 use std::time::Duration;
 
@@ -8,13 +9,15 @@ use crate::{
     drain::{Settings, held_by},
 };
 
-/// So many Events of this kind a second, over all nodes: a thousand blocked nodes must not crowd out the Events of accepts and ends.
+/// So many Events of this kind a second, over all nodes: a thousand blocked nodes must not crowd
+/// out the Events of accepts and ends.
 const PER_SECOND: usize = 5;
 /// So many nodes are looked at in a second.
 const LOOKED_AT: usize = 100;
 /// Blocked pods are said again at the earliest after this, when others are blocked by then.
 const CHANGED: Duration = seconds(300);
-/// What has not changed is said again after this. The recorder counts equal Events up for ten minutes; an API server drops an Event after an hour.
+/// What has not changed is said again after this. The recorder counts equal Events up for ten
+/// minutes; an API server drops an Event after an hour.
 const REPEATED: Duration = seconds(540);
 
 /// What the last Events of a node have said.
@@ -54,14 +57,18 @@ impl LastSaid {
             return Some(if node.paused { News::Paused } else { News::Resumed });
         }
         if let Some(text) = node.blocked.as_ref().filter(|_| !node.paused) {
-            let is_due = self.blocked.as_ref().is_none_or(|(said, at)| now >= at.plus(if said == text { REPEATED } else { CHANGED }));
+            let is_due = self.blocked.as_ref().is_none_or(|(said, at)| {
+                now >= at.plus(if said == text { REPEATED } else { CHANGED })
+            });
             if is_due {
                 self.blocked = Some((text.clone(), now));
                 return Some(News::Blocked(text.clone()));
             }
         }
-        // A drain that is short needs no such Event. The time of the Event is that of the heartbeat.
-        let is_due = now >= self.kept_open.map_or_else(|| node.accepted.plus(CHANGED), |at| at.plus(REPEATED));
+        // A drain that is short needs no such Event. The time of the Event is that of the
+        // heartbeat.
+        let is_due = now
+            >= self.kept_open.map_or_else(|| node.accepted.plus(CHANGED), |at| at.plus(REPEATED));
         let has_new = std::mem::replace(&mut self.heartbeats, node.heartbeats) < node.heartbeats;
         if is_due && has_new {
             self.kept_open = Some(now);
@@ -90,7 +97,9 @@ impl Fleet {
 
     /// Whether anything was said.
     fn report_node(&mut self, name: &NodeName, now: Moment) -> bool {
-        let Some(node) = self.drains.get(name).and_then(|state| self.node_now(state, now)) else { return false };
+        let Some(node) = self.drains.get(name).and_then(|state| self.node_now(state, now)) else {
+            return false;
+        };
         let all = self.paused;
         let Some(state) = self.drains.get_mut(name) else { return false };
         let Some(news) = state.last_said.news(&node, now) else { return false };
@@ -98,7 +107,9 @@ impl Fleet {
             News::Paused => DrainEvent::Paused { all },
             News::Resumed => DrainEvent::Resumed { ends: state.limits.end_at },
             News::Blocked(text) => DrainEvent::Blocked(text),
-            News::KeptOpen => DrainEvent::HooksKeptOpen(self.lookup.owed(&state.record, &state.instance)),
+            News::KeptOpen => {
+                DrainEvent::HooksKeptOpen(self.lookup.owed(&state.record, &state.instance))
+            }
         };
         self.out.report(name, event);
         true
@@ -119,7 +130,12 @@ impl Fleet {
     fn blocked_text(&self, state: &NodeState, now: Moment) -> Option<String> {
         let drain = state.drain.as_ref()?;
         let a_while = Settings::default().tell_blocked_after;
-        let blocked: Vec<_> = drain.status(now).blocked.into_iter().filter(|b| b.since.plus(a_while) <= now).collect();
+        let blocked: Vec<_> = drain
+            .status(now)
+            .blocked
+            .into_iter()
+            .filter(|b| b.since.plus(a_while) <= now)
+            .collect();
         if blocked.is_empty() {
             return None;
         }
@@ -127,12 +143,28 @@ impl Fleet {
         let pod_of = |key: &PodKey| drain.pods_left().find(|pod| pod.key == *key);
         let words = |b: &crate::drain::Blocked| {
             let held = pod_of(&b.pod).and_then(|pod| held_by(pod, &budgets));
-            let budgets = held.map(|h| h.budgets.iter().map(|budget| budget.key.to_string()).collect::<Vec<_>>()).unwrap_or_default();
-            format!("{} ({})", b.pod, [vec![b.reason.as_str().to_owned()], budgets].concat().join(" "))
+            let budgets = held
+                .map(|h| h.budgets.iter().map(|budget| budget.key.to_string()).collect::<Vec<_>>())
+                .unwrap_or_default();
+            format!(
+                "{} ({})",
+                b.pod,
+                [vec![b.reason.as_str().to_owned()], budgets].concat().join(" ")
+            )
         };
-        let force = blocked.iter().filter_map(|b| pod_of(&b.pod)).filter_map(|pod| drain.forced_from(pod)).min();
-        let until = force.map_or_else(|| "None of them is deleted by force.".to_owned(), |at| format!("Deleted by force from {at:.0} on."));
-        let ends = state.limits.end_at.map_or_else(String::new, |at| format!(" The drain ends at {at:.0} at the latest."));
+        let force = blocked
+            .iter()
+            .filter_map(|b| pod_of(&b.pod))
+            .filter_map(|pod| drain.forced_from(pod))
+            .min();
+        let until = force.map_or_else(
+            || "None of them is deleted by force.".to_owned(),
+            |at| format!("Deleted by force from {at:.0} on."),
+        );
+        let ends = state
+            .limits
+            .end_at
+            .map_or_else(String::new, |at| format!(" The drain ends at {at:.0} at the latest."));
         let is = if blocked.len() == 1 { "pod does not go" } else { "pods do not go" };
         let named: Vec<String> = blocked.iter().map(words).collect();
         Some(format!("{} {is}: {}. {until}{ends}", named.len(), list(&named)))
@@ -148,14 +180,22 @@ mod tests {
     }
 
     fn node(blocked: &str) -> NodeNow {
-        NodeNow { paused: false, blocked: Some(blocked.to_owned()).filter(|b| !b.is_empty()), heartbeats: 0, accepted: at(0) }
+        NodeNow {
+            paused: false,
+            blocked: Some(blocked.to_owned()).filter(|b| !b.is_empty()),
+            heartbeats: 0,
+            accepted: at(0),
+        }
     }
 
     #[test]
     fn a_pause_and_its_end_are_said_once_each() {
         let mut said = LastSaid::default();
         let (paused, free) = (NodeNow { paused: true, ..node("a") }, node(""));
-        let news: Vec<_> = [&free, &paused, &paused, &free, &free].into_iter().map(|node| said.news(node, at(10))).collect();
+        let news: Vec<_> = [&free, &paused, &paused, &free, &free]
+            .into_iter()
+            .map(|node| said.news(node, at(10)))
+            .collect();
         assert_eq!(news, [None, Some(News::Paused), None, Some(News::Resumed), None]);
     }
 

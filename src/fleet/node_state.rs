@@ -5,7 +5,10 @@ use std::{
     sync::Arc,
 };
 
-use super::{Begin, DrainEvent, Effect, Fleet, FleetEvent, Origin, Restoration, completing::Completing, node_events::LastSaid};
+use super::{
+    Begin, DrainEvent, Effect, Fleet, FleetEvent, Origin, Restoration, completing::Completing,
+    node_events::LastSaid,
+};
 use crate::{
     domain::{InstanceId, Limits, Moment, Node, NodeName, OwedHook, Taken, seconds},
     drain::{self, Drain, Input, Start},
@@ -62,7 +65,8 @@ pub(super) enum Kubelet {
 }
 
 impl NodeState {
-    /// Nothing runs on the instance any more, says an interruption that was read in its own time or is proved.
+    /// Nothing runs on the instance any more, says an interruption that was read in its own time or
+    /// is proved.
     pub(super) fn is_over(&self) -> bool {
         self.taken.iter().any(|t| t.is_over() && is_sure(t, &self.proved))
     }
@@ -78,8 +82,9 @@ fn is_sure(taken: &Taken, proved: &BTreeSet<String>) -> bool {
     !taken.stale || proved.contains(&taken.event_id)
 }
 
-/// What a drain is held to, derived from the facts of its record. `proved`: the events of stale interruptions that AWS has confirmed.
-/// `record_clock`: by which the record was read; `None` for a reader that does not know AWS's clock.
+/// What a drain is held to, derived from the facts of its record. `proved`: the events of stale
+/// interruptions that AWS has confirmed. `record_clock`: by which the record was read; `None` for a
+/// reader that does not know AWS's clock.
 #[must_use]
 pub fn limits_of(
     settings: &LimitSettings,
@@ -98,7 +103,8 @@ pub fn limits_of(
     record_clock.map_or(limits, |clock| clock.soften(limits))
 }
 
-/// When a leader has taken a drain up: at the accept where it led by then, at the take-over otherwise.
+/// When a leader has taken a drain up: at the accept where it led by then, at the take-over
+/// otherwise.
 #[must_use]
 pub fn taken_up(accepted: Moment, leads_since: Moment, taken_over: Moment) -> Moment {
     if accepted >= leads_since.minus(seconds(1)) { accepted } else { taken_over }
@@ -107,12 +113,30 @@ pub fn taken_up(accepted: Moment, leads_since: Moment, taken_over: Moment) -> Mo
 impl Fleet {
     /// A hook of this node waits for its completion.
     pub(super) fn still_owes(&self, state: &NodeState) -> bool {
-        state.end_reason != EndReason::NothingHolds && self.lookup.owed(&state.record, &state.instance).iter().any(|owed| !state.over.contains(owed))
+        state.end_reason != EndReason::NothingHolds
+            && self
+                .lookup
+                .owed(&state.record, &state.instance)
+                .iter()
+                .any(|owed| !state.over.contains(owed))
     }
 
     /// Limits as the drain knows them, from facts.
-    pub(super) fn limits_of(&self, taken: &[Taken], take_up: Moment, proved: &BTreeSet<String>, record_clock: RecordClock) -> Limits {
-        limits_of(&self.settings.limits, taken, &self.hook_facts, take_up, proved, Some(record_clock))
+    pub(super) fn limits_of(
+        &self,
+        taken: &[Taken],
+        take_up: Moment,
+        proved: &BTreeSet<String>,
+        record_clock: RecordClock,
+    ) -> Limits {
+        limits_of(
+            &self.settings.limits,
+            taken,
+            &self.hook_facts,
+            take_up,
+            proved,
+            Some(record_clock),
+        )
     }
 
     /// Derives the limits of a drain again and tells it when they have changed.
@@ -125,8 +149,8 @@ impl Fleet {
         }
     }
 
-    /// Reads the records of running drains anew where AWS's clock is found to differ by more than it did. That is a take-up: a
-    /// deadline that is over by the new measurement is void.
+    /// Reads the records of running drains anew where AWS's clock is found to differ by more than
+    /// it did. That is a take-up: a deadline that is over by the new measurement is void.
     pub(super) fn follow_skew(&mut self) {
         let (now, skew) = (self.now, self.lookup.skew());
         let mut changed = Vec::new();
@@ -148,12 +172,20 @@ impl Fleet {
     /// Notes what a drain is held to, for itself and for those who take more on for its node.
     pub(super) fn set_limits(&mut self, name: &NodeName, limits: Limits) {
         let Some(state) = self.drains.get_mut(name) else { return };
-        let differs = state.limits.end_at != limits.end_at || state.limits.force_at != limits.force_at;
+        let differs =
+            state.limits.end_at != limits.end_at || state.limits.force_at != limits.force_at;
         if differs && state.drain.is_some() {
-            self.out.report(name, DrainEvent::DeadlineSet { ends: limits.end_at, forces: limits.force_at });
+            self.out.report(
+                name,
+                DrainEvent::DeadlineSet { ends: limits.end_at, forces: limits.force_at },
+            );
         }
         state.limits = limits;
-        let lasting = self.drains.get(name).filter(|state| state.drain.is_some()).map(|state| self.lasting_limits(state));
+        let lasting = self
+            .drains
+            .get(name)
+            .filter(|state| state.drain.is_some())
+            .map(|state| self.lasting_limits(state));
         // Who accepts the next interruption compares deadlines less their margins.
         self.out.deadline_is(name, lasting.and_then(|limits| limits.force_at.or(limits.end_at)));
     }
@@ -161,11 +193,21 @@ impl Fleet {
     /// The limits of a drain without windows that are about to lapse ([`HookFacts::lasting`]).
     fn lasting_limits(&self, state: &NodeState) -> Limits {
         let hooks = state.taken.iter().filter_map(|taken| taken.hook.as_ref());
-        let facts = hooks.filter_map(|owed| Some((owed.clone(), self.hook_facts.get(owed)?.lasting()))).collect();
-        limits_of(&self.settings.limits, &state.taken, &facts, state.take_up, &state.proved, Some(state.record_clock))
+        let facts = hooks
+            .filter_map(|owed| Some((owed.clone(), self.hook_facts.get(owed)?.lasting())))
+            .collect();
+        limits_of(
+            &self.settings.limits,
+            &state.taken,
+            &facts,
+            state.take_up,
+            &state.proved,
+            Some(state.record_clock),
+        )
     }
 
-    /// Begins the drain of a node whose record is open, or takes over one that another leader began.
+    /// Begins the drain of a node whose record is open, or takes over one that another leader
+    /// began.
     pub(super) fn begin(&mut self, node: &Arc<Node>, instance: &InstanceId, record: Record) {
         let record_clock = RecordClock::new(self.lookup.skew());
         let taken = record_clock.skew().taken(record.taken(instance));
@@ -177,7 +219,13 @@ impl Fleet {
         let own_pod = self.settings.own_pod.clone();
         let start = Start { node: node.name.clone(), cordoned_at: accepted, limits, own_pod };
         let drain = Drain::new(start, self.settings.drain);
-        let begin = Begin { node: Arc::clone(node), instance: instance.clone(), taken: taken.clone(), accepted, is_ours: ours };
+        let begin = Begin {
+            node: Arc::clone(node),
+            instance: instance.clone(),
+            taken: taken.clone(),
+            accepted,
+            is_ours: ours,
+        };
         self.out.report(&node.name, DrainEvent::Began(Box::new(begin)));
         let state = NodeState {
             node: Arc::clone(node),
@@ -208,10 +256,16 @@ impl Fleet {
         self.claims.begin(instance, &node.name);
         self.drains.insert(node.name.clone(), Box::new(state));
         self.set_limits(&node.name, limits);
-        self.out.report(&node.name, DrainEvent::DeadlineSet { ends: limits.end_at, forces: limits.force_at });
+        self.out.report(
+            &node.name,
+            DrainEvent::DeadlineSet { ends: limits.end_at, forces: limits.force_at },
+        );
         self.report_active();
         if ours {
-            self.dispatch(drain::DispatchInput::Accepted { node: node.name.clone(), urgent: limits.urgent });
+            self.dispatch(drain::DispatchInput::Accepted {
+                node: node.name.clone(),
+                urgent: limits.urgent,
+            });
         }
         self.out.watch_pods(&node.name);
         self.feed(&node.name, Input::Tick);
@@ -234,24 +288,31 @@ impl Fleet {
         let before = state.taken.len();
         state.taken = state.record_clock.skew().taken(record.taken(&instance));
         state.record = record;
-        let (taken, over, owed) = (state.taken.clone(), state.is_over(), self.lookup.owed(&state.record, &instance));
+        let (taken, over, owed) =
+            (state.taken.clone(), state.is_over(), self.lookup.owed(&state.record, &instance));
         self.owe(name, &owed, &taken, true);
         if over {
             self.feed(name, Input::Node(drain::NodeCondition::InstanceOver));
         }
         let more = taken.len() > before;
         self.refresh_limits(name);
-        if more && let Some(urgent) = self.drains.get(name).filter(|c| c.drain.is_some()).map(|c| c.limits.urgent) {
+        if more
+            && let Some(urgent) =
+                self.drains.get(name).filter(|c| c.drain.is_some()).map(|c| c.limits.urgent)
+        {
             // A burst that its node still waits in has less time when the newcomer is urgent.
             self.dispatch(drain::DispatchInput::Accepted { node: name.clone(), urgent });
         }
         self.prove_stale(name);
     }
 
-    /// A record that was deleted by hand or damaged while its drain goes on knows nothing of what that drain owes once the next
-    /// interruption has replaced it: that is written into it. What comes back is the record with all of it.
+    /// A record that was deleted by hand or damaged while its drain goes on knows nothing of what
+    /// that drain owes once the next interruption has replaced it: that is written into it. What
+    /// comes back is the record with all of it.
     fn carry_over(&mut self, name: &NodeName, node: &Arc<Node>, record: Record) -> Record {
-        let Some(state) = self.drains.get(name).filter(|c| self.still_owes(c)) else { return record };
+        let Some(state) = self.drains.get(name).filter(|c| self.still_owes(c)) else {
+            return record;
+        };
         let held = state.record.clone();
         let whole = record::carried_over(&record, &held);
         let begun = state.carrying_over;
@@ -259,9 +320,11 @@ impl Fleet {
             state.carrying_over = whole.is_some();
         }
         if whole.is_some() && !begun {
-            let why = "The record was replaced while a lifecycle hook is owed that it does not name; the hook is written into it.";
+            let why = "The record was replaced while a lifecycle hook is owed that it does not \
+                name; the hook is written into it.";
             self.out.report(name, DrainEvent::RecordRestored(why));
-            self.out.push(Effect::Restore(Arc::clone(node), Restoration::CarryOver(Box::new(held))));
+            self.out
+                .push(Effect::Restore(Arc::clone(node), Restoration::CarryOver(Box::new(held))));
         }
         whole.unwrap_or(record)
     }
@@ -270,9 +333,11 @@ impl Fleet {
     fn owe(&mut self, name: &NodeName, owed: &[OwedHook], taken: &[Taken], ours: bool) {
         for hook in owed {
             self.hook_nodes.insert(hook.clone(), name.clone());
-            let event = taken.iter().filter(|t| t.hook.as_ref() == Some(hook)).map(|t| t.time).max();
+            let event =
+                taken.iter().filter(|t| t.hook.as_ref() == Some(hook)).map(|t| t.time).max();
             let event = event.unwrap_or(self.now);
-            // After a take-over the first heartbeats are sent at once, first for the hook that has the least time left.
+            // After a take-over the first heartbeats are sent at once, first for the hook that has
+            // the least time left.
             let origin = if ours { Origin::Received } else { Origin::TakenOver };
             self.out.push(Effect::KeepAlive { hook: hook.clone(), event, origin });
         }
@@ -291,7 +356,8 @@ impl Fleet {
         }
         self.dispatch(drain::DispatchInput::Closed { node: name.clone() });
         self.out.unwatch_pods(name);
-        let owed: Vec<OwedHook> = self.hook_nodes.iter().filter(|(_, n)| *n == name).map(|(o, _)| o.clone()).collect();
+        let owed: Vec<OwedHook> =
+            self.hook_nodes.iter().filter(|(_, n)| *n == name).map(|(o, _)| o.clone()).collect();
         for owed in owed {
             if let Some(other) = self.other_that_owes(&owed) {
                 self.hook_nodes.insert(owed, other);

@@ -12,7 +12,11 @@ impl Fleet {
     /// The dispatcher has a slot for this pod: its order is made now.
     pub(super) fn go(&mut self, node: &NodeName, uid: &PodUid, evict: bool) {
         let now = self.now;
-        let order = self.drains.get_mut(node).and_then(|c| c.drain.as_mut()).and_then(|d| d.order(uid, now, evict));
+        let order = self
+            .drains
+            .get_mut(node)
+            .and_then(|c| c.drain.as_mut())
+            .and_then(|d| d.order(uid, now, evict));
         let Some(order) = order else {
             self.dispatch(DispatchInput::Withdrawn { uid: uid.clone() });
             return;
@@ -27,12 +31,16 @@ impl Fleet {
 
     pub(super) fn answered(&mut self, node: &NodeName, order: Order, answer: ApiAnswer) {
         let class = classify(&answer);
-        self.out.report(node, DrainEvent::Answered { order: order.clone(), class, message: answer.message.clone() });
+        self.out.report(
+            node,
+            DrainEvent::Answered { order: order.clone(), class, message: answer.message.clone() },
+        );
         let (uid, is_success) = (order.uid().clone(), answer.is_success());
         if !is_success {
             self.unreported_deletes.remove(&uid);
         }
-        // The dispatcher first: it must know that the slot is free before the drain wants the next order.
+        // The dispatcher first: it must know that the slot is free before the drain wants the next
+        // order.
         self.dispatch(DispatchInput::Answer { uid: uid.clone(), class });
         self.feed(node, Input::Answer { order, answer });
         // The drain has ended, or the pod was gone before the answer came.

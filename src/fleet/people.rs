@@ -22,7 +22,8 @@ impl Fleet {
         }
     }
 
-    /// Pauses or resumes the drain of one node. It is paused by the annotation of the Node, or by that of the Lease for all drains.
+    /// Pauses or resumes the drain of one node. It is paused by the annotation of the Node, or by
+    /// that of the Lease for all drains.
     pub(super) fn follow_pause(&mut self, name: &NodeName) {
         let all = self.paused;
         let Some(state) = self.drains.get_mut(name) else { return };
@@ -43,7 +44,8 @@ impl Fleet {
             let now = self.now;
             let Some(state) = self.drains.get_mut(name) else { return };
             state.take_up = now;
-            let (taken, proved, record_clock) = (state.taken.clone(), state.proved.clone(), state.record_clock);
+            let (taken, proved, record_clock) =
+                (state.taken.clone(), state.proved.clone(), state.record_clock);
             let limits = self.limits_of(&taken, now, &proved, record_clock);
             self.set_limits(name, limits);
             self.feed(name, Input::Resumed(limits));
@@ -65,20 +67,26 @@ impl Fleet {
         }
     }
 
-    /// Somebody asked for the release of a node, or it is not ours to drain any more: its drain ends, and what it owes is completed.
+    /// Somebody asked for the release of a node, or it is not ours to drain any more: its drain
+    /// ends, and what it owes is completed.
     pub(super) fn let_go(&mut self, node: &Node) {
         let Some(state) = self.drains.get_mut(&node.name) else { return };
         if state.drain.is_some() && state.end_reason == EndReason::InstanceGoes {
             state.end_reason = EndReason::ByHand;
             let is_ignored = node.ignored();
-            let event = if node.released_by_hand() { DrainEvent::ReleaseRequested } else { DrainEvent::NoLongerManaged { is_ignored } };
+            let event = if node.released_by_hand() {
+                DrainEvent::ReleaseRequested
+            } else {
+                DrainEvent::NoLongerManaged { is_ignored }
+            };
             self.out.report(&node.name, event);
         }
         // A drain that is over may still wait for `--complete-delay`.
         self.feed(&node.name, Input::Release);
     }
 
-    /// Ends the drain of a node as the release annotation does: a person has deleted its record again.
+    /// Ends the drain of a node as the release annotation does: a person has deleted its record
+    /// again.
     pub(super) fn end_by_hand(&mut self, node: &Node) {
         let Some(state) = self.drains.get_mut(&node.name) else { return };
         if state.drain.is_some() {
@@ -88,7 +96,8 @@ impl Fleet {
         self.feed(&node.name, Input::Release);
     }
 
-    /// An open record on a node that the selector does not take: it may be another Sundown's, whose hooks are not ours to complete.
+    /// An open record on a node that the selector does not take: it may be another Sundown's, whose
+    /// hooks are not ours to complete.
     pub(super) fn leave_alone(&mut self, node: &Node) {
         if self.left_alone.insert(node.name.clone()) {
             self.out.report(&node.name, DrainEvent::LeftAlone);
@@ -100,7 +109,9 @@ impl NodeState {
     /// Handles an input to a drain that has ended. It can only let the release complete earlier.
     pub(super) fn handle_after_end(&mut self, now: Moment, input: &Input, out: &mut Effects) {
         let at = match input {
-            Input::Release | Input::Node(NodeCondition::Deleted | NodeCondition::InstanceOver) => Some(now),
+            Input::Release | Input::Node(NodeCondition::Deleted | NodeCondition::InstanceOver) => {
+                Some(now)
+            }
             Input::Limits(limits) | Input::Resumed(limits) => limits.end_at,
             _ => None,
         };

@@ -18,7 +18,8 @@ impl Fleet {
         self.out.push(Effect::Ask(Question::InstanceOf(Arc::clone(node))));
     }
 
-    /// The question which instance the Node is has ended: with an answer, or because the index did not show the Node.
+    /// The question which instance the Node is has ended: with an answer, or because the index did
+    /// not show the Node.
     pub(super) fn name_asked(&mut self, name: &NodeName) {
         self.asking_name.remove(name);
         if let Some(node) = self.lookup.facts.node(name) {
@@ -29,8 +30,20 @@ impl Fleet {
     /// The boot id differs: does one of the record's hooks still wait?
     pub(super) fn ask_hooks(&mut self, node: &Arc<Node>, instance: &InstanceId, record: &Record) {
         let taken = self.lookup.taken(record, instance);
-        let event = |hook: &OwedHook| taken.iter().filter(|t| t.hook.as_ref() == Some(hook)).map(|t| t.time).max().unwrap_or(self.now);
-        let hooks = self.lookup.owed(record, instance).into_iter().map(|hook| (hook.clone(), event(&hook))).collect();
+        let event = |hook: &OwedHook| {
+            taken
+                .iter()
+                .filter(|t| t.hook.as_ref() == Some(hook))
+                .map(|t| t.time)
+                .max()
+                .unwrap_or(self.now)
+        };
+        let hooks = self
+            .lookup
+            .owed(record, instance)
+            .into_iter()
+            .map(|hook| (hook.clone(), event(&hook)))
+            .collect();
         self.out.push(Effect::Ask(Question::OpenHooks { node: Arc::clone(node), hooks }));
     }
 
@@ -40,11 +53,20 @@ impl Fleet {
         if state.drain.is_none() {
             return;
         }
-        let stale: Vec<Taken> = state.taken.iter().filter(|t| t.stale && !state.proved.contains(&t.event_id)).cloned().collect();
+        let stale: Vec<Taken> = state
+            .taken
+            .iter()
+            .filter(|t| t.stale && !state.proved.contains(&t.event_id))
+            .cloned()
+            .collect();
         for taken in stale {
             if state.verifying.insert(taken.event_id.clone()) {
                 let (node, instance) = (name.clone(), state.instance.clone());
-                self.out.push(Effect::Ask(Question::Verify { node, instance, taken: Box::new(taken) }));
+                self.out.push(Effect::Ask(Question::Verify {
+                    node,
+                    instance,
+                    taken: Box::new(taken),
+                }));
             }
         }
     }
@@ -72,9 +94,14 @@ impl Fleet {
         self.feed(name, Input::Release);
     }
 
-    /// The instance of a node that is being drained is back in service: the drain ends, and the node is put back.
+    /// The instance of a node that is being drained is back in service: the drain ends, and the
+    /// node is put back.
     pub(super) fn returned(&mut self, name: &NodeName, uid: &str, events: BTreeSet<String>) {
-        let Some(state) = self.drains.get_mut(name).filter(|c| c.node.uid == uid && c.drain.is_some()) else { return };
+        let Some(state) =
+            self.drains.get_mut(name).filter(|c| c.node.uid == uid && c.drain.is_some())
+        else {
+            return;
+        };
         state.disproved.extend(events);
         if !state.is_disproved() {
             return;
@@ -84,13 +111,17 @@ impl Fleet {
         self.feed(name, Input::Release);
     }
 
-    /// A node is unreachable if its kubelet is silent for a minute, and that silence counts ([`drain::Hearing`]).
+    /// A node is unreachable if its kubelet is silent for a minute, and that silence counts
+    /// ([`drain::Hearing`]).
     pub(super) fn look_for_unreachable(&mut self) {
         let now = self.now;
         let silent: Vec<_> = self
             .drains
             .iter()
-            .filter(|(_, c)| c.drain.is_some() && (c.node.ready == Ready::Unknown || c.kubelet == Kubelet::Silent))
+            .filter(|(_, c)| {
+                c.drain.is_some()
+                    && (c.node.ready == Ready::Unknown || c.kubelet == Kubelet::Silent)
+            })
             .map(|(n, _)| n.clone())
             .collect();
         if silent.is_empty() {
@@ -100,7 +131,8 @@ impl Fleet {
         let counts = self.lookup.facts.hearing().counts(now);
         for name in silent {
             let Some(state) = self.drains.get_mut(&name) else { continue };
-            let unreachable = drain::is_silent(state.node.ready, state.node.ready_since, now) && counts;
+            let unreachable =
+                drain::is_silent(state.node.ready, state.node.ready_since, now) && counts;
             if unreachable == (state.kubelet == Kubelet::Silent) {
                 continue;
             }
@@ -109,40 +141,73 @@ impl Fleet {
             if !unreachable {
                 self.out.push(Effect::StopReadingSilent(name.clone()));
             }
-            self.out.report(&name, if unreachable { DrainEvent::KubeletSilent } else { DrainEvent::KubeletHeard });
-            self.feed(&name, Input::Node(if unreachable { NodeCondition::Unreachable } else { NodeCondition::Fine }));
+            self.out.report(
+                &name,
+                if unreachable { DrainEvent::KubeletSilent } else { DrainEvent::KubeletHeard },
+            );
+            self.feed(
+                &name,
+                Input::Node(if unreachable {
+                    NodeCondition::Unreachable
+                } else {
+                    NodeCondition::Fine
+                }),
+            );
             if unreachable {
                 self.out.push(Effect::Ask(Question::InstanceState { node: name, instance }));
             }
         }
     }
 
-    /// Asks for a read of a silent node at the API server, because the index may be behind. The drain goes on until the answer, at most
-    /// until its deadline, if it has one.
+    /// Asks for a read of a silent node at the API server, because the index may be behind. The
+    /// drain goes on until the answer, at most until its deadline, if it has one.
     pub(super) fn ask_node(&mut self, name: &NodeName) {
         let Some(state) = self.drains.get(name) else { return };
-        self.out.push(Effect::Ask(Question::SilentNode { node: name.clone(), uid: state.node.uid.clone() }));
+        self.out.push(Effect::Ask(Question::SilentNode {
+            node: name.clone(),
+            uid: state.node.uid.clone(),
+        }));
     }
 
-    /// The Node of an unreachable node as it is now: its drain ends if the kubelet is silent, and goes on otherwise.
+    /// The Node of an unreachable node as it is now: its drain ends if the kubelet is silent, and
+    /// goes on otherwise.
     pub(super) fn silent_node_read(&mut self, name: &NodeName, uid: &str, found: Option<&Node>) {
         let now = self.now;
-        let Some(state) = self.drains.get_mut(name).filter(|c| c.node.uid == uid && c.kubelet == Kubelet::Silent && c.drain.is_some()) else {
+        let Some(state) = self
+            .drains
+            .get_mut(name)
+            .filter(|c| c.node.uid == uid && c.kubelet == Kubelet::Silent && c.drain.is_some())
+        else {
             return;
         };
-        // A Node that is deleted or replaced counts as silent. The index reports the deletion as well.
-        let is_silent = found.is_none_or(|found| found.uid != uid || drain::is_silent(found.ready, found.ready_since, now));
+        // A Node that is deleted or replaced counts as silent. The index reports the deletion as
+        // well.
+        let is_silent = found.is_none_or(|found| {
+            found.uid != uid || drain::is_silent(found.ready, found.ready_since, now)
+        });
         if !is_silent {
             state.kubelet = Kubelet::Heard;
             self.out.report(name, DrainEvent::KubeletHeardByRead);
         }
-        self.feed(name, Input::Node(if is_silent { NodeCondition::StillUnreachable } else { NodeCondition::Fine }));
+        self.feed(
+            name,
+            Input::Node(if is_silent {
+                NodeCondition::StillUnreachable
+            } else {
+                NodeCondition::Fine
+            }),
+        );
     }
 
-    /// EC2 reports that the instance stops or is stopped. The drain of a silent node ends at once. If the kubelet is heard, the drain goes
-    /// on until the instance is stopped or terminated (`over`).
+    /// EC2 reports that the instance stops or is stopped. The drain of a silent node ends at once.
+    /// If the kubelet is heard, the drain goes on until the instance is stopped or terminated
+    /// (`over`).
     pub(super) fn instance_ends(&mut self, name: &NodeName, instance: &InstanceId, over: bool) {
-        if self.drains.get(name).is_some_and(|c| c.instance == *instance && (over || c.kubelet == Kubelet::Silent)) {
+        if self
+            .drains
+            .get(name)
+            .is_some_and(|c| c.instance == *instance && (over || c.kubelet == Kubelet::Silent))
+        {
             self.feed(name, Input::Node(NodeCondition::InstanceOver));
         }
     }

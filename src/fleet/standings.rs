@@ -25,11 +25,18 @@ impl Fleet {
         if self.watches_reported_at.is_some_and(|at| now < at.plus(seconds(60))) {
             return;
         }
-        let draining = self.drains.iter().filter(|(_, state)| state.drain.is_some()).map(|(name, _)| name);
-        let failing = draining.filter_map(|name| Some((name, self.lookup.facts.failing_watch(name)?)));
-        let failing: Vec<(&NodeName, (Moment, String))> = failing.filter(|(_, (since, _))| now >= since.plus(FAILING)).collect();
+        let draining =
+            self.drains.iter().filter(|(_, state)| state.drain.is_some()).map(|(name, _)| name);
+        let failing =
+            draining.filter_map(|name| Some((name, self.lookup.facts.failing_watch(name)?)));
+        let failing: Vec<(&NodeName, (Moment, String))> =
+            failing.filter(|(_, (since, _))| now >= since.plus(FAILING)).collect();
         if let Some((node, (_, error))) = failing.first() {
-            let event = FleetEvent::PodsNotWatched { node: (*node).clone(), nodes: failing.len(), error: error.clone() };
+            let event = FleetEvent::PodsNotWatched {
+                node: (*node).clone(),
+                nodes: failing.len(),
+                error: error.clone(),
+            };
             self.out.report_of_fleet(event);
             self.watches_reported_at = Some(now);
         }
@@ -37,7 +44,10 @@ impl Fleet {
 
     /// Counts the pods of all drains.
     pub(super) fn count_pods(&mut self) {
-        let mut counts = FleetCounts { blocked_by: BlockReason::ALL.into_iter().map(|reason| (reason, 0)).collect(), ..FleetCounts::default() };
+        let mut counts = FleetCounts {
+            blocked_by: BlockReason::ALL.into_iter().map(|reason| (reason, 0)).collect(),
+            ..FleetCounts::default()
+        };
         for drain in self.drains.values().filter_map(|state| state.drain.as_ref()) {
             let status = drain.status(self.now);
             counts.waiting += status.counts.waiting + status.counts.unknown;
@@ -47,7 +57,11 @@ impl Fleet {
                 *counts.blocked_by.entry(blocked.reason).or_default() += 1;
             }
         }
-        counts.paused = self.drains.values().filter(|state| state.drain.is_some() && state.node.paused()).count();
+        counts.paused = self
+            .drains
+            .values()
+            .filter(|state| state.drain.is_some() && state.node.paused())
+            .count();
         self.out.report_of_fleet(FleetEvent::Counts(counts));
     }
 

@@ -2,18 +2,21 @@
 
 use std::collections::BTreeSet;
 
-use crate::domain::{HealthNotice, InstanceId, InstanceState, Interruption, Moment, SpotAction, What};
+use crate::domain::{
+    HealthNotice, InstanceId, InstanceState, Interruption, Moment, SpotAction, What,
+};
 
 use super::{
     Irrelevant, Parsed, Reject, TestEvent, field, lifecycle,
     wire::{self, Entity, OfHealth, OfInstance, OfTest, Outer, quote},
 };
 
-/// The `source` of test events. AWS's own begin with `aws.`, and EventBridge takes none of these from anybody else.
+/// The `source` of test events. AWS's own begin with `aws.`, and EventBridge takes none of these
+/// from anybody else.
 pub const TEST_SOURCE: &str = "sundown.test";
 
-/// Instances of one test event that are looked at: each is asked about in EC2 and gets a Kubernetes Event, and everybody who may put
-/// events on the bus can send one that names thousands.
+/// Instances of one test event that are looked at: each is asked about in EC2 and gets a Kubernetes
+/// Event, and everybody who may put events on the bus can send one that names thousands.
 const MOST_IN_A_TEST: usize = 100;
 
 /// The only version that EventBridge has had.
@@ -23,7 +26,11 @@ pub(super) fn parse(outer: &Outer<'_>, detail_type: &str) -> Result<Parsed, Reje
     if let Some(version) = outer.version.as_deref().filter(|v| *v != VERSION) {
         return Err(Reject::UnknownVersion(quote(version)));
     }
-    let event = Event { id: field::name("id", outer.id.as_ref())?, time: field::time(outer.time.as_ref()), outer };
+    let event = Event {
+        id: field::name("id", outer.id.as_ref())?,
+        time: field::time(outer.time.as_ref()),
+        outer,
+    };
     match field::needed("source", outer.source.as_ref())? {
         TEST_SOURCE => event.test(detail_type),
         source => event.of(source, detail_type),
@@ -33,7 +40,9 @@ pub(super) fn parse(outer: &Outer<'_>, detail_type: &str) -> Result<Parsed, Reje
 /// Whose events of this kind are.
 fn source_of(detail_type: &str) -> &'static str {
     match detail_type {
-        "EC2 Instance-terminate Lifecycle Action" | "EC2 Instance-launch Lifecycle Action" | "EC2 Instance Launch Successful" => "aws.autoscaling",
+        "EC2 Instance-terminate Lifecycle Action"
+        | "EC2 Instance-launch Lifecycle Action"
+        | "EC2 Instance Launch Successful" => "aws.autoscaling",
         "AWS Health Event" => "aws.health",
         _ => "aws.ec2",
     }
@@ -54,15 +63,23 @@ impl<'a> Event<'_, 'a> {
             ("aws.autoscaling", "EC2 Instance-launch Lifecycle Action") => {
                 lifecycle::from_event(&self.detail()?, lifecycle::Way::In, self.id, self.time)
             }
-            ("aws.autoscaling", "EC2 Instance Launch Successful") => lifecycle::launched(&self.detail()?, self.id, self.time),
-            ("aws.ec2", "EC2 Spot Instance Interruption Warning") => self.of_instance(|d| What::Spot(spot_action(d))),
+            ("aws.autoscaling", "EC2 Instance Launch Successful") => {
+                lifecycle::launched(&self.detail()?, self.id, self.time)
+            }
+            ("aws.ec2", "EC2 Spot Instance Interruption Warning") => {
+                self.of_instance(|d| What::Spot(spot_action(d)))
+            }
             ("aws.ec2", "EC2 Capacity Reservation Instance Interruption Warning") => {
                 self.of_instance(|d| What::Capacity { ends: field::time(d.ends.as_ref()) })
             }
-            ("aws.ec2", "EC2 Instance Rebalance Recommendation") => self.of_instance(|_| What::Rebalance),
+            ("aws.ec2", "EC2 Instance Rebalance Recommendation") => {
+                self.of_instance(|_| What::Rebalance)
+            }
             ("aws.ec2", "EC2 Instance State-change Notification") => self.state_change(),
             ("aws.health", "AWS Health Event") => self.health(),
-            ("aws.autoscaling" | "aws.ec2" | "aws.health", _) => Ok(Parsed::Irrelevant(Irrelevant::OtherDetailType)),
+            ("aws.autoscaling" | "aws.ec2" | "aws.health", _) => {
+                Ok(Parsed::Irrelevant(Irrelevant::OtherDetailType))
+            }
             _ => Ok(Parsed::Irrelevant(Irrelevant::OtherSource)),
         }
     }
@@ -74,7 +91,11 @@ impl<'a> Event<'_, 'a> {
             Parsed::Interruptions(mut interruptions) => {
                 let ignored = interruptions.len().saturating_sub(MOST_IN_A_TEST);
                 interruptions.truncate(MOST_IN_A_TEST);
-                Ok(Parsed::Test(TestEvent { interruptions, ignored, real: wish.sundown.is_some_and(|wish| wish.real) }))
+                Ok(Parsed::Test(TestEvent {
+                    interruptions,
+                    ignored,
+                    real: wish.sundown.is_some_and(|wish| wish.real),
+                }))
             }
             other => Ok(other),
         }
@@ -117,7 +138,9 @@ impl<'a> Event<'_, 'a> {
         }
         let notice = HealthNotice {
             event_arn: field::arn("eventArn", detail.arn.as_ref())?.to_owned(),
-            communication_id: Some(field::name("communicationId", detail.communication.as_ref())?).filter(|c| !c.is_empty()).map(str::to_owned),
+            communication_id: Some(field::name("communicationId", detail.communication.as_ref())?)
+                .filter(|c| !c.is_empty())
+                .map(str::to_owned),
             code: field::name("eventTypeCode", detail.code.as_ref())?.to_owned(),
             starts: field::health_time(detail.starts.as_ref()),
             closed: detail.status.as_deref() == Some("closed"),
@@ -130,11 +153,14 @@ impl<'a> Event<'_, 'a> {
         if instances.is_empty() {
             return Ok(Parsed::Irrelevant(Irrelevant::NoInstance));
         }
-        Ok(Parsed::Interruptions(instances.into_iter().map(|i| self.says(i, What::Health(notice.clone()))).collect()))
+        Ok(Parsed::Interruptions(
+            instances.into_iter().map(|i| self.says(i, What::Health(notice.clone()))).collect(),
+        ))
     }
 }
 
-/// What happens to a spot instance. A word that is not known is no reason to lose the warning: the worst is assumed.
+/// What happens to a spot instance. A word that is not known is no reason to lose the warning: the
+/// worst is assumed.
 fn spot_action(detail: &OfInstance<'_>) -> SpotAction {
     match detail.action.as_deref() {
         Some("stop") => SpotAction::Stop,

@@ -2,13 +2,15 @@
 
 /// Characters that are shown.
 const LENGTH: usize = 200;
-/// The value after a name that contains one of these is not shown: it may let whoever reads the log act as somebody else
-/// (`LifecycleActionToken` completes a lifecycle action, the `Token` of a `SubscribeURL` confirms a subscription).
-const SECRET: [&str; 6] = ["token", "secret", "password", "signature", "credential", "authorization"];
+/// The value after a name that contains one of these is not shown: it may let whoever reads the log
+/// act as somebody else (`LifecycleActionToken` completes a lifecycle action, the `Token` of a
+/// `SubscribeURL` confirms a subscription).
+const SECRET: [&str; 6] =
+    ["token", "secret", "password", "signature", "credential", "authorization"];
 const MASK: &str = "[...]";
 
-/// The first 200 characters of a body, for a log, without the values of tokens and other secrets. The body need not be JSON: it may be
-/// JSON inside a JSON string, a URL, or lines of `name=value`.
+/// The first 200 characters of a body, for a log, without the values of tokens and other secrets.
+/// The body need not be JSON: it may be JSON inside a JSON string, a URL, or lines of `name=value`.
 #[must_use]
 pub fn excerpt(body: &str) -> String {
     let end = body.char_indices().nth(LENGTH).map_or(body.len(), |(at, _)| at);
@@ -22,11 +24,16 @@ pub fn excerpt(body: &str) -> String {
     shown.chars().take(LENGTH).collect()
 }
 
-/// Where the next value of a secret begins and ends whose name begins between `from` and `end`. The value may reach beyond.
+/// Where the next value of a secret begins and ends whose name begins between `from` and `end`. The
+/// value may reach beyond.
 fn next_secret(body: &str, from: usize, end: usize) -> Option<(usize, usize)> {
     let mut at = from;
     loop {
-        let found = body.get(at..end)?.char_indices().map(|(n, _)| at + n).find(|n| is_secret(body.get(*n..).unwrap_or_default()))?;
+        let found = body
+            .get(at..end)?
+            .char_indices()
+            .map(|(n, _)| at + n)
+            .find(|n| is_secret(body.get(*n..).unwrap_or_default()))?;
         let name = skip(body, found, |c| c.is_alphanumeric() || c == '_' || c == '-');
         let value = skip(body, name, |c| c.is_whitespace() || "\\\"':=>".contains(c));
         let stop = skip(body, value, |c| !c.is_whitespace() && !"\\\"'&,;<>{}[]".contains(c));
@@ -45,5 +52,7 @@ fn skip(body: &str, from: usize, wanted: impl Fn(char) -> bool) -> usize {
 }
 
 fn is_secret(text: &str) -> bool {
-    SECRET.iter().any(|word| text.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word)))
+    SECRET
+        .iter()
+        .any(|word| text.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word)))
 }

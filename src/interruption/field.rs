@@ -10,12 +10,18 @@ const LONGEST_NAME: usize = 255;
 const LONGEST_ARN: usize = 1600;
 
 /// A value that must be there.
-pub(super) fn needed<'t>(name: &'static str, text: Option<&'t Text<'_>>) -> Result<&'t str, Reject> {
+pub(super) fn needed<'t>(
+    name: &'static str,
+    text: Option<&'t Text<'_>>,
+) -> Result<&'t str, Reject> {
     text.map(|t| &**t).filter(|t| !t.is_empty()).ok_or(Reject::MissingField(name))
 }
 
 /// A name that must be there and could be one.
-pub(super) fn needed_name<'t>(name: &'static str, text: Option<&'t Text<'_>>) -> Result<&'t str, Reject> {
+pub(super) fn needed_name<'t>(
+    name: &'static str,
+    text: Option<&'t Text<'_>>,
+) -> Result<&'t str, Reject> {
     bounded(name, needed(name, text)?, LONGEST_NAME)
 }
 
@@ -30,14 +36,16 @@ pub(super) fn arn<'t>(name: &'static str, text: Option<&'t Text<'_>>) -> Result<
 }
 
 fn bounded<'t>(name: &'static str, text: &'t str, most: usize) -> Result<&'t str, Reject> {
-    // Bytes first: counting characters costs, and hardly any name has more of the one than of the other.
+    // Bytes first: counting characters costs, and hardly any name has more of the one than of the
+    // other.
     let fits = text.len() <= most || text.chars().count() <= most;
     if fits && !has_control(text) { Ok(text) } else { Err(Reject::BadField(name)) }
 }
 
 fn has_control(text: &str) -> bool {
     // Bytes first here too: nearly every name is ASCII.
-    text.bytes().any(|b| b.is_ascii_control()) || (!text.is_ascii() && text.chars().any(char::is_control))
+    text.bytes().any(|b| b.is_ascii_control())
+        || (!text.is_ascii() && text.chars().any(char::is_control))
 }
 
 /// The instance that an event is about.
@@ -51,16 +59,18 @@ pub(super) fn entity(text: &str) -> Option<InstanceId> {
     id.parse().ok()
 }
 
-/// A time as events write it: RFC 3339, with or without a fraction of a second. What is no time is as good as none: the time at
-/// which the message was sent stands in, and no interruption is lost over it.
+/// A time as events write it: RFC 3339, with or without a fraction of a second. What is no time is
+/// as good as none: the time at which the message was sent stands in, and no interruption is lost
+/// over it.
 pub(super) fn time(text: Option<&Text<'_>>) -> Option<Moment> {
     text?.parse().ok()
 }
 
-/// A time as AWS Health writes it: RFC 1123 (`Sat, 05 Jun 2016 15:10:09 GMT`), whose day of the week need not be right (that one
-/// was a Sunday); or RFC 3339.
+/// A time as AWS Health writes it: RFC 1123 (`Sat, 05 Jun 2016 15:10:09 GMT`), whose day of the
+/// week need not be right (that one was a Sunday); or RFC 3339.
 pub(super) fn health_time(text: Option<&Text<'_>>) -> Option<Moment> {
-    const RFC_1123: jiff::fmt::rfc2822::DateTimeParser = jiff::fmt::rfc2822::DateTimeParser::new().relaxed_weekday(true);
+    const RFC_1123: jiff::fmt::rfc2822::DateTimeParser =
+        jiff::fmt::rfc2822::DateTimeParser::new().relaxed_weekday(true);
     let words = text?;
     RFC_1123.parse_timestamp(&**words).ok().map(Moment::from).or_else(|| time(text))
 }

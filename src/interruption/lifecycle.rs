@@ -1,6 +1,10 @@
-//! Lifecycle actions of Auto Scaling: in an event, in a notification sent to the queue itself, and as lines of text.
+//! Lifecycle actions of Auto Scaling: in an event, in a notification sent to the queue itself, and
+//! as lines of text.
 
-use crate::domain::{GroupName, HookAction, HookName, HookPurpose, Interruption, LifecycleToken, Moment, PoolEnd, What};
+use crate::domain::{
+    GroupName, HookAction, HookName, HookPurpose, Interruption, LifecycleToken, Moment, PoolEnd,
+    What,
+};
 
 use super::{
     Irrelevant, Parsed, Reject, field,
@@ -37,10 +41,18 @@ impl Lifecycle<'_> {
         let origin = end(self.origin.as_ref());
         let destination = end(self.destination.as_ref());
         Ok(HookAction {
-            group: GroupName::from(field::needed_name("AutoScalingGroupName", self.group.as_ref())?),
+            group: GroupName::from(field::needed_name(
+                "AutoScalingGroupName",
+                self.group.as_ref(),
+            )?),
             hook: HookName::from(field::needed_name("LifecycleHookName", self.hook.as_ref())?),
-            // The instance id serves in its place, and one that cannot be right would only be refused.
-            token: self.token.as_ref().filter(|t| t.len() == TOKEN && t.is_ascii()).map(|t| LifecycleToken::from(&**t)),
+            // The instance id serves in its place, and one that cannot be right would only be
+            // refused.
+            token: self
+                .token
+                .as_ref()
+                .filter(|t| t.len() == TOKEN && t.is_ascii())
+                .map(|t| LifecycleToken::from(&**t)),
             origin,
             destination,
             purpose: purpose(self.action.as_deref(), origin, destination),
@@ -54,20 +66,36 @@ impl Lifecycle<'_> {
 }
 
 /// From the `detail` of an event whose `detail-type` says which way it goes.
-pub(super) fn from_event(detail: &Lifecycle<'_>, way: Way, event_id: &str, time: Option<Moment>) -> Result<Parsed, Reject> {
+pub(super) fn from_event(
+    detail: &Lifecycle<'_>,
+    way: Way,
+    event_id: &str,
+    time: Option<Moment>,
+) -> Result<Parsed, Reject> {
     if detail.is_test() {
         return Ok(Parsed::TestNotification);
     }
     if detail.way()? != way {
-        return Err(Reject::UnknownTransition(quote(detail.transition.as_deref().unwrap_or_default())));
+        return Err(Reject::UnknownTransition(quote(
+            detail.transition.as_deref().unwrap_or_default(),
+        )));
     }
     let instance = field::instance("EC2InstanceId", detail.instance.as_ref())?;
-    Ok(Parsed::Interruptions(vec![Interruption { instance, event_id: event_id.to_owned(), time, what: detail.what(way)? }]))
+    Ok(Parsed::Interruptions(vec![Interruption {
+        instance,
+        event_id: event_id.to_owned(),
+        time,
+        what: detail.what(way)?,
+    }]))
 }
 
-/// `EC2 Instance Launch Successful`: of interest only when the instance comes out of a warm pool into its group. It may have been a
-/// Node before.
-pub(super) fn launched(detail: &Lifecycle<'_>, event_id: &str, time: Option<Moment>) -> Result<Parsed, Reject> {
+/// `EC2 Instance Launch Successful`: of interest only when the instance comes out of a warm pool
+/// into its group. It may have been a Node before.
+pub(super) fn launched(
+    detail: &Lifecycle<'_>,
+    event_id: &str,
+    time: Option<Moment>,
+) -> Result<Parsed, Reject> {
     if detail.is_test() {
         return Ok(Parsed::TestNotification);
     }
@@ -77,7 +105,12 @@ pub(super) fn launched(detail: &Lifecycle<'_>, event_id: &str, time: Option<Mome
     }
     let instance = field::instance("EC2InstanceId", detail.instance.as_ref())?;
     let group = GroupName::from(field::needed_name("AutoScalingGroupName", detail.group.as_ref())?);
-    Ok(Parsed::Interruptions(vec![Interruption { instance, event_id: event_id.to_owned(), time, what: What::LaunchSuccessful { group } }]))
+    Ok(Parsed::Interruptions(vec![Interruption {
+        instance,
+        event_id: event_id.to_owned(),
+        time,
+        what: What::LaunchSuccessful { group },
+    }]))
 }
 
 /// From a notification that Auto Scaling itself sent.
@@ -88,19 +121,34 @@ pub(super) fn from_native(native: &Lifecycle<'_>) -> Result<Parsed, Reject> {
     if native.transition.is_none() {
         // PutNotificationConfiguration: launches and terminations that are over, and failed ones.
         let scaling = native.event.as_deref().is_some_and(|e| e.starts_with("autoscaling:"));
-        return if scaling { Ok(Parsed::Irrelevant(Irrelevant::OtherNotification)) } else { Err(Reject::OtherShape) };
+        return if scaling {
+            Ok(Parsed::Irrelevant(Irrelevant::OtherNotification))
+        } else {
+            Err(Reject::OtherShape)
+        };
     }
     let way = native.way()?;
     let instance = field::instance("EC2InstanceId", native.instance.as_ref())?;
     let event_id = field::name("RequestId", native.request.as_ref())?.to_owned();
-    Ok(Parsed::Interruptions(vec![Interruption { instance, event_id, time: field::time(native.time.as_ref()), what: native.what(way)? }]))
+    Ok(Parsed::Interruptions(vec![Interruption {
+        instance,
+        event_id,
+        time: field::time(native.time.as_ref()),
+        what: native.what(way)?,
+    }]))
 }
 
-/// From lines of `Key: value`, as Auto Scaling writes notifications to a topic (Auto Scaling user guide, "Route notifications to
-/// Amazon SNS"). `None`: the text is not that.
+/// From lines of `Key: value`, as Auto Scaling writes notifications to a topic (Auto Scaling user
+/// guide, "Route notifications to Amazon SNS"). `None`: the text is not that.
 pub(super) fn from_lines(text: &str) -> Option<Result<Parsed, Reject>> {
-    let pairs = || text.lines().filter_map(|line| line.split_once(':')).map(|(key, value)| (key.trim(), value.trim()));
-    if !pairs().any(|(key, value)| matches!(key, "LifecycleTransition" | "Event") && value.starts_with("autoscaling:")) {
+    let pairs = || {
+        text.lines()
+            .filter_map(|line| line.split_once(':'))
+            .map(|(key, value)| (key.trim(), value.trim()))
+    };
+    if !pairs().any(|(key, value)| {
+        matches!(key, "LifecycleTransition" | "Event") && value.starts_with("autoscaling:")
+    }) {
         return None;
     }
     let mut native = Lifecycle::default();
@@ -135,12 +183,21 @@ fn end(text: Option<&Text<'_>>) -> Option<PoolEnd> {
     }
 }
 
-/// A root volume replacement has the words of a termination, from the group to the group, and says so in `Action` (Auto Scaling
-/// user guide, "Replace root volumes during instance refresh"). What goes from the group to the group does not go.
-fn purpose(action: Option<&str>, origin: Option<PoolEnd>, destination: Option<PoolEnd>) -> HookPurpose {
+/// A root volume replacement has the words of a termination, from the group to the group, and says
+/// so in `Action` (Auto Scaling user guide, "Replace root volumes during instance refresh"). What
+/// goes from the group to the group does not go.
+fn purpose(
+    action: Option<&str>,
+    origin: Option<PoolEnd>,
+    destination: Option<PoolEnd>,
+) -> HookPurpose {
     match action {
         Some("ReplaceRootVolume") => HookPurpose::ReplaceRootVolume,
-        None | Some("") if origin == Some(PoolEnd::Group) && destination == Some(PoolEnd::Group) => HookPurpose::ReplaceRootVolume,
+        None | Some("")
+            if origin == Some(PoolEnd::Group) && destination == Some(PoolEnd::Group) =>
+        {
+            HookPurpose::ReplaceRootVolume
+        }
         _ => HookPurpose::Ordinary,
     }
 }

@@ -5,11 +5,14 @@ use crate::domain::Interruption;
 /// A body that was understood.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Parsed {
-    /// What AWS said: one interruption, or one for each affected instance of an AWS Health event. Never empty.
+    /// What AWS said: one interruption, or one for each affected instance of an AWS Health event.
+    /// Never empty.
     Interruptions(Vec<Interruption>),
-    /// An event of `sundown send-test`, of whatever kind: it is not true, whoever sent it and whatever it says.
+    /// An event of `sundown send-test`, of whatever kind: it is not true, whoever sent it and
+    /// whatever it says.
     Test(TestEvent),
-    /// `autoscaling:TEST_NOTIFICATION`, which Auto Scaling sends when a hook with a notification target is made.
+    /// `autoscaling:TEST_NOTIFICATION`, which Auto Scaling sends when a hook with a notification
+    /// target is made.
     TestNotification,
     /// Nothing that Sundown deals with.
     Irrelevant(Irrelevant),
@@ -33,9 +36,11 @@ pub enum Irrelevant {
     OtherSource,
     /// Another `detail-type` of one of these sources.
     OtherDetailType,
-    /// A scaling notification of a group (`autoscaling:EC2_INSTANCE_LAUNCH` and its like): no lifecycle action.
+    /// A scaling notification of a group (`autoscaling:EC2_INSTANCE_LAUNCH` and its like): no
+    /// lifecycle action.
     OtherNotification,
-    /// A launch that succeeded, and not out of a warm pool into the group: nothing waits for anybody.
+    /// A launch that succeeded, and not out of a warm pool into the group: nothing waits for
+    /// anybody.
     OrdinaryLaunch,
     /// An instance is `pending` or `running`.
     StateNotEnding,
@@ -116,7 +121,8 @@ pub enum Reject {
     /// What stands in the place of the instance id is none.
     #[error(transparent)]
     BadInstanceId(#[from] crate::domain::NotAnInstanceId),
-    /// A lifecycle action with another transition than the two that exist, or than its `detail-type` says.
+    /// A lifecycle action with another transition than the two that exist, or than its
+    /// `detail-type` says.
     #[error("unknown or contradictory lifecycle transition `{0}`")]
     UnknownTransition(String),
     /// SNS asks for a subscription to be confirmed.
@@ -172,17 +178,32 @@ impl Reject {
     pub const fn hint(&self) -> &'static str {
         match self {
             Self::Empty | Self::TooLong | Self::NotUtf8 | Self::NotJson(_) | Self::OtherShape => {
-                "something else than EventBridge, Auto Scaling or SNS writes to this queue; look at the queue's policy and at the message in the dead-letter queue"
+                "something else than EventBridge, Auto Scaling or SNS writes to this queue; look \
+                 at the queue's policy and at the message in the dead-letter queue"
             }
-            Self::WrongType(_) | Self::DuplicateKey(_) | Self::MissingField(_) | Self::BadField(_) | Self::BadInstanceId(_) => {
-                "the event does not look as AWS documents it; look for an input transformer or input path on the EventBridge target, and send the matched event unchanged"
+            Self::WrongType(_)
+            | Self::DuplicateKey(_)
+            | Self::MissingField(_)
+            | Self::BadField(_)
+            | Self::BadInstanceId(_) => {
+                "the event does not look as AWS documents it; look for an input transformer or \
+                 input path on the EventBridge target, and send the matched event unchanged"
             }
-            Self::UnknownVersion(_) => "AWS has a newer form of this event; look for a newer Sundown",
-            Self::UnknownTransition(_) => "the lifecycle action is neither a launch nor a termination; look for a newer Sundown",
+            Self::UnknownVersion(_) => {
+                "AWS has a newer form of this event; look for a newer Sundown"
+            }
+            Self::UnknownTransition(_) => {
+                "the lifecycle action is neither a launch nor a termination; look for a newer \
+                 Sundown"
+            }
             Self::Unconfirmed => {
-                "open the SubscribeURL of the message in the dead-letter queue, or subscribe the queue again from the account that owns it"
+                "open the SubscribeURL of the message in the dead-letter queue, or subscribe the \
+                 queue again from the account that owns it"
             }
-            Self::TooManyEnvelopes => "a topic forwards to a topic; subscribe the queue to the first one, or switch raw message delivery on",
+            Self::TooManyEnvelopes => {
+                "a topic forwards to a topic; subscribe the queue to the first one, or switch raw \
+                 message delivery on"
+            }
         }
     }
 }

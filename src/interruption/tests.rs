@@ -13,7 +13,14 @@ macro_rules! corpus {
     ($($name:ident),* $(,)?) => {
         /// The bodies that the fuzzer starts from too: one of each shape.
         pub(super) const CORPUS: &[(&str, &str)] = &[$((stringify!($name), $name)),*];
-        $(pub(super) const $name: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fuzz/corpus/parse/", stringify!($name), ".json"));)*
+        $(
+            pub(super) const $name: &str = include_str!(
+                concat!(
+                    env!("CARGO_MANIFEST_DIR"), "/tests/fuzz/corpus/parse/", stringify!($name),
+                    ".json"
+                )
+            );
+        )*
     };
 }
 
@@ -67,5 +74,8 @@ fn one(body: impl AsRef<[u8]>) -> Interruption {
 
 /// An SNS envelope around a text.
 fn in_envelope(message: &str) -> String {
-    format!(r#"{{"Type":"Notification","TopicArn":"arn:aws:sns:eu-west-1:123456789012:t","Message":{}}}"#, serde_json::Value::from(message))
+    format!(
+        r#"{{"Type":"Notification","TopicArn":"arn:aws:sns:eu-west-1:123456789012:t","Message":{}}}"#,
+        serde_json::Value::from(message)
+    )
 }

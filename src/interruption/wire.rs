@@ -1,4 +1,5 @@
-//! The shapes on the wire. Only what is looked at is named; everything else may be there in any form.
+//! The shapes on the wire. Only what is looked at is named; everything else may be there in any
+//! form.
 
 use std::{borrow::Cow, fmt, ops::Deref};
 
@@ -10,7 +11,8 @@ use serde_json::value::RawValue;
 
 use super::Reject;
 
-/// A string that borrows from the body where it can. (serde borrows into a bare `Cow<str>`, but not into an `Option` of one.)
+/// A string that borrows from the body where it can. (serde borrows into a bare `Cow<str>`, but not
+/// into an `Option` of one.)
 #[derive(Debug, Clone)]
 pub(super) struct Text<'a>(pub(super) Cow<'a, str>);
 
@@ -48,7 +50,8 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     }
 }
 
-/// The outermost object, whichever it is: an event of EventBridge, a notification of Auto Scaling, or an SNS envelope.
+/// The outermost object, whichever it is: an event of EventBridge, a notification of Auto Scaling,
+/// or an SNS envelope.
 #[derive(Deserialize)]
 pub(super) struct Outer<'a> {
     #[serde(borrow)]
@@ -57,8 +60,8 @@ pub(super) struct Outer<'a> {
     pub id: Option<Text<'a>>,
     #[serde(borrow, rename = "detail-type")]
     pub detail_type: Option<Text<'a>>,
-    /// How the documentation prints it for the events about reservations (EC2 user guide, "Monitor interruptible Capacity
-    /// Reservations").
+    /// How the documentation prints it for the events about reservations (EC2 user guide, "Monitor
+    /// interruptible Capacity Reservations").
     #[serde(borrow, rename = "detail_type")]
     pub detail_type_too: Option<Text<'a>>,
     #[serde(borrow)]
@@ -162,8 +165,12 @@ pub(super) struct Entity<'a> {
     pub value: Option<Text<'a>>,
 }
 
-/// Reads an object. (serde would also read an array into a struct, field by field; that is no event.)
-pub(super) fn object<'a, T: Deserialize<'a>>(text: &'a str, not_an_object: impl FnOnce() -> Reject) -> Result<T, Reject> {
+/// Reads an object. (serde would also read an array into a struct, field by field; that is no
+/// event.)
+pub(super) fn object<'a, T: Deserialize<'a>>(
+    text: &'a str,
+    not_an_object: impl FnOnce() -> Reject,
+) -> Result<T, Reject> {
     if text.trim_ascii_start().starts_with('{') {
         return serde_json::from_str(text).map_err(|e| reject(&e));
     }
@@ -174,7 +181,10 @@ pub(super) fn object<'a, T: Deserialize<'a>>(text: &'a str, not_an_object: impl 
 }
 
 /// Reads the object in a field.
-pub(super) fn field<'a, T: Deserialize<'a>>(name: &'static str, raw: Option<&'a RawValue>) -> Result<T, Reject> {
+pub(super) fn field<'a, T: Deserialize<'a>>(
+    name: &'static str,
+    raw: Option<&'a RawValue>,
+) -> Result<T, Reject> {
     let raw = raw.ok_or(Reject::MissingField(name))?;
     object(raw.get(), || Reject::WrongType(format!("`{name}` is not an object")))
 }
@@ -189,8 +199,12 @@ pub(super) fn quote(text: &str) -> String {
 fn reject(error: &serde_json::Error) -> Reject {
     let text = error.to_string();
     match error.classify() {
-        serde_json::error::Category::Data if text.starts_with("duplicate field") => Reject::DuplicateKey(quote(&text)),
+        serde_json::error::Category::Data if text.starts_with("duplicate field") => {
+            Reject::DuplicateKey(quote(&text))
+        }
         serde_json::error::Category::Data => Reject::WrongType(quote(&text)),
-        serde_json::error::Category::Syntax | serde_json::error::Category::Eof | serde_json::error::Category::Io => Reject::NotJson(quote(&text)),
+        serde_json::error::Category::Syntax
+        | serde_json::error::Category::Eof
+        | serde_json::error::Category::Io => Reject::NotJson(quote(&text)),
     }
 }

@@ -1,18 +1,19 @@
 //! Converts between AWS's clock and the clock of this process.
 //!
-//! The record of a Node holds every time by AWS's clock, so that two replicas whose own clocks differ derive the same deadlines from
-//! it. Timers run on our clock, which is monotonic. Sundown converts a time when it reads it, by the skew: the difference that the
-//! `Date` headers of AWS's answers show.
+//! The record of a Node holds every time by AWS's clock, so that two replicas whose own clocks
+//! differ derive the same deadlines from it. Timers run on our clock, which is monotonic. Sundown
+//! converts a time when it reads it, by the skew: the difference that the `Date` headers of AWS's
+//! answers show.
 
 use jiff::SignedDuration;
 
 use crate::domain::{Limits, Moment, Taken, seconds};
 
-/// A running drain adopts a newly measured skew if it differs from the present one by at least this. Smaller differences are
-/// measurement noise.
+/// A running drain adopts a newly measured skew if it differs from the present one by at least
+/// this. Smaller differences are measurement noise.
 const CHANGE: SignedDuration = SignedDuration::from_secs(5);
-/// After a change of the skew every deadline is at least this far away, since the measurement may be wrong. A pod is forced at the
-/// earliest in the middle of this time: 10 s after the change.
+/// After a change of the skew every deadline is at least this far away, since the measurement may
+/// be wrong. A pod is forced at the earliest in the middle of this time: 10 s after the change.
 const RESPITE: std::time::Duration = seconds(20);
 
 /// How far AWS's clock is ahead of ours, as measured; negative if it is behind.
@@ -72,7 +73,8 @@ impl RecordClock {
         self.skew
     }
 
-    /// Adopts a newly measured skew if it differs by `CHANGE` or more. `true` if it did: the caller must read the record again.
+    /// Adopts a newly measured skew if it differs by `CHANGE` or more. `true` if it did: the caller
+    /// must read the record again.
     pub fn measured(&mut self, skew: Skew, now: Moment) -> bool {
         let differs = (skew.0 - self.skew.0).abs() >= CHANGE;
         if differs {
@@ -81,9 +83,10 @@ impl RecordClock {
         differs
     }
 
-    /// Moves the limits of a drain away from the last change of the skew, which may have moved a deadline to now or into the past.
-    /// Deadlines are at least `RESPITE` after the change. Pods are not forced in the first half of the time from the change to the
-    /// deadline, so not within 10 s of the change.
+    /// Moves the limits of a drain away from the last change of the skew, which may have moved a
+    /// deadline to now or into the past. Deadlines are at least `RESPITE` after the change. Pods
+    /// are not forced in the first half of the time from the change to the deadline, so not within
+    /// 10 s of the change.
     #[must_use]
     pub fn soften(&self, limits: Limits) -> Limits {
         let Some(changed_at) = self.changed_at else { return limits };

@@ -32,8 +32,8 @@ const NO_ANSWER: Duration = seconds(30);
 const ASK_SOON: Duration = seconds(2);
 /// The pause after the answer that the instance does not wait.
 const ASK_LATER: Duration = seconds(15);
-/// For this long after the first answer that the instance does not wait, AWS may be out of date. After that,
-/// Sundown reports it.
+/// For this long after the first answer that the instance does not wait, AWS may be out of date.
+/// After that, Sundown reports it.
 const DELAY: Duration = seconds(60);
 /// The pause after that answer once it was reported.
 const ASK_SELDOM: Duration = Duration::from_mins(5);
@@ -64,7 +64,8 @@ pub enum Next {
     Ask(Moment),
     /// The same as `Ask`, and send a heartbeat now: its answer shows whether the action is over.
     Prove(Moment),
-    /// The same as `Ask`, and report that the record names an action for which the instance does not wait.
+    /// The same as `Ask`, and report that the record names an action for which the instance does
+    /// not wait.
     Doubt(Moment),
     /// The action is over. Nothing is completed.
     Over,

@@ -1,8 +1,10 @@
 //! Heartbeats, hook windows, deadlines.
 //!
-//! A lifecycle hook waits for its HeartbeatTimeout after its start, and after each heartbeat that is accepted again for that
-//! long (RecordLifecycleActionHeartbeat resets the timer, it does not add to it), at most for its GlobalTimeout in all.
-//! [`BeatSchedule`] keeps one such action open; [`Confirmation`] says whether one that only a record names may be completed; [`Pace`] spreads those of many in time; [`limits()`] says what a drain is held to.
+//! A lifecycle hook waits for its HeartbeatTimeout after its start, and after each heartbeat that
+//! is accepted again for that long (RecordLifecycleActionHeartbeat resets the timer, it does not
+//! add to it), at most for its GlobalTimeout in all. [`BeatSchedule`] keeps one such action open;
+//! [`Confirmation`] says whether one that only a record names may be completed; [`Pace`] spreads
+//! those of many in time; [`limits()`] says what a drain is held to.
 
 mod aws_time;
 mod beat;

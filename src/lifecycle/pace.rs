@@ -8,8 +8,8 @@ use crate::domain::{Moment, seconds};
 pub const BEAT_RATE: u32 = 40;
 /// A new leader sends at most so many of the first heartbeats of what it takes up.
 pub const TAKE_UP_RATE: u32 = 20;
-/// A hook that is not described yet is beaten as if this were its HeartbeatTimeout: the shortest that AWS allows. It sets the
-/// interval only, never a deadline.
+/// A hook that is not described yet is beaten as if this were its HeartbeatTimeout: the shortest
+/// that AWS allows. It sets the interval only, never a deadline.
 pub const UNDESCRIBED_TIMEOUT: Duration = seconds(30);
 
 /// What a heartbeat that is due asks of the [`Pace`].
@@ -17,14 +17,15 @@ pub const UNDESCRIBED_TIMEOUT: Duration = seconds(30);
 pub struct Turn {
     /// By when it should go out: the shorter the time that is left, the earlier its turn.
     pub by: Moment,
-    /// Its hook is known, so that the pace is quickened where it would come too late. Else this sets the order only.
+    /// Its hook is known, so that the pace is quickened where it would come too late. Else this
+    /// sets the order only.
     pub firm: bool,
     /// It takes up another leader's action.
     pub is_take_up: bool,
 }
 
-/// Lets those who wait go one after the other: who has least time first, at a steady rate, and faster only where somebody would come
-/// too late otherwise.
+/// Lets those who wait go one after the other: who has least time first, at a steady rate, and
+/// faster only where somebody would come too late otherwise.
 #[derive(Debug)]
 pub struct Pace<T> {
     gap: Duration,
@@ -72,7 +73,8 @@ impl<T> Pace<T> {
         self.waiting.remove(&next).map(|(_, who)| who)
     }
 
-    /// The gap at which the n-th of those who are known still goes out in time, where that is less than the usual one.
+    /// The gap at which the n-th of those who are known still goes out in time, where that is less
+    /// than the usual one.
     fn quickened(&self) -> Option<Duration> {
         let last = self.last?;
         let firm = self.waiting.iter().filter(|(_, (firm, _))| *firm);

@@ -8,8 +8,9 @@ use std::{
 
 use crate::{domain::Moment, runtime::Clock};
 
-/// The loops of the process, each of which says whenever it turns. One that has not for long is stuck: a restart helps. A loop that waits
-/// for AWS or Kubernetes still turns (every wait has a deadline), so their absence never restarts anything.
+/// The loops of the process, each of which says whenever it turns. One that has not for long is
+/// stuck: a restart helps. A loop that waits for AWS or Kubernetes still turns (every wait has a
+/// deadline), so their absence never restarts anything.
 #[derive(Debug, Clone)]
 pub struct Loops(Arc<LoopsInner>);
 
@@ -72,7 +73,12 @@ impl Loops {
     pub fn stuck(&self) -> Vec<(&'static str, Duration)> {
         let now = self.0.clock.now();
         let turns = self.0.turns.lock().unwrap_or_else(PoisonError::into_inner);
-        turns.values().map(|t| (t, now.since_or_zero(t.last))).filter(|(t, ago)| *ago > t.limit).map(|(t, ago)| (t.name, ago)).collect()
+        turns
+            .values()
+            .map(|t| (t, now.since_or_zero(t.last)))
+            .filter(|(t, ago)| *ago > t.limit)
+            .map(|(t, ago)| (t.name, ago))
+            .collect()
     }
 }
 
@@ -80,7 +86,9 @@ impl Loop {
     /// The loop has turned once more.
     pub fn turned(&self) {
         let now = self.loops.0.clock.now();
-        if let Some(turn) = self.loops.0.turns.lock().unwrap_or_else(PoisonError::into_inner).get_mut(&self.id) {
+        if let Some(turn) =
+            self.loops.0.turns.lock().unwrap_or_else(PoisonError::into_inner).get_mut(&self.id)
+        {
             turn.last = now;
         }
     }
@@ -93,7 +101,8 @@ impl Drop for Loop {
 }
 
 impl Readiness {
-    /// Conditions that will be added under these names, and do not hold before: whoever asks earlier must not hear that all is well.
+    /// Conditions that will be added under these names, and do not hold before: whoever asks
+    /// earlier must not hear that all is well.
     #[must_use]
     pub fn awaiting(names: &[&'static str]) -> Self {
         let readiness = Self::default();
@@ -104,7 +113,11 @@ impl Readiness {
     }
 
     /// Adds a condition; of two with one name the later counts. `Err` says why it does not hold.
-    pub fn add(&self, name: &'static str, holds: impl Fn() -> Result<(), String> + Send + Sync + 'static) {
+    pub fn add(
+        &self,
+        name: &'static str,
+        holds: impl Fn() -> Result<(), String> + Send + Sync + 'static,
+    ) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(name, Box::new(holds));
     }
 
@@ -128,7 +141,10 @@ impl Readiness {
     #[must_use]
     pub fn missing(&self) -> Vec<(&'static str, String)> {
         let conditions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        conditions.iter().filter_map(|(name, holds)| holds().err().map(|why| (*name, why))).collect()
+        conditions
+            .iter()
+            .filter_map(|(name, holds)| holds().err().map(|why| (*name, why)))
+            .collect()
     }
 }
 
@@ -168,7 +184,10 @@ mod tests {
     #[test]
     fn what_is_awaited_does_not_hold_before_it_was_added() {
         let readiness = Readiness::awaiting(&["nodes", "queue"]);
-        assert_eq!(readiness.missing(), vec![("nodes", "not yet".to_owned()), ("queue", "not yet".to_owned())]);
+        assert_eq!(
+            readiness.missing(),
+            vec![("nodes", "not yet".to_owned()), ("queue", "not yet".to_owned())]
+        );
         readiness.add("nodes", || Ok(()));
         readiness.flag("queue").set(Ok(()));
         assert!(readiness.missing().is_empty());
@@ -180,7 +199,10 @@ mod tests {
         assert!(readiness.missing().is_empty());
         let nodes = readiness.flag("nodes");
         readiness.add("queue", || Err("access denied".to_owned()));
-        assert_eq!(readiness.missing(), vec![("nodes", "not yet".to_owned()), ("queue", "access denied".to_owned())]);
+        assert_eq!(
+            readiness.missing(),
+            vec![("nodes", "not yet".to_owned()), ("queue", "access denied".to_owned())]
+        );
         nodes.set(Ok(()));
         assert_eq!(readiness.standing(), vec![("nodes", true), ("queue", false)]);
         readiness.add("queue", || Ok(()));

@@ -17,7 +17,8 @@ use tracing_subscriber::{
     registry::LookupSpan,
 };
 
-/// Formats events as `tracing-subscriber` does with `flatten_event`, but for lists, which that library writes as text.
+/// Formats events as `tracing-subscriber` does with `flatten_event`, but for lists, which that
+/// library writes as text.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct JsonLines;
 
@@ -26,15 +27,22 @@ where
     S: Subscriber + for<'a> LookupSpan<'a>,
     N: for<'a> FormatFields<'a> + 'static,
 {
-    fn format_event(&self, context: &FmtContext<'_, S, N>, mut writer: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
         let mut time = String::new();
         SystemTime.format_time(&mut Writer::new(&mut time))?;
         let metadata = event.metadata();
         let mut fields = Fields::default();
         event.record(&mut fields);
         let span = context.lookup_current().map(|span| {
-            let formatted = span.extensions().get::<FormattedFields<N>>().map(|fields| fields.fields.clone());
-            let mut fields: Map<String, Value> = formatted.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+            let formatted =
+                span.extensions().get::<FormattedFields<N>>().map(|fields| fields.fields.clone());
+            let mut fields: Map<String, Value> =
+                formatted.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
             fields.insert("name".to_owned(), span.name().into());
             fields
         });
@@ -92,7 +100,11 @@ impl Visit for Fields {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         let text = format!("{value:?}");
         // `?names` of a list of texts. A message is always text.
-        let list = if field.name() == "message" || !text.starts_with('[') { None } else { serde_json::from_str::<Vec<String>>(&text).ok() };
+        let list = if field.name() == "message" || !text.starts_with('[') {
+            None
+        } else {
+            serde_json::from_str::<Vec<String>>(&text).ok()
+        };
         match list {
             Some(list) => self.push(field, list),
             None => self.push(field, text),
@@ -130,12 +142,19 @@ mod tests {
     fn a_line_is_one_flat_object_and_lists_are_lists() {
         let lines = Lines::default();
         let writer = lines.clone();
-        let layer = tracing_subscriber::fmt::layer().with_writer(move || writer.clone()).json().event_format(JsonLines);
+        let layer = tracing_subscriber::fmt::layer()
+            .with_writer(move || writer.clone())
+            .json()
+            .event_format(JsonLines);
         tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
             let span = tracing::info_span!("drain", node = "a");
             let _entered = span.enter();
-            let (left, none): (Vec<String>, Vec<String>) = (vec!["shop/a".to_owned(), "shop/\"b\"".to_owned()], Vec::new());
-            tracing::warn!(?left, ?none, numbers = ?[1, 2], count = 2, is_on = true, error = %"[\"x\"", r#type = "t", "[\"text\"]");
+            let (left, none): (Vec<String>, Vec<String>) =
+                (vec!["shop/a".to_owned(), "shop/\"b\"".to_owned()], Vec::new());
+            tracing::warn!(
+                ?left, ?none, numbers = ?[1, 2], count = 2, is_on = true, error = %"[\"x\"",
+                r#type = "t", "[\"text\"]"
+            );
         });
         let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
         assert!(text.starts_with("{\"timestamp\":\"") && text.matches('\n').count() == 1, "{text}");
@@ -143,8 +162,11 @@ mod tests {
         assert!(line["timestamp"].as_str().unwrap().ends_with('Z'), "{text}");
         line.as_object_mut().unwrap().remove("timestamp");
         let expected = serde_json::json!({
-            "level": "WARN", "message": "[\"text\"]", "left": ["shop/a", "shop/\"b\""], "none": [], "numbers": "[1, 2]", "count": 2, "is_on": true,
-            "error": "[\"x\"", "type": "t", "target": module_path!(), "span": { "name": "drain", "node": "a" },
+            "level": "WARN", "message": "[\"text\"]", "left": ["shop/a", "shop/\"b\""], "none": [],
+            "numbers": "[1, 2]", "count": 2, "is_on": true,
+            "error": "[\"x\"", "type": "t", "target": module_path!(), "span": {
+                "name": "drain", "node": "a"
+            },
         });
         assert_eq!(line, expected);
     }

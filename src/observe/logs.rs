@@ -27,28 +27,48 @@ pub enum LogFormat {
 }
 
 /// What libraries say below this level is noise; a directive for them in the filter wins.
-const QUIET: &[&str] =
-    &["aws", "aws_config", "aws_smithy", "aws_smithy_runtime", "hyper", "hyper_util", "kube", "kube_client", "kube_runtime", "rustls", "tower"];
+const QUIET: &[&str] = &[
+    "aws",
+    "aws_config",
+    "aws_smithy",
+    "aws_smithy_runtime",
+    "hyper",
+    "hyper_util",
+    "kube",
+    "kube_client",
+    "kube_runtime",
+    "rustls",
+    "tower",
+];
 
 /// The filter cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[error("`{text}` is no log filter: {why} (use a level, `debug`, or directives, `info,sundown::drain=trace`)")]
+#[error(
+    "`{text}` is no log filter: {why} (use a level, `debug`, or directives, \
+     `info,sundown::drain=trace`)"
+)]
 pub struct BadFilter {
     text: String,
     why: String,
 }
 
-/// The filter of `text` (a level, or a level per module), with noisy libraries at `warn` unless it names them.
+/// The filter of `text` (a level, or a level per module), with noisy libraries at `warn` unless it
+/// names them.
 pub fn filter(text: &str) -> Result<Targets, BadFilter> {
     let bad = |e: &dyn std::fmt::Display| BadFilter { text: text.to_owned(), why: e.to_string() };
-    let quiet = QUIET.iter().filter(|noisy| !text.contains(*noisy)).map(|noisy| format!("{noisy}=warn"));
+    let quiet =
+        QUIET.iter().filter(|noisy| !text.contains(*noisy)).map(|noisy| format!("{noisy}=warn"));
     let mut directives: Vec<String> = quiet.collect();
     directives.push(text.to_owned());
     if text.trim().is_empty() {
         return Err(bad(&"it is empty"));
     }
     // `inof` alone would be taken for the name of a module, and everything else would be silent.
-    if let Some(word) = text.split(',').map(str::trim).find(|word| !word.contains('=') && word.parse::<LevelFilter>().is_err()) {
+    if let Some(word) = text
+        .split(',')
+        .map(str::trim)
+        .find(|word| !word.contains('=') && word.parse::<LevelFilter>().is_err())
+    {
         return Err(bad(&format_args!("`{word}` is no level")));
     }
     directives.join(",").parse().map_err(|e| bad(&e))
@@ -63,7 +83,11 @@ pub fn init(text: &str, format: LogFormat) -> Result<(), BadFilter> {
         LogFormat::Json => true,
     };
     let lines = fmt::layer().with_writer(std::io::stderr);
-    let lines = if json { lines.json().event_format(JsonLines).boxed() } else { lines.with_ansi(terminal).boxed() };
+    let lines = if json {
+        lines.json().event_format(JsonLines).boxed()
+    } else {
+        lines.with_ansi(terminal).boxed()
+    };
     // Only a second call in one process fails here (tests): the first one's subscriber stays.
     drop(tracing_subscriber::registry().with(lines).with(filter(text)?).try_init());
     Ok(())

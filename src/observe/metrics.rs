@@ -1,7 +1,8 @@
 //! Everything that Sundown counts, registered once.
 //!
-//! Names start with `sundown_`. Labels come from enums and from the word lists of [`Words`], so the number of series is bounded; families
-//! of which the words are known are initialised at the start, so that `increase()` sees the first event too.
+//! Names start with `sundown_`. Labels come from enums and from the word lists of [`Words`], so the
+//! number of series is bounded; families of which the words are known are initialised at the start,
+//! so that `increase()` sees the first event too.
 
 mod initial;
 mod places;
@@ -21,7 +22,10 @@ pub use self::{
     initial::{Calls, Words},
     places::Place,
 };
-use super::labels::{BeatResult, CompletionResult, DrainEnd, MessageOutcome, PodState, RecordEvent, TraceResult, WebhookResult};
+use super::labels::{
+    BeatResult, CompletionResult, DrainEnd, MessageOutcome, PodState, RecordEvent, TraceResult,
+    WebhookResult,
+};
 use crate::domain::Kind;
 
 type Labels<const N: usize> = [(&'static str, &'static str); N];
@@ -85,43 +89,98 @@ impl Metrics {
     pub fn new(words: &Words) -> Self {
         let mut r = Registry::with_prefix("sundown");
         let metrics = Self {
-            messages: reg(&mut r, "messages", "Messages that were understood, by kind and by what became of them"),
-            rejected: reg(&mut r, "rejected_bodies", "Message bodies that were not understood and left for the dead-letter queue, by reason"),
+            messages: reg(
+                &mut r,
+                "messages",
+                "Messages that were understood, by kind and by what became of them",
+            ),
+            rejected: reg(
+                &mut r,
+                "rejected_bodies",
+                "Message bodies that were not understood and left for the dead-letter queue, by \
+                 reason",
+            ),
             received: reg(&mut r, "messages_received", "Messages received, redeliveries included"),
             deleted: reg(&mut r, "messages_deleted", "Messages deleted from their queue"),
-            intake: reg(&mut r, "intake_events", "What else befell messages on their way in and out"),
-            dead_letters: reg(&mut r, "dlq_messages", "Messages in a dead-letter queue (--dlq-url), by its name"),
+            intake: reg(
+                &mut r,
+                "intake_events",
+                "What else befell messages on their way in and out",
+            ),
+            dead_letters: reg(
+                &mut r,
+                "dlq_messages",
+                "Messages in a dead-letter queue (--dlq-url), by its name",
+            ),
             held: reg(&mut r, "messages_held", "Messages received and not decided yet"),
             pollers: reg(&mut r, "pollers", "Long polls under way"),
             accept_lag: seconds(
                 &mut r,
                 "accept_lag",
-                "Time from the event, or from the creation of its Node where that is later, to the record on the Node, by kind",
+                "Time from the event, or from the creation of its Node where that is later, to \
+                 the record on the Node, by kind",
                 lag_buckets,
             ),
             drains_active: reg(&mut r, "drains_active", "Nodes being drained"),
             drains: reg(&mut r, "drains", "Drains that ended, by how"),
-            drain_duration: seconds(&mut r, "drain_duration", "Time from the accept to the end of a drain, by how it ended", long_buckets),
+            drain_duration: seconds(
+                &mut r,
+                "drain_duration",
+                "Time from the accept to the end of a drain, by how it ended",
+                long_buckets,
+            ),
             places: Places::new(&mut r),
             pods: reg(&mut r, "pods", "Pods that drains wait for, by state"),
             blocked: reg(&mut r, "blocked_pods", "Pods whose eviction is refused, by reason"),
             block_reasons: words.block_reasons.clone(),
             evictions: reg(&mut r, "evictions", "Evictions sent, by answer"),
             deletes: reg(&mut r, "pod_deletes", "Pod deletions sent, by answer"),
-            forced: reg(&mut r, "pods_forced", "Pods that were deleted or cut short because a deadline demanded it"),
-            owners_left_alone: reg(&mut r, "owners_left_alone", "Owners whose pods came back on a draining node and were left alone there"),
+            forced: reg(
+                &mut r,
+                "pods_forced",
+                "Pods that were deleted or cut short because a deadline demanded it",
+            ),
+            owners_left_alone: reg(
+                &mut r,
+                "owners_left_alone",
+                "Owners whose pods came back on a draining node and were left alone there",
+            ),
             beats: reg(&mut r, "heartbeats", "Heartbeats of lifecycle actions, by result"),
-            beats_missed: reg(&mut r, "heartbeats_missed", "Heartbeats not accepted before two thirds of their hook's timeout were over"),
+            beats_missed: reg(
+                &mut r,
+                "heartbeats_missed",
+                "Heartbeats not accepted before two thirds of their hook's timeout were over",
+            ),
             hooks_owed: reg(&mut r, "hooks_owed", "Lifecycle actions that wait for our completion"),
             completions: reg(&mut r, "completions", "Completions of lifecycle actions, by result"),
-            deadline_misses: reg(&mut r, "deadline_misses", "Drains that reached their deadline with pods left"),
+            deadline_misses: reg(
+                &mut r,
+                "deadline_misses",
+                "Drains that reached their deadline with pods left",
+            ),
             paused: reg(&mut r, "paused", "1 while all drains are paused"),
-            nodes_paused: reg(&mut r, "nodes_paused", "Nodes whose drain is held by an annotation of their own"),
+            nodes_paused: reg(
+                &mut r,
+                "nodes_paused",
+                "Nodes whose drain is held by an annotation of their own",
+            ),
             leader: reg(&mut r, "leader", "1 while this process leads"),
-            dry_run: reg(&mut r, "dry_run", "1 in a process that never leads, because it writes nothing (--dry-run)"),
-            leader_changes: reg(&mut r, "leader_changes", "Changes of this process's role, by the new role"),
+            dry_run: reg(
+                &mut r,
+                "dry_run",
+                "1 in a process that never leads, because it writes nothing (--dry-run)",
+            ),
+            leader_changes: reg(
+                &mut r,
+                "leader_changes",
+                "Changes of this process's role, by the new role",
+            ),
             ready: reg(&mut r, "ready", "1 while a condition of /readyz holds, by condition"),
-            api_calls: reg(&mut r, "api_calls", "Calls to AWS and Kubernetes, by target, action and outcome"),
+            api_calls: reg(
+                &mut r,
+                "api_calls",
+                "Calls to AWS and Kubernetes, by target, action and outcome",
+            ),
             api_duration: seconds(
                 &mut r,
                 "api_call_duration",
@@ -131,19 +190,53 @@ impl Metrics {
             clock_skew: SecondsGauge::default(),
             records: reg(&mut r, "records", "What befell the records on Nodes"),
             events_sent: reg(&mut r, "events_sent", "Kubernetes Events written"),
-            events_dropped: reg(&mut r, "events_dropped", "Kubernetes Events not written, by reason"),
+            events_dropped: reg(
+                &mut r,
+                "events_dropped",
+                "Kubernetes Events not written, by reason",
+            ),
             webhooks: reg(&mut r, "webhooks", "Notifications, by what came of them"),
-            trace_spans: reg(&mut r, "trace_spans", "Spans of traces (--otlp-endpoint), by what came of them"),
-            decode_failures: reg(&mut r, "decode_failures", "Objects that could not be decoded and were skipped, by object"),
-            watch_failures: reg(&mut r, "watch_failures", "Watches that failed and were started again, by object"),
+            trace_spans: reg(
+                &mut r,
+                "trace_spans",
+                "Spans of traces (--otlp-endpoint), by what came of them",
+            ),
+            decode_failures: reg(
+                &mut r,
+                "decode_failures",
+                "Objects that could not be decoded and were skipped, by object",
+            ),
+            watch_failures: reg(
+                &mut r,
+                "watch_failures",
+                "Watches that failed and were started again, by object",
+            ),
             watch_stale: Family::default(),
             nodes: reg(&mut r, "nodes", "Nodes in the index"),
-            nodes_excluded: reg(&mut r, "nodes_excluded", "Ready nodes that drains have taken out of load balancers, by their label"),
+            nodes_excluded: reg(
+                &mut r,
+                "nodes_excluded",
+                "Ready nodes that drains have taken out of load balancers, by their label",
+            ),
             registry: Registry::default(),
         };
-        r.register_with_unit("clock_skew", "How far AWS's clock is ahead of ours", Unit::Seconds, metrics.clock_skew.clone());
-        r.register_with_unit("watch_stale", "For how long a copy may have been wrong, by its watch", Unit::Seconds, metrics.watch_stale.clone());
-        r.register("build", "The version that runs", prometheus_client::metrics::info::Info::new([("version", env!("CARGO_PKG_VERSION"))]));
+        r.register_with_unit(
+            "clock_skew",
+            "How far AWS's clock is ahead of ours",
+            Unit::Seconds,
+            metrics.clock_skew.clone(),
+        );
+        r.register_with_unit(
+            "watch_stale",
+            "For how long a copy may have been wrong, by its watch",
+            Unit::Seconds,
+            metrics.watch_stale.clone(),
+        );
+        r.register(
+            "build",
+            "The version that runs",
+            prometheus_client::metrics::info::Info::new([("version", env!("CARGO_PKG_VERSION"))]),
+        );
         metrics.initialise(words);
         Self { registry: r, ..metrics }
     }
@@ -172,7 +265,8 @@ impl Metrics {
         set(&self.held, count);
     }
 
-    /// Something happened to messages on their way in or out: `redelivered`, `extended`, `lost` and so on.
+    /// Something happened to messages on their way in or out: `redelivered`, `extended`, `lost` and
+    /// so on.
     pub fn intake(&self, event: &'static str, count: usize) {
         self.intake.get_or_create(&[("event", event)]).inc_by(count as u64);
     }
@@ -203,7 +297,8 @@ impl Metrics {
         self.rejected.get_or_create(&[("reason", reason)]).inc();
     }
 
-    /// An interruption was written on its Node, this long after its event, or after the Node's creation where that was later.
+    /// An interruption was written on its Node, this long after its event, or after the Node's
+    /// creation where that was later.
     pub fn accepted_after(&self, kind: Kind, lag: Duration) {
         self.accept_lag.get_or_create(&[("kind", kind.as_str())]).observe(lag.as_secs_f64());
     }
@@ -318,7 +413,15 @@ impl Metrics {
 
     /// This process leads no more: gauges of what only a leader has fall to nothing.
     pub fn stands_by(&self) {
-        for gauge in [&self.held, &self.pollers, &self.drains_active, &self.hooks_owed, &self.paused, &self.nodes_paused, &self.nodes_excluded] {
+        for gauge in [
+            &self.held,
+            &self.pollers,
+            &self.drains_active,
+            &self.hooks_owed,
+            &self.paused,
+            &self.nodes_paused,
+            &self.nodes_excluded,
+        ] {
             gauge.set(0);
         }
         for state in PodState::ALL {
@@ -332,15 +435,26 @@ impl Metrics {
 
     // === the edges
 
-    /// A call to `target` (`sqs`, `autoscaling`, `ec2`, `kubernetes`) ended. `outcome` is `ok` or a class of errors.
-    pub fn api_call(&self, target: &'static str, action: &'static str, outcome: &'static str, took: Duration) {
-        self.api_calls.get_or_create(&[("target", target), ("action", action), ("outcome", outcome)]).inc();
+    /// A call to `target` (`sqs`, `autoscaling`, `ec2`, `kubernetes`) ended. `outcome` is `ok` or a
+    /// class of errors.
+    pub fn api_call(
+        &self,
+        target: &'static str,
+        action: &'static str,
+        outcome: &'static str,
+        took: Duration,
+    ) {
+        self.api_calls
+            .get_or_create(&[("target", target), ("action", action), ("outcome", outcome)])
+            .inc();
         self.api_duration.get_or_create(&[("target", target)]).observe(took.as_secs_f64());
     }
 
     /// A long poll or a watch ended: counted, but its duration says nothing.
     pub fn api_wait(&self, target: &'static str, action: &'static str, outcome: &'static str) {
-        self.api_calls.get_or_create(&[("target", target), ("action", action), ("outcome", outcome)]).inc();
+        self.api_calls
+            .get_or_create(&[("target", target), ("action", action), ("outcome", outcome)])
+            .inc();
     }
 
     /// How far AWS's clock is ahead of ours.
@@ -353,7 +467,8 @@ impl Metrics {
         self.records.get_or_create(&[("event", event.as_str())]).inc();
     }
 
-    /// So many Kubernetes Events were written, dropped because too many waited or the leader was told to stop, and not taken by the API server.
+    /// So many Kubernetes Events were written, dropped because too many waited or the leader was
+    /// told to stop, and not taken by the API server.
     pub fn events(&self, written: u64, dropped: u64, failed: u64) {
         self.events_sent.inc_by(written);
         self.events_dropped.get_or_create(&[("reason", "rate")]).inc_by(dropped);
@@ -380,7 +495,8 @@ impl Metrics {
         self.watch_failures.get_or_create(&[("object", object)]).inc();
     }
 
-    /// The watch of an object (`watch_nodes`, `watch_budgets`) has failed for so long; zero: it is well.
+    /// The watch of an object (`watch_nodes`, `watch_budgets`) has failed for so long; zero: it is
+    /// well.
     pub fn set_watch_stale(&self, object: &'static str, since: Duration) {
         self.watch_stale.get_or_create(&[("object", object)]).set(since.as_secs_f64());
     }
@@ -417,11 +533,21 @@ where
     metric
 }
 
-fn seconds<const N: usize>(registry: &mut Registry, name: &str, help: &str, new: fn() -> Histogram) -> Seconds<N> {
+fn seconds<const N: usize>(
+    registry: &mut Registry,
+    name: &str,
+    help: &str,
+    new: fn() -> Histogram,
+) -> Seconds<N> {
     seconds_by(registry, name, help, new)
 }
 
-fn seconds_by<L>(registry: &mut Registry, name: &str, help: &str, new: fn() -> Histogram) -> Family<L, Histogram, fn() -> Histogram>
+fn seconds_by<L>(
+    registry: &mut Registry,
+    name: &str,
+    help: &str,
+    new: fn() -> Histogram,
+) -> Family<L, Histogram, fn() -> Histogram>
 where
     L: EncodeLabelSet + fmt::Debug + Clone + Eq + std::hash::Hash + Send + Sync + 'static,
 {
@@ -441,10 +567,15 @@ fn call_buckets() -> Histogram {
 
 /// From the event to the accept: a spot notice gives 120 s in all.
 fn lag_buckets() -> Histogram {
-    Histogram::new([0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3600.0])
+    Histogram::new([
+        0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3600.0,
+    ])
 }
 
 /// Drains: seconds to two days.
 fn long_buckets() -> Histogram {
-    Histogram::new([5.0, 15.0, 30.0, 60.0, 115.0, 300.0, 600.0, 1800.0, 3600.0, 7200.0, 21600.0, 86_400.0, 172_800.0])
+    Histogram::new([
+        5.0, 15.0, 30.0, 60.0, 115.0, 300.0, 600.0, 1800.0, 3600.0, 7200.0, 21600.0, 86_400.0,
+        172_800.0,
+    ])
 }

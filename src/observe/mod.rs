@@ -11,6 +11,9 @@ pub mod webhook;
 
 pub use endpoints::Endpoints;
 pub use health::{Loop, Loops, Readiness, ReadyFlag};
-pub use labels::{BeatResult, CompletionResult, DrainEnd, MessageOutcome, PodState, RecordEvent, TraceResult, WebhookResult};
+pub use labels::{
+    BeatResult, CompletionResult, DrainEnd, MessageOutcome, PodState, RecordEvent, TraceResult,
+    WebhookResult,
+};
 pub use logs::{LogFormat, LogOnce};
 pub use metrics::{Calls, Metrics, Place, Words};

@@ -7,12 +7,14 @@ use crate::domain::{Node, is_older_version};
 
 /// The Nodes that this leader has read from the API server itself since its term began.
 ///
-/// The index of a standby may lag by a minute without any sign of it: a watch whose connection is dead stays open and silent.
-/// A leader that acts on such an index evicts pods from a node that its predecessor has put back. So an open record counts only if
-/// this leader read it from the API server in this term, or if it is newer than the LIST of this term.
+/// The index of a standby may lag by a minute without any sign of it: a watch whose connection is
+/// dead stays open and silent. A leader that acts on such an index evicts pods from a node that its
+/// predecessor has put back. So an open record counts only if this leader read it from the API
+/// server in this term, or if it is newer than the LIST of this term.
 #[derive(Debug, Clone, Default)]
 pub struct ConfirmedNodes {
-    /// `metadata.resourceVersion` of the term's LIST of unschedulable Nodes; `None` until it is answered.
+    /// `metadata.resourceVersion` of the term's LIST of unschedulable Nodes; `None` until it is
+    /// answered.
     list_version: Option<String>,
     /// The `resourceVersion` of each Node that was read from the API server, by UID.
     versions: BTreeMap<String, String>,
@@ -52,10 +54,12 @@ impl ConfirmedNodes {
         self.list_version.is_some()
     }
 
-    /// Whether the leader may act on `node`. `held`: the Node as its drain last saw it; `None` without a drain.
+    /// Whether the leader may act on `node`. `held`: the Node as its drain last saw it; `None`
+    /// without a drain.
     #[must_use]
     pub fn trust(&self, node: &Node, held: Option<&Node>) -> Trust {
-        // A reopened watch repeats what it has missed, including versions that this drain has already passed.
+        // A reopened watch repeats what it has missed, including versions that this drain has
+        // already passed.
         if held.is_some_and(|held| node.is_older_than(held)) {
             return Trust::Unconfirmed;
         }
@@ -65,11 +69,17 @@ impl ConfirmedNodes {
         }
         let Some(list_version) = &self.list_version else { return Trust::Pending };
         let is_newer_than_list = is_older_version(list_version, &node.resource_version);
-        if is_newer_than_list || !has_open_record(node) { Trust::Confirmed } else { Trust::Unconfirmed }
+        if is_newer_than_list || !has_open_record(node) {
+            Trust::Confirmed
+        } else {
+            Trust::Unconfirmed
+        }
     }
 }
 
 /// The Node has a readable record without `released`, for whichever instance or boot.
 fn has_open_record(node: &Node) -> bool {
-    node.record().and_then(|text| Record::read(text).ok()).is_some_and(|record| record.released().is_none())
+    node.record()
+        .and_then(|text| Record::read(text).ok())
+        .is_some_and(|record| record.released().is_none())
 }

@@ -27,8 +27,8 @@ pub struct EndedDrain<'a> {
 pub enum EndReason {
     /// The instance goes: cordon and taint stay.
     InstanceGoes,
-    /// A person released the node, or deleted its record twice. The node is put back, unless a lifecycle action of it was completed: then
-    /// the instance goes all the same.
+    /// A person released the node, or deleted its record twice. The node is put back, unless a
+    /// lifecycle action of it was completed: then the instance goes all the same.
     ByHand,
     /// The interruption was disproved, or the instance is in service again: the node is put back.
     NothingHolds,
@@ -44,9 +44,11 @@ pub enum OnEnd {
         /// The Node's own record cannot be read: the record that the drain holds is used.
         uses_held_record: bool,
     },
-    /// These lifecycle actions joined the drain and are completed first. Then the Node is looked at again.
+    /// These lifecycle actions joined the drain and are completed first. Then the Node is looked at
+    /// again.
     Complete(Vec<OwedHook>, Record),
-    /// An interruption that was not disproved joined: the record stays open, and the node is drained.
+    /// An interruption that was not disproved joined: the record stays open, and the node is
+    /// drained.
     Reopen,
     /// This patch writes the end into the record.
     Write {
@@ -58,40 +60,66 @@ pub enum OnEnd {
 }
 
 impl EndedDrain<'_> {
-    /// What is done about `node`, its Node as it is now. `owed`: the lifecycle actions that a record owes. `released`: what the record says
-    /// of the end.
+    /// What is done about `node`, its Node as it is now. `owed`: the lifecycle actions that a
+    /// record owes. `released`: what the record says of the end.
     #[must_use]
-    pub fn on_end(&self, node: &Node, owed: impl FnOnce(&Record) -> Vec<OwedHook>, released: &Released) -> OnEnd {
+    pub fn on_end(
+        &self,
+        node: &Node,
+        owed: impl FnOnce(&Record) -> Vec<OwedHook>,
+        released: &Released,
+    ) -> OnEnd {
         let is_put_back = self.why == EndReason::NothingHolds;
         match standing(node, Some(self.instance)) {
-            // The machine may have booted since: the drain went on because the hook was proved open, so its end is written all the same.
-            Standing::Open(record) | Standing::Doubtful { record, .. } => self.on_open(node, record, owed, released),
-            // A person ended the drain by deleting its record. Every replica remembers the deletion, so without a record that says
-            // how the drain ended the next leader would write the open one back and drain on.
+            // The machine may have booted since: the drain went on because the hook was proved
+            // open, so its end is written all the same.
+            Standing::Open(record) | Standing::Doubtful { record, .. } => {
+                self.on_open(node, record, owed, released)
+            }
+            // A person ended the drain by deleting its record. Every replica remembers the
+            // deletion, so without a record that says how the drain ended the next leader would
+            // write the open one back and drain on.
             Standing::None if self.why == EndReason::ByHand && !self.done.is_empty() => {
-                OnEnd::Write { patch: write_back_released(node, self.record, released), is_put_back: false }
+                OnEnd::Write {
+                    patch: write_back_released(node, self.record, released),
+                    is_put_back: false,
+                }
             }
             // Taken away by hand, or damaged: what was there before Sundown only the drain knows.
-            Standing::None | Standing::Damaged(_) if is_put_back || (self.why == EndReason::ByHand && self.done.is_empty()) => {
+            Standing::None | Standing::Damaged(_)
+                if is_put_back || (self.why == EndReason::ByHand && self.done.is_empty()) =>
+            {
                 OnEnd::PutBack { uses_held_record: true }
             }
-            // Also when the answer to the write that put it back was lost: the record stays, so that a copy of its event is a repeat.
+            // Also when the answer to the write that put it back was lost: the record stays, so
+            // that a copy of its event is a repeat.
             Standing::Released { .. } if is_put_back => {
                 let patch = restore(node, None, &After::Released(released.clone()));
                 patch.map_or(OnEnd::Nothing, |patch| OnEnd::Write { patch, is_put_back })
             }
             Standing::Void { .. } if is_put_back => OnEnd::PutBack { uses_held_record: false },
-            Standing::None | Standing::Damaged(_) | Standing::Released { .. } | Standing::Void { .. } => OnEnd::Nothing,
+            Standing::None
+            | Standing::Damaged(_)
+            | Standing::Released { .. }
+            | Standing::Void { .. } => OnEnd::Nothing,
         }
     }
 
-    fn on_open(&self, node: &Node, record: Record, owed: impl FnOnce(&Record) -> Vec<OwedHook>, released: &Released) -> OnEnd {
+    fn on_open(
+        &self,
+        node: &Node,
+        record: Record,
+        owed: impl FnOnce(&Record) -> Vec<OwedHook>,
+        released: &Released,
+    ) -> OnEnd {
         let is_disproved = |event: &String| self.disproved.contains(event);
-        let joined = || record.taken(self.instance).iter().any(|taken| !is_disproved(&taken.event_id));
+        let joined =
+            || record.taken(self.instance).iter().any(|taken| !is_disproved(&taken.event_id));
         if self.why == EndReason::NothingHolds && joined() {
             return OnEnd::Reopen;
         }
-        let more: Vec<_> = owed(&record).into_iter().filter(|owed| !self.done.contains(owed)).collect();
+        let more: Vec<_> =
+            owed(&record).into_iter().filter(|owed| !self.done.contains(owed)).collect();
         if self.why != EndReason::NothingHolds && !more.is_empty() {
             return OnEnd::Complete(more, record);
         }
@@ -100,7 +128,11 @@ impl EndedDrain<'_> {
             EndReason::ByHand => self.done.is_empty() && more.is_empty(),
             EndReason::NothingHolds => true,
         };
-        let patch = if is_put_back { restore(node, None, &After::Released(released.clone())) } else { release(node, released) };
+        let patch = if is_put_back {
+            restore(node, None, &After::Released(released.clone()))
+        } else {
+            release(node, released)
+        };
         patch.map_or(OnEnd::Nothing, |patch| OnEnd::Write { patch, is_put_back })
     }
 }

@@ -34,38 +34,63 @@ impl<'a> NodePatch<'a> {
         self.spec.insert("unschedulable".to_owned(), Value::Null);
     }
 
-    /// Our taint with the kind that leaves least time as its value, where ours stood, else last. All others stay, in their order. Those
-    /// that the record brings for other tools come after them, unless one with their key stands already.
+    /// Our taint with the kind that leaves least time as its value, where ours stood, else last.
+    /// All others stay, in their order. Those that the record brings for other tools come after
+    /// them, unless one with their key stands already.
     pub(super) fn taint(&mut self, record: &Record) {
         let kind = shown_kind(record);
-        let ours = Taint { key: TAINT.to_owned(), value: Some(kind.to_owned()), effect: "NoSchedule".to_owned(), time_added: None };
-        let at = self.node.taints.iter().position(|t| t.key == TAINT).unwrap_or(self.node.taints.len());
-        let (before, after) = self.node.taints.split_at_checked(at).unwrap_or((&self.node.taints, &[]));
+        let ours = Taint {
+            key: TAINT.to_owned(),
+            value: Some(kind.to_owned()),
+            effect: "NoSchedule".to_owned(),
+            time_added: None,
+        };
+        let at =
+            self.node.taints.iter().position(|t| t.key == TAINT).unwrap_or(self.node.taints.len());
+        let (before, after) =
+            self.node.taints.split_at_checked(at).unwrap_or((&self.node.taints, &[]));
         let others = after.iter().filter(|t| t.key != TAINT);
         let mut beside = compat::taints(record);
         beside.retain(|new| !self.node.taints.iter().any(|t| t.key == new.key));
-        let taints: Vec<&Taint> = before.iter().chain([&ours]).chain(others).chain(&beside).collect();
+        let taints: Vec<&Taint> =
+            before.iter().chain([&ours]).chain(others).chain(&beside).collect();
         self.spec.insert("taints".to_owned(), json!(taints));
     }
 
-    /// Without our taint and those that the record brought. A merge patch replaces the whole list, so it names all others.
+    /// Without our taint and those that the record brought. A merge patch replaces the whole list,
+    /// so it names all others.
     pub(super) fn untaint(&mut self, record: &Record) {
-        let others: Vec<&Taint> = self.node.taints.iter().filter(|t| t.key != TAINT && !compat::is_ours(t, record)).collect();
-        self.spec.insert("taints".to_owned(), if others.is_empty() { Value::Null } else { json!(others) });
+        let others: Vec<&Taint> = self
+            .node
+            .taints
+            .iter()
+            .filter(|t| t.key != TAINT && !compat::is_ours(t, record))
+            .collect();
+        self.spec.insert(
+            "taints".to_owned(),
+            if others.is_empty() { Value::Null } else { json!(others) },
+        );
     }
 
-    /// Our value of the load balancer label. Says whether the patch writes it: a value that is there stays.
+    /// Our value of the load balancer label. Says whether the patch writes it: a value that is
+    /// there stays.
     pub(super) fn exclude(&mut self, compat: Option<Compat>) -> bool {
         let free = !self.node.labels.contains_key(EXCLUDE_FROM_LOAD_BALANCERS);
         if free {
-            self.labels.insert(EXCLUDE_FROM_LOAD_BALANCERS.to_owned(), compat::label(compat).into());
+            self.labels
+                .insert(EXCLUDE_FROM_LOAD_BALANCERS.to_owned(), compat::label(compat).into());
         }
         free
     }
 
     /// Takes our value of the load balancer label away.
     pub(super) fn include(&mut self, record: &Record) {
-        if self.node.labels.get(EXCLUDE_FROM_LOAD_BALANCERS).is_some_and(|v| compat::is_our_label(v, Some(record))) {
+        if self
+            .node
+            .labels
+            .get(EXCLUDE_FROM_LOAD_BALANCERS)
+            .is_some_and(|v| compat::is_our_label(v, Some(record)))
+        {
             self.labels.insert(EXCLUDE_FROM_LOAD_BALANCERS.to_owned(), Value::Null);
         }
     }
@@ -90,15 +115,18 @@ impl<'a> NodePatch<'a> {
     }
 }
 
-/// The patch that takes the Node out of load balancers; `None` when it is out already (a foreign value is never changed).
+/// The patch that takes the Node out of load balancers; `None` when it is out already (a foreign
+/// value is never changed).
 #[must_use]
 pub fn exclude(node: &Node) -> Option<Value> {
     let mut patch = NodePatch::new(node);
-    let compat = node.record().and_then(|text| Record::read(text).ok()).and_then(|record| record.compat());
+    let compat =
+        node.record().and_then(|text| Record::read(text).ok()).and_then(|record| record.compat());
     patch.exclude(compat).then(|| patch.body())
 }
 
-/// The patch that only cordons the Node; `None` when it is cordoned already. Whoever cordons it so does not uncordon it again.
+/// The patch that only cordons the Node; `None` when it is cordoned already. Whoever cordons it so
+/// does not uncordon it again.
 #[must_use]
 pub fn cordon(node: &Node) -> Option<Value> {
     let mut patch = NodePatch::new(node);

@@ -1,7 +1,9 @@
-//! An instance that is back in service without a new boot: out of a warm pool that kept it running, or out of hibernation.
+//! An instance that is back in service without a new boot: out of a warm pool that kept it running,
+//! or out of hibernation.
 //!
-//! A boot ID that changed says by itself that a record no longer counts. Here it stays the same, and only
-//! Auto Scaling says that the instance is in service again. The first row that applies decides:
+//! A boot ID that changed says by itself that a record no longer counts. Here it stays the same,
+//! and only Auto Scaling says that the instance is in service again. The first row that applies
+//! decides:
 //!
 //! | the event, and the Node's record | answer |
 //! | --- | --- |
@@ -12,8 +14,9 @@
 //! | released | [`Returned::Restore`] |
 //! | open | [`Returned::EndDrain`] |
 //!
-//! Before the Node is restored, the caller makes sure that no terminate action of the instance is open.
-//! Only times of AWS are compared: when Sundown accepted or released something says nothing of what came first.
+//! Before the Node is restored, the caller makes sure that no terminate action of the instance is
+//! open. Only times of AWS are compared: when Sundown accepted or released something says nothing
+//! of what came first.
 
 use std::collections::BTreeSet;
 
@@ -39,18 +42,26 @@ pub enum Returned {
 /// What `interruption` means for the record of `node`.
 #[must_use]
 pub fn returned(node: &Node, interruption: &Interruption) -> Returned {
-    let Some(time) = interruption.time.filter(|_| interruption.goes_into_service()) else { return Returned::Nothing };
+    let Some(time) = interruption.time.filter(|_| interruption.goes_into_service()) else {
+        return Returned::Nothing;
+    };
     let instance = &interruption.instance;
     match standing(node, Some(instance)) {
-        Standing::Open(record) if is_all_before(&record, time) => {
-            Returned::EndDrain { actions: record.owed(instance), events: record.known().map(|k| k.event.clone()).collect() }
+        Standing::Open(record) if is_all_before(&record, time) => Returned::EndDrain {
+            actions: record.owed(instance),
+            events: record.known().map(|k| k.event.clone()).collect(),
+        },
+        Standing::Released { record, .. }
+            if ours(node, &record).any() && is_all_before(&record, time) =>
+        {
+            Returned::Restore
         }
-        Standing::Released { record, .. } if ours(node, &record).any() && is_all_before(&record, time) => Returned::Restore,
         _ => Returned::Nothing,
     }
 }
 
-/// Everything that the record tells happened before `time`. An entry that cannot be read may be later.
+/// Everything that the record tells happened before `time`. An entry that cannot be read may be
+/// later.
 fn is_all_before(record: &Record, time: Moment) -> bool {
     record.interruptions.iter().all(|entry| match entry {
         Entry::Known(known) => known.time < time,

@@ -5,13 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Record, compat};
 use crate::domain::{EXCLUDE_FROM_LOAD_BALANCERS, Node, NodeName, Ready};
 
-/// At most half of the Ready nodes that can serve load balancers leave them at a time, patches in flight included: with
-/// `externalTrafficPolicy: Local`, taking nodes out before replacements serve is an outage that no budget sees.
+/// At most half of the Ready nodes that can serve load balancers leave them at a time, patches in
+/// flight included: with `externalTrafficPolicy: Local`, taking nodes out before replacements serve
+/// is an outage that no budget sees.
 ///
-/// A node counts as having left if it has the label from Sundown, from another tool that is draining it, or if it is being
-/// drained. A node that others label permanently (a dedicated node without ingress) counts neither way: it never served.
+/// A node counts as having left if it has the label from Sundown, from another tool that is
+/// draining it, or if it is being drained. A node that others label permanently (a dedicated node
+/// without ingress) counts neither way: it never served.
 ///
-/// Fed with every change of a Node; each question costs a walk over the patches in flight, not over the cluster.
+/// Fed with every change of a Node; each question costs a walk over the patches in flight, not over
+/// the cluster.
 #[derive(Debug, Clone, Default)]
 pub struct LabelRoom {
     nodes: BTreeMap<NodeName, Seen>,
@@ -41,7 +44,9 @@ enum Label {
 
 impl Label {
     fn of(node: &Node) -> Self {
-        let Some(value) = node.labels.get(EXCLUDE_FROM_LOAD_BALANCERS) else { return Self::Missing };
+        let Some(value) = node.labels.get(EXCLUDE_FROM_LOAD_BALANCERS) else {
+            return Self::Missing;
+        };
         if compat::is_drain_label(value) {
             return Self::OfDrain;
         }
@@ -49,7 +54,11 @@ impl Label {
             return Self::Permanent;
         }
         let record = node.record().and_then(|text| Record::read(text).ok());
-        if record.is_some_and(|record| record.before.excluded) { Self::Permanent } else { Self::OfDrain }
+        if record.is_some_and(|record| record.before.excluded) {
+            Self::Permanent
+        } else {
+            Self::OfDrain
+        }
     }
 }
 
@@ -95,8 +104,8 @@ impl LabelRoom {
         }
     }
 
-    /// Takes a place for a patch that labels this node. `true`: send it, and tell its end by [`Self::settled`]. `false`: there
-    /// is no room now, or the label is there already.
+    /// Takes a place for a patch that labels this node. `true`: send it, and tell its end by
+    /// [`Self::settled`]. `false`: there is no room now, or the label is there already.
     pub fn take(&mut self, name: &NodeName) -> bool {
         if self.nodes.get(name).is_some_and(|n| n.label != Label::Missing) {
             return false;
@@ -104,13 +113,15 @@ impl LabelRoom {
         if self.in_flight.contains(name) {
             return true;
         }
-        // Also for a node that is not Ready: where all kubelets are silent at once, all would leave, and stay away when they are Ready again.
+        // Also for a node that is not Ready: where all kubelets are silent at once, all would
+        // leave, and stay away when they are Ready again.
         let room = (self.out() + 1) * 2 <= self.ready;
         room && self.in_flight.insert(name.clone())
     }
 
-    /// The patch's end: the Node that it gave, or `None` when it certainly had no effect. An answer that was lost keeps the
-    /// place until the Node is seen again with the label, or is re-read and settled.
+    /// The patch's end: the Node that it gave, or `None` when it certainly had no effect. An answer
+    /// that was lost keeps the place until the Node is seen again with the label, or is re-read and
+    /// settled.
     pub fn settled(&mut self, name: &NodeName, node: Option<&Node>) {
         self.in_flight.remove(name);
         if let Some(node) = node {
@@ -118,11 +129,13 @@ impl LabelRoom {
         }
     }
 
-    /// Ready nodes that have left load balancers because of a drain, with the patches in flight. A patch of a node that is not
-    /// Ready takes no place from a Ready one. A patch of a node that was not seen yet does.
+    /// Ready nodes that have left load balancers because of a drain, with the patches in flight. A
+    /// patch of a node that is not Ready takes no place from a Ready one. A patch of a node that
+    /// was not seen yet does.
     #[must_use]
     pub fn out(&self) -> usize {
-        let takes_a_place = |name: &&NodeName| self.nodes.get(*name).is_none_or(|node| node.can_serve());
+        let takes_a_place =
+            |name: &&NodeName| self.nodes.get(*name).is_none_or(|node| node.can_serve());
         self.left + self.in_flight.iter().filter(takes_a_place).count()
     }
 }

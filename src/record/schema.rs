@@ -12,13 +12,16 @@
 //!
 //! All times are by AWS's clock, not by the leader's own: readers convert them (`lifecycle::Skew`).
 //!
-//! With `--compat nth` there is `"compat":"nth"` beside `before`. Fields that are not known survive a rewrite at every level; so do interruptions of a kind that is not known, whatever their
-//! shape. A newer version is read for the fields that are known and keeps its number.
+//! With `--compat nth` there is `"compat":"nth"` beside `before`. Fields that are not known survive
+//! a rewrite at every level; so do interruptions of a kind that is not known, whatever their shape.
+//! A newer version is read for the fields that are known and keeps its number.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::domain::{Compat, GroupName, HookKey, HookName, InstanceId, Kind, LifecycleToken, Moment, OwedHook, Taken};
+use crate::domain::{
+    Compat, GroupName, HookKey, HookName, InstanceId, Kind, LifecycleToken, Moment, OwedHook, Taken,
+};
 
 /// The version that is written.
 pub const VERSION: u64 = 1;
@@ -125,8 +128,8 @@ pub(super) struct Known {
 /// The annotation is not a record.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the annotation sundown.dev/record is damaged: {why}. It is left as it is until the next interruption replaces it; \
-     `kubectl annotate node NODE sundown.dev/record-` removes it"
+    "the annotation sundown.dev/record is damaged: {why}. It is left as it is until the next \
+     interruption replaces it; `kubectl annotate node NODE sundown.dev/record-` removes it"
 )]
 pub struct Damage {
     /// What is wrong with it.
@@ -137,7 +140,11 @@ impl Record {
     /// Reads the annotation's text.
     pub fn read(text: &str) -> Result<Self, Damage> {
         let record: Self = serde_json::from_str(text).map_err(|e| Damage { why: e.to_string() })?;
-        if record.version == 0 { Err(Damage { why: "there is no version 0".to_owned() }) } else { Ok(record) }
+        if record.version == 0 {
+            Err(Damage { why: "there is no version 0".to_owned() })
+        } else {
+            Ok(record)
+        }
     }
 
     /// The annotation's text.
@@ -165,14 +172,15 @@ impl Record {
         self.released.as_ref()
     }
 
-    /// The interruptions that can be read. Hooks are owed under `instance`, the Node's own: never under one that only an
-    /// annotation names.
+    /// The interruptions that can be read. Hooks are owed under `instance`, the Node's own: never
+    /// under one that only an annotation names.
     #[must_use]
     pub fn taken(&self, instance: &InstanceId) -> Vec<Taken> {
         self.known().map(|k| k.taken(instance)).collect()
     }
 
-    /// The hooks that it names, each once, in the order in which they were taken on; at most one more than count.
+    /// The hooks that it names, each once, in the order in which they were taken on; at most one
+    /// more than count.
     pub(super) fn hooks(&self) -> Vec<(&GroupName, &HookName)> {
         let mut hooks = Vec::new();
         for named in self.known().filter_map(|k| k.group.as_ref().zip(k.hook.as_ref())) {
@@ -186,32 +194,46 @@ impl Record {
         hooks
     }
 
-    /// The completions that it owes, each action once, with the token of its newest event. The first [`MAX_HOOKS`] hooks count.
+    /// The completions that it owes, each action once, with the token of its newest event. The
+    /// first [`MAX_HOOKS`] hooks count.
     #[must_use]
     pub fn owed(&self, instance: &InstanceId) -> Vec<OwedHook> {
-        let mut newest: std::collections::BTreeMap<HookKey, (Moment, OwedHook)> = std::collections::BTreeMap::new();
+        let mut newest: std::collections::BTreeMap<HookKey, (Moment, OwedHook)> =
+            std::collections::BTreeMap::new();
         let mut counted = self.hooks();
         counted.truncate(MAX_HOOKS);
         for taken in self.taken(instance) {
-            let Some(hook) = taken.hook.filter(|h| counted.contains(&(&h.key.group, &h.key.hook))) else { continue };
+            let Some(hook) = taken.hook.filter(|h| counted.contains(&(&h.key.group, &h.key.hook)))
+            else {
+                continue;
+            };
             match newest.get(&hook.key) {
-                Some((time, kept)) if *time > taken.time || (kept.token.is_some() && hook.token.is_none()) => {}
+                Some((time, kept))
+                    if *time > taken.time || (kept.token.is_some() && hook.token.is_none()) => {}
                 _ => drop(newest.insert(hook.key.clone(), (taken.time, hook))),
             }
         }
         newest.into_values().map(|(_, hook)| hook).collect()
     }
 
-    /// The same, where this process knows more than the record says. AWS keeps one action of a hook and an instance open at a time: where
-    /// the newest is over, one that this process keeps open is owed in its place.
+    /// The same, where this process knows more than the record says. AWS keeps one action of a hook
+    /// and an instance open at a time: where the newest is over, one that this process keeps open
+    /// is owed in its place.
     #[must_use]
-    pub fn owed_now(&self, instance: &InstanceId, is_over: impl Fn(&OwedHook) -> bool, is_kept_open: impl Fn(&OwedHook) -> bool) -> Vec<OwedHook> {
+    pub fn owed_now(
+        &self,
+        instance: &InstanceId,
+        is_over: impl Fn(&OwedHook) -> bool,
+        is_kept_open: impl Fn(&OwedHook) -> bool,
+    ) -> Vec<OwedHook> {
         let in_its_place = |newest: OwedHook| {
             if !is_over(&newest) {
                 return newest;
             }
             let taken = self.taken(instance).into_iter();
-            let others = taken.filter_map(|t| Some((t.time, t.hook?))).filter(|(_, hook)| hook.key == newest.key && is_kept_open(hook));
+            let others = taken
+                .filter_map(|t| Some((t.time, t.hook?)))
+                .filter(|(_, hook)| hook.key == newest.key && is_kept_open(hook));
             others.max_by_key(|(time, _)| *time).map_or(newest, |(_, kept)| kept)
         };
         self.owed(instance).into_iter().map(in_its_place).collect()
@@ -221,7 +243,9 @@ impl Record {
     /// somebody else's: that is to be found out before it is completed.
     #[must_use]
     pub fn is_unconfirmed(&self, hook: &HookKey) -> bool {
-        let same = |k: &&Known| k.group.as_ref() == Some(&hook.group) && k.hook.as_ref() == Some(&hook.hook);
+        let same = |k: &&Known| {
+            k.group.as_ref() == Some(&hook.group) && k.hook.as_ref() == Some(&hook.hook)
+        };
         self.known().filter(same).all(|k| k.unconfirmed) && self.known().any(|k| same(&k))
     }
 
@@ -278,7 +302,8 @@ impl Known {
 
     /// A hook of a kind that is known must name what it owes.
     fn lacks_its_hook(&self) -> bool {
-        matches!(Kind::from_word(&self.kind), Some(Kind::TerminateHook | Kind::LaunchHook)) && (self.group.is_none() || self.hook.is_none())
+        matches!(Kind::from_word(&self.kind), Some(Kind::TerminateHook | Kind::LaunchHook))
+            && (self.group.is_none() || self.hook.is_none())
     }
 }
 
@@ -286,9 +311,12 @@ impl<'de> Deserialize<'de> for Entry {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         use serde::de::Error as _;
         let fields = Map::deserialize(deserializer)?;
-        let kind_is_known = fields.get("kind").and_then(Value::as_str).and_then(Kind::from_word).is_some();
+        let kind_is_known =
+            fields.get("kind").and_then(Value::as_str).and_then(Kind::from_word).is_some();
         match serde_json::from_value::<Known>(Value::Object(fields.clone())) {
-            Ok(known) if known.lacks_its_hook() => Err(D::Error::custom("a hook without `group` or `hook`")),
+            Ok(known) if known.lacks_its_hook() => {
+                Err(D::Error::custom("a hook without `group` or `hook`"))
+            }
             Ok(known) => Ok(Self::Known(Box::new(known))),
             Err(e) if kind_is_known => Err(D::Error::custom(e)),
             Err(_) => Ok(Self::Foreign(fields)),
@@ -306,11 +334,16 @@ mod instance_id {
 
     use crate::domain::InstanceId;
 
-    pub(super) fn serialize<S: Serializer>(id: &InstanceId, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(super) fn serialize<S: Serializer>(
+        id: &InstanceId,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(id.as_str())
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<InstanceId, D::Error> {
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<InstanceId, D::Error> {
         String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
     }
 }

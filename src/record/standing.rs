@@ -19,7 +19,8 @@ pub enum Standing {
         /// Our cordon and our taint still stand.
         ours_stands: bool,
     },
-    /// It does not count for this machine: its drain ends, and [`super::restore`] puts back what is still ours.
+    /// It does not count for this machine: its drain ends, and [`super::restore`] puts back what is
+    /// still ours.
     Void {
         /// The record.
         record: Record,
@@ -47,20 +48,22 @@ pub enum VoidReason {
 /// What is not known about a record that may be void.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Doubt {
-    /// The machine has booted since: it counts only if a beat of one of its hooks is accepted. If none is, it is void
-    /// ([`VoidReason::Rebooted`]).
+    /// The machine has booted since: it counts only if a beat of one of its hooks is accepted. If
+    /// none is, it is void ([`VoidReason::Rebooted`]).
     HookMayBeOpen,
     /// The Node has no providerID and nobody said yet which instance it is.
     InstanceNotKnown,
 }
 
 impl Standing {
-    /// The record of a drain whose lifecycle actions may be open: it is open, or the machine has booted since and nobody has asked
-    /// AWS yet.
+    /// The record of a drain whose lifecycle actions may be open: it is open, or the machine has
+    /// booted since and nobody has asked AWS yet.
     #[must_use]
     pub fn with_open_actions(self) -> Option<Record> {
         match self {
-            Self::Open(record) | Self::Doubtful { record, why: Doubt::HookMayBeOpen } => Some(record),
+            Self::Open(record) | Self::Doubtful { record, why: Doubt::HookMayBeOpen } => {
+                Some(record)
+            }
             _ => None,
         }
     }
@@ -87,8 +90,8 @@ impl Ours {
     }
 }
 
-/// How the record of `node` stands. `instance` says which instance it is where the Node has no providerID (DescribeInstances
-/// by private DNS name); a providerID always goes before it.
+/// How the record of `node` stands. `instance` says which instance it is where the Node has no
+/// providerID (DescribeInstances by private DNS name); a providerID always goes before it.
 #[must_use]
 pub fn standing(node: &Node, instance: Option<&InstanceId>) -> Standing {
     let Some(text) = node.record() else { return Standing::None };
@@ -105,11 +108,14 @@ pub fn standing(node: &Node, instance: Option<&InstanceId>) -> Standing {
     if *instance != record.instance {
         return Standing::Void { record, why: VoidReason::OtherInstance };
     }
-    let rebooted = record.boot.as_ref().zip(node.boot_id.as_ref()).is_some_and(|(then, now)| then != now);
+    let rebooted =
+        record.boot.as_ref().zip(node.boot_id.as_ref()).is_some_and(|(then, now)| then != now);
     let ours = ours(node, &record);
     match (record.released.is_some(), rebooted) {
         (false, false) => Standing::Open(record),
-        (false, true) if record.owed(instance).is_empty() => Standing::Void { record, why: VoidReason::Rebooted },
+        (false, true) if record.owed(instance).is_empty() => {
+            Standing::Void { record, why: VoidReason::Rebooted }
+        }
         (false, true) => Standing::Doubtful { record, why: Doubt::HookMayBeOpen },
         (true, true) if ours.any() => Standing::Void { record, why: VoidReason::Rebooted },
         (true, _) => Standing::Released { record, ours_stands: ours.taint && node.unschedulable },
@@ -118,16 +124,21 @@ pub fn standing(node: &Node, instance: Option<&InstanceId>) -> Standing {
 
 /// What of ours is on `node`, going by `record`.
 ///
-/// A cordon is ours when the Node was schedulable before and our taint still stands: a taint cannot be written by a kubelet
-/// (NodeRestriction), an annotation can. An open record of this very instance is proof enough without the taint.
+/// A cordon is ours when the Node was schedulable before and our taint still stands: a taint cannot
+/// be written by a kubelet (NodeRestriction), an annotation can. An open record of this very
+/// instance is proof enough without the taint.
 #[must_use]
 pub fn ours(node: &Node, record: &Record) -> Ours {
     let taint = node.has_our_taint();
-    let same_machine = record.released.is_none() && node.instance.as_ref().is_none_or(|i| *i == record.instance);
+    let same_machine =
+        record.released.is_none() && node.instance.as_ref().is_none_or(|i| *i == record.instance);
     Ours {
         cordon: node.unschedulable && !record.before.unschedulable && (taint || same_machine),
         taint,
-        label: node.labels.get(EXCLUDE_FROM_LOAD_BALANCERS).is_some_and(|v| compat::is_our_label(v, Some(record))),
+        label: node
+            .labels
+            .get(EXCLUDE_FROM_LOAD_BALANCERS)
+            .is_some_and(|v| compat::is_our_label(v, Some(record))),
         compat: node.taints.iter().any(|t| compat::is_ours(t, record)),
     }
 }

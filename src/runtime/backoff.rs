@@ -51,8 +51,8 @@ impl Backoff {
         self.pause(random).max(asked.unwrap_or_default().min(LONGEST_ASKED))
     }
 
-    /// The pause after a conflict. The first three are zero: one reads the object and tries again at
-    /// once. A conflict that never ends must not become a busy loop at the API server's cost.
+    /// The pause after a conflict. The first three are zero: one reads the object and tries again
+    /// at once. A conflict that never ends must not become a busy loop at the API server's cost.
     pub fn pause_after_conflict(&mut self, random: &Random) -> Duration {
         self.conflicts = self.conflicts.saturating_add(1);
         if self.conflicts <= CONFLICTS_WITHOUT_PAUSE { Duration::ZERO } else { self.pause(random) }
@@ -97,8 +97,14 @@ mod tests {
     #[test]
     fn a_server_may_ask_for_a_longer_pause_up_to_a_minute() {
         let (mut backoff, random) = backoff();
-        assert_eq!(backoff.pause_as_asked(&random, Some(Duration::from_secs(20))), Duration::from_secs(20));
-        assert_eq!(backoff.pause_as_asked(&random, Some(Duration::from_hours(1))), Duration::from_mins(1));
+        assert_eq!(
+            backoff.pause_as_asked(&random, Some(Duration::from_secs(20))),
+            Duration::from_secs(20)
+        );
+        assert_eq!(
+            backoff.pause_as_asked(&random, Some(Duration::from_hours(1))),
+            Duration::from_mins(1)
+        );
     }
 
     #[test]

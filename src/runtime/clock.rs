@@ -6,7 +6,8 @@ use tokio::time::Instant;
 
 use crate::domain::Moment;
 
-/// Wall time, taken once and carried on by tokio's monotonic clock: it never jumps, and it stands still where tokio's clock is paused.
+/// Wall time, taken once and carried on by tokio's monotonic clock: it never jumps, and it stands
+/// still where tokio's clock is paused.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {
     wall: Moment,
@@ -45,7 +46,8 @@ impl Clock {
         self.wall.plus(instant.saturating_duration_since(self.monotonic))
     }
 
-    /// When on tokio's clock this clock showed `moment`, which is past; its beginning where it began later.
+    /// When on tokio's clock this clock showed `moment`, which is past; its beginning where it
+    /// began later.
     #[must_use]
     pub fn past_instant(&self, moment: Moment) -> Instant {
         self.monotonic + moment.since_or_zero(self.wall).min(self.monotonic.elapsed())

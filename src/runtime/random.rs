@@ -31,7 +31,11 @@ impl Random {
     /// A number below `bound`; 0 when that is 0.
     #[must_use]
     pub fn below(&self, bound: u64) -> u64 {
-        if bound == 0 { 0 } else { self.0.lock().unwrap_or_else(PoisonError::into_inner).u64(..bound) }
+        if bound == 0 {
+            0
+        } else {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).u64(..bound)
+        }
     }
 
     /// Full jitter: a random part of `whole`.

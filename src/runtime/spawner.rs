@@ -25,7 +25,8 @@ impl Spawner {
         F::Output: Send + 'static,
     {
         let end = self.end.clone();
-        // In a box of its own: each layer around a task would hold it twice, as what it was given and as what it runs.
+        // In a box of its own: each layer around a task would hold it twice, as what it was given
+        // and as what it runs.
         let task = Box::pin(task);
         self.tasks.spawn(async move {
             match end.run_until_cancelled_owned(task).await {
@@ -51,7 +52,8 @@ impl Spawner {
         tokio::time::timeout(limit, self.tasks.wait()).await.is_ok()
     }
 
-    /// Ends every task where it stands, as the end of a process does: nothing is given back, nobody is told.
+    /// Ends every task where it stands, as the end of a process does: nothing is given back, nobody
+    /// is told.
     pub fn kill(&self) {
         self.end.cancel();
     }

@@ -45,10 +45,12 @@ pub async fn loopback() -> io::Result<TcpListener> {
     TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).await
 }
 
-/// Serves `service` over HTTP/1.1 on `listener`, one task a connection, until the returned handle is dropped.
+/// Serves `service` over HTTP/1.1 on `listener`, one task a connection, until the returned handle
+/// is dropped.
 ///
-/// Bodies are streamed both ways. An error of the service or of a response body cuts that connection without an answer. No header is added:
-/// `Date` is the service's affair, because its clock is not the machine's. Errs only when the listener has no address.
+/// Bodies are streamed both ways. An error of the service or of a response body cuts that
+/// connection without an answer. No header is added: `Date` is the service's affair, because its
+/// clock is not the machine's. Errs only when the listener has no address.
 pub fn serve<S, B>(listener: TcpListener, service: S, spawner: &Spawner) -> io::Result<Server>
 where
     S: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + Sync + 'static,
@@ -68,8 +70,12 @@ where
     Ok(Server { address, _guard: stop.drop_guard() })
 }
 
-async fn accept<S, B>(listener: &TcpListener, service: &S, spawner: &Spawner, stop: &CancellationToken)
-where
+async fn accept<S, B>(
+    listener: &TcpListener,
+    service: &S,
+    spawner: &Spawner,
+    stop: &CancellationToken,
+) where
     S: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + Sync + 'static,
     S::Future: Send,
     S::Error: Into<BoxError>,
@@ -81,7 +87,9 @@ where
             Ok((stream, _)) => {
                 let service = service.clone();
                 let stop = stop.clone();
-                spawner.spawn(async move { stop.run_until_cancelled(connection(stream, service)).await });
+                spawner.spawn(async move {
+                    stop.run_until_cancelled(connection(stream, service)).await
+                });
             }
             Err(error) => {
                 // Out of file descriptors, most likely: some close soon.
@@ -129,7 +137,9 @@ mod tests {
     async fn answers_over_tcp_and_closes_everything_when_dropped() {
         let spawner = Spawner::new();
         let service = tower::service_fn(|request: Request<Incoming>| async move {
-            Ok::<_, Infallible>(Response::new(Full::new(Bytes::from(request.uri().path().to_owned()))))
+            Ok::<_, Infallible>(Response::new(Full::new(Bytes::from(
+                request.uri().path().to_owned(),
+            ))))
         });
         let server = serve(loopback().await.unwrap(), service, &spawner).unwrap();
         let mut stream = TcpStream::connect(server.address()).await.unwrap();

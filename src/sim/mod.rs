@@ -17,7 +17,8 @@ pub struct Disturbance {
     pub by: String,
     /// As IAM writes it (`sqs:ReceiveMessage`), or verb and resource (`create pods/eviction`).
     pub what: String,
-    /// What it was about; empty where there is no such thing. Of an object in a namespace `namespace/name`.
+    /// What it was about; empty where there is no such thing. Of an object in a namespace
+    /// `namespace/name`.
     pub object: String,
     /// A watch that stays open and says nothing any more.
     pub is_silent: bool,

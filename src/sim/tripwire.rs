@@ -54,10 +54,16 @@ pub(super) enum Way {
 }
 
 impl Tripwire {
-    /// Counts the calls of the client whose tag or access key is `client`, from now on. At the call with this
-    /// number (from 0 on), `kill` is run: it must end the client.
-    pub fn arm(&self, client: &str, at: Option<(usize, Side)>, kill: impl FnOnce() + Send + 'static) {
-        *self.lock() = Inner { client: client.to_owned(), calls: Vec::new(), at, kill: Some(Box::new(kill)) };
+    /// Counts the calls of the client whose tag or access key is `client`, from now on. At the call
+    /// with this number (from 0 on), `kill` is run: it must end the client.
+    pub fn arm(
+        &self,
+        client: &str,
+        at: Option<(usize, Side)>,
+        kill: impl FnOnce() + Send + 'static,
+    ) {
+        *self.lock() =
+            Inner { client: client.to_owned(), calls: Vec::new(), at, kill: Some(Box::new(kill)) };
     }
 
     /// The calls so far.
@@ -110,7 +116,11 @@ mod tests {
         let at = Moment::UNIX_EPOCH;
         for (side, last) in [(Side::Before, Way::Dead), (Side::After, Way::Last)] {
             let (wire, kills) = (Tripwire::default(), Arc::new(AtomicUsize::new(0)));
-            assert_eq!(wire.pass("a", at, || "get nodes".to_owned()), Way::Through, "nothing is armed");
+            assert_eq!(
+                wire.pass("a", at, || "get nodes".to_owned()),
+                Way::Through,
+                "nothing is armed"
+            );
             let count = Arc::clone(&kills);
             wire.arm("a", Some((1, side)), move || {
                 count.fetch_add(1, Ordering::Relaxed);

@@ -1,4 +1,5 @@
-//! The embedded AWS and the embedded Kubernetes as one world: what happens to an instance happens to its Node.
+//! The embedded AWS and the embedded Kubernetes as one world: what happens to an instance happens
+//! to its Node.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,12 +10,16 @@ use std::{
 use serde_json::json;
 
 use super::{
-    aws::{EmbeddedAws, GroupSpec, HookSpec, InstanceChange, InstanceSpec, QueueSettings, Rule, Settings, State},
+    aws::{
+        EmbeddedAws, GroupSpec, HookSpec, InstanceChange, InstanceSpec, QueueSettings, Rule,
+        Settings, State,
+    },
     kube::{EmbeddedKube, NodeSpec, Options},
 };
 use crate::runtime::{Clock, Spawner};
 
-/// The label that says which group a Node's instance belongs to, as managed node groups of EKS write it.
+/// The label that says which group a Node's instance belongs to, as managed node groups of EKS
+/// write it.
 pub const GROUP_LABEL: &str = "eks.amazonaws.com/nodegroup";
 
 /// How a world is set up.
@@ -62,7 +67,9 @@ impl WorldSettings {
 fn policy(aws: &Settings, rule: &str) -> String {
     let arn = format!("arn:aws:events:{}:{}:rule/{rule}", aws.region, aws.account);
     json!({ "Version": "2012-10-17", "Statement": [
-        { "Effect": "Allow", "Principal": { "Service": "events.amazonaws.com" }, "Action": "sqs:SendMessage", "Resource": "*",
+        { "Effect": "Allow", "Principal": {
+            "Service": "events.amazonaws.com"
+        }, "Action": "sqs:SendMessage", "Resource": "*",
             "Condition": { "ArnEquals": { "aws:SourceArn": arn } } },
         { "Effect": "Deny", "Principal": "*", "Action": "sqs:SendMessage", "Resource": "*",
             "Condition": { "BoolIfExists": { "aws:PrincipalIsAWSService": "false" } } },
@@ -89,7 +96,10 @@ impl World {
         let kube = EmbeddedKube::start(settings.kube.clone(), clock, settings.seed, spawner);
         let rule = Rule::usual(&settings.queue);
         let mut queue_settings = settings.queue_settings.clone();
-        queue_settings.access.entry("Policy".to_owned()).or_insert_with(|| policy(&settings.aws, &rule.name));
+        queue_settings
+            .access
+            .entry("Policy".to_owned())
+            .or_insert_with(|| policy(&settings.aws, &rule.name));
         aws.create_queue(&settings.queue, queue_settings);
         aws.route(rule);
         let world = Self { aws, kube, settings: Arc::new(settings), strangers: Arc::default() };
@@ -126,7 +136,8 @@ impl World {
         (format!("kubernetes.io/cluster/{}", self.settings.cluster), "owned".to_owned())
     }
 
-    /// Adds a group of this cluster with its hooks; its instances are Nodes at once. Says their instance ids.
+    /// Adds a group of this cluster with its hooks; its instances are Nodes at once. Says their
+    /// instance ids.
     pub fn add_group(&self, mut spec: GroupSpec, hooks: &[HookSpec]) -> Vec<String> {
         let (key, value) = self.cluster_tag();
         spec.tags.insert(key.clone(), value.clone());
@@ -155,7 +166,8 @@ impl World {
         self.strangers.lock().unwrap_or_else(PoisonError::into_inner).insert(instance.to_owned());
     }
 
-    /// The name of an instance's Node: its private DNS name, which it loses with its end, so it is read off the Nodes.
+    /// The name of an instance's Node: its private DNS name, which it loses with its end, so it is
+    /// read off the Nodes.
     #[must_use]
     pub fn node_of(&self, instance: &str) -> Option<String> {
         self.kube.node_of(instance)
@@ -184,7 +196,9 @@ impl World {
     /// Registers an instance's Node now.
     pub fn join(&self, instance: &str) {
         let Some(facts) = self.aws.instance(instance) else { return };
-        let mut node = NodeSpec::named(facts.private_dns.clone()).instance(facts.id.clone()).kib(self.settings.node_kib);
+        let mut node = NodeSpec::named(facts.private_dns.clone())
+            .instance(facts.id.clone())
+            .kib(self.settings.node_kib);
         node.zone.clone_from(&facts.zone);
         if let Some(group) = facts.group {
             node = node.label(GROUP_LABEL, group);
@@ -197,12 +211,18 @@ impl World {
         let id = change.id.clone();
         match change.state {
             State::Running => {
-                let ours = self.aws.instance(&id).is_some_and(|i| i.tags.contains_key(&self.cluster_tag().0));
-                let stranger = self.strangers.lock().unwrap_or_else(PoisonError::into_inner).contains(&id);
+                let ours = self
+                    .aws
+                    .instance(&id)
+                    .is_some_and(|i| i.tags.contains_key(&self.cluster_tag().0));
+                let stranger =
+                    self.strangers.lock().unwrap_or_else(PoisonError::into_inner).contains(&id);
                 if ours && !stranger && self.node_of(&id).is_none() {
                     drop(tasks.spawn(async move {
                         tokio::time::sleep(world.settings.join_after).await;
-                        if world.aws.instance(&id).is_some_and(|i| i.state == State::Running) && world.node_of(&id).is_none() {
+                        if world.aws.instance(&id).is_some_and(|i| i.state == State::Running)
+                            && world.node_of(&id).is_none()
+                        {
                             world.join(&id);
                         }
                     }));

@@ -1,10 +1,11 @@
 //! Several Nodes that claim one instance.
 //!
-//! A kubelet or the cloud controller writes a Node's providerID once. An old Node that a re-registration left behind, or the Node of
-//! a kubelet that lies, can claim the instance of another Node.
+//! A kubelet or the cloud controller writes a Node's providerID once. An old Node that a
+//! re-registration left behind, or the Node of a kubelet that lies, can claim the instance of
+//! another Node.
 //!
-//! Nodes whose kubelet is silent (`Ready` is `Unknown`) are left alone if one that Sundown may drain reports. Of the Nodes that
-//! remain, the first row that applies decides:
+//! Nodes whose kubelet is silent (`Ready` is `Unknown`) are left alone if one that Sundown may
+//! drain reports. Of the Nodes that remain, the first row that applies decides:
 //!
 //! | the Nodes that remain | drained, forced and waited for | the others |
 //! | --- | --- | --- |
@@ -13,9 +14,10 @@
 //! | one reports the private DNS name or the private address of the instance | that one | only cordoned |
 //! | else | all that Sundown may drain | left alone |
 //!
-//! The name goes before the addresses: a kubelet can report any address, but its credentials are for one Node name. A Node that
-//! Sundown may not drain (`sundown.dev/ignore`, the node selector) counts only if EC2 confirms it, or if Sundown may drain none of
-//! the Nodes. Otherwise its kubelet could keep the instance's own Node from being drained.
+//! The name goes before the addresses: a kubelet can report any address, but its credentials are
+//! for one Node name. A Node that Sundown may not drain (`sundown.dev/ignore`, the node selector)
+//! counts only if EC2 confirms it, or if Sundown may drain none of the Nodes. Otherwise its kubelet
+//! could keep the instance's own Node from being drained.
 
 use std::sync::Arc;
 
@@ -27,13 +29,18 @@ use crate::domain::{InstanceFacts, Node, Ready};
 pub(super) struct Claims {
     pub(super) node: Arc<Node>,
     pub(super) others: OtherClaims,
-    /// Several Nodes claim the instance, and the facts at hand confirm none of them: ask EC2 if that was not done yet.
+    /// Several Nodes claim the instance, and the facts at hand confirm none of them: ask EC2 if
+    /// that was not done yet.
     pub(super) are_disputed: bool,
 }
 
-/// Decides between the Nodes that claim an instance. `facts`: what EC2 says of the instance, `None` if EC2 was not asked or did not
-/// answer. Returns `None` if no Node claims the instance.
-pub(super) fn decide(mut nodes: Vec<Arc<Node>>, facts: Option<&InstanceFacts>, may_drain: impl Fn(&Node) -> bool) -> Option<Claims> {
+/// Decides between the Nodes that claim an instance. `facts`: what EC2 says of the instance, `None`
+/// if EC2 was not asked or did not answer. Returns `None` if no Node claims the instance.
+pub(super) fn decide(
+    mut nodes: Vec<Arc<Node>>,
+    facts: Option<&InstanceFacts>,
+    may_drain: impl Fn(&Node) -> bool,
+) -> Option<Claims> {
     nodes.sort_by_key(|node| std::cmp::Reverse(rank(node)));
     if nodes.iter().any(|node| is_reporting(node) && may_drain(node)) {
         nodes.retain(|node| is_reporting(node));
@@ -78,6 +85,7 @@ fn has_name_of(node: &Node, facts: &InstanceFacts) -> bool {
 }
 
 fn reports_address_of(node: &Node, facts: &InstanceFacts) -> bool {
-    let is_same = |reported: &Option<String>, known: &Option<String>| known.is_some() && reported == known;
+    let is_same =
+        |reported: &Option<String>, known: &Option<String>| known.is_some() && reported == known;
     is_same(&node.dns, &facts.private_dns) || is_same(&node.address, &facts.private_address)
 }

@@ -19,7 +19,8 @@ use std::collections::BTreeMap;
 use super::HookGlobs;
 use crate::domain::{HookName, Transition};
 
-/// The default takes the hooks whose names start with this for ours, and leaves the others beside them alone.
+/// The default takes the hooks whose names start with this for ours, and leaves the others beside
+/// them alone.
 pub const OUR_PREFIX: &str = "sundown";
 
 /// All hooks of one Auto Scaling group, each with its transition.
@@ -43,8 +44,9 @@ pub enum HookClaim {
     Unchecked,
     /// Somebody else answers it.
     Foreign,
-    /// AWS has not described the group's hooks yet, or not since it described this one as another party's. Sundown completes nothing.
-    /// [`super::heartbeats_wait`] decides whether it already sends heartbeats.
+    /// AWS has not described the group's hooks yet, or not since it described this one as another
+    /// party's. Sundown completes nothing. [`super::heartbeats_wait`] decides whether it already
+    /// sends heartbeats.
     Undecided,
 }
 
@@ -57,9 +59,15 @@ impl HookClaim {
 }
 
 impl HookGlobs {
-    /// Whether Sundown answers `hook`. `group`: what AWS said of the hooks of its group; `None` until it has answered.
+    /// Whether Sundown answers `hook`. `group`: what AWS said of the hooks of its group; `None`
+    /// until it has answered.
     #[must_use]
-    pub fn claim(&self, hook: &HookName, transition: Transition, group: Option<&HooksAnswer>) -> HookClaim {
+    pub fn claim(
+        &self,
+        hook: &HookName,
+        transition: Transition,
+        group: Option<&HooksAnswer>,
+    ) -> HookClaim {
         if !self.cover(hook) {
             return HookClaim::Foreign;
         }
@@ -74,12 +82,20 @@ impl HookGlobs {
         }
     }
 
-    /// The same, where `before` is what AWS said of the hooks of the group up to 10 minutes ago: a denial does not make another party's
-    /// hook ours.
+    /// The same, where `before` is what AWS said of the hooks of the group up to 10 minutes ago: a
+    /// denial does not make another party's hook ours.
     #[must_use]
-    pub fn claim_after(&self, hook: &HookName, transition: Transition, group: Option<&HooksAnswer>, before: Option<&HooksAnswer>) -> HookClaim {
+    pub fn claim_after(
+        &self,
+        hook: &HookName,
+        transition: Transition,
+        group: Option<&HooksAnswer>,
+        before: Option<&HooksAnswer>,
+    ) -> HookClaim {
         match self.claim(hook, transition, group) {
-            HookClaim::Unchecked if self.claim(hook, transition, before) == HookClaim::Foreign => HookClaim::Undecided,
+            HookClaim::Unchecked if self.claim(hook, transition, before) == HookClaim::Foreign => {
+                HookClaim::Undecided
+            }
             claim => claim,
         }
     }
@@ -89,7 +105,10 @@ impl HookGlobs {
     pub fn completed(&self, hooks: &GroupHooks, transition: Transition) -> Vec<HookName> {
         let group = HooksAnswer::Described(hooks.clone());
         let of_transition = hooks.iter().filter(|(_, t)| **t == transition).map(|(hook, _)| hook);
-        of_transition.filter(|hook| self.claim(hook, transition, Some(&group)) == HookClaim::Ours).cloned().collect()
+        of_transition
+            .filter(|hook| self.claim(hook, transition, Some(&group)) == HookClaim::Ours)
+            .cloned()
+            .collect()
     }
 
     /// The hooks of a group that Sundown leaves alone and that are not Amazon EKS's own, which EKS
@@ -97,7 +116,9 @@ impl HookGlobs {
     #[must_use]
     pub fn left_alone(&self, hooks: &GroupHooks, transition: Transition) -> Vec<HookName> {
         let completed = self.completed(hooks, transition);
-        let others = hooks.iter().filter(|(hook, t)| **t == transition && !Self::is_of_eks(hook) && !completed.contains(hook));
+        let others = hooks.iter().filter(|(hook, t)| {
+            **t == transition && !Self::is_of_eks(hook) && !completed.contains(hook)
+        });
         others.map(|(hook, _)| hook.clone()).collect()
     }
 

@@ -26,11 +26,14 @@ enum Names {
     Nobody,
 }
 
-/// Whose the instance is. The instance's own tags go first; those of a terminated one are soon gone, and then its group's
-/// tell, which are asked for only when a hook is owed.
+/// Whose the instance is. The instance's own tags go first; those of a terminated one are soon
+/// gone, and then its group's tell, which are asked for only when a hook is owed.
 pub(super) fn owner(interruption: &Interruption, known: &Knowledge, policy: &Policy) -> Owner {
     let Some(cluster) = policy.cluster_name.as_deref() else { return Owner::Nobody };
-    let instance = known.instance.as_ref().map(|answer| answer.facts.as_ref().map_or(Names::Nobody, |f| read(&f.tags, cluster)));
+    let instance = known
+        .instance
+        .as_ref()
+        .map(|answer| answer.facts.as_ref().map_or(Names::Nobody, |f| read(&f.tags, cluster)));
     let group = known.group.as_ref().map(|answer| match answer {
         GroupAnswer::Tags(tags) => read(tags, cluster),
         GroupAnswer::NoSuchGroup => Names::Nobody,
@@ -46,7 +49,10 @@ pub(super) fn owner(interruption: &Interruption, known: &Knowledge, policy: &Pol
 
 /// The group's tags alone name us; `None` while they have not been read.
 pub(super) fn group_is_ours(known: &Knowledge, cluster: &str) -> Option<bool> {
-    known.group.as_ref().map(|answer| matches!(answer, GroupAnswer::Tags(tags) if read(tags, cluster) == Names::Us))
+    known
+        .group
+        .as_ref()
+        .map(|answer| matches!(answer, GroupAnswer::Tags(tags) if read(tags, cluster) == Names::Us))
 }
 
 /// These tags name another cluster and not ours.
@@ -59,21 +65,26 @@ pub(super) fn names_us(tags: &BTreeMap<String, String>, policy: &Policy) -> bool
     policy.cluster_name.as_deref().is_some_and(|cluster| read(tags, cluster) == Names::Us)
 }
 
-/// Which instance of those that have the private DNS name of a Node without providerID is meant: one that names us before one that
-/// names nobody, one that is there before one that is terminated (addresses are used again; a stopped instance keeps its own). Two
-/// networks of a region may have the same addresses: where several are there and none of them names us, nobody can tell.
+/// Which instance of those that have the private DNS name of a Node without providerID is meant:
+/// one that names us before one that names nobody, one that is there before one that is terminated
+/// (addresses are used again; a stopped instance keeps its own). Two networks of a region may have
+/// the same addresses: where several are there and none of them names us, nobody can tell.
 #[must_use]
 pub fn called<'a>(namesakes: &'a [InstanceFacts], policy: &Policy) -> Option<&'a InstanceFacts> {
-    let rank = |i: &InstanceFacts| (names_us(&i.tags, policy), i.state != InstanceState::Terminated);
+    let rank =
+        |i: &InstanceFacts| (names_us(&i.tags, policy), i.state != InstanceState::Terminated);
     let mut all: Vec<_> = namesakes.iter().filter(|i| !names_others(&i.tags, policy)).collect();
     all.sort_by_key(|i| (rank(i), i.launched));
     let best = all.pop()?;
-    let is_clear = names_us(&best.tags, policy) || best.state == InstanceState::Terminated || all.last().is_none_or(|next| rank(next) < rank(best));
+    let is_clear = names_us(&best.tags, policy)
+        || best.state == InstanceState::Terminated
+        || all.last().is_none_or(|next| rank(next) < rank(best));
     is_clear.then_some(best)
 }
 
-/// The tags that say of which cluster something is: those of the cloud provider and of EKS. The role's policies name the same two. Those of
-/// the cluster autoscaler say which groups it scales, and a role that is limited to tags could not answer the hooks of a group that has only them.
+/// The tags that say of which cluster something is: those of the cloud provider and of EKS. The
+/// role's policies name the same two. Those of the cluster autoscaler say which groups it scales,
+/// and a role that is limited to tags could not answer the hooks of a group that has only them.
 fn read(tags: &BTreeMap<String, String>, cluster: &str) -> Names {
     let named = tags.iter().filter_map(|(key, value)| {
         if key == "eks:cluster-name" {
@@ -88,8 +99,8 @@ fn read(tags: &BTreeMap<String, String>, cluster: &str) -> Names {
     })
 }
 
-/// The instance has the tag that `--managed-tag` asks for; `None` while that is not known. The tags of an instance that has
-/// ended are soon gone: then its group's count.
+/// The instance has the tag that `--managed-tag` asks for; `None` while that is not known. The tags
+/// of an instance that has ended are soon gone: then its group's count.
 pub(super) fn has_managed_tag(known: &Knowledge, policy: &Policy, hook_owed: bool) -> Option<bool> {
     let Some(key) = policy.managed_tag.as_deref() else { return Some(true) };
     let facts = known.instance.as_ref()?.facts.as_ref();
@@ -100,5 +111,8 @@ pub(super) fn has_managed_tag(known: &Knowledge, policy: &Policy, hook_owed: boo
     if !tags_are_gone || !hook_owed {
         return Some(false);
     }
-    known.group.as_ref().map(|answer| matches!(answer, GroupAnswer::Tags(tags) if tags.contains_key(key)))
+    known
+        .group
+        .as_ref()
+        .map(|answer| matches!(answer, GroupAnswer::Tags(tags) if tags.contains_key(key)))
 }

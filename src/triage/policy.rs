@@ -44,18 +44,26 @@ pub struct Staleness {
 
 impl Default for Staleness {
     fn default() -> Self {
-        Self { warning: seconds(120), state_change: seconds(60), hook: seconds(30), cannot_ask: seconds(10) }
+        Self {
+            warning: seconds(120),
+            state_change: seconds(60),
+            hook: seconds(30),
+            cannot_ask: seconds(10),
+        }
     }
 }
 
-/// The globs of `--lifecycle-hook`. With none given, the other hooks of a group decide ([`HookGlobs::claim`]). No wildcard ever
-/// matches the hooks of Amazon EKS: they are ours only where they are named in full.
+/// The globs of `--lifecycle-hook`. With none given, the other hooks of a group decide
+/// ([`HookGlobs::claim`]). No wildcard ever matches the hooks of Amazon EKS: they are ours only
+/// where they are named in full.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct HookGlobs(Vec<(String, WildMatch)>);
 
 /// The text cannot be the glob of a hook's name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` matches no lifecycle hook (expected 1 to 255 letters, digits, `-`, `_`, `/`, `*` or `?`)")]
+#[error(
+    "`{0}` matches no lifecycle hook (expected 1 to 255 letters, digits, `-`, `_`, `/`, `*` or `?`)"
+)]
 pub struct BadGlob(pub String);
 
 impl HookGlobs {
@@ -86,13 +94,20 @@ impl HookGlobs {
     #[must_use]
     pub fn names(&self, hook: &HookName) -> bool {
         let eks = EKS_HOOKS.contains(&hook.as_str());
-        self.0.iter().any(|(text, glob)| if eks { text == hook.as_str() } else { glob.matches(hook.as_str()) })
+        self.0.iter().any(
+            |(text, glob)| if eks { text == hook.as_str() } else { glob.matches(hook.as_str()) },
+        )
     }
 }
 
 fn glob(text: &str) -> Result<(String, WildMatch), BadGlob> {
-    let fine = (1..=255).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_/*?".contains(&b));
-    if fine { Ok((text.to_owned(), WildMatch::new(text))) } else { Err(BadGlob(text.chars().take(64).collect())) }
+    let fine = (1..=255).contains(&text.len())
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_/*?".contains(&b));
+    if fine {
+        Ok((text.to_owned(), WildMatch::new(text)))
+    } else {
+        Err(BadGlob(text.chars().take(64).collect()))
+    }
 }
 
 impl Policy {
@@ -113,6 +128,10 @@ impl Policy {
     /// The verdict on a message that is not acted on, for this reason.
     #[must_use]
     pub const fn dispose(&self, reason: Reason) -> Verdict {
-        if self.shared_queue && reason.may_concern_others() { Verdict::Leave(reason) } else { Verdict::Delete(reason) }
+        if self.shared_queue && reason.may_concern_others() {
+            Verdict::Leave(reason)
+        } else {
+            Verdict::Delete(reason)
+        }
     }
 }

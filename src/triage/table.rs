@@ -1,4 +1,5 @@
-//! The table itself. Read it from [`triage`] downwards: in each function the first row that applies decides.
+//! The table itself. Read it from [`triage`] downwards: in each function the first row that applies
+//! decides.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,44 +9,63 @@ use super::{
     owner::{self, Owner},
     proof,
 };
-use crate::domain::{HookAction, InstanceState, Interruption, Moment, Node, OwedHook, PoolEnd, Transition, What, seconds};
+use crate::domain::{
+    HookAction, InstanceState, Interruption, Moment, Node, OwedHook, PoolEnd, Transition, What,
+    seconds,
+};
 
-/// How old what EC2 said of an instance may be when it only tells whose it is: a queue full of foreign events asks once.
+/// How old what EC2 said of an instance may be when it only tells whose it is: a queue full of
+/// foreign events asks once.
 const OWNER_MEMORY: Duration = seconds(300);
 /// How often an instance that has not become a Node yet is looked at again.
 const LOOK_AGAIN: Duration = seconds(60);
-/// If the index is still not trusted after this long, Sundown asks AWS whether a hook is ours, so that it can send heartbeats.
+/// If the index is still not trusted after this long, Sundown asks AWS whether a hook is ours, so
+/// that it can send heartbeats.
 const PATIENCE_WITH_INDEX: Duration = seconds(10);
 /// For how long EC2 is asked which of several Nodes is the instance's. A spot notice leaves 120 s.
 const PATIENCE_WITH_CLAIMS: Duration = seconds(5);
 
-/// A node that the cluster knows waits this long, from the first question, for the description of its group's hooks. Then its
-/// drain begins without it.
+/// A node that the cluster knows waits this long, from the first question, for the description of
+/// its group's hooks. Then its drain begins without it.
 const PATIENCE_WITH_HOOKS: Duration = seconds(1);
 
 /// What to do with an interruption, given what is known of it.
 #[must_use]
-pub fn triage(interruption: &Interruption, known: &Knowledge, policy: &Policy, now: Moment) -> Verdict {
+pub fn triage(
+    interruption: &Interruption,
+    known: &Knowledge,
+    policy: &Policy,
+    now: Moment,
+) -> Verdict {
     let case = Case { interruption, known, policy, now };
     let verdict = match &interruption.what {
-        What::Terminate(_) | What::Launch(_) if case.hook_claim() == HookClaim::Foreign => policy.dispose(Reason::ForeignHook),
+        What::Terminate(_) | What::Launch(_) if case.hook_claim() == HookClaim::Foreign => {
+            policy.dispose(Reason::ForeignHook)
+        }
         What::Launch(action) => case.launch_hook(action),
         // The index may have the Node in a moment, and its record may have to be put back.
-        What::LaunchSuccessful { .. } if !known.index_trusted && case.node().is_none() => wait(Vec::new(), None),
-        What::Rebalance | What::Health(_) | What::LaunchSuccessful { .. } => case.not_acted_on_yet(),
+        What::LaunchSuccessful { .. } if !known.index_trusted && case.node().is_none() => {
+            wait(Vec::new(), None)
+        }
+        What::Rebalance | What::Health(_) | What::LaunchSuccessful { .. } => {
+            case.not_acted_on_yet()
+        }
         What::StateChange(state) if !state.is_ending() => policy.dispose(Reason::Irrelevant),
-        What::Terminate(_) | What::Spot(_) | What::Capacity { .. } | What::StateChange(_) => match case.node() {
-            Some(node) => case.of_node(node),
-            None if case.may_be_called() => wait(case.questions_of_name(), None),
-            None if !known.index_trusted => case.while_the_index_is_away(),
-            None => case.without_node(),
-        },
+        What::Terminate(_) | What::Spot(_) | What::Capacity { .. } | What::StateChange(_) => {
+            match case.node() {
+                Some(node) => case.of_node(node),
+                None if case.may_be_called() => wait(case.questions_of_name(), None),
+                None if !known.index_trusted => case.while_the_index_is_away(),
+                None => case.without_node(),
+            }
+        }
     };
     case.once_claimed(verdict)
 }
 
-/// Whether the terminate hook in this interruption is ours or may be ours, so that Sundown sends heartbeats for it (unless
-/// [`heartbeats_wait`] delays them). Its Node must be in the index and be ours; without a Node, the tags decide.
+/// Whether the terminate hook in this interruption is ours or may be ours, so that Sundown sends
+/// heartbeats for it (unless [`heartbeats_wait`] delays them). Its Node must be in the index and be
+/// ours; without a Node, the tags decide.
 #[must_use]
 pub fn beats(interruption: &Interruption, known: &Knowledge, policy: &Policy) -> bool {
     let case = Case { interruption, known, policy, now: known.received };
@@ -59,9 +79,15 @@ pub fn beats(interruption: &Interruption, known: &Knowledge, policy: &Policy) ->
     case.hook_claim() != HookClaim::Foreign && ours && case.has_managed_tag() == Some(true)
 }
 
-/// No heartbeat is sent yet: it can turn out in a moment that the hook, or the Node, is another party's.
+/// No heartbeat is sent yet: it can turn out in a moment that the hook, or the Node, is another
+/// party's.
 #[must_use]
-pub fn heartbeats_wait(interruption: &Interruption, known: &Knowledge, policy: &Policy, now: Moment) -> bool {
+pub fn heartbeats_wait(
+    interruption: &Interruption,
+    known: &Knowledge,
+    policy: &Policy,
+    now: Moment,
+) -> bool {
     let case = Case { interruption, known, policy, now };
     case.waits_for_hooks() || case.may_be_for_others()
 }
@@ -78,7 +104,8 @@ struct Case<'a> {
 }
 
 impl Case<'_> {
-    /// Whether the hook is ours, by all that is known; [`HookClaim::Ours`] where the interruption has none.
+    /// Whether the hook is ours, by all that is known; [`HookClaim::Ours`] where the interruption
+    /// has none.
     fn hook_claim(&self) -> HookClaim {
         self.claim_by(self.known.hooks.as_ref())
     }
@@ -89,36 +116,46 @@ impl Case<'_> {
             _ => Transition::Terminating,
         };
         let before = self.known.hooks_before.as_ref();
-        let claim = |action: &HookAction| self.policy.hooks.claim_after(&action.hook, transition, group, before);
+        let claim = |action: &HookAction| {
+            self.policy.hooks.claim_after(&action.hook, transition, group, before)
+        };
         self.interruption.hook().map_or(HookClaim::Ours, claim)
     }
 
     /// It is not known yet whether the hook is ours: it gets no drain and no heartbeat.
     fn waits_for_hooks(&self) -> bool {
-        self.hook_claim() == HookClaim::Undecided && self.drains_from().is_none_or(|from| self.now < from)
+        self.hook_claim() == HookClaim::Undecided
+            && self.drains_from().is_none_or(|from| self.now < from)
     }
 
-    /// From when on the drain goes on without the description of the group's hooks. `None`: only with it, because the hook was another
-    /// party's when AWS described them last.
+    /// From when on the drain goes on without the description of the group's hooks. `None`: only
+    /// with it, because the hook was another party's when AWS described them last.
     fn drains_from(&self) -> Option<Moment> {
         let was_foreign = self.claim_by(self.known.hooks_before.as_ref()) == HookClaim::Foreign;
         (!was_foreign).then(|| self.known.hooks_asked.unwrap_or(self.now).plus(PATIENCE_WITH_HOOKS))
     }
 
-    // Whether the hook is ours must be known before it is completed. A drain waits for that only for a
-    // while: pods need the time, and the completion comes later.
+    // Whether the hook is ours must be known before it is completed. A drain waits for that only
+    // for a while: pods need the time, and the completion comes later.
     fn once_claimed(&self, verdict: Verdict) -> Verdict {
-        let Some(action) = self.interruption.hook().filter(|_| self.hook_claim() == HookClaim::Undecided) else { return verdict };
+        let Some(action) =
+            self.interruption.hook().filter(|_| self.hook_claim() == HookClaim::Undecided)
+        else {
+            return verdict;
+        };
         let until = match verdict {
             Verdict::Accept(_) if !self.waits_for_hooks() => return verdict,
             Verdict::Accept(_) => self.drains_from(),
             Verdict::Complete(_) | Verdict::AnswerLaunch(_) => None,
-            // Asked beside what is waited for, which may take longer than a drain waits for this answer.
-            // An instance of ours without a Node gets heartbeats while it waits, too.
-            Verdict::Wait(mut waits) if self.node().is_some() || self.is_tagged_ours() || asks_for_heartbeat(&waits) => {
+            // Asked beside what is waited for, which may take longer than a drain waits for this
+            // answer. An instance of ours without a Node gets heartbeats while it waits, too.
+            Verdict::Wait(mut waits)
+                if self.node().is_some() || self.is_tagged_ours() || asks_for_heartbeat(&waits) =>
+            {
                 waits.ask.push(Question::Hooks(action.group.clone()));
                 if self.waits_for_hooks() && asks_for_heartbeat(&waits) {
-                    // A heartbeat that proves an action also keeps it open, which another party's hook must not be.
+                    // A heartbeat that proves an action also keeps it open, which another party's
+                    // hook must not be.
                     waits.ask.retain(|question| !matches!(question, Question::Beat(_)));
                     waits.until = waits.until.into_iter().chain(self.drains_from()).min();
                     waits.proof = false;
@@ -130,7 +167,8 @@ impl Case<'_> {
         wait(vec![Question::Hooks(action.group.clone())], until)
     }
 
-    // Sundown answers launch hooks at once until it acts on them: with the default result ABANDON, an unanswered hook ends every new instance.
+    // Sundown answers launch hooks at once until it acts on them: with the default result ABANDON,
+    // an unanswered hook ends every new instance.
     fn launch_hook(&self, action: &HookAction) -> Verdict {
         let Some(owed) = self.owed() else { return self.not_acted_on_yet() };
         if self.node().is_some_and(|node| !self.is_for_us(&node)) {
@@ -150,11 +188,16 @@ impl Case<'_> {
         }
     }
 
-    // The one place for what is understood and not acted on yet: rebalance recommendations, AWS Health, instances that come out of
-    // a warm pool, and launch hooks of which nobody says that they are ours.
+    // The one place for what is understood and not acted on yet: rebalance recommendations, AWS
+    // Health, instances that come out of a warm pool, and launch hooks of which nobody says that
+    // they are ours.
     fn not_acted_on_yet(&self) -> Verdict {
         let others_may_act = self.policy.shared_queue && self.node().is_none();
-        if others_may_act { Verdict::Leave(Reason::NotActedOnYet) } else { Verdict::Delete(Reason::NotActedOnYet) }
+        if others_may_act {
+            Verdict::Leave(Reason::NotActedOnYet)
+        } else {
+            Verdict::Delete(Reason::NotActedOnYet)
+        }
     }
 
     // The managed tag is asked for, and is not there, or not known yet: nothing may be touched.
@@ -193,14 +236,23 @@ impl Case<'_> {
         if self.now >= given_up {
             return self.accept(node, Standing::Unproved);
         }
-        Verdict::Wait(Wait { ask: proof::questions(self.interruption, self.known), until: Some(given_up), proof: true })
+        Verdict::Wait(Wait {
+            ask: proof::questions(self.interruption, self.known),
+            until: Some(given_up),
+            proof: true,
+        })
     }
 
-    // The index is not trusted, so a missing Node proves nothing. A hook that is ours needs heartbeats meanwhile.
+    // The index is not trusted, so a missing Node proves nothing. A hook that is ours needs
+    // heartbeats meanwhile.
     fn while_the_index_is_away(&self) -> Verdict {
         let mut ask = self.question_of_group();
         if self.has_managed_tag().is_none() {
-            ask.extend(self.questions_of_managed_tag().into_iter().filter(|q| matches!(q, Question::Instance { .. })));
+            ask.extend(
+                self.questions_of_managed_tag()
+                    .into_iter()
+                    .filter(|q| matches!(q, Question::Instance { .. })),
+            );
         }
         let patient_until = self.known.received.plus(PATIENCE_WITH_INDEX);
         if self.policy.cluster_name.is_none() || self.owed().is_none() || ask.is_empty() {
@@ -242,14 +294,20 @@ impl Case<'_> {
             return verdict;
         }
         // What says whose it is may be older than the message; what says how it is may not.
-        let Some(answer) = self.known.instance.as_ref().filter(|answer| answer.at >= self.known.received) else {
+        let Some(answer) =
+            self.known.instance.as_ref().filter(|answer| answer.at >= self.known.received)
+        else {
             return wait(vec![self.question_of_instance(self.known.received)], None);
         };
         let never_joins = proof::now_state(answer).is_ending() || self.leaves_warm_pool();
         let due = if never_joins { self.known.received } else { self.joins_until() };
         if self.now < due {
             let look_again = answer.at.plus(LOOK_AGAIN);
-            let ask = if self.now < look_again { Vec::new() } else { vec![self.question_of_instance(look_again)] };
+            let ask = if self.now < look_again {
+                Vec::new()
+            } else {
+                vec![self.question_of_instance(look_again)]
+            };
             return wait(ask, Some(if self.now < look_again { due.min(look_again) } else { due }));
         }
         let Some(owed) = self.owed() else { return self.policy.dispose(Reason::NoNode) };
@@ -265,12 +323,16 @@ impl Case<'_> {
         self.claims().map(|claims| claims.node)
     }
 
-    /// The Nodes of the instance. A Node whose providerID names another instance never is one, whatever it is called; one without
-    /// providerID goes by its name, where that is this instance's and nobody else's.
+    /// The Nodes of the instance. A Node whose providerID names another instance never is one,
+    /// whatever it is called; one without providerID goes by its name, where that is this
+    /// instance's and nobody else's.
     fn claims(&self) -> Option<Claims> {
         let by_name = self.is_meant_by_its_name();
         let mut nodes: Vec<Arc<Node>> = Vec::new();
-        for node in self.candidates().filter(|node| node.instance.is_some() || by_name || self.goes_by_id(node)) {
+        for node in self
+            .candidates()
+            .filter(|node| node.instance.is_some() || by_name || self.goes_by_id(node))
+        {
             if !nodes.iter().any(|known| known.uid == node.uid) {
                 nodes.push(Arc::clone(node));
             }
@@ -287,7 +349,8 @@ impl Case<'_> {
         (!is_asked && self.claims()?.are_disputed).then(|| wait(ask(), Some(given_up)))
     }
 
-    // Of the Nodes that claim the instance, one is not for us, and EC2 may say in a moment that it is the right one.
+    // Of the Nodes that claim the instance, one is not for us, and EC2 may say in a moment that it
+    // is the right one.
     fn may_be_for_others(&self) -> bool {
         self.ask_which_node().is_some() && self.candidates().any(|node| !self.is_for_us(node))
     }
@@ -295,7 +358,9 @@ impl Case<'_> {
     /// The Nodes that have the instance's id, or no id and its name.
     fn candidates(&self) -> impl Iterator<Item = &Arc<Node>> {
         let facts = self.known.instance.as_ref().and_then(|answer| answer.facts.as_ref());
-        let facts = facts.filter(|facts| facts.id == self.interruption.instance && !owner::names_others(&facts.tags, self.policy));
+        let facts = facts.filter(|facts| {
+            facts.id == self.interruption.instance && !owner::names_others(&facts.tags, self.policy)
+        });
         let listed = self.known.listed.iter().flat_map(|(_, nodes)| nodes);
         self.known.nodes.iter().chain(listed).filter(move |node| match &node.instance {
             Some(instance) => *instance == self.interruption.instance,
@@ -307,27 +372,47 @@ impl Case<'_> {
         node.name.as_str() == self.interruption.instance.as_str()
     }
 
-    /// Whether the private DNS name identifies this instance: two networks may use the same name. It does if the tags of the instance or
-    /// of its group are ours, or if no other living instance has the name.
+    /// Whether the private DNS name identifies this instance: two networks may use the same name.
+    /// It does if the tags of the instance or of its group are ours, or if no other living instance
+    /// has the name.
     fn is_meant_by_its_name(&self) -> bool {
-        let is_tagged = self.known.instance.as_ref().and_then(|a| a.facts.as_ref()).is_some_and(|f| owner::names_us(&f.tags, self.policy));
-        let of_group = || self.policy.cluster_name.as_deref().and_then(|cluster| owner::group_is_ours(self.known, cluster)) == Some(true);
+        let is_tagged = self
+            .known
+            .instance
+            .as_ref()
+            .and_then(|a| a.facts.as_ref())
+            .is_some_and(|f| owner::names_us(&f.tags, self.policy));
+        let of_group = || {
+            self.policy
+                .cluster_name
+                .as_deref()
+                .and_then(|cluster| owner::group_is_ours(self.known, cluster))
+                == Some(true)
+        };
         let alone = || {
-            let meant = self.known.namesakes.as_deref().and_then(|all| owner::called(all, self.policy));
+            let meant =
+                self.known.namesakes.as_deref().and_then(|all| owner::called(all, self.policy));
             meant.is_some_and(|facts| facts.id == self.interruption.instance)
         };
         is_tagged || of_group() || alone()
     }
 
-    /// Whether a Node without providerID has this instance's private DNS name, while a question that decides if it is that instance is open.
+    /// Whether a Node without providerID has this instance's private DNS name, while a question
+    /// that decides if it is that instance is open.
     fn may_be_called(&self) -> bool {
         !self.questions_of_name().is_empty() && self.candidates().next().is_some()
     }
 
     fn questions_of_name(&self) -> Vec<Question> {
-        let name = self.known.instance.as_ref().and_then(|a| a.facts.as_ref()).and_then(|f| f.private_dns.clone());
+        let name = self
+            .known
+            .instance
+            .as_ref()
+            .and_then(|a| a.facts.as_ref())
+            .and_then(|f| f.private_dns.clone());
         let name = name.filter(|_| self.known.namesakes.is_none()).map(Question::Name);
-        let group = if self.policy.cluster_name.is_some() { self.question_of_group() } else { Vec::new() };
+        let group =
+            if self.policy.cluster_name.is_some() { self.question_of_group() } else { Vec::new() };
         name.into_iter().chain(group).collect()
     }
 
@@ -345,12 +430,20 @@ impl Case<'_> {
 
     /// It went from the warm pool to EC2: whether it was ever a Node or not, it will not be one.
     fn leaves_warm_pool(&self) -> bool {
-        matches!(&self.interruption.what, What::Terminate(action) if action.origin == Some(PoolEnd::WarmPool))
+        matches!(
+            &self.interruption.what,
+            What::Terminate(action) if action.origin == Some(PoolEnd::WarmPool)
+        )
     }
 
     /// Until when an instance that runs may still become a Node.
     fn joins_until(&self) -> Moment {
-        let launched = self.known.instance.as_ref().and_then(|answer| answer.facts.as_ref()).and_then(|facts| facts.launched);
+        let launched = self
+            .known
+            .instance
+            .as_ref()
+            .and_then(|answer| answer.facts.as_ref())
+            .and_then(|facts| facts.launched);
         launched.unwrap_or(self.known.received).plus(self.policy.join_timeout)
     }
 
@@ -361,7 +454,14 @@ impl Case<'_> {
     fn accept(&self, node: Arc<Node>, standing: Standing) -> Verdict {
         let state: Option<InstanceState> = proof::state(self.known);
         let others = self.claims().map(|claims| claims.others).unwrap_or_default();
-        Verdict::Accept(Accept { node, instance: self.interruption.instance.clone(), standing, claim: self.hook_claim(), state, others })
+        Verdict::Accept(Accept {
+            node,
+            instance: self.interruption.instance.clone(),
+            standing,
+            claim: self.hook_claim(),
+            state,
+            others,
+        })
     }
 
     fn question_of_instance(&self, not_before: Moment) -> Question {
@@ -375,13 +475,22 @@ impl Case<'_> {
 
     // Both at once, so that the second does not wait for the first.
     fn questions_of_owner(&self) -> Vec<Question> {
-        let instance = self.known.instance.is_none().then(|| self.question_of_instance(self.known.received.minus(OWNER_MEMORY)));
-        let group = if self.policy.cluster_name.is_some() { self.question_of_group() } else { Vec::new() };
+        let instance = self
+            .known
+            .instance
+            .is_none()
+            .then(|| self.question_of_instance(self.known.received.minus(OWNER_MEMORY)));
+        let group =
+            if self.policy.cluster_name.is_some() { self.question_of_group() } else { Vec::new() };
         instance.into_iter().chain(group).collect()
     }
 
     fn questions_of_managed_tag(&self) -> Vec<Question> {
-        let instance = self.known.instance.is_none().then(|| self.question_of_instance(self.known.received.minus(OWNER_MEMORY)));
+        let instance = self
+            .known
+            .instance
+            .is_none()
+            .then(|| self.question_of_instance(self.known.received.minus(OWNER_MEMORY)));
         if let Some(instance) = instance { vec![instance] } else { self.question_of_group() }
     }
 }

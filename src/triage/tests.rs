@@ -1,6 +1,9 @@
 //! Each row of the table, by the sentence that it stands for.
 
-#![allow(clippy::unnecessary_wraps, reason = "what the helpers make goes into fields that are options")]
+#![allow(
+    clippy::unnecessary_wraps,
+    reason = "what the helpers make goes into fields that are options"
+)]
 
 mod claims;
 mod hook_claims;
@@ -14,8 +17,9 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use super::*;
 use crate::domain::{
-    GroupName, HookAction, HookDescription, HookName, HookPurpose, IGNORE, InstanceFacts, InstanceId, InstanceState, Interruption, Moment, Node,
-    PoolEnd, Ready, SpotAction, Transition, What, seconds,
+    GroupName, HookAction, HookDescription, HookName, HookPurpose, IGNORE, InstanceFacts,
+    InstanceId, InstanceState, Interruption, Moment, Node, PoolEnd, Ready, SpotAction, Transition,
+    What, seconds,
 };
 
 const INSTANCE: &str = "i-1234567890abcdef0";
@@ -44,7 +48,14 @@ fn theirs() -> BTreeMap<String, String> {
 }
 
 fn action(hook: &str) -> HookAction {
-    HookAction { group: "my-asg".into(), hook: hook.into(), token: Some("t".into()), origin: None, destination: None, purpose: HookPurpose::Ordinary }
+    HookAction {
+        group: "my-asg".into(),
+        hook: hook.into(),
+        token: Some("t".into()),
+        origin: None,
+        destination: None,
+        purpose: HookPurpose::Ordinary,
+    }
 }
 
 fn interruption(what: What) -> Interruption {
@@ -69,7 +80,12 @@ fn state_change(state: InstanceState) -> Interruption {
 
 /// The kinds that a Node is drained for.
 fn draining() -> [Interruption; 4] {
-    [terminate(), spot(), interruption(What::Capacity { ends: None }), state_change(InstanceState::ShuttingDown)]
+    [
+        terminate(),
+        spot(),
+        interruption(What::Capacity { ends: None }),
+        state_change(InstanceState::ShuttingDown),
+    ]
 }
 
 fn node(name: &str, instance: Option<&str>) -> Node {
@@ -97,7 +113,14 @@ fn our_node() -> Arc<Node> {
 }
 
 fn facts(state: InstanceState, tags: BTreeMap<String, String>) -> InstanceFacts {
-    InstanceFacts { id: id(INSTANCE), state, launched: Some(now().minus(seconds(3600))), private_dns: None, private_address: None, tags }
+    InstanceFacts {
+        id: id(INSTANCE),
+        state,
+        launched: Some(now().minus(seconds(3600))),
+        private_dns: None,
+        private_address: None,
+        tags,
+    }
 }
 
 fn answer(facts: Option<InstanceFacts>) -> Option<InstanceAnswer> {
@@ -125,7 +148,12 @@ fn aged(age: u64) -> Knowledge {
 }
 
 fn policy() -> Policy {
-    Policy { cluster_name: Some(CLUSTER.to_owned()), ..Policy::new("!karpenter.sh/nodepool,eks.amazonaws.com/compute-type!=auto".parse().unwrap()) }
+    Policy {
+        cluster_name: Some(CLUSTER.to_owned()),
+        ..Policy::new(
+            "!karpenter.sh/nodepool,eks.amazonaws.com/compute-type!=auto".parse().unwrap(),
+        )
+    }
 }
 
 fn nameless() -> Policy {
@@ -188,7 +216,8 @@ fn long_ago() -> Moment {
 }
 
 #[test]
-fn a_message_for_another_reader_is_hidden_for_a_second_and_twice_as_long_each_time_it_comes_again() {
+fn a_message_for_another_reader_is_hidden_for_a_second_and_twice_as_long_each_time_it_comes_again()
+{
     let hidden = |count| hidden_from_others(count).as_secs();
     assert_eq!((0..9).map(hidden).collect::<Vec<_>>(), [1, 1, 2, 4, 8, 16, 32, 60, 60]);
     assert_eq!(hidden(u32::MAX), 60);

@@ -18,7 +18,8 @@ fn rule(stage: &Stage) -> Rule {
     rule
 }
 
-/// A world as the Terraform module makes it: a queue with all that belongs to it, its rule, a group with its hook.
+/// A world as the Terraform module makes it: a queue with all that belongs to it, its rule, a group
+/// with its hook.
 async fn sound(seed: u64) -> Stage {
     let stage = Stage::new(seed).await;
     stage.group(2);
@@ -41,7 +42,8 @@ impl Report {
     fn answers(&self) -> BTreeMap<&str, &str> {
         let mut all = BTreeMap::new();
         for finding in &self.findings {
-            let (point, answer) = (finding["point"].as_str().unwrap(), finding["answer"].as_str().unwrap());
+            let (point, answer) =
+                (finding["point"].as_str().unwrap(), finding["answer"].as_str().unwrap());
             let worst = all.entry(point).or_insert(answer);
             if *worst == "yes" {
                 *worst = answer;
@@ -56,8 +58,13 @@ impl Report {
     }
 
     fn at(&self, point: &str) -> &Value {
-        let at = |answer: &str| self.findings.iter().find(move |f| f["point"] == point && f["answer"] == answer);
-        at("no").or_else(|| at("cannot-tell")).or_else(|| at("yes")).unwrap_or_else(|| panic!("nothing of {point}"))
+        let at = |answer: &str| {
+            self.findings.iter().find(move |f| f["point"] == point && f["answer"] == answer)
+        };
+        at("no")
+            .or_else(|| at("cannot-tell"))
+            .or_else(|| at("yes"))
+            .unwrap_or_else(|| panic!("nothing of {point}"))
     }
 }
 
@@ -67,9 +74,11 @@ impl Stage {
     }
 
     async fn check_with(&self, flags: &[&str], variables: &[(&str, &str)]) -> Report {
-        let words: Vec<_> = ["check", "-o", "json"].into_iter().chain(flags.iter().copied()).collect();
+        let words: Vec<_> =
+            ["check", "-o", "json"].into_iter().chain(flags.iter().copied()).collect();
         let said = self.tool_with(&words, variables).await;
-        let report: Value = serde_json::from_str(&said.out).unwrap_or_else(|e| panic!("{e}: «{}» «{}»", said.out, said.err));
+        let report: Value = serde_json::from_str(&said.out)
+            .unwrap_or_else(|e| panic!("{e}: «{}» «{}»", said.out, said.err));
         Report { code: said.code, findings: report["findings"].as_array().unwrap().clone() }
     }
 }
@@ -121,7 +130,11 @@ async fn where_all_is_well_every_point_says_yes_and_nothing_is_changed() {
     let said = stage.tool(&["check", "--readyz", &readyz]).await;
     assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
     assert!(
-        said.out.contains("yes  queue.delete") && said.out.trim_end().ends_with("0 NO, 0 no (advice: it works without), 0 ? (cannot tell)"),
+        said.out.contains("yes  queue.delete")
+            && said
+                .out
+                .trim_end()
+                .ends_with("0 NO, 0 no (advice: it works without), 0 ? (cannot tell)"),
         "{}",
         said.out
     );
@@ -131,25 +144,67 @@ async fn where_all_is_well_every_point_says_yes_and_nothing_is_changed() {
 async fn each_permission_that_is_missing_is_named_with_its_remedy_and_the_other_points_are_asked() {
     let stage = sound(61).await;
     let points = stage.check(&["--receive"]).await.answers().len();
-    // What is denied; the point that says so, its answer, what its remedy names; points that then cannot be asked.
+    // What is denied; the point that says so, its answer, what its remedy names; points that then
+    // cannot be asked.
     for (api, point, answer, named, without) in [
         ("sqs:DeleteMessageBatch", "queue.delete", "no", "sqs:DeleteMessage ", 0),
-        ("sqs:ChangeMessageVisibilityBatch", "queue.visibility", "no", "sqs:ChangeMessageVisibility ", 0),
+        (
+            "sqs:ChangeMessageVisibilityBatch",
+            "queue.visibility",
+            "no",
+            "sqs:ChangeMessageVisibility ",
+            0,
+        ),
         ("sqs:ReceiveMessage", "queue.receive", "no", "sqs:ReceiveMessage", 0),
         ("sqs:GetQueueAttributes", "queue", "no", "sqs:GetQueueAttributes", 7),
-        ("autoscaling:RecordLifecycleActionHeartbeat", "hook.heartbeat", "no", "autoscaling:RecordLifecycleActionHeartbeat", 0),
-        ("autoscaling:CompleteLifecycleAction", "hook.completion", "no", "autoscaling:CompleteLifecycleAction", 0),
-        ("autoscaling:DescribeLifecycleHooks", "hook", "no", "autoscaling:DescribeLifecycleHooks", 3),
-        ("autoscaling:DescribeAutoScalingGroups", "groups", "no", "autoscaling:DescribeAutoScalingGroups", 4),
+        (
+            "autoscaling:RecordLifecycleActionHeartbeat",
+            "hook.heartbeat",
+            "no",
+            "autoscaling:RecordLifecycleActionHeartbeat",
+            0,
+        ),
+        (
+            "autoscaling:CompleteLifecycleAction",
+            "hook.completion",
+            "no",
+            "autoscaling:CompleteLifecycleAction",
+            0,
+        ),
+        (
+            "autoscaling:DescribeLifecycleHooks",
+            "hook",
+            "no",
+            "autoscaling:DescribeLifecycleHooks",
+            3,
+        ),
+        (
+            "autoscaling:DescribeAutoScalingGroups",
+            "groups",
+            "no",
+            "autoscaling:DescribeAutoScalingGroups",
+            4,
+        ),
         ("ec2:DescribeInstances", "instances", "no", "ec2:DescribeInstances", 0),
         // The service does without these.
-        ("autoscaling:DescribePolicies", "group.scaling", "cannot-tell", "autoscaling:DescribePolicies", 0),
+        (
+            "autoscaling:DescribePolicies",
+            "group.scaling",
+            "cannot-tell",
+            "autoscaling:DescribePolicies",
+            0,
+        ),
         ("events:DescribeRule", "rule", "cannot-tell", "events:DescribeRule", 1),
     ] {
         let fault = stage.world.aws.fault(FaultRule::new(api, Fault::AccessDenied, How::Always));
         let report = stage.check(&["--receive"]).await;
         stage.world.aws.end_fault(fault);
-        assert_eq!(report.wrong(), BTreeSet::from([(point, answer)]), "{api}: {:#?}", report.findings);
+        assert_eq!(
+            report.wrong(),
+            BTreeSet::from([(point, answer)]),
+            "{api}: {:#?}",
+            report.findings
+        );
         assert_eq!(report.code, Some(i32::from(answer == "no")), "{api}");
         let remedy = report.at(point)["remedy"].as_str().unwrap();
         assert!(remedy.contains(named), "{api}: {remedy}");
@@ -168,8 +223,15 @@ async fn what_is_away_keeps_no_other_point_from_being_asked() {
     stage.world.aws.delete_queue(stage.world.queue());
     let report = stage.check(&[]).await;
     assert_eq!((report.at("queue")["answer"].as_str(), report.code), (Some("no"), Some(1)));
-    assert!(report.at("queue")["says"].as_str().unwrap().contains(stage.world.queue()), "{}", report.at("queue"));
-    assert_eq!((report.at("hook.heartbeat")["answer"].as_str(), report.at("rights")["answer"].as_str()), (Some("yes"), Some("yes")));
+    assert!(
+        report.at("queue")["says"].as_str().unwrap().contains(stage.world.queue()),
+        "{}",
+        report.at("queue")
+    );
+    assert_eq!(
+        (report.at("hook.heartbeat")["answer"].as_str(), report.at("rights")["answer"].as_str()),
+        (Some("yes"), Some("yes"))
+    );
 
     stage.world.kube.go_away(Away::Refusing);
     let report = stage.check(&[]).await;
@@ -180,10 +242,18 @@ async fn what_is_away_keeps_no_other_point_from_being_asked() {
     let nowhere = format!("http://{}", loopback().await.unwrap().local_addr().unwrap());
     let report = stage.check(&["--aws-endpoint-url", &nowhere]).await;
     for point in ["credentials", "queue", "instances", "groups"] {
-        assert_eq!((&report.at(point)["answer"], &report.at(point)["needed"]), (&json!("no"), &json!(true)), "{:#?}", report.findings);
+        assert_eq!(
+            (&report.at(point)["answer"], &report.at(point)["needed"]),
+            (&json!("no"), &json!(true)),
+            "{:#?}",
+            report.findings
+        );
     }
     // A network that is shut must not look like one that nobody could ask.
-    assert_eq!((report.at("clock")["answer"].as_str(), report.code), (Some("cannot-tell"), Some(1)));
+    assert_eq!(
+        (report.at("clock")["answer"].as_str(), report.code),
+        (Some("cannot-tell"), Some(1))
+    );
     assert_eq!(report.at("rights")["answer"], "yes");
 }
 
@@ -192,14 +262,29 @@ async fn a_group_without_a_hook_a_short_one_and_another_reader_are_told() {
     let stage = sound(63).await;
     stage.spot_group(1);
     let short = HookSpec::launching("short").heartbeat_timeout(std::time::Duration::from_secs(30));
-    stage.world.add_group(GroupSpec { simple_policies: vec!["cpu".to_owned()], ..GroupSpec::new("old", 1) }, &[short]);
+    stage.world.add_group(
+        GroupSpec { simple_policies: vec!["cpu".to_owned()], ..GroupSpec::new("old", 1) },
+        &[short],
+    );
     stage.world.aws.reroute(Rule { enabled: false, ..Rule::usual(stage.world.queue()) });
-    let reader = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "reader", "namespace": "ops" },
-        "spec": { "containers": [{ "name": "reader", "image": "reader", "args": [format!("--queue={}", stage.world.queue_url())] }] } });
+    let reader = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": {
+        "name": "reader", "namespace": "ops"
+    },
+        "spec": {
+            "containers": [{
+                "name": "reader", "image": "reader",
+                "args": [format!("--queue={}", stage.world.queue_url())]
+            }]
+        } });
     stage.world.kube.put(reader);
     let report = stage.check(&["--receive", "--drain-timeout", "48h"]).await;
     let no = |point: &str| {
-        report.findings.iter().filter(|f| f["point"] == point && f["answer"] == "no").map(|f| f["about"].as_str().unwrap()).collect::<Vec<_>>()
+        report
+            .findings
+            .iter()
+            .filter(|f| f["point"] == point && f["answer"] == "no")
+            .map(|f| f["about"].as_str().unwrap())
+            .collect::<Vec<_>>()
     };
     assert_eq!(no("hook"), ["old", "spot"]);
     assert_eq!(no("hook.timeout"), ["asg/drain", "old/short"]);
@@ -220,15 +305,42 @@ async fn calls_go_through_the_proxy_and_no_proxy_is_kept_to() {
     let report = stage.check_with(&["--aws-endpoint-url", elsewhere, "--receive"], &through).await;
     assert_eq!(report.at("queue")["answer"], "yes", "{:#?}", report.findings);
     assert!(stage.world.aws.count("sqs:GetQueueAttributes") > 0);
-    assert_eq!((report.at("proxy")["answer"].as_str(), report.at("proxy")["needed"].as_bool()), (Some("no"), Some(false)));
-    assert!(report.at("host")["says"].as_str().unwrap().contains(&format!("through {proxy}")), "{}", report.at("host"));
-    let named = [("HTTP_PROXY", proxy.as_str()), ("NO_PROXY", "127.0.0.1,.example.test,169.254.170.23,fd00:ec2::23,169.254.169.254")];
+    assert_eq!(
+        (report.at("proxy")["answer"].as_str(), report.at("proxy")["needed"].as_bool()),
+        (Some("no"), Some(false))
+    );
+    assert!(
+        report.at("host")["says"].as_str().unwrap().contains(&format!("through {proxy}")),
+        "{}",
+        report.at("host")
+    );
+    let named = [
+        ("HTTP_PROXY", proxy.as_str()),
+        ("NO_PROXY", "127.0.0.1,.example.test,169.254.170.23,fd00:ec2::23,169.254.169.254"),
+    ];
     let report = stage.check_with(&["--aws-endpoint-url", elsewhere], &named).await;
-    assert_eq!((report.at("proxy")["answer"].as_str(), report.at("queue")["answer"].as_str()), (Some("yes"), Some("no")));
-    assert_eq!((report.at("host")["answer"].as_str(), report.at("host")["about"].as_str()), (Some("no"), Some("aws.example.test")));
-    let pod_identity = [through[0], through[1], ("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://169.254.170.23/v1/credentials")];
+    assert_eq!(
+        (report.at("proxy")["answer"].as_str(), report.at("queue")["answer"].as_str()),
+        (Some("yes"), Some("no"))
+    );
+    assert_eq!(
+        (report.at("host")["answer"].as_str(), report.at("host")["about"].as_str()),
+        (Some("no"), Some("aws.example.test"))
+    );
+    let pod_identity = [
+        through[0],
+        through[1],
+        ("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://169.254.170.23/v1/credentials"),
+    ];
     let report = stage.check_with(&["--receive"], &pod_identity).await;
-    assert_eq!((report.at("proxy")["answer"].as_str(), report.at("proxy")["needed"].as_bool(), report.code), (Some("no"), Some(true), Some(1)));
+    assert_eq!(
+        (
+            report.at("proxy")["answer"].as_str(),
+            report.at("proxy")["needed"].as_bool(),
+            report.code
+        ),
+        (Some("no"), Some(true), Some(1))
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -253,21 +365,44 @@ async fn what_is_configured_and_asked_by_nobody_else_is_looked_at_and_needed_by_
     let flags = ["--receive", "--dlq-url", &dead, "--webhook-url", "http://127.0.0.1:9/T0K3N"];
     let report = stage.check(&flags).await;
     assert_eq!((report.wrong(), report.code), (BTreeSet::new(), Some(0)), "{:#?}", report.findings);
-    assert_eq!((report.at("dlq")["about"].as_str(), report.at("dlq")["says"].as_str()), (Some("dead"), Some("0 messages")));
+    assert_eq!(
+        (report.at("dlq")["about"].as_str(), report.at("dlq")["says"].as_str()),
+        (Some("dead"), Some("0 messages"))
+    );
     let webhook = |report: &Report| {
-        let of_webhook = |f: &&Value| f["point"] == "host" && f["says"].as_str().unwrap().starts_with("the webhook: ");
+        let of_webhook = |f: &&Value| {
+            f["point"] == "host" && f["says"].as_str().unwrap().starts_with("the webhook: ")
+        };
         report.findings.iter().find(of_webhook).unwrap().clone()
     };
     assert_eq!(webhook(&report)["about"], "127.0.0.1");
 
-    let fault = stage.world.aws.fault(FaultRule::new("sqs:GetQueueAttributes", Fault::AccessDenied, How::Always).about("dead"));
-    let report = stage.check(&["--receive", "--dlq-url", &dead, "--webhook-url", "https://chat.example.invalid/T0K3N"]).await;
+    let fault = stage.world.aws.fault(
+        FaultRule::new("sqs:GetQueueAttributes", Fault::AccessDenied, How::Always).about("dead"),
+    );
+    let report = stage
+        .check(&[
+            "--receive",
+            "--dlq-url",
+            &dead,
+            "--webhook-url",
+            "https://chat.example.invalid/T0K3N",
+        ])
+        .await;
     stage.world.aws.end_fault(fault);
     // The look-up of the redrive policy's queue is the same call.
-    assert_eq!(report.wrong(), BTreeSet::from([("dlq", "no"), ("host", "no"), ("queue.redrive", "cannot-tell")]), "{:#?}", report.findings);
+    assert_eq!(
+        report.wrong(),
+        BTreeSet::from([("dlq", "no"), ("host", "no"), ("queue.redrive", "cannot-tell")]),
+        "{:#?}",
+        report.findings
+    );
     assert_eq!((report.code, report.at("dlq")["needed"].as_bool()), (Some(0), Some(false)));
     let webhook = webhook(&report);
-    assert_eq!((webhook["about"].as_str(), webhook["needed"].as_bool()), (Some("chat.example.invalid"), Some(false)));
+    assert_eq!(
+        (webhook["about"].as_str(), webhook["needed"].as_bool()),
+        (Some("chat.example.invalid"), Some(false))
+    );
     assert!(webhook["remedy"].as_str().unwrap().contains("Drains go on without it"), "{webhook}");
     assert!(!format!("{:?}", report.findings).contains("T0K3N"));
 }
@@ -280,7 +415,11 @@ async fn drains_that_somebody_has_paused_are_told_with_what_lets_them_go_on() {
     assert_eq!(stage.tool(&["pause"]).await.code, Some(0));
     let report = stage.check(&["--receive"]).await;
     let paused = report.at("paused");
-    assert_eq!((paused["answer"].as_str(), paused["needed"].as_bool(), report.code), (Some("no"), Some(false), Some(0)), "{paused}");
+    assert_eq!(
+        (paused["answer"].as_str(), paused["needed"].as_bool(), report.code),
+        (Some("no"), Some(false), Some(0)),
+        "{paused}"
+    );
     assert!(paused["remedy"].as_str().unwrap().contains("sundown.dev/pause-"), "{paused}");
 }
 
@@ -294,40 +433,84 @@ async fn a_lease_that_cannot_be_had_is_told_before_anybody_waits_for_a_leader() 
     let name = lease["about"].as_str().unwrap().split_once('/').unwrap();
     assert!(stage.world.kube.object("leases", name.0, name.1).is_none(), "nothing is changed");
     let report = stage.check(&["--receive", "--lease-namespace", "nowhere"]).await;
-    assert_eq!((report.wrong(), report.code), (BTreeSet::from([("lease", "no")]), Some(1)), "{:#?}", report.findings);
+    assert_eq!(
+        (report.wrong(), report.code),
+        (BTreeSet::from([("lease", "no")]), Some(1)),
+        "{:#?}",
+        report.findings
+    );
     let lease = report.at("lease");
-    assert!(lease["says"].as_str().unwrap().contains("namespace nowhere does not exist"), "{lease}");
+    assert!(
+        lease["says"].as_str().unwrap().contains("namespace nowhere does not exist"),
+        "{lease}"
+    );
     assert!(lease["remedy"].as_str().unwrap().contains("--lease-namespace"), "{lease}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_group_that_has_nodes_here_and_no_tag_of_the_cluster_is_named_and_its_hooks_are_looked_at() {
+async fn a_group_that_has_nodes_here_and_no_tag_of_the_cluster_is_named_and_its_hooks_are_looked_at()
+ {
     let stage = sound(67).await;
     // A group that somebody made by hand: its instances joined, and nothing is tagged.
-    let instances = stage.world.aws.create_group(GroupSpec { replace_after: None, ..GroupSpec::new("by-hand", 2) });
-    stage.world.aws.put_hook("by-hand", HookSpec::terminating("sundown").heartbeat_timeout(std::time::Duration::from_secs(30)));
+    let instances = stage
+        .world
+        .aws
+        .create_group(GroupSpec { replace_after: None, ..GroupSpec::new("by-hand", 2) });
+    stage.world.aws.put_hook(
+        "by-hand",
+        HookSpec::terminating("sundown").heartbeat_timeout(std::time::Duration::from_secs(30)),
+    );
     for instance in &instances {
         stage.world.join(instance);
     }
     // Its nodes are not ours to drain: their group is nobody's business here.
-    let karpenter = stage.world.aws.create_group(GroupSpec { replace_after: None, ..GroupSpec::new("other", 1) });
+    let karpenter = stage
+        .world
+        .aws
+        .create_group(GroupSpec { replace_after: None, ..GroupSpec::new("other", 1) });
     stage.world.join(&karpenter[0]);
     let node = stage.node_of(&karpenter[0]);
-    stage.world.kube.edit("nodes", "", &node, |n| n["metadata"]["labels"]["karpenter.sh/nodepool"] = "default".into());
+    stage.world.kube.edit("nodes", "", &node, |n| {
+        n["metadata"]["labels"]["karpenter.sh/nodepool"] = "default".into();
+    });
 
     let report = stage.check(&["--receive"]).await;
-    let said: Vec<_> = report.findings.iter().filter(|f| f["point"] == "groups" && f["answer"] == "no").collect();
+    let said: Vec<_> =
+        report.findings.iter().filter(|f| f["point"] == "groups" && f["answer"] == "no").collect();
     assert_eq!(said.len(), 1, "{:#?}", report.findings);
     assert_eq!((&said[0]["about"], &said[0]["needed"]), (&json!("by-hand"), &json!(false)));
-    assert!(said[0]["says"].as_str().unwrap().starts_with("it has 2 nodes of this cluster"), "{}", said[0]);
-    let short = report.findings.iter().find(|f| f["point"] == "hook.timeout").expect("its hook is looked at");
+    assert!(
+        said[0]["says"].as_str().unwrap().starts_with("it has 2 nodes of this cluster"),
+        "{}",
+        said[0]
+    );
+    let short = report
+        .findings
+        .iter()
+        .find(|f| f["point"] == "hook.timeout")
+        .expect("its hook is looked at");
     assert_eq!(short["about"], "by-hand/sundown");
-    assert!(report.findings.iter().any(|f| f["point"] == "hook.heartbeat" && f["about"] == "by-hand/sundown"), "{:#?}", report.findings);
-    assert!(!report.findings.iter().any(|f| f["about"].as_str().unwrap().starts_with("other")), "{:#?}", report.findings);
+    assert!(
+        report
+            .findings
+            .iter()
+            .any(|f| f["point"] == "hook.heartbeat" && f["about"] == "by-hand/sundown"),
+        "{:#?}",
+        report.findings
+    );
+    assert!(
+        !report.findings.iter().any(|f| f["about"].as_str().unwrap().starts_with("other")),
+        "{:#?}",
+        report.findings
+    );
     // Without a name of the cluster the groups of its nodes are known all the same.
     let nameless = stage.check_with(&["--receive"], &[("SUNDOWN_CLUSTER_NAME", "")]).await;
     assert_eq!(nameless.at("groups")["answer"], "cannot-tell");
-    assert!(nameless.findings.iter().any(|f| f["about"] == "asg/drain"), "{:#?}", nameless.findings);
+    assert!(
+        nameless.findings.iter().any(|f| f["about"] == "asg/drain"),
+        "{:#?}",
+        nameless.findings
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -335,12 +518,25 @@ async fn that_there_are_no_credentials_is_said_once() {
     let stage = sound(68).await;
     let none = [("AWS_ACCESS_KEY_ID", ""), ("AWS_SECRET_ACCESS_KEY", "")];
     let report = stage.check_with(&["--receive"], &none).await;
-    let missing: Vec<_> = report.findings.iter().filter(|f| f["answer"] == "no").map(|f| f["point"].as_str().unwrap()).collect();
+    let missing: Vec<_> = report
+        .findings
+        .iter()
+        .filter(|f| f["answer"] == "no")
+        .map(|f| f["point"].as_str().unwrap())
+        .collect();
     assert_eq!((missing, report.code), (vec!["credentials"], Some(1)), "{:#?}", report.findings);
-    assert!(report.at("credentials")["says"].as_str().unwrap().contains("were not asked about"), "{}", report.at("credentials"));
-    assert_eq!((&report.at("rights")["answer"], &report.at("clock")["answer"]), (&json!("yes"), &json!("cannot-tell")));
+    assert!(
+        report.at("credentials")["says"].as_str().unwrap().contains("were not asked about"),
+        "{}",
+        report.at("credentials")
+    );
+    assert_eq!(
+        (&report.at("rights")["answer"], &report.at("clock")["answer"]),
+        (&json!("yes"), &json!("cannot-tell"))
+    );
     // For people it is the last line before the sum.
     let said = stage.tool_with(&["check", "--receive"], &none).await;
-    let lines: Vec<_> = said.out.lines().filter(|line| !line.is_empty() && !line.contains("->")).collect();
+    let lines: Vec<_> =
+        said.out.lines().filter(|line| !line.is_empty() && !line.contains("->")).collect();
     assert!(lines[lines.len() - 2].starts_with("NO   credentials"), "{}", said.out);
 }

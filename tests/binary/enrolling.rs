@@ -12,7 +12,9 @@ async fn groups_are_enrolled_checked_and_let_go() {
     let stage = Stage::new(70).await;
     stage.world.add_group(GroupSpec::new("a", 1).tag("team", "shop"), &[]);
     let tag = ["enroll", "--asg-tag", "team=shop"];
-    let with = |more: &[&str]| tag.iter().copied().chain(more.iter().copied()).map(str::to_owned).collect::<Vec<_>>();
+    let with = |more: &[&str]| {
+        tag.iter().copied().chain(more.iter().copied()).map(str::to_owned).collect::<Vec<_>>()
+    };
     let enroll = async |more: &[&str]| {
         let words = with(more);
         stage.tool(&words.iter().map(String::as_str).collect::<Vec<_>>()).await
@@ -22,7 +24,12 @@ async fn groups_are_enrolled_checked_and_let_go() {
     assert_eq!(enroll(&[]).await.code, Some(0));
     assert_eq!(enroll(&["--check"]).await.code, Some(3));
     let said = enroll(&["--yes"]).await;
-    assert!(said.code == Some(0) && said.out.contains("a: add sundown-terminate"), "{}{}", said.out, said.err);
+    assert!(
+        said.code == Some(0) && said.out.contains("a: add sundown-terminate"),
+        "{}{}",
+        said.out,
+        said.err
+    );
     assert_eq!(enroll(&["--check"]).await.code, Some(0));
     assert_eq!(enroll(&["--remove", "--yes"]).await.code, Some(0));
     assert_eq!(enroll(&["--check"]).await.code, Some(3));
@@ -40,12 +47,34 @@ async fn what_makes_no_sense_is_refused_before_anything_is_asked() {
         (&["--asg", "a", "--heartbeat-timeout", "3h"], "30s to 2h"),
         (&["--asg", "a", "--hook-name", "a b"], "--hook-name"),
     ] {
-        let said = stage.tool(&["enroll"].into_iter().chain(flags.iter().copied()).collect::<Vec<_>>()).await;
-        assert!(said.code == Some(2) && said.err.contains(word), "{flags:?}: {:?} {}", said.code, said.err);
+        let said = stage
+            .tool(&["enroll"].into_iter().chain(flags.iter().copied()).collect::<Vec<_>>())
+            .await;
+        assert!(
+            said.code == Some(2) && said.err.contains(word),
+            "{flags:?}: {:?} {}",
+            said.code,
+            said.err
+        );
     }
     assert!(stage.world.aws.calls().is_empty());
     let said = stage.tool(&["enroll", "--asg-tag", "team=shop"]).await;
-    assert!(said.code == Some(1) && said.err.contains("no Auto Scaling group has the tag team=shop"), "{}", said.err);
-    let alone = run(stage.folder.path(), sundown(stage.folder.path()).args(["enroll", "--asg", "a"]).env("AWS_EC2_METADATA_DISABLED", "true")).await;
-    assert!(alone.code == Some(2) && alone.err.contains("--region"), "{:?} {}", alone.code, alone.err);
+    assert!(
+        said.code == Some(1) && said.err.contains("no Auto Scaling group has the tag team=shop"),
+        "{}",
+        said.err
+    );
+    let alone = run(
+        stage.folder.path(),
+        sundown(stage.folder.path())
+            .args(["enroll", "--asg", "a"])
+            .env("AWS_EC2_METADATA_DISABLED", "true"),
+    )
+    .await;
+    assert!(
+        alone.code == Some(2) && alone.err.contains("--region"),
+        "{:?} {}",
+        alone.code,
+        alone.err
+    );
 }

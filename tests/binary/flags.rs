@@ -1,4 +1,5 @@
-//! The command line: what is wrong with it is said with the flag, its value and a remedy, and ends it with code 2.
+//! The command line: what is wrong with it is said with the flag, its value and a remedy, and ends
+//! it with code 2.
 
 use crate::process::{Folder, Said, run, sundown};
 
@@ -14,11 +15,27 @@ async fn wrong_flags_end_it_with_code_2_and_name_flag_value_and_remedy() {
     // Flags after `run`; whether a queue is given; what the error must say.
     let rows: &[(&[&str], bool, &[&str])] = &[
         (&[], false, &["--queue-url", "SUNDOWN_QUEUE_URL", "not given", "aws sqs get-queue-url"]),
-        (&["--queue-url", "http://127.0.0.1:9/000000000000/q"], false, &["--region", "SUNDOWN_REGION", "not given", "eu-west-1"]),
-        (&["--queue-url", "my-queue"], false, &["--queue-url", "my-queue", "https://sqs.REGION.amazonaws.com"]),
-        (&["--queue-url", "https://sqs.eu-west-1.amazonaws.com/1/q.fifo"], false, &["--queue-url", "q.fifo", "give a standard queue"]),
+        (
+            &["--queue-url", "http://127.0.0.1:9/000000000000/q"],
+            false,
+            &["--region", "SUNDOWN_REGION", "not given", "eu-west-1"],
+        ),
+        (
+            &["--queue-url", "my-queue"],
+            false,
+            &["--queue-url", "my-queue", "https://sqs.REGION.amazonaws.com"],
+        ),
+        (
+            &["--queue-url", "https://sqs.eu-west-1.amazonaws.com/1/q.fifo"],
+            false,
+            &["--queue-url", "q.fifo", "give a standard queue"],
+        ),
         (&["--queue-url", QUEUE], true, &["--queue-url", QUEUE, "once"]),
-        (&["--queue-url", "https://sqs.us-east-1.amazonaws.com/1/q"], true, &["--region", "eu-west-1 and us-east-1"]),
+        (
+            &["--queue-url", "https://sqs.us-east-1.amazonaws.com/1/q"],
+            true,
+            &["--region", "eu-west-1 and us-east-1"],
+        ),
         (&["--max-pollers", "17"], true, &["--max-pollers", "`17`", "1 to 16"]),
         (&["--max-pollers", "many"], true, &["--max-pollers", "many"]),
         (&["--max-held", "0"], true, &["--max-held", "`0`", "10 to 100000"]),
@@ -28,23 +45,51 @@ async fn wrong_flags_end_it_with_code_2_and_name_flag_value_and_remedy() {
         (&["--join-timeout", "300"], true, &["--join-timeout", "300", "300s"]),
         (&["--join-timeout", "2h"], true, &["--join-timeout", "`2h`", "1h or less"]),
         (&["--drain-timeout", "49h"], true, &["--drain-timeout", "`49h`", "30s to 48h"]),
-        (&["--drain-timeout", "1m", "--deadline-margin", "2m"], true, &["--deadline-margin", "`2m`", "--drain-timeout 1m"]),
+        (
+            &["--drain-timeout", "1m", "--deadline-margin", "2m"],
+            true,
+            &["--deadline-margin", "`2m`", "--drain-timeout 1m"],
+        ),
         (&["--deadline-margin=-5s"], true, &["--deadline-margin", "-5s", "negative"]),
-        (&["--spot-deadline-margin", "2m"], true, &["--spot-deadline-margin", "`2m`", "1m or less"]),
+        (
+            &["--spot-deadline-margin", "2m"],
+            true,
+            &["--spot-deadline-margin", "`2m`", "1m or less"],
+        ),
         (&["--force-after", "1.5"], true, &["--force-after", "1.5"]),
         (&["--force-after", "soon"], true, &["--force-after", "soon", "never"]),
-        (&["--exclude-from-load-balancers", "maybe"], true, &["--exclude-from-load-balancers", "maybe", "early", "late", "never"]),
+        (
+            &["--exclude-from-load-balancers", "maybe"],
+            true,
+            &["--exclude-from-load-balancers", "maybe", "early", "late", "never"],
+        ),
         (&["--complete-delay", "2h"], true, &["--complete-delay", "`2h`", "1h or less"]),
         (&["--min-drain-time", "5m"], true, &["--min-drain-time", "`5m`", "1m or less"]),
         (&["--max-evictions", "0"], true, &["--max-evictions", "`0`", "1 to 1000"]),
-        (&["--max-evictions", "4"], true, &["--max-evictions-per-budget", "`8`", "--max-evictions 4"]),
+        (
+            &["--max-evictions", "4"],
+            true,
+            &["--max-evictions-per-budget", "`8`", "--max-evictions 4"],
+        ),
         (&["--lease-name", "My Lease"], true, &["--lease-name", "`My Lease`", "lower-case"]),
         (&["--lease-duration", "1500ms"], true, &["--lease-duration", "whole seconds"]),
-        (&["--lease-duration", "12s"], true, &["--lease-renew-deadline", "`10s`", "--lease-duration (12s)"]),
-        (&["--lease-retry", "6s"], true, &["--lease-retry", "`6s`", "--lease-renew-deadline (10s)"]),
+        (
+            &["--lease-duration", "12s"],
+            true,
+            &["--lease-renew-deadline", "`10s`", "--lease-duration (12s)"],
+        ),
+        (
+            &["--lease-retry", "6s"],
+            true,
+            &["--lease-retry", "`6s`", "--lease-renew-deadline (10s)"],
+        ),
         (&["--pod-name", "sundown-0"], true, &["--pod-namespace", "not given", "POD_NAMESPACE"]),
         (&["--region", "eu-west-1a!"], true, &["--region", "`eu-west-1a!`", "eu-west-1"]),
-        (&["--aws-endpoint-url", "localhost:4566"], true, &["--aws-endpoint-url", "`localhost:4566`", "http://localhost:4566"]),
+        (
+            &["--aws-endpoint-url", "localhost:4566"],
+            true,
+            &["--aws-endpoint-url", "`localhost:4566`", "http://localhost:4566"],
+        ),
         (&["--accept-real-tests", "48h"], true, &["--accept-real-tests", "`48h`", "24h or less"]),
         (&["--probe-listen", "everywhere"], true, &["--probe-listen", "everywhere"]),
         (&["--log-level", "sundown=loud"], true, &["--log-level", "sundown=loud"]),
@@ -80,13 +125,26 @@ async fn a_variable_that_is_wrong_is_named() {
         let said = asked(&["run", "--queue-url", QUEUE], &[(variable, value)]).await;
         assert_eq!(said.code, Some(2), "{variable}: {}", said.err);
         for needle in [variable, value, remedy] {
-            assert!(said.err.contains(needle), "{variable}={value}: «{needle}» is not in «{}»", said.err);
+            assert!(
+                said.err.contains(needle),
+                "{variable}={value}: «{needle}» is not in «{}»",
+                said.err
+            );
         }
     }
     let said = asked(&["run", "--max-pollers", "many"], &[("SUNDOWN_MAX_POLLERS", "3")]).await;
-    assert!(said.err.contains("--max-pollers") && !said.err.contains("SUNDOWN_MAX_POLLERS"), "the flag is wrong: {}", said.err);
-    let said = asked(&["pause"], &[("SUNDOWN_LEASE_NAME", ""), ("KUBECONFIG", "/nowhere/config")]).await;
-    assert!(said.err.contains("no API server") && said.err.matches("os error 2").count() == 1, "each cause once: {}", said.err);
+    assert!(
+        said.err.contains("--max-pollers") && !said.err.contains("SUNDOWN_MAX_POLLERS"),
+        "the flag is wrong: {}",
+        said.err
+    );
+    let said =
+        asked(&["pause"], &[("SUNDOWN_LEASE_NAME", ""), ("KUBECONFIG", "/nowhere/config")]).await;
+    assert!(
+        said.err.contains("no API server") && said.err.matches("os error 2").count() == 1,
+        "each cause once: {}",
+        said.err
+    );
 }
 
 /// What was printed, without where it comes from.
@@ -110,9 +168,18 @@ async fn a_variable_that_is_empty_is_as_good_as_none_for_every_flag() {
         assert_eq!((with.code, with.out), (Some(0), without.out.clone()), "{}", with.err);
     }
     let one = asked(&flags, &[("SUNDOWN_MAX_POLLERS", "3")]).await;
-    assert_eq!(values(&one.out).iter().zip(values(&without.out)).filter(|(a, b)| **a != *b).count(), 1, "{}", one.out);
+    assert_eq!(
+        values(&one.out).iter().zip(values(&without.out)).filter(|(a, b)| **a != *b).count(),
+        1,
+        "{}",
+        one.out
+    );
     let said = asked(&["run"], &[("SUNDOWN_QUEUE_URL", "")]).await;
-    assert!(said.code == Some(2) && said.err.contains("--queue-url (SUNDOWN_QUEUE_URL) is not given"), "{}", said.err);
+    assert!(
+        said.code == Some(2) && said.err.contains("--queue-url (SUNDOWN_QUEUE_URL) is not given"),
+        "{}",
+        said.err
+    );
     let help = asked(&["run", "--help"], &[("SUNDOWN_QUEUE_URL", "")]).await;
     assert!(help.code == Some(0) && help.out.contains("SUNDOWN_QUEUE_URL"), "{}", help.out);
 }
@@ -120,11 +187,19 @@ async fn a_variable_that_is_empty_is_as_good_as_none_for_every_flag() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_variable_that_no_flag_has_is_told_in_the_log_and_by_print_config() {
     let variables = [("SUNDOWN_DRAIN_TIMOUT", "2h"), ("AWS_EC2_METADATA_DISABLED", "true")];
-    let said = asked(&["run", "--queue-url", "http://127.0.0.1:9/000000000000/q"], &variables).await;
-    let told = said.err.lines().any(|line| line.contains("WARN") && line.contains("SUNDOWN_DRAIN_TIMOUT") && line.contains("ignored"));
+    let said =
+        asked(&["run", "--queue-url", "http://127.0.0.1:9/000000000000/q"], &variables).await;
+    let told = said.err.lines().any(|line| {
+        line.contains("WARN") && line.contains("SUNDOWN_DRAIN_TIMOUT") && line.contains("ignored")
+    });
     assert!(told, "{}", said.err);
     let said = asked(&["run", "--print-config"], &variables).await;
-    assert_eq!(said.out.lines().last(), Some("# SUNDOWN_DRAIN_TIMOUT: no such setting, ignored"), "{}", said.out);
+    assert_eq!(
+        said.out.lines().last(),
+        Some("# SUNDOWN_DRAIN_TIMOUT: no such setting, ignored"),
+        "{}",
+        said.out
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -136,16 +211,27 @@ async fn print_config_shows_every_flag_with_its_value_and_where_that_comes_from(
     .await;
     assert_eq!(said.code, Some(0), "{}", said.err);
     let line = |flag: &str| {
-        said.out.lines().find(|l| l.starts_with(&format!("--{flag} "))).unwrap_or_else(|| panic!("no {flag} in {}", said.out)).to_owned()
+        said.out
+            .lines()
+            .find(|l| l.starts_with(&format!("--{flag} ")))
+            .unwrap_or_else(|| panic!("no {flag} in {}", said.out))
+            .to_owned()
     };
     assert!(line("queue-url").contains(QUEUE));
-    assert!(line("drain-timeout").contains("2h") && line("drain-timeout").contains("from the flag"));
-    assert!(line("cluster-name").contains("prod") && line("cluster-name").contains("from its variable"));
+    assert!(
+        line("drain-timeout").contains("2h") && line("drain-timeout").contains("from the flag")
+    );
+    assert!(
+        line("cluster-name").contains("prod") && line("cluster-name").contains("from its variable")
+    );
     assert!(line("lease-namespace").contains("ops"));
     assert!(line("region").contains("eu-west-1"));
-    assert!(line("max-pollers").contains("16") && line("max-pollers").contains("SUNDOWN_MAX_POLLERS"));
+    assert!(
+        line("max-pollers").contains("16") && line("max-pollers").contains("SUNDOWN_MAX_POLLERS")
+    );
     let documented = include_str!("../../docs/configuration.md");
-    for flag in documented.lines().filter_map(|l| l.strip_prefix("| `--")?.split(['`', ' ']).next()) {
+    for flag in documented.lines().filter_map(|l| l.strip_prefix("| `--")?.split(['`', ' ']).next())
+    {
         if flag != "print-config" {
             line(flag);
         }
@@ -156,9 +242,15 @@ async fn print_config_shows_every_flag_with_its_value_and_where_that_comes_from(
 async fn help_and_version_are_there_and_no_command_is_an_error() {
     let help = asked(&["run", "--help"], &[]).await;
     assert_eq!(help.code, Some(0));
-    assert!(help.out.contains("--queue-url") && help.out.contains("SUNDOWN_QUEUE_URL"), "{}", help.out);
+    assert!(
+        help.out.contains("--queue-url") && help.out.contains("SUNDOWN_QUEUE_URL"),
+        "{}",
+        help.out
+    );
     let words = help.out.split_whitespace().collect::<Vec<_>>().join(" ");
-    for default in ["[required]", "[default: max(1 h, the hook's HeartbeatTimeout)]", "[default: 5m]"] {
+    for default in
+        ["[required]", "[default: max(1 h, the hook's HeartbeatTimeout)]", "[default: 5m]"]
+    {
         assert!(words.contains(default), "{default} is not in {}", help.out);
     }
     assert!(asked(&["--version"], &[]).await.out.contains(env!("CARGO_PKG_VERSION")));

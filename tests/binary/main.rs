@@ -1,7 +1,8 @@
-//! The built binary as a process, against the embedded AWS and the embedded Kubernetes on loopback, in real time.
+//! The built binary as a process, against the embedded AWS and the embedded Kubernetes on loopback,
+//! in real time.
 //!
-//! Nothing here waits for a fixed time in order that something has happened: every wait is for something that can be seen, with a limit
-//! that a loaded machine keeps too.
+//! Nothing here waits for a fixed time in order that something has happened: every wait is for
+//! something that can be seen, with a limit that a loaded machine keeps too.
 #![allow(
     unreachable_pub,
     clippy::unwrap_used,

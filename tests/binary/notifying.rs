@@ -1,4 +1,5 @@
-//! Notifications over real connections: HTTPS by a certificate authority of one's own, a proxy, a server that is not well at first.
+//! Notifications over real connections: HTTPS by a certificate authority of one's own, a proxy, a
+//! server that is not well at first.
 
 use std::{
     fs,
@@ -41,7 +42,11 @@ impl Server {
     /// `tls`: it speaks HTTPS.
     async fn start(statuses: &[u16], tls: Option<TlsAcceptor>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let server = Self { port: listener.local_addr().unwrap().port(), asked: Arc::default(), statuses: Arc::new(Mutex::new(statuses.to_vec())) };
+        let server = Self {
+            port: listener.local_addr().unwrap().port(),
+            asked: Arc::default(),
+            statuses: Arc::new(Mutex::new(statuses.to_vec())),
+        };
         let task = server.clone();
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
@@ -77,7 +82,10 @@ impl Server {
             let mut statuses = self.statuses.lock().unwrap();
             if statuses.len() > 1 { statuses.remove(0) } else { statuses[0] }
         };
-        let answer = format!("HTTP/1.1 {status} x\r\ncontent-length: 2\r\nretry-after: 1\r\nconnection: close\r\n\r\nok");
+        let answer = format!(
+            "HTTP/1.1 {status} x\r\ncontent-length: 2\r\nretry-after: 1\r\nconnection: \
+             close\r\n\r\nok"
+        );
         stream.write_all(answer.as_bytes()).await.ok();
         stream.shutdown().await.ok();
     }
@@ -94,9 +102,16 @@ async fn read(stream: &mut (impl AsyncRead + Unpin)) -> Option<Asked> {
         let text = String::from_utf8_lossy(&bytes).into_owned();
         if let Some((head, body)) = text.split_once("\r\n\r\n") {
             let lower = head.to_lowercase();
-            let length = lower.split("content-length: ").nth(1).map_or(0, |rest| rest.split("\r\n").next().unwrap().trim().parse().unwrap());
+            let length = lower
+                .split("content-length: ")
+                .nth(1)
+                .map_or(0, |rest| rest.split("\r\n").next().unwrap().trim().parse().unwrap());
             if body.len() >= length {
-                return Some(Asked { line: head.lines().next()?.to_owned(), head: lower, body: body.to_owned() });
+                return Some(Asked {
+                    line: head.lines().next()?.to_owned(),
+                    head: lower,
+                    body: body.to_owned(),
+                });
             }
         }
         let read = stream.read(&mut chunk).await.ok().filter(|n| *n > 0)?;
@@ -119,7 +134,10 @@ pub fn authority(folder: &Folder) -> TlsAcceptor {
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_no_client_auth()
-        .with_single_cert(vec![certificate.der().clone()], PrivateKeyDer::try_from(key.serialize_der()).unwrap())
+        .with_single_cert(
+            vec![certificate.der().clone()],
+            PrivateKeyDer::try_from(key.serialize_der()).unwrap(),
+        )
         .unwrap();
     TlsAcceptor::from(Arc::new(config))
 }
@@ -134,7 +152,8 @@ async fn the_end_of_a_drain_is_told_over_https_with_headers_of_a_secret_and_trie
     let headers = stage.folder.path().join("headers");
     fs::write(&headers, "Authorization: Bearer s3cr3t\n").unwrap();
     let template = r#"{"text":"{{ outcome }} {{ node }} {{ type }}"}"#;
-    let flags = ["--webhook-template", template, "--webhook-headers-file", headers.to_str().unwrap()];
+    let flags =
+        ["--webhook-template", template, "--webhook-headers-file", headers.to_str().unwrap()];
     let mut command = stage.command(&flags);
     // The URL of a webhook is a secret: it comes by its variable, and is in no log.
     command.env("SUNDOWN_WEBHOOK_URL", format!("https://localhost:{}/services/T0K3N", server.port));
@@ -145,12 +164,17 @@ async fn the_end_of_a_drain_is_told_over_https_with_headers_of_a_secret_and_trie
     let node = stage.node_of(&instances[0]);
     stage.world.aws.spot_interruption(&instances[0], SpotAction::Terminate);
     sundown.counts("webhooks_total{result=\"sent\"}", 1.0).await;
-    // Once more when it was refused; on a slow machine also when an answer, or a connection, was long in coming.
+    // Once more when it was refused; on a slow machine also when an answer, or a connection, was
+    // long in coming.
     let asked = server.asked();
     assert!((2..=3).contains(&asked.len()), "{asked:?}");
     for one in &asked {
         assert_eq!(one.line, "POST /services/T0K3N HTTP/1.1");
-        for header in ["authorization: bearer s3cr3t", "content-type: application/json", "user-agent: sundown/"] {
+        for header in [
+            "authorization: bearer s3cr3t",
+            "content-type: application/json",
+            "user-agent: sundown/",
+        ] {
             assert!(one.head.contains(header), "{header} is not in {}", one.head);
         }
         assert_eq!(one.body, format!(r#"{{"text":"empty {node} m6i.xlarge"}}"#));
@@ -158,7 +182,10 @@ async fn the_end_of_a_drain_is_told_over_https_with_headers_of_a_secret_and_trie
     assert!(sundown.metric("webhooks_total{result=\"retried\"}").await >= 1.0);
     sundown.signal("TERM");
     assert_eq!(sundown.ended().await.code(), Some(0));
-    assert!(!sundown.log().contains("T0K3N") && !sundown.log().contains("s3cr3t"), "secrets are in no log");
+    assert!(
+        !sundown.log().contains("T0K3N") && !sundown.log().contains("s3cr3t"),
+        "secrets are in no log"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -167,8 +194,18 @@ async fn a_proxy_is_asked_for_the_name_and_sees_nothing_of_what_is_said() {
     let instances = stage.spot_group(2);
     let server = Server::start(&[200], Some(authority(&stage.folder))).await;
     let proxy = Server::start(&[200], None).await;
-    let (url, through) = (format!("https://chat.example:{}/hook", server.port), format!("http://user:pass%20word@127.0.0.1:{}", proxy.port));
-    let mut command = stage.command(&["--webhook-url", &url, "--webhook-proxy", &through, "--webhook-on", "accepted"]);
+    let (url, through) = (
+        format!("https://chat.example:{}/hook", server.port),
+        format!("http://user:pass%20word@127.0.0.1:{}", proxy.port),
+    );
+    let mut command = stage.command(&[
+        "--webhook-url",
+        &url,
+        "--webhook-proxy",
+        &through,
+        "--webhook-on",
+        "accepted",
+    ]);
     command.env("SSL_CERT_FILE", stage.folder.path().join("ca.pem"));
     let mut sundown = crate::process::Process::start("sundown", stage.folder.path(), &mut command);
     sundown.ready().await;
@@ -176,12 +213,22 @@ async fn a_proxy_is_asked_for_the_name_and_sees_nothing_of_what_is_said() {
     stage.world.aws.spot_interruption(&instances[0], SpotAction::Terminate);
     sundown.counts("webhooks_total{result=\"sent\"}", 1.0).await;
     let (asked, told) = (proxy.asked(), server.asked());
-    assert!(asked[0].line.starts_with(&format!("CONNECT chat.example:{}", server.port)), "{asked:?}");
+    assert!(
+        asked[0].line.starts_with(&format!("CONNECT chat.example:{}", server.port)),
+        "{asked:?}"
+    );
     // user:pass word
-    assert!(asked[0].head.contains(&"proxy-authorization: Basic dXNlcjpwYXNzIHdvcmQ=".to_lowercase()), "{asked:?}");
+    assert!(
+        asked[0].head.contains(&"proxy-authorization: Basic dXNlcjpwYXNzIHdvcmQ=".to_lowercase()),
+        "{asked:?}"
+    );
     // Once more where the answer was long in coming.
     assert!((1..=2).contains(&told.len()), "{told:?}");
-    assert!(told[0].body.contains("is cordoned and drained") && !told[0].head.contains("proxy-authorization"), "{told:?}");
+    assert!(
+        told[0].body.contains("is cordoned and drained")
+            && !told[0].head.contains("proxy-authorization"),
+        "{told:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -203,10 +250,22 @@ async fn what_cannot_be_sent_that_way_is_said_at_the_start_with_code_2_and_no_se
     let (url, missing) = ("https://chat.example/T0K3N", stage.folder.path().join("missing"));
     let missing = missing.to_str().unwrap();
     for (flags, words) in [
-        (&["--webhook-url", "T0K3N"][..], "--webhook-url (SUNDOWN_WEBHOOK_URL) is `(not shown)`: not an http(s) URL"),
-        (&["--webhook-template", "x"], "--webhook-url (SUNDOWN_WEBHOOK_URL) is not given: there is nobody to tell"),
-        (&["--webhook-url", url, "--webhook-template", "{{ nod }}"], "`nod`, which is not known; use on, summary"),
-        (&["--webhook-url", url, "--webhook-template", "x", "--webhook-template-file", "y"], "give one of the two"),
+        (
+            &["--webhook-url", "T0K3N"][..],
+            "--webhook-url (SUNDOWN_WEBHOOK_URL) is `(not shown)`: not an http(s) URL",
+        ),
+        (
+            &["--webhook-template", "x"],
+            "--webhook-url (SUNDOWN_WEBHOOK_URL) is not given: there is nobody to tell",
+        ),
+        (
+            &["--webhook-url", url, "--webhook-template", "{{ nod }}"],
+            "`nod`, which is not known; use on, summary",
+        ),
+        (
+            &["--webhook-url", url, "--webhook-template", "x", "--webhook-template-file", "y"],
+            "give one of the two",
+        ),
         (&["--webhook-url", url, "--webhook-template-file", missing], "cannot be read"),
         (&["--webhook-url", url, "--webhook-headers-file", missing], "cannot be read"),
         (&["--webhook-url", url, "--webhook-proxy", "proxy:3128"], "--webhook-proxy"),
@@ -216,6 +275,12 @@ async fn what_cannot_be_sent_that_way_is_said_at_the_start_with_code_2_and_no_se
         assert_eq!(said.code, Some(2), "{flags:?}: {}", said.err);
         assert!(said.err.contains(words) && !said.err.contains("T0K3N"), "{flags:?}: {}", said.err);
     }
-    let printed = run(stage.folder.path(), &mut stage.command(&["--webhook-url", url, "--print-config"])).await;
-    assert!(printed.out.contains("--webhook-url (not shown)") && !printed.out.contains("T0K3N"), "{}", printed.out);
+    let printed =
+        run(stage.folder.path(), &mut stage.command(&["--webhook-url", url, "--print-config"]))
+            .await;
+    assert!(
+        printed.out.contains("--webhook-url (not shown)") && !printed.out.contains("T0K3N"),
+        "{}",
+        printed.out
+    );
 }

@@ -15,14 +15,19 @@ async fn pause_holds_all_drains_until_resume() {
     let mut sundown = stage.leader("sundown", &[]).await;
     let said = stage.person(&["pause"]).await;
     assert_eq!(said.code, Some(0), "{}", said.err);
-    assert!(said.out.contains("paused") && said.out.contains("kube-system/sundown"), "{}", said.out);
+    assert!(
+        said.out.contains("paused") && said.out.contains("kube-system/sundown"),
+        "{}",
+        said.out
+    );
     assert!(stage.person(&["pause"]).await.out.contains("already"));
     sundown.counts("paused", 1.0).await;
 
     stage.world.aws.terminate(&instances[0], true);
     stage.until("the node is cordoned", || stage.is_cordoned(&instances[0])).await;
     stage.until("the message is deleted", || stage.in_queue() == 0).await;
-    // Evictions begin at the latest 2 s after the accept where nothing holds them. This is a look at what does not happen.
+    // Evictions begin at the latest 2 s after the accept where nothing holds them. This is a look
+    // at what does not happen.
     tokio::time::sleep(Duration::from_secs(4)).await;
     assert!(stage.evicted().is_empty(), "{:?}", stage.evicted());
 
@@ -70,20 +75,31 @@ async fn the_release_of_a_node_that_is_not_being_drained_is_refused_and_changes_
     let before = stage.node(&instance);
     let said = stage.person(&["release", &node]).await;
     assert_eq!(said.code, Some(2), "{} {}", said.out, said.err);
-    assert!(said.err.contains(&node) && said.err.contains("nothing to release") && said.out.is_empty(), "{}", said.err);
+    assert!(
+        said.err.contains(&node) && said.err.contains("nothing to release") && said.out.is_empty(),
+        "{}",
+        said.err
+    );
     let record = serde_json::json!({ "version": 1, "instance": instance, "interruptions": [],
         "released": { "at": "2026-01-01T00:00:00Z", "outcome": "empty" } });
-    stage.world.kube.edit("nodes", "", &node, |n| n["metadata"]["annotations"]["sundown.dev/record"] = record.to_string().into());
+    stage.world.kube.edit("nodes", "", &node, |n| {
+        n["metadata"]["annotations"]["sundown.dev/record"] = record.to_string().into();
+    });
     let said = stage.person(&["release", &node]).await;
     assert_eq!(said.code, Some(2), "{} {}", said.out, said.err);
     assert!(said.err.contains("released already"), "{}", said.err);
-    let is_ordered = |n: &serde_json::Value| n["metadata"]["annotations"].get("sundown.dev/release").is_some();
+    let is_ordered =
+        |n: &serde_json::Value| n["metadata"]["annotations"].get("sundown.dev/release").is_some();
     assert!(!is_ordered(&before) && !is_ordered(&stage.node(&instance)));
     // Somebody took the record away in mid-drain: the leader still has it in memory.
-    for annotations in [serde_json::json!({}), serde_json::json!({ "sundown.dev/record": "garbage" })] {
+    for annotations in
+        [serde_json::json!({}), serde_json::json!({ "sundown.dev/record": "garbage" })]
+    {
         stage.world.kube.edit("nodes", "", &node, |n| {
             n["metadata"]["annotations"] = annotations.clone();
-            n["spec"]["taints"] = serde_json::json!([{ "key": "sundown.dev/interruption", "value": "spot", "effect": "NoSchedule" }]);
+            n["spec"]["taints"] = serde_json::json!([{
+                "key": "sundown.dev/interruption", "value": "spot", "effect": "NoSchedule"
+            }]);
         });
         let said = stage.person(&["release", &node]).await;
         assert_eq!(said.code, Some(0), "{} {}", said.out, said.err);

@@ -37,8 +37,14 @@ async fn an_unreachable_queue_is_told_by_readyz_and_ends_nothing() {
     let elsewhere = nowhere().await;
     let mut sundown = stage.start("sundown", &["--aws-endpoint-url", &elsewhere]);
     // The queue alone, and why: until they are listed, the nodes and the budgets are told as well.
-    let queue_alone = |text: &str| text.lines().count() == 1 && text.starts_with("queue: ") && text.contains("cannot be asked");
-    sundown.answers("/readyz", "only the queue cannot be reached", |status, text| status == 503 && queue_alone(text)).await;
+    let queue_alone = |text: &str| {
+        text.lines().count() == 1 && text.starts_with("queue: ") && text.contains("cannot be asked")
+    };
+    sundown
+        .answers("/readyz", "only the queue cannot be reached", |status, text| {
+            status == 503 && queue_alone(text)
+        })
+        .await;
     // It leads and goes on trying to receive.
     sundown.counts("leader", 1.0).await;
     sundown.counts("intake_events_total{event=\"receive_failed\"}", 2.0).await;
@@ -52,7 +58,11 @@ async fn a_queue_that_does_not_exist_is_told_by_readyz_and_comes_back() {
     stage.group(1);
     stage.world.aws.delete_queue(stage.world.queue());
     let mut sundown = stage.start("sundown", &[]);
-    sundown.answers("/readyz", "the queue is not there", |status, text| status == 503 && text.contains("queue: ")).await;
+    sundown
+        .answers("/readyz", "the queue is not there", |status, text| {
+            status == 503 && text.contains("queue: ")
+        })
+        .await;
     stage.world.aws.create_queue(stage.world.queue(), sundown::sim::aws::QueueSettings::default());
     sundown.ready().await;
 }
@@ -64,23 +74,50 @@ async fn an_api_server_that_is_away_is_told_by_readyz_and_ends_nothing() {
     let address = nowhere().await.trim_start_matches("http://").parse().unwrap();
     std::fs::write(&away, sundown::sim::kube::EmbeddedKube::kubeconfig(address)).unwrap();
     let mut process = stage.start("sundown", &["--kubeconfig", away.to_str().unwrap()]);
-    let text = process.answers("/readyz", "the nodes are not known", |status, text| status == 503 && text.contains("nodes: ")).await;
+    let text = process
+        .answers("/readyz", "the nodes are not known", |status, text| {
+            status == 503 && text.contains("nodes: ")
+        })
+        .await;
     assert!(text.contains("budgets: "), "{text}");
     process.answers("/readyz", "the queue can be asked", |_, text| !text.contains("queue: ")).await;
     assert_eq!(process.get("/livez").await.0, 200);
-    assert_eq!(stage.world.aws.count("sqs:ReceiveMessage"), 0, "it does not lead, so it does not receive");
+    assert_eq!(
+        stage.world.aws.count("sqs:ReceiveMessage"),
+        0,
+        "it does not lead, so it does not receive"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_kubeconfig_it_ends_and_says_what_to_do() {
     let folder = Folder::new();
     let queue = "https://sqs.eu-west-1.amazonaws.com/123456789012/q";
-    let said =
-        run(folder.path(), sundown(folder.path()).args(["run", "--queue-url", queue, "--metrics-listen", "off", "--probe-listen", "off"])).await;
+    let said = run(
+        folder.path(),
+        sundown(folder.path()).args([
+            "run",
+            "--queue-url",
+            queue,
+            "--metrics-listen",
+            "off",
+            "--probe-listen",
+            "off",
+        ]),
+    )
+    .await;
     assert_eq!(said.code, Some(1), "{}", said.err);
-    assert!(said.err.contains("--kubeconfig") && said.err.contains("service account"), "{}", said.err);
+    assert!(
+        said.err.contains("--kubeconfig") && said.err.contains("service account"),
+        "{}",
+        said.err
+    );
     let missing = folder.path().join("no-such-file");
-    let said = run(folder.path(), sundown(folder.path()).args(["run", "--queue-url", queue, "--kubeconfig"]).arg(&missing)).await;
+    let said = run(
+        folder.path(),
+        sundown(folder.path()).args(["run", "--queue-url", queue, "--kubeconfig"]).arg(&missing),
+    )
+    .await;
     assert_eq!(said.code, Some(1), "{}", said.err);
     assert!(said.err.contains("no-such-file") && said.err.contains("kubeconfig"), "{}", said.err);
 }

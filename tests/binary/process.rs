@@ -17,10 +17,12 @@ use tokio::{
     net::TcpStream,
 };
 
-/// How long anything may take that is not measured itself. On an idle machine all of it is a matter of seconds, or of a minute.
+/// How long anything may take that is not measured itself. On an idle machine all of it is a matter
+/// of seconds, or of a minute.
 pub const LIMIT: Duration = Duration::from_mins(4);
 
-/// Where the built binary is: SUNDOWN_BINARY says so (tests/run gives the released one), cargo tells a test, and a benchmark lies beside it.
+/// Where the built binary is: SUNDOWN_BINARY says so (tests/run gives the released one), cargo
+/// tells a test, and a benchmark lies beside it.
 pub fn binary() -> PathBuf {
     if let Some(said) = std::env::var_os("SUNDOWN_BINARY") {
         return said.into();
@@ -29,7 +31,8 @@ pub fn binary() -> PathBuf {
     option_env!("CARGO_BIN_EXE_sundown").map_or_else(beside, PathBuf::from)
 }
 
-/// A command that is killed when this process ends, however that comes about; where util-linux is there.
+/// A command that is killed when this process ends, however that comes about; where util-linux is
+/// there.
 pub fn bound(program: &Path) -> Command {
     let setpriv = Path::new("/usr/bin/setpriv");
     if !setpriv.exists() {
@@ -40,7 +43,8 @@ pub fn bound(program: &Path) -> Command {
     command
 }
 
-/// The binary with nothing of this environment but where to find programs, and with what the image sets.
+/// The binary with nothing of this environment but where to find programs, and with what the image
+/// sets.
 pub fn sundown(folder: &Path) -> Command {
     let mut command = bound(&binary());
     command
@@ -59,7 +63,8 @@ impl Folder {
     pub fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         static SWEEP: Once = Once::new();
-        let name = format!("sundown-test-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let name =
+            format!("sundown-test-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         SWEEP.call_once(sweep);
         let path = std::env::temp_dir().join(name);
         // Of a process that had our number and was killed.
@@ -77,8 +82,13 @@ impl Folder {
 fn sweep() {
     for entry in fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        let process = name.strip_prefix("sundown-test-").and_then(|rest| rest.split_once('-')).map(|(process, _)| process);
-        if process.is_some_and(|p| Path::new("/proc/self").exists() && !Path::new("/proc").join(p).exists()) {
+        let process = name
+            .strip_prefix("sundown-test-")
+            .and_then(|rest| rest.split_once('-'))
+            .map(|(process, _)| process);
+        if process.is_some_and(|p| {
+            Path::new("/proc/self").exists() && !Path::new("/proc").join(p).exists()
+        }) {
             drop(fs::remove_dir_all(entry.path()));
         }
     }
@@ -116,8 +126,10 @@ impl Process {
     /// Starts it; what it prints goes to files in `folder`.
     pub fn start(name: &str, folder: &Path, command: &mut Command) -> Self {
         let (out, err) = (folder.join(format!("{name}.out")), folder.join(format!("{name}.err")));
-        let spawned = command.stdout(File::create(&out).unwrap()).stderr(File::create(&err).unwrap()).spawn();
-        let child = spawned.unwrap_or_else(|error| panic!("{name} cannot be started ({command:?}): {error}"));
+        let spawned =
+            command.stdout(File::create(&out).unwrap()).stderr(File::create(&err).unwrap()).spawn();
+        let child = spawned
+            .unwrap_or_else(|error| panic!("{name} cannot be started ({command:?}): {error}"));
         Self { child, name: name.to_owned(), out, err }
     }
 
@@ -142,7 +154,13 @@ impl Process {
     pub fn last_lines(&mut self) -> String {
         let log = self.log() + &fs::read_to_string(&self.out).unwrap_or_default();
         let lines: Vec<_> = log.lines().collect();
-        let ended = self.child.try_wait().ok().flatten().map(|status| format!("\n({} ended: {status})", self.name)).unwrap_or_default();
+        let ended = self
+            .child
+            .try_wait()
+            .ok()
+            .flatten()
+            .map(|status| format!("\n({} ended: {status})", self.name))
+            .unwrap_or_default();
         lines[lines.len().saturating_sub(40)..].join("\n") + &ended
     }
 
@@ -183,13 +201,20 @@ impl Process {
     /// Sends it a signal: `TERM`, `INT`, `KILL`.
     pub fn signal(&self, name: &str) {
         // The shell's own `kill`: the standard library only knows SIGKILL.
-        let sent = Command::new("sh").args(["-c", &format!("kill -{name} {}", self.child.id())]).status().unwrap();
+        let sent = Command::new("sh")
+            .args(["-c", &format!("kill -{name} {}", self.child.id())])
+            .status()
+            .unwrap();
         assert!(sent.success(), "SIG{name} cannot be sent to {}", self.name);
     }
 
     /// The address that serves this path, as its log says.
     pub async fn address_of(&mut self, path: &str) -> String {
-        let serves = if path.starts_with("/metrics") { "Serving /metrics." } else { "Serving /livez and /readyz." };
+        let serves = if path.starts_with("/metrics") {
+            "Serving /metrics."
+        } else {
+            "Serving /livez and /readyz."
+        };
         let line = self.logged(serves).await;
         let line: serde_json::Value = serde_json::from_str(&line).unwrap();
         line["address"].as_str().unwrap().to_owned()
@@ -200,24 +225,38 @@ impl Process {
         let address = self.address_of(path).await;
         let end = Instant::now() + LIMIT;
         loop {
-            // On a machine without a moment to spare the listener takes a request that comes in slowly for one that never comes, and hangs up.
+            // On a machine without a moment to spare the listener takes a request that comes in
+            // slowly for one that never comes, and hangs up.
             match get(&address, path).await {
                 Ok(answer) => return answer,
-                Err(error) => assert!(self.is_alive() && Instant::now() < end, "{} does not answer on {address}: {error}", self.name),
+                Err(error) => assert!(
+                    self.is_alive() && Instant::now() < end,
+                    "{} does not answer on {address}: {error}",
+                    self.name
+                ),
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
 
     /// Waits until an answer of an HTTP endpoint is as it should be, and returns its text.
-    pub async fn answers(&mut self, path: &str, what: &str, holds: impl Fn(u16, &str) -> bool) -> String {
+    pub async fn answers(
+        &mut self,
+        path: &str,
+        what: &str,
+        holds: impl Fn(u16, &str) -> bool,
+    ) -> String {
         let end = Instant::now() + LIMIT;
         loop {
             let (status, text) = self.get(path).await;
             if holds(status, &text) {
                 return text;
             }
-            assert!(Instant::now() < end, "{} never says on {path} that {what}; last: {status}\n{text}", self.name);
+            assert!(
+                Instant::now() < end,
+                "{} never says on {path} that {what}; last: {status}\n{text}",
+                self.name
+            );
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
@@ -235,7 +274,10 @@ impl Process {
 
     /// Waits until a metric has this value at least.
     pub async fn counts(&mut self, name: &str, least: f64) {
-        self.answers("/metrics", &format!("{name} is {least}"), |_, text| value(text, name).is_some_and(|v| v >= least)).await;
+        self.answers("/metrics", &format!("{name} is {least}"), |_, text| {
+            value(text, name).is_some_and(|v| v >= least)
+        })
+        .await;
     }
 }
 
@@ -257,10 +299,18 @@ fn value(text: &str, name: &str) -> Option<f64> {
 
 async fn get(address: &str, path: &str) -> io::Result<(u16, String)> {
     let mut stream = TcpStream::connect(address).await?;
-    stream.write_all(format!("GET {path} HTTP/1.1\r\nhost: sundown\r\nconnection: close\r\n\r\n").as_bytes()).await?;
+    stream
+        .write_all(
+            format!("GET {path} HTTP/1.1\r\nhost: sundown\r\nconnection: close\r\n\r\n").as_bytes(),
+        )
+        .await?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await?;
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
-    let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).ok_or_else(|| io::Error::other(answer.clone()))?;
+    let status = head
+        .split(' ')
+        .nth(1)
+        .and_then(|code| code.parse().ok())
+        .ok_or_else(|| io::Error::other(answer.clone()))?;
     Ok((status, body.to_owned()))
 }

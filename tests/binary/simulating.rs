@@ -6,10 +6,11 @@ use serde_json::Value;
 
 use crate::process::{Folder, Process, sundown};
 
-const SCENARIO: &str = "{ name: one node goes, flags: [--drain-timeout=10m], \
-    groups: [{ name: general, nodes: 3, hook: { name: sundown, heartbeatTimeout: 5m } }], \
-    workloads: [{ kind: Deployment, namespace: shop, name: web, replicas: 6, stop: 1s, ready: 1s, budget: { maxUnavailable: 2 } }], \
-    events: [{ at: 1s, scaleIn: { group: general, count: 1 } }], until: 1h }";
+const SCENARIO: &str = "{ name: one node goes, flags: [--drain-timeout=10m], groups: [{ name: \
+    general, nodes: 3, hook: { name: sundown, heartbeatTimeout: 5m } }], workloads: [{ kind: \
+    Deployment, namespace: shop, name: web, replicas: 6, stop: 1s, ready: 1s, budget: { \
+    maxUnavailable: 2 } }], events: [{ at: 1s, scaleIn: { group: general, count: 1 } }], until: 1h \
+    }";
 
 /// What follows `before` in a text, up to white space.
 fn word(text: &str, before: &str) -> String {
@@ -23,17 +24,26 @@ async fn a_service_of_ones_own_drains_the_nodes_of_a_simulation_without_a_servic
     let scenario = folder.path().join("scenario.yaml");
     fs::write(&scenario, SCENARIO).unwrap();
     let mut command = sundown(folder.path());
-    command.args(["simulate", "--serve", "--no-service", "-o", "json", "--scenario"]).arg(&scenario);
+    command
+        .args(["simulate", "--serve", "--no-service", "-o", "json", "--scenario"])
+        .arg(&scenario);
     let mut simulation = Process::start("simulation", folder.path(), &mut command);
     simulation.logged("'--drain-timeout=10m'").await;
     // The command that it prints, flag by flag.
     let said = simulation.log();
     let mut command = sundown(folder.path());
     command.arg("run");
-    for flag in ["--queue-url", "--cluster-name", "--kubeconfig", "--aws-endpoint-url", "--region"] {
+    for flag in ["--queue-url", "--cluster-name", "--kubeconfig", "--aws-endpoint-url", "--region"]
+    {
         command.args([flag, &word(&said, &format!("{flag} "))]);
     }
-    command.args(["--drain-timeout=10m", "--metrics-listen", "127.0.0.1:0", "--probe-listen", "127.0.0.1:0"]);
+    command.args([
+        "--drain-timeout=10m",
+        "--metrics-listen",
+        "127.0.0.1:0",
+        "--probe-listen",
+        "127.0.0.1:0",
+    ]);
     for variable in ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_DEFAULT_REGION"] {
         command.env(variable, word(&said, &format!("{variable}=")));
     }
@@ -50,5 +60,8 @@ async fn a_service_of_ones_own_drains_the_nodes_of_a_simulation_without_a_servic
     assert_eq!(summary["atRest"], true, "{summary:#}");
     assert_eq!(summary["hooks"].as_array().unwrap().len(), 1, "{summary:#}");
     assert_eq!(summary["hooks"][0]["ended"], "Completed(Continue)", "{summary:#}");
-    assert!(summary["calls"]["kubernetes"]["create pods/eviction"].as_u64().unwrap() >= 2, "{summary:#}");
+    assert!(
+        summary["calls"]["kubernetes"]["create pods/eviction"].as_u64().unwrap() >= 2,
+        "{summary:#}"
+    );
 }

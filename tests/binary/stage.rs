@@ -44,8 +44,13 @@ impl Stage {
 
     /// A group `asg` of `nodes` nodes with a terminate hook `drain`; its instances.
     pub fn group(&self, nodes: usize) -> Vec<String> {
-        let hook = HookSpec { heartbeat_timeout: Duration::from_mins(5), default_result: HookResult::Continue, ..HookSpec::terminating("drain") };
-        self.world.add_group(GroupSpec { replace_after: None, ..GroupSpec::new("asg", nodes) }, &[hook])
+        let hook = HookSpec {
+            heartbeat_timeout: Duration::from_mins(5),
+            default_result: HookResult::Continue,
+            ..HookSpec::terminating("drain")
+        };
+        self.world
+            .add_group(GroupSpec { replace_after: None, ..GroupSpec::new("asg", nodes) }, &[hook])
     }
 
     /// A group `spot` without a hook.
@@ -57,7 +62,8 @@ impl Stage {
 
     /// `sundown run` with the minimum of flags, and these.
     pub fn command(&self, flags: &[&str]) -> Command {
-        let (queue, aws, kubeconfig) = (self.world.queue_url(), self.aws.url(), self.kubeconfig.to_str().unwrap());
+        let (queue, aws, kubeconfig) =
+            (self.world.queue_url(), self.aws.url(), self.kubeconfig.to_str().unwrap());
         let usual = [
             ("--queue-url", queue.as_str()),
             ("--cluster-name", self.world.cluster()),
@@ -68,8 +74,17 @@ impl Stage {
         ];
         let mut command = sundown(self.folder.path());
         command.arg("run").args(flags);
-        command.args(usual.into_iter().filter(|(flag, _)| !flags.contains(flag)).flat_map(|(flag, value)| [flag, value]));
-        command.envs([("AWS_ACCESS_KEY_ID", "AKIASUNDOWN"), ("AWS_SECRET_ACCESS_KEY", "not-a-secret"), ("AWS_EC2_METADATA_DISABLED", "true")]);
+        command.args(
+            usual
+                .into_iter()
+                .filter(|(flag, _)| !flags.contains(flag))
+                .flat_map(|(flag, value)| [flag, value]),
+        );
+        command.envs([
+            ("AWS_ACCESS_KEY_ID", "AKIASUNDOWN"),
+            ("AWS_SECRET_ACCESS_KEY", "not-a-secret"),
+            ("AWS_EC2_METADATA_DISABLED", "true"),
+        ]);
         command
     }
 
@@ -114,12 +129,20 @@ impl Stage {
 
     /// `sundown pause`, `resume` or `release` to its end.
     pub async fn person(&self, words: &[&str]) -> Said {
-        run(self.folder.path(), sundown(self.folder.path()).args(words).arg("--kubeconfig").arg(&self.kubeconfig)).await
+        run(
+            self.folder.path(),
+            sundown(self.folder.path()).args(words).arg("--kubeconfig").arg(&self.kubeconfig),
+        )
+        .await
     }
 
     /// Starts a command of a person.
     pub fn start_person(&self, name: &str, words: &[&str]) -> Process {
-        Process::start(name, self.folder.path(), sundown(self.folder.path()).args(words).arg("--kubeconfig").arg(&self.kubeconfig))
+        Process::start(
+            name,
+            self.folder.path(),
+            sundown(self.folder.path()).args(words).arg("--kubeconfig").arg(&self.kubeconfig),
+        )
     }
 
     /// The kubeconfig of the embedded Kubernetes.
@@ -143,7 +166,10 @@ impl Stage {
 
     /// Waits until every pod of a namespace runs.
     pub async fn pods_run(&self, count: usize) {
-        self.until("all pods run", || self.world.kube.pods().iter().filter(|p| p.ready).count() >= count).await;
+        self.until("all pods run", || {
+            self.world.kube.pods().iter().filter(|p| p.ready).count() >= count
+        })
+        .await;
     }
 
     pub fn node_of(&self, instance: &str) -> String {
@@ -183,7 +209,8 @@ impl Stage {
 
     /// Names of the pods whose eviction was accepted, in order.
     pub fn evicted(&self) -> Vec<String> {
-        let name = |e: Entry| if let Fact::Evicted { pod, .. } = e.fact { Some(pod.name) } else { None };
+        let name =
+            |e: Entry| if let Fact::Evicted { pod, .. } = e.fact { Some(pod.name) } else { None };
         self.world.kube.journal().into_iter().filter_map(name).collect()
     }
 }

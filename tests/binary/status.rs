@@ -37,32 +37,69 @@ async fn a_held_drain_is_shown_with_its_budget_its_deadline_and_who_leads() {
     let status = json(&stage, &[]).await;
     assert_eq!(status["nodes"].as_array().map(Vec::len), Some(1), "{status:#}");
     let drain = &status["nodes"][0];
-    assert_eq!((&drain["node"], &drain["instance"], &drain["state"]), (&json!(node), &json!(instance), &json!("draining")));
+    assert_eq!(
+        (&drain["node"], &drain["instance"], &drain["state"]),
+        (&json!(node), &json!(instance), &json!("draining"))
+    );
     assert_eq!(drain["hooks"], json!([{ "group": "asg", "hook": "drain", "lastHeartbeat": null }]));
-    let moment = |v: &Value| v.as_str().and_then(|t| t.parse::<sundown::domain::Moment>().ok()).unwrap_or_else(|| panic!("{v} in {drain:#}"));
+    let moment = |v: &Value| {
+        v.as_str()
+            .and_then(|t| t.parse::<sundown::domain::Moment>().ok())
+            .unwrap_or_else(|| panic!("{v} in {drain:#}"))
+    };
     // The leader's own `--drain-timeout`, which the person did not give.
     let whole = moment(&drain["deadline"]).duration_since(moment(&drain["since"])).as_secs();
     assert!((1100..=1200).contains(&whole), "{whole} s");
-    assert!(moment(&drain["forceFrom"]) > moment(&drain["since"]) && moment(&drain["forceFrom"]) < moment(&drain["deadline"]));
+    assert!(
+        moment(&drain["forceFrom"]) > moment(&drain["since"])
+            && moment(&drain["forceFrom"]) < moment(&drain["deadline"])
+    );
     let blocked = drain["blocked"].as_array().unwrap();
-    assert!(!blocked.is_empty() && drain["pods"]["blocked"] == blocked.len() && drain["pods"]["left"].as_u64() >= drain["pods"]["blocked"].as_u64());
+    assert!(
+        !blocked.is_empty()
+            && drain["pods"]["blocked"] == blocked.len()
+            && drain["pods"]["left"].as_u64() >= drain["pods"]["blocked"].as_u64()
+    );
     for pod in blocked {
-        assert_eq!((&pod["reason"], &pod["budgets"]), (&json!("pdb"), &json!(["shop/quorum"])), "{pod}");
+        assert_eq!(
+            (&pod["reason"], &pod["budgets"]),
+            (&json!("pdb"), &json!(["shop/quorum"])),
+            "{pod}"
+        );
         assert!(pod["pod"].as_str().unwrap().starts_with("shop/quorum-"), "{pod}");
     }
-    assert_eq!((&status["leader"]["lease"], &status["paused"], &status["notes"]), (&json!("kube-system/sundown"), &json!(false), &json!([])));
+    assert_eq!(
+        (&status["leader"]["lease"], &status["paused"], &status["notes"]),
+        (&json!("kube-system/sundown"), &json!(false), &json!([]))
+    );
     assert!(status["leader"]["pod"].is_string(), "{status:#}");
 
     // For people, within 80 columns and without colors where nobody sees them.
     let said = stage.person(&["status"]).await;
-    assert!(said.out.lines().all(|line| line.chars().count() <= 80) && !said.out.contains('\x1b'), "{}", said.out);
-    for words in ["NODE", "terminate-hook", "pdb", "shop/quorum", "hook asg/drain", "1 node is being drained"] {
+    assert!(
+        said.out.lines().all(|line| line.chars().count() <= 80) && !said.out.contains('\x1b'),
+        "{}",
+        said.out
+    );
+    for words in [
+        "NODE",
+        "terminate-hook",
+        "pdb",
+        "shop/quorum",
+        "hook asg/drain",
+        "1 node is being drained",
+    ] {
         assert!(said.out.contains(words), "{words} is not in\n{}", said.out);
     }
     // One node, by either name.
     for name in [node.as_str(), instance.as_str()] {
         let said = stage.person(&["status", name]).await;
-        assert!(said.out.contains(&format!("{node} is being drained")) && said.out.contains("deadline   "), "{}", said.out);
+        assert!(
+            said.out.contains(&format!("{node} is being drained"))
+                && said.out.contains("deadline   "),
+            "{}",
+            said.out
+        );
     }
     let nobody = stage.person(&["status", "i-00000000000000000"]).await;
     assert!(nobody.code == Some(1) && nobody.err.contains("i-00000000000000000"), "{}", nobody.err);
@@ -76,7 +113,11 @@ async fn pause_resume_and_release_take_the_id_of_an_instance() {
     assert!(said.code == Some(0) && said.out.contains(&node), "{}{}", said.out, said.err);
     assert_eq!(stage.node(&instance)["metadata"]["annotations"]["sundown.dev/pause"], "true");
     assert_eq!(json(&stage, &[]).await["nodes"][0]["state"], "paused");
-    stage.until("it is told on the node", || stage.events("Paused").iter().any(|e| e["involvedObject"]["name"] == node.as_str())).await;
+    stage
+        .until("it is told on the node", || {
+            stage.events("Paused").iter().any(|e| e["involvedObject"]["name"] == node.as_str())
+        })
+        .await;
     assert_eq!(stage.person(&["resume", &instance]).await.code, Some(0));
     stage.until("its end is told too", || !stage.events("Resumed").is_empty()).await;
     let said = stage.person(&["release", &instance]).await;
@@ -84,15 +125,27 @@ async fn pause_resume_and_release_take_the_id_of_an_instance() {
     stage.until("the action is completed", || stage.is_completed(&instance)).await;
     stage
         .until("the drain is over", || {
-            stage.node(&instance)["metadata"]["annotations"]["sundown.dev/record"].as_str().is_some_and(|r| r.contains("released"))
+            stage.node(&instance)["metadata"]["annotations"]["sundown.dev/record"]
+                .as_str()
+                .is_some_and(|r| r.contains("released"))
         })
         .await;
     let status = json(&stage, &[]).await;
     assert_eq!((&status["nodes"], &status["drained"]), (&json!([]), &json!([node])));
     let said = stage.person(&["status", &instance]).await;
-    assert!(said.code == Some(0) && said.out.contains("is not being drained") && said.out.contains("released"), "{}", said.out);
+    assert!(
+        said.code == Some(0)
+            && said.out.contains("is not being drained")
+            && said.out.contains("released"),
+        "{}",
+        said.out
+    );
     let nobody = stage.person(&["pause", "i-00000000000000000"]).await;
-    assert!(nobody.code == Some(1) && nobody.err.contains("no node of an instance"), "{}", nobody.err);
+    assert!(
+        nobody.code == Some(1) && nobody.err.contains("no node of an instance"),
+        "{}",
+        nobody.err
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -100,21 +153,32 @@ async fn the_lease_is_found_in_whatever_namespace_it_is() {
     let stage = Stage::new(152).await;
     stage.group(1);
     for namespace in ["ops", "test"] {
-        stage.world.kube.put(json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": namespace } }));
+        stage.world.kube.put(
+            json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": namespace } }),
+        );
     }
     let none = stage.person(&["pause"]).await;
     assert!(none.code == Some(1) && none.err.contains("--lease-namespace"), "{}", none.err);
-    let mut sundown = stage.leader("sundown", &["--lease-namespace", "ops", "--lease-name", "evening"]).await;
+    let mut sundown =
+        stage.leader("sundown", &["--lease-namespace", "ops", "--lease-name", "evening"]).await;
     let said = stage.person(&["pause"]).await;
     assert!(said.code == Some(0) && said.out.contains("ops/evening"), "{}{}", said.out, said.err);
     sundown.counts("paused", 1.0).await;
     let status = json(&stage, &[]).await;
-    assert_eq!((&status["leader"]["lease"], &status["paused"]), (&json!("ops/evening"), &json!(true)));
+    assert_eq!(
+        (&status["leader"]["lease"], &status["paused"]),
+        (&json!("ops/evening"), &json!(true))
+    );
     assert!(stage.person(&["status"]).await.out.contains("ALL drains are paused"));
     assert_eq!(stage.person(&["resume"]).await.code, Some(0));
 
     // A Lease that an earlier version made has no label, and the usual name.
-    let lease = |namespace: &str, labels: &Value| json!({ "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": { "name": "sundown", "namespace": namespace, "labels": labels } });
+    let lease = |namespace: &str, labels: &Value| {
+        json!({
+            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+            "metadata": { "name": "sundown", "namespace": namespace, "labels": labels }
+        })
+    };
     drop(sundown);
     stage.world.kube.edit("leases", "ops", "evening", |l| l["metadata"]["labels"] = json!({}));
     stage.world.kube.put(lease("test", &json!({})));
@@ -122,7 +186,13 @@ async fn the_lease_is_found_in_whatever_namespace_it_is() {
     // Of two, a person has to choose.
     stage.world.kube.put(lease("ops", &json!({})));
     let two = stage.person(&["pause"]).await;
-    assert!(two.code == Some(1) && two.err.contains("ops/sundown, test/sundown") && two.err.contains("--lease-namespace"), "{}", two.err);
+    assert!(
+        two.code == Some(1)
+            && two.err.contains("ops/sundown, test/sundown")
+            && two.err.contains("--lease-namespace"),
+        "{}",
+        two.err
+    );
     let chosen = stage.person(&["pause", "--lease-namespace", "ops"]).await;
     assert!(chosen.code == Some(0) && chosen.out.contains("ops/sundown"), "{}", chosen.err);
 }
@@ -144,8 +214,13 @@ async fn watch_shows_it_again_and_again_and_a_wrong_name_is_an_error_at_once() {
 async fn without_an_api_server_it_says_so_and_fails() {
     let stage = Stage::new(154).await;
     let folder = stage.folder.path();
-    let said = run(folder, sundown(folder).args(["status", "--kubeconfig", "/nowhere/kubeconfig"])).await;
-    assert!(said.code == Some(1) && said.err.contains("/nowhere/kubeconfig") && said.out.is_empty(), "{}", said.err);
+    let said =
+        run(folder, sundown(folder).args(["status", "--kubeconfig", "/nowhere/kubeconfig"])).await;
+    assert!(
+        said.code == Some(1) && said.err.contains("/nowhere/kubeconfig") && said.out.is_empty(),
+        "{}",
+        said.err
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -154,10 +229,19 @@ async fn as_a_kubectl_plug_in_it_goes_by_that_name() {
     let plugin = stage.folder.path().join("kubectl-sundown");
     std::os::unix::fs::symlink(binary(), &plugin).unwrap();
     let help = run(stage.folder.path(), Command::new(&plugin).args(["status", "--help"])).await;
-    assert!(help.code == Some(0) && help.out.contains("Usage: kubectl sundown status"), "{}", help.out);
+    assert!(
+        help.code == Some(0) && help.out.contains("Usage: kubectl sundown status"),
+        "{}",
+        help.out
+    );
     let wrong = run(stage.folder.path(), Command::new(&plugin).args(["status", "--what"])).await;
-    assert!(wrong.code == Some(2) && wrong.err.contains("Usage: kubectl sundown status"), "{}", wrong.err);
-    let usual = run(stage.folder.path(), sundown(stage.folder.path()).args(["status", "--help"])).await;
+    assert!(
+        wrong.code == Some(2) && wrong.err.contains("Usage: kubectl sundown status"),
+        "{}",
+        wrong.err
+    );
+    let usual =
+        run(stage.folder.path(), sundown(stage.folder.path()).args(["status", "--help"])).await;
     assert!(usual.out.contains("Usage: sundown status"), "{}", usual.out);
 }
 
@@ -174,10 +258,44 @@ async fn a_reader_that_has_enough_is_no_error() {
         &["status", "--watch", "--kubeconfig", &kubeconfig],
         &["pause", "--kubeconfig", &kubeconfig],
         &["resume", "--kubeconfig", &kubeconfig],
-        &["check", "--kubeconfig", &kubeconfig, "--queue-url", &stage.world.queue_url(), "--aws-endpoint-url", &stage.aws_url()],
-        &["check", "-o", "json", "--kubeconfig", &kubeconfig, "--queue-url", &stage.world.queue_url(), "--aws-endpoint-url", &stage.aws_url()],
-        &["enroll", "--asg", "asg", "--region", "eu-west-1", "--aws-endpoint-url", &stage.aws_url()],
-        &["send-test", "i-1234567890abcdef0", "--print", "--region", "eu-west-1", "--aws-endpoint-url", &stage.aws_url()],
+        &[
+            "check",
+            "--kubeconfig",
+            &kubeconfig,
+            "--queue-url",
+            &stage.world.queue_url(),
+            "--aws-endpoint-url",
+            &stage.aws_url(),
+        ],
+        &[
+            "check",
+            "-o",
+            "json",
+            "--kubeconfig",
+            &kubeconfig,
+            "--queue-url",
+            &stage.world.queue_url(),
+            "--aws-endpoint-url",
+            &stage.aws_url(),
+        ],
+        &[
+            "enroll",
+            "--asg",
+            "asg",
+            "--region",
+            "eu-west-1",
+            "--aws-endpoint-url",
+            &stage.aws_url(),
+        ],
+        &[
+            "send-test",
+            "i-1234567890abcdef0",
+            "--print",
+            "--region",
+            "eu-west-1",
+            "--aws-endpoint-url",
+            &stage.aws_url(),
+        ],
         &["run", "--print-config"],
         &["from-nth", values],
         &["trial-report", trial.to_str().unwrap()],
@@ -188,17 +306,31 @@ async fn a_reader_that_has_enough_is_no_error() {
     ] {
         let said = into_a_closed_pipe(&stage, words).await;
         let ended = said.err.lines().last().unwrap_or_default();
-        assert!(ended == "code=0" || (ended == "code=1" && words[0] == "check"), "{words:?}: {}", said.err);
+        assert!(
+            ended == "code=0" || (ended == "code=1" && words[0] == "check"),
+            "{words:?}: {}",
+            said.err
+        );
         assert_eq!(said.err.lines().count(), 1, "{words:?}: {}", said.err);
     }
 }
 
-/// Runs a command whose standard output nobody reads any more; its exit code is the last line of the errors.
+/// Runs a command whose standard output nobody reads any more; its exit code is the last line of
+/// the errors.
 async fn into_a_closed_pipe(stage: &Stage, words: &[&str]) -> Said {
     let script = "{ sleep 0.2; \"$@\"; echo \"code=$?\" >&2; } | true; sleep 0";
     let mut shell = Command::new("bash");
     shell.args(["-c", script, "sh"]).arg(binary()).args(words);
-    shell.env_clear().env("HOME", stage.folder.path()).env("PATH", std::env::var_os("PATH").unwrap_or_default());
-    shell.envs([("AWS_ACCESS_KEY_ID", "AKIASUNDOWN"), ("AWS_SECRET_ACCESS_KEY", "not-a-secret"), ("AWS_EC2_METADATA_DISABLED", "true")]);
-    tokio::time::timeout(Duration::from_mins(2), run(stage.folder.path(), &mut shell)).await.unwrap_or_else(|_| panic!("{words:?} does not end"))
+    shell
+        .env_clear()
+        .env("HOME", stage.folder.path())
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default());
+    shell.envs([
+        ("AWS_ACCESS_KEY_ID", "AKIASUNDOWN"),
+        ("AWS_SECRET_ACCESS_KEY", "not-a-secret"),
+        ("AWS_EC2_METADATA_DISABLED", "true"),
+    ]);
+    tokio::time::timeout(Duration::from_mins(2), run(stage.folder.path(), &mut shell))
+        .await
+        .unwrap_or_else(|_| panic!("{words:?} does not end"))
 }

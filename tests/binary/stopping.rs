@@ -17,7 +17,12 @@ async fn sigterm_gives_messages_and_the_lease_back_and_exits_0() {
     let stage = Stage::new(20).await;
     let instances = stage.group(2);
     // Nothing can be taken on, so the message stays undecided.
-    let refused = Fault::Status { code: 503, reason: "ServiceUnavailable".into(), message: "no".into(), retry_after: None };
+    let refused = Fault::Status {
+        code: 503,
+        reason: "ServiceUnavailable".into(),
+        message: "no".into(),
+        retry_after: None,
+    };
     stage.world.kube.inject(Rule::always(Match::of("patch", "nodes"), refused));
     let mut sundown = stage.leader("sundown", &[]).await;
     assert!(stage.holder().is_some());
@@ -30,7 +35,11 @@ async fn sigterm_gives_messages_and_the_lease_back_and_exits_0() {
     sundown.signal("TERM");
     assert_eq!(sundown.ended().await.code(), Some(0), "{}", sundown.log());
     assert!(begun.elapsed() < SECONDS, "{:?}", begun.elapsed());
-    assert_eq!((queue().visible, queue().in_flight), (1, 0), "the message can be received by the next one at once");
+    assert_eq!(
+        (queue().visible, queue().in_flight),
+        (1, 0),
+        "the message can be received by the next one at once"
+    );
     assert_eq!(stage.holder(), None, "the Lease is free");
 }
 

@@ -1,9 +1,10 @@
 //! The contract: the embedded servers answer as the real ones do, and real clients work with them.
 //!
-//! A case is a script of requests with the answers that are expected, written beside them. The same case is played to the embedded server (in
-//! plain `cargo test`) and to the real one: to a Kubernetes control plane where SUNDOWN_CONTROL_PLANE names one (`tests/control-plane/build`),
-//! to moto for SQS, where SUNDOWN_PYTHON names an interpreter that has it (`tests/contract/python`). Without them those tests say that they are
-//! skipped; with `required` for a value they fail.
+//! A case is a script of requests with the answers that are expected, written beside them. The same
+//! case is played to the embedded server (in plain `cargo test`) and to the real one: to a
+//! Kubernetes control plane where SUNDOWN_CONTROL_PLANE names one (`tests/control-plane/build`), to
+//! moto for SQS, where SUNDOWN_PYTHON names an interpreter that has it (`tests/contract/python`).
+//! Without them those tests say that they are skipped; with `required` for a value they fail.
 #![allow(
     unreachable_pub,
     clippy::unwrap_used,
@@ -16,7 +17,8 @@
     clippy::print_stderr,
     clippy::needless_pass_by_value,
     clippy::disallowed_methods,
-    reason = "tests: a panic is how they fail, and they run in real time; scripts take JSON by value"
+    reason = "tests: a panic is how they fail, and they run in real time; scripts take JSON by \
+        value"
 )]
 
 mod clients;

@@ -24,7 +24,13 @@ pub struct Answer {
 
 /// A server that cases are played to.
 pub trait Server: Sync {
-    fn ask(&self, method: Method, path: &str, headers: &[(&'static str, String)], body: Vec<u8>) -> impl Future<Output = Answer> + Send;
+    fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&'static str, String)],
+        body: Vec<u8>,
+    ) -> impl Future<Output = Answer> + Send;
 
     /// What a case is played with from the start.
     fn known(&self) -> Vec<(&'static str, String)>;
@@ -46,14 +52,27 @@ pub trait Server: Sync {
 }
 
 /// Sends to a Kubernetes API server, as it is.
-pub async fn ask_kubernetes(client: &kube::Client, method: Method, path: &str, headers: &[(&'static str, String)], body: Vec<u8>) -> Answer {
+pub async fn ask_kubernetes(
+    client: &kube::Client,
+    method: Method,
+    path: &str,
+    headers: &[(&'static str, String)],
+    body: Vec<u8>,
+) -> Answer {
     let mut request = Request::builder().method(method).uri(path);
     for (name, value) in headers {
         request = request.header(*name, value);
     }
-    let answer = client.send(request.body(Body::from(body)).unwrap()).await.unwrap_or_else(|error| panic!("{path} is not answered: {error}"));
+    let answer = client
+        .send(request.body(Body::from(body)).unwrap())
+        .await
+        .unwrap_or_else(|error| panic!("{path} is not answered: {error}"));
     let (head, body) = answer.into_parts();
-    let body = body.into_data_stream().take_while(|part| std::future::ready(part.is_ok())).map(Result::unwrap_or_default).boxed();
+    let body = body
+        .into_data_stream()
+        .take_while(|part| std::future::ready(part.is_ok()))
+        .map(Result::unwrap_or_default)
+        .boxed();
     Answer { code: head.status.as_u16(), headers: head.headers, body }
 }
 
@@ -75,7 +94,9 @@ impl Watch {
         loop {
             if let Some(end) = self.read.iter().position(|b| *b == b'\n') {
                 let line: Vec<u8> = self.read.drain(..=end).collect();
-                return Some(serde_json::from_slice(&line).unwrap_or_else(|error| panic!("{error} in {:?}", String::from_utf8_lossy(&line))));
+                return Some(serde_json::from_slice(&line).unwrap_or_else(|error| {
+                    panic!("{error} in {:?}", String::from_utf8_lossy(&line))
+                }));
             }
             self.read.extend(self.body.next().await?);
         }
@@ -103,8 +124,12 @@ impl<'a, S: Server> Player<'a, S> {
         for (n, step) in steps.iter().enumerate() {
             let (what, result) = match step {
                 Step::Ask(ask) => (format!("{} {}", ask.method, ask.path), self.ask(ask).await),
-                Step::Open { name, ask } => (format!("watch {}", ask.path), self.open(name, ask).await),
-                Step::Events { name, expected } => (format!("events of {name}"), self.events(name, expected).await),
+                Step::Open { name, ask } => {
+                    (format!("watch {}", ask.path), self.open(name, ask).await)
+                }
+                Step::Events { name, expected } => {
+                    (format!("events of {name}"), self.events(name, expected).await)
+                }
                 Step::Ends { name } => (format!("the end of {name}"), self.ends(name).await),
                 Step::Forget => {
                     self.server.forget().await;
@@ -112,7 +137,10 @@ impl<'a, S: Server> Player<'a, S> {
                 }
             };
             if let Err((expected, actual)) = result {
-                differences.push(format!("step {} ({what})\n  expected: {expected}\n  answered: {actual}", n + 1));
+                differences.push(format!(
+                    "step {} ({what})\n  expected: {expected}\n  answered: {actual}",
+                    n + 1
+                ));
             }
             // What comes after would fail for the same reason, and may take its time to.
             if differences.len() == 3 {
@@ -129,9 +157,17 @@ impl<'a, S: Server> Player<'a, S> {
             Value::String(text) => text.clone().into_bytes(),
             body => serde_json::to_vec(&self.saved.fill_in(body)).unwrap(),
         });
-        let headers: Vec<_> = ask.headers.iter().map(|(name, value)| (*name, self.saved.fill(value))).collect();
-        let answer = self.server.ask(Method::from_bytes(ask.method.as_bytes()).unwrap(), &path, &headers, body);
-        tokio::time::timeout(LIMIT, answer).await.unwrap_or_else(|_| panic!("{path} is not answered"))
+        let headers: Vec<_> =
+            ask.headers.iter().map(|(name, value)| (*name, self.saved.fill(value))).collect();
+        let answer = self.server.ask(
+            Method::from_bytes(ask.method.as_bytes()).unwrap(),
+            &path,
+            &headers,
+            body,
+        );
+        tokio::time::timeout(LIMIT, answer)
+            .await
+            .unwrap_or_else(|_| panic!("{path} is not answered"))
     }
 
     /// Asks, and again where the answer may take a while to become so.
@@ -149,13 +185,20 @@ impl<'a, S: Server> Player<'a, S> {
     async fn ask_once(&mut self, ask: &Ask) -> Result<(), Difference> {
         let answer = self.send(ask).await;
         let told = [("retryAfter", "retry-after"), ("queryError", "x-amzn-query-error")];
-        let told = told.map(|(name, header)| Some((name, answer.headers.get(header)?.to_str().unwrap().to_owned()))).into_iter().flatten().collect();
+        let told = told
+            .map(|(name, header)| {
+                Some((name, answer.headers.get(header)?.to_str().unwrap().to_owned()))
+            })
+            .into_iter()
+            .flatten()
+            .collect();
         let bytes = answer.body.map(Ok::<_, ()>).try_fold(Vec::new(), |mut all, part| async move {
             all.extend(part);
             Ok(all)
         });
         let bytes = bytes.await.unwrap();
-        let body = serde_json::from_slice(&bytes).unwrap_or_else(|_| Value::from(String::from_utf8_lossy(&bytes).into_owned()));
+        let body = serde_json::from_slice(&bytes)
+            .unwrap_or_else(|_| Value::from(String::from_utf8_lossy(&bytes).into_owned()));
         if ask.unlike.is_none() || !self.server.is_stand_in() {
             self.compare(answer.code, body.clone(), told, ask)?;
         }
@@ -169,7 +212,13 @@ impl<'a, S: Server> Player<'a, S> {
         Ok(())
     }
 
-    fn compare(&self, code: u16, mut body: Value, told: Vec<(&str, String)>, ask: &Ask) -> Result<(), Difference> {
+    fn compare(
+        &self,
+        code: u16,
+        mut body: Value,
+        told: Vec<(&str, String)>,
+        ask: &Ask,
+    ) -> Result<(), Difference> {
         let refusal = code >= 400;
         if refusal && let Value::Object(fields) = &mut body {
             for field in ["kind", "apiVersion", "metadata", "status", "code"] {
@@ -182,7 +231,10 @@ impl<'a, S: Server> Player<'a, S> {
             fields.extend(told.into_iter().map(|(name, value)| (name.to_owned(), value.into())));
         }
         let seen = through(&self.saved.hide_in(&body), &ask.expected, refusal);
-        let (expected, actual) = (json!({ "code": ask.code, "body": ask.expected }), json!({ "code": code, "body": seen }));
+        let (expected, actual) = (
+            json!({ "code": ask.code, "body": ask.expected }),
+            json!({ "code": code, "body": seen }),
+        );
         if expected == actual { Ok(()) } else { Err((expected, actual)) }
     }
 
@@ -202,7 +254,8 @@ impl<'a, S: Server> Player<'a, S> {
         for want in expected.as_array().expect("events are a list") {
             let event = loop {
                 match tokio::time::timeout_at(end, watch.next()).await {
-                    Ok(Some(event)) if event["type"] == "BOOKMARK" && want["type"] != "BOOKMARK" => {}
+                    Ok(Some(event))
+                        if event["type"] == "BOOKMARK" && want["type"] != "BOOKMARK" => {}
                     Ok(Some(event)) => break event,
                     Ok(None) => break "the end".into(),
                     Err(_) => break "nothing".into(),
@@ -236,8 +289,16 @@ impl<'a, S: Server> Player<'a, S> {
 pub fn judge(server: &str, results: Vec<(&'static str, Result<(), String>)>) {
     assert!(!results.is_empty(), "nothing was played");
     let of = results.len();
-    let failed: Vec<String> = results.into_iter().filter_map(|(name, result)| Some(format!("{name}: {}", result.err()?))).collect();
-    assert!(failed.is_empty(), "{} of {of} cases differ on {server}:\n\n{}\n", failed.len(), failed.join("\n\n"));
+    let failed: Vec<String> = results
+        .into_iter()
+        .filter_map(|(name, result)| Some(format!("{name}: {}", result.err()?)))
+        .collect();
+    assert!(
+        failed.is_empty(),
+        "{} of {of} cases differ on {server}:\n\n{}\n",
+        failed.len(),
+        failed.join("\n\n")
+    );
 }
 
 /// The cases whose names hold SUNDOWN_CASE; all of them without it.

@@ -15,20 +15,43 @@ pub fn interpreter() -> Option<PathBuf> {
         crate::skip::skip("SUNDOWN_PYTHON is not set; see tests/contract/python");
         return None;
     };
-    assert!(said != "required", "SUNDOWN_PYTHON=required: run tests/contract/python and give the interpreter that it prints");
+    assert!(
+        said != "required",
+        "SUNDOWN_PYTHON=required: run tests/contract/python and give the interpreter that it prints"
+    );
     let python = PathBuf::from(said);
-    let has = Command::new(&python).args(["-c", "import moto.server, boto3, awscli"]).stdin(Stdio::null()).output();
+    let has = Command::new(&python)
+        .args(["-c", "import moto.server, boto3, awscli"])
+        .stdin(Stdio::null())
+        .output();
     let fine = has.as_ref().is_ok_and(|output| output.status.success());
-    assert!(fine, "SUNDOWN_PYTHON={} has no moto, boto3 and awscli: run tests/contract/python ({has:?})", python.display());
+    assert!(
+        fine,
+        "SUNDOWN_PYTHON={} has no moto, boto3 and awscli: run tests/contract/python ({has:?})",
+        python.display()
+    );
     Some(python)
 }
 
-/// A command of Python with nothing of this environment but where to find programs, and credentials that are good for nothing.
+/// A command of Python with nothing of this environment but where to find programs, and credentials
+/// that are good for nothing.
 pub fn command(python: &Path, folder: &Folder) -> Command {
     let mut command = bound(python);
-    command.env_clear().env("HOME", folder.path()).env("PATH", std::env::var_os("PATH").unwrap_or_default()).stdin(Stdio::null());
-    command.envs([("AWS_ACCESS_KEY_ID", "AKIAPYTHON"), ("AWS_SECRET_ACCESS_KEY", "not-a-secret"), ("AWS_DEFAULT_REGION", "eu-west-1")]);
-    command.envs([("AWS_EC2_METADATA_DISABLED", "true"), ("AWS_PAGER", ""), ("PYTHONDONTWRITEBYTECODE", "1")]);
+    command
+        .env_clear()
+        .env("HOME", folder.path())
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .stdin(Stdio::null());
+    command.envs([
+        ("AWS_ACCESS_KEY_ID", "AKIAPYTHON"),
+        ("AWS_SECRET_ACCESS_KEY", "not-a-secret"),
+        ("AWS_DEFAULT_REGION", "eu-west-1"),
+    ]);
+    command.envs([
+        ("AWS_EC2_METADATA_DISABLED", "true"),
+        ("AWS_PAGER", ""),
+        ("PYTHONDONTWRITEBYTECODE", "1"),
+    ]);
     command
 }
 

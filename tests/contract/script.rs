@@ -45,14 +45,16 @@ pub enum Step {
 
 /// A request, and what it is answered.
 ///
-/// Texts may hold `$name`: what was saved under that name. In answers those values are shown as `$name` too.
+/// Texts may hold `$name`: what was saved under that name. In answers those values are shown as
+/// `$name` too.
 pub struct Ask {
     pub method: &'static str,
     pub path: String,
     pub headers: Vec<(&'static str, String)>,
     pub body: Option<Value>,
     pub code: u16,
-    /// Of a success: the fields that are looked at, as [`shown`](crate::shown) says. Of a refusal: the whole of it.
+    /// Of a success: the fields that are looked at, as [`shown`](crate::shown) says. Of a refusal:
+    /// the whole of it.
     pub expected: Value,
     /// Names for later, and where their values are in the answer.
     pub saves: Vec<(&'static str, &'static str)>,

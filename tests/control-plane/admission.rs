@@ -45,28 +45,39 @@ pub struct Webhook {
 }
 
 impl Webhook {
-    /// Starts one, with the certificate of the stage's API server: it is for 127.0.0.1, and of the stage's CA.
+    /// Starts one, with the certificate of the stage's API server: it is for 127.0.0.1, and of the
+    /// stage's CA.
     pub async fn start(stage: &Stage) -> Self {
         let file = |name: &str| stage.cluster.folder.path().join(name);
         let chain = vec![CertificateDer::from_pem_file(file("server.pem")).unwrap()];
         let key = PrivateKeyDer::from_pem_file(file("server.key")).unwrap();
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let settings = rustls::ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-        let tls = TlsAcceptor::from(Arc::new(settings.with_no_client_auth().with_single_cert(chain, key).unwrap()));
+        let settings = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap();
+        let tls = TlsAcceptor::from(Arc::new(
+            settings.with_no_client_auth().with_single_cert(chain, key).unwrap(),
+        ));
         let listener = loopback().await.unwrap();
         let address = listener.local_addr().unwrap();
-        let (verdicts, asked) = (watch::Sender::new(Verdicts::new()), Arc::new(Mutex::new(Vec::new())));
+        let (verdicts, asked) =
+            (watch::Sender::new(Verdicts::new()), Arc::new(Mutex::new(Vec::new())));
         let held = Arc::new(());
         let (said, seen, waiting) = (verdicts.subscribe(), asked.clone(), Arc::downgrade(&held));
         let server = tokio::spawn(async move {
             // Connections end with the set, and that with the task.
             let mut connections = tokio::task::JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
-                let (tls, said, seen, waiting) = (tls.clone(), said.clone(), seen.clone(), waiting.clone());
+                let (tls, said, seen, waiting) =
+                    (tls.clone(), said.clone(), seen.clone(), waiting.clone());
                 connections.spawn(async move {
                     let Ok(stream) = tls.accept(stream).await else { return };
-                    let service = service_fn(|request| answer(request, said.clone(), seen.clone(), waiting.clone()));
-                    drop(http1::Builder::new().serve_connection(TokioIo::new(stream), service).await);
+                    let service = service_fn(|request| {
+                        answer(request, said.clone(), seen.clone(), waiting.clone())
+                    });
+                    drop(
+                        http1::Builder::new().serve_connection(TokioIo::new(stream), service).await,
+                    );
                 });
             }
         });
@@ -90,7 +101,9 @@ impl Webhook {
 
     /// How often it was asked for an operation on something.
     pub fn asked(&self, operation: &str, namespace: &str, name: &str) -> usize {
-        let about = |(o, s, n): &&(String, String, String)| (o.as_str(), s.as_str(), n.as_str()) == (operation, namespace, name);
+        let about = |(o, s, n): &&(String, String, String)| {
+            (o.as_str(), s.as_str(), n.as_str()) == (operation, namespace, name)
+        };
         self.asked.lock().unwrap().iter().filter(about).count()
     }
 }
@@ -107,7 +120,9 @@ async fn answer(
     seen: Arc<Mutex<Vec<(String, String, String)>>>,
     waiting: Weak<()>,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
-    let Ok(body) = request.into_body().collect().await else { return Ok(Response::new(Full::default())) };
+    let Ok(body) = request.into_body().collect().await else {
+        return Ok(Response::new(Full::default()));
+    };
     let review: Value = serde_json::from_slice(&body.to_bytes()).unwrap_or_default();
     let text = |field: &str| review["request"][field].as_str().unwrap_or_default().to_owned();
     let namespace = text("namespace");
@@ -131,8 +146,13 @@ async fn answer(
         response["allowed"] = false.into();
         response["status"] = json!({ "code": code, "message": message });
     }
-    let answer = json!({ "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response });
-    Ok(Response::builder().header("content-type", "application/json").body(Full::new(answer.to_string().into())).unwrap())
+    let answer = json!({
+        "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response
+    });
+    Ok(Response::builder()
+        .header("content-type", "application/json")
+        .body(Full::new(answer.to_string().into()))
+        .unwrap())
 }
 
 /// What a webhook is asked about.
@@ -144,17 +164,28 @@ pub struct Rule<'a> {
 }
 
 impl Stage {
-    /// Has the API server ask a webhook at this address, there or not, and refuse where it gets no answer. The path of the configuration.
+    /// Has the API server ask a webhook at this address, there or not, and refuse where it gets no
+    /// answer. The path of the configuration.
     pub async fn ask(&self, address: SocketAddr, rule: &Rule<'_>) -> String {
         let ca = ByteString(fs::read(self.cluster.folder.path().join("ca.pem")).unwrap());
         let configuration = json!({
-            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration", "metadata": { "name": rule.name },
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingWebhookConfiguration", "metadata": { "name": rule.name },
             "webhooks": [{
                 "name": format!("{}.test.sundown.dev", rule.name),
                 "clientConfig": { "url": format!("https://{address}/"), "caBundle": ca },
-                "rules": [{ "apiGroups": [""], "apiVersions": ["v1"], "operations": rule.operations, "resources": rule.resources }],
-                "namespaceSelector": { "matchExpressions": [{ "key": "kubernetes.io/metadata.name", "operator": "In", "values": rule.namespaces }] },
-                "failurePolicy": "Fail", "sideEffects": "None", "admissionReviewVersions": ["v1"], "timeoutSeconds": 30,
+                "rules": [{
+                    "apiGroups": [""], "apiVersions": ["v1"], "operations": rule.operations,
+                    "resources": rule.resources
+                }],
+                "namespaceSelector": {
+                    "matchExpressions": [{
+                        "key": "kubernetes.io/metadata.name", "operator": "In",
+                        "values": rule.namespaces
+                    }]
+                },
+                "failurePolicy": "Fail", "sideEffects": "None", "admissionReviewVersions": ["v1"],
+                "timeoutSeconds": 30,
             }],
         });
         let path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
@@ -162,10 +193,17 @@ impl Stage {
         format!("{path}/{}", rule.name)
     }
 
-    /// Waits until everybody's eviction of a pod is refused: what admission is told it learns by a watch.
+    /// Waits until everybody's eviction of a pod is refused: what admission is told it learns by a
+    /// watch.
     pub async fn refuses_eviction(&self, namespace: &str, pod: &str) {
         let path = format!("/api/v1/namespaces/{namespace}/pods/{pod}/eviction?dryRun=All");
-        let eviction = json!({ "apiVersion": "policy/v1", "kind": "Eviction", "metadata": { "name": pod, "namespace": namespace } });
-        self.holds(&format!("the eviction of {pod} is refused"), async || self.send(http::Method::POST, &path, &eviction).await.is_err()).await;
+        let eviction = json!({
+            "apiVersion": "policy/v1", "kind": "Eviction",
+            "metadata": { "name": pod, "namespace": namespace }
+        });
+        self.holds(&format!("the eviction of {pod} is refused"), async || {
+            self.send(http::Method::POST, &path, &eviction).await.is_err()
+        })
+        .await;
     }
 }

@@ -24,10 +24,18 @@ async fn findings(stage: &Stage, token: &str, point: &str) -> Vec<(String, Strin
         "--lease-namespace",
         "sundown",
     ]);
-    command.args(["--aws-endpoint-url", &stage.aws_url()]).arg("--kubeconfig").arg(stage.cluster.kubeconfig(token));
-    command.envs([("AWS_ACCESS_KEY_ID", "AKIASUNDOWN"), ("AWS_SECRET_ACCESS_KEY", "not-a-secret"), ("AWS_EC2_METADATA_DISABLED", "true")]);
+    command
+        .args(["--aws-endpoint-url", &stage.aws_url()])
+        .arg("--kubeconfig")
+        .arg(stage.cluster.kubeconfig(token));
+    command.envs([
+        ("AWS_ACCESS_KEY_ID", "AKIASUNDOWN"),
+        ("AWS_SECRET_ACCESS_KEY", "not-a-secret"),
+        ("AWS_EC2_METADATA_DISABLED", "true"),
+    ]);
     let said = run(folder, &mut command).await;
-    let report: Value = serde_json::from_str(&said.out).unwrap_or_else(|e| panic!("{e}: {}{}", said.out, said.err));
+    let report: Value =
+        serde_json::from_str(&said.out).unwrap_or_else(|e| panic!("{e}: {}{}", said.out, said.err));
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let of_point = report["findings"].as_array().unwrap().iter().filter(|f| f["point"] == point);
     of_point.map(|f| (text(&f["answer"]), text(&f["about"]))).collect()
@@ -41,7 +49,12 @@ async fn the_rights_of_deploy_are_all_there_and_one_that_is_taken_away_is_named(
     assert_eq!(findings(&stage, SUNDOWN, "kubernetes").await, all_there);
     // The pods of the Deployment are of kwok and name another queue: nobody else reads ours.
     assert_eq!(findings(&stage, SUNDOWN, "handlers").await, all_there);
-    patch(&stage.cluster.client(ADMIN), "/apis/rbac.authorization.k8s.io/v1/clusterroles/sundown-force", &json!({ "rules": [] })).await;
+    patch(
+        &stage.cluster.client(ADMIN),
+        "/apis/rbac.authorization.k8s.io/v1/clusterroles/sundown-force",
+        &json!({ "rules": [] }),
+    )
+    .await;
     let missing = ("no".to_owned(), "delete pods".to_owned());
     // The authorizer hears of it by a watch.
     let mut found = Vec::new();

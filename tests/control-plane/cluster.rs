@@ -1,6 +1,8 @@
-//! A Kubernetes control plane of its own for one test: etcd, API server, controllers and scheduler as they are released, and kwok for nodes.
+//! A Kubernetes control plane of its own for one test: etcd, API server, controllers and scheduler
+//! as they are released, and kwok for nodes.
 //!
-//! Everything lies in a folder of its own on ports of its own, so that several stand side by side, and goes with the value, also in a panic.
+//! Everything lies in a folder of its own on ports of its own, so that several stand side by side,
+//! and goes with the value, also in a panic.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,7 +26,8 @@ const LIMIT: Duration = Duration::from_mins(4);
 /// Started on these ports, somebody else may have had them by then.
 const TRIES: usize = 3;
 
-/// Who may do what: the first is of `system:masters`, Sundown has what `deploy/manifests/base/rbac.yaml` gives its service account.
+/// Who may do what: the first is of `system:masters`, Sundown has what
+/// `deploy/manifests/base/rbac.yaml` gives its service account.
 pub const ADMIN: &str = "admin-token";
 pub const SUNDOWN: &str = "sundown-token";
 /// How many tokens there are by which the audit log tells replicas apart.
@@ -70,20 +73,43 @@ pub struct Flags<'a> {
 /// Where the programs are, as `tests/control-plane/build` says; `None`: nobody built them.
 pub fn tools() -> Option<PathBuf> {
     let said = std::env::var_os("SUNDOWN_CONTROL_PLANE")?;
-    assert!(said != "required", "SUNDOWN_CONTROL_PLANE=required: run tests/control-plane/build and give the folder that it prints");
+    assert!(
+        said != "required",
+        "SUNDOWN_CONTROL_PLANE=required: run tests/control-plane/build and give the folder that \
+         it prints"
+    );
     let folder = PathBuf::from(said);
-    assert!(folder.join("complete").exists(), "SUNDOWN_CONTROL_PLANE={} holds no control plane: run tests/control-plane/build", folder.display());
-    for program in ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok", "kubectl", "helm", "helm4"] {
+    assert!(
+        folder.join("complete").exists(),
+        "SUNDOWN_CONTROL_PLANE={} holds no control plane: run tests/control-plane/build",
+        folder.display()
+    );
+    for program in [
+        "etcd",
+        "kube-apiserver",
+        "kube-controller-manager",
+        "kube-scheduler",
+        "kwok",
+        "kubectl",
+        "helm",
+        "helm4",
+    ] {
         let there = folder.join(program).exists();
-        assert!(there, "{program} is missing in {}: remove that folder and run tests/control-plane/build", folder.display());
+        assert!(
+            there,
+            "{program} is missing in {}: remove that folder and run tests/control-plane/build",
+            folder.display()
+        );
     }
     Some(folder)
 }
 
-/// As many clusters at once: each has six processes and up to 1 GB, or 1.6 GB as tests/run has them (two hundred drains).
+/// As many clusters at once: each has six processes and up to 1 GB, or 1.6 GB as tests/run has them
+/// (two hundred drains).
 static PLACES: Semaphore = Semaphore::const_new(3);
 
-/// A port that nobody has, and that was given to nobody here before: who got one may not listen on it yet.
+/// A port that nobody has, and that was given to nobody here before: who got one may not listen on
+/// it yet.
 fn free_port() -> u16 {
     static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
     loop {
@@ -108,8 +134,18 @@ impl Cluster {
             let folder = Folder::new();
             let ca = certificates(folder.path());
             let etcd = [free_port(), free_port()];
-            let flags = [flags.api_server, flags.controllers].map(|of| of.iter().map(|&flag| flag.to_owned()).collect());
-            let mut cluster = Self { processes: BTreeMap::new(), folder, tools: tools.clone(), port: free_port(), etcd, ca, flags, place: None };
+            let flags = [flags.api_server, flags.controllers]
+                .map(|of| of.iter().map(|&flag| flag.to_owned()).collect());
+            let mut cluster = Self {
+                processes: BTreeMap::new(),
+                folder,
+                tools: tools.clone(),
+                port: free_port(),
+                etcd,
+                ca,
+                flags,
+                place: None,
+            };
             cluster.write_settings();
             cluster.start_etcd();
             cluster.start_api_server();
@@ -120,9 +156,15 @@ impl Cluster {
             match up {
                 Ok(()) => return cluster,
                 // Time that is over is not a port that was taken.
-                Err(Late(why)) => panic!("the control plane of {} does not come up: {why}", tools.display()),
-                Err(Ended(why)) if left == 0 => panic!("the control plane of {} does not come up: {why}", tools.display()),
-                Err(Ended(why)) => eprintln!("the control plane does not come up, trying again on other ports: {why}"),
+                Err(Late(why)) => {
+                    panic!("the control plane of {} does not come up: {why}", tools.display())
+                }
+                Err(Ended(why)) if left == 0 => {
+                    panic!("the control plane of {} does not come up: {why}", tools.display())
+                }
+                Err(Ended(why)) => eprintln!(
+                    "the control plane does not come up, trying again on other ports: {why}"
+                ),
             }
         }
         unreachable!("the last try panics");
@@ -164,24 +206,39 @@ impl Cluster {
 
     fn write_settings(&self) {
         let replicas = (0..REPLICAS).map(|n| (replica_token(n), format!("sundown-{n}")));
-        let accounts: Vec<_> = [(SUNDOWN.to_owned(), "sundown".to_owned())].into_iter().chain(replicas).collect();
+        let accounts: Vec<_> =
+            [(SUNDOWN.to_owned(), "sundown".to_owned())].into_iter().chain(replicas).collect();
         let groups = "\"system:serviceaccounts,system:serviceaccounts:sundown\"";
-        let line = |(token, uid): &(String, String)| format!("{token},system:serviceaccount:sundown:sundown,{uid},{groups}\n");
-        let tokens = format!("{ADMIN},admin,admin,\"system:masters\"\n") + &accounts.iter().map(line).collect::<String>();
+        let line = |(token, uid): &(String, String)| {
+            format!("{token},system:serviceaccount:sundown:sundown,{uid},{groups}\n")
+        };
+        let tokens = format!("{ADMIN},admin,admin,\"system:masters\"\n")
+            + &accounts.iter().map(line).collect::<String>();
         fs::write(self.path("tokens.csv"), tokens).unwrap();
         for token in [ADMIN].into_iter().chain(accounts.iter().map(|(token, _)| token.as_str())) {
             let config = json!({
                 "apiVersion": "v1", "kind": "Config", "current-context": "test",
-                "clusters": [{ "name": "test", "cluster": { "server": self.url(), "certificate-authority": self.path("ca.pem") } }],
+                "clusters": [{
+                    "name": "test",
+                    "cluster": {
+                        "server": self.url(), "certificate-authority": self.path("ca.pem")
+                    }
+                }],
                 "users": [{ "name": "user", "user": { "token": token } }],
                 "contexts": [{ "name": "test", "context": { "cluster": "test", "user": "user" } }],
             });
             fs::write(self.kubeconfig(token), config.to_string()).unwrap();
         }
-        // Every call with its verb and its answer; with bodies only what the disruption controller says, and Leases, whose holder is to be known.
-        let budgets = json!({ "level": "RequestResponse", "resources": [{ "group": "policy", "resources": ["poddisruptionbudgets/status"] }] });
-        let leases =
-            json!({ "level": "Request", "namespaces": ["sundown"], "resources": [{ "group": "coordination.k8s.io", "resources": ["leases"] }] });
+        // Every call with its verb and its answer; with bodies only what the disruption controller
+        // says, and Leases, whose holder is to be known.
+        let budgets = json!({
+            "level": "RequestResponse",
+            "resources": [{ "group": "policy", "resources": ["poddisruptionbudgets/status"] }]
+        });
+        let leases = json!({
+            "level": "Request", "namespaces": ["sundown"],
+            "resources": [{ "group": "coordination.k8s.io", "resources": ["leases"] }]
+        });
         let policy = json!({
             "apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"],
             "rules": [budgets, leases, { "level": "Metadata" }],
@@ -246,7 +303,8 @@ impl Cluster {
         let (client, end) = (self.client(ADMIN), Instant::now() + LIMIT);
         loop {
             let request = http::Request::get("/readyz").body(Vec::new()).unwrap();
-            let answer = tokio::time::timeout(Duration::from_secs(5), client.request_text(request)).await;
+            let answer =
+                tokio::time::timeout(Duration::from_secs(5), client.request_text(request)).await;
             if matches!(&answer, Ok(Ok(text)) if text == "ok") {
                 return Ok(());
             }
@@ -254,7 +312,10 @@ impl Cluster {
             if Instant::now() > end {
                 let lines = self.processes.get_mut("kube-apiserver").unwrap().last_lines();
                 let answer = answer.map(|a| a.map_err(|e| e.to_string()));
-                return Err(Late(format!("the API server is not ready after {LIMIT:?} ({answer:?}); its last lines:\n{lines}")));
+                return Err(Late(format!(
+                    "the API server is not ready after {LIMIT:?} ({answer:?}); its last \
+                     lines:\n{lines}"
+                )));
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
@@ -269,7 +330,10 @@ impl Cluster {
     fn all_live(&mut self) -> Result<(), Down> {
         for (name, process) in &mut self.processes {
             if !process.is_alive() {
-                return Err(Ended(format!("{name} has ended; its last lines:\n{}", process.last_lines())));
+                return Err(Ended(format!(
+                    "{name} has ended; its last lines:\n{}",
+                    process.last_lines()
+                )));
             }
         }
         Ok(())
@@ -278,13 +342,17 @@ impl Cluster {
     /// Starts what works on the API server, and waits until it listens.
     async fn start_the_rest(&mut self) -> Result<(), Down> {
         let kubeconfig = format!("--kubeconfig={}", self.kubeconfig(ADMIN).display());
-        // Of system:masters: the plain user of the controller manager may not write the status of disruption budgets. Its own limit of 20
-        // requests a second would slow the whole world.
+        // Of system:masters: the plain user of the controller manager may not write the status of
+        // disruption budgets. Its own limit of 20 requests a second would slow the whole world.
         let quick = ["--kube-api-qps=500".to_owned(), "--kube-api-burst=1000".to_owned()];
         let ports = [("kube-controller-manager", free_port()), ("kube-scheduler", free_port())];
-        let [manager, scheduler] = ports.map(|(_, port)| ["--bind-address=127.0.0.1".to_owned(), format!("--secure-port={port}")]);
+        let [manager, scheduler] = ports.map(|(_, port)| {
+            ["--bind-address=127.0.0.1".to_owned(), format!("--secure-port={port}")]
+        });
         let no_election = "--leader-elect=false".to_owned();
-        let of = |more: &[String]| [&[kubeconfig.clone(), no_election.clone()], &quick[..], more].concat();
+        let of = |more: &[String]| {
+            [&[kubeconfig.clone(), no_election.clone()], &quick[..], more].concat()
+        };
         let controllers = [&of(&manager)[..], &self.flags[1]].concat();
         self.run("kube-controller-manager", &controllers);
         self.run("kube-scheduler", &of(&scheduler));
@@ -296,7 +364,9 @@ impl Cluster {
                 self.all_live()?;
                 if Instant::now() > end {
                     let lines = self.processes.get_mut(name).unwrap().last_lines();
-                    return Err(Late(format!("{name} does not listen after {LIMIT:?}; its last lines:\n{lines}")));
+                    return Err(Late(format!(
+                        "{name} does not listen after {LIMIT:?}; its last lines:\n{lines}"
+                    )));
                 }
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
@@ -332,15 +402,27 @@ impl Cluster {
     /// etcd forgets everything but what is now.
     #[allow(dead_code, reason = "what only tests/contract needs of it")]
     pub async fn compact(&self) {
-        let client = kube::Client::try_from(kube::Config::new(format!("http://127.0.0.1:{}", self.etcd[0]).parse().unwrap())).unwrap();
+        let client = kube::Client::try_from(kube::Config::new(
+            format!("http://127.0.0.1:{}", self.etcd[0]).parse().unwrap(),
+        ))
+        .unwrap();
         // Its API as JSON; 64-bit numbers are texts.
-        let ask = |path: &str, body: Value| http::Request::post(path).body(serde_json::to_vec(&body).unwrap()).unwrap();
+        let ask = |path: &str, body: Value| {
+            http::Request::post(path).body(serde_json::to_vec(&body).unwrap()).unwrap()
+        };
         let status: Value = client.request(ask("/v3/maintenance/status", json!({}))).await.unwrap();
         let revision = &status["header"]["revision"];
-        client.request::<Value>(ask("/v3/kv/compaction", json!({ "revision": revision, "physical": true }))).await.unwrap();
+        client
+            .request::<Value>(ask(
+                "/v3/kv/compaction",
+                json!({ "revision": revision, "physical": true }),
+            ))
+            .await
+            .unwrap();
     }
 
-    /// Starts the API server on another port, where only who has this client finds it: one of several, which others cannot reach.
+    /// Starts the API server on another port, where only who has this client finds it: one of
+    /// several, which others cannot reach.
     pub async fn start_api_server_elsewhere(&mut self) -> kube::Client {
         let home = std::mem::replace(&mut self.port, free_port());
         self.start_api_server();
@@ -359,14 +441,19 @@ impl Cluster {
     /// `kubectl` with everything allowed, to its end; what it printed.
     pub async fn kubectl(&self, args: &[&str]) -> String {
         let mut command = Command::new(self.tools.join("kubectl"));
-        command.arg("--kubeconfig").arg(self.kubeconfig(ADMIN)).args(args).env("HOME", self.folder.path());
+        command
+            .arg("--kubeconfig")
+            .arg(self.kubeconfig(ADMIN))
+            .args(args)
+            .env("HOME", self.folder.path());
         let said = crate::process::run(self.folder.path(), &mut command).await;
         assert_eq!(said.code, Some(0), "kubectl {args:?}: {}", said.err);
         said.out
     }
 }
 
-/// A CA, and the API server's certificate for 127.0.0.1, which signs service account tokens too. The CA as DER.
+/// A CA, and the API server's certificate for 127.0.0.1, which signs service account tokens too.
+/// The CA as DER.
 fn certificates(folder: &Path) -> Vec<u8> {
     let ca_key = KeyPair::generate().unwrap();
     let mut ca = CertificateParams::new(Vec::<String>::new()).unwrap();

@@ -20,7 +20,11 @@ async fn web(stage: &Stage, stop: &str) {
 /// The Node of an instance, once its record says that it is released.
 pub(crate) async fn released(stage: &Stage, instance: &str) -> Value {
     let path = format!("/api/v1/nodes/{}", node_name(instance));
-    let says_so = |n: &Value| n["metadata"]["annotations"]["sundown.dev/record"].as_str().is_some_and(|r| r.contains("\"released\""));
+    let says_so = |n: &Value| {
+        n["metadata"]["annotations"]["sundown.dev/record"]
+            .as_str()
+            .is_some_and(|r| r.contains("\"released\""))
+    };
     stage.until("the record says so", &path, says_so).await
 }
 
@@ -35,7 +39,8 @@ async fn a_scale_in_drains_its_nodes_within_the_budget_and_completes_the_hooks()
         by_pods.push((stage.pods_on(&node_name(&instance), "default").await.len(), instance));
     }
     by_pods.sort();
-    let doomed: Vec<String> = by_pods.into_iter().rev().take(2).map(|(_, instance)| instance).collect();
+    let doomed: Vec<String> =
+        by_pods.into_iter().rev().take(2).map(|(_, instance)| instance).collect();
 
     let mut sundown = stage.leader("sundown", &[]).await;
     for instance in &doomed {
@@ -43,14 +48,27 @@ async fn a_scale_in_drains_its_nodes_within_the_budget_and_completes_the_hooks()
     }
     for instance in &doomed {
         let end = stage.completed(instance).await.end.unwrap();
-        assert_eq!((end.verdict, end.by.as_str()), (Verdict::Completed(HookResult::Continue), "AKIASUNDOWN"));
-        assert!(stage.pods_on(&node_name(instance), "default").await.is_empty(), "it was not empty");
+        assert_eq!(
+            (end.verdict, end.by.as_str()),
+            (Verdict::Completed(HookResult::Continue), "AKIASUNDOWN")
+        );
+        assert!(
+            stage.pods_on(&node_name(instance), "default").await.is_empty(),
+            "it was not empty"
+        );
         let node = stage.node(instance).await;
         assert_eq!(node["spec"]["unschedulable"], true);
-        assert!(node["spec"]["taints"].as_array().unwrap().iter().any(|t| t["key"] == "sundown.dev/interruption"));
+        assert!(
+            node["spec"]["taints"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .any(|t| t["key"] == "sundown.dev/interruption")
+        );
         released(&stage, instance).await;
     }
-    let deployment = stage.until("they are replaced", WEB, |d| d["status"]["readyReplicas"] == 4).await;
+    let deployment =
+        stage.until("they are replaced", WEB, |d| d["status"]["readyReplicas"] == 4).await;
     assert!(condition(&deployment, "Available"));
     assert!(sundown.metric("pods_forced_total").await < 0.5);
 
@@ -70,7 +88,10 @@ async fn a_spot_notice_empties_its_node_and_leaves_daemon_sets_alone() {
             "selector": { "matchLabels": { "app": "agent" } },
             "template": {
                 "metadata": { "labels": { "app": "agent" } },
-                "spec": { "containers": [{ "name": "main", "image": "none" }], "tolerations": [{ "operator": "Exists" }] },
+                "spec": {
+                    "containers": [{ "name": "main", "image": "none" }],
+                    "tolerations": [{ "operator": "Exists" }]
+                },
             },
         },
     });
@@ -81,7 +102,10 @@ async fn a_spot_notice_empties_its_node_and_leaves_daemon_sets_alone() {
     let sundown = stage.leader("sundown", &[]).await;
     stage.world.aws.spot_interruption(&instances[0], SpotAction::Terminate);
     let node = released(&stage, &instances[0]).await;
-    assert_eq!(node["metadata"]["labels"]["node.kubernetes.io/exclude-from-external-load-balancers"], "sundown");
+    assert_eq!(
+        node["metadata"]["labels"]["node.kubernetes.io/exclude-from-external-load-balancers"],
+        "sundown"
+    );
     let left = stage.pods_on(&node_name(&instances[0]), "default").await;
     assert!(left.len() == 1 && left[0].starts_with("agent-"), "{left:?}");
     stage.until("they are replaced", WEB, |d| d["status"]["readyReplicas"] == 4).await;

@@ -9,19 +9,26 @@ use crate::{
     audit::{self, assert_evicted_once, assert_one_writer, calls},
     cluster::{ADMIN, replica_token},
     draining::released,
-    hands::{self, PODS, accepted, completed_by_sundown, hold, let_go, node_path, pod, pod_path, run_pod, stage_of_ours, wait_for},
+    hands::{
+        self, PODS, accepted, completed_by_sundown, hold, let_go, node_path, pod, pod_path,
+        run_pod, stage_of_ours, wait_for,
+    },
     process::LIMIT,
     stage::{Stage, condition, node, node_name},
 };
 
-/// A hook that runs out without a heartbeat for so long: more than the duration of the Lease, but not by much.
+/// A hook that runs out without a heartbeat for so long: more than the duration of the Lease, but
+/// not by much.
 const BEAT: Duration = Duration::from_secs(40);
-/// Who takes over a Lease that was given up has led long before one that was not would have run out (15 s).
+/// Who takes over a Lease that was given up has led long before one that was not would have run out
+/// (15 s).
 const HANDED_OVER: Duration = Duration::from_secs(8);
 
-/// Two nodes in mid-drain: the pod `slow` of the first is told to stop and takes its time, the pod `held` of the second waits for its budget.
+/// Two nodes in mid-drain: the pod `slow` of the first is told to stop and takes its time, the pod
+/// `held` of the second waits for its budget.
 async fn two_drains(stage: &Stage, slow: u64) -> [String; 2] {
-    let instances: [String; 2] = stage.group_beaten(3, BEAT).await[..2].to_vec().try_into().unwrap();
+    let instances: [String; 2] =
+        stage.group_beaten(3, BEAT).await[..2].to_vec().try_into().unwrap();
     run_pod(stage, &pod("slow", &node_name(&instances[0]), slow)).await;
     hold(stage, "held", &instances[1]).await;
     instances
@@ -29,7 +36,8 @@ async fn two_drains(stage: &Stage, slow: u64) -> [String; 2] {
 
 /// Waits until the one pod is evicted and the other is refused.
 async fn in_mid_drain(stage: &Stage) {
-    let refused = |c: &audit::Call| c.is("create", "pods/eviction") && c.name == "held" && c.code == 429;
+    let refused =
+        |c: &audit::Call| c.is("create", "pods/eviction") && c.name == "held" && c.code == 429;
     wait_for("one pod is evicted and the other refused", || {
         let calls = calls(stage);
         audit::evicted(&calls).contains_key("slow") && calls.iter().any(refused)
@@ -43,7 +51,10 @@ async fn both_end(stage: &Stage, instances: &[String; 2]) {
     for instance in instances {
         let action = completed_by_sundown(stage, instance).await;
         assert!(action.late_calls.is_empty(), "{action:?}");
-        assert!(stage.pods_on(&node_name(instance), "default").await.is_empty(), "it was not empty");
+        assert!(
+            stage.pods_on(&node_name(instance), "default").await.is_empty(),
+            "it was not empty"
+        );
         released(stage, instance).await;
     }
     let calls = calls(stage);
@@ -80,14 +91,22 @@ async fn a_leader_that_is_killed_in_mid_drain_is_followed_and_nothing_is_evicted
     let unled = taken(&calls(&stage)).since_or_zero(at);
     assert!(unled < Duration::from_secs(22), "it took {unled:?}");
     // The clocks of the hooks go on: who follows beats at once.
-    let beaten = |instance: &String| stage.world.aws.actions().iter().any(|a| a.instance == *instance && a.beats.iter().any(|b| *b > at));
+    let beaten = |instance: &String| {
+        stage
+            .world
+            .aws
+            .actions()
+            .iter()
+            .any(|a| a.instance == *instance && a.beats.iter().any(|b| *b > at))
+    };
     wait_for("the second one beats for both", || instances.iter().all(beaten)).await;
     both_end(&stage, &instances).await;
     assert!(second.metric("heartbeats_missed_total").await < 0.5);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_leader_that_is_told_to_stop_in_mid_drain_hands_over_at_once_or_leaves_it_to_the_next_process() {
+async fn a_leader_that_is_told_to_stop_in_mid_drain_hands_over_at_once_or_leaves_it_to_the_next_process()
+ {
     let Some(stage) = stage_of_ours(4).await else { return };
     let instances = two_drains(&stage, 10).await;
     let mut first = stage.start("sundown-0", &replica_token(0), &[]);
@@ -109,8 +128,14 @@ async fn a_leader_that_is_told_to_stop_in_mid_drain_hands_over_at_once_or_leaves
     second.counts("drains_active", 1.0).await;
     second.signal("TERM");
     assert_eq!(second.ended().await.code(), Some(0));
-    assert!(audit::holders(&calls(&stage)).last().unwrap().1.is_none(), "the Lease is held by nobody");
-    assert!(stage.world.aws.actions().iter().any(|a| a.instance == instances[1] && a.end.is_none()), "it waits for its pod");
+    assert!(
+        audit::holders(&calls(&stage)).last().unwrap().1.is_none(),
+        "the Lease is held by nobody"
+    );
+    assert!(
+        stage.world.aws.actions().iter().any(|a| a.instance == instances[1] && a.end.is_none()),
+        "it waits for its pod"
+    );
     let mut third = stage.start("sundown-2", &replica_token(2), &[]);
     third.ready().await;
     let ready = Instant::now();
@@ -119,7 +144,8 @@ async fn a_leader_that_is_told_to_stop_in_mid_drain_hands_over_at_once_or_leaves
     both_end(&stage, &instances).await;
 }
 
-/// Nodes two and three are being drained; meanwhile somebody else changes them, where this API server does not see it.
+/// Nodes two and three are being drained; meanwhile somebody else changes them, where this API
+/// server does not see it.
 async fn change_elsewhere(stage: &mut Stage, instances: &[String], newcomer: &str) {
     let elsewhere = stage.cluster.start_api_server_elsewhere().await;
     hands::delete(&elsewhere, &pod_path("removed"), Some(0)).await;
@@ -137,7 +163,9 @@ async fn first_of_watch(client: &kube::Client, version: &str) -> Value {
     loop {
         // 429 while its cache is not read yet.
         match client.request_text(http::Request::get(&path).body(Vec::new()).unwrap()).await {
-            Ok(text) => return serde_json::from_str(text.lines().next().unwrap_or("null")).unwrap(),
+            Ok(text) => {
+                return serde_json::from_str(text.lines().next().unwrap_or("null")).unwrap();
+            }
             Err(error) => assert!(Instant::now() < end, "{error}"),
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -145,21 +173,27 @@ async fn first_of_watch(client: &kube::Client, version: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_api_server_that_is_away_for_a_minute_and_has_forgotten_what_changed_meanwhile_costs_no_hook() {
+async fn an_api_server_that_is_away_for_a_minute_and_has_forgotten_what_changed_meanwhile_costs_no_hook()
+ {
     let Some(mut stage) = stage_of_ours(5).await else { return };
     let instances = stage.group_beaten(4, BEAT).await;
-    // A budget would not hold it: nodes that cannot report for a minute are not ready, and then their pods are not either.
+    // A budget would not hold it: nodes that cannot report for a minute are not ready, and then
+    // their pods are not either.
     run_pod(&stage, &pod("slow", &node_name(&instances[0]), 600)).await;
     hold(&stage, "removed", &instances[1]).await;
     hold(&stage, "gone", &instances[2]).await;
     let newcomer = stage.world.aws.launch("asg").unwrap();
-    let mut sundown = stage.leader("sundown", &["--log-level", "info,sundown::cluster::watch=debug"]).await;
+    let mut sundown =
+        stage.leader("sundown", &["--log-level", "info,sundown::cluster::watch=debug"]).await;
     for instance in &instances[..3] {
         stage.world.aws.terminate(instance, true);
         accepted(&stage, instance).await;
     }
     wait_for("a pod is evicted", || audit::evicted(&calls(&stage)).contains_key("slow")).await;
-    let seen = stage.get("/api/v1/nodes").await.unwrap()["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
+    let seen = stage.get("/api/v1/nodes").await.unwrap()["metadata"]["resourceVersion"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     let (killed, at) = (Instant::now(), now());
     stage.cluster.kill_api_server();
     sundown.answers("/readyz", "it is not ready", |status, _| status == 503).await;
@@ -169,18 +203,31 @@ async fn an_api_server_that_is_away_for_a_minute_and_has_forgotten_what_changed_
     for action in stage.world.aws.actions() {
         assert!(action.end.is_none(), "nothing is completed meanwhile: {action:?}");
         let beats = action.beats.iter().filter(|b| **b > at && **b < back).count();
-        assert!(beats >= 2 && action.longest_gap(back) < BEAT, "it is beaten meanwhile: {action:?}");
+        assert!(
+            beats >= 2 && action.longest_gap(back) < BEAT,
+            "it is beaten meanwhile: {action:?}"
+        );
     }
 
     stage.cluster.restart_api_server().await;
     let said = first_of_watch(&stage.cluster.client(ADMIN), &seen).await;
-    assert_eq!((&said["type"], &said["object"]["code"]), (&json!("ERROR"), &json!(410)), "it has forgotten: {said}");
+    assert_eq!(
+        (&said["type"], &said["object"]["code"]),
+        (&json!("ERROR"), &json!(410)),
+        "it has forgotten: {said}"
+    );
     let expired = |line: &String| line.contains("cannot watch nodes") && line.contains("410");
-    wait_for("Sundown's watch of nodes gets 410", || sundown.lines("a watch failed").iter().any(expired)).await;
+    wait_for("Sundown's watch of nodes gets 410", || {
+        sundown.lines("a watch failed").iter().any(expired)
+    })
+    .await;
     assert!(sundown.metric("watch_failures_total{object=\"watch_nodes\"}").await > 0.5);
-    let listed = |c: &audit::Call| c.user == audit::USER && c.is("list", "nodes") && c.code == 200 && c.received > back;
+    let listed = |c: &audit::Call| {
+        c.user == audit::USER && c.is("list", "nodes") && c.code == 200 && c.received > back
+    };
     wait_for("Sundown lists all nodes anew", || calls(&stage).iter().any(listed)).await;
-    // The pod that went while nobody looked is missed, and so is the node; the pod that came is not.
+    // The pod that went while nobody looked is missed, and so is the node; the pod that came is
+    // not.
     for instance in &instances[1..3] {
         completed_by_sundown(&stage, instance).await;
     }
@@ -188,10 +235,14 @@ async fn an_api_server_that_is_away_for_a_minute_and_has_forgotten_what_changed_
     stage.world.aws.terminate(&newcomer, true);
     completed_by_sundown(&stage, &newcomer).await;
     released(&stage, &newcomer).await;
-    assert!(stage.world.aws.actions().iter().any(|a| a.instance == instances[0] && a.end.is_none()), "it waits for its pod");
+    assert!(
+        stage.world.aws.actions().iter().any(|a| a.instance == instances[0] && a.end.is_none()),
+        "it waits for its pod"
+    );
     hands::delete(&stage.cluster.client(ADMIN), &pod_path("slow"), Some(0)).await;
     completed_by_sundown(&stage, &instances[0]).await;
     assert_evicted_once(&calls(&stage), &["late".to_owned(), "slow".to_owned()]);
-    // An API server that has just come up refuses everybody with 403 until it has read its RBAC objects; that passes.
+    // An API server that has just come up refuses everybody with 403 until it has read its RBAC
+    // objects; that passes.
     sundown.ready().await;
 }

@@ -11,7 +11,8 @@ use crate::{
     stage::{Stage, condition, node_name},
 };
 
-/// A stage of whose nodes only what the test puts there is drained: kwok's pods of Sundown's own Deployment would go with them, when it suits kwok.
+/// A stage of whose nodes only what the test puts there is drained: kwok's pods of Sundown's own
+/// Deployment would go with them, when it suits kwok.
 pub async fn stage_of_ours(seed: u64) -> Option<Stage> {
     let stage = Stage::new(seed).await?;
     stage.alone().await;
@@ -32,13 +33,19 @@ pub fn node_path(instance: &str) -> String {
 
 const BUDGETS: &str = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
 
-/// A pod without a controller on this node, which takes so many seconds to stop, all of its grace. (kwok stops pods at any time between
-/// `stop-after` and the end of their grace.)
+/// A pod without a controller on this node, which takes so many seconds to stop, all of its grace.
+/// (kwok stops pods at any time between `stop-after` and the end of their grace.)
 pub fn pod(name: &str, node: &str, stops: u64) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Pod",
-        "metadata": { "name": name, "labels": { "app": name }, "annotations": { "test.sundown.dev/stop-after": format!("{stops}s") } },
-        "spec": { "nodeName": node, "terminationGracePeriodSeconds": stops, "containers": [{ "name": "main", "image": "none" }] },
+        "metadata": {
+            "name": name, "labels": { "app": name },
+            "annotations": { "test.sundown.dev/stop-after": format!("{stops}s") }
+        },
+        "spec": {
+            "nodeName": node, "terminationGracePeriodSeconds": stops,
+            "containers": [{ "name": "main", "image": "none" }]
+        },
     })
 }
 
@@ -49,7 +56,8 @@ pub async fn run_pod(stage: &Stage, pod: &Value) {
     stage.until("the pod is ready", &pod_path(name), |p| condition(p, "Ready")).await;
 }
 
-/// A pod on an instance's node that its budget does not let go before [`let_go`]; then it stops in a second.
+/// A pod on an instance's node that its budget does not let go before [`let_go`]; then it stops in
+/// a second.
 pub async fn hold(stage: &Stage, name: &str, instance: &str) {
     hold_with(stage, name, instance, 1).await;
 }
@@ -62,7 +70,8 @@ pub async fn hold_with(stage: &Stage, name: &str, instance: &str, grace: u64) {
         "spec": { "selector": { "matchLabels": { "app": name } }, "minAvailable": 1 },
     });
     stage.create(BUDGETS, &budget).await;
-    let counted = |b: &Value| b["status"]["currentHealthy"] == 1 && b["status"]["disruptionsAllowed"] == 0;
+    let counted =
+        |b: &Value| b["status"]["currentHealthy"] == 1 && b["status"]["disruptionsAllowed"] == 0;
     stage.until("its budget counts it", &format!("{BUDGETS}/{name}"), counted).await;
 }
 
@@ -74,22 +83,36 @@ pub async fn let_go(stage: &Stage, name: &str) {
 
 /// POSTs an object.
 pub async fn create(client: &kube::Client, path: &str, object: &Value) -> Value {
-    let request = http::Request::post(path).header("content-type", "application/json").body(serde_json::to_vec(object).unwrap()).unwrap();
-    client.request::<Value>(request).await.unwrap_or_else(|error| panic!("cannot create {object} at {path}: {error}"))
+    let request = http::Request::post(path)
+        .header("content-type", "application/json")
+        .body(serde_json::to_vec(object).unwrap())
+        .unwrap();
+    client
+        .request::<Value>(request)
+        .await
+        .unwrap_or_else(|error| panic!("cannot create {object} at {path}: {error}"))
 }
 
 /// Merges this into an object.
 pub async fn patch(client: &kube::Client, path: &str, change: &Value) -> Value {
-    let request =
-        http::Request::patch(path).header("content-type", "application/merge-patch+json").body(serde_json::to_vec(change).unwrap()).unwrap();
-    client.request::<Value>(request).await.unwrap_or_else(|error| panic!("cannot patch {path}: {error}"))
+    let request = http::Request::patch(path)
+        .header("content-type", "application/merge-patch+json")
+        .body(serde_json::to_vec(change).unwrap())
+        .unwrap();
+    client
+        .request::<Value>(request)
+        .await
+        .unwrap_or_else(|error| panic!("cannot patch {path}: {error}"))
 }
 
 /// Deletes an object; `grace` in seconds, a pod's own where it is `None`.
 pub async fn delete(client: &kube::Client, path: &str, grace: Option<u32>) {
     let query = grace.map_or_else(String::new, |seconds| format!("?gracePeriodSeconds={seconds}"));
     let request = http::Request::delete(format!("{path}{query}")).body(Vec::new()).unwrap();
-    client.request::<Value>(request).await.unwrap_or_else(|error| panic!("cannot delete {path}: {error}"));
+    client
+        .request::<Value>(request)
+        .await
+        .unwrap_or_else(|error| panic!("cannot delete {path}: {error}"));
 }
 
 /// Waits until this holds.
@@ -103,25 +126,47 @@ pub async fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
 
 /// Waits until the interruption of an instance is on its Node.
 pub async fn accepted(stage: &Stage, instance: &str) -> Value {
-    stage.until("it is accepted", &node_path(instance), |n| has_taint(n) && n["spec"]["unschedulable"] == true).await
+    stage
+        .until("it is accepted", &node_path(instance), |n| {
+            has_taint(n) && n["spec"]["unschedulable"] == true
+        })
+        .await
 }
 
 pub fn has_taint(node: &Value) -> bool {
-    node["spec"]["taints"].as_array().into_iter().flatten().any(|t| t["key"] == "sundown.dev/interruption")
+    node["spec"]["taints"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .any(|t| t["key"] == "sundown.dev/interruption")
 }
 
-/// Waits until the hook of an instance is over, which Sundown is to have completed without ever leaving it near its end.
+/// Waits until the hook of an instance is over, which Sundown is to have completed without ever
+/// leaving it near its end.
 pub async fn completed_by_sundown(stage: &Stage, instance: &str) -> ActionReport {
     let begun = Instant::now();
     let action = loop {
-        if let Some(action) = stage.world.aws.actions().into_iter().find(|a| a.instance == instance && a.end.is_some()) {
+        if let Some(action) = stage
+            .world
+            .aws
+            .actions()
+            .into_iter()
+            .find(|a| a.instance == instance && a.end.is_some())
+        {
             break action;
         }
-        assert!(begun.elapsed() < LIMIT, "the action of {instance} does not end; on its node: {:#?}", on_node(stage, instance).await);
+        assert!(
+            begun.elapsed() < LIMIT,
+            "the action of {instance} does not end; on its node: {:#?}",
+            on_node(stage, instance).await
+        );
         tokio::time::sleep(Duration::from_millis(50)).await;
     };
     let end = action.end.clone().unwrap();
-    assert_eq!((end.verdict, end.by.as_str()), (Verdict::Completed(HookResult::Continue), "AKIASUNDOWN"));
+    assert_eq!(
+        (end.verdict, end.by.as_str()),
+        (Verdict::Completed(HookResult::Continue), "AKIASUNDOWN")
+    );
     let gap = action.longest_gap(end.at);
     assert!(gap < action.heartbeat_timeout, "{gap:?} without a sign of life: {action:?}");
     action
@@ -129,7 +174,15 @@ pub async fn completed_by_sundown(stage: &Stage, instance: &str) -> ActionReport
 
 /// The pods on an instance's node, as far as they tell why they are there.
 async fn on_node(stage: &Stage, instance: &str) -> Vec<String> {
-    let list = stage.get(&format!("/api/v1/pods?fieldSelector=spec.nodeName%3D{}", node_name(instance))).await.unwrap();
-    let said = |p: &Value| format!("{} {} {}", p["metadata"]["name"], p["metadata"]["deletionTimestamp"], p["status"]["phase"]);
+    let list = stage
+        .get(&format!("/api/v1/pods?fieldSelector=spec.nodeName%3D{}", node_name(instance)))
+        .await
+        .unwrap();
+    let said = |p: &Value| {
+        format!(
+            "{} {} {}",
+            p["metadata"]["name"], p["metadata"]["deletionTimestamp"], p["status"]["phase"]
+        )
+    };
     list["items"].as_array().unwrap().iter().map(said).collect()
 }

@@ -23,9 +23,16 @@ fn values(stage: &Stage) -> Value {
     json!({
         "image": { "repository": "registry.example.com/sundown" },
         "config": { "queueUrls": [stage.world.queue_url()], "clusterName": stage.world.cluster() },
-        "serviceAccount": { "annotations": { "eks.amazonaws.com/role-arn": "arn:aws:iam::123456789012:role/sundown" } },
+        "serviceAccount": {
+            "annotations": {
+                "eks.amazonaws.com/role-arn": "arn:aws:iam::123456789012:role/sundown"
+            }
+        },
         "service": { "enabled": true },
-        "metrics": { "serviceMonitor": { "enabled": true }, "prometheusRule": { "enabled": true }, "dashboard": { "enabled": true } },
+        "metrics": {
+            "serviceMonitor": { "enabled": true }, "prometheusRule": { "enabled": true },
+            "dashboard": { "enabled": true }
+        },
         "networkPolicy": { "enabled": true },
         // One replica after the other is replaced, by kwok at any time within this.
         "terminationGracePeriodSeconds": 3,
@@ -41,7 +48,11 @@ impl Helm<'_> {
     fn command(&self, args: &[&str]) -> Command {
         let folder = self.stage.cluster.folder.path();
         let mut command = Command::new(self.stage.cluster.tools().join(self.program));
-        command.args(args).env_clear().env("HOME", folder).env("KUBECONFIG", self.stage.cluster.kubeconfig(ADMIN));
+        command
+            .args(args)
+            .env_clear()
+            .env("HOME", folder)
+            .env("KUBECONFIG", self.stage.cluster.kubeconfig(ADMIN));
         command
     }
 
@@ -55,7 +66,15 @@ impl Helm<'_> {
 /// A namespace that takes only pods that ask for no rights.
 async fn restricted(stage: &Stage, namespace: &str) {
     stage.cluster.kubectl(&["create", "namespace", namespace]).await;
-    stage.cluster.kubectl(&["label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted"]).await;
+    stage
+        .cluster
+        .kubectl(&[
+            "label",
+            "namespace",
+            namespace,
+            "pod-security.kubernetes.io/enforce=restricted",
+        ])
+        .await;
 }
 
 fn path(group: &str, plural: &str) -> String {
@@ -83,7 +102,16 @@ async fn of_the_release(stage: &Stage) -> BTreeSet<String> {
     let kinds: Vec<_> = kinds.lines().filter(|k| !k.starts_with("events")).collect();
     let list = stage
         .cluster
-        .kubectl(&["get", &kinds.join(","), "-A", "-l", &format!("app.kubernetes.io/instance={NAMESPACE}"), "-o", "name", "--ignore-not-found"])
+        .kubectl(&[
+            "get",
+            &kinds.join(","),
+            "-A",
+            "-l",
+            &format!("app.kubernetes.io/instance={NAMESPACE}"),
+            "-o",
+            "name",
+            "--ignore-not-found",
+        ])
         .await;
     list.lines().map(str::to_owned).collect()
 }
@@ -93,21 +121,49 @@ async fn what_is_there(stage: &Stage) {
     let pods = pods["items"].as_array().unwrap();
     let nodes: BTreeSet<_> = pods.iter().map(|p| p["spec"]["nodeName"].as_str().unwrap()).collect();
     assert_eq!((pods.len(), nodes.len()), (2, 2), "each on a node of its own");
-    assert!(pods.iter().all(|p| p["spec"]["priority"] == 2_000_000_000), "the scheduler prefers them");
-    let budget =
-        stage.until("the budget is counted", &path("apis/policy/v1", "poddisruptionbudgets"), |b| b["status"]["disruptionsAllowed"] == 1).await;
-    assert_eq!((&budget["status"]["expectedPods"], &budget["status"]["currentHealthy"]), (&json!(2), &json!(2)));
-    let monitor = stage.get(&path("apis/monitoring.coreos.com/v1", "servicemonitors")).await.unwrap();
+    assert!(
+        pods.iter().all(|p| p["spec"]["priority"] == 2_000_000_000),
+        "the scheduler prefers them"
+    );
+    let budget = stage
+        .until("the budget is counted", &path("apis/policy/v1", "poddisruptionbudgets"), |b| {
+            b["status"]["disruptionsAllowed"] == 1
+        })
+        .await;
+    assert_eq!(
+        (&budget["status"]["expectedPods"], &budget["status"]["currentHealthy"]),
+        (&json!(2), &json!(2))
+    );
+    let monitor =
+        stage.get(&path("apis/monitoring.coreos.com/v1", "servicemonitors")).await.unwrap();
     assert_eq!(monitor["spec"]["endpoints"][0]["port"], "metrics");
     let rules = stage.get(&path("apis/monitoring.coreos.com/v1", "prometheusrules")).await.unwrap();
     let alerts = rules["spec"]["groups"][0]["rules"].as_array().unwrap();
-    assert!(alerts.len() > 10 && alerts.iter().all(|a| a["alert"].as_str().unwrap().starts_with("Sundown")), "{alerts:?}");
-    let dashboard = stage.get(&format!("/api/v1/namespaces/{NAMESPACE}/configmaps/{NAMESPACE}-sundown-dashboard")).await.unwrap();
+    assert!(
+        alerts.len() > 10
+            && alerts.iter().all(|a| a["alert"].as_str().unwrap().starts_with("Sundown")),
+        "{alerts:?}"
+    );
+    let dashboard = stage
+        .get(&format!("/api/v1/namespaces/{NAMESPACE}/configmaps/{NAMESPACE}-sundown-dashboard"))
+        .await
+        .unwrap();
     let text = dashboard["data"][format!("{NAMESPACE}-sundown.json")].as_str().unwrap();
-    assert_eq!(serde_json::from_str::<Value>(text).unwrap()["title"], format!("Sundown ({NAMESPACE}-sundown)"));
+    assert_eq!(
+        serde_json::from_str::<Value>(text).unwrap()["title"],
+        format!("Sundown ({NAMESPACE}-sundown)")
+    );
     assert!(stage.get(&path("apis/networking.k8s.io/v1", "networkpolicies")).await.is_some());
-    let account = stage.get(&format!("/api/v1/namespaces/{NAMESPACE}/serviceaccounts/sundown")).await.unwrap();
-    assert!(account["metadata"]["annotations"]["eks.amazonaws.com/role-arn"].as_str().unwrap().ends_with(":role/sundown"));
+    let account = stage
+        .get(&format!("/api/v1/namespaces/{NAMESPACE}/serviceaccounts/sundown"))
+        .await
+        .unwrap();
+    assert!(
+        account["metadata"]["annotations"]["eks.amazonaws.com/role-arn"]
+            .as_str()
+            .unwrap()
+            .ends_with(":role/sundown")
+    );
 }
 
 /// Whether a service account may do this.
@@ -141,12 +197,14 @@ async fn what_it_may(stage: &Stage) {
     }
 }
 
-/// The hook's pod is kwok's, which runs nothing: its command here, with its settings, by its account.
+/// The hook's pod is kwok's, which runs nothing: its command here, with its settings, by its
+/// account.
 async fn what_the_check_says(stage: &Stage, pod: &Value) {
     let (folder, container) = (stage.cluster.folder.path(), &pod["spec"]["containers"][0]);
     let account = pod["spec"]["serviceAccountName"].as_str().unwrap();
     let token = stage.cluster.kubectl(&["create", "token", account, "-n", NAMESPACE]).await;
-    let mut config: Value = serde_json::from_slice(&std::fs::read(stage.cluster.kubeconfig(ADMIN)).unwrap()).unwrap();
+    let mut config: Value =
+        serde_json::from_slice(&std::fs::read(stage.cluster.kubeconfig(ADMIN)).unwrap()).unwrap();
     config["users"][0]["user"]["token"] = json!(token.trim());
     let kubeconfig = folder.join("check.kubeconfig");
     std::fs::write(&kubeconfig, config.to_string()).unwrap();
@@ -154,16 +212,41 @@ async fn what_the_check_says(stage: &Stage, pod: &Value) {
     command.args(container["args"].as_array().unwrap().iter().map(|word| word.as_str().unwrap()));
     command.args(["-o", "json", "--kubeconfig"]).arg(&kubeconfig);
     for variable in container["env"].as_array().unwrap() {
-        let field = || pod.pointer(&format!("/{}", variable["valueFrom"]["fieldRef"]["fieldPath"].as_str()?.replace('.', "/")))?.as_str();
-        command.env(variable["name"].as_str().unwrap(), variable["value"].as_str().or_else(field).unwrap());
+        let field = || {
+            pod.pointer(&format!(
+                "/{}",
+                variable["valueFrom"]["fieldRef"]["fieldPath"].as_str()?.replace('.', "/")
+            ))?
+            .as_str()
+        };
+        command.env(
+            variable["name"].as_str().unwrap(),
+            variable["value"].as_str().or_else(field).unwrap(),
+        );
     }
     command.env("AWS_ENDPOINT_URL", stage.aws_url());
-    command.envs([("AWS_ACCESS_KEY_ID", "AKIASUNDOWN"), ("AWS_SECRET_ACCESS_KEY", "not-a-secret"), ("AWS_EC2_METADATA_DISABLED", "true")]);
+    command.envs([
+        ("AWS_ACCESS_KEY_ID", "AKIASUNDOWN"),
+        ("AWS_SECRET_ACCESS_KEY", "not-a-secret"),
+        ("AWS_EC2_METADATA_DISABLED", "true"),
+    ]);
     let said = run(folder, &mut command).await;
-    let report: Value = serde_json::from_str(&said.out).unwrap_or_else(|error| panic!("{error}: {}{}", said.out, said.err));
-    for point in ["groups", "handlers", "hook.heartbeat", "kubernetes", "paused", "queue", "rights"] {
-        let answers: Vec<_> = report["findings"].as_array().unwrap().iter().filter(|f| f["point"] == point).map(|f| &f["answer"]).collect();
-        assert!(!answers.is_empty() && answers.iter().all(|answer| *answer == "yes"), "{point}: {}", said.out);
+    let report: Value = serde_json::from_str(&said.out)
+        .unwrap_or_else(|error| panic!("{error}: {}{}", said.out, said.err));
+    for point in ["groups", "handlers", "hook.heartbeat", "kubernetes", "paused", "queue", "rights"]
+    {
+        let answers: Vec<_> = report["findings"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|f| f["point"] == point)
+            .map(|f| &f["answer"])
+            .collect();
+        assert!(
+            !answers.is_empty() && answers.iter().all(|answer| *answer == "yes"),
+            "{point}: {}",
+            said.out
+        );
     }
     assert_eq!(said.code, Some(0), "{}", said.out);
 }
@@ -171,12 +254,26 @@ async fn what_the_check_says(stage: &Stage, pod: &Value) {
 /// `helm test`; the pod of the hook is kwok's and ends well when it is told to.
 async fn is_tested(stage: &Stage, helm: &Helm<'_>) {
     let folder = stage.cluster.folder.path();
-    let mut testing = Process::start("helm-test", folder, &mut helm.command(&["test", NAMESPACE, "-n", NAMESPACE, "--timeout", "60s"]));
+    let mut testing = Process::start(
+        "helm-test",
+        folder,
+        &mut helm.command(&["test", NAMESPACE, "-n", NAMESPACE, "--timeout", "60s"]),
+    );
     let hook = format!("/api/v1/namespaces/{NAMESPACE}/pods/{NAMESPACE}-sundown-check");
     let pod = stage.until("the check runs", &hook, |p| p["status"]["phase"] == "Running").await;
     assert_eq!(pod["spec"]["containers"][0]["args"], json!(["check"]));
     what_the_check_says(stage, &pod).await;
-    stage.cluster.kubectl(&["annotate", "pod", "-n", NAMESPACE, &format!("{NAMESPACE}-sundown-check"), "test.sundown.dev/finishes=yes"]).await;
+    stage
+        .cluster
+        .kubectl(&[
+            "annotate",
+            "pod",
+            "-n",
+            NAMESPACE,
+            &format!("{NAMESPACE}-sundown-check"),
+            "test.sundown.dev/finishes=yes",
+        ])
+        .await;
     let ended = testing.ended().await;
     assert!(ended.success(), "{}", testing.last_lines());
     assert!(stage.get(&hook).await.is_none(), "one that succeeded does not stay");
@@ -187,9 +284,25 @@ async fn comes_and_goes(stage: &Stage, program: &'static str) {
     let file = stage.cluster.folder.path().join("values.json");
     std::fs::write(&file, values(stage).to_string()).unwrap();
     restricted(stage, NAMESPACE).await;
-    let usual = [NAMESPACE, CHART, "-n", NAMESPACE, "--values", file.to_str().unwrap(), "--wait", "--timeout", "90s"];
+    let usual = [
+        NAMESPACE,
+        CHART,
+        "-n",
+        NAMESPACE,
+        "--values",
+        file.to_str().unwrap(),
+        "--wait",
+        "--timeout",
+        "90s",
+    ];
     let said = helm.run(&[&["install"], &usual[..]].concat()).await;
-    assert!(said.out.contains("get lease edge-sundown") && !said.err.contains("would violate PodSecurity"), "{}{}", said.out, said.err);
+    assert!(
+        said.out.contains("get lease edge-sundown")
+            && !said.err.contains("would violate PodSecurity"),
+        "{}{}",
+        said.out,
+        said.err
+    );
     is_rolled_out(stage, 1).await;
     what_is_there(stage).await;
     what_it_may(stage).await;
@@ -218,29 +331,54 @@ async fn the_chart_is_installed_tested_upgraded_and_leaves_nothing() {
     let Some(stage) = Stage::bare(31, &Flags::default()).await else { return };
     let definitions = stage.cluster.tools().join("monitoring");
     stage.cluster.kubectl(&["apply", "--server-side", "-f", definitions.to_str().unwrap()]).await;
-    stage.cluster.kubectl(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"]).await;
+    stage
+        .cluster
+        .kubectl(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"])
+        .await;
     stage.group(2).await;
     restricted(&stage, "strict").await;
     let careless = stage.cluster.folder.path().join("careless.json");
-    let pod =
-        json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "careless" }, "spec": { "containers": [{ "name": "a", "image": "a" }] } });
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "careless" },
+        "spec": { "containers": [{ "name": "a", "image": "a" }] }
+    });
     std::fs::write(&careless, pod.to_string()).unwrap();
     let mut refused = Command::new(stage.cluster.tools().join("kubectl"));
-    refused.arg("--kubeconfig").arg(stage.cluster.kubeconfig(ADMIN)).args(["create", "-n", "strict", "-f"]).arg(&careless);
-    let said = run(stage.cluster.folder.path(), refused.env("HOME", stage.cluster.folder.path())).await;
-    assert!(said.err.contains("violates PodSecurity \"restricted"), "such a namespace takes not every pod: {}{}", said.out, said.err);
+    refused
+        .arg("--kubeconfig")
+        .arg(stage.cluster.kubeconfig(ADMIN))
+        .args(["create", "-n", "strict", "-f"])
+        .arg(&careless);
+    let said =
+        run(stage.cluster.folder.path(), refused.env("HOME", stage.cluster.folder.path())).await;
+    assert!(
+        said.err.contains("violates PodSecurity \"restricted"),
+        "such a namespace takes not every pod: {}{}",
+        said.out,
+        said.err
+    );
     for program in ["helm", "helm4"] {
         comes_and_goes(&stage, program).await;
     }
 }
 
-/// Installs the chart as the release `sundown` with these values and without pods: a test runs the service as a process.
+/// Installs the chart as the release `sundown` with these values and without pods: a test runs the
+/// service as a process.
 pub async fn installed_with(stage: &Stage, values: &[&str]) {
     restricted(stage, "sundown").await;
-    let (url, usual) = (stage.world.queue_url(), ["image.repository=none", "replicas=0", "config.queueUrls={URL}"]);
-    let sets: Vec<_> = usual.iter().chain(values).flat_map(|set| ["--set".to_owned(), set.replace("URL", &url)]).collect();
+    let (url, usual) = (
+        stage.world.queue_url(),
+        ["image.repository=none", "replicas=0", "config.queueUrls={URL}"],
+    );
+    let sets: Vec<_> = usual
+        .iter()
+        .chain(values)
+        .flat_map(|set| ["--set".to_owned(), set.replace("URL", &url)])
+        .collect();
     let sets: Vec<_> = sets.iter().map(String::as_str).collect();
-    Helm { stage, program: "helm" }.run(&[&["install", "sundown", CHART, "-n", "sundown"], &sets[..]].concat()).await;
+    Helm { stage, program: "helm" }
+        .run(&[&["install", "sundown", CHART, "-n", "sundown"], &sets[..]].concat())
+        .await;
 }
 
 /// The service as a process, with no other rights than those that the chart gives to a dry run.
@@ -251,7 +389,9 @@ async fn a_dry_run_needs_no_more_than_the_chart_gives_it() {
     installed_with(&stage, &["config.dryRun=true"]).await;
     // Its account may do that once the API server has read so.
     for what in ["list nodes", "list poddisruptionbudgets -A"] {
-        stage.holds(what, async || may(&stage, "sundown:sundown", what).await.out.trim() == "yes").await;
+        stage
+            .holds(what, async || may(&stage, "sundown:sundown", what).await.out.trim() == "yes")
+            .await;
     }
     let mut sundown = stage.replica("sundown", &["--dry-run"]).await;
     sundown.counts("nodes", 2.0).await;
@@ -259,12 +399,27 @@ async fn a_dry_run_needs_no_more_than_the_chart_gives_it() {
     stage.world.aws.terminate(&instances[0], true);
     sundown.counts("messages_total{kind=\"terminate-hook\",outcome=\"dry_run\"}", 1.0).await;
     let after = stage.node(&instances[0]).await;
-    assert_eq!((&before["spec"], &before["metadata"]["annotations"]), (&after["spec"], &after["metadata"]["annotations"]));
+    assert_eq!(
+        (&before["spec"], &before["metadata"]["annotations"]),
+        (&after["spec"], &after["metadata"]["annotations"])
+    );
     assert!(condition(&after, "Ready"));
     let ours: Vec<_> = calls(&stage).into_iter().filter(|c| c.user == USER).collect();
     assert!(!ours.is_empty());
     for call in ours {
-        assert!(![401, 403].contains(&call.code), "refused: {} {}/{} {}", call.verb, call.group, call.resource, call.uri);
-        assert!(["get", "list", "watch"].contains(&call.verb.as_str()), "{} {}", call.verb, call.uri);
+        assert!(
+            ![401, 403].contains(&call.code),
+            "refused: {} {}/{} {}",
+            call.verb,
+            call.group,
+            call.resource,
+            call.uri
+        );
+        assert!(
+            ["get", "list", "watch"].contains(&call.verb.as_str()),
+            "{} {}",
+            call.verb,
+            call.uri
+        );
     }
 }

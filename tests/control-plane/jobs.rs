@@ -10,12 +10,15 @@ use crate::{
     stage::{Stage, condition, node_name},
 };
 
-/// A Job of one pod on this node, or one of the others once this one is cordoned. Only a disruption is not counted as its failure.
+/// A Job of one pod on this node, or one of the others once this one is cordoned. Only a disruption
+/// is not counted as its failure.
 async fn guarded_job(stage: &Stage, app: &str, node: &str, others: &[String]) -> String {
     let pods = Pods::of(app).on(&[node.to_owned()], others);
     let mut job = pods.job();
     job["spec"]["backoffLimit"] = 0.into();
-    let disrupted = json!({ "action": "Ignore", "onPodConditions": [{ "type": "DisruptionTarget", "status": "True" }] });
+    let disrupted = json!({
+        "action": "Ignore", "onPodConditions": [{ "type": "DisruptionTarget", "status": "True" }]
+    });
     job["spec"]["podFailurePolicy"] = json!({ "rules": [disrupted] });
     let path = stage.put("default", &job).await;
     stage.until("it runs", &path, |job| job["status"]["ready"] == 1).await;
@@ -25,7 +28,9 @@ async fn guarded_job(stage: &Stage, app: &str, node: &str, others: &[String]) ->
 
 async fn the_only_pod(stage: &Stage, node: &str, app: &str) -> String {
     let pods = stage.pods_on(node, "default").await;
-    pods.into_iter().find(|name| name.starts_with(app)).unwrap_or_else(|| panic!("no pod of {app} on {node}"))
+    pods.into_iter()
+        .find(|name| name.starts_with(app))
+        .unwrap_or_else(|| panic!("no pod of {app} on {node}"))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -52,10 +57,18 @@ async fn a_job_takes_a_forced_delete_for_a_disruption_only_with_disruption_targe
     continued(&stage, &instances[1]).await;
     stage.until("another pod takes its place", &marked, |job| job["status"]["ready"] == 1).await;
     let job = stage.get(&marked).await.unwrap();
-    assert!(!condition(&job, "Failed") && job["status"]["failed"].as_u64().unwrap_or(0) == 0, "{}", job["status"]);
+    assert!(
+        !condition(&job, "Failed") && job["status"]["failed"].as_u64().unwrap_or(0) == 0,
+        "{}",
+        job["status"]
+    );
     assert!(sundown.metric("pods_forced_total").await > 0.5);
     let calls = stage.calls();
-    let of_pod = |verb: &str, resource: &str| calls.iter().find(|c| c.is(verb, resource) && c.name == pod);
-    let (stamped, deleted) = (of_pod("patch", "pods/status").expect("the condition"), of_pod("delete", "pods").expect("the delete"));
+    let of_pod =
+        |verb: &str, resource: &str| calls.iter().find(|c| c.is(verb, resource) && c.name == pod);
+    let (stamped, deleted) = (
+        of_pod("patch", "pods/status").expect("the condition"),
+        of_pod("delete", "pods").expect("the delete"),
+    );
     assert!(stamped.code == 200 && stamped.received <= deleted.received, "{stamped:?} {deleted:?}");
 }

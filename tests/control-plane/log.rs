@@ -37,11 +37,13 @@ pub struct Call {
 
 impl Call {
     fn of(event: &Value) -> Self {
-        let text = |path: &str| event.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let text =
+            |path: &str| event.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
         let (resource, sub) = (text("/objectRef/resource"), text("/objectRef/subresource"));
         let verb = text("/verb");
         let named = event.pointer("/requestObject/spec/holderIdentity").is_some();
-        let holder = (["create", "update"].contains(&verb.as_str()) || named).then(|| text("/requestObject/spec/holderIdentity"));
+        let holder = (["create", "update"].contains(&verb.as_str()) || named)
+            .then(|| text("/requestObject/spec/holderIdentity"));
         Self {
             received: text("/requestReceivedTimestamp").parse().unwrap(),
             answered: text("/stageTimestamp").parse().unwrap(),
@@ -73,13 +75,15 @@ impl Call {
     }
 }
 
-/// The events of a line. An API server that is killed may leave half of one, or a whole one without its end, and the next server writes on behind it.
+/// The events of a line. An API server that is killed may leave half of one, or a whole one without
+/// its end, and the next server writes on behind it.
 fn events(line: &[u8]) -> Vec<Value> {
     const BEGINNING: &[u8] = br#"{"kind":"Event","apiVersion":"audit.k8s.io/"#;
     if let Ok(event) = serde_json::from_slice(line) {
         return vec![event];
     }
-    let begins = (1..line.len()).filter(|at| line.get(*at..).is_some_and(|rest| rest.starts_with(BEGINNING)));
+    let begins = (1..line.len())
+        .filter(|at| line.get(*at..).is_some_and(|rest| rest.starts_with(BEGINNING)));
     let ends: Vec<usize> = begins.chain([line.len()]).collect();
     let parts = [0].iter().chain(&ends).zip(&ends).filter_map(|(from, to)| line.get(*from..*to));
     let parsed: Vec<_> = parts.map(serde_json::from_slice).collect();
@@ -101,7 +105,8 @@ impl Log {
         Self { path, read: Mutex::new((byte, Vec::new())) }
     }
 
-    /// All calls so far, in the order in which they came in. Of a watch its beginning counts, of everything else its end.
+    /// All calls so far, in the order in which they came in. Of a watch its beginning counts, of
+    /// everything else its end.
     pub fn calls(&self) -> Vec<Call> {
         self.look(<[Call]>::to_vec)
     }
@@ -117,7 +122,9 @@ impl Log {
         // The last line may be half written.
         text.truncate(text.iter().rposition(|b| *b == b'\n').map_or(0, |end| end + 1));
         *byte += text.len() as u64;
-        let counts = |e: &Value| e["stage"] == if e["verb"] == "watch" { "ResponseStarted" } else { "ResponseComplete" };
+        let counts = |e: &Value| {
+            e["stage"] == if e["verb"] == "watch" { "ResponseStarted" } else { "ResponseComplete" }
+        };
         let events = text.split(|b| *b == b'\n').filter(|line| !line.is_empty()).flat_map(events);
         calls.extend(events.filter(counts).map(|e| Call::of(&e)));
         calls.sort_by_key(|c| c.received);
@@ -139,7 +146,8 @@ fn half_a_line_of_a_server_that_was_killed_does_not_cost_the_line_behind_it() {
     for length in [0, 1, 16, 150, b.len() - 1, b.len()] {
         let half = b.get(..length).unwrap();
         std::fs::write(&path, format!("{a}\n{half}{c}\n{half}")).unwrap();
-        let names: Vec<_> = Log::from(path.clone(), 0).calls().into_iter().map(|call| call.name).collect();
+        let names: Vec<_> =
+            Log::from(path.clone(), 0).calls().into_iter().map(|call| call.name).collect();
         let expected: &[&str] = if length == b.len() { &["a", "b", "c"] } else { &["a", "c"] };
         assert_eq!(names, expected, "{half}");
     }

@@ -1,7 +1,8 @@
 //! Sundown as a process against a real Kubernetes control plane, and the embedded AWS.
 //!
-//! `tests/control-plane/build` builds the control plane and prints where it is; SUNDOWN_CONTROL_PLANE says so to these tests. Without it they
-//! are skipped, with SUNDOWN_CONTROL_PLANE=required they fail.
+//! `tests/control-plane/build` builds the control plane and prints where it is;
+//! SUNDOWN_CONTROL_PLANE says so to these tests. Without it they are skipped, with
+//! SUNDOWN_CONTROL_PLANE=required they fail.
 #![allow(
     unreachable_pub,
     clippy::unwrap_used,

@@ -9,12 +9,16 @@ use crate::{
     audit::{self, calls},
     cluster::ADMIN,
     draining::released,
-    hands::{accepted, completed_by_sundown, delete, has_taint, hold, let_go, node_path, patch, pod, pod_path, run_pod, stage_of_ours, wait_for},
+    hands::{
+        accepted, completed_by_sundown, delete, has_taint, hold, let_go, node_path, patch, pod,
+        pod_path, run_pod, stage_of_ours, wait_for,
+    },
     stage::{Stage, condition, node_name},
 };
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_is_deleted_and_comes_again_as_another_instance_is_completed_and_the_new_one_left_alone() {
+async fn a_node_that_is_deleted_and_comes_again_as_another_instance_is_completed_and_the_new_one_left_alone()
+ {
     let Some(stage) = stage_of_ours(6).await else { return };
     let instances = stage.group(3).await;
     let (old, other) = (&instances[0], &instances[1]);
@@ -23,7 +27,10 @@ async fn a_node_that_is_deleted_and_comes_again_as_another_instance_is_completed
     let mut sundown = stage.leader("sundown", &[]).await;
     stage.world.aws.terminate(old, true);
     accepted(&stage, old).await;
-    wait_for("its pod is refused", || calls(&stage).iter().any(|c| c.is("create", "pods/eviction") && c.code == 429)).await;
+    wait_for("its pod is refused", || {
+        calls(&stage).iter().any(|c| c.is("create", "pods/eviction") && c.code == 429)
+    })
+    .await;
 
     let (path, before) = (node_path(old), stage.node(old).await);
     delete(&stage.cluster.client(ADMIN), &path, None).await;
@@ -39,12 +46,22 @@ async fn a_node_that_is_deleted_and_comes_again_as_another_instance_is_completed
     assert_ne!(node["metadata"]["uid"], before["metadata"]["uid"]);
     assert!(!has_taint(&node) && node["spec"]["unschedulable"].is_null(), "{node}");
     assert!(node["metadata"]["annotations"]["sundown.dev/record"].is_null(), "{node}");
-    assert!(stage.get(&pod_path("kept")).await.unwrap()["metadata"]["deletionTimestamp"].is_null(), "its pod stays");
-    let touched = |c: &&audit::Call| audit::is_write(c) && c.received > came && [node_name(old), "kept".to_owned()].contains(&c.name);
+    assert!(
+        stage.get(&pod_path("kept")).await.unwrap()["metadata"]["deletionTimestamp"].is_null(),
+        "its pod stays"
+    );
+    let touched = |c: &&audit::Call| {
+        audit::is_write(c)
+            && c.received > came
+            && [node_name(old), "kept".to_owned()].contains(&c.name)
+    };
     assert_eq!(calls(&stage).iter().find(touched).map(|c| format!("{c:?}")), None);
 
     // Its own time comes all the same.
-    wait_for("the new instance runs", || stage.world.aws.instance(&new).is_some_and(|i| i.state == State::Running)).await;
+    wait_for("the new instance runs", || {
+        stage.world.aws.instance(&new).is_some_and(|i| i.state == State::Running)
+    })
+    .await;
     stage.world.aws.terminate(&new, true);
     stage.until("it is accepted", &path, has_taint).await;
     let_go(&stage, "kept").await;
@@ -52,13 +69,18 @@ async fn a_node_that_is_deleted_and_comes_again_as_another_instance_is_completed
     audit::assert_evicted_once(&calls(&stage), &["kept".to_owned()]);
 }
 
-/// The kubelet of a node is silent since so long, as the node lifecycle controller says it. kwok plays it no more.
+/// The kubelet of a node is silent since so long, as the node lifecycle controller says it. kwok
+/// plays it no more.
 async fn fall_silent(stage: &Stage, instance: &str, since: Duration) {
     let admin = stage.cluster.client(ADMIN);
     let path = node_path(instance);
-    patch(&admin, &path, &json!({ "metadata": { "annotations": { "kwok.x-k8s.io/node": null } } })).await;
+    patch(&admin, &path, &json!({ "metadata": { "annotations": { "kwok.x-k8s.io/node": null } } }))
+        .await;
     let at = format!("{:.0}", Clock::system().now().minus(since));
-    let ready = json!({ "type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown", "lastHeartbeatTime": at, "lastTransitionTime": at });
+    let ready = json!({
+        "type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown",
+        "lastHeartbeatTime": at, "lastTransitionTime": at
+    });
     patch(&admin, &format!("{path}/status"), &json!({ "status": { "conditions": [ready] } })).await;
 }
 
@@ -67,7 +89,8 @@ fn is_ready(node: &Value) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_falls_silent_in_mid_drain_is_waited_for_half_a_minute_and_one_that_is_heard_again_as_ever() {
+async fn a_node_that_falls_silent_in_mid_drain_is_waited_for_half_a_minute_and_one_that_is_heard_again_as_ever()
+ {
     let Some(stage) = stage_of_ours(7).await else { return };
     let instances = stage.group(5).await;
     let (dead, dazed) = (&instances[0], &instances[1]);
@@ -86,7 +109,12 @@ async fn a_node_that_falls_silent_in_mid_drain_is_waited_for_half_a_minute_and_o
 
     // One is heard again; its drain goes on as if nothing had been.
     let admin = stage.cluster.client(ADMIN);
-    patch(&admin, &node_path(dazed), &json!({ "metadata": { "annotations": { "kwok.x-k8s.io/node": "fake" } } })).await;
+    patch(
+        &admin,
+        &node_path(dazed),
+        &json!({ "metadata": { "annotations": { "kwok.x-k8s.io/node": "fake" } } }),
+    )
+    .await;
     stage.until("it is ready again", &node_path(dazed), is_ready).await;
 
     completed_by_sundown(&stage, dead).await;
@@ -95,7 +123,10 @@ async fn a_node_that_falls_silent_in_mid_drain_is_waited_for_half_a_minute_and_o
     let left = stage.get(&pod_path("mute")).await.expect("nobody stopped it");
     assert!(left["metadata"]["deletionTimestamp"].is_string(), "{left}");
 
-    assert!(stage.world.aws.actions().iter().any(|a| a.instance == *dazed && a.end.is_none()), "it waits for its pod");
+    assert!(
+        stage.world.aws.actions().iter().any(|a| a.instance == *dazed && a.end.is_none()),
+        "it waits for its pod"
+    );
     delete(&admin, &pod_path("slow"), Some(0)).await;
     completed_by_sundown(&stage, dazed).await;
     sundown.counts("drains_total{end=\"empty\"}", 1.0).await;

@@ -7,7 +7,10 @@ use crate::{
     audit::{self, calls},
     cluster::ADMIN,
     draining::released,
-    hands::{self, PODS, accepted, completed_by_sundown, delete, has_taint, hold, let_go, node_path, patch, pod_path, stage_of_ours, wait_for},
+    hands::{
+        self, PODS, accepted, completed_by_sundown, delete, has_taint, hold, let_go, node_path,
+        patch, pod_path, stage_of_ours, wait_for,
+    },
     stage::node_name,
 };
 
@@ -23,7 +26,11 @@ async fn a_pod_that_a_person_deletes_is_gone_and_a_node_that_a_person_uncordons_
         stage.world.aws.terminate(instance, true);
         accepted(&stage, instance).await;
     }
-    let refused = |name: &str| calls(&stage).iter().any(|c| c.is("create", "pods/eviction") && c.name == name && c.code == 429);
+    let refused = |name: &str| {
+        calls(&stage)
+            .iter()
+            .any(|c| c.is("create", "pods/eviction") && c.name == name && c.code == 429)
+    };
     wait_for("their budgets hold both", || refused("deleted") && refused("held")).await;
     let admin = stage.cluster.client(ADMIN);
 
@@ -32,7 +39,10 @@ async fn a_pod_that_a_person_deletes_is_gone_and_a_node_that_a_person_uncordons_
     released(&stage, emptied).await;
 
     patch(&admin, &node_path(uncordoned), &json!({ "spec": { "unschedulable": null } })).await;
-    let event = format!("/api/v1/namespaces/default/events?fieldSelector=involvedObject.name%3D{}%2Creason%3DUncordoned", node_name(uncordoned));
+    let event = format!(
+        "/api/v1/namespaces/default/events?fieldSelector=involvedObject.name%3D{}%2Creason%3DUncordoned",
+        node_name(uncordoned)
+    );
     stage.until("it is told", &event, |list| !list["items"].as_array().unwrap().is_empty()).await;
     // The taint keeps away whom the scheduler would have to send there.
     let homeless = json!({
@@ -43,19 +53,34 @@ async fn a_pod_that_a_person_deletes_is_gone_and_a_node_that_a_person_uncordons_
         },
     });
     hands::create(&admin, PODS, &homeless).await;
-    let unplaced =
-        |p: &Value| p["status"]["conditions"].as_array().into_iter().flatten().any(|c| c["type"] == "PodScheduled" && c["reason"] == "Unschedulable");
+    let unplaced = |p: &Value| {
+        p["status"]["conditions"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .any(|c| c["type"] == "PodScheduled" && c["reason"] == "Unschedulable")
+    };
     stage.until("it finds no node", &pod_path("homeless"), unplaced).await;
     assert!(sundown.metric("drains_active").await > 0.5, "the drain goes on");
     // What joins is written on the Node, which stays uncordoned.
     stage.world.aws.spot_interruption(uncordoned, SpotAction::Terminate);
-    let joined = |n: &Value| n["metadata"]["annotations"]["sundown.dev/record"].as_str().is_some_and(|r| r.contains("\"spot\""));
+    let joined = |n: &Value| {
+        n["metadata"]["annotations"]["sundown.dev/record"]
+            .as_str()
+            .is_some_and(|r| r.contains("\"spot\""))
+    };
     let node = stage.until("it joins", &node_path(uncordoned), joined).await;
-    assert!(node["spec"]["unschedulable"].is_null() && has_taint(&node), "it is not cordoned again: {node}");
+    assert!(
+        node["spec"]["unschedulable"].is_null() && has_taint(&node),
+        "it is not cordoned again: {node}"
+    );
     let_go(&stage, "held").await;
     completed_by_sundown(&stage, uncordoned).await;
     released(&stage, uncordoned).await;
     let calls = calls(&stage);
     audit::assert_evicted_once(&calls, &["held".to_owned()]);
-    assert!(!calls.iter().any(|c| audit::is_write(c) && c.is("delete", "pods")), "nothing was forced");
+    assert!(
+        !calls.iter().any(|c| audit::is_write(c) && c.is("delete", "pods")),
+        "nothing was forced"
+    );
 }

@@ -1,4 +1,5 @@
-//! The rules of `deploy/manifests/base/rbac.yaml` against what Sundown called, as the API server's audit log has it: none is missing, none is never used.
+//! The rules of `deploy/manifests/base/rbac.yaml` against what Sundown called, as the API server's
+//! audit log has it: none is missing, none is never used.
 
 use std::{
     fmt,
@@ -10,7 +11,10 @@ use serde_json::{Value, json};
 use crate::{
     audit::{self, Call, USER, calls},
     cluster::{ADMIN, SUNDOWN},
-    hands::{accepted, completed_by_sundown, delete, hold, hold_with, node_path, patch, pod_path, stage_of_ours, wait_for},
+    hands::{
+        accepted, completed_by_sundown, delete, hold, hold_with, node_path, patch, pod_path,
+        stage_of_ours, wait_for,
+    },
     process::{run, sundown},
     stage::{Stage, node_name},
 };
@@ -29,21 +33,31 @@ struct Grant {
 
 impl fmt::Display for Grant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}/{} in {:?}", self.verb, self.group, self.resource, self.namespace.as_deref().unwrap_or("*"))
+        write!(
+            f,
+            "{} {}/{} in {:?}",
+            self.verb,
+            self.group,
+            self.resource,
+            self.namespace.as_deref().unwrap_or("*")
+        )
     }
 }
 
 impl Grant {
     fn allows(&self, call: &Call) -> bool {
         self.namespace.as_ref().is_none_or(|namespace| *namespace == call.namespace)
-            && (&self.group, &self.resource, &self.verb) == (&call.group, &call.resource, &call.verb)
+            && (&self.group, &self.resource, &self.verb)
+                == (&call.group, &call.resource, &call.verb)
             && (self.names.is_empty() || self.names.contains(&call.name))
     }
 }
 
 /// All that these roles allow, one verb and resource at a time.
 fn grants(roles: &[Value]) -> Vec<Grant> {
-    let texts = |value: &Value| -> Vec<String> { serde_json::from_value(value.clone()).unwrap_or_default() };
+    let texts = |value: &Value| -> Vec<String> {
+        serde_json::from_value(value.clone()).unwrap_or_default()
+    };
     let mut all = Vec::new();
     for role in roles {
         let namespace = (role["kind"] == "Role").then(|| "sundown".to_owned());
@@ -51,8 +65,16 @@ fn grants(roles: &[Value]) -> Vec<Grant> {
             let names = texts(&rule["resourceNames"]);
             for group in texts(&rule["apiGroups"]) {
                 for resource in texts(&rule["resources"]) {
-                    let any = Grant { namespace: namespace.clone(), group: group.clone(), resource, verb: String::new(), names: names.clone() };
-                    all.extend(texts(&rule["verbs"]).into_iter().map(|verb| Grant { verb, ..any.clone() }));
+                    let any = Grant {
+                        namespace: namespace.clone(),
+                        group: group.clone(),
+                        resource,
+                        verb: String::new(),
+                        names: names.clone(),
+                    };
+                    all.extend(
+                        texts(&rule["verbs"]).into_iter().map(|verb| Grant { verb, ..any.clone() }),
+                    );
                 }
             }
         }
@@ -60,13 +82,28 @@ fn grants(roles: &[Value]) -> Vec<Grant> {
     all
 }
 
-/// What does not agree: calls that were refused or that no rule allows, and rules that no call made use of.
+/// What does not agree: calls that were refused or that no rule allows, and rules that no call made
+/// use of.
 fn differences(grants: &[Grant], calls: &[Call]) -> Vec<String> {
     let ours: Vec<_> = calls.iter().filter(|c| c.user == USER).collect();
-    let said = |c: &Call| format!("{} {}/{} {:?} in {:?} ({})", c.verb, c.group, c.resource, c.name, c.namespace, c.uri);
-    let refused = ours.iter().filter(|c| [401, 403].contains(&c.code)).map(|c| format!("refused: {}", said(c)));
-    let lacking = ours.iter().filter(|c| !grants.iter().any(|g| g.allows(c))).map(|c| format!("no rule: {}", said(c)));
-    let unused = grants.iter().filter(|g| !ours.iter().any(|c| g.allows(c))).map(|g| format!("never used: {g}"));
+    let said = |c: &Call| {
+        format!(
+            "{} {}/{} {:?} in {:?} ({})",
+            c.verb, c.group, c.resource, c.name, c.namespace, c.uri
+        )
+    };
+    let refused = ours
+        .iter()
+        .filter(|c| [401, 403].contains(&c.code))
+        .map(|c| format!("refused: {}", said(c)));
+    let lacking = ours
+        .iter()
+        .filter(|c| !grants.iter().any(|g| g.allows(c)))
+        .map(|c| format!("no rule: {}", said(c)));
+    let unused = grants
+        .iter()
+        .filter(|g| !ours.iter().any(|c| g.allows(c)))
+        .map(|g| format!("never used: {g}"));
     let mut all: Vec<_> = refused.chain(lacking).chain(unused).collect();
     all.dedup();
     all
@@ -79,11 +116,17 @@ async fn bound(stage: &Stage) -> Vec<Value> {
     for kind in ["clusterrolebindings", "rolebindings"] {
         let list = stage.get(&format!("{api}/{kind}")).await.unwrap();
         for binding in list["items"].as_array().unwrap() {
-            let to_us = |s: &Value| (&s["kind"], &s["namespace"], &s["name"]) == (&json!("ServiceAccount"), &json!("sundown"), &json!("sundown"));
+            let to_us = |s: &Value| {
+                (&s["kind"], &s["namespace"], &s["name"])
+                    == (&json!("ServiceAccount"), &json!("sundown"), &json!("sundown"))
+            };
             if !binding["subjects"].as_array().into_iter().flatten().any(to_us) {
                 continue;
             }
-            let (name, role) = (binding["roleRef"]["name"].as_str().unwrap(), binding["roleRef"]["kind"].as_str().unwrap());
+            let (name, role) = (
+                binding["roleRef"]["name"].as_str().unwrap(),
+                binding["roleRef"]["kind"].as_str().unwrap(),
+            );
             let path = if role == "Role" {
                 assert_eq!(binding["metadata"]["namespace"], "sundown");
                 format!("{api}/namespaces/sundown/roles/{name}")
@@ -101,19 +144,31 @@ async fn bound(stage: &Stage) -> Vec<Value> {
 
 /// The same, from the file.
 fn written() -> Vec<Value> {
-    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/manifests/base/rbac.yaml")).unwrap();
-    let objects = text.split("\n---\n").map(|document| serde_saphyr::from_str::<Value>(document).unwrap());
-    objects.filter(|object| ["Role", "ClusterRole"].map(Value::from).contains(&object["kind"])).collect()
+    let text = std::fs::read_to_string(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/deploy/manifests/base/rbac.yaml"
+    ))
+    .unwrap();
+    let objects =
+        text.split("\n---\n").map(|document| serde_saphyr::from_str::<Value>(document).unwrap());
+    objects
+        .filter(|object| ["Role", "ClusterRole"].map(Value::from).contains(&object["kind"]))
+        .collect()
 }
 
 /// `sundown` with these arguments, by who has Sundown's own rights, as in its pod.
 async fn command(stage: &Stage, args: &[&str]) {
     let folder = stage.cluster.folder.path();
-    let said = run(folder, sundown(folder).args(args).arg("--kubeconfig").arg(stage.cluster.kubeconfig(SUNDOWN))).await;
+    let said = run(
+        folder,
+        sundown(folder).args(args).arg("--kubeconfig").arg(stage.cluster.kubeconfig(SUNDOWN)),
+    )
+    .await;
     assert_eq!(said.code, Some(0), "{args:?}: {}", said.err);
 }
 
-/// Everything that Sundown ever calls: evictions, a pod that is forced past its budget, a DaemonSet, a pause, an Event that is told twice.
+/// Everything that Sundown ever calls: evictions, a pod that is forced past its budget, a
+/// DaemonSet, a pause, an Event that is told twice.
 async fn everything(stage: &Stage) {
     let instances = stage.group(3).await;
     let agent = json!({
@@ -122,12 +177,19 @@ async fn everything(stage: &Stage) {
             "selector": { "matchLabels": { "app": "agent" } },
             "template": {
                 "metadata": { "labels": { "app": "agent" } },
-                "spec": { "containers": [{ "name": "main", "image": "none" }], "tolerations": [{ "operator": "Exists" }] },
+                "spec": {
+                    "containers": [{ "name": "main", "image": "none" }],
+                    "tolerations": [{ "operator": "Exists" }]
+                },
             },
         },
     });
     stage.create("/apis/apps/v1/namespaces/default/daemonsets", &agent).await;
-    stage.until("it runs everywhere", "/apis/apps/v1/namespaces/default/daemonsets/agent", |d| d["status"]["numberReady"] == 3).await;
+    stage
+        .until("it runs everywhere", "/apis/apps/v1/namespaces/default/daemonsets/agent", |d| {
+            d["status"]["numberReady"] == 3
+        })
+        .await;
     // With more grace than there is time it may be deleted at once when its eviction is refused.
     hold_with(stage, "stubborn", &instances[0], 7200).await;
     hold(stage, "released", &instances[1]).await;
@@ -141,18 +203,27 @@ async fn everything(stage: &Stage) {
     command(stage, &["release", &node_name(&instances[1])]).await;
     completed_by_sundown(stage, &instances[1]).await;
     stage.world.aws.terminate(&instances[0], true);
-    wait_for("a pod is forced", || calls(stage).iter().any(|c| c.user == USER && c.is("delete", "pods"))).await;
+    wait_for("a pod is forced", || {
+        calls(stage).iter().any(|c| c.user == USER && c.is("delete", "pods"))
+    })
+    .await;
     delete(&stage.cluster.client(ADMIN), &pod_path("stubborn"), Some(0)).await;
     completed_by_sundown(stage, &instances[0]).await;
     assert!(sundown.metric("pods_forced_total").await > 0.5);
 
-    // Two records that are damaged in the same way are one Event, which is counted up once it is there.
-    let (node, events) = (node_name(&instances[2]), "/api/v1/namespaces/default/events?fieldSelector=reason%3DRecordDamaged");
+    // Two records that are damaged in the same way are one Event, which is counted up once it is
+    // there.
+    let (node, events) = (
+        node_name(&instances[2]),
+        "/api/v1/namespaces/default/events?fieldSelector=reason%3DRecordDamaged",
+    );
     for (record, times) in [("nonsense", 1), ("nonsense, too", 2)] {
         let damaged = json!({ "metadata": { "annotations": { "sundown.dev/record": record } } });
         patch(&stage.cluster.client(ADMIN), &node_path(&instances[2]), &damaged).await;
         let told = |e: &Value| e["involvedObject"]["name"] == node && e["count"] == times;
-        stage.until("it is told", events, |list| list["items"].as_array().unwrap().iter().any(told)).await;
+        stage
+            .until("it is told", events, |list| list["items"].as_array().unwrap().iter().any(told))
+            .await;
     }
 }
 
@@ -194,7 +265,10 @@ fn a_rule_that_is_missing_or_never_used_and_a_call_that_is_refused_are_found() {
         let grant = fewer.remove(n);
         less.remove(n);
         let found = differences(&fewer, &used);
-        assert!(found.len() == 1 && found[0].starts_with(&format!("no rule: {} ", grant.verb)), "{found:?}");
+        assert!(
+            found.len() == 1 && found[0].starts_with(&format!("no rule: {} ", grant.verb)),
+            "{found:?}"
+        );
         assert_eq!(differences(&all, &less), [format!("never used: {grant}")]);
         let mut refused = used.clone();
         refused[n].code = 403;
@@ -202,7 +276,10 @@ fn a_rule_that_is_missing_or_never_used_and_a_call_that_is_refused_are_found() {
         assert!(found.len() == 1 && found[0].starts_with("refused: "), "{found:?}");
     }
     let mut more = written();
-    more[0]["rules"].as_array_mut().unwrap().push(json!({ "apiGroups": [""], "resources": ["secrets"], "verbs": ["get"] }));
+    more[0]["rules"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!({ "apiGroups": [""], "resources": ["secrets"], "verbs": ["get"] }));
     assert_eq!(differences(&grants(&more), &used), ["never used: get /secrets in \"*\""]);
 }
 
@@ -211,16 +288,29 @@ fn a_call_on_another_lease_or_in_another_namespace_has_no_rule() {
     let all = grants(&written());
     let mut used: Vec<_> = all.iter().map(use_of).collect();
     let lease = all.iter().position(|g| g.verb == "update").unwrap();
-    for stray in [Call { name: "other".to_owned(), ..used[lease].clone() }, Call { namespace: "default".to_owned(), ..used[lease].clone() }] {
+    for stray in [
+        Call { name: "other".to_owned(), ..used[lease].clone() },
+        Call { namespace: "default".to_owned(), ..used[lease].clone() },
+    ] {
         used.push(stray);
         assert_eq!(differences(&all, &used).len(), 1, "{:?}", differences(&all, &used));
         used.pop();
     }
-    used.push(Call { user: USER.to_owned(), verb: "get".to_owned(), uri: "/version".to_owned(), ..Call::default() });
+    used.push(Call {
+        user: USER.to_owned(),
+        verb: "get".to_owned(),
+        uri: "/version".to_owned(),
+        ..Call::default()
+    });
     assert_eq!(differences(&all, &used), ["no rule: get / \"\" in \"\" (/version)"]);
     // What others do is theirs.
     used.pop();
-    used.push(Call { user: "admin".to_owned(), verb: "get".to_owned(), code: 403, ..Call::default() });
+    used.push(Call {
+        user: "admin".to_owned(),
+        verb: "get".to_owned(),
+        code: 403,
+        ..Call::default()
+    });
     assert_eq!(differences(&all, &used), Vec::<String>::new());
     assert!(audit::evicted(&used).is_empty());
 }

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use sundown::sim::aws::{Envelope, EventKind, GroupSpec, HealthNotice, HookResult, HookSpec, QueueSettings, Rule, SpotAction, State};
+use sundown::sim::aws::{
+    Envelope, EventKind, GroupSpec, HealthNotice, HookResult, HookSpec, QueueSettings, Rule,
+    SpotAction, State,
+};
 
 use crate::{
     budgets::continued,
@@ -12,7 +15,8 @@ use crate::{
     stage::{Stage, node_name},
 };
 
-/// Where AWS writes; nobody receives there. The test brings one message at a time to the queue of ours.
+/// Where AWS writes; nobody receives there. The test brings one message at a time to the queue of
+/// ours.
 const PLAIN: &str = "sundown";
 const SNS: &str = "fan";
 const NATIVE: &str = "native";
@@ -29,14 +33,26 @@ async fn native(stage: &Stage, queue: &str, envelope: Envelope, nodes: usize) ->
         notify_envelope: envelope,
         ..HookSpec::terminating("drain")
     };
-    stage.join(stage.world.add_group(GroupSpec { replace_after: None, ..GroupSpec::new(queue, nodes) }, &[hook])).await
+    stage
+        .join(
+            stage.world.add_group(
+                GroupSpec { replace_after: None, ..GroupSpec::new(queue, nodes) },
+                &[hook],
+            ),
+        )
+        .await
 }
 
 /// What AWS has written to a queue about an instance, as far as these words are in it.
 fn written(stage: &Stage, queue: &str, instance: &str, words: &str) -> String {
     let messages = stage.world.aws.queue(queue).unwrap().messages;
-    let about: Vec<_> = messages.iter().filter(|m| m.body.contains(instance) && m.body.contains(words)).collect();
-    assert!(about.len() == 1, "{} messages about {instance} with «{words}» in {queue}", about.len());
+    let about: Vec<_> =
+        messages.iter().filter(|m| m.body.contains(instance) && m.body.contains(words)).collect();
+    assert!(
+        about.len() == 1,
+        "{} messages about {instance} with «{words}» in {queue}",
+        about.len()
+    );
     about[0].body.to_string()
 }
 
@@ -61,36 +77,50 @@ impl Scene {
         for queue in [SNS, NATIVE, NATIVE_SNS, OURS] {
             stage.world.aws.create_queue(queue, QueueSettings::default());
         }
-        stage.world.aws.route(Rule::of(SNS, [K::TerminateAction, K::SpotWarning, K::CapacityWarning, K::StateChange]).through_sns());
+        stage.world.aws.route(
+            Rule::of(SNS, [K::TerminateAction, K::SpotWarning, K::CapacityWarning, K::StateChange])
+                .through_sns(),
+        );
         let hooked = stage.group(2).await;
         let native_sns = native(&stage, NATIVE_SNS, Envelope::Sns, 1).await;
         let native = native(&stage, NATIVE, Envelope::Plain, 2).await;
         let spot = stage.spot_group(9).await;
         let instances: Vec<_> = [&hooked[..], &native, &native_sns, &spot].concat();
         for instance in &instances {
-            stage.put("default", &Pods::of("guest").pod(&guest(instance), &node_name(instance))).await;
+            stage
+                .put("default", &Pods::of("guest").pod(&guest(instance), &node_name(instance)))
+                .await;
         }
         for instance in &instances {
             let path = format!("/api/v1/namespaces/default/pods/{}", guest(instance));
             stage.until("it runs", &path, |p| p["status"]["phase"] == "Running").await;
         }
-        let sundown = stage.leader("sundown", &["--queue-url", &stage.world.aws.queue_url(OURS)]).await;
+        let sundown =
+            stage.leader("sundown", &["--queue-url", &stage.world.aws.queue_url(OURS)]).await;
         Some(Self { stage, sundown, hooked, native, native_sns, spot })
     }
 
-    /// The Node's record says that the drain is over; the pod on it was evicted, once, or not at all.
+    /// The Node's record says that the drain is over; the pod on it was evicted, once, or not at
+    /// all.
     async fn is_drained(&self, instance: &str, evicts: bool) {
         let path = format!("/api/v1/nodes/{}", node_name(instance));
-        let released = |n: &Value| n["metadata"]["annotations"]["sundown.dev/record"].as_str().is_some_and(|r| r.contains("\"released\""));
+        let released = |n: &Value| {
+            n["metadata"]["annotations"]["sundown.dev/record"]
+                .as_str()
+                .is_some_and(|r| r.contains("\"released\""))
+        };
         let node = self.stage.until("its drain is over", &path, released).await;
         assert_eq!(node["spec"]["unschedulable"], true);
-        let evictions: Vec<_> = self.stage.evictions("default", &guest(instance)).iter().map(|c| c.code).collect();
+        let evictions: Vec<_> =
+            self.stage.evictions("default", &guest(instance)).iter().map(|c| c.code).collect();
         assert_eq!(evictions, if evicts { vec![201] } else { vec![] }, "{instance}");
         assert_eq!(self.stage.pods_on(&node_name(instance), "default").await.is_empty(), evicts);
     }
 
     async fn counted(&mut self, kind: &str, outcome: &str, count: f64) {
-        self.sundown.counts(&format!("messages_total{{kind=\"{kind}\",outcome=\"{outcome}\"}}"), count).await;
+        self.sundown
+            .counts(&format!("messages_total{{kind=\"{kind}\",outcome=\"{outcome}\"}}"), count)
+            .await;
     }
 }
 
@@ -114,7 +144,11 @@ async fn every_shape_of_an_interruption_drains_its_node() {
     assert!(!bare.contains("detail-type"), "{bare}");
     deliver(stage, &bare);
     // As a fan-out of one's own may wrap it.
-    deliver(stage, &json!({ "Message": written(stage, NATIVE, &scene.native[1], "LifecycleTransition") }).to_string());
+    deliver(
+        stage,
+        &json!({ "Message": written(stage, NATIVE, &scene.native[1], "LifecycleTransition") })
+            .to_string(),
+    );
     deliver(stage, &written(stage, NATIVE_SNS, &scene.native_sns[0], "LifecycleTransition"));
 
     let spot = &scene.spot;
@@ -122,14 +156,20 @@ async fn every_shape_of_an_interruption_drains_its_node() {
         aws.spot_interruption(instance, how);
     }
     aws.capacity_interruption(&spot[2]);
-    for (instance, state) in [(&spot[3], State::ShuttingDown), (&spot[4], State::Stopping), (&spot[5], State::Stopped), (&spot[6], State::Terminated)]
-    {
+    for (instance, state) in [
+        (&spot[3], State::ShuttingDown),
+        (&spot[4], State::Stopping),
+        (&spot[5], State::Stopped),
+        (&spot[6], State::Terminated),
+    ] {
         aws.state_change_event(instance, state);
     }
     deliver(stage, &written(stage, PLAIN, &spot[0], "Interruption Warning"));
     deliver(stage, &written(stage, SNS, &spot[1], "Interruption Warning"));
     deliver(stage, &written(stage, PLAIN, &spot[2], "Interruption Warning"));
-    for (instance, queue) in [(&spot[3], PLAIN), (&spot[4], SNS), (&spot[5], PLAIN), (&spot[6], SNS)] {
+    for (instance, queue) in
+        [(&spot[3], PLAIN), (&spot[4], SNS), (&spot[5], PLAIN), (&spot[6], SNS)]
+    {
         deliver(stage, &written(stage, queue, instance, "State-change"));
     }
 
@@ -142,7 +182,9 @@ async fn every_shape_of_an_interruption_drains_its_node() {
         scene.is_drained(instance, n < 5).await;
     }
     stage.assert_polite();
-    for (kind, count) in [("terminate-hook", 5.0), ("spot", 2.0), ("capacity", 1.0), ("state-change", 4.0)] {
+    for (kind, count) in
+        [("terminate-hook", 5.0), ("spot", 2.0), ("capacity", 1.0), ("state-change", 4.0)]
+    {
         scene.counted(kind, "accepted", count).await;
     }
     nothing_else_touches_a_node(&mut scene).await;
@@ -152,16 +194,23 @@ async fn every_shape_of_an_interruption_drains_its_node() {
 async fn nothing_else_touches_a_node(scene: &mut Scene) {
     let (aws, stage) = (scene.stage.world.aws.clone(), &scene.stage);
     let idle = &scene.spot[7..];
-    let before: Vec<_> = [stage.node(&idle[0]).await, stage.node(&idle[1]).await].iter().map(|n| n["spec"].clone()).collect();
+    let before: Vec<_> = [stage.node(&idle[0]).await, stage.node(&idle[1]).await]
+        .iter()
+        .map(|n| n["spec"].clone())
+        .collect();
     aws.rebalance_recommendation(&idle[0]);
     deliver(stage, &written(stage, PLAIN, &idle[0], "Rebalance"));
     aws.health(&HealthNotice::retirement([idle[1].clone()], jiff::Timestamp::now().into()));
     deliver(stage, &written(stage, PLAIN, &idle[1], "AWS Health Event"));
     let test = "autoscaling:TEST_NOTIFICATION";
-    let notification = json!({ "AccountId": "123456789012", "RequestId": "1", "AutoScalingGroupName": "asg", "Event": test,
+    let notification = json!({
+        "AccountId": "123456789012", "RequestId": "1", "AutoScalingGroupName": "asg", "Event": test,
         "Service": "AWS Auto Scaling", "Time": jiff::Timestamp::now().to_string() });
     deliver(stage, &notification.to_string());
-    deliver(stage, &json!({ "Type": "Notification", "Message": notification.to_string() }).to_string());
+    deliver(
+        stage,
+        &json!({ "Type": "Notification", "Message": notification.to_string() }).to_string(),
+    );
     deliver(stage, &json!({ "instance": idle[0], "please": "drain it" }).to_string());
     scene.counted("rebalance", "not_acted_on", 1.0).await;
     scene.counted("health", "not_acted_on", 1.0).await;

@@ -28,12 +28,20 @@ async fn a_shell_has_the_cluster_the_cloud_and_the_binary() {
     // For nobody in particular the words above are tried.
     let for_a_person = std::env::var_os("SUNDOWN_SHELL").is_some();
     let shell = std::env::var_os("SHELL").filter(|_| for_a_person).unwrap_or_else(|| "sh".into());
-    let mut variables = vec![("AWS_ACCESS_KEY_ID", "AKIASUNDOWN"), ("AWS_SECRET_ACCESS_KEY", "not-a-secret")];
+    let mut variables =
+        vec![("AWS_ACCESS_KEY_ID", "AKIASUNDOWN"), ("AWS_SECRET_ACCESS_KEY", "not-a-secret")];
     // Version 1 of the aws CLI reads the second.
-    variables.extend([("AWS_REGION", "eu-west-1"), ("AWS_DEFAULT_REGION", "eu-west-1"), ("AWS_PAGER", "")]);
+    variables.extend([
+        ("AWS_REGION", "eu-west-1"),
+        ("AWS_DEFAULT_REGION", "eu-west-1"),
+        ("AWS_PAGER", ""),
+    ]);
     let mut command = Command::new(shell);
     if !for_a_person {
-        let node = format!("kubectl get node node-{} && sundown --version && test -n \"$AWS_ENDPOINT_URL\"", instances[0]);
+        let node = format!(
+            "kubectl get node node-{} && sundown --version && test -n \"$AWS_ENDPOINT_URL\"",
+            instances[0]
+        );
         command.args(["-ec", &node]);
     }
     let kubeconfig = stage.cluster.kubeconfig(ADMIN);
@@ -42,14 +50,19 @@ async fn a_shell_has_the_cluster_the_cloud_and_the_binary() {
         command.env_remove(name);
     }
     command.env("KUBECACHEDIR", stage.cluster.folder.path().join("kube-cache"));
-    command.env("KUBECONFIG", &kubeconfig).env("PATH", path.unwrap()).env("AWS_ENDPOINT_URL", stage.aws_url()).envs(variables);
+    command
+        .env("KUBECONFIG", &kubeconfig)
+        .env("PATH", path.unwrap())
+        .env("AWS_ENDPOINT_URL", stage.aws_url())
+        .envs(variables);
     // The servers go on meanwhile.
     let status = tokio::task::spawn_blocking(move || command.status()).await.unwrap().unwrap();
     end_what_is_left(&kubeconfig);
     assert!(for_a_person || status.success(), "{status}");
 }
 
-/// Ends what was put into the background in the shell, as its own words propose: whatever has its kubeconfig.
+/// Ends what was put into the background in the shell, as its own words propose: whatever has its
+/// kubeconfig.
 fn end_what_is_left(kubeconfig: &Path) {
     let wanted = format!("KUBECONFIG={}", kubeconfig.display());
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {

@@ -50,8 +50,16 @@ impl Stage {
     /// As [`new`](Self::new), with flags.
     pub async fn of(seed: u64, flags: &Flags<'_>) -> Option<Self> {
         let stage = Self::bare(seed, flags).await?;
-        // As the documentation says, with the policy that refuses what Sundown never writes; the pods of this Deployment are kwok's and do nothing.
-        stage.cluster.kubectl(&["apply", "-k", concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/manifests/overlays/admission-policy")]).await;
+        // As the documentation says, with the policy that refuses what Sundown never writes; the
+        // pods of this Deployment are kwok's and do nothing.
+        stage
+            .cluster
+            .kubectl(&[
+                "apply",
+                "-k",
+                concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/manifests/overlays/admission-policy"),
+            ])
+            .await;
         Some(stage)
     }
 
@@ -80,9 +88,15 @@ impl Stage {
         self.join(self.instances(nodes, heartbeat_timeout)).await
     }
 
-    /// As [`group`](Self::group), of which so many only have Nodes: what is to stand on these is there before the others [`join`](Self::join).
-    /// (Nodes that are cordoned would do as well, once the scheduler has heard of it, which nobody can see.)
-    pub async fn group_and_refuges(&self, nodes: usize, refuges: usize, heartbeat_timeout: Duration) -> (Vec<String>, Vec<String>) {
+    /// As [`group`](Self::group), of which so many only have Nodes: what is to stand on these is
+    /// there before the others [`join`](Self::join). (Nodes that are cordoned would do as well,
+    /// once the scheduler has heard of it, which nobody can see.)
+    pub async fn group_and_refuges(
+        &self,
+        nodes: usize,
+        refuges: usize,
+        heartbeat_timeout: Duration,
+    ) -> (Vec<String>, Vec<String>) {
         let mut instances = self.instances(nodes + refuges, heartbeat_timeout);
         let refuges = instances.split_off(nodes);
         (self.join(instances).await, refuges)
@@ -90,8 +104,13 @@ impl Stage {
 
     /// A group with a terminate hook `drain`.
     fn instances(&self, count: usize, heartbeat_timeout: Duration) -> Vec<String> {
-        let hook = HookSpec { heartbeat_timeout, default_result: HookResult::Continue, ..HookSpec::terminating("drain") };
-        self.world.add_group(GroupSpec { replace_after: None, ..GroupSpec::new("asg", count) }, &[hook])
+        let hook = HookSpec {
+            heartbeat_timeout,
+            default_result: HookResult::Continue,
+            ..HookSpec::terminating("drain")
+        };
+        self.world
+            .add_group(GroupSpec { replace_after: None, ..GroupSpec::new("asg", count) }, &[hook])
     }
 
     /// A group of spot instances without a hook, with ready Nodes. Its instances.
@@ -125,8 +144,14 @@ impl Stage {
 
     /// POSTs an object.
     pub async fn create(&self, path: &str, object: &Value) -> Value {
-        let request = http::Request::post(path).header("content-type", "application/json").body(serde_json::to_vec(object).unwrap()).unwrap();
-        self.admin.request::<Value>(request).await.unwrap_or_else(|error| panic!("cannot create {object} at {path}: {error}"))
+        let request = http::Request::post(path)
+            .header("content-type", "application/json")
+            .body(serde_json::to_vec(object).unwrap())
+            .unwrap();
+        self.admin
+            .request::<Value>(request)
+            .await
+            .unwrap_or_else(|error| panic!("cannot create {object} at {path}: {error}"))
     }
 
     /// GETs an object, or a list.
@@ -141,12 +166,19 @@ impl Stage {
 
     /// The Node of an instance.
     pub async fn node(&self, instance: &str) -> Value {
-        self.get(&format!("/api/v1/nodes/{}", node_name(instance))).await.expect("the node is there")
+        self.get(&format!("/api/v1/nodes/{}", node_name(instance)))
+            .await
+            .expect("the node is there")
     }
 
     /// Names of the pods on a node in this namespace.
     pub async fn pods_on(&self, node: &str, namespace: &str) -> Vec<String> {
-        let list = self.get(&format!("/api/v1/namespaces/{namespace}/pods?fieldSelector=spec.nodeName%3D{node}")).await.unwrap();
+        let list = self
+            .get(&format!(
+                "/api/v1/namespaces/{namespace}/pods?fieldSelector=spec.nodeName%3D{node}"
+            ))
+            .await
+            .unwrap();
         let name = |pod: &Value| pod["metadata"]["name"].as_str().unwrap().to_owned();
         list["items"].as_array().unwrap().iter().map(name).collect()
     }
@@ -158,7 +190,10 @@ impl Stage {
             let object = self.get(path).await;
             match object {
                 Some(object) if holds(&object) => return object,
-                last => assert!(Instant::now() < end, "it does not happen that {what}: {path} is {last:?}"),
+                last => assert!(
+                    Instant::now() < end,
+                    "it does not happen that {what}: {path} is {last:?}"
+                ),
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
@@ -168,7 +203,12 @@ impl Stage {
     pub async fn completed(&self, instance: &str) -> ActionReport {
         let end = Instant::now() + LIMIT;
         loop {
-            let action = self.world.aws.actions().into_iter().find(|a| a.instance == instance && a.end.is_some());
+            let action = self
+                .world
+                .aws
+                .actions()
+                .into_iter()
+                .find(|a| a.instance == instance && a.end.is_some());
             if let Some(action) = action {
                 return action;
             }
@@ -210,7 +250,11 @@ impl Stage {
             "sundown",
         ]);
         command.arg("--kubeconfig").arg(self.cluster.kubeconfig(token)).args(flags);
-        command.envs([("AWS_ACCESS_KEY_ID", "AKIASUNDOWN"), ("AWS_SECRET_ACCESS_KEY", "not-a-secret"), ("AWS_EC2_METADATA_DISABLED", "true")]);
+        command.envs([
+            ("AWS_ACCESS_KEY_ID", "AKIASUNDOWN"),
+            ("AWS_SECRET_ACCESS_KEY", "not-a-secret"),
+            ("AWS_EC2_METADATA_DISABLED", "true"),
+        ]);
         Process::start(name, folder, &mut command)
     }
 }
@@ -228,7 +272,10 @@ pub fn node(name: &str, instance: &str, n: usize) -> Value {
         "apiVersion": "v1", "kind": "Node",
         "metadata": {
             "name": name,
-            "labels": { "kubernetes.io/hostname": name, "topology.kubernetes.io/zone": zone, "kubernetes.io/os": "linux" },
+            "labels": {
+                "kubernetes.io/hostname": name, "topology.kubernetes.io/zone": zone,
+                "kubernetes.io/os": "linux"
+            },
             "annotations": { "kwok.x-k8s.io/node": "fake" },
         },
         "spec": { "providerID": format!("aws:///{zone}/{instance}") },
@@ -242,5 +289,9 @@ pub fn node_name(instance: &str) -> String {
 
 /// A condition of an object's status is true.
 pub fn condition(object: &Value, kind: &str) -> bool {
-    object["status"]["conditions"].as_array().into_iter().flatten().any(|c| c["type"] == kind && c["status"] == "True")
+    object["status"]["conditions"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .any(|c| c["type"] == kind && c["status"] == "True")
 }

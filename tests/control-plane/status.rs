@@ -11,17 +11,33 @@ use crate::{
     stage::{Stage, node_name},
 };
 
-/// The role of docs/commands.md, bound to a person who is nobody else; the kubeconfig of that person.
+/// The role of docs/commands.md, bound to a person who is nobody else; the kubeconfig of that
+/// person.
 async fn reader(stage: &Stage) -> std::path::PathBuf {
-    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/commands.md")).unwrap();
-    let role = page.split("```yaml\n").filter_map(|rest| rest.split("```").next()).find(|block| block.contains("name: sundown-status")).unwrap();
+    let page =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/commands.md")).unwrap();
+    let role = page
+        .split("```yaml\n")
+        .filter_map(|rest| rest.split("```").next())
+        .find(|block| block.contains("name: sundown-status"))
+        .unwrap();
     let file = stage.cluster.folder.path().join("role.yaml");
     std::fs::write(&file, role).unwrap();
     stage.cluster.kubectl(&["apply", "-f", file.to_str().unwrap()]).await;
     stage.cluster.kubectl(&["create", "serviceaccount", "reader", "-n", "default"]).await;
-    stage.cluster.kubectl(&["create", "clusterrolebinding", "reader", "--clusterrole=sundown-status", "--serviceaccount=default:reader"]).await;
+    stage
+        .cluster
+        .kubectl(&[
+            "create",
+            "clusterrolebinding",
+            "reader",
+            "--clusterrole=sundown-status",
+            "--serviceaccount=default:reader",
+        ])
+        .await;
     let token = stage.cluster.kubectl(&["create", "token", "reader", "-n", "default"]).await;
-    let mut config: Value = serde_json::from_slice(&std::fs::read(stage.cluster.kubeconfig(ADMIN)).unwrap()).unwrap();
+    let mut config: Value =
+        serde_json::from_slice(&std::fs::read(stage.cluster.kubeconfig(ADMIN)).unwrap()).unwrap();
     config["users"][0]["user"]["token"] = json!(token.trim());
     let kubeconfig = stage.cluster.folder.path().join("reader.kubeconfig");
     std::fs::write(&kubeconfig, config.to_string()).unwrap();
@@ -37,7 +53,13 @@ pub async fn kubectl_sundown(stage: &Stage, kubeconfig: &std::path::Path, words:
     }
     let mut command = Command::new(stage.cluster.tools().join("kubectl"));
     let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap_or_default());
-    command.arg("sundown").args(words).env_clear().env("PATH", path).env("HOME", folder).env("KUBECONFIG", kubeconfig);
+    command
+        .arg("sundown")
+        .args(words)
+        .env_clear()
+        .env("PATH", path)
+        .env("HOME", folder)
+        .env("KUBECONFIG", kubeconfig);
     run(folder, &mut command).await
 }
 
@@ -54,25 +76,58 @@ async fn a_person_who_may_only_read_sees_the_drain_with_kubectl() {
 
     let said = kubectl_sundown(&stage, &kubeconfig, &["status", "-o", "json"]).await;
     assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
-    let status: Value = serde_json::from_str(&said.out).unwrap_or_else(|e| panic!("{e}: {}", said.out));
-    assert_eq!((&status["leader"]["lease"], &status["notes"]), (&json!("sundown/sundown"), &json!([])), "nothing is denied: {status:#}");
+    let status: Value =
+        serde_json::from_str(&said.out).unwrap_or_else(|e| panic!("{e}: {}", said.out));
+    assert_eq!(
+        (&status["leader"]["lease"], &status["notes"]),
+        (&json!("sundown/sundown"), &json!([])),
+        "nothing is denied: {status:#}"
+    );
     let drain = &status["nodes"][0];
-    assert_eq!((&drain["node"], &drain["state"], &drain["pods"]["left"]), (&json!(node_name(&instance)), &json!("draining"), &json!(1)));
+    assert_eq!(
+        (&drain["node"], &drain["state"], &drain["pods"]["left"]),
+        (&json!(node_name(&instance)), &json!("draining"), &json!(1))
+    );
     let blocked = &drain["blocked"][0];
-    assert_eq!((&blocked["pod"], &blocked["reason"], &blocked["budgets"]), (&json!("default/held"), &json!("pdb"), &json!(["default/held"])));
+    assert_eq!(
+        (&blocked["pod"], &blocked["reason"], &blocked["budgets"]),
+        (&json!("default/held"), &json!("pdb"), &json!(["default/held"]))
+    );
     assert_eq!(drain["hooks"][0]["hook"], "drain");
 
     let said = kubectl_sundown(&stage, &kubeconfig, &["status", &instance]).await;
-    assert!(said.code == Some(0) && said.out.contains("default/held: pdb") && said.out.contains("deadline   "), "{}{}", said.out, said.err);
+    assert!(
+        said.code == Some(0)
+            && said.out.contains("default/held: pdb")
+            && said.out.contains("deadline   "),
+        "{}{}",
+        said.out,
+        said.err
+    );
     // The Event that names the budget comes after half a minute.
-    let path = format!("/api/v1/namespaces/default/events?fieldSelector=involvedObject.name%3D{}%2Creason%3DBlocked", node_name(&instance));
-    let told = stage.until("it is told on the node", &path, |list| !list["items"].as_array().unwrap().is_empty()).await;
+    let path = format!(
+        "/api/v1/namespaces/default/events?fieldSelector=involvedObject.name%3D{}%2Creason%3DBlocked",
+        node_name(&instance)
+    );
+    let told = stage
+        .until("it is told on the node", &path, |list| {
+            !list["items"].as_array().unwrap().is_empty()
+        })
+        .await;
     let message = told["items"][0]["message"].as_str().unwrap();
-    assert!(message.contains("default/held (pdb default/held)") && message.contains("Deleted by force from"), "{message}");
+    assert!(
+        message.contains("default/held (pdb default/held)")
+            && message.contains("Deleted by force from"),
+        "{message}"
+    );
 
     // Who may only read pauses nothing, and is told why.
     let denied = kubectl_sundown(&stage, &kubeconfig, &["pause"]).await;
-    assert!(denied.code == Some(1) && denied.err.contains("cannot patch resource"), "{}", denied.err);
+    assert!(
+        denied.code == Some(1) && denied.err.contains("cannot patch resource"),
+        "{}",
+        denied.err
+    );
     let_go(&stage, "held").await;
     completed_by_sundown(&stage, &instance).await;
     tokio::time::timeout(Duration::from_mins(1), async {

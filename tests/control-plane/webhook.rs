@@ -1,5 +1,5 @@
-//! Admission webhooks in the way of evictions: one that refuses, one that is down, one that hangs, and one that refuses deletes too; and
-//! hundreds of pods behind one that hangs.
+//! Admission webhooks in the way of evictions: one that refuses, one that is down, one that hangs,
+//! and one that refuses deletes too; and hundreds of pods behind one that hangs.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -17,11 +17,13 @@ use crate::{
     stage::{Stage, condition, node_name},
 };
 
-/// The service's `--drain-timeout`: its margin of 5 s earlier pods are to be gone, and ten seconds of grace before that a refused pod is deleted.
+/// The service's `--drain-timeout`: its margin of 5 s earlier pods are to be gone, and ten seconds
+/// of grace before that a refused pod is deleted.
 const TIMEOUT: &str = "80s";
 const FORCED_AFTER: Duration = Duration::from_secs(64);
 
-/// What is not let go at all is tried so many seconds before pods are to be gone; the drain ends at the deadline, less the time of a call.
+/// What is not let go at all is tried so many seconds before pods are to be gone; the drain ends at
+/// the deadline, less the time of a call.
 const WALLED_GRACE: u64 = 2;
 const GIVEN_UP_AFTER: Duration = Duration::from_secs(77);
 
@@ -46,20 +48,39 @@ impl Scene {
         for (name, instance) in NAMESPACES.iter().zip(&instances) {
             stage.add_namespace(name).await;
             let grace = if *name == "walled" { WALLED_GRACE } else { 10 };
-            stage.ready_pod(name, &Pods::of(name).stopping_after("2s").grace(grace).pod(name, &node_name(instance))).await;
+            stage
+                .ready_pod(
+                    name,
+                    &Pods::of(name)
+                        .stopping_after("2s")
+                        .grace(grace)
+                        .pod(name, &node_name(instance)),
+                )
+                .await;
         }
-        let evictions = |name, namespaces| Rule { name, namespaces, operations: &["CREATE"], resources: &["pods/eviction"] };
+        let evictions = |name, namespaces| Rule {
+            name,
+            namespaces,
+            operations: &["CREATE"],
+            resources: &["pods/eviction"],
+        };
         for namespace in ["refused", "relented", "silent"] {
             webhook.says(namespace, Some(Verdict::Deny(403, "the data is being moved".to_owned())));
         }
         stage.ask(webhook.address, &evictions("guard", &["refused", "relented", "silent"])).await;
         // Nobody listens there any more.
-        let nobody: SocketAddr = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let nobody: SocketAddr =
+            std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         stage.ask(nobody, &evictions("down", &["down"])).await;
         let missing = stage.ask(nobody, &evictions("mended", &["mended"])).await;
         webhook.says("walled", Some(Verdict::Deny(400, "nothing leaves".to_owned())));
         stage.ask(webhook.address, &evictions("walled-evictions", &["walled"])).await;
-        let deletes = Rule { name: "walled-deletes", namespaces: &["walled"], operations: &["DELETE"], resources: &["pods"] };
+        let deletes = Rule {
+            name: "walled-deletes",
+            namespaces: &["walled"],
+            operations: &["DELETE"],
+            resources: &["pods"],
+        };
         stage.ask(webhook.address, &deletes).await;
         for name in NAMESPACES {
             stage.refuses_eviction(name, name).await;
@@ -84,33 +105,60 @@ impl Scene {
     /// It was asked politely until shortly before the deadline, and not often; then it was deleted.
     async fn was_forced(&self, namespace: &str, reason: &str, accepted: Moment) {
         continued(&self.stage, self.instance(namespace)).await;
-        assert!(self.pod(namespace).await.is_none(), "the hook was completed before {namespace} was gone");
+        assert!(
+            self.pod(namespace).await.is_none(),
+            "the hook was completed before {namespace} was gone"
+        );
         let evictions = self.stage.evictions(namespace, namespace);
-        assert!(evictions.iter().all(|c| c.code != 201) && (1..=12).contains(&evictions.len()), "{evictions:?}");
+        assert!(
+            evictions.iter().all(|c| c.code != 201) && (1..=12).contains(&evictions.len()),
+            "{evictions:?}"
+        );
         let deletes = self.stage.deletes(namespace, namespace);
         assert!(deletes.len() == 1 && deletes[0].code == 200, "{deletes:?}");
         let after = deletes[0].answered.since_or_zero(accepted);
         assert!(after >= FORCED_AFTER, "{namespace} was forced after {after:?}");
         self.stage.told(namespace, namespace, "Forced", &format!("blocked by {reason}")).await;
-        self.stage.told("default", &node_name(self.instance(namespace)), "Forced", &format!("{namespace}/{namespace}")).await;
+        self.stage
+            .told(
+                "default",
+                &node_name(self.instance(namespace)),
+                "Forced",
+                &format!("{namespace}/{namespace}"),
+            )
+            .await;
     }
 
     /// It went as soon as it was let, without force.
     async fn went_by_itself(&self, namespace: &str) {
         continued(&self.stage, self.instance(namespace)).await;
         let last = self.stage.evictions(namespace, namespace).last().map(|c| c.code);
-        assert_eq!((last, self.stage.deletes(namespace, namespace).len()), (Some(201), 0), "{namespace}");
+        assert_eq!(
+            (last, self.stage.deletes(namespace, namespace).len()),
+            (Some(201), 0),
+            "{namespace}"
+        );
     }
 
-    /// Neither evicted nor deleted, whatever was tried: the hook is answered all the same, at the deadline, and people are told.
+    /// Neither evicted nor deleted, whatever was tried: the hook is answered all the same, at the
+    /// deadline, and people are told.
     async fn was_given_up(&mut self, namespace: &str, accepted: Moment) {
         let end = self.stage.completed(self.instance(namespace)).await.end.unwrap();
-        assert_eq!((end.verdict, end.by.as_str()), (End::Completed(HookResult::Continue), "AKIASUNDOWN"));
+        assert_eq!(
+            (end.verdict, end.by.as_str()),
+            (End::Completed(HookResult::Continue), "AKIASUNDOWN")
+        );
         let after = end.at.since_or_zero(accepted);
         assert!(after >= GIVEN_UP_AFTER, "{namespace} was given up after {after:?}");
-        assert!(self.pod(namespace).await.is_some_and(|p| p["metadata"]["deletionTimestamp"].is_null()), "nothing let it go");
+        assert!(
+            self.pod(namespace).await.is_some_and(|p| p["metadata"]["deletionTimestamp"].is_null()),
+            "nothing let it go"
+        );
         let deletes = self.stage.deletes(namespace, namespace);
-        assert!(!deletes.is_empty() && deletes.len() <= 4 && deletes.iter().all(|c| c.code == 400), "{deletes:?}");
+        assert!(
+            !deletes.is_empty() && deletes.len() <= 4 && deletes.iter().all(|c| c.code == 400),
+            "{deletes:?}"
+        );
         let node = node_name(self.instance(namespace));
         self.stage.told("default", &node, "DrainEnded", &format!("{namespace}/{namespace}")).await;
         self.sundown.counts("deadline_misses_total", 1.0).await;
@@ -148,22 +196,34 @@ async fn webhooks_that_refuse_or_are_down_hold_pods_until_they_relent_or_the_dea
     scene.was_given_up("walled", of("walled")).await;
     let refused = scene.sundown.metric("evictions_total{answer=\"webhook\"}").await;
     assert!(refused >= 3.0, "{refused}");
-    assert!((scene.sundown.metric("pods_forced_total").await - 3.0).abs() < 0.5, "three were forced");
-    assert!((scene.sundown.metric("deadline_misses_total").await - 1.0).abs() < 0.5, "one drain missed its deadline");
+    assert!(
+        (scene.sundown.metric("pods_forced_total").await - 3.0).abs() < 0.5,
+        "three were forced"
+    );
+    assert!(
+        (scene.sundown.metric("deadline_misses_total").await - 1.0).abs() < 0.5,
+        "one drain missed its deadline"
+    );
 }
 
 /// Pods of nobody on these nodes, spread evenly, all of them ready.
 async fn crowd(stage: &Stage, namespace: &str, instances: &[String], count: usize) {
     stage.add_namespace(namespace).await;
     for n in 0..count {
-        let pod = Pods::of(namespace).pod(&format!("{namespace}-{n}"), &node_name(&instances[n % instances.len()]));
+        let pod = Pods::of(namespace)
+            .pod(&format!("{namespace}-{n}"), &node_name(&instances[n % instances.len()]));
         stage.put(namespace, &pod).await;
     }
-    let ready = |list: &Value| list["items"].as_array().is_some_and(|pods| pods.iter().filter(|p| condition(p, "Ready")).count() == count);
+    let ready = |list: &Value| {
+        list["items"]
+            .as_array()
+            .is_some_and(|pods| pods.iter().filter(|p| condition(p, "Ready")).count() == count)
+    };
     stage.until("the pods are ready", &format!("/api/v1/namespaces/{namespace}/pods"), ready).await;
 }
 
-/// EC2 reclaims these nodes. From the first accept until the last of the 200 pods in this namespace is evicted.
+/// EC2 reclaims these nodes. From the first accept until the last of the 200 pods in this namespace
+/// is evicted.
 async fn asked_within(stage: &Stage, namespace: &str, nodes: &[String]) -> Duration {
     for instance in nodes {
         stage.world.aws.spot_interruption(instance, SpotAction::Terminate);
@@ -172,13 +232,20 @@ async fn asked_within(stage: &Stage, namespace: &str, nodes: &[String]) -> Durat
     for instance in nodes {
         accepted.push(stage.accepted(instance).await);
     }
-    let asked = || stage.calls().into_iter().filter(|c| c.did("create", "pods/eviction") && c.namespace == namespace).collect::<Vec<_>>();
+    let asked = || {
+        stage
+            .calls()
+            .into_iter()
+            .filter(|c| c.did("create", "pods/eviction") && c.namespace == namespace)
+            .collect::<Vec<_>>()
+    };
     stage.holds("all pods are evicted", async || asked().len() == 200).await;
     asked().iter().map(|c| c.received).max().unwrap().since_or_zero(*accepted.iter().min().unwrap())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pods_of_spot_nodes_are_asked_within_three_seconds_beside_hundreds_whose_webhook_never_answers() {
+async fn pods_of_spot_nodes_are_asked_within_three_seconds_beside_hundreds_whose_webhook_never_answers()
+ {
     let Some(stage) = Stage::new(61).await else { return };
     stage.alone().await;
     let instances = stage.spot_group(65).await;
@@ -192,7 +259,12 @@ async fn pods_of_spot_nodes_are_asked_within_three_seconds_beside_hundreds_whose
     let calm = asked_within(&stage, "calm", calm).await;
     let webhook = Webhook::start(&stage).await;
     webhook.says("stuck", Some(Verdict::Deny(403, "not yet".to_owned())));
-    let rule = Rule { name: "stuck", namespaces: &["stuck"], operations: &["CREATE"], resources: &["pods/eviction"] };
+    let rule = Rule {
+        name: "stuck",
+        namespaces: &["stuck"],
+        operations: &["CREATE"],
+        resources: &["pods/eviction"],
+    };
     stage.ask(webhook.address, &rule).await;
     stage.refuses_eviction("stuck", "stuck-0").await;
     webhook.says("stuck", Some(Verdict::Hold));
@@ -202,11 +274,17 @@ async fn pods_of_spot_nodes_are_asked_within_three_seconds_beside_hundreds_whose
     }
     stage.holds("the webhook keeps evictions waiting", async || webhook.held() >= 2).await;
     let took = asked_within(&stage, "web", spot).await;
-    eprintln!("200 pods were asked after {took:?} beside a hanging webhook, and after {calm:?} with nothing beside them");
-    // Without a fair share it took five times as long. A machine that needs more than 1.5 s with nothing beside them is busy otherwise, and
-    // gets twice that time, but never more than 6 s.
+    eprintln!(
+        "200 pods were asked after {took:?} beside a hanging webhook, and after {calm:?} with \
+         nothing beside them"
+    );
+    // Without a fair share it took five times as long. A machine that needs more than 1.5 s with
+    // nothing beside them is busy otherwise, and gets twice that time, but never more than 6 s.
     let bar = Duration::from_secs(3).max(2 * calm).min(Duration::from_secs(6));
-    assert!(took <= bar, "the last was asked after {took:?}, with nothing beside them after {calm:?}");
+    assert!(
+        took <= bar,
+        "the last was asked after {took:?}, with nothing beside them after {calm:?}"
+    );
     // A few of the 500 were tried meanwhile, and none was deleted: their time has not come.
     assert!((2..=48).contains(&webhook.held()), "{}", webhook.held());
     assert!(sundown.metric("pods_forced_total").await < 0.5);

@@ -33,21 +33,27 @@ impl Stage {
 
     /// The answers to evictions of a pod, oldest first.
     pub fn evictions(&self, namespace: &str, pod: &str) -> Vec<Call> {
-        let about =
-            |c: &Call| (c.verb.as_str(), c.resource.as_str(), c.namespace.as_str(), c.name.as_str()) == ("create", "pods/eviction", namespace, pod);
+        let about = |c: &Call| {
+            (c.verb.as_str(), c.resource.as_str(), c.namespace.as_str(), c.name.as_str())
+                == ("create", "pods/eviction", namespace, pod)
+        };
         self.calls().into_iter().filter(about).collect()
     }
 
     /// The answers to deletes of a pod, oldest first.
     pub fn deletes(&self, namespace: &str, pod: &str) -> Vec<Call> {
-        let about = |c: &Call| (c.verb.as_str(), c.resource.as_str(), c.namespace.as_str(), c.name.as_str()) == ("delete", "pods", namespace, pod);
+        let about = |c: &Call| {
+            (c.verb.as_str(), c.resource.as_str(), c.namespace.as_str(), c.name.as_str())
+                == ("delete", "pods", namespace, pod)
+        };
         self.calls().into_iter().filter(about).collect()
     }
 
     /// Nothing was deleted past its budget, and no right was missing.
     pub fn assert_polite(&self) {
         let calls = self.calls();
-        let forced: Vec<_> = calls.iter().filter(|c| c.verb == "delete" && c.resource == "pods").collect();
+        let forced: Vec<_> =
+            calls.iter().filter(|c| c.verb == "delete" && c.resource == "pods").collect();
         assert!(forced.is_empty(), "{forced:?}");
         let denied: Vec<_> = calls.iter().filter(|c| [401, 403].contains(&c.code)).collect();
         assert!(denied.is_empty(), "{denied:?}");
@@ -56,29 +62,55 @@ impl Stage {
     /// The messages of Events with this reason about an object.
     pub async fn events(&self, namespace: &str, name: &str, reason: &str) -> Vec<String> {
         let fields = format!("involvedObject.name%3D{name}%2Creason%3D{reason}");
-        let list = self.get(&format!("/api/v1/namespaces/{namespace}/events?fieldSelector={fields}")).await.unwrap();
-        list["items"].as_array().unwrap().iter().map(|e| e["message"].as_str().unwrap_or_default().to_owned()).collect()
+        let list = self
+            .get(&format!("/api/v1/namespaces/{namespace}/events?fieldSelector={fields}"))
+            .await
+            .unwrap();
+        list["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|e| e["message"].as_str().unwrap_or_default().to_owned())
+            .collect()
     }
 
     /// Waits for an Event with these words in it.
     pub async fn told(&self, namespace: &str, name: &str, reason: &str, words: &str) {
         let what = format!("an Event {reason} of {name} says «{words}»");
-        self.holds(&what, async || self.events(namespace, name, reason).await.iter().any(|m| m.contains(words))).await;
+        self.holds(&what, async || {
+            self.events(namespace, name, reason).await.iter().any(|m| m.contains(words))
+        })
+        .await;
     }
 
     /// When the first interruption on an instance's Node was accepted, as its record says.
     pub async fn accepted(&self, instance: &str) -> Moment {
         let path = format!("/api/v1/nodes/{}", crate::stage::node_name(instance));
-        let node = self.until("it is accepted", &path, |n| n["metadata"]["annotations"]["sundown.dev/record"].is_string()).await;
-        let record: Value = serde_json::from_str(node["metadata"]["annotations"]["sundown.dev/record"].as_str().unwrap()).unwrap();
-        record["interruptions"][0]["accepted"].as_str().unwrap_or_else(|| panic!("{record}")).parse().unwrap()
+        let node = self
+            .until("it is accepted", &path, |n| {
+                n["metadata"]["annotations"]["sundown.dev/record"].is_string()
+            })
+            .await;
+        let record: Value = serde_json::from_str(
+            node["metadata"]["annotations"]["sundown.dev/record"].as_str().unwrap(),
+        )
+        .unwrap();
+        record["interruptions"][0]["accepted"]
+            .as_str()
+            .unwrap_or_else(|| panic!("{record}"))
+            .parse()
+            .unwrap()
     }
 }
 
 /// Waits until so many pods are shown as blocked for this reason.
 pub async fn blocked(sundown: &mut Process, reason: &str, count: u32) {
     let line = format!("sundown_blocked_pods{{reason=\"{reason}\"}} {count}");
-    sundown.answers("/metrics", &format!("{count} pods are blocked by {reason}"), |_, text| text.lines().any(|l| l == line)).await;
+    sundown
+        .answers("/metrics", &format!("{count} pods are blocked by {reason}"), |_, text| {
+            text.lines().any(|l| l == line)
+        })
+        .await;
 }
 
 /// What a watch of all pods has seen since it began.
@@ -93,7 +125,8 @@ struct Seen {
     graces: BTreeMap<String, i64>,
 }
 
-/// A watch of all pods: the events of one watch come in the order of the writes, so nothing between two of them is missed.
+/// A watch of all pods: the events of one watch come in the order of the writes, so nothing between
+/// two of them is missed.
 pub struct PodWatch {
     seen: Arc<Mutex<Seen>>,
     task: tokio::task::JoinHandle<()>,
@@ -120,7 +153,13 @@ impl PodWatch {
 
     /// The fewest healthy pods that this app has had since the watch began.
     pub fn least(&self, app: &str) -> usize {
-        *self.seen.lock().unwrap().least.get(app).unwrap_or_else(|| panic!("no pod of {app} was ever seen"))
+        *self
+            .seen
+            .lock()
+            .unwrap()
+            .least
+            .get(app)
+            .unwrap_or_else(|| panic!("no pod of {app} was ever seen"))
     }
 
     /// How long a pod was given to stop.
@@ -148,7 +187,8 @@ impl Seen {
         }
         if self.listed {
             // An app whose last pod is gone counts too.
-            let mut healthy: BTreeMap<String, usize> = self.least.keys().map(|app| (app.clone(), 0)).collect();
+            let mut healthy: BTreeMap<String, usize> =
+                self.least.keys().map(|app| (app.clone(), 0)).collect();
             for (app, well) in self.pods.values() {
                 *healthy.entry(app.clone()).or_default() += usize::from(*well);
             }
@@ -161,10 +201,18 @@ impl Seen {
 
     fn note(&mut self, pod: Pod) {
         let (metadata, status) = (pod.metadata, pod.status.unwrap_or_default());
-        let ready = status.conditions.into_iter().flatten().any(|c| c.type_ == "Ready" && c.status == "True");
+        let ready = status
+            .conditions
+            .into_iter()
+            .flatten()
+            .any(|c| c.type_ == "Ready" && c.status == "True");
         let going = metadata.deletion_timestamp.is_some();
         if going {
-            let key = format!("{}/{}", metadata.namespace.unwrap_or_default(), metadata.name.unwrap_or_default());
+            let key = format!(
+                "{}/{}",
+                metadata.namespace.unwrap_or_default(),
+                metadata.name.unwrap_or_default()
+            );
             self.graces.insert(key, metadata.deletion_grace_period_seconds.unwrap_or(-1));
         }
         let app = metadata.labels.unwrap_or_default().remove("app").unwrap_or_default();

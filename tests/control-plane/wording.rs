@@ -1,4 +1,5 @@
-//! What a refusal by admission, or for want of a right, reads like: the embedded API server has it in the same words.
+//! What a refusal by admission, or for want of a right, reads like: the embedded API server has it
+//! in the same words.
 
 use std::net::SocketAddr;
 
@@ -23,17 +24,32 @@ fn pod(name: &str) -> Value {
 
 async fn asked(client: &kube::Client, method: Method, path: &str, body: &Value) -> (u16, Value) {
     let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
-    let request = http::Request::builder().method(method).uri(path).header("content-type", "application/json");
+    let request = http::Request::builder()
+        .method(method)
+        .uri(path)
+        .header("content-type", "application/json");
     let answer = client.send(request.body(body.into()).unwrap()).await.unwrap();
     let code = answer.status().as_u16();
     let bytes = http_body_util::BodyExt::collect(answer.into_body()).await.unwrap().to_bytes();
-    (code, serde_json::from_slice(&bytes).unwrap_or_else(|e| panic!("{path}: {e}: {}", String::from_utf8_lossy(&bytes))))
+    (
+        code,
+        serde_json::from_slice(&bytes)
+            .unwrap_or_else(|e| panic!("{path}: {e}: {}", String::from_utf8_lossy(&bytes))),
+    )
 }
 
 async fn evicted(client: &kube::Client, name: &str) -> (u16, Value) {
     let path = format!("/api/v1/namespaces/{name}/pods/{name}/eviction");
-    asked(client, Method::POST, &path, &json!({ "apiVersion": "policy/v1", "kind": "Eviction", "metadata": { "name": name, "namespace": name } }))
-        .await
+    asked(
+        client,
+        Method::POST,
+        &path,
+        &json!({
+            "apiVersion": "policy/v1", "kind": "Eviction",
+            "metadata": { "name": name, "namespace": name }
+        }),
+    )
+    .await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -46,9 +62,15 @@ async fn a_refusal_by_admission_or_for_want_of_a_right_reads_the_same_on_the_emb
     }
     webhook.says("denied", Some(Verdict::Deny(403, "the data is being moved".to_owned())));
     webhook.says("busy", Some(Verdict::Deny(429, "a migration has begun".to_owned())));
-    let rule = |name, namespaces| Rule { name, namespaces, operations: &["CREATE"], resources: &["pods/eviction"] };
+    let rule = |name, namespaces| Rule {
+        name,
+        namespaces,
+        operations: &["CREATE"],
+        resources: &["pods/eviction"],
+    };
     stage.ask(webhook.address, &rule("evictions", &["denied", "busy"])).await;
-    let nobody: SocketAddr = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let nobody: SocketAddr =
+        std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     stage.ask(nobody, &rule("evictions-too", &["unreachable"])).await;
 
     let tasks = Spawner::new();
@@ -60,7 +82,8 @@ async fn a_refusal_by_admission_or_for_want_of_a_right_reads_the_same_on_the_emb
     for name in ["denied", "busy", "unreachable"] {
         stage.refuses_eviction(name, name).await;
         let real = evicted(&real, name).await;
-        // The words of the webhook, or of who failed to reach it, are given; how they are put is what is compared.
+        // The words of the webhook, or of who failed to reach it, are given; how they are put is
+        // what is compared.
         let said = real.1["message"].as_str().unwrap();
         let cause = said.split_once("test.sundown.dev\": ").map(|(_, cause)| cause.to_owned());
         kube.eviction_webhook(move |review| match review.name.as_str() {
@@ -69,7 +92,11 @@ async fn a_refusal_by_admission_or_for_want_of_a_right_reads_the_same_on_the_emb
             _ => EvictionVerdict::Unreachable(cause.clone().unwrap_or_default()),
         });
         let (code, status) = evicted(&embedded, name).await;
-        let named = if name == "unreachable" { "evictions-too.test.sundown.dev" } else { "evictions.test.sundown.dev" };
+        let named = if name == "unreachable" {
+            "evictions-too.test.sundown.dev"
+        } else {
+            "evictions.test.sundown.dev"
+        };
         let status = status.to_string().replace("evictions.example.com", named);
         assert_eq!((code, serde_json::from_str(&status).unwrap()), real, "{name}");
     }
@@ -78,10 +105,19 @@ async fn a_refusal_by_admission_or_for_want_of_a_right_reads_the_same_on_the_emb
     for (verb, method, resource, path, body) in [
         ("delete", Method::DELETE, "nodes", "/api/v1/nodes/some", Value::Null),
         ("create", Method::POST, "pods", "/api/v1/namespaces/denied/pods", pod("other")),
-        ("update", Method::PUT, "poddisruptionbudgets", "/apis/policy/v1/namespaces/denied/poddisruptionbudgets/some", json!({})),
+        (
+            "update",
+            Method::PUT,
+            "poddisruptionbudgets",
+            "/apis/policy/v1/namespaces/denied/poddisruptionbudgets/some",
+            json!({}),
+        ),
     ] {
         kube.deny(verb, resource);
-        let (real, embedded) = (asked(&real, method.clone(), path, &body).await, asked(&embedded, method, path, &body).await);
+        let (real, embedded) = (
+            asked(&real, method.clone(), path, &body).await,
+            asked(&embedded, method, path, &body).await,
+        );
         assert_eq!(real.0, 403, "{verb} {resource}");
         assert_eq!(embedded, real, "{verb} {resource}");
     }

@@ -19,8 +19,8 @@ fn is_going(pod: &Value) -> bool {
     pod["metadata"]["deletionTimestamp"].is_string()
 }
 
-/// A DaemonSet, a Job that runs, one that is done, a pod of nobody, a mirror pod and one with an emptyDir, all on this node (the
-/// Job's pods may move to `refuges`, which join then).
+/// A DaemonSet, a Job that runs, one that is done, a pod of nobody, a mirror pod and one with an
+/// emptyDir, all on this node (the Job's pods may move to `refuges`, which join then).
 struct Kinds {
     daemon: String,
     finished: String,
@@ -32,7 +32,9 @@ impl Kinds {
         let here = [node.to_owned()];
         let daemon_set = stage.put("default", &Pods::of("agent").on(&here, &[]).daemon_set()).await;
         stage.until("it runs", &daemon_set, |d| d["status"]["numberReady"] == 1).await;
-        let done = stage.put("default", &Pods::of("done").with("finishes", "true").on(&here, &[]).job()).await;
+        let done = stage
+            .put("default", &Pods::of("done").with("finishes", "true").on(&here, &[]).job())
+            .await;
         stage.until("it is done", &done, |j| j["status"]["succeeded"] == 1).await;
         let refuge: Vec<_> = refuges.iter().map(|i| node_name(i)).collect();
         let work = stage.put("default", &Pods::of("work").on(&here, &refuge).job()).await;
@@ -46,7 +48,13 @@ impl Kinds {
         mirror["metadata"]["annotations"]["kubernetes.io/config.mirror"] = "0123456789".into();
         stage.ready_pod("default", &mirror).await;
         let names = stage.pods_on(node, "default").await;
-        let named = |start: &str| names.iter().find(|n| n.starts_with(start)).unwrap_or_else(|| panic!("{start} in {names:?}")).clone();
+        let named = |start: &str| {
+            names
+                .iter()
+                .find(|n| n.starts_with(start))
+                .unwrap_or_else(|| panic!("{start} in {names:?}"))
+                .clone()
+        };
         Self { daemon: named("agent-"), finished: named("done-"), running: named("work-") }
     }
 
@@ -59,11 +67,14 @@ impl Kinds {
             assert!(stage.evictions("default", untouched).is_empty(), "{untouched}");
         }
         for evicted in [self.running.as_str(), "bare", "scratch"] {
-            let answers: Vec<_> = stage.evictions("default", evicted).iter().map(|c| c.code).collect();
+            let answers: Vec<_> =
+                stage.evictions("default", evicted).iter().map(|c| c.code).collect();
             assert_eq!(answers, [201], "{evicted}");
         }
         let work = "/apis/batch/v1/namespaces/default/jobs/work";
-        stage.until("its Job starts the work anew elsewhere", work, |j| j["status"]["ready"] == 1).await;
+        stage
+            .until("its Job starts the work anew elsewhere", work, |j| j["status"]["ready"] == 1)
+            .await;
     }
 }
 
@@ -78,7 +89,8 @@ async fn pods_of_every_kind_go_stay_or_are_waited_for_as_they_should() {
     let slow = Pods::of("slow").grace(600).with("stop-after", "600s");
     stage.ready_pod("default", &slow.pod("patient", &nodes[1])).await;
     stage.ready_pod("default", &slow.pod("hurried", &node_name(&spot[0]))).await;
-    // Somebody's finalizers: one that is taken off in the end, one that stays although the pod has stopped.
+    // Somebody's finalizers: one that is taken off in the end, one that stays although the pod has
+    // stopped.
     for name in ["held", "abandoned"] {
         let mut pod = Pods::of("held").grace(1).pod(name, &nodes[2]);
         pod["metadata"]["finalizers"] = json!(["test.sundown.dev/hold"]);
@@ -99,7 +111,11 @@ async fn pods_of_every_kind_go_stay_or_are_waited_for_as_they_should() {
     for name in ["patient", "hurried"] {
         stage.until("it is evicted", &pod_path(name), is_going).await;
     }
-    stage.holds("the graces are seen", async || ["patient", "hurried"].iter().all(|n| watch.grace("default", n).is_some())).await;
+    stage
+        .holds("the graces are seen", async || {
+            ["patient", "hurried"].iter().all(|n| watch.grace("default", n).is_some())
+        })
+        .await;
     assert_eq!(watch.grace("default", "patient"), Some(600));
     let hurried = watch.grace("default", "hurried").unwrap();
     assert!((10..=110).contains(&hurried), "{hurried} s of the 120 that a spot notice gives");
@@ -109,11 +125,22 @@ async fn pods_of_every_kind_go_stay_or_are_waited_for_as_they_should() {
     held_by_a_finalizer(&stage, &mut sundown, &instances[2]).await;
 
     // Still waited for; then it stops by itself.
-    assert!(stage.world.aws.actions().iter().any(|a| a.instance == instances[1] && a.end.is_none()), "it was not waited for");
+    assert!(
+        stage.world.aws.actions().iter().any(|a| a.instance == instances[1] && a.end.is_none()),
+        "it was not waited for"
+    );
     stage.delete(&pod_path("patient"), &json!({ "gracePeriodSeconds": 0 })).await;
     // Its time may be over by now.
-    let deleted = stage.send(http::Method::DELETE, &pod_path("hurried"), &json!({ "gracePeriodSeconds": 0 })).await;
-    assert!(deleted.as_ref().err().is_none_or(|error| matches!(error, kube::Error::Api(status) if status.code == 404)), "{deleted:?}");
+    let deleted = stage
+        .send(http::Method::DELETE, &pod_path("hurried"), &json!({ "gracePeriodSeconds": 0 }))
+        .await;
+    assert!(
+        deleted
+            .as_ref()
+            .err()
+            .is_none_or(|error| matches!(error, kube::Error::Api(status) if status.code == 404)),
+        "{deleted:?}"
+    );
     continued(&stage, &instances[1]).await;
     sundown.counts("drains_total{end=\"empty\"}", 4.0).await;
     assert!(sundown.metric("pods_forced_total").await < 0.5);
@@ -126,9 +153,18 @@ async fn held_by_a_finalizer(stage: &Stage, sundown: &mut Process, instance: &st
     }
     blocked(sundown, "finalizer", 2).await;
     stage.told("default", "held", "Blocked", "finalizer").await;
-    assert!(stage.world.aws.actions().iter().any(|a| a.instance == instance && a.end.is_none()), "they are waited for");
-    // The kubelet says that the one has stopped: what still holds its object is no reason to keep the machine.
-    stage.patch(&format!("{}/status", pod_path("abandoned")), &json!({ "status": { "phase": "Succeeded" } })).await;
+    assert!(
+        stage.world.aws.actions().iter().any(|a| a.instance == instance && a.end.is_none()),
+        "they are waited for"
+    );
+    // The kubelet says that the one has stopped: what still holds its object is no reason to keep
+    // the machine.
+    stage
+        .patch(
+            &format!("{}/status", pod_path("abandoned")),
+            &json!({ "status": { "phase": "Succeeded" } }),
+        )
+        .await;
     blocked(sundown, "finalizer", 1).await;
     stage.patch(&pod_path("held"), &json!({ "metadata": { "finalizers": null } })).await;
     continued(stage, instance).await;

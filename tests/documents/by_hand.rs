@@ -53,7 +53,8 @@ impl Steps {
             script = script.replace(from, to);
         }
         let policies = read(POLICIES);
-        let name = format!("by-hand-{}-{}", std::process::id(), RUNS.fetch_add(1, Ordering::Relaxed));
+        let name =
+            format!("by-hand-{}-{}", std::process::id(), RUNS.fetch_add(1, Ordering::Relaxed));
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         fs::create_dir_all(&folder).unwrap();
         let file = |name: &str| folder.join(name);
@@ -108,13 +109,17 @@ fn every_queue_is_closed_to_all_but_the_rules() {
         ["sundown-shop-dead", "sundown-shop", "sundown-shop-undelivered"],
         "the dead-letter queue is there before the queue that names it"
     );
-    let rules: Vec<_> = ["terminate", "spot", "capacity", "state", "warm-pool"].map(|rule| format!("{RULE}-{rule}")).into();
+    let rules: Vec<_> = ["terminate", "spot", "capacity", "state", "warm-pool"]
+        .map(|rule| format!("{RULE}-{rule}"))
+        .into();
     for suffix in ["", "-dead", "-undelivered"] {
         let queue = format!("{QUEUE}{suffix}");
         let closed = json!({
             "Version": "2012-10-17",
             "Statement": [
-                { "Sid": "Rules", "Effect": "Allow", "Principal": { "Service": "events.amazonaws.com" },
+                { "Sid": "Rules", "Effect": "Allow", "Principal": {
+                    "Service": "events.amazonaws.com"
+                },
                   "Action": "sqs:SendMessage", "Resource": queue,
                   "Condition": { "ArnEquals": { "aws:SourceArn": rules } } },
                 { "Sid": "NobodyElse", "Effect": "Deny", "Principal": "*",
@@ -129,12 +134,22 @@ fn every_queue_is_closed_to_all_but_the_rules() {
         if suffix.is_empty() {
             assert_eq!(closed, of_the_page("## The queues"));
         }
-        assert!(steps.option("create-queue", "--attributes").contains(&format!("file://queue{suffix}.json").as_str()));
+        assert!(
+            steps
+                .option("create-queue", "--attributes")
+                .contains(&format!("file://queue{suffix}.json").as_str())
+        );
     }
     let (queue, dead) = (steps.attributes(""), steps.attributes("-dead"));
     let redrive: Value = serde_json::from_str(queue["RedrivePolicy"].as_str().unwrap()).unwrap();
-    assert_eq!(redrive, json!({ "deadLetterTargetArn": format!("{QUEUE}-dead"), "maxReceiveCount": "10" }));
-    assert_eq!((&queue["MessageRetentionPeriod"], &dead["MessageRetentionPeriod"]), (&json!("345600"), &json!("1209600")));
+    assert_eq!(
+        redrive,
+        json!({ "deadLetterTargetArn": format!("{QUEUE}-dead"), "maxReceiveCount": "10" })
+    );
+    assert_eq!(
+        (&queue["MessageRetentionPeriod"], &dead["MessageRetentionPeriod"]),
+        (&json!("345600"), &json!("1209600"))
+    );
     assert_eq!(dead.get("RedrivePolicy"), None);
 }
 
@@ -173,15 +188,23 @@ fn a_sender_that_is_named_is_left_out_of_the_deny() {
 fn the_policy_names_each_rule_and_each_rule_sends_to_the_queue() {
     let steps = Steps::run(&[]);
     let policy = steps.queue_policy("");
-    let named = policy.pointer("/Statement/0/Condition/ArnEquals/aws:SourceArn").unwrap().as_array().unwrap();
-    let named: BTreeSet<_> = named.iter().map(|arn| arn.as_str().unwrap().split_once(":rule/").unwrap().1).collect();
+    let named = policy
+        .pointer("/Statement/0/Condition/ArnEquals/aws:SourceArn")
+        .unwrap()
+        .as_array()
+        .unwrap();
+    let named: BTreeSet<_> =
+        named.iter().map(|arn| arn.as_str().unwrap().split_once(":rule/").unwrap().1).collect();
     let made = steps.option("put-rule", "--name");
     assert_eq!(made.iter().copied().collect::<BTreeSet<_>>(), named);
     assert_eq!(made.len(), named.len(), "each rule once");
     assert_eq!(steps.option("put-targets", "--rule"), made);
     for target in steps.option("put-targets", "--targets") {
         let retried = "RetryPolicy={MaximumRetryAttempts=185,MaximumEventAgeInSeconds=3600}";
-        assert_eq!(target, format!("Id=queue,Arn={QUEUE},{retried},DeadLetterConfig={{Arn={QUEUE}-undelivered}}"));
+        assert_eq!(
+            target,
+            format!("Id=queue,Arn={QUEUE},{retried},DeadLetterConfig={{Arn={QUEUE}-undelivered}}")
+        );
     }
 }
 
@@ -189,11 +212,19 @@ fn the_policy_names_each_rule_and_each_rule_sends_to_the_queue() {
 fn the_rules_bring_test_events_only_where_that_is_asked_for() {
     let sources = |steps: &Steps| -> Vec<Vec<String>> {
         let patterns = steps.option("put-rule", "--event-pattern");
-        let source = |pattern: &str| serde_json::from_str::<Value>(pattern).unwrap()["source"].take();
-        patterns.into_iter().map(|pattern| serde_json::from_value(source(pattern)).unwrap()).collect()
+        let source =
+            |pattern: &str| serde_json::from_str::<Value>(pattern).unwrap()["source"].take();
+        patterns
+            .into_iter()
+            .map(|pattern| serde_json::from_value(source(pattern)).unwrap())
+            .collect()
     };
     let off = sources(&Steps::run(&[]));
-    assert!(!off.is_empty() && off.iter().all(|source| source.len() == 1 && source[0].starts_with("aws.")), "{off:?}");
+    assert!(
+        !off.is_empty()
+            && off.iter().all(|source| source.len() == 1 && source[0].starts_with("aws.")),
+        "{off:?}"
+    );
     let on = sources(&Steps::run(&[("TESTS=   # or ", "")]));
     assert_eq!(on.len(), off.len());
     for (off, on) in off.iter().zip(&on) {

@@ -10,12 +10,24 @@ pub type Grants = BTreeSet<(String, String, String)>;
 
 /// Every call for this purpose.
 fn calls(target: Target) -> Vec<(String, String, String)> {
-    let resource = |r: &Right| if r.subresource.is_empty() { r.resource.to_owned() } else { format!("{}/{}", r.resource, r.subresource) };
+    let resource = |r: &Right| {
+        if r.subresource.is_empty() {
+            r.resource.to_owned()
+        } else {
+            format!("{}/{}", r.resource, r.subresource)
+        }
+    };
     rights(target).iter().map(|r| (r.group.to_owned(), resource(r), r.verb.to_owned())).collect()
 }
 
 /// What a dry run looks at: it drains nothing, so it sees no pods.
-const LOOKS: [Target; 5] = [Target::ListNodes, Target::WatchNodes, Target::GetNode, Target::ListBudgets, Target::WatchBudgets];
+const LOOKS: [Target; 5] = [
+    Target::ListNodes,
+    Target::WatchNodes,
+    Target::GetNode,
+    Target::ListBudgets,
+    Target::WatchBudgets,
+];
 
 fn of(targets: impl IntoIterator<Item = Target>) -> Grants {
     targets.into_iter().flat_map(calls).collect()
@@ -43,7 +55,9 @@ pub fn of_a_dry_run() -> Grants {
 
 /// On the Lease.
 pub fn of_lease() -> Grants {
-    LEASE_VERBS.map(|verb| ("coordination.k8s.io".to_owned(), "leases".to_owned(), verb.to_owned())).into()
+    LEASE_VERBS
+        .map(|verb| ("coordination.k8s.io".to_owned(), "leases".to_owned(), verb.to_owned()))
+        .into()
 }
 
 /// All that these rules allow.
@@ -52,7 +66,9 @@ pub fn of_rules(rules: &[PolicyRule]) -> Grants {
     for rule in rules {
         for group in rule.api_groups.iter().flatten() {
             for resource in rule.resources.iter().flatten() {
-                all.extend(rule.verbs.iter().map(|verb| (group.clone(), resource.clone(), verb.clone())));
+                all.extend(
+                    rule.verbs.iter().map(|verb| (group.clone(), resource.clone(), verb.clone())),
+                );
             }
         }
     }

@@ -1,16 +1,21 @@
-//! The page `docs/commands.md` and what it says of commands, held against the binary and its sources.
+//! The page `docs/commands.md` and what it says of commands, held against the binary and its
+//! sources.
 
 use std::{collections::BTreeSet, process::Command};
 
-use crate::{files, first_column, read};
+use crate::{files, first_column, on_one_line, read};
 
 /// The long flags of a command, as its help says them.
 fn flags(command: &str) -> BTreeSet<String> {
-    let output = Command::new(env!("CARGO_BIN_EXE_sundown")).args([command, "--help"]).output().unwrap();
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_sundown")).args([command, "--help"]).output().unwrap();
     assert!(output.status.success());
     let help = String::from_utf8(output.stdout).unwrap();
     let words = help.split(|c: char| !c.is_ascii_alphanumeric() && c != '-').map(str::to_owned);
-    words.filter_map(|w| w.strip_prefix("--").map(str::to_owned)).filter(|w| !w.is_empty()).collect()
+    words
+        .filter_map(|w| w.strip_prefix("--").map(str::to_owned))
+        .filter(|w| !w.is_empty())
+        .collect()
 }
 
 /// Of helm, kubectl, cargo, docker and the aws CLI.
@@ -42,11 +47,14 @@ fn spoken(text: &str) -> impl Iterator<Item = &str> {
 
 #[test]
 fn the_flags_on_the_pages_are_those_of_the_commands() {
-    let known: BTreeSet<String> = ["run", "status", "check", "enroll", "send-test"].into_iter().flat_map(flags).collect();
+    let known: BTreeSet<String> =
+        ["run", "status", "check", "enroll", "send-test"].into_iter().flat_map(flags).collect();
     let mut seen = 0;
     for page in ["docs/commands.md", "docs/uninstall.md"] {
         let text = read(page);
-        for flag in spoken(&text).filter(|f| f.starts_with(char::is_alphabetic) && !OF_OTHERS.contains(f)) {
+        for flag in
+            spoken(&text).filter(|f| f.starts_with(char::is_alphabetic) && !OF_OTHERS.contains(f))
+        {
             assert!(known.contains(flag), "{page} names --{flag}");
             seen += 1;
         }
@@ -78,13 +86,17 @@ fn every_point_of_the_check_is_on_the_page_and_every_one_on_the_page_is_asked() 
         "bogus(\"",
         "probe(\"",
     ];
-    let sources = files("src/cli/check", ".rs").into_iter().filter(|f| !f.ends_with("/tests.rs") && !f.ends_with("/finding.rs"));
+    let sources = files("src/cli/check", ".rs")
+        .into_iter()
+        .filter(|f| !f.ends_with("/tests.rs") && !f.ends_with("/finding.rs"));
     let mut points = BTreeSet::new();
     for source in sources {
-        let text = read(&source);
+        let text = on_one_line(&read(&source));
         let code = text.split("#[cfg(test)]").next().unwrap();
         for start in begin {
-            points.extend(code.split(start).skip(1).map(|rest| rest.split('"').next().unwrap().to_owned()));
+            points.extend(
+                code.split(start).skip(1).map(|rest| rest.split('"').next().unwrap().to_owned()),
+            );
         }
     }
     assert_eq!(first_column(&read("docs/commands.md"), "### Points"), points);

@@ -1,4 +1,5 @@
-//! The files of `docs/figures`, which `benches/run` writes, and the tables that are generated from them.
+//! The files of `docs/figures`, which `benches/run` writes, and the tables that are generated from
+//! them.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
@@ -13,7 +14,8 @@ const END: &str = "<!-- end of the figures -->";
 
 /// The figures on file, by name.
 pub fn measured() -> BTreeMap<String, Value> {
-    let name = |file: &str| file.trim_start_matches("docs/figures/").trim_end_matches(".json").to_owned();
+    let name =
+        |file: &str| file.trim_start_matches("docs/figures/").trim_end_matches(".json").to_owned();
     let one = |file: String| {
         let text = read(&file);
         assert!(text.ends_with("}\n") && text.lines().count() == 1, "{file} is one line of JSON");
@@ -26,7 +28,10 @@ pub fn measured() -> BTreeMap<String, Value> {
 fn measurable() -> Vec<String> {
     let source = read("benches/main.rs");
     let table = source.split("const BENCHES").nth(1).unwrap().split("\n];").next().unwrap();
-    let lists = table.split("bench(").skip(1).map(|bench| bench.split("&[").nth(1).unwrap().split(']').next().unwrap());
+    let lists = table
+        .split("bench(")
+        .skip(1)
+        .map(|bench| bench.split("&[").nth(1).unwrap().split(']').next().unwrap());
     lists.flat_map(|list| list.split('"').skip(1).step_by(2)).map(str::to_owned).collect()
 }
 
@@ -54,17 +59,28 @@ impl Figure<'_> {
     fn value(&self) -> String {
         let value = with_unit(self.number("value"), self.text("unit"));
         let value = if self.is_missed() { format!("**{value}**, missed") } else { value };
-        let runs: Vec<f64> = self.0["runs"].as_array().unwrap().iter().map(|run| run.as_f64().unwrap()).collect();
+        let runs: Vec<f64> =
+            self.0["runs"].as_array().unwrap().iter().map(|run| run.as_f64().unwrap()).collect();
         if runs.len() < 2 {
             return value;
         }
-        let (least, most) = runs.iter().fold((f64::MAX, f64::MIN), |(least, most), run| (least.min(*run), most.max(*run)));
-        format!("{value} ({} of {}: {} to {})", self.text("counts"), runs.len(), short(least), short(most))
+        let (least, most) = runs
+            .iter()
+            .fold((f64::MAX, f64::MIN), |(least, most), run| (least.min(*run), most.max(*run)));
+        format!(
+            "{value} ({} of {}: {} to {})",
+            self.text("counts"),
+            runs.len(),
+            short(least),
+            short(most)
+        )
     }
 
     fn bar(&self) -> String {
-        let own = bar(&self.0["bar"]).map(|(sign, value)| format!("{sign} {}", with_unit(value, self.text("unit"))));
-        let ratio = bar(&self.0["ratio_bar"]).map(|(sign, times)| format!("{sign} {times} × baseline"));
+        let own = bar(&self.0["bar"])
+            .map(|(sign, value)| format!("{sign} {}", with_unit(value, self.text("unit"))));
+        let ratio =
+            bar(&self.0["ratio_bar"]).map(|(sign, times)| format!("{sign} {times} × baseline"));
         match own.into_iter().chain(ratio).collect::<Vec<_>>() {
             bars if bars.is_empty() => "only reported".to_owned(),
             bars => bars.join("; "),
@@ -74,7 +90,11 @@ impl Figure<'_> {
     fn baseline(&self) -> String {
         let baseline = &self.0["baseline"];
         let Some(what) = baseline["what"].as_str() else { return "–".to_owned() };
-        format!("{what}: {} (ratio {})", with_unit(baseline["value"].as_f64().unwrap(), self.text("unit")), short(self.number("ratio")))
+        format!(
+            "{what}: {} (ratio {})",
+            with_unit(baseline["value"].as_f64().unwrap(), self.text("unit")),
+            short(self.number("ratio"))
+        )
     }
 
     fn origin(&self) -> String {
@@ -93,7 +113,8 @@ fn bar(bar: &Value) -> Option<(&'static str, f64)> {
 fn short(value: f64) -> String {
     let whole = || {
         let digits = format!("{value:.0}");
-        let groups: Vec<_> = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy).collect();
+        let groups: Vec<_> =
+            digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy).collect();
         groups.join(" ")
     };
     let digits = match value.abs() {
@@ -115,7 +136,8 @@ fn table(which: &str) -> String {
     let rows: Vec<String> = match which {
         "all on embedded servers" | "all on a real control plane" => {
             let is_real = which.ends_with("control plane");
-            let names = measurable().into_iter().filter(|name| name.starts_with("real-") == is_real);
+            let names =
+                measurable().into_iter().filter(|name| name.starts_with("real-") == is_real);
             let row = |name: String| match all.get(&name).map(Figure) {
                 Some(figure) => format!(
                     "| `{name}` | {} | {} | {} | {} | {} |",
@@ -127,12 +149,14 @@ fn table(which: &str) -> String {
                 ),
                 None => format!("| `{name}` | not measured yet | – | – | – | – |"),
             };
-            let head = "| figure | what | measured | bar | baseline in the same run | when, at which commit |\n| --- | --- | --- | --- | --- | --- |";
+            let head = "| figure | what | measured | bar | baseline in the same run | when, at \
+                which commit |\n| --- | --- | --- | --- | --- | --- |";
             std::iter::once(head.to_owned()).chain(names.map(row)).collect()
         }
         names => {
             let row = |name: &str| {
-                let figure = Figure(all.get(name).unwrap_or_else(|| panic!("docs/figures has no {name}")));
+                let figure =
+                    Figure(all.get(name).unwrap_or_else(|| panic!("docs/figures has no {name}")));
                 format!("| `{name}` | {} | {} |", figure.value(), figure.text("what"))
             };
             let head = "| figure | measured | what |\n| --- | --- | --- |";
@@ -148,7 +172,8 @@ fn page(text: &str) -> String {
     let mut page = parts.next().unwrap().to_owned();
     for part in parts {
         let (which, rest) = part.split_once(" -->\n").unwrap();
-        let (_, after) = rest.split_once(END).unwrap_or_else(|| panic!("no «{END}» behind «{BEGIN}{which}»"));
+        let (_, after) =
+            rest.split_once(END).unwrap_or_else(|| panic!("no «{END}» behind «{BEGIN}{which}»"));
         write!(page, "{BEGIN}{which} -->\n\n{}\n\n{END}{after}", table(which)).unwrap();
     }
     page
@@ -173,7 +198,8 @@ fn every_figure_on_file_is_one_that_can_be_measured() {
         let figure = Figure(&value);
         assert_eq!(figure.text("name"), name);
         let is_date = figure.text("date").split('-').map(str::len).eq([4, 2, 2]);
-        let is_commit = figure.text("commit").trim_end_matches('+').chars().all(|c| c.is_ascii_hexdigit());
+        let is_commit =
+            figure.text("commit").trim_end_matches('+').chars().all(|c| c.is_ascii_hexdigit());
         assert!(is_date && is_commit, "{name} was measured {}", figure.origin());
     }
 }
@@ -184,14 +210,19 @@ fn no_figure_stands_in_a_table_that_is_written_by_hand() {
     let measurable = measurable();
     for path in PAGES {
         let text = read(path);
-        let by_hand: String = text.split(BEGIN).enumerate().map(|(i, part)| if i == 0 { part } else { part.split_once(END).unwrap().1 }).collect();
+        let by_hand: String = text
+            .split(BEGIN)
+            .enumerate()
+            .map(|(i, part)| if i == 0 { part } else { part.split_once(END).unwrap().1 })
+            .collect();
         let rows = by_hand.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
         let found: Vec<_> = rows.filter(|name| measurable.iter().any(|m| m == name)).collect();
         assert!(found.is_empty(), "{path}: {found:?}");
     }
 }
 
-/// A bar that is far from what is measured lets a regression pass. What was carried over has bars of its time.
+/// A bar that is far from what is measured lets a regression pass. What was carried over has bars
+/// of its time.
 #[test]
 fn each_figure_has_a_bar_that_catches_twice_of_what_it_is() {
     for (name, value) in measured() {
@@ -205,7 +236,13 @@ fn each_figure_has_a_bar_that_catches_twice_of_what_it_is() {
             _ => false,
         };
         let is_only_reported = value["bar"].is_null() && value["ratio_bar"].is_null();
-        let is_caught = is_near("bar", value["value"].as_f64()) || is_near("ratio_bar", value["ratio"].as_f64());
-        assert!(is_only_reported || is_caught || figure.is_missed(), "{name}: {} with {}", figure.bar(), figure.value());
+        let is_caught = is_near("bar", value["value"].as_f64())
+            || is_near("ratio_bar", value["ratio"].as_f64());
+        assert!(
+            is_only_reported || is_caught || figure.is_missed(),
+            "{name}: {} with {}",
+            figure.bar(),
+            figure.value()
+        );
     }
 }

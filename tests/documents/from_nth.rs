@@ -12,8 +12,16 @@ const CHART: &str = "deploy/helm/sundown/values.yaml";
 /// The rows of the table: flag, value, default, answer, here, why.
 fn rows() -> Vec<[String; 6]> {
     let page = read(PAGE);
-    let table = page.split("<!-- the table begins -->").nth(1).unwrap().split("<!-- the table ends -->").next().unwrap();
-    let cells = |line: &str| line.trim_matches('|').split(" | ").map(|c| c.trim().to_owned()).collect::<Vec<_>>();
+    let table = page
+        .split("<!-- the table begins -->")
+        .nth(1)
+        .unwrap()
+        .split("<!-- the table ends -->")
+        .next()
+        .unwrap();
+    let cells = |line: &str| {
+        line.trim_matches('|').split(" | ").map(|c| c.trim().to_owned()).collect::<Vec<_>>()
+    };
     table
         .lines()
         .filter(|l| l.starts_with("| `") || l.starts_with("| –"))
@@ -24,7 +32,10 @@ fn rows() -> Vec<[String; 6]> {
 /// The flags of `sundown run`.
 fn flags() -> BTreeSet<String> {
     let page = sundown::config::document();
-    page.lines().filter_map(|l| l.strip_prefix("| `--")).map(|rest| rest.split(['`', ' ']).next().unwrap().to_owned()).collect()
+    page.lines()
+        .filter_map(|l| l.strip_prefix("| `--"))
+        .map(|rest| rest.split(['`', ' ']).next().unwrap().to_owned())
+        .collect()
 }
 
 fn spans(text: &str) -> Vec<&str> {
@@ -33,7 +44,11 @@ fn spans(text: &str) -> Vec<&str> {
 
 /// `drainTimeout` → `drain-timeout`.
 fn kebab(key: &str) -> String {
-    key.chars().flat_map(|c| if c.is_ascii_uppercase() { vec!['-', c.to_ascii_lowercase()] } else { vec![c] }).collect()
+    key.chars()
+        .flat_map(
+            |c| if c.is_ascii_uppercase() { vec!['-', c.to_ascii_lowercase()] } else { vec![c] },
+        )
+        .collect()
 }
 
 #[test]
@@ -57,7 +72,10 @@ fn every_flag_and_every_value_of_ours_in_the_table_exists() {
                 assert!(flags.contains(&flag), "{row}: {span}");
             } else {
                 looked_up += 1;
-                assert!(chart.pointer(&format!("/{}", span.replace('.', "/"))).is_some(), "{row}: {CHART} has no {span}");
+                assert!(
+                    chart.pointer(&format!("/{}", span.replace('.', "/"))).is_some(),
+                    "{row}: {CHART} has no {span}"
+                );
             }
         }
     }
@@ -68,9 +86,16 @@ fn every_flag_and_every_value_of_ours_in_the_table_exists() {
 #[test]
 fn every_row_has_an_answer_and_one_without_a_counterpart_says_why() {
     for [flag, value, _, answer, here, why] in rows() {
-        assert!(["same", "better default", "dropped", "no counterpart", "IMDS mode only"].contains(&answer.as_str()), "{flag} {value}: {answer}");
+        assert!(
+            ["same", "better default", "dropped", "no counterpart", "IMDS mode only"]
+                .contains(&answer.as_str()),
+            "{flag} {value}: {answer}"
+        );
         assert!(answer != "same" || here != "–", "{flag} {value}");
-        assert!(!["dropped", "no counterpart"].contains(&answer.as_str()) || why != "–", "{flag} {value}");
+        assert!(
+            !["dropped", "no counterpart"].contains(&answer.as_str()) || why != "–",
+            "{flag} {value}"
+        );
     }
 }
 

@@ -1,5 +1,5 @@
-//! That `tests/run --all` cannot be hollowed out: it is played here in a small repository of its own,
-//! with programs that print what they are told to.
+//! That `tests/run --all` cannot be hollowed out: it is played here in a small repository of its
+//! own, with programs that print what they are told to.
 
 use std::{
     collections::BTreeSet,
@@ -24,8 +24,8 @@ const KEPT: &[(&str, &str)] = &[
     ("NO_COLOR", "how the simulation draws on a terminal"),
 ];
 
-/// What stands in for cargo and the other programs. It answers by the words of its command line, with
-/// what the variables of the case say, and notes its environment.
+/// What stands in for cargo and the other programs. It answers by the words of its command line,
+/// with what the variables of the case say, and notes its environment.
 const PROGRAM: &str = r#"#!/bin/sh
 env > "$CASE/environment.$$"
 case "$(basename "$0") $*" in
@@ -38,7 +38,8 @@ case "$(basename "$0") $*" in
 esac
 "#;
 
-const PASSED: &str = "test result: ok. 7 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.1s";
+const PASSED: &str =
+    "test result: ok. 7 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.1s";
 
 /// A repository with tests/run and nothing to test.
 struct Repository {
@@ -65,26 +66,41 @@ const FINE: Case<'_> = Case { simulation: "", others: PASSED, does: "", argument
 impl Repository {
     fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("full-run-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let name =
+            format!("full-run-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let new = Self { folder: Path::new(env!("CARGO_TARGET_TMPDIR")).join(name) };
         drop(fs::remove_dir_all(&new.folder));
         for file in ["tests/run", "tests/checks.sh"] {
             new.write(&format!("project/{file}"), &read(file));
         }
         let tool = "#!/bin/sh\necho /nowhere\n";
-        for file in ["tests/control-plane/build", "tests/contract/python", "tests/terraform/build"] {
+        for file in ["tests/control-plane/build", "tests/contract/python", "tests/terraform/build"]
+        {
             new.program(&format!("project/{file}"), tool);
         }
         new.program("project/tests/terraform/run", "#!/bin/sh\n");
         for name in ["cargo", "chroot", "nice"] {
-            let text = if name == "nice" { "#!/bin/sh\n[ \"$1\" != -n ] || shift 2\nexec \"$@\"\n" } else { PROGRAM };
+            let text = if name == "nice" {
+                "#!/bin/sh\n[ \"$1\" != -n ] || shift 2\nexec \"$@\"\n"
+            } else {
+                PROGRAM
+            };
             new.program(&format!("programs/{name}"), text);
         }
         new.write("project/.gitignore", "/ignored\n");
         new.write("project/page.md", "one\n");
         new.git(&["init", "--quiet"]);
         new.git(&["add", "--all"]);
-        new.git(&["-c", "user.name=a", "-c", "user.email=a@example.com", "commit", "--quiet", "--message", "a"]);
+        new.git(&[
+            "-c",
+            "user.name=a",
+            "-c",
+            "user.email=a@example.com",
+            "commit",
+            "--quiet",
+            "--message",
+            "a",
+        ]);
         new
     }
 
@@ -100,16 +116,24 @@ impl Repository {
     }
 
     fn git(&self, arguments: &[&str]) {
-        let output = Command::new("git").args(arguments).current_dir(self.folder.join("project")).output();
+        let output =
+            Command::new("git").args(arguments).current_dir(self.folder.join("project")).output();
         let output = output.expect("these tests need git");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 
     /// `tests/run --all`, with these variables set.
     fn run(&self, case: Case<'_>, variables: &BTreeSet<String>) -> Output {
-        let path = format!("{}:{}", self.folder.join("programs").display(), std::env::var("PATH").unwrap());
+        let path = format!(
+            "{}:{}",
+            self.folder.join("programs").display(),
+            std::env::var("PATH").unwrap()
+        );
         let mut command = Command::new("bash");
-        command.args(["tests/run", "--all"]).args(case.arguments).current_dir(self.folder.join("project"));
+        command
+            .args(["tests/run", "--all"])
+            .args(case.arguments)
+            .current_dir(self.folder.join("project"));
         for name in variables {
             command.env(name, "1");
         }
@@ -120,7 +144,8 @@ impl Repository {
     /// Whether it succeeded, and what it said.
     fn said(&self, case: Case<'_>) -> (bool, String) {
         let output = self.run(case, &BTreeSet::new());
-        let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
+        let text =
+            [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
         (output.status.success(), text)
     }
 
@@ -131,7 +156,9 @@ impl Repository {
             let path = entry.unwrap().path();
             if path.file_name().unwrap().to_string_lossy().starts_with("environment.") {
                 let text = fs::read_to_string(path).unwrap();
-                all.extend(text.lines().filter_map(|line| Some(line.split_once('=')?.0.to_owned())));
+                all.extend(
+                    text.lines().filter_map(|line| Some(line.split_once('=')?.0.to_owned())),
+                );
             }
         }
         all
@@ -141,7 +168,11 @@ impl Repository {
 /// What two lanes print of `count` random worlds.
 fn lanes(count: u64) -> String {
     let half = count / 2;
-    format!("test a ... \nplayed: {half} seeds of 1 to {count}\nok\n\nplayed: {} seeds of 1 to {count}\n{PASSED}", count - half)
+    format!(
+        "test a ... \nplayed: {half} seeds of 1 to {count}\nok\n\nplayed: {} seeds of 1 to \
+         {count}\n{PASSED}",
+        count - half
+    )
 }
 
 /// The words of a text that are variables of Sundown.
@@ -150,7 +181,8 @@ fn variables(text: &str) -> impl Iterator<Item = &str> {
     words.filter(|word| word.strip_prefix("SUNDOWN_").is_some_and(|rest| !rest.is_empty()))
 }
 
-/// What `env::var` and `env::var_os` are given in a text: a name, or what stands in the place of one.
+/// What `env::var` and `env::var_os` are given in a text: a name, or what stands in the place of
+/// one.
 fn read_from_environment(text: &str) -> impl Iterator<Item = &str> {
     let calls = ["env::var(", "env::var_os("].into_iter().flat_map(|call| text.split(call).skip(1));
     calls.map(|rest| rest.split(')').next().unwrap())
@@ -158,14 +190,20 @@ fn read_from_environment(text: &str) -> impl Iterator<Item = &str> {
 
 #[test]
 fn the_full_run_forgets_every_variable_that_could_narrow_it() {
-    let mut names = BTreeSet::from(["PROPTEST_CASES", "CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER"].map(str::to_owned));
+    let mut names = BTreeSet::from(
+        ["PROPTEST_CASES", "CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER"].map(str::to_owned),
+    );
     let own = "tests/documents/full_run.rs";
-    for file in files("tests", "").into_iter().chain(files("benches", "")).filter(|file| file != own) {
+    for file in
+        files("tests", "").into_iter().chain(files("benches", "")).filter(|file| file != own)
+    {
         // The corpus of the fuzzer is not text.
         let Ok(text) = fs::read_to_string(root().join(&file)) else { continue };
         names.extend(variables(&text).map(str::to_owned));
     }
-    let of_src = files("src", ".rs").into_iter().filter(|file| file.contains("/tests/") || file.ends_with("tests.rs"));
+    let of_src = files("src", ".rs")
+        .into_iter()
+        .filter(|file| file.contains("/tests/") || file.ends_with("tests.rs"));
     for file in files("tests", ".rs").into_iter().chain(of_src).filter(|file| file != own) {
         let text = read(&file);
         for name in read_from_environment(&text) {
@@ -176,21 +214,50 @@ fn the_full_run_forgets_every_variable_that_could_narrow_it() {
             }
         }
     }
-    let known = ["SUNDOWN_SEED", "SUNDOWN_SEEDS", "SUNDOWN_FIRST_SEED", "SUNDOWN_FUZZ_SEED", "SUNDOWN_CASE", "SUNDOWN_WRITE_DOCS", "SUNDOWN_BINARY"];
+    let known = [
+        "SUNDOWN_SEED",
+        "SUNDOWN_SEEDS",
+        "SUNDOWN_FIRST_SEED",
+        "SUNDOWN_FUZZ_SEED",
+        "SUNDOWN_CASE",
+        "SUNDOWN_WRITE_DOCS",
+        "SUNDOWN_BINARY",
+    ];
     assert!(known.iter().all(|name| names.contains(*name)), "{names:?}");
 
     let repository = Repository::new();
-    let unset: BTreeSet<_> = names.iter().filter(|name| KEPT.iter().all(|(kept, _)| kept != name)).cloned().collect();
+    let unset: BTreeSet<_> =
+        names.iter().filter(|name| KEPT.iter().all(|(kept, _)| kept != name)).cloned().collect();
     let lanes = lanes(40);
     let output = repository.run(Case { simulation: &lanes, ..FINE }, &unset);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let set_by_the_run = ["SUNDOWN_SEEDS", "SUNDOWN_NEW_SEEDS", "SUNDOWN_FUZZ_SECONDS", "SUNDOWN_SKIP", "SUNDOWN_BINARY", "SUNDOWN_TEST_GOGC"];
-    let left: Vec<_> = repository.given().intersection(&unset).filter(|name| !set_by_the_run.contains(&name.as_str())).cloned().collect();
+    let set_by_the_run = [
+        "SUNDOWN_SEEDS",
+        "SUNDOWN_NEW_SEEDS",
+        "SUNDOWN_FUZZ_SECONDS",
+        "SUNDOWN_SKIP",
+        "SUNDOWN_BINARY",
+        "SUNDOWN_TEST_GOGC",
+    ];
+    let left: Vec<_> = repository
+        .given()
+        .intersection(&unset)
+        .filter(|name| !set_by_the_run.contains(&name.as_str()))
+        .cloned()
+        .collect();
     assert_eq!(left, Vec::<String>::new(), "tests/checks.sh does not unset these");
     for entry in fs::read_dir(&repository.folder).unwrap().map(|entry| entry.unwrap().path()) {
         let Ok(text) = fs::read_to_string(&entry) else { continue };
-        for (name, value) in [("SUNDOWN_SEEDS", "40"), ("SUNDOWN_NEW_SEEDS", "0"), ("SUNDOWN_FUZZ_SECONDS", "2"), ("SUNDOWN_SKIP", "no")] {
-            assert!(text.lines().any(|line| line == format!("{name}={value}")), "{name} is not {value} for cargo");
+        for (name, value) in [
+            ("SUNDOWN_SEEDS", "40"),
+            ("SUNDOWN_NEW_SEEDS", "0"),
+            ("SUNDOWN_FUZZ_SECONDS", "2"),
+            ("SUNDOWN_SKIP", "no"),
+        ] {
+            assert!(
+                text.lines().any(|line| line == format!("{name}={value}")),
+                "{name} is not {value} for cargo"
+            );
         }
     }
 }
@@ -224,17 +291,25 @@ fn the_full_run_fails_unless_the_tests_say_that_they_played_the_random_worlds() 
 #[test]
 fn the_full_run_fails_where_tests_are_left_out() {
     let (repository, lanes) = (Repository::new(), lanes(40));
-    let result =
-        |passed, ignored, filtered| format!("test result: ok. {passed} passed; 0 failed; {ignored} ignored; 0 measured; {filtered} filtered out");
+    let result = |passed, ignored, filtered| {
+        format!(
+            "test result: ok. {passed} passed; 0 failed; {ignored} ignored; 0 measured; \
+             {filtered} filtered out"
+        )
+    };
     for (others, words) in [
         (format!("{}\n{PASSED}", result(0, 0, 0)), None),
         (result(7, 1, 0), Some("front: 1 tests were ignored or filtered out")),
-        (format!("{PASSED}\n{}", result(1, 0, 30)), Some("control-plane: 30 tests were ignored or filtered out")),
+        (
+            format!("{PASSED}\n{}", result(1, 0, 30)),
+            Some("control-plane: 30 tests were ignored or filtered out"),
+        ),
         (result(0, 0, 0), Some("front: no test passed")),
         // What a runner that is no runner prints.
         (String::new(), Some("control-plane: no test passed")),
     ] {
-        let (succeeded, said) = repository.said(Case { simulation: &lanes, others: &others, ..FINE });
+        let (succeeded, said) =
+            repository.said(Case { simulation: &lanes, others: &others, ..FINE });
         assert_eq!(succeeded, words.is_none(), "{others}: {said}");
         assert!(words.is_none_or(|words| said.contains(words)), "{words:?}: {said}");
     }
@@ -256,20 +331,33 @@ fn the_full_run_fails_where_it_changes_a_file_and_names_it() {
         ("", "rm page.md", Some("D\tpage.md")),
         ("", "chmod +x page.md", Some("M\tpage.md")),
         // A commit does not hide a change.
-        ("", "echo two > page.md; git -c user.name=a -c user.email=a@example.com commit --quiet --all --message b", Some("M\tpage.md")),
+        (
+            "",
+            "echo two > page.md; git -c user.name=a -c user.email=a@example.com commit --quiet \
+             --all --message b",
+            Some("M\tpage.md"),
+        ),
     ] {
         let repository = Repository::new();
-        let status = Command::new("sh").args(["-c", before]).current_dir(repository.folder.join("project")).status().unwrap();
+        let status = Command::new("sh")
+            .args(["-c", before])
+            .current_dir(repository.folder.join("project"))
+            .status()
+            .unwrap();
         assert!(status.success(), "{before}");
         let (succeeded, said) = repository.said(Case { simulation: &lanes, does, ..FINE });
         assert_eq!(succeeded, words.is_none(), "{before}, then {does}: {said}");
-        assert!(words.is_none_or(|words| said.contains(words) && said.contains("a clean tree")), "{words:?}: {said}");
+        assert!(
+            words.is_none_or(|words| said.contains(words) && said.contains("a clean tree")),
+            "{words:?}: {said}"
+        );
     }
 }
 
 #[test]
 fn a_change_must_pass_the_full_run() {
     let ci = read(".ci/run");
-    let runs: Vec<_> = ci.lines().filter(|line| line.contains("tests/run") && !line.starts_with('#')).collect();
+    let runs: Vec<_> =
+        ci.lines().filter(|line| line.contains("tests/run") && !line.starts_with('#')).collect();
     assert_eq!(runs, ["tests/run --all --seeds 300 --new-seeds 0 --fuzz-seconds 60"]);
 }

@@ -1,4 +1,5 @@
-//! The pages that are made of the code: `SUNDOWN_WRITE_DOCS=1 tests/run --test documents generated` writes them.
+//! The pages that are made of the code: `SUNDOWN_WRITE_DOCS=1 tests/run --test documents generated`
+//! writes them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,8 +7,9 @@ use sundown::{cluster::EventReason, config, controller::words, observe::Metrics}
 
 use crate::{files, operations::registered, read, root};
 
-/// What a process counts that has just started. A family whose labels are not known beforehand has no series then, and is not in the text: it is
-/// to be counted once here, for its labels to be seen.
+/// What a process counts that has just started. A family whose labels are not known beforehand has
+/// no series then, and is not in the text: it is to be counted once here, for its labels to be
+/// seen.
 fn fresh() -> String {
     let metrics = Metrics::new(&words());
     metrics.set_dead_letters("QUEUE", Some(0));
@@ -23,14 +25,15 @@ pub fn hold(page: &str, generated: &str) {
     let (is, should) = first_difference(&written, generated);
     assert!(
         written == generated,
-        "{page} is not what the code says. Its first other line is\n  {is}\nand should be\n  {should}\nThis writes it: \
-         SUNDOWN_WRITE_DOCS=1 tests/run --test documents generated"
+        "{page} is not what the code says. Its first other line is\n  {is}\nand should be\n  \
+         {should}\nThis writes it: SUNDOWN_WRITE_DOCS=1 tests/run --test documents generated"
     );
 }
 
 fn first_difference<'a>(written: &'a str, generated: &'a str) -> (&'a str, &'a str) {
     let end = "(the end)";
-    let mut pairs = written.lines().chain(std::iter::repeat(end)).zip(generated.lines().chain([end]));
+    let mut pairs =
+        written.lines().chain(std::iter::repeat(end)).zip(generated.lines().chain([end]));
     pairs.find(|(is, should)| is != should).unwrap_or((end, end))
 }
 
@@ -56,18 +59,27 @@ fn the_page_of_metrics_is_generated() {
 
 #[test]
 fn every_metric_that_is_registered_is_on_the_page() {
-    let shown: BTreeSet<String> = families(&fresh()).into_iter().map(|family| family.name).collect();
-    assert_eq!(registered(), shown, "a family without a series is in no output: initialise it, or count it once in `fresh`");
+    let shown: BTreeSet<String> =
+        families(&fresh()).into_iter().map(|family| family.name).collect();
+    assert_eq!(
+        registered(),
+        shown,
+        "a family without a series is in no output: initialise it, or count it once in `fresh`"
+    );
 }
 
 /// A reason that nothing gives would be told to people who wait for it.
 #[test]
 fn every_reason_in_the_table_is_given_somewhere() {
-    let sources: String = files("src/controller", ".rs").into_iter().map(|file| read(&file)).collect();
+    let sources: String =
+        files("src/controller", ".rs").into_iter().map(|file| read(&file)).collect();
     for reason in EventReason::ALL {
         let given = format!("EventReason::{}", reason.as_str());
         let mut after = sources.split(&given).skip(1);
-        assert!(after.any(|rest| !rest.starts_with(char::is_alphanumeric)), "nothing in src/controller gives {given}");
+        assert!(
+            after.any(|rest| !rest.starts_with(char::is_alphanumeric)),
+            "nothing in src/controller gives {given}"
+        );
     }
 }
 
@@ -84,9 +96,18 @@ struct Shown {
 fn families(text: &str) -> Vec<Shown> {
     let mut all: Vec<Shown> = Vec::new();
     for line in text.lines() {
-        if let Some((name, help)) = line.strip_prefix("# HELP ").map(|rest| rest.split_once(' ').unwrap()) {
-            all.push(Shown { name: name.to_owned(), kind: String::new(), help: help.to_owned(), labels: Vec::new() });
-        } else if let Some((_, kind)) = line.strip_prefix("# TYPE ").map(|rest| rest.split_once(' ').unwrap()) {
+        if let Some((name, help)) =
+            line.strip_prefix("# HELP ").map(|rest| rest.split_once(' ').unwrap())
+        {
+            all.push(Shown {
+                name: name.to_owned(),
+                kind: String::new(),
+                help: help.to_owned(),
+                labels: Vec::new(),
+            });
+        } else if let Some((_, kind)) =
+            line.strip_prefix("# TYPE ").map(|rest| rest.split_once(' ').unwrap())
+        {
             kind.clone_into(&mut all.last_mut().unwrap().kind);
         } else if let Some((_, labels)) = line.split_once('{').filter(|_| !line.starts_with('#')) {
             all.last_mut().unwrap().see(labels.split_once('}').unwrap().0);
@@ -126,11 +147,12 @@ impl Shown {
 
 const HEAD: &str = "# Metrics
 
-Every metric of `/metrics`, in the OpenMetrics format. This page is generated from what a process shows that has just started, and held against it by a test.
-[Operations](operations.md#metrics) says what to make of them, [the alerts](operations.md#alerts) ask for them.
+Every metric of `/metrics`, in the OpenMetrics format. This page is generated from what a process
+shows that has just started, and held against it by a test. [Operations](operations.md#metrics) says
+what to make of them, [the alerts](operations.md#alerts) ask for them.
 
-Names are those to ask for. Of a histogram `NAME` there are `NAME_bucket`, `NAME_sum` and `NAME_count`. Every series whose labels are known beforehand is there from the
-start, at 0.
+Names are those to ask for. Of a histogram `NAME` there are `NAME_bucket`, `NAME_sum` and
+`NAME_count`. Every series whose labels are known beforehand is there from the start, at 0.
 
 | metric | type | labels | what it is |
 | --- | --- | --- | --- |
@@ -159,19 +181,40 @@ fn metrics_page(families: &[Shown]) -> String {
     let mut lines = vec![HEAD.trim_end().to_owned()];
     lines.extend(families.iter().map(|family| {
         let labels = quoted(family.own_labels().map(|(label, _)| label.as_str()));
-        format!("| `{}` | {} | {labels} | {} |", family.asked(), family.kind, family.help.replace('|', "\\|"))
+        format!(
+            "| `{}` | {} | {labels} | {} |",
+            family.asked(),
+            family.kind,
+            family.help.replace('|', "\\|")
+        )
     }));
-    lines.push("\n## Labels\n\nWhat a label may say. Where the same words are those of several metrics, they are told once.\n".to_owned());
+    lines.push(
+        "\n## Labels\n\nWhat a label may say. Where the same words are those of several metrics, \
+         they are told once.\n"
+            .to_owned(),
+    );
     lines.push("| label | of | words |\n| --- | --- | --- |".to_owned());
     lines.extend(by_words(families).into_iter().map(|((label, words), of)| {
-        let explained = EXPLAINED.iter().find(|(name, of_label, _)| *of_label == label && of.iter().any(|f| f.name == *name));
-        let label = explained.map_or_else(|| format!("`{label}`"), |(_, _, page)| format!("[`{label}`]({page})"));
+        let explained = EXPLAINED
+            .iter()
+            .find(|(name, of_label, _)| *of_label == label && of.iter().any(|f| f.name == *name));
+        let label = explained
+            .map_or_else(|| format!("`{label}`"), |(_, _, page)| format!("[`{label}`]({page})"));
         let of: Vec<_> = of.iter().map(|family| family.asked()).collect();
-        format!("| {label} | {} | {} |", quoted(of.iter().map(String::as_str)), quoted(words.iter().map(String::as_str)))
+        format!(
+            "| {label} | {} | {} |",
+            quoted(of.iter().map(String::as_str)),
+            quoted(words.iter().map(String::as_str))
+        )
     }));
     lines.push("\n## Buckets\n\n| histogram | bounds in seconds |\n| --- | --- |".to_owned());
     lines.extend(families.iter().filter(|family| family.kind == "histogram").map(|family| {
-        let bounds = family.labels.iter().find(|(label, _)| label == "le").map(|(_, bounds)| bounds.join(", ")).unwrap_or_default();
+        let bounds = family
+            .labels
+            .iter()
+            .find(|(label, _)| label == "le")
+            .map(|(_, bounds)| bounds.join(", "))
+            .unwrap_or_default();
         format!("| `{}` | {bounds} |", family.name)
     }));
     lines.join("\n") + "\n"
@@ -194,6 +237,9 @@ fn by_words(families: &[Shown]) -> BTreeMap<(String, Vec<String>), Vec<&Shown>> 
 fn where_words_are_explained_is_said_of_labels_that_exist() {
     let families = families(&fresh());
     for (name, label, _) in EXPLAINED {
-        assert!(families.iter().any(|f| f.name == *name && f.labels.iter().any(|(l, _)| l == label)), "{name} has no label {label}");
+        assert!(
+            families.iter().any(|f| f.name == *name && f.labels.iter().any(|(l, _)| l == label)),
+            "{name} has no label {label}"
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! Every link of every page, read as Markdown is read; and the pages that other files name.
 //!
-//! A link to a file of ours must lead to one, and to a heading of it where it names one. What leads out of the project is held to its form only:
-//! no test asks the network.
+//! A link to a file of ours must lead to one, and to a heading of it where it names one. What leads
+//! out of the project is held to its form only: no test asks the network.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,9 +14,14 @@ use crate::{files, pages::anchor, read, root};
 
 /// Every Markdown file of the project.
 pub fn all_pages() -> Vec<String> {
-    let mut all: Vec<String> = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md"].map(str::to_owned).into();
+    let mut all: Vec<String> =
+        ["README.md", "CHANGELOG.md", "CONTRIBUTING.md"].map(str::to_owned).into();
     for dir in ["docs", "deploy", "terraform", "tests"] {
-        all.extend(files(dir, ".md").into_iter().filter(|file| !file.contains("/.terraform/") && !file.contains("/target/")));
+        all.extend(
+            files(dir, ".md")
+                .into_iter()
+                .filter(|file| !file.contains("/.terraform/") && !file.contains("/target/")),
+        );
     }
     all
 }
@@ -47,7 +52,9 @@ impl Page {
                     page.anchors.insert(if *count == 0 { name } else { format!("{name}-{count}") });
                     *count += 1;
                 }
-                Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => page.links.push(dest_url.into_string()),
+                Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
+                    page.links.push(dest_url.into_string());
+                }
                 _ => {}
             }
         }
@@ -57,17 +64,26 @@ impl Page {
 
 /// What is wrong with a link of a page, if anything is.
 fn fault(page: &str, own: &Page, link: &str) -> Option<String> {
-    if let Some((scheme, rest)) = link.split_once(':').filter(|(scheme, _)| scheme.chars().all(|c| c.is_ascii_alphanumeric())) {
+    if let Some((scheme, rest)) =
+        link.split_once(':').filter(|(scheme, _)| scheme.chars().all(|c| c.is_ascii_alphanumeric()))
+    {
         let host = rest.trim_start_matches('/').split(['/', '?', '#']).next().unwrap_or_default();
-        let named = host.contains('.') && host.chars().all(|c| c.is_ascii_alphanumeric() || c == '.' || c == '-');
-        let fine = scheme == "https" && rest.starts_with("//") && named && url::Url::parse(link).is_ok();
+        let named = host.contains('.')
+            && host.chars().all(|c| c.is_ascii_alphanumeric() || c == '.' || c == '-');
+        let fine =
+            scheme == "https" && rest.starts_with("//") && named && url::Url::parse(link).is_ok();
         return (!fine).then(|| "it is no https:// link to a host".to_owned());
     }
-    let (file, wanted) = link.split_once('#').map_or((link, None), |(file, wanted)| (file, Some(wanted)));
+    let (file, wanted) =
+        link.split_once('#').map_or((link, None), |(file, wanted)| (file, Some(wanted)));
     if file.is_empty() {
-        return wanted.filter(|wanted| !own.anchors.contains(*wanted)).map(|wanted| format!("the page has no heading {wanted}"));
+        return wanted
+            .filter(|wanted| !own.anchors.contains(*wanted))
+            .map(|wanted| format!("the page has no heading {wanted}"));
     }
-    let Some(target) = within(&Path::new(page).parent().unwrap().join(file)) else { return Some("it leads out of the project".to_owned()) };
+    let Some(target) = within(&Path::new(page).parent().unwrap().join(file)) else {
+        return Some("it leads out of the project".to_owned());
+    };
     if !root().join(&target).exists() {
         return Some(format!("there is no {}", target.display()));
     }
@@ -76,7 +92,8 @@ fn fault(page: &str, own: &Page, link: &str) -> Option<String> {
         return Some("only a page has headings".to_owned());
     }
     let there = Page::of(&read(target.to_str().unwrap()));
-    (!there.anchors.contains(wanted)).then(|| format!("{} has no heading {wanted}", target.display()))
+    (!there.anchors.contains(wanted))
+        .then(|| format!("{} has no heading {wanted}", target.display()))
 }
 
 /// The path without `..`, where it is one in the project.
@@ -100,7 +117,11 @@ fn every_link_of_every_page_leads_somewhere() {
     for page in all_pages() {
         let own = Page::of(&read(&page));
         followed += own.links.len();
-        faults.extend(own.links.iter().filter_map(|link| Some(format!("{page}: ({link}): {}", fault(&page, &own, link)?))));
+        faults.extend(
+            own.links.iter().filter_map(|link| {
+                Some(format!("{page}: ({link}): {}", fault(&page, &own, link)?))
+            }),
+        );
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
     assert!(followed > 100, "{followed} links");
@@ -108,11 +129,19 @@ fn every_link_of_every_page_leads_somewhere() {
 
 #[test]
 fn every_kind_of_fault_is_found() {
-    let text = "# One\n\n## Two `flags`\n\n## One\n\n[a](#two-flags) [b](#one-1) [c][ref] ![d](docs/adr) `[e](nowhere)`\n\n```\n[f](nowhere)\n# no-heading\n```\n\n[ref]: README.md\n";
+    let text = "# One\n\n## Two `flags`\n\n## One\n\n[a](#two-flags) [b](#one-1) [c][ref] \
+        ![d](docs/adr) `[e](nowhere)`\n\n```\n[f](nowhere)\n# no-heading\n```\n\n[ref]: \
+        README.md\n";
     let page = Page::of(text);
     assert_eq!(page.links, ["#two-flags", "#one-1", "README.md", "docs/adr"]);
     assert_eq!(page.anchors, ["one", "one-1", "two-flags"].map(str::to_owned).into());
-    for fine in ["#two-flags", "README.md", "./docs/operations.md#alerts", "docs/../LICENSE", "https://example.com/a?b#c"] {
+    for fine in [
+        "#two-flags",
+        "README.md",
+        "./docs/operations.md#alerts",
+        "docs/../LICENSE",
+        "https://example.com/a?b#c",
+    ] {
         assert_eq!(fault("README.md", &page, fine), None, "{fine}");
     }
     for (link, words) in [
@@ -137,11 +166,25 @@ fn every_kind_of_fault_is_found() {
 #[test]
 fn pages_that_other_files_name_are_there() {
     let mut seen = 0;
-    let kinds = [("src", ".rs"), ("deploy", ".yaml"), ("deploy", ".tpl"), ("deploy", ".txt"), ("deploy", ".json"), ("terraform", ".tf")];
-    for file in kinds.iter().flat_map(|(dir, ending)| files(dir, ending)).filter(|file| !file.contains("/.terraform/")) {
+    let kinds = [
+        ("src", ".rs"),
+        ("deploy", ".yaml"),
+        ("deploy", ".tpl"),
+        ("deploy", ".txt"),
+        ("deploy", ".json"),
+        ("terraform", ".tf"),
+    ];
+    for file in kinds
+        .iter()
+        .flat_map(|(dir, ending)| files(dir, ending))
+        .filter(|file| !file.contains("/.terraform/"))
+    {
         let text = read(&file);
         let words = text.split(|c: char| !c.is_ascii_alphanumeric() && !"-_./#".contains(c));
-        for named in words.filter(|word| word.starts_with("docs/") && word.contains(".md")).map(|word| word.trim_end_matches('.')) {
+        for named in words
+            .filter(|word| word.starts_with("docs/") && word.contains(".md"))
+            .map(|word| word.trim_end_matches('.'))
+        {
             assert_eq!(fault("README.md", &Page::of(""), named), None, "{file} names {named}");
             seen += 1;
         }

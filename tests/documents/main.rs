@@ -48,6 +48,30 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
+/// A piece of Rust as it would be on one line of any length: how the formatter broke it does not
+/// matter to a test that looks for a call in it.
+fn on_one_line(code: &str) -> String {
+    let mut words = code.split_whitespace().collect::<Vec<_>>().join(" ");
+    for (broken, whole) in [
+        ("\\ ", ""),
+        ("( ", "("),
+        ("[ ", "["),
+        (", )", ")"),
+        (" )", ")"),
+        (", ]", "]"),
+        (" .", "."),
+    ] {
+        words = words.replace(broken, whole);
+    }
+    words
+}
+
+#[test]
+fn code_that_the_formatter_broke_reads_as_on_one_line() {
+    let broken = "stage\n    .rule(\n        Rule::new(\"a \\\n         b\", [\n            1,\n        ]),\n    )";
+    assert_eq!(on_one_line(broken), "stage.rule(Rule::new(\"a b\", [1]))");
+}
+
 /// The files under `dir` with this ending, by their path from the root, in order.
 fn files(dir: &str, ending: &str) -> Vec<String> {
     let mut found = Vec::new();
@@ -66,9 +90,13 @@ fn files(dir: &str, ending: &str) -> Vec<String> {
     found
 }
 
-/// What stands between backquotes in the first column of the tables under the heading `heading`, up to the next heading.
+/// What stands between backquotes in the first column of the tables under the heading `heading`, up
+/// to the next heading.
 fn first_column(page: &str, heading: &str) -> BTreeSet<String> {
-    let section = page.split(&format!("\n{heading}\n")).nth(1).unwrap_or_else(|| panic!("no heading `{heading}`"));
+    let section = page
+        .split(&format!("\n{heading}\n"))
+        .nth(1)
+        .unwrap_or_else(|| panic!("no heading `{heading}`"));
     let section = section.split("\n#").next().unwrap();
     let rows = section.lines().filter_map(|line| line.strip_prefix("| `"));
     rows.map(|row| row.split('`').next().unwrap().to_owned()).collect()

@@ -1,4 +1,5 @@
-//! The page `docs/operations.md`: words of metrics, log lines, alerts. (Metrics and Events have pages that are generated.)
+//! The page `docs/operations.md`: words of metrics, log lines, alerts. (Metrics and Events have
+//! pages that are generated.)
 
 use std::collections::BTreeSet;
 
@@ -9,28 +10,31 @@ use sundown::{
     observe::{DrainEnd, MessageOutcome, Metrics},
 };
 
-use crate::{files, first_column, read};
+use crate::{files, first_column, on_one_line, read};
 
 const PAGE: &str = "docs/operations.md";
 
-/// The names under which metrics are registered, from the source: families without a series yet are in no output.
+/// The names under which metrics are registered, from the source: families without a series yet are
+/// in no output.
 pub fn registered() -> BTreeSet<String> {
     let source = read("src/observe/metrics.rs") + &read("src/observe/metrics/places.rs");
-    let source: String = source.split_whitespace().collect::<Vec<_>>().join(" ");
+    let source = on_one_line(&source);
     let literal = |text: &str| text.split('"').next().unwrap().to_owned();
     let mut names = BTreeSet::new();
-    // `seconds(…)`, `plain_seconds(…)` and `register_with_unit(…, Unit::Seconds, …)` append the unit.
+    // `seconds(…)`, `plain_seconds(…)` and `register_with_unit(…, Unit::Seconds, …)` append the
+    // unit.
     let calls = [
         ("reg(&mut r, \"", ""),
         ("seconds(&mut r, \"", "_seconds"),
-        ("seconds( &mut r, \"", "_seconds"),
         ("reg(r, \"", ""),
         ("seconds_by(r, \"", "_seconds"),
     ];
     for (call, unit) in calls {
         names.extend(source.split(call).skip(1).map(|rest| literal(rest) + unit));
     }
-    names.extend(source.split("r.register_with_unit(\"").skip(1).map(|rest| literal(rest) + "_seconds"));
+    names.extend(
+        source.split("r.register_with_unit(\"").skip(1).map(|rest| literal(rest) + "_seconds"),
+    );
     names.extend(source.split("r.register(\"").skip(1).map(literal));
     names.into_iter().map(|name| format!("sundown_{name}")).collect()
 }
@@ -44,28 +48,50 @@ fn the_words_of_labels_on_the_page_are_those_of_the_code() {
     let page = read(PAGE);
     let outcomes = MessageOutcome::ALL.iter().map(|o| o.as_str());
     assert_eq!(first_column(&page, "### Outcomes of messages"), words_of(outcomes));
-    assert_eq!(first_column(&page, "### Ends of drains"), words_of(DrainEnd::ALL.iter().map(|e| e.as_str())));
-    assert_eq!(first_column(&page, "### Reasons of blocked pods"), words_of(BlockReason::ALL.iter().map(|r| r.as_str())));
-    assert_eq!(first_column(&page, "### Answers to evictions and deletions"), words_of(Class::WORDS.iter().copied()));
-    assert_eq!(first_column(&page, "### Why bodies are not understood"), words_of(Reject::LABELS.iter().copied()));
+    assert_eq!(
+        first_column(&page, "### Ends of drains"),
+        words_of(DrainEnd::ALL.iter().map(|e| e.as_str()))
+    );
+    assert_eq!(
+        first_column(&page, "### Reasons of blocked pods"),
+        words_of(BlockReason::ALL.iter().map(|r| r.as_str()))
+    );
+    assert_eq!(
+        first_column(&page, "### Answers to evictions and deletions"),
+        words_of(Class::WORDS.iter().copied())
+    );
+    assert_eq!(
+        first_column(&page, "### Why bodies are not understood"),
+        words_of(Reject::LABELS.iter().copied())
+    );
 }
 
-/// The sources of the service without their tests, as one text a file; spaces and line breaks count as one space.
+/// The sources of the service without their tests, as one text a file; spaces and line breaks count
+/// as one space.
 fn sources(dir: &str) -> Vec<String> {
-    let ours = files(dir, ".rs").into_iter().filter(|f| !f.contains("/tests") && !f.starts_with("src/sim") && !f.ends_with("fake.rs"));
+    let ours = files(dir, ".rs")
+        .into_iter()
+        .filter(|f| !f.contains("/tests") && !f.starts_with("src/sim") && !f.ends_with("fake.rs"));
     ours.map(|f| read(&f).split("\n#[cfg(test)]\nmod tests {").next().unwrap().to_owned()).collect()
 }
 
 fn literals(source: &str) -> impl Iterator<Item = &str> {
-    source.lines().filter(|line| !line.trim_start().starts_with("//")).flat_map(|line| line.split('"').skip(1).step_by(2))
+    source
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("//"))
+        .flat_map(|line| line.split('"').skip(1).step_by(2))
 }
 
 #[test]
 fn every_log_line_on_the_page_is_one_of_the_code() {
-    let (sources, lines) = (sources("src"), first_column(&read(PAGE), "## Log lines that ask for something"));
+    let (sources, lines) =
+        (sources("src"), first_column(&read(PAGE), "## Log lines that ask for something"));
     assert!(lines.len() > 20, "{lines:?}");
     for line in lines {
-        assert!(sources.iter().any(|s| literals(s).any(|l| l.starts_with(&line))), "nothing logs `{line}`");
+        assert!(
+            sources.iter().any(|s| literals(s).any(|l| l.starts_with(&line))),
+            "nothing logs `{line}`"
+        );
     }
 }
 
@@ -73,10 +99,15 @@ fn every_log_line_on_the_page_is_one_of_the_code() {
 fn every_metric_that_an_alert_asks_for_exists() {
     let page = read(PAGE);
     let registered = registered();
-    let asked: Vec<_> = page.split(|c: char| !c.is_ascii_lowercase() && c != '_').filter(|w| w.starts_with("sundown_")).collect();
+    let asked: Vec<_> = page
+        .split(|c: char| !c.is_ascii_lowercase() && c != '_')
+        .filter(|w| w.starts_with("sundown_"))
+        .collect();
     assert!(asked.len() > 20, "{asked:?}");
     for word in asked {
-        let family = ["_total", "_bucket"].iter().fold(word, |w, ending| w.strip_suffix(ending).unwrap_or(w));
+        let family = ["_total", "_bucket"]
+            .iter()
+            .fold(word, |w, ending| w.strip_suffix(ending).unwrap_or(w));
         assert!(registered.contains(family), "{word}");
     }
 }
@@ -101,11 +132,15 @@ fn what_alerts_ask_the_growth_of_is_there_from_the_start() {
     }
 }
 
-/// `kubectl auth can-i VERB TYPE/NAME` asks about an object of that name: a subresource is a flag, and without it the answer is "no".
+/// `kubectl auth can-i VERB TYPE/NAME` asks about an object of that name: a subresource is a flag,
+/// and without it the answer is "no".
 #[test]
 fn rights_are_asked_for_in_the_words_of_kubectl() {
     let asked: Vec<_> = files("docs", ".md").into_iter().map(|page| (read(&page), page)).collect();
-    let asked: Vec<_> = asked.iter().flat_map(|(text, page)| text.split("auth can-i ").skip(1).map(move |rest| (page, rest))).collect();
+    let asked: Vec<_> = asked
+        .iter()
+        .flat_map(|(text, page)| text.split("auth can-i ").skip(1).map(move |rest| (page, rest)))
+        .collect();
     assert!(!asked.is_empty());
     for (page, rest) in asked {
         let resource = rest.split_whitespace().nth(1).unwrap();

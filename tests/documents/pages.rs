@@ -43,8 +43,15 @@ fn variables_in_the_pages_are_those_of_flags_and_of_tests() {
     let mut seen = 0;
     for page in all_pages() {
         let text = read(&page);
-        for name in text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|w| w.starts_with("SUNDOWN_") && *w != "SUNDOWN_") {
-            assert!(known.contains(&format!("`{name}`")) || OF_TESTS.iter().any(|(of_test, _)| *of_test == name), "{page} names {name}");
+        for name in text
+            .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+            .filter(|w| w.starts_with("SUNDOWN_") && *w != "SUNDOWN_")
+        {
+            assert!(
+                known.contains(&format!("`{name}`"))
+                    || OF_TESTS.iter().any(|(of_test, _)| *of_test == name),
+                "{page} names {name}"
+            );
             seen += 1;
         }
     }
@@ -75,17 +82,28 @@ const FLAGS_OF_OTHERS: &[&str] = &[
     "visibility-timeout",
 ];
 
-/// Every flag in a code span of the page is one of `sundown run`, or one of these. How many there were.
+/// Every flag in a code span of the page is one of `sundown run`, or one of these. How many there
+/// were.
 pub fn flags_in_code_spans(page: &str, others: &[&str]) -> usize {
     let (text, known) = (read(page), sundown::config::document());
     // Blocks of commands use flags of other programs; code spans are about ours.
     let prose: String = text.split("```").step_by(2).collect();
     let of_others = ["kubectl ", "aws ", "terraform ", "docker "];
-    let spans = prose.split('`').skip(1).step_by(2).filter(|span| !of_others.iter().any(|program| span.starts_with(program)));
+    let spans = prose
+        .split('`')
+        .skip(1)
+        .step_by(2)
+        .filter(|span| !of_others.iter().any(|program| span.starts_with(program)));
     let mut seen = 0;
-    for flag in spans.flat_map(str::split_whitespace).filter_map(|w| w.strip_prefix("--")).filter(|w| !w.is_empty()) {
+    for flag in spans
+        .flat_map(str::split_whitespace)
+        .filter_map(|w| w.strip_prefix("--"))
+        .filter(|w| !w.is_empty())
+    {
         let flag = flag.split('=').next().unwrap();
-        let fine = known.contains(&format!("| `--{flag} ")) || known.contains(&format!("| `--{flag}`")) || others.contains(&flag);
+        let fine = known.contains(&format!("| `--{flag} "))
+            || known.contains(&format!("| `--{flag}`"))
+            || others.contains(&flag);
         assert!(fine, "{page} names --{flag}");
         seen += 1;
     }
@@ -94,8 +112,15 @@ pub fn flags_in_code_spans(page: &str, others: &[&str]) -> usize {
 
 #[test]
 fn flags_in_code_spans_of_the_pages_exist() {
-    let pages =
-        ["README.md", "docs/install.md", "docs/iam.md", "docs/operations.md", "docs/interruptions.md", "docs/architecture.md", "docs/scenarios.md"];
+    let pages = [
+        "README.md",
+        "docs/install.md",
+        "docs/iam.md",
+        "docs/operations.md",
+        "docs/interruptions.md",
+        "docs/architecture.md",
+        "docs/scenarios.md",
+    ];
     let seen: usize = pages.iter().map(|page| flags_in_code_spans(page, FLAGS_OF_OTHERS)).sum();
     assert!(seen > 50, "{seen} flags");
 }

@@ -9,7 +9,13 @@ const PAGE: &str = "docs/scenarios.md";
 /// The fields of a struct as serde reads and writes them, from its source.
 pub fn fields(source: &str, name: &str, convert: fn(&str) -> String) -> BTreeSet<String> {
     let start = format!("struct {name} {{\n");
-    let body = source.split(&start).nth(1).unwrap_or_else(|| panic!("no struct {name}")).split("\n}").next().unwrap();
+    let body = source
+        .split(&start)
+        .nth(1)
+        .unwrap_or_else(|| panic!("no struct {name}"))
+        .split("\n}")
+        .next()
+        .unwrap();
     let mut fields = BTreeSet::new();
     let mut skipped = false;
     for line in body.lines().map(str::trim) {
@@ -34,8 +40,14 @@ fn camel(field: &str) -> String {
 
 /// The structs that serde knows in a source.
 fn structs(source: &str) -> BTreeSet<&str> {
-    let marked = source.split("#[derive(").skip(1).filter(|part| part.split(']').next().unwrap().contains("erialize"));
-    marked.filter_map(|part| part.lines().find_map(|line| line.split("struct ").nth(1))).map(|rest| rest.split(' ').next().unwrap()).collect()
+    let marked = source
+        .split("#[derive(")
+        .skip(1)
+        .filter(|part| part.split(']').next().unwrap().contains("erialize"));
+    marked
+        .filter_map(|part| part.lines().find_map(|line| line.split("struct ").nth(1)))
+        .map(|rest| rest.split(' ').next().unwrap())
+        .collect()
 }
 
 #[test]
@@ -50,8 +62,11 @@ fn every_field_of_a_scenario_is_on_the_page_and_every_one_on_the_page_exists() {
         ("Event", "## Events"),
         ("Instances", "## Instances"),
     ];
-    let of_the_file: BTreeSet<&str> =
-        source.lines().filter_map(|line| line.strip_prefix("pub(super) struct ")).map(|rest| rest.trim_end_matches(" {")).collect();
+    let of_the_file: BTreeSet<&str> = source
+        .lines()
+        .filter_map(|line| line.strip_prefix("pub(super) struct "))
+        .map(|rest| rest.trim_end_matches(" {"))
+        .collect();
     assert_eq!(of_the_file, sections.iter().map(|(name, _)| *name).collect());
     for (name, heading) in sections {
         assert_eq!(first_column(&page, heading), fields(&source, name, camel), "{heading}");
@@ -60,13 +75,22 @@ fn every_field_of_a_scenario_is_on_the_page_and_every_one_on_the_page_exists() {
 
 #[test]
 fn every_field_of_the_summary_is_on_the_page_and_every_one_on_the_page_exists() {
-    let (page, source, board) = (read(PAGE), read("src/cli/simulate/summary.rs"), read("src/controller/board.rs"));
-    let sections = [("Summary", "### The summary"), ("NodeSummary", "### A node"), ("HookSummary", "### A lifecycle action"), ("Calls", "### Calls")];
+    let (page, source, board) =
+        (read(PAGE), read("src/cli/simulate/summary.rs"), read("src/controller/board.rs"));
+    let sections = [
+        ("Summary", "### The summary"),
+        ("NodeSummary", "### A node"),
+        ("HookSummary", "### A lifecycle action"),
+        ("Calls", "### Calls"),
+    ];
     assert_eq!(structs(&source), sections.iter().map(|(name, _)| *name).collect());
     for (name, heading) in sections {
         assert_eq!(first_column(&page, heading), fields(&source, name, camel), "{heading}");
     }
-    assert_eq!(first_column(&page, "### A blocked pod"), fields(&board, "BlockedFor", str::to_owned));
+    assert_eq!(
+        first_column(&page, "### A blocked pod"),
+        fields(&board, "BlockedFor", str::to_owned)
+    );
 }
 
 #[test]
@@ -75,7 +99,11 @@ fn the_scenario_on_the_page_can_be_played() {
     let yaml = page.split("```yaml\n").nth(1).unwrap().split("```").next().unwrap();
     let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("scenario-of-the-page.yaml");
     std::fs::write(&file, yaml).unwrap();
-    let output = std::process::Command::new(env!("CARGO_BIN_EXE_sundown")).args(["simulate", "--scenario"]).arg(&file).output().unwrap();
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_sundown"))
+        .args(["simulate", "--scenario"])
+        .arg(&file)
+        .output()
+        .unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(said.contains("one node of three goes") && said.contains("CONTINUE"), "{said}");

@@ -6,13 +6,19 @@ use sundown::config::document;
 pub fn flags() -> Vec<(String, String)> {
     let page = document();
     let rows = page.lines().filter_map(|line| line.strip_prefix("| `--"));
-    let cells = rows.map(|row| row.split(" | ").map(|cell| cell.trim_matches('`').to_owned()).collect::<Vec<_>>());
+    let cells = rows.map(|row| {
+        row.split(" | ").map(|cell| cell.trim_matches('`').to_owned()).collect::<Vec<_>>()
+    });
     cells.map(|c| (c[0].split([' ', '`']).next().unwrap().to_owned(), c[1].clone())).collect()
 }
 
 /// The flag that has this variable.
 pub fn flag_of(variable: &str) -> String {
-    flags().into_iter().find(|(_, v)| v == variable).unwrap_or_else(|| panic!("no flag has the variable {variable}")).0
+    flags()
+        .into_iter()
+        .find(|(_, v)| v == variable)
+        .unwrap_or_else(|| panic!("no flag has the variable {variable}"))
+        .0
 }
 
 /// The name of its value in the chart, where it is one of `config`.

@@ -57,8 +57,13 @@ async fn serve(stream: TcpStream, taken: Arc<Mutex<Vec<Request>>>, statuses: Vec
             all.push(request);
             all.len() - 1
         };
-        let Some(status) = statuses.get(turn).or(statuses.last()) else { return std::future::pending().await };
-        let answer = format!("HTTP/1.1 {status} As told\r\ncontent-type: application/x-protobuf\r\ncontent-length: 0\r\n\r\n");
+        let Some(status) = statuses.get(turn).or(statuses.last()) else {
+            return std::future::pending().await;
+        };
+        let answer = format!(
+            "HTTP/1.1 {status} As told\r\ncontent-type: application/x-protobuf\r\ncontent-length: \
+             0\r\n\r\n"
+        );
         if stream.write_all(answer.as_bytes()).await.is_err() {
             return;
         }
@@ -80,12 +85,18 @@ async fn read(stream: &mut BufReader<TcpStream>) -> Option<Request> {
     }
     let mut body = vec![0; headers.get("content-length")?.parse().ok()?];
     stream.read_exact(&mut body).await.ok()?;
-    Some(Request { path, headers, traces: ExportTraceServiceRequest::decode(body.as_slice()).expect("it is a message of OTLP") })
+    Some(Request {
+        path,
+        headers,
+        traces: ExportTraceServiceRequest::decode(body.as_slice())
+            .expect("it is a message of OTLP"),
+    })
 }
 
 /// What stands for a name, as words; empty where it is not there.
 pub fn text(attributes: &[KeyValue], name: &str) -> String {
-    let value = attributes.iter().find(|a| a.key == name).and_then(|a| a.value.as_ref()?.value.as_ref());
+    let value =
+        attributes.iter().find(|a| a.key == name).and_then(|a| a.value.as_ref()?.value.as_ref());
     match value {
         Some(any_value::Value::StringValue(text)) => text.clone(),
         Some(any_value::Value::IntValue(number)) => number.to_string(),

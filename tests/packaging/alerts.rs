@@ -12,18 +12,29 @@ use crate::{
 #[test]
 fn every_alert_fires_when_it_should_and_only_then() {
     let Some(tools) = Tools::found() else { return };
-    tools.promtool(&["check", "rules", "--lint=all", "--lint-fatal", &format!("{}/files/rules.yaml", chart())]).unwrap();
-    let said = tools.promtool(&["test", "rules", &format!("{ROOT}/tests/packaging/alerts.yaml")]).unwrap();
+    tools
+        .promtool(&[
+            "check",
+            "rules",
+            "--lint=all",
+            "--lint-fatal",
+            &format!("{}/files/rules.yaml", chart()),
+        ])
+        .unwrap();
+    let said =
+        tools.promtool(&["test", "rules", &format!("{ROOT}/tests/packaging/alerts.yaml")]).unwrap();
     assert!(said.contains("SUCCESS"), "{said}");
 }
 
 #[test]
 fn an_alert_that_never_fires_or_always_is_found() {
     let Some(tools) = Tools::found() else { return };
-    let (rules, cases) = (format!("{}/files/rules.yaml", chart()), format!("{ROOT}/tests/packaging/alerts.yaml"));
+    let (rules, cases) =
+        (format!("{}/files/rules.yaml", chart()), format!("{ROOT}/tests/packaging/alerts.yaml"));
     let (rules, cases) = (fs::read_to_string(rules).unwrap(), fs::read_to_string(cases).unwrap());
     let names: Vec<String> = alerts(&rules).into_iter().map(|(name, ..)| name).collect();
-    let (rules, cases): (Value, Value) = (serde_saphyr::from_str(&rules).unwrap(), serde_saphyr::from_str(&cases).unwrap());
+    let (rules, cases): (Value, Value) =
+        (serde_saphyr::from_str(&rules).unwrap(), serde_saphyr::from_str(&cases).unwrap());
     for name in &names {
         // Only this alert and its cases: all of them take promtool seconds.
         let (mut rules, mut cases) = (rules.clone(), cases.clone());
@@ -41,11 +52,18 @@ fn an_alert_that_never_fires_or_always_is_found() {
                 rules["groups"][0]["rules"][0]["expr"] = json!(expression);
             }
             fs::write(tools.work.path().join("rules.yaml"), rules.to_string()).unwrap();
-            tools.promtool(&["test", "rules", tools.work.path().join("cases.yaml").to_str().unwrap()])
+            tools.promtool(&[
+                "test",
+                "rules",
+                tools.work.path().join("cases.yaml").to_str().unwrap(),
+            ])
         };
         assert!(judged(None).is_ok(), "{name} as it is");
         for wrong in ["vector(0) > 1", "vector(1) > 0"] {
-            assert!(judged(Some(wrong)).is_err_and(|s| s.contains(name.as_str())), "nobody notices that {name} is {wrong}");
+            assert!(
+                judged(Some(wrong)).is_err_and(|s| s.contains(name.as_str())),
+                "nobody notices that {name} is {wrong}"
+            );
         }
     }
 }
@@ -56,15 +74,24 @@ fn prometheus_reads_every_expression_of_the_dashboard() {
     let dashboard = fs::read_to_string(format!("{}/files/dashboard.json", chart())).unwrap();
     let expressions = panels(&dashboard);
     assert!(expressions.len() > 30, "{} expressions", expressions.len());
-    // One Grafana shows several clusters: what is summed is one installation's, or all that were asked for.
+    // One Grafana shows several clusters: what is summed is one installation's, or all that were
+    // asked for.
     let narrow = r#"{cluster=~"$cluster", namespace=~"$namespace", job=~"$job""#;
     for (panel, expression) in &expressions {
         assert!(expression.contains(narrow), "{panel}: {expression}");
     }
-    let plain =
-        |e: &str| ["$cluster", "$namespace", "$job"].iter().fold(e.replace("$__rate_interval", "5m"), |e, variable| e.replace(variable, ".*"));
-    let rules: Vec<_> = expressions.iter().enumerate().map(|(n, (_, e))| json!({ "record": format!("panel:{n}"), "expr": plain(e) })).collect();
+    let plain = |e: &str| {
+        ["$cluster", "$namespace", "$job"]
+            .iter()
+            .fold(e.replace("$__rate_interval", "5m"), |e, variable| e.replace(variable, ".*"))
+    };
+    let rules: Vec<_> = expressions
+        .iter()
+        .enumerate()
+        .map(|(n, (_, e))| json!({ "record": format!("panel:{n}"), "expr": plain(e) }))
+        .collect();
     let file = tools.work.path().join("dashboard.yaml");
-    fs::write(&file, json!({ "groups": [{ "name": "dashboard", "rules": rules }] }).to_string()).unwrap();
+    fs::write(&file, json!({ "groups": [{ "name": "dashboard", "rules": rules }] }).to_string())
+        .unwrap();
     tools.promtool(&["check", "rules", file.to_str().unwrap()]).unwrap();
 }

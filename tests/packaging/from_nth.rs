@@ -9,13 +9,17 @@ use crate::{
 
 /// What only a person knows.
 const IMAGE: [&str; 2] = ["--set", "image.repository=registry.example.com/sundown"];
-const QUEUE: [&str; 2] = ["--set", "config.queueUrls={https://sqs.eu-west-1.amazonaws.com/123456789012/sundown-shop}"];
+const QUEUE: [&str; 2] =
+    ["--set", "config.queueUrls={https://sqs.eu-west-1.amazonaws.com/123456789012/sundown-shop}"];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_values_that_from_nth_prints_are_taken_and_the_account_of_the_pods_is_made() {
     let Some(tools) = Tools::found() else { return };
-    let files = fs::read_dir(Path::new(ROOT).join("tests/from-nth")).unwrap().map(|entry| entry.unwrap().path());
-    let mut fixtures: Vec<_> = files.filter(|file| file.extension().is_some_and(|ending| ending == "yaml")).collect();
+    let files = fs::read_dir(Path::new(ROOT).join("tests/from-nth"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let mut fixtures: Vec<_> =
+        files.filter(|file| file.extension().is_some_and(|ending| ending == "yaml")).collect();
     fixtures.sort();
     assert!(fixtures.len() >= 8, "{fixtures:?}");
     let file = tools.work.path().join("from-nth.yaml");
@@ -23,7 +27,11 @@ async fn the_values_that_from_nth_prints_are_taken_and_the_account_of_the_pods_i
     let (mut with_queue, mut without) = (0, 0);
     for fixture in fixtures {
         let fixture = fixture.to_str().unwrap();
-        let said = run(tools.work.path(), sundown(tools.work.path()).args(["from-nth", "-o", "values", fixture])).await;
+        let said = run(
+            tools.work.path(),
+            sundown(tools.work.path()).args(["from-nth", "-o", "values", fixture]),
+        )
+        .await;
         assert_eq!(said.code, Some(0), "{fixture}: {}", said.err);
         fs::write(&file, &said.out).unwrap();
         for helm in tools.helms() {
@@ -37,12 +45,24 @@ async fn the_values_that_from_nth_prints_are_taken_and_the_account_of_the_pods_i
             } else {
                 with_queue += 1;
             }
-            let printed =
-                tools.template(&helm, &chart(), &args).unwrap_or_else(|error| panic!("{}: {fixture}: {error}\n{}", helm.display(), said.out));
+            let printed = tools.template(&helm, &chart(), &args).unwrap_or_else(|error| {
+                panic!("{}: {fixture}: {error}\n{}", helm.display(), said.out)
+            });
             let made = objects(&printed);
-            let account = made["Deployment/sundown"]["spec"]["template"]["spec"]["serviceAccountName"].as_str().unwrap();
-            assert!(made.contains_key(&format!("ServiceAccount/{account}")), "{fixture}: {:?}", made.keys());
-            assert!(made.contains_key("ClusterRoleBinding/sundown"), "{fixture}: {:?}", made.keys());
+            let account =
+                made["Deployment/sundown"]["spec"]["template"]["spec"]["serviceAccountName"]
+                    .as_str()
+                    .unwrap();
+            assert!(
+                made.contains_key(&format!("ServiceAccount/{account}")),
+                "{fixture}: {:?}",
+                made.keys()
+            );
+            assert!(
+                made.contains_key("ClusterRoleBinding/sundown"),
+                "{fixture}: {:?}",
+                made.keys()
+            );
         }
     }
     assert!(with_queue > without && without > 0, "{with_queue}, {without}");

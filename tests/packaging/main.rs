@@ -1,7 +1,9 @@
-//! The chart, by the Helms that people have, its alerts, by promtool, and the manifests that are made of it, by kustomize.
+//! The chart, by the Helms that people have, its alerts, by promtool, and the manifests that are
+//! made of it, by kustomize.
 //!
-//! `tests/control-plane/build` builds them beside the control plane and prints where they are; SUNDOWN_CONTROL_PLANE says so to these tests.
-//! Without it they are skipped, with SUNDOWN_CONTROL_PLANE=required they fail. What needs only Rust is in tests/documents.
+//! `tests/control-plane/build` builds them beside the control plane and prints where they are;
+//! SUNDOWN_CONTROL_PLANE says so to these tests. Without it they are skipped, with
+//! SUNDOWN_CONTROL_PLANE=required they fail. What needs only Rust is in tests/documents.
 #![allow(
     unreachable_pub,
     clippy::unwrap_used,

@@ -15,8 +15,13 @@ fn granted(objects: &Objects, kind: &str, account: &str) -> Grants {
         let rules: Vec<PolicyRule> = serde_json::from_value(role["rules"].clone()).unwrap();
         all.extend(calls::of_rules(&rules));
         let binding = &objects[&name.replacen('/', "Binding/", 1)];
-        assert_eq!((&binding["roleRef"]["kind"], &binding["roleRef"]["name"]), (&Value::from(kind), &role["metadata"]["name"]));
-        let subjects = serde_json::json!([{ "kind": "ServiceAccount", "name": account, "namespace": "sundown" }]);
+        assert_eq!(
+            (&binding["roleRef"]["kind"], &binding["roleRef"]["name"]),
+            (&Value::from(kind), &role["metadata"]["name"])
+        );
+        let subjects = serde_json::json!([{
+            "kind": "ServiceAccount", "name": account, "namespace": "sundown"
+        }]);
         assert_eq!(binding["subjects"], subjects, "{name}");
     }
     all
@@ -29,8 +34,13 @@ fn the_roles_allow_what_is_called_and_nothing_else() {
         let objects = tools.objects(set, &args);
         assert_eq!(granted(&objects, "ClusterRole", "sundown"), calls::of_cluster(), "{set}");
         assert_eq!(granted(&objects, "Role", "sundown"), calls::of_lease(), "{set}");
-        let force: Vec<PolicyRule> = serde_json::from_value(objects["ClusterRole/sundown-force"]["rules"].clone()).unwrap();
-        assert_eq!(calls::of_rules(&force), calls::forcing(), "what takes a pod away against its will is in a role of its own");
+        let force: Vec<PolicyRule> =
+            serde_json::from_value(objects["ClusterRole/sundown-force"]["rules"].clone()).unwrap();
+        assert_eq!(
+            calls::of_rules(&force),
+            calls::forcing(),
+            "what takes a pod away against its will is in a role of its own"
+        );
     }
 }
 
@@ -45,7 +55,8 @@ fn a_dry_run_has_no_right_to_write_anything() {
 }
 
 fn rules_of(objects: &Objects, name: &str) -> Option<Grants> {
-    let rules: Vec<PolicyRule> = serde_json::from_value(objects.get(name)?["rules"].clone()).unwrap();
+    let rules: Vec<PolicyRule> =
+        serde_json::from_value(objects.get(name)?["rules"].clone()).unwrap();
     Some(calls::of_rules(&rules))
 }
 
@@ -61,7 +72,10 @@ fn without_force_nothing_can_delete_a_pod() {
     ] {
         let objects = tools.objects("minimal", args);
         assert_eq!(granted(&objects, "ClusterRole", "sundown"), all, "{args:?}");
-        assert!(!objects.contains_key("ClusterRole/sundown-force") && objects.contains_key("Role/sundown"));
+        assert!(
+            !objects.contains_key("ClusterRole/sundown-force")
+                && objects.contains_key("Role/sundown")
+        );
     }
     // A dry run has no such right to leave out.
     tools.objects("trial", &["--set", "rbac.force=false"]);
@@ -71,11 +85,20 @@ fn without_force_nothing_can_delete_a_pod() {
 fn the_right_to_patch_the_status_of_pods_is_in_a_role_of_its_own_and_only_where_it_is_asked_for() {
     let Some(tools) = Tools::found() else { return };
     let objects = tools.objects("minimal", &["--set", "rbac.disruptionTarget=true"]);
-    assert_eq!(rules_of(&objects, "ClusterRole/sundown-disruption"), Some(calls::of_disruption_target()));
+    assert_eq!(
+        rules_of(&objects, "ClusterRole/sundown-disruption"),
+        Some(calls::of_disruption_target())
+    );
     let all: Grants = calls::of_cluster().union(&calls::of_disruption_target()).cloned().collect();
     assert_eq!(granted(&objects, "ClusterRole", "sundown"), all, "it is bound");
     assert_eq!(rules_of(&tools.objects("minimal", &[]), "ClusterRole/sundown-disruption"), None);
-    assert_eq!(rules_of(&tools.objects("trial", &["--set", "rbac.disruptionTarget=true"]), "ClusterRole/trial-disruption"), None);
+    assert_eq!(
+        rules_of(
+            &tools.objects("trial", &["--set", "rbac.disruptionTarget=true"]),
+            "ClusterRole/trial-disruption"
+        ),
+        None
+    );
 }
 
 #[test]
@@ -97,25 +120,44 @@ fn the_policy_is_about_our_account_alone_and_needs_kubernetes_1_30() {
     let policy = &objects["ValidatingAdmissionPolicy/sundown"]["spec"];
     let conditions = policy["matchConditions"].as_array().unwrap();
     assert_eq!(conditions.len(), 1);
-    assert_eq!(conditions[0]["expression"], r#"request.userInfo.username == "system:serviceaccount:sundown:sundown""#);
+    assert_eq!(
+        conditions[0]["expression"],
+        r#"request.userInfo.username == "system:serviceaccount:sundown:sundown""#
+    );
     assert_eq!(policy["failurePolicy"], "Fail");
     let binding = &objects["ValidatingAdmissionPolicyBinding/sundown"]["spec"];
-    assert_eq!((&binding["policyName"], &binding["validationActions"]), (&Value::from("sundown"), &serde_json::json!(["Deny"])));
+    assert_eq!(
+        (&binding["policyName"], &binding["validationActions"]),
+        (&Value::from("sundown"), &serde_json::json!(["Deny"]))
+    );
     let nth = tools.objects("minimal", &[&on[..], &["--set", "config.compat=nth"]].concat());
     let allows_nth = |objects: &Objects| {
-        let rules = objects["ValidatingAdmissionPolicy/sundown"]["spec"]["validations"].as_array().unwrap().clone();
-        let adds = rules.into_iter().find(|rule| rule["message"] == "Sundown adds only its own taints, with the effect NoSchedule").unwrap();
+        let rules = objects["ValidatingAdmissionPolicy/sundown"]["spec"]["validations"]
+            .as_array()
+            .unwrap()
+            .clone();
+        let adds = rules
+            .into_iter()
+            .find(|rule| {
+                rule["message"] == "Sundown adds only its own taints, with the effect NoSchedule"
+            })
+            .unwrap();
         adds["expression"].as_str().unwrap().contains("aws-node-termination-handler/")
     };
     assert!(allows_nth(&nth) && !allows_nth(&objects));
-    let is_there = |set: &str, args: &[&str]| tools.objects(set, args).keys().any(|name| name.contains("AdmissionPolicy"));
+    let is_there = |set: &str, args: &[&str]| {
+        tools.objects(set, args).keys().any(|name| name.contains("AdmissionPolicy"))
+    };
     assert!(!is_there("minimal", &[]), "off by default");
     assert!(!is_there("trial", &on), "a dry run patches nothing");
     let (chart, values) = (crate::tools::chart(), crate::tools::values("minimal"));
     let old = ["template", "sundown", &chart, "--values", &values, "--kube-version", "1.29.14"];
     for helm in tools.helms() {
         let said = tools.run(&helm, &[&old[..], &on[..]].concat()).unwrap_err();
-        assert!(said.contains("needs Kubernetes 1.30") && said.contains("rbac.admissionPolicy: false"), "{said}");
+        assert!(
+            said.contains("needs Kubernetes 1.30") && said.contains("rbac.admissionPolicy: false"),
+            "{said}"
+        );
     }
 }
 

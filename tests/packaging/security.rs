@@ -1,4 +1,5 @@
-//! What the pods of the chart may do to the node that they run on: no more than the Pod Security level `restricted` allows.
+//! What the pods of the chart may do to the node that they run on: no more than the Pod Security
+//! level `restricted` allows.
 
 use std::fs;
 
@@ -14,12 +15,22 @@ fn loose(pod: &Value) -> Vec<&'static str> {
             missing.push(what);
         }
     };
-    hold("runAsNonRoot", pod["securityContext"]["runAsNonRoot"] == true && pod["securityContext"]["runAsUser"].as_u64().is_some_and(|user| user > 0));
+    hold(
+        "runAsNonRoot",
+        pod["securityContext"]["runAsNonRoot"] == true
+            && pod["securityContext"]["runAsUser"].as_u64().is_some_and(|user| user > 0),
+    );
     hold("seccompProfile", pod["securityContext"]["seccompProfile"]["type"] == "RuntimeDefault");
-    hold("no namespace of the host", ["hostNetwork", "hostPID", "hostIPC"].iter().all(|host| pod[host] != true));
+    hold(
+        "no namespace of the host",
+        ["hostNetwork", "hostPID", "hostIPC"].iter().all(|host| pod[host] != true),
+    );
     for container in pod["containers"].as_array().unwrap() {
         let context = &container["securityContext"];
-        hold("allowPrivilegeEscalation", context["allowPrivilegeEscalation"] == false && context["privileged"] != true);
+        hold(
+            "allowPrivilegeEscalation",
+            context["allowPrivilegeEscalation"] == false && context["privileged"] != true,
+        );
         hold("readOnlyRootFilesystem", context["readOnlyRootFilesystem"] == true);
         hold("capabilities", context["capabilities"] == json!({ "drop": ["ALL"] }));
     }
@@ -58,7 +69,11 @@ fn what_the_chart_ceases_to_say_is_missed() {
     let own = fs::read_to_string(format!("{}/values.yaml", chart())).unwrap();
     for (line, instead, missed) in [
         ("  capabilities: { drop: [ALL] }\n", "", "capabilities"),
-        ("  capabilities: { drop: [ALL] }\n", "  capabilities: { drop: [ALL], add: [NET_ADMIN] }\n", "capabilities"),
+        (
+            "  capabilities: { drop: [ALL] }\n",
+            "  capabilities: { drop: [ALL], add: [NET_ADMIN] }\n",
+            "capabilities",
+        ),
         ("  allowPrivilegeEscalation: false\n", "", "allowPrivilegeEscalation"),
         ("  readOnlyRootFilesystem: true\n", "", "readOnlyRootFilesystem"),
         ("  runAsNonRoot: true\n", "", "runAsNonRoot"),

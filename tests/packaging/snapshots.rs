@@ -14,10 +14,18 @@ fn what_is_made_of_three_sets_of_values_is_what_was_read() {
     for set in SETS {
         let file = snapshot(set);
         if std::env::var_os("SUNDOWN_WRITE_DOCS").is_some() {
-            fs::write(&file, tools.template(&tools.helms()[0], &chart(), &["--values", &values(set)]).unwrap()).unwrap();
+            fs::write(
+                &file,
+                tools.template(&tools.helms()[0], &chart(), &["--values", &values(set)]).unwrap(),
+            )
+            .unwrap();
         }
         let (now, read) = (tools.objects(set, &[]), objects(&fs::read_to_string(&file).unwrap()));
-        assert_eq!(now.keys().collect::<Vec<_>>(), read.keys().collect::<Vec<_>>(), "{set}: other objects");
+        assert_eq!(
+            now.keys().collect::<Vec<_>>(),
+            read.keys().collect::<Vec<_>>(),
+            "{set}: other objects"
+        );
         for (name, object) in &now {
             let lines = |o: &serde_json::Value| serde_json::to_string_pretty(o).unwrap();
             assert!(
@@ -36,14 +44,26 @@ fn either_helm_finds_no_fault_in_the_chart() {
     let chart = chart();
     for helm in tools.helms() {
         for set in SETS.map(values).iter().map(|file| vec!["--values", file]).chain([vec![]]) {
-            let args = [&["lint", "--strict", "--kube-version", "1.36.0", &chart], &set[..]].concat();
-            let said = tools.run(&helm, &args).unwrap_or_else(|error| panic!("{} {set:?}: {error}", helm.display()));
+            let args =
+                [&["lint", "--strict", "--kube-version", "1.36.0", &chart], &set[..]].concat();
+            let said = tools
+                .run(&helm, &args)
+                .unwrap_or_else(|error| panic!("{} {set:?}: {error}", helm.display()));
             assert!(said.contains("1 chart(s) linted, 0 chart(s) failed"), "{said}");
         }
         let broken = tools.work.path().join("broken");
         tools.run("cp".as_ref(), &["-r", &chart, broken.to_str().unwrap()]).unwrap();
-        fs::write(broken.join("templates/broken.yaml"), "kind: {{ .Values.nothing.here }}").unwrap();
-        assert!(tools.run(&helm, &["lint", "--strict", "--kube-version", "1.36.0", broken.to_str().unwrap()]).is_err(), "it finds what is one");
+        fs::write(broken.join("templates/broken.yaml"), "kind: {{ .Values.nothing.here }}")
+            .unwrap();
+        assert!(
+            tools
+                .run(
+                    &helm,
+                    &["lint", "--strict", "--kube-version", "1.36.0", broken.to_str().unwrap()]
+                )
+                .is_err(),
+            "it finds what is one"
+        );
         fs::remove_dir_all(broken).unwrap();
     }
 }

@@ -32,10 +32,18 @@ impl Tools {
             skip("SUNDOWN_CONTROL_PLANE is not set; see tests/control-plane/build");
             return None;
         };
-        assert!(said != "required", "SUNDOWN_CONTROL_PLANE=required: run tests/control-plane/build and give the folder that it prints");
+        assert!(
+            said != "required",
+            "SUNDOWN_CONTROL_PLANE=required: run tests/control-plane/build and give the folder \
+             that it prints"
+        );
         let folder = PathBuf::from(said);
         for program in ["helm", "helm4", "promtool", "kubectl"] {
-            assert!(folder.join(program).exists(), "{program} is missing in {}: run tests/control-plane/build", folder.display());
+            assert!(
+                folder.join(program).exists(),
+                "{program} is missing in {}: run tests/control-plane/build",
+                folder.display()
+            );
         }
         Some(Self { folder, work: Folder::new() })
     }
@@ -58,24 +66,39 @@ impl Tools {
     /// Runs a program to its end, in a home of its own: what it printed, or what it complained of.
     pub fn run(&self, program: &Path, args: &[&str]) -> Result<String, String> {
         let mut command = Command::new(program);
-        command.args(args).env_clear().env("HOME", self.work.path()).env("PATH", std::env::var_os("PATH").unwrap_or_default());
-        let said = command.output().unwrap_or_else(|error| panic!("{} cannot be started: {error}", program.display()));
-        let (out, err) = (String::from_utf8_lossy(&said.stdout).into_owned(), String::from_utf8_lossy(&said.stderr).into_owned());
+        command
+            .args(args)
+            .env_clear()
+            .env("HOME", self.work.path())
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        let said = command
+            .output()
+            .unwrap_or_else(|error| panic!("{} cannot be started: {error}", program.display()));
+        let (out, err) = (
+            String::from_utf8_lossy(&said.stdout).into_owned(),
+            String::from_utf8_lossy(&said.stderr).into_owned(),
+        );
         if said.status.success() { Ok(out) } else { Err(out + &err) }
     }
 
     /// `helm template` of a chart as the release `sundown` in the namespace `sundown`.
     pub fn template(&self, helm: &Path, chart: &str, args: &[&str]) -> Result<String, String> {
-        let usual = ["template", "sundown", chart, "--namespace", "sundown", "--kube-version", KUBERNETES];
+        let usual =
+            ["template", "sundown", chart, "--namespace", "sundown", "--kube-version", KUBERNETES];
         self.run(helm, &[&usual[..], args].concat())
     }
 
-    /// The objects of our chart with one of the sets of values and these arguments, as either Helm makes them.
+    /// The objects of our chart with one of the sets of values and these arguments, as either Helm
+    /// makes them.
     pub fn objects(&self, set: &str, args: &[&str]) -> Objects {
         let values = values(set);
         let mut made = self.helms().map(|helm| {
             let args = [&["--values", &values], args].concat();
-            objects(&self.template(&helm, &chart(), &args).unwrap_or_else(|error| panic!("{}: {set}: {error}", helm.display())))
+            objects(
+                &self
+                    .template(&helm, &chart(), &args)
+                    .unwrap_or_else(|error| panic!("{}: {set}: {error}", helm.display())),
+            )
         });
         assert_eq!(made[0], made[1], "Helm 3 and Helm 4 make the same of it");
         std::mem::take(&mut made[0])
@@ -95,9 +118,17 @@ pub fn values(set: &str) -> String {
 /// What `helm template` or `kubectl kustomize` printed.
 pub fn objects(text: &str) -> Objects {
     let mut all = Objects::new();
-    for document in format!("\n{text}").split("\n---").filter(|d| d.lines().any(|l| !l.is_empty() && !l.starts_with('#'))) {
-        let object: Value = serde_saphyr::from_str(document).unwrap_or_else(|error| panic!("{error} in\n{document}"));
-        let name = format!("{}/{}", object["kind"].as_str().unwrap(), object["metadata"]["name"].as_str().unwrap());
+    for document in format!("\n{text}")
+        .split("\n---")
+        .filter(|d| d.lines().any(|l| !l.is_empty() && !l.starts_with('#')))
+    {
+        let object: Value = serde_saphyr::from_str(document)
+            .unwrap_or_else(|error| panic!("{error} in\n{document}"));
+        let name = format!(
+            "{}/{}",
+            object["kind"].as_str().unwrap(),
+            object["metadata"]["name"].as_str().unwrap()
+        );
         assert!(all.insert(name.clone(), object).is_none(), "two objects are {name}");
     }
     all

@@ -40,7 +40,8 @@ pub const BEGINNING: &str = "2026-01-05T09:00:00Z";
 
 thread_local! { static PANICS: Cell<usize> = const { Cell::new(0) }; }
 
-/// A panic in a task is swallowed by its handle; here it is counted. Every test has a thread of its own, on which all of its tasks run.
+/// A panic in a task is swallowed by its handle; here it is counted. Every test has a thread of its
+/// own, on which all of its tasks run.
 fn count_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -106,14 +107,16 @@ impl Stage {
         }
     }
 
-    /// A group `asg` of `nodes` nodes with a terminate hook `drain` of this heartbeat timeout; its instances.
+    /// A group `asg` of `nodes` nodes with a terminate hook `drain` of this heartbeat timeout; its
+    /// instances.
     pub fn group(&self, nodes: usize, heartbeat_timeout: u64) -> Vec<String> {
         let hook = HookSpec {
             heartbeat_timeout: Duration::from_secs(heartbeat_timeout),
             default_result: HookResult::Continue,
             ..HookSpec::terminating("drain")
         };
-        self.world.add_group(GroupSpec { replace_after: None, ..GroupSpec::new("asg", nodes) }, &[hook])
+        self.world
+            .add_group(GroupSpec { replace_after: None, ..GroupSpec::new("asg", nodes) }, &[hook])
     }
 
     /// A group `spot` without a hook.
@@ -141,16 +144,26 @@ impl Stage {
             all.extend(flags);
         }
         let environment = self.environment.clone();
-        Flags::try_parse_from(all).unwrap().run.config(&|name| environment.get(name).cloned()).unwrap()
+        Flags::try_parse_from(all)
+            .unwrap()
+            .run
+            .config(&|name| environment.get(name).cloned())
+            .unwrap()
     }
 
     /// AWS as a replica reaches it: the access key that its calls are signed with is its name.
     fn aws_as(&self, name: &str) -> SdkConfig {
         let credentials = Credentials::new(name, "not-a-secret", None, None, "simulation");
-        self.world.aws.sdk_config().into_builder().credentials_provider(SharedCredentialsProvider::new(credentials)).build()
+        self.world
+            .aws
+            .sdk_config()
+            .into_builder()
+            .credentials_provider(SharedCredentialsProvider::new(credentials))
+            .build()
     }
 
-    /// Starts a replica of the service called `name` (its tag in the API server's journal, its access key in AWS's).
+    /// Starts a replica of the service called `name` (its tag in the API server's journal, its
+    /// access key in AWS's).
     pub fn start(&self, name: &str, flags: &[&str]) -> Replica {
         self.start_with_clock(name, flags, self.clock)
     }
@@ -159,11 +172,16 @@ impl Stage {
     pub fn start_with_clock(&self, name: &str, flags: &[&str], clock: Clock) -> Replica {
         let config = Arc::new(self.config(flags));
         self.drain_timeouts.borrow_mut().push(config.drain.timeout.map_or(3_600, |t| t.as_secs()));
-        self.flags.borrow_mut().push((name.to_owned(), flags.iter().map(|f| (*f).to_owned()).collect()));
+        self.flags
+            .borrow_mut()
+            .push((name.to_owned(), flags.iter().map(|f| (*f).to_owned()).collect()));
         let (tasks, shutdown, board) = (Spawner::new(), CancellationToken::new(), Board::default());
         let metrics = Arc::new(Metrics::new(&controller::words()));
         let (loops, readiness) = (Loops::new(clock), Readiness::default());
-        let seed = self.seed ^ name.bytes().fold(0xcbf2_9ce4_8422_2325, |h: u64, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
+        let seed = self.seed
+            ^ name.bytes().fold(0xcbf2_9ce4_8422_2325, |h: u64, b| {
+                (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3)
+            });
         let service = tasks.spawn(controller::serve(Parts {
             config,
             kube: self.world.kube.client_as(name),
@@ -178,7 +196,16 @@ impl Stage {
             outlets: self.outlets.borrow().clone(),
             shutdown: shutdown.clone(),
         }));
-        Replica { name: name.to_owned(), board, metrics, readiness, loops, tasks, shutdown, service }
+        Replica {
+            name: name.to_owned(),
+            board,
+            metrics,
+            readiness,
+            loops,
+            tasks,
+            shutdown,
+            service,
+        }
     }
 
     /// Lets the world go on for so many seconds.
@@ -186,7 +213,8 @@ impl Stage {
         tokio::time::sleep(Duration::from_secs(seconds)).await;
     }
 
-    /// Waits until `holds`, for `limit` seconds at most; fails the test with `what` if it never does.
+    /// Waits until `holds`, for `limit` seconds at most; fails the test with `what` if it never
+    /// does.
     pub async fn until(&self, limit: u64, what: &str, mut holds: impl FnMut() -> bool) {
         let end = tokio::time::Instant::now() + Duration::from_secs(limit);
         while !holds() {
@@ -202,11 +230,14 @@ impl Stage {
     }
 
     pub fn is_cordoned(&self, instance: &str) -> bool {
-        self.world.node_of(instance).is_some() && self.node(instance)["spec"]["unschedulable"] == true
+        self.world.node_of(instance).is_some()
+            && self.node(instance)["spec"]["unschedulable"] == true
     }
 
     pub fn record(&self, instance: &str) -> Option<serde_json::Value> {
-        let text = self.node(instance)["metadata"]["annotations"]["sundown.dev/record"].as_str()?.to_owned();
+        let text = self.node(instance)["metadata"]["annotations"]["sundown.dev/record"]
+            .as_str()?
+            .to_owned();
         Some(serde_json::from_str(&text).unwrap())
     }
 
@@ -226,7 +257,8 @@ impl Stage {
         self.world.kube.journal().into_iter().filter(|e| e.by.starts_with("sundown")).collect()
     }
 
-    /// Evictions and deletions that replicas had accepted: pod name, grace, whether it was a deletion, overrun budgets.
+    /// Evictions and deletions that replicas had accepted: pod name, grace, whether it was a
+    /// deletion, overrun budgets.
     pub fn removals(&self) -> Vec<(String, u64, bool, Vec<String>)> {
         let removal = |e: Entry| match e.fact {
             Fact::Evicted { pod, grace, overrun, .. } => Some((pod.name, grace, false, overrun)),
@@ -241,7 +273,8 @@ impl Stage {
         PANICS.with(Cell::get) - self.panics_before
     }
 
-    /// What was broken of that which every run must keep to, however it went, except for these rules.
+    /// What was broken of that which every run must keep to, however it went, except for these
+    /// rules.
     pub fn broken(&self, except: &[Rule]) -> Vec<String> {
         let mut broken = judge_any(&self.evidence(), except);
         if self.panics() > 0 {
@@ -250,7 +283,8 @@ impl Stage {
         broken
     }
 
-    /// What the embedded AWS and Kubernetes saw, for a judge who does not know what a test meant to do.
+    /// What the embedded AWS and Kubernetes saw, for a judge who does not know what a test meant to
+    /// do.
     pub fn evidence(&self) -> Evidence {
         let aws = &self.world.aws;
         let (entries, actions) = (self.world.kube.journal(), aws.actions());
@@ -265,12 +299,19 @@ impl Stage {
         // A Node without a providerID goes by the name that EC2 gives its instance.
         for instance in aws.instances() {
             let names = [&instance.private_dns, &instance.id];
-            let of_it = |e: &&Entry| matches!(&e.fact, Fact::Annotated { node, provider_id, .. } if provider_id.is_empty() && names.contains(&node));
-            if let Some(Fact::Annotated { node, .. }) = entries.iter().find(of_it).map(|e| &e.fact) {
+            let of_it = |e: &&Entry| {
+                matches!(
+                    &e.fact,
+                    Fact::Annotated { node, provider_id, .. } if provider_id.is_empty() && names.contains(&node)
+                )
+            };
+            if let Some(Fact::Annotated { node, .. }) = entries.iter().find(of_it).map(|e| &e.fact)
+            {
                 nodes.entry(instance.id.clone()).or_insert_with(|| node.clone());
             }
         }
-        let mut groups: BTreeMap<_, _> = actions.iter().map(|a| (a.instance.clone(), a.group.clone())).collect();
+        let mut groups: BTreeMap<_, _> =
+            actions.iter().map(|a| (a.instance.clone(), a.group.clone())).collect();
         groups.extend(aws.instances().into_iter().filter_map(|i| Some((i.id, i.group?))));
         let now = self.clock.now();
         let starts = self.drain_timeouts.borrow().len();
@@ -308,7 +349,8 @@ impl Stage {
     fn messages(&self) -> Vec<SentMessage> {
         let aws = &self.world.aws;
         let calls = aws.calls();
-        let is_read = |queue: &str| calls.iter().any(|c| c.api == "sqs:ReceiveMessage" && c.object == queue);
+        let is_read =
+            |queue: &str| calls.iter().any(|c| c.api == "sqs:ReceiveMessage" && c.object == queue);
         aws.messages().into_iter().filter(|message| is_read(&message.queue)).collect()
     }
 
@@ -319,7 +361,9 @@ impl Stage {
         for entry in self.world.kube.journal() {
             match entry.fact {
                 Fact::PausedAll { paused: true, .. } => since = since.or(Some(entry.at)),
-                Fact::PausedAll { paused: false, .. } => all.extend(since.take().map(|from| (from, entry.at))),
+                Fact::PausedAll { paused: false, .. } => {
+                    all.extend(since.take().map(|from| (from, entry.at)));
+                }
                 _ => {}
             }
         }
@@ -338,16 +382,25 @@ impl Stage {
         self.world.kube.collect("events", Event::of).into_iter().collect()
     }
 
-    /// Groups are ours by the tags of their instances, nodes somebody else's by what they wear in the end.
+    /// Groups are ours by the tags of their instances, nodes somebody else's by what they wear in
+    /// the end.
     fn terms(&self) -> Terms {
         let tag = format!("kubernetes.io/cluster/{}", self.world.cluster());
         // EC2 forgets what is gone, tags first: a group that nothing is left of is taken for ours.
         let actions = self.world.aws.actions();
-        let heartbeat_timeouts = actions.iter().map(|a| ((a.group.clone(), a.hook.clone()), a.heartbeat_timeout)).collect();
-        let mut groups: BTreeMap<_, _> = actions.into_iter().map(|a| (a.group, Belongs::Us)).collect();
+        let heartbeat_timeouts = actions
+            .iter()
+            .map(|a| ((a.group.clone(), a.hook.clone()), a.heartbeat_timeout))
+            .collect();
+        let mut groups: BTreeMap<_, _> =
+            actions.into_iter().map(|a| (a.group, Belongs::Us)).collect();
         for instance in self.world.aws.instances().into_iter().filter(|i| !i.state.is_terminal()) {
             let Some(group) = instance.group else { continue };
-            let node = self.world.node_of(&instance.id).and_then(|n| self.world.kube.object("nodes", "", &n)).unwrap_or_default();
+            let node = self
+                .world
+                .node_of(&instance.id)
+                .and_then(|n| self.world.kube.object("nodes", "", &n))
+                .unwrap_or_default();
             let belongs = if !instance.tags.contains_key(&tag) {
                 Belongs::OtherCluster
             } else if node["metadata"]["labels"]["karpenter.sh/nodepool"].is_string() {
@@ -398,10 +451,14 @@ impl Stage {
 }
 
 impl Replica {
-    /// SIGTERM; waits for its end, which comes when its long poll of 20 s has ended: within the 30 s that a pod has.
+    /// SIGTERM; waits for its end, which comes when its long poll of 20 s has ended: within the 30
+    /// s that a pod has.
     pub async fn stop(self) {
         self.shutdown.cancel();
-        tokio::time::timeout(Duration::from_secs(25), self.service).await.expect("it ends in the time of a pod").unwrap();
+        tokio::time::timeout(Duration::from_secs(25), self.service)
+            .await
+            .expect("it ends in the time of a pod")
+            .unwrap();
         self.tasks.kill();
     }
 
@@ -426,11 +483,15 @@ impl Replica {
         self.board.snapshot().get(&node.into()).cloned()
     }
 
-    /// The value of a metric, labels as OpenMetrics writes them: `messages_total{kind="spot",outcome="accepted"}`.
+    /// The value of a metric, labels as OpenMetrics writes them:
+    /// `messages_total{kind="spot",outcome="accepted"}`.
     pub fn metric(&self, name: &str) -> f64 {
         let text = self.metrics.render().unwrap();
         let full = format!("sundown_{name} ");
-        let line = text.lines().find(|l| l.starts_with(&full)).unwrap_or_else(|| panic!("no metric {name} in\n{text}"));
+        let line = text
+            .lines()
+            .find(|l| l.starts_with(&full))
+            .unwrap_or_else(|| panic!("no metric {name} in\n{text}"));
         line.rsplit(' ').next().unwrap().parse().unwrap()
     }
 

@@ -64,8 +64,8 @@ struct Arguments {
     /// Also writes the report as JSON.
     #[arg(long, value_name = "FILE", conflicts_with = "replay")]
     json: Option<PathBuf>,
-    /// Also writes a line for each life, with its seed and a hash of everything that happened in it:
-    /// two versions of the simulator that behave alike write the same file.
+    /// Also writes a line for each life, with its seed and a hash of everything that happened in
+    /// it: two versions of the simulator that behave alike write the same file.
     #[arg(long, value_name = "FILE", conflicts_with = "replay")]
     hashes: Option<PathBuf>,
 }
@@ -74,7 +74,11 @@ fn range(text: &str) -> Result<(u64, u64), String> {
     let (first, last) = text.split_once("..").ok_or("write FIRST..LAST")?;
     let number = |text: &str| text.trim().parse::<u64>().map_err(|e| format!("{text:?}: {e}"));
     let (first, last) = (number(first)?, number(last)?);
-    if first > last { Err("the first seed is above the last one".to_owned()) } else { Ok((first, last)) }
+    if first > last {
+        Err("the first seed is above the last one".to_owned())
+    } else {
+        Ok((first, last))
+    }
 }
 
 fn main() -> ExitCode {
@@ -98,7 +102,9 @@ fn main() -> ExitCode {
 }
 
 fn write_files(arguments: &Arguments, summary: &Summary) -> Result<(), String> {
-    let write = |path: &PathBuf, text: String| fs::write(path, text).map_err(|error| format!("cannot write {}: {error}", path.display()));
+    let write = |path: &PathBuf, text: String| {
+        fs::write(path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))
+    };
     if let Some(path) = &arguments.json {
         let mut json = summary.json();
         json["commit"] = commit().into();

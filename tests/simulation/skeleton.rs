@@ -18,13 +18,20 @@ async fn c02_a_terminate_hook_drains_the_node_and_is_completed() {
     stage.world.aws.terminate(&instances[0], true);
     stage.until(5, "the node is cordoned", || stage.is_cordoned(&instances[0])).await;
     let node = stage.world.node_of(&instances[0]).unwrap();
-    stage.until(120, "the action is completed", || stage.actions(&instances[0]).iter().all(|a| a.end.is_some())).await;
+    stage
+        .until(120, "the action is completed", || {
+            stage.actions(&instances[0]).iter().all(|a| a.end.is_some())
+        })
+        .await;
     let pods: Vec<_> = stage.world.kube.pods_on(&node);
     assert!(pods.is_empty(), "{pods:?}");
     let actions = stage.actions(&instances[0]);
     assert_eq!(actions.len(), 1);
     let end = actions[0].end.as_ref().unwrap();
-    assert!(!end.by.is_empty() && end.verdict == Verdict::Completed(HookResult::Continue), "completed by us: {end:?}");
+    assert!(
+        !end.by.is_empty() && end.verdict == Verdict::Completed(HookResult::Continue),
+        "completed by us: {end:?}"
+    );
     stage.until(10, "the message is deleted", || stage.in_queue() == 0).await;
     assert_eq!(sundown.messages("terminate-hook", "accepted"), 1.0);
     sundown.stop().await;

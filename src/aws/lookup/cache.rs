@@ -9,10 +9,12 @@ use tokio::time::Instant;
 
 use super::LookupSettings;
 
-/// What AWS said, by key, and when the call that it answered began; the absence of a thing is an answer too.
+/// What AWS said, by key, and when the call that it answered began; the absence of a thing is an
+/// answer too.
 pub(super) struct Cache<K, V> {
     entries: BTreeMap<K, (Instant, Option<V>)>,
-    /// In order of arrival, each with the beginning of its call; an entry that was renewed since has a later one further back.
+    /// In order of arrival, each with the beginning of its call; an entry that was renewed since
+    /// has a later one further back.
     order: VecDeque<(Instant, K)>,
     keep: Duration,
     keep_absence: Duration,

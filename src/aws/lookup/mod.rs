@@ -57,7 +57,8 @@ impl Default for LookupSettings {
     }
 }
 
-/// AWS cannot be asked now. It is asked on in the background for as long as somebody waits; ask again later.
+/// AWS cannot be asked now. It is asked on in the background for as long as somebody waits; ask
+/// again later.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("cannot ask AWS about {about}{}", because(cause.as_ref()))]
 pub struct LookupError {
@@ -78,8 +79,8 @@ impl LookupError {
         self.cause.as_ref().is_some_and(|c| c.advice() == Advice::Denied)
     }
 
-    /// A policy forbids the call. Credentials that are missing or expired do not count: with those no
-    /// call succeeds, and they may be renewed at any moment.
+    /// A policy forbids the call. Credentials that are missing or expired do not count: with those
+    /// no call succeeds, and they may be renewed at any moment.
     #[must_use]
     pub fn is_forbidden(&self) -> bool {
         self.cause.as_ref().is_some_and(AwsError::is_forbidden)
@@ -91,7 +92,8 @@ pub trait Key: Ord + Clone + fmt::Display + Send + Sync + 'static {}
 impl<K: Ord + Clone + fmt::Display + Send + Sync + 'static> Key for K {}
 
 /// Asks about a batch of keys; keys without an answer do not exist.
-type Fetch<K, V> = Arc<dyn Fn(Vec<K>) -> BoxFuture<'static, Result<Vec<(K, V)>, AwsError>> + Send + Sync>;
+type Fetch<K, V> =
+    Arc<dyn Fn(Vec<K>) -> BoxFuture<'static, Result<Vec<(K, V)>, AwsError>> + Send + Sync>;
 
 /// Which answer is good enough.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -154,14 +156,19 @@ impl<K: Key, V: Clone + Send + Sync + 'static> Lookup<K, V> {
     where
         F: Fn(Vec<K>) -> BoxFuture<'static, Result<Vec<(K, V)>, AwsError>> + Send + Sync + 'static,
     {
-        let shared = Arc::new(Shared { cache: Mutex::new(Cache::new(&settings)), trouble: Mutex::new(None) });
+        let shared = Arc::new(Shared {
+            cache: Mutex::new(Cache::new(&settings)),
+            trouble: Mutex::new(None),
+        });
         // Unbounded, but no longer than there are callers who wait.
         let (asks, inbox) = mpsc::unbounded_channel();
-        spawner.spawn(Worker::new(settings, random, Arc::new(fetch), Arc::clone(&shared)).run(inbox));
+        spawner
+            .spawn(Worker::new(settings, random, Arc::new(fetch), Arc::clone(&shared)).run(inbox));
         Self { asks, shared, patience: settings.patience }
     }
 
-    /// What AWS says of `key`, from the cache where that is good enough. `None`: there is no such thing.
+    /// What AWS says of `key`, from the cache where that is good enough. `None`: there is no such
+    /// thing.
     ///
     /// # Errors
     /// When AWS gives no answer within the patience of the settings (10 s), or refuses to.
@@ -169,11 +176,16 @@ impl<K: Key, V: Clone + Send + Sync + 'static> Lookup<K, V> {
         Ok(self.known_or_ask(key, Wanted::Any).await?.1)
     }
 
-    /// What AWS says of `key`, asked at `since` or later; and when it was asked, which is when its call began.
+    /// What AWS says of `key`, asked at `since` or later; and when it was asked, which is when its
+    /// call began.
     ///
     /// # Errors
     /// As [`Lookup::get`].
-    pub async fn get_since(&self, key: &K, since: Instant) -> Result<(Instant, Option<V>), LookupError> {
+    pub async fn get_since(
+        &self,
+        key: &K,
+        since: Instant,
+    ) -> Result<(Instant, Option<V>), LookupError> {
         self.known_or_ask(key, Wanted::Since(since)).await
     }
 
@@ -211,7 +223,9 @@ impl<K: Key, V: Clone + Send + Sync + 'static> Lookup<K, V> {
         }
         match tokio::time::timeout(self.patience, waiting).await {
             Ok(Ok(answer)) => answer.map_err(|e| error(Some(e))),
-            Ok(Err(_)) | Err(_) => Err(error(self.shared.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone())),
+            Ok(Err(_)) | Err(_) => Err(error(
+                self.shared.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            )),
         }
     }
 }

@@ -14,7 +14,10 @@ use crate::{
 type Calls = Arc<Mutex<Vec<(Duration, Vec<u32>)>>>;
 
 /// A lookup that knows the even numbers, takes 50 ms, and answers call number n by `fails`.
-fn even(settings: LookupSettings, fails: impl Fn(usize) -> Option<AwsError> + Send + Sync + 'static) -> (Lookup<u32, u32>, Calls) {
+fn even(
+    settings: LookupSettings,
+    fails: impl Fn(usize) -> Option<AwsError> + Send + Sync + 'static,
+) -> (Lookup<u32, u32>, Calls) {
     let calls = Calls::default();
     let (seen, began) = (Arc::clone(&calls), Instant::now());
     let fetch = move |keys: Vec<u32>| -> BoxFuture<'static, Result<Vec<(u32, u32)>, AwsError>> {
@@ -26,7 +29,10 @@ fn even(settings: LookupSettings, fails: impl Fn(usize) -> Option<AwsError> + Se
         let fail = fails(number);
         Box::pin(async move {
             sleep(Duration::from_millis(50)).await;
-            fail.map_or_else(|| Ok(keys.into_iter().filter(|k| k % 2 == 0).map(|k| (k, k * 10)).collect()), Err)
+            fail.map_or_else(
+                || Ok(keys.into_iter().filter(|k| k % 2 == 0).map(|k| (k, k * 10)).collect()),
+                Err,
+            )
         })
     };
     (Lookup::start(settings, Random::seeded(1), &Spawner::new(), fetch), calls)
@@ -52,8 +58,15 @@ async fn many_who_ask_at_once_share_a_few_calls() {
         assert_eq!(answer, Ok((key % 2 == 0).then_some(key * 10)));
     }
     let calls = calls.lock().unwrap();
-    assert_eq!(calls.iter().map(|(_, keys)| keys.len()).collect::<Vec<_>>(), [10, 10, 10, 5], "never more than a batch, none twice");
-    assert!(calls[1].0 < Duration::from_millis(50) && calls[2].0 >= Duration::from_millis(50), "two in flight: {calls:?}");
+    assert_eq!(
+        calls.iter().map(|(_, keys)| keys.len()).collect::<Vec<_>>(),
+        [10, 10, 10, 5],
+        "never more than a batch, none twice"
+    );
+    assert!(
+        calls[1].0 < Duration::from_millis(50) && calls[2].0 >= Duration::from_millis(50),
+        "two in flight: {calls:?}"
+    );
     assert!(began.elapsed() < Duration::from_millis(200), "{:?}", began.elapsed());
 }
 
@@ -110,7 +123,11 @@ async fn an_answer_says_when_it_was_asked_and_an_older_one_is_not_good_enough() 
     let began = Instant::now();
     assert_eq!(lookup.get(&2).await, Ok(Some(20)));
     let (asked, _) = lookup.get_since(&2, began).await.unwrap();
-    assert_eq!((asked - began, calls.lock().unwrap().len()), (Duration::from_millis(20), 1), "from the cache: the beginning of its call");
+    assert_eq!(
+        (asked - began, calls.lock().unwrap().len()),
+        (Duration::from_millis(20), 1),
+        "from the cache: the beginning of its call"
+    );
     // It came in later than this, and its call began earlier.
     let since = began + Duration::from_millis(60);
     assert!(since < Instant::now());
@@ -132,14 +149,20 @@ async fn failures_are_retried_and_those_who_ask_do_not_see_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_asks_is_told_after_ten_seconds_that_aws_cannot_be_asked_and_nobody_asks_on_for_nobody() {
+async fn who_asks_is_told_after_ten_seconds_that_aws_cannot_be_asked_and_nobody_asks_on_for_nobody()
+{
     let down = error(503, "ServiceUnavailable").await;
     let (lookup, calls) = even(small(), move |_| Some(down.clone()));
     let began = Instant::now();
     let error = lookup.get(&2).await.unwrap_err();
     assert_eq!(began.elapsed(), seconds(10));
     assert!(!error.is_denied());
-    assert!(error.to_string().starts_with("cannot ask AWS about 2: DescribeLifecycleHooks of asg failed"), "{error}");
+    assert!(
+        error
+            .to_string()
+            .starts_with("cannot ask AWS about 2: DescribeLifecycleHooks of asg failed"),
+        "{error}"
+    );
     let asked = calls.lock().unwrap().len();
     assert!((4..60).contains(&asked), "{asked}");
     sleep(seconds(300)).await;
@@ -190,7 +213,10 @@ fn instance(id: &str, dns: &str, state: &str, launched: &str) -> String {
 }
 
 fn instances(items: &[String]) -> Reply {
-    Reply::xml(&format!("<DescribeInstancesResponse><reservationSet>{}</reservationSet></DescribeInstancesResponse>", items.concat()))
+    Reply::xml(&format!(
+        "<DescribeInstancesResponse><reservationSet>{}</reservationSet></DescribeInstancesResponse>",
+        items.concat()
+    ))
 }
 
 #[tokio::test(start_paused = true)]
@@ -198,12 +224,18 @@ async fn two_hundred_instances_go_into_one_call_and_unknown_ones_are_absent() {
     let count = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&count);
     let clients = clients(move |call: Call| {
-        let values: Vec<_> =
-            (1..=201).filter_map(|n| call.input.get(format!("Filter.1.Value.{n}"))).filter_map(|v| v.as_str().map(str::to_owned)).collect();
+        let values: Vec<_> = (1..=201)
+            .filter_map(|n| call.input.get(format!("Filter.1.Value.{n}")))
+            .filter_map(|v| v.as_str().map(str::to_owned))
+            .collect();
         seen.lock().unwrap().push(values.len());
         async move {
             let known = values.iter().filter(|v| v.ends_with('0'));
-            instances(&known.map(|id| instance(id, "", "running", "2027-01-15T07:00:00Z")).collect::<Vec<_>>())
+            instances(
+                &known
+                    .map(|id| instance(id, "", "running", "2027-01-15T07:00:00Z"))
+                    .collect::<Vec<_>>(),
+            )
         }
     });
     let lookups = Lookups::start(&clients, &Random::seeded(1), &Spawner::new());
@@ -240,7 +272,11 @@ async fn hooks_are_described_once_per_group_and_again_when_one_is_new() {
         let mut seen = seen.lock().unwrap();
         seen.push(call.input["AutoScalingGroupName"].as_str().unwrap_or_default().to_owned());
         let reply = if seen.last().is_some_and(|g| g == "gone") {
-            Reply::xml_error(400, "ValidationError", "AutoScalingGroup name not found - AutoScalingGroup gone not found")
+            Reply::xml_error(
+                400,
+                "ValidationError",
+                "AutoScalingGroup name not found - AutoScalingGroup gone not found",
+            )
         } else {
             let new = if seen.len() > 1 {
                 "<member><LifecycleHookName>new</LifecycleHookName><HeartbeatTimeout>60</HeartbeatTimeout></member>"
@@ -258,12 +294,18 @@ async fn hooks_are_described_once_per_group_and_again_when_one_is_new() {
     let hooks = Lookups::start(&clients, &Random::seeded(1), &Spawner::new()).hooks;
     let group = GroupName::from("asg");
     for _ in 0..3 {
-        assert_eq!(hooks.get(&group, &"old".into()).await.unwrap().unwrap().heartbeat_timeout, seconds(300));
+        assert_eq!(
+            hooks.get(&group, &"old".into()).await.unwrap().unwrap().heartbeat_timeout,
+            seconds(300)
+        );
     }
     assert_eq!(hooks.get(&group, &"new".into()).await, Ok(None));
     assert_eq!(calls.lock().unwrap().len(), 1);
     sleep(seconds(30)).await;
-    assert_eq!(hooks.get(&group, &"new".into()).await.unwrap().unwrap().heartbeat_timeout, seconds(60));
+    assert_eq!(
+        hooks.get(&group, &"new".into()).await.unwrap().unwrap().heartbeat_timeout,
+        seconds(60)
+    );
     assert_eq!(calls.lock().unwrap().len(), 2);
     assert_eq!(hooks.get(&"gone".into(), &"old".into()).await, Ok(None));
     sleep(seconds(601)).await;

@@ -32,8 +32,13 @@ const WAIT_WHILE_DENIED: Duration = Duration::from_secs(1);
 pub struct HookLookup(Lookup<GroupName, Hooks>);
 
 impl HookLookup {
-    /// What the hook is set to; up to 10 minutes old. `None`: there is no such hook (30 s old at most), or no such group (1 min).
-    pub async fn get(&self, group: &GroupName, hook: &HookName) -> Result<Option<HookDescription>, LookupError> {
+    /// What the hook is set to; up to 10 minutes old. `None`: there is no such hook (30 s old at
+    /// most), or no such group (1 min).
+    pub async fn get(
+        &self,
+        group: &GroupName,
+        hook: &HookName,
+    ) -> Result<Option<HookDescription>, LookupError> {
         let Some((at, hooks)) = self.0.get(group).await? else { return Ok(None) };
         match hooks.get(hook) {
             None if at.elapsed() >= HOOK_MAY_BE_NEW => self.get_fresh(group, hook).await,
@@ -42,28 +47,38 @@ impl HookLookup {
     }
 
     /// What the hook is set to now.
-    pub async fn get_fresh(&self, group: &GroupName, hook: &HookName) -> Result<Option<HookDescription>, LookupError> {
+    pub async fn get_fresh(
+        &self,
+        group: &GroupName,
+        hook: &HookName,
+    ) -> Result<Option<HookDescription>, LookupError> {
         let Some((_, hooks)) = self.0.get_fresh(group).await? else { return Ok(None) };
         Ok(hooks.get(hook).map(|(description, _)| description.clone()))
     }
 
-    /// Every hook of the group with its transition, at most 30 s old. Hooks of a transition that this
-    /// version does not know are left out. `None`: AWS has no such group.
+    /// Every hook of the group with its transition, at most 30 s old. Hooks of a transition that
+    /// this version does not know are left out. `None`: AWS has no such group.
     ///
     /// # Errors
     /// As [`Lookup::get`]; after 1 s where the last call was denied.
-    pub async fn of_group(&self, group: &GroupName) -> Result<Option<BTreeMap<HookName, Transition>>, LookupError> {
+    pub async fn of_group(
+        &self,
+        group: &GroupName,
+    ) -> Result<Option<BTreeMap<HookName, Transition>>, LookupError> {
         let since = Instant::now().checked_sub(HOOK_MAY_BE_NEW).unwrap_or_else(Instant::now);
         let denied = self.0.trouble(group).filter(LookupError::is_forbidden);
         let asking = self.0.get_since(group, since);
         let (_, answer) = match denied {
             None => asking.await?,
-            Some(denied) => tokio::time::timeout(WAIT_WHILE_DENIED, asking).await.map_err(|_| denied)??,
+            Some(denied) => {
+                tokio::time::timeout(WAIT_WHILE_DENIED, asking).await.map_err(|_| denied)??
+            }
         };
         Ok(answer.map(|(_, hooks)| transitions(&hooks)))
     }
 
-    /// The same, as AWS described them last: up to 10 minutes old, and nothing is asked. `None`: it did not.
+    /// The same, as AWS described them last: up to 10 minutes old, and nothing is asked. `None`: it
+    /// did not.
     #[must_use]
     pub fn before(&self, group: &GroupName) -> Option<BTreeMap<HookName, Transition>> {
         let (_, hooks) = self.0.cached(group)?.1?;
@@ -71,8 +86,13 @@ impl HookLookup {
     }
 }
 
-fn transitions(hooks: &BTreeMap<HookName, (HookDescription, Option<Transition>)>) -> BTreeMap<HookName, Transition> {
-    hooks.iter().filter_map(|(name, (_, transition))| Some((name.clone(), (*transition)?))).collect()
+fn transitions(
+    hooks: &BTreeMap<HookName, (HookDescription, Option<Transition>)>,
+) -> BTreeMap<HookName, Transition> {
+    hooks
+        .iter()
+        .filter_map(|(name, (_, transition))| Some((name.clone(), (*transition)?)))
+        .collect()
 }
 
 /// The instances of a group, each with its lifecycle state in AWS's words.
@@ -83,12 +103,17 @@ type Members = Arc<BTreeMap<String, String>>;
 pub struct MemberLookup(Lookup<GroupName, Members>);
 
 impl MemberLookup {
-    /// The lifecycle state of the instance (`InService`, `Terminating:Wait`, …), asked at `since` or
-    /// later. `None`: the group does not have it, or AWS has no such group.
+    /// The lifecycle state of the instance (`InService`, `Terminating:Wait`, …), asked at `since`
+    /// or later. `None`: the group does not have it, or AWS has no such group.
     ///
     /// # Errors
     /// As [`Lookup::get`].
-    pub async fn state_since(&self, group: &GroupName, instance: &InstanceId, since: Instant) -> Result<Option<String>, LookupError> {
+    pub async fn state_since(
+        &self,
+        group: &GroupName,
+        instance: &InstanceId,
+        since: Instant,
+    ) -> Result<Option<String>, LookupError> {
         let (_, members) = self.0.get_since(group, since).await?;
         Ok(members.and_then(|all| all.get(instance.as_str()).cloned()))
     }
@@ -123,7 +148,8 @@ impl Lookups {
         let by_id = LookupSettings { batch: ec2::FILTER_VALUES, ..LookupSettings::default() };
         // A private DNS name goes to a new instance with its address.
         let by_dns = LookupSettings { keep: Duration::from_mins(1), ..by_id };
-        // One answer holds every instance of its groups, and is of use for as long as a completion waits.
+        // One answer holds every instance of its groups, and is of use for as long as a completion
+        // waits.
         let of_members = LookupSettings {
             keep: Duration::from_secs(10),
             keep_absence: Duration::from_secs(10),
@@ -135,10 +161,18 @@ impl Lookups {
         let one_group = LookupSettings { batch: 1, linger: Duration::ZERO, ..slow };
 
         let ec2 = clients.ec2().clone();
-        let instances = Lookup::start(by_id, random.clone(), spawner, move |ids: Vec<InstanceId>| {
-            let ec2 = ec2.clone();
-            Box::pin(async move { Ok(ec2.describe_instances(&ids).await?.into_iter().map(|i| (i.id.clone(), Arc::new(i))).collect()) })
-        });
+        let instances =
+            Lookup::start(by_id, random.clone(), spawner, move |ids: Vec<InstanceId>| {
+                let ec2 = ec2.clone();
+                Box::pin(async move {
+                    Ok(ec2
+                        .describe_instances(&ids)
+                        .await?
+                        .into_iter()
+                        .map(|i| (i.id.clone(), Arc::new(i)))
+                        .collect())
+                })
+            });
         let ec2 = clients.ec2().clone();
         let dns = Lookup::start(by_dns, random.clone(), spawner, move |names: Vec<String>| {
             let ec2 = ec2.clone();
@@ -147,29 +181,44 @@ impl Lookups {
         let autoscaling = clients.autoscaling().clone();
         let groups = Lookup::start(slow, random.clone(), spawner, move |names: Vec<GroupName>| {
             let autoscaling = autoscaling.clone();
-            Box::pin(async move { Ok(autoscaling.describe_groups(&names).await?.into_iter().map(|g| (g.group, Arc::new(g.tags))).collect()) })
-        });
-        let autoscaling = clients.autoscaling().clone();
-        let hooks = Lookup::start(one_group, random.clone(), spawner, move |names: Vec<GroupName>| {
-            let autoscaling = autoscaling.clone();
             Box::pin(async move {
-                let mut all = Vec::new();
-                for group in names {
-                    let hooks = autoscaling.describe_hooks(&group).await?;
-                    let hooks = hooks.into_iter().map(|(h, transition)| (h.hook.clone(), (h, transition))).collect();
-                    all.push((group, (Instant::now(), Arc::new(hooks))));
-                }
-                Ok(all)
+                Ok(autoscaling
+                    .describe_groups(&names)
+                    .await?
+                    .into_iter()
+                    .map(|g| (g.group, Arc::new(g.tags)))
+                    .collect())
             })
         });
         let autoscaling = clients.autoscaling().clone();
-        let members = Lookup::start(of_members, random.clone(), spawner, move |names: Vec<GroupName>| {
-            let autoscaling = autoscaling.clone();
-            Box::pin(async move {
-                let groups = autoscaling.members_of(&names).await?;
-                Ok(groups.into_iter().map(|g| (g.group, Arc::new(g.members.into_iter().collect()))).collect())
-            })
-        });
+        let hooks =
+            Lookup::start(one_group, random.clone(), spawner, move |names: Vec<GroupName>| {
+                let autoscaling = autoscaling.clone();
+                Box::pin(async move {
+                    let mut all = Vec::new();
+                    for group in names {
+                        let hooks = autoscaling.describe_hooks(&group).await?;
+                        let hooks = hooks
+                            .into_iter()
+                            .map(|(h, transition)| (h.hook.clone(), (h, transition)))
+                            .collect();
+                        all.push((group, (Instant::now(), Arc::new(hooks))));
+                    }
+                    Ok(all)
+                })
+            });
+        let autoscaling = clients.autoscaling().clone();
+        let members =
+            Lookup::start(of_members, random.clone(), spawner, move |names: Vec<GroupName>| {
+                let autoscaling = autoscaling.clone();
+                Box::pin(async move {
+                    let groups = autoscaling.members_of(&names).await?;
+                    Ok(groups
+                        .into_iter()
+                        .map(|g| (g.group, Arc::new(g.members.into_iter().collect())))
+                        .collect())
+                })
+            });
         Self { instances, dns, groups, hooks: HookLookup(hooks), members: MemberLookup(members) }
     }
 }

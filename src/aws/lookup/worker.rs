@@ -49,7 +49,12 @@ pub(super) struct Worker<K, V> {
 }
 
 impl<K: Key, V: Clone + Send + Sync + 'static> Worker<K, V> {
-    pub(super) fn new(settings: LookupSettings, random: Random, fetch: Fetch<K, V>, shared: Arc<Shared<K, V>>) -> Self {
+    pub(super) fn new(
+        settings: LookupSettings,
+        random: Random,
+        fetch: Fetch<K, V>,
+        shared: Arc<Shared<K, V>>,
+    ) -> Self {
         let now = Instant::now();
         Self {
             settings,
@@ -71,12 +76,15 @@ impl<K: Key, V: Clone + Send + Sync + 'static> Worker<K, V> {
             let next_call = self.next_call();
             tokio::select! {
                 biased;
-                Some((keys, answer)) = self.calls.next(), if !self.calls.is_empty() => self.answered(keys, answer),
+                Some((keys, answer)) = self.calls.next(),
+                if !self.calls.is_empty() => self.answered(keys, answer),
                 ask = inbox.recv() => match ask {
                     Some(ask) => self.take(ask),
                     None => return,
                 },
-                () = tokio::time::sleep_until(next_call.unwrap_or_else(Instant::now)), if next_call.is_some() => self.call(),
+                () = tokio::time::sleep_until(
+                    next_call.unwrap_or_else(Instant::now)
+                ), if next_call.is_some() => self.call(),
             }
         }
     }
@@ -86,11 +94,14 @@ impl<K: Key, V: Clone + Send + Sync + 'static> Worker<K, V> {
         let something = self.waiting.keys().any(|key| !self.flying.contains_key(key));
         let room = self.calls.len() < self.settings.in_flight.max(1);
         let full = self.waiting.len() >= self.settings.batch;
-        (something && room).then(|| if full { self.not_before } else { self.gathered_at.max(self.not_before) })
+        (something && room)
+            .then(|| if full { self.not_before } else { self.gathered_at.max(self.not_before) })
     }
 
     fn take(&mut self, ask: Ask<K, V>) {
-        if let Some((_, waiters)) = self.flying.get_mut(&ask.key).filter(|(asked, _)| ask.wanted.is_met_by(*asked)) {
+        if let Some((_, waiters)) =
+            self.flying.get_mut(&ask.key).filter(|(asked, _)| ask.wanted.is_met_by(*asked))
+        {
             waiters.push(ask.answer);
             return;
         }
@@ -106,7 +117,13 @@ impl<K: Key, V: Clone + Send + Sync + 'static> Worker<K, V> {
             waiters.retain(|w| !w.is_closed());
             !waiters.is_empty()
         });
-        let keys: Vec<_> = self.waiting.keys().filter(|key| !self.flying.contains_key(key)).take(self.settings.batch.max(1)).cloned().collect();
+        let keys: Vec<_> = self
+            .waiting
+            .keys()
+            .filter(|key| !self.flying.contains_key(key))
+            .take(self.settings.batch.max(1))
+            .cloned()
+            .collect();
         if keys.is_empty() {
             return;
         }
@@ -123,8 +140,11 @@ impl<K: Key, V: Clone + Send + Sync + 'static> Worker<K, V> {
     fn answered(&mut self, keys: Vec<K>, answer: Result<Vec<(K, V)>, AwsError>) {
         match answer {
             Ok(found) => self.found(keys, found),
-            // "There is no such thing": of one key that is an answer, of many it does not say of which.
-            Err(error) if error.advice() == Advice::Gone && keys.len() == 1 => self.found(keys, Vec::new()),
+            // "There is no such thing": of one key that is an answer, of many it does not say of
+            // which.
+            Err(error) if error.advice() == Advice::Gone && keys.len() == 1 => {
+                self.found(keys, Vec::new());
+            }
             Err(error) => self.failed(keys, error),
         }
     }
@@ -145,7 +165,8 @@ impl<K: Key, V: Clone + Send + Sync + 'static> Worker<K, V> {
         }
     }
 
-    /// Says once a minute that it is not allowed, or keeps failing. One failure is nothing to speak of.
+    /// Says once a minute that it is not allowed, or keeps failing. One failure is nothing to speak
+    /// of.
     fn complain(&mut self, error: &AwsError) {
         tracing::debug!(%error, failures = self.backoff.failures(), "A lookup failed.");
         let denied = error.advice() == Advice::Denied;
@@ -158,12 +179,15 @@ impl<K: Key, V: Clone + Send + Sync + 'static> Worker<K, V> {
         if denied {
             tracing::warn!(
                 %error, action,
-                "Not allowed to ask AWS: interruptions that depend on the answer stay undecided, and their messages are kept. Allow the action in the role's policy."
+                "Not allowed to ask AWS: interruptions that depend on the answer stay undecided, \
+                 and their messages are kept. Allow the action in the role's policy."
             );
         } else {
             tracing::warn!(
                 %error, action, failures = self.backoff.failures(),
-                "AWS cannot be asked: interruptions that depend on the answer stay undecided, and their messages are kept. It is asked on; if this lasts, check the credentials, the network and the limits of the account."
+                "AWS cannot be asked: interruptions that depend on the answer stay undecided, and \
+                 their messages are kept. It is asked on; if this lasts, check the credentials, \
+                 the network and the limits of the account."
             );
         }
     }

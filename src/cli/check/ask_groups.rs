@@ -1,4 +1,5 @@
-//! The questions about the groups of the cluster and their hooks. What an answer means is decided in `groups` and `hooks`.
+//! The questions about the groups of the cluster and their hooks. What an answer means is decided
+//! in `groups` and `hooks`.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +34,8 @@ impl<'a> AskGroups<'a> {
         Self { config, clients, random, found: Vec::new() }
     }
 
-    /// The groups of this cluster, by their tags and by the nodes that they have in it, and their hooks.
+    /// The groups of this cluster, by their tags and by the nodes that they have in it, and their
+    /// hooks.
     pub(super) async fn all(mut self, client: Option<&kube::Client>) -> Vec<Finding> {
         const POINT: &str = "groups";
         let with_nodes = match client {
@@ -52,8 +54,14 @@ impl<'a> AskGroups<'a> {
             let tagged: Vec<GroupName> = groups.iter().map(|g| g.group.clone()).collect();
             self.found.extend(groups::judge(&cluster, &tagged, &with_nodes));
         } else {
-            let says = "without --cluster-name nobody knows which groups are ours: hooks of instances that never became nodes time out";
-            self.found.push(Finding::cannot_tell(POINT, "", says, "give --cluster-name (SUNDOWN_CLUSTER_NAME)"));
+            let says = "without --cluster-name nobody knows which groups are ours: hooks of \
+                instances that never became nodes time out";
+            self.found.push(Finding::cannot_tell(
+                POINT,
+                "",
+                says,
+                "give --cluster-name (SUNDOWN_CLUSTER_NAME)",
+            ));
         }
         for name in with_nodes.keys().take(MOST_GROUPS) {
             if groups.iter().any(|g| g.group == *name) {
@@ -80,20 +88,29 @@ impl<'a> AskGroups<'a> {
         self.found
     }
 
-    /// The groups of the nodes that are ours to drain, with how many nodes each has. What cannot be asked is said by other points.
+    /// The groups of the nodes that are ours to drain, with how many nodes each has. What cannot be
+    /// asked is said by other points.
     async fn groups_with_nodes(&mut self, client: &kube::Client) -> BTreeMap<GroupName, usize> {
-        let cluster = Cluster::plain(client.clone(), Clock::system(), self.random.clone(), Spawner::new());
+        let cluster =
+            Cluster::plain(client.clone(), Clock::system(), self.random.clone(), Spawner::new());
         let selector = &self.config.ours.nodes;
         let nodes = match list_nodes(&cluster, &KeepLabels::of(selector)).await {
             Ok(nodes) => nodes,
             Err(error) => {
                 let says = format!("the groups of the cluster's nodes are not known: {error}");
-                self.found.push(Finding::cannot_tell("groups", "", says, "see the points `kubernetes` and `rights`"));
+                self.found.push(Finding::cannot_tell(
+                    "groups",
+                    "",
+                    says,
+                    "see the points `kubernetes` and `rights`",
+                ));
                 return BTreeMap::new();
             }
         };
-        let ours = nodes.into_iter().filter(|node| selector.matches(&node.labels) && !node.ignored());
-        let instances: Vec<InstanceId> = ours.filter_map(|node| node.instance).take(MOST_NODES).collect();
+        let ours =
+            nodes.into_iter().filter(|node| selector.matches(&node.labels) && !node.ignored());
+        let instances: Vec<InstanceId> =
+            ours.filter_map(|node| node.instance).take(MOST_NODES).collect();
         let mut facts = Vec::new();
         for batch in instances.chunks(DESCRIBED_AT_ONCE) {
             // The point `instances` says why, where that is not allowed.
@@ -105,9 +122,10 @@ impl<'a> AskGroups<'a> {
 
     async fn tagged(&self, cluster: &str) -> Result<Vec<Group>, AwsError> {
         let mut all = BTreeMap::new();
-        for filter in
-            [GroupFilter::TagKey(format!("kubernetes.io/cluster/{cluster}")), GroupFilter::Tag("eks:cluster-name".to_owned(), cluster.to_owned())]
-        {
+        for filter in [
+            GroupFilter::TagKey(format!("kubernetes.io/cluster/{cluster}")),
+            GroupFilter::Tag("eks:cluster-name".to_owned(), cluster.to_owned()),
+        ] {
             for group in self.clients.autoscaling().groups(&[filter]).await? {
                 all.insert(group.group.clone(), group);
             }
@@ -125,13 +143,19 @@ impl<'a> AskGroups<'a> {
                 return error.advice() == Advice::Gone;
             }
         };
-        self.found.extend(hooks::judge(group, &described, &self.config.ours.hooks, self.config.drain.timeout));
+        self.found.extend(hooks::judge(
+            group,
+            &described,
+            &self.config.ours.hooks,
+            self.config.drain.timeout,
+        ));
         for hook in hooks::ours(&described, &self.config.ours.hooks) {
             let about = format!("{name}/{}", hook.hook);
             let token = uuid(self.random);
             let answer = self.clients.autoscaling().probe_heartbeat(name, &hook.hook, &token).await;
             self.found.push(hooks::probe("hook.heartbeat", &about, &answer));
-            let answer = self.clients.autoscaling().probe_completion(name, &hook.hook, &token).await;
+            let answer =
+                self.clients.autoscaling().probe_completion(name, &hook.hook, &token).await;
             self.found.push(hooks::probe("hook.completion", &about, &answer));
         }
         true

@@ -1,4 +1,5 @@
-//! What the cluster says: rights, and who else is in it. The judgements are pure; what asks is at the end.
+//! What the cluster says: rights, and who else is in it. The judgements are pure; what asks is at
+//! the end.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -38,7 +39,8 @@ pub(super) struct Needed {
 
 /// All rights that a run with this configuration makes use of.
 pub(super) fn needed(config: &Config) -> Vec<Needed> {
-    let everywhere = |right: &Right| Needed { right: *right, namespace: String::new(), name: String::new() };
+    let everywhere =
+        |right: &Right| Needed { right: *right, namespace: String::new(), name: String::new() };
     let of_pods = [Target::ListPods, Target::WatchPods];
     // A dry run only looks on: it has no drains, and no Lease.
     let used = Target::ALL.into_iter().filter(|t| match t {
@@ -46,10 +48,16 @@ pub(super) fn needed(config: &Config) -> Vec<Needed> {
         Target::PatchPodStatus => config.drain.disruption_target,
         _ => !config.dry_run || !of_pods.contains(t) && *t != Target::GetDaemonSet,
     });
-    let mut all: Vec<Needed> = used.flat_map(rights).filter(|r| !config.dry_run || !r.writes()).map(everywhere).collect();
+    let mut all: Vec<Needed> =
+        used.flat_map(rights).filter(|r| !config.dry_run || !r.writes()).map(everywhere).collect();
     if !config.dry_run {
         all.extend(LEASE_VERBS.map(|verb| Needed {
-            right: Right { group: "coordination.k8s.io", resource: "leases", subresource: "", verb },
+            right: Right {
+                group: "coordination.k8s.io",
+                resource: "leases",
+                subresource: "",
+                verb,
+            },
             namespace: config.standing.lease_namespace.clone(),
             // Who authorises does not know the name of what is not there yet.
             name: if verb == "create" { String::new() } else { config.standing.lease_name.clone() },
@@ -58,27 +66,39 @@ pub(super) fn needed(config: &Config) -> Vec<Needed> {
     all
 }
 
-/// What the API server says of the rights: those that are missing, each, and those that are there, together.
+/// What the API server says of the rights: those that are missing, each, and those that are there,
+/// together.
 pub(super) fn judge_rights(answers: &[(Needed, Result<bool, String>)]) -> Vec<Finding> {
     const POINT: &str = "rights";
     let words = |n: &Needed| {
-        let place = if n.namespace.is_empty() { String::new() } else { format!(" in {}", n.namespace) };
+        let place =
+            if n.namespace.is_empty() { String::new() } else { format!(" in {}", n.namespace) };
         let name = if n.name.is_empty() { String::new() } else { format!("/{}", n.name) };
         format!("{}{name}{place}", n.right.words())
     };
     let allowed = answers.iter().filter(|(_, a)| *a == Ok(true)).count();
     let mut found = Vec::new();
     if allowed > 0 {
-        found.push(Finding::yes(POINT, "", format!("{allowed} of {} rights are there", answers.len())));
+        found.push(Finding::yes(
+            POINT,
+            "",
+            format!("{allowed} of {} rights are there", answers.len()),
+        ));
     }
     for (right, answer) in answers {
         match answer {
             Ok(true) => {}
             Ok(false) => {
-                let remedy = "compare the roles with those of the chart or of deploy/manifests, and their bindings with the account of the pods";
+                let remedy = "compare the roles with those of the chart or of deploy/manifests, \
+                    and their bindings with the account of the pods";
                 found.push(Finding::no(POINT, words(right), "RBAC does not allow it", remedy));
             }
-            Err(why) => found.push(Finding::cannot_tell(POINT, words(right), why, "ask again; the API server answers such questions to everybody")),
+            Err(why) => found.push(Finding::cannot_tell(
+                POINT,
+                words(right),
+                why,
+                "ask again; the API server answers such questions to everybody",
+            )),
         }
     }
     found
@@ -109,28 +129,44 @@ pub(super) struct Own<'a> {
 impl Own<'_> {
     /// It receives from one of our queues, as far as its command line and its variables say.
     fn names_our_queue(&self, pod: &Stranger) -> bool {
-        // The URL may stand in a list or in a line of a shell; one that only begins with ours is of another queue.
+        // The URL may stand in a list or in a line of a shell; one that only begins with ours is of
+        // another queue.
         let is_part = |c: char| !(c.is_whitespace() || ",;='\"".contains(c));
-        let whole = |text: &str| text.split(|c| !is_part(c)).any(|word| self.queues.iter().any(|url| word.trim_end_matches('/') == *url));
-        // By its name alone only where that is said to be a queue: other things are called the same.
+        let whole = |text: &str| {
+            text.split(|c| !is_part(c))
+                .any(|word| self.queues.iter().any(|url| word.trim_end_matches('/') == *url))
+        };
+        // By its name alone only where that is said to be a queue: other things are called the
+        // same.
         let by_name = |what: &str, value: &str| {
             let is_ours = |url: &&str| {
-                url.rsplit('/')
-                    .next()
-                    .is_some_and(|name| value.strip_suffix(name).is_some_and(|before| before.is_empty() || before.ends_with(['/', ':'])))
+                url.rsplit('/').next().is_some_and(|name| {
+                    value
+                        .strip_suffix(name)
+                        .is_some_and(|before| before.is_empty() || before.ends_with(['/', ':']))
+                })
             };
             what.to_ascii_lowercase().contains("queue") && self.queues.iter().any(is_ours)
         };
         pod.words.iter().chain(pod.env.values()).any(|text| whole(text))
             || pod.env.iter().any(|(name, value)| by_name(name, value))
-            || pod.words.iter().filter_map(|word| word.split_once('=')).any(|(flag, value)| by_name(flag, value))
-            || pod.words.iter().zip(pod.words.iter().skip(1)).any(|(flag, value)| flag.starts_with('-') && by_name(flag, value))
+            || pod
+                .words
+                .iter()
+                .filter_map(|word| word.split_once('='))
+                .any(|(flag, value)| by_name(flag, value))
+            || pod
+                .words
+                .iter()
+                .zip(pod.words.iter().skip(1))
+                .any(|(flag, value)| flag.starts_with('-') && by_name(flag, value))
     }
 
     /// Another replica of ours: they take turns by their Lease.
     fn is_ours(&self, pod: &Stranger) -> bool {
         let (namespace, name) = self.lease;
-        let of = |variable: &str| pod.env.get(variable).map(String::as_str).filter(|v| !v.is_empty());
+        let of =
+            |variable: &str| pod.env.get(variable).map(String::as_str).filter(|v| !v.is_empty());
         pod.env.contains_key("SUNDOWN_QUEUE_URL")
             && of("SUNDOWN_LEASE_NAMESPACE").unwrap_or(&pod.namespace) == namespace
             && of("SUNDOWN_LEASE_NAME").unwrap_or("sundown") == name
@@ -150,20 +186,37 @@ pub(super) fn judge_pods(own: &Own<'_>, pods: &[Stranger]) -> Vec<Finding> {
             count(pods, "pod"),
             if pods == 1 { "receives" } else { "receive" }
         );
-        let remedy = "one queue belongs to one reader: give it another, a second target of the same rules, or take it away";
+        let remedy = "one queue belongs to one reader: give it another, a second target of the \
+            same rules, or take it away";
         found.push(Finding::no("handlers", workload, says, remedy));
     }
-    let is_handler = |p: &&Stranger| has_image(p, "aws-node-termination-handler") && !own.names_our_queue(p);
+    let is_handler =
+        |p: &&Stranger| has_image(p, "aws-node-termination-handler") && !own.names_our_queue(p);
     for (workload, _) in by_workload(&living().filter(is_handler).collect::<Vec<_>>()) {
-        let says = "aws-node-termination-handler runs too: where both act, each ends the other's drains";
-        found.push(Finding::no("handlers", workload, says, "take it away once this check is good").advice());
+        let says =
+            "aws-node-termination-handler runs too: where both act, each ends the other's drains";
+        found.push(
+            Finding::no("handlers", workload, says, "take it away once this check is good")
+                .advice(),
+        );
     }
     if found.is_empty() {
         found.push(Finding::yes("handlers", "", no_reader(pods.len())));
     }
-    for (workload, _) in by_workload(&living().filter(|p| has_image(p, "cluster-autoscaler")).collect::<Vec<_>>()) {
-        let says = "cluster-autoscaler scales groups too; whether it waits for instances in long hooks cannot be seen from here";
-        found.push(Finding::cannot_tell("autoscaler", workload, says, "keep --drain-timeout as short as your slowest pod allows").advice());
+    for (workload, _) in
+        by_workload(&living().filter(|p| has_image(p, "cluster-autoscaler")).collect::<Vec<_>>())
+    {
+        let says = "cluster-autoscaler scales groups too; whether it waits for instances in long \
+            hooks cannot be seen from here";
+        found.push(
+            Finding::cannot_tell(
+                "autoscaler",
+                workload,
+                says,
+                "keep --drain-timeout as short as your slowest pod allows",
+            )
+            .advice(),
+        );
     }
     found
 }
@@ -186,15 +239,26 @@ fn by_workload(pods: &[&Stranger]) -> BTreeMap<String, usize> {
             _ => 0,
         };
         let parts: Vec<_> = pod.name.split('-').collect();
-        let kept = parts.get(..parts.len().saturating_sub(cut)).filter(|p| !p.is_empty()).unwrap_or(&parts).join("-");
+        let kept = parts
+            .get(..parts.len().saturating_sub(cut))
+            .filter(|p| !p.is_empty())
+            .unwrap_or(&parts)
+            .join("-");
         *all.entry(format!("{}/{kept}", pod.namespace)).or_default() += 1;
     }
     all
 }
 
 fn stranger(pod: Pod) -> Stranger {
-    let (metadata, spec, status) = (pod.metadata, pod.spec.unwrap_or_default(), pod.status.unwrap_or_default());
-    let owner = metadata.owner_references.unwrap_or_default().into_iter().next().map(|o| o.kind).unwrap_or_default();
+    let (metadata, spec, status) =
+        (pod.metadata, pod.spec.unwrap_or_default(), pod.status.unwrap_or_default());
+    let owner = metadata
+        .owner_references
+        .unwrap_or_default()
+        .into_iter()
+        .next()
+        .map(|o| o.kind)
+        .unwrap_or_default();
     let mut stranger = Stranger {
         namespace: metadata.namespace.unwrap_or_default(),
         name: metadata.name.unwrap_or_default(),
@@ -206,16 +270,22 @@ fn stranger(pod: Pod) -> Stranger {
     for container in spec.containers {
         stranger.images.extend(container.image);
         stranger.words.extend(container.command.into_iter().chain(container.args).flatten());
-        stranger.env.extend(container.env.into_iter().flatten().filter_map(|e| Some((e.name, e.value?))));
+        stranger
+            .env
+            .extend(container.env.into_iter().flatten().filter_map(|e| Some((e.name, e.value?))));
     }
     stranger
 }
 
 /// An error of the client in words, with a limit.
-pub(super) async fn within<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, kube::Error> {
+pub(super) async fn within<T>(
+    request: impl Future<Output = kube::Result<T>>,
+) -> Result<T, kube::Error> {
     match tokio::time::timeout(LIMIT, request).await {
         Ok(answer) => answer,
-        Err(_) => Err(kube::Error::Service(format!("no answer within {} s", LIMIT.as_secs()).into())),
+        Err(_) => {
+            Err(kube::Error::Service(format!("no answer within {} s", LIMIT.as_secs()).into()))
+        }
     }
 }
 
@@ -229,16 +299,28 @@ pub(super) fn words_of(error: &kube::Error) -> String {
 /// Asks for the version, which everybody may.
 pub(super) async fn reach(client: &Client) -> Finding {
     match within(client.apiserver_version()).await {
-        Ok(version) => Finding::yes("kubernetes", "", format!("the API server answers: {}", version.git_version)),
+        Ok(version) => Finding::yes(
+            "kubernetes",
+            "",
+            format!("the API server answers: {}", version.git_version),
+        ),
         Err(error) => {
             let remedy = "look at the kubeconfig, at a proxy between, and at the pod's account";
-            Finding::no("kubernetes", "", format!("the API server does not answer: {}", words_of(&error)), remedy)
+            Finding::no(
+                "kubernetes",
+                "",
+                format!("the API server does not answer: {}", words_of(&error)),
+                remedy,
+            )
         }
     }
 }
 
 /// Asks the API server about each right.
-pub(super) async fn ask_rights(client: &Client, needed: Vec<Needed>) -> Vec<(Needed, Result<bool, String>)> {
+pub(super) async fn ask_rights(
+    client: &Client,
+    needed: Vec<Needed>,
+) -> Vec<(Needed, Result<bool, String>)> {
     let reviews: Api<SelfSubjectAccessReview> = Api::all(client.clone());
     let mut answers = Vec::new();
     for one in needed {
@@ -252,10 +334,16 @@ pub(super) async fn ask_rights(client: &Client, needed: Vec<Needed>) -> Vec<(Nee
             name: given(&one.name),
             ..ResourceAttributes::default()
         };
-        let spec = SelfSubjectAccessReviewSpec { resource_attributes: Some(attributes), ..SelfSubjectAccessReviewSpec::default() };
+        let spec = SelfSubjectAccessReviewSpec {
+            resource_attributes: Some(attributes),
+            ..SelfSubjectAccessReviewSpec::default()
+        };
         let review = SelfSubjectAccessReview { spec, ..SelfSubjectAccessReview::default() };
         let answer = within(reviews.create(&PostParams::default(), &review)).await;
-        answers.push((one, answer.map(|r| r.status.is_some_and(|s| s.allowed)).map_err(|e| words_of(&e))));
+        answers.push((
+            one,
+            answer.map(|r| r.status.is_some_and(|s| s.allowed)).map_err(|e| words_of(&e)),
+        ));
     }
     answers
 }
@@ -287,14 +375,23 @@ pub(super) struct Standing {
 }
 
 /// Reads the Lease.
-pub(super) async fn standing(client: &Client, namespace: &str, name: &str) -> Result<Standing, String> {
+pub(super) async fn standing(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+) -> Result<Standing, String> {
     let api: Api<Lease> = Api::namespaced(client.clone(), namespace);
-    let Some(lease) = within(api.get_opt(name)).await.map_err(|e| words_of(&e))? else { return Ok(Standing::default()) };
+    let Some(lease) = within(api.get_opt(name)).await.map_err(|e| words_of(&e))? else {
+        return Ok(Standing::default());
+    };
     let holder = lease.spec.and_then(|s| s.holder_identity).filter(|h| !h.is_empty());
     Ok(Standing {
         // `POD_RANDOM`
         leader: holder.map(|h| h.rsplit_once('_').map_or(h.clone(), |(pod, _)| pod.to_owned())),
-        is_paused: lease.metadata.annotations.is_some_and(|a| a.get(PAUSE).is_some_and(|v| v == "true")),
+        is_paused: lease
+            .metadata
+            .annotations
+            .is_some_and(|a| a.get(PAUSE).is_some_and(|v| v == "true")),
     })
 }
 
@@ -306,7 +403,13 @@ pub(super) fn judge_pause(standing: &Standing, namespace: &str, name: &str) -> F
         return Finding::yes(POINT, lease, format!("no {PAUSE}=true: drains are not paused"));
     }
     let remedy = format!("to go on: kubectl -n {namespace} annotate lease {name} {PAUSE}-");
-    Finding::no(POINT, lease, format!("{PAUSE}=true: nodes are cordoned, and no pod of them is evicted"), remedy).advice()
+    Finding::no(
+        POINT,
+        lease,
+        format!("{PAUSE}=true: nodes are cordoned, and no pod of them is evicted"),
+        remedy,
+    )
+    .advice()
 }
 
 #[cfg(test)]

@@ -41,19 +41,39 @@ pub(super) struct Finding {
 }
 
 impl Finding {
-    fn new(point: &'static str, about: impl Into<String>, answer: Answer, says: impl Into<String>, remedy: Option<String>) -> Self {
+    fn new(
+        point: &'static str,
+        about: impl Into<String>,
+        answer: Answer,
+        says: impl Into<String>,
+        remedy: Option<String>,
+    ) -> Self {
         Self { point, about: about.into(), answer, needed: true, says: says.into(), remedy }
     }
 
-    pub(super) fn yes(point: &'static str, about: impl Into<String>, says: impl Into<String>) -> Self {
+    pub(super) fn yes(
+        point: &'static str,
+        about: impl Into<String>,
+        says: impl Into<String>,
+    ) -> Self {
         Self::new(point, about, Answer::Yes, says, None)
     }
 
-    pub(super) fn no(point: &'static str, about: impl Into<String>, says: impl Into<String>, remedy: impl Into<String>) -> Self {
+    pub(super) fn no(
+        point: &'static str,
+        about: impl Into<String>,
+        says: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
         Self::new(point, about, Answer::No, says, Some(remedy.into()))
     }
 
-    pub(super) fn cannot_tell(point: &'static str, about: impl Into<String>, says: impl Into<String>, remedy: impl Into<String>) -> Self {
+    pub(super) fn cannot_tell(
+        point: &'static str,
+        about: impl Into<String>,
+        says: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
         Self::new(point, about, Answer::CannotTell, says, Some(remedy.into()))
     }
 
@@ -73,7 +93,11 @@ impl Finding {
     }
 
     /// What a call that failed says of this point.
-    pub(super) fn of_error(point: &'static str, about: impl Into<String>, error: &AwsError) -> Self {
+    pub(super) fn of_error(
+        point: &'static str,
+        about: impl Into<String>,
+        error: &AwsError,
+    ) -> Self {
         let (about, says, permission) = (about.into(), error.to_string(), error.api().permission());
         match error.outcome() {
             // The SDK found no credentials, or AWS does not know them: no policy helps.
@@ -81,30 +105,58 @@ impl Finding {
                 point,
                 about,
                 says,
-                "give the pod credentials: a role by EKS Pod Identity or for its service account, or an instance profile",
+                "give the pod credentials: a role by EKS Pod Identity or for its service account, \
+                 or an instance profile",
             ),
-            Outcome::Denied if error.code().starts_with("Kms") || error.code().starts_with("KMS") => {
-                Self::no(point, about, says, "allow kms:Decrypt on the queue's key in the role's policy and in the key's own")
+            Outcome::Denied
+                if error.code().starts_with("Kms") || error.code().starts_with("KMS") =>
+            {
+                Self::no(
+                    point,
+                    about,
+                    says,
+                    "allow kms:Decrypt on the queue's key in the role's policy and in the key's \
+                     own",
+                )
             }
-            Outcome::Denied => {
-                Self::no(point, about, says, format!("allow {permission} in the role's policy; a condition on a tag denies what lacks the tag"))
+            Outcome::Denied => Self::no(
+                point,
+                about,
+                says,
+                format!(
+                    "allow {permission} in the role's policy; a condition on a tag denies what \
+                     lacks the tag"
+                ),
+            ),
+            Outcome::Gone => {
+                Self::no(point, about, says, "look at its name, its region and its account")
             }
-            Outcome::Gone => Self::no(point, about, says, "look at its name, its region and its account"),
-            Outcome::Timeout | Outcome::Unreachable => {
-                Self::no(point, about, says, "look at the network: the points `host` and `proxy`, VPC endpoints, network policies, security groups")
+            Outcome::Timeout | Outcome::Unreachable => Self::no(
+                point,
+                about,
+                says,
+                "look at the network: the points `host` and `proxy`, VPC endpoints, network \
+                 policies, security groups",
+            ),
+            Outcome::Ok | Outcome::Throttled | Outcome::Server | Outcome::Rejected => {
+                Self::cannot_tell(point, about, says, "ask again in a minute")
             }
-            Outcome::Ok | Outcome::Throttled | Outcome::Server | Outcome::Rejected => Self::cannot_tell(point, about, says, "ask again in a minute"),
         }
     }
 
     /// The same for what only the policy for look-ups allows, which Sundown can do without.
-    pub(super) fn of_look_up(point: &'static str, about: impl Into<String>, error: &AwsError) -> Self {
+    pub(super) fn of_look_up(
+        point: &'static str,
+        about: impl Into<String>,
+        error: &AwsError,
+    ) -> Self {
         let finding = Self::of_error(point, about, error).advice();
         if error.outcome() != Outcome::Denied {
             return Self { answer: Answer::CannotTell, ..finding };
         }
         let remedy = format!(
-            "to know it, give the role the policy for look-ups ({}): `permissions = {{ check = true }}` in the Terraform module",
+            "to know it, give the role the policy for look-ups ({}): `permissions = {{ check = \
+             true }}` in the Terraform module",
             error.api().permission()
         );
         Self { answer: Answer::CannotTell, remedy: Some(remedy), ..finding }
@@ -164,14 +216,23 @@ impl Report {
                 _ => ("NO", Tone::Bad),
             };
             let mark = paint.text(tone, &format!("{mark:<4}"));
-            let about = if finding.about.is_empty() { String::new() } else { format!("{}: ", finding.about) };
+            let about = if finding.about.is_empty() {
+                String::new()
+            } else {
+                format!("{}: ", finding.about)
+            };
             writeln!(out, "{mark} {:<20} {about}{}", finding.point, one_line(&finding.says))?;
             if let Some(remedy) = &finding.remedy {
                 writeln!(out, "{:<25} -> {remedy}", "")?;
             }
         }
         let Summary { yes, no, advice, cannot_tell } = self.summary;
-        writeln!(out, "\n{yes} yes, {} NO, {advice} no (advice: it works without), {cannot_tell} ? (cannot tell)", no - advice)
+        writeln!(
+            out,
+            "\n{yes} yes, {} NO, {advice} no (advice: it works without), {cannot_tell} ? (cannot \
+             tell)",
+            no - advice
+        )
     }
 }
 
@@ -218,25 +279,55 @@ mod tests {
             String::from_utf8(text).unwrap()
         };
         let plain = text(Paint::new(false));
-        let marks: Vec<_> = plain.lines().filter(|l| !l.contains("->")).filter_map(|l| l.split(' ').next()).collect();
+        let marks: Vec<_> = plain
+            .lines()
+            .filter(|l| !l.contains("->"))
+            .filter_map(|l| l.split(' ').next())
+            .collect();
         assert_eq!(marks, ["yes", "yes", "?", "no", "NO", "", "2"], "{plain}");
         let colored = text(Paint::new(true));
-        assert!(colored.contains("\x1b[1;31mNO  \x1b[0m queue.delete") && colored.contains("\x1b[32myes \x1b[0m"), "{colored}");
+        assert!(
+            colored.contains("\x1b[1;31mNO  \x1b[0m queue.delete")
+                && colored.contains("\x1b[32myes \x1b[0m"),
+            "{colored}"
+        );
         let json = serde_json::to_value(&report).unwrap();
-        assert_eq!((&json["findings"][0]["answer"], &json["findings"][4]["point"]), (&"no".into(), &"rules".into()));
+        assert_eq!(
+            (&json["findings"][0]["answer"], &json["findings"][4]["point"]),
+            (&"no".into(), &"rules".into())
+        );
     }
 
     #[test]
     fn a_report_is_told_in_lines_and_as_json() {
-        let report = Report::of(vec![Finding::yes("queue", "q", "it is there"), Finding::no("rights", "", "denied", "allow it").advice()]);
+        let report = Report::of(vec![
+            Finding::yes("queue", "q", "it is there"),
+            Finding::no("rights", "", "denied", "allow it").advice(),
+        ]);
         let mut text = Vec::new();
         report.write_text(&mut text, Paint::new(false)).unwrap();
         let text = String::from_utf8(text).unwrap();
-        assert!(text.starts_with("yes  queue                q: it is there\nno   rights               denied\n"), "{text}");
-        assert!(text.contains("-> allow it\n") && text.ends_with("1 yes, 0 NO, 1 no (advice: it works without), 0 ? (cannot tell)\n"), "{text}");
+        assert!(
+            text.starts_with(
+                "yes  queue                q: it is there\nno   rights               denied\n"
+            ),
+            "{text}"
+        );
+        assert!(
+            text.contains("-> allow it\n")
+                && text
+                    .ends_with("1 yes, 0 NO, 1 no (advice: it works without), 0 ? (cannot tell)\n"),
+            "{text}"
+        );
         let json = serde_json::to_value(&report).unwrap();
-        assert_eq!(json["summary"], serde_json::json!({ "yes": 1, "no": 1, "advice": 1, "cannotTell": 0 }));
-        assert_eq!((&json["findings"][0]["answer"], &json["findings"][1]["needed"]), (&"yes".into(), &false.into()));
+        assert_eq!(
+            json["summary"],
+            serde_json::json!({ "yes": 1, "no": 1, "advice": 1, "cannotTell": 0 })
+        );
+        assert_eq!(
+            (&json["findings"][0]["answer"], &json["findings"][1]["needed"]),
+            (&"yes".into(), &false.into())
+        );
         assert!(json["findings"][0].get("remedy").is_none());
     }
 }

@@ -1,4 +1,5 @@
-//! Which groups belong to the cluster: by their tags, and by the nodes that they have in it. Nothing here asks anybody.
+//! Which groups belong to the cluster: by their tags, and by the nodes that they have in it.
+//! Nothing here asks anybody.
 
 use std::collections::BTreeMap;
 
@@ -21,23 +22,34 @@ pub(super) fn of_instances(instances: &[InstanceFacts]) -> BTreeMap<GroupName, u
     groups
 }
 
-/// What tags and nodes say together. `tagged`: the groups with a tag of `cluster`; `with_nodes`: those of the cluster's nodes.
-pub(super) fn judge(cluster: &str, tagged: &[GroupName], with_nodes: &BTreeMap<GroupName, usize>) -> Vec<Finding> {
+/// What tags and nodes say together. `tagged`: the groups with a tag of `cluster`; `with_nodes`:
+/// those of the cluster's nodes.
+pub(super) fn judge(
+    cluster: &str,
+    tagged: &[GroupName],
+    with_nodes: &BTreeMap<GroupName, usize>,
+) -> Vec<Finding> {
     let tags = format!("kubernetes.io/cluster/{cluster} or eks:cluster-name={cluster}");
     let mut found = vec![if tagged.is_empty() {
-        let remedy = "look at --cluster-name and the region, or tag the groups: the role may answer the hooks of tagged ones only";
+        let remedy = "look at --cluster-name and the region, or tag the groups: the role may \
+            answer the hooks of tagged ones only";
         Finding::no(POINT, cluster, format!("no group has the tag {tags}"), remedy)
     } else {
         let is = if tagged.len() == 1 { "is" } else { "are" };
-        Finding::yes(POINT, cluster, format!("{} {is} tagged for it", count(tagged.len(), "Auto Scaling group")))
+        Finding::yes(
+            POINT,
+            cluster,
+            format!("{} {is} tagged for it", count(tagged.len(), "Auto Scaling group")),
+        )
     }];
     for (group, nodes) in with_nodes.iter().filter(|(group, _)| !tagged.contains(group)) {
         let says = format!(
-            "{} of this cluster, but not the tag {tags}: the role may not answer its hooks, and its instances without a node are taken for others'",
+            "{} of this cluster, but not the tag {tags}: the role may not answer its hooks, and \
+             its instances without a node are taken for others'",
             count(*nodes, "node")
         );
-        let remedy =
-            "tag the group and its instances, or name it in `autoscaling_groups` of the Terraform module; `hook.heartbeat` says what the role may";
+        let remedy = "tag the group and its instances, or name it in `autoscaling_groups` of the \
+            Terraform module; `hook.heartbeat` says what the role may";
         found.push(Finding::no(POINT, group.as_str(), format!("it has {says}"), remedy).advice());
     }
     found
@@ -63,11 +75,16 @@ mod tests {
             let tagged: Vec<_> = tagged.into_iter().map(group).collect();
             let with_nodes = with_nodes.into_iter().map(|name| (group(name), 1)).collect();
             let found = judge("shop", &tagged, &with_nodes);
-            let told: Vec<_> = found.iter().map(|f| (f.about.as_str(), (f.answer, f.needed))).collect();
+            let told: Vec<_> =
+                found.iter().map(|f| (f.about.as_str(), (f.answer, f.needed))).collect();
             assert_eq!(told, expected, "{tagged:?} {with_nodes:?}");
         }
         let one = judge("shop", &[group("a")], &[(group("b"), 1)].into());
-        assert!(one[0].says == "1 Auto Scaling group is tagged for it" && one[1].says.starts_with("it has 1 node of this cluster"), "{one:?}");
+        assert!(
+            one[0].says == "1 Auto Scaling group is tagged for it"
+                && one[1].says.starts_with("it has 1 node of this cluster"),
+            "{one:?}"
+        );
     }
 
     #[test]
@@ -80,7 +97,15 @@ mod tests {
             private_address: None,
             tags: group.map(|g| (GROUP_TAG.to_owned(), g.to_owned())).into_iter().collect(),
         };
-        let groups = of_instances(&[instance(Some("a")), instance(None), instance(Some("b")), instance(Some("a"))]);
-        assert_eq!(groups.into_iter().map(|(g, n)| (g.to_string(), n)).collect::<Vec<_>>(), [("a".to_owned(), 2), ("b".to_owned(), 1)]);
+        let groups = of_instances(&[
+            instance(Some("a")),
+            instance(None),
+            instance(Some("b")),
+            instance(Some("a")),
+        ]);
+        assert_eq!(
+            groups.into_iter().map(|(g, n)| (g.to_string(), n)).collect::<Vec<_>>(),
+            [("a".to_owned(), 2), ("b".to_owned(), 1)]
+        );
     }
 }

@@ -26,13 +26,22 @@ fn by_name(hooks: &[Hook]) -> GroupHooks {
 }
 
 /// What the hooks of a group are like.
-pub(super) fn judge(group: &Group, hooks: &[Hook], globs: &HookGlobs, drain_timeout: Option<Duration>) -> Vec<Finding> {
+pub(super) fn judge(
+    group: &Group,
+    hooks: &[Hook],
+    globs: &HookGlobs,
+    drain_timeout: Option<Duration>,
+) -> Vec<Finding> {
     let name = group.group.as_str();
     let mut found = Vec::new();
     let ours = ours(hooks, globs);
     if !ours.iter().any(|h| h.transition == Transition::Terminating) {
-        let says = "it has no terminate hook of ours: its instances go on a scale-in before their nodes are drained";
-        found.push(Finding::no("hook", name, says, "sundown enroll, or the hook of the Terraform module").advice());
+        let says = "it has no terminate hook of ours: its instances go on a scale-in before their \
+            nodes are drained";
+        found.push(
+            Finding::no("hook", name, says, "sundown enroll, or the hook of the Terraform module")
+                .advice(),
+        );
     }
     for hook in &ours {
         found.extend(timing(name, hook, drain_timeout));
@@ -40,24 +49,32 @@ pub(super) fn judge(group: &Group, hooks: &[Hook], globs: &HookGlobs, drain_time
     let all = by_name(hooks);
     for transition in [Transition::Launching, Transition::Terminating] {
         let left = globs.left_alone(&all, transition);
-        found.extend(hooks.iter().filter(|h| left.contains(&h.hook)).map(|h| unanswered(name, h, &ours)));
+        found.extend(
+            hooks.iter().filter(|h| left.contains(&h.hook)).map(|h| unanswered(name, h, &ours)),
+        );
         found.extend(guessed(name, &globs.guessed(&all, transition), transition));
     }
     found
 }
 
-/// A hook that Sundown does not answer. Where nobody else does either, instances wait in it until it runs out.
+/// A hook that Sundown does not answer. Where nobody else does either, instances wait in it until
+/// it runs out.
 fn unanswered(group: &str, hook: &Hook, ours: &[&Hook]) -> Finding {
     let (kind, wait) = (hook.transition.word(), duration_text(hook.heartbeat_timeout));
     let beside = ours.iter().find(|o| o.transition == hook.transition);
-    let why = beside.map_or_else(|| "--lifecycle-hook does not name it".to_owned(), |o| format!("{} is beside it", o.hook));
+    let why = beside.map_or_else(
+        || "--lifecycle-hook does not name it".to_owned(),
+        |o| format!("{} is beside it", o.hook),
+    );
     let says = format!(
-        "Sundown does not answer the {kind} hook {}, because {why}: where nobody else answers it, instances wait in it for {wait}",
+        "Sundown does not answer the {kind} hook {}, because {why}: where nobody else answers it, \
+         instances wait in it for {wait}",
         hook.hook
     );
     let remedy = format!(
-        "was it made for aws-node-termination-handler, delete it when that is gone: aws autoscaling delete-lifecycle-hook \
-         --auto-scaling-group-name {group} --lifecycle-hook-name {}; nothing, if its owner answers it",
+        "was it made for aws-node-termination-handler, delete it when that is gone: aws \
+         autoscaling delete-lifecycle-hook --auto-scaling-group-name {group} --lifecycle-hook-name \
+         {}; nothing, if its owner answers it",
         hook.hook
     );
     Finding::cannot_tell("hook.others", group, says, remedy).advice()
@@ -66,8 +83,13 @@ fn unanswered(group: &str, hook: &Hook, ours: &[&Hook]) -> Finding {
 /// Several hooks that Sundown completes without a word of anybody that they are ours.
 fn guessed(group: &str, hooks: &[HookName], transition: Transition) -> Option<Finding> {
     let names = hooks.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-    let says = format!("Sundown completes all {} {} hooks ({names}): one that another tool answers is cut short", hooks.len(), transition.word());
-    let remedy = "sundown enroll adds a hook of Sundown's own, and the others are left alone; or name yours with --lifecycle-hook";
+    let says = format!(
+        "Sundown completes all {} {} hooks ({names}): one that another tool answers is cut short",
+        hooks.len(),
+        transition.word()
+    );
+    let remedy = "sundown enroll adds a hook of Sundown's own, and the others are left alone; or \
+        name yours with --lifecycle-hook";
     (!hooks.is_empty()).then(|| Finding::no("hook.others", group, says, remedy).advice())
 }
 
@@ -76,25 +98,56 @@ fn timing(group: &str, hook: &Hook, drain_timeout: Option<Duration>) -> Vec<Find
     let (heartbeat, global) = (hook.heartbeat_timeout, hook.global_timeout);
     let mut found = Vec::new();
     if heartbeat < SHORT {
-        let says = format!("its HeartbeatTimeout is {}: a short trouble with AWS lets it run out", duration_text(heartbeat));
-        found.push(Finding::no("hook.timeout", &about, says, "set it to 300 s; Sundown keeps it open for as long as the drain takes").advice());
+        let says = format!(
+            "its HeartbeatTimeout is {}: a short trouble with AWS lets it run out",
+            duration_text(heartbeat)
+        );
+        found.push(
+            Finding::no(
+                "hook.timeout",
+                &about,
+                says,
+                "set it to 300 s; Sundown keeps it open for as long as the drain takes",
+            )
+            .advice(),
+        );
     }
     match drain_timeout {
-        Some(timeout) if hook.transition == Transition::Terminating && timeout + RESERVE > global => {
-            let says = format!("AWS ends it after {} in all, before --drain-timeout {}", duration_text(global), duration_text(timeout));
+        Some(timeout)
+            if hook.transition == Transition::Terminating && timeout + RESERVE > global =>
+        {
+            let says = format!(
+                "AWS ends it after {} in all, before --drain-timeout {}",
+                duration_text(global),
+                duration_text(timeout)
+            );
             found.push(
-                Finding::no("hook.timeout", &about, says, "give it a longer HeartbeatTimeout (AWS allows 100 times that, 48 h at most)").advice(),
+                Finding::no(
+                    "hook.timeout",
+                    &about,
+                    says,
+                    "give it a longer HeartbeatTimeout (AWS allows 100 times that, 48 h at most)",
+                )
+                .advice(),
             );
         }
         _ => {}
     }
     if hook.transition == Transition::Launching && hook.default_result == HookResult::Abandon {
-        let says = "its default result is ABANDON: a new instance that nobody answers for in time is terminated, and the next one too";
-        found.push(Finding::no("hook.default", &about, says, "set its default result to CONTINUE").advice());
+        let says = "its default result is ABANDON: a new instance that nobody answers for in time \
+            is terminated, and the next one too";
+        found.push(
+            Finding::no("hook.default", &about, says, "set its default result to CONTINUE")
+                .advice(),
+        );
     }
     if hook.transition == Transition::Terminating && hook.default_result == HookResult::Abandon {
-        let says = "its default result is ABANDON: where it runs out, other hooks are cut short, and a group that retains abandoned instances keeps them, and their bill";
-        found.push(Finding::no("hook.default", &about, says, "set its default result to CONTINUE").advice());
+        let says = "its default result is ABANDON: where it runs out, other hooks are cut short, \
+            and a group that retains abandoned instances keeps them, and their bill";
+        found.push(
+            Finding::no("hook.default", &about, says, "set its default result to CONTINUE")
+                .advice(),
+        );
     }
     if found.is_empty() {
         let says = format!(
@@ -114,16 +167,24 @@ pub(super) fn probe(point: &'static str, about: &str, answer: &Result<(), AwsErr
     match answer {
         // No action was open under a token that was just made up, whatever AWS says.
         Ok(()) => Finding::yes(point, about, "allowed"),
-        Err(error) if error.is_no_active_action() => Finding::yes(point, about, "allowed (there is no such action, says AWS)"),
-        Err(error) if error.outcome() == Outcome::Rejected => {
-            Finding::cannot_tell(point, about, error.to_string(), "report it: AWS answers otherwise than it did")
+        Err(error) if error.is_no_active_action() => {
+            Finding::yes(point, about, "allowed (there is no such action, says AWS)")
         }
+        Err(error) if error.outcome() == Outcome::Rejected => Finding::cannot_tell(
+            point,
+            about,
+            error.to_string(),
+            "report it: AWS answers otherwise than it did",
+        ),
         Err(error) => Finding::of_error(point, about, error),
     }
 }
 
 /// Simple scaling waits while an instance waits in a hook.
-pub(super) fn scaling(groups: &[Group], simple: &Result<Vec<(GroupName, String)>, AwsError>) -> Vec<Finding> {
+pub(super) fn scaling(
+    groups: &[Group],
+    simple: &Result<Vec<(GroupName, String)>, AwsError>,
+) -> Vec<Finding> {
     const POINT: &str = "group.scaling";
     let simple = match simple {
         Ok(simple) => simple,
@@ -132,11 +193,18 @@ pub(super) fn scaling(groups: &[Group], simple: &Result<Vec<(GroupName, String)>
     let of_ours = simple.iter().filter(|(group, _)| groups.iter().any(|g| g.group == *group));
     let found: Vec<_> = of_ours
         .map(|(group, policy)| {
-            let says = format!("policy {policy} is of simple scaling: it does not scale while an instance waits in a hook");
+            let says = format!(
+                "policy {policy} is of simple scaling: it does not scale while an instance waits \
+                 in a hook"
+            );
             Finding::no(POINT, group.as_str(), says, "use step scaling or target tracking").advice()
         })
         .collect();
-    if found.is_empty() { vec![Finding::yes(POINT, "", "no group has a policy of simple scaling")] } else { found }
+    if found.is_empty() {
+        vec![Finding::yes(POINT, "", "no group has a policy of simple scaling")]
+    } else {
+        found
+    }
 }
 
 #[cfg(test)]
@@ -157,9 +225,16 @@ mod tests {
         }
     }
 
-    fn told(hooks: &[Hook], globs: &[&str], drain_timeout: Option<Duration>) -> Vec<(&'static str, Answer, bool)> {
+    fn told(
+        hooks: &[Hook],
+        globs: &[&str],
+        drain_timeout: Option<Duration>,
+    ) -> Vec<(&'static str, Answer, bool)> {
         let group = Group { group: "asg".into(), tags: BTreeMap::new(), members: Vec::new() };
-        judge(&group, hooks, &HookGlobs::new(globs).unwrap(), drain_timeout).into_iter().map(|f| (f.point, f.answer, f.needed)).collect()
+        judge(&group, hooks, &HookGlobs::new(globs).unwrap(), drain_timeout)
+            .into_iter()
+            .map(|f| (f.point, f.answer, f.needed))
+            .collect()
     }
 
     #[test]
@@ -167,22 +242,53 @@ mod tests {
         use Transition::{Launching, Terminating};
         let (good, none) = (("hook", Answer::Yes, true), ("hook", Answer::No, false));
         let ours = hook("sundown", Terminating);
-        let short = Hook { heartbeat_timeout: seconds(30), global_timeout: seconds(3000), ..ours.clone() };
+        let short =
+            Hook { heartbeat_timeout: seconds(30), global_timeout: seconds(3000), ..ours.clone() };
         let launch = Hook { default_result: HookResult::Abandon, ..hook("new", Launching) };
         for (hooks, globs, timeout, expected) in [
             (vec![], &[][..], None, vec![none]),
             (vec![ours.clone()], &[], None, vec![good]),
             (vec![ours.clone()], &[], Some(seconds(8 * 3600)), vec![good]),
-            (vec![ours.clone()], &[], Some(seconds(9 * 3600)), vec![("hook.timeout", Answer::No, false)]),
+            (
+                vec![ours.clone()],
+                &[],
+                Some(seconds(9 * 3600)),
+                vec![("hook.timeout", Answer::No, false)],
+            ),
             (vec![short], &[], None, vec![("hook.timeout", Answer::No, false)]),
-            (vec![ours.clone(), launch], &[], None, vec![good, ("hook.default", Answer::No, false)]),
+            (
+                vec![ours.clone(), launch],
+                &[],
+                None,
+                vec![good, ("hook.default", Answer::No, false)],
+            ),
             (vec![hook("Terminate-LC-Hook", Terminating)], &[], None, vec![none]),
-            (vec![ours.clone(), hook("backup", Terminating)], &["sundown*"], None, vec![good, ("hook.others", Answer::CannotTell, false)]),
-            (vec![ours.clone(), hook("nth", Terminating)], &[], None, vec![good, ("hook.others", Answer::CannotTell, false)]),
+            (
+                vec![ours.clone(), hook("backup", Terminating)],
+                &["sundown*"],
+                None,
+                vec![good, ("hook.others", Answer::CannotTell, false)],
+            ),
+            (
+                vec![ours.clone(), hook("nth", Terminating)],
+                &[],
+                None,
+                vec![good, ("hook.others", Answer::CannotTell, false)],
+            ),
             (vec![ours.clone(), hook("boot", Launching)], &[], None, vec![good, good]),
             (vec![hook("nth", Terminating)], &[], None, vec![good]),
-            (vec![hook("nth", Terminating), hook("backup", Terminating)], &[], None, vec![good, good, ("hook.others", Answer::No, false)]),
-            (vec![hook("backup", Terminating)], &["sundown*"], None, vec![none, ("hook.others", Answer::CannotTell, false)]),
+            (
+                vec![hook("nth", Terminating), hook("backup", Terminating)],
+                &[],
+                None,
+                vec![good, good, ("hook.others", Answer::No, false)],
+            ),
+            (
+                vec![hook("backup", Terminating)],
+                &["sundown*"],
+                None,
+                vec![none, ("hook.others", Answer::CannotTell, false)],
+            ),
         ] {
             assert_eq!(told(&hooks, globs, timeout), expected, "{hooks:?} {globs:?} {timeout:?}");
         }
@@ -191,13 +297,17 @@ mod tests {
     #[test]
     fn a_hook_that_nobody_may_answer_is_named_with_how_to_delete_it() {
         let group = Group { group: "asg".into(), tags: BTreeMap::new(), members: Vec::new() };
-        let hooks = [hook("sundown", Transition::Terminating), hook("nth", Transition::Terminating)];
+        let hooks =
+            [hook("sundown", Transition::Terminating), hook("nth", Transition::Terminating)];
         let found = judge(&group, &hooks, &HookGlobs::default(), None);
         let other = found.iter().find(|f| f.point == "hook.others").unwrap();
         let text = format!("{other:?}");
-        for words in
-            ["terminate hook nth", "sundown is beside it", "for 5m", "delete-lifecycle-hook --auto-scaling-group-name asg --lifecycle-hook-name nth"]
-        {
+        for words in [
+            "terminate hook nth",
+            "sundown is beside it",
+            "for 5m",
+            "delete-lifecycle-hook --auto-scaling-group-name asg --lifecycle-hook-name nth",
+        ] {
             assert!(text.contains(words), "{words}: {text}");
         }
     }
@@ -206,8 +316,12 @@ mod tests {
     fn simple_scaling_is_told_of_our_groups_only() {
         let groups = [Group { group: "asg".into(), tags: BTreeMap::new(), members: Vec::new() }];
         let answer = |policies: &[(&str, &str)]| {
-            let policies = policies.iter().map(|(g, p)| (GroupName::from(*g), (*p).to_owned())).collect();
-            scaling(&groups, &Ok(policies)).into_iter().map(|f| (f.about, f.answer)).collect::<Vec<_>>()
+            let policies =
+                policies.iter().map(|(g, p)| (GroupName::from(*g), (*p).to_owned())).collect();
+            scaling(&groups, &Ok(policies))
+                .into_iter()
+                .map(|f| (f.about, f.answer))
+                .collect::<Vec<_>>()
         };
         assert_eq!(answer(&[]), [(String::new(), Answer::Yes)]);
         assert_eq!(answer(&[("other", "p")]), [(String::new(), Answer::Yes)]);

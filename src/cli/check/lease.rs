@@ -32,11 +32,18 @@ pub(super) enum LeaseAnswer {
 pub(super) async fn ask(client: &Client, namespace: &str, name: &str) -> LeaseAnswer {
     let api: Api<Lease> = Api::namespaced(client.clone(), namespace);
     match within(api.get_opt(name)).await {
-        Ok(Some(lease)) => return LeaseAnswer::Exists(lease.spec.and_then(|s| s.holder_identity).filter(|h| !h.is_empty())),
+        Ok(Some(lease)) => {
+            return LeaseAnswer::Exists(
+                lease.spec.and_then(|s| s.holder_identity).filter(|h| !h.is_empty()),
+            );
+        }
         Ok(None) => {}
         Err(error) => return refusal(&error),
     }
-    let lease = Lease { metadata: ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() }, spec: None };
+    let lease = Lease {
+        metadata: ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() },
+        spec: None,
+    };
     match within(api.create(&PostParams { dry_run: true, ..PostParams::default() }, &lease)).await {
         Ok(_) => LeaseAnswer::Creatable,
         Err(error) => refusal(&error),
@@ -48,7 +55,9 @@ fn refusal(error: &kube::Error) -> LeaseAnswer {
         kube::Error::Api(status) if status.code == 404 => LeaseAnswer::NoNamespace,
         // Somebody has created it since it was read.
         kube::Error::Api(status) if status.code == 409 => LeaseAnswer::Exists(None),
-        kube::Error::Api(status) if matches!(status.code, 401 | 403) => LeaseAnswer::Forbidden(words_of(error)),
+        kube::Error::Api(status) if matches!(status.code, 401 | 403) => {
+            LeaseAnswer::Forbidden(words_of(error))
+        }
         other => LeaseAnswer::Unknown(words_of(other)),
     }
 }
@@ -57,20 +66,32 @@ fn refusal(error: &kube::Error) -> LeaseAnswer {
 pub(super) fn judge(namespace: &str, name: &str, answer: LeaseAnswer) -> Finding {
     let about = format!("{namespace}/{name}");
     match answer {
-        LeaseAnswer::Exists(Some(holder)) => Finding::yes(POINT, about, format!("it is held by {holder}")),
+        LeaseAnswer::Exists(Some(holder)) => {
+            Finding::yes(POINT, about, format!("it is held by {holder}"))
+        }
         LeaseAnswer::Exists(None) => Finding::yes(POINT, about, "it exists, and nobody holds it"),
-        LeaseAnswer::Creatable => Finding::yes(POINT, about, "it does not exist yet; the first leader creates it"),
+        LeaseAnswer::Creatable => {
+            Finding::yes(POINT, about, "it does not exist yet; the first leader creates it")
+        }
         LeaseAnswer::NoNamespace => Finding::no(
             POINT,
             about,
-            format!("the namespace {namespace} does not exist: Sundown never leads, and drains nothing"),
-            format!("kubectl create namespace {namespace}, or name the right one: --lease-namespace (without it: POD_NAMESPACE, else kube-system)"),
+            format!(
+                "the namespace {namespace} does not exist: Sundown never leads, and drains nothing"
+            ),
+            format!(
+                "kubectl create namespace {namespace}, or name the right one: --lease-namespace \
+                 (without it: POD_NAMESPACE, else kube-system)"
+            ),
         ),
         LeaseAnswer::Forbidden(why) => {
-            let remedy = "the Role for `leases` and its RoleBinding must be in the namespace of the Lease: compare them with deploy/manifests";
+            let remedy = "the Role for `leases` and its RoleBinding must be in the namespace of \
+                the Lease: compare them with deploy/manifests";
             Finding::no(POINT, about, why, remedy)
         }
-        LeaseAnswer::Unknown(why) => Finding::cannot_tell(POINT, about, why, "ask again in a minute"),
+        LeaseAnswer::Unknown(why) => {
+            Finding::cannot_tell(POINT, about, why, "ask again in a minute")
+        }
     }
 }
 
@@ -91,10 +112,17 @@ mod tests {
             (LeaseAnswer::Unknown(words()), Answer::CannotTell, "forbidden"),
         ] {
             let finding = judge("ops", "sundown", answer.clone());
-            assert_eq!((finding.answer, finding.needed, finding.about.as_str()), (expected, true, "ops/sundown"), "{answer:?}");
+            assert_eq!(
+                (finding.answer, finding.needed, finding.about.as_str()),
+                (expected, true, "ops/sundown"),
+                "{answer:?}"
+            );
             assert!(finding.says.contains(named), "{answer:?}: {}", finding.says);
         }
         let remedy = judge("ops", "sundown", LeaseAnswer::NoNamespace).remedy.unwrap_or_default();
-        assert!(remedy.contains("kubectl create namespace ops") && remedy.contains("--lease-namespace"), "{remedy}");
+        assert!(
+            remedy.contains("kubectl create namespace ops") && remedy.contains("--lease-namespace"),
+            "{remedy}"
+        );
     }
 }

@@ -1,7 +1,9 @@
-//! `sundown check`: asks AWS, Kubernetes and the network for everything that a run needs, and changes nothing.
+//! `sundown check`: asks AWS, Kubernetes and the network for everything that a run needs, and
+//! changes nothing.
 //!
-//! Each probe answers yes, no or cannot tell, and one that fails keeps no other from being made. What an answer means is decided in the
-//! other files of this folder, which ask nobody; here and in `ask_groups` it is only asked.
+//! Each probe answers yes, no or cannot tell, and one that fails keeps no other from being made.
+//! What an answer means is decided in the other files of this folder, which ask nobody; here and in
+//! `ask_groups` it is only asked.
 
 mod ask_groups;
 mod cluster;
@@ -42,8 +44,8 @@ pub(super) struct CheckArgs {
     /// What is printed
     #[arg(short, long, value_enum, default_value_t = Output::Text, help_heading = "Checking")]
     output: Output,
-    /// Also receive from each queue, once. The cost: a message that is there is not seen by the service for a moment, and counts one
-    /// receive more towards the dead-letter queue
+    /// Also receive from each queue, once. The cost: a message that is there is not seen by the
+    /// service for a moment, and counts one receive more towards the dead-letter queue
     #[arg(long, help_heading = "Checking")]
     receive: bool,
     /// The leader's `/readyz`, where it cannot be found by its Lease and its pod
@@ -60,7 +62,8 @@ enum Output {
     Json,
 }
 
-/// Checks. 0: nothing that is needed is missing, as far as can be told; 1: something is; 2: a setting is wrong.
+/// Checks. 0: nothing that is needed is missing, as far as can be told; 1: something is; 2: a
+/// setting is wrong.
 pub(super) fn main(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     let config = args.run.clone().config(&|name| std::env::var(name).ok())?;
     let report = block_on(check(args, config))?;
@@ -74,7 +77,10 @@ pub(super) fn main(args: &CheckArgs) -> anyhow::Result<ExitCode> {
 
 async fn check(args: &CheckArgs, config: Config) -> anyhow::Result<Report> {
     let (hosts, proxy) = (Hosts::default(), Proxy::from_env());
-    let options = aws::Options { region: config.aws.region.clone(), endpoint_url: config.aws.endpoint_url.clone() };
+    let options = aws::Options {
+        region: config.aws.region.clone(),
+        endpoint_url: config.aws.endpoint_url.clone(),
+    };
     let base = aws::load_watched(&options, &hosts).await?;
     if base.region().is_none() {
         return Err(ConfigError::no_region().into());
@@ -116,31 +122,49 @@ impl Check<'_> {
             self.found.push(network::look_up(&origin, proxy).await);
         }
         self.outlets(proxy).await;
-        let has_answered = self.found.iter().any(|f| f.point == "credentials" && f.answer == Answer::Yes);
+        let has_answered =
+            self.found.iter().any(|f| f.point == "credentials" && f.answer == Answer::Yes);
         self.found.push(network::judge_clock(has_answered.then(|| self.clients.clock().skew())));
         self.found
     }
 
-    /// The hosts that are configured and that nothing here asks: a message there would be one too many.
+    /// The hosts that are configured and that nothing here asks: a message there would be one too
+    /// many.
     async fn outlets(&mut self, proxy: &Proxy) {
         if let Some(webhook) = &self.config.webhook {
             let own = webhook.proxy.as_ref().map(Secret::expose);
-            self.found.push(network::look_up_outlet("the webhook", webhook.url.expose(), own, proxy).await);
+            self.found.push(
+                network::look_up_outlet("the webhook", webhook.url.expose(), own, proxy).await,
+            );
         }
         if let Some(traces) = &self.config.service.traces {
-            self.found.push(network::look_up_outlet("the collector of traces", &traces.endpoint, None, proxy).await);
+            self.found.push(
+                network::look_up_outlet("the collector of traces", &traces.endpoint, None, proxy)
+                    .await,
+            );
         }
     }
 
-    /// Whose the credentials are. `false`: there are none that AWS takes, and every other call of AWS would only say so again.
+    /// Whose the credentials are. `false`: there are none that AWS takes, and every other call of
+    /// AWS would only say so again.
     async fn identity(&mut self) -> bool {
         const POINT: &str = "credentials";
         let region = self.clients.region().unwrap_or_default().to_owned();
         let (finding, has_any) = match self.clients.identity().await {
-            Ok(identity) => (Finding::yes(POINT, "", format!("{} of account {}, region {region}", identity.arn, identity.account)), true),
+            Ok(identity) => (
+                Finding::yes(
+                    POINT,
+                    "",
+                    format!("{} of account {}, region {region}", identity.arn, identity.account),
+                ),
+                true,
+            ),
             Err(error) if is_without_credentials(&error) => {
                 let finding = Finding::of_error(POINT, "", &error);
-                let says = format!("{}; queues, instances, groups and hooks were not asked about", finding.says);
+                let says = format!(
+                    "{}; queues, instances, groups and hooks were not asked about",
+                    finding.says
+                );
                 (Finding { says, ..finding }, false)
             }
             Err(error) => (Finding::of_error(POINT, "", &error), true),
@@ -155,7 +179,8 @@ impl Check<'_> {
             Ok(attributes) => attributes,
             Err(error) => {
                 self.found.push(Finding::of_error("queue", &name, &error));
-                // Where there is no such queue, or no way to it, the other calls can say nothing more.
+                // Where there is no such queue, or no way to it, the other calls can say nothing
+                // more.
                 if is_away(&error) || error.advice() == Advice::Gone {
                     return;
                 }
@@ -164,8 +189,12 @@ impl Check<'_> {
         };
         if !attributes.is_empty() {
             let count = |name: &str| attributes.get(name).cloned().unwrap_or_default();
-            let messages = super::words::count(count("ApproximateNumberOfMessages").parse().unwrap_or(0), "message");
-            let says = format!("{messages}, {} in flight", count("ApproximateNumberOfMessagesNotVisible"));
+            let messages = super::words::count(
+                count("ApproximateNumberOfMessages").parse().unwrap_or(0),
+                "message",
+            );
+            let says =
+                format!("{messages}, {} in flight", count("ApproximateNumberOfMessagesNotVisible"));
             self.found.push(Finding::yes("queue", &name, says));
             self.found.extend(queue::judge(&name, &attributes));
             self.redrive(queue, &attributes).await;
@@ -173,14 +202,23 @@ impl Check<'_> {
         let bogus = [Receipt::bogus()];
         let answer = queue.delete_batch(&bogus).await;
         self.found.push(queue::bogus("queue.delete", &name, "sqs:DeleteMessage", &answer));
-        let answer = queue.change_visibility_batch(&bogus.map(|receipt| (receipt, seconds(0)))).await;
-        self.found.push(queue::bogus("queue.visibility", &name, "sqs:ChangeMessageVisibility", &answer));
+        let answer =
+            queue.change_visibility_batch(&bogus.map(|receipt| (receipt, seconds(0)))).await;
+        self.found.push(queue::bogus(
+            "queue.visibility",
+            &name,
+            "sqs:ChangeMessageVisibility",
+            &answer,
+        ));
         if self.args.receive {
             // Visible again at once.
             let answer = queue.receive(1, seconds(0), seconds(0), &ByteLimit::default()).await;
             self.found.push(match answer {
                 Ok(messages) => {
-                    let says = format!("allowed ({} looked at and put back)", count(messages.len(), "message"));
+                    let says = format!(
+                        "allowed ({} looked at and put back)",
+                        count(messages.len(), "message")
+                    );
                     Finding::yes("queue.receive", &name, says)
                 }
                 Err(error) => Finding::of_error("queue.receive", &name, &error),
@@ -198,7 +236,12 @@ impl Check<'_> {
             Some(url) => Some(self.clients.queue(&url).all_attributes().await),
             None => None,
         };
-        self.found.push(queue::redrive(queue.name(), attributes, target.as_ref(), dead.as_ref().map(Result::as_ref)));
+        self.found.push(queue::redrive(
+            queue.name(),
+            attributes,
+            target.as_ref(),
+            dead.as_ref().map(Result::as_ref),
+        ));
     }
 
     /// The queues of `--dlq-url`.
@@ -207,7 +250,11 @@ impl Check<'_> {
         for url in self.config.queue.dead.clone() {
             let queue = self.clients.queue(&url.url);
             self.found.push(match queue.attributes().await {
-                Ok(attributes) => Finding::yes(POINT, queue.name(), count(usize::try_from(attributes.visible).unwrap_or(usize::MAX), "message")),
+                Ok(attributes) => Finding::yes(
+                    POINT,
+                    queue.name(),
+                    count(usize::try_from(attributes.visible).unwrap_or(usize::MAX), "message"),
+                ),
                 // Drains do not need it.
                 Err(error) => Finding::of_error(POINT, queue.name(), &error).advice(),
             });
@@ -221,8 +268,18 @@ impl Check<'_> {
         let (mut known, mut all_known) = (Vec::new(), !senders.rules.is_empty());
         for rule in &senders.rules {
             if rule.contains(['*', '?', '/']) {
-                let says = format!("the queue's policy names its rules by the pattern {rule}, or on another bus");
-                self.found.push(Finding::cannot_tell("rule", rule, says, "name each rule in aws:SourceArn to have them looked at").advice());
+                let says = format!(
+                    "the queue's policy names its rules by the pattern {rule}, or on another bus"
+                );
+                self.found.push(
+                    Finding::cannot_tell(
+                        "rule",
+                        rule,
+                        says,
+                        "name each rule in aws:SourceArn to have them looked at",
+                    )
+                    .advice(),
+                );
                 all_known = false;
                 continue;
             }
@@ -234,7 +291,9 @@ impl Check<'_> {
                 Err(error) => {
                     all_known = false;
                     self.found.push(Finding::of_look_up("rule", rule, &error));
-                    if is_away(&error) || matches!(error.outcome(), Outcome::Denied | Outcome::Credentials) {
+                    if is_away(&error)
+                        || matches!(error.outcome(), Outcome::Denied | Outcome::Credentials)
+                    {
                         break;
                     }
                 }
@@ -257,11 +316,13 @@ impl Check<'_> {
     /// A client for an API server that answers.
     async fn reach_cluster(&mut self) -> Option<kube::Client> {
         let kube = &self.config.kube;
-        let options = ConnectOptions { kubeconfig: kube.kubeconfig.clone(), context: kube.context.clone() };
+        let options =
+            ConnectOptions { kubeconfig: kube.kubeconfig.clone(), context: kube.context.clone() };
         let client = match connect(&options).await {
             Ok(client) => client,
             Err(error) => {
-                let remedy = "give --kubeconfig, or run it in a pod: kubectl exec deploy/sundown -- /usr/local/bin/sundown check";
+                let remedy = "give --kubeconfig, or run it in a pod: kubectl exec deploy/sundown \
+                    -- /usr/local/bin/sundown check";
                 self.found.push(Finding::no("kubernetes", "", with_causes(&error), remedy));
                 return None;
             }
@@ -281,10 +342,21 @@ impl Check<'_> {
         let (namespace, lease) = (standing.lease_namespace.as_str(), standing.lease_name.as_str());
         match &pods {
             Ok(pods) => {
-                let own = Own { queues: self.config.queue.urls.iter().map(|u| u.url.as_str()).collect(), lease: (namespace, lease) };
+                let own = Own {
+                    queues: self.config.queue.urls.iter().map(|u| u.url.as_str()).collect(),
+                    lease: (namespace, lease),
+                };
                 self.found.extend(cluster::judge_pods(&own, pods));
             }
-            Err(why) => self.found.push(Finding::cannot_tell("handlers", "", format!("pods cannot be listed: {why}"), "allow `list pods`").advice()),
+            Err(why) => self.found.push(
+                Finding::cannot_tell(
+                    "handlers",
+                    "",
+                    format!("pods cannot be listed: {why}"),
+                    "allow `list pods`",
+                )
+                .advice(),
+            ),
         }
         let pods = pods.unwrap_or_default();
         if !self.config.dry_run {
@@ -302,7 +374,8 @@ impl Check<'_> {
     /// Whether the leader receives, by its own word.
     async fn leader(&mut self, leader: Result<Option<String>, String>, pods: &[cluster::Stranger]) {
         const POINT: &str = "queue.receive";
-        let (port, namespace) = (self.config.service.probes.map(|a| a.port()), &self.config.standing.lease_namespace);
+        let (port, namespace) =
+            (self.config.service.probes.map(|a| a.port()), &self.config.standing.lease_namespace);
         if self.args.receive && self.args.readyz.is_none() {
             // It was asked of the queue itself.
             return;
@@ -314,19 +387,40 @@ impl Check<'_> {
         }
         let ask_it = "name the leader's with --readyz URL, or ask the queue itself with --receive";
         let finding = match leader {
-            Err(why) => Finding::cannot_tell(POINT, "", format!("the Lease cannot be read: {why}"), ask_it),
+            Err(why) => {
+                Finding::cannot_tell(POINT, "", format!("the Lease cannot be read: {why}"), ask_it)
+            }
             Ok(None) => {
-                let says = format!("nobody leads: the Lease in {namespace} has no holder, or there is none");
-                Finding::cannot_tell(POINT, "", says, format!("see that Sundown runs there; else {ask_it}"))
+                let says = format!(
+                    "nobody leads: the Lease in {namespace} has no holder, or there is none"
+                );
+                Finding::cannot_tell(
+                    POINT,
+                    "",
+                    says,
+                    format!("see that Sundown runs there; else {ask_it}"),
+                )
             }
             Ok(Some(leader)) => {
-                let address = pods.iter().find(|p| p.name == leader && p.namespace == *namespace).and_then(|p| p.address.clone());
+                let address = pods
+                    .iter()
+                    .find(|p| p.name == leader && p.namespace == *namespace)
+                    .and_then(|p| p.address.clone());
                 match (address, port) {
                     (Some(address), Some(port)) => {
-                        let address = if address.contains(':') { format!("[{address}]") } else { address };
-                        network::judge_ready(&leader, &network::get(&format!("http://{address}:{port}/readyz")).await)
+                        let address =
+                            if address.contains(':') { format!("[{address}]") } else { address };
+                        network::judge_ready(
+                            &leader,
+                            &network::get(&format!("http://{address}:{port}/readyz")).await,
+                        )
                     }
-                    _ => Finding::cannot_tell(POINT, leader, "it leads, and the address of its /readyz is not known", ask_it),
+                    _ => Finding::cannot_tell(
+                        POINT,
+                        leader,
+                        "it leads, and the address of its /readyz is not known",
+                        ask_it,
+                    ),
                 }
             }
         };
@@ -337,7 +431,12 @@ impl Check<'_> {
     fn without_leader(&mut self) {
         if !self.args.receive {
             let says = "who leads is not known without Kubernetes";
-            self.found.push(Finding::cannot_tell("queue.receive", "", says, "ask the queue itself with --receive"));
+            self.found.push(Finding::cannot_tell(
+                "queue.receive",
+                "",
+                says,
+                "ask the queue itself with --receive",
+            ));
         }
     }
 }

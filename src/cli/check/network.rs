@@ -19,19 +19,28 @@ const LIMIT: Duration = seconds(5);
 /// So much of an answer is read.
 const ANSWER: usize = 16 * 1024;
 /// Where credentials come from: EKS Pod Identity in both families, and the instance's metadata.
-const CREDENTIALS: [&str; 3] =
-    ["http://169.254.170.23/v1/credentials", "http://[fd00:ec2::23]/v1/credentials", "http://169.254.169.254/latest/meta-data"];
+const CREDENTIALS: [&str; 3] = [
+    "http://169.254.170.23/v1/credentials",
+    "http://[fd00:ec2::23]/v1/credentials",
+    "http://169.254.169.254/latest/meta-data",
+];
 /// AWS refuses signatures that are five minutes off.
 const SKEW: SignedDuration = SignedDuration::from_mins(4);
 
-/// Whether credentials are asked for through a proxy. `given`: the endpoint that the environment names (`AWS_CONTAINER_CREDENTIALS_FULL_URI`).
+/// Whether credentials are asked for through a proxy. `given`: the endpoint that the environment
+/// names (`AWS_CONTAINER_CREDENTIALS_FULL_URI`).
 pub(super) fn judge_proxy(proxy: &Proxy, given: Option<&str>) -> Finding {
     const POINT: &str = "proxy";
     let through = |url: &str| proxy.of(url).map(|proxy| (url.to_owned(), proxy));
     if let Some((url, proxy)) = given.and_then(through) {
         let host = host_of(&url).unwrap_or(url);
         let remedy = format!("add {host} to NO_PROXY: no proxy gives out credentials of this pod");
-        return Finding::no(POINT, "", format!("credentials are asked for at {host} through {proxy}"), remedy);
+        return Finding::no(
+            POINT,
+            "",
+            format!("credentials are asked for at {host} through {proxy}"),
+            remedy,
+        );
     }
     let all: Vec<_> = CREDENTIALS.into_iter().filter_map(through).collect();
     let Some((_, by)) = all.first() else {
@@ -39,7 +48,13 @@ pub(super) fn judge_proxy(proxy: &Proxy, given: Option<&str>) -> Finding {
     };
     let hosts = all.iter().filter_map(|(url, _)| host_of(url)).collect::<Vec<_>>().join(", ");
     let says = format!("{hosts} would be asked through {by}");
-    Finding::no(POINT, "", says, "set NO_PROXY=169.254.170.23,fd00:ec2::23,169.254.169.254 and the cluster's own addresses").advice()
+    Finding::no(
+        POINT,
+        "",
+        says,
+        "set NO_PROXY=169.254.170.23,fd00:ec2::23,169.254.169.254 and the cluster's own addresses",
+    )
+    .advice()
 }
 
 fn host_of(url: &str) -> Option<String> {
@@ -47,34 +62,49 @@ fn host_of(url: &str) -> Option<String> {
 }
 
 /// What a look-up of the name of `host`, or of the `proxy` before it, gave.
-pub(super) fn judge_host(host: &str, proxy: Option<&str>, found: &Result<Vec<IpAddr>, String>) -> Finding {
+pub(super) fn judge_host(
+    host: &str,
+    proxy: Option<&str>,
+    found: &Result<Vec<IpAddr>, String>,
+) -> Finding {
     const POINT: &str = "host";
     let by = proxy.map(|proxy| format!(" through {proxy}")).unwrap_or_default();
     match found {
         Ok(addresses) => match addresses.as_slice() {
             [] => Finding::no(POINT, host, format!("it has no address{by}"), remedy()),
             [first, ..] => {
-                let private = if is_private(first) { ", a private one (a VPC endpoint)" } else { "" };
+                let private =
+                    if is_private(first) { ", a private one (a VPC endpoint)" } else { "" };
                 Finding::yes(POINT, host, format!("{first}{private}{by}"))
             }
         },
-        Err(why) => Finding::no(POINT, host, format!("its name does not resolve{by}: {why}"), remedy()),
+        Err(why) => {
+            Finding::no(POINT, host, format!("its name does not resolve{by}: {why}"), remedy())
+        }
     }
 }
 
 /// The same for an outlet, without which drains go on.
-fn judge_outlet(what: &str, host: &str, proxy: Option<&str>, found: &Result<Vec<IpAddr>, String>) -> Finding {
+fn judge_outlet(
+    what: &str,
+    host: &str,
+    proxy: Option<&str>,
+    found: &Result<Vec<IpAddr>, String>,
+) -> Finding {
     let finding = judge_host(host, proxy, found).advice();
     let says = format!("{what}: {}", finding.says);
     // Its own, not that of AWS's hosts: an outlet may well be in the cluster.
     let remedy = finding.remedy.map(|_| {
-        "look at its URL; a host inside of the cluster is found with dnsPolicy ClusterFirst, not with Default. Drains go on without it".to_owned()
+        "look at its URL; a host inside of the cluster is found with dnsPolicy ClusterFirst, not \
+         with Default. Drains go on without it"
+            .to_owned()
     });
     Finding { says, remedy, ..finding }
 }
 
 fn remedy() -> &'static str {
-    "look at the pod's dnsPolicy (`Default` asks the node's resolver and needs no CoreDNS), at the region, and at private DNS of VPC endpoints"
+    "look at the pod's dnsPolicy (`Default` asks the node's resolver and needs no CoreDNS), at \
+     the region, and at private DNS of VPC endpoints"
 }
 
 fn is_private(address: &IpAddr) -> bool {
@@ -88,12 +118,22 @@ fn is_private(address: &IpAddr) -> bool {
 pub(super) fn judge_clock(skew: Option<SignedDuration>) -> Finding {
     const POINT: &str = "clock";
     let Some(skew) = skew else {
-        return Finding::cannot_tell(POINT, "", "AWS has not answered, so its time is not known", "mend the point credentials first");
+        return Finding::cannot_tell(
+            POINT,
+            "",
+            "AWS has not answered, so its time is not known",
+            "mend the point credentials first",
+        );
     };
     let apart = format!("AWS's clock differs by {} s", skew.as_secs());
     match skew {
         SignedDuration::ZERO => Finding::yes(POINT, "", "it agrees with AWS's to 2 s"),
-        _ if skew.abs() > SKEW => Finding::no(POINT, "", apart, "mend NTP on the node: AWS refuses requests that are five minutes off"),
+        _ if skew.abs() > SKEW => Finding::no(
+            POINT,
+            "",
+            apart,
+            "mend NTP on the node: AWS refuses requests that are five minutes off",
+        ),
         _ => Finding::no(POINT, "", apart, "mend NTP on the node").advice(),
     }
 }
@@ -109,10 +149,16 @@ pub(super) fn judge_ready(leader: &str, answer: &Result<(u16, String), String>) 
                 POINT,
                 leader,
                 format!("the leader is not ready: {why}"),
-                "docs/operations.md, Probes: what it names is at fault, AWS, Kubernetes or a permission",
+                "docs/operations.md, Probes: what it names is at fault, AWS, Kubernetes or a \
+                 permission",
             )
         }
-        Ok((status, _)) => Finding::cannot_tell(POINT, leader, format!("/readyz answers {status}"), "name the leader's with --readyz URL"),
+        Ok((status, _)) => Finding::cannot_tell(
+            POINT,
+            leader,
+            format!("/readyz answers {status}"),
+            "name the leader's with --readyz URL",
+        ),
         Err(why) => Finding::cannot_tell(
             POINT,
             leader,
@@ -126,13 +172,21 @@ pub(super) fn judge_ready(leader: &str, answer: &Result<(u16, String), String>) 
 pub(super) async fn look_up(origin: &str, proxy: &Proxy) -> Finding {
     let by = proxy.of(origin);
     let asked = by.as_deref().unwrap_or(origin);
-    let host = Url::parse(origin).ok().and_then(|u| u.host_str().map(str::to_owned)).unwrap_or_else(|| origin.to_owned());
+    let host = Url::parse(origin)
+        .ok()
+        .and_then(|u| u.host_str().map(str::to_owned))
+        .unwrap_or_else(|| origin.to_owned());
     judge_host(&host, by.as_deref(), &resolve(asked).await)
 }
 
-/// Looks the host of an outlet up (the webhook, the collector of traces), which nothing here asks, or that of the proxy through which it is asked.
-/// `own`: a proxy for it alone.
-pub(super) async fn look_up_outlet(what: &str, url: &str, own: Option<&str>, proxy: &Proxy) -> Finding {
+/// Looks the host of an outlet up (the webhook, the collector of traces), which nothing here asks,
+/// or that of the proxy through which it is asked. `own`: a proxy for it alone.
+pub(super) async fn look_up_outlet(
+    what: &str,
+    url: &str,
+    own: Option<&str>,
+    proxy: &Proxy,
+) -> Finding {
     let by = own.and_then(without_password).or_else(|| proxy.of(url));
     let asked = by.as_deref().unwrap_or(url);
     judge_outlet(what, &host_of(url).unwrap_or_default(), by.as_deref(), &resolve(asked).await)
@@ -145,7 +199,10 @@ fn without_password(url: &str) -> Option<String> {
 
 async fn resolve(origin: &str) -> Result<Vec<IpAddr>, String> {
     let url = Url::parse(origin).map_err(|e| e.to_string())?;
-    let (host, port) = (url.host_str().unwrap_or_default().trim_matches(['[', ']']).to_owned(), url.port_or_known_default().unwrap_or(443));
+    let (host, port) = (
+        url.host_str().unwrap_or_default().trim_matches(['[', ']']).to_owned(),
+        url.port_or_known_default().unwrap_or(443),
+    );
     match tokio::time::timeout(LIMIT, tokio::net::lookup_host((host, port))).await {
         Ok(found) => found.map(|all| all.map(|a| a.ip()).collect()).map_err(|e| e.to_string()),
         Err(_) => Err(format!("no answer within {} s", LIMIT.as_secs())),
@@ -159,7 +216,8 @@ pub(super) async fn get(url: &str) -> Result<(u16, String), String> {
     let asked = async {
         let answer = client.get(uri).await.map_err(|e| with_causes(&e))?;
         let status = answer.status().as_u16();
-        let body = Limited::new(answer.into_body(), ANSWER).collect().await.map_err(|e| e.to_string())?;
+        let body =
+            Limited::new(answer.into_body(), ANSWER).collect().await.map_err(|e| e.to_string())?;
         Ok((status, String::from_utf8_lossy(&body.to_bytes()).into_owned()))
     };
     match tokio::time::timeout(LIMIT, asked).await {
@@ -178,7 +236,9 @@ mod tests {
 
     #[test]
     fn no_proxy_must_name_the_endpoints_of_credentials() {
-        let of = |http: &str, https: &str, no: &str, given: Option<&str>| judge_proxy(&Proxy::of_variables(http, https, no), given);
+        let of = |http: &str, https: &str, no: &str, given: Option<&str>| {
+            judge_proxy(&Proxy::of_variables(http, https, no), given)
+        };
         let pod_identity = Some("http://169.254.170.23/v1/credentials");
         let all = "169.254.170.23,fd00:ec2::23,169.254.169.254";
         for (http, no, given, expected) in [
@@ -189,10 +249,18 @@ mod tests {
             ("http://p:3128", "169.254.170.23", pod_identity, (Answer::No, false)),
             ("http://p:3128", all, pod_identity, (Answer::Yes, true)),
         ] {
-            assert_eq!(told(&of(http, "http://p:3128", no, given)), expected, "{http} {no} {given:?}");
+            assert_eq!(
+                told(&of(http, "http://p:3128", no, given)),
+                expected,
+                "{http} {no} {given:?}"
+            );
         }
         let found = of("http://p:3128", "", "169.254.170.23", None);
-        assert!(found.says.contains("fd00:ec2::23, 169.254.169.254") && !found.says.contains("170.23"), "{}", found.says);
+        assert!(
+            found.says.contains("fd00:ec2::23, 169.254.169.254") && !found.says.contains("170.23"),
+            "{}",
+            found.says
+        );
     }
 
     #[test]
@@ -202,24 +270,55 @@ mod tests {
         assert!(!judge_host("sqs", None, &address("52.95.1.1")).says.contains("private"));
         assert_eq!(told(&judge_host("sqs", None, &Ok(vec![]))), (Answer::No, true));
         let failed = judge_host("sqs", Some("http://p:3128"), &Err("not known".to_owned()));
-        assert!(failed.answer == Answer::No && failed.says.contains("through http://p:3128") && failed.remedy.unwrap().contains("dnsPolicy"));
+        assert!(
+            failed.answer == Answer::No
+                && failed.says.contains("through http://p:3128")
+                && failed.remedy.unwrap().contains("dnsPolicy")
+        );
     }
 
     #[test]
     fn an_outlet_that_cannot_be_found_is_told_and_needed_by_no_drain() {
-        let there = judge_outlet("the webhook", "chat.example.com", None, &Ok(vec!["10.0.0.7".parse().unwrap()]));
-        assert!(told(&there) == (Answer::Yes, false) && there.remedy.is_none() && there.says.starts_with("the webhook: 10.0.0.7"), "{}", there.says);
-        let away = judge_outlet("the webhook", "chat.tools.svc", None, &Err("not known".to_owned()));
-        assert!(told(&away) == (Answer::No, false) && away.remedy.clone().unwrap().contains("ClusterFirst"), "{away:?}");
-        assert_eq!(without_password("http://user:S3CR3T@proxy:3128/x?S3CR3T").as_deref(), Some("http://proxy:3128"));
+        let there = judge_outlet(
+            "the webhook",
+            "chat.example.com",
+            None,
+            &Ok(vec!["10.0.0.7".parse().unwrap()]),
+        );
+        assert!(
+            told(&there) == (Answer::Yes, false)
+                && there.remedy.is_none()
+                && there.says.starts_with("the webhook: 10.0.0.7"),
+            "{}",
+            there.says
+        );
+        let away =
+            judge_outlet("the webhook", "chat.tools.svc", None, &Err("not known".to_owned()));
+        assert!(
+            told(&away) == (Answer::No, false)
+                && away.remedy.clone().unwrap().contains("ClusterFirst"),
+            "{away:?}"
+        );
+        assert_eq!(
+            without_password("http://user:S3CR3T@proxy:3128/x?S3CR3T").as_deref(),
+            Some("http://proxy:3128")
+        );
     }
 
     #[test]
     fn a_clock_may_differ_by_less_than_aws_allows() {
-        for (skew, expected) in
-            [(0, (Answer::Yes, true)), (3, (Answer::No, false)), (-200, (Answer::No, false)), (241, (Answer::No, true)), (-300, (Answer::No, true))]
-        {
-            assert_eq!(told(&judge_clock(Some(SignedDuration::from_secs(skew)))), expected, "{skew}");
+        for (skew, expected) in [
+            (0, (Answer::Yes, true)),
+            (3, (Answer::No, false)),
+            (-200, (Answer::No, false)),
+            (241, (Answer::No, true)),
+            (-300, (Answer::No, true)),
+        ] {
+            assert_eq!(
+                told(&judge_clock(Some(SignedDuration::from_secs(skew)))),
+                expected,
+                "{skew}"
+            );
         }
     }
 
@@ -231,8 +330,14 @@ mod tests {
     #[test]
     fn a_leader_that_is_ready_receives() {
         assert_eq!(told(&judge_ready("a", &Ok((200, "ok\n".to_owned())))), (Answer::Yes, true));
-        let not = judge_ready("a", &Ok((503, "receiving: nothing for 60 s\nqueue: gone\n".to_owned())));
-        assert!(told(&not) == (Answer::No, true) && not.says.ends_with("receiving: nothing for 60 s; queue: gone"), "{}", not.says);
+        let not =
+            judge_ready("a", &Ok((503, "receiving: nothing for 60 s\nqueue: gone\n".to_owned())));
+        assert!(
+            told(&not) == (Answer::No, true)
+                && not.says.ends_with("receiving: nothing for 60 s; queue: gone"),
+            "{}",
+            not.says
+        );
         assert_eq!(told(&judge_ready("a", &Ok((404, String::new())))), (Answer::CannotTell, true));
         assert_eq!(told(&judge_ready("a", &Err("refused".to_owned()))), (Answer::CannotTell, true));
     }

@@ -1,5 +1,6 @@
-//! `sundown enroll`: lifecycle hooks for groups that no Terraform module looks after. With the credentials of who runs it: the role of the
-//! service has no right to make or delete a hook, and needs none.
+//! `sundown enroll`: lifecycle hooks for groups that no Terraform module looks after. With the
+//! credentials of who runs it: the role of the service has no right to make or delete a hook, and
+//! needs none.
 
 mod plan;
 #[cfg(test)]
@@ -33,7 +34,8 @@ const LACKING: u8 = 3;
 #[derive(Debug, Clone, Args)]
 #[command(group = ArgGroup::new("which").required(true).multiple(true).args(["asg_tag", "asg"]))]
 pub(super) struct EnrollArgs {
-    /// Auto Scaling groups with this tag; repeatable: those that have all of them. KEY alone is any value
+    /// Auto Scaling groups with this tag; repeatable: those that have all of them. KEY alone is any
+    /// value
     #[arg(long, value_name = "KEY=VALUE")]
     asg_tag: Vec<String>,
     /// An Auto Scaling group by its name; repeatable
@@ -48,22 +50,31 @@ pub(super) struct EnrollArgs {
     /// A hook for launches too. For those who name it in `--lifecycle-hook`: it is answered at once
     #[arg(long, conflicts_with = "remove")]
     launch: bool,
-    /// How long AWS waits when nobody answers, 30s to 2h. Sundown keeps a hook open for as long as the drain takes
+    /// How long AWS waits when nobody answers, 30s to 2h. Sundown keeps a hook open for as long as
+    /// the drain takes
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = heartbeat)]
     heartbeat_timeout: Duration,
     /// Text that comes along with each event of the hook
     #[arg(long, value_name = "TEXT")]
     metadata: Option<String>,
-    /// What the names of the hooks start with: NAME-terminate, NAME-launch. Hooks that are there already and are called NAME or
-    /// NAME-… count as Sundown's own; for `sundown` every hook whose name starts with it does
+    /// What the names of the hooks start with: NAME-terminate, NAME-launch. Hooks that are there
+    /// already and are called NAME or NAME-… count as Sundown's own; for `sundown` every hook whose
+    /// name starts with it does
     #[arg(long, value_name = "NAME", default_value = "sundown", value_parser = hook_name)]
     hook_name: String,
-    /// Remove the hooks. Refused for a group while an instance of it waits: deleting a hook ends the wait, a termination by CONTINUE, a
-    /// launch by ABANDON
+    /// Remove the hooks. Refused for a group while an instance of it waits: deleting a hook ends
+    /// the wait, a termination by CONTINUE, a launch by ABANDON
     #[arg(long, conflicts_with = "check")]
     remove: bool,
     /// With --remove: wait until no instance waits, for so long at most
-    #[arg(long, value_name = "DURATION", requires = "remove", num_args = 0..=1, default_missing_value = "1h", value_parser = parse_duration)]
+    #[arg(
+        long,
+        value_name = "DURATION",
+        requires = "remove",
+        num_args = 0..=1,
+        default_missing_value = "1h",
+        value_parser = parse_duration,
+    )]
     wait: Option<Duration>,
     /// With --remove: although instances wait
     #[arg(long, requires = "remove", conflicts_with = "wait")]
@@ -86,18 +97,24 @@ enum Output {
 
 fn heartbeat(text: &str) -> Result<Duration, String> {
     let timeout = parse_duration(text)?;
-    if (seconds(30)..=seconds(7200)).contains(&timeout) { Ok(timeout) } else { Err("out of range; AWS takes 30s to 2h".to_owned()) }
+    if (seconds(30)..=seconds(7200)).contains(&timeout) {
+        Ok(timeout)
+    } else {
+        Err("out of range; AWS takes 30s to 2h".to_owned())
+    }
 }
 
 fn hook_name(text: &str) -> Result<String, String> {
-    let fine = (1..=200).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_/".contains(&b));
+    let fine = (1..=200).contains(&text.len())
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_/".contains(&b));
     if fine { Ok(text.to_owned()) } else { Err("use letters, digits, - _ and /".to_owned()) }
 }
 
 /// What a run came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 struct Tally {
-    /// Hooks that were to be made, changed or removed when it looked, those that were `done` included.
+    /// Hooks that were to be made, changed or removed when it looked, those that were `done`
+    /// included.
     open: usize,
     /// Hooks that were.
     done: usize,
@@ -126,12 +143,21 @@ struct Note {
     says: String,
 }
 
-/// Enrolls, or removes. 0: done, or nothing to do; 1: something was refused or failed; 3 with --check: a group lacks its hook.
+/// Enrolls, or removes. 0: done, or nothing to do; 1: something was refused or failed; 3 with
+/// --check: a group lacks its hook.
 pub(super) fn main(args: &EnrollArgs) -> anyhow::Result<ExitCode> {
     let mut out = std::io::stdout();
     block_on(async move {
         let clients = connect(&args.aws, None).await?;
-        Enrolling { args, scaling: clients.autoscaling(), out: &mut out, rows: Vec::new(), notes: Vec::new() }.run().await
+        Enrolling {
+            args,
+            scaling: clients.autoscaling(),
+            out: &mut out,
+            rows: Vec::new(),
+            notes: Vec::new(),
+        }
+        .run()
+        .await
     })
 }
 
@@ -146,17 +172,28 @@ struct Enrolling<'a, W> {
 impl<W: Write> Enrolling<'_, W> {
     async fn run(mut self) -> anyhow::Result<ExitCode> {
         let groups = self.groups().await?;
-        let tally = if self.args.remove { self.remove(&groups).await? } else { self.enroll(&groups).await? };
+        let tally = if self.args.remove {
+            self.remove(&groups).await?
+        } else {
+            self.enroll(&groups).await?
+        };
         let Tally { open, done, failed } = tally;
         if open > 0 && !self.args.yes && !self.args.check {
             self.say("Nothing was changed: --yes does it.")?;
         } else if done > 0 {
-            self.say(&format!("{} {}.", count(done, "hook"), if self.args.remove { "removed" } else { "made or changed" }))?;
+            self.say(&format!(
+                "{} {}.",
+                count(done, "hook"),
+                if self.args.remove { "removed" } else { "made or changed" }
+            ))?;
         } else if open == 0 && failed == 0 {
             self.say("There is nothing to do.")?;
         }
         if self.args.output == Output::Json {
-            serde_json::to_writer_pretty(&mut *self.out, &serde_json::json!({ "hooks": self.rows, "notes": self.notes, "summary": tally }))?;
+            serde_json::to_writer_pretty(
+                &mut *self.out,
+                &serde_json::json!({ "hooks": self.rows, "notes": self.notes, "summary": tally }),
+            )?;
             writeln!(self.out)?;
         }
         Ok(match tally {
@@ -166,23 +203,35 @@ impl<W: Write> Enrolling<'_, W> {
         })
     }
 
-    /// The groups that the flags name. None at all is an error: who misspells a tag must not hear that all is well.
+    /// The groups that the flags name. None at all is an error: who misspells a tag must not hear
+    /// that all is well.
     async fn groups(&self) -> anyhow::Result<Vec<Group>> {
         let filter = |text: &String| match text.split_once('=') {
             Some((key, value)) => GroupFilter::Tag(key.to_owned(), value.to_owned()),
             None => GroupFilter::TagKey(text.clone()),
         };
         let filters: Vec<_> = self.args.asg_tag.iter().map(filter).collect();
-        let mut groups = self.scaling.groups(&filters).await.map_err(allowed).context("nothing was changed")?;
+        let mut groups =
+            self.scaling.groups(&filters).await.map_err(allowed).context("nothing was changed")?;
         if groups.is_empty() && !filters.is_empty() {
             anyhow::bail!(
-                "no Auto Scaling group has the tag {}; look at the tag and the region. Nothing was changed",
+                "no Auto Scaling group has the tag {}; look at the tag and the region. Nothing \
+                 was changed",
                 self.args.asg_tag.join(" and ")
             );
         }
         for name in &self.args.asg {
-            let found = self.scaling.group(&GroupName::from(name.as_str())).await.map_err(allowed).context("nothing was changed")?;
-            let group = found.with_context(|| format!("there is no Auto Scaling group `{name}` in the region; nothing was changed"))?;
+            let found = self
+                .scaling
+                .group(&GroupName::from(name.as_str()))
+                .await
+                .map_err(allowed)
+                .context("nothing was changed")?;
+            let group = found.with_context(|| {
+                format!(
+                    "there is no Auto Scaling group `{name}` in the region; nothing was changed"
+                )
+            })?;
             if !groups.iter().any(|g| g.group == group.group) {
                 groups.push(group);
             }
@@ -192,8 +241,12 @@ impl<W: Write> Enrolling<'_, W> {
 
     async fn enroll(&mut self, groups: &[Group]) -> anyhow::Result<Tally> {
         let args = self.args;
-        let wish =
-            Wish { prefix: args.hook_name.clone(), launch: args.launch, heartbeat_timeout: args.heartbeat_timeout, metadata: args.metadata.clone() };
+        let wish = Wish {
+            prefix: args.hook_name.clone(),
+            launch: args.launch,
+            heartbeat_timeout: args.heartbeat_timeout,
+            metadata: args.metadata.clone(),
+        };
         let mut tally = Tally::default();
         for group in groups {
             let (steps, remarks) = match self.scaling.hooks(&group.group).await {
@@ -222,7 +275,12 @@ impl<W: Write> Enrolling<'_, W> {
         Ok(tally)
     }
 
-    async fn put(&mut self, tally: &mut Tally, group: &GroupName, step: &Step) -> anyhow::Result<()> {
+    async fn put(
+        &mut self,
+        tally: &mut Tally,
+        group: &GroupName,
+        step: &Step,
+    ) -> anyhow::Result<()> {
         let Some(hook) = step.wanted() else { return Ok(()) };
         match self.scaling.put_hook(group, hook).await {
             Ok(()) => self.done(tally),
@@ -264,13 +322,24 @@ impl<W: Write> Enrolling<'_, W> {
                 if self.args.yes && self.args.wait.is_some() && waits && Instant::now() < until {
                     if !std::mem::replace(&mut told, true) {
                         let most = duration_text(self.args.wait.unwrap_or_default());
-                        self.say(&format!("{name}: waiting for {} ({most} at most)", waiting(&all)))?;
+                        self.say(&format!(
+                            "{name}: waiting for {} ({most} at most)",
+                            waiting(&all)
+                        ))?;
                     }
                     tokio::time::sleep(LOOK).await;
                     match self.scaling.group(name).await {
                         Ok(later) => seen = later,
-                        // It goes on waiting on what was last seen: nothing is deleted on no answer.
-                        Err(error) if !matches!(error.outcome(), Outcome::Denied | Outcome::Credentials) => seen = Some(now),
+                        // It goes on waiting on what was last seen: nothing is deleted on no
+                        // answer.
+                        Err(error)
+                            if !matches!(
+                                error.outcome(),
+                                Outcome::Denied | Outcome::Credentials
+                            ) =>
+                        {
+                            seen = Some(now);
+                        }
                         Err(error) => self.fail(&mut tally, name, error)?,
                     }
                     continue;
@@ -279,7 +348,8 @@ impl<W: Write> Enrolling<'_, W> {
                     self.delete(&mut tally, name, removal).await?;
                 }
                 if all.is_empty() {
-                    let says = format!("it has no hook whose name starts with {}", self.args.hook_name);
+                    let says =
+                        format!("it has no hook whose name starts with {}", self.args.hook_name);
                     self.row(name, None, "keep", says)?;
                 }
             }
@@ -287,12 +357,21 @@ impl<W: Write> Enrolling<'_, W> {
         Ok(tally)
     }
 
-    async fn delete(&mut self, tally: &mut Tally, group: &GroupName, removal: &Removal) -> anyhow::Result<()> {
+    async fn delete(
+        &mut self,
+        tally: &mut Tally,
+        group: &GroupName,
+        removal: &Removal,
+    ) -> anyhow::Result<()> {
         let Removal { hook, transition, waiting } = removal;
         let who = waiting.join(", ");
         tally.open += 1;
         if waiting.is_empty() || self.args.now {
-            let price = if waiting.is_empty() { String::new() } else { format!("; {who} waits, and {}", fate(*transition)) };
+            let price = if waiting.is_empty() {
+                String::new()
+            } else {
+                format!("; {who} waits, and {}", fate(*transition))
+            };
             self.row(group, Some(hook), "remove", format!("remove {hook}{price}"))?;
             if !self.args.yes {
                 return Ok(());
@@ -304,20 +383,34 @@ impl<W: Write> Enrolling<'_, W> {
             return Ok(());
         }
         let late = if self.args.wait.is_some() && self.args.yes { "still " } else { "" };
-        let says =
-            format!("{hook} is not removed: {who} {late}waits, and without its hook {}. --wait waits for it, --now does not", fate(*transition));
+        let says = format!(
+            "{hook} is not removed: {who} {late}waits, and without its hook {}. --wait waits for \
+             it, --now does not",
+            fate(*transition)
+        );
         self.row(group, Some(hook), "refuse", says)?;
         tally.failed += 1;
         Ok(())
     }
 
-    fn fail(&mut self, tally: &mut Tally, group: &GroupName, error: AwsError) -> anyhow::Result<()> {
+    fn fail(
+        &mut self,
+        tally: &mut Tally,
+        group: &GroupName,
+        error: AwsError,
+    ) -> anyhow::Result<()> {
         tally.failed += 1;
         self.row(group, None, "fail", format!("{:#}", allowed(error)))
     }
 
     /// Says something about a group: a line for a person, a row for programs.
-    fn row(&mut self, group: &GroupName, hook: Option<&HookName>, step: &'static str, says: String) -> anyhow::Result<()> {
+    fn row(
+        &mut self,
+        group: &GroupName,
+        hook: Option<&HookName>,
+        step: &'static str,
+        says: String,
+    ) -> anyhow::Result<()> {
         self.say(&format!("{group}: {says}"))?;
         self.rows.push(Row { group: group.clone(), hook: hook.cloned(), step, says, done: false });
         Ok(())

@@ -81,11 +81,15 @@ impl Step {
     }
 }
 
-/// A hook of this name is ours. With the prefix of the service's default rule (`triage/hook_claim.rs`): by that rule. Another prefix was
-/// chosen by the user, and only names that `enroll` itself would give with it count: `drain` and `drain-…`, but not somebody's `drainage`.
+/// A hook of this name is ours. With the prefix of the service's default rule
+/// (`triage/hook_claim.rs`): by that rule. Another prefix was chosen by the user, and only names
+/// that `enroll` itself would give with it count: `drain` and `drain-…`, but not somebody's
+/// `drainage`.
 pub(super) fn is_ours(prefix: &str, name: &HookName) -> bool {
     let rest = name.as_str().strip_prefix(prefix);
-    rest.is_some_and(|rest| prefix == triage::OUR_PREFIX || rest.is_empty() || rest.starts_with('-'))
+    rest.is_some_and(|rest| {
+        prefix == triage::OUR_PREFIX || rest.is_empty() || rest.starts_with('-')
+    })
 }
 
 /// What is to be done for a group with these hooks.
@@ -102,14 +106,20 @@ fn step(wish: &Wish, transition: Transition, hooks: &[Hook]) -> Step {
             transition,
             heartbeat_timeout: wish.heartbeat_timeout,
             global_timeout: (wish.heartbeat_timeout * 100).min(seconds(48 * 3600)),
-            // For launches too: with ABANDON a hook that nobody answers makes every new instance go again.
+            // For launches too: with ABANDON a hook that nobody answers makes every new instance go
+            // again.
             default_result: HookResult::Continue,
             metadata: wish.metadata.clone(),
             target: None,
         });
     };
     let metadata = wish.metadata.clone().or_else(|| there.metadata.clone());
-    let to = Hook { heartbeat_timeout: wish.heartbeat_timeout, default_result: HookResult::Continue, metadata, ..there.clone() };
+    let to = Hook {
+        heartbeat_timeout: wish.heartbeat_timeout,
+        default_result: HookResult::Continue,
+        metadata,
+        ..there.clone()
+    };
     let what = differences(there, &to);
     if what.is_empty() {
         return Step::Keep(there.hook.clone());
@@ -124,10 +134,18 @@ fn step(wish: &Wish, transition: Transition, hooks: &[Hook]) -> Step {
 fn differences(from: &Hook, to: &Hook) -> String {
     let mut all = Vec::new();
     if from.heartbeat_timeout != to.heartbeat_timeout {
-        all.push(format!("heartbeat {} to {}", duration_text(from.heartbeat_timeout), duration_text(to.heartbeat_timeout)));
+        all.push(format!(
+            "heartbeat {} to {}",
+            duration_text(from.heartbeat_timeout),
+            duration_text(to.heartbeat_timeout)
+        ));
     }
     if from.default_result != to.default_result {
-        all.push(format!("default result {} to {}", from.default_result.as_str(), to.default_result.as_str()));
+        all.push(format!(
+            "default result {} to {}",
+            from.default_result.as_str(),
+            to.default_result.as_str()
+        ));
     }
     if from.metadata != to.metadata {
         all.push("metadata".to_owned());
@@ -140,7 +158,8 @@ fn differences(from: &Hook, to: &Hook) -> String {
 pub(super) fn remarks(prefix: &str, steps: &[Step], hooks: &[Hook]) -> Vec<String> {
     let globs = HookGlobs::default();
     let later = steps.iter().filter_map(Step::wanted);
-    let all: GroupHooks = hooks.iter().chain(later).map(|h| (h.hook.clone(), h.transition)).collect();
+    let all: GroupHooks =
+        hooks.iter().chain(later).map(|h| (h.hook.clone(), h.transition)).collect();
     let is_enrolled = |name: &HookName| steps.iter().any(|step| step.hook() == name);
     let mut remarks = Vec::new();
     for transition in [Transition::Launching, Transition::Terminating] {
@@ -149,14 +168,19 @@ pub(super) fn remarks(prefix: &str, steps: &[Step], hooks: &[Hook]) -> Vec<Strin
         for name in left.iter().filter(|name| is_enrolled(name)) {
             let ours = globs.completed(&all, transition);
             let ours = ours.iter().map(HookName::as_str).collect::<Vec<_>>().join(", ");
-            let glob = if name.as_str() == prefix { prefix.to_owned() } else { format!("{prefix}-*") };
+            let glob =
+                if name.as_str() == prefix { prefix.to_owned() } else { format!("{prefix}-*") };
             remarks.push(format!(
-                "without --lifecycle-hook Sundown leaves the {kind} hook {name} alone, because the group also has {ours}. Run Sundown with --lifecycle-hook {glob}, and remove {ours}, which it then leaves alone"
+                "without --lifecycle-hook Sundown leaves the {kind} hook {name} alone, because \
+                 the group also has {ours}. Run Sundown with --lifecycle-hook {glob}, and remove \
+                 {ours}, which it then leaves alone"
             ));
         }
         for hook in hooks.iter().filter(|h| left.contains(&h.hook) && !is_enrolled(&h.hook)) {
             remarks.push(format!(
-                "Sundown leaves the {kind} hook {} to whoever made it. If nobody answers it any more (aws-node-termination-handler is gone), instances wait in it for {}: delete it then",
+                "Sundown leaves the {kind} hook {} to whoever made it. If nobody answers it any \
+                 more (aws-node-termination-handler is gone), instances wait in it for {}: delete \
+                 it then",
                 hook.hook,
                 duration_text(hook.heartbeat_timeout)
             ));
@@ -165,7 +189,8 @@ pub(super) fn remarks(prefix: &str, steps: &[Step], hooks: &[Hook]) -> Vec<Strin
         if !guessed.is_empty() {
             let names = guessed.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
             remarks.push(format!(
-                "without --lifecycle-hook Sundown completes all of these {kind} hooks: {names}. Name yours in --lifecycle-hook if another tool answers one of them"
+                "without --lifecycle-hook Sundown completes all of these {kind} hooks: {names}. \
+                 Name yours in --lifecycle-hook if another tool answers one of them"
             ));
         }
     }
@@ -180,7 +205,8 @@ pub(super) struct Removal {
     pub(super) waiting: Vec<String>,
 }
 
-/// Which hooks of a group are to go. An instance that waits may wait in another hook: which, AWS does not say.
+/// Which hooks of a group are to go. An instance that waits may wait in another hook: which, AWS
+/// does not say.
 pub(super) fn removals(prefix: &str, group: &Group, hooks: &[Hook]) -> Vec<Removal> {
     let ours = hooks.iter().filter(|h| is_ours(prefix, &h.hook));
     ours.map(|h| Removal {
@@ -207,11 +233,18 @@ mod tests {
     use super::*;
 
     fn wish() -> Wish {
-        Wish { prefix: "sundown".to_owned(), launch: false, heartbeat_timeout: seconds(300), metadata: None }
+        Wish {
+            prefix: "sundown".to_owned(),
+            launch: false,
+            heartbeat_timeout: seconds(300),
+            metadata: None,
+        }
     }
 
     fn hook(name: &str) -> Hook {
-        let Some(Step::Add(hook)) = plan(&wish(), &[]).pop() else { panic!("a hook that is not there is added") };
+        let Some(Step::Add(hook)) = plan(&wish(), &[]).pop() else {
+            panic!("a hook that is not there is added")
+        };
         Hook { hook: name.into(), ..hook }
     }
 
@@ -231,8 +264,19 @@ mod tests {
             (wish(), vec![launch.clone()], vec![add]),
             (wish(), vec![hook("sundown-terminate")], vec!["sundown-terminate is there"]),
             (wish(), vec![hook("sundown")], vec!["sundown is there"]),
-            (both.clone(), vec![hook("sundown")], vec!["sundown is there", "add sundown-launch (launch, heartbeat 5m, then CONTINUE)"]),
-            (both, vec![hook("sundown"), launch], vec!["sundown is there", "sundown-launch is there"]),
+            (
+                both.clone(),
+                vec![hook("sundown")],
+                vec![
+                    "sundown is there",
+                    "add sundown-launch (launch, heartbeat 5m, then CONTINUE)",
+                ],
+            ),
+            (
+                both,
+                vec![hook("sundown"), launch],
+                vec!["sundown is there", "sundown-launch is there"],
+            ),
         ] {
             assert_eq!(words(&wish, &hooks), expected, "{wish:?} {hooks:?}");
         }
@@ -240,10 +284,22 @@ mod tests {
 
     #[test]
     fn a_hook_is_ours_for_enroll_where_it_is_ours_for_the_service() {
-        for name in ["sundown", "sundown-terminate", "sundown_drain", "sundowner", "my-sundown", "Sundown", "drain", "Terminate-LC-Hook"] {
+        for name in [
+            "sundown",
+            "sundown-terminate",
+            "sundown_drain",
+            "sundowner",
+            "my-sundown",
+            "Sundown",
+            "drain",
+            "Terminate-LC-Hook",
+        ] {
             let hook = HookName::from(name);
             // Beside a hook of its own the service leaves alone what is not its own.
-            let group = GroupHooks::from([("sundown-x".into(), Transition::Terminating), (hook.clone(), Transition::Terminating)]);
+            let group = GroupHooks::from([
+                ("sundown-x".into(), Transition::Terminating),
+                (hook.clone(), Transition::Terminating),
+            ]);
             let completed = HookGlobs::default().completed(&group, Transition::Terminating);
             assert_eq!(is_ours("sundown", &hook), completed.contains(&hook), "{name}");
         }
@@ -251,19 +307,36 @@ mod tests {
 
     #[test]
     fn with_a_prefix_of_the_users_own_only_the_names_that_enroll_gives_are_ours() {
-        for (name, expected) in [("drain", true), ("drain-terminate", true), ("drainage-logs", false), ("drain_logs", false), ("my-drain", false)] {
+        for (name, expected) in [
+            ("drain", true),
+            ("drain-terminate", true),
+            ("drainage-logs", false),
+            ("drain_logs", false),
+            ("my-drain", false),
+        ] {
             assert_eq!(is_ours("drain", &name.into()), expected, "{name}");
         }
     }
 
     #[test]
     fn a_hook_with_other_settings_is_changed_unless_it_tells_somebody_itself() {
-        let short = Hook { heartbeat_timeout: seconds(60), default_result: HookResult::Abandon, ..hook("sundown-terminate") };
+        let short = Hook {
+            heartbeat_timeout: seconds(60),
+            default_result: HookResult::Abandon,
+            ..hook("sundown-terminate")
+        };
         let what = "heartbeat 1m to 5m, default result ABANDON to CONTINUE";
-        assert_eq!(words(&wish(), std::slice::from_ref(&short)), [format!("change sundown-terminate: {what}")]);
+        assert_eq!(
+            words(&wish(), std::slice::from_ref(&short)),
+            [format!("change sundown-terminate: {what}")]
+        );
         let telling = Hook { target: Some("arn:aws:sqs:eu-west-1:1:q".to_owned()), ..short };
         let steps = plan(&wish(), &[telling]);
-        assert!(!steps[0].is_work() && steps[0].wanted().is_none() && steps[0].words().contains(what), "{}", steps[0].words());
+        assert!(
+            !steps[0].is_work() && steps[0].wanted().is_none() && steps[0].words().contains(what),
+            "{}",
+            steps[0].words()
+        );
         // Metadata that nobody asked to change stays.
         let noted = Hook { metadata: Some("x".to_owned()), ..hook("sundown-terminate") };
         assert_eq!(words(&wish(), std::slice::from_ref(&noted)), ["sundown-terminate is there"]);
@@ -277,23 +350,40 @@ mod tests {
             let wish = Wish { prefix: prefix.to_owned(), ..wish() };
             remarks(prefix, &plan(&wish, hooks), hooks)
         };
-        assert!(named("sundown", &[hook("Terminate-LC-Hook"), hook("sundown-terminate")]).is_empty());
+        assert!(
+            named("sundown", &[hook("Terminate-LC-Hook"), hook("sundown-terminate")]).is_empty()
+        );
         let left = named("sundown", &[hook("nth-drain")]);
-        assert!(left.len() == 1 && left[0].contains("terminate hook nth-drain") && left[0].contains("for 5m"), "{left:?}");
+        assert!(
+            left.len() == 1
+                && left[0].contains("terminate hook nth-drain")
+                && left[0].contains("for 5m"),
+            "{left:?}"
+        );
         let launch = Hook { transition: Transition::Launching, ..hook("boot") };
         assert!(named("sundown", &[launch]).is_empty(), "no hook of Sundown's own is for launches");
         let several = named("drain", &[hook("backup")]);
-        assert!(several.len() == 1 && several[0].contains("backup, drain-terminate"), "{several:?}");
+        assert!(
+            several.len() == 1 && several[0].contains("backup, drain-terminate"),
+            "{several:?}"
+        );
     }
 
     #[test]
-    fn a_hook_of_another_prefix_that_the_service_leaves_alone_is_named_with_the_flag_that_it_needs() {
+    fn a_hook_of_another_prefix_that_the_service_leaves_alone_is_named_with_the_flag_that_it_needs()
+    {
         let wish = Wish { prefix: "drain".to_owned(), ..wish() };
         let sundowns = hook("sundown-terminate");
-        for (there, glob) in [(vec![], "drain-*"), (vec![hook("drain-terminate")], "drain-*"), (vec![hook("drain")], "drain, and")] {
+        for (there, glob) in [
+            (vec![], "drain-*"),
+            (vec![hook("drain-terminate")], "drain-*"),
+            (vec![hook("drain")], "drain, and"),
+        ] {
             let hooks: Vec<Hook> = std::iter::once(sundowns.clone()).chain(there).collect();
             let said = remarks("drain", &plan(&wish, &hooks), &hooks);
-            let is_named = said.len() == 1 && said[0].contains("also has sundown-terminate") && said[0].contains(&format!("--lifecycle-hook {glob}"));
+            let is_named = said.len() == 1
+                && said[0].contains("also has sundown-terminate")
+                && said[0].contains(&format!("--lifecycle-hook {glob}"));
             assert!(is_named, "{said:?}");
         }
     }
@@ -310,8 +400,15 @@ mod tests {
         ];
         let group = Group { group: "asg".into(), tags: BTreeMap::new(), members };
         let launch = Hook { transition: Transition::Launching, ..hook("sundown-launch") };
-        let all = removals("sundown", &group, &[hook("sundown-terminate"), launch, hook("Terminate-LC-Hook")]);
+        let all = removals(
+            "sundown",
+            &group,
+            &[hook("sundown-terminate"), launch, hook("Terminate-LC-Hook")],
+        );
         let told: Vec<_> = all.iter().map(|r| (r.hook.as_str(), r.waiting.join(","))).collect();
-        assert_eq!(told, [("sundown-terminate", "i-2,i-5".to_owned()), ("sundown-launch", "i-3,i-5".to_owned())]);
+        assert_eq!(
+            told,
+            [("sundown-terminate", "i-2,i-5".to_owned()), ("sundown-launch", "i-3,i-5".to_owned())]
+        );
     }
 }

@@ -31,7 +31,9 @@ impl World {
     }
 
     fn group(&self, name: &str, team: &str) -> Vec<String> {
-        self.aws.create_group(GroupSpec { replace_after: None, ..GroupSpec::new(name, 2) }.tag("team", team))
+        self.aws.create_group(
+            GroupSpec { replace_after: None, ..GroupSpec::new(name, 2) }.tag("team", team),
+        )
     }
 
     /// What it says, and its exit code.
@@ -40,19 +42,40 @@ impl World {
         (text, code.unwrap())
     }
 
-    fn try_enroll(&self, flags: &[&str]) -> impl Future<Output = (String, anyhow::Result<ExitCode>)> {
+    fn try_enroll(
+        &self,
+        flags: &[&str],
+    ) -> impl Future<Output = (String, anyhow::Result<ExitCode>)> {
         let command = EnrollArgs::augment_args(Command::new("enroll").no_binary_name(true));
         let args = EnrollArgs::from_arg_matches(&command.get_matches_from(flags)).unwrap();
         async move {
             let mut out = Vec::new();
-            let code = Enrolling { args: &args, scaling: self.clients.autoscaling(), out: &mut out, rows: Vec::new(), notes: Vec::new() }.run().await;
+            let code = Enrolling {
+                args: &args,
+                scaling: self.clients.autoscaling(),
+                out: &mut out,
+                rows: Vec::new(),
+                notes: Vec::new(),
+            }
+            .run()
+            .await;
             (String::from_utf8(out).unwrap(), code)
         }
     }
 
     async fn hooks(&self, group: &str) -> Vec<String> {
         let hooks = self.clients.autoscaling().hooks(&group.into()).await.unwrap();
-        hooks.into_iter().map(|h| format!("{} {} {}", h.hook, duration_text(h.heartbeat_timeout), h.default_result.as_str())).collect()
+        hooks
+            .into_iter()
+            .map(|h| {
+                format!(
+                    "{} {} {}",
+                    h.hook,
+                    duration_text(h.heartbeat_timeout),
+                    h.default_result.as_str()
+                )
+            })
+            .collect()
     }
 }
 
@@ -66,7 +89,13 @@ const SHOP: &str = "--asg-tag=team=shop";
 async fn it_is_dry_until_yes_and_then_does_it_once() {
     let world = World::new();
     let (said, code) = world.enroll(&[SHOP]).await;
-    assert!(is(code, 0) && said.contains("a: add sundown-terminate") && said.contains("b: add") && said.ends_with("--yes does it.\n"), "{said}");
+    assert!(
+        is(code, 0)
+            && said.contains("a: add sundown-terminate")
+            && said.contains("b: add")
+            && said.ends_with("--yes does it.\n"),
+        "{said}"
+    );
     assert_eq!(world.aws.count("autoscaling:PutLifecycleHook"), 0);
     let (said, code) = world.enroll(&[SHOP, "--check"]).await;
     assert!(is(code, 3), "{said}");
@@ -81,7 +110,10 @@ async fn it_is_dry_until_yes_and_then_does_it_once() {
     assert_eq!(world.aws.count("autoscaling:PutLifecycleHook"), 2);
     let (_, code) = world.enroll(&[SHOP, "--heartbeat-timeout", "10m", "--launch", "--yes"]).await;
     assert!(is(code, 0));
-    assert_eq!(world.hooks("b").await, ["sundown-launch 10m CONTINUE", "sundown-terminate 10m CONTINUE"]);
+    assert_eq!(
+        world.hooks("b").await,
+        ["sundown-launch 10m CONTINUE", "sundown-terminate 10m CONTINUE"]
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -89,14 +121,21 @@ async fn a_hook_that_is_left_over_beside_the_new_one_is_named() {
     let world = World::new();
     world.aws.put_hook("a", HookSpec::terminating("nth-drain"));
     let (said, code) = world.enroll(&["--asg=a", "--yes"]).await;
-    assert!(is(code, 0) && said.contains("a: Sundown leaves the terminate hook nth-drain to whoever made it"), "{said}");
+    assert!(
+        is(code, 0)
+            && said.contains("a: Sundown leaves the terminate hook nth-drain to whoever made it"),
+        "{said}"
+    );
     let (said, _) = world.enroll(&["--asg=b", "--yes"]).await;
     assert!(!said.contains("leaves the"), "{said}");
     for (group, expected) in [("a", 1), ("b", 0)] {
         let (said, _) = world.enroll(&["--asg", group, "-o", "json"]).await;
         let answer: serde_json::Value = serde_json::from_str(&said).unwrap();
         let notes = answer["notes"].as_array().unwrap_or_else(|| panic!("{said}"));
-        let is_named = |note: &serde_json::Value| note["group"] == group && note["says"].as_str().is_some_and(|says| says.contains("nth-drain"));
+        let is_named = |note: &serde_json::Value| {
+            note["group"] == group
+                && note["says"].as_str().is_some_and(|says| says.contains("nth-drain"))
+        };
         assert!(notes.len() == expected && notes.iter().all(is_named), "{said}");
     }
 }
@@ -105,18 +144,33 @@ async fn a_hook_that_is_left_over_beside_the_new_one_is_named() {
 async fn programs_get_one_json_document_with_a_row_for_each_hook() {
     use crate::sim::aws::{Fault, FaultRule, How};
     let world = World::new();
-    world.aws.fault(FaultRule::new("autoscaling:PutLifecycleHook", Fault::AccessDenied, How::Always).about("b/*"));
+    world.aws.fault(
+        FaultRule::new("autoscaling:PutLifecycleHook", Fault::AccessDenied, How::Always)
+            .about("b/*"),
+    );
     let rows = |said: &str| {
-        let answer: serde_json::Value = serde_json::from_str(said).unwrap_or_else(|e| panic!("{e}: {said}"));
+        let answer: serde_json::Value =
+            serde_json::from_str(said).unwrap_or_else(|e| panic!("{e}: {said}"));
         let text = |v: &serde_json::Value| v.as_str().unwrap_or("-").to_owned();
-        let row = |r: &serde_json::Value| (text(&r["group"]), text(&r["hook"]), text(&r["step"]), r["done"].as_bool().unwrap());
-        (answer["hooks"].as_array().unwrap().iter().map(row).collect::<Vec<_>>(), answer["summary"].clone())
+        let row = |r: &serde_json::Value| {
+            (text(&r["group"]), text(&r["hook"]), text(&r["step"]), r["done"].as_bool().unwrap())
+        };
+        (
+            answer["hooks"].as_array().unwrap().iter().map(row).collect::<Vec<_>>(),
+            answer["summary"].clone(),
+        )
     };
-    let row = |group: &str, hook: &str, step: &str, done| (group.to_owned(), hook.to_owned(), step.to_owned(), done);
+    let row = |group: &str, hook: &str, step: &str, done| {
+        (group.to_owned(), hook.to_owned(), step.to_owned(), done)
+    };
     let ours = "sundown-terminate";
     let (said, code) = world.enroll(&[SHOP, "--yes", "-o", "json"]).await;
     assert!(is(code, 1), "{said}");
-    let expected = vec![row("a", ours, "add", true), row("b", ours, "add", false), row("b", "-", "fail", false)];
+    let expected = vec![
+        row("a", ours, "add", true),
+        row("b", ours, "add", false),
+        row("b", "-", "fail", false),
+    ];
     assert_eq!(rows(&said), (expected, serde_json::json!({ "open": 2, "done": 1, "failed": 1 })));
     let (said, code) = world.enroll(&[SHOP, "--check", "-o", "json"]).await;
     assert!(is(code, 3), "{said}");
@@ -131,7 +185,10 @@ async fn a_tag_that_no_group_has_and_a_group_that_is_not_there_are_errors() {
     for (flag, word) in [("--asg-tag=team=ship", "team=ship"), ("--asg=c", "`c`")] {
         let (_, result) = world.try_enroll(&[flag, "--check"]).await;
         let error = format!("{:#}", result.unwrap_err());
-        assert!(error.contains(word) && error.to_lowercase().contains("nothing was changed"), "{error}");
+        assert!(
+            error.contains(word) && error.to_lowercase().contains("nothing was changed"),
+            "{error}"
+        );
     }
 }
 
@@ -139,9 +196,17 @@ async fn a_tag_that_no_group_has_and_a_group_that_is_not_there_are_errors() {
 async fn what_is_denied_is_named_and_the_next_group_is_tried() {
     use crate::sim::aws::{Fault, FaultRule, How};
     let world = World::new();
-    world.aws.fault(FaultRule::new("autoscaling:PutLifecycleHook", Fault::AccessDenied, How::Always).about("a/*"));
+    world.aws.fault(
+        FaultRule::new("autoscaling:PutLifecycleHook", Fault::AccessDenied, How::Always)
+            .about("a/*"),
+    );
     let (said, code) = world.enroll(&[SHOP, "--yes"]).await;
-    assert!(is(code, 1) && said.contains("a: your credentials need autoscaling:PutLifecycleHook") && said.contains("1 hook made"), "{said}");
+    assert!(
+        is(code, 1)
+            && said.contains("a: your credentials need autoscaling:PutLifecycleHook")
+            && said.contains("1 hook made"),
+        "{said}"
+    );
     assert!(world.hooks("a").await.is_empty() && world.hooks("b").await.len() == 1);
 }
 
@@ -152,16 +217,32 @@ async fn hooks_are_removed_where_nobody_waits_and_refused_where_somebody_does() 
     world.aws.put_hook("a", HookSpec::terminating("Terminate-LC-Hook"));
     let going = world.aws.scale_in("a", 1).remove(0);
     let (said, code) = world.enroll(&[SHOP, "--remove"]).await;
-    assert!(is(code, 1) && said.contains(&format!("a: sundown-terminate is not removed: {going} waits")) && said.contains("b: remove"), "{said}");
+    assert!(
+        is(code, 1)
+            && said.contains(&format!("a: sundown-terminate is not removed: {going} waits"))
+            && said.contains("b: remove"),
+        "{said}"
+    );
     assert_eq!(world.aws.count("autoscaling:DeleteLifecycleHook"), 0);
     let (said, code) = world.enroll(&[SHOP, "--remove", "--yes"]).await;
     assert!(is(code, 1) && said.ends_with("1 hook removed.\n"), "{said}");
     assert_eq!((world.hooks("a").await.len(), world.hooks("b").await.len()), (2, 0));
     assert!(world.aws.actions().iter().all(|a| a.end.is_none()), "the drain goes on");
     let (said, code) = world.enroll(&[SHOP, "--remove", "--now", "--yes"]).await;
-    assert!(is(code, 0) && said.contains(&format!("{going} waits, and is terminated at once")) && said.contains("b: it has no hook"), "{said}");
+    assert!(
+        is(code, 0)
+            && said.contains(&format!("{going} waits, and is terminated at once"))
+            && said.contains("b: it has no hook"),
+        "{said}"
+    );
     assert_eq!(world.hooks("a").await, ["Terminate-LC-Hook 1h ABANDON"], "only ours");
-    let ends: Vec<_> = world.aws.actions().into_iter().filter(|a| a.hook == "sundown-terminate").map(|a| a.end.unwrap().verdict).collect();
+    let ends: Vec<_> = world
+        .aws
+        .actions()
+        .into_iter()
+        .filter(|a| a.hook == "sundown-terminate")
+        .map(|a| a.end.unwrap().verdict)
+        .collect();
     assert_eq!(ends, [Verdict::Removed]);
 }
 
@@ -176,9 +257,15 @@ async fn wait_waits_for_the_drain_and_not_longer_than_told() {
     assert!((seconds(120)..seconds(135)).contains(&began.elapsed()), "{:?}", began.elapsed());
     // The hook runs out after 5 min, and then nobody waits.
     let (said, code) = world.enroll(&["--asg=a", "--remove", "--wait", "--yes"]).await;
-    assert!(is(code, 0) && said.contains("waiting for") && said.ends_with("1 hook removed.\n"), "{said}");
+    assert!(
+        is(code, 0) && said.contains("waiting for") && said.ends_with("1 hook removed.\n"),
+        "{said}"
+    );
     assert!((seconds(300)..seconds(315)).contains(&began.elapsed()), "{:?}", began.elapsed());
-    assert_eq!(world.aws.actions()[0].end.as_ref().unwrap().verdict, Verdict::TimedOut(crate::sim::aws::HookResult::Continue));
+    assert_eq!(
+        world.aws.actions()[0].end.as_ref().unwrap().verdict,
+        Verdict::TimedOut(crate::sim::aws::HookResult::Continue)
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -190,8 +277,12 @@ async fn who_begins_to_wait_in_the_next_group_while_one_is_waited_for_is_not_cut
         tokio::time::sleep(seconds(60)).await;
         world.aws.scale_in("b", 1).remove(0)
     };
-    let ((said, code), going) = futures::join!(world.enroll(&[SHOP, "--remove", "--wait=2m", "--yes"]), later);
-    assert!(is(code, 1) && said.contains(&format!("b: sundown-terminate is not removed: {going}")), "{said}");
+    let ((said, code), going) =
+        futures::join!(world.enroll(&[SHOP, "--remove", "--wait=2m", "--yes"]), later);
+    assert!(
+        is(code, 1) && said.contains(&format!("b: sundown-terminate is not removed: {going}")),
+        "{said}"
+    );
     assert_eq!((world.hooks("a").await.len(), world.hooks("b").await.len()), (1, 1));
     assert!(world.aws.actions().iter().all(|a| a.end.is_none()), "both drains go on");
 }

@@ -23,8 +23,8 @@ pub(super) use self::read::BadInput;
 /// The flags of `sundown from-nth`.
 #[derive(Debug, Clone, Args)]
 pub(super) struct FromNthArgs {
-    /// NTH's Helm values (`helm get values RELEASE -o yaml`), or its Deployment with its flags (`kubectl get deployment NAME -o yaml`); `-`
-    /// is standard input. Nothing is changed anywhere
+    /// NTH's Helm values (`helm get values RELEASE -o yaml`), or its Deployment with its flags
+    /// (`kubectl get deployment NAME -o yaml`); `-` is standard input. Nothing is changed anywhere
     #[arg(value_name = "FILE")]
     file: String,
     /// What is printed
@@ -56,14 +56,21 @@ pub(super) fn main(args: &FromNthArgs) -> anyhow::Result<ExitCode> {
     std::io::stdout().write_all(printed.as_bytes())?;
     if args.output != Output::Text && ours.imds_mode {
         // Whoever takes the values alone is told all the same.
-        writeln!(std::io::stderr(), "sundown: this NTH runs in IMDS mode; Sundown reads a queue, which has to be made first (see `-o text`)")?;
+        writeln!(
+            std::io::stderr(),
+            "sundown: this NTH runs in IMDS mode; Sundown reads a queue, which has to be made \
+             first (see `-o text`)"
+        )?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
 fn text(path: &str) -> Result<String, BadInput> {
     let mut text = String::new();
-    let read =
-        if path == "-" { std::io::stdin().read_to_string(&mut text).map(|_| ()) } else { std::fs::read_to_string(path).map(|read| text = read) };
+    let read = if path == "-" {
+        std::io::stdin().read_to_string(&mut text).map(|_| ())
+    } else {
+        std::fs::read_to_string(path).map(|read| text = read)
+    };
     read.map(|()| text).map_err(|source| BadInput::Read { path: path.to_owned(), source })
 }

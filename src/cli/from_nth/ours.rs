@@ -47,7 +47,9 @@ impl Ours {
 
     /// Adds to a list of values.
     pub(super) fn push(&mut self, key: &str, value: Value) {
-        if let Value::Array(list) = self.values.entry(key).or_insert_with(|| Value::Array(Vec::new())) {
+        if let Value::Array(list) =
+            self.values.entry(key).or_insert_with(|| Value::Array(Vec::new()))
+        {
             list.push(value);
         }
     }
@@ -69,21 +71,28 @@ fn set(map: &mut Map<String, Value>, path: &str, value: Value) {
     match path.split_once('.') {
         None => drop(map.insert(path.to_owned(), value)),
         Some((key, rest)) => {
-            if let Value::Object(below) = map.entry(key).or_insert_with(|| Value::Object(Map::new())) {
+            if let Value::Object(below) =
+                map.entry(key).or_insert_with(|| Value::Object(Map::new()))
+            {
                 set(below, rest, value);
             }
         }
     }
 }
 
-/// Settings of which nothing is said beyond what the table says, because they differ from NTH's default.
+/// Settings of which nothing is said beyond what the table says, because they differ from NTH's
+/// default.
 pub(super) fn tell_the_rest(given: &Given, told: &[&str], ours: &mut Ours) {
     for (row, value) in given.rows().filter(|(row, _)| !told.contains(&row.name())) {
         let text = super::read::plain(value);
         if text == row.default || (row.answer != Answer::Missing && is_empty(value)) {
             continue;
         }
-        let setting = if text.len() > 60 || super::secrets::smells(row.name()) { row.name().to_owned() } else { format!("{}: {text}", row.name()) };
+        let setting = if text.len() > 60 || super::secrets::smells(row.name()) {
+            row.name().to_owned()
+        } else {
+            format!("{}: {text}", row.name())
+        };
         match row.answer {
             Answer::Same | Answer::Imds => {}
             Answer::Better | Answer::Dropped if row.why.is_empty() => {}
@@ -105,5 +114,8 @@ fn is_empty(value: &Value) -> bool {
 
 /// A setting without counterpart that was given and asks for nothing.
 fn is_off(name: &str, text: &str) -> bool {
-    text.is_empty() || text == "false" || (name.ends_with("grace-period") || name.ends_with("GracePeriod")) && text.starts_with('-')
+    text.is_empty()
+        || text == "false"
+        || (name.ends_with("grace-period") || name.ends_with("GracePeriod"))
+            && text.starts_with('-')
 }

@@ -27,7 +27,8 @@ pub(crate) enum BadInput {
     },
     /// It is empty. (Helm prints `null` or `{}` for a release without values of its own.)
     #[error(
-        "{path} is empty; give the values of NTH's chart (`helm get values RELEASE -o yaml`) or its Deployment (`kubectl get deployment NAME -o yaml`)"
+        "{path} is empty; give the values of NTH's chart (`helm get values RELEASE -o yaml`) or \
+         its Deployment (`kubectl get deployment NAME -o yaml`)"
     )]
     Empty {
         /// Which.
@@ -35,7 +36,8 @@ pub(crate) enum BadInput {
     },
     /// It is something else.
     #[error(
-        "{path} holds {what}; give the values of NTH's chart (`helm get values RELEASE -o yaml`) or its Deployment (`kubectl get deployment NAME -o yaml`)"
+        "{path} holds {what}; give the values of NTH's chart (`helm get values RELEASE -o yaml`) \
+         or its Deployment (`kubectl get deployment NAME -o yaml`)"
     )]
     Other {
         /// Which.
@@ -117,7 +119,10 @@ impl Given {
     /// Whether a workload that is called something else is NTH all the same.
     fn names_a_mode(&self) -> bool {
         let modes = ["enableSqsTerminationDraining", "queueURL"];
-        !self.of_imds.is_empty() || modes.iter().any(|mode| self.settings.contains_key(mode) || self.elsewhere.contains_key(mode))
+        !self.of_imds.is_empty()
+            || modes
+                .iter()
+                .any(|mode| self.settings.contains_key(mode) || self.elsewhere.contains_key(mode))
     }
 }
 
@@ -126,7 +131,9 @@ fn takes(row: &Row, value: &Value) -> bool {
     let text = plain(value);
     match row.default {
         _ if text.is_empty() => true,
-        "true" | "false" => truth(value) || matches!(text.as_str(), "0" | "f" | "F" | "false" | "FALSE" | "False"),
+        "true" | "false" => {
+            truth(value) || matches!(text.as_str(), "0" | "f" | "F" | "false" | "FALSE" | "False")
+        }
         "[]" => value.is_array(),
         "{}" => value.is_object(),
         default => default.parse::<i64>().is_err() || text.parse::<i64>().is_ok(),
@@ -168,20 +175,40 @@ pub(super) fn read(path: &str, text: &str) -> Result<Given, BadInput> {
             if given.is_known || given.unknown.is_empty() {
                 Ok(given)
             } else {
-                Err(other(&format!("nothing that NTH {} knows (only {})", table::VERSION, few(&given.unknown))))
+                Err(other(&format!(
+                    "nothing that NTH {} knows (only {})",
+                    table::VERSION,
+                    few(&given.unknown)
+                )))
             }
         }
         Some("List" | "DeploymentList" | "DaemonSetList") => {
-            let items = map.get("items").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_object);
-            let mut found: Vec<_> = items.filter(|item| container(item).is_some_and(|(_, is_nth)| is_nth)).collect();
-            // The one that can be told apart: a Deployment beside a DaemonSet of the same release is queue mode.
-            found.sort_by_key(|item| item.get("kind").and_then(Value::as_str) != Some("Deployment"));
-            found.first().map(|item| workload(item)).ok_or_else(|| other("a list without a workload of aws-node-termination-handler"))
+            let items = map
+                .get("items")
+                .and_then(Value::as_array)
+                .into_iter()
+                .flatten()
+                .filter_map(Value::as_object);
+            let mut found: Vec<_> =
+                items.filter(|item| container(item).is_some_and(|(_, is_nth)| is_nth)).collect();
+            // The one that can be told apart: a Deployment beside a DaemonSet of the same release
+            // is queue mode.
+            found
+                .sort_by_key(|item| item.get("kind").and_then(Value::as_str) != Some("Deployment"));
+            found
+                .first()
+                .map(|item| workload(item))
+                .ok_or_else(|| other("a list without a workload of aws-node-termination-handler"))
         }
         Some(kind @ ("Deployment" | "DaemonSet" | "Pod" | "ReplicaSet")) => {
-            let (_, is_nth) = container(&map).ok_or_else(|| other(&format!("a {kind} without containers")))?;
+            let (_, is_nth) =
+                container(&map).ok_or_else(|| other(&format!("a {kind} without containers")))?;
             let given = workload(&map);
-            if is_nth || given.names_a_mode() { Ok(given) } else { Err(other(&format!("a {kind} of another program"))) }
+            if is_nth || given.names_a_mode() {
+                Ok(given)
+            } else {
+                Err(other(&format!("a {kind} of another program")))
+            }
         }
         Some(kind) => Err(other(&format!("a {kind}"))),
     }
@@ -201,8 +228,11 @@ fn container(object: &Map<String, Value>) -> Option<(&Value, bool)> {
     let spec = object.get("spec")?;
     let pod = spec.pointer("/template/spec").unwrap_or(spec);
     let all = pod.get("containers")?.as_array()?;
-    let is_nth =
-        |c: &&Value| ["name", "image"].iter().any(|f| c.get(f).and_then(Value::as_str).is_some_and(|t| t.contains("node-termination-handler")));
+    let is_nth = |c: &&Value| {
+        ["name", "image"].iter().any(|f| {
+            c.get(f).and_then(Value::as_str).is_some_and(|t| t.contains("node-termination-handler"))
+        })
+    };
     all.iter().find(is_nth).map(|c| (c, true)).or_else(|| all.first().map(|c| (c, false)))
 }
 
@@ -213,7 +243,11 @@ fn workload(object: &Map<String, Value>) -> Given {
     for entry in container.get("env").and_then(Value::as_array).into_iter().flatten() {
         variable(&mut given, entry);
     }
-    let words = ["command", "args"].into_iter().filter_map(|f| container.get(f)?.as_array()).flatten().filter_map(Value::as_str);
+    let words = ["command", "args"]
+        .into_iter()
+        .filter_map(|f| container.get(f)?.as_array())
+        .flatten()
+        .filter_map(Value::as_str);
     flags(&mut given, &words.collect::<Vec<_>>());
     if let Some(replicas) = object.get("spec").and_then(|s| s.get("replicas")) {
         given.settings.insert("replicas", replicas.clone());
@@ -233,18 +267,26 @@ fn variable(given: &mut Given, entry: &Value) {
     };
     match (entry.get("value"), entry.get("valueFrom")) {
         // The pod's own name and place.
-        (_, Some(from)) if from.get("fieldRef").is_none() => drop(given.elsewhere.insert(row.name(), from.clone())),
+        (_, Some(from)) if from.get("fieldRef").is_none() => {
+            drop(given.elsewhere.insert(row.name(), from.clone()));
+        }
         (Some(value), _) if !plain(value).is_empty() => given.take(row, value.clone()),
         _ => {}
     }
 }
 
-/// Flags as Go's own package reads them: one dash or two, `-flag=value` or `-flag value`, a switch alone is on.
+/// Flags as Go's own package reads them: one dash or two, `-flag=value` or `-flag value`, a switch
+/// alone is on.
 fn flags(given: &mut Given, words: &[&str]) {
     let mut words = words.iter().copied().peekable();
     while let Some(word) = words.next() {
-        let Some(flag) = word.strip_prefix("--").or_else(|| word.strip_prefix('-')).filter(|f| !f.is_empty()) else { continue };
-        let (name, inline) = flag.split_once('=').map_or((flag, None), |(name, value)| (name, Some(value)));
+        let Some(flag) =
+            word.strip_prefix("--").or_else(|| word.strip_prefix('-')).filter(|f| !f.is_empty())
+        else {
+            continue;
+        };
+        let (name, inline) =
+            flag.split_once('=').map_or((flag, None), |(name, value)| (name, Some(value)));
         let Some(row) = table::of_flag(name) else {
             given.unknown.push(format!("--{name}"));
             continue;
@@ -295,7 +337,10 @@ fn walk(given: &mut Given, at: &str, map: Map<String, Value>) {
             if !value.is_null() {
                 given.settings.insert(row.name(), value);
             }
-        } else if table::ROWS.iter().any(|row| row.value.is_some_and(|v| v.starts_with(&format!("{path}.")))) {
+        } else if table::ROWS
+            .iter()
+            .any(|row| row.value.is_some_and(|v| v.starts_with(&format!("{path}."))))
+        {
             match value {
                 Value::Object(below) => walk(given, &path, below),
                 Value::Null => {}

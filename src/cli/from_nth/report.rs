@@ -9,7 +9,8 @@ use super::{
     ours::{Ours, Said},
 };
 
-/// Where Sundown stands, for somebody who decides whether to move to it. README and `docs/from-nth.md` say the same.
+/// Where Sundown stands, for somebody who decides whether to move to it. README and
+/// `docs/from-nth.md` say the same.
 const STATUS: &str = concat!(
     "Sundown ",
     env!("CARGO_PKG_VERSION"),
@@ -21,7 +22,8 @@ So begin with a trial, which drains nothing and answers no hook (docs/from-nth.m
 "
 );
 
-/// All of it, for a person. The first line says the most important thing about these settings; then comes where Sundown stands.
+/// All of it, for a person. The first line says the most important thing about these settings; then
+/// comes where Sundown stands.
 pub(super) fn text(ours: &Ours) -> String {
     let mut out = if ours.imds_mode { IMDS.to_owned() } else { queue_mode(ours) };
     write!(out, "\n{STATUS}").ok();
@@ -31,7 +33,11 @@ pub(super) fn text(ours: &Ours) -> String {
     let said = |s: &Said| format!("{}: {}", s.setting, s.why);
     list(&mut out, "Has no counterpart", ours.missing.iter().map(said));
     list(&mut out, "Behaves differently, because of what was set", ours.changes.iter().map(said));
-    list(&mut out, "Behaves differently in any case", always::BEHAVIOUR.iter().map(|(what, why)| format!("{what}: {why}")));
+    list(
+        &mut out,
+        "Behaves differently in any case",
+        always::BEHAVIOUR.iter().map(|(what, why)| format!("{what}: {why}")),
+    );
     list(&mut out, "IAM", rights());
     list(&mut out, "Ignored", ours.ignored.iter().cloned());
     out
@@ -39,11 +45,23 @@ pub(super) fn text(ours: &Ours) -> String {
 
 /// Whether all can be carried over is the first thing to know.
 fn queue_mode(ours: &Ours) -> String {
-    let missing: Vec<_> = ours.missing.iter().map(|said| said.setting.split(": ").next().unwrap_or_default()).collect();
+    let missing: Vec<_> = ours
+        .missing
+        .iter()
+        .map(|said| said.setting.split(": ").next().unwrap_or_default())
+        .collect();
     match missing.len() {
-        0 => "Queue mode: everything that is set can be carried over, or is not needed here.\n".to_owned(),
-        1 => format!("Queue mode, but {} has no counterpart here: see below before you switch over.\n", missing.concat()),
-        _ => format!("Queue mode, but these have no counterpart here: {}. See below before you switch over.\n", missing.join(", ")),
+        0 => "Queue mode: everything that is set can be carried over, or is not needed here.\n"
+            .to_owned(),
+        1 => format!(
+            "Queue mode, but {} has no counterpart here: see below before you switch over.\n",
+            missing.concat()
+        ),
+        _ => format!(
+            "Queue mode, but these have no counterpart here: {}. See below before you switch \
+             over.\n",
+            missing.join(", ")
+        ),
     }
 }
 
@@ -73,7 +91,9 @@ fn rights() -> impl Iterator<Item = String> {
         format!("{}{}{why}", word(r), r.action)
     });
     lines.chain([
-        "the queue's actions on the queue alone, the hook's on groups that carry kubernetes.io/cluster/NAME (NTH: on every resource)".to_owned(),
+        "the queue's actions on the queue alone, the hook's on groups that carry \
+         kubernetes.io/cluster/NAME (NTH: on every resource)"
+            .to_owned(),
         "kms:Decrypt on the key of an encrypted queue, as for NTH".to_owned(),
     ])
 }
@@ -90,8 +110,11 @@ fn status() -> Value {
 
 /// The same for programs.
 pub(super) fn json(ours: &Ours) -> Value {
-    let rights = always::RIGHTS.iter().map(|r| json!({ "action": r.action, "nth": r.theirs, "sundown": r.ours, "why": r.why }));
-    let behaviour = always::BEHAVIOUR.iter().map(|(what, why)| json!({ "setting": what, "why": why }));
+    let rights = always::RIGHTS
+        .iter()
+        .map(|r| json!({ "action": r.action, "nth": r.theirs, "sundown": r.ours, "why": r.why }));
+    let behaviour =
+        always::BEHAVIOUR.iter().map(|(what, why)| json!({ "setting": what, "why": why }));
     let mut all = serde_json::to_value(ours).unwrap_or_default();
     if let Some(all) = all.as_object_mut() {
         all.insert("status".to_owned(), status());
@@ -108,13 +131,17 @@ pub(super) fn flags(ours: &Ours) -> String {
     let config = ours.values.get("config").and_then(Value::as_object).unwrap_or(&empty);
     for (key, value) in config {
         match (key.as_str(), value) {
-            ("queueUrls", Value::Array(urls)) => lines.extend(urls.iter().filter_map(Value::as_str).map(|url| format!("--queue-url={url}"))),
+            ("queueUrls", Value::Array(urls)) => lines.extend(
+                urls.iter().filter_map(Value::as_str).map(|url| format!("--queue-url={url}")),
+            ),
             (_, Value::Bool(on)) => lines.extend(on.then(|| format!("--{}", kebab(key)))),
             (_, Value::String(text)) if text.is_empty() => {}
             (_, value) => lines.push(format!("--{}={}", kebab(key), super::read::plain(value))),
         }
     }
-    if let Some(region) = ours.values.get("aws").and_then(|a| a.get("region")).and_then(Value::as_str) {
+    if let Some(region) =
+        ours.values.get("aws").and_then(|a| a.get("region")).and_then(Value::as_str)
+    {
         lines.push(format!("--region={region}"));
     }
     if let Some(port) = ours.values.get("metrics").and_then(|metrics| metrics.get("port")) {
@@ -125,7 +152,9 @@ pub(super) fn flags(ours: &Ours) -> String {
 
 /// `drainTimeout` → `drain-timeout`.
 fn kebab(key: &str) -> String {
-    let dashed = |c: char| if c.is_ascii_uppercase() { format!("-{}", c.to_ascii_lowercase()) } else { c.to_string() };
+    let dashed = |c: char| {
+        if c.is_ascii_uppercase() { format!("-{}", c.to_ascii_lowercase()) } else { c.to_string() }
+    };
     key.chars().map(dashed).collect()
 }
 
@@ -165,6 +194,9 @@ fn scalar_key(key: &str) -> String {
     let plain = !key.is_empty()
         && key.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_./".contains(&b))
         && key.starts_with(|c: char| c.is_ascii_alphabetic());
-    let word = matches!(key.to_ascii_lowercase().as_str(), "true" | "false" | "yes" | "no" | "on" | "off" | "null" | "y" | "n");
+    let word = matches!(
+        key.to_ascii_lowercase().as_str(),
+        "true" | "false" | "yes" | "no" | "on" | "off" | "null" | "y" | "n"
+    );
     if plain && !word { key.to_owned() } else { Value::from(key).to_string() }
 }

@@ -13,7 +13,8 @@ pub(super) fn smells(name: &str) -> bool {
 
 /// The URL without user and password; `None`: it has none.
 pub(super) fn without_user(url: &str) -> Option<String> {
-    let (scheme, rest) = url.split_once("://").map_or((None, url), |(scheme, rest)| (Some(scheme), rest));
+    let (scheme, rest) =
+        url.split_once("://").map_or((None, url), |(scheme, rest)| (Some(scheme), rest));
     let (_, host) = rest.rsplit_once('@')?;
     Some(scheme.map_or_else(|| host.to_owned(), |scheme| format!("{scheme}://{host}")))
 }

@@ -32,12 +32,22 @@ fn every_flag_and_every_value_of_nth_has_an_answer_and_nothing_else_has_one() {
     let theirs = names(include_str!("../../../tests/from-nth/values.txt"));
     let answered = |path: &str| {
         let of_imds = table::IMDS_VALUES.contains(&path.split('.').next().unwrap());
-        of_imds || ROWS.iter().filter_map(|r| r.value).any(|v| path == v || path.starts_with(&format!("{v}.")))
+        of_imds
+            || ROWS
+                .iter()
+                .filter_map(|r| r.value)
+                .any(|v| path == v || path.starts_with(&format!("{v}.")))
     };
     let unanswered: Vec<_> = theirs.iter().filter(|path| !answered(path)).collect();
     assert!(unanswered.is_empty(), "{unanswered:?}");
-    let there = |v: &&str| theirs.iter().any(|path| path == v || path.starts_with(&format!("{v}.")));
-    let invented: Vec<_> = ROWS.iter().filter_map(|r| r.value).chain(table::IMDS_VALUES.iter().copied()).filter(|v| !there(v)).collect();
+    let there =
+        |v: &&str| theirs.iter().any(|path| path == v || path.starts_with(&format!("{v}.")));
+    let invented: Vec<_> = ROWS
+        .iter()
+        .filter_map(|r| r.value)
+        .chain(table::IMDS_VALUES.iter().copied())
+        .filter(|v| !there(v))
+        .collect();
     assert!(invented.is_empty(), "{invented:?}");
 }
 
@@ -51,9 +61,16 @@ fn no_two_rows_have_a_name_in_common_and_only_what_has_no_counterpart_names_none
         assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len(), "{names:?}");
     }
     for row in ROWS {
-        assert!(row.answer != table::Answer::Same || !row.here.is_empty(), "{}: the same as what?", row.name());
         assert!(
-            row.answer == table::Answer::Same || row.answer == table::Answer::Imds || !row.why.is_empty() || !row.here.is_empty(),
+            row.answer != table::Answer::Same || !row.here.is_empty(),
+            "{}: the same as what?",
+            row.name()
+        );
+        assert!(
+            row.answer == table::Answer::Same
+                || row.answer == table::Answer::Imds
+                || !row.why.is_empty()
+                || !row.here.is_empty(),
             "{}",
             row.name()
         );
@@ -70,7 +87,11 @@ fn the_page_has_the_table() {
     if std::env::var_os("SUNDOWN_WRITE_DOCS").is_some() {
         std::fs::write(&page, format!("{head}{begin}{}{end}{tail}", table::document())).unwrap();
     } else {
-        assert!(table == table::document(), "docs/from-nth.md is not what the table is: run this test with SUNDOWN_WRITE_DOCS=1 and commit it");
+        assert!(
+            table == table::document(),
+            "docs/from-nth.md is not what the table is: run this test with SUNDOWN_WRITE_DOCS=1 \
+             and commit it"
+        );
     }
 }
 
@@ -80,11 +101,19 @@ fn the_least_values_of_queue_mode_come_to_the_least_of_ours() {
     assert!(!ours.imds_mode);
     let queue = "https://sqs.eu-west-1.amazonaws.com/111122223333/shop-nth";
     let expected = json!({
-        "config": { "queueUrls": [queue], "clusterName": "", "managedTag": "aws-node-termination-handler/managed" },
+        "config": {
+            "queueUrls": [queue], "clusterName": "",
+            "managedTag": "aws-node-termination-handler/managed"
+        },
         "image": { "repository": "" },
     });
     assert_eq!(Value::Object(ours.values.clone()), expected);
-    for word in ["config.clusterName", "image.repository", "arn:aws:iam::111122223333:role/shop-nth", "One handler at a time"] {
+    for word in [
+        "config.clusterName",
+        "image.repository",
+        "arn:aws:iam::111122223333:role/shop-nth",
+        "One handler at a time",
+    ] {
         assert!(ours.to_do.iter().any(|line| line.contains(word)), "{word}: {:?}", ours.to_do);
     }
     assert!(ours.missing.is_empty() && ours.ignored.is_empty(), "{ours:?}");
@@ -96,11 +125,19 @@ fn the_values_of_a_platform_are_carried_over_one_by_one() {
     let queue = "https://sqs.us-gov-west-1.amazonaws.com/111122223333/prod-interruptions";
     let expected = json!({
         "aws": { "region": "us-gov-west-1" },
-        "config": { "queueUrls": [queue], "clusterName": "", "drainTimeout": "7200s", "completeDelay": "45s", "logFormat": "json", "logLevel": "info" },
+        "config": {
+            "queueUrls": [queue], "clusterName": "", "drainTimeout": "7200s",
+            "completeDelay": "45s", "logFormat": "json", "logLevel": "info"
+        },
         "extraEnv": [{ "name": "AWS_USE_FIPS_ENDPOINT", "value": "true" }],
         "image": { "repository": "" },
         "imagePullSecrets": [{ "name": "registry" }],
-        "metrics": { "port": 9102, "serviceMonitor": { "enabled": true, "labels": { "release": "prometheus" }, "interval": "15s" } },
+        "metrics": {
+            "port": 9102,
+            "serviceMonitor": {
+                "enabled": true, "labels": { "release": "prometheus" }, "interval": "15s"
+            }
+        },
         "nodeSelector": { "role": "system" },
         "podLabels": { "team": "platform" },
         "priorityClassName": "platform-critical",
@@ -108,7 +145,10 @@ fn the_values_of_a_platform_are_carried_over_one_by_one() {
         "replicas": 3,
         "service": { "enabled": true },
         "tolerations": [{ "key": "dedicated", "value": "system", "effect": "NoSchedule" }],
-        "topologySpreadConstraints": [{ "maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "ScheduleAnyway" }],
+        "topologySpreadConstraints": [{
+            "maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone",
+            "whenUnsatisfiable": "ScheduleAnyway"
+        }],
     });
     assert_eq!(Value::Object(ours.values.clone()), expected);
     let changed: Vec<_> = ours.changes.iter().map(|s| s.setting.as_str()).collect();
@@ -124,7 +164,13 @@ fn the_values_of_a_platform_are_carried_over_one_by_one() {
         assert!(changed.contains(&setting), "{setting}: {changed:?}");
     }
     let missing: Vec<_> = ours.missing.iter().map(|s| s.setting.as_str()).collect();
-    assert_eq!(missing, ["podTerminationGracePeriod: 30", "kubernetesEventsExtraAnnotations: team=platform,env=prod"]);
+    assert_eq!(
+        missing,
+        [
+            "podTerminationGracePeriod: 30",
+            "kubernetesEventsExtraAnnotations: team=platform,env=prod"
+        ]
+    );
 }
 
 #[test]
@@ -134,10 +180,20 @@ fn a_chat_keeps_its_secret_its_headers_and_its_words() {
     assert_eq!(values["config"]["compat"], "nth");
     assert_eq!(values["config"]["webhookProxy"], "http://10.0.0.5:3128");
     assert_eq!(values["config"]["webhookHeadersFile"], "/etc/sundown/webhook/headers");
-    assert_eq!((&values["webhook"], &values["extraEnv"]), (&json!({ "urlSecretName": "slack" }), &Value::Null), "the chart has a value for it");
+    assert_eq!(
+        (&values["webhook"], &values["extraEnv"]),
+        (&json!({ "urlSecretName": "slack" }), &Value::Null),
+        "the chart has a value for it"
+    );
     let words = r#"{"text":"[Sundown] {{ kind }} of {{ instance }} ({{ type }}) on {{ node }}: pool {{ label:example.com/pool }}, {{ summary }}"}"#;
     assert_eq!(values["config"]["webhookTemplate"], words);
-    assert!(ours.to_do.iter().any(|line| line.contains("Authorization") && line.contains("`sundown-webhook`")), "{:?}", ours.to_do);
+    assert!(
+        ours.to_do
+            .iter()
+            .any(|line| line.contains("Authorization") && line.contains("`sundown-webhook`")),
+        "{:?}",
+        ours.to_do
+    );
     for text in printed(&ours) {
         assert!(!text.contains("s3cr3t"), "{text}");
     }
@@ -145,7 +201,12 @@ fn a_chat_keeps_its_secret_its_headers_and_its_words() {
 
 /// Every form in which it is printed.
 fn printed(ours: &Ours) -> [String; 4] {
-    [report::text(ours), report::yaml(&ours.values), report::flags(ours), report::json(ours).to_string()]
+    [
+        report::text(ours),
+        report::yaml(&ours.values),
+        report::flags(ours),
+        report::json(ours).to_string(),
+    ]
 }
 
 fn is_to_do(ours: &Ours, word: &str) -> bool {
@@ -171,14 +232,20 @@ fn no_secret_is_printed_in_any_form_and_what_to_do_with_each_is() {
         assert!(is_to_do(&ours, word), "{word}: {:?}", ours.to_do);
     }
     let values = Value::Object(ours.values.clone());
-    assert_eq!(values["webhook"], json!({ "urlSecretName": "sundown-webhook", "urlSecretKey": "url" }));
+    assert_eq!(
+        values["webhook"],
+        json!({ "urlSecretName": "sundown-webhook", "urlSecretKey": "url" })
+    );
     assert_eq!(values["extraEnv"], Value::Null);
     assert_eq!(
         (&values["config"]["webhookProxy"], &values["proxy"]["https"]),
         (&json!("http://10.0.0.5:3128"), &json!("http://proxy.example.com:3128"))
     );
     assert_eq!(values["podAnnotations"], json!({ "example.com/owner": "platform" }));
-    assert_eq!(values["serviceAccount"]["annotations"], json!({ "eks.amazonaws.com/token-expiration": "3600" }));
+    assert_eq!(
+        values["serviceAccount"]["annotations"],
+        json!({ "eks.amazonaws.com/token-expiration": "3600" })
+    );
     assert_eq!(ours.ignored, ["webhookPassword: NTH v1.25.6 does not know it"]);
 }
 
@@ -199,7 +266,12 @@ fn no_secret_of_a_deployment_is_printed_either() {
         assert!(!text.contains("S3CR3T"), "{text}");
     }
     assert_eq!(ours.ignored.len(), 2, "{:?}", ours.ignored);
-    for word in ["AWS_SECRET_ACCESS_KEY: keys", "a key `url`", "Authorization", "webhookProxy: what is set stands elsewhere"] {
+    for word in [
+        "AWS_SECRET_ACCESS_KEY: keys",
+        "a key `url`",
+        "Authorization",
+        "webhookProxy: what is set stands elsewhere",
+    ] {
         assert!(is_to_do(&ours, word), "{word}: {:?}", ours.to_do);
     }
 }
@@ -219,10 +291,19 @@ fn urls_lose_their_user_and_nothing_else() {
 
 #[test]
 fn accounts_and_roles_that_the_chart_of_nth_does_not_make_are_something_to_do_and_no_values() {
-    assert!(!is_to_do(&ours(SMALL), "rbac.create") && !is_to_do(&ours(SMALL), "serviceAccount.create"));
+    assert!(
+        !is_to_do(&ours(SMALL), "rbac.create") && !is_to_do(&ours(SMALL), "serviceAccount.create")
+    );
     let ours = ours(ACCOUNTS);
-    assert!(["serviceAccount", "rbac"].iter().all(|key| !ours.values.contains_key(*key)), "{:?}", ours.values);
-    for word in ["serviceAccount.create: NTH's chart makes no account (it runs as node-drainer)", "rbac.create: NTH's chart makes no roles"] {
+    assert!(
+        ["serviceAccount", "rbac"].iter().all(|key| !ours.values.contains_key(*key)),
+        "{:?}",
+        ours.values
+    );
+    for word in [
+        "serviceAccount.create: NTH's chart makes no account (it runs as node-drainer)",
+        "rbac.create: NTH's chart makes no roles",
+    ] {
         assert!(is_to_do(&ours, word), "{word}: {:?}", ours.to_do);
     }
 }
@@ -231,7 +312,11 @@ fn accounts_and_roles_that_the_chart_of_nth_does_not_make_are_something_to_do_an
 fn what_cannot_be_read_is_told_by_name_and_not_carried_over() {
     let accounts = ours(ACCOUNTS);
     for name in ["nodeTerminationGracePeriod", "logLevel", "tolerations"] {
-        assert!(is_to_do(&accounts, &format!("{name}: what is set there cannot be read")), "{name}: {:?}", accounts.to_do);
+        assert!(
+            is_to_do(&accounts, &format!("{name}: what is set there cannot be read")),
+            "{name}: {:?}",
+            accounts.to_do
+        );
     }
     assert!(is_to_do(&accounts, "--drain-timeout, config.drainTimeout"), "{:?}", accounts.to_do);
     let config = &accounts.values["config"];
@@ -244,9 +329,20 @@ fn what_cannot_be_read_is_told_by_name_and_not_carried_over() {
         ("podLabels: [a]", "podLabels"),
     ] {
         let ours = ours(text);
-        assert!(is_to_do(&ours, &format!("{name}: what is set there cannot be read")), "{text}: {:?}", ours.to_do);
+        assert!(
+            is_to_do(&ours, &format!("{name}: what is set there cannot be read")),
+            "{text}: {:?}",
+            ours.to_do
+        );
     }
-    for text in ["replicas: \"2\"", "workers: ''", "taintNode: T", "dryRun: 0", "probes: { periodSeconds: 5, failureThreshold: 3 }", "image:"] {
+    for text in [
+        "replicas: \"2\"",
+        "workers: ''",
+        "taintNode: T",
+        "dryRun: 0",
+        "probes: { periodSeconds: 5, failureThreshold: 3 }",
+        "image:",
+    ] {
         assert!(!is_to_do(&ours(text), "cannot be read"), "{text}");
     }
 }
@@ -254,18 +350,36 @@ fn what_cannot_be_read_is_told_by_name_and_not_carried_over() {
 #[test]
 fn the_first_line_says_what_has_no_counterpart_and_every_reason_stands_alone() {
     let first = |text: &str| report::text(&ours(text)).lines().next().unwrap().to_owned();
-    assert!(first(SMALL).contains("everything that is set can be carried over"), "{}", first(SMALL));
+    assert!(
+        first(SMALL).contains("everything that is set can be carried over"),
+        "{}",
+        first(SMALL)
+    );
     let umbrella = first(UMBRELLA);
-    assert!(umbrella.contains("cordonOnly, enableOutOfServiceTaint") && !umbrella.contains("everything"), "{umbrella}");
-    assert!(first(DEPLOYMENT).contains("variable GOGC has no counterpart"), "{}", first(DEPLOYMENT));
+    assert!(
+        umbrella.contains("cordonOnly, enableOutOfServiceTaint")
+            && !umbrella.contains("everything"),
+        "{umbrella}"
+    );
+    assert!(
+        first(DEPLOYMENT).contains("variable GOGC has no counterpart"),
+        "{}",
+        first(DEPLOYMENT)
+    );
     for text in ALL {
         let ours = ours(text);
         for said in ours.changes.iter().chain(&ours.missing) {
-            assert!(!said.why.is_empty() && !said.why.starts_with("the same"), "{}: {}", said.setting, said.why);
+            assert!(
+                !said.why.is_empty() && !said.why.starts_with("the same"),
+                "{}: {}",
+                said.setting,
+                said.why
+            );
         }
     }
     let accounts = ours(ACCOUNTS);
-    let said = accounts.changes.iter().find(|said| said.setting == "fullnameOverride: nth").unwrap();
+    let said =
+        accounts.changes.iter().find(|said| said.setting == "fullnameOverride: nth").unwrap();
     assert_eq!(said.why, "the objects should not be called after NTH");
 }
 
@@ -273,20 +387,41 @@ fn the_first_line_says_what_has_no_counterpart_and_every_reason_stands_alone() {
 fn what_is_below_another_chart_is_found_and_what_cannot_be_said_here_is_told() {
     let ours = ours(UMBRELLA);
     let values = Value::Object(ours.values.clone());
-    assert_eq!((&values["config"]["managedTag"], &values["aws"]["region"]), (&json!("team/drained"), &json!("eu-north-1")));
-    assert_eq!((&values["dnsPolicy"], &values["config"]["webhookTemplate"]), (&json!("ClusterFirst"), &Value::Null));
+    assert_eq!(
+        (&values["config"]["managedTag"], &values["aws"]["region"]),
+        (&json!("team/drained"), &json!("eu-north-1"))
+    );
+    assert_eq!(
+        (&values["dnsPolicy"], &values["config"]["webhookTemplate"]),
+        (&json!("ClusterFirst"), &Value::Null)
+    );
     assert!(
-        ours.missing.iter().any(|s| s.setting == "cordonOnly: true") && ours.missing.iter().any(|s| s.setting == "enableOutOfServiceTaint: true")
+        ours.missing.iter().any(|s| s.setting == "cordonOnly: true")
+            && ours.missing.iter().any(|s| s.setting == "enableOutOfServiceTaint: true")
     );
     assert!(ours.to_do.iter().any(|line| line.contains("{{ if .NodeName }}")), "{:?}", ours.to_do);
-    assert!(ours.changes.iter().any(|s| s.setting == "managedAsgTag" && s.why.contains("no effect today")), "{:?}", ours.changes);
+    assert!(
+        ours.changes
+            .iter()
+            .any(|s| s.setting == "managedAsgTag" && s.why.contains("no effect today")),
+        "{:?}",
+        ours.changes
+    );
     assert_eq!(ours.ignored, ["nodeTerminationGracePriod: NTH v1.25.6 does not know it"]);
 }
 
 #[test]
 fn a_daemon_set_is_told_in_the_first_line_that_it_is_one() {
-    let daemon_set = "kind: DaemonSet\nspec: { template: { spec: { containers: [{ name: aws-node-termination-handler, env: [{ name: ENABLE_SQS_TERMINATION_DRAINING, value: \"true\" }] }] } } }";
-    for (text, imds) in [(DAEMON_SET, true), ("null", true), (daemon_set, true), (SMALL, false), (DEPLOYMENT, false)] {
+    let daemon_set = "kind: DaemonSet\nspec: { template: { spec: { containers: [{ name: \
+        aws-node-termination-handler, env: [{ name: ENABLE_SQS_TERMINATION_DRAINING, value: \
+        \"true\" }] }] } } }";
+    for (text, imds) in [
+        (DAEMON_SET, true),
+        ("null", true),
+        (daemon_set, true),
+        (SMALL, false),
+        (DEPLOYMENT, false),
+    ] {
         let report = report::text(&ours(text));
         let first = report.lines().next().unwrap();
         assert_eq!(first.starts_with("IMDS mode"), imds, "{first}");
@@ -311,13 +446,18 @@ fn the_flags_and_variables_of_a_deployment_are_read_as_go_reads_them() {
 
 #[test]
 fn a_url_that_no_value_of_the_chart_can_name_stays_a_variable() {
-    for from in
-        [json!({ "configMapKeyRef": { "name": "hooks", "key": "url" } }), json!({ "secretKeyRef": { "name": "a", "key": "b", "optional": true } })]
-    {
-        let text = DEPLOYMENT.replace("{ secretKeyRef: { name: hooks, key: url } }", &from.to_string());
+    for from in [
+        json!({ "configMapKeyRef": { "name": "hooks", "key": "url" } }),
+        json!({ "secretKeyRef": { "name": "a", "key": "b", "optional": true } }),
+    ] {
+        let text =
+            DEPLOYMENT.replace("{ secretKeyRef: { name: hooks, key: url } }", &from.to_string());
         assert_ne!(text, DEPLOYMENT);
         let ours = ours(&text);
-        assert_eq!(ours.values["extraEnv"], json!([{ "name": "SUNDOWN_WEBHOOK_URL", "valueFrom": from }]));
+        assert_eq!(
+            ours.values["extraEnv"],
+            json!([{ "name": "SUNDOWN_WEBHOOK_URL", "valueFrom": from }])
+        );
         assert_eq!(ours.values.get("webhook"), None);
     }
 }
@@ -334,7 +474,8 @@ fn what_is_printed_as_flags_and_as_values_is_taken_by_those_who_read_it() {
         if report::yaml(&ours.values).contains("urlSecretName") {
             line.push("--webhook-url=https://chat.example");
         }
-        let args = crate::config::RunArgs::from_flags(line.clone()).unwrap_or_else(|e| panic!("{e}"));
+        let args =
+            crate::config::RunArgs::from_flags(line.clone()).unwrap_or_else(|e| panic!("{e}"));
         args.config(&|_| None).unwrap_or_else(|e| panic!("{line:?}: {e}"));
         let yaml = report::yaml(&ours.values);
         let read: Value = serde_saphyr::from_str(&yaml).unwrap_or_else(|e| panic!("{e}\n{yaml}"));
@@ -349,7 +490,8 @@ fn what_is_no_such_file_names_itself_and_its_remedy() {
         ("kind: ConfigMap", "holds a ConfigMap"),
         ("kind: Deployment", "a Deployment without containers"),
         (
-            "kind: Deployment\nspec: { replicas: 1, template: { spec: { containers: [{ name: web, env: [{ name: LOG_LEVEL, value: info }] }] } } }",
+            "kind: Deployment\nspec: { replicas: 1, template: { spec: { containers: [{ name: web, \
+             env: [{ name: LOG_LEVEL, value: info }] }] } } }",
             "holds a Deployment of another program",
         ),
         ("a: 1", "holds nothing that NTH v1.25.6 knows (only a)"),
@@ -362,24 +504,36 @@ fn what_is_no_such_file_names_itself_and_its_remedy() {
     ] {
         let said = read::read("x.yaml", text).unwrap_err().to_string();
         assert!(said.contains("x.yaml") && said.contains(words), "{text}: {said}");
-        assert_eq!(said.contains("helm get values"), words.starts_with("holds") || words.starts_with("a "), "{said}");
+        assert_eq!(
+            said.contains("helm get values"),
+            words.starts_with("holds") || words.starts_with("a "),
+            "{said}"
+        );
     }
     for text in ["", " \n"] {
         let said = read::read("/dev/null", text).unwrap_err().to_string();
         assert!(said.contains("/dev/null is empty") && said.contains("helm get values"), "{said}");
     }
-    // What Helm prints of a release without values is an NTH of which nothing was set, and so is one below another chart.
-    for text in ["null", "{}", "global: { a: 1 }", "aws-node-termination-handler:\nother: { a: 1 }"] {
+    // What Helm prints of a release without values is an NTH of which nothing was set, and so is
+    // one below another chart.
+    for text in ["null", "{}", "global: { a: 1 }", "aws-node-termination-handler:\nother: { a: 1 }"]
+    {
         assert!(ours(text).imds_mode, "{text}");
     }
-    assert!(super::text("/nowhere/values.yaml").unwrap_err().to_string().contains("/nowhere/values.yaml"));
+    assert!(
+        super::text("/nowhere/values.yaml")
+            .unwrap_err()
+            .to_string()
+            .contains("/nowhere/values.yaml")
+    );
 }
 
 #[test]
 fn a_template_that_only_puts_fields_in_is_rewritten() {
     for theirs in webhook::theirs() {
         let ours = webhook::rewritten(&format!("{{{{ {theirs} }}}}")).unwrap();
-        crate::observe::webhook::Template::new(&ours).unwrap_or_else(|e| panic!("{theirs} → {ours}: {e}"));
+        crate::observe::webhook::Template::new(&ours)
+            .unwrap_or_else(|e| panic!("{theirs} → {ours}: {e}"));
     }
     for (theirs, ours) in [
         ("plain", Ok("plain")),
@@ -388,45 +542,76 @@ fn a_template_that_only_puts_fields_in_is_rewritten() {
         ("{{ range .Pods }}", Err("{{ range .Pods }}")),
         ("{{ .Kind", Err(" .Kind")),
     ] {
-        assert_eq!(webhook::rewritten(theirs), ours.map(str::to_owned).map_err(str::to_owned), "{theirs}");
+        assert_eq!(
+            webhook::rewritten(theirs),
+            ours.map(str::to_owned).map_err(str::to_owned),
+            "{theirs}"
+        );
     }
 }
 
 #[test]
 fn the_actions_that_are_ours_are_those_that_are_called() {
     use crate::aws::Api;
-    let ours: BTreeSet<_> = always::RIGHTS.iter().filter(|r| r.ours).map(|r| r.action.to_owned()).collect();
+    let ours: BTreeSet<_> =
+        always::RIGHTS.iter().filter(|r| r.ours).map(|r| r.action.to_owned()).collect();
     assert_eq!(ours, Api::ALL.iter().map(|api| api.permission()).collect());
 }
 
 #[test]
 fn what_would_keep_sundown_from_draining_or_from_starting_is_to_be_done() {
     let todo = |ours: &Ours, word: &str| ours.to_do.iter().any(|line| line.contains(word));
-    // NTH's default tag is on instances that somebody has tagged for its queue mode, and in IMDS mode nobody had a reason to.
+    // NTH's default tag is on instances that somebody has tagged for its queue mode, and in IMDS
+    // mode nobody had a reason to.
     let imds = ours("enableSpotInterruptionDraining: true\n");
-    assert!(imds.imds_mode && imds.values["config"].get("managedTag").is_none() && !todo(&imds, "managedTag"), "{:?}", imds.values);
+    assert!(
+        imds.imds_mode
+            && imds.values["config"].get("managedTag").is_none()
+            && !todo(&imds, "managedTag"),
+        "{:?}",
+        imds.values
+    );
     let queue = ours(SMALL);
-    assert!(todo(&queue, "without the tag aws-node-termination-handler/managed are left alone"), "{:?}", queue.to_do);
+    assert!(
+        todo(&queue, "without the tag aws-node-termination-handler/managed are left alone"),
+        "{:?}",
+        queue.to_do
+    );
     // Secrets are not found across namespaces.
-    assert!(todo(&ours(CHAT), "the Secret slack") && todo(&ours(CHAT), "kubectl -n kube-system get secret slack"));
+    assert!(
+        todo(&ours(CHAT), "the Secret slack")
+            && todo(&ours(CHAT), "kubectl -n kube-system get secret slack")
+    );
     assert!(todo(&ours(LARGE), "imagePullSecrets"));
 }
 
 #[test]
 fn the_head_says_where_sundown_stands() {
     let version = env!("CARGO_PKG_VERSION");
-    let page = std::fs::read_to_string(std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap();
+    let page =
+        std::fs::read_to_string(std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md"))
+            .unwrap();
     for text in [SMALL, DAEMON_SET] {
         let ours = ours(text);
         let printed = report::text(&ours);
         let head = printed.split("\n# ").next().unwrap();
         assert!(head.lines().count() <= 10, "{head}");
-        for words in [version, "before its first release", "o image is published yet", "not run against real AWS", "not act", "rebalance", "a trial"]
-        {
+        for words in [
+            version,
+            "before its first release",
+            "o image is published yet",
+            "not run against real AWS",
+            "not act",
+            "rebalance",
+            "a trial",
+        ] {
             assert!(head.contains(words), "{words} is not in {head}");
         }
         let status = &report::json(&ours)["status"];
-        assert_eq!((&status["version"], &status["imagePublished"], &status["runAgainstAws"]), (&json!(version), &json!(false), &json!(false)));
+        assert_eq!(
+            (&status["version"], &status["imagePublished"], &status["runAgainstAws"]),
+            (&json!(version), &json!(false), &json!(false))
+        );
         assert_eq!(status["notActedOnYet"], json!(["rebalance", "health"]));
     }
     // Once one of these is true no longer, README changes, and this has to change with it.

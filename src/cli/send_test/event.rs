@@ -1,4 +1,5 @@
-//! What a test event looks like: as AWS's own of that kind, but for its source. Nothing here asks anybody.
+//! What a test event looks like: as AWS's own of that kind, but for its source. Nothing here asks
+//! anybody.
 
 use clap::ValueEnum;
 use serde_json::{Value, json};
@@ -69,16 +70,26 @@ pub(super) fn detail(about: &About<'_>) -> Value {
         Kind::Terminate | Kind::Launch => hook(about),
         Kind::Spot => json!({ "instance-id": instance, "instance-action": "terminate" }),
         Kind::Capacity => {
-            json!({ "instance-id": instance, "instance-action": "terminate", "instance-termination-time": text(about.now.plus(seconds(120))) })
+            json!({
+                "instance-id": instance, "instance-action": "terminate",
+                "instance-termination-time": text(about.now.plus(seconds(120)))
+            })
         }
         Kind::Rebalance => json!({ "instance-id": instance }),
         Kind::State => json!({ "instance-id": instance, "state": "stopping" }),
         Kind::Health => json!({
-            "eventArn": format!("arn:aws:health:{}::event/EC2/AWS_EC2_INSTANCE_RETIREMENT_SCHEDULED/{}", about.region, about.token),
-            "service": "EC2", "eventTypeCode": "AWS_EC2_INSTANCE_RETIREMENT_SCHEDULED", "eventTypeCategory": "scheduledChange",
-            "startTime": about.now.plus(seconds(14 * 24 * 3600)).strftime("%a, %d %b %Y %H:%M:%S GMT").to_string(), "statusCode": "upcoming",
+            "eventArn": format!(
+                "arn:aws:health:{}::event/EC2/AWS_EC2_INSTANCE_RETIREMENT_SCHEDULED/{}",
+                about.region, about.token
+            ),
+            "service": "EC2", "eventTypeCode": "AWS_EC2_INSTANCE_RETIREMENT_SCHEDULED",
+            "eventTypeCategory": "scheduledChange",
+            "startTime": about.now.plus(seconds(14 * 24 * 3600)).strftime("%a, %d %b %Y %H:%M:%S \
+                GMT").to_string(), "statusCode": "upcoming",
             "eventRegion": about.region, "affectedAccount": about.account,
-            "eventDescription": [{ "language": "en_US", "latestDescription": "A test of Sundown." }],
+            "eventDescription": [{
+                "language": "en_US", "latestDescription": "A test of Sundown."
+            }],
             "affectedEntities": [{ "entityValue": instance }],
         }),
     };
@@ -95,7 +106,8 @@ fn hook(about: &About<'_>) -> Value {
         _ => ("autoscaling:EC2_INSTANCE_TERMINATING", "AutoScalingGroup", "EC2"),
     };
     json!({
-        "LifecycleActionToken": about.token, "AutoScalingGroupName": group, "LifecycleHookName": hook, "EC2InstanceId": about.instance.as_str(),
+        "LifecycleActionToken": about.token, "AutoScalingGroupName": group,
+        "LifecycleHookName": hook, "EC2InstanceId": about.instance.as_str(),
         "LifecycleTransition": transition, "Origin": origin, "Destination": destination,
     })
 }
@@ -109,15 +121,20 @@ pub(super) fn resources(about: &About<'_>) -> Vec<String> {
     };
     match about.kind {
         Kind::Health => vec![about.instance.to_string()],
-        _ => vec![format!("arn:{partition}:ec2:{}:{}:instance/{}", about.region, about.account, about.instance)],
+        _ => vec![format!(
+            "arn:{partition}:ec2:{}:{}:instance/{}",
+            about.region, about.account, about.instance
+        )],
     }
 }
 
 /// The whole event, as EventBridge would bring it: for a queue, and to be looked at.
 pub(super) fn whole(about: &About<'_>, id: &str) -> Value {
     json!({
-        "version": "0", "id": id, "detail-type": about.kind.detail_type(), "source": TEST_SOURCE, "account": about.account,
-        "time": text(about.now), "region": about.region, "resources": resources(about), "detail": detail(about),
+        "version": "0", "id": id, "detail-type": about.kind.detail_type(), "source": TEST_SOURCE,
+        "account": about.account,
+        "time": text(about.now), "region": about.region, "resources": resources(about),
+        "detail": detail(about),
     })
 }
 
@@ -150,9 +167,15 @@ mod tests {
                 real,
             };
             let body = whole(&about, "b2f3e6c2-0001-4b26-8523-05e7ee35fa40").to_string();
-            let Ok(Parsed::Test(test)) = parse(&body) else { panic!("{kind:?}: {:?}", parse(&body)) };
+            let Ok(Parsed::Test(test)) = parse(&body) else {
+                panic!("{kind:?}: {:?}", parse(&body))
+            };
             let [only] = test.interruptions.as_slice() else { panic!("{kind:?}: {test:?}") };
-            assert_eq!((test.real, only.instance.clone(), only.time), (real, instance.clone(), Some(about.now)), "{kind:?}");
+            assert_eq!(
+                (test.real, only.instance.clone(), only.time),
+                (real, instance.clone(), Some(about.now)),
+                "{kind:?}"
+            );
             let said = match kind {
                 Kind::Terminate => Said::TerminateHook,
                 Kind::Launch => Said::LaunchHook,

@@ -1,4 +1,5 @@
-//! `sundown send-test`: one test event, through the whole wire or straight to the queue. The service tells what it would do about it.
+//! `sundown send-test`: one test event, through the whole wire or straight to the queue. The
+//! service tells what it would do about it.
 
 mod event;
 mod witness;
@@ -35,8 +36,9 @@ pub(super) struct SendTestArgs {
     /// Of which kind it is
     #[arg(long, value_enum, default_value_t = Kind::Spot)]
     kind: Kind,
-    /// Which way it goes: through EventBridge, whose rules must match the source `sundown.test` (`enable_test_events` in the Terraform
-    /// module), or straight to the queue, whose policy must let you
+    /// Which way it goes: through EventBridge, whose rules must match the source `sundown.test`
+    /// (`enable_test_events` in the Terraform module), or straight to the queue, whose policy must
+    /// let you
     #[arg(long, value_enum, default_value_t = Way::Events)]
     to: Way,
     /// URL of the queue, with --to queue
@@ -48,14 +50,15 @@ pub(super) struct SendTestArgs {
     /// The hook; else the first of the group
     #[arg(long, value_name = "NAME")]
     hook: Option<String>,
-    /// Ask the service to act on it. It does so only while it runs with --accept-real-tests; otherwise it only tells what it would do
+    /// Ask the service to act on it. It does so only while it runs with --accept-real-tests;
+    /// otherwise it only tells what it would do
     #[arg(long)]
     real: bool,
     /// Print the event and send nothing
     #[arg(long)]
     print: bool,
-    /// Wait for so long until the service has told of it, in an Event of the node; exit code 3 if it has not by then. It takes the right to list
-    /// Events in Kubernetes
+    /// Wait for so long until the service has told of it, in an Event of the node; exit code 3 if
+    /// it has not by then. It takes the right to list Events in Kubernetes
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, conflicts_with = "print")]
     wait: Option<Duration>,
     #[command(flatten)]
@@ -79,7 +82,8 @@ enum Way {
     Queue,
 }
 
-/// Sends it. 0: sent, and told of where that is waited for; 1: not sent, and why; 3: sent, and not told of in time.
+/// Sends it. 0: sent, and told of where that is waited for; 1: not sent, and why; 3: sent, and not
+/// told of in time.
 pub(super) fn main(args: &SendTestArgs) -> anyhow::Result<ExitCode> {
     block_on(send(args))
 }
@@ -115,23 +119,32 @@ async fn send(args: &SendTestArgs) -> anyhow::Result<ExitCode> {
     }
     let id = if let (Way::Queue, Some(queue)) = (args.to, queue) {
         let sent = clients.queue(&queue.url).send(&whole(&about, &id).to_string()).await;
-        sent.map_err(|error| advised(error, "the queue's policy must list you among its senders")).context(NOT_SENT)?;
+        sent.map_err(|error| advised(error, "the queue's policy must list you among its senders"))
+            .context(NOT_SENT)?;
         say(&format!("Test event {id} is on queue {}.", queue.name));
         id
     } else {
         let (detail, resources) = (detail(&about), resources(&about));
-        let event = PutEvent { source: TEST_SOURCE, detail_type: args.kind.detail_type(), detail: &detail, resources: &resources };
+        let event = PutEvent {
+            source: TEST_SOURCE,
+            detail_type: args.kind.detail_type(),
+            detail: &detail,
+            resources: &resources,
+        };
         let sent = clients.event_bridge().put_event(&event).await;
         let id = sent.map_err(|error| advised(error, POLICY)).context(NOT_SENT)?;
-        say(&format!("Test event {id} is on the default bus. It comes only through rules that match the source {TEST_SOURCE}."));
+        say(&format!(
+            "Test event {id} is on the default bus. It comes only through rules that match the \
+             source {TEST_SOURCE}."
+        ));
         id
     };
     if let Some((witness, most)) = witness {
         return Ok(heard(witness.wait(&id, &args.instance, most).await, most));
     }
     say(&format!(
-        "The leader tells within seconds what it would do: in its log (`Test event`), and in an Event of the node: \
-         kubectl get events -A --field-selector reason=TestReceived ({})",
+        "The leader tells within seconds what it would do: in its log (`Test event`), and in an \
+         Event of the node: kubectl get events -A --field-selector reason=TestReceived ({})",
         args.instance
     ));
     Ok(ExitCode::SUCCESS)
@@ -148,8 +161,9 @@ fn heard(told: Result<Option<String>, String>, most: Duration) -> ExitCode {
         Err(why) => format!("Events cannot be looked at ({why})"),
     };
     say(&format!(
-        "It was sent, and after {} {text}. See whether a replica leads (kubectl get lease), whether rules bring it (`sundown check`, points `rule`), and what \
-         the leader logs (`Test event`): of an instance without a Node it is told only there.",
+        "It was sent, and after {} {text}. See whether a replica leads (kubectl get lease), \
+         whether rules bring it (`sundown check`, points `rule`), and what the leader logs (`Test \
+         event`): of an instance without a Node it is told only there.",
         duration_text(most)
     ));
     ExitCode::from(NOT_TOLD)
@@ -167,14 +181,24 @@ async fn hook(args: &SendTestArgs, clients: &Clients) -> anyhow::Result<(String,
     if let Some(hook) = &args.hook {
         return Ok((group, hook.clone()));
     }
-    let transition = if args.kind == Kind::Launch { Transition::Launching } else { Transition::Terminating };
+    let transition =
+        if args.kind == Kind::Launch { Transition::Launching } else { Transition::Terminating };
     let hooks = clients.autoscaling().hooks(&GroupName::from(group.as_str())).await;
-    let hooks = hooks.map_err(|error| advised(error, POLICY)).context("its hooks cannot be asked for: name one with --hook")?;
-    let of_kind: Vec<_> = hooks.into_iter().filter(|h| h.transition == transition).map(|h| h.hook.to_string()).collect();
+    let hooks = hooks
+        .map_err(|error| advised(error, POLICY))
+        .context("its hooks cannot be asked for: name one with --hook")?;
+    let of_kind: Vec<_> = hooks
+        .into_iter()
+        .filter(|h| h.transition == transition)
+        .map(|h| h.hook.to_string())
+        .collect();
     let ours = of_kind.iter().find(|name| name.starts_with("sundown")).or_else(|| of_kind.first());
-    let hook = ours
-        .cloned()
-        .with_context(|| format!("group {group} has no {} hook: name one with --hook, or make it with `sundown enroll`", transition.word()))?;
+    let hook = ours.cloned().with_context(|| {
+        format!(
+            "group {group} has no {} hook: name one with --hook, or make it with `sundown enroll`",
+            transition.word()
+        )
+    })?;
     Ok((group, hook))
 }
 
@@ -182,6 +206,12 @@ async fn group_of(args: &SendTestArgs, clients: &Clients) -> anyhow::Result<Stri
     let name_it = "name its group with --group";
     let found = clients.ec2().describe_instances(std::slice::from_ref(&args.instance)).await;
     let found = found.map_err(|error| advised(error, POLICY)).context(name_it)?;
-    let facts = found.into_iter().next().with_context(|| format!("there is no instance {} in the region; {name_it}", args.instance))?;
-    facts.tags.get(GROUP_TAG).cloned().with_context(|| format!("{} is in no Auto Scaling group; {name_it}", args.instance))
+    let facts = found.into_iter().next().with_context(|| {
+        format!("there is no instance {} in the region; {name_it}", args.instance)
+    })?;
+    facts
+        .tags
+        .get(GROUP_TAG)
+        .cloned()
+        .with_context(|| format!("{} is in no Auto Scaling group; {name_it}", args.instance))
 }

@@ -26,17 +26,22 @@ const ACTED_ON: &str = EventReason::InterruptionAccepted.as_str();
 pub(super) struct Witness {
     client: Client,
     real: bool,
-    /// Events of accepts that were there before, by UID with their version: equal ones are counted up in place.
+    /// Events of accepts that were there before, by UID with their version: equal ones are counted
+    /// up in place.
     before: BTreeMap<String, String>,
 }
 
 impl Witness {
     /// Looks once, before anything is sent: who may not see Events would wait in vain.
     pub(super) async fn begin(kube: &KubeArgs, real: bool) -> anyhow::Result<Self> {
-        let options = ConnectOptions { kubeconfig: kube.kubeconfig.clone(), context: kube.context.clone() };
-        let client = connect(&options).await.context("--wait looks for Events in Kubernetes; nothing was sent")?;
+        let options =
+            ConnectOptions { kubeconfig: kube.kubeconfig.clone(), context: kube.context.clone() };
+        let client = connect(&options)
+            .await
+            .context("--wait looks for Events in Kubernetes; nothing was sent")?;
         let mut witness = Self { client, real, before: BTreeMap::new() };
-        let why = "--wait looks for Events, which cannot be listed (it takes the right to list events in all namespaces); nothing was sent";
+        let why = "--wait looks for Events, which cannot be listed (it takes the right to list \
+            events in all namespaces); nothing was sent";
         witness.look(TOLD).await.map_err(anyhow::Error::msg).context(why)?;
         if real {
             let there = witness.look(ACTED_ON).await.map_err(anyhow::Error::msg).context(why)?;
@@ -45,8 +50,14 @@ impl Witness {
         Ok(witness)
     }
 
-    /// Waits until the service has told of the test, for so long at most; what it has told. An error says what kept Events from being seen.
-    pub(super) async fn wait(&self, id: &str, instance: &InstanceId, most: Duration) -> Result<Option<String>, String> {
+    /// Waits until the service has told of the test, for so long at most; what it has told. An
+    /// error says what kept Events from being seen.
+    pub(super) async fn wait(
+        &self,
+        id: &str,
+        instance: &InstanceId,
+        most: Duration,
+    ) -> Result<Option<String>, String> {
         let end = Instant::now() + most;
         loop {
             let seen = self.told(id, instance).await;
@@ -60,7 +71,9 @@ impl Witness {
 
     async fn told(&self, id: &str, instance: &InstanceId) -> Result<Option<String>, String> {
         let tests = self.look(TOLD).await?;
-        if let Some(message) = tests.into_iter().filter_map(|event| event.message).find(|message| message.contains(id)) {
+        if let Some(message) =
+            tests.into_iter().filter_map(|event| event.message).find(|message| message.contains(id))
+        {
             return Ok(Some(message));
         }
         if !self.real {
@@ -85,11 +98,17 @@ fn identity(event: &Event) -> Option<(String, String)> {
 }
 
 /// The Event tells of an accept of this instance, and did not before.
-fn acted_on(event: &Event, instance: &InstanceId, before: &BTreeMap<String, String>) -> Option<String> {
+fn acted_on(
+    event: &Event,
+    instance: &InstanceId,
+    before: &BTreeMap<String, String>,
+) -> Option<String> {
     let (uid, version) = identity(event)?;
     let message = event.message.clone()?;
     // An instance's id may be the beginning of another's.
-    let names = message.split(|c: char| !c.is_ascii_alphanumeric() && c != '-').any(|word| word == instance.as_str());
+    let names = message
+        .split(|c: char| !c.is_ascii_alphanumeric() && c != '-')
+        .any(|word| word == instance.as_str());
     (names && before.get(&uid) != Some(&version)).then_some(message)
 }
 

@@ -1,4 +1,5 @@
-//! Reads the fields of a scenario, and says of each one that is wrong where it is and what it may be.
+//! Reads the fields of a scenario, and says of each one that is wrong where it is and what it may
+//! be.
 
 use std::{ops::RangeInclusive, time::Duration};
 
@@ -39,7 +40,8 @@ impl<'a> Field<'a> {
     /// Its fields, which must be among these.
     pub(super) fn fields(&self, known: &[&str]) -> Result<Fields<'a>, ScenarioError> {
         let list = known.join(", ");
-        let map = self.value.as_object().ok_or_else(|| self.wrong(&format!("give it fields: {list}")))?;
+        let map =
+            self.value.as_object().ok_or_else(|| self.wrong(&format!("give it fields: {list}")))?;
         if let Some(unknown) = map.keys().find(|key| !known.contains(&key.as_str())) {
             let path = member(&self.path, unknown);
             return Err(ScenarioError::Field(format!("there is no field {path}: use {list}")));
@@ -52,9 +54,17 @@ impl<'a> Field<'a> {
         let all = self.value.as_array().ok_or_else(|| self.wrong("use a list"))?;
         if !entries.contains(&all.len()) {
             let (least, most) = entries.into_inner();
-            return Err(ScenarioError::Field(format!("{} has {} entries: use {least} to {most}", self.path, all.len())));
+            return Err(ScenarioError::Field(format!(
+                "{} has {} entries: use {least} to {most}",
+                self.path,
+                all.len()
+            )));
         }
-        Ok(all.iter().enumerate().map(|(n, value)| Self { path: format!("{}[{n}]", self.path), value }).collect())
+        Ok(all
+            .iter()
+            .enumerate()
+            .map(|(n, value)| Self { path: format!("{}[{n}]", self.path), value })
+            .collect())
     }
 
     /// A text without quotes may look like a number.
@@ -68,7 +78,8 @@ impl<'a> Field<'a> {
 
     /// A text that is not empty and has at most so many characters.
     pub(super) fn text(&self, most: usize) -> Result<String, ScenarioError> {
-        let text = self.as_text().filter(|text| !text.trim().is_empty() && text.chars().count() <= most);
+        let text =
+            self.as_text().filter(|text| !text.trim().is_empty() && text.chars().count() <= most);
         text.ok_or_else(|| self.wrong(&format!("use a text of 1 to {most} characters")))
     }
 
@@ -77,24 +88,41 @@ impl<'a> Field<'a> {
         let of_name = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
         let is_name = |text: &str| {
             let ends = [text.bytes().next(), text.bytes().last()];
-            ends.iter().all(|end| end.is_some_and(of_name)) && text.len() <= 63 && text.bytes().all(|b| of_name(b) || b == b'-')
+            ends.iter().all(|end| end.is_some_and(of_name))
+                && text.len() <= 63
+                && text.bytes().all(|b| of_name(b) || b == b'-')
         };
         let text = self.as_text().filter(|text| is_name(text));
-        let remedy = "use 1 to 63 lower-case letters, digits and hyphens, with a letter or digit at both ends";
+        let remedy = "use 1 to 63 lower-case letters, digits and hyphens, with a letter or digit \
+            at both ends";
         text.ok_or_else(|| self.wrong(remedy))
     }
 
     /// A whole number.
     pub(super) fn count(&self, range: RangeInclusive<usize>) -> Result<usize, ScenarioError> {
-        let number = self.value.as_u64().and_then(|n| usize::try_from(n).ok()).filter(|n| range.contains(n));
-        number.ok_or_else(|| self.wrong(&format!("use a number from {} to {}", range.start(), range.end())))
+        let number =
+            self.value.as_u64().and_then(|n| usize::try_from(n).ok()).filter(|n| range.contains(n));
+        number.ok_or_else(|| {
+            self.wrong(&format!("use a number from {} to {}", range.start(), range.end()))
+        })
     }
 
     /// A duration with its unit.
-    pub(super) fn duration(&self, range: RangeInclusive<Duration>) -> Result<Duration, ScenarioError> {
+    pub(super) fn duration(
+        &self,
+        range: RangeInclusive<Duration>,
+    ) -> Result<Duration, ScenarioError> {
         let (least, most) = (duration_text(*range.start()), duration_text(*range.end()));
-        let duration = self.value.as_str().and_then(|text| parse_duration(text).ok()).filter(|duration| range.contains(duration));
-        duration.ok_or_else(|| self.wrong(&format!("use a duration with its unit, from {least} to {most}, such as 90s or 1h30m")))
+        let duration = self
+            .value
+            .as_str()
+            .and_then(|text| parse_duration(text).ok())
+            .filter(|duration| range.contains(duration));
+        duration.ok_or_else(|| {
+            self.wrong(&format!(
+                "use a duration with its unit, from {least} to {most}, such as 90s or 1h30m"
+            ))
+        })
     }
 
     /// `true` or `false`.
@@ -120,7 +148,11 @@ impl<'a> Fields<'a> {
     }
 
     /// Reads a field that may be there.
-    pub(super) fn read<T>(&self, name: &str, read: impl FnOnce(Field<'a>) -> Result<T, ScenarioError>) -> Result<Option<T>, ScenarioError> {
+    pub(super) fn read<T>(
+        &self,
+        name: &str,
+        read: impl FnOnce(Field<'a>) -> Result<T, ScenarioError>,
+    ) -> Result<Option<T>, ScenarioError> {
         self.find(name).map(read).transpose()
     }
 

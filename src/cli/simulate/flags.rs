@@ -5,7 +5,8 @@ use clap::{Args as _, Command};
 use super::scenario::ScenarioError;
 use crate::config::RunArgs;
 
-/// Flags that change what the service does in a simulation, of which `docs/scenarios.md` has the list.
+/// Flags that change what the service does in a simulation, of which `docs/scenarios.md` has the
+/// list.
 const ALLOWED: [&str; 21] = [
     "--accept-real-tests",
     "--compat",
@@ -34,17 +35,22 @@ const GIVEN: [&str; 2] = ["--queue-url", "--cluster-name"];
 /// Flags of every command.
 const OF_COMMANDS: [&str; 4] = ["--help", "-h", "--version", "-V"];
 
-/// Refuses flags that the simulation gives itself, and flags without effect in it. `RunArgs` refuses what is no flag.
+/// Refuses flags that the simulation gives itself, and flags without effect in it. `RunArgs`
+/// refuses what is no flag.
 pub(super) fn check(flags: &[String]) -> Result<(), ScenarioError> {
     let known = of_run();
     for flag in flags {
         let name = flag.split('=').next().unwrap_or_default();
         if GIVEN.contains(&name) {
-            return Err(ScenarioError::Flags(format!("{name} is given by the simulation: take it away")));
+            return Err(ScenarioError::Flags(format!(
+                "{name} is given by the simulation: take it away"
+            )));
         }
         let is_known = OF_COMMANDS.contains(&name) || known.iter().any(|flag| flag == name);
         if is_known && !ALLOWED.contains(&name) {
-            return Err(ScenarioError::Flags(format!("{name} has no effect in a simulation: take it away")));
+            return Err(ScenarioError::Flags(format!(
+                "{name} has no effect in a simulation: take it away"
+            )));
         }
     }
     Ok(())
@@ -84,17 +90,26 @@ mod tests {
         ] {
             let name = flag.split('=').next().unwrap_or_default();
             let said = refusal(flag).unwrap_or_else(|| panic!("{flag} is accepted"));
-            assert!(said.contains(&format!("flags: {name} has no effect in a simulation")), "{said}");
+            assert!(
+                said.contains(&format!("flags: {name} has no effect in a simulation")),
+                "{said}"
+            );
         }
-        for flag in ["--drain-timeout=20m", "--force-after", "never", "--shared-queue", "--no-such-flag"] {
+        for flag in
+            ["--drain-timeout=20m", "--force-after", "never", "--shared-queue", "--no-such-flag"]
+        {
             assert_eq!(refusal(flag), None, "{flag}");
         }
-        assert!(refusal("--queue-url=x").is_some_and(|said| said.contains("given by the simulation")));
+        assert!(
+            refusal("--queue-url=x").is_some_and(|said| said.contains("given by the simulation"))
+        );
     }
 
     #[test]
     fn the_page_has_the_flags_that_are_allowed_and_each_of_them_exists() {
-        let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/scenarios.md")).unwrap();
+        let page =
+            std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/scenarios.md"))
+                .unwrap();
         let row = page.lines().find(|line| line.starts_with("| `flags` |")).unwrap();
         for flag in ALLOWED {
             assert!(of_run().contains(&flag.to_owned()), "{flag}");

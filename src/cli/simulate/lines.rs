@@ -56,14 +56,15 @@ impl Line {
         self.0.iter().map(|(_, text)| text.chars().count()).sum()
     }
 
-    /// The line as it is printed: cut after `width` characters, the last of which is `…` then. Control characters of names that others
-    /// have given are shown as `?`.
+    /// The line as it is printed: cut after `width` characters, the last of which is `…` then.
+    /// Control characters of names that others have given are shown as `?`.
     pub(super) fn render(&self, width: usize, colors: bool) -> String {
         let length = self.length();
         let mut room = if length > width { width.saturating_sub(1) } else { length };
         let mut all = String::new();
         for (style, text) in &self.0 {
-            let shown: String = text.chars().take(room).map(|c| if c.is_control() { '?' } else { c }).collect();
+            let shown: String =
+                text.chars().take(room).map(|c| if c.is_control() { '?' } else { c }).collect();
             room -= shown.chars().count();
             if colors && *style != Style::Plain && !shown.is_empty() {
                 write!(all, "\x1b[{}m{shown}\x1b[0m", style.code()).ok();
@@ -97,6 +98,10 @@ mod tests {
             assert_eq!(line.render(width, true), colored);
         }
         assert_eq!(Line::plain("ümlaut").render(4, false), "üml…", "characters, not bytes");
-        assert_eq!(Line::plain("a\x1b[2Jb\n").render(80, true), "a?[2Jb?", "names of others clear no screen");
+        assert_eq!(
+            Line::plain("a\x1b[2Jb\n").render(80, true),
+            "a?[2Jb?",
+            "names of others clear no screen"
+        );
     }
 }

@@ -27,7 +27,8 @@ use self::{
 /// The flags of `sundown simulate`.
 #[derive(Debug, Clone, Args)]
 pub(super) struct SimulateArgs {
-    /// A scenario of your own (YAML, see docs/scenarios.md); without it the built-in one, docs/scenarios/default.yaml
+    /// A scenario of your own (YAML, see docs/scenarios.md); without it the built-in one,
+    /// docs/scenarios/default.yaml
     #[arg(long, value_name = "FILE")]
     scenario: Option<PathBuf>,
     /// Everything that is random comes from it: the same seed gives the same course of events
@@ -36,16 +37,17 @@ pub(super) struct SimulateArgs {
     /// In real time
     #[arg(long, conflicts_with = "speed")]
     real_time: bool,
-    /// How many times as fast as real time, or `max`: as fast as possible. The default is 30 on a terminal, where Enter goes to the end,
-    /// and `max` elsewhere
+    /// How many times as fast as real time, or `max`: as fast as possible. The default is 30 on a
+    /// terminal, where Enter goes to the end, and `max` elsewhere
     #[arg(long, value_name = "N", value_parser = speed)]
     speed: Option<Pace>,
-    /// Keep both servers listening on loopback, for kubectl and the aws CLI (implies real time); Ctrl-C ends it with the summary.
-    /// Standard error says where they listen, and where the metrics of the service are
+    /// Keep both servers listening on loopback, for kubectl and the aws CLI (implies real time);
+    /// Ctrl-C ends it with the summary. Standard error says where they listen, and where the
+    /// metrics of the service are
     #[arg(long, conflicts_with = "speed")]
     serve: bool,
-    /// With `--serve`: start no service. Standard error says how to start `sundown run` against both servers; the scenario begins when
-    /// it receives from the queue
+    /// With `--serve`: start no service. Standard error says how to start `sundown run` against
+    /// both servers; the scenario begins when it receives from the queue
     #[arg(long, requires = "serve", conflicts_with = "log_level")]
     no_service: bool,
     /// What is printed at the end; `json` prints nothing else
@@ -96,18 +98,29 @@ pub(super) fn main(args: &SimulateArgs) -> anyhow::Result<ExitCode> {
         None => Pace::Virtual,
     };
     let runtime = match pace {
-        Pace::Real if args.serve => tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?,
+        Pace::Real if args.serve => {
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?
+        }
         Pace::Real => tokio::runtime::Builder::new_current_thread().enable_all().build()?,
-        Pace::Virtual | Pace::Times(_) => tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?,
+        Pace::Virtual | Pace::Times(_) => {
+            tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?
+        }
     };
     // Logs on the same terminal would be written into the block.
     let has_block = args.log_level.is_none() || !std::io::stderr().is_terminal();
-    let is_skippable = shows && has_block && screen::is_terminal() && matches!(pace, Pace::Times(_));
+    let is_skippable =
+        shows && has_block && screen::is_terminal() && matches!(pace, Pace::Times(_));
     let skip = if is_skippable { Skip::on_enter() } else { None };
     let open = |has_block| Screen::open(has_block, skip.clone().unwrap_or_default());
     let interrupted = serve::interrupted()?;
     let play = Play { seed: args.seed, pace, serve: args.serve, with_service: !args.no_service };
-    let result = runtime.block_on(stage::play(&scenario, play, shows.then(|| open(has_block)), skip.clone(), &interrupted))?;
+    let result = runtime.block_on(stage::play(
+        &scenario,
+        play,
+        shows.then(|| open(has_block)),
+        skip.clone(),
+        &interrupted,
+    ))?;
     runtime.shutdown_timeout(Duration::from_secs(1));
     match args.output {
         Output::Text => {

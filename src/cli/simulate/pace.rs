@@ -76,18 +76,19 @@ impl Skip {
     }
 }
 
-/// Simulated time goes on by this much at most before the wall is looked at: nothing that the service or the servers wait for is shorter
-/// by so little that it would matter to a person.
+/// Simulated time goes on by this much at most before the wall is looked at: nothing that the
+/// service or the servers wait for is shorter by so little that it would matter to a person.
 const LONGEST: Duration = Duration::from_millis(100);
 /// No timer is finer.
 const SHORTEST: Duration = Duration::from_millis(1);
 /// The wall is looked at this often, where time goes slowly enough.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Holds simulated time back to so many times the wall's, until somebody presses Enter. Paused time goes on by itself, from one timer to
-/// the next and only when everything that is due is done, so that it needs no pushing: whatever the speed, no timer comes late. To be
-/// started on a runtime of one thread, which it stops for as long as the wall is behind; a machine that is too slow for the speed runs as
-/// fast as it can.
+/// Holds simulated time back to so many times the wall's, until somebody presses Enter. Paused time
+/// goes on by itself, from one timer to the next and only when everything that is due is done, so
+/// that it needs no pushing: whatever the speed, no timer comes late. To be started on a runtime of
+/// one thread, which it stops for as long as the wall is behind; a machine that is too slow for the
+/// speed runs as fast as it can.
 pub(super) fn hold_back(times: f64, skip: Skip) {
     let slice = LOOK.mul_f64(times).clamp(SHORTEST, LONGEST);
     // It ends with the runtime.
@@ -107,7 +108,10 @@ pub(super) fn hold_back(times: f64, skip: Skip) {
     }));
 }
 
-#[allow(clippy::disallowed_methods, reason = "how fast simulated time goes is measured on the wall")]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "how fast simulated time goes is measured on the wall"
+)]
 fn now() -> Instant {
     Instant::now()
 }

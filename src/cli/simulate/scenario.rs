@@ -1,4 +1,5 @@
-//! Scenarios: what is in the cluster, and what happens to it. `docs/scenarios.md` documents every field.
+//! Scenarios: what is in the cluster, and what happens to it. `docs/scenarios.md` documents every
+//! field.
 
 #[cfg(test)]
 mod tests;
@@ -84,7 +85,8 @@ pub(super) struct Event {
     pub(super) stop: Option<Instances>,
 }
 
-/// So many instances of a group: those first that run a pod of the workload `running`, then the oldest.
+/// So many instances of a group: those first that run a pod of the workload `running`, then the
+/// oldest.
 #[derive(Debug, Clone)]
 pub(super) struct Instances {
     pub(super) group: String,
@@ -100,7 +102,10 @@ pub(in crate::cli) enum ScenarioError {
     Read { path: String, source: std::io::Error },
     #[error("the scenario {path} is larger than {} KiB", MOST_BYTES / 1024)]
     TooLarge { path: String },
-    #[error("the scenario {path} is no valid YAML{at}. The built-in one, docs/scenarios/default.yaml, is an example")]
+    #[error(
+        "the scenario {path} is no valid YAML{at}. The built-in one, docs/scenarios/default.yaml, \
+         is an example"
+    )]
     Syntax { path: String, at: String },
     /// A field has a value that cannot be: its path, and what it may be.
     #[error("the scenario is wrong: {0}")]
@@ -111,7 +116,8 @@ pub(in crate::cli) enum ScenarioError {
 
 /// No scenario file is larger.
 const MOST_BYTES: u64 = 1024 * 1024;
-/// All nodes of a scenario, and all its pods, those of DaemonSets included: what a laptop has memory for.
+/// All nodes of a scenario, and all its pods, those of DaemonSets included: what a laptop has
+/// memory for.
 const NODES: RangeInclusive<usize> = 1..=5_000;
 const PODS: RangeInclusive<usize> = 1..=20_000;
 /// Entries of lists.
@@ -140,7 +146,9 @@ impl Scenario {
                 let name = path.display().to_string();
                 let unreadable = |source| ScenarioError::Read { path: name.clone(), source };
                 let mut text = String::new();
-                std::fs::File::open(path).and_then(|file| file.take(MOST_BYTES + 1).read_to_string(&mut text)).map_err(unreadable)?;
+                std::fs::File::open(path)
+                    .and_then(|file| file.take(MOST_BYTES + 1).read_to_string(&mut text))
+                    .map_err(unreadable)?;
                 if text.len() as u64 > MOST_BYTES {
                     return Err(ScenarioError::TooLarge { path: name });
                 }
@@ -151,7 +159,8 @@ impl Scenario {
 
     fn read(path: &str, text: &str) -> Result<Self, ScenarioError> {
         let value = yaml(text).map_err(|error| {
-            let at = error.location().map(|at| format!(", line {}, column {}", at.line(), at.column()));
+            let at =
+                error.location().map(|at| format!(", line {}, column {}", at.line(), at.column()));
             ScenarioError::Syntax { path: path.to_owned(), at: at.unwrap_or_default() }
         })?;
         let scenario = Self::of(&Field::whole(&value))?;
@@ -163,43 +172,79 @@ impl Scenario {
 
     fn of(field: &Field<'_>) -> Result<Self, ScenarioError> {
         let fields = field.fields(&["name", "flags", "groups", "workloads", "events", "until"])?;
-        let list = |name: &str, entries| fields.read(name, |field| field.list(entries)).map(Option::unwrap_or_default);
+        let list = |name: &str, entries| {
+            fields.read(name, |field| field.list(entries)).map(Option::unwrap_or_default)
+        };
         Ok(Self {
             name: fields.get("name")?.text(LONGEST_NAME)?,
-            flags: list("flags", FLAGS)?.iter().map(|flag| flag.text(LONGEST_FLAG)).collect::<Result<_, _>>()?,
-            groups: fields.get("groups")?.list(GROUPS)?.iter().map(Group::of).collect::<Result<_, _>>()?,
-            workloads: list("workloads", WORKLOADS)?.iter().map(Workload::of).collect::<Result<_, _>>()?,
-            events: fields.get("events")?.list(EVENTS)?.iter().map(Event::of).collect::<Result<_, _>>()?,
-            until: fields.read("until", |until| until.duration(UNTIL))?.unwrap_or(Duration::from_hours(1)),
+            flags: list("flags", FLAGS)?
+                .iter()
+                .map(|flag| flag.text(LONGEST_FLAG))
+                .collect::<Result<_, _>>()?,
+            groups: fields
+                .get("groups")?
+                .list(GROUPS)?
+                .iter()
+                .map(Group::of)
+                .collect::<Result<_, _>>()?,
+            workloads: list("workloads", WORKLOADS)?
+                .iter()
+                .map(Workload::of)
+                .collect::<Result<_, _>>()?,
+            events: fields
+                .get("events")?
+                .list(EVENTS)?
+                .iter()
+                .map(Event::of)
+                .collect::<Result<_, _>>()?,
+            until: fields
+                .read("until", |until| until.duration(UNTIL))?
+                .unwrap_or(Duration::from_hours(1)),
         })
     }
 
-    /// No two groups, and no two workloads, have one name, and each name that is referred to exists.
+    /// No two groups, and no two workloads, have one name, and each name that is referred to
+    /// exists.
     fn check_names(&self) -> Result<(), ScenarioError> {
         let mut groups = BTreeSet::new();
         for (n, group) in self.groups.iter().enumerate() {
             if !groups.insert(&group.name) {
-                return Err(wrong(format!("groups[{n}].name is `{}`, as of an earlier group: give each a name of its own", group.name)));
+                return Err(wrong(format!(
+                    "groups[{n}].name is `{}`, as of an earlier group: give each a name of its own",
+                    group.name
+                )));
             }
         }
         let mut workloads = BTreeSet::new();
         for (n, workload) in self.workloads.iter().enumerate() {
             let full = format!("{}/{}", workload.namespace, workload.name);
             if let Some(group) = workload.group.as_ref().filter(|group| !groups.contains(group)) {
-                return Err(wrong(format!("workloads[{n}].group is `{group}`, which no group is called")));
+                return Err(wrong(format!(
+                    "workloads[{n}].group is `{group}`, which no group is called"
+                )));
             }
             if !workloads.insert(full.clone()) {
-                return Err(wrong(format!("workloads[{n}] is called {full}, as an earlier workload: give each a name of its own")));
+                return Err(wrong(format!(
+                    "workloads[{n}] is called {full}, as an earlier workload: give each a name of \
+                     its own"
+                )));
             }
         }
         for (n, event) in self.events.iter().enumerate() {
             for (what, some) in event.all() {
                 if !groups.contains(&some.group) {
-                    return Err(wrong(format!("events[{n}].{what}.group is `{}`, which no group is called", some.group)));
+                    return Err(wrong(format!(
+                        "events[{n}].{what}.group is `{}`, which no group is called",
+                        some.group
+                    )));
                 }
-                if let Some(running) = some.running.as_ref().filter(|running| !workloads.contains(*running)) {
+                if let Some(running) =
+                    some.running.as_ref().filter(|running| !workloads.contains(*running))
+                {
                     let remedy = "which no workload is called: use NAMESPACE/NAME of one";
-                    return Err(wrong(format!("events[{n}].{what}.running is `{running}`, {remedy}")));
+                    return Err(wrong(format!(
+                        "events[{n}].{what}.running is `{running}`, {remedy}"
+                    )));
                 }
             }
         }
@@ -210,18 +255,26 @@ impl Scenario {
     fn check_size(&self) -> Result<(), ScenarioError> {
         let nodes: usize = self.groups.iter().map(|group| group.nodes).sum();
         if !NODES.contains(&nodes) {
-            return Err(wrong(format!("all groups together have {nodes} nodes: use at most {}", NODES.end())));
+            return Err(wrong(format!(
+                "all groups together have {nodes} nodes: use at most {}",
+                NODES.end()
+            )));
         }
         let of = |workload: &Workload| match workload.kind {
             Kind::DaemonSet => {
-                let runs_on = |group: &&Group| workload.group.as_ref().is_none_or(|name| group.name == *name);
+                let runs_on =
+                    |group: &&Group| workload.group.as_ref().is_none_or(|name| group.name == *name);
                 self.groups.iter().filter(runs_on).map(|group| group.nodes).sum()
             }
             Kind::Deployment | Kind::StatefulSet => workload.replicas.unwrap_or(1),
         };
         let pods: usize = self.workloads.iter().map(of).sum();
         if pods > *PODS.end() {
-            return Err(wrong(format!("all workloads together have {pods} pods, those of DaemonSets included: use at most {}", PODS.end())));
+            return Err(wrong(format!(
+                "all workloads together have {pods} pods, those of DaemonSets included: use at \
+                 most {}",
+                PODS.end()
+            )));
         }
         Ok(())
     }
@@ -231,13 +284,21 @@ impl Scenario {
         for (n, event) in self.events.iter().enumerate() {
             if event.at >= self.until {
                 let (at, until) = (duration_text(event.at), duration_text(self.until));
-                return Err(wrong(format!("events[{n}].at is {at}, and the scenario is over at {until}: raise until, or let it happen earlier")));
+                return Err(wrong(format!(
+                    "events[{n}].at is {at}, and the scenario is over at {until}: raise until, or \
+                     let it happen earlier"
+                )));
             }
             for (what, some) in event.all() {
-                if let Some(group) = self.groups.iter().find(|group| group.name == some.group && group.nodes < some.count) {
+                if let Some(group) = self
+                    .groups
+                    .iter()
+                    .find(|group| group.name == some.group && group.nodes < some.count)
+                {
                     let (count, nodes) = (some.count, group.nodes);
                     return Err(wrong(format!(
-                        "events[{n}].{what}.count is {count}, and the group `{}` has {nodes} nodes: use 1 to {nodes}",
+                        "events[{n}].{what}.count is {count}, and the group `{}` has {nodes} \
+                         nodes: use 1 to {nodes}",
                         group.name
                     )));
                 }
@@ -278,14 +339,26 @@ impl Hook {
 
 impl Workload {
     fn of(field: &Field<'_>) -> Result<Self, ScenarioError> {
-        let fields = field.fields(&["kind", "namespace", "name", "replicas", "group", "grace", "stop", "ready", "budget"])?;
+        let fields = field.fields(&[
+            "kind",
+            "namespace",
+            "name",
+            "replicas",
+            "group",
+            "grace",
+            "stop",
+            "ready",
+            "budget",
+        ])?;
         let habit = |name: &str| fields.read(name, |field| field.duration(OF_A_POD));
         let kind = Kind::of(&fields.get("kind")?)?;
         if let Some(replicas) = fields.find("replicas").filter(|_| kind == Kind::DaemonSet) {
             return Err(replicas.wrong("take it away, a DaemonSet has one pod on each node"));
         }
         let grace = habit("grace")?;
-        if let Some(field) = fields.find("grace").filter(|_| grace.is_some_and(|grace| grace.subsec_nanos() > 0)) {
+        if let Some(field) =
+            fields.find("grace").filter(|_| grace.is_some_and(|grace| grace.subsec_nanos() > 0))
+        {
             return Err(field.wrong("use whole seconds, as Kubernetes does"));
         }
         Ok(Self {
@@ -319,10 +392,15 @@ impl Budget {
         let bound = |fields: &Fields<'_>, name: &str| {
             fields.read(name, |field| {
                 let remedy = "use a number of pods, such as 2, or a share of them, such as \"50%\"";
-                if is_bound(field.value()) { Ok(field.value().clone()) } else { Err(field.wrong(remedy)) }
+                if is_bound(field.value()) {
+                    Ok(field.value().clone())
+                } else {
+                    Err(field.wrong(remedy))
+                }
             })
         };
-        let (min_available, max_unavailable) = (bound(&fields, "minAvailable")?, bound(&fields, "maxUnavailable")?);
+        let (min_available, max_unavailable) =
+            (bound(&fields, "minAvailable")?, bound(&fields, "maxUnavailable")?);
         if min_available.is_some() == max_unavailable.is_some() {
             return Err(fields.wrong("must have one of minAvailable and maxUnavailable"));
         }
@@ -342,14 +420,21 @@ impl Event {
             stop: instances("stop")?,
         };
         if event.all().next().is_none() {
-            return Err(fields.wrong("says nothing that happens: give it scaleIn, spot, rebalance or stop"));
+            return Err(
+                fields.wrong("says nothing that happens: give it scaleIn, spot, rebalance or stop")
+            );
         }
         Ok(event)
     }
 
     /// What happens to which instances.
     fn all(&self) -> impl Iterator<Item = (&'static str, &Instances)> {
-        let all = [("scaleIn", &self.scale_in), ("spot", &self.spot), ("rebalance", &self.rebalance), ("stop", &self.stop)];
+        let all = [
+            ("scaleIn", &self.scale_in),
+            ("spot", &self.spot),
+            ("rebalance", &self.rebalance),
+            ("stop", &self.stop),
+        ];
         all.into_iter().filter_map(|(what, some)| Some((what, some.as_ref()?)))
     }
 }
@@ -367,9 +452,15 @@ impl Instances {
 
 /// A number of pods, or a share of them from 0% to 100%.
 fn is_bound(bound: &serde_json::Value) -> bool {
-    let share = |text: &str| text.strip_suffix('%').filter(|n| n.bytes().all(|b| b.is_ascii_digit())).and_then(|n| n.parse::<u8>().ok());
+    let share = |text: &str| {
+        text.strip_suffix('%')
+            .filter(|n| n.bytes().all(|b| b.is_ascii_digit()))
+            .and_then(|n| n.parse::<u8>().ok())
+    };
     match bound {
-        serde_json::Value::Number(pods) => pods.as_u64().and_then(|n| usize::try_from(n).ok()).is_some_and(|n| n <= *PODS.end()),
+        serde_json::Value::Number(pods) => {
+            pods.as_u64().and_then(|n| usize::try_from(n).ok()).is_some_and(|n| n <= *PODS.end())
+        }
         serde_json::Value::String(text) => share(text).is_some_and(|n| n <= 100),
         _ => false,
     }

@@ -1,4 +1,5 @@
-//! Standard output: lines that stay. On a terminal also a block of lines below them that is drawn anew in place.
+//! Standard output: lines that stay. On a terminal also a block of lines below them that is drawn
+//! anew in place.
 
 use std::{
     fmt::Write as _,
@@ -30,7 +31,8 @@ struct Terminal {
 
 /// A block without news is redrawn this often at most.
 const REDRAW: Duration = Duration::from_millis(40);
-/// A terminal that does not wrap lines (DECAWM off) while they are drawn: one that becomes narrower meanwhile would break them.
+/// A terminal that does not wrap lines (DECAWM off) while they are drawn: one that becomes narrower
+/// meanwhile would break them.
 const NO_WRAP: &str = "\x1b[?7l";
 const WRAP: &str = "\x1b[?7h";
 
@@ -46,14 +48,21 @@ fn has_colors() -> bool {
 
 /// Columns and rows of the terminal.
 fn size() -> (usize, usize) {
-    let of = |(terminal_size::Width(columns), terminal_size::Height(rows))| (usize::from(columns), usize::from(rows));
+    let of = |(terminal_size::Width(columns), terminal_size::Height(rows))| {
+        (usize::from(columns), usize::from(rows))
+    };
     terminal_size::terminal_size().map_or((80, 24), of)
 }
 
 impl Screen {
     /// Standard output as it is. `has_block`: nobody else writes to the terminal.
     pub(super) fn open(has_block: bool, skip: Skip) -> Self {
-        let terminal = (has_block && is_terminal()).then(|| Terminal { pending: Vec::new(), drawn: Vec::new(), drawn_at: None, skip });
+        let terminal = (has_block && is_terminal()).then(|| Terminal {
+            pending: Vec::new(),
+            drawn: Vec::new(),
+            drawn_at: None,
+            skip,
+        });
         Self { terminal, colors: has_colors(), failed: None }
     }
 
@@ -99,7 +108,8 @@ impl Screen {
         width()
     }
 
-    /// Whether everything could be written. A reader that has closed its pipe wants no more, which is no failure.
+    /// Whether everything could be written. A reader that has closed its pipe wants no more, which
+    /// is no failure.
     pub(super) fn written(&mut self) -> io::Result<()> {
         self.failed.take().map_or(Ok(()), Err)
     }
@@ -124,8 +134,10 @@ impl Terminal {
     /// What draws the lines that stay and the block in place of the last one.
     fn drawing(&mut self, block: &[Line], columns: usize, colors: bool) -> String {
         let mut text = String::new();
-        // Up over the rows of the block, those that a narrower terminal has broken and those of Enter included, and all below away.
-        let rows: usize = self.drawn.iter().map(|length| length.div_ceil(columns.max(1)).max(1)).sum();
+        // Up over the rows of the block, those that a narrower terminal has broken and those of
+        // Enter included, and all below away.
+        let rows: usize =
+            self.drawn.iter().map(|length| length.div_ceil(columns.max(1)).max(1)).sum();
         let rows = rows + self.skip.take_rows();
         if rows > 0 {
             write!(text, "\x1b[{rows}A\r\x1b[J").ok();
@@ -147,13 +159,16 @@ fn width() -> usize {
     if is_terminal() { size().0 } else { usize::MAX }
 }
 
-#[allow(clippy::disallowed_methods, reason = "how often a person's screen is redrawn has nothing to do with simulated time")]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "how often a person's screen is redrawn has nothing to do with simulated time"
+)]
 fn now() -> std::time::SystemTime {
     std::time::SystemTime::now()
 }
 
-/// The lines that fit on the screen with two to spare, one for a line that stays and one for the cursor: what has scrolled off can
-/// never be drawn over.
+/// The lines that fit on the screen with two to spare, one for a line that stays and one for the
+/// cursor: what has scrolled off can never be drawn over.
 fn fitting(mut lines: Vec<Line>, rows: usize) -> Vec<Line> {
     let room = rows.saturating_sub(2).max(1);
     if lines.len() > room {
@@ -174,7 +189,10 @@ mod tests {
         assert_eq!(fitting(lines(3), 24), lines(3));
         assert_eq!(fitting(lines(22), 24), lines(22));
         let cut = fitting(lines(100), 24);
-        assert_eq!((cut.len(), cut.last().map(|line| line.render(80, false))), (22, Some("          … and 79 more".to_owned())));
+        assert_eq!(
+            (cut.len(), cut.last().map(|line| line.render(80, false))),
+            (22, Some("          … and 79 more".to_owned()))
+        );
         assert_eq!(fitting(lines(9), 0).len(), 1);
     }
 }

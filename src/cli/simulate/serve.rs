@@ -13,15 +13,16 @@ use crate::{
     sim::{World, http, kube::EmbeddedKube},
 };
 
-/// What listens on loopback, and what a person can do with it. What is said goes to standard error: standard output is for the drains and
-/// the summary.
+/// What listens on loopback, and what a person can do with it. What is said goes to standard error:
+/// standard output is for the drains and the summary.
 pub(super) struct Guide {
     servers: [http::Server; 2],
     kubeconfig: PathBuf,
 }
 
 /// What the embedded AWS takes for credentials.
-const CREDENTIALS: &str = "AWS_ACCESS_KEY_ID=x AWS_SECRET_ACCESS_KEY=x AWS_DEFAULT_REGION=eu-west-1";
+const CREDENTIALS: &str =
+    "AWS_ACCESS_KEY_ID=x AWS_SECRET_ACCESS_KEY=x AWS_DEFAULT_REGION=eu-west-1";
 
 impl Guide {
     /// Has both servers listen, and says where.
@@ -30,9 +31,12 @@ impl Guide {
         let aws = world.aws.serve(listener, spawner).context("cannot serve the embedded AWS")?;
         let listener = http::loopback().await.context("cannot listen on loopback")?;
         let address = listener.local_addr()?;
-        let kube = world.kube.serve(listener, spawner).context("cannot serve the embedded Kubernetes")?;
-        let kubeconfig = std::env::temp_dir().join(format!("sundown-simulate-{}.kubeconfig", address.port()));
-        std::fs::write(&kubeconfig, EmbeddedKube::kubeconfig(address)).with_context(|| format!("cannot write {}", kubeconfig.display()))?;
+        let kube =
+            world.kube.serve(listener, spawner).context("cannot serve the embedded Kubernetes")?;
+        let kubeconfig =
+            std::env::temp_dir().join(format!("sundown-simulate-{}.kubeconfig", address.port()));
+        std::fs::write(&kubeconfig, EmbeddedKube::kubeconfig(address))
+            .with_context(|| format!("cannot write {}", kubeconfig.display()))?;
         let guide = Self { servers: [aws, kube], kubeconfig };
         guide.say();
         Ok(guide)
@@ -43,22 +47,31 @@ impl Guide {
         let [aws, _] = &self.servers;
         let (kubeconfig, url) = (self.kubeconfig.display(), aws.url());
         tell(&format!(
-            "Kubernetes listens: export KUBECONFIG={kubeconfig}; kubectl get nodes,pods -A\n\
-             AWS listens: export {CREDENTIALS} AWS_ENDPOINT_URL={url}; aws autoscaling describe-auto-scaling-groups\n\
-             Version 1 of the aws CLI wants `aws --endpoint-url URL sqs ...` for queues.\n\
-             Ctrl-C ends it.\n"
+            "Kubernetes listens: export KUBECONFIG={kubeconfig}; kubectl get nodes,pods -A\nAWS \
+             listens: export {CREDENTIALS} AWS_ENDPOINT_URL={url}; aws autoscaling \
+             describe-auto-scaling-groups\nVersion 1 of the aws CLI wants `aws --endpoint-url URL \
+             sqs ...` for queues.\nCtrl-C ends it.\n"
         ));
     }
 
     /// Serves the metrics of the service on loopback, and says where.
-    pub(super) async fn serve_metrics(&self, endpoints: &Endpoints, spawner: &Spawner, stop: CancellationToken) -> anyhow::Result<()> {
+    pub(super) async fn serve_metrics(
+        &self,
+        endpoints: &Endpoints,
+        spawner: &Spawner,
+        stop: CancellationToken,
+    ) -> anyhow::Result<()> {
         let any = (std::net::Ipv4Addr::LOCALHOST, 0).into();
-        let address = endpoints.serve_metrics(any, spawner, stop).await.context("cannot listen on loopback")?;
+        let address = endpoints
+            .serve_metrics(any, spawner, stop)
+            .await
+            .context("cannot listen on loopback")?;
         tell(&format!("Metrics of the service: curl http://{address}/metrics\n"));
         Ok(())
     }
 
-    /// Says how to start a service, and waits until one receives from the queue: the scenario begins then.
+    /// Says how to start a service, and waits until one receives from the queue: the scenario
+    /// begins then.
     pub(super) async fn wait_for_service(&self, world: &World, flags: &[String]) {
         let [aws, _] = &self.servers;
         let quoted = flags.iter().map(|flag| format!("'{}'", flag.replace('\'', "'\\''")));
@@ -73,7 +86,11 @@ impl Guide {
         .into_iter()
         .chain(quoted)
         .collect();
-        tell(&format!("The scenario begins when a service receives from the queue. Start one in another terminal:\n{}\n", run.join(" \\\n  ")));
+        tell(&format!(
+            "The scenario begins when a service receives from the queue. Start one in another \
+             terminal:\n{}\n",
+            run.join(" \\\n  ")
+        ));
         while !world.aws.counts().contains_key("sqs:ReceiveMessage") {
             tokio::time::sleep(seconds(1)).await;
         }
@@ -82,8 +99,15 @@ impl Guide {
 
     /// The scenario is over; the servers go on.
     pub(super) fn say_over(&self, at_rest: bool) {
-        let how = if at_rest { "everything has come to rest" } else { "not everything has come to rest before its end" };
-        tell(&format!("The scenario is over: {how}. Both servers go on listening; Ctrl-C ends it with the summary.\n"));
+        let how = if at_rest {
+            "everything has come to rest"
+        } else {
+            "not everything has come to rest before its end"
+        };
+        tell(&format!(
+            "The scenario is over: {how}. Both servers go on listening; Ctrl-C ends it with the \
+             summary.\n"
+        ));
         self.say();
     }
 }
@@ -99,8 +123,9 @@ impl Drop for Guide {
     }
 }
 
-/// Is cancelled by the first Ctrl-C (or SIGTERM); a second one ends the process at once. Signals have a thread of their own: however much
-/// a large scenario computes, they are heard. Not to be called inside a runtime.
+/// Is cancelled by the first Ctrl-C (or SIGTERM); a second one ends the process at once. Signals
+/// have a thread of their own: however much a large scenario computes, they are heard. Not to be
+/// called inside a runtime.
 pub(super) fn interrupted() -> anyhow::Result<CancellationToken> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     let (mut int, mut term) = {
@@ -123,6 +148,9 @@ pub(super) fn interrupted() -> anyhow::Result<CancellationToken> {
         }
     };
     // It lives as long as the process.
-    std::thread::Builder::new().name("signals".to_owned()).spawn(move || runtime.block_on(listen)).context("cannot listen for signals")?;
+    std::thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(move || runtime.block_on(listen))
+        .context("cannot listen for signals")?;
     Ok(token)
 }

@@ -54,8 +54,8 @@ struct Cast {
     begun: Moment,
 }
 
-/// Plays the scenario to its end, or until it is interrupted, and says how it went. `screen`: where the timeline is shown; `skip`: whether
-/// a person may go to its end.
+/// Plays the scenario to its end, or until it is interrupted, and says how it went. `screen`: where
+/// the timeline is shown; `skip`: whether a person may go to its end.
 pub(super) async fn play(
     scenario: &Scenario,
     play: Play,
@@ -69,7 +69,11 @@ pub(super) async fn play(
         Pace::Real => Clock::system(),
     };
     let spawner = Spawner::new();
-    let world = World::start(WorldSettings { join_after: seconds(25), ..WorldSettings::seeded(seed) }, clock, &spawner);
+    let world = World::start(
+        WorldSettings { join_after: seconds(25), ..WorldSettings::seeded(seed) },
+        clock,
+        &spawner,
+    );
     let config = Arc::new(config(&world, scenario)?);
     build(&world, scenario);
     let guide = if play.serve { Some(Guide::listen(&world, &spawner).await?) } else { None };
@@ -86,9 +90,21 @@ pub(super) async fn play(
     let shutdown = CancellationToken::new();
     let (board, service) = if play.with_service {
         let board = Board::default();
-        let parts = parts(config, &world, clock, Random::seeded(seed), &spawner, board.clone(), shutdown.clone());
+        let parts = parts(
+            config,
+            &world,
+            clock,
+            Random::seeded(seed),
+            &spawner,
+            board.clone(),
+            shutdown.clone(),
+        );
         if let Some(guide) = &guide {
-            let endpoints = Endpoints { metrics: Arc::clone(&parts.metrics), loops: parts.loops.clone(), readiness: parts.readiness.clone() };
+            let endpoints = Endpoints {
+                metrics: Arc::clone(&parts.metrics),
+                loops: parts.loops.clone(),
+                readiness: parts.readiness.clone(),
+            };
             guide.serve_metrics(&endpoints, &spawner, shutdown.clone()).await?;
         }
         (Some(board), Some(spawner.spawn(controller::serve(parts))))
@@ -117,7 +133,15 @@ pub(super) async fn play(
     Ok(Summary::of(scenario, seed, end, cast.board.as_ref(), &cast.world))
 }
 
-fn parts(config: Arc<Config>, world: &World, clock: Clock, random: Random, spawner: &Spawner, board: Board, shutdown: CancellationToken) -> Parts {
+fn parts(
+    config: Arc<Config>,
+    world: &World,
+    clock: Clock,
+    random: Random,
+    spawner: &Spawner,
+    board: Board,
+    shutdown: CancellationToken,
+) -> Parts {
     Parts {
         config,
         kube: world.kube.client_as("sundown"),
@@ -134,7 +158,8 @@ fn parts(config: Arc<Config>, world: &World, clock: Clock, random: Random, spawn
     }
 }
 
-/// In real time nobody waits for minutes until a demonstration begins: pods run and are ready as soon as they are there.
+/// In real time nobody waits for minutes until a demonstration begins: pods run and are ready as
+/// soon as they are there.
 async fn settle_at_once(world: &World) {
     let (mut pods, mut calm) = (0, 0);
     for _ in 0..50 {
@@ -149,7 +174,8 @@ async fn settle_at_once(world: &World) {
     }
 }
 
-/// Lets the scenario's events happen and looks on until everything has come to rest. Says whether it has.
+/// Lets the scenario's events happen and looks on until everything has come to rest. Says whether
+/// it has.
 async fn course(scenario: &Scenario, cast: &Cast, view: &mut View) -> bool {
     let Cast { world, board, clock, begun } = cast;
     let mut events = scenario.events.clone();
@@ -178,11 +204,17 @@ async fn course(scenario: &Scenario, cast: &Cast, view: &mut View) -> bool {
     }
 }
 
-/// Every drain is over, every lifecycle action has ended, no message waits, every interrupted instance is gone.
+/// Every drain is over, every lifecycle action has ended, no message waits, every interrupted
+/// instance is gone.
 fn is_at_rest(world: &World, board: Option<&Board>, interrupted: &BTreeSet<String>) -> bool {
     let queue = world.aws.queue(world.queue());
     let open = world.aws.actions().iter().any(|a| a.end.is_none());
-    let gone = |id: &str| world.aws.instance(id).is_none_or(|i| i.state == State::Terminated || i.state == State::Stopped);
+    let gone = |id: &str| {
+        world
+            .aws
+            .instance(id)
+            .is_none_or(|i| i.state == State::Terminated || i.state == State::Stopped)
+    };
     let is_over = match board {
         Some(board) => board.snapshot().values().all(|r| r.drained.is_some() && gone(&r.instance)),
         None => interrupted.iter().all(|id| gone(id)),
@@ -198,13 +230,25 @@ fn happen(world: &World, event: &Event, at: Duration, view: &mut View) -> Vec<St
         for id in &ids {
             act(id);
         }
-        let short = if ids.len() < some.count { format!(", not {}: no more are in service", some.count) } else { String::new() };
-        view.say(at, &format!("{what} {} of `{}`{short}", count(ids.len() as u64, "instance"), some.group));
+        let short = if ids.len() < some.count {
+            format!(", not {}: no more are in service", some.count)
+        } else {
+            String::new()
+        };
+        view.say(
+            at,
+            &format!("{what} {} of `{}`{short}", count(ids.len() as u64, "instance"), some.group),
+        );
         ids
     };
-    let mut ended = all(&event.scale_in, "Auto Scaling terminates", &|id| world.aws.terminate(id, true));
-    ended.extend(all(&event.spot, "EC2 reclaims in two minutes", &|id| world.aws.spot_interruption(id, SpotAction::Terminate)));
-    all(&event.rebalance, "EC2 recommends to rebalance", &|id| world.aws.rebalance_recommendation(id));
+    let mut ended =
+        all(&event.scale_in, "Auto Scaling terminates", &|id| world.aws.terminate(id, true));
+    ended.extend(all(&event.spot, "EC2 reclaims in two minutes", &|id| {
+        world.aws.spot_interruption(id, SpotAction::Terminate);
+    }));
+    all(&event.rebalance, "EC2 recommends to rebalance", &|id| {
+        world.aws.rebalance_recommendation(id);
+    });
     ended.extend(all(&event.stop, "Somebody stops", &|id| world.aws.stop(id)));
     ended
 }
@@ -212,10 +256,15 @@ fn happen(world: &World, event: &Event, at: Duration, view: &mut View) -> Vec<St
 /// Which instances an event is about.
 fn chosen(world: &World, some: &Instances) -> Vec<String> {
     let in_service = |m: &Member| m.state == LifecycleState::InService;
-    let mut ids: Vec<String> = world.aws.members(&some.group).into_iter().filter(in_service).map(|m| m.instance).collect();
+    let mut ids: Vec<String> =
+        world.aws.members(&some.group).into_iter().filter(in_service).map(|m| m.instance).collect();
     if let Some((namespace, name)) = some.running.as_deref().and_then(|full| full.split_once('/')) {
-        let is_of_it = |pod: &PodView| pod.namespace == namespace && pod.name.strip_prefix(name).is_some_and(|rest| rest.starts_with('-'));
-        let busy: BTreeSet<String> = world.kube.pods().into_iter().filter(is_of_it).filter_map(|p| p.node).collect();
+        let is_of_it = |pod: &PodView| {
+            pod.namespace == namespace
+                && pod.name.strip_prefix(name).is_some_and(|rest| rest.starts_with('-'))
+        };
+        let busy: BTreeSet<String> =
+            world.kube.pods().into_iter().filter(is_of_it).filter_map(|p| p.node).collect();
         let nodes = world.nodes();
         // A stable sort: oldest first among those that run it, and among the others.
         ids.sort_by_key(|id| !nodes.get(id).is_some_and(|node| busy.contains(node)));
@@ -231,7 +280,11 @@ fn build(world: &World, scenario: &Scenario) {
         let hooks: Vec<_> = group
             .hook
             .iter()
-            .map(|h| HookSpec { heartbeat_timeout: h.heartbeat_timeout, default_result: HookResult::Continue, ..HookSpec::terminating(&h.name) })
+            .map(|h| HookSpec {
+                heartbeat_timeout: h.heartbeat_timeout,
+                default_result: HookResult::Continue,
+                ..HookSpec::terminating(&h.name)
+            })
             .collect();
         world.add_group(spec, &hooks);
     }
@@ -241,9 +294,21 @@ fn build(world: &World, scenario: &Scenario) {
 }
 
 fn add(world: &World, workload: &Workload) {
-    let node_selector = workload.group.iter().map(|group| (GROUP_LABEL.to_owned(), group.clone())).collect();
-    let shape = PodShape { grace: workload.grace, stop: workload.stop, ready: workload.ready, node_selector, ..PodShape::default() };
-    let spec = crate::sim::kube::Workload::new(&workload.namespace, &workload.name, workload.replicas.unwrap_or(1)).shape(shape);
+    let node_selector =
+        workload.group.iter().map(|group| (GROUP_LABEL.to_owned(), group.clone())).collect();
+    let shape = PodShape {
+        grace: workload.grace,
+        stop: workload.stop,
+        ready: workload.ready,
+        node_selector,
+        ..PodShape::default()
+    };
+    let spec = crate::sim::kube::Workload::new(
+        &workload.namespace,
+        &workload.name,
+        workload.replicas.unwrap_or(1),
+    )
+    .shape(shape);
     match workload.kind {
         Kind::Deployment => world.kube.add_deployment(&spec),
         Kind::StatefulSet => world.kube.add_stateful_set(&spec),
@@ -265,8 +330,11 @@ fn add(world: &World, workload: &Workload) {
 fn config(world: &World, scenario: &Scenario) -> Result<Config, ScenarioError> {
     let (url, cluster) = (world.queue_url(), world.cluster().to_owned());
     flags::check(&scenario.flags)?;
-    let all = ["--queue-url".to_owned(), url, "--cluster-name".to_owned(), cluster].into_iter().chain(scenario.flags.iter().cloned());
-    let arguments = RunArgs::from_flags(all).map_err(|e| ScenarioError::Flags(first_paragraph(&e.to_string())))?;
+    let all = ["--queue-url".to_owned(), url, "--cluster-name".to_owned(), cluster]
+        .into_iter()
+        .chain(scenario.flags.iter().cloned());
+    let arguments = RunArgs::from_flags(all)
+        .map_err(|e| ScenarioError::Flags(first_paragraph(&e.to_string())))?;
     arguments.config(&|_| None).map_err(|e| ScenarioError::Flags(e.to_string()))
 }
 

@@ -50,7 +50,8 @@ struct NodeSummary {
     refusals: u64,
     deletes: u64,
     forced: Vec<String>,
-    /// Which pod was blocked, by what and how long: the longest first. A block that is not over counts to the end of the run.
+    /// Which pod was blocked, by what and how long: the longest first. A block that is not over
+    /// counts to the end of the run.
     blocked: Vec<BlockedFor>,
     /// Pods that were left when the drain ended, or that are left of one that is not over.
     pods_left: Vec<String>,
@@ -88,10 +89,17 @@ pub(super) struct End {
 
 impl Summary {
     /// `board`: the drains; `None`: the service was a person's own.
-    pub(super) fn of(scenario: &Scenario, seed: u64, end: End, board: Option<&Board>, world: &World) -> Self {
+    pub(super) fn of(
+        scenario: &Scenario,
+        seed: u64,
+        end: End,
+        board: Option<&Board>,
+        world: &World,
+    ) -> Self {
         let End { begun, ended, at_rest, by_hand } = end;
         let drains = board.map(Board::snapshot).unwrap_or_default();
-        let nodes = in_order(&drains).into_iter().map(|(name, r)| node(name, r, end, world)).collect();
+        let nodes =
+            in_order(&drains).into_iter().map(|(name, r)| node(name, r, end, world)).collect();
         let actions = world.aws.actions();
         let hooks = actions.iter().map(|a| HookSummary {
             instance: a.instance.clone(),
@@ -99,8 +107,18 @@ impl Summary {
             open_seconds: a.end.as_ref().map_or(ended, |e| e.at).since_or_zero(a.started).as_secs(),
             ended: a.end.as_ref().map_or_else(|| "open".to_owned(), |e| format!("{:?}", e.verdict)),
         });
-        let aws = world.aws.counts().into_iter().map(|(api, outcomes)| (api, outcomes.values().sum())).collect();
-        let kubernetes = world.kube.counts().into_iter().map(|((verb, resource), n)| (format!("{verb} {resource}"), n)).collect();
+        let aws = world
+            .aws
+            .counts()
+            .into_iter()
+            .map(|(api, outcomes)| (api, outcomes.values().sum()))
+            .collect();
+        let kubernetes = world
+            .kube
+            .counts()
+            .into_iter()
+            .map(|((verb, resource), n)| (format!("{verb} {resource}"), n))
+            .collect();
         Self {
             scenario: scenario.name.clone(),
             seed,
@@ -126,7 +144,13 @@ impl Summary {
 
     /// Prints it for people: a table, and what did not go as it should.
     pub(super) fn print(&self, screen: &mut Screen) {
-        let head = format!("{} (seed {}): {} min {} s of simulated time", self.scenario, self.seed, self.seconds / 60, self.seconds % 60);
+        let head = format!(
+            "{} (seed {}): {} min {} s of simulated time",
+            self.scenario,
+            self.seed,
+            self.seconds / 60,
+            self.seconds % 60
+        );
         for line in [Line::default(), Line::of(Style::Strong, head), Line::default()] {
             screen.print(line);
         }
@@ -144,27 +168,42 @@ impl Summary {
             }
         } else {
             for hook in &self.hooks {
-                screen.print(Line::plain(format!("{}  {}: {} after {} s", hook.instance, hook.hook, hook.ended, hook.open_seconds)));
+                screen.print(Line::plain(format!(
+                    "{}  {}: {} after {} s",
+                    hook.instance, hook.hook, hook.ended, hook.open_seconds
+                )));
             }
         }
         let of_all = |pods: fn(&NodeSummary) -> &[String]| {
-            let named = self.nodes.iter().flat_map(|n| pods(n).iter().map(move |pod| format!("{pod} ({})", short(&n.node))));
+            let named = self
+                .nodes
+                .iter()
+                .flat_map(|n| pods(n).iter().map(move |pod| format!("{pod} ({})", short(&n.node))));
             few(named.collect())
         };
-        for (what, pods) in [("Forced by a deadline", of_all(|n| &n.forced)), ("Pods left", of_all(|n| &n.pods_left))] {
+        for (what, pods) in [
+            ("Forced by a deadline", of_all(|n| &n.forced)),
+            ("Pods left", of_all(|n| &n.pods_left)),
+        ] {
             if !pods.is_empty() {
                 screen.print(Line::default());
-                screen.print_whole(&Line::of(Style::Bad, what).and(Style::Plain, format!(": {pods}")));
+                screen.print_whole(
+                    &Line::of(Style::Bad, what).and(Style::Plain, format!(": {pods}")),
+                );
             }
         }
         if !self.at_rest {
             let end = if self.by_hand { "it was ended by hand" } else { "the scenario's end" };
             screen.print(Line::default());
-            screen.print_whole(&Line::of(Style::Waiting, format!("Not everything came to rest before {end}.")));
+            screen.print_whole(&Line::of(
+                Style::Waiting,
+                format!("Not everything came to rest before {end}."),
+            ));
         }
     }
 
-    /// The last columns of a table that is too wide for `width`, for each node that has something in them.
+    /// The last columns of a table that is too wide for `width`, for each node that has something
+    /// in them.
     fn cut_off(&self, table: &[Line], width: usize) -> Vec<Line> {
         if table.iter().all(|line| line.length() <= width) {
             return Vec::new();
@@ -180,7 +219,9 @@ impl Summary {
             let blocked = n.blocked_text();
             let mut lines = Vec::new();
             if !parts.is_empty() || !blocked.is_empty() {
-                lines.push(Line::plain(format!("{}  {}", short(&n.node), parts.join(", ")).trim_end()));
+                lines.push(Line::plain(
+                    format!("{}  {}", short(&n.node), parts.join(", ")).trim_end(),
+                ));
             }
             if !blocked.is_empty() {
                 lines.push(Line::of(Style::Waiting, format!("  blocked {}", blocked.trim_start())));
@@ -191,26 +232,49 @@ impl Summary {
     }
 
     fn table(&self) -> Vec<Line> {
-        let name = self.nodes.iter().map(|n| short(&n.node).chars().count()).max().unwrap_or_default().max(4);
+        let name = self
+            .nodes
+            .iter()
+            .map(|n| short(&n.node).chars().count())
+            .max()
+            .unwrap_or_default()
+            .max(4);
         let ended = self.nodes.iter().map(|n| n.ended.len()).max().unwrap_or_default().max(5);
         let head = format!(
             "{:<name$}  {:<14}  {:>8}  {:>7}  {:<ended$}  {:>7}  {:>6}  {:>10}  {:<9}  blocked",
-            "node", "kind", "cordoned", "drained", "ended", "evicted", "forced", "heartbeats", "completed"
+            "node",
+            "kind",
+            "cordoned",
+            "drained",
+            "ended",
+            "evicted",
+            "forced",
+            "heartbeats",
+            "completed"
         );
         let row = |n: &NodeSummary| {
-            let drained = n.drained_after_ms.map_or_else(|| "-".to_owned(), |ms| format!("{} s", ms / 1000));
+            let drained =
+                n.drained_after_ms.map_or_else(|| "-".to_owned(), |ms| format!("{} s", ms / 1000));
             let style = if n.ended == "empty" { Style::Good } else { Style::Bad };
             let forced = if n.forced.is_empty() { Style::Plain } else { Style::Bad };
-            let (mut end, blocked) = (format!("  {:>10}  {:<9}", n.heartbeats, n.completed_with.join(" ")), n.blocked_text());
+            let (mut end, blocked) = (
+                format!("  {:>10}  {:<9}", n.heartbeats, n.completed_with.join(" ")),
+                n.blocked_text(),
+            );
             if blocked.is_empty() {
                 end.truncate(end.trim_end().len());
             }
-            Line::plain(format!("{:<name$}  {:<14}  {:>6} s  {drained:>7}  ", short(&n.node), n.kind, n.cordoned_after_ms / 1000))
-                .and(style, format!("{:<ended$}", n.ended))
-                .and(Style::Plain, format!("  {:>7}  ", n.evictions))
-                .and(forced, format!("{:>6}", n.forced.len()))
-                .and(Style::Plain, end)
-                .and(Style::Waiting, blocked)
+            Line::plain(format!(
+                "{:<name$}  {:<14}  {:>6} s  {drained:>7}  ",
+                short(&n.node),
+                n.kind,
+                n.cordoned_after_ms / 1000
+            ))
+            .and(style, format!("{:<ended$}", n.ended))
+            .and(Style::Plain, format!("  {:>7}  ", n.evictions))
+            .and(forced, format!("{:>6}", n.forced.len()))
+            .and(Style::Plain, end)
+            .and(Style::Waiting, blocked)
         };
         std::iter::once(Line::of(Style::Strong, head)).chain(self.nodes.iter().map(row)).collect()
     }
@@ -246,7 +310,8 @@ fn longest_first(mut blocked: Vec<BlockedFor>) -> Vec<BlockedFor> {
     blocked
 }
 
-/// The pods that are left on a node whose drain is not over: those that no DaemonSet and no kubelet would put back there.
+/// The pods that are left on a node whose drain is not over: those that no DaemonSet and no kubelet
+/// would put back there.
 fn not_drained(name: &NodeName, world: &World) -> Vec<String> {
     let counts = |pod: &PodView| {
         pod.node.as_deref() == Some(name.as_str())
@@ -254,7 +319,13 @@ fn not_drained(name: &NodeName, world: &World) -> Vec<String> {
             && pod.owner_kind.as_deref() != Some("DaemonSet")
             && !matches!(pod.phase.as_str(), "Succeeded" | "Failed")
     };
-    let mut all: Vec<String> = world.kube.pods().iter().filter(|pod| counts(pod)).map(|pod| format!("{}/{}", pod.namespace, pod.name)).collect();
+    let mut all: Vec<String> = world
+        .kube
+        .pods()
+        .iter()
+        .filter(|pod| counts(pod))
+        .map(|pod| format!("{}/{}", pod.namespace, pod.name))
+        .collect();
     all.sort();
     all
 }
@@ -279,7 +350,11 @@ fn node(name: &NodeName, r: &NodeReport, end: End, world: &World) -> NodeSummary
         deletes: r.deletes,
         forced: r.forced.clone(),
         blocked: longest_first(r.blocked_until(end.ended)),
-        pods_left: if r.drained.is_some() { r.left_at_end.clone() } else { not_drained(name, world) },
+        pods_left: if r.drained.is_some() {
+            r.left_at_end.clone()
+        } else {
+            not_drained(name, world)
+        },
         heartbeats: r.heartbeats,
         completed_with: r.completed.clone(),
     }
@@ -312,23 +387,40 @@ mod tests {
     #[test]
     fn what_a_narrow_terminal_cuts_off_the_table_is_printed_below_it() {
         let block = BlockedFor { pod: "shop/ledger-0".to_owned(), reason: "pdb", seconds: 1164 };
-        let done = NodeSummary { completed_with: vec!["CONTINUE"], ..drained("ip-10-0-0-4", 0, Vec::new()) };
+        let done = NodeSummary {
+            completed_with: vec!["CONTINUE"],
+            ..drained("ip-10-0-0-4", 0, Vec::new())
+        };
         let summary = Summary {
             scenario: "s".to_owned(),
             seed: 1,
             seconds: 60,
             at_rest: false,
             by_hand: false,
-            nodes: vec![drained("ip-10-0-0-3", 8, vec![block]), done, drained("ip-10-0-0-5", 0, Vec::new())],
+            nodes: vec![
+                drained("ip-10-0-0-3", 8, vec![block]),
+                done,
+                drained("ip-10-0-0-5", 0, Vec::new()),
+            ],
             hooks: Vec::new(),
             calls: Calls { aws: BTreeMap::new(), kubernetes: BTreeMap::new() },
             has_service: true,
         };
         let table = summary.table();
-        let below = |width| summary.cut_off(&table, width).iter().map(|line| line.render(usize::MAX, false)).collect::<Vec<_>>();
+        let below = |width| {
+            summary
+                .cut_off(&table, width)
+                .iter()
+                .map(|line| line.render(usize::MAX, false))
+                .collect::<Vec<_>>()
+        };
         let open = table[1].render(80, false);
         assert!(open.ends_with('…') && !open.contains("pdb"), "{open}");
-        let expected = ["ip-10-0-0-3  8 heartbeats", "  blocked 1164 s by pdb (shop/ledger-0)", "ip-10-0-0-4  completed CONTINUE"];
+        let expected = [
+            "ip-10-0-0-3  8 heartbeats",
+            "  blocked 1164 s by pdb (shop/ledger-0)",
+            "ip-10-0-0-4  completed CONTINUE",
+        ];
         assert_eq!(below(80), expected);
         assert!(below(200).is_empty() && below(usize::MAX).is_empty(), "nothing is cut off");
     }

@@ -1,4 +1,5 @@
-//! The timeline: a line for each change of a drain. A terminal shows the same, and below it the drains as they are.
+//! The timeline: a line for each change of a drain. A terminal shows the same, and below it the
+//! drains as they are.
 
 use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
 
@@ -36,7 +37,12 @@ const PAUSE: Duration = Duration::from_secs(15);
 
 impl View {
     /// `screen`: where it is shown; `None`: nowhere. `skip`: Enter leads to the end.
-    pub(super) fn new(screen: Option<Screen>, begun: Moment, pace: Pace, skip: Option<&Skip>) -> Self {
+    pub(super) fn new(
+        screen: Option<Screen>,
+        begun: Moment,
+        pace: Pace,
+        skip: Option<&Skip>,
+    ) -> Self {
         let keys = if skip.is_some() { "Enter: to the end, Ctrl-C: stop" } else { "Ctrl-C: stop" };
         Self { screen, begun, hint: format!("{pace}; {keys}"), told: BTreeMap::new() }
     }
@@ -53,20 +59,38 @@ impl View {
         let Some(screen) = &mut self.screen else { return };
         let at = now.since_or_zero(self.begun);
         let all = in_order(drains);
-        let width = all.iter().map(|(name, _)| short(name.as_str()).chars().count()).max().unwrap_or_default();
+        let width = all
+            .iter()
+            .map(|(name, _)| short(name.as_str()).chars().count())
+            .max()
+            .unwrap_or_default();
         for (name, report) in &all {
             let told = self.told.get(*name);
-            let forced = report.forced.get(told.map_or(0, |told| told.forced)..).unwrap_or_default();
+            let forced =
+                report.forced.get(told.map_or(0, |told| told.forced)..).unwrap_or_default();
             if told.is_none() {
-                screen.print(head(at, name, width).and(Style::Strong, "cordoned").and(Style::Plain, format!("  {}", report.kind)));
+                screen.print(
+                    head(at, name, width)
+                        .and(Style::Strong, "cordoned")
+                        .and(Style::Plain, format!("  {}", report.kind)),
+                );
             }
             for pod in forced {
-                screen.print(head(at, name, width).and(Style::Bad, "forced  ").and(Style::Plain, format!("  {pod}: its deadline comes")));
+                screen.print(
+                    head(at, name, width)
+                        .and(Style::Bad, "forced  ")
+                        .and(Style::Plain, format!("  {pod}: its deadline comes")),
+                );
             }
             let state = (report.left, report.blocked.clone());
-            let is_news = told.is_none_or(|told| told.phase != report.phase || (told.state != state && now >= told.at.plus(PAUSE)));
+            let is_news = told.is_none_or(|told| {
+                told.phase != report.phase || (told.state != state && now >= told.at.plus(PAUSE))
+            });
             if is_news {
-                self.told.insert((*name).clone(), Told { phase: report.phase, state, forced: report.forced.len(), at: now });
+                self.told.insert(
+                    (*name).clone(),
+                    Told { phase: report.phase, state, forced: report.forced.len(), at: now },
+                );
                 screen.print(line(head(at, name, width), report, now));
             } else if !forced.is_empty()
                 && let Some(told) = self.told.get_mut(*name)
@@ -88,7 +112,13 @@ impl View {
 }
 
 /// The drains that go on, below a line with the time.
-fn block(all: &[(&NodeName, &NodeReport)], at: Duration, now: Moment, width: usize, hint: &str) -> Vec<Line> {
+fn block(
+    all: &[(&NodeName, &NodeReport)],
+    at: Duration,
+    now: Moment,
+    width: usize,
+    hint: &str,
+) -> Vec<Line> {
     let open: Vec<_> = all.iter().filter(|(_, report)| report.drained.is_none()).collect();
     let done = all.len() - open.len();
     let first = format!("{}  {} draining, {done} done, {hint}", stamp(at), open.len());
@@ -108,7 +138,8 @@ fn head(at: Duration, name: &NodeName, width: usize) -> Line {
 fn line(head: Line, r: &NodeReport, now: Moment) -> Line {
     if r.drained.is_some() {
         let style = if r.phase == "empty" { Style::Good } else { Style::Bad };
-        let mut text = format!("after {} s, {}", r.took(now).as_secs(), count(r.evictions, "eviction"));
+        let mut text =
+            format!("after {} s, {}", r.took(now).as_secs(), count(r.evictions, "eviction"));
         if !r.forced.is_empty() {
             write!(text, ", {} forced", r.forced.len()).ok();
         }
@@ -124,7 +155,11 @@ fn line(head: Line, r: &NodeReport, now: Moment) -> Line {
     }
     let line = head.and(style, format!("{:<8}", r.phase)).and(Style::Plain, text);
     let Some(first) = r.blocked.first() else { return line };
-    let more = if r.blocked.len() > 1 { format!(" and {} more", r.blocked.len() - 1) } else { String::new() };
+    let more = if r.blocked.len() > 1 {
+        format!(" and {} more", r.blocked.len() - 1)
+    } else {
+        String::new()
+    };
     line.and(Style::Plain, ", ").and(Style::Waiting, format!("blocked: {first}{more}"))
 }
 

@@ -38,8 +38,8 @@ const EVERY: Duration = seconds(2);
 /// The flags of `sundown status`.
 #[derive(Debug, Clone, Args)]
 pub(super) struct StatusArgs {
-    /// One node, by its name or by the ID of its instance: everything that is known of its drain. Without it, all nodes that are being
-    /// drained
+    /// One node, by its name or by the ID of its instance: everything that is known of its drain.
+    /// Without it, all nodes that are being drained
     #[arg(value_name = "NODE|INSTANCE")]
     node: Option<String>,
     /// What is printed
@@ -82,11 +82,18 @@ pub(super) fn main(args: &StatusArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn look(is_detailed: bool) -> Look {
-    let terminal = terminal_size::terminal_size().map(|(width, _)| usize::from(width.0)).filter(|_| std::io::stdout().is_terminal());
-    Look { paint: Paint::of_stdout(), width: terminal.map_or(WIDTH, |width| width.clamp(20, 120)), is_detailed }
+    let terminal = terminal_size::terminal_size()
+        .map(|(width, _)| usize::from(width.0))
+        .filter(|_| std::io::stdout().is_terminal());
+    Look {
+        paint: Paint::of_stdout(),
+        width: terminal.map_or(WIDTH, |width| width.clamp(20, 120)),
+        is_detailed,
+    }
 }
 
-/// Shows the status until it is interrupted. A read that fails is shown in place of the table, and repeated.
+/// Shows the status until it is interrupted. A read that fails is shown in place of the table, and
+/// repeated.
 async fn watch(args: &StatusArgs, source: &Source) -> anyhow::Result<ExitCode> {
     let mut screen = Screen::default();
     // A wrong name or no way to the cluster is an error at once, not a screen.
@@ -99,7 +106,9 @@ async fn watch(args: &StatusArgs, source: &Source) -> anyhow::Result<ExitCode> {
         };
         let page = match read {
             Ok((facts, named)) => text(&report(&facts, named.as_ref()), look(named.is_some())),
-            Err(error) => format!("The cluster cannot be read: {}\n", crate::cli::words::told(&error)),
+            Err(error) => {
+                format!("The cluster cannot be read: {}\n", crate::cli::words::told(&error))
+            }
         };
         screen.show(&page)?;
         // A large cluster is not read without a pause.
@@ -129,7 +138,8 @@ impl Screen {
     }
 }
 
-/// The lines that fit the terminal, each clearing the rest of its row; the last row is the cursor's.
+/// The lines that fit the terminal, each clearing the rest of its row; the last row is the
+/// cursor's.
 fn clipped(page: &str, height: usize) -> String {
     let lines: Vec<&str> = page.lines().collect();
     let room = height.saturating_sub(1).max(2);

@@ -38,7 +38,8 @@ pub(super) struct Source {
 
 impl Source {
     pub(super) fn new(client: Client, search: LeaseSearch) -> Self {
-        let settings = Settings { in_flight: AT_ONCE * 2, page: PAGE, lists: AT_ONCE, ..Settings::default() };
+        let settings =
+            Settings { in_flight: AT_ONCE * 2, page: PAGE, lists: AT_ONCE, ..Settings::default() };
         let cluster = Cluster::new(ClusterParts {
             client: client.clone(),
             clock: Clock::system(),
@@ -51,8 +52,12 @@ impl Source {
         Self { client, daemon_sets: DaemonSets::new(&cluster), cluster, search }
     }
 
-    /// Everything, or what bears on one node. Errs when the Nodes cannot be read; what else cannot be read is said in the facts.
-    pub(super) async fn read(&self, only: Option<&str>) -> anyhow::Result<(Facts, Option<NodeName>)> {
+    /// Everything, or what bears on one node. Errs when the Nodes cannot be read; what else cannot
+    /// be read is said in the facts.
+    pub(super) async fn read(
+        &self,
+        only: Option<&str>,
+    ) -> anyhow::Result<(Facts, Option<NodeName>)> {
         let mut nodes = cluster::list_nodes(&self.cluster, &KeepLabels::keys([])).await?;
         nodes.sort_by(|a, b| a.name.cmp(&b.name));
         let named = match only {
@@ -69,11 +74,15 @@ impl Source {
             trouble: Vec::new(),
             nodes,
         };
-        let drained = |node: &&Node| has_drain(node) && named.as_ref().is_none_or(|name| node.name == *name);
-        let drained: Vec<NodeName> = facts.nodes.iter().filter(drained).map(|node| node.name.clone()).collect();
+        let drained =
+            |node: &&Node| has_drain(node) && named.as_ref().is_none_or(|name| node.name == *name);
+        let drained: Vec<NodeName> =
+            facts.nodes.iter().filter(drained).map(|node| node.name.clone()).collect();
         match find_lease(&self.client, &self.search).await {
             Ok(found) => facts.lease = found.map(|(place, lease)| lease_facts(place, lease)),
-            Err(error) => facts.trouble.push(format!("Who leads is not known: {}.", with_causes(&error))),
+            Err(error) => {
+                facts.trouble.push(format!("Who leads is not known: {}.", with_causes(&error)));
+            }
         }
         if !drained.is_empty() {
             self.read_pods(&mut facts, drained).await;
@@ -81,7 +90,10 @@ impl Source {
         if !facts.pods.is_empty() || named.is_some() {
             match self.events().await {
                 Ok(events) => facts.events = events,
-                Err(why) => facts.trouble.push(format!("Events cannot be listed, so heartbeats and refusals by webhooks are not shown: {why}.")),
+                Err(why) => facts.trouble.push(format!(
+                    "Events cannot be listed, so heartbeats and refusals by webhooks are not \
+                     shown: {why}."
+                )),
             }
         }
         // What is read last is not newer than this.
@@ -92,7 +104,9 @@ impl Source {
     async fn read_pods(&self, facts: &mut Facts, drained: Vec<NodeName>) {
         match cluster::list_budgets(&self.cluster).await {
             Ok(budgets) => facts.budgets = budgets,
-            Err(error) => facts.trouble.push(format!("Disruption budgets cannot be listed, so what they hold is not shown: {error}.")),
+            Err(error) => facts.trouble.push(format!(
+                "Disruption budgets cannot be listed, so what they hold is not shown: {error}."
+            )),
         }
         let of_node = |name: NodeName| async move {
             let pods = cluster::list_pods(&self.cluster, &name).await;
@@ -102,7 +116,8 @@ impl Source {
         if let Some(why) = facts.pods.values().find_map(|pods| pods.as_ref().err()) {
             facts.trouble.push(format!("The pods of some nodes cannot be listed: {why}."));
         }
-        let owners: BTreeSet<(String, String)> = facts.pods.values().flatten().flatten().filter_map(daemon_set_of).collect();
+        let owners: BTreeSet<(String, String)> =
+            facts.pods.values().flatten().flatten().filter_map(daemon_set_of).collect();
         for (namespace, name) in owners {
             let state = self.daemon_sets.state(&namespace, &name).await;
             facts.daemon_sets.insert((namespace, name), state);
@@ -148,15 +163,17 @@ pub(in crate::cli) enum NotOneNode {
 const CANDIDATES: usize = 10;
 
 fn listed(candidates: &[NodeName]) -> String {
-    let named = candidates.iter().take(CANDIDATES).map(NodeName::as_str).collect::<Vec<_>>().join(", ");
+    let named =
+        candidates.iter().take(CANDIDATES).map(NodeName::as_str).collect::<Vec<_>>().join(", ");
     match candidates.len().saturating_sub(CANDIDATES) {
         0 => named,
         more => format!("{named} and {more} more"),
     }
 }
 
-/// The node of this name, or else of the instance of this ID, or else the only one whose name has this first label, which is all that
-/// the table of `status` shows of it. (There are clusters whose nodes have their instance's ID for a name.)
+/// The node of this name, or else of the instance of this ID, or else the only one whose name has
+/// this first label, which is all that the table of `status` shows of it. (There are clusters whose
+/// nodes have their instance's ID for a name.)
 pub(in crate::cli) fn named(nodes: &[Node], text: &str) -> Result<NodeName, NotOneNode> {
     let by_name = nodes.iter().find(|node| node.name.as_str() == text);
     let by_instance = || {
@@ -166,8 +183,10 @@ pub(in crate::cli) fn named(nodes: &[Node], text: &str) -> Result<NodeName, NotO
     if let Some(node) = by_name.or_else(by_instance) {
         return Ok(node.name.clone());
     }
-    let has_label = |node: &&Node| node.name.as_str().split_once('.').is_some_and(|(label, _)| label == text);
-    let candidates: Vec<NodeName> = nodes.iter().filter(has_label).map(|node| node.name.clone()).collect();
+    let has_label =
+        |node: &&Node| node.name.as_str().split_once('.').is_some_and(|(label, _)| label == text);
+    let candidates: Vec<NodeName> =
+        nodes.iter().filter(has_label).map(|node| node.name.clone()).collect();
     match candidates.as_slice() {
         [] => Err(NotOneNode::Unknown(text.to_owned())),
         [node] => Ok(node.clone()),
@@ -191,7 +210,9 @@ fn lease_facts(place: LeasePlace, lease: Lease) -> LeaseFacts {
         holder: holder.map(|h| h.rsplit_once('_').map_or(h.clone(), |(pod, _)| pod.to_owned())),
         acquired: spec.acquire_time.map(|t| t.0.into()),
         renewed: spec.renew_time.map(|t| t.0.into()),
-        duration: seconds(spec.lease_duration_seconds.and_then(|s| u64::try_from(s).ok()).unwrap_or(15)),
+        duration: seconds(
+            spec.lease_duration_seconds.and_then(|s| u64::try_from(s).ok()).unwrap_or(15),
+        ),
         is_paused: annotations.get(PAUSE).is_some_and(|v| v == "true"),
         settings: annotations.get(SETTINGS).and_then(|text| DrainConfig::from_published(text)),
     }

@@ -1,4 +1,5 @@
-//! What is said about each drain. Nothing here asks anybody: deadlines, pods and blocks come from the same code that the service runs.
+//! What is said about each drain. Nothing here asks anybody: deadlines, pods and blocks come from
+//! the same code that the service runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +17,15 @@ use crate::{
 };
 
 /// Reasons of Events that the report says in other words.
-const SAID_OTHERWISE: [&str; 7] = ["Blocked", "Forced", "HookKeptOpen", "InterruptionAccepted", "Paused", "Resumed", "TestReceived"];
+const SAID_OTHERWISE: [&str; 7] = [
+    "Blocked",
+    "Forced",
+    "HookKeptOpen",
+    "InterruptionAccepted",
+    "Paused",
+    "Resumed",
+    "TestReceived",
+];
 
 /// The answer.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -26,7 +35,8 @@ pub(super) struct Report {
     pub(super) leader: Leader,
     /// All drains are paused.
     pub(super) paused: bool,
-    /// The drains that are open, by the name of their node; with a name, that node whatever its state.
+    /// The drains that are open, by the name of their node; with a name, that node whatever its
+    /// state.
     pub(super) nodes: Vec<NodeStatus>,
     /// Nodes whose drain is over and which wait for their instance to go.
     pub(super) drained: Vec<NodeName>,
@@ -72,7 +82,8 @@ pub(super) struct NodeStatus {
     pub(super) since: Option<Moment>,
     /// When the drain ends at the latest.
     pub(super) deadline: Option<Moment>,
-    /// From when on the first of the pods that are left may be deleted by force. `None`: none is, or the pods cannot be listed.
+    /// From when on the first of the pods that are left may be deleted by force. `None`: none is,
+    /// or the pods cannot be listed.
     pub(super) force_from: Option<Moment>,
     /// No pod is left, or those that are left are terminating already.
     pub(super) nothing_to_force: bool,
@@ -144,12 +155,27 @@ pub(super) fn report(facts: &Facts, only: Option<&NodeName>) -> Report {
     let settings = lease.and_then(|l| l.settings.clone());
     let mut notes = facts.trouble.clone();
     let leader = leader(facts, lease);
-    let reader = Reader { facts, lease, settings: settings.clone().or_else(|| DrainConfig::from_published("")) };
+    let reader = Reader {
+        facts,
+        lease,
+        settings: settings.clone().or_else(|| DrainConfig::from_published("")),
+    };
     let wanted = |node: &&Node| only.is_none_or(|name| node.name == *name);
-    let nodes: Vec<NodeStatus> = facts.nodes.iter().filter(wanted).filter_map(|node| reader.node(node, only.is_some())).collect();
-    let is_over = |node: &&Node| matches!(record::standing(node, None), Standing::Released { ours_stands: true, .. });
+    let nodes: Vec<NodeStatus> = facts
+        .nodes
+        .iter()
+        .filter(wanted)
+        .filter_map(|node| reader.node(node, only.is_some()))
+        .collect();
+    let is_over = |node: &&Node| {
+        matches!(record::standing(node, None), Standing::Released { ours_stands: true, .. })
+    };
     if settings.is_none() && nodes.iter().any(|n| n.deadline.is_some()) {
-        notes.push("The leader has not published its settings: deadlines are those of the default settings.".to_owned());
+        notes.push(
+            "The leader has not published its settings: deadlines are those of the default \
+             settings."
+                .to_owned(),
+        );
     }
     Report {
         time: facts.now,
@@ -161,9 +187,11 @@ pub(super) fn report(facts: &Facts, only: Option<&NodeName>) -> Report {
     }
 }
 
-/// Who holds the Lease, unless it was not renewed for longer than it lasts (and as long again, for clocks that differ).
+/// Who holds the Lease, unless it was not renewed for longer than it lasts (and as long again, for
+/// clocks that differ).
 fn leader(facts: &Facts, lease: Option<&LeaseFacts>) -> Leader {
-    let is_alive = |l: &&LeaseFacts| l.renewed.is_some_and(|at| facts.now < at.plus(l.duration * 2));
+    let is_alive =
+        |l: &&LeaseFacts| l.renewed.is_some_and(|at| facts.now < at.plus(l.duration * 2));
     let alive = lease.filter(is_alive);
     Leader {
         lease: lease.map(|l| format!("{}/{}", l.namespace, l.name)),
@@ -194,25 +222,45 @@ impl Reader<'_> {
     fn node(&self, node: &Node, is_named: bool) -> Option<NodeStatus> {
         let mut status = match record::standing(node, None) {
             Standing::Open(record) => self.drain(node, &record, Vec::new()),
-            Standing::Doubtful { record, .. } if record.released().is_none() => {
-                self.drain(node, &record, vec!["The leader is finding out whether the record is of this machine.".to_owned()])
-            }
+            Standing::Doubtful { record, .. } if record.released().is_none() => self.drain(
+                node,
+                &record,
+                vec!["The leader is finding out whether the record is of this machine.".to_owned()],
+            ),
             Standing::None | Standing::Damaged(_) if node.has_our_taint() => {
-                let remark = "Its record was deleted or is damaged; the leader may still know it. See operations.md, \"A record is damaged\".";
+                let remark = "Its record was deleted or is damaged; the leader may still know it. \
+                    See operations.md, \"A record is damaged\".";
                 Self::bare(node, State::RecordLost, remark)
             }
             _ if !is_named => return None,
-            Standing::None => Self::bare(node, State::NotDraining, "It has no record: nothing was announced for it."),
-            Standing::Released { record, ours_stands } => Self::bare(node, State::NotDraining, &over(&record, ours_stands)),
-            Standing::Void { .. } => Self::bare(node, State::NotDraining, "Its record is of another instance or of an earlier boot."),
+            Standing::None => Self::bare(
+                node,
+                State::NotDraining,
+                "It has no record: nothing was announced for it.",
+            ),
+            Standing::Released { record, ours_stands } => {
+                Self::bare(node, State::NotDraining, &over(&record, ours_stands))
+            }
+            Standing::Void { .. } => Self::bare(
+                node,
+                State::NotDraining,
+                "Its record is of another instance or of an earlier boot.",
+            ),
             Standing::Damaged(damage) => Self::bare(node, State::NotDraining, &damage.to_string()),
-            Standing::Doubtful { record, .. } => Self::bare(node, State::NotDraining, &over(&record, false)),
+            Standing::Doubtful { record, .. } => {
+                Self::bare(node, State::NotDraining, &over(&record, false))
+            }
         };
         if node.ignored() {
-            status.remarks.push("It carries sundown.dev/ignore: Sundown leaves it alone.".to_owned());
+            status
+                .remarks
+                .push("It carries sundown.dev/ignore: Sundown leaves it alone.".to_owned());
         }
         if status.state == State::NotDraining && node.paused() {
-            status.remarks.push("It carries sundown.dev/pause: its next drain waits until `sundown resume NODE`.".to_owned());
+            status.remarks.push(
+                "It carries sundown.dev/pause: its next drain waits until `sundown resume NODE`."
+                    .to_owned(),
+            );
         }
         Some(status)
     }
@@ -242,13 +290,19 @@ impl Reader<'_> {
         let accepted = record.accepted().unwrap_or(now);
         let paused = node.paused() || self.lease.is_some_and(|l| l.is_paused);
         if !node.unschedulable {
-            remarks.push("Somebody uncordoned it. Its taint keeps new pods away, and the drain goes on.".to_owned());
+            remarks.push(
+                "Somebody uncordoned it. Its taint keeps new pods away, and the drain goes on."
+                    .to_owned(),
+            );
         }
         if node.released_by_hand() {
             remarks.push("Its release was asked for.".to_owned());
         }
         if taken.iter().all(|t| t.stale) && !taken.is_empty() {
-            remarks.push("Its interruption was read late: nothing is forced until AWS confirms it.".to_owned());
+            remarks.push(
+                "Its interruption was read late: nothing is forced until AWS confirms it."
+                    .to_owned(),
+            );
         }
         let mut status = NodeStatus {
             node: node.name.clone(),
@@ -272,9 +326,23 @@ impl Reader<'_> {
     }
 
     /// Deadline, force and pods, by the drain's own code.
-    fn pods(&self, status: &mut NodeStatus, node: &Node, settings: &DrainConfig, taken: &[Taken], accepted: Moment) {
+    fn pods(
+        &self,
+        status: &mut NodeStatus,
+        node: &Node,
+        settings: &DrainConfig,
+        taken: &[Taken],
+        accepted: Moment,
+    ) {
         let now = self.facts.now;
-        let limits = limits_of(&limit_settings(settings), taken, &BTreeMap::new(), self.take_up(node, accepted), &BTreeSet::new(), None);
+        let limits = limits_of(
+            &limit_settings(settings),
+            taken,
+            &BTreeMap::new(),
+            self.take_up(node, accepted),
+            &BTreeSet::new(),
+            None,
+        );
         status.deadline = limits.end_at;
         let Some(Ok(pods)) = self.facts.pods.get(&node.name) else { return };
         let start = Start { node: node.name.clone(), cordoned_at: accepted, limits, own_pod: None };
@@ -289,12 +357,22 @@ impl Reader<'_> {
         let mut left: Vec<&Pod> = drain.pods_left().collect();
         left.sort_by(|a, b| a.key.cmp(&b.key));
         let stuck = drain.status(now);
-        let of_machine = |pod: &Pod| stuck.blocked.iter().find(|b| b.pod == pod.key).map(|b| (b.reason, b.message.clone(), Some(b.since)));
+        let of_machine = |pod: &Pod| {
+            stuck
+                .blocked
+                .iter()
+                .find(|b| b.pod == pod.key)
+                .map(|b| (b.reason, b.message.clone(), Some(b.since)))
+        };
         for pod in &left {
             let held = held_by(pod, &self.facts.budgets);
             let (reason, message, since) = match (of_machine(pod), &held) {
                 (Some(known), _) => known,
-                (None, Some(held)) => (held.reason, budget_words(held.reason, &held.budgets), self.blocked_event(pod, accepted).map(|e| e.first)),
+                (None, Some(held)) => (
+                    held.reason,
+                    budget_words(held.reason, &held.budgets),
+                    self.blocked_event(pod, accepted).map(|e| e.first),
+                ),
                 (None, None) => match self.told_of(pod, accepted) {
                     Some(told) => told,
                     None => continue,
@@ -303,7 +381,9 @@ impl Reader<'_> {
             status.blocked.push(BlockedPod {
                 pod: pod.key.to_string(),
                 reason: reason.as_str(),
-                budgets: held.map(|h| h.budgets.iter().map(|b| b.key.to_string()).collect()).unwrap_or_default(),
+                budgets: held
+                    .map(|h| h.budgets.iter().map(|b| b.key.to_string()).collect())
+                    .unwrap_or_default(),
                 message,
                 since,
                 force_from: drain.forced_from(pod),
@@ -313,36 +393,61 @@ impl Reader<'_> {
         let is_blocked = |pod: &Pod| status.blocked.iter().any(|b| b.pod == pod.key.to_string());
         let leaving = left.iter().filter(|pod| pod.deletion.is_some() && !is_blocked(pod)).count();
         let count = left.len() + stuck.counts.unknown;
-        status.pods = Some(Pods { left: count, waiting: count.saturating_sub(blocked + leaving), blocked, leaving });
-        status.nothing_to_force = stuck.counts.unknown == 0 && left.iter().all(|pod| pod.deletion.is_some());
+        status.pods = Some(Pods {
+            left: count,
+            waiting: count.saturating_sub(blocked + leaving),
+            blocked,
+            leaving,
+        });
+        status.nothing_to_force =
+            stuck.counts.unknown == 0 && left.iter().all(|pod| pod.deletion.is_some());
         status.force_from = left.iter().filter_map(|pod| drain.forced_from(pod)).min();
     }
 
-    /// When the present leader took the drain up: its accept, the change of leader or the last resume, as far as Lease and Events say.
+    /// When the present leader took the drain up: its accept, the change of leader or the last
+    /// resume, as far as Lease and Events say.
     fn take_up(&self, node: &Node, accepted: Moment) -> Moment {
         let led = self.lease.and_then(|l| l.acquired).unwrap_or(accepted);
-        let resumed = self.events_of(node, accepted).filter(|e| e.reason == "Resumed").map(|e| e.last).max();
+        let resumed =
+            self.events_of(node, accepted).filter(|e| e.reason == "Resumed").map(|e| e.last).max();
         let taken = taken_up(accepted, led, led);
         resumed.map_or(taken, |at| at.max(taken))
     }
 
-    fn events_of<'a>(&'a self, node: &'a Node, accepted: Moment) -> impl Iterator<Item = &'a EventFacts> {
+    fn events_of<'a>(
+        &'a self,
+        node: &'a Node,
+        accepted: Moment,
+    ) -> impl Iterator<Item = &'a EventFacts> {
         // Events have whole seconds.
         let from = accepted.minus(seconds(1));
-        self.facts.events.iter().filter(move |e| e.subject == Subject::Node(node.name.clone()) && e.last >= from)
+        self.facts
+            .events
+            .iter()
+            .filter(move |e| e.subject == Subject::Node(node.name.clone()) && e.last >= from)
     }
 
     fn blocked_event(&self, pod: &Pod, accepted: Moment) -> Option<&EventFacts> {
-        let of_pod = |e: &&EventFacts| e.subject == Subject::Pod(pod.uid.clone()) && e.reason == "Blocked" && e.last >= accepted;
+        let of_pod = |e: &&EventFacts| {
+            e.subject == Subject::Pod(pod.uid.clone())
+                && e.reason == "Blocked"
+                && e.last >= accepted
+        };
         self.facts.events.iter().filter(of_pod).max_by_key(|e| e.last)
     }
 
-    /// What the service has said of a pod that no budget holds: webhooks and the like. A pod that is terminating goes.
-    fn told_of(&self, pod: &Pod, accepted: Moment) -> Option<(BlockReason, String, Option<Moment>)> {
+    /// What the service has said of a pod that no budget holds: webhooks and the like. A pod that
+    /// is terminating goes.
+    fn told_of(
+        &self,
+        pod: &Pod,
+        accepted: Moment,
+    ) -> Option<(BlockReason, String, Option<Moment>)> {
         let event = self.blocked_event(pod, accepted).filter(|_| pod.deletion.is_none())?;
         let (reason, message) = BlockReason::of_event(&event.message)?;
         // The budgets were looked at just now: what was said of them is over.
-        let is_of_budgets = matches!(reason, BlockReason::Pdb | BlockReason::PdbLagging | BlockReason::TwoPdbs);
+        let is_of_budgets =
+            matches!(reason, BlockReason::Pdb | BlockReason::PdbLagging | BlockReason::TwoPdbs);
         (!is_of_budgets).then(|| (reason, message.to_owned(), Some(event.first)))
     }
 
@@ -351,15 +456,23 @@ impl Reader<'_> {
         let owed = record.owed(instance);
         let hook = |hook: &crate::domain::OwedHook| {
             let both = format!("{}/{}", hook.key.group, hook.key.hook);
-            let kept = self.events_of(node, accepted).filter(|e| e.reason == "HookKeptOpen" && e.message.split([' ', ',']).any(|word| word == both));
-            Hook { group: hook.key.group.to_string(), name: hook.key.hook.to_string(), last_heartbeat: kept.map(|e| e.last).max() }
+            let kept = self.events_of(node, accepted).filter(|e| {
+                e.reason == "HookKeptOpen" && e.message.split([' ', ',']).any(|word| word == both)
+            });
+            Hook {
+                group: hook.key.group.to_string(),
+                name: hook.key.hook.to_string(),
+                last_heartbeat: kept.map(|e| e.last).max(),
+            }
         };
         owed.iter().map(hook).collect()
     }
 
     fn last_events(&self, node: &Node, accepted: Moment) -> Vec<LastEvent> {
         let mut last: BTreeMap<&str, &EventFacts> = BTreeMap::new();
-        for event in self.events_of(node, accepted).filter(|e| !SAID_OTHERWISE.contains(&e.reason.as_str())) {
+        for event in
+            self.events_of(node, accepted).filter(|e| !SAID_OTHERWISE.contains(&e.reason.as_str()))
+        {
             let newest = last.entry(&event.reason).or_insert(event);
             if event.last > newest.last {
                 *newest = event;
@@ -373,13 +486,22 @@ impl Reader<'_> {
 
 impl Interruption {
     fn of(taken: &Taken) -> Self {
-        Self { kind: taken.kind.map_or("unknown", crate::domain::Kind::as_str), time: taken.time, accepted: taken.accepted }
+        Self {
+            kind: taken.kind.map_or("unknown", crate::domain::Kind::as_str),
+            time: taken.time,
+            accepted: taken.accepted,
+        }
     }
 }
 
 impl LastEvent {
     fn of(event: &EventFacts) -> Self {
-        Self { reason: event.reason.clone(), warning: event.is_warning, message: event.message.clone(), last: event.last }
+        Self {
+            reason: event.reason.clone(),
+            warning: event.is_warning,
+            message: event.message.clone(),
+            last: event.last,
+        }
     }
 }
 
@@ -391,7 +513,9 @@ fn over(record: &Record, ours_stands: bool) -> String {
 
 fn budget_words(reason: BlockReason, budgets: &[&crate::domain::Budget]) -> String {
     match (reason, budgets) {
-        (BlockReason::TwoPdbs, _) => "The API evicts no pod that more than one budget counts.".to_owned(),
+        (BlockReason::TwoPdbs, _) => {
+            "The API evicts no pod that more than one budget counts.".to_owned()
+        }
         (BlockReason::PdbLagging, _) => "The budget's status is behind its spec.".to_owned(),
         (_, [budget, ..]) => {
             let healthy = usize::try_from(budget.healthy).unwrap_or_default();

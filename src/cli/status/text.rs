@@ -60,7 +60,9 @@ impl Page {
     fn wrapped(&mut self, tone: Tone, indent: &str, text: &str) {
         let mut line = String::new();
         for word in text.split_whitespace() {
-            if !line.is_empty() && indent.len() + line.chars().count() + 1 + word.chars().count() > self.look.width {
+            if !line.is_empty()
+                && indent.len() + line.chars().count() + 1 + word.chars().count() > self.look.width
+            {
                 self.line(Some(tone), &format!("{indent}{line}"));
                 line.clear();
             }
@@ -78,17 +80,27 @@ impl Page {
         let leader = &report.leader;
         match (&leader.lease, &leader.pod) {
             (Some(lease), Some(pod)) => {
-                let since = leader.since.map(|at| format!(" for {}", self.age(at))).unwrap_or_default();
+                let since =
+                    leader.since.map(|at| format!(" for {}", self.age(at))).unwrap_or_default();
                 self.line(None, &format!("Leader: {pod}{since} (Lease {lease})"));
             }
             (Some(lease), None) => {
-                let renewed = leader.renewed.map(|at| format!(", last renewed {} ago", self.age(at))).unwrap_or_default();
-                self.line(Some(Tone::Bad), &format!("Leader: NOBODY leads (Lease {lease}{renewed})"));
+                let renewed = leader
+                    .renewed
+                    .map(|at| format!(", last renewed {} ago", self.age(at)))
+                    .unwrap_or_default();
+                self.line(
+                    Some(Tone::Bad),
+                    &format!("Leader: NOBODY leads (Lease {lease}{renewed})"),
+                );
             }
             (None, _) => self.line(Some(Tone::Bad), "Leader: no Lease was found"),
         }
         if report.paused {
-            self.line(Some(Tone::Caution), "Paused: ALL drains are paused. `sundown resume` ends it.");
+            self.line(
+                Some(Tone::Caution),
+                "Paused: ALL drains are paused. `sundown resume` ends it.",
+            );
         }
     }
 
@@ -112,7 +124,8 @@ impl Page {
         } else {
             let widest = names.iter().map(|n| n.chars().count()).max().unwrap_or(0).clamp(4, NODE);
             let heads = ["KIND", "SINCE", "PODS", "BLOCKED", "FORCE IN", "TIME LEFT"];
-            let cells = heads.into_iter().zip(WIDTHS).map(|(head, width)| format!(" {head:<width$}"));
+            let cells =
+                heads.into_iter().zip(WIDTHS).map(|(head, width)| format!(" {head:<width$}"));
             let head = format!("{:<widest$}{}", "NODE", cells.collect::<String>());
             self.line(None, "");
             self.line(Some(Tone::Strong), &head);
@@ -124,9 +137,19 @@ impl Page {
         }
         if !report.drained.is_empty() {
             let count = report.drained.len();
-            let (is, its) = if count == 1 { ("1 node is", "its instance") } else { ("nodes are", "their instances") };
+            let (is, its) = if count == 1 {
+                ("1 node is", "its instance")
+            } else {
+                ("nodes are", "their instances")
+            };
             let many = if count == 1 { is.to_owned() } else { format!("{count} {is}") };
-            self.line(Some(Tone::Faint), &format!("{many} drained and cordoned until {its} go{}.", if count == 1 { "es" } else { "" }));
+            self.line(
+                Some(Tone::Faint),
+                &format!(
+                    "{many} drained and cordoned until {its} go{}.",
+                    if count == 1 { "es" } else { "" }
+                ),
+            );
         }
     }
 
@@ -139,8 +162,12 @@ impl Page {
             State::Draining if node.nothing_to_force => "-".to_owned(),
             State::Draining => self.until(node.force_from, "never"),
         };
-        let left = if node.since.is_some() { self.until(node.deadline, "none") } else { String::new() };
-        let (pods, blocked) = node.pods.map_or_else(|| ("?".to_owned(), "?".to_owned()), |p| (p.left.to_string(), p.blocked.to_string()));
+        let left =
+            if node.since.is_some() { self.until(node.deadline, "none") } else { String::new() };
+        let (pods, blocked) = node.pods.map_or_else(
+            || ("?".to_owned(), "?".to_owned()),
+            |p| (p.left.to_string(), p.blocked.to_string()),
+        );
         let is_blocked = node.pods.is_some_and(|p| p.blocked > 0);
         let cells = [
             (kinds(node), None),
@@ -153,12 +180,19 @@ impl Page {
         let mut line = format!("{:<widest$}", fit(name, widest));
         for ((cell, tone), width) in cells.into_iter().zip(WIDTHS) {
             let padded = format!("{:<width$}", fit(&cell, width));
-            line = format!("{line} {}", tone.map_or(padded.clone(), |tone| self.look.paint.text(tone, &padded)));
+            line = format!(
+                "{line} {}",
+                tone.map_or(padded.clone(), |tone| self.look.paint.text(tone, &padded))
+            );
         }
         // Narrow terminals: what is beyond is cut. A color in what is cut would be cut too.
         let plain = WIDTHS.iter().sum::<usize>() + WIDTHS.len() + widest;
         if plain > self.look.width {
-            let uncolored = Self { look: Look { paint: Paint::default(), width: usize::MAX, ..self.look }, now: self.now, lines: Vec::new() };
+            let uncolored = Self {
+                look: Look { paint: Paint::default(), width: usize::MAX, ..self.look },
+                now: self.now,
+                lines: Vec::new(),
+            };
             let mut all = uncolored;
             all.row(node, name, widest);
             let text = all.lines.concat();
@@ -179,7 +213,14 @@ impl Page {
             self.line(Some(Tone::Bad), &text);
         }
         if node.blocked.len() > LISTED {
-            self.line(Some(Tone::Bad), &format!("  and {} more: sundown status {}", node.blocked.len() - LISTED, node.node));
+            self.line(
+                Some(Tone::Bad),
+                &format!(
+                    "  and {} more: sundown status {}",
+                    node.blocked.len() - LISTED,
+                    node.node
+                ),
+            );
         }
         for event in node.events.iter().filter(|e| e.warning) {
             self.line(Some(Tone::Caution), &format!("  {}: {}", event.reason, event.message));
@@ -192,13 +233,21 @@ impl Page {
 
     fn blocked(&self, pod: &BlockedPod) -> String {
         let since = pod.since.map(|at| format!(" {}", self.age(at))).unwrap_or_default();
-        let budgets = if pod.budgets.is_empty() { String::new() } else { format!(" {}", pod.budgets.join(" ")) };
-        let message = if pod.message.is_empty() { String::new() } else { format!(" ({})", pod.message) };
+        let budgets = if pod.budgets.is_empty() {
+            String::new()
+        } else {
+            format!(" {}", pod.budgets.join(" "))
+        };
+        let message =
+            if pod.message.is_empty() { String::new() } else { format!(" ({})", pod.message) };
         format!("{}: {}{since}{budgets}{message}", pod.pod, pod.reason)
     }
 
     fn hook(&self, hook: &Hook) -> String {
-        let heartbeat = hook.last_heartbeat.map(|at| format!(", last known heartbeat {} ago", self.age(at))).unwrap_or_default();
+        let heartbeat = hook
+            .last_heartbeat
+            .map(|at| format!(", last known heartbeat {} ago", self.age(at)))
+            .unwrap_or_default();
         format!("{}/{}{heartbeat}", hook.group, hook.name)
     }
 
@@ -218,7 +267,8 @@ impl Page {
             self.fact("instance", instance);
         }
         for came in &node.interruptions {
-            let late = if came.accepted.since_or_zero(came.time) >= seconds(10) { ", late" } else { "" };
+            let late =
+                if came.accepted.since_or_zero(came.time) >= seconds(10) { ", late" } else { "" };
             self.fact("came", &format!("{} at {:.0}", came.kind, came.time));
             self.fact("accepted", &format!("{:.0}{late}", came.accepted));
         }
@@ -233,13 +283,20 @@ impl Page {
             let force = if node.nothing_to_force {
                 "no pod is left that could be forced".to_owned()
             } else {
-                when(self, node.force_from, if node.pods.is_some() { "no pod is deleted by force" } else { "not known" })
+                when(
+                    self,
+                    node.force_from,
+                    if node.pods.is_some() { "no pod is deleted by force" } else { "not known" },
+                )
             };
             self.fact("force from", &force);
         }
         match node.pods {
             Some(pods) => {
-                let text = format!("{} left: {} blocked, {} leaving, {} waiting", pods.left, pods.blocked, pods.leaving, pods.waiting);
+                let text = format!(
+                    "{} left: {} blocked, {} leaving, {} waiting",
+                    pods.left, pods.blocked, pods.leaving, pods.waiting
+                );
                 self.fact("pods", &text);
             }
             None if node.since.is_some() => self.fact("pods", "cannot be listed"),
@@ -250,13 +307,20 @@ impl Page {
             self.fact("hook", &text);
         }
         for pod in &node.blocked {
-            let force = pod.force_from.map(|at| format!("; force {}", self.until(Some(at), ""))).unwrap_or_default();
+            let force = pod
+                .force_from
+                .map(|at| format!("; force {}", self.until(Some(at), "")))
+                .unwrap_or_default();
             let text = format!("{}{force}", self.blocked(pod));
             self.wrapped(Tone::Bad, "  blocked    ", &text);
         }
         for event in &node.events {
             let text = format!("{} {} ago: {}", event.reason, self.age(event.last), event.message);
-            self.wrapped(if event.warning { Tone::Caution } else { Tone::Faint }, "  event      ", &text);
+            self.wrapped(
+                if event.warning { Tone::Caution } else { Tone::Faint },
+                "  event      ",
+                &text,
+            );
         }
     }
 
@@ -289,7 +353,8 @@ fn short_names(report: &Report) -> Vec<String> {
 
 fn total(report: &Report) -> String {
     let pods = report.nodes.iter().filter_map(|n| n.pods);
-    let (left, blocked) = pods.fold((0, 0), |(left, blocked), p| (left + p.left, blocked + p.blocked));
+    let (left, blocked) =
+        pods.fold((0, 0), |(left, blocked), p| (left + p.left, blocked + p.blocked));
     let nodes = match report.nodes.len() {
         1 => "1 node is".to_owned(),
         many => format!("{many} nodes are"),
@@ -301,7 +366,9 @@ fn total(report: &Report) -> String {
 /// A duration in at most six characters: `45s`, `4m10s`, `3h12m`, `2d4h`.
 fn compact(duration: Duration) -> String {
     let s = duration.as_secs();
-    let two = |big: u64, unit: &str, small: u64, of: &str| if small == 0 { format!("{big}{unit}") } else { format!("{big}{unit}{small}{of}") };
+    let two = |big: u64, unit: &str, small: u64, of: &str| {
+        if small == 0 { format!("{big}{unit}") } else { format!("{big}{unit}{small}{of}") }
+    };
     match s {
         0..60 => format!("{s}s"),
         60..3600 => two(s / 60, "m", s % 60, "s"),
@@ -316,9 +383,16 @@ mod tests {
 
     #[test]
     fn durations_have_six_characters_at_most() {
-        for (s, expected) in
-            [(0, "0s"), (59, "59s"), (60, "1m"), (250, "4m10s"), (3599, "59m59s"), (11_520, "3h12m"), (86_399, "23h59m"), (187_200, "2d4h")]
-        {
+        for (s, expected) in [
+            (0, "0s"),
+            (59, "59s"),
+            (60, "1m"),
+            (250, "4m10s"),
+            (3599, "59m59s"),
+            (11_520, "3h12m"),
+            (86_399, "23h59m"),
+            (187_200, "2d4h"),
+        ] {
             assert_eq!(compact(seconds(s)), expected);
         }
     }

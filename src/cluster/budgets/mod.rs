@@ -24,7 +24,8 @@ pub enum BudgetEvent {
     Gone(BudgetKey),
 }
 
-/// Every disruption budget of the cluster, kept by one watch. Clones share it; it is kept until the last one is dropped.
+/// Every disruption budget of the cluster, kept by one watch. Clones share it; it is kept until the
+/// last one is dropped.
 #[derive(Clone)]
 pub struct BudgetWatch(Arc<Inner>);
 
@@ -36,8 +37,10 @@ struct Inner {
 
 struct Budgets;
 
-const WORDS: mirror::Words =
-    mirror::Words { fails: "the watch of disruption budgets fails", is_well_again: "the watch of disruption budgets is well again" };
+const WORDS: mirror::Words = mirror::Words {
+    fails: "the watch of disruption budgets fails",
+    is_well_again: "the watch of disruption budgets is well again",
+};
 
 impl Decode for Budgets {
     type Object = Budget;
@@ -84,11 +87,13 @@ impl mirror::Watched for Budget {
     }
 }
 
-/// The changes of budgets, none of them lost; several of one budget that were not taken yet come as one.
+/// The changes of budgets, none of them lost; several of one budget that were not taken yet come as
+/// one.
 pub struct BudgetChanges(mirror::Changes<Budget>);
 
 impl BudgetChanges {
-    /// The next change; waits for one. `None` when there is no watch any more. May be dropped at any await: nothing is lost.
+    /// The next change; waits for one. `None` when there is no watch any more. May be dropped at
+    /// any await: nothing is lost.
     pub async fn next(&mut self) -> Option<BudgetEvent> {
         self.0.next().await.map(BudgetEvent::from)
     }
@@ -119,7 +124,14 @@ impl BudgetWatch {
     #[must_use]
     pub fn start(cluster: &Cluster) -> Self {
         let (mirror, restart) = (Arc::new(Mirror::default()), mirror::Restart::default());
-        let keep = mirror::keep(cluster.clone(), collection(), Budgets, mirror.clone(), WORDS, restart.clone());
+        let keep = mirror::keep(
+            cluster.clone(),
+            collection(),
+            Budgets,
+            mirror.clone(),
+            WORDS,
+            restart.clone(),
+        );
         let watch = cluster.spawner().spawn_scoped(keep);
         Self(Arc::new(Inner { mirror, restart, _watch: watch }))
     }

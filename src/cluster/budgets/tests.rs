@@ -11,8 +11,17 @@ use crate::{
 fn budget(name: &str, allowed: i64) -> Value {
     json!({
         "metadata": {"namespace": "web", "name": name, "uid": "u", "generation": 2},
-        "spec": {"minAvailable": 2, "selector": {"matchLabels": {"app": "web"}, "matchExpressions": [{"key": "x", "operator": "DoesNotExist"}]}},
-        "status": {"disruptionsAllowed": allowed, "currentHealthy": 3, "desiredHealthy": 2, "expectedPods": 3, "observedGeneration": 2},
+        "spec": {
+            "minAvailable": 2,
+            "selector": {
+                "matchLabels": {"app": "web"},
+                "matchExpressions": [{"key": "x", "operator": "DoesNotExist"}]
+            }
+        },
+        "status": {
+            "disruptionsAllowed": allowed, "currentHealthy": 3, "desiredHealthy": 2,
+            "expectedPods": 3, "observedGeneration": 2
+        },
     })
 }
 
@@ -24,17 +33,26 @@ fn key(name: &str) -> BudgetKey {
 async fn changes_of_budgets_arrive_at_once_and_vanished_ones_are_gone() {
     let fake = Fake::default();
     fake.put(BUDGETS, budget("a", 0));
-    fake.put(BUDGETS, json!({"metadata": {"namespace": "web", "name": "empty"}, "spec": {"selector": {}}}));
     fake.put(
         BUDGETS,
-        json!({"metadata": {"namespace": "web", "name": "odd"}, "spec": {"selector": {"matchExpressions": [{"key": "a", "operator": "Gt"}]}}}),
+        json!({"metadata": {"namespace": "web", "name": "empty"}, "spec": {"selector": {}}}),
+    );
+    fake.put(
+        BUDGETS,
+        json!({
+            "metadata": {"namespace": "web", "name": "odd"},
+            "spec": {"selector": {"matchExpressions": [{"key": "a", "operator": "Gt"}]}}
+        }),
     );
     let watch = BudgetWatch::start(&fake.cluster());
     watch.synced().await;
     settle().await;
     assert!(watch.state().is_sound());
     let all = watch.all();
-    assert_eq!((all[0].allowed, all[0].healthy, all[0].desired, all[0].generation, all[0].observed), (0, 3, 2, 2, 2));
+    assert_eq!(
+        (all[0].allowed, all[0].healthy, all[0].desired, all[0].generation, all[0].observed),
+        (0, 3, 2, 2, 2)
+    );
     assert_eq!(all[1].selector, Some(Selector::default()));
     assert_eq!(all[2].selector, None, "a selector that is none selects nothing");
     let mut changes = watch.subscribe();

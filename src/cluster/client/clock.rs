@@ -7,7 +7,8 @@ use jiff::SignedDuration;
 
 use crate::domain::{Moment, SteadySkew};
 
-/// How far the API server's clock is from ours, by the `Date` header of its answers. Clones share one estimate.
+/// How far the API server's clock is from ours, by the `Date` header of its answers. Clones share
+/// one estimate.
 #[derive(Debug, Clone, Default)]
 pub(in crate::cluster) struct ServerClock(Arc<Mutex<SteadySkew>>);
 
@@ -19,8 +20,8 @@ impl ServerClock {
         }
     }
 
-    /// A time in an object of the cluster, by our clock; controllers are taken to have the clock of the API server. The same where the
-    /// difference is under 2 s or not known.
+    /// A time in an object of the cluster, by our clock; controllers are taken to have the clock of
+    /// the API server. The same where the difference is under 2 s or not known.
     pub(in crate::cluster) fn to_ours(&self, at: Moment) -> Moment {
         at - self.skew()
     }

@@ -23,7 +23,10 @@ use tokio::{
 };
 
 pub(super) use self::clock::ServerClock;
-use super::{CallObserver, ClusterError, Outcome, Problem, Silent, Target, error::answer_of, lease::WritePermit};
+use super::{
+    CallObserver, ClusterError, Outcome, Problem, Silent, Target, error::answer_of,
+    lease::WritePermit,
+};
 use crate::{
     domain::{ApiAnswer, with_causes},
     runtime::{Clock, Random, Spawner},
@@ -32,7 +35,8 @@ use crate::{
 /// Where the API server is and who we are to it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ConnectOptions {
-    /// A kubeconfig file. Without one: `KUBECONFIG`, `~/.kube/config`, else the service account of the pod.
+    /// A kubeconfig file. Without one: `KUBECONFIG`, `~/.kube/config`, else the service account of
+    /// the pod.
     pub kubeconfig: Option<PathBuf>,
     /// A context in the kubeconfig other than the current one.
     pub context: Option<String>,
@@ -45,7 +49,10 @@ pub enum ConnectError {
     #[error("cannot use the kubeconfig{}", named(.0))]
     Kubeconfig(ConnectOptions, #[source] Box<kube::config::KubeconfigError>),
     /// There is neither a kubeconfig nor a service account.
-    #[error("found neither a kubeconfig nor the service account of a pod; name a kubeconfig, or run in the cluster")]
+    #[error(
+        "found neither a kubeconfig nor the service account of a pod; name a kubeconfig, or run \
+         in the cluster"
+    )]
     Nowhere(#[source] Box<kube::config::InferConfigError>),
     /// The configuration was read, but no client came of it.
     #[error("cannot make a client for the API server")]
@@ -54,32 +61,43 @@ pub enum ConnectError {
 
 fn named(options: &ConnectOptions) -> String {
     let file = options.kubeconfig.as_ref().map(|p| format!(" {}", p.display())).unwrap_or_default();
-    let context = options.context.as_ref().map(|c| format!(" with context {c}")).unwrap_or_default();
+    let context =
+        options.context.as_ref().map(|c| format!(" with context {c}")).unwrap_or_default();
     file + &context
 }
 
-/// The shortest time limit of a write. A shorter one would be sent as 0 ms, which the API server reads as no limit.
+/// The shortest time limit of a write. A shorter one would be sent as 0 ms, which the API server
+/// reads as no limit.
 const SHORTEST_WRITE: Duration = Duration::from_millis(1);
 /// How long a connection may take to be made.
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// A client that never repeats a request by itself: by default kube repeats 429, 503 and 504 for minutes, and says nothing
-/// (kube-client `config/mod.rs`: `default_retry`), while a disruption budget's 429 must be known at once.
+/// A client that never repeats a request by itself: by default kube repeats 429, 503 and 504 for
+/// minutes, and says nothing (kube-client `config/mod.rs`: `default_retry`), while a disruption
+/// budget's 429 must be known at once.
 pub async fn connect(options: &ConnectOptions) -> Result<kube::Client, ConnectError> {
     let mut config = if options == &ConnectOptions::default() {
         Config::infer().await.map_err(|e| ConnectError::Nowhere(Box::new(e)))?
     } else {
-        from_kubeconfig(options).await.map_err(|e| ConnectError::Kubeconfig(options.clone(), Box::new(e)))?
+        from_kubeconfig(options)
+            .await
+            .map_err(|e| ConnectError::Kubeconfig(options.clone(), Box::new(e)))?
     };
     proxy::spare(&mut config);
     config.default_retry = false;
     config.connect_timeout = Some(CONNECT);
-    config.headers.push((header::USER_AGENT, header::HeaderValue::from_static(concat!("sundown/", env!("CARGO_PKG_VERSION")))));
+    config.headers.push((
+        header::USER_AGENT,
+        header::HeaderValue::from_static(concat!("sundown/", env!("CARGO_PKG_VERSION"))),
+    ));
     transport::client(config).map_err(|e| ConnectError::Client(Box::new(e)))
 }
 
-async fn from_kubeconfig(options: &ConnectOptions) -> Result<Config, kube::config::KubeconfigError> {
-    let choice = KubeConfigOptions { context: options.context.clone(), ..KubeConfigOptions::default() };
+async fn from_kubeconfig(
+    options: &ConnectOptions,
+) -> Result<Config, kube::config::KubeconfigError> {
+    let choice =
+        KubeConfigOptions { context: options.context.clone(), ..KubeConfigOptions::default() };
     match &options.kubeconfig {
         Some(path) => Config::from_custom_kubeconfig(Kubeconfig::read_from(path)?, &choice).await,
         None => Config::from_kubeconfig(&choice).await,
@@ -91,14 +109,16 @@ async fn from_kubeconfig(options: &ConnectOptions) -> Result<Config, kube::confi
 pub struct Settings {
     /// The deadline of a request that is no watch; waiting for a slot has the same one of its own.
     pub deadline: Duration,
-    /// How many requests are under way at once, besides watches, evictions and deletes of pods. Those of one [`Target`] have at most
-    /// three quarters of it: an admission webhook that does not answer for them leaves room for others. kube speaks HTTP/1.1: each
-    /// request has a connection of its own.
+    /// How many requests are under way at once, besides watches, evictions and deletes of pods.
+    /// Those of one [`Target`] have at most three quarters of it: an admission webhook that does
+    /// not answer for them leaves room for others. kube speaks HTTP/1.1: each request has a
+    /// connection of its own.
     pub in_flight: usize,
-    /// How many evictions and deletes of pods are under way at once. Who sends them keeps to less (`--max-evictions`).
+    /// How many evictions and deletes of pods are under way at once. Who sends them keeps to less
+    /// (`--max-evictions`).
     pub orders: usize,
-    /// After how long the API server is asked to end a watch. Every watch is begun anew then, so this plus a few seconds is
-    /// also how long a dead connection goes unnoticed.
+    /// After how long the API server is asked to end a watch. Every watch is begun anew then, so
+    /// this plus a few seconds is also how long a dead connection goes unnoticed.
     pub watch: Duration,
     /// How many objects one page of a LIST has. A page is held in memory whole, as JSON.
     pub page: u32,
@@ -108,7 +128,14 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { deadline: Duration::from_secs(10), in_flight: 64, orders: 64, watch: Duration::from_mins(1), page: 100, lists: 4 }
+        Self {
+            deadline: Duration::from_secs(10),
+            in_flight: 64,
+            orders: 64,
+            watch: Duration::from_mins(1),
+            page: 100,
+            lists: 4,
+        }
     }
 }
 
@@ -121,11 +148,12 @@ pub enum Lane {
     Low,
 }
 
-/// Says whether anything may be written now. Asked when the request is about to leave, after it has waited for its slot.
+/// Says whether anything may be written now. Asked when the request is about to leave, after it has
+/// waited for its slot.
 pub trait Gate: Send + Sync + 'static {
-    /// Permits one write, for a limited time: the write must end before another leader may begin. The
-    /// caller holds the permit until the write has ended. `None`: no write is allowed. (Writes of the
-    /// Lease do not pass this gate.)
+    /// Permits one write, for a limited time: the write must end before another leader may begin.
+    /// The caller holds the permit until the write has ended. `None`: no write is allowed. (Writes
+    /// of the Lease do not pass this gate.)
     fn permit(&self, target: Target) -> Option<WritePermit>;
 }
 
@@ -141,7 +169,8 @@ impl Gate for OpenGate {
 
 /// What a [`Cluster`] is made of.
 pub struct ClusterParts {
-    /// The client; [`connect`] makes one for a real API server, `kube::Client::new(service, "default")` one for a simulated one.
+    /// The client; [`connect`] makes one for a real API server,
+    /// `kube::Client::new(service, "default")` one for a simulated one.
     pub client: kube::Client,
     /// The time.
     pub clock: Clock,
@@ -187,7 +216,10 @@ impl Cluster {
     pub fn new(parts: ClusterParts) -> Self {
         let semaphore = |permits: usize| Semaphore::new(permits.clamp(1, Semaphore::MAX_PERMITS));
         let Settings { in_flight, orders, lists, .. } = parts.settings;
-        let shares = Target::ALL.into_iter().map(|target| (target, semaphore(in_flight - in_flight / 4))).collect();
+        let shares = Target::ALL
+            .into_iter()
+            .map(|target| (target, semaphore(in_flight - in_flight / 4)))
+            .collect();
         let (slots, orders, lists) = (semaphore(in_flight), semaphore(orders), semaphore(lists));
         Self {
             parts: Arc::new(parts),
@@ -203,7 +235,15 @@ impl Cluster {
     #[must_use]
     pub fn plain(client: kube::Client, clock: Clock, random: Random, spawner: Spawner) -> Self {
         let settings = Settings::default();
-        Self::new(ClusterParts { client, clock, random, spawner, observer: Arc::new(Silent), gate: Arc::new(OpenGate), settings })
+        Self::new(ClusterParts {
+            client,
+            clock,
+            random,
+            spawner,
+            observer: Arc::new(Silent),
+            gate: Arc::new(OpenGate),
+            settings,
+        })
     }
 
     /// The time.
@@ -212,7 +252,8 @@ impl Cluster {
         &self.parts.clock
     }
 
-    /// The API server's time less ours, by the `Date` headers of its answers; zero where that is under 2 s or not known.
+    /// The API server's time less ours, by the `Date` headers of its answers; zero where that is
+    /// under 2 s or not known.
     #[must_use]
     pub fn server_skew(&self) -> jiff::SignedDuration {
         self.server_clock.skew()
@@ -238,18 +279,28 @@ impl Cluster {
         &self.parts.settings
     }
 
-    /// Sends a request (its URI without scheme and host) and reads the whole answer. `object` is for people.
+    /// Sends a request (its URI without scheme and host) and reads the whole answer. `object` is
+    /// for people.
     ///
-    /// A write ends before another leader may begin, at the server too: it carries its deadline as `timeout`, because a server goes
-    /// on with a request whose client has given up. For the same reason a write of a Node or a pod continues when its caller drops
-    /// this future. Its permit is held until it has ended.
+    /// A write ends before another leader may begin, at the server too: it carries its deadline as
+    /// `timeout`, because a server goes on with a request whose client has given up. For the same
+    /// reason a write of a Node or a pod continues when its caller drops this future. Its permit is
+    /// held until it has ended.
     ///
-    /// Errs with [`Problem::Unreachable`] when no slot came free or no answer came within the deadline.
-    pub async fn call(&self, target: Target, lane: Lane, object: &str, request: Request<Vec<u8>>) -> Result<Bytes, ClusterError> {
+    /// Errs with [`Problem::Unreachable`] when no slot came free or no answer came within the
+    /// deadline.
+    pub async fn call(
+        &self,
+        target: Target,
+        lane: Lane,
+        object: &str,
+        request: Request<Vec<u8>>,
+    ) -> Result<Bytes, ClusterError> {
         self.call_within(Duration::MAX, target, lane, object, request).await
     }
 
-    /// [`Self::call`] with a time limit of its own, which includes the wait for a slot. The server gets the same limit.
+    /// [`Self::call`] with a time limit of its own, which includes the wait for a slot. The server
+    /// gets the same limit.
     pub(super) async fn call_within(
         &self,
         limit: Duration,
@@ -267,7 +318,12 @@ impl Cluster {
         let permit = self.permit(target, object)?;
         let limit = limit.min(permit.limit());
         if limit < SHORTEST_WRITE {
-            return Err(self.uncalled(target, object, Problem::Unreachable, "no time is left for it"));
+            return Err(self.uncalled(
+                target,
+                object,
+                Problem::Unreachable,
+                "no time is left for it",
+            ));
         }
         let request = with_timeout(request, limit);
         if target == Target::Event {
@@ -281,12 +337,26 @@ impl Cluster {
         });
         let answer = write.await;
         drop(slot);
-        answer.unwrap_or_else(|_| Err(ClusterError::silent(target.action(), object, Problem::Unreachable, "the process ends")))
+        answer.unwrap_or_else(|_| {
+            Err(ClusterError::silent(
+                target.action(),
+                object,
+                Problem::Unreachable,
+                "the process ends",
+            ))
+        })
     }
 
-    async fn answered_within(&self, limit: Duration, target: Target, object: &str, request: Request<Vec<u8>>) -> Result<Bytes, ClusterError> {
+    async fn answered_within(
+        &self,
+        limit: Duration,
+        target: Target,
+        object: &str,
+        request: Request<Vec<u8>>,
+    ) -> Result<Bytes, ClusterError> {
         let begun = Instant::now();
-        let result = match tokio::time::timeout(limit, self.exchange(target, object, request)).await {
+        let result = match tokio::time::timeout(limit, self.exchange(target, object, request)).await
+        {
             Ok(result) => result,
             Err(_) => Err(unanswered(target, object, limit)),
         };
@@ -295,11 +365,20 @@ impl Cluster {
     }
 
     /// Opens a watch: the body comes as it comes, the caller bounds it.
-    pub(super) async fn open(&self, target: Target, object: &str, mut request: Request<Vec<u8>>) -> Result<Body, ClusterError> {
-        // Kubernetes 1.37 may compress each event for itself, which no decoder in the way understands.
-        request.headers_mut().insert(header::ACCEPT_ENCODING, header::HeaderValue::from_static("identity"));
+    pub(super) async fn open(
+        &self,
+        target: Target,
+        object: &str,
+        mut request: Request<Vec<u8>>,
+    ) -> Result<Body, ClusterError> {
+        // Kubernetes 1.37 may compress each event for itself, which no decoder in the way
+        // understands.
+        request
+            .headers_mut()
+            .insert(header::ACCEPT_ENCODING, header::HeaderValue::from_static("identity"));
         let begun = Instant::now();
-        let answer = async { check(target, object, self.dispatch(target, object, request).await?).await };
+        let answer =
+            async { check(target, object, self.dispatch(target, object, request).await?).await };
         let result = match tokio::time::timeout(self.parts.settings.deadline, answer).await {
             Ok(result) => result,
             Err(_) => Err(unanswered(target, object, self.parts.settings.deadline)),
@@ -314,12 +393,25 @@ impl Cluster {
         self.lists.acquire().await.ok()
     }
 
-    async fn slot(&self, target: Target, lane: Lane, object: &str, limit: Duration) -> Result<Slot<'_>, ClusterError> {
+    async fn slot(
+        &self,
+        target: Target,
+        lane: Lane,
+        object: &str,
+        limit: Duration,
+    ) -> Result<Slot<'_>, ClusterError> {
         let taken = async {
             if matches!(target, Target::Evict | Target::DeletePod) {
-                return self.orders.acquire().await.ok().map(|slot| Slot { _share: None, _slot: slot });
+                return self
+                    .orders
+                    .acquire()
+                    .await
+                    .ok()
+                    .map(|slot| Slot { _share: None, _slot: slot });
             }
-            while lane == Lane::Low && self.slots.available_permits() * 2 < self.parts.settings.in_flight {
+            while lane == Lane::Low
+                && self.slots.available_permits() * 2 < self.parts.settings.in_flight
+            {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
             let share = match self.shares.get(&target) {
@@ -328,32 +420,59 @@ impl Cluster {
             };
             self.slots.acquire().await.ok().map(|slot| Slot { _share: share, _slot: slot })
         };
-        if let Ok(Some(slot)) = tokio::time::timeout(limit.min(self.parts.settings.deadline), taken).await {
+        if let Ok(Some(slot)) =
+            tokio::time::timeout(limit.min(self.parts.settings.deadline), taken).await
+        {
             return Ok(slot);
         }
-        Err(self.uncalled(target, object, Problem::Unreachable, "no slot came free in time, too many requests are under way"))
+        Err(self.uncalled(
+            target,
+            object,
+            Problem::Unreachable,
+            "no slot came free in time, too many requests are under way",
+        ))
     }
 
     fn permit(&self, target: Target, object: &str) -> Result<WritePermit, ClusterError> {
-        let permit = self.parts.gate.permit(target).filter(|permit| permit.limit() >= SHORTEST_WRITE);
-        permit.ok_or_else(|| self.uncalled(target, object, Problem::HeldBack, "nothing may be written now"))
+        let permit =
+            self.parts.gate.permit(target).filter(|permit| permit.limit() >= SHORTEST_WRITE);
+        permit.ok_or_else(|| {
+            self.uncalled(target, object, Problem::HeldBack, "nothing may be written now")
+        })
     }
 
     /// A request that was not sent.
-    fn uncalled(&self, target: Target, object: &str, problem: Problem, why: &'static str) -> ClusterError {
+    fn uncalled(
+        &self,
+        target: Target,
+        object: &str,
+        problem: Problem,
+        why: &'static str,
+    ) -> ClusterError {
         let error = ClusterError::silent(target.action(), object, problem, why);
         self.count(target, Some(&error), Instant::now());
         error
     }
 
-    async fn exchange(&self, target: Target, object: &str, request: Request<Vec<u8>>) -> Result<Bytes, ClusterError> {
+    async fn exchange(
+        &self,
+        target: Target,
+        object: &str,
+        request: Request<Vec<u8>>,
+    ) -> Result<Bytes, ClusterError> {
         let response = check(target, object, self.dispatch(target, object, request).await?).await?;
         let body = response.into_body().collect().await;
-        body.map(http_body_util::Collected::to_bytes)
-            .map_err(|e| ClusterError::silent(target.action(), object, Problem::Unreachable, with_causes(&e)))
+        body.map(http_body_util::Collected::to_bytes).map_err(|e| {
+            ClusterError::silent(target.action(), object, Problem::Unreachable, with_causes(&e))
+        })
     }
 
-    async fn dispatch(&self, target: Target, object: &str, request: Request<Vec<u8>>) -> Result<Response<Body>, ClusterError> {
+    async fn dispatch(
+        &self,
+        target: Target,
+        object: &str,
+        request: Request<Vec<u8>>,
+    ) -> Result<Response<Body>, ClusterError> {
         let sent = self.clock().now();
         let answer = self.parts.client.send(request.map(Body::from)).await;
         let answer = answer.map_err(|e| ClusterError::from_kube(target.action(), object, &e))?;
@@ -367,12 +486,16 @@ impl Cluster {
     }
 }
 
-/// The request with the query parameter `timeout`, after which the API server gives it up (apiserver
-/// `endpoints/filters/request_deadline.go`).
+/// The request with the query parameter `timeout`, after which the API server gives it up
+/// (apiserver `endpoints/filters/request_deadline.go`).
 fn with_timeout(mut request: Request<Vec<u8>>, timeout: Duration) -> Request<Vec<u8>> {
     let uri = request.uri();
     let separator = if uri.query().is_some_and(|query| !query.is_empty()) { "&" } else { "?" };
-    let text = format!("{}{separator}timeout={}ms", uri.to_string().trim_end_matches('?'), timeout.as_millis());
+    let text = format!(
+        "{}{separator}timeout={}ms",
+        uri.to_string().trim_end_matches('?'),
+        timeout.as_millis()
+    );
     // It was a URI before.
     if let Ok(uri) = text.parse() {
         *request.uri_mut() = uri;
@@ -381,21 +504,35 @@ fn with_timeout(mut request: Request<Vec<u8>>, timeout: Duration) -> Request<Vec
 }
 
 fn unanswered(target: Target, object: &str, deadline: Duration) -> ClusterError {
-    ClusterError::silent(target.action(), object, Problem::Unreachable, format!("no answer within {deadline:?}"))
+    ClusterError::silent(
+        target.action(),
+        object,
+        Problem::Unreachable,
+        format!("no answer within {deadline:?}"),
+    )
 }
 
 /// How much of an error's body is read.
 const ERROR_BODY: usize = 64 * 1024;
 
-/// Lets a 2xx pass and makes an error of anything else. The header is read here because kube's own translation loses it, and an
-/// API server that sheds load says how long only there (apiserver `util/flowcontrol`: text/plain, `Retry-After`).
-async fn check(target: Target, object: &str, response: Response<Body>) -> Result<Response<Body>, ClusterError> {
+/// Lets a 2xx pass and makes an error of anything else. The header is read here because kube's own
+/// translation loses it, and an API server that sheds load says how long only there (apiserver
+/// `util/flowcontrol`: text/plain, `Retry-After`).
+async fn check(
+    target: Target,
+    object: &str,
+    response: Response<Body>,
+) -> Result<Response<Body>, ClusterError> {
     if response.status().is_success() {
         return Ok(response);
     }
     let code = response.status().as_u16();
     let header = retry_after(response.headers());
-    let body = Limited::new(response.into_body(), ERROR_BODY).collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+    let body = Limited::new(response.into_body(), ERROR_BODY)
+        .collect()
+        .await
+        .map(http_body_util::Collected::to_bytes)
+        .unwrap_or_default();
     Err(ClusterError::new(target.action(), object, read_error(code, header, &body)))
 }
 

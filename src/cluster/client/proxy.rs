@@ -4,17 +4,33 @@ use http::Uri;
 use hyper_util::client::proxy::matcher::Matcher;
 use kube::Config;
 
-/// Takes a proxy away that `NO_PROXY` spares the API server: kube holds `NO_PROXY` against the address of the proxy itself (kube-client 5.0,
-/// `config/file_loader.rs`). One that the kubeconfig names stays.
+/// Takes a proxy away that `NO_PROXY` spares the API server: kube holds `NO_PROXY` against the
+/// address of the proxy itself (kube-client 5.0, `config/file_loader.rs`). One that the kubeconfig
+/// names stays.
 pub(super) fn spare(config: &mut Config) {
-    let of_environment = ["HTTPS_PROXY", "https_proxy"].into_iter().filter_map(|name| std::env::var(name).ok()).collect::<Vec<_>>();
-    if is_spared(config.proxy_url.as_ref(), &config.cluster_url, &of_environment, &Matcher::from_env()) {
+    let of_environment = ["HTTPS_PROXY", "https_proxy"]
+        .into_iter()
+        .filter_map(|name| std::env::var(name).ok())
+        .collect::<Vec<_>>();
+    if is_spared(
+        config.proxy_url.as_ref(),
+        &config.cluster_url,
+        &of_environment,
+        &Matcher::from_env(),
+    ) {
         config.proxy_url = None;
     }
 }
 
-fn is_spared(proxy: Option<&Uri>, server: &Uri, of_environment: &[String], matcher: &Matcher) -> bool {
-    let is_of_environment = |proxy: &Uri| of_environment.iter().any(|text| text.parse::<Uri>().is_ok_and(|uri| uri == *proxy));
+fn is_spared(
+    proxy: Option<&Uri>,
+    server: &Uri,
+    of_environment: &[String],
+    matcher: &Matcher,
+) -> bool {
+    let is_of_environment = |proxy: &Uri| {
+        of_environment.iter().any(|text| text.parse::<Uri>().is_ok_and(|uri| uri == *proxy))
+    };
     proxy.is_some_and(is_of_environment) && matcher.intercept(server).is_none()
 }
 
@@ -35,7 +51,11 @@ mod tests {
         ] {
             let proxy: Option<Uri> = proxy.map(|p| p.parse().unwrap());
             let matcher = Matcher::builder().https("http://proxy:3128").no(no).build();
-            assert_eq!(is_spared(proxy.as_ref(), &server.parse().unwrap(), &environment, &matcher), expected, "{proxy:?} {server} {no}");
+            assert_eq!(
+                is_spared(proxy.as_ref(), &server.parse().unwrap(), &environment, &matcher),
+                expected,
+                "{proxy:?} {server} {no}"
+            );
         }
     }
 }

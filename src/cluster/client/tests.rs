@@ -8,7 +8,10 @@ fn get() -> Request<Vec<u8>> {
 }
 
 /// Requests of these kinds that nobody answers, each sent on its own.
-fn hanging(cluster: &Cluster, targets: &[Target]) -> Vec<tokio::task::JoinHandle<Result<Bytes, ClusterError>>> {
+fn hanging(
+    cluster: &Cluster,
+    targets: &[Target],
+) -> Vec<tokio::task::JoinHandle<Result<Bytes, ClusterError>>> {
     let send = |target| {
         let cluster = cluster.clone();
         tokio::spawn(async move { cluster.call(target, Lane::Ordinary, "a", get()).await })
@@ -20,21 +23,36 @@ fn hanging(cluster: &Cluster, targets: &[Target]) -> Vec<tokio::task::JoinHandle
 async fn requests_under_way_are_bounded() {
     let fake = Fake::default();
     let counter = Arc::new(Counter::default());
-    let cluster = fake.cluster_with(counter.clone(), Arc::new(OpenGate), Settings { in_flight: 4, orders: 2, ..Settings::default() });
+    let cluster = fake.cluster_with(
+        counter.clone(),
+        Arc::new(OpenGate),
+        Settings { in_flight: 4, orders: 2, ..Settings::default() },
+    );
     fake.script(|s| (s.method == Method::GET).then_some(Fault::Hang));
-    let many = hanging(&cluster, &[[Target::GetNode; 3], [Target::GetDaemonSet; 3], [Target::Evict; 3]].concat());
+    let many = hanging(
+        &cluster,
+        &[[Target::GetNode; 3], [Target::GetDaemonSet; 3], [Target::Evict; 3]].concat(),
+    );
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(fake.seen().len(), 6, "four of all kinds, and two that are about pods");
     for one in many {
         assert_eq!(one.await.unwrap().unwrap_err().problem, Problem::Unreachable);
     }
-    assert_eq!(counter.0.lock().unwrap().len(), 9, "each is counted once, those without a slot too");
+    assert_eq!(
+        counter.0.lock().unwrap().len(),
+        9,
+        "each is counted once, those without a slot too"
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn requests_of_one_kind_that_nobody_answers_leave_room_for_others() {
     let fake = Fake::default();
-    let cluster = fake.cluster_with(Arc::new(Silent), Arc::new(OpenGate), Settings { in_flight: 8, ..Settings::default() });
+    let cluster = fake.cluster_with(
+        Arc::new(Silent),
+        Arc::new(OpenGate),
+        Settings { in_flight: 8, ..Settings::default() },
+    );
     fake.script(|s| (s.method == Method::GET).then_some(Fault::Hang));
     let patches = hanging(&cluster, &[Target::PatchNode; 20]);
     tokio::time::sleep(Duration::from_millis(100)).await;
@@ -48,11 +66,17 @@ async fn requests_of_one_kind_that_nobody_answers_leave_room_for_others() {
 #[tokio::test(start_paused = true)]
 async fn the_low_lane_waits_until_half_of_the_slots_are_free() {
     let fake = Fake::default();
-    let cluster = fake.cluster_with(Arc::new(Silent), Arc::new(OpenGate), Settings { in_flight: 4, ..Settings::default() });
+    let cluster = fake.cluster_with(
+        Arc::new(Silent),
+        Arc::new(OpenGate),
+        Settings { in_flight: 4, ..Settings::default() },
+    );
     fake.script(|s| (s.path.ends_with("/a")).then_some(Fault::Slow(Duration::from_secs(5))));
     for _ in 0..3 {
         let cluster = cluster.clone();
-        tokio::spawn(async move { cluster.call(Target::GetNode, Lane::Ordinary, "a", get()).await });
+        tokio::spawn(
+            async move { cluster.call(Target::GetNode, Lane::Ordinary, "a", get()).await },
+        );
     }
     tokio::time::sleep(Duration::from_millis(1)).await;
     let begun = Instant::now();
@@ -63,20 +87,24 @@ async fn the_low_lane_waits_until_half_of_the_slots_are_free() {
 
 #[tokio::test]
 async fn a_kubeconfig_that_is_not_there_is_named() {
-    let options = ConnectOptions { kubeconfig: Some("/nowhere/config".into()), context: Some("blue".to_owned()) };
+    let options = ConnectOptions {
+        kubeconfig: Some("/nowhere/config".into()),
+        context: Some("blue".to_owned()),
+    };
     let Err(error) = connect(&options).await else { panic!("there is no such file") };
     assert_eq!(error.to_string(), "cannot use the kubeconfig /nowhere/config with context blue");
 }
 
-/// Answers every connection with a 429 in plain text, as an API server that sheds load does; keeps what was asked.
+/// Answers every connection with a 429 in plain text, as an API server that sheds load does; keeps
+/// what was asked.
 async fn shedding(listener: tokio::net::TcpListener, asked: Arc<std::sync::Mutex<Vec<String>>>) {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     while let Ok((mut socket, _)) = listener.accept().await {
         let mut buffer = [0; 4096];
         let read = socket.read(&mut buffer).await.unwrap();
         asked.lock().unwrap().push(String::from_utf8_lossy(&buffer[..read]).into_owned());
-        let answer =
-            "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 1\r\nContent-Type: text/plain\r\nContent-Length: 4\r\nConnection: close\r\n\r\nslow";
+        let answer = "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 1\r\nContent-Type: \
+            text/plain\r\nContent-Length: 4\r\nConnection: close\r\n\r\nslow";
         socket.write_all(answer.as_bytes()).await.unwrap();
     }
 }
@@ -90,14 +118,17 @@ async fn a_client_from_a_kubeconfig_says_who_it_is_and_never_repeats_a_request()
     let path = std::env::temp_dir().join(format!("sundown-kubeconfig-{port}"));
     let config = serde_json::json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "x",
-        "clusters": [{"name": "x", "cluster": {"server": format!("http://127.0.0.1:{port}/behind")}}],
+        "clusters": [{
+            "name": "x", "cluster": {"server": format!("http://127.0.0.1:{port}/behind")}
+        }],
         "users": [{"name": "x", "user": {"token": "t"}}],
         "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}],
     });
     std::fs::write(&path, config.to_string()).unwrap();
     let client = connect(&ConnectOptions { kubeconfig: Some(path.clone()), context: None }).await;
     std::fs::remove_file(&path).unwrap();
-    let cluster = Cluster::plain(client.unwrap(), Clock::system(), Random::seeded(1), Spawner::new());
+    let cluster =
+        Cluster::plain(client.unwrap(), Clock::system(), Random::seeded(1), Spawner::new());
     let error = cluster.call(Target::GetNode, Lane::Ordinary, "a", get()).await.unwrap_err();
     assert_eq!(error.problem, Problem::Overload { retry_after: Some(Duration::from_secs(1)) });
     assert_eq!(error.to_string(), "cannot get node a: the API server answered 429: slow");
@@ -105,5 +136,9 @@ async fn a_client_from_a_kubeconfig_says_who_it_is_and_never_repeats_a_request()
     assert_eq!(asked.len(), 1);
     let request = asked[0].to_lowercase();
     assert!(request.starts_with("get /behind/api/v1/nodes/a "), "{request}");
-    assert!(request.contains(concat!("user-agent: sundown/", env!("CARGO_PKG_VERSION"))) && request.contains("authorization: bearer t"), "{request}");
+    assert!(
+        request.contains(concat!("user-agent: sundown/", env!("CARGO_PKG_VERSION")))
+            && request.contains("authorization: bearer t"),
+        "{request}"
+    );
 }

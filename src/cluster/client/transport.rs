@@ -13,8 +13,9 @@ use kube::{
 };
 use tower::{BoxError, ServiceBuilder};
 
-/// The largest read buffer of a connection. hyper's own bound is about 400 KiB, and a hundred connections that have read a LIST or a busy
-/// watch each keep theirs. Headers must fit into it too.
+/// The largest read buffer of a connection. hyper's own bound is about 400 KiB, and a hundred
+/// connections that have read a LIST or a busy watch each keep theirs. Headers must fit into it
+/// too.
 const READ_BUFFER: usize = 16 * 1024;
 /// Connections that are kept for the next burst, and for how long.
 const IDLE: usize = 32;

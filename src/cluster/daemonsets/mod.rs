@@ -18,8 +18,8 @@ use crate::domain::DaemonSetState;
 
 /// For how long it counts that one exists.
 const KNOWN: Duration = Duration::from_mins(10);
-/// For how long anything else counts, so that everybody who asks at once shares it: one that is gone may be made anew at any time, and
-/// what cannot be told now may be told soon.
+/// For how long anything else counts, so that everybody who asks at once shares it: one that is
+/// gone may be made anew at any time, and what cannot be told now may be told soon.
 const BRIEFLY: Duration = Duration::from_secs(10);
 /// How many are remembered.
 const MOST: usize = 1000;
@@ -80,11 +80,16 @@ impl DaemonSets {
         let Ok(request) = Request::new(path).get(name, &GetParams::default()) else {
             return DaemonSetState::Unreadable;
         };
-        match self.cluster.call(Target::GetDaemonSet, Lane::Ordinary, &format!("{namespace}/{name}"), request).await {
+        match self
+            .cluster
+            .call(Target::GetDaemonSet, Lane::Ordinary, &format!("{namespace}/{name}"), request)
+            .await
+        {
             Ok(_) => DaemonSetState::There,
             Err(error) if error.problem == Problem::NotFound => DaemonSetState::Gone,
             Err(error) => {
-                tracing::warn!(%error, "cannot tell whether a DaemonSet exists; its pods are left alone");
+                tracing::warn!(%error, "cannot tell whether a DaemonSet exists; its pods are left \
+                    alone");
                 DaemonSetState::Unreadable
             }
         }

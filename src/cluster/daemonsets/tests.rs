@@ -34,9 +34,12 @@ async fn one_that_was_gone_is_found_again_within_seconds() {
 async fn what_cannot_be_told_is_asked_again_soon() {
     let fake = Fake::default();
     let sets = DaemonSets::new(&fake.cluster());
-    for fault in
-        [Fault::Answer(403, None, status(403, "Forbidden", "no").to_string()), Fault::Answer(500, None, String::new()), Fault::Hang, Fault::Broken]
-    {
+    for fault in [
+        Fault::Answer(403, None, status(403, "Forbidden", "no").to_string()),
+        Fault::Answer(500, None, String::new()),
+        Fault::Hang,
+        Fault::Broken,
+    ] {
         fake.script(move |_| Some(fault.clone()));
         assert_eq!(sets.state("a", "b").await, DaemonSetState::Unreadable);
         tokio::time::sleep(BRIEFLY).await;

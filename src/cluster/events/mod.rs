@@ -65,7 +65,12 @@ pub struct RecorderSettings {
 
 impl Default for RecorderSettings {
     fn default() -> Self {
-        Self { per_second: 20, waiting: 1000, window: Duration::from_mins(10), instance: "sundown".to_owned() }
+        Self {
+            per_second: 20,
+            waiting: 1000,
+            window: Duration::from_mins(10),
+            instance: "sundown".to_owned(),
+        }
     }
 }
 
@@ -82,8 +87,8 @@ pub struct RecorderCounts {
     pub failed: u64,
 }
 
-/// Writes Events, never faster than told and never before anything more important. Clones share it; what still waits when the
-/// last one is dropped is lost.
+/// Writes Events, never faster than told and never before anything more important. Clones share it;
+/// what still waits when the last one is dropped is lost.
 #[derive(Clone)]
 pub struct Recorder(Arc<Inner>);
 
@@ -150,7 +155,10 @@ impl Recorder {
             return;
         }
         let full = book.waiting.len() >= settings.waiting;
-        let known = book.entries.get_mut(&note).filter(|e| e.waits || now.since_or_zero(e.last) <= settings.window);
+        let known = book
+            .entries
+            .get_mut(&note)
+            .filter(|e| e.waits || now.since_or_zero(e.last) <= settings.window);
         if let Some(entry) = known {
             entry.count = entry.count.saturating_add(1);
             entry.last = now;
@@ -166,7 +174,10 @@ impl Recorder {
             return;
         } else {
             book.forget(now, settings);
-            book.entries.insert(note.clone(), Entry { name: None, count: 1, first: now, last: now, waits: true, tries: 0 });
+            book.entries.insert(
+                note.clone(),
+                Entry { name: None, count: 1, first: now, last: now, waits: true, tries: 0 },
+            );
         }
         book.waiting.push_back(note);
         wake.notify_one();
@@ -194,9 +205,10 @@ impl Recorder {
         tokio::time::timeout(limit, idle).await.is_ok()
     }
 
-    /// The end: waits until everything is written, `limit` at most, and drops what still waits then. One that is on its way is awaited for as long
-    /// again. No other leaves when this returns, so that whoever leads next is the only one who writes. (What the API server has by then, but has
-    /// not answered, it may still write.)
+    /// The end: waits until everything is written, `limit` at most, and drops what still waits
+    /// then. One that is on its way is awaited for as long again. No other leaves when this
+    /// returns, so that whoever leads next is the only one who writes. (What the API server has by
+    /// then, but has not answered, it may still write.)
     pub async fn close(&self, limit: Duration) {
         self.flush(limit).await;
         self.0.shared.book().close();
@@ -280,7 +292,10 @@ async fn write_all(cluster: Cluster, shared: Arc<Shared>) {
 
 /// Writes one; returns how long the API server wants to be left alone.
 async fn write(cluster: &Cluster, shared: &Shared, note: EventNote, entry: &Entry) -> Duration {
-    let name = entry.name.clone().unwrap_or_else(|| wire::event_name(note.about.name(), cluster.random().below(u64::MAX)));
+    let name = entry
+        .name
+        .clone()
+        .unwrap_or_else(|| wire::event_name(note.about.name(), cluster.random().below(u64::MAX)));
     let request = match &entry.name {
         None => wire::creation(&note, entry, &name, &shared.settings.instance),
         Some(_) => wire::counting(&note, entry, &name),
@@ -305,7 +320,8 @@ async fn write(cluster: &Cluster, shared: &Shared, note: EventNote, entry: &Entr
     };
     known.tries += 1;
     let pause = match problem {
-        // Somebody deleted it, or its time was over: it is told anew. Or the name was taken: another one.
+        // Somebody deleted it, or its time was over: it is told anew. Or the name was taken:
+        // another one.
         Problem::NotFound if entry.name.is_some() => Duration::ZERO,
         Problem::Conflict => Duration::ZERO,
         Problem::Overload { retry_after } => retry_after.unwrap_or(Duration::from_secs(1)),

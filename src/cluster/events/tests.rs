@@ -15,7 +15,14 @@ fn about_node(message: &str) -> EventNote {
 }
 
 fn recorder(fake: &Fake, waiting: usize) -> Recorder {
-    Recorder::start(&fake.cluster(), RecorderSettings { waiting, instance: "sundown-0".to_owned(), ..RecorderSettings::default() })
+    Recorder::start(
+        &fake.cluster(),
+        RecorderSettings {
+            waiting,
+            instance: "sundown-0".to_owned(),
+            ..RecorderSettings::default()
+        },
+    )
 }
 
 #[tokio::test(start_paused = true)]
@@ -23,19 +30,37 @@ async fn an_event_about_a_node_is_where_kubectl_describe_looks() {
     let fake = Fake::default();
     let recorder = recorder(&fake, 10);
     recorder.note(about_node("30 pods left in 41 s"));
-    let pod = About::Pod(PodKey { namespace: "web".into(), name: "web-1".to_owned() }, "uid-1".into());
-    recorder.note(EventNote { about: pod, severity: Severity::Warning, reason: EventReason::Forced, message: "é".repeat(2000) });
+    let pod =
+        About::Pod(PodKey { namespace: "web".into(), name: "web-1".to_owned() }, "uid-1".into());
+    recorder.note(EventNote {
+        about: pod,
+        severity: Severity::Warning,
+        reason: EventReason::Forced,
+        message: "é".repeat(2000),
+    });
     assert!(recorder.flush(Duration::from_secs(1)).await);
     let seen = fake.seen();
-    assert_eq!((seen[0].method.as_str(), seen[0].path.as_str()), ("POST", "/api/v1/namespaces/default/events"));
+    assert_eq!(
+        (seen[0].method.as_str(), seen[0].path.as_str()),
+        ("POST", "/api/v1/namespaces/default/events")
+    );
     let body = &seen[0].body;
     assert_eq!(
         body["involvedObject"],
-        json!({"apiVersion": "v1", "kind": "Node", "name": "ip-10-0-0-1.ec2.internal", "uid": "ip-10-0-0-1.ec2.internal"})
+        json!({
+            "apiVersion": "v1", "kind": "Node", "name": "ip-10-0-0-1.ec2.internal",
+            "uid": "ip-10-0-0-1.ec2.internal"
+        })
     );
     assert!(body["metadata"]["name"].as_str().unwrap().starts_with("ip-10-0-0-1.ec2.internal."));
-    assert_eq!((&body["type"], &body["reason"], &body["count"]), (&json!("Normal"), &json!("Drained"), &json!(1)));
-    assert_eq!((&body["source"]["component"], &body["reportingComponent"]), (&json!("sundown"), &json!("sundown")));
+    assert_eq!(
+        (&body["type"], &body["reason"], &body["count"]),
+        (&json!("Normal"), &json!("Drained"), &json!(1))
+    );
+    assert_eq!(
+        (&body["source"]["component"], &body["reportingComponent"]),
+        (&json!("sundown"), &json!("sundown"))
+    );
     assert_eq!(body["firstTimestamp"], json!("2026-01-01T00:00:00Z"));
     assert_eq!(seen[1].path, "/api/v1/namespaces/web/events");
     assert_eq!(seen[1].body["involvedObject"]["uid"], json!("uid-1"));
@@ -58,12 +83,22 @@ async fn equal_events_are_one_with_a_count() {
     let again = fake.seen()[1].clone();
     assert_eq!(again.method, "PATCH");
     assert!(again.path.ends_with(fake.seen()[0].body["metadata"]["name"].as_str().unwrap()));
-    assert_eq!((&again.body["count"], again.body["lastTimestamp"].as_str().unwrap().len()), (&json!(6), 20));
+    assert_eq!(
+        (&again.body["count"], again.body["lastTimestamp"].as_str().unwrap().len()),
+        (&json!(6), 20)
+    );
     tokio::time::sleep(Duration::from_mins(11)).await;
     recorder.note(about_node("same"));
     assert!(recorder.flush(Duration::from_secs(1)).await);
-    assert_eq!((fake.seen()[2].method.as_str(), &fake.seen()[2].body["count"]), ("POST", &json!(1)), "the window is over");
-    assert_eq!(recorder.counts(), RecorderCounts { written: 3, coalesced: 5, dropped: 0, failed: 0 });
+    assert_eq!(
+        (fake.seen()[2].method.as_str(), &fake.seen()[2].body["count"]),
+        ("POST", &json!(1)),
+        "the window is over"
+    );
+    assert_eq!(
+        recorder.counts(),
+        RecorderCounts { written: 3, coalesced: 5, dropped: 0, failed: 0 }
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -95,12 +130,19 @@ async fn one_that_is_not_taken_is_tried_a_few_times_and_holds_nothing_up_for_eve
     fake.heal();
     recorder.note(about_node("c"));
     assert!(recorder.flush(Duration::from_secs(2)).await);
-    fake.script(|s| (s.method == "PATCH").then(|| Fault::Answer(404, None, status(404, "NotFound", "no such event").to_string())));
+    fake.script(|s| {
+        (s.method == "PATCH")
+            .then(|| Fault::Answer(404, None, status(404, "NotFound", "no such event").to_string()))
+    });
     recorder.note(about_node("c"));
     settle().await;
     assert!(recorder.flush(Duration::from_secs(2)).await);
     let last = fake.seen().last().unwrap().clone();
-    assert_eq!((last.method.as_str(), &last.body["count"]), ("POST", &json!(2)), "somebody deleted it: told anew");
+    assert_eq!(
+        (last.method.as_str(), &last.body["count"]),
+        ("POST", &json!(2)),
+        "somebody deleted it: told anew"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -116,13 +158,26 @@ async fn nothing_is_written_any_more_once_it_is_closed() {
     recorder.note(about_node("after the end"));
     tokio::time::sleep(Duration::from_mins(1)).await;
     assert_eq!(fake.seen().len(), written);
-    assert_eq!(recorder.counts(), RecorderCounts { written: written as u64, coalesced: 0, dropped: 101 - written as u64, failed: 0 });
+    assert_eq!(
+        recorder.counts(),
+        RecorderCounts {
+            written: written as u64,
+            coalesced: 0,
+            dropped: 101 - written as u64,
+            failed: 0
+        }
+    );
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_is_on_its_way_when_it_is_closed_is_awaited_but_not_for_ever_and_not_tried_again() {
+async fn one_that_is_on_its_way_when_it_is_closed_is_awaited_but_not_for_ever_and_not_tried_again()
+{
     // It takes so many milliseconds, and so many are dropped.
-    let cases = [(Fault::Slow(Duration::from_millis(400)), 400, 0), (Fault::Hang, 600, 1), (Fault::Broken, 300, 1)];
+    let cases = [
+        (Fault::Slow(Duration::from_millis(400)), 400, 0),
+        (Fault::Hang, 600, 1),
+        (Fault::Broken, 300, 1),
+    ];
     for (fault, least, dropped) in cases {
         let fake = Fake::default();
         let recorder = recorder(&fake, 100);

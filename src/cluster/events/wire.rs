@@ -26,12 +26,20 @@ impl About {
         }
     }
 
-    /// The kubelet gives a Node's own name as its UID, and that is what every `kubectl describe node` looks for
-    /// (kubectl `pkg/describe/describe.go`: "controller use node.uid, kubelet use node.name").
+    /// The kubelet gives a Node's own name as its UID, and that is what every
+    /// `kubectl describe node` looks for (kubectl `pkg/describe/describe.go`: "controller use
+    /// node.uid, kubelet use node.name").
     fn reference(&self) -> Value {
         match self {
-            Self::Node(name) => json!({"apiVersion": "v1", "kind": "Node", "name": name, "uid": name}),
-            Self::Pod(key, uid) => json!({"apiVersion": "v1", "kind": "Pod", "namespace": key.namespace, "name": key.name, "uid": uid}),
+            Self::Node(name) => {
+                json!({"apiVersion": "v1", "kind": "Node", "name": name, "uid": name})
+            }
+            Self::Pod(key, uid) => {
+                json!({
+                    "apiVersion": "v1", "kind": "Pod", "namespace": key.namespace, "name": key.name,
+                    "uid": uid
+                })
+            }
         }
     }
 }
@@ -45,7 +53,8 @@ impl Severity {
     }
 }
 
-/// A name that is a name of an object: its own, cut where the whole would be too long, and a number.
+/// A name that is a name of an object: its own, cut where the whole would be too long, and a
+/// number.
 pub(super) fn event_name(object: &str, number: u64) -> String {
     let cut: String = object.chars().take(230).collect();
     format!("{}.{number:016x}", cut.trim_end_matches(['.', '-']))
@@ -68,7 +77,12 @@ fn shortened(message: &str) -> &str {
     end.and_then(|end| message.get(..end)).unwrap_or_default()
 }
 
-pub(super) fn creation(note: &EventNote, entry: &Entry, name: &str, instance: &str) -> Option<HttpRequest<Vec<u8>>> {
+pub(super) fn creation(
+    note: &EventNote,
+    entry: &Entry,
+    name: &str,
+    instance: &str,
+) -> Option<HttpRequest<Vec<u8>>> {
     let body = json!({
         "apiVersion": "v1",
         "kind": "Event",
@@ -88,7 +102,11 @@ pub(super) fn creation(note: &EventNote, entry: &Entry, name: &str, instance: &s
     events_of(note).create(&PostParams::default(), body).ok()
 }
 
-pub(super) fn counting(note: &EventNote, entry: &Entry, name: &str) -> Option<HttpRequest<Vec<u8>>> {
+pub(super) fn counting(
+    note: &EventNote,
+    entry: &Entry,
+    name: &str,
+) -> Option<HttpRequest<Vec<u8>>> {
     let patch = json!({"count": entry.count, "lastTimestamp": whole_seconds(entry.last)});
     events_of(note).patch(name, &PatchParams::default(), &Patch::Merge(&patch)).ok()
 }

@@ -18,57 +18,92 @@ use serde_json::json;
 use super::{Cluster, ClusterError, Lane, Problem, Target};
 use crate::domain::{ApiAnswer, PodKey, PodUid};
 
-/// How long setting the condition of a pod may take, with the wait for a free slot: the DELETE of the pod comes after it.
+/// How long setting the condition of a pod may take, with the wait for a free slot: the DELETE of
+/// the pod comes after it.
 const CONDITION: Duration = Duration::from_secs(1);
 
 impl Cluster {
-    /// Asks for the eviction of this very pod (its UID is a precondition), within `limit` or the limit of all calls, after which the API server
-    /// gives it up too. `grace` in seconds; `None`: its own.
+    /// Asks for the eviction of this very pod (its UID is a precondition), within `limit` or the
+    /// limit of all calls, after which the API server gives it up too. `grace` in seconds; `None`:
+    /// its own.
     ///
-    /// Not kube's `Api::evict`: that writes `delete_options`, which the API server drops, and with it the precondition and the
-    /// grace period (kube-core `subresource.rs`).
-    pub async fn evict(&self, limit: Duration, pod: &PodKey, uid: &PodUid, grace: Option<u32>) -> ApiAnswer {
+    /// Not kube's `Api::evict`: that writes `delete_options`, which the API server drops, and with
+    /// it the precondition and the grace period (kube-core `subresource.rs`).
+    pub async fn evict(
+        &self,
+        limit: Duration,
+        pod: &PodKey,
+        uid: &PodUid,
+        grace: Option<u32>,
+    ) -> ApiAnswer {
         let body = Eviction {
-            metadata: ObjectMeta { name: Some(pod.name.clone()), namespace: Some(pod.namespace.to_string()), ..ObjectMeta::default() },
+            metadata: ObjectMeta {
+                name: Some(pod.name.clone()),
+                namespace: Some(pod.namespace.to_string()),
+                ..ObjectMeta::default()
+            },
             delete_options: Some(DeleteOptions {
                 grace_period_seconds: grace.map(i64::from),
-                preconditions: Some(Preconditions { uid: Some(uid.to_string()), resource_version: None }),
+                preconditions: Some(Preconditions {
+                    uid: Some(uid.to_string()),
+                    resource_version: None,
+                }),
                 ..DeleteOptions::default()
             }),
         };
-        let request = serde_json::to_vec(&body)
-            .map_err(|e| e.to_string())
-            .and_then(|body| pods_of(pod).create_subresource("eviction", &pod.name, &PostParams::default(), body).map_err(|e| e.to_string()));
+        let request = serde_json::to_vec(&body).map_err(|e| e.to_string()).and_then(|body| {
+            pods_of(pod)
+                .create_subresource("eviction", &pod.name, &PostParams::default(), body)
+                .map_err(|e| e.to_string())
+        });
         self.answer(limit, Target::Evict, pod, request, 201).await
     }
 
-    /// Deletes this very pod (its UID is a precondition), past any disruption budget. `grace` in seconds; `None`: its own.
+    /// Deletes this very pod (its UID is a precondition), past any disruption budget. `grace` in
+    /// seconds; `None`: its own.
     pub async fn delete_pod(&self, pod: &PodKey, uid: &PodUid, grace: Option<u32>) -> ApiAnswer {
         let params = DeleteParams {
             grace_period_seconds: grace,
-            preconditions: Some(kube::core::params::Preconditions { uid: Some(uid.to_string()), resource_version: None }),
+            preconditions: Some(kube::core::params::Preconditions {
+                uid: Some(uid.to_string()),
+                resource_version: None,
+            }),
             ..DeleteParams::default()
         };
         let request = pods_of(pod).delete(&pod.name, &params).map_err(|e| e.to_string());
         self.answer(Duration::MAX, Target::DeletePod, pod, request, 200).await
     }
 
-    /// Sets the condition `DisruptionTarget` of this very pod (its UID is a precondition). The Eviction API sets it, a DELETE does
-    /// not, and without it the pod failure policy of a Job takes the deletion of its pod for a failure.
+    /// Sets the condition `DisruptionTarget` of this very pod (its UID is a precondition). The
+    /// Eviction API sets it, a DELETE does not, and without it the pod failure policy of a Job
+    /// takes the deletion of its pod for a failure.
     ///
     /// Errs after one second at the latest; by then the API server has given it up too.
-    pub async fn set_disruption_target(&self, pod: &PodKey, uid: &PodUid) -> Result<(), ClusterError> {
+    pub async fn set_disruption_target(
+        &self,
+        pod: &PodKey,
+        uid: &PodUid,
+    ) -> Result<(), ClusterError> {
         let condition = json!({
             "type": "DisruptionTarget", "status": "True", "reason": "DeletionBySundown",
-            "message": "Sundown deletes the pod because its node is about to go and its eviction did not succeed",
+            "message": "Sundown deletes the pod because its node is about to go and its eviction \
+                did not succeed",
             "lastTransitionTime": format!("{:.0}", self.clock().now()),
         });
-        // The strategic merge replaces the condition of this type and keeps all others; a merge patch would replace the whole list.
-        let patch = Patch::Strategic(json!({ "metadata": { "uid": uid.to_string() }, "status": { "conditions": [condition] } }));
-        let params = PatchParams { field_manager: Some("sundown".to_owned()), ..PatchParams::default() };
+        // The strategic merge replaces the condition of this type and keeps all others; a merge
+        // patch would replace the whole list.
+        let patch = Patch::Strategic(json!({
+            "metadata": { "uid": uid.to_string() }, "status": { "conditions": [condition] }
+        }));
+        let params =
+            PatchParams { field_manager: Some("sundown".to_owned()), ..PatchParams::default() };
         let (target, object) = (Target::PatchPodStatus, pod.to_string());
-        let failed = |problem, why: String| ClusterError::silent(target.action(), object.as_str(), problem, why);
-        let request = pods_of(pod).patch_subresource("status", &pod.name, &params, &patch).map_err(|e| failed(Problem::Invalid, e.to_string()))?;
+        let failed = |problem, why: String| {
+            ClusterError::silent(target.action(), object.as_str(), problem, why)
+        };
+        let request = pods_of(pod)
+            .patch_subresource("status", &pod.name, &params, &patch)
+            .map_err(|e| failed(Problem::Invalid, e.to_string()))?;
         self.call_within(CONDITION, target, Lane::Ordinary, &object, request).await.map(drop)
     }
 
@@ -84,14 +119,21 @@ impl Cluster {
         let result = match request {
             Ok(request) => self.call_within(limit, target, Lane::Ordinary, &object, request).await,
             // The name is none that the API could have given out.
-            Err(why) => Err(ClusterError::new(target.action(), object, ApiAnswer { code: 400, message: why, ..ApiAnswer::default() })),
+            Err(why) => Err(ClusterError::new(
+                target.action(),
+                object,
+                ApiAnswer { code: 400, message: why, ..ApiAnswer::default() },
+            )),
         };
         match result {
-            // A proxy may answer with a page of its own, whatever the API server said: no eviction and no delete may be taken for done on that
-            // account.
+            // A proxy may answer with a page of its own, whatever the API server said: no eviction
+            // and no delete may be taken for done on that account.
             Ok(body) if serde_json::from_slice::<serde::de::IgnoredAny>(&body).is_err() => {
                 tracing::debug!(%pod, "The answer to an eviction or a delete cannot be read.");
-                ApiAnswer { message: "the answer cannot be read: it is not JSON".to_owned(), ..ApiAnswer::default() }
+                ApiAnswer {
+                    message: "the answer cannot be read: it is not JSON".to_owned(),
+                    ..ApiAnswer::default()
+                }
             }
             Ok(_) => ApiAnswer { code: success, ..ApiAnswer::default() },
             Err(error) => {

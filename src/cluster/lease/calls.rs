@@ -77,7 +77,8 @@ impl Verb {
 pub struct LeaseCall {
     /// What was done.
     pub verb: Verb,
-    /// `ok`, `conflict`, `not_found`, `unauthorized`, `forbidden`, `overload`, `server`, `unreachable` or `timeout`; of a watch also `failed`.
+    /// `ok`, `conflict`, `not_found`, `unauthorized`, `forbidden`, `overload`, `server`,
+    /// `unreachable` or `timeout`; of a watch also `failed`.
     pub outcome: &'static str,
     /// How long it took; of a watch, how long it lived.
     pub took: Duration,
@@ -85,8 +86,18 @@ pub struct LeaseCall {
 
 impl LeaseCall {
     /// Every word of `outcome`, for initialising metrics.
-    pub const OUTCOMES: [&'static str; 10] =
-        ["ok", "conflict", "not_found", "unauthorized", "forbidden", "overload", "server", "unreachable", "timeout", "failed"];
+    pub const OUTCOMES: [&'static str; 10] = [
+        "ok",
+        "conflict",
+        "not_found",
+        "unauthorized",
+        "forbidden",
+        "overload",
+        "server",
+        "unreachable",
+        "timeout",
+        "failed",
+    ];
 }
 
 /// Told of every call.
@@ -123,7 +134,13 @@ pub(super) struct Calls {
 }
 
 impl Calls {
-    pub(super) fn new(client: Client, place: &LeasePlace, published: String, clock: Clock, on_call: OnCall) -> Self {
+    pub(super) fn new(
+        client: Client,
+        place: &LeasePlace,
+        published: String,
+        clock: Clock,
+        on_call: OnCall,
+    ) -> Self {
         Self {
             api: Api::namespaced(client, &place.namespace),
             name: place.name.clone(),
@@ -145,7 +162,10 @@ impl Calls {
         let this = self.clone();
         async move {
             match this.counted(Verb::Get, this.api.get(&this.name)).await {
-                Ok(lease) => Answer { input: Input::Observed(observed(&lease)), lease: Read::Is(Box::new(lease)) },
+                Ok(lease) => Answer {
+                    input: Input::Observed(observed(&lease)),
+                    lease: Read::Is(Box::new(lease)),
+                },
                 Err("not_found") => Answer { input: Input::NotFound, lease: Read::Missing },
                 Err(_) => Answer { input: Input::ReadFailed, lease: Read::Unknown },
             }
@@ -156,48 +176,91 @@ impl Calls {
     /// Creates the object, with the annotation that pauses all drains where they are paused.
     pub(super) fn create(&self, draft: &Draft, paused: bool) -> BoxFuture<'static, Answer> {
         let annotations = paused.then(|| [(PAUSE.to_owned(), "true".to_owned())].into());
-        let mut metadata = ObjectMeta { name: Some(self.name.clone()), annotations, ..ObjectMeta::default() };
+        let mut metadata =
+            ObjectMeta { name: Some(self.name.clone()), annotations, ..ObjectMeta::default() };
         self.mark(&mut metadata);
         let lease = Lease { metadata, spec: Some(spec(None, draft)) };
         let this = self.clone();
-        async move { written(Verb::Create, this.counted(Verb::Create, this.api.create(&PostParams::default(), &lease)).await) }.boxed()
+        async move {
+            written(
+                Verb::Create,
+                this.counted(Verb::Create, this.api.create(&PostParams::default(), &lease)).await,
+            )
+        }
+        .boxed()
     }
 
-    /// Replaces the object that has `version`: labels, annotations and fields of others stay as they were read.
-    pub(super) fn replace(&self, last: Option<&Lease>, version: String, draft: &Draft) -> BoxFuture<'static, Answer> {
+    /// Replaces the object that has `version`: labels, annotations and fields of others stay as
+    /// they were read.
+    pub(super) fn replace(
+        &self,
+        last: Option<&Lease>,
+        version: String,
+        draft: &Draft,
+    ) -> BoxFuture<'static, Answer> {
         let mut lease = last.cloned().unwrap_or_default();
         lease.spec = Some(spec(lease.spec.take(), draft));
         lease.metadata.name = Some(self.name.clone());
         lease.metadata.resource_version = Some(version);
         lease.metadata.managed_fields = None;
-        // A Lease of an earlier version has no label yet. A holder that gives the Lease up says nothing of its settings.
+        // A Lease of an earlier version has no label yet. A holder that gives the Lease up says
+        // nothing of its settings.
         if draft.holder.is_some() {
             self.mark(&mut lease.metadata);
         }
         let this = self.clone();
-        async move { written(Verb::Replace, this.counted(Verb::Replace, this.api.replace(&this.name, &PostParams::default(), &lease)).await) }.boxed()
+        async move {
+            written(
+                Verb::Replace,
+                this.counted(
+                    Verb::Replace,
+                    this.api.replace(&this.name, &PostParams::default(), &lease),
+                )
+                .await,
+            )
+        }
+        .boxed()
     }
 
-    /// Writes the label by which people's commands find the Lease, and the settings of the process that leads.
+    /// Writes the label by which people's commands find the Lease, and the settings of the process
+    /// that leads.
     fn mark(&self, metadata: &mut ObjectMeta) {
-        metadata.labels.get_or_insert_default().insert(LEASE_LABEL.to_owned(), LEASE_LABEL_VALUE.to_owned());
-        metadata.annotations.get_or_insert_default().insert(SETTINGS.to_owned(), self.published.clone());
+        metadata
+            .labels
+            .get_or_insert_default()
+            .insert(LEASE_LABEL.to_owned(), LEASE_LABEL_VALUE.to_owned());
+        metadata
+            .annotations
+            .get_or_insert_default()
+            .insert(SETTINGS.to_owned(), self.published.clone());
     }
 
-    /// Shows every change of the Lease, for ever. Without the right to watch, the reads every few seconds remain.
+    /// Shows every change of the Lease, for ever. Without the right to watch, the reads every few
+    /// seconds remain.
     pub(super) async fn watch(self, shown: watch::Sender<Option<Shown>>, random: Random) {
         let mut backoff = Backoff::new(seconds(2), seconds(32));
         loop {
             let started = self.clock.now();
             let outcome = self.watch_once(&shown, &mut backoff).await;
-            (self.on_call)(LeaseCall { verb: Verb::Watch, outcome, took: self.clock.now().since_or_zero(started) });
+            (self.on_call)(LeaseCall {
+                verb: Verb::Watch,
+                outcome,
+                took: self.clock.now().since_or_zero(started),
+            });
             tokio::time::sleep(backoff.pause(&random)).await;
         }
     }
 
-    async fn watch_once(&self, shown: &watch::Sender<Option<Shown>>, backoff: &mut Backoff) -> &'static str {
-        // From what the server has now: the Lease, if there is one, comes first. Whether there is none the reads will tell.
-        let only = WatchParams::default().fields(&format!("metadata.name={}", self.name)).timeout(WATCH_SECONDS);
+    async fn watch_once(
+        &self,
+        shown: &watch::Sender<Option<Shown>>,
+        backoff: &mut Backoff,
+    ) -> &'static str {
+        // From what the server has now: the Lease, if there is one, comes first. Whether there is
+        // none the reads will tell.
+        let only = WatchParams::default()
+            .fields(&format!("metadata.name={}", self.name))
+            .timeout(WATCH_SECONDS);
         let opened = match timeout(LIMIT, self.api.watch(&only, "0")).await {
             Ok(Ok(opened)) => opened,
             Ok(Err(error)) => return self.watch_failed(&error, backoff.failures()),
@@ -213,7 +276,9 @@ impl Calls {
             };
             backoff.reset();
             let version = match event {
-                WatchEvent::Added(lease) | WatchEvent::Modified(lease) => lease.metadata.resource_version,
+                WatchEvent::Added(lease) | WatchEvent::Modified(lease) => {
+                    lease.metadata.resource_version
+                }
                 WatchEvent::Deleted(_) => None,
                 WatchEvent::Bookmark(_) => continue,
                 WatchEvent::Error(_) => return "failed",
@@ -224,12 +289,19 @@ impl Calls {
 
     fn watch_failed(&self, error: &Error, failures: u32) -> &'static str {
         if failures == 0 {
-            tracing::warn!(%error, lease = self.name, "The Lease cannot be watched; it is read every few seconds.");
+            tracing::warn!(
+                %error, lease = self.name,
+                "The Lease cannot be watched; it is read every few seconds."
+            );
         }
         "failed"
     }
 
-    async fn counted<T>(&self, verb: Verb, call: impl Future<Output = Result<T, Error>>) -> Result<T, &'static str> {
+    async fn counted<T>(
+        &self,
+        verb: Verb,
+        call: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, &'static str> {
         let started = self.clock.now();
         let result = match timeout(LIMIT, call).await {
             Ok(Ok(done)) => Ok(done),
@@ -239,7 +311,11 @@ impl Calls {
                 Err(outcome)
             }
             Err(_) => {
-                self.said(Some(format!("cannot {} {}: not answered within {LIMIT:?}", verb.words(), self.object)));
+                self.said(Some(format!(
+                    "cannot {} {}: not answered within {LIMIT:?}",
+                    verb.words(),
+                    self.object
+                )));
                 Err("timeout")
             }
         };
@@ -248,21 +324,29 @@ impl Calls {
             self.said(None);
         }
         let took = self.clock.now().since_or_zero(started);
-        (self.on_call)(LeaseCall { verb, outcome: result.as_ref().err().copied().unwrap_or("ok"), took });
+        (self.on_call)(LeaseCall {
+            verb,
+            outcome: result.as_ref().err().copied().unwrap_or("ok"),
+            took,
+        });
         result
     }
 
-    /// A conflict is an answer like any other, and so is that the Lease does not exist, unless it cannot be created for want of its
-    /// namespace.
+    /// A conflict is an answer like any other, and so is that the Lease does not exist, unless it
+    /// cannot be created for want of its namespace.
     fn refused(&self, verb: Verb, outcome: &str, error: &Error) {
-        if (verb, outcome) == (Verb::Get, "not_found") && self.has_no_namespace.load(Ordering::Relaxed) {
+        if (verb, outcome) == (Verb::Get, "not_found")
+            && self.has_no_namespace.load(Ordering::Relaxed)
+        {
             return;
         }
         let has_no_namespace = (verb, outcome) == (Verb::Create, "not_found");
         self.has_no_namespace.store(has_no_namespace, Ordering::Relaxed);
         let said = ClusterError::from_kube(verb.words(), &*self.object, error);
         self.said(match outcome {
-            "not_found" if has_no_namespace => Some(format!("{said}; create the namespace, or name another one with --lease-namespace")),
+            "not_found" if has_no_namespace => Some(format!(
+                "{said}; create the namespace, or name another one with --lease-namespace"
+            )),
             "conflict" | "not_found" => None,
             _ => Some(said.to_string()),
         });
@@ -277,13 +361,14 @@ impl Calls {
         if is_new && self.has_no_namespace.load(Ordering::Relaxed) {
             tracing::error!(
                 error = trouble,
-                "The namespace of the Lease does not exist: this process cannot lead, and drains nothing until it does. It is tried on."
+                "The namespace of the Lease does not exist: this process cannot lead, and drains \
+                 nothing until it does. It is tried on."
             );
         } else if is_new && let Some(error) = &trouble {
             tracing::warn!(
                 error,
-                "The Lease cannot be read or written: this process cannot lead, and is not ready until it can. It is tried on; 401 and 403 need \
-                 the Role of deploy/."
+                "The Lease cannot be read or written: this process cannot lead, and is not ready \
+                 until it can. It is tried on; 401 and 403 need the Role of deploy/."
             );
         } else if is_new {
             tracing::info!(lease = self.object, "The Lease is read and written again.");
@@ -309,10 +394,17 @@ pub(super) fn outcome(error: &Error) -> &'static str {
 
 fn written(verb: Verb, result: Result<Lease, &'static str>) -> Answer {
     match result {
-        Ok(lease) => Answer { input: Input::WriteAccepted(observed(&lease)), lease: Read::Is(Box::new(lease)) },
+        Ok(lease) => Answer {
+            input: Input::WriteAccepted(observed(&lease)),
+            lease: Read::Is(Box::new(lease)),
+        },
         // A Create that finds nothing lacks its namespace: no Lease has refused it.
-        Err("not_found") if verb == Verb::Create => Answer { input: Input::WriteFailed, lease: Read::Unknown },
-        Err("conflict" | "not_found") => Answer { input: Input::WriteConflict, lease: Read::Unknown },
+        Err("not_found") if verb == Verb::Create => {
+            Answer { input: Input::WriteFailed, lease: Read::Unknown }
+        }
+        Err("conflict" | "not_found") => {
+            Answer { input: Input::WriteConflict, lease: Read::Unknown }
+        }
         Err(_) => Answer { input: Input::WriteFailed, lease: Read::Unknown },
     }
 }
@@ -322,7 +414,11 @@ fn observed(lease: &Lease) -> Observed {
     Observed {
         resource_version: lease.metadata.resource_version.clone().unwrap_or_default(),
         holder: spec.holder_identity.filter(|h| !h.is_empty()),
-        duration: spec.lease_duration_seconds.and_then(|s| u64::try_from(s).ok()).filter(|s| *s > 0).map(seconds),
+        duration: spec
+            .lease_duration_seconds
+            .and_then(|s| u64::try_from(s).ok())
+            .filter(|s| *s > 0)
+            .map(seconds),
         acquired: spec.acquire_time.map(|t| t.0.into()),
         renewed: spec.renew_time.map(|t| t.0.into()),
         transitions: spec.lease_transitions.and_then(|n| u32::try_from(n).ok()).unwrap_or(0),

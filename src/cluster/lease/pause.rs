@@ -32,28 +32,57 @@ pub struct LeaseError {
 
 /// Writes or removes the annotation that pauses all drains. Says whether that changed anything.
 ///
-/// Errs when there is no such Lease: every running replica keeps it there, so who pauses another one has the wrong namespace or name
-/// in hand, and must not be told that anything is paused.
-pub async fn set_paused(client: Client, place: &LeasePlace, paused: bool) -> Result<bool, LeaseError> {
+/// Errs when there is no such Lease: every running replica keeps it there, so who pauses another
+/// one has the wrong namespace or name in hand, and must not be told that anything is paused.
+pub async fn set_paused(
+    client: Client,
+    place: &LeasePlace,
+    paused: bool,
+) -> Result<bool, LeaseError> {
     let api: Api<Lease> = Api::namespaced(client, &place.namespace);
-    let lease = call(place, "read", api.get_opt(&place.name)).await?.ok_or_else(|| LeaseError::missing(place))?;
-    if lease.metadata.annotations.is_some_and(|a| a.get(PAUSE).is_some_and(|v| v == "true")) == paused {
+    let lease = call(place, "read", api.get_opt(&place.name))
+        .await?
+        .ok_or_else(|| LeaseError::missing(place))?;
+    if lease.metadata.annotations.is_some_and(|a| a.get(PAUSE).is_some_and(|v| v == "true"))
+        == paused
+    {
         return Ok(false);
     }
     let value = paused.then_some("true");
     let body = Patch::Merge(json!({ "metadata": { "annotations": { PAUSE: value } } }));
-    call(place, "annotated", api.patch(&place.name, &PatchParams::default(), &body)).await.map(|_| true)
+    call(place, "annotated", api.patch(&place.name, &PatchParams::default(), &body))
+        .await
+        .map(|_| true)
 }
 
-pub(super) async fn call<T>(place: &LeasePlace, action: &'static str, call: impl Future<Output = kube::Result<T>>) -> Result<T, LeaseError> {
+pub(super) async fn call<T>(
+    place: &LeasePlace,
+    action: &'static str,
+    call: impl Future<Output = kube::Result<T>>,
+) -> Result<T, LeaseError> {
     match timeout(LIMIT, call).await {
         Ok(Ok(done)) => Ok(done),
         Ok(Err(kube::Error::Api(status))) => {
-            let error = LeaseError::new(place, action, format!("{} ({})", status.message, status.code), None);
+            let error = LeaseError::new(
+                place,
+                action,
+                format!("{} ({})", status.message, status.code),
+                None,
+            );
             Err(LeaseError { denied: status.code == 403, ..error })
         }
-        Ok(Err(error)) => Err(LeaseError::new(place, action, "the API server gave no answer".to_owned(), Some(Box::new(error)))),
-        Err(_) => Err(LeaseError::new(place, action, format!("no answer within {} s", LIMIT.as_secs()), None)),
+        Ok(Err(error)) => Err(LeaseError::new(
+            place,
+            action,
+            "the API server gave no answer".to_owned(),
+            Some(Box::new(error)),
+        )),
+        Err(_) => Err(LeaseError::new(
+            place,
+            action,
+            format!("no answer within {} s", LIMIT.as_secs()),
+            None,
+        )),
     }
 }
 
@@ -66,10 +95,27 @@ impl LeaseError {
     /// There is no such Lease.
     #[must_use]
     pub fn missing(place: &LeasePlace) -> Self {
-        Self::new(place, "found", "does Sundown run, and with another --lease-namespace or --lease-name?".to_owned(), None)
+        Self::new(
+            place,
+            "found",
+            "does Sundown run, and with another --lease-namespace or --lease-name?".to_owned(),
+            None,
+        )
     }
 
-    pub(super) fn new(place: &LeasePlace, action: &'static str, why: String, source: Option<Box<kube::Error>>) -> Self {
-        Self { namespace: place.namespace.clone(), name: place.name.clone(), action, why, denied: false, source }
+    pub(super) fn new(
+        place: &LeasePlace,
+        action: &'static str,
+        why: String,
+        source: Option<Box<kube::Error>>,
+    ) -> Self {
+        Self {
+            namespace: place.namespace.clone(),
+            name: place.name.clone(),
+            action,
+            why,
+            denied: false,
+            source,
+        }
     }
 }

@@ -35,11 +35,20 @@ struct Stored {
 type Answered = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
 fn body(code: u16, value: &Value) -> Answered {
-    Response::builder().status(code).body(Full::new(Bytes::from(value.to_string())).boxed_unsync()).unwrap()
+    Response::builder()
+        .status(code)
+        .body(Full::new(Bytes::from(value.to_string())).boxed_unsync())
+        .unwrap()
 }
 
 fn refuse(code: u16, reason: &str) -> Answered {
-    body(code, &json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": reason }))
+    body(
+        code,
+        &json!({
+            "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code,
+            "reason": reason, "message": reason
+        }),
+    )
 }
 
 impl Server {
@@ -72,7 +81,11 @@ impl Server {
             (Method::POST, None) if stored.no_namespace => refuse(404, "NotFound"),
             (Method::POST, None) => stored.store(sent),
             (Method::POST, Some(_)) => refuse(409, "AlreadyExists"),
-            (Method::PUT, Some(lease)) if lease["metadata"]["resourceVersion"] == sent["metadata"]["resourceVersion"] => stored.store(sent),
+            (Method::PUT, Some(lease))
+                if lease["metadata"]["resourceVersion"] == sent["metadata"]["resourceVersion"] =>
+            {
+                stored.store(sent)
+            }
             (Method::PUT, Some(_)) => refuse(409, "Conflict"),
             (Method::PATCH, Some(mut lease)) => {
                 json_patch::merge(&mut lease, &sent);
@@ -119,12 +132,17 @@ impl Stored {
             let items: Vec<_> = self.lease.iter().collect();
             return body(
                 200,
-                &json!({ "kind": "LeaseList", "apiVersion": "coordination.k8s.io/v1", "metadata": { "resourceVersion": self.version.to_string() }, "items": items }),
+                &json!({
+                    "kind": "LeaseList", "apiVersion": "coordination.k8s.io/v1",
+                    "metadata": { "resourceVersion": self.version.to_string() }, "items": items
+                }),
             );
         }
         let (sender, receiver) = mpsc::unbounded_channel::<Bytes>();
         self.watchers.push(sender);
-        let frames = futures::stream::unfold(receiver, |mut r| async { r.recv().await.map(|b| (Ok(http_body::Frame::data(b)), r)) });
+        let frames = futures::stream::unfold(receiver, |mut r| async {
+            r.recv().await.map(|b| (Ok(http_body::Frame::data(b)), r))
+        });
         Response::new(StreamBody::new(frames).boxed_unsync())
     }
 }
@@ -150,7 +168,9 @@ fn keeper(server: &Server, identity: &str) -> LeaseKeeper {
 
 async fn leads(keeper: &LeaseKeeper, limit: Duration) -> bool {
     let mut leadership = keeper.leadership();
-    tokio::time::timeout(limit, leadership.wait_for(|l| matches!(l, Leadership::Leader { .. }))).await.is_ok_and(|r| r.is_ok())
+    tokio::time::timeout(limit, leadership.wait_for(|l| matches!(l, Leadership::Leader { .. })))
+        .await
+        .is_ok_and(|r| r.is_ok())
 }
 
 async fn sleep(s: u64) {
@@ -165,10 +185,20 @@ async fn the_first_leads_and_the_second_stands_by() {
     let second = keeper(&server, "second");
     sleep(600).await;
     assert!(first.guard().may_write() && !second.guard().may_write());
-    assert_eq!(*second.leadership().borrow(), Leadership::Standby { holder: Some("first".to_owned()) });
+    assert_eq!(
+        *second.leadership().borrow(),
+        Leadership::Standby { holder: Some("first".to_owned()) }
+    );
     let spec = &server.lease()["spec"];
-    assert_eq!((spec["leaseDurationSeconds"].as_i64(), spec["leaseTransitions"].as_i64()), (Some(15), Some(0)));
-    assert_eq!(spec["acquireTime"].as_str().map(str::len), Some("2026-06-01T12:00:00.000000Z".len()), "{spec}");
+    assert_eq!(
+        (spec["leaseDurationSeconds"].as_i64(), spec["leaseTransitions"].as_i64()),
+        (Some(15), Some(0))
+    );
+    assert_eq!(
+        spec["acquireTime"].as_str().map(str::len),
+        Some("2026-06-01T12:00:00.000000Z".len()),
+        "{spec}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -222,13 +252,19 @@ async fn without_answers_the_right_to_write_ends_at_the_renew_deadline_and_comes
 #[tokio::test(start_paused = true)]
 async fn what_others_wrote_on_the_lease_survives_our_renewals() {
     let server = Server::default();
-    let metadata = json!({ "name": "sundown", "namespace": "kube-system", "labels": { "team": "infra" }, "annotations": { "note": "hands off" } });
+    let metadata = json!({
+        "name": "sundown", "namespace": "kube-system", "labels": { "team": "infra" },
+        "annotations": { "note":
+        "hands off" } });
     server.put(json!({ "metadata": metadata, "spec": {} }));
     let keeper = keeper(&server, "me");
     assert!(leads(&keeper, seconds(1)).await);
     sleep(30).await;
     let lease = server.lease();
-    assert_eq!((&lease["metadata"]["labels"]["team"], &lease["metadata"]["annotations"]["note"]), (&json!("infra"), &json!("hands off")));
+    assert_eq!(
+        (&lease["metadata"]["labels"]["team"], &lease["metadata"]["annotations"]["note"]),
+        (&json!("infra"), &json!("hands off"))
+    );
     assert_eq!(lease["spec"]["holderIdentity"], "me");
 }
 
@@ -237,7 +273,10 @@ async fn pausing_and_resuming_is_seen_within_a_second_and_costs_no_leadership() 
     let server = Server::default();
     for paused in [true, false] {
         let error = set_paused(server.client(), &place(), paused).await.unwrap_err().to_string();
-        assert!(error.contains("--lease-namespace"), "a Lease that nobody keeps is the wrong one: {error}");
+        assert!(
+            error.contains("--lease-namespace"),
+            "a Lease that nobody keeps is the wrong one: {error}"
+        );
     }
     let keeper = keeper(&server, "me");
     assert!(leads(&keeper, seconds(1)).await);
@@ -347,7 +386,10 @@ async fn a_write_has_until_a_second_before_another_process_may_lead() {
     assert_eq!(keeper.guard().time_left(), None);
     assert!(leads(&keeper, seconds(1)).await);
     let left = keeper.guard().time_left().unwrap();
-    assert!((seconds(13)..seconds(14)).contains(&left), "15 s from the sending, less one: {left:?}");
+    assert!(
+        (seconds(13)..seconds(14)).contains(&left),
+        "15 s from the sending, less one: {left:?}"
+    );
     server.set(|s| s.hangs = true);
     sleep(7).await;
     let left = keeper.guard().time_left().unwrap();
@@ -363,17 +405,33 @@ async fn a_leader_labels_the_lease_and_publishes_its_settings_also_on_one_of_an_
     let fresh = Server::default();
     let older = Server::default();
     older.put(json!({
-        "metadata": { "name": "sundown", "namespace": "kube-system", "labels": { "team": "x" }, "annotations": { "a": "b" } },
+        "metadata": {
+            "name": "sundown", "namespace": "kube-system", "labels": { "team": "x" },
+            "annotations": { "a": "b" }
+        },
         "spec": { "holderIdentity": "", "leaseTransitions": 3 },
     }));
-    for (server, label, annotation) in [(&fresh, Value::Null, Value::Null), (&older, json!("x"), json!("b"))] {
+    for (server, label, annotation) in
+        [(&fresh, Value::Null, Value::Null), (&older, json!("x"), json!("b"))]
+    {
         let keeper = keeper(server, "a");
         assert!(leads(&keeper, seconds(60)).await);
         let metadata = server.lease()["metadata"].clone();
         assert_eq!(metadata["labels"]["app.kubernetes.io/name"], "sundown", "{metadata}");
-        assert_eq!(metadata["annotations"]["sundown.dev/settings"], "--drain-timeout=30m", "{metadata}");
-        assert_eq!((&metadata["labels"]["team"], &metadata["annotations"]["a"]), (&label, &annotation), "what others wrote stays");
+        assert_eq!(
+            metadata["annotations"]["sundown.dev/settings"], "--drain-timeout=30m",
+            "{metadata}"
+        );
+        assert_eq!(
+            (&metadata["labels"]["team"], &metadata["annotations"]["a"]),
+            (&label, &annotation),
+            "what others wrote stays"
+        );
         assert!(keeper.release(seconds(10)).await);
-        assert_eq!(server.lease()["metadata"]["labels"]["app.kubernetes.io/name"], "sundown", "it is found when nobody leads, too");
+        assert_eq!(
+            server.lease()["metadata"]["labels"]["app.kubernetes.io/name"],
+            "sundown",
+            "it is found when nobody leads, too"
+        );
     }
 }

@@ -37,14 +37,16 @@ impl WriteGuard {
     pub fn time_left(&self) -> Option<Duration> {
         let until = (*self.until.borrow())?;
         let now = self.clock.now();
-        (now < until).then(|| until.plus(self.reserve).since_or_zero(now).saturating_sub(ON_THE_WAY))
+        (now < until)
+            .then(|| until.plus(self.reserve).since_or_zero(now).saturating_sub(ON_THE_WAY))
     }
 
-    /// Lets one write leave now. Until the permit is dropped, the lease is not given up voluntarily.
-    /// `None`: this process may not write.
+    /// Lets one write leave now. Until the permit is dropped, the lease is not given up
+    /// voluntarily. `None`: this process may not write.
     #[must_use]
     pub fn permit(&self) -> Option<WritePermit> {
-        // Counted before the guard is asked: the keeper closes the guard before it looks at the count.
+        // Counted before the guard is asked: the keeper closes the guard before it looks at the
+        // count.
         let counted = self.under_way.begin();
         Some(WritePermit { limit: self.time_left()?, _counted: Some(counted) })
     }

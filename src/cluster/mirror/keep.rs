@@ -16,7 +16,8 @@ use crate::cluster::{
 pub(in crate::cluster) trait Watched: Object {
     /// The key of the object with this metadata.
     fn key_of(meta: &Meta) -> Self::Key;
-    /// The object with this metadata, which has its key, is this one, not an earlier or later one of its name.
+    /// The object with this metadata, which has its key, is this one, not an earlier or later one
+    /// of its name.
     fn is_meant(&self, meta: &Meta) -> bool;
 }
 
@@ -31,7 +32,8 @@ pub(in crate::cluster) struct Words {
 pub(in crate::cluster) struct Restart(Arc<Notify>);
 
 impl Restart {
-    /// Opens the watch anew from the version that it has seen last: one whose connection is dead stays open and silent.
+    /// Opens the watch anew from the version that it has seen last: one whose connection is dead
+    /// stays open and silent.
     pub(in crate::cluster) fn restart(&self) {
         self.0.notify_one();
     }
@@ -69,8 +71,11 @@ pub(in crate::cluster) async fn keep<D>(
         match signal {
             Signal::Listing => mirror.listing(),
             Signal::Listed(listed) => {
-                // One that is there but cannot be read is kept as it was last: it must not look deleted.
-                mirror.replace(listed.objects, |key| listed.unreadable.iter().any(|bad| D::Object::key_of(bad) == *key));
+                // One that is there but cannot be read is kept as it was last: it must not look
+                // deleted.
+                mirror.replace(listed.objects, |key| {
+                    listed.unreadable.iter().any(|bad| D::Object::key_of(bad) == *key)
+                });
                 restart.settle();
             }
             Signal::Watching => {
@@ -79,7 +84,9 @@ pub(in crate::cluster) async fn keep<D>(
                 }
             }
             Signal::Applied(_, object) => mirror.apply(object),
-            Signal::Deleted(meta, _) => mirror.delete(&D::Object::key_of(&meta), |known| known.is_meant(&meta)),
+            Signal::Deleted(meta, _) => {
+                mirror.delete(&D::Object::key_of(&meta), |known| known.is_meant(&meta));
+            }
             Signal::Failing(error) => {
                 // A version that is too old is routine: everything is listed again.
                 if mirror.failing(cluster.clock().now()) && error.problem != Problem::Expired {

@@ -26,7 +26,8 @@ pub struct Health {
 }
 
 impl Health {
-    /// Since when the copy may differ from what is there; `None`: it does not. `began`: when it was first asked for.
+    /// Since when the copy may differ from what is there; `None`: it does not. `began`: when it was
+    /// first asked for.
     #[must_use]
     pub fn stale_since(&self, began: Moment) -> Option<Moment> {
         if self.synced { self.failing_since } else { Some(began) }
@@ -58,7 +59,9 @@ pub enum Change<T> {
 impl<T> Clone for Change<T> {
     fn clone(&self) -> Self {
         match self {
-            Self::Applied { now, before } => Self::Applied { now: now.clone(), before: before.clone() },
+            Self::Applied { now, before } => {
+                Self::Applied { now: now.clone(), before: before.clone() }
+            }
             Self::Deleted(gone) => Self::Deleted(gone.clone()),
         }
     }
@@ -188,7 +191,8 @@ impl<T: Object> Mirror<T> {
         lock(&self.0).apply(object);
     }
 
-    /// Somebody knows past the watch that it is there. What the copy does not have is left to the watch: it may be deleted by now.
+    /// Somebody knows past the watch that it is there. What the copy does not have is left to the
+    /// watch: it may be deleted by now.
     pub(super) fn learn(&self, object: T) {
         let mut state = lock(&self.0);
         let key = object.key();
@@ -215,7 +219,8 @@ impl<T: Object> Mirror<T> {
     pub(super) fn replace(&self, objects: Vec<T>, keep: impl Fn(&T::Key) -> bool) {
         let mut state = lock(&self.0);
         let listed: BTreeSet<T::Key> = objects.iter().map(Object::key).collect();
-        let gone: Vec<T::Key> = state.objects.keys().filter(|k| !listed.contains(k) && !keep(k)).cloned().collect();
+        let gone: Vec<T::Key> =
+            state.objects.keys().filter(|k| !listed.contains(k) && !keep(k)).cloned().collect();
         for key in &gone {
             state.delete(key);
         }
@@ -223,7 +228,8 @@ impl<T: Object> Mirror<T> {
             if state.learnt.contains(&object.key()) {
                 state.apply(object);
             } else {
-                // The LIST counts even where its version is lower: a cluster restored from a backup begins again there.
+                // The LIST counts even where its version is lower: a cluster restored from a backup
+                // begins again there.
                 state.put(object);
             }
         }
@@ -235,7 +241,11 @@ impl<T: Object> Mirror<T> {
     pub(super) fn follow(&self) -> Changes<T> {
         let mut state = lock(&self.0);
         let follower = Arc::new(Follower {
-            pending: Mutex::new(Pending { order: VecDeque::new(), changes: BTreeMap::new(), closed: false }),
+            pending: Mutex::new(Pending {
+                order: VecDeque::new(),
+                changes: BTreeMap::new(),
+                closed: false,
+            }),
             notify: Notify::new(),
         });
         for (key, object) in &state.objects {
@@ -258,7 +268,8 @@ impl<T: Object> State<T> {
     fn put(&mut self, object: T) {
         let key = object.key();
         if self.objects.get(&key).is_some_and(|known| **known == object) {
-            // The watch repeats what was learnt past it. Others share the copy that is there: a second one would take twice the memory.
+            // The watch repeats what was learnt past it. Others share the copy that is there: a
+            // second one would take twice the memory.
             return;
         }
         let now = Arc::new(object);
@@ -267,7 +278,9 @@ impl<T: Object> State<T> {
             self.unindex(&key, before);
         }
         match now.index() {
-            Some(index) => self.index.entry(index).or_insert_with(|| Vec::with_capacity(1)).push(key.clone()),
+            Some(index) => {
+                self.index.entry(index).or_insert_with(|| Vec::with_capacity(1)).push(key.clone());
+            }
             None => drop(self.unindexed.insert(key.clone())),
         }
         match before {
@@ -330,7 +343,9 @@ impl<T: Object> Follower<T> {
         });
         let change = match (of_key.pop_back(), change) {
             // Two steps of one object that were not told yet are one.
-            (Some(Change::Applied { before, .. }), Change::Applied { now, .. }) => Change::Applied { now, before },
+            (Some(Change::Applied { before, .. }), Change::Applied { now, .. }) => {
+                Change::Applied { now, before }
+            }
             (Some(Change::Applied { .. }), gone @ Change::Deleted(_)) => gone,
             (Some(earlier @ Change::Deleted(_)), change) => {
                 of_key.push_back(earlier);
@@ -356,12 +371,13 @@ impl<T: Object> Follower<T> {
     }
 }
 
-/// The changes of a copy, none of them lost; several of one object that were not taken yet come as one. An object that went
-/// and came again under the same name comes as both.
+/// The changes of a copy, none of them lost; several of one object that were not taken yet come as
+/// one. An object that went and came again under the same name comes as both.
 pub(super) struct Changes<T: Object>(Arc<Follower<T>>);
 
 impl<T: Object> Changes<T> {
-    /// The next change; waits for one. `None` when the copy is no longer kept. May be dropped at any time: nothing is lost.
+    /// The next change; waits for one. `None` when the copy is no longer kept. May be dropped at
+    /// any time: nothing is lost.
     pub(super) async fn next(&mut self) -> Option<Change<T>> {
         loop {
             let notified = self.0.notify.notified();

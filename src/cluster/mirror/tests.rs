@@ -43,7 +43,9 @@ fn told(changes: &mut Changes<Thing>) -> Vec<String> {
     std::iter::from_fn(|| changes.try_next())
         .map(|change| match change {
             Change::Applied { now, before: None } => format!("new {}", now.colour),
-            Change::Applied { now, before: Some(before) } => format!("{} to {}", before.colour, now.colour),
+            Change::Applied { now, before: Some(before) } => {
+                format!("{} to {}", before.colour, now.colour)
+            }
             Change::Deleted(gone) => format!("gone {}", gone.colour),
         })
         .collect()
@@ -120,8 +122,21 @@ fn a_list_counts_even_with_a_lower_version_but_not_against_what_was_learnt_since
 #[test]
 fn a_copy_is_stale_from_the_start_until_it_is_listed_and_while_its_watch_fails() {
     let at = |second: i64| Moment::from_second(second).unwrap();
-    let health = |synced, failing: Option<i64>| Health { synced, failing_since: failing.map(at), failed_at: None };
-    for (synced, failing, stale) in [(false, None, Some(1)), (false, Some(5), Some(1)), (true, None, None), (true, Some(5), Some(5))] {
-        assert_eq!(health(synced, failing).stale_since(at(1)), stale.map(at), "{synced} {failing:?}");
+    let health = |synced, failing: Option<i64>| Health {
+        synced,
+        failing_since: failing.map(at),
+        failed_at: None,
+    };
+    for (synced, failing, stale) in [
+        (false, None, Some(1)),
+        (false, Some(5), Some(1)),
+        (true, None, None),
+        (true, Some(5), Some(5)),
+    ] {
+        assert_eq!(
+            health(synced, failing).stale_since(at(1)),
+            stale.map(at),
+            "{synced} {failing:?}"
+        );
     }
 }

@@ -32,7 +32,8 @@ const PATH: &str = "/api/v1/nodes";
 /// A change of a Node.
 pub type NodeChange = Change<Node>;
 
-/// Every Node of the cluster, slim, kept by one watch. Clones share it; it is kept until the last one is dropped.
+/// Every Node of the cluster, slim, kept by one watch. Clones share it; it is kept until the last
+/// one is dropped.
 #[derive(Clone)]
 pub struct NodeIndex(Arc<Inner>);
 
@@ -65,7 +66,8 @@ const SHARED: Duration = Duration::from_secs(1);
 /// The longest that a LIST past the index may take, waiting for an earlier one included.
 const LIST: Duration = Duration::from_mins(1);
 
-/// So many sets of labels are shared. Where labels tell nearly every node from all others (its name) nothing would be gained.
+/// So many sets of labels are shared. Where labels tell nearly every node from all others (its
+/// name) nothing would be gained.
 const SHARED_LABELS: usize = 1000;
 
 struct Nodes {
@@ -95,7 +97,10 @@ impl Nodes {
     }
 }
 
-const WORDS: mirror::Words = mirror::Words { fails: "the watch of nodes fails", is_well_again: "the watch of nodes is well again" };
+const WORDS: mirror::Words = mirror::Words {
+    fails: "the watch of nodes fails",
+    is_well_again: "the watch of nodes is well again",
+};
 
 impl Decode for Nodes {
     type Object = Node;
@@ -108,11 +113,18 @@ impl Decode for Nodes {
 }
 
 fn collection() -> Collection {
-    Collection { path: PATH, fields: None, listed: true, list: Target::ListNodes, watch: Target::WatchNodes, object: String::new() }
+    Collection {
+        path: PATH,
+        fields: None,
+        listed: true,
+        list: Target::ListNodes,
+        watch: Target::WatchNodes,
+        object: String::new(),
+    }
 }
 
-/// The changes of Nodes, none of them lost; several of one Node that were not taken yet come as one. A Node that went and came
-/// again under the same name comes as both.
+/// The changes of Nodes, none of them lost; several of one Node that were not taken yet come as
+/// one. A Node that went and came again under the same name comes as both.
 pub struct NodeChanges(mirror::Changes<Node>);
 
 impl mirror::Object for Node {
@@ -152,7 +164,8 @@ impl mirror::Watched for Node {
 }
 
 impl NodeChanges {
-    /// The next change; waits for one. `None` when there is no index any more. May be dropped at any await: nothing is lost.
+    /// The next change; waits for one. `None` when there is no index any more. May be dropped at
+    /// any await: nothing is lost.
     pub async fn next(&mut self) -> Option<NodeChange> {
         self.0.next().await
     }
@@ -170,16 +183,32 @@ impl fmt::Debug for NodeIndex {
 }
 
 impl NodeIndex {
-    /// Begins to watch. Never errs: an API server that is away is tried again for ever, [`NodeIndex::state`] says how it goes.
+    /// Begins to watch. Never errs: an API server that is away is tried again for ever,
+    /// [`NodeIndex::state`] says how it goes.
     #[must_use]
     pub fn start(cluster: &Cluster, keep: KeepLabels) -> Self {
         let (mirror, restart) = (Arc::new(Mirror::default()), mirror::Restart::default());
-        let copy = mirror::keep(cluster.clone(), collection(), Nodes::new(cluster, keep.clone()), mirror.clone(), WORDS, restart.clone());
+        let copy = mirror::keep(
+            cluster.clone(),
+            collection(),
+            Nodes::new(cluster, keep.clone()),
+            mirror.clone(),
+            WORDS,
+            restart.clone(),
+        );
         let watch = cluster.spawner().spawn_scoped(copy);
-        Self(Arc::new(Inner { cluster: cluster.clone(), keep, mirror, restart, fresh: Mutex::new(None), _watch: watch }))
+        Self(Arc::new(Inner {
+            cluster: cluster.clone(),
+            keep,
+            mirror,
+            restart,
+            fresh: Mutex::new(None),
+            _watch: watch,
+        }))
     }
 
-    /// Opens the watch anew, from where it is: one whose connection is dead goes unnoticed for a minute otherwise.
+    /// Opens the watch anew, from where it is: one whose connection is dead goes unnoticed for a
+    /// minute otherwise.
     pub fn restart_watch(&self) {
         self.0.restart.restart();
     }
@@ -219,8 +248,8 @@ impl NodeIndex {
         self.0.mirror.all()
     }
 
-    /// Follows the index: every Node that is there comes first, as new, then every change. A change that only the resource
-    /// version shows is not told.
+    /// Follows the index: every Node that is there comes first, as new, then every change. A change
+    /// that only the resource version shows is not told.
     #[must_use]
     pub fn subscribe(&self) -> NodeChanges {
         NodeChanges(self.0.mirror.follow())
@@ -235,9 +264,9 @@ impl NodeIndex {
         Ok(node)
     }
 
-    /// Reads all Nodes past the index (uncached). All who ask within a second of its beginning share one LIST; there is never
-    /// more than one under way. Errs also when one of the Nodes could not be read: this answer is there to prove that something
-    /// does not exist.
+    /// Reads all Nodes past the index (uncached). All who ask within a second of its beginning
+    /// share one LIST; there is never more than one under way. Errs also when one of the Nodes
+    /// could not be read: this answer is there to prove that something does not exist.
     pub async fn list_fresh(&self) -> Result<Vec<Arc<Node>>, ClusterError> {
         let asked = Instant::now();
         let shared = async {
@@ -256,34 +285,54 @@ impl NodeIndex {
         }
     }
 
-    /// Reads the Nodes past the index that are unschedulable now (a consistent LIST, in pages). What they say is in the index
-    /// when this returns, for the Nodes that the index knows. A Node that cannot be read is left out.
+    /// Reads the Nodes past the index that are unschedulable now (a consistent LIST, in pages).
+    /// What they say is in the index when this returns, for the Nodes that the index knows. A Node
+    /// that cannot be read is left out.
     pub async fn list_unschedulable(&self) -> Result<UnschedulableNodes, ClusterError> {
         let fields = Some("spec.unschedulable=true".to_owned());
-        let mut reader = Reader::new(&self.0.cluster, Nodes::new(&self.0.cluster, self.0.keep.clone()));
-        let listed = match tokio::time::timeout(LIST, reader.list(&Collection { fields, ..collection() })).await {
-            Ok(listed) => listed?,
-            Err(_) => return Err(endless_list()),
-        };
+        let mut reader =
+            Reader::new(&self.0.cluster, Nodes::new(&self.0.cluster, self.0.keep.clone()));
+        let listed =
+            match tokio::time::timeout(LIST, reader.list(&Collection { fields, ..collection() }))
+                .await
+            {
+                Ok(listed) => listed?,
+                Err(_) => return Err(endless_list()),
+            };
         listed.objects.iter().for_each(|node| self.0.mirror.learn(node.clone()));
-        Ok(UnschedulableNodes { version: listed.version, nodes: listed.objects.into_iter().map(Arc::new).collect() })
+        Ok(UnschedulableNodes {
+            version: listed.version,
+            nodes: listed.objects.into_iter().map(Arc::new).collect(),
+        })
     }
 
     async fn list(&self) -> Result<Vec<Arc<Node>>, ClusterError> {
-        let listed = Reader::new(&self.0.cluster, Nodes::new(&self.0.cluster, self.0.keep.clone())).list(&collection()).await?;
+        let listed = Reader::new(&self.0.cluster, Nodes::new(&self.0.cluster, self.0.keep.clone()))
+            .list(&collection())
+            .await?;
         match listed.unreadable.first() {
-            Some(bad) => Err(ClusterError::silent(Target::ListNodes.action(), "", Problem::Unreadable, format!("Node {} cannot be read", bad.name))),
+            Some(bad) => Err(ClusterError::silent(
+                Target::ListNodes.action(),
+                "",
+                Problem::Unreadable,
+                format!("Node {} cannot be read", bad.name),
+            )),
             None => Ok(listed.objects.into_iter().map(Arc::new).collect()),
         }
     }
 
-    /// Writes to a Node with a merge patch, which carries `metadata.resourceVersion` where it must not overwrite another's
-    /// change (then: [`Problem::Conflict`]). The answer is in the index when this returns. [`Problem::Unreadable`] and
-    /// [`Problem::Unreachable`] may have had their effect.
+    /// Writes to a Node with a merge patch, which carries `metadata.resourceVersion` where it must
+    /// not overwrite another's change (then: [`Problem::Conflict`]). The answer is in the index
+    /// when this returns. [`Problem::Unreadable`] and [`Problem::Unreachable`] may have had their
+    /// effect.
     pub async fn patch(&self, name: &NodeName, patch: &Value) -> Result<Node, ClusterError> {
-        let params = PatchParams { field_manager: Some("sundown".to_owned()), ..PatchParams::default() };
-        let request = Request::new(PATH).patch(name.as_str(), &params, &Patch::Merge(patch)).map_err(|e| unbuildable(Target::PatchNode, name, &e))?;
-        let body = self.0.cluster.call(Target::PatchNode, Lane::Ordinary, name.as_str(), request).await?;
+        let params =
+            PatchParams { field_manager: Some("sundown".to_owned()), ..PatchParams::default() };
+        let request = Request::new(PATH)
+            .patch(name.as_str(), &params, &Patch::Merge(patch))
+            .map_err(|e| unbuildable(Target::PatchNode, name, &e))?;
+        let body =
+            self.0.cluster.call(Target::PatchNode, Lane::Ordinary, name.as_str(), request).await?;
         self.learn(Target::PatchNode, name, &body)
     }
 
@@ -299,12 +348,23 @@ impl NodeIndex {
 }
 
 fn endless_list() -> ClusterError {
-    ClusterError::silent(Target::ListNodes.action(), "", Problem::Unreachable, format!("not done within {LIST:?}"))
+    ClusterError::silent(
+        Target::ListNodes.action(),
+        "",
+        Problem::Unreachable,
+        format!("not done within {LIST:?}"),
+    )
 }
 
 /// Reads one Node, for who keeps no index. `None`: there is none of that name.
-pub async fn read_node(cluster: &Cluster, keep: &KeepLabels, name: &NodeName) -> Result<Option<Node>, ClusterError> {
-    let request = Request::new(PATH).get(name.as_str(), &GetParams::default()).map_err(|e| unbuildable(Target::GetNode, name, &e))?;
+pub async fn read_node(
+    cluster: &Cluster,
+    keep: &KeepLabels,
+    name: &NodeName,
+) -> Result<Option<Node>, ClusterError> {
+    let request = Request::new(PATH)
+        .get(name.as_str(), &GetParams::default())
+        .map_err(|e| unbuildable(Target::GetNode, name, &e))?;
     match cluster.call(Target::GetNode, Lane::Ordinary, name.as_str(), request).await {
         Ok(body) => decode(cluster, Target::GetNode, keep, name, &body).map(Some),
         Err(error) if error.problem == Problem::NotFound => Ok(None),
@@ -323,13 +383,25 @@ fn by_our_clock(node: Node, clock: &ServerClock) -> Node {
     Node { created: ours(node.created), ready_since: ours(node.ready_since), ..node }
 }
 
-fn decode(cluster: &Cluster, target: Target, keep: &KeepLabels, name: &NodeName, body: &[u8]) -> Result<Node, ClusterError> {
-    let unreadable = |why: String| ClusterError::silent(target.action(), name.as_str(), Problem::Unreadable, why);
+fn decode(
+    cluster: &Cluster,
+    target: Target,
+    keep: &KeepLabels,
+    name: &NodeName,
+    body: &[u8],
+) -> Result<Node, ClusterError> {
+    let unreadable = |why: String| {
+        ClusterError::silent(target.action(), name.as_str(), Problem::Unreadable, why)
+    };
     let text = std::str::from_utf8(body).map_err(|e| unreadable(e.to_string()))?;
     let node = slim::node(text, keep).map_err(|e| unreadable(e.to_string()))?;
     Ok(by_our_clock(node, cluster.server_clock()))
 }
 
-fn unbuildable(target: Target, name: &NodeName, error: &kube::core::request::Error) -> ClusterError {
+fn unbuildable(
+    target: Target,
+    name: &NodeName,
+    error: &kube::core::request::Error,
+) -> ClusterError {
     ClusterError::silent(target.action(), name.as_str(), Problem::Invalid, error.to_string())
 }

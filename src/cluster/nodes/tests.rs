@@ -43,7 +43,10 @@ async fn c40_nodes_are_found_by_either_form_of_provider_id() {
     fake.put(NODES, node("a", &aws(A)));
     fake.put(NODES, node("b", &format!("aws://{B}")));
     fake.put(NODES, node("c", ""));
-    fake.put(NODES, node("d", "aws:///eu-west-1a/3f2a-fargate-ip-10-0-0-7.eu-west-1.compute.internal"));
+    fake.put(
+        NODES,
+        node("d", "aws:///eu-west-1a/3f2a-fargate-ip-10-0-0-7.eu-west-1.compute.internal"),
+    );
     let index = started(&fake).await;
     assert_eq!(names(&index.without_instance()), ["c"], "Fargate's is no instance");
     assert_eq!(names(&index.by_instance(&id(A))), ["a"]);
@@ -52,14 +55,22 @@ async fn c40_nodes_are_found_by_either_form_of_provider_id() {
     assert!(index.state().is_sound());
     assert_eq!(names(&index.all()), ["a", "b", "c", "d"]);
     let known = index.get(&"a".into()).unwrap();
-    assert_eq!((known.ready, known.boot_id.as_deref(), known.dns.as_deref()), (Ready::True, Some("boot-1"), Some("a.ec2.internal")));
-    assert_eq!(known.labels.keys().collect::<Vec<_>>(), ["pool"], "only labels that were asked for are kept");
+    assert_eq!(
+        (known.ready, known.boot_id.as_deref(), known.dns.as_deref()),
+        (Ready::True, Some("boot-1"), Some("a.ec2.internal"))
+    );
+    assert_eq!(
+        known.labels.keys().collect::<Vec<_>>(),
+        ["pool"],
+        "only labels that were asked for are kept"
+    );
     assert_eq!(known.annotations.keys().collect::<Vec<_>>(), ["sundown.dev/pause"]);
     assert_eq!(known.taints.len(), 1);
     assert_eq!(known.taints[0].time_added.as_deref(), Some("2026-01-01T00:00:00Z"));
 }
 
-/// Five thousand copies of a zone, a type and a group would take more memory than everything else of the Nodes.
+/// Five thousand copies of a zone, a type and a group would take more memory than everything else
+/// of the Nodes.
 #[tokio::test(start_paused = true)]
 async fn nodes_with_the_same_labels_share_them() {
     let fake = Fake::default();
@@ -109,14 +120,19 @@ async fn followers_hear_of_everything_once_and_nothing_of_what_only_touches_the_
     let written = fake.put(NODES, busy.clone());
     settle().await;
     assert_eq!(changes.try_next(), None);
-    assert_eq!(index.get(&"a".into()).unwrap().resource_version, written["metadata"]["resourceVersion"].as_str().unwrap());
+    assert_eq!(
+        index.get(&"a".into()).unwrap().resource_version,
+        written["metadata"]["resourceVersion"].as_str().unwrap()
+    );
 
     busy["spec"]["unschedulable"] = json!(true);
     fake.put(NODES, busy.clone());
     busy["metadata"]["annotations"]["sundown.dev/ignore"] = json!("true");
     fake.put(NODES, busy);
     settle().await;
-    let Some(Change::Applied { now, before: Some(before) }) = changes.try_next() else { panic!("two changes come as one") };
+    let Some(Change::Applied { now, before: Some(before) }) = changes.try_next() else {
+        panic!("two changes come as one")
+    };
     assert!(now.unschedulable && now.ignored() && !before.unschedulable);
     assert_eq!(changes.try_next(), None);
 
@@ -126,7 +142,9 @@ async fn followers_hear_of_everything_once_and_nothing_of_what_only_touches_the_
     fake.put(NODES, again);
     settle().await;
     assert!(matches!(changes.try_next(), Some(Change::Deleted(gone)) if gone.uid == "uid-a"));
-    assert!(matches!(changes.try_next(), Some(Change::Applied { now, before: None }) if now.uid == "another"));
+    assert!(matches!(
+        changes.try_next(), Some(Change::Applied { now, before: None }) if now.uid == "another"
+    ));
     drop(index);
     assert_eq!(tokio::time::timeout(Duration::from_secs(1), changes.next()).await, Ok(None));
 }
@@ -143,7 +161,11 @@ async fn a_cut_watch_goes_on_where_it_stopped() {
         assert!(index.get(&format!("b-{broken}").into()).is_some());
         assert!(index.state().is_sound());
     }
-    assert_eq!(fake.seen().iter().filter(|s| s.is_list_of(NODES)).count(), 1, "nothing was listed again");
+    assert_eq!(
+        fake.seen().iter().filter(|s| s.is_list_of(NODES)).count(),
+        1,
+        "nothing was listed again"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -235,7 +257,10 @@ async fn an_object_that_cannot_be_read_stalls_nothing_and_does_not_look_deleted(
     let counter = Arc::new(Counter::default());
     fake.put(NODES, node("a", &aws(A)));
     fake.put(NODES, json!({"metadata": {"name": "bad"}, "spec": 7}));
-    let index = NodeIndex::start(&fake.cluster_with(counter.clone(), Arc::new(OpenGate), Settings::default()), keep());
+    let index = NodeIndex::start(
+        &fake.cluster_with(counter.clone(), Arc::new(OpenGate), Settings::default()),
+        keep(),
+    );
     index.synced().await;
     settle().await;
     assert_eq!(names(&index.all()), ["a"]);
@@ -282,7 +307,10 @@ async fn our_own_write_is_in_the_index_at_once_and_an_older_event_does_not_undo_
 
     let error = index.patch(&name, &patch).await.unwrap_err();
     assert_eq!(error.problem, Problem::Conflict);
-    assert_eq!(error.to_string(), "cannot patch node a: the API server answered 409: Conflict: the object has been modified");
+    assert_eq!(
+        error.to_string(),
+        "cannot patch node a: the API server answered 409: Conflict: the object has been modified"
+    );
     assert_eq!(index.patch(&"none".into(), &patch).await.unwrap_err().problem, Problem::NotFound);
     assert_eq!(index.fetch(&"none".into()).await, Ok(None));
     assert_eq!(index.fetch(&name).await, Ok(Some(written)));
@@ -306,7 +334,9 @@ async fn a_fresh_list_is_shared_by_all_who_ask_within_a_second() {
     assert_eq!(fake.seen().len(), 2);
     fake.script(|_| Some(Fault::Broken));
     tokio::time::sleep(Duration::from_secs(2)).await;
-    assert!(lists(9).await.iter().all(|r| r.as_ref().is_err_and(|e| e.problem == Problem::Unreachable)));
+    assert!(
+        lists(9).await.iter().all(|r| r.as_ref().is_err_and(|e| e.problem == Problem::Unreachable))
+    );
     assert_eq!(fake.seen().len(), 3, "an error is shared too");
 }
 
@@ -331,9 +361,17 @@ async fn each_answer_has_its_problem() {
     let fake = Fake::default();
     let counter = Arc::new(Counter::default());
     let cluster = fake.cluster_with(counter.clone(), Arc::new(OpenGate), Settings::default());
-    let budget = json!({"kind": "Status", "code": 429, "details": {"causes": [{"reason": "DisruptionBudget", "message": "needs 2"}]}}).to_string();
+    let budget = json!({"kind": "Status", "code": 429, "details": {"causes": [{
+        "reason": "DisruptionBudget", "message":
+        "needs 2"}]}})
+    .to_string();
     let json = |code| status(code, "R", "m").to_string();
-    let denied = status(403, "Forbidden", "nodes \"a\" is forbidden: User \"u\" cannot patch resource \"nodes\"").to_string();
+    let denied = status(
+        403,
+        "Forbidden",
+        "nodes \"a\" is forbidden: User \"u\" cannot patch resource \"nodes\"",
+    )
+    .to_string();
     let index = NodeIndex::start(&cluster, keep());
     index.synced().await;
     for (code, header, body, problem) in [
@@ -345,21 +383,39 @@ async fn each_answer_has_its_problem() {
         (422, None, json(422), Problem::Invalid),
         (400, None, String::new(), Problem::Invalid),
         (429, None, budget, Problem::Refused),
-        (429, Some("7"), "Too many requests, please try again later.".to_owned(), Problem::Overload { retry_after: Some(Duration::from_secs(7)) }),
+        (
+            429,
+            Some("7"),
+            "Too many requests, please try again later.".to_owned(),
+            Problem::Overload { retry_after: Some(Duration::from_secs(7)) },
+        ),
         (429, None, json(429), Problem::Overload { retry_after: None }),
         (500, None, json(500), Problem::Server),
         (503, Some("soon"), "<html>".to_owned(), Problem::Server),
         (504, None, json(504), Problem::Server),
     ] {
-        fake.script(move |s| (s.method == http::Method::PATCH).then(|| Fault::Answer(code, header, body.clone())));
+        fake.script(move |s| {
+            (s.method == http::Method::PATCH).then(|| Fault::Answer(code, header, body.clone()))
+        });
         let error = index.patch(&"a".into(), &json!({})).await.unwrap_err();
         assert_eq!((error.problem, error.answer.code), (problem, code));
-        assert_eq!(counter.0.lock().unwrap().last().unwrap(), &(Target::PatchNode, Outcome::Failed(problem)));
+        assert_eq!(
+            counter.0.lock().unwrap().last().unwrap(),
+            &(Target::PatchNode, Outcome::Failed(problem))
+        );
     }
     fake.script(|s| (s.method == http::Method::PATCH).then_some(Fault::Hang));
     let begun = Instant::now();
-    assert_eq!(index.patch(&"a".into(), &json!({})).await.unwrap_err().problem, Problem::Unreachable);
+    assert_eq!(
+        index.patch(&"a".into(), &json!({})).await.unwrap_err().problem,
+        Problem::Unreachable
+    );
     assert_eq!(begun.elapsed(), Duration::from_secs(10));
-    fake.script(|s| (s.method == http::Method::PATCH).then(|| Fault::Answer(200, None, "{".to_owned())));
-    assert_eq!(index.patch(&"a".into(), &json!({})).await.unwrap_err().problem, Problem::Unreadable);
+    fake.script(|s| {
+        (s.method == http::Method::PATCH).then(|| Fault::Answer(200, None, "{".to_owned()))
+    });
+    assert_eq!(
+        index.patch(&"a".into(), &json!({})).await.unwrap_err().problem,
+        Problem::Unreadable
+    );
 }

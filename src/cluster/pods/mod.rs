@@ -25,8 +25,9 @@ use crate::domain::{Moment, NodeName, Pod, PodUid};
 /// What happened to the pods of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PodEvent {
-    /// All pods that are on it: comes after [`PodFeed::attach`], and again whenever the watch had to begin anew. Those not in it are
-    /// gone. `Watching` or `Blind` follows, and again whenever that changes.
+    /// All pods that are on it: comes after [`PodFeed::attach`], and again whenever the watch had
+    /// to begin anew. Those not in it are gone. `Watching` or `Blind` follows, and again whenever
+    /// that changes.
     Listed(Vec<Pod>),
     /// One of them is new or changed.
     Changed(Pod),
@@ -34,7 +35,8 @@ pub enum PodEvent {
     Gone(PodUid),
     /// The watch is open: what was listed is kept up to date from now on.
     Watching,
-    /// The watch is not open, yet or any more: nothing is known of changes until the next `Watching` or `Listed`.
+    /// The watch is not open, yet or any more: nothing is known of changes until the next
+    /// `Watching` or `Listed`.
     Blind,
 }
 
@@ -53,8 +55,8 @@ impl Default for PodFeedSettings {
     }
 }
 
-/// Watches the pods of attached nodes. Up to the threshold the cost grows with the nodes attached, not with the cluster.
-/// Clones share it; it works until the last one is dropped.
+/// Watches the pods of attached nodes. Up to the threshold the cost grows with the nodes attached,
+/// not with the cluster. Clones share it; it works until the last one is dropped.
 #[derive(Clone)]
 pub struct PodFeed(Arc<Feed>);
 
@@ -65,14 +67,16 @@ struct Feed {
     events: mpsc::Sender<Envelope>,
 }
 
-/// The events of all attached nodes, in order for each node. It must be read: the watches wait for it.
+/// The events of all attached nodes, in order for each node. It must be read: the watches wait for
+/// it.
 pub struct PodEvents {
     table: Table,
     events: mpsc::Receiver<Envelope>,
 }
 
 impl PodEvents {
-    /// The next event. `None` when there is no feed any more. May be dropped at any await: nothing is lost.
+    /// The next event. `None` when there is no feed any more. May be dropped at any await: nothing
+    /// is lost.
     pub async fn next(&mut self) -> Option<(NodeName, PodEvent)> {
         loop {
             let Envelope { node, epoch, event } = self.events.recv().await?;
@@ -101,7 +105,8 @@ impl PodFeed {
     pub fn start(cluster: &Cluster, settings: PodFeedSettings) -> (Self, PodEvents) {
         let (sender, receiver) = mpsc::channel(settings.buffer.max(1));
         let table = Table::default();
-        let feed = Feed { cluster: cluster.clone(), settings, table: table.clone(), events: sender };
+        let feed =
+            Feed { cluster: cluster.clone(), settings, table: table.clone(), events: sender };
         (Self(Arc::new(feed)), PodEvents { table, events: receiver })
     }
 
@@ -126,7 +131,8 @@ impl PodFeed {
         feed.narrow(&mut state);
     }
 
-    /// Since when nothing reliable is known of the pods of this node; `None` while the watch is well, or it is not attached.
+    /// Since when nothing reliable is known of the pods of this node; `None` while the watch is
+    /// well, or it is not attached.
     #[must_use]
     pub fn failing_since(&self, node: &NodeName) -> Option<Moment> {
         self.0.table.failure(node).map(|(since, _)| since)
@@ -147,7 +153,13 @@ pub async fn list_pods(cluster: &Cluster, node: &NodeName) -> Result<Vec<Pod>, C
 impl Feed {
     fn attach_own(&self, state: &mut State, node: &NodeName, failing: Option<Failure>) {
         let epoch = state.next_epoch();
-        let watch = own::follow(self.cluster.clone(), self.table.clone(), self.events.clone(), node.clone(), epoch);
+        let watch = own::follow(
+            self.cluster.clone(),
+            self.table.clone(),
+            self.events.clone(),
+            node.clone(),
+            epoch,
+        );
         let place = Place::Own { _watch: self.cluster.spawner().spawn_scoped(watch) };
         state.nodes.insert(node.clone(), Attached::new(epoch, place, failing));
     }
@@ -158,19 +170,27 @@ impl Feed {
         let wide = state.wide.get_or_insert_with(|| {
             let (commands, receiver) = mpsc::unbounded_channel();
             tracing::debug!("many nodes are drained: following the pods of the whole cluster");
-            let task = wide::follow(self.cluster.clone(), self.table.clone(), self.events.clone(), receiver);
+            let task = wide::follow(
+                self.cluster.clone(),
+                self.table.clone(),
+                self.events.clone(),
+                receiver,
+            );
             Wide { commands, _task: self.cluster.spawner().spawn_scoped(task) }
         });
         // It ends only with the feed.
         wide.commands.send(Command::Add(node.clone(), epoch)).ok();
     }
 
-    /// Gives the last few nodes of the wide watch watches of their own: one that drains for hours must not cost the changes of
-    /// the whole cluster all that time.
+    /// Gives the last few nodes of the wide watch watches of their own: one that drains for hours
+    /// must not cost the changes of the whole cluster all that time.
     fn narrow(&self, state: &mut State) {
         let wide = state.in_wide();
         let own = state.nodes.len() - wide.len();
-        if state.wide.is_none() || wide.len() > self.settings.own_watches / 4 || own + wide.len() > self.settings.own_watches {
+        if state.wide.is_none()
+            || wide.len() > self.settings.own_watches / 4
+            || own + wide.len() > self.settings.own_watches
+        {
             return;
         }
         state.wide = None;
@@ -191,7 +211,8 @@ fn collection(node: Option<&NodeName>) -> Collection {
     }
 }
 
-/// Reads pods, with times by our clock; those of nodes that are not wanted are dropped before they are read whole.
+/// Reads pods, with times by our clock; those of nodes that are not wanted are dropped before they
+/// are read whole.
 struct Pods {
     wanted: Option<Wanted>,
     clock: ServerClock,
@@ -205,7 +226,9 @@ impl Pods {
     fn wants(&self, node: Option<&str>) -> bool {
         match (&self.wanted, node) {
             (None, _) => true,
-            (Some(wanted), Some(node)) => wanted.lock().unwrap_or_else(std::sync::PoisonError::into_inner).contains(node),
+            (Some(wanted), Some(node)) => {
+                wanted.lock().unwrap_or_else(std::sync::PoisonError::into_inner).contains(node)
+            }
             (Some(_), None) => false,
         }
     }
@@ -215,7 +238,9 @@ impl Decode for Pods {
     type Object = Pod;
 
     fn decode(&self, json: &str) -> Result<Decoded<Pod>, serde_json::Error> {
-        if self.wanted.is_some() && slim::node_of(json).is_ok_and(|node| !self.wants(node.as_deref())) {
+        if self.wanted.is_some()
+            && slim::node_of(json).is_ok_and(|node| !self.wants(node.as_deref()))
+        {
             return Ok(Decoded::Foreign);
         }
         let slim::ReadPod { mut pod, damaged } = slim::pod(json)?;

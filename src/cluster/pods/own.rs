@@ -14,7 +14,13 @@ use crate::{
     domain::NodeName,
 };
 
-pub(super) async fn follow(cluster: Cluster, table: Table, events: mpsc::Sender<Envelope>, node: NodeName, epoch: u64) {
+pub(super) async fn follow(
+    cluster: Cluster,
+    table: Table,
+    events: mpsc::Sender<Envelope>,
+    node: NodeName,
+    epoch: u64,
+) {
     let mut watch = ListWatch::new(&cluster, collection(Some(&node)), Pods::all(&cluster));
     // Nothing was said yet: an earlier attachment may have said that its watch is open.
     let mut open = None;

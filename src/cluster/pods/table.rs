@@ -14,7 +14,8 @@ use crate::{
     domain::{Moment, NodeName},
 };
 
-/// An event on its way, with the attachment that it belongs to: one of an earlier attachment comes too late and is dropped.
+/// An event on its way, with the attachment that it belongs to: one of an earlier attachment comes
+/// too late and is dropped.
 pub(super) struct Envelope {
     pub(super) node: NodeName,
     pub(super) epoch: u64,
@@ -54,7 +55,8 @@ pub(super) struct Wide {
 }
 
 impl Attached {
-    /// `failing`: what is known of an earlier attachment of the node; a new one mends nothing by itself.
+    /// `failing`: what is known of an earlier attachment of the node; a new one mends nothing by
+    /// itself.
     pub(super) const fn new(epoch: u64, place: Place, failing: Option<Failure>) -> Self {
         Self { epoch, place, failing }
     }
@@ -77,7 +79,11 @@ impl State {
     }
 
     pub(super) fn in_wide(&self) -> Vec<NodeName> {
-        self.nodes.iter().filter(|(_, a)| matches!(a.place, Place::Wide)).map(|(n, _)| n.clone()).collect()
+        self.nodes
+            .iter()
+            .filter(|(_, a)| matches!(a.place, Place::Wide))
+            .map(|(n, _)| n.clone())
+            .collect()
     }
 }
 

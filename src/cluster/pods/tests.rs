@@ -23,7 +23,11 @@ async fn told(events: &mut PodEvents, wait: Duration) -> Vec<String> {
                 let names: Vec<_> = pods.iter().map(|p| p.key.name.as_str()).collect();
                 format!("{node}: all {}", names.join(" "))
             }
-            PodEvent::Changed(pod) => format!("{node}: {}{}", pod.key.name, if pod.deletion.is_some() { " terminating" } else { "" }),
+            PodEvent::Changed(pod) => format!(
+                "{node}: {}{}",
+                pod.key.name,
+                if pod.deletion.is_some() { " terminating" } else { "" }
+            ),
             PodEvent::Gone(uid) => format!("{node}: gone {uid}"),
             PodEvent::Watching | PodEvent::Blind => continue,
         });
@@ -33,7 +37,9 @@ async fn told(events: &mut PodEvents, wait: Duration) -> Vec<String> {
 
 fn lists(fake: &Fake) -> Vec<String> {
     let lists = fake.seen().into_iter().filter(|s| s.is_list_of(PODS));
-    lists.map(|s| s.query.get("fieldSelector").cloned().unwrap_or_else(|| "everything".to_owned())).collect()
+    lists
+        .map(|s| s.query.get("fieldSelector").cloned().unwrap_or_else(|| "everything".to_owned()))
+        .collect()
 }
 
 #[tokio::test(start_paused = true)]
@@ -67,10 +73,12 @@ async fn a_pod_is_read_as_the_drain_needs_it() {
     let mut odd = pod("p1", "a");
     odd["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "x", "other": "y"});
     odd["metadata"]["finalizers"] = json!(["example.com/wait"]);
-    odd["spec"]["tolerations"] = json!([{"operator": "Exists"}, {"key": "sundown.dev/interruption", "operator": "Exists"}]);
+    odd["spec"]["tolerations"] =
+        json!([{"operator": "Exists"}, {"key": "sundown.dev/interruption", "operator": "Exists"}]);
     fake.put(PODS, odd);
     let mut bare = pod("p2", "a");
-    bare["metadata"] = json!({"name": "p2", "namespace": "web", "uid": "u2", "annotations": null, "labels": null});
+    bare["metadata"] =
+        json!({"name": "p2", "namespace": "web", "uid": "u2", "annotations": null, "labels": null});
     bare["spec"] = json!({"nodeName": "a", "tolerations": [{"operator": "Exists"}]});
     bare["status"] = json!({});
     fake.put(PODS, bare);
@@ -80,13 +88,23 @@ async fn a_pod_is_read_as_the_drain_needs_it() {
     fake.put(PODS, damaged);
     let (feed, mut events) = feed(&fake, 32);
     feed.attach(&"a".into());
-    let Some((_, PodEvent::Listed(pods))) = events.next().await else { panic!("the list comes first") };
+    let Some((_, PodEvent::Listed(pods))) = events.next().await else {
+        panic!("the list comes first")
+    };
     let [p1, p2, p3] = &pods[..] else { panic!("a damaged pod is not passed over: {pods:?}") };
-    assert!(p1.mirror && p1.finalizers && p1.tolerates_us && p1.ready && p1.phase == Phase::Running);
-    assert_eq!((p1.grace, p1.owner.as_ref().unwrap().kind.as_str(), p1.labels.get("app")), (seconds(20), "ReplicaSet", Some("web")));
+    assert!(
+        p1.mirror && p1.finalizers && p1.tolerates_us && p1.ready && p1.phase == Phase::Running
+    );
+    assert_eq!(
+        (p1.grace, p1.owner.as_ref().unwrap().kind.as_str(), p1.labels.get("app")),
+        (seconds(20), "ReplicaSet", Some("web"))
+    );
     assert!(!p2.mirror && !p2.finalizers && !p2.tolerates_us && !p2.ready && p2.owner.is_none());
     assert_eq!((p2.grace, p2.phase, p2.uid.as_str()), (seconds(30), Phase::Unknown, "u2"));
-    assert_eq!((p3.uid.as_str(), p3.grace, p3.phase, p3.labels.iter().count()), ("uid-p3", seconds(20), Phase::Unknown, 0));
+    assert_eq!(
+        (p3.uid.as_str(), p3.grace, p3.phase, p3.labels.iter().count()),
+        ("uid-p3", seconds(20), Phase::Unknown, 0)
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -153,10 +171,18 @@ async fn whether_the_watch_is_open_is_said_in_the_order_in_which_things_happen()
         let (feed, mut events) = feed(&fake, own_watches);
         feed.attach(&"a".into());
         let begun = words(&mut events, seconds(1)).await;
-        assert_eq!((begun[0], begun[begun.len() - 1]), ("listed", "watching"), "{own_watches}: {begun:?}");
+        assert_eq!(
+            (begun[0], begun[begun.len() - 1]),
+            ("listed", "watching"),
+            "{own_watches}: {begun:?}"
+        );
         fake.script(|_| Some(Fault::Broken));
         fake.cut(true);
-        assert_eq!(words(&mut events, Duration::from_mins(3)).await, ["blind"], "{own_watches}: said once");
+        assert_eq!(
+            words(&mut events, Duration::from_mins(3)).await,
+            ["blind"],
+            "{own_watches}: said once"
+        );
         fake.put(PODS, pod("p1", "a"));
         fake.heal();
         assert_eq!(words(&mut events, seconds(11)).await, ["watching", "changed"], "{own_watches}");
@@ -191,13 +217,20 @@ async fn beyond_the_threshold_nodes_share_one_watch_and_foreign_pods_are_dropped
 
     fake.put(PODS, pod("late", "n3"));
     fake.put(PODS, pod("foreign", "n5"));
-    fake.put(PODS, json!({"metadata": {"name": "unscheduled", "namespace": "web", "uid": "u"}, "spec": {}}));
+    fake.put(
+        PODS,
+        json!({"metadata": {"name": "unscheduled", "namespace": "web", "uid": "u"}, "spec": {}}),
+    );
     fake.remove(PODS, "web/p4");
     fake.remove(PODS, "web/p5");
     assert_eq!(told(&mut events, seconds(1)).await, ["n3: late", "n4: gone uid-p4"]);
 
     feed.attach(&"n5".into());
-    assert_eq!(told(&mut events, seconds(1)).await, ["n5: all foreign"], "a later one gets a list of its own");
+    assert_eq!(
+        told(&mut events, seconds(1)).await,
+        ["n5: all foreign"],
+        "a later one gets a list of its own"
+    );
 
     feed.detach(&"n0".into());
     feed.detach(&"n2".into());
@@ -225,14 +258,19 @@ async fn the_last_few_nodes_of_the_shared_watch_get_watches_of_their_own() {
     assert_eq!(fake.watches(), 5);
     feed.detach(&"n4".into());
     feed.detach(&"n0".into());
-    assert_eq!(told(&mut events, seconds(1)).await, ["n5: all p5"], "it is listed anew as it moves");
+    assert_eq!(
+        told(&mut events, seconds(1)).await,
+        ["n5: all p5"],
+        "it is listed anew as it moves"
+    );
     assert_eq!(fake.watches(), 4);
     fake.remove(PODS, "web/p5");
     assert_eq!(told(&mut events, seconds(1)).await, ["n5: gone uid-p5"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_shared_watch_says_during_a_list_comes_after_it_and_what_the_list_shows_does_not_come_again() {
+async fn what_the_shared_watch_says_during_a_list_comes_after_it_and_what_the_list_shows_does_not_come_again()
+ {
     let fake = Fake::default();
     fake.put(PODS, pod("p1", "a"));
     fake.put(PODS, pod("p2", "a"));
@@ -240,7 +278,9 @@ async fn what_the_shared_watch_says_during_a_list_comes_after_it_and_what_the_li
     feed.attach(&"b".into());
     assert_eq!(told(&mut events, seconds(1)).await, ["b: all "]);
     // The answer is made after three seconds, so it shows the first change and not the second.
-    fake.script(|s| s.query.contains_key("fieldSelector").then_some(Fault::Slow(Duration::from_secs(3))));
+    fake.script(|s| {
+        s.query.contains_key("fieldSelector").then_some(Fault::Slow(Duration::from_secs(3)))
+    });
     feed.attach(&"a".into());
     tokio::time::sleep(seconds(1)).await;
     fake.remove(PODS, "web/p1");
@@ -257,7 +297,9 @@ async fn a_list_that_fails_is_tried_again_while_the_shared_watch_is_well() {
     let (feed, mut events) = feed(&fake, 0);
     feed.attach(&"b".into());
     assert_eq!(told(&mut events, seconds(1)).await, ["b: all "]);
-    fake.script(|s| s.query.contains_key("fieldSelector").then(|| Fault::Answer(503, None, String::new())));
+    fake.script(|s| {
+        s.query.contains_key("fieldSelector").then(|| Fault::Answer(503, None, String::new()))
+    });
     feed.attach(&"a".into());
     assert!(told(&mut events, seconds(20)).await.is_empty());
     assert!(feed.failing_since(&"a".into()).is_some());

@@ -1,8 +1,8 @@
 //! One watch over the pods of the whole cluster, for many nodes.
 //!
-//! The watch brings changes only. The pods of a node come from a LIST of that node, which begins after the watch has a
-//! resourceVersion to start from, so that no change is lost. Changes that arrive during the LIST are held back; those that
-//! the LIST already shows are dropped.
+//! The watch brings changes only. The pods of a node come from a LIST of that node, which begins
+//! after the watch has a resourceVersion to start from, so that no change is lost. Changes that
+//! arrive during the LIST are held back; those that the LIST already shows are dropped.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -39,23 +39,31 @@ struct Node {
 }
 
 enum Phase {
-    /// Its LIST has not begun: the watch does not know yet from where it follows, or too many LISTs are under way.
+    /// Its LIST has not begun: the watch does not know yet from where it follows, or too many LISTs
+    /// are under way.
     Waiting { place: u64 },
     /// Its LIST is under way.
-    Listing { round: u64, attempt: Attempt, held: Vec<(String, PodEvent)>, _lister: AbortOnDropHandle<()> },
+    Listing {
+        round: u64,
+        attempt: Attempt,
+        held: Vec<(String, PodEvent)>,
+        _lister: AbortOnDropHandle<()>,
+    },
     /// Kept up to date since this version.
     Live { since: String },
 }
 
-/// How many nodes are listed at once, those whose LIST has failed not counted. [`Settings::lists`](super::super::Settings) limits the
-/// requests under way to fewer: a higher limit would only cost the memory of a task for each node.
+/// How many nodes are listed at once, those whose LIST has failed not counted.
+/// [`Settings::lists`](super::super::Settings) limits the requests under way to fewer: a higher
+/// limit would only cost the memory of a task for each node.
 const LISTERS: usize = 64;
 
 /// Which attempt to list a node is under way.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Attempt {
     First,
-    /// An earlier one failed. It takes no place from others: it may pause for a minute before it is made.
+    /// An earlier one failed. It takes no place from others: it may pause for a minute before it is
+    /// made.
     Later,
 }
 
@@ -94,7 +102,12 @@ struct Task {
 /// The receiver of events is gone.
 struct Over;
 
-pub(super) async fn follow(cluster: Cluster, table: Table, events: mpsc::Sender<Envelope>, mut commands: mpsc::UnboundedReceiver<Command>) {
+pub(super) async fn follow(
+    cluster: Cluster,
+    table: Table,
+    events: mpsc::Sender<Envelope>,
+    mut commands: mpsc::UnboundedReceiver<Command>,
+) {
     let wanted = Wanted::default();
     let decode = Pods { wanted: Some(wanted.clone()), clock: cluster.server_clock().clone() };
     let mut watch = ListWatch::new(&cluster, collection(None), decode);
@@ -176,14 +189,28 @@ impl Task {
             self.rounds += 1;
             self.listing += 1;
             let round = self.rounds;
-            let lister = lister(self.cluster.clone(), self.table.clone(), self.answers.clone(), name, node.epoch, round);
-            node.phase = Phase::Listing { round, attempt: Attempt::First, held: Vec::new(), _lister: self.cluster.spawner().spawn_scoped(lister) };
+            let lister = lister(
+                self.cluster.clone(),
+                self.table.clone(),
+                self.answers.clone(),
+                name,
+                node.epoch,
+                round,
+            );
+            node.phase = Phase::Listing {
+                round,
+                attempt: Attempt::First,
+                held: Vec::new(),
+                _lister: self.cluster.spawner().spawn_scoped(lister),
+            };
         }
     }
 
     async fn answered(&mut self, Answer { node, round, outcome }: Answer) -> Result<(), Over> {
         let Some(state) = self.nodes.get_mut(&node) else { return Ok(()) };
-        let Phase::Listing { round: current, attempt, held, .. } = &mut state.phase else { return Ok(()) };
+        let Phase::Listing { round: current, attempt, held, .. } = &mut state.phase else {
+            return Ok(());
+        };
         if *current != round {
             return Ok(());
         }
@@ -210,15 +237,21 @@ impl Task {
         self.send(&node, epoch, if self.open { PodEvent::Watching } else { PodEvent::Blind }).await
     }
 
-    /// The watch was opened, or is not open any more: said to the nodes that rely on it. (To the others after their LIST.)
+    /// The watch was opened, or is not open any more: said to the nodes that rely on it. (To the
+    /// others after their LIST.)
     async fn turn(&mut self, open: bool) -> Result<(), Over> {
         if std::mem::replace(&mut self.open, open) == open {
             return Ok(());
         }
-        let live: Vec<_> =
-            self.nodes.iter().filter(|(_, n)| matches!(n.phase, Phase::Live { .. })).map(|(name, n)| (name.clone(), n.epoch)).collect();
+        let live: Vec<_> = self
+            .nodes
+            .iter()
+            .filter(|(_, n)| matches!(n.phase, Phase::Live { .. }))
+            .map(|(name, n)| (name.clone(), n.epoch))
+            .collect();
         for (name, epoch) in live {
-            self.send(&name, epoch, if open { PodEvent::Watching } else { PodEvent::Blind }).await?;
+            self.send(&name, epoch, if open { PodEvent::Watching } else { PodEvent::Blind })
+                .await?;
         }
         Ok(())
     }
@@ -241,7 +274,9 @@ impl Task {
             }
             Signal::Watching => {
                 self.failing = None;
-                for (name, node) in self.nodes.iter().filter(|(_, node)| matches!(node.phase, Phase::Live { .. })) {
+                for (name, node) in
+                    self.nodes.iter().filter(|(_, node)| matches!(node.phase, Phase::Live { .. }))
+                {
                     self.table.well(name, node.epoch);
                 }
                 self.turn(true).await
@@ -259,13 +294,20 @@ impl Task {
                 None => Ok(()),
             },
             Signal::Deleted(meta, pod) => match pod.and_then(|pod| pod.node) {
-                Some(node) => self.change(&node, meta.version, PodEvent::Gone(meta.uid.into())).await,
+                Some(node) => {
+                    self.change(&node, meta.version, PodEvent::Gone(meta.uid.into())).await
+                }
                 None => Ok(()),
             },
         }
     }
 
-    async fn change(&mut self, node: &NodeName, version: String, event: PodEvent) -> Result<(), Over> {
+    async fn change(
+        &mut self,
+        node: &NodeName,
+        version: String,
+        event: PodEvent,
+    ) -> Result<(), Over> {
         let Some(state) = self.nodes.get_mut(node) else { return Ok(()) };
         match &mut state.phase {
             Phase::Waiting { .. } => Ok(()),
@@ -291,7 +333,14 @@ fn is_shown(change: &str, list: &str) -> bool {
     matches!((change.parse::<u64>(), list.parse::<u64>()), (Ok(change), Ok(list)) if change <= list)
 }
 
-async fn lister(cluster: Cluster, table: Table, answers: mpsc::UnboundedSender<Answer>, node: NodeName, epoch: u64, round: u64) {
+async fn lister(
+    cluster: Cluster,
+    table: Table,
+    answers: mpsc::UnboundedSender<Answer>,
+    node: NodeName,
+    epoch: u64,
+    round: u64,
+) {
     let collection = collection(Some(&node));
     let mut reader = Reader::new(&cluster, Pods::all(&cluster));
     let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
@@ -306,7 +355,9 @@ async fn lister(cluster: Cluster, table: Table, answers: mpsc::UnboundedSender<A
                 let wait = backoff.pause_as_asked(cluster.random(), error.answer.retry_after);
                 table.failing(&node, epoch, cluster.clock().now(), error);
                 if attempt == 1 {
-                    answers.send(Answer { node: node.clone(), round, outcome: Outcome::Failed }).ok();
+                    answers
+                        .send(Answer { node: node.clone(), round, outcome: Outcome::Failed })
+                        .ok();
                 }
                 tokio::time::sleep(wait).await;
             }

@@ -1,7 +1,8 @@
 //! Objects as far as Sundown looks at them, read from JSON.
 //!
-//! A full Node of 18 KiB JSON takes 42 KiB in k8s-openapi's types, and 5 KiB where only its `ObjectMeta` is kept; read into these
-//! it takes less than one. What is not named here is skipped while it is read.
+//! A full Node of 18 KiB JSON takes 42 KiB in k8s-openapi's types, and 5 KiB where only its
+//! `ObjectMeta` is kept; read into these it takes less than one. What is not named here is skipped
+//! while it is read.
 
 mod budget;
 mod node;
@@ -40,7 +41,9 @@ impl KeepLabels {
     /// These, and the label that takes a node out of load balancers.
     #[must_use]
     pub fn keys<'a>(keys: impl IntoIterator<Item = &'a str>) -> Self {
-        Self(Arc::new(keys.into_iter().chain([EXCLUDE_FROM_LOAD_BALANCERS]).map(str::to_owned).collect()))
+        Self(Arc::new(
+            keys.into_iter().chain([EXCLUDE_FROM_LOAD_BALANCERS]).map(str::to_owned).collect(),
+        ))
     }
 }
 
@@ -70,12 +73,17 @@ pub(super) fn meta(json: &str) -> Meta {
 }
 
 /// The API writes `null` where a list or map is empty.
-fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(d: D) -> Result<T, D::Error> {
+fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
+    d: D,
+) -> Result<T, D::Error> {
     Option::<T>::deserialize(d).map(Option::unwrap_or_default)
 }
 
 /// A map of which only some keys are kept.
-fn only<'de, D: Deserializer<'de>>(d: D, keep: fn(&str) -> bool) -> Result<BTreeMap<String, String>, D::Error> {
+fn only<'de, D: Deserializer<'de>>(
+    d: D,
+    keep: fn(&str) -> bool,
+) -> Result<BTreeMap<String, String>, D::Error> {
     struct Only(fn(&str) -> bool);
 
     impl<'de> Visitor<'de> for Only {

@@ -75,14 +75,21 @@ fn our_annotations<'de, D: Deserializer<'de>>(d: D) -> Result<BTreeMap<String, S
 /// Reads a Node. Its taints must all be readable: the list is written back whole.
 pub(in crate::cluster) fn node(json: &str, keep: &KeepLabels) -> Result<Node, serde_json::Error> {
     let SlimNode { metadata, spec, status } = serde_json::from_str(json)?;
-    let address = |kind: &str| status.addresses.iter().find(|a| a.kind == kind && !a.address.is_empty()).map(|a| a.address.clone());
+    let address = |kind: &str| {
+        status
+            .addresses
+            .iter()
+            .find(|a| a.kind == kind && !a.address.is_empty())
+            .map(|a| a.address.clone())
+    };
     let condition = status.conditions.iter().find(|c| c.kind == "Ready");
     let ready = match condition.map(|c| c.status.as_str()) {
         Some("True") => Ready::True,
         Some("False") => Ready::False,
         _ => Ready::Unknown,
     };
-    let labels = metadata.labels.into_iter().flatten().filter(|(Text(key), _)| keep.0.contains(&**key));
+    let labels =
+        metadata.labels.into_iter().flatten().filter(|(Text(key), _)| keep.0.contains(&**key));
     let instance = InstanceId::from_provider_id(&spec.provider_id);
     Ok(Node {
         name: metadata.name.into(),
@@ -94,7 +101,9 @@ pub(in crate::cluster) fn node(json: &str, keep: &KeepLabels) -> Result<Node, se
         boot_id: Some(status.node_info.boot_id).filter(|id| !id.is_empty()),
         unschedulable: spec.unschedulable,
         taints: spec.taints,
-        labels: Arc::new(labels.map(|(Text(key), Text(value))| (key.into_owned(), value.into_owned())).collect()),
+        labels: Arc::new(
+            labels.map(|(Text(key), Text(value))| (key.into_owned(), value.into_owned())).collect(),
+        ),
         annotations: metadata.annotations,
         ready,
         ready_since: condition.and_then(|c| moment(&c.last_transition_time)),

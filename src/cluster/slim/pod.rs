@@ -88,8 +88,8 @@ pub(in crate::cluster) struct ReadPod {
     pub(in crate::cluster) damaged: bool,
 }
 
-/// Reads a pod. One that has a name and a uid is never passed over, whatever else of it is damaged: a pod that is not seen is a
-/// pod that is not waited for.
+/// Reads a pod. One that has a name and a uid is never passed over, whatever else of it is damaged:
+/// a pod that is not seen is a pod that is not waited for.
 pub(in crate::cluster) fn pod(json: &str) -> Result<ReadPod, serde_json::Error> {
     match serde_json::from_str::<SlimPod>(json) {
         Ok(slim) => Ok(ReadPod { pod: slim.into(), damaged: false }),
@@ -121,8 +121,10 @@ fn salvage(value: &Value) -> Option<SlimPod> {
         termination_grace_period_seconds: part(value, "/spec/terminationGracePeriodSeconds"),
         tolerations: part(value, "/spec/tolerations").unwrap_or_default(),
     };
-    let status =
-        PodStatus { phase: part(value, "/status/phase").unwrap_or_default(), conditions: part(value, "/status/conditions").unwrap_or_default() };
+    let status = PodStatus {
+        phase: part(value, "/status/phase").unwrap_or_default(),
+        conditions: part(value, "/status/conditions").unwrap_or_default(),
+    };
     Some(SlimPod { metadata, spec, status })
 }
 
@@ -146,11 +148,9 @@ impl From<SlimPod> for Pod {
             deletion: moment(&metadata.deletion_timestamp),
             // A negative one counts as one second (API reference of PodSpec).
             grace: Duration::from_secs(u64::try_from(grace).unwrap_or(1)),
-            owner: metadata
-                .owner_references
-                .into_iter()
-                .find(|o| o.controller)
-                .map(|o| Box::new(Owner { api_version: o.api_version, kind: o.kind, name: o.name })),
+            owner: metadata.owner_references.into_iter().find(|o| o.controller).map(|o| {
+                Box::new(Owner { api_version: o.api_version, kind: o.kind, name: o.name })
+            }),
             mirror: metadata.mirror,
             tolerates_us: spec.tolerations.iter().any(|t| t.key == TAINT),
             finalizers: !metadata.finalizers.is_empty(),

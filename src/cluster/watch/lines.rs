@@ -45,7 +45,9 @@ mod tests {
     use super::*;
 
     fn taken(lines: &mut Lines) -> Vec<String> {
-        std::iter::from_fn(|| lines.next().unwrap()).map(|l| String::from_utf8(l.to_vec()).unwrap()).collect()
+        std::iter::from_fn(|| lines.next().unwrap())
+            .map(|l| String::from_utf8(l.to_vec()).unwrap())
+            .collect()
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Reading a collection and its changes: LIST, then WATCH from there, for ever.
 //!
-//! Not `kube_runtime::watcher`: its waits cannot be seeded, it decodes what is dropped at once, and it does not say whether
-//! what it said last can still be believed.
+//! Not `kube_runtime::watcher`: its waits cannot be seeded, it decodes what is dropped at once, and
+//! it does not say whether what it said last can still be believed.
 
 mod lines;
 mod read;
@@ -92,8 +92,8 @@ impl<D: Decode> ListWatch<D> {
         }
     }
 
-    /// The next signal; waits for one, for ever. Between a `Failing` and the next try it waits, longer each time. May be dropped
-    /// at any await: nothing is lost.
+    /// The next signal; waits for one, for ever. Between a `Failing` and the next try it waits,
+    /// longer each time. May be dropped at any await: nothing is lost.
     pub(super) async fn next(&mut self) -> Signal<D::Object> {
         loop {
             if let Some(signal) = self.step().await {
@@ -158,9 +158,11 @@ impl<D: Decode> ListWatch<D> {
         self.failed_at(error, version)
     }
 
-    /// A watch that failed is opened again where it stopped, unless the server no longer knows that version.
+    /// A watch that failed is opened again where it stopped, unless the server no longer knows that
+    /// version.
     fn failed_at(&mut self, error: ClusterError, version: String) -> Signal<D::Object> {
-        let next = if error.problem == Problem::Expired { State::Start } else { State::Open { version } };
+        let next =
+            if error.problem == Problem::Expired { State::Start } else { State::Open { version } };
         self.failed(error, next)
     }
 
@@ -178,7 +180,8 @@ impl<D: Decode> ListWatch<D> {
         }
     }
 
-    /// The server ended the watch, as it does in time. One that ends at once again and again is a failure, slowly tried again.
+    /// The server ended the watch, as it does in time. One that ends at once again and again is a
+    /// failure, slowly tried again.
     fn ended(&mut self) -> Option<Signal<D::Object>> {
         let State::Streaming(stream) = &self.state else { return None };
         let (version, lived) = (stream.version.clone(), stream.begun.elapsed());
@@ -206,10 +209,16 @@ impl<D: Decode> ListWatch<D> {
         let event = match serde_json::from_slice::<Line<'_>>(line) {
             Ok(event) => event,
             Err(error) => {
-                // A Status without the frame of an event, or nonsense: either way this watch is over.
+                // A Status without the frame of an event, or nonsense: either way this watch is
+                // over.
                 let version = stream.version.clone();
                 let error = status_in(&self.collection, line).unwrap_or_else(|| {
-                    ClusterError::silent(self.collection.watch.action(), &*self.collection.object, Problem::Unreadable, error.to_string())
+                    ClusterError::silent(
+                        self.collection.watch.action(),
+                        &*self.collection.object,
+                        Problem::Unreadable,
+                        error.to_string(),
+                    )
                 });
                 return Some(self.broke(error, version));
             }
@@ -218,7 +227,12 @@ impl<D: Decode> ListWatch<D> {
         if event.kind == "ERROR" {
             let version = stream.version.clone();
             let error = status_in(&self.collection, json.as_bytes()).unwrap_or_else(|| {
-                ClusterError::silent(self.collection.watch.action(), &*self.collection.object, Problem::Server, "the watch ended with an error")
+                ClusterError::silent(
+                    self.collection.watch.action(),
+                    &*self.collection.object,
+                    Problem::Server,
+                    "the watch ended with an error",
+                )
             });
             return Some(self.broke(error, version));
         }
@@ -227,7 +241,12 @@ impl<D: Decode> ListWatch<D> {
             stream.version.clone_from(&meta.version);
         }
         match &*event.kind {
-            "ADDED" | "MODIFIED" => self.reader.read(self.collection.watch, &meta, json).ok().flatten().map(|object| Signal::Applied(meta, object)),
+            "ADDED" | "MODIFIED" => self
+                .reader
+                .read(self.collection.watch, &meta, json)
+                .ok()
+                .flatten()
+                .map(|object| Signal::Applied(meta, object)),
             "DELETED" => match self.reader.read(self.collection.watch, &meta, json) {
                 Ok(None) => None,
                 Ok(object) => Some(Signal::Deleted(meta, object)),
@@ -239,15 +258,26 @@ impl<D: Decode> ListWatch<D> {
     }
 }
 
-async fn open(cluster: &Cluster, collection: &Collection, version: &str) -> Result<Stream, ClusterError> {
+async fn open(
+    cluster: &Cluster,
+    collection: &Collection,
+    version: &str,
+) -> Result<Stream, ClusterError> {
     // Spread, so that watches that were opened together are not all opened again together.
     let whole = cluster.settings().watch;
-    let timeout = whole.saturating_sub(cluster.random().jitter(whole / 10)).max(Duration::from_secs(1));
+    let timeout =
+        whole.saturating_sub(cluster.random().jitter(whole / 10)).max(Duration::from_secs(1));
     let seconds = u32::try_from(timeout.as_secs()).unwrap_or(290).min(290);
     let mut params = WatchParams::default().timeout(seconds);
     params.field_selector.clone_from(&collection.fields);
-    let unbuildable =
-        |e: kube::core::request::Error| ClusterError::silent(collection.watch.action(), &*collection.object, Problem::Invalid, e.to_string());
+    let unbuildable = |e: kube::core::request::Error| {
+        ClusterError::silent(
+            collection.watch.action(),
+            &*collection.object,
+            Problem::Invalid,
+            e.to_string(),
+        )
+    };
     let request = Request::new(collection.path).watch(&params, version).map_err(unbuildable)?;
     let body = cluster.open(collection.watch, &collection.object, request).await?;
     let begun = Instant::now();
@@ -265,15 +295,26 @@ struct Line<'a> {
 
 fn status_in(collection: &Collection, json: &[u8]) -> Option<ClusterError> {
     let status: kube::core::Status = serde_json::from_slice(json).ok()?;
-    (status.code >= 400).then(|| ClusterError::new(collection.watch.action(), &*collection.object, answer_of(&status, None)))
+    (status.code >= 400).then(|| {
+        ClusterError::new(collection.watch.action(), &*collection.object, answer_of(&status, None))
+    })
 }
 
 impl Stream {
     /// The next line; `None` when the server has ended the watch.
     async fn next(&mut self, collection: &Collection) -> Result<Option<Bytes>, ClusterError> {
-        let error = |message: String| ClusterError::silent(collection.watch.action(), &*collection.object, Problem::Unreachable, message);
+        let error = |message: String| {
+            ClusterError::silent(
+                collection.watch.action(),
+                &*collection.object,
+                Problem::Unreachable,
+                message,
+            )
+        };
         loop {
-            if let Some(line) = self.lines.next().map_err(|()| error("an event is longer than anything that can be stored".to_owned()))? {
+            if let Some(line) = self.lines.next().map_err(|()| {
+                error("an event is longer than anything that can be stored".to_owned())
+            })? {
                 return Ok(Some(line));
             }
             match tokio::time::timeout_at(self.ends, self.body.frame()).await {
@@ -285,7 +326,12 @@ impl Stream {
                 Ok(Some(Err(e))) => return Err(error(with_causes(&e))),
                 // What is left is an event that was cut; it comes again.
                 Ok(None) => return Ok(None),
-                Err(_) => return Err(error("the watch did not end when it should have: the connection is dead".to_owned())),
+                Err(_) => {
+                    return Err(error(
+                        "the watch did not end when it should have: the connection is dead"
+                            .to_owned(),
+                    ));
+                }
             }
         }
     }

@@ -32,7 +32,8 @@ pub(in crate::cluster) struct Collection {
     pub(in crate::cluster) path: &'static str,
     /// A field selector.
     pub(in crate::cluster) fields: Option<String>,
-    /// Whether the objects that are there are read, or only their version, to follow changes from there.
+    /// Whether the objects that are there are read, or only their version, to follow changes from
+    /// there.
     pub(in crate::cluster) listed: bool,
     /// What the LIST counts as.
     pub(in crate::cluster) list: Target,
@@ -51,7 +52,8 @@ pub(in crate::cluster) struct Listed<T> {
     pub(in crate::cluster) version: String,
 }
 
-/// Reads LISTs and single objects; one that cannot be read is counted, told once, and stalls nothing.
+/// Reads LISTs and single objects; one that cannot be read is counted, told once, and stalls
+/// nothing.
 pub(in crate::cluster) struct Reader<D> {
     cluster: Cluster,
     decode: D,
@@ -80,25 +82,51 @@ impl<D: Decode> Reader<D> {
         Self { cluster: cluster.clone(), decode, told: BTreeSet::new() }
     }
 
-    /// Everything that is in the collection now (a LIST without a version is never answered from an old cache), page by page.
-    pub(in crate::cluster) async fn list(&mut self, collection: &Collection) -> Result<Listed<D::Object>, ClusterError> {
+    /// Everything that is in the collection now (a LIST without a version is never answered from an
+    /// old cache), page by page.
+    pub(in crate::cluster) async fn list(
+        &mut self,
+        collection: &Collection,
+    ) -> Result<Listed<D::Object>, ClusterError> {
         let cluster = self.cluster.clone();
-        // Those of pods may be a thousand at once, and wait for each other; there is one of anything else, which must not wait for them.
-        let _turn = if collection.list == Target::ListPods { cluster.list_turn().await } else { None };
+        // Those of pods may be a thousand at once, and wait for each other; there is one of
+        // anything else, which must not wait for them.
+        let _turn =
+            if collection.list == Target::ListPods { cluster.list_turn().await } else { None };
         // What a request needs exists only from here on.
         Box::pin(self.list_pages(collection)).await
     }
 
-    async fn list_pages(&mut self, collection: &Collection) -> Result<Listed<D::Object>, ClusterError> {
-        let mut all = Listed { objects: Vec::new(), unreadable: Vec::new(), version: String::new() };
-        let mut params = ListParams::default().limit(if collection.listed { self.cluster.settings().page } else { 1 });
+    async fn list_pages(
+        &mut self,
+        collection: &Collection,
+    ) -> Result<Listed<D::Object>, ClusterError> {
+        let mut all =
+            Listed { objects: Vec::new(), unreadable: Vec::new(), version: String::new() };
+        let mut params = ListParams::default().limit(if collection.listed {
+            self.cluster.settings().page
+        } else {
+            1
+        });
         params.field_selector.clone_from(&collection.fields);
         loop {
-            let broken =
-                |e: &dyn std::fmt::Display, problem| ClusterError::silent(collection.list.action(), &*collection.object, problem, e.to_string());
-            let request = Request::new(collection.path).list(&params).map_err(|e| broken(&e, Problem::Invalid))?;
-            let body = self.cluster.call(collection.list, Lane::Ordinary, &collection.object, request).await?;
-            let page: Page<'_> = serde_json::from_slice(&body).map_err(|e| broken(&e, Problem::Unreadable))?;
+            let broken = |e: &dyn std::fmt::Display, problem| {
+                ClusterError::silent(
+                    collection.list.action(),
+                    &*collection.object,
+                    problem,
+                    e.to_string(),
+                )
+            };
+            let request = Request::new(collection.path)
+                .list(&params)
+                .map_err(|e| broken(&e, Problem::Invalid))?;
+            let body = self
+                .cluster
+                .call(collection.list, Lane::Ordinary, &collection.object, request)
+                .await?;
+            let page: Page<'_> =
+                serde_json::from_slice(&body).map_err(|e| broken(&e, Problem::Unreadable))?;
             if collection.listed {
                 self.read_page(collection.list, &page, &mut all);
             }
@@ -122,12 +150,22 @@ impl<D: Decode> Reader<D> {
     }
 
     /// `None`: it is none of ours. Errs when it cannot be read, which is told and counted already.
-    pub(in crate::cluster) fn read(&mut self, target: Target, meta: &Meta, json: &str) -> Result<Option<D::Object>, ()> {
+    pub(in crate::cluster) fn read(
+        &mut self,
+        target: Target,
+        meta: &Meta,
+        json: &str,
+    ) -> Result<Option<D::Object>, ()> {
         match self.decode.decode(json) {
             Ok(Decoded::Whole(object)) => Ok(Some(object)),
             Ok(Decoded::Foreign) => Ok(None),
             Ok(Decoded::Part(object)) => {
-                self.tell(target, meta, "only a part of an object can be read", &"fields of the wrong type");
+                self.tell(
+                    target,
+                    meta,
+                    "only a part of an object can be read",
+                    &"fields of the wrong type",
+                );
                 Ok(Some(object))
             }
             Err(error) => {
@@ -137,9 +175,16 @@ impl<D: Decode> Reader<D> {
         }
     }
 
-    fn tell(&mut self, target: Target, meta: &Meta, what: &'static str, why: &dyn std::fmt::Display) {
+    fn tell(
+        &mut self,
+        target: Target,
+        meta: &Meta,
+        what: &'static str,
+        why: &dyn std::fmt::Display,
+    ) {
         self.cluster.observer().unreadable(target);
-        let first = self.told.len() < 100 && self.told.insert(format!("{}/{}", meta.namespace, meta.name));
+        let first =
+            self.told.len() < 100 && self.told.insert(format!("{}/{}", meta.namespace, meta.name));
         if first {
             tracing::warn!(namespace = meta.namespace, name = meta.name, %why, what);
         }

@@ -22,7 +22,14 @@ impl Decode for Names {
 }
 
 fn nodes() -> Collection {
-    Collection { path: NODES, fields: None, listed: true, list: Target::ListNodes, watch: Target::WatchNodes, object: String::new() }
+    Collection {
+        path: NODES,
+        fields: None,
+        listed: true,
+        list: Target::ListNodes,
+        watch: Target::WatchNodes,
+        object: String::new(),
+    }
 }
 
 /// A watch that is open.
@@ -35,7 +42,11 @@ async fn opened(fake: &Fake) -> ListWatch<Names> {
 }
 
 fn opened_from(fake: &Fake) -> Vec<String> {
-    fake.seen().iter().filter(|s| s.is_watch()).map(|s| s.query["resourceVersion"].clone()).collect()
+    fake.seen()
+        .iter()
+        .filter(|s| s.is_watch())
+        .map(|s| s.query["resourceVersion"].clone())
+        .collect()
 }
 
 #[tokio::test(start_paused = true)]
@@ -43,7 +54,12 @@ async fn a_bookmark_moves_the_version_from_which_a_watch_goes_on() {
     let fake = Fake::default();
     fake.put(NODES, node("a", ""));
     let mut watch = opened(&fake).await;
-    fake.say(NODES, &json!({"type": "BOOKMARK", "object": {"kind": "Node", "metadata": {"resourceVersion": "77"}}}));
+    fake.say(
+        NODES,
+        &json!({
+            "type": "BOOKMARK", "object": {"kind": "Node", "metadata": {"resourceVersion": "77"}}
+        }),
+    );
     fake.say(NODES, &json!({"type": "SOMETHING_NEW", "object": {"metadata": {}}}));
     // Nothing is said of either, and the watch goes on when its time is over.
     assert!(matches!(watch.next().await, Signal::Watching));
@@ -66,7 +82,9 @@ async fn an_error_in_the_stream_is_failing_and_only_a_410_lists_again() {
         assert!(matches!(watch.next().await, Signal::Watching), "{line}");
     }
     fake.say(NODES, &json!({"type": "ERROR", "object": status(410, "Expired", "too old")}));
-    assert!(matches!(watch.next().await, Signal::Failing(error) if error.problem == Problem::Expired));
+    assert!(
+        matches!(watch.next().await, Signal::Failing(error) if error.problem == Problem::Expired)
+    );
     assert!(matches!(watch.next().await, Signal::Listing));
 }
 

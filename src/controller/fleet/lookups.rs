@@ -13,8 +13,8 @@ use crate::{
         hooks::{Proof, Source},
     },
     domain::{
-        Budget, HookAction, HookKey, HookPurpose, InstanceId, Interruption, Kind, Moment, Node, NodeName, OwedHook, Ready, SpotAction, Taken, What,
-        seconds,
+        Budget, HookAction, HookKey, HookPurpose, InstanceId, Interruption, Kind, Moment, Node,
+        NodeName, OwedHook, Ready, SpotAction, Taken, What, seconds,
     },
     drain::Hearing,
     fleet::{Departure, Facts, Input},
@@ -85,7 +85,8 @@ impl Facts for TermFacts {
     }
 }
 
-/// Lists the unschedulable Nodes at the API server, retries until that succeeds, and sends [`Input::Unschedulable`].
+/// Lists the unschedulable Nodes at the API server, retries until that succeeds, and sends
+/// [`Input::Unschedulable`].
 pub(super) async fn list_unschedulable(term: Term) {
     let mut backoff = Backoff::up_to(seconds(5));
     loop {
@@ -98,10 +99,14 @@ pub(super) async fn list_unschedulable(term: Term) {
             Err(error) => {
                 warn!(
                     %error,
-                    "Cannot list the unschedulable nodes; trying again. Until that succeeds this leader evicts no pod and completes no \
-                     lifecycle action of the nodes that it took over; heartbeats and new interruptions go on."
+                    "Cannot list the unschedulable nodes; trying again. Until that succeeds this \
+                     leader evicts no pod and completes no lifecycle action of the nodes that it \
+                     took over; heartbeats and new interruptions go on."
                 );
-                term.confirmation.set(Err(format!("drains of the last leader wait until the unschedulable nodes are listed: {error}")));
+                term.confirmation.set(Err(format!(
+                    "drains of the last leader wait until the unschedulable nodes are listed: \
+                     {error}"
+                )));
             }
         }
         tokio::time::sleep(backoff.pause(&term.random)).await;
@@ -124,8 +129,10 @@ pub(super) async fn instance_of(term: Term, node: Arc<Node>) {
                 if !std::mem::replace(&mut told, true) {
                     warn!(
                         node = %node, name, instances = all.len(),
-                        "The node has no providerID, and its private DNS name does not tell which instance it is: its record is left alone \
-                         and asked about on. Let the kubelet set the providerID, or tag the instance kubernetes.io/cluster/<--cluster-name>."
+                        "The node has no providerID, and its private DNS name does not tell which \
+                         instance it is: its record is left alone and asked about on. Let the \
+                         kubelet set the providerID, or tag the instance \
+                         kubernetes.io/cluster/<--cluster-name>."
                     );
                 }
             }
@@ -142,12 +149,13 @@ pub(super) async fn open_hooks(term: Term, node: Arc<Node>, hooks: Vec<(OwedHook
     for (hook, event) in hooks {
         match term.hooks.prove(&hook, event, Source::Record).await {
             Some(Proof::Open) => counts = true,
-            // `prove` gives `None` if the action is already known to be over. (At the end of the term this task is aborted first.)
+            // `prove` gives `None` if the action is already known to be over. (At the end of the
+            // term this task is aborted first.)
             Some(Proof::Gone) | None => over.push(hook),
         }
     }
-    // The drain of a record that counts goes on and still names these: their tasks know that they are over. A new task would
-    // have to find that out by another call.
+    // The drain of a record that counts goes on and still names these: their tasks know that they
+    // are over. A new task would have to find that out by another call.
     if !counts {
         for hook in &over {
             term.hooks.forget(hook);
@@ -156,18 +164,21 @@ pub(super) async fn open_hooks(term: Term, node: Arc<Node>, hooks: Vec<(OwedHook
     term.send(Input::Doubt { node: node.name.clone(), uid: node.uid.clone(), counts });
 }
 
-/// Reads the Node of an unreachable node, and tries until that is answered: what the index says may be old. While it cannot be read,
-/// nothing is known of its kubelet, and the drain goes on until its deadline, if it has one; that is said once a minute. Each try has
-/// the deadline of any call.
+/// Reads the Node of an unreachable node, and tries until that is answered: what the index says may
+/// be old. While it cannot be read, nothing is known of its kubelet, and the drain goes on until
+/// its deadline, if it has one; that is said once a minute. Each try has the deadline of any call.
 pub(super) async fn silent_node(term: Term, node: NodeName, uid: String) {
     let mut say_at = term.clock.now();
     loop {
         match term.nodes.fetch(&node).await {
-            Ok(found) => return term.send(Input::SilentNodeRead { node, uid, found: found.map(Arc::new) }),
+            Ok(found) => {
+                return term.send(Input::SilentNodeRead { node, uid, found: found.map(Arc::new) });
+            }
             Err(error) if term.clock.now() >= say_at => {
                 warn!(
                     %node, %error,
-                    "Cannot read the Node of a node whose kubelet is silent. Its pods are not given up, and its drain goes on; trying again."
+                    "Cannot read the Node of a node whose kubelet is silent. Its pods are not \
+                     given up, and its drain goes on; trying again."
                 );
                 say_at = term.clock.now().plus(SAY_AGAIN);
             }
@@ -204,7 +215,8 @@ pub(super) async fn node(term: Term, name: NodeName, reads: Arc<Semaphore>) {
             Ok(node) => return term.send(Input::NodeRead { name, node: node.map(Arc::new) }),
             Err(error) => warn!(
                 node = %name, %error,
-                "Cannot read a node whose record may be outdated; trying again. Its drain waits for that, heartbeats go on."
+                "Cannot read a node whose record may be outdated; trying again. Its drain waits \
+                 for that, heartbeats go on."
             ),
         }
         tokio::time::sleep(backoff.pause(&term.random)).await;
@@ -225,9 +237,10 @@ const ASK_AGAIN: std::time::Duration = seconds(5);
 /// How long between two lines that say that a Node cannot be read.
 const SAY_AGAIN: std::time::Duration = seconds(60);
 
-/// Asks until the interruption is proved or disproved, and sends [`Input::Proof`]. The task is aborted when the drain ends
-/// ([`Effect::StopVerifying`](crate::fleet::Effect::StopVerifying)). A heartbeat, EC2 and the hook's description are asked for at the
-/// same time, because one answer can be enough.
+/// Asks until the interruption is proved or disproved, and sends [`Input::Proof`]. The task is
+/// aborted when the drain ends ([`Effect::StopVerifying`](crate::fleet::Effect::StopVerifying)). A
+/// heartbeat, EC2 and the hook's description are asked for at the same time, because one answer can
+/// be enough.
 pub(super) async fn verify(term: &Term, name: NodeName, instance: &InstanceId, taken: &Taken) {
     let Some(interruption) = interruption(instance, taken) else { return };
     let mut known = Knowledge::new(taken.accepted, taken.time);
@@ -235,8 +248,10 @@ pub(super) async fn verify(term: &Term, name: NodeName, instance: &InstanceId, t
     asking.push(Box::pin(ask_instance(term, instance, Duration::ZERO)));
     if let Some(owed) = &taken.hook {
         asking.push(Box::pin(async move {
-            // `prove` gives `None` if the action is already known to be over. (At the end of the term this task is aborted first.)
-            let accepted = term.hooks.prove(owed, taken.time, Source::Record).await == Some(Proof::Open);
+            // `prove` gives `None` if the action is already known to be over. (At the end of the
+            // term this task is aborted first.)
+            let accepted =
+                term.hooks.prove(owed, taken.time, Source::Record).await == Some(Proof::Open);
             Evidence::Beat(BeatAnswer { at: term.clock.now(), accepted })
         }));
         asking.push(Box::pin(ask_hook(term, &owed.key, Duration::ZERO)));
@@ -249,10 +264,16 @@ pub(super) async fn verify(term: &Term, name: NodeName, instance: &InstanceId, t
                 asking.push(Box::pin(ask_instance(term, instance, ASK_AGAIN)));
             }
             Evidence::Hook(Some(answer)) => known.hook = Some(answer),
-            Evidence::Hook(None) => asking.extend(taken.hook.as_ref().map(|owed| ask_hook(term, &owed.key, ASK_AGAIN).boxed())),
+            Evidence::Hook(None) => asking.extend(
+                taken.hook.as_ref().map(|owed| ask_hook(term, &owed.key, ASK_AGAIN).boxed()),
+            ),
         }
         if let Some(disproved) = triage::disproved(&interruption, &known) {
-            term.send(Input::Proof { node: name, event: taken.event_id.clone(), holds: !disproved });
+            term.send(Input::Proof {
+                node: name,
+                event: taken.event_id.clone(),
+                holds: !disproved,
+            });
             return;
         }
     }
@@ -290,5 +311,10 @@ fn interruption(instance: &InstanceId, taken: &Taken) -> Option<Interruption> {
         }
         Kind::LaunchHook | Kind::LaunchSuccessful | Kind::Rebalance | Kind::Health => return None,
     };
-    Some(Interruption { instance: instance.clone(), event_id: taken.event_id.clone(), time: Some(taken.time), what })
+    Some(Interruption {
+        instance: instance.clone(),
+        event_id: taken.event_id.clone(),
+        time: Some(taken.time),
+        what,
+    })
 }

@@ -1,5 +1,6 @@
-//! The task that runs the [`crate::fleet`]: it is fed with what happens, in the order in which it happens, and its effects are
-//! performed. It never waits for a call: what takes time is a task of its own whose result comes back as an input.
+//! The task that runs the [`crate::fleet`]: it is fed with what happens, in the order in which it
+//! happens, and its effects are performed. It never waits for a call: what takes time is a task of
+//! its own whose result comes back as an input.
 
 mod lookups;
 mod perform;
@@ -13,7 +14,10 @@ use tokio::sync::mpsc;
 use self::perform::Performer;
 use super::context::Term;
 use crate::{
-    cluster::{BudgetChanges, BudgetEvent, NodeChange, NodeChanges, PodEvent, PodEvents, PodFeed, PodFeedSettings},
+    cluster::{
+        BudgetChanges, BudgetEvent, NodeChange, NodeChanges, PodEvent, PodEvents, PodFeed,
+        PodFeedSettings,
+    },
     config::DrainConfig,
     domain::{NodeName, seconds},
     drain::{self, WatchState},
@@ -27,12 +31,16 @@ pub(super) async fn work(term: Term, mut inputs: mpsc::UnboundedReceiver<Input>,
     let (feed, mut pods) = PodFeed::start(&term.cluster, PodFeedSettings::default());
     let feed = Arc::new(feed);
     let mut runner = Runner {
-        fleet: Fleet::new(settings(&term), Box::new(lookups::TermFacts { term: term.clone(), feed: Arc::clone(&feed) })),
+        fleet: Fleet::new(
+            settings(&term),
+            Box::new(lookups::TermFacts { term: term.clone(), feed: Arc::clone(&feed) }),
+        ),
         performer: Performer::new(term.clone(), feed),
     };
     runner.step(Input::Begun);
     term.spawn(lookups::list_unschedulable(term.clone()));
-    // The dispatcher should know the budgets before the first drain asks. Where they cannot be read, evictions tell.
+    // The dispatcher should know the budgets before the first drain asks. Where they cannot be
+    // read, evictions tell.
     tokio::time::timeout(seconds(5), term.budgets.synced()).await.ok();
     let mut nodes = term.nodes.subscribe();
     let mut budgets = term.budgets.subscribe();
@@ -86,13 +94,21 @@ fn settings(term: &Term) -> Settings {
 /// The settings of a drain, from the flags.
 #[must_use]
 pub fn drain_settings(config: &DrainConfig) -> drain::Settings {
-    drain::Settings { force: config.force_after, min_drain: config.min_time, ..drain::Settings::default() }
+    drain::Settings {
+        force: config.force_after,
+        min_drain: config.min_time,
+        ..drain::Settings::default()
+    }
 }
 
 /// From what deadlines are derived, by the flags.
 #[must_use]
 pub const fn limit_settings(config: &DrainConfig) -> LimitSettings {
-    LimitSettings { drain_timeout: config.timeout, margin: config.deadline_margin, spot_margin: config.spot_deadline_margin }
+    LimitSettings {
+        drain_timeout: config.timeout,
+        margin: config.deadline_margin,
+        spot_margin: config.spot_deadline_margin,
+    }
 }
 
 struct Runner {
@@ -107,7 +123,8 @@ impl Runner {
         }
     }
 
-    /// Takes what waits without going to sleep in between: a burst is one turn of the loop, not a thousand.
+    /// Takes what waits without going to sleep in between: a burst is one turn of the loop, not a
+    /// thousand.
     fn drain_inboxes(
         &mut self,
         inputs: &mut mpsc::UnboundedReceiver<Input>,

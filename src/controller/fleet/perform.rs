@@ -14,7 +14,8 @@ use crate::{
     record,
 };
 
-/// How many Nodes are read from the API server at once. They share the client's slots with other requests.
+/// How many Nodes are read from the API server at once. They share the client's slots with other
+/// requests.
 const READS: usize = 16;
 
 /// Performs effects, and keeps what ends some of them early.
@@ -57,7 +58,9 @@ impl Performer {
             Effect::Ask(question) => self.ask(question),
             Effect::StopVerifying(node) => drop(self.verifying.remove(&node)),
             Effect::StopReadingSilent(node) => drop(self.reading_silent.remove(&node)),
-            Effect::KeepAlive { hook, event, origin } => term.hooks.own(&hook, event, origin, Source::Record),
+            Effect::KeepAlive { hook, event, origin } => {
+                term.hooks.own(&hook, event, origin, Source::Record);
+            }
             Effect::StopKeepAlive(hook) => term.hooks.forget(&hook),
             Effect::Restore(node, what) => self.restore(&node, what),
             Effect::PutBack(node) => release::put_back(term, node, record::After::Removed),
@@ -84,18 +87,26 @@ impl Performer {
         let term = self.term.clone();
         match question {
             Question::InstanceOf(node) => self.term.spawn(lookups::instance_of(term, node)),
-            Question::OpenHooks { node, hooks } => self.term.spawn(lookups::open_hooks(term, node, hooks)),
+            Question::OpenHooks { node, hooks } => {
+                self.term.spawn(lookups::open_hooks(term, node, hooks));
+            }
             Question::Verify { node, instance, taken } => {
                 let name = node.clone();
-                let task = self.term.spawn_scoped(async move { lookups::verify(&term, name, &instance, &taken).await });
+                let task = self.term.spawn_scoped(async move {
+                    lookups::verify(&term, name, &instance, &taken).await;
+                });
                 self.verifying.entry(node).or_default().push(task);
             }
             Question::SilentNode { node, uid } => {
                 let task = self.term.spawn_scoped(lookups::silent_node(term, node.clone(), uid));
                 self.reading_silent.insert(node, task);
             }
-            Question::InstanceState { node, instance } => self.term.spawn(lookups::instance_state(term, node, instance)),
-            Question::Node(name) => self.term.spawn(lookups::node(term, name, Arc::clone(&self.reads))),
+            Question::InstanceState { node, instance } => {
+                self.term.spawn(lookups::instance_state(term, node, instance));
+            }
+            Question::Node(name) => {
+                self.term.spawn(lookups::node(term, name, Arc::clone(&self.reads)));
+            }
             Question::DaemonSet { node, namespace, name } => self.term.spawn(async move {
                 let state = term.daemon_sets.state(&namespace, &name).await;
                 term.send(Input::DaemonSet { node, namespace, name, state });
@@ -103,18 +114,27 @@ impl Performer {
         }
     }
 
-    /// Until that is done, the record is in memory only, and what it owes would be forgotten with this process.
+    /// Until that is done, the record is in memory only, and what it owes would be forgotten with
+    /// this process.
     fn restore(&self, node: &Arc<Node>, restoration: Restoration) {
         let (term, node) = (self.term.clone(), (**node).clone());
         self.term.spawn(async move {
             match restoration {
-                Restoration::BringBack(held) => patch_node(&term, node, "write the record back", |node| record::bring_back(node, &held)).await,
+                Restoration::BringBack(held) => {
+                    patch_node(&term, node, "write the record back", |node| {
+                        record::bring_back(node, &held)
+                    })
+                    .await
+                }
                 Restoration::Register(instance, held) => {
                     let body = |node: &Node| record::reregister(node, &instance, &held);
                     patch_node(&term, node, "write the record of a re-registered node", body).await
                 }
                 Restoration::CarryOver(held) => {
-                    patch_node(&term, node, "write what is owed into the record", |node| record::carry_over(node, &held)).await
+                    patch_node(&term, node, "write what is owed into the record", |node| {
+                        record::carry_over(node, &held)
+                    })
+                    .await
                 }
             };
         });

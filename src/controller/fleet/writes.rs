@@ -16,33 +16,44 @@ use crate::{
 /// Sends an eviction or a delete.
 pub(super) async fn send(term: &Term, order: &Order, patience: Duration) -> ApiAnswer {
     match order {
-        // An eviction without an answer times out before its pod must be deleted, at the server too.
+        // An eviction without an answer times out before its pod must be deleted, at the server
+        // too.
         Order::Evict { pod, uid, grace } => term.cluster.evict(patience, pod, uid, *grace).await,
         Order::Delete { pod, uid, grace, why } => match why {
             DeleteWhy::Forced => {
                 set_disruption_target(term, pod, uid).await;
                 term.cluster.delete_pod(pod, uid, Some(*grace)).await
             }
-            // The Eviction API asks no budget about a pod that is terminating, and needs no right to delete pods.
-            DeleteWhy::Shortened if term.config.drain.force_after == ForceAfter::Never => term.cluster.evict(patience, pod, uid, Some(*grace)).await,
+            // The Eviction API asks no budget about a pod that is terminating, and needs no right
+            // to delete pods.
+            DeleteWhy::Shortened if term.config.drain.force_after == ForceAfter::Never => {
+                term.cluster.evict(patience, pod, uid, Some(*grace)).await
+            }
             DeleteWhy::Shortened => term.cluster.delete_pod(pod, uid, Some(*grace)).await,
         },
     }
 }
 
-/// With `--disruption-target`: sets the condition of a pod that is about to be deleted. A failure is logged and changes nothing else.
+/// With `--disruption-target`: sets the condition of a pod that is about to be deleted. A failure
+/// is logged and changes nothing else.
 async fn set_disruption_target(term: &Term, pod: &PodKey, uid: &PodUid) {
     if !term.config.drain.disruption_target {
         return;
     }
     match term.cluster.set_disruption_target(pod, uid).await {
         // Another pod, or none: the DELETE is answered likewise.
-        Err(error) if matches!(error.problem, Problem::NotFound | Problem::Conflict | Problem::HeldBack) => {
+        Err(error)
+            if matches!(
+                error.problem,
+                Problem::NotFound | Problem::Conflict | Problem::HeldBack
+            ) =>
+        {
             debug!(%pod, %error, "No condition is set.");
         }
         Err(error) => warn!(
             %pod, %error,
-            "Cannot set the condition DisruptionTarget. The pod is deleted without it: the pod failure policy of a Job may count a failure."
+            "Cannot set the condition DisruptionTarget. The pod is deleted without it: the pod \
+             failure policy of a Job may count a failure."
         ),
         Ok(()) => {}
     }
@@ -57,12 +68,16 @@ pub(super) fn exclude(term: &Term, node: Arc<Node>) {
     term.spawn(async move {
         let seen = exclude_once(&task, &node).await;
         task.with_room(|room| room.settled(&node.name, seen.as_ref()));
-        task.send(Input::Labelled(node.name.clone(), seen.map_or(LabelWrite::Failed, |seen| LabelWrite::Seen(Arc::new(seen)))));
+        task.send(Input::Labelled(
+            node.name.clone(),
+            seen.map_or(LabelWrite::Failed, |seen| LabelWrite::Seen(Arc::new(seen))),
+        ));
     });
 }
 
-/// Sends one PATCH, and returns the Node after it. After a failure: waits 250 ms (conflict) or 2 s, and returns the Node as it is read
-/// then, possibly still without the label. `None`: it could not be read, or does not exist any more.
+/// Sends one PATCH, and returns the Node after it. After a failure: waits 250 ms (conflict) or 2 s,
+/// and returns the Node as it is read then, possibly still without the label. `None`: it could not
+/// be read, or does not exist any more.
 async fn exclude_once(term: &Term, node: &Node) -> Option<Node> {
     let result = {
         let _gate = term.gate(&node.name).await;
@@ -76,9 +91,11 @@ async fn exclude_once(term: &Term, node: &Node) -> Option<Node> {
     if error.problem == Problem::Conflict {
         tokio::time::sleep(Duration::from_millis(250)).await;
     } else {
-        warn!(node = %node.name, %error, "Cannot take the node out of load balancers yet; trying again.");
+        warn!(node = %node.name, %error, "Cannot take the node out of load balancers yet; trying \
+            again.");
         tokio::time::sleep(seconds(2)).await;
     }
-    // The index may be behind for minutes: without a look past it the same patch would be refused again and again.
+    // The index may be behind for minutes: without a look past it the same patch would be refused
+    // again and again.
     term.nodes.fetch(&node.name).await.ok().flatten().filter(|n| n.uid == node.uid)
 }

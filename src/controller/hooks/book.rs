@@ -9,8 +9,9 @@ use crate::domain::{HookKey, Moment, OwedHook};
 
 /// The tasks of actions, by all names under which each is owed.
 ///
-/// An action is told by its hook, its instance and its token. What is owed without a token is whatever is open there: it goes
-/// with an action that is known already, or takes the token of the first that comes.
+/// An action is told by its hook, its instance and its token. What is owed without a token is
+/// whatever is open there: it goes with an action that is known already, or takes the token of the
+/// first that comes.
 #[derive(Debug, Default)]
 pub(super) struct Book {
     names: BTreeMap<OwedHook, Entry>,
@@ -26,13 +27,20 @@ struct Entry {
 }
 
 impl Book {
-    /// The task of the action that is owed by this name, told of the name and where it is known from.
-    pub(super) fn find(&mut self, owed: &OwedHook, source: Source) -> Option<mpsc::UnboundedSender<Order>> {
+    /// The task of the action that is owed by this name, told of the name and where it is known
+    /// from.
+    pub(super) fn find(
+        &mut self,
+        owed: &OwedHook,
+        source: Source,
+    ) -> Option<mpsc::UnboundedSender<Order>> {
         let found = self.lookup(owed)?;
         // One that has just ended is being replaced by who asks.
         found.orders.send(Order::Named(Box::new(owed.clone()), source)).ok()?;
         let has_token = found.has_token || owed.token.is_some();
-        for (_, entry) in self.of_key_mut(&owed.key).filter(|(_, e)| e.orders.same_channel(&found.orders)) {
+        for (_, entry) in
+            self.of_key_mut(&owed.key).filter(|(_, e)| e.orders.same_channel(&found.orders))
+        {
             entry.has_token = has_token;
         }
         self.names.entry(owed.clone()).or_insert_with(|| Entry { has_token, ..found.clone() });
@@ -46,7 +54,9 @@ impl Book {
         match &owed.token {
             _ if exact.is_some() => exact.cloned(),
             None => others.max_by_key(|entry| entry.event).cloned(),
-            Some(_) => others.filter(|entry| !entry.has_token).max_by_key(|entry| entry.event).cloned(),
+            Some(_) => {
+                others.filter(|entry| !entry.has_token).max_by_key(|entry| entry.event).cloned()
+            }
         }
     }
 
@@ -56,7 +66,12 @@ impl Book {
     }
 
     /// A task that begins.
-    pub(super) fn begin(&mut self, owed: &OwedHook, event: Moment, orders: mpsc::UnboundedSender<Order>) {
+    pub(super) fn begin(
+        &mut self,
+        owed: &OwedHook,
+        event: Moment,
+        orders: mpsc::UnboundedSender<Order>,
+    ) {
         self.running += 1;
         self.names.insert(owed.clone(), Entry { orders, event, has_token: owed.token.is_some() });
     }
@@ -64,7 +79,11 @@ impl Book {
     /// A task of this hook and instance has ended.
     pub(super) fn ended(&mut self, key: &HookKey) {
         self.running = self.running.saturating_sub(1);
-        let over: Vec<_> = self.of_key(key).filter(|(_, e)| e.orders.is_closed()).map(|(name, _)| name.clone()).collect();
+        let over: Vec<_> = self
+            .of_key(key)
+            .filter(|(_, e)| e.orders.is_closed())
+            .map(|(name, _)| name.clone())
+            .collect();
         for name in over {
             self.names.remove(&name);
         }
@@ -89,15 +108,23 @@ impl Book {
     }
 
     fn of_key<'a>(&'a self, key: &'a HookKey) -> impl Iterator<Item = (&'a OwedHook, &'a Entry)> {
-        self.names.range(OwedHook { key: key.clone(), token: None }..).take_while(move |(name, _)| name.key == *key)
+        self.names
+            .range(OwedHook { key: key.clone(), token: None }..)
+            .take_while(move |(name, _)| name.key == *key)
     }
 
-    fn of_key_mut<'a>(&'a mut self, key: &'a HookKey) -> impl Iterator<Item = (&'a OwedHook, &'a mut Entry)> {
-        self.names.range_mut(OwedHook { key: key.clone(), token: None }..).take_while(move |(name, _)| name.key == *key)
+    fn of_key_mut<'a>(
+        &'a mut self,
+        key: &'a HookKey,
+    ) -> impl Iterator<Item = (&'a OwedHook, &'a mut Entry)> {
+        self.names
+            .range_mut(OwedHook { key: key.clone(), token: None }..)
+            .take_while(move |(name, _)| name.key == *key)
     }
 }
 
-/// Actions that are over: a copy of their event that comes late, when the Node that told of them may be gone, starts nothing.
+/// Actions that are over: a copy of their event that comes late, when the Node that told of them
+/// may be gone, starts nothing.
 #[derive(Debug, Default)]
 pub(super) struct Past {
     known: BTreeSet<OwedHook>,

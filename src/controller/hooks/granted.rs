@@ -12,8 +12,9 @@ const LONGEST_WINDOW: std::time::Duration = seconds(7200);
 /// How many actions are remembered at most.
 const MOST: usize = 10_000;
 
-/// For each open action, when this process sent its last heartbeat that AWS accepted. If a process loses the Lease, leads again, and its
-/// first heartbeat then fails, it derives from this time how long AWS waits at least. Clones share the map.
+/// For each open action, when this process sent its last heartbeat that AWS accepted. If a process
+/// loses the Lease, leads again, and its first heartbeat then fails, it derives from this time how
+/// long AWS waits at least. Clones share the map.
 #[derive(Debug, Clone, Default)]
 pub(in crate::controller) struct Granted(Arc<Mutex<BTreeMap<OwedHook, Moment>>>);
 

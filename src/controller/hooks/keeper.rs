@@ -22,7 +22,8 @@ use crate::{
 
 /// How long an action that is over is remembered.
 const IDLE: Duration = Duration::from_hours(2);
-/// How long a new term may take to say that it owes what was beaten on: records are known at once, messages come back within minutes.
+/// How long a new term may take to say that it owes what was beaten on: records are known at once,
+/// messages come back within minutes.
 const CLAIM: Duration = seconds(300);
 
 /// Keeps one action open.
@@ -61,7 +62,13 @@ pub(super) struct Keeper {
 }
 
 impl Keeper {
-    pub(super) fn new(hooks: &Hooks, owed: OwedHook, source: Source, schedule: BeatSchedule, orders: mpsc::UnboundedReceiver<Order>) -> Self {
+    pub(super) fn new(
+        hooks: &Hooks,
+        owed: OwedHook,
+        source: Source,
+        schedule: BeatSchedule,
+        orders: mpsc::UnboundedReceiver<Order>,
+    ) -> Self {
         let token = owed.token.clone().filter(|_| source == Source::Message);
         Self {
             standing: hooks.standing.clone(),
@@ -94,7 +101,8 @@ impl Keeper {
         let mut describe_at = Some(self.standing.clock.now());
         let mut backoff = Backoff::up_to(seconds(20));
         let far = Moment::MAX;
-        // Goes on whatever else happens: an answer that is slow must not be asked for anew again and again.
+        // Goes on whatever else happens: an answer that is slow must not be asked for anew again
+        // and again.
         let mut asking: Option<BoxFuture<'static, (Moment, Seen)>> = None;
         loop {
             self.name_node();
@@ -111,15 +119,21 @@ impl Keeper {
                 return;
             }
             let (completing, confirming) = self.completing(now);
-            let (completion_turn, completing_pacer) = (self.schedule.completion_turn(now), self.pacer.clone());
+            let (completion_turn, completing_pacer) =
+                (self.schedule.completion_turn(now), self.pacer.clone());
             if asking.is_none() && confirming.is_some_and(|at| at <= now) {
                 asking = Some(Box::pin(unseen::ask(self.standing.clone(), self.owed.key.clone())));
             }
             let confirming = confirming.filter(|_| asking.is_none()).unwrap_or(far);
-            let due = if self.proofs.is_empty() { self.schedule.due() } else { self.schedule.due_to_prove() };
+            let due = if self.proofs.is_empty() {
+                self.schedule.due()
+            } else {
+                self.schedule.due_to_prove()
+            };
             let (due, turn, pacer) = (due.unwrap_or(far), self.schedule.turn(), self.pacer.clone());
             let lapse = self.schedule.lapses_at().filter(|at| *at > now).unwrap_or(far);
-            // An action that is over is kept for a while for whoever still wants to complete it, then forgotten.
+            // An action that is over is kept for a while for whoever still wants to complete it,
+            // then forgotten.
             let idle = if self.schedule.end().is_some() { now.plus(IDLE) } else { far };
             let describing = describe_at.filter(|_| self.schedule.end().is_none());
             let lookups = self.standing.lookups.clone();
@@ -130,7 +144,9 @@ impl Keeper {
                     Some(order) => if !self.obey(order, now) { return },
                     None => return,
                 },
-                () = async { clock.sleep_until(completing.unwrap_or(far)).await; completing_pacer.turn(completion_turn).await } => {
+                () = async {
+                    clock.sleep_until(completing.unwrap_or(far)).await; completing_pacer.turn(completion_turn).await;
+                } => {
                     self.complete_at = match Box::pin(self.complete()).await {
                         Try::Over => None,
                         Try::Forbidden => Some(clock.now().plus(FORBIDDEN_RETRY)),
@@ -138,11 +154,15 @@ impl Keeper {
                     };
                 }
                 () = clock.sleep_until(confirming) => {}
-                (asked, seen) = async { match asking.as_mut() { Some(asking) => asking.await, None => pending().await } } => {
+                (asked, seen) = async {
+                    match asking.as_mut() { Some(asking) => asking.await, None => pending().await }
+                } => {
                     asking = None;
                     self.confirmed(seen, asked);
                 }
-                () = async { clock.sleep_until(due).await; pacer.turn(turn).await } => Box::pin(self.beat()).await,
+                () = async {
+                    clock.sleep_until(due).await; pacer.turn(turn).await;
+                } => Box::pin(self.beat()).await,
                 () = clock.sleep_until(lapse.min(until)) => {}
                 () = clock.sleep_until(idle) => {
                     self.note_past();
@@ -170,14 +190,19 @@ impl Keeper {
         if self.undescribed.failed(&self.owed.key) {
             warn!(
                 group = %group, hook = %hook, %error,
-                "Cannot describe the lifecycle hook: it is asked on, and its actions are beaten as if its timeout were 30 s."
+                "Cannot describe the lifecycle hook: it is asked on, and its actions are beaten \
+                 as if its timeout were 30 s."
             );
         } else {
-            debug!(group = %group, hook = %hook, %error, "The lifecycle hook cannot be described still.");
+            debug!(
+                group = %group, hook = %hook, %error,
+                "The lifecycle hook cannot be described still."
+            );
         }
     }
 
-    /// Has the lines of this action name its node, as soon as the index knows it: beats may begin before.
+    /// Has the lines of this action name its node, as soon as the index knows it: beats may begin
+    /// before.
     fn name_node(&mut self) {
         if !self.is_named
             && let Some(node) = self.standing.nodes.by_instance(&self.owed.key.instance).first()
@@ -220,7 +245,8 @@ impl Keeper {
                 if !self.names.contains(&name) {
                     self.names.push(*name);
                 }
-                // Whoever names the action may be another drain of the node, which knows no facts of the hook yet.
+                // Whoever names the action may be another drain of the node, which knows no facts
+                // of the hook yet.
                 self.told = None;
             }
             Order::Forget => return false,
@@ -228,7 +254,8 @@ impl Keeper {
         true
     }
 
-    /// When the completion may go out, and when AWS is to be asked before that, as far as either is wanted.
+    /// When the completion may go out, and when AWS is to be asked before that, as far as either is
+    /// wanted.
     fn completing(&self, now: Moment) -> (Option<Moment>, Option<Moment>) {
         let wanted = self.complete_at.filter(|_| self.schedule.end().is_none());
         if self.source == Source::Message || self.confirmation.is_good(now) {
@@ -260,14 +287,20 @@ impl Keeper {
         }
     }
 
-    /// While nobody leads, or has said that it is owed, it is not beaten for ever: its drain would be over by then.
+    /// While nobody leads, or has said that it is owed, it is not beaten for ever: its drain would
+    /// be over by then.
     fn beaten_until(&self) -> Moment {
         if !self.is_stranded {
             return self.unclaimed_until.unwrap_or(Moment::MAX);
         }
         let described = self.schedule.facts(self.since).description;
         let hour = Duration::from_hours(1);
-        let patience = self.standing.config.drain.timeout.unwrap_or_else(|| described.map_or(hour, |d| d.heartbeat_timeout.max(hour)));
+        let patience = self
+            .standing
+            .config
+            .drain
+            .timeout
+            .unwrap_or_else(|| described.map_or(hour, |d| d.heartbeat_timeout.max(hour)));
         self.since.plus(patience)
     }
 
@@ -324,13 +357,15 @@ impl Keeper {
         }
         self.schedule.sent(standing.clock.now());
         let limit = self.schedule.call_limit();
-        let result = tokio::time::timeout(limit, standing.aws.autoscaling().heartbeat(&self.owed)).await;
+        let result =
+            tokio::time::timeout(limit, standing.aws.autoscaling().heartbeat(&self.owed)).await;
         let now = standing.clock.now();
         let key = self.owed.key.clone();
         let proof = match result {
             Ok(Ok(())) => {
                 if self.is_unproved() {
-                    // A completion that was denied is tried again like that of any other action from now on.
+                    // A completion that was denied is tried again like that of any other action
+                    // from now on.
                     self.complete_at = self.complete_at.map(|at| at.min(now));
                 }
                 self.schedule.accepted(now);
@@ -341,10 +376,15 @@ impl Keeper {
                 debug!(instance = %key.instance, hook = %key.hook, "Heartbeat accepted.");
                 Some(Proof::Open)
             }
-            Ok(Err(error)) if error.advice() == Advice::Gone || self.is_over_after(&error).await => {
+            Ok(Err(error))
+                if error.advice() == Advice::Gone || self.is_over_after(&error).await =>
+            {
                 self.schedule.gone(standing.clock.now());
                 standing.metrics.heartbeat(BeatResult::Over);
-                info!(instance = %key.instance, hook = %key.hook, %error, "The lifecycle action is over; no more heartbeats.");
+                info!(
+                    instance = %key.instance, hook = %key.hook, %error,
+                    "The lifecycle action is over; no more heartbeats."
+                );
                 Some(Proof::Gone)
             }
             Ok(Err(error)) => {
@@ -358,14 +398,25 @@ impl Keeper {
                 } else {
                     self.schedule.failed(now);
                 }
-                standing.metrics.heartbeat(if denied { BeatResult::Denied } else { BeatResult::Failed });
-                warn!(instance = %key.instance, hook = %key.hook, %error, tries = self.schedule.failures_in_a_row(), "A heartbeat failed and is tried again.");
+                standing.metrics.heartbeat(if denied {
+                    BeatResult::Denied
+                } else {
+                    BeatResult::Failed
+                });
+                warn!(
+                    instance = %key.instance, hook = %key.hook, %error,
+                    tries = self.schedule.failures_in_a_row(),
+                    "A heartbeat failed and is tried again."
+                );
                 None
             }
             Err(_) => {
                 self.schedule.failed(now);
                 standing.metrics.heartbeat(BeatResult::Failed);
-                warn!(instance = %key.instance, hook = %key.hook, limit = ?limit, "A heartbeat was not answered in time and is tried again.");
+                warn!(
+                    instance = %key.instance, hook = %key.hook, limit = ?limit,
+                    "A heartbeat was not answered in time and is tried again."
+                );
                 None
             }
         };
@@ -377,8 +428,9 @@ impl Keeper {
         }
     }
 
-    /// Auto Scaling does not take the request, which says nothing of the action: is its hook, its group or its instance gone? The token
-    /// is left out from now on where it is that which is not taken.
+    /// Auto Scaling does not take the request, which says nothing of the action: is its hook, its
+    /// group or its instance gone? The token is left out from now on where it is that which is not
+    /// taken.
     async fn is_over_after(&mut self, error: &AwsError) -> bool {
         if !error.is_invalid() {
             return false;
@@ -386,20 +438,30 @@ impl Keeper {
         let key = self.owed.key.clone();
         if error.is_about_the_token() && self.owed.token.take().is_some() {
             self.is_token_refused = true;
-            warn!(instance = %key.instance, hook = %key.hook, %error, "Auto Scaling does not take the action's token; it is called by its instance alone.");
+            warn!(
+                instance = %key.instance, hook = %key.hook, %error,
+                "Auto Scaling does not take the action's token; it is called by its instance \
+                 alone.");
             return false;
         }
         let lookups = self.standing.lookups.clone();
-        let (hook, instance) = tokio::join!(lookups.hooks.get_fresh(&key.group, &key.hook), lookups.instances.get_fresh(&key.instance));
-        matches!(hook, Ok(None)) || instance.is_ok_and(|facts| facts.is_none_or(|f| f.state == InstanceState::Terminated))
+        let (hook, instance) = tokio::join!(
+            lookups.hooks.get_fresh(&key.group, &key.hook),
+            lookups.instances.get_fresh(&key.instance)
+        );
+        matches!(hook, Ok(None))
+            || instance
+                .is_ok_and(|facts| facts.is_none_or(|f| f.state == InstanceState::Terminated))
     }
 
-    /// Only a record names the action, and AWS has accepted no heartbeat for it: somebody may have made it up.
+    /// Only a record names the action, and AWS has accepted no heartbeat for it: somebody may have
+    /// made it up.
     fn is_unproved(&self) -> bool {
         self.source == Source::Record && self.schedule.counts().accepted == 0
     }
 
-    /// A policy forbids the calls of an action that only a record names, and AWS has ended the action by now if it ever was.
+    /// A policy forbids the calls of an action that only a record names, and AWS has ended the
+    /// action by now if it ever was.
     fn is_forbidden_for_good(&self, error: &AwsError, now: Moment) -> bool {
         self.source == Source::Record && error.is_forbidden() && now >= self.schedule.ends_by()
     }
@@ -411,30 +473,51 @@ impl Keeper {
         }
         let standing = self.standing.clone();
         let Some(permit) = standing.lead.permit() else { return Try::Failed };
-        let result = standing.aws.autoscaling().complete(&self.owed, HookResult::Continue, permit.limit()).await;
+        let result = standing
+            .aws
+            .autoscaling()
+            .complete(&self.owed, HookResult::Continue, permit.limit())
+            .await;
         drop(permit);
         let key = self.owed.key.clone();
         match result {
             Ok(()) => {
                 self.schedule.completed(standing.clock.now());
                 standing.metrics.completion(CompletionResult::Accepted);
-                info!(instance = %key.instance, group = %key.group, hook = %key.hook, "Lifecycle action completed with CONTINUE.");
+                info!(
+                    instance = %key.instance, group = %key.group, hook = %key.hook,
+                    "Lifecycle action completed with CONTINUE."
+                );
                 Try::Over
             }
             Err(error) if error.advice() == Advice::Gone || self.is_over_after(&error).await => {
                 self.schedule.gone(standing.clock.now());
-                info!(instance = %key.instance, group = %key.group, hook = %key.hook, %error, "The lifecycle action is over already.");
+                info!(
+                    instance = %key.instance, group = %key.group, hook = %key.hook, %error,
+                    "The lifecycle action is over already."
+                );
                 Try::Over
             }
             Err(error) => {
-                standing.metrics.completion(if error.advice() == Advice::Denied { CompletionResult::Denied } else { CompletionResult::Failed });
-                warn!(instance = %key.instance, group = %key.group, hook = %key.hook, %error, "Cannot complete the lifecycle action; trying again, heartbeats go on.");
+                standing.metrics.completion(if error.advice() == Advice::Denied {
+                    CompletionResult::Denied
+                } else {
+                    CompletionResult::Failed
+                });
+                warn!(
+                    instance = %key.instance, group = %key.group, hook = %key.hook, %error,
+                    "Cannot complete the lifecycle action; trying again, heartbeats go on."
+                );
                 let now = standing.clock.now();
                 if self.is_forbidden_for_good(&error, now) {
                     self.schedule.gone(now);
                     return Try::Over;
                 }
-                if self.is_unproved() && error.is_forbidden() { Try::Forbidden } else { Try::Failed }
+                if self.is_unproved() && error.is_forbidden() {
+                    Try::Forbidden
+                } else {
+                    Try::Failed
+                }
             }
         }
     }

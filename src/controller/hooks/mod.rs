@@ -1,7 +1,8 @@
 //! The lifecycle actions that we owe: one task each, which beats until its completion is accepted.
 //!
-//! Beats and the completion of one action are sent one after the other by the same task, so none overtakes the other: there is
-//! no beat after an accepted completion. The calls of all of them go out through one [`Pacer`], the action with the least time left first.
+//! Beats and the completion of one action are sent one after the other by the same task, so none
+//! overtakes the other: there is no beat after an accepted completion. The calls of all of them go
+//! out through one [`Pacer`], the action with the least time left first.
 
 mod book;
 mod granted;
@@ -30,7 +31,8 @@ use crate::{
     lifecycle::{BeatSchedule, Start},
 };
 
-/// What is reckoned with at a take-over beyond the lease's duration: the new leader's first look, and its first call.
+/// What is reckoned with at a take-over beyond the lease's duration: the new leader's first look,
+/// and its first call.
 const SLACK: std::time::Duration = seconds(5);
 
 /// How a completion ended.
@@ -91,7 +93,15 @@ impl Hooks {
     pub(super) fn new(standing: Standing, inputs: mpsc::UnboundedSender<Input>) -> Self {
         let end = CancellationToken::new();
         let pacer = Pacer::start(standing.clock, &standing.spawner, &end);
-        Self { standing, end, inputs, book: Arc::default(), past: Arc::default(), pacer, undescribed: Undescribed::default() }
+        Self {
+            standing,
+            end,
+            inputs,
+            book: Arc::default(),
+            past: Arc::default(),
+            pacer,
+            undescribed: Undescribed::default(),
+        }
     }
 
     /// No more beats, of any action.
@@ -100,15 +110,19 @@ impl Hooks {
         self.standing.metrics.set_hooks_owed(0);
     }
 
-    /// This process may no longer write, and no other process is known to lead. Heartbeats for open actions go on. Only completions that
-    /// are already under way go on. See `docs/adr/0010-heartbeats-go-on-while-nobody-leads.md`.
+    /// This process may no longer write, and no other process is known to lead. Heartbeats for open
+    /// actions go on. Only completions that are already under way go on. See
+    /// `docs/adr/0010-heartbeats-go-on-while-nobody-leads.md`.
     pub(super) fn strand(&self) {
         let mut book = self.book();
         book.tell_all(|| Order::Strand);
         let owed = book.running();
         self.standing.metrics.set_hooks_owed(owed);
         if owed > 0 {
-            info!(owed, "No other process is known to lead yet: heartbeats go on, nothing is completed.");
+            info!(
+                owed,
+                "No other process is known to lead yet: heartbeats go on, nothing is completed."
+            );
         }
     }
 
@@ -133,7 +147,8 @@ impl Hooks {
         }
     }
 
-    /// A message tells of an action that is on a record. Where that has a task, its calls carry the token from now on.
+    /// A message tells of an action that is on a record. Where that has a task, its calls carry the
+    /// token from now on.
     pub(super) fn vouch(&self, owed: &OwedHook) {
         if !self.is_past(owed) {
             self.book().find(owed, Source::Message);
@@ -150,7 +165,13 @@ impl Hooks {
         !self.is_past(owed) && self.book().has_task(owed)
     }
 
-    fn task(&self, owed: &OwedHook, event: Moment, first: Origin, source: Source) -> mpsc::UnboundedSender<Order> {
+    fn task(
+        &self,
+        owed: &OwedHook,
+        event: Moment,
+        first: Origin,
+        source: Source,
+    ) -> mpsc::UnboundedSender<Order> {
         let mut book = self.book();
         if let Some(task) = book.find(owed, source) {
             return task;
@@ -160,7 +181,10 @@ impl Hooks {
         let now = self.standing.clock.now();
         let start = match first {
             Origin::Received => Start::Received(now),
-            Origin::TakenOver => Start::TakenOver { at: now, unled: self.standing.config.standing.lease.duration.saturating_add(SLACK) },
+            Origin::TakenOver => Start::TakenOver {
+                at: now,
+                unled: self.standing.config.standing.lease.duration.saturating_add(SLACK),
+            },
         };
         let schedule = BeatSchedule::new(event, start, self.standing.random.fraction(), None);
         let schedule = match self.standing.granted.last(owed) {
@@ -184,9 +208,15 @@ impl Hooks {
         orders
     }
 
-    /// Completes the action with CONTINUE; comes back when AWS has accepted that or says that nothing waits. `None`: the term ended.
-    /// One that only a record names is completed once AWS shows its instance waiting (see [`crate::lifecycle::Confirmation`]).
-    pub(super) async fn complete(&self, owed: &OwedHook, event: Moment, source: Source) -> Option<Completion> {
+    /// Completes the action with CONTINUE; comes back when AWS has accepted that or says that
+    /// nothing waits. `None`: the term ended. One that only a record names is completed once AWS
+    /// shows its instance waiting (see [`crate::lifecycle::Confirmation`]).
+    pub(super) async fn complete(
+        &self,
+        owed: &OwedHook,
+        event: Moment,
+        source: Source,
+    ) -> Option<Completion> {
         if self.is_past(owed) {
             return Some(Completion::Gone);
         }
@@ -195,9 +225,14 @@ impl Hooks {
         answer.await.ok()
     }
 
-    /// Sends one heartbeat now (after a failure, when it is due again); comes back when AWS has answered it. `None`: the term ended, or
-    /// the action is known to be over.
-    pub(super) async fn prove(&self, owed: &OwedHook, event: Moment, source: Source) -> Option<Proof> {
+    /// Sends one heartbeat now (after a failure, when it is due again); comes back when AWS has
+    /// answered it. `None`: the term ended, or the action is known to be over.
+    pub(super) async fn prove(
+        &self,
+        owed: &OwedHook,
+        event: Moment,
+        source: Source,
+    ) -> Option<Proof> {
         if self.is_past(owed) {
             return Some(Proof::Gone);
         }
@@ -206,7 +241,8 @@ impl Hooks {
         answer.await.ok()
     }
 
-    /// This action is not ours after all: no more beats, and no completion. Another one of the same hook stays.
+    /// This action is not ours after all: no more beats, and no completion. Another one of the same
+    /// hook stays.
     pub(super) fn forget(&self, owed: &OwedHook) {
         self.book().forget(owed);
     }

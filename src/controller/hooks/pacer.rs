@@ -10,7 +10,8 @@ use crate::{
     runtime::{Clock, Spawner},
 };
 
-/// Two lines: one for the first heartbeats of what was taken up, one for all others and for completions.
+/// Two lines: one for the first heartbeats of what was taken up, one for all others and for
+/// completions.
 #[derive(Clone)]
 pub(super) struct Pacer {
     take_ups: Line,

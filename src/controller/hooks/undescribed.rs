@@ -7,7 +7,8 @@ use std::{
 
 use crate::domain::{GroupName, HookKey, HookName};
 
-/// Hooks of which it was said that they cannot be described: a thousand actions may wait in one, and each asks by itself.
+/// Hooks of which it was said that they cannot be described: a thousand actions may wait in one,
+/// and each asks by itself.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Undescribed(Arc<Mutex<BTreeSet<(GroupName, HookName)>>>);
 

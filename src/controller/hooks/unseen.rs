@@ -9,18 +9,29 @@ use crate::{
     lifecycle::Seen,
 };
 
-/// Asks DescribeAutoScalingGroups: when it was asked, and the answer. Only terminate hooks are ever written into a record.
+/// Asks DescribeAutoScalingGroups: when it was asked, and the answer. Only terminate hooks are ever
+/// written into a record.
 pub(super) async fn ask(standing: Standing, key: HookKey) -> (Moment, Seen) {
     let asked = standing.clock.now();
     let since = tokio::time::Instant::now();
     let seen = match standing.lookups.members.state_since(&key.group, &key.instance, since).await {
         Ok(state) => {
-            debug!(instance = %key.instance, group = %key.group, state = state.as_deref().unwrap_or("none"), "AWS says where the instance is.");
-            if state.is_some_and(|state| Transition::Terminating.holds(&state)) { Seen::Waits } else { Seen::WaitsNot }
+            debug!(
+                instance = %key.instance, group = %key.group,
+                state = state.as_deref().unwrap_or("none"), "AWS says where the instance is."
+            );
+            if state.is_some_and(|state| Transition::Terminating.holds(&state)) {
+                Seen::Waits
+            } else {
+                Seen::WaitsNot
+            }
         }
         Err(error) if error.is_forbidden() => Seen::Forbidden,
         Err(error) => {
-            debug!(instance = %key.instance, group = %key.group, %error, "Cannot ask whether the instance waits in its hook.");
+            debug!(
+                instance = %key.instance, group = %key.group, %error,
+                "Cannot ask whether the instance waits in its hook."
+            );
             Seen::Nothing
         }
     };
@@ -31,7 +42,9 @@ pub(super) async fn ask(standing: Standing, key: HookKey) -> (Moment, Seen) {
 pub(super) fn warn_unseen(standing: &Standing, key: &HookKey) {
     warn!(
         instance = %key.instance, group = %key.group, hook = %key.hook,
-        "DescribeAutoScalingGroups cannot be asked whether the instance waits in its hook. The action, known only from the node's record, is completed all the same. Allow autoscaling:DescribeAutoScalingGroups in the role's policy."
+        "DescribeAutoScalingGroups cannot be asked whether the instance waits in its hook. The \
+         action, known only from the node's record, is completed all the same. Allow \
+         autoscaling:DescribeAutoScalingGroups in the role's policy."
     );
     if let Some(node) = standing.nodes.by_instance(&key.instance).first() {
         standing.recorder.note(EventNote {
@@ -39,7 +52,9 @@ pub(super) fn warn_unseen(standing: &Standing, key: &HookKey) {
             severity: Severity::Warning,
             reason: EventReason::HookNotConfirmed,
             message: format!(
-                "Lifecycle hook {} of {} is completed on the word of the node's record alone: DescribeAutoScalingGroups could not be asked whether the instance waits. Allow autoscaling:DescribeAutoScalingGroups",
+                "Lifecycle hook {} of {} is completed on the word of the node's record alone: \
+                 DescribeAutoScalingGroups could not be asked whether the instance waits. Allow \
+                 autoscaling:DescribeAutoScalingGroups",
                 key.hook, key.instance
             ),
         });
@@ -50,7 +65,9 @@ pub(super) fn warn_unseen(standing: &Standing, key: &HookKey) {
 pub(super) fn report_doubt(key: &HookKey) {
     info!(
         instance = %key.instance, group = %key.group, hook = %key.hook,
-        "The node's record names a lifecycle action, but AWS does not show the instance waiting in the group. Sundown does not complete the action. It sends heartbeats and asks again every 5 min, until the action is over."
+        "The node's record names a lifecycle action, but AWS does not show the instance waiting \
+         in the group. Sundown does not complete the action. It sends heartbeats and asks again \
+         every 5 min, until the action is over."
     );
 }
 
@@ -58,6 +75,7 @@ pub(super) fn report_doubt(key: &HookKey) {
 pub(super) fn report_over(key: &HookKey) {
     info!(
         instance = %key.instance, group = %key.group, hook = %key.hook,
-        "The global timeout of the lifecycle action in the node's record has passed, and AWS does not show the instance waiting. The action is over; Sundown does not complete it."
+        "The global timeout of the lifecycle action in the node's record has passed, and AWS does \
+         not show the instance waiting. The action is over; Sundown does not complete it."
     );
 }

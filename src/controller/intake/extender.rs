@@ -20,7 +20,11 @@ pub(super) async fn run(desk: Desk, visibility: Duration) {
     let mut flying = FuturesUnordered::new();
     loop {
         while flying.len() < IN_FLIGHT {
-            let soon = if desk.ledger.next_due().is_some_and(|at| at <= Instant::now()) { AHEAD.min(visibility / 10) } else { Duration::ZERO };
+            let soon = if desk.ledger.next_due().is_some_and(|at| at <= Instant::now()) {
+                AHEAD.min(visibility / 10)
+            } else {
+                Duration::ZERO
+            };
             let due = desk.ledger.take_due(Instant::now() + soon, BATCH);
             for _ in 0..due.too_old {
                 desk.tell(IntakeEvent::HeldTooLong);
@@ -34,7 +38,9 @@ pub(super) async fn run(desk: Desk, visibility: Duration) {
         tokio::select! {
             biased;
             Some(()) = flying.next(), if !flying.is_empty() => {}
-            () = tokio::time::sleep_until(next.unwrap_or_else(Instant::now)), if room && next.is_some() => {}
+            () = tokio::time::sleep_until(
+                next.unwrap_or_else(Instant::now)
+            ), if room && next.is_some() => {}
             () = desk.ledger.bell.notified(), if next.is_none() => {}
         }
     }
@@ -45,8 +51,10 @@ async fn extend(desk: Desk, mut keys: Vec<Key>, visibility: Duration) {
     let visible_at = Instant::now() + visibility / 2;
     let mut backoff = backoff(LONGEST_PAUSE);
     loop {
-        let batch: Vec<_> = keys.iter().filter_map(|key| Some((*key, desk.ledger.receipt(*key)?))).collect();
-        let messages: Vec<_> = batch.iter().map(|(_, receipt)| (receipt.clone(), visibility)).collect();
+        let batch: Vec<_> =
+            keys.iter().filter_map(|key| Some((*key, desk.ledger.receipt(*key)?))).collect();
+        let messages: Vec<_> =
+            batch.iter().map(|(_, receipt)| (receipt.clone(), visibility)).collect();
         let asked = Instant::now();
         match desk.queue.change_visibility_batch(&messages).await {
             Ok(failed) => {
@@ -56,13 +64,19 @@ async fn extend(desk: Desk, mut keys: Vec<Key>, visibility: Duration) {
                         desk.ledger.extended(*key, receipt, asked);
                     }
                 }
-                keys = failed.iter().filter(|f| !f.sender_fault).filter_map(|f| batch.get(f.index)).map(|(key, _)| *key).collect();
+                keys = failed
+                    .iter()
+                    .filter(|f| !f.sender_fault)
+                    .filter_map(|f| batch.get(f.index))
+                    .map(|(key, _)| *key)
+                    .collect();
                 let extended = batch.len().saturating_sub(failed.len());
                 if extended > 0 {
                     desk.tell(IntakeEvent::Extended(extended));
                 }
                 if refused > 0 {
-                    // Visible again, or received by somebody else. A copy that comes to us is held as before.
+                    // Visible again, or received by somebody else. A copy that comes to us is held
+                    // as before.
                     desk.tell(IntakeEvent::Lost(refused));
                 }
             }

@@ -17,7 +17,8 @@ const CROWDED_FOR: Duration = Duration::from_secs(30);
 /// How often a lasting error is logged.
 const LOG_EVERY: Duration = Duration::from_mins(1);
 
-/// Looks at a running intake from outside: for readiness and for gauges. After the intake has stopped it shows the end.
+/// Looks at a running intake from outside: for readiness and for gauges. After the intake has
+/// stopped it shows the end.
 #[derive(Debug, Clone)]
 pub struct IntakeView {
     pub(super) queues: Arc<[Viewed]>,
@@ -33,8 +34,8 @@ pub(super) struct Viewed {
 }
 
 impl IntakeView {
-    /// Every queue has answered, and none has failed for 10 s, or with an error that a person must mend, since; and there is room
-    /// for more messages.
+    /// Every queue has answered, and none has failed for 10 s, or with an error that a person must
+    /// mend, since; and there is room for more messages.
     #[must_use]
     pub fn healthy(&self) -> bool {
         self.queues.iter().all(|q| q.health.healthy()) && !self.crowded()
@@ -49,7 +50,10 @@ impl IntakeView {
     /// What is wrong with which queue.
     #[must_use]
     pub fn troubles(&self) -> Vec<(Arc<str>, AwsError)> {
-        self.queues.iter().filter_map(|q| Some((Arc::clone(&q.name), q.health.trouble()?))).collect()
+        self.queues
+            .iter()
+            .filter_map(|q| Some((Arc::clone(&q.name), q.health.trouble()?)))
+            .collect()
     }
 
     /// How many messages are held, those included whose delete is not done yet.
@@ -103,13 +107,18 @@ impl Health {
     /// It has answered, and has not failed for long since.
     pub(super) fn healthy(&self) -> bool {
         let condition = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let bad = |t: &Trouble| t.error.advice() != Advice::Retry || t.since.elapsed() >= UNHEALTHY_AFTER;
+        let bad =
+            |t: &Trouble| t.error.advice() != Advice::Retry || t.since.elapsed() >= UNHEALTHY_AFTER;
         condition.answered && !condition.trouble.as_ref().is_some_and(bad)
     }
 
     /// There was no room for more messages lately.
     pub(super) fn crowded(&self) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).crowded.is_some_and(|at| at.elapsed() < CROWDED_FOR)
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .crowded
+            .is_some_and(|at| at.elapsed() < CROWDED_FOR)
     }
 
     pub(super) fn no_room(&self) {
@@ -118,7 +127,12 @@ impl Health {
 
     /// What is wrong with it.
     pub(super) fn trouble(&self) -> Option<AwsError> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).trouble.as_ref().map(|t| t.error.clone())
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .trouble
+            .as_ref()
+            .map(|t| t.error.clone())
     }
 
     /// The last that was heard of it was an answer.
@@ -139,19 +153,32 @@ impl Health {
         let mut condition = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         let before = condition.trouble.take();
-        let news = before.as_ref().is_none_or(|t| t.error.outcome() != error.outcome() || t.logged.elapsed() >= LOG_EVERY);
-        let (since, logged) = before.map_or((now, now), |t| (t.since, if news { now } else { t.logged }));
+        let news = before.as_ref().is_none_or(|t| {
+            t.error.outcome() != error.outcome() || t.logged.elapsed() >= LOG_EVERY
+        });
+        let (since, logged) =
+            before.map_or((now, now), |t| (t.since, if news { now } else { t.logged }));
         if news {
             match error.advice() {
                 Advice::Retry if error.outcome() == Outcome::Credentials => tracing::warn!(
                     queue, %error,
-                    "No valid credentials to receive messages with; trying again. If this lasts, check what gives the pod its role."
+                    "No valid credentials to receive messages with; trying again. If this lasts, \
+                     check what gives the pod its role."
                 ),
-                Advice::Retry => tracing::warn!(queue, %error, "Could not receive messages; trying again."),
-                Advice::Denied => {
-                    tracing::error!(queue, %error, "Not allowed to receive messages: check the role and its policy (sqs:ReceiveMessage, and kms:Decrypt for an encrypted queue).");
+                Advice::Retry => {
+                    tracing::warn!(queue, %error, "Could not receive messages; trying again.");
                 }
-                Advice::Gone => tracing::error!(queue, %error, "The queue does not exist: check --queue-url, its region and its account."),
+                Advice::Denied => {
+                    tracing::error!(
+                        queue, %error,
+                        "Not allowed to receive messages: check the role and its policy \
+                         (sqs:ReceiveMessage, and kms:Decrypt for an encrypted queue).");
+                }
+                Advice::Gone => {
+                    tracing::error!(
+                        queue, %error,
+                        "The queue does not exist: check --queue-url, its region and its account.");
+                }
             }
         }
         condition.trouble = Some(Trouble { since, logged, error });

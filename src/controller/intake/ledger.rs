@@ -85,7 +85,12 @@ impl Ledger {
     }
 
     /// Takes a message in that was just received. Takes a place out of `places` if it is new.
-    pub(super) fn admit(&self, id: Arc<str>, receipt: Receipt, places: &mut OwnedSemaphorePermit) -> Option<Admission> {
+    pub(super) fn admit(
+        &self,
+        id: Arc<str>,
+        receipt: Receipt,
+        places: &mut OwnedSemaphorePermit,
+    ) -> Option<Admission> {
         let now = Instant::now();
         let mut state = self.lock();
         if let Some(key) = state.by_id.get(&id).copied() {
@@ -102,7 +107,10 @@ impl Ledger {
         let key = state.next;
         state.next += 1;
         state.by_id.insert(Arc::clone(&id), key);
-        state.held.insert(key, Entry { id, receipt, since: now, due: None, deleting: false, spare: None, permit });
+        state.held.insert(
+            key,
+            Entry { id, receipt, since: now, due: None, deleting: false, spare: None, permit },
+        );
         self.schedule(&mut state, key, now);
         Some(Admission::New(key))
     }
@@ -125,7 +133,8 @@ impl Ledger {
         self.lock().held.get(&key).map(|e| e.receipt.clone())
     }
 
-    /// It is decided: it is not extended any more, but held until SQS has deleted it. False when it is not held.
+    /// It is decided: it is not extended any more, but held until SQS has deleted it. False when it
+    /// is not held.
     pub(super) fn decide(&self, key: Key) -> bool {
         let mut state = self.lock();
         let Some(entry) = state.held.get_mut(&key) else { return false };
@@ -164,7 +173,8 @@ impl Ledger {
         }
     }
 
-    /// Nothing is lost if `key` reappears later: it may be given up for others. What comes back says when it was.
+    /// Nothing is lost if `key` reappears later: it may be given up for others. What comes back
+    /// says when it was.
     pub(super) fn spare(&self, key: Key) -> CancellationToken {
         let given_up = CancellationToken::new();
         if let Some(entry) = self.lock().held.get_mut(&key) {
@@ -173,11 +183,20 @@ impl Ledger {
         given_up
     }
 
-    /// Gives up to `most` messages up that were held undecided for `age` and may be spared, the oldest first: they reappear by
-    /// themselves. Says how many.
+    /// Gives up to `most` messages up that were held undecided for `age` and may be spared, the
+    /// oldest first: they reappear by themselves. Says how many.
     pub(super) fn make_room(&self, most: usize, age: Duration) -> usize {
-        let may_go = |entry: &Entry| !entry.deleting && entry.spare.is_some() && entry.since.elapsed() >= age;
-        let old: Vec<_> = self.lock().held.iter().filter(|(_, e)| may_go(e)).map(|(key, e)| (*key, e.spare.clone())).take(most).collect();
+        let may_go = |entry: &Entry| {
+            !entry.deleting && entry.spare.is_some() && entry.since.elapsed() >= age
+        };
+        let old: Vec<_> = self
+            .lock()
+            .held
+            .iter()
+            .filter(|(_, e)| may_go(e))
+            .map(|(key, e)| (*key, e.spare.clone()))
+            .take(most)
+            .collect();
         for (key, given_up) in &old {
             self.forget(*key);
             if let Some(given_up) = given_up {
@@ -189,7 +208,8 @@ impl Ledger {
 
     /// Nothing undecided is held any longer.
     pub(super) fn forget_undecided(&self) -> Vec<(Receipt, OwnedSemaphorePermit)> {
-        let keys: Vec<_> = self.lock().held.iter().filter(|(_, e)| !e.deleting).map(|(key, _)| *key).collect();
+        let keys: Vec<_> =
+            self.lock().held.iter().filter(|(_, e)| !e.deleting).map(|(key, _)| *key).collect();
         keys.into_iter().filter_map(|key| self.forget(key)).collect()
     }
 
@@ -198,12 +218,15 @@ impl Ledger {
         self.lock().due.first().map(|(at, _)| *at)
     }
 
-    /// Up to `max` messages whose extension is due at `until`. They are not due again until `extended`.
+    /// Up to `max` messages whose extension is due at `until`. They are not due again until
+    /// `extended`.
     pub(super) fn take_due(&self, until: Instant, max: usize) -> Due {
         let mut state = self.lock();
         let mut taken = Due::default();
         while taken.keys.len() < max {
-            let Some((at, key)) = state.due.first().copied().filter(|(at, _)| *at <= until) else { break };
+            let Some((at, key)) = state.due.first().copied().filter(|(at, _)| *at <= until) else {
+                break;
+            };
             state.due.remove(&(at, key));
             let Some(entry) = state.held.get_mut(&key) else { continue };
             entry.due = None;
@@ -219,7 +242,11 @@ impl Ledger {
     /// Was extended by `receipt` at `at`. A copy that came meanwhile has set its own time.
     pub(super) fn extended(&self, key: Key, receipt: &Receipt, at: Instant) {
         let mut state = self.lock();
-        if state.held.get(&key).is_some_and(|e| e.receipt == *receipt && !e.deleting && e.due.is_none()) {
+        if state
+            .held
+            .get(&key)
+            .is_some_and(|e| e.receipt == *receipt && !e.deleting && e.due.is_none())
+        {
             self.schedule(&mut state, key, at);
         }
     }

@@ -1,8 +1,8 @@
-//! From the queues to the desk: receives messages, holds them while they are undecided, and deletes or gives back what is
-//! decided.
+//! From the queues to the desk: receives messages, holds them while they are undecided, and deletes
+//! or gives back what is decided.
 //!
-//! Nothing that is received or answered ends it: every error is retried with full jitter, and shows in
-//! [`IntakeHandle::healthy`].
+//! Nothing that is received or answered ends it: every error is retried with full jitter, and shows
+//! in [`IntakeHandle::healthy`].
 
 mod extender;
 mod health;
@@ -49,7 +49,8 @@ pub struct Settings {
     pub pollers: usize,
     /// `WaitTimeSeconds`: how long a receive waits for the first message (20 s at most).
     pub wait: Duration,
-    /// `VisibilityTimeout`: how long a message stays with us unless it is extended, which happens at half of it.
+    /// `VisibilityTimeout`: how long a message stays with us unless it is extended, which happens
+    /// at half of it.
     pub visibility: Duration,
     /// Messages held at most, over all queues: at that number nothing more is received.
     pub max_held: usize,
@@ -86,7 +87,8 @@ impl Default for Settings {
 /// A message, to be decided.
 #[derive(Debug)]
 pub struct Delivery {
-    /// Whatever somebody sent. To be dropped when it is parsed: until then it takes room that other messages wait for.
+    /// Whatever somebody sent. To be dropped when it is parsed: until then it takes room that other
+    /// messages wait for.
     pub body: Body,
     /// When it was sent to the queue.
     pub sent: Option<Moment>,
@@ -123,7 +125,8 @@ struct Running {
 }
 
 impl Intake {
-    /// Starts to receive from `queues`, each with a loop of its own that is registered by `alive`. What is received comes out of the receiver, which ends when the intake has stopped.
+    /// Starts to receive from `queues`, each with a loop of its own that is registered by `alive`.
+    /// What is received comes out of the receiver, which ends when the intake has stopped.
     pub fn start(
         queues: Vec<Queue>,
         settings: &Settings,
@@ -137,7 +140,8 @@ impl Intake {
         let bytes = ByteLimit::default();
         let (stop, finish) = (CancellationToken::new(), CancellationToken::new());
         let half = (settings.writes == Writes::All).then_some(settings.visibility / 2);
-        let ledgers: Arc<[_]> = queues.iter().map(|_| Arc::new(Ledger::new(half, settings.extend_limit))).collect();
+        let ledgers: Arc<[_]> =
+            queues.iter().map(|_| Arc::new(Ledger::new(half, settings.extend_limit))).collect();
         let start = |(queue, ledger): (Queue, &Arc<Ledger>)| {
             let desk = Desk {
                 name: queue.name().into(),
@@ -167,33 +171,57 @@ impl Intake {
                 alive: alive(),
             };
             let almost_stopped = poller.almost_stopped.clone();
-            let viewed = Viewed { name: Arc::clone(&desk.name), ledger: Arc::clone(&desk.ledger), health: Arc::clone(&poller.health) };
+            let viewed = Viewed {
+                name: Arc::clone(&desk.name),
+                ledger: Arc::clone(&desk.ledger),
+                health: Arc::clone(&poller.health),
+            };
             let running = Running {
                 ledger: Arc::clone(&desk.ledger),
                 writer,
                 writers,
                 almost_stopped,
                 poller: spawner.spawn_scoped(poller.run()),
-                extender: half.map(|_| spawner.spawn_scoped(extender::run(desk, settings.visibility))),
+                extender: half
+                    .map(|_| spawner.spawn_scoped(extender::run(desk, settings.visibility))),
             };
             (running, viewed)
         };
-        let (queues, viewed): (_, Vec<_>) = queues.into_iter().zip(ledgers.iter()).map(start).unzip();
-        (receiver, IntakeHandle { queues, view: IntakeView { queues: viewed.into(), bytes }, stop, finish })
+        let (queues, viewed): (_, Vec<_>) =
+            queues.into_iter().zip(ledgers.iter()).map(start).unzip();
+        (
+            receiver,
+            IntakeHandle {
+                queues,
+                view: IntakeView { queues: viewed.into(), bytes },
+                stop,
+                finish,
+            },
+        )
     }
 }
 
 /// Starts what deletes and what gives back.
-fn write(desk: &Desk, writes: Writes, finish: &CancellationToken, spawner: &Spawner) -> (Writer, Vec<AbortOnDropHandle<()>>) {
+fn write(
+    desk: &Desk,
+    writes: Writes,
+    finish: &CancellationToken,
+    spawner: &Spawner,
+) -> (Writer, Vec<AbortOnDropHandle<()>>) {
     let (writer, inboxes) = Writer::new();
     let (to_delete, to_release) = (desk.clone(), desk.clone());
-    let deletes = writer::run(inboxes.deletes, writer::DELETE_LINGER, finish.clone(), move |keys| to_delete.clone().delete(keys));
+    let deletes =
+        writer::run(inboxes.deletes, writer::DELETE_LINGER, finish.clone(), move |keys| {
+            to_delete.clone().delete(keys)
+        });
     let mut tasks = vec![spawner.spawn_scoped(deletes)];
     if writes == Writes::All {
-        tasks.push(
-            spawner
-                .spawn_scoped(writer::run(inboxes.releases, writer::RELEASE_LINGER, finish.clone(), move |given| to_release.clone().release(given))),
-        );
+        tasks.push(spawner.spawn_scoped(writer::run(
+            inboxes.releases,
+            writer::RELEASE_LINGER,
+            finish.clone(),
+            move |given| to_release.clone().release(given),
+        )));
     }
     (writer, tasks)
 }
@@ -211,16 +239,18 @@ impl IntakeHandle {
         self.view.healthy()
     }
 
-    /// Receives nothing more; what is held may still be decided, and what is left alone is kept for [`IntakeHandle::stop`] to
-    /// give back.
+    /// Receives nothing more; what is held may still be decided, and what is left alone is kept for
+    /// [`IntakeHandle::stop`] to give back.
     pub fn stop_receiving(&self) {
         self.stop.cancel();
         self.queues.iter().for_each(|queue| queue.ledger.close());
     }
 
-    /// Stops: receives nothing more, gives back what is undecided, deletes what is to be deleted. That takes a second or two. But
-    /// until SQS has answered the long poll that is open, which takes as long as it waits at most, it stays to give back what that
-    /// brings (see `Poller::run`). Says whether all was written within 3 s of that. What was not given back reappears by itself.
+    /// Stops: receives nothing more, gives back what is undecided, deletes what is to be deleted.
+    /// That takes a second or two. But until SQS has answered the long poll that is open, which
+    /// takes as long as it waits at most, it stays to give back what that brings (see
+    /// `Poller::run`). Says whether all was written within 3 s of that. What was not given back
+    /// reappears by itself.
     pub async fn stop(self) -> bool {
         self.stop_receiving();
         let (mut queues, mut writers) = (Vec::new(), Vec::new());
@@ -230,7 +260,8 @@ impl IntakeHandle {
             writers.extend(queue.writers);
             queues.push(async move {
                 queue.almost_stopped.cancelled().await;
-                // It may come straight back through the long poll, which ends with it: then it is given back once more.
+                // It may come straight back through the long poll, which ends with it: then it is
+                // given back once more.
                 give_back(&queue.ledger, &queue.writer);
                 queue.poller.await.ok();
                 give_back(&queue.ledger, &queue.writer);

@@ -27,7 +27,8 @@ pub enum IntakeEvent {
     ExtendRetried(usize),
     /// So many could not be extended in time: they may be given to somebody else.
     Lost(usize),
-    /// So many were undecided for too long while there was no room for others; they reappear by themselves.
+    /// So many were undecided for too long while there was no room for others; they reappear by
+    /// themselves.
     MadeRoom(usize),
     /// Held for as long as SQS lets a message be held; it comes again.
     HeldTooLong,
@@ -38,7 +39,8 @@ pub enum IntakeEvent {
 }
 
 impl IntakeEvent {
-    /// The words under which events are counted that have no metric of their own, for initialising it.
+    /// The words under which events are counted that have no metric of their own, for initialising
+    /// it.
     pub const WORDS: [&'static str; 11] = [
         "receive_failed",
         "redelivered",
@@ -90,7 +92,10 @@ impl IntakeEvent {
             | Self::MadeRoom(n)
             | Self::Released(n)
             | Self::ReleaseFailed(n) => n,
-            Self::ReceiveFailed(_) | Self::Redelivered | Self::DeleteRefused | Self::HeldTooLong => 1,
+            Self::ReceiveFailed(_)
+            | Self::Redelivered
+            | Self::DeleteRefused
+            | Self::HeldTooLong => 1,
         }
     }
 }

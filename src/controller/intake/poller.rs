@@ -25,26 +25,31 @@ use crate::{
 const TURN: Duration = Duration::from_secs(10);
 /// The longest pause after an error.
 const LONGEST_PAUSE: Duration = Duration::from_secs(20);
-/// How long a receive waits beside one that waits long: those that a burst called for are soon over after it. What SQS gives to a
-/// receive that nobody listens to any more is hidden, so the fewer are open the better.
+/// How long a receive waits beside one that waits long: those that a burst called for are soon over
+/// after it. What SQS gives to a receive that nobody listens to any more is hidden, so the fewer
+/// are open the better.
 const SHORT_WAIT: Duration = Duration::from_secs(1);
 /// How much longer than it waits a receive that is under way may take to end when the intake stops.
 const LAST_RECEIVE: Duration = Duration::from_secs(1);
-/// How long a receive waits for others to share its call, where the one before it has left nothing behind: what comes of one incident comes
-/// message by message, and each long poll ends with the first of them.
+/// How long a receive waits for others to share its call, where the one before it has left nothing
+/// behind: what comes of one incident comes message by message, and each long poll ends with the
+/// first of them.
 const LINGER: Duration = Duration::from_millis(100);
 /// An error that a person must mend is asked about as slowly as the tenth in a row of any other.
 const SLOW: u32 = 10;
-/// Credentials that AWS does not take are renewed within seconds: until then it is asked as slowly as after this many errors.
+/// Credentials that AWS does not take are renewed within seconds: until then it is asked as slowly
+/// as after this many errors.
 const RENEWED: u32 = 7;
 
-/// How long a receive waits for the places of a full batch, while messages are decided that free them.
+/// How long a receive waits for the places of a full batch, while messages are decided that free
+/// them.
 const FULL_BATCH: Duration = Duration::from_millis(100);
 /// How long a receive waits for a place before others have to make room…
 const PATIENCE: Duration = Duration::from_secs(5);
 /// …and while that has just happened.
 const CROWDED_PATIENCE: Duration = Duration::from_millis(100);
-/// What has been undecided for less than this may be decided yet: questions to AWS are answered or given up within 10 s.
+/// What has been undecided for less than this may be decided yet: questions to AWS are answered or
+/// given up within 10 s.
 const UNDECIDED_FOR: Duration = Duration::from_secs(10);
 
 /// Receives from one queue.
@@ -91,15 +96,23 @@ struct Begin {
 
 /// How one receive ended.
 enum Round {
-    Received { messages: Vec<Message>, places: OwnedSemaphorePermit, full: bool, quick: bool, behind: bool },
+    Received {
+        messages: Vec<Message>,
+        places: OwnedSemaphorePermit,
+        full: bool,
+        quick: bool,
+        behind: bool,
+    },
     Failed(AwsError),
     Stopped,
 }
 
 impl Poller {
-    /// Receives until the intake stops or nobody listens any more; then lets receives that are under way end. SQS does not notice
-    /// that who asked is gone: what comes while a long poll was cut off it gives to that, and hides it for the visibility timeout
-    /// (github.com/aws/aws-sdk-js/issues/2350, github.com/aws/aws-sdk-net/issues/1680). Half of a spot notice would pass.
+    /// Receives until the intake stops or nobody listens any more; then lets receives that are
+    /// under way end. SQS does not notice that who asked is gone: what comes while a long poll was
+    /// cut off it gives to that, and hides it for the visibility timeout
+    /// (github.com/aws/aws-sdk-js/issues/2350, github.com/aws/aws-sdk-net/issues/1680). Half of a
+    /// spot notice would pass.
     pub(super) async fn run(self) {
         // Said also where this ends otherwise: somebody waits for it.
         let _said_in_the_end = self.almost_stopped.clone().drop_guard();
@@ -114,7 +127,8 @@ impl Poller {
                 () = self.stop.cancelled() => break,
                 () = self.deliveries.closed() => break,
                 Some(ended) = rounds.next() => ended,
-                // A round may wait for a place for as long as everything that is held stays undecided.
+                // A round may wait for a place for as long as everything that is held stays
+                // undecided.
                 () = tokio::time::sleep(TURN) => continue,
             };
             if let Round::Received { messages, .. } = &round {
@@ -125,16 +139,31 @@ impl Poller {
                 target = next.wanted;
                 self.desk.tell(IntakeEvent::Pollers(target));
             }
-            // The round that ended goes on where it was, the long one always; those that are new start afresh.
+            // The round that ended goes on where it was, the long one always; those that are new
+            // start afresh.
             if begun.long || rounds.len() < target {
-                rounds.push(self.round(Begin { failures: next.failures, pause: next.pause, newest, long: begun.long }));
+                rounds.push(self.round(Begin {
+                    failures: next.failures,
+                    pause: next.pause,
+                    newest,
+                    long: begun.long,
+                }));
             }
             while rounds.len() < target {
-                rounds.push(self.round(Begin { failures: 0, pause: Duration::ZERO, newest, long: false }));
+                rounds.push(self.round(Begin {
+                    failures: 0,
+                    pause: Duration::ZERO,
+                    newest,
+                    long: false,
+                }));
             }
         }
         // Without anybody who gives back, what comes now is hidden either way.
-        let patience = if self.settings.writes == Writes::All { self.settings.wait + LAST_RECEIVE } else { Duration::ZERO };
+        let patience = if self.settings.writes == Writes::All {
+            self.settings.wait + LAST_RECEIVE
+        } else {
+            Duration::ZERO
+        };
         let (begun, short) = (Instant::now(), patience.min(SHORT_WAIT + LAST_RECEIVE));
         for (left, limit) in [(1, short), (0, patience)] {
             let end = async {
@@ -145,7 +174,10 @@ impl Poller {
                 }
             };
             if tokio::time::timeout_at(begun + limit, end).await.is_err() {
-                tracing::debug!(queue = %self.desk.name, under_way = rounds.len(), "Receives take longer than they should; stopping all the same.");
+                tracing::debug!(
+                    queue = %self.desk.name, under_way = rounds.len(),
+                    "Receives take longer than they should; stopping all the same."
+                );
             }
             // One is left, or a moment was enough: what is held can be given back.
             self.almost_stopped.cancel();
@@ -156,7 +188,11 @@ impl Poller {
     async fn round(&self, begin: Begin) -> (Begin, Round) {
         let Begin { failures, pause, newest, long } = begin;
         let receive = async {
-            let pause = if failures > 0 { backoff(LONGEST_PAUSE).after(failures - 1).pause(&self.desk.random) } else { pause };
+            let pause = if failures > 0 {
+                backoff(LONGEST_PAUSE).after(failures - 1).pause(&self.desk.random)
+            } else {
+                pause
+            };
             if !pause.is_zero() {
                 tokio::time::sleep(pause).await;
             }
@@ -170,7 +206,8 @@ impl Poller {
         };
         let Some(places) = places else { return (begin, Round::Stopped) };
         let wait = match () {
-            // The first receive, and the first after an error, does not wait: it shows at once whether the queue is there.
+            // The first receive, and the first after an error, does not wait: it shows at once
+            // whether the queue is there.
             () if !self.health.proven() => Duration::ZERO,
             () if long => self.settings.wait,
             () => self.settings.wait.min(SHORT_WAIT),
@@ -179,20 +216,35 @@ impl Poller {
         match self.desk.queue.receive(count, wait, self.settings.visibility, &self.bytes).await {
             Ok(messages) => {
                 let early = if long { (wait / 2).max(Duration::from_secs(1)) } else { wait / 2 };
-                let quick = messages.is_empty() && started.elapsed() < early && self.health.proven();
-                // What was sent before a message that has come already was there at that time, and comes the first time now: SQS has answered from some
-                // of its servers. With few messages in the queue it brings one or two a call, however many are waiting (github.com/boto/boto3/issues/324).
-                let behind = messages.iter().any(|m| m.receive_count <= 1 && m.sent.is_some() && m.sent < newest);
-                (begin, Round::Received { full: messages.len() >= count, messages, places, quick, behind })
+                let quick =
+                    messages.is_empty() && started.elapsed() < early && self.health.proven();
+                // What was sent before a message that has come already was there at that time, and
+                // comes the first time now: SQS has answered from some of its servers. With few
+                // messages in the queue it brings one or two a call, however many are waiting
+                // (github.com/boto/boto3/issues/324).
+                let behind = messages
+                    .iter()
+                    .any(|m| m.receive_count <= 1 && m.sent.is_some() && m.sent < newest);
+                (
+                    begin,
+                    Round::Received {
+                        full: messages.len() >= count,
+                        messages,
+                        places,
+                        quick,
+                        behind,
+                    },
+                )
             }
             Err(error) => (begin, Round::Failed(error)),
         }
     }
 
-    /// Places for `count` messages; soon for fewer, at least one. Where messages that nobody can decide take all places, the oldest that
-    /// owe nothing make room.
+    /// Places for `count` messages; soon for fewer, at least one. Where messages that nobody can
+    /// decide take all places, the oldest that owe nothing make room.
     async fn free_places(&self, count: usize) -> Option<OwnedSemaphorePermit> {
-        let places = |n: usize| Arc::clone(&self.places).acquire_many_owned(u32::try_from(n).unwrap_or(1));
+        let places =
+            |n: usize| Arc::clone(&self.places).acquire_many_owned(u32::try_from(n).unwrap_or(1));
         if let Ok(all) = tokio::time::timeout(FULL_BATCH, places(count)).await {
             return all.ok();
         }
@@ -219,7 +271,9 @@ impl Poller {
                 let held = self.settings.max_held;
                 tracing::warn!(
                     queue = %self.desk.name, held,
-                    "No room for more messages: too many are held undecided. The oldest that owe no lifecycle hook are given up and reappear by themselves; see what the others wait for, or raise --max-held."
+                    "No room for more messages: too many are held undecided. The oldest that owe \
+                     no lifecycle hook are given up and reappear by themselves; see what the \
+                     others wait for, or raise --max-held."
                 );
             }
         }
@@ -231,7 +285,9 @@ impl Poller {
             Round::Failed(error) => {
                 self.desk.tell(IntakeEvent::ReceiveFailed(error.outcome()));
                 let failures = 1 + match error.advice() {
-                    Advice::Retry if error.outcome() == Outcome::Credentials => failures.max(RENEWED),
+                    Advice::Retry if error.outcome() == Outcome::Credentials => {
+                        failures.max(RENEWED)
+                    }
                     Advice::Retry => failures,
                     Advice::Gone | Advice::Denied => failures.max(SLOW),
                 };
@@ -248,14 +304,20 @@ impl Poller {
                     few if few < BATCH / 2 => target.saturating_sub(1).max(1),
                     _ => target,
                 };
-                // What waits for room may time out, and would be hidden then: large bodies come by fewer receives.
+                // What waits for room may time out, and would be hidden then: large bodies come by
+                // fewer receives.
                 let wanted = wanted.min(ByteLimit::answers_of(bytes));
-                let pause = if full || behind || messages.is_empty() { Duration::ZERO } else { LINGER };
+                let pause =
+                    if full || behind || messages.is_empty() { Duration::ZERO } else { LINGER };
                 for message in messages {
                     self.deliver(message, &mut places);
                 }
                 // A server that does not wait when it has nothing must not be asked without pause.
-                Next { failures: if quick { (failures + 1).min(SLOW / 2) } else { 0 }, wanted, pause }
+                Next {
+                    failures: if quick { (failures + 1).min(SLOW / 2) } else { 0 },
+                    wanted,
+                    pause,
+                }
             }
         }
     }
@@ -268,12 +330,24 @@ impl Poller {
                     return; // Held, and given back with all that is undecided.
                 }
                 let ticket = Ticket::new(key, &self.desk.ledger, &self.writer);
-                let delivery = Delivery { body, sent, receive_count, queue: Arc::clone(&self.desk.name), ticket };
-                // There is room for every message that is held. When nobody listens any more, the ticket is dropped here.
+                let delivery = Delivery {
+                    body,
+                    sent,
+                    receive_count,
+                    queue: Arc::clone(&self.desk.name),
+                    ticket,
+                };
+                // There is room for every message that is held. When nobody listens any more, the
+                // ticket is dropped here.
                 self.deliveries.try_send(delivery).ok();
             }
             Some(Admission::Copy) => self.desk.tell(IntakeEvent::Redelivered),
-            None => tracing::warn!(queue = %self.desk.name, "SQS gave more messages than it was asked for; one is left alone."),
+            None => {
+                tracing::warn!(
+                    queue = %self.desk.name,
+                    "SQS gave more messages than it was asked for; one is left alone."
+                );
+            }
         }
     }
 }

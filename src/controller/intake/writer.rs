@@ -19,8 +19,9 @@ use crate::{
     runtime::Random,
 };
 
-/// How long a delete waits for others to share its call. Nobody waits for a delete. Completions of a burst leave at 40 a second, and the state
-/// changes that they cause arrive at the same rate: this is the time in which they fill a batch.
+/// How long a delete waits for others to share its call. Nobody waits for a delete. Completions of
+/// a burst leave at 40 a second, and the state changes that they cause arrive at the same rate:
+/// this is the time in which they fill a batch.
 pub(super) const DELETE_LINGER: Duration = Duration::from_millis(250);
 /// The same for a message that is given back: another cluster may wait for it.
 pub(super) const RELEASE_LINGER: Duration = Duration::from_millis(100);
@@ -47,7 +48,8 @@ pub(super) struct Writer(Option<Channels>);
 
 #[derive(Debug, Clone)]
 struct Channels {
-    // Neither is bounded, but each entry has a place of its own in the intake's number of messages held.
+    // Neither is bounded, but each entry has a place of its own in the intake's number of messages
+    // held.
     deletes: mpsc::UnboundedSender<Key>,
     releases: mpsc::UnboundedSender<Given>,
 }
@@ -62,7 +64,10 @@ impl Writer {
     pub(super) fn new() -> (Self, Inboxes) {
         let (deletes, to_delete) = mpsc::unbounded_channel();
         let (releases, to_release) = mpsc::unbounded_channel();
-        (Self(Some(Channels { deletes, releases })), Inboxes { deletes: to_delete, releases: to_release })
+        (
+            Self(Some(Channels { deletes, releases })),
+            Inboxes { deletes: to_delete, releases: to_release },
+        )
     }
 
     /// One that writes nothing.
@@ -97,10 +102,14 @@ pub(super) struct Desk {
     pub(super) log: Arc<Seldom>,
 }
 
-/// Makes batches of what comes in and has them written, until the intake is `finishing` and nothing is left. An entry waits at most `linger`
-/// for others.
-pub(super) async fn run<T, F>(mut inbox: mpsc::UnboundedReceiver<T>, linger: Duration, finishing: CancellationToken, write: impl Fn(Vec<T>) -> F)
-where
+/// Makes batches of what comes in and has them written, until the intake is `finishing` and nothing
+/// is left. An entry waits at most `linger` for others.
+pub(super) async fn run<T, F>(
+    mut inbox: mpsc::UnboundedReceiver<T>,
+    linger: Duration,
+    finishing: CancellationToken,
+    write: impl Fn(Vec<T>) -> F,
+) where
     F: Future<Output = ()>,
 {
     let mut waiting = Vec::new();
@@ -112,7 +121,9 @@ where
             biased;
             Some(()) = flying.next(), if !flying.is_empty() => {}
             () = finishing.cancelled(), if !inbox.is_closed() => inbox.close(),
-            count = inbox.recv_many(&mut waiting, BATCH * IN_FLIGHT), if open && waiting.len() < BATCH * IN_FLIGHT => {
+            count = inbox.recv_many(
+                &mut waiting, BATCH * IN_FLIGHT
+            ), if open && waiting.len() < BATCH * IN_FLIGHT => {
                 open = count > 0;
                 if count == waiting.len() {
                     send_at = Instant::now() + linger;
@@ -121,7 +132,8 @@ where
             () = tokio::time::sleep_until(send_at), if room && !waiting.is_empty() => {}
         }
         let hurry = inbox.is_closed() || Instant::now() >= send_at;
-        while flying.len() < IN_FLIGHT && (waiting.len() >= BATCH || (hurry && !waiting.is_empty())) {
+        while flying.len() < IN_FLIGHT && (waiting.len() >= BATCH || (hurry && !waiting.is_empty()))
+        {
             let batch = waiting.drain(..waiting.len().min(BATCH)).collect();
             flying.push(write(batch));
         }
@@ -134,7 +146,8 @@ impl Desk {
         let give_up = Instant::now() + self.patience;
         let mut backoff = backoff(LONGEST_PAUSE);
         loop {
-            let batch: Vec<(Key, Receipt)> = keys.iter().filter_map(|key| Some((*key, self.ledger.receipt(*key)?))).collect();
+            let batch: Vec<(Key, Receipt)> =
+                keys.iter().filter_map(|key| Some((*key, self.ledger.receipt(*key)?))).collect();
             let Some(again) = self.delete_once(batch).await else { break };
             keys = again;
             if keys.is_empty() {
@@ -158,14 +171,20 @@ impl Desk {
         let failed = match self.queue.delete_batch(&receipts).await {
             Ok(failed) => failed,
             Err(error) => {
-                self.complain(&error, "Could not delete messages; trying again. What stays comes again, and is recognised then.");
-                return (error.advice() != Advice::Gone).then(|| batch.into_iter().map(|(key, _)| key).collect());
+                self.complain(
+                    &error,
+                    "Could not delete messages; trying again. What stays comes again, and is \
+                     recognised then.",
+                );
+                return (error.advice() != Advice::Gone)
+                    .then(|| batch.into_iter().map(|(key, _)| key).collect());
             }
         };
         let (mut again, mut deleted) = (Vec::new(), 0);
         for (index, (key, receipt)) in batch.into_iter().enumerate() {
             let failure = failed.iter().find(|f| f.index == index);
-            // A copy came while the call was under way: only its receipt is sure to delete the message.
+            // A copy came while the call was under way: only its receipt is sure to delete the
+            // message.
             let replaced = self.ledger.receipt(key).is_some_and(|newest| newest != receipt);
             if replaced || failure.is_some_and(|f| !f.sender_fault) {
                 again.push(key);
@@ -204,7 +223,8 @@ impl Desk {
                         self.tell(IntakeEvent::ReleaseFailed(refused));
                     }
                 }
-                Err(error) => self.complain(&error, "Could not give messages back; they reappear by themselves."),
+                Err(error) => self
+                    .complain(&error, "Could not give messages back; they reappear by themselves."),
             }
             if given.is_empty() {
                 return;
@@ -219,7 +239,9 @@ impl Desk {
         if !self.log.now() {
             tracing::debug!(queue = %self.name, %error, "{what}");
         } else if error.advice() == Advice::Denied {
-            tracing::error!(queue = %self.name, %error, "{what} Check the role's policy (sqs:DeleteMessage, sqs:ChangeMessageVisibility) and the credentials.");
+            tracing::error!(
+                queue = %self.name, %error, "{what} Check the role's policy (sqs:DeleteMessage, \
+                     sqs:ChangeMessageVisibility) and the credentials.");
         } else {
             tracing::warn!(queue = %self.name, %error, "{what}");
         }

@@ -20,48 +20,76 @@ fn log_drain(node: &NodeName, event: &DrainEvent) -> bool {
     match event {
         DrainEvent::Accepted(accepted) => log_accept(accepted),
         DrainEvent::DeadlineSet { ends, forces } => {
-            let text = |at: &Option<Moment>| at.map_or_else(|| "none".to_owned(), |at| format!("{at:.0}"));
+            let text =
+                |at: &Option<Moment>| at.map_or_else(|| "none".to_owned(), |at| format!("{at:.0}"));
             let (ends, forces) = (text(ends), text(forces));
-            info!(ends, forces, "The drain's deadline: pods that cannot be evicted are forced towards `forces`.");
+            info!(
+                ends,
+                forces,
+                "The drain's deadline: pods that cannot be evicted are forced towards `forces`."
+            );
         }
         DrainEvent::OnlyOwnPodLeft => info!(%node, "Only our own pod is left on the node."),
         DrainEvent::PauseAnnotation(true) => warn!(
-            "The drain of a node is paused by its annotation sundown.dev/pause: no evictions, no force. Heartbeats go on. `sundown resume NODE` ends it."
+            "The drain of a node is paused by its annotation sundown.dev/pause: no evictions, no \
+             force. Heartbeats go on. `sundown resume NODE` ends it."
         ),
-        DrainEvent::PauseAnnotation(false) => info!("The drain of a node is paused by its annotation no longer."),
+        DrainEvent::PauseAnnotation(false) => {
+            info!("The drain of a node is paused by its annotation no longer.");
+        }
         DrainEvent::ReleaseRequested => info!(%node, "Somebody asked for the release of the node."),
         DrainEvent::RecordDeletedAgain => {
-            info!(%node, "Somebody deleted the record of the node again: its drain ends as if it were released.");
+            info!(%node, "Somebody deleted the record of the node again: its drain ends as if it \
+                were released.");
         }
         DrainEvent::NoLongerManaged { is_ignored } => {
             let why = nodes::no_longer_managed(*is_ignored);
-            info!(%node, why, "The node is not to be drained any more: its drain ends as if it were released.");
+            info!(%node, why, "The node is not to be drained any more: its drain ends as if it \
+                were released.");
         }
         DrainEvent::EndedElsewhere { why } => {
-            info!(why, "Another leader or a person has ended the drain of the node: it ends here too.");
+            info!(
+                why,
+                "Another leader or a person has ended the drain of the node: it ends here too."
+            );
         }
-        DrainEvent::Proved => info!(%node, "A stale interruption is proved; its deadline rules from now on."),
-        DrainEvent::DisprovedOne => debug!(%node, "A stale interruption is disproved; others of the node may hold."),
-        DrainEvent::Disproved => info!(%node, "A stale interruption is disproved; the drain ends and the node is put back."),
+        DrainEvent::Proved => {
+            info!(%node, "A stale interruption is proved; its deadline rules from now on.");
+        }
+        DrainEvent::DisprovedOne => {
+            debug!(%node, "A stale interruption is disproved; others of the node may hold.");
+        }
+        DrainEvent::Disproved => {
+            info!(%node, "A stale interruption is disproved; the drain ends and the node is put \
+                back.");
+        }
         DrainEvent::InstanceReturned => {
-            info!(%node, "The instance is back in service without a new boot: its node is put back as it was.");
+            info!(%node, "The instance is back in service without a new boot: its node is put \
+                back as it was.");
         }
         DrainEvent::KubeletSilent => info!(
             %node,
-            "Nothing is heard from the node's kubelet for a minute: its drain ends in half a minute, or as soon as EC2 says that the instance does not run."
+            "Nothing is heard from the node's kubelet for a minute: its drain ends in half a \
+             minute, or as soon as EC2 says that the instance does not run."
         ),
         DrainEvent::KubeletHeard => {
-            info!(%node, "The node's kubelet is heard again, or its silence counts for nothing now: its drain goes on.");
+            info!(%node, "The node's kubelet is heard again, or its silence counts for nothing \
+                now: its drain goes on.");
         }
         DrainEvent::KubeletHeardByRead => {
-            info!(%node, "The node's kubelet is heard again, which the watch of Nodes has not told: its drain goes on.");
+            info!(%node, "The node's kubelet is heard again, which the watch of Nodes has not \
+                told: its drain goes on.");
         }
         DrainEvent::WaitsForOthers => {
-            info!("Other nodes claim the instance and are not empty yet: its lifecycle action is completed after them.");
+            info!(
+                "Other nodes claim the instance and are not empty yet: its lifecycle action is \
+                 completed after them."
+            );
         }
         DrainEvent::Ended(end) => log_end(end),
         DrainEvent::Reopened => {
-            info!(%node, "An interruption joined while the node was about to be put back: it is drained after all.");
+            info!(%node, "An interruption joined while the node was about to be put back: it is \
+                drained after all.");
         }
         _ => return false,
     }
@@ -72,30 +100,43 @@ fn log_record(node: &NodeName, event: &DrainEvent) {
     match event {
         DrainEvent::LeftAlone => info!(
             %node,
-            "A node that --node-selector does not take has an open record. It is left alone: who accepted it completes what it owes."
+            "A node that --node-selector does not take has an open record. It is left alone: who \
+             accepted it completes what it owes."
         ),
         DrainEvent::RecordDamaged(error) => warn!(%node, error, "The record of a node is damaged."),
         DrainEvent::RecordVoid { why, .. } => {
-            info!(%node, reason = nodes::void(*why), "A record does not count; what is still ours on the node is put back.");
+            info!(
+                %node, reason = nodes::void(*why),
+                "A record does not count; what is still ours on the node is put back."
+            );
         }
-        DrainEvent::Registered(instance) => info!(%node, %instance, "The instance registered again: its record is written again."),
+        DrainEvent::Registered(instance) => {
+            info!(%node, %instance, "The instance registered again: its record is written again.");
+        }
         DrainEvent::RecordLost { is_release_requested } => warn!(
             %node, is_release_asked = is_release_requested,
-            "The node has the taint of Sundown and no record. Sundown does not drain it, and does not put it back if its release is asked \
-             for. See operations.md, \"A node stays cordoned\"."
+            "The node has the taint of Sundown and no record. Sundown does not drain it, and does \
+             not put it back if its release is asked for. See operations.md, \"A node stays \
+             cordoned\"."
         ),
         DrainEvent::CompletedFromMemory => {
-            info!(%node, "A lifecycle action joined a drain that had ended, and the node is gone: it is completed from memory.");
+            info!(%node, "A lifecycle action joined a drain that had ended, and the node is gone: \
+                it is completed from memory.");
         }
-        // A standby sees that a Node is deleted, but not whether its lifecycle actions were completed.
+        // A standby sees that a Node is deleted, but not whether its lifecycle actions were
+        // completed.
         DrainEvent::CompletedOnceMore { instance, is_doubted: false } => info!(
             %node, %instance,
-            "A node went before this term, and what it owes may not have been completed: it is completed once more."
+            "A node went before this term, and what it owes may not have been completed: it is \
+             completed once more."
         ),
         DrainEvent::CompletedOnceMore { instance, is_doubted: true } => {
-            info!(%node, %instance, "A node was deleted while Auto Scaling was asked about its hook: what it owes is completed.");
+            info!(%node, %instance, "A node was deleted while Auto Scaling was asked about its \
+                hook: what it owes is completed.");
         }
-        DrainEvent::Released { outcome, is_put_back } => info!(%node, outcome, put_back = is_put_back, "Released."),
+        DrainEvent::Released { outcome, is_put_back } => {
+            info!(%node, outcome, put_back = is_put_back, "Released.");
+        }
         DrainEvent::PutBack => info!(%node, "What was still ours on the node is put back."),
         _ => {}
     }
@@ -103,28 +144,37 @@ fn log_record(node: &NodeName, event: &DrainEvent) {
 
 fn log_accept(accepted: &AcceptedInterruption) {
     let AcceptedInterruption { interruption, instance, node, joins, follows, lag, .. } = accepted;
-    info!(node = %node.name, %instance, kind = interruption.kind().as_str(), ?lag, joins, "Interruption accepted: {follows}.");
+    info!(
+        node = %node.name, %instance, kind = interruption.kind().as_str(), ?lag, joins,
+        "Interruption accepted: {follows}."
+    );
 }
 
 fn log_end(end: &End) {
     let (outcome, took, left) = (&end.outcome, end.took, end.outcome.left());
-    info!(outcome = outcome.as_str(), ?took, left = ?named(left), left_count = left.len(), "Drain ended.");
+    info!(outcome = outcome.as_str(), ?took, left = ?named(left), left_count = left.len(),
+    "Drain ended.");
 }
 
 /// Logs what concerns many drains.
 pub(super) fn log_of_fleet(event: &FleetEvent) {
     match event {
         FleetEvent::PausedAll(true) => {
-            warn!("All drains are paused: no evictions, no force. Messages are accepted and heartbeats go on. `sundown resume` ends it.");
+            warn!(
+                "All drains are paused: no evictions, no force. Messages are accepted and \
+                 heartbeats go on. `sundown resume` ends it."
+            );
         }
         FleetEvent::PausedAll(false) => info!("All drains are resumed."),
         FleetEvent::ClockDiffers { drains, skew } => warn!(
             drains,
             ?skew,
-            "The measured difference between AWS's clock and ours has changed: deadlines are derived anew, and nothing is forced for 10 s."
+            "The measured difference between AWS's clock and ours has changed: deadlines are \
+             derived anew, and nothing is forced for 10 s."
         ),
         FleetEvent::PodsNotWatched { node, nodes, error } => {
-            warn!(%node, nodes, error, "The pods of draining nodes cannot be watched; they are listed now and then.");
+            warn!(%node, nodes, error, "The pods of draining nodes cannot be watched; they are \
+                listed now and then.");
         }
         FleetEvent::Active(_) | FleetEvent::Counts(_) => {}
     }

@@ -1,4 +1,5 @@
-//! The one place where what happens to drains becomes log lines, metrics, Kubernetes Events, notifications and traces.
+//! The one place where what happens to drains becomes log lines, metrics, Kubernetes Events,
+//! notifications and traces.
 
 mod lines;
 mod nodes;
@@ -31,7 +32,8 @@ pub(super) struct Told(Arc<Mutex<BTreeMap<NodeName, ToldOfNode>>>);
 struct ToldOfNode {
     /// The kind of its first interruption.
     kind: &'static str,
-    /// Where the node was when the drain began, so that what is counted of a drain is counted at one place.
+    /// Where the node was when the drain began, so that what is counted of a drain is counted at
+    /// one place.
     place: Place,
     /// `None` where nobody takes traces.
     trace: Option<Box<DrainTrace>>,
@@ -93,7 +95,9 @@ impl Term {
             }
             DrainEvent::Closed => {
                 let told = self.told.remove(node);
-                if let (Some(trace), Some(tracer)) = (told.and_then(|told| told.trace), &self.outlets.tracer) {
+                if let (Some(trace), Some(tracer)) =
+                    (told.and_then(|told| told.trace), &self.outlets.tracer)
+                {
                     tracer.send(trace.finish(self.clock.now()));
                 }
             }
@@ -144,28 +148,43 @@ impl Term {
         let now = self.clock.now();
         match event {
             DrainEvent::Accepted(accepted) => self.count_accept(accepted),
-            DrainEvent::RecordDamaged(_) | DrainEvent::RecordLost { .. } => self.metrics.record(RecordEvent::Damaged),
+            DrainEvent::RecordDamaged(_) | DrainEvent::RecordLost { .. } => {
+                self.metrics.record(RecordEvent::Damaged);
+            }
             DrainEvent::RecordVoid { .. } => self.metrics.record(RecordEvent::Void),
-            DrainEvent::RecordRestored(_) | DrainEvent::Registered(_) => self.metrics.record(RecordEvent::Restored),
+            DrainEvent::RecordRestored(_) | DrainEvent::Registered(_) => {
+                self.metrics.record(RecordEvent::Restored);
+            }
             DrainEvent::PutBack => self.metrics.record(RecordEvent::PutBack),
             DrainEvent::Released { is_put_back, .. } => {
-                self.metrics.record(if *is_put_back { RecordEvent::PutBack } else { RecordEvent::Released });
+                self.metrics.record(if *is_put_back {
+                    RecordEvent::PutBack
+                } else {
+                    RecordEvent::Released
+                });
             }
-            DrainEvent::HookServed(_, end) => self.board.completed(node, *end == HookEnd::Completed),
+            DrainEvent::HookServed(_, end) => {
+                self.board.completed(node, *end == HookEnd::Completed);
+            }
             DrainEvent::Status(status) => self.board.update(node, status, now),
             DrainEvent::EndedVoid { took } => {
                 self.board.ended(node, "void", &[], now);
                 self.metrics.drain_ended(DrainEnd::Void, *took);
-                self.told.with(node, |told| self.metrics.drain_of_ended(told.kind, &told.place, *took, false));
+                self.told.with(node, |told| {
+                    self.metrics.drain_of_ended(told.kind, &told.place, *took, false);
+                });
             }
             DrainEvent::Ended(end) => {
                 self.board.ended(node, end.outcome.as_str(), end.outcome.left(), now);
                 self.metrics.drain_ended(drain_end(&end.outcome), end.took);
-                let missed = matches!(&end.outcome, Outcome::DeadlineReached { left } if !left.is_empty());
+                let missed =
+                    matches!(&end.outcome, Outcome::DeadlineReached { left } if !left.is_empty());
                 if missed {
                     self.metrics.deadline_missed();
                 }
-                self.told.with(node, |told| self.metrics.drain_of_ended(told.kind, &told.place, end.took, missed));
+                self.told.with(node, |told| {
+                    self.metrics.drain_of_ended(told.kind, &told.place, end.took, missed);
+                });
             }
             _ => {}
         }
@@ -177,7 +196,10 @@ impl Term {
         // A Node that joins after the event could not be written before: that is no delay of ours.
         let possible_since = node.created.map_or(*happened, |created| created.max(*happened));
         self.metrics.accepted_after(kind, self.clock.now().since_or_zero(possible_since));
-        self.metrics.interrupted(kind.as_str(), &places::of(node, interruption.hook().map(|hook| hook.group.as_str())));
+        self.metrics.interrupted(
+            kind.as_str(),
+            &places::of(node, interruption.hook().map(|hook| hook.group.as_str())),
+        );
         if !accepted.joins {
             self.metrics.record(RecordEvent::Written);
         }
@@ -186,15 +208,22 @@ impl Term {
     fn trace(&self, node: &NodeName, event: &DrainEvent) {
         let now = self.clock.now();
         match event {
-            DrainEvent::EndedVoid { .. } => self.told.trace(node, |trace| trace.ended(now, "void", &[])),
-            DrainEvent::Ended(end) => self.told.trace(node, |trace| trace.ended(now, end.outcome.as_str(), end.outcome.left())),
+            DrainEvent::EndedVoid { .. } => {
+                self.told.trace(node, |trace| trace.ended(now, "void", &[]));
+            }
+            DrainEvent::Ended(end) => self
+                .told
+                .trace(node, |trace| trace.ended(now, end.outcome.as_str(), end.outcome.left())),
             DrainEvent::HooksOver(hooks) => self.told.trace(node, |trace| {
                 for owed in hooks {
                     trace.hook_over(now, owed.key.hook.as_str());
                 }
             }),
             DrainEvent::Status(status) => self.told.trace(node, |trace| {
-                trace.held(now, status.blocked.iter().map(|b| (b.pod.clone(), b.reason.as_str(), b.since)));
+                trace.held(
+                    now,
+                    status.blocked.iter().map(|b| (b.pod.clone(), b.reason.as_str(), b.since)),
+                );
             }),
             _ => {}
         }
@@ -206,7 +235,9 @@ impl Term {
             return;
         }
         let forced = self.board.forced_pods(node);
-        for (severity, reason, message) in nodes::of_end(&end.outcome, end.pods_are_known, end.took, &forced) {
+        for (severity, reason, message) in
+            nodes::of_end(&end.outcome, end.pods_are_known, end.took, &forced)
+        {
             self.note(EventNote { about: About::Node(node.clone()), severity, reason, message });
         }
     }

@@ -13,7 +13,8 @@ use crate::{
 
 /// The Event that a Node gets; `None`: none.
 pub(super) fn note(node: &NodeName, event: &DrainEvent) -> Option<EventNote> {
-    let (severity, reason, message) = of_drain(node, event).or_else(|| of_record(event)).or_else(|| of_hook(event))?;
+    let (severity, reason, message) =
+        of_drain(node, event).or_else(|| of_record(event)).or_else(|| of_hook(event))?;
     Some(EventNote { about: About::Node(node.clone()), severity, reason, message })
 }
 
@@ -23,48 +24,72 @@ fn of_drain(node: &NodeName, event: &DrainEvent) -> Option<NodeNote> {
         DrainEvent::Accepted(accepted) => {
             let kind = accepted.interruption.kind();
             let severity = if kind == Kind::TerminateHook { Normal } else { Warning };
-            (severity, EventReason::InterruptionAccepted, format!("{} of {}: {}", kind.as_str(), accepted.instance, accepted.follows))
+            (
+                severity,
+                EventReason::InterruptionAccepted,
+                format!("{} of {}: {}", kind.as_str(), accepted.instance, accepted.follows),
+            )
         }
         DrainEvent::Uncordoned => (
             Warning,
             EventReason::Uncordoned,
-            "Somebody uncordoned the node. The taint keeps new pods away and the drain goes on; to end it use `sundown release`.".to_owned(),
+            "Somebody uncordoned the node. The taint keeps new pods away and the drain goes on; \
+             to end it use `sundown release`."
+                .to_owned(),
         ),
         DrainEvent::Paused { all } => {
-            let resume = if *all { "sundown resume".to_owned() } else { format!("sundown resume {node}") };
-            let text = format!("The drain is paused: no pod is evicted or deleted. Heartbeats go on. `{resume}` ends the pause.");
+            let resume =
+                if *all { "sundown resume".to_owned() } else { format!("sundown resume {node}") };
+            let text = format!(
+                "The drain is paused: no pod is evicted or deleted. Heartbeats go on. `{resume}` \
+                 ends the pause."
+            );
             (Warning, EventReason::Paused, text)
         }
         DrainEvent::Resumed { ends } => {
-            let ends = ends.map_or_else(String::new, |at| format!(" It ends at {at:.0} at the latest."));
+            let ends =
+                ends.map_or_else(String::new, |at| format!(" It ends at {at:.0} at the latest."));
             (Normal, EventReason::Resumed, format!("The drain goes on.{ends}"))
         }
         DrainEvent::Blocked(text) => (Warning, EventReason::Blocked, text.clone()),
         DrainEvent::NoLongerManaged { is_ignored } => {
             let why = no_longer_managed(*is_ignored);
-            let text = format!("The drain ends because {why}. What the node owes is completed; its pods stay.");
+            let text = format!(
+                "The drain ends because {why}. What the node owes is completed; its pods stay."
+            );
             (Warning, EventReason::NoLongerManaged, text)
         }
         DrainEvent::Disproved => (
             Normal,
             EventReason::InterruptionDisproved,
-            "The interruption was read late and does not hold any more: the drain ends and the node is put back.".to_owned(),
+            "The interruption was read late and does not hold any more: the drain ends and the \
+             node is put back."
+                .to_owned(),
         ),
-        DrainEvent::InstanceReturned => {
-            (Normal, EventReason::InstanceReturned, "The instance is back in service: the node is put back as it was".to_owned())
-        }
+        DrainEvent::InstanceReturned => (
+            Normal,
+            EventReason::InstanceReturned,
+            "The instance is back in service: the node is put back as it was".to_owned(),
+        ),
         _ => return None,
     })
 }
 
 fn of_record(event: &DrainEvent) -> Option<NodeNote> {
     Some(match event {
-        DrainEvent::RecordDamaged(error) => (Severity::Warning, EventReason::RecordDamaged, error.clone()),
+        DrainEvent::RecordDamaged(error) => {
+            (Severity::Warning, EventReason::RecordDamaged, error.clone())
+        }
         DrainEvent::RecordVoid { instance, why } => {
-            let message = format!("The record of {instance} does not count: {}. What Sundown changed is put back.", void(*why));
+            let message = format!(
+                "The record of {instance} does not count: {}. What Sundown changed is put back.",
+                void(*why)
+            );
             (Severity::Normal, EventReason::RecordVoid, message)
         }
-        DrainEvent::RecordRestored(message) => (Severity::Warning, EventReason::RecordRestored, (*message).to_owned()),
+        DrainEvent::RecordRestored(message) => {
+            (Severity::Warning, EventReason::RecordRestored, (*message).to_owned())
+        }
         _ => return None,
     })
 }
@@ -72,36 +97,60 @@ fn of_record(event: &DrainEvent) -> Option<NodeNote> {
 fn of_hook(event: &DrainEvent) -> Option<NodeNote> {
     Some(match event {
         DrainEvent::HooksKeptOpen(hooks) => {
-            let hooks: Vec<String> = hooks.iter().map(|o| format!("{}/{}", o.key.group, o.key.hook)).collect();
-            (Severity::Normal, EventReason::HookKeptOpen, format!("kept open by heartbeats: {}", hooks.join(", ")))
+            let hooks: Vec<String> =
+                hooks.iter().map(|o| format!("{}/{}", o.key.group, o.key.hook)).collect();
+            (
+                Severity::Normal,
+                EventReason::HookKeptOpen,
+                format!("kept open by heartbeats: {}", hooks.join(", ")),
+            )
         }
         DrainEvent::HookServed(owed, end) => {
             let (reason, text) = match end {
                 HookEnd::Completed => (EventReason::LifecycleCompleted, "completed with CONTINUE"),
                 HookEnd::Over => (EventReason::LifecycleOver, "was over already"),
-                HookEnd::NotOurs => (EventReason::HookNotOurs, "is left to its owner: the group has a hook whose name starts with sundown"),
+                HookEnd::NotOurs => (
+                    EventReason::HookNotOurs,
+                    "is left to its owner: the group has a hook whose name starts with sundown",
+                ),
             };
-            (Severity::Normal, reason, format!("Lifecycle hook {} of {} {text}", owed.key.hook, owed.key.instance))
+            (
+                Severity::Normal,
+                reason,
+                format!("Lifecycle hook {} of {} {text}", owed.key.hook, owed.key.instance),
+            )
         }
         _ => return None,
     })
 }
 
-/// The Events of the end of a drain. `forced`: the pods that were deleted because the deadline came.
-pub(super) fn of_end(outcome: &Outcome, pods_are_known: bool, took: Duration, forced: &[String]) -> Vec<NodeNote> {
+/// The Events of the end of a drain. `forced`: the pods that were deleted because the deadline
+/// came.
+pub(super) fn of_end(
+    outcome: &Outcome,
+    pods_are_known: bool,
+    took: Duration,
+    forced: &[String],
+) -> Vec<NodeNote> {
     let mut notes = Vec::new();
     if !forced.is_empty() {
-        let message = format!("{} deleted because the deadline came: {}", pods(forced.len()), list(forced));
+        let message =
+            format!("{} deleted because the deadline came: {}", pods(forced.len()), list(forced));
         notes.push((Severity::Warning, EventReason::Forced, message));
     }
     let (left, how, took) = (outcome.left(), outcome.as_str(), Duration::from_secs(took.as_secs()));
     let nothing_runs = matches!(outcome, Outcome::Empty | Outcome::InstanceOver);
     notes.push(if left.is_empty() && !nothing_runs && !pods_are_known {
-        (Severity::Warning, EventReason::DrainEnded, format!("ended after {took:?} ({how}) before its pods were listed"))
+        (
+            Severity::Warning,
+            EventReason::DrainEnded,
+            format!("ended after {took:?} ({how}) before its pods were listed"),
+        )
     } else if left.is_empty() {
         (Severity::Normal, EventReason::Drained, format!("drained after {took:?} ({how})"))
     } else {
-        let message = format!("ended after {took:?} ({how}) with {} left: {}", pods(left.len()), list(left));
+        let message =
+            format!("ended after {took:?} ({how}) with {} left: {}", pods(left.len()), list(left));
         (Severity::Warning, EventReason::DrainEnded, message)
     });
     notes
@@ -115,7 +164,11 @@ pub(super) const fn void(why: VoidReason) -> &'static str {
 }
 
 pub(super) const fn no_longer_managed(is_ignored: bool) -> &'static str {
-    if is_ignored { "it carries the annotation sundown.dev/ignore" } else { "the node selector does not take it any more" }
+    if is_ignored {
+        "it carries the annotation sundown.dev/ignore"
+    } else {
+        "the node selector does not take it any more"
+    }
 }
 
 #[cfg(test)]
@@ -131,7 +184,10 @@ mod tests {
 
     fn owed() -> OwedHook {
         let instance: InstanceId = "i-00000000000000001".parse().unwrap();
-        OwedHook { key: HookKey { group: "workers".into(), hook: "drain".into(), instance }, token: None }
+        OwedHook {
+            key: HookKey { group: "workers".into(), hook: "drain".into(), instance },
+            token: None,
+        }
     }
 
     #[test]
@@ -144,22 +200,67 @@ mod tests {
             (DrainEvent::Uncordoned, Warning, Reason::Uncordoned, "sundown release"),
             (DrainEvent::Paused { all: true }, Warning, Reason::Paused, "`sundown resume` ends"),
             (DrainEvent::Paused { all: false }, Warning, Reason::Paused, "`sundown resume a` ends"),
-            (DrainEvent::Resumed { ends: Some(at) }, Normal, Reason::Resumed, "1970-01-01T00:01:00Z at the latest"),
+            (
+                DrainEvent::Resumed { ends: Some(at) },
+                Normal,
+                Reason::Resumed,
+                "1970-01-01T00:01:00Z at the latest",
+            ),
             (DrainEvent::Resumed { ends: None }, Normal, Reason::Resumed, "goes on."),
-            (DrainEvent::NoLongerManaged { is_ignored: true }, Warning, Reason::NoLongerManaged, "sundown.dev/ignore"),
-            (DrainEvent::NoLongerManaged { is_ignored: false }, Warning, Reason::NoLongerManaged, "node selector"),
+            (
+                DrainEvent::NoLongerManaged { is_ignored: true },
+                Warning,
+                Reason::NoLongerManaged,
+                "sundown.dev/ignore",
+            ),
+            (
+                DrainEvent::NoLongerManaged { is_ignored: false },
+                Warning,
+                Reason::NoLongerManaged,
+                "node selector",
+            ),
             (DrainEvent::RecordDamaged("bad".to_owned()), Warning, Reason::RecordDamaged, "bad"),
-            (DrainEvent::RecordVoid { instance, why: VoidReason::Rebooted }, Normal, Reason::RecordVoid, "has booted since"),
-            (DrainEvent::HooksKeptOpen(vec![owed()]), Normal, Reason::HookKeptOpen, "workers/drain"),
-            (DrainEvent::HookServed(owed(), HookEnd::Completed), Normal, Reason::LifecycleCompleted, "completed with CONTINUE"),
-            (DrainEvent::HookServed(owed(), HookEnd::Over), Normal, Reason::LifecycleOver, "was over already"),
-            (DrainEvent::HookServed(owed(), HookEnd::NotOurs), Normal, Reason::HookNotOurs, "left to its owner"),
+            (
+                DrainEvent::RecordVoid { instance, why: VoidReason::Rebooted },
+                Normal,
+                Reason::RecordVoid,
+                "has booted since",
+            ),
+            (
+                DrainEvent::HooksKeptOpen(vec![owed()]),
+                Normal,
+                Reason::HookKeptOpen,
+                "workers/drain",
+            ),
+            (
+                DrainEvent::HookServed(owed(), HookEnd::Completed),
+                Normal,
+                Reason::LifecycleCompleted,
+                "completed with CONTINUE",
+            ),
+            (
+                DrainEvent::HookServed(owed(), HookEnd::Over),
+                Normal,
+                Reason::LifecycleOver,
+                "was over already",
+            ),
+            (
+                DrainEvent::HookServed(owed(), HookEnd::NotOurs),
+                Normal,
+                Reason::HookNotOurs,
+                "left to its owner",
+            ),
         ] {
             let (found, found_reason, message) = told(&event).unwrap();
             assert_eq!((found, found_reason), (severity, reason), "{event:?}");
             assert!(message.contains(says), "{message}");
         }
-        for event in [DrainEvent::KubeletSilent, DrainEvent::PutBack, DrainEvent::ReleaseRequested, DrainEvent::Closed] {
+        for event in [
+            DrainEvent::KubeletSilent,
+            DrainEvent::PutBack,
+            DrainEvent::ReleaseRequested,
+            DrainEvent::Closed,
+        ] {
             assert_eq!(told(&event), None, "{event:?}: the log tells of it");
         }
     }
@@ -169,9 +270,24 @@ mod tests {
         let left = || vec![PodKey { namespace: "shop".into(), name: "web-1".into() }];
         for (outcome, pods_are_known, forced, expected) in [
             (Outcome::Empty, true, &[][..], &[(Severity::Normal, "drained after 7s (empty)")][..]),
-            (Outcome::InstanceOver, false, &[], &[(Severity::Normal, "drained after 7s (instance_over)")]),
-            (Outcome::Released { left: vec![] }, true, &[], &[(Severity::Normal, "drained after 7s (released)")]),
-            (Outcome::Released { left: vec![] }, false, &[], &[(Severity::Warning, "ended after 7s (released) before its pods were listed")]),
+            (
+                Outcome::InstanceOver,
+                false,
+                &[],
+                &[(Severity::Normal, "drained after 7s (instance_over)")],
+            ),
+            (
+                Outcome::Released { left: vec![] },
+                true,
+                &[],
+                &[(Severity::Normal, "drained after 7s (released)")],
+            ),
+            (
+                Outcome::Released { left: vec![] },
+                false,
+                &[],
+                &[(Severity::Warning, "ended after 7s (released) before its pods were listed")],
+            ),
             (
                 Outcome::DeadlineReached { left: left() },
                 true,
@@ -184,7 +300,8 @@ mod tests {
         ] {
             let forced: Vec<String> = forced.iter().map(ToString::to_string).collect();
             let found = of_end(&outcome, pods_are_known, seconds(7), &forced);
-            let found: Vec<_> = found.iter().map(|(severity, _, message)| (*severity, message.as_str())).collect();
+            let found: Vec<_> =
+                found.iter().map(|(severity, _, message)| (*severity, message.as_str())).collect();
             assert_eq!(found, expected);
         }
     }

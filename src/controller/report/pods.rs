@@ -14,14 +14,17 @@ use crate::{
 impl Term {
     pub(super) fn report_pods(&self, node: &NodeName, event: &DrainEvent) {
         match event {
-            DrainEvent::Answered { order, class, message } => self.report_answer(node, order, *class, message),
+            DrainEvent::Answered { order, class, message } => {
+                self.report_answer(node, order, *class, message);
+            }
             DrainEvent::Noted(note) => self.report_note(node, note),
             _ => {}
         }
     }
 
     fn report_answer(&self, node: &NodeName, order: &Order, class: Class, message: &str) {
-        debug!(node = %node, pod = %order.pod(), answer = class.as_str(), message, "An order was answered.");
+        debug!(node = %node, pod = %order.pod(), answer = class.as_str(), message, "An order was \
+            answered.");
         match order {
             Order::Evict { pod, uid, grace } => {
                 self.metrics.eviction(class.as_str());
@@ -47,7 +50,8 @@ impl Term {
         if self.config.service.pod_events != PodEvents::All {
             return;
         }
-        let time = grace.map_or_else(|| "its own grace period".to_owned(), |grace| format!("{grace} s"));
+        let time =
+            grace.map_or_else(|| "its own grace period".to_owned(), |grace| format!("{grace} s"));
         self.note(EventNote {
             about: About::Pod(pod.clone(), uid.clone()),
             severity: Severity::Normal,
@@ -60,50 +64,86 @@ impl Term {
         match note {
             Note::Forced { pod, uid, grace, reason } => {
                 let reason = reason.as_str();
-                warn!(%node, %pod, grace, reason, "Deleted a pod that could not be evicted, because the deadline of its node is near.");
+                warn!(
+                    %node, %pod, grace, reason,
+                    "Deleted a pod that could not be evicted, because the deadline of its node is \
+                     near.");
                 self.board.forced(node, pod);
                 self.metrics.forced();
                 let now = self.clock.now();
                 self.told.trace(node, |trace| trace.forced(now, pod, reason, *grace));
-                let message = format!("deleted with a grace period of {grace} s, blocked by {reason}, because its node goes");
+                let message = format!(
+                    "deleted with a grace period of {grace} s, blocked by {reason}, because its \
+                     node goes"
+                );
                 self.note_pod(node, pod, uid, EventReason::Forced, &message);
             }
             Note::ShortenedGrace { pod, uid, grace, own } => {
                 let own = own.as_secs();
-                info!(%pod, grace, own, "A pod gets less than its own grace period: its node goes earlier.");
+                info!(%pod, grace, own, "A pod gets less than its own grace period: its node goes \
+                    earlier.");
                 if self.config.service.pod_events == PodEvents::All {
-                    let message = format!("has {grace} s to stop instead of {own} s, because its node goes");
+                    let message =
+                        format!("has {grace} s to stop instead of {own} s, because its node goes");
                     self.note_pod(node, pod, uid, EventReason::ShortenedGrace, &message);
                 }
             }
             Note::Blocked { pod, uid, reason, message, since } => {
-                info!(%pod, reason = reason.as_str(), message, %since, "A pod has been blocked for a while.");
+                info!(
+                    %pod, reason = reason.as_str(), message, %since,
+                    "A pod has been blocked for a while."
+                );
                 self.note_pod(node, pod, uid, EventReason::Blocked, &reason.in_event(message));
             }
             Note::Malformed { pod, message } => {
-                warn!(%pod, message, "The API server calls a request malformed. This is a fault of Sundown; please report it.");
+                warn!(%pod, message, "The API server calls a request malformed. This is a fault \
+                    of Sundown; please report it.");
             }
             Note::CameBack { namespace, owner, new } => {
                 let owner = format!("{} {namespace}/{}", owner.kind, owner.name);
-                warn!(%node, owner, new, "New pods of an owner come back on the node; they are left alone and not waited for.");
+                warn!(%node, owner, new, "New pods of an owner come back on the node; they are \
+                    left alone and not waited for.");
                 self.metrics.owner_left_alone();
-                let message = format!("{} of {owner} came back since the cordon: its new pods are left alone and not waited for", pods(*new));
+                let message = format!(
+                    "{} of {owner} came back since the cordon: its new pods are left alone and \
+                     not waited for",
+                    pods(*new)
+                );
                 self.note_about_node(node, EventReason::PodsComeBack, message);
             }
             Note::OrphanedDaemonSet { pod, daemon_set } => {
-                warn!(%pod, daemon_set, "A pod's DaemonSet does not exist; it is drained like any other.");
-                let message = format!("{pod} is drained: its DaemonSet {daemon_set} does not exist");
+                warn!(%pod, daemon_set, "A pod's DaemonSet does not exist; it is drained like any \
+                    other.");
+                let message =
+                    format!("{pod} is drained: its DaemonSet {daemon_set} does not exist");
                 self.note_about_node(node, EventReason::OrphanedDaemonSetPod, message);
             }
         }
     }
 
-    fn note_pod(&self, node: &NodeName, pod: &PodKey, uid: &PodUid, reason: EventReason, message: &str) {
+    fn note_pod(
+        &self,
+        node: &NodeName,
+        pod: &PodKey,
+        uid: &PodUid,
+        reason: EventReason,
+        message: &str,
+    ) {
         let about = About::Pod(pod.clone(), uid.clone());
-        self.note(EventNote { about, severity: Severity::Warning, reason, message: format!("{message} (node {node})") });
+        self.note(EventNote {
+            about,
+            severity: Severity::Warning,
+            reason,
+            message: format!("{message} (node {node})"),
+        });
     }
 
     fn note_about_node(&self, node: &NodeName, reason: EventReason, message: String) {
-        self.note(EventNote { about: About::Node(node.clone()), severity: Severity::Warning, reason, message });
+        self.note(EventNote {
+            about: About::Node(node.clone()),
+            severity: Severity::Warning,
+            reason,
+            message,
+        });
     }
 }

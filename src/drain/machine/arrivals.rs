@@ -10,7 +10,8 @@ use crate::{
     },
 };
 
-/// A pod that was created longer ago when the watch shows it came earlier: the watch was broken, and shows what it missed.
+/// A pod that was created longer ago when the watch shows it came earlier: the watch was broken,
+/// and shows what it missed.
 const WATCH_LAG: std::time::Duration = seconds(3);
 
 /// A pod whose owner puts it back again and again is not evicted sooner than this.
@@ -19,7 +20,8 @@ const LEAST_PAUSE: std::time::Duration = seconds(1);
 /// By what a pod became known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Source {
-    /// The first LIST since the drain was taken up: by the leader that accepted it, or by a later one.
+    /// The first LIST since the drain was taken up: by the leader that accepted it, or by a later
+    /// one.
     FirstList,
     /// A later LIST.
     List,
@@ -28,13 +30,17 @@ pub(super) enum Source {
 }
 
 impl Source {
-    /// When a pod came to the node that was cordoned at `cordoned`, if no pod that was being scheduled then comes after `settled`.
+    /// When a pod came to the node that was cordoned at `cordoned`, if no pod that was being
+    /// scheduled then comes after `settled`.
     ///
-    /// The watch shows it at once, unless it was broken. A LIST may show it much later. Then the pod says when it was created, by the
-    /// clock of the API server (with its difference from ours taken out, where that is 2 s and more), in whole seconds.
+    /// The watch shows it at once, unless it was broken. A LIST may show it much later. Then the
+    /// pod says when it was created, by the clock of the API server (with its difference from ours
+    /// taken out, where that is 2 s and more), in whole seconds.
     fn arrival(self, now: Moment, pod: &Pod, cordoned: Moment, settled: Moment) -> Arrival {
         let came = match self {
-            Self::Watch => Some(pod.created.filter(|created| created.plus(WATCH_LAG) < now).unwrap_or(now)),
+            Self::Watch => {
+                Some(pod.created.filter(|created| created.plus(WATCH_LAG) < now).unwrap_or(now))
+            }
             Self::FirstList if now <= settled => None,
             Self::FirstList | Self::List => pod.created.map(|created| created.min(now)),
         };
@@ -77,7 +83,11 @@ impl Drain {
     /// New pods of this owner that are there already are left alone as well.
     fn leave_alone(&mut self, now: Moment, owner: &OwnerKey) {
         let mut left_alone = Vec::new();
-        for (uid, entry) in self.pods.iter_mut().filter(|(_, e)| e.new && Comebacks::key(&e.pod).as_ref() == Some(owner)) {
+        for (uid, entry) in self
+            .pods
+            .iter_mut()
+            .filter(|(_, e)| e.new && Comebacks::key(&e.pod).as_ref() == Some(owner))
+        {
             let before = entry.tally();
             if entry.leave_alone() {
                 self.tally.replace(before, entry.tally());

@@ -19,7 +19,9 @@ impl Drain {
             NodeCondition::Fine => self.silence = Silence::Heard,
             NodeCondition::Unreachable => self.silence.began(now),
             // A pause ends no drain: what was asked before it is asked again after it.
-            NodeCondition::StillUnreachable if matches!(self.silence, Silence::Asked(_)) && !self.paused => {
+            NodeCondition::StillUnreachable
+                if matches!(self.silence, Silence::Asked(_)) && !self.paused =>
+            {
                 self.end(Outcome::Unreachable { left: self.left() });
             }
             NodeCondition::StillUnreachable => {}
@@ -32,14 +34,15 @@ impl Drain {
         self.silence.since().map(|at| at.plus(self.settings.unreachable_wait))
     }
 
-    /// When the pods of a node whose kubelet is silent are given up, unless its Node says otherwise then. `None`: nothing is known to be
-    /// silent, or the Node is being read already.
+    /// When the pods of a node whose kubelet is silent are given up, unless its Node says otherwise
+    /// then. `None`: nothing is known to be silent, or the Node is being read already.
     pub(super) fn gives_up_at(&self) -> Option<Moment> {
         self.unreachable_until().filter(|_| matches!(self.silence, Silence::Waiting(_)))
     }
 
-    /// From when on an empty node is drained: pods that were being bound at the cordon have arrived by then. The end of the drain does not wait
-    /// for that. The time towards which pods are forced does: the margin after it is there to wait.
+    /// From when on an empty node is drained: pods that were being bound at the cordon have arrived
+    /// by then. The end of the drain does not wait for that. The time towards which pods are forced
+    /// does: the margin after it is there to wait.
     fn empty_from(&self) -> Moment {
         let settled = self.cordoned_at.plus(self.settings.min_drain);
         self.limits.end_at.map_or(settled, |end| settled.min(end))
@@ -50,15 +53,20 @@ impl Drain {
         self.view.listed_at.is_some() && self.tally.left == 0
     }
 
-    /// It is empty, and that can be relied on as of a moment at which nothing was on its way to it any more.
+    /// It is empty, and that can be relied on as of a moment at which nothing was on its way to it
+    /// any more.
     fn is_empty(&self, now: Moment) -> bool {
-        self.looks_empty() && self.tally.gone == 0 && self.empty_from() <= self.view.known_until(now)
+        self.looks_empty()
+            && self.tally.gone == 0
+            && self.empty_from() <= self.view.known_until(now)
     }
 
-    /// When the pods are to be listed anew; `None` while the watch can be relied on, or a LIST is awaited.
+    /// When the pods are to be listed anew; `None` while the watch can be relied on, or a LIST is
+    /// awaited.
     ///
-    /// A 404 says that a pod is gone, and that the watch has not said so: what else it has not told only a LIST shows. So one is
-    /// asked for before the drain ends, and where the watch still has not told after a while. The same while the watch is not open.
+    /// A 404 says that a pod is gone, and that the watch has not said so: what else it has not told
+    /// only a LIST shows. So one is asked for before the drain ends, and where the watch still has
+    /// not told after a while. The same while the watch is not open.
     fn relist_from(&self) -> Option<Moment> {
         let listed = self.view.listed_at.filter(|_| !self.view.relisting)?;
         let (doubted, blind) = (self.tally.gone > 0, self.view.is_blind());
@@ -74,11 +82,16 @@ impl Drain {
     /// When the drain, as it is now, has something to do by time alone that is not about one pod.
     pub(super) fn next_end(&self) -> Option<Moment> {
         // While nothing new can be known, or a LIST is awaited, only that tells more.
-        let empty = (self.looks_empty() && self.tally.gone == 0 && !self.view.is_blind()).then(|| self.empty_from());
+        let empty = (self.looks_empty() && self.tally.gone == 0 && !self.view.is_blind())
+            .then(|| self.empty_from());
         let empty = empty.max(empty.and_then(|_| self.view.catches_up_at()));
         let unreachable = self.gives_up_at();
-        let (unreachable, end) = if self.paused { (None, None) } else { (unreachable, self.limits.end_at) };
-        [empty, self.view.catches_up_at(), self.relist_from(), unreachable, end].into_iter().flatten().min()
+        let (unreachable, end) =
+            if self.paused { (None, None) } else { (unreachable, self.limits.end_at) };
+        [empty, self.view.catches_up_at(), self.relist_from(), unreachable, end]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     pub(super) fn end_if_over(&mut self, now: Moment) {
@@ -95,7 +108,11 @@ impl Drain {
             // The deadline stands and is shown, but ends nothing.
         } else if self.limits.end_at.is_some_and(|at| at <= now) {
             let left = self.left();
-            self.end(if self.limits.force_at.is_some() { Outcome::DeadlineReached { left } } else { Outcome::TimedOut { left } });
+            self.end(if self.limits.force_at.is_some() {
+                Outcome::DeadlineReached { left }
+            } else {
+                Outcome::TimedOut { left }
+            });
         } else if let Silence::Waiting(since) = self.silence
             && self.unreachable_until().is_some_and(|at| at <= now)
         {
@@ -105,7 +122,8 @@ impl Drain {
     }
 
     pub(super) fn left(&self) -> Vec<PodKey> {
-        let mut left: Vec<_> = self.pods.values().filter(|e| e.tally().left > 0).map(|e| e.pod.key.clone()).collect();
+        let mut left: Vec<_> =
+            self.pods.values().filter(|e| e.tally().left > 0).map(|e| e.pod.key.clone()).collect();
         left.sort();
         left
     }

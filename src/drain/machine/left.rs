@@ -7,13 +7,18 @@ use crate::{
 };
 
 impl Drain {
-    /// The pods that count and are still there. A pod whose DaemonSet was not looked up yet is not among them.
+    /// The pods that count and are still there. A pod whose DaemonSet was not looked up yet is not
+    /// among them.
     pub fn pods_left(&self) -> impl Iterator<Item = &Pod> {
-        self.pods.values().filter(|entry| entry.belongs == Belongs::Counts && entry.gone.is_none()).map(|entry| &*entry.pod)
+        self.pods
+            .values()
+            .filter(|entry| entry.belongs == Belongs::Counts && entry.gone.is_none())
+            .map(|entry| &*entry.pod)
     }
 
-    /// From when on this pod is deleted by force where its eviction is refused. `None`: never, because no deadline rules, forced deletes
-    /// are switched off, or the pod is terminating already.
+    /// From when on this pod is deleted by force where its eviction is refused. `None`: never,
+    /// because no deadline rules, forced deletes are switched off, or the pod is terminating
+    /// already.
     #[must_use]
     pub fn forced_from(&self, pod: &Pod) -> Option<Moment> {
         if pod.deletion.is_some() {

@@ -1,4 +1,5 @@
-//! Forced deletes whose answer is missing. Such a delete may still have deleted its pod, so it must be reported as forced.
+//! Forced deletes whose answer is missing. Such a delete may still have deleted its pod, so it must
+//! be reported as forced.
 
 use std::time::Duration;
 
@@ -8,7 +9,8 @@ use crate::{
     drain::{Class, DeleteWhy, Effect, Note, Order, answer::may_have_taken_effect},
 };
 
-/// Times of the API server are whole seconds, and a difference between its clock and ours is taken out only where it is 2 s or more.
+/// Times of the API server are whole seconds, and a difference between its clock and ours is taken
+/// out only where it is 2 s or more.
 const CLOCK_ERROR: Duration = seconds(3);
 
 /// A delete by force that has no answer.
@@ -22,7 +24,8 @@ pub(super) struct Unanswered {
 }
 
 impl Unanswered {
-    /// Whether this delete can be the reason why the pod terminates. An earlier eviction would have ended the pod sooner.
+    /// Whether this delete can be the reason why the pod terminates. An earlier eviction would have
+    /// ended the pod sooner.
     fn can_explain(&self, pod: &Pod) -> bool {
         pod.deletion.is_none_or(|deletion| deletion.plus(CLOCK_ERROR) >= self.ends)
     }
@@ -32,20 +35,27 @@ impl Drain {
     /// An order is sent now.
     pub(super) fn sent(&mut self, order: &Order, now: Moment) {
         let Order::Delete { uid, grace, why: DeleteWhy::Forced, .. } = order else { return };
-        // If an eviction of the pod was accepted, or its answer was lost, nobody can tell whether the eviction or the delete ended the pod.
-        let entry = self.pods.get(uid).filter(|entry| entry.accepted_at.is_none() && !entry.eviction_lost);
+        // If an eviction of the pod was accepted, or its answer was lost, nobody can tell whether
+        // the eviction or the delete ended the pod.
+        let entry =
+            self.pods.get(uid).filter(|entry| entry.accepted_at.is_none() && !entry.eviction_lost);
         let Some(note) = entry.and_then(|entry| entry.note_of(order)) else { return };
         let ends = now.plus(seconds(u64::from(*grace)));
         let before = self.unanswered.remove(uid);
-        let (ends, is_lost) = before.map_or((ends, false), |before| (before.ends.min(ends), before.is_lost));
+        let (ends, is_lost) =
+            before.map_or((ends, false), |before| (before.ends.min(ends), before.is_lost));
         self.unanswered.insert(uid.clone(), Unanswered { note, ends, is_lost });
     }
 
     /// An order was answered, or its answer was lost.
     pub(super) fn was_answered(&mut self, order: &Order, answer: &ApiAnswer, class: Class) {
         let may_have_taken_effect = may_have_taken_effect(answer);
-        // The API server asks no budget about a pod that terminates: a refusal by one proves that no earlier eviction had an effect.
-        let is_refused_by_budget = matches!(class, Class::Budget | Class::BudgetLagging { .. } | Class::BudgetBroken | Class::TwoBudgets);
+        // The API server asks no budget about a pod that terminates: a refusal by one proves that
+        // no earlier eviction had an effect.
+        let is_refused_by_budget = matches!(
+            class,
+            Class::Budget | Class::BudgetLagging { .. } | Class::BudgetBroken | Class::TwoBudgets
+        );
         if let Order::Evict { uid, .. } = order
             && (may_have_taken_effect || is_refused_by_budget)
             && let Some(entry) = self.pods.get_mut(uid)
@@ -56,7 +66,8 @@ impl Drain {
         if may_have_taken_effect {
             unanswered.is_lost = true;
         } else if class == Class::Accepted || !unanswered.is_lost {
-            // An accepted delete is reported where its answer is handled. A refusal proves nothing about an earlier delete whose answer was lost.
+            // An accepted delete is reported where its answer is handled. A refusal proves nothing
+            // about an earlier delete whose answer was lost.
             self.unanswered.remove(order.uid());
         }
     }
@@ -68,16 +79,21 @@ impl Drain {
         }
     }
 
-    /// Reports each forced delete without an answer whose pod terminates or is gone. `is_last`: also those whose answer may still come,
-    /// because the drain ends now.
+    /// Reports each forced delete without an answer whose pod terminates or is gone. `is_last`:
+    /// also those whose answer may still come, because the drain ends now.
     pub(super) fn tell_unanswered(&mut self, is_last: bool) {
         if self.unanswered.is_empty() {
             return;
         }
         let goes = |uid: &PodUid, unanswered: &Unanswered| {
-            self.pods.get(uid).is_none_or(|e| e.gone.is_some() || e.pod.deletion.is_some() && unanswered.can_explain(&e.pod))
+            self.pods.get(uid).is_none_or(|e| {
+                e.gone.is_some() || e.pod.deletion.is_some() && unanswered.can_explain(&e.pod)
+            })
         };
-        let of_lost = self.unanswered.iter().filter(|(uid, unanswered)| (is_last || unanswered.is_lost) && goes(uid, unanswered));
+        let of_lost = self
+            .unanswered
+            .iter()
+            .filter(|(uid, unanswered)| (is_last || unanswered.is_lost) && goes(uid, unanswered));
         let told: Vec<PodUid> = of_lost.map(|(uid, _)| uid.clone()).collect();
         for uid in told {
             let Some(Unanswered { note, .. }) = self.unanswered.remove(&uid) else { continue };

@@ -24,22 +24,50 @@ fn c56_s06_a_404_is_gone_but_a_proxys_404_is_not() {
 
 #[test]
 fn a_404_that_is_not_about_the_pod_does_not_make_it_gone() {
-    assert_eq!(class(404, "NotFound", "admission webhook \"x\" denied the request: machines \"m\" not found"), Class::Webhook);
-    assert_eq!(class(404, "NotFound", "admission webhook \"x\" denied the request: pods \"a\" not found"), Class::Webhook);
-    assert_eq!(class(404, "NotFound", "namespaces \"n\" not found"), Class::Transient, "force-finalised with pods in it");
-    assert_eq!(class(404, "NotFound", "the server could not find the requested resource"), Class::Transient);
+    assert_eq!(
+        class(
+            404,
+            "NotFound",
+            "admission webhook \"x\" denied the request: machines \"m\" not found"
+        ),
+        Class::Webhook
+    );
+    assert_eq!(
+        class(404, "NotFound", "admission webhook \"x\" denied the request: pods \"a\" not found"),
+        Class::Webhook
+    );
+    assert_eq!(
+        class(404, "NotFound", "namespaces \"n\" not found"),
+        Class::Transient,
+        "force-finalised with pods in it"
+    );
+    assert_eq!(
+        class(404, "NotFound", "the server could not find the requested resource"),
+        Class::Transient
+    );
 }
 
 #[test]
 fn a_409_tells_another_uid_from_a_conflict() {
     assert_eq!(classify(&other_uid()), Class::OtherUid);
-    assert_eq!(class(409, "Conflict", "Operation cannot be fulfilled on tests \"2\": message: Conflict"), Class::Conflict);
-    assert_eq!(class(409, "Conflict", "the ResourceVersion in the precondition … The object might have been modified"), Class::Conflict);
+    assert_eq!(
+        class(409, "Conflict", "Operation cannot be fulfilled on tests \"2\": message: Conflict"),
+        Class::Conflict
+    );
+    assert_eq!(
+        class(
+            409,
+            "Conflict",
+            "the ResourceVersion in the precondition … The object might have been modified"
+        ),
+        Class::Conflict
+    );
 }
 
 #[test]
 fn a_409_of_a_webhook_says_nothing_of_the_pod() {
-    let message = "admission webhook \"x\" denied the request: Precondition failed: UID in precondition: a, UID in object meta: b";
+    let message = "admission webhook \"x\" denied the request: Precondition failed: UID in \
+        precondition: a, UID in object meta: b";
     assert_eq!(class(409, "Conflict", message), Class::Webhook);
 }
 
@@ -52,7 +80,10 @@ fn a_429_of_a_budget_is_a_matter_of_this_pod() {
 #[test]
 fn a_429_of_a_lagging_budget_says_when_to_try_again() {
     assert_eq!(classify(&lagging()), Class::BudgetLagging { retry_after: seconds(10) });
-    assert_eq!(classify(&ApiAnswer { retry_after: None, ..lagging() }), Class::BudgetLagging { retry_after: seconds(10) });
+    assert_eq!(
+        classify(&ApiAnswer { retry_after: None, ..lagging() }),
+        Class::BudgetLagging { retry_after: seconds(10) }
+    );
     assert_eq!(classify(&lagging()).blocks(), Some(BlockReason::PdbLagging));
 }
 
@@ -61,7 +92,10 @@ fn s07_a_429_without_causes_is_overload_and_not_a_budget() {
     assert_eq!(classify(&overload(Some(3))), Class::Overload { retry_after: seconds(3) });
     assert_eq!(classify(&overload(None)), Class::Overload { retry_after: seconds(1) });
     assert_eq!(class(429, "", ""), Class::Overload { retry_after: seconds(1) });
-    assert_eq!(classify(&with(answer(429, "TooManyRequests", "storage is (re)initializing"), 1)), Class::Overload { retry_after: seconds(1) });
+    assert_eq!(
+        classify(&with(answer(429, "TooManyRequests", "storage is (re)initializing"), 1)),
+        Class::Overload { retry_after: seconds(1) }
+    );
     assert_eq!(classify(&overload(None)).blocks(), Some(BlockReason::ApiOverload));
 }
 
@@ -69,12 +103,17 @@ fn s07_a_429_without_causes_is_overload_and_not_a_budget() {
 fn no_retry_after_is_taken_for_longer_than_thirty_seconds() {
     assert_eq!(classify(&overload(Some(3600))), Class::Overload { retry_after: seconds(30) });
     assert_eq!(classify(&with(lagging(), 3600)), Class::BudgetLagging { retry_after: seconds(30) });
-    assert_eq!(classify(&overload(Some(29))), Class::Overload { retry_after: seconds(29) }, "honoured within");
+    assert_eq!(
+        classify(&overload(Some(29))),
+        Class::Overload { retry_after: seconds(29) },
+        "honoured within"
+    );
 }
 
 #[test]
 fn a_429_of_a_webhook_stops_nobody_else() {
-    let kubevirt = "admission webhook \"virt-launcher-eviction-interceptor.kubevirt.io\" denied the request: Eviction triggered evacuation of VMI";
+    let kubevirt = "admission webhook \"virt-launcher-eviction-interceptor.kubevirt.io\" denied \
+        the request: Eviction triggered evacuation of VMI";
     assert_eq!(class(429, "TooManyRequests", kubevirt), Class::Webhook);
     assert_eq!(class(429, "", kubevirt), Class::Webhook);
     assert_eq!(class(429, "TooManyRequests", "Eviction triggered evacuation"), Class::Webhook);
@@ -87,15 +126,29 @@ fn c56_a_403_of_a_dying_namespace_is_told_by_its_cause() {
 
 #[test]
 fn a_403_of_a_broken_budget_is_told_by_its_message() {
-    assert_eq!(class(403, "Forbidden", "pods \"a\" is forbidden: pdb disruptions allowed is negative"), Class::BudgetBroken);
-    assert_eq!(class(403, "Forbidden", "DisruptedPods map too big - too many evictions not confirmed by PDB controller"), Class::BudgetBroken);
+    assert_eq!(
+        class(403, "Forbidden", "pods \"a\" is forbidden: pdb disruptions allowed is negative"),
+        Class::BudgetBroken
+    );
+    assert_eq!(
+        class(
+            403,
+            "Forbidden",
+            "DisruptedPods map too big - too many evictions not confirmed by PDB controller"
+        ),
+        Class::BudgetBroken
+    );
 }
 
 #[test]
 fn a_403_otherwise_is_rights_or_a_webhook() {
-    let rbac = "pods \"a\" is forbidden: User \"x\" cannot create resource \"pods/eviction\" in API group \"\" in the namespace \"default\"";
+    let rbac = "pods \"a\" is forbidden: User \"x\" cannot create resource \"pods/eviction\" in \
+        API group \"\" in the namespace \"default\"";
     assert_eq!(class(403, "Forbidden", rbac).blocks(), Some(BlockReason::Rbac));
-    assert_eq!(class(403, "Forbidden", "admission webhook \"x\" denied the request: no"), Class::Webhook);
+    assert_eq!(
+        class(403, "Forbidden", "admission webhook \"x\" denied the request: no"),
+        Class::Webhook
+    );
     assert_eq!(class(401, "Unauthorized", "Unauthorized"), Class::Unauthorized);
 }
 
@@ -120,15 +173,28 @@ fn other_5xx_and_silence_pass_by_themselves() {
 
 #[test]
 fn a_400_or_422_is_our_own_fault_unless_a_policy_says_it() {
-    assert_eq!(class(400, "BadRequest", "name in URL does not match name in Eviction object"), Class::Malformed);
-    assert_eq!(class(422, "Invalid", "ignoreStoreReadErrorWithClusterBreakingPotential"), Class::Malformed);
+    assert_eq!(
+        class(400, "BadRequest", "name in URL does not match name in Eviction object"),
+        Class::Malformed
+    );
+    assert_eq!(
+        class(422, "Invalid", "ignoreStoreReadErrorWithClusterBreakingPotential"),
+        Class::Malformed
+    );
     assert_eq!(class(302, "", ""), Class::Malformed);
-    assert_eq!(class(422, "Invalid", "ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no"), Class::Webhook);
-    assert_eq!(class(400, "BadRequest", "admission webhook \"x\" denied the request: no"), Class::Webhook);
+    assert_eq!(
+        class(422, "Invalid", "ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no"),
+        Class::Webhook
+    );
+    assert_eq!(
+        class(400, "BadRequest", "admission webhook \"x\" denied the request: no"),
+        Class::Webhook
+    );
 }
 
 #[test]
 fn labels_are_told_apart() {
-    let labels: std::collections::BTreeSet<_> = BlockReason::ALL.iter().map(|r| r.as_str()).collect();
+    let labels: std::collections::BTreeSet<_> =
+        BlockReason::ALL.iter().map(|r| r.as_str()).collect();
     assert_eq!(labels.len(), BlockReason::ALL.len());
 }

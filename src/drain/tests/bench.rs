@@ -20,17 +20,28 @@ impl Bench {
 
     /// What this input lets go.
     pub(super) fn step(&mut self, now: Moment, input: DispatchInput) -> Vec<String> {
-        let gone: Vec<_> = self.d.step(now, input).into_iter().map(|DispatchEffect::Go { uid, .. }| uid.to_string()).collect();
+        let gone: Vec<_> = self
+            .d
+            .step(now, input)
+            .into_iter()
+            .map(|DispatchEffect::Go { uid, .. }| uid.to_string())
+            .collect();
         self.gone.extend(gone.iter().cloned());
         gone
     }
 
     pub(super) fn want(&mut self, now: Moment, node: &str, pod: Pod) -> Vec<String> {
-        self.step(now, DispatchInput::Want { node: node.into(), pod: Arc::new(pod), by: By::Eviction })
+        self.step(
+            now,
+            DispatchInput::Want { node: node.into(), pod: Arc::new(pod), by: By::Eviction },
+        )
     }
 
     pub(super) fn delete(&mut self, now: Moment, node: &str, pod: Pod) -> Vec<String> {
-        self.step(now, DispatchInput::Want { node: node.into(), pod: Arc::new(pod), by: By::Delete })
+        self.step(
+            now,
+            DispatchInput::Want { node: node.into(), pod: Arc::new(pod), by: By::Delete },
+        )
     }
 
     pub(super) fn answer(&mut self, now: Moment, name: &str, class: Class) -> Vec<String> {
@@ -38,7 +49,13 @@ impl Bench {
     }
 
     pub(super) fn turn(&mut self, node: &str, relaxed: bool, deadline: u64, left: usize) {
-        self.step(at(0), DispatchInput::Turn { node: node.into(), turn: Turn { relaxed, deadline: at(deadline), left } });
+        self.step(
+            at(0),
+            DispatchInput::Turn {
+                node: node.into(),
+                turn: Turn { relaxed, deadline: at(deadline), left },
+            },
+        );
     }
 
     pub(super) fn budget(&mut self, now: Moment, allowed: i64) -> Vec<String> {

@@ -36,7 +36,10 @@ fn a_first_try_is_always_made_and_a_refused_pod_waits_for_its_budget() {
     assert!(b.answer(at(0), "p002", Class::Budget).is_empty());
     assert!(b.budget(at(1), 0).is_empty(), "a change that does not help");
     assert_eq!(b.budget(at(2), 1), ["p000"], "one is allowed, one goes");
-    assert!(b.answer(at(2), "p000", Class::Accepted).is_empty(), "what it used is not shown by the status yet");
+    assert!(
+        b.answer(at(2), "p000", Class::Accepted).is_empty(),
+        "what it used is not shown by the status yet"
+    );
     assert!(b.budget(at(3), 0).is_empty());
     assert_eq!(b.budget(at(4), 2), ["p001", "p002"]);
 }
@@ -69,7 +72,11 @@ fn a_status_that_shows_our_own_eviction_before_its_answer_is_not_counted_twice()
     }
     for name in ["p000", "p001", "p002"] {
         let next = b.answer(at(1), name, Class::Accepted);
-        assert_eq!(next.len(), usize::from(name == "p002"), "the first try of a next one, when nothing is under way");
+        assert_eq!(
+            next.len(),
+            usize::from(name == "p002"),
+            "the first try of a next one, when nothing is under way"
+        );
     }
 }
 
@@ -121,9 +128,16 @@ fn a_pod_goes_again_when_its_own_readiness_or_labels_change() {
     b.want(at(0), "n1", pod("a"));
     b.answer(at(0), "a", Class::Budget);
     assert!(b.want(at(1), "n1", pod("a")).is_empty(), "nothing changed");
-    assert_eq!(b.want(at(2), "n1", Pod { phase: crate::domain::Phase::Succeeded, ..pod("a") }), ["a"]);
+    assert_eq!(
+        b.want(at(2), "n1", Pod { phase: crate::domain::Phase::Succeeded, ..pod("a") }),
+        ["a"]
+    );
     b.want(at(2), "n1", Pod { labels: [].into(), ..pod("a") });
-    assert_eq!(b.answer(at(2), "a", Class::Budget), ["a"], "it changed while its order was under way");
+    assert_eq!(
+        b.answer(at(2), "a", Class::Budget),
+        ["a"],
+        "it changed while its order was under way"
+    );
 }
 
 #[test]
@@ -226,7 +240,8 @@ fn a_delete_goes_at_once_past_budget_and_park_and_first() {
     for name in names("x", 40) {
         b.want(at(2), "n1", other(&name));
     }
-    let deleted: Vec<_> = names("d", 10).iter().flat_map(|name| b.delete(at(2), "n9", other(name))).collect();
+    let deleted: Vec<_> =
+        names("d", 10).iter().flat_map(|name| b.delete(at(2), "n9", other(name))).collect();
     assert_eq!((deleted.len(), b.d.status().in_flight), (8, 40));
     assert_eq!(b.answer(at(2), "x000", Class::Accepted), ["d008"]);
 }

@@ -3,12 +3,21 @@
 use super::{world::World, *};
 
 fn kruise() -> Owner {
-    Owner { api_version: "apps.kruise.io/v1alpha1".into(), kind: "DaemonSet".into(), name: "agent".into() }
+    Owner {
+        api_version: "apps.kruise.io/v1alpha1".into(),
+        kind: "DaemonSet".into(),
+        name: "agent".into(),
+    }
 }
 
 /// A pod that is put back, where the world does so.
 fn sticky(name: &str) -> Pod {
-    Pod { labels: [("app".to_owned(), "sticky".to_owned())].into(), owner: Some(Box::new(kruise())), node: Some("n1".into()), ..pod(name) }
+    Pod {
+        labels: [("app".to_owned(), "sticky".to_owned())].into(),
+        owner: Some(Box::new(kruise())),
+        node: Some("n1".into()),
+        ..pod(name)
+    }
 }
 
 /// A world in which pods are put back so long after they were told to end, and end a second later.
@@ -20,7 +29,8 @@ fn stubborn(put_back_after: Duration) -> World {
 }
 
 fn left_alone(w: &World) -> Vec<(&str, usize)> {
-    let note = |note: &'_ Note| if let Note::CameBack { new, .. } = note { Some(*new) } else { None };
+    let note =
+        |note: &'_ Note| if let Note::CameBack { new, .. } = note { Some(*new) } else { None };
     w.notes.iter().filter_map(|(_, n)| note(n)).map(|new| ("agent", new)).collect()
 }
 
@@ -34,7 +44,11 @@ fn s20_a_pod_that_is_put_back_is_evicted_three_times_more_and_then_left_alone() 
     let evicted: Vec<_> = w.sent.iter().map(|s| s.order.uid().to_string()).collect();
     assert_eq!(evicted, ["a", "web", "a+", "a++", "a+++"]);
     assert_eq!(left_alone(&w), [("agent", 4)]);
-    assert_eq!((w.outcome("n1"), w.ended_ms("n1").map(|ms| ms / 1000)), (Some(&Outcome::Empty), Some(9)), "nobody waits for it");
+    assert_eq!(
+        (w.outcome("n1"), w.ended_ms("n1").map(|ms| ms / 1000)),
+        (Some(&Outcome::Empty), Some(9)),
+        "nobody waits for it"
+    );
     assert!(w.pods.contains_key(&uid("a++++")));
 }
 
@@ -44,9 +58,20 @@ fn s20_one_that_is_put_back_at_once_is_not_evicted_without_a_pause() {
     w.add_pod(sticky("a"));
     w.drain("n1", limits(3600));
     w.run_until(at(3600));
-    let evicted: Vec<_> = w.log().into_iter().map(|(at, order)| (at, order.uid().to_string())).collect();
-    // Within five seconds of the cordon a pod that was being scheduled may arrive, so the fourth is no sign yet.
-    assert_eq!(evicted, [(0, "a".into()), (0, "a+".into()), (0, "a++".into()), (0, "a+++".into()), (5, "a++++".into())]);
+    let evicted: Vec<_> =
+        w.log().into_iter().map(|(at, order)| (at, order.uid().to_string())).collect();
+    // Within five seconds of the cordon a pod that was being scheduled may arrive, so the fourth is
+    // no sign yet.
+    assert_eq!(
+        evicted,
+        [
+            (0, "a".into()),
+            (0, "a+".into()),
+            (0, "a++".into()),
+            (0, "a+++".into()),
+            (5, "a++++".into())
+        ]
+    );
     assert_eq!((left_alone(&w), w.outcome("n1")), (vec![("agent", 5)], Some(&Outcome::Empty)));
 }
 
@@ -59,7 +84,14 @@ fn s20_those_that_were_there_at_the_cordon_are_drained_whoever_puts_others_back(
     w.drain("n1", limits(3600));
     w.run_until(at_ms(7500));
     let status = w.drains[&"n1".into()].status(w.now);
-    assert_eq!(status.left_alone.iter().map(|l| (l.namespace.as_str(), l.owner.name.as_str())).collect::<Vec<_>>(), [("default", "agent")]);
+    assert_eq!(
+        status
+            .left_alone
+            .iter()
+            .map(|l| (l.namespace.as_str(), l.owner.name.as_str()))
+            .collect::<Vec<_>>(),
+        [("default", "agent")]
+    );
     w.run_until(at(3600));
     assert!(w.sent.iter().filter(|s| !s.order.uid().as_str().contains('+')).count() == 20);
     assert!(w.sent.len() <= 60, "{}", w.sent.len());
@@ -100,7 +132,10 @@ fn taken_over(w: &mut World) {
     w.dispatcher = Dispatcher::new(DispatchSettings::default());
     w.sent.clear();
     w.notes.clear();
-    w.drain_with(Start { node: "n1".into(), cordoned_at: at(0), limits: limits(3600), own_pod: None }, Settings::default());
+    w.drain_with(
+        Start { node: "n1".into(), cordoned_at: at(0), limits: limits(3600), own_pod: None },
+        Settings::default(),
+    );
 }
 
 #[test]
@@ -115,7 +150,8 @@ fn s20_a_new_leader_evicts_no_more_than_a_few_of_those_that_came_back() {
         w.add_pod(Pod { created: Some(at(0)), labels: [].into(), ..sticky("there") });
         taken_over(&mut w);
         w.run_until(at(3600));
-        let (there, others): (Vec<_>, Vec<_>) = w.sent.iter().partition(|s| s.order.uid().as_str() == "there");
+        let (there, others): (Vec<_>, Vec<_>) =
+            w.sent.iter().partition(|s| s.order.uid().as_str() == "there");
         assert_eq!((there.len(), others.len()), (1, evictions), "{new} new ones");
         assert_eq!((left_alone(&w).len(), w.outcome("n1")), (1, Some(&Outcome::Empty)));
     }
@@ -132,9 +168,16 @@ fn s20_a_pod_that_is_left_alone_stays_so_when_it_changes() {
         }
     }
     assert_eq!(wants(&d.step(at(11), Input::Changed(Pod { ready: false, ..sticky("d") }))), []);
-    assert_eq!(d.status(at(11)).counts, Counts { left: 1, waiting: 1, untouched: 1, ..Counts::default() });
+    assert_eq!(
+        d.status(at(11)).counts,
+        Counts { left: 1, waiting: 1, untouched: 1, ..Counts::default() }
+    );
     let other = Pod { owner: pod("x").owner, ..sticky("x") };
-    assert_eq!(wants(&d.step(at(11), Input::Changed(other))), [("x".into(), false)], "another owner's pod");
+    assert_eq!(
+        wants(&d.step(at(11), Input::Changed(other))),
+        [("x".into(), false)],
+        "another owner's pod"
+    );
 }
 
 #[test]
@@ -142,7 +185,9 @@ fn a_pod_that_a_lagging_watch_shows_again_after_an_answer_said_that_it_is_gone_c
     let mut w = World::new();
     w.add_pod(pod("blocked"));
     w.add_budget("web", 1);
-    let gone = |_: Moment, order: &Order| (order.uid().as_str() == "late").then(|| answer(404, "NotFound", "pods \"late\" not found"));
+    let gone = |_: Moment, order: &Order| {
+        (order.uid().as_str() == "late").then(|| answer(404, "NotFound", "pods \"late\" not found"))
+    };
     w.answer = Some(Box::new(gone));
     let late = Pod { created: Some(at(60)), ..sticky("late") };
     for at_second in [60, 70, 80, 90, 100] {
@@ -151,5 +196,9 @@ fn a_pod_that_a_lagging_watch_shows_again_after_an_answer_said_that_it_is_gone_c
     w.drain("n1", limits(3600));
     w.run_until(at(300));
     assert_eq!(left_alone(&w), []);
-    assert_eq!(w.sent.iter().filter(|s| s.order.uid().as_str() == "late").count(), 5, "it is tried again each time");
+    assert_eq!(
+        w.sent.iter().filter(|s| s.order.uid().as_str() == "late").count(),
+        5,
+        "it is tried again each time"
+    );
 }

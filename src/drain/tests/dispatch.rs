@@ -10,14 +10,20 @@ fn no_more_than_32_orders_are_under_way() {
     }
     assert_eq!(b.gone.len(), 32);
     assert_eq!(b.answer(at(1), "p000", Class::Accepted), ["p032"]);
-    assert_eq!(b.d.status(), DispatchStatus { in_flight: 32, waiting: 7, ..DispatchStatus::default() });
+    assert_eq!(
+        b.d.status(),
+        DispatchStatus { in_flight: 32, waiting: 7, ..DispatchStatus::default() }
+    );
 }
 
 #[test]
 fn a_refused_pod_is_probed_slowly_with_jitter() {
     let wake = |seed| {
         let mut d = Dispatcher::new(DispatchSettings { seed, ..DispatchSettings::default() });
-        d.step(at(0), DispatchInput::Want { node: "n1".into(), pod: Arc::new(pod("a")), by: By::Eviction });
+        d.step(
+            at(0),
+            DispatchInput::Want { node: "n1".into(), pod: Arc::new(pod("a")), by: By::Eviction },
+        );
         d.step(at(0), DispatchInput::Answer { uid: "a".into(), class: Class::Forbidden });
         d.next_wake().unwrap()
     };
@@ -134,7 +140,11 @@ fn a_burst_is_let_go_together_and_deletes_do_not_wait_for_it() {
     b.step(at_ms(10), DispatchInput::Settled);
     assert!(b.want(at_ms(20), "n1", pod("a")).is_empty());
     assert_eq!(b.delete(at_ms(20), "n1", pod("b")), ["b"]);
-    assert_eq!(b.want(at_ms(20), "taken-over", pod("c")), ["c"], "a node of no burst does not wait");
+    assert_eq!(
+        b.want(at_ms(20), "taken-over", pod("c")),
+        ["c"],
+        "a node of no burst does not wait"
+    );
     b.step(at_ms(50), DispatchInput::Settled);
     assert_eq!(b.d.next_wake(), Some(at_ms(200)));
     assert_eq!(b.step(at_ms(200), DispatchInput::Tick), ["a"]);

@@ -7,8 +7,8 @@ fn of(namespace: &str, name: &str) -> Pod {
     Pod { key: PodKey { namespace: namespace.into(), name: name.into() }, ..other(name) }
 }
 
-/// A server that answers each request after 5 ms, unless a webhook hangs for its namespace: then after ten seconds, or after the two that
-/// its eviction is waited for.
+/// A server that answers each request after 5 ms, unless a webhook hangs for its namespace: then
+/// after ten seconds, or after the two that its eviction is waited for.
 struct Server {
     bench: Bench,
     now: Moment,
@@ -21,14 +21,26 @@ struct Server {
 
 impl Server {
     fn new(hangs: fn(&str) -> bool) -> Self {
-        let (answers, asked) = (std::collections::BTreeMap::new(), std::collections::BTreeMap::new());
-        Self { bench: Bench::with(DispatchSettings::default()), now: at(0), answers, asked, most: 0, hangs }
+        let (answers, asked) =
+            (std::collections::BTreeMap::new(), std::collections::BTreeMap::new());
+        Self {
+            bench: Bench::with(DispatchSettings::default()),
+            now: at(0),
+            answers,
+            asked,
+            most: 0,
+            hangs,
+        }
     }
 
     fn step(&mut self, input: DispatchInput) {
         for name in self.bench.step(self.now, input) {
             let hangs = (self.hangs)(&name);
-            let (after, class) = if hangs { (seconds(10), Class::Transient) } else { (Duration::from_millis(5), Class::Accepted) };
+            let (after, class) = if hangs {
+                (seconds(10), Class::Transient)
+            } else {
+                (Duration::from_millis(5), Class::Accepted)
+            };
             self.asked.entry(name.clone()).or_insert(self.now);
             self.answers.insert((self.now.plus(after), name), class);
         }
@@ -42,7 +54,17 @@ impl Server {
     fn run_until(&mut self, end: Moment) {
         loop {
             let answer = self.answers.first_key_value().map(|((at, _), _)| *at);
-            let Some(next) = self.bench.d.next_wake().into_iter().chain(answer).min().filter(|next| *next <= end) else { break };
+            let Some(next) = self
+                .bench
+                .d
+                .next_wake()
+                .into_iter()
+                .chain(answer)
+                .min()
+                .filter(|next| *next <= end)
+            else {
+                break;
+            };
             self.now = self.now.max(next);
             match self.answers.first_entry().filter(|e| e.key().0 <= self.now) {
                 Some(answer) => {
@@ -57,12 +79,21 @@ impl Server {
 
     /// When the last of those whose name begins so was first asked for; `None`: one was not yet.
     fn last_asked(&self, prefix: &str, n: usize) -> Option<Duration> {
-        let asked: Vec<_> = self.asked.iter().filter(|(name, _)| name.starts_with(prefix)).map(|(_, at)| at.since_or_zero(at_ms(0))).collect();
-        asked.into_iter().max().filter(|_| self.asked.keys().filter(|name| name.starts_with(prefix)).count() == n)
+        let asked: Vec<_> = self
+            .asked
+            .iter()
+            .filter(|(name, _)| name.starts_with(prefix))
+            .map(|(_, at)| at.since_or_zero(at_ms(0)))
+            .collect();
+        asked
+            .into_iter()
+            .max()
+            .filter(|_| self.asked.keys().filter(|name| name.starts_with(prefix)).count() == n)
     }
 }
 
-/// Five hundred pods whose webhook never answers, in this many namespaces on 25 nodes, then two hundred others on twenty spot nodes.
+/// Five hundred pods whose webhook never answers, in this many namespaces on 25 nodes, then two
+/// hundred others on twenty spot nodes.
 fn crowded(namespaces: usize, urgent: bool) -> Server {
     let mut s = Server::new(|name| name.starts_with("hung"));
     // All are there before the first may go.
@@ -71,7 +102,11 @@ fn crowded(namespaces: usize, urgent: bool) -> Server {
         s.bench.turn(&format!("a{i:02}"), !urgent, 110, 20);
     }
     for i in 0..500 {
-        s.want(&format!("a{:02}", i % 25), of(&format!("hung{}", i % namespaces), &format!("hung{i:03}")), By::Eviction);
+        s.want(
+            &format!("a{:02}", i % 25),
+            of(&format!("hung{}", i % namespaces), &format!("hung{i:03}")),
+            By::Eviction,
+        );
     }
     for i in 0..20 {
         s.bench.turn(&format!("b{i:02}"), false, 110, 20);
@@ -85,11 +120,16 @@ fn crowded(namespaces: usize, urgent: bool) -> Server {
 
 #[test]
 fn pods_whose_webhook_never_answers_keep_no_other_pod_waiting() {
-    for (namespaces, urgent) in [(1, false), (1, true), (10, false), (10, true), (40, false), (40, true)] {
+    for (namespaces, urgent) in
+        [(1, false), (1, true), (10, false), (10, true), (40, false), (40, true)]
+    {
         let mut s = crowded(namespaces, urgent);
         s.run_until(at(3));
         let last = s.last_asked("web", 200);
-        assert!(last.is_some_and(|last| last <= Duration::from_millis(1500)), "{namespaces} namespaces, urgent {urgent}: {last:?}");
+        assert!(
+            last.is_some_and(|last| last <= Duration::from_millis(1500)),
+            "{namespaces} namespaces, urgent {urgent}: {last:?}"
+        );
         assert!(s.most <= 64, "{}", s.most);
     }
 }
@@ -164,7 +204,9 @@ fn a_server_that_is_slow_to_answer_keeps_all_its_slots() {
     }
     // Each answer takes three seconds.
     for round in 1..9 {
-        for name in b.gone.clone().iter().skip(b.d.status().waiting.abs_diff(300) - b.d.status().in_flight) {
+        for name in
+            b.gone.clone().iter().skip(b.d.status().waiting.abs_diff(300) - b.d.status().in_flight)
+        {
             b.answer(at(3 * round), name, Class::Accepted);
         }
     }
@@ -174,15 +216,32 @@ fn a_server_that_is_slow_to_answer_keeps_all_its_slots() {
 #[test]
 fn an_untried_pod_that_may_be_deleted_is_evicted_where_that_can_be_done() {
     let goes = |b: &mut Bench, name: &str| {
-        let input = DispatchInput::Want { node: "n1".into(), pod: Arc::new(other(name)), by: By::EvictionOrDelete };
-        b.d.step(at(0), input).into_iter().map(|DispatchEffect::Go { evict, .. }| evict).collect::<Vec<_>>()
+        let input = DispatchInput::Want {
+            node: "n1".into(),
+            pod: Arc::new(other(name)),
+            by: By::EvictionOrDelete,
+        };
+        b.d.step(at(0), input)
+            .into_iter()
+            .map(|DispatchEffect::Go { evict, .. }| evict)
+            .collect::<Vec<_>>()
     };
     let mut b = Bench::with(DispatchSettings::default());
     assert_eq!(goes(&mut b, "a"), [true]);
-    assert_eq!(goes(&mut b, "b"), [false], "the lane of evictions has no room before the first answer");
+    assert_eq!(
+        goes(&mut b, "b"),
+        [false],
+        "the lane of evictions has no room before the first answer"
+    );
     let mut b = Bench::new();
     assert_eq!(goes(&mut b, "a"), [true]);
-    b.step(at(0), DispatchInput::Answer { uid: "a".into(), class: Class::Overload { retry_after: seconds(200) } });
+    b.step(
+        at(0),
+        DispatchInput::Answer {
+            uid: "a".into(),
+            class: Class::Overload { retry_after: seconds(200) },
+        },
+    );
     b.turn("n1", false, 100, 1);
     assert_eq!(goes(&mut b, "b"), [false], "no evictions while the API server has too much to do");
 }
@@ -195,7 +254,8 @@ fn a_namespace_without_pods_is_remembered_for_a_minute() {
         b.answer(at(0), "a", Class::Accepted);
         assert_eq!((b.d.status(), b.d.next_wake()), (DispatchStatus::default(), None));
         b.step(at(later), DispatchInput::Tick);
-        let gone: usize = names("p", 10).iter().map(|name| b.want(at(later), "n1", other(name)).len()).sum();
+        let gone: usize =
+            names("p", 10).iter().map(|name| b.want(at(later), "n1", other(name)).len()).sum();
         assert_eq!(gone, at_once, "after {later} s");
     }
 }

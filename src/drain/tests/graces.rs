@@ -19,7 +19,11 @@ fn a_grace_is_its_own_or_what_is_left_and_never_nothing() {
         (0, 120_000, 1),
         (1, 120_000, 1),
     ] {
-        assert_eq!(grace_towards(at_ms(left_ms), seconds(own), at(0)), grace, "{own} s, {left_ms} ms left");
+        assert_eq!(
+            grace_towards(at_ms(left_ms), seconds(own), at(0)),
+            grace,
+            "{own} s, {left_ms} ms left"
+        );
     }
     assert_eq!(grace_towards(at(0), seconds(30), at(10)), 1, "past the deadline");
     assert_eq!(grace_towards(Moment::MAX, Duration::MAX, Moment::MIN), u32::MAX);
@@ -43,7 +47,8 @@ fn force_begins_early_enough_for_the_own_grace_but_not_before_half_of_the_time()
         (ForceAfter::Deadline, 600, 299_000),
     ] {
         let from = delete_from(force, &limits(300), seconds(own)).unwrap();
-        // A share of 0 of the time with a grace longer than all of it: long ago, which is as good as at once.
+        // A share of 0 of the time with a grace longer than all of it: long ago, which is as good
+        // as at once.
         assert_eq!(from.max(at(0)), at_ms(from_ms), "{force:?}, {own} s");
     }
     assert_eq!(delete_from(ForceAfter::Never, &limits(300), seconds(30)), None);
@@ -105,8 +110,8 @@ fn a_shortening_that_fails_is_still_wanted() {
     assert_eq!(d.order(&uid("a"), at(200), true), Some(shorten("a", 10)));
 }
 
-/// Until the watch shows what an accepted order has done, there is nothing to say again: in the last second before the deadline the pod would be
-/// deleted as fast as the API server answers.
+/// Until the watch shows what an accepted order has done, there is nothing to say again: in the
+/// last second before the deadline the pod would be deleted as fast as the API server answers.
 #[test]
 fn what_was_accepted_in_the_last_second_is_not_sent_again_in_the_same_second() {
     for accepted in [at_ms(108_900), at_ms(109_300)] {
@@ -117,7 +122,10 @@ fn what_was_accepted_in_the_last_second_is_not_sent_again_in_the_same_second() {
         assert_eq!(d.order(&uid("a"), accepted, true), Some(delete("a", 1)));
         let effects = d.step(accepted, Input::Answer { order: delete("a", 1), answer: ok() });
         assert!(!wants(&effects).contains(&("a".into(), true)), "{effects:?}");
-        assert_eq!(d.order(&uid("a"), accepted.plus(std::time::Duration::from_millis(200)), true), None);
+        assert_eq!(
+            d.order(&uid("a"), accepted.plus(std::time::Duration::from_millis(200)), true),
+            None
+        );
         assert!(d.next_wake().is_some_and(|at| at > accepted), "and it does not wake for that");
     }
 }
@@ -137,7 +145,8 @@ fn an_eviction_is_waited_for_until_its_pod_must_be_deleted_and_a_fair_time_at_le
         (150, 149, 151),
         (600, 200, 202),
     ] {
-        let said = evict_until(ForceAfter::Share(0.5), &limits(Some(at(300))), seconds(own), at(now));
+        let said =
+            evict_until(ForceAfter::Share(0.5), &limits(Some(at(300))), seconds(own), at(now));
         assert_eq!(said, Some(at(until)), "{own} s of grace, sent at {now} s");
     }
     let late = evict_until(ForceAfter::Share(0.9), &limits(Some(at(300))), seconds(0), at(292));

@@ -17,7 +17,11 @@ fn a_pod_is_held_by_what_the_api_server_would_refuse_it_for() {
         (pod("a"), vec![full()], Some((BlockReason::Pdb, vec!["full"]))),
         (pod("a"), vec![lagging()], Some((BlockReason::PdbLagging, vec!["lagging"]))),
         (pod("a"), vec![free(), full()], Some((BlockReason::TwoPdbs, vec!["free", "full"]))),
-        (unready(), vec![Budget { healthy: 0, desired: 1, ..full() }], Some((BlockReason::Pdb, vec!["full"]))),
+        (
+            unready(),
+            vec![Budget { healthy: 0, desired: 1, ..full() }],
+            Some((BlockReason::Pdb, vec!["full"])),
+        ),
         (unready(), vec![healthy()], None),
         (pod("a"), vec![healthy()], Some((BlockReason::Pdb, vec!["full"]))),
         (of(PodPhase::Pending), vec![full()], None),
@@ -25,25 +29,42 @@ fn a_pod_is_held_by_what_the_api_server_would_refuse_it_for() {
         (Pod { deletion: Some(at(1)), ..pod("a") }, vec![full()], None),
         (Pod { labels: [].into(), ..pod("a") }, vec![full()], None),
     ] {
-        let held = held_by(&pod, &budgets).map(|h| (h.reason, h.budgets.iter().map(|b| b.key.name.as_str()).collect::<Vec<_>>()));
+        let held = held_by(&pod, &budgets)
+            .map(|h| (h.reason, h.budgets.iter().map(|b| b.key.name.as_str()).collect::<Vec<_>>()));
         assert_eq!(held, expected, "{pod:?} {budgets:?}");
     }
 }
 
 #[test]
 fn what_is_left_is_what_counts_and_force_begins_by_its_own_grace_period() {
-    let limits = Limits { force_at: Some(at(600)), accepted: at(0), end_at: Some(at(600)), urgent: false };
+    let limits =
+        Limits { force_at: Some(at(600)), accepted: at(0), end_at: Some(at(600)), urgent: false };
     let start = Start { node: "n1".into(), cordoned_at: at(0), limits, own_pod: None };
     let mut drain = Drain::new(start, Settings::default());
     let mirror = Pod { mirror: true, ..pod("mirror") };
     let slow = Pod { grace: seconds(400), ..pod("slow") };
     let leaving = Pod { deletion: Some(at(20)), ..pod("leaving") };
-    drain.step(at(1), Input::Listed(vec![pod("web"), slow, leaving, mirror, daemon("d", "agent"), daemon("o", "gone")]));
+    drain.step(
+        at(1),
+        Input::Listed(vec![
+            pod("web"),
+            slow,
+            leaving,
+            mirror,
+            daemon("d", "agent"),
+            daemon("o", "gone"),
+        ]),
+    );
     for (name, state) in [("agent", DaemonSetState::There), ("gone", DaemonSetState::Gone)] {
-        drain.step(at(1), Input::DaemonSet { namespace: "default".into(), name: name.into(), state });
+        drain.step(
+            at(1),
+            Input::DaemonSet { namespace: "default".into(), name: name.into(), state },
+        );
     }
-    let left: Vec<_> = drain.pods_left().map(|pod| (pod.key.name.clone(), drain.forced_from(pod))).collect();
-    let expected = [("leaving", None), ("o", Some(at(570))), ("slow", Some(at(300))), ("web", Some(at(570)))];
+    let left: Vec<_> =
+        drain.pods_left().map(|pod| (pod.key.name.clone(), drain.forced_from(pod))).collect();
+    let expected =
+        [("leaving", None), ("o", Some(at(570))), ("slow", Some(at(300))), ("web", Some(at(570)))];
     assert_eq!(left, expected.map(|(name, from)| (name.to_owned(), from)));
 }
 
@@ -55,7 +76,9 @@ fn the_event_of_a_blocked_pod_is_read_as_it_was_written() {
             assert_eq!(BlockReason::of_event(&text), Some((reason, message)), "{text}");
         }
     }
-    for other in ["", "evicted with 30 s", "its node is being drained, but it does not go: newer_reason (x)"] {
+    for other in
+        ["", "evicted with 30 s", "its node is being drained, but it does not go: newer_reason (x)"]
+    {
         assert_eq!(BlockReason::of_event(other), None, "{other}");
     }
 }

@@ -1,4 +1,5 @@
-//! What must hold of every order, whatever happens: looked at for each order of each test that runs against the model server.
+//! What must hold of every order, whatever happens: looked at for each order of each test that runs
+//! against the model server.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -39,7 +40,8 @@ pub(super) struct AtEnd {
     pub(super) waited_for: BTreeSet<PodKey>,
     /// Those of DaemonSets.
     pub(super) of_daemon_sets: BTreeSet<PodKey>,
-    /// New pods of owners that have had more than three: one that was told to end before is waited for.
+    /// New pods of owners that have had more than three: one that was told to end before is waited
+    /// for.
     pub(super) left_alone: BTreeSet<PodKey>,
     pub(super) limits: Limits,
     pub(super) is_paused: bool,
@@ -52,12 +54,16 @@ const LONGEST_PAUSE: Duration = seconds(30);
 
 /// For how long nothing is to be sent after this answer: the API server itself has too much to do.
 fn pause(answer: &ApiAnswer) -> Option<Duration> {
-    let busy = answer.code == 429 && answer.causes.is_empty() && answer.message.starts_with("Too many requests");
+    let busy = answer.code == 429
+        && answer.causes.is_empty()
+        && answer.message.starts_with("Too many requests");
     busy.then(|| answer.retry_after.unwrap_or(seconds(1)).min(LONGEST_PAUSE))
 }
 
 fn is_of_daemon_set(pod: &Pod) -> bool {
-    pod.owner.as_ref().is_some_and(|owner| owner.kind == "DaemonSet" && owner.api_version == "apps/v1")
+    pod.owner
+        .as_ref()
+        .is_some_and(|owner| owner.kind == "DaemonSet" && owner.api_version == "apps/v1")
 }
 
 /// A pod of a DaemonSet that still exists.
@@ -118,12 +124,16 @@ impl Judge {
         self.known.insert(pod.uid.clone(), pod.clone());
     }
 
-    /// With the fourth new pod of an owner all its new pods are left alone, but for the first 5 s after the cordon, in which the scheduler
-    /// may still bind pods that it had chosen the node for.
+    /// With the fourth new pod of an owner all its new pods are left alone, but for the first 5 s
+    /// after the cordon, in which the scheduler may still bind pods that it had chosen the node
+    /// for.
     fn came(&mut self, now: Moment, pod: &Pod) {
         let (Some(node), Some(created)) = (&pod.node, pod.created) else { return };
         let stays = pod.mirror || pod.tolerates_us || is_finished(pod) || is_of_daemon_set(pod);
-        let Some(owner) = pod.owner.as_deref().filter(|_| !stays && created > self.cordoned[node]) else { return };
+        let Some(owner) = pod.owner.as_deref().filter(|_| !stays && created > self.cordoned[node])
+        else {
+            return;
+        };
         let new = self.newcomers.entry((node.clone(), owner.clone())).or_default();
         new.push(pod.uid.clone());
         if new.len() > 3 && now > self.cordoned[node].plus(seconds(5)) {
@@ -143,16 +153,32 @@ impl Judge {
     }
 
     /// What is known of a drain that ends.
-    pub(super) fn at_end(&self, now: Moment, node: &NodeName, orphaned: &BTreeSet<String>) -> AtEnd {
+    pub(super) fn at_end(
+        &self,
+        now: Moment,
+        node: &NodeName,
+        orphaned: &BTreeSet<String>,
+    ) -> AtEnd {
         let here = || self.known.values().filter(|pod| pod.node.as_ref() == Some(node));
         // What holds the object of a pod that has ended is waited for a minute.
-        let is_over = |pod: &Pod| is_finished(pod) && pod.deletion.is_none_or(|at| pod.finalizers && now >= at.plus(seconds(60)));
-        let is_exempt = |pod: &Pod| pod.mirror || pod.tolerates_us || self.left_alone.contains(&pod.uid);
-        let stays = |pod: &Pod| is_exempt(pod) || is_over(pod) || stays_with_its_daemon_set(pod, orphaned);
+        let is_over = |pod: &Pod| {
+            is_finished(pod)
+                && pod.deletion.is_none_or(|at| pod.finalizers && now >= at.plus(seconds(60)))
+        };
+        let is_exempt =
+            |pod: &Pod| pod.mirror || pod.tolerates_us || self.left_alone.contains(&pod.uid);
+        let stays =
+            |pod: &Pod| is_exempt(pod) || is_over(pod) || stays_with_its_daemon_set(pod, orphaned);
         AtEnd {
             waited_for: here().filter(|pod| !stays(pod)).map(|pod| pod.key.clone()).collect(),
-            of_daemon_sets: here().filter(|pod| is_of_daemon_set(pod)).map(|pod| pod.key.clone()).collect(),
-            left_alone: here().filter(|pod| self.left_alone.contains(&pod.uid)).map(|pod| pod.key.clone()).collect(),
+            of_daemon_sets: here()
+                .filter(|pod| is_of_daemon_set(pod))
+                .map(|pod| pod.key.clone())
+                .collect(),
+            left_alone: here()
+                .filter(|pod| self.left_alone.contains(&pod.uid))
+                .map(|pod| pod.key.clone())
+                .collect(),
             limits: self.limits[node],
             is_paused: self.paused.contains(node),
             cordoned: self.cordoned[node],
@@ -180,19 +206,40 @@ impl Judge {
     }
 
     /// Holds an order against everything that was told.
-    pub(super) fn ordered(&mut self, now: Moment, node: &NodeName, order: &Order, orphaned: &BTreeSet<String>) {
-        let pod = self.known.get(order.uid()).unwrap_or_else(|| panic!("{order:?}: a pod that nobody told of"));
-        assert_eq!((&pod.key, pod.node.as_ref()), (order.pod(), Some(node)), "its own UID, on its own node");
+    pub(super) fn ordered(
+        &mut self,
+        now: Moment,
+        node: &NodeName,
+        order: &Order,
+        orphaned: &BTreeSet<String>,
+    ) {
+        let pod = self
+            .known
+            .get(order.uid())
+            .unwrap_or_else(|| panic!("{order:?}: a pod that nobody told of"));
+        assert_eq!(
+            (&pod.key, pod.node.as_ref()),
+            (order.pod(), Some(node)),
+            "its own UID, on its own node"
+        );
         assert!(!pod.mirror && !pod.tolerates_us && !is_finished(pod), "{pod:?} does not count");
         assert!(!stays_with_its_daemon_set(pod, orphaned), "{pod:?} is its DaemonSet's");
         let goes_already = pod.deletion.is_some() || self.answered.contains(&pod.uid);
-        assert!(goes_already || !self.left_alone.contains(&pod.uid), "{pod:?} has come back again and again");
+        assert!(
+            goes_already || !self.left_alone.contains(&pod.uid),
+            "{pod:?} has come back again and again"
+        );
         assert!(!self.paused.contains(node) && !self.paused_all, "the drain is paused");
         self.in_flight += 1;
         assert!(self.in_flight <= if matches!(order, Order::Delete { .. }) { 40 } else { 32 });
         let limits = self.limits[node];
-        let too_late = |until| matches!(order, Order::Delete { .. }) && limits.force_at.is_some_and(|at| at <= until);
-        assert!(self.overloaded_until.is_none_or(|until| until <= now || too_late(until)), "a pause");
+        let too_late = |until| {
+            matches!(order, Order::Delete { .. }) && limits.force_at.is_some_and(|at| at <= until)
+        };
+        assert!(
+            self.overloaded_until.is_none_or(|until| until <= now || too_late(until)),
+            "a pause"
+        );
         match order {
             Order::Evict { grace, .. } => {
                 assert_eq!(pod.deletion, None, "it is terminating already");
@@ -214,7 +261,8 @@ impl Judge {
                     let half = limits.accepted.plus(force_at.since_or_zero(limits.accepted) / 2);
                     let (from, last) = (own.max(half), force_at.minus(seconds(1)));
                     assert!(now >= from.min(last), "too early");
-                    let waited = now >= from.max(self.known_since[&pod.uid]).plus(seconds(2)).min(last);
+                    let waited =
+                        now >= from.max(self.known_since[&pod.uid]).plus(seconds(2)).min(last);
                     assert!(waited || self.answered.contains(&pod.uid), "it was not evicted first");
                 }
             }
@@ -224,7 +272,11 @@ impl Judge {
     fn grace_fits(now: Moment, force_at: Moment, pod: &Pod, grace: u32) {
         assert!(grace >= 1, "0 kills at once");
         let left = force_at.since_or_zero(now) + Duration::from_millis(500);
-        assert!(seconds(grace.into()) <= pod.grace.min(left).max(seconds(1)), "{grace} s of {:?}, {left:?} left", pod.grace);
+        assert!(
+            seconds(grace.into()) <= pod.grace.min(left).max(seconds(1)),
+            "{grace} s of {:?}, {left:?} left",
+            pod.grace
+        );
     }
 
     fn budgets_allow(&self, pod: &Pod) {
@@ -232,7 +284,11 @@ impl Judge {
         let [budget] = matching.as_slice() else { return };
         let tangled = |p: &Pod| self.budgets.values().filter(|b| b.selects(p)).count() > 1;
         let under_way = self.evicting.values().filter(|p| budget.selects(p) && !tangled(p)).count();
-        let allowed = if budget.observed < budget.generation { 0 } else { usize::try_from(budget.allowed).unwrap_or(0) };
+        let allowed = if budget.observed < budget.generation {
+            0
+        } else {
+            usize::try_from(budget.allowed).unwrap_or(0)
+        };
         assert!(under_way < allowed.clamp(1, 8), "{under_way} under way, {allowed} allowed");
     }
 }

@@ -23,7 +23,8 @@ use std::{sync::Arc, time::Duration};
 
 use super::*;
 use crate::domain::{
-    ApiAnswer, Budget, BudgetKey, DaemonSetState, ForceAfter, Limits, Moment, Owner, Phase as PodPhase, Pod, PodKey, PodUid, Selector, seconds,
+    ApiAnswer, Budget, BudgetKey, DaemonSetState, ForceAfter, Limits, Moment, Owner,
+    Phase as PodPhase, Pod, PodKey, PodUid, Selector, seconds,
 };
 
 /// `secs` seconds after the beginning of every test.
@@ -47,7 +48,11 @@ pub(crate) fn pod(name: &str) -> Pod {
         created: None,
         deletion: None,
         grace: seconds(30),
-        owner: Some(Box::new(Owner { api_version: "apps/v1".into(), kind: "ReplicaSet".into(), name: "web-1".into() })),
+        owner: Some(Box::new(Owner {
+            api_version: "apps/v1".into(),
+            kind: "ReplicaSet".into(),
+            name: "web-1".into(),
+        })),
         mirror: false,
         tolerates_us: false,
         finalizers: false,
@@ -59,7 +64,14 @@ fn key(name: &str) -> PodKey {
 }
 
 fn daemon(name: &str, set: &str) -> Pod {
-    Pod { owner: Some(Box::new(Owner { api_version: "apps/v1".into(), kind: "DaemonSet".into(), name: set.into() })), ..pod(name) }
+    Pod {
+        owner: Some(Box::new(Owner {
+            api_version: "apps/v1".into(),
+            kind: "DaemonSet".into(),
+            name: set.into(),
+        })),
+        ..pod(name)
+    }
 }
 
 /// A budget of all pods with `app=web`.
@@ -76,11 +88,19 @@ fn budget(name: &str, allowed: i64) -> Budget {
 }
 
 fn limits(force_at: u64) -> Limits {
-    Limits { force_at: Some(at(force_at)), accepted: at(0), end_at: Some(at(force_at)), urgent: true }
+    Limits {
+        force_at: Some(at(force_at)),
+        accepted: at(0),
+        end_at: Some(at(force_at)),
+        urgent: true,
+    }
 }
 
 fn drain(limits: Limits) -> Drain {
-    Drain::new(Start { node: "n1".into(), cordoned_at: at(0), limits, own_pod: None }, Settings::default())
+    Drain::new(
+        Start { node: "n1".into(), cordoned_at: at(0), limits, own_pod: None },
+        Settings::default(),
+    )
 }
 
 fn ok() -> ApiAnswer {
@@ -96,30 +116,57 @@ const NEEDS: &str = "The disruption budget pdb needs 1 healthy pods and has 1 cu
 fn refused_by_budget() -> ApiAnswer {
     ApiAnswer {
         causes: vec![("DisruptionBudget".into(), NEEDS.into())],
-        ..answer(429, "TooManyRequests", "Cannot evict pod as it would violate the pod's disruption budget.")
+        ..answer(
+            429,
+            "TooManyRequests",
+            "Cannot evict pod as it would violate the pod's disruption budget.",
+        )
     }
 }
 
 fn lagging() -> ApiAnswer {
     ApiAnswer {
-        causes: vec![("DisruptionBudget".into(), "The disruption budget pdb is still being processed by the server.".into())],
+        causes: vec![(
+            "DisruptionBudget".into(),
+            "The disruption budget pdb is still being processed by the server.".into(),
+        )],
         retry_after: Some(seconds(10)),
-        ..answer(429, "TooManyRequests", "Cannot evict pod as it would violate the pod's disruption budget.")
+        ..answer(
+            429,
+            "TooManyRequests",
+            "Cannot evict pod as it would violate the pod's disruption budget.",
+        )
     }
 }
 
 fn two_budgets() -> ApiAnswer {
-    answer(500, "", "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.")
+    answer(
+        500,
+        "",
+        "This pod has more than one PodDisruptionBudget, which the eviction subresource does not \
+         support.",
+    )
 }
 
 fn overload(retry_after: Option<u64>) -> ApiAnswer {
-    ApiAnswer { retry_after: retry_after.map(seconds), ..answer(429, "Failed to parse error data", "Too many requests, please try again later.") }
+    ApiAnswer {
+        retry_after: retry_after.map(seconds),
+        ..answer(429, "Failed to parse error data", "Too many requests, please try again later.")
+    }
 }
 
 fn namespace_terminating() -> ApiAnswer {
     ApiAnswer {
-        causes: vec![("NamespaceTerminating".into(), "namespace default is being terminated".into())],
-        ..answer(403, "Forbidden", "pods \"a\" is forbidden: unable to create new content in namespace default because it is being terminated")
+        causes: vec![(
+            "NamespaceTerminating".into(),
+            "namespace default is being terminated".into(),
+        )],
+        ..answer(
+            403,
+            "Forbidden",
+            "pods \"a\" is forbidden: unable to create new content in namespace default because \
+             it is being terminated",
+        )
     }
 }
 
@@ -127,7 +174,8 @@ fn other_uid() -> ApiAnswer {
     answer(
         409,
         "Conflict",
-        "Precondition failed: UID in precondition: a, the UID in the precondition (a) does not match the UID in record (b). The object might have been deleted and then recreated",
+        "Precondition failed: UID in precondition: a, the UID in the precondition (a) does not \
+         match the UID in record (b). The object might have been deleted and then recreated",
     )
 }
 
@@ -146,7 +194,9 @@ fn shorten(name: &str, grace: u32) -> Order {
 /// What the dispatcher is told to want, with whether by delete.
 fn wants(effects: &[Effect]) -> Vec<(String, bool)> {
     let want = |e: &Effect| match e {
-        Effect::Dispatch(DispatchInput::Want { pod, by, .. }) => Some((pod.uid.to_string(), by.is_delete())),
+        Effect::Dispatch(DispatchInput::Want { pod, by, .. }) => {
+            Some((pod.uid.to_string(), by.is_delete()))
+        }
         _ => None,
     };
     effects.iter().filter_map(want).collect()
@@ -157,7 +207,10 @@ fn ended(effects: &[Effect]) -> Option<&Outcome> {
 }
 
 fn notes(effects: &[Effect]) -> Vec<&Note> {
-    effects.iter().filter_map(|e| if let Effect::Note(note) = e { Some(note) } else { None }).collect()
+    effects
+        .iter()
+        .filter_map(|e| if let Effect::Note(note) = e { Some(note) } else { None })
+        .collect()
 }
 
 fn uid(name: &str) -> PodUid {

@@ -9,7 +9,11 @@ fn c53_an_unreachable_nodes_pods_are_evicted_and_waited_for_thirty_seconds() {
     d.step(at(10), Input::Node(NodeCondition::Unreachable));
     assert_eq!(ended(&d.step(at(39), Input::Node(NodeCondition::Unreachable))), None);
     d.step(at(39), Input::Node(NodeCondition::Fine));
-    assert_eq!(ended(&d.step(at(41), Input::Node(NodeCondition::Unreachable))), None, "it was heard of meanwhile");
+    assert_eq!(
+        ended(&d.step(at(41), Input::Node(NodeCondition::Unreachable))),
+        None,
+        "it was heard of meanwhile"
+    );
     d.step(at(50), Input::Paused);
     assert_eq!(ended(&d.step(at(80), Input::Tick)), None);
     d.step(at(90), Input::Resumed(limits(600)));
@@ -33,7 +37,11 @@ fn an_unreachable_node_is_given_up_only_once_its_node_was_read_anew() {
         assert_eq!(d.next_wake(), Some(at(40)));
         assert_eq!(d.status(at(39)).ends_at, Some(at(40)));
         assert!(asks(d.step(at(40), Input::Tick)));
-        assert_eq!(d.status(at(41)).ends_at, Some(at(600)), "while its Node is read, only the deadline ends it");
+        assert_eq!(
+            d.status(at(41)).ends_at,
+            Some(at(600)),
+            "while its Node is read, only the deadline ends it"
+        );
         d
     };
     // It is heard of: whatever comes later is about another silence.
@@ -53,16 +61,25 @@ fn an_unreachable_node_is_given_up_only_once_its_node_was_read_anew() {
     // No answer comes: the deadline ends it.
     let mut d = asked();
     assert_eq!(ended(&d.step(at(599), Input::Tick)), None);
-    assert_eq!(ended(&d.step(at(600), Input::Tick)), Some(&Outcome::DeadlineReached { left: vec![key("a")] }));
+    assert_eq!(
+        ended(&d.step(at(600), Input::Tick)),
+        Some(&Outcome::DeadlineReached { left: vec![key("a")] })
+    );
 }
 
 #[test]
 fn s24_s25_a_node_that_is_gone_or_over_is_not_waited_for() {
-    for (condition, outcome) in [(NodeCondition::Deleted, Outcome::NodeGone), (NodeCondition::InstanceOver, Outcome::InstanceOver)] {
+    for (condition, outcome) in [
+        (NodeCondition::Deleted, Outcome::NodeGone),
+        (NodeCondition::InstanceOver, Outcome::InstanceOver),
+    ] {
         let mut d = drain(limits(600));
         d.step(at(0), Input::Listed(vec![pod("a")]));
         let effects = d.step(at(1), Input::Node(condition));
-        assert_eq!(effects, [Effect::Dispatch(DispatchInput::Closed { node: "n1".into() }), Effect::Ended(outcome)]);
+        assert_eq!(
+            effects,
+            [Effect::Dispatch(DispatchInput::Closed { node: "n1".into() }), Effect::Ended(outcome)]
+        );
         assert_eq!((d.order(&uid("a"), at(1), true), d.next_wake()), (None, None));
     }
 }

@@ -3,7 +3,12 @@
 use super::*;
 
 fn asked(effects: &[Effect]) -> Vec<String> {
-    effects.iter().filter_map(|e| if let Effect::AskDaemonSet { name, .. } = e { Some(name.clone()) } else { None }).collect()
+    effects
+        .iter()
+        .filter_map(|e| {
+            if let Effect::AskDaemonSet { name, .. } = e { Some(name.clone()) } else { None }
+        })
+        .collect()
 }
 
 fn daemon_set(name: &str, state: DaemonSetState) -> Input {
@@ -30,21 +35,32 @@ fn c52_s15_s17_finished_mirror_and_tolerating_pods_are_left_alone_and_do_not_cou
 #[test]
 fn s15_naked_and_pending_pods_are_evicted() {
     let mut d = drain(limits(110));
-    let effects =
-        d.step(at(0), Input::Listed(vec![Pod { owner: None, ..pod("naked") }, Pod { phase: PodPhase::Pending, ready: false, ..pod("new") }]));
+    let effects = d.step(
+        at(0),
+        Input::Listed(vec![
+            Pod { owner: None, ..pod("naked") },
+            Pod { phase: PodPhase::Pending, ready: false, ..pod("new") },
+        ]),
+    );
     assert_eq!(wants(&effects), [("naked".into(), false), ("new".into(), false)]);
 }
 
 #[test]
 fn c52_s16_a_daemon_set_is_asked_for_once_and_its_pods_wait_for_the_answer() {
     let mut d = drain(limits(110));
-    let effects = d.step(at(0), Input::Listed(vec![daemon("a", "ds"), daemon("b", "ds"), daemon("c", "other")]));
+    let effects = d.step(
+        at(0),
+        Input::Listed(vec![daemon("a", "ds"), daemon("b", "ds"), daemon("c", "other")]),
+    );
     assert_eq!((wants(&effects), asked(&effects)), (vec![], vec!["ds".into(), "other".into()]));
     assert_eq!(ended(&d.step(at(10), Input::Tick)), None, "not without knowing");
     assert_eq!(d.status(at(10)).counts, Counts { left: 3, unknown: 3, ..Counts::default() });
     let effects = d.step(at(10), daemon_set("ds", DaemonSetState::There));
     assert_eq!((wants(&effects), ended(&effects)), (vec![], None));
-    assert_eq!(ended(&d.step(at(10), daemon_set("other", DaemonSetState::Unreadable))), Some(&Outcome::Empty));
+    assert_eq!(
+        ended(&d.step(at(10), daemon_set("other", DaemonSetState::Unreadable))),
+        Some(&Outcome::Empty)
+    );
 }
 
 #[test]
@@ -67,7 +83,11 @@ fn s16_a_daemon_set_that_was_gone_is_asked_for_again_with_each_new_pod() {
     // It was deleted with its pods left and is there again: what it makes from now on must stay.
     let effects = d.step(at(2), Input::Changed(daemon("b", "ds")));
     assert_eq!((wants(&effects), asked(&effects)), (vec![], vec!["ds".into()]));
-    assert_eq!(asked(&d.step(at(2), Input::Changed(daemon("c", "ds")))), [] as [&str; 0], "asked already");
+    assert_eq!(
+        asked(&d.step(at(2), Input::Changed(daemon("c", "ds")))),
+        [] as [&str; 0],
+        "asked already"
+    );
     assert_eq!(wants(&d.step(at(3), daemon_set("ds", DaemonSetState::There))), []);
     let effects = d.step(at(4), Input::Changed(daemon("d", "ds")));
     assert_eq!((wants(&effects), asked(&effects)), (vec![], vec![]), "it is there: that holds");
@@ -75,7 +95,11 @@ fn s16_a_daemon_set_that_was_gone_is_asked_for_again_with_each_new_pod() {
 
 #[test]
 fn s16_a_foreign_kind_called_daemon_set_is_an_ordinary_controller() {
-    let owner = Some(Box::new(Owner { api_version: "apps.kruise.io/v1alpha1".into(), kind: "DaemonSet".into(), name: "x".into() }));
+    let owner = Some(Box::new(Owner {
+        api_version: "apps.kruise.io/v1alpha1".into(),
+        kind: "DaemonSet".into(),
+        name: "x".into(),
+    }));
     let effects = drain(limits(110)).step(at(0), Input::Listed(vec![Pod { owner, ..pod("a") }]));
     assert_eq!((wants(&effects), asked(&effects)), (vec![("a".into(), false)], vec![]));
 }
@@ -106,14 +130,26 @@ fn a_pod_of_the_same_name_is_another_pod() {
 
 #[test]
 fn c54_the_own_pod_goes_last() {
-    let start = Start { node: "n1".into(), cordoned_at: at(0), limits: limits(110), own_pod: Some(key("self")) };
+    let start = Start {
+        node: "n1".into(),
+        cordoned_at: at(0),
+        limits: limits(110),
+        own_pod: Some(key("self")),
+    };
     let mut d = Drain::new(start, Settings::default());
     let effects = d.step(at(0), Input::Listed(vec![pod("self"), pod("z"), daemon("d", "ds")]));
     assert_eq!(wants(&effects), [("z".into(), false)]);
-    assert_eq!(wants(&d.step(at(1), Input::Gone(uid("z")))), [], "a DaemonSet's pod is not known yet");
+    assert_eq!(
+        wants(&d.step(at(1), Input::Gone(uid("z")))),
+        [],
+        "a DaemonSet's pod is not known yet"
+    );
     let effects = d.step(at(2), daemon_set("ds", DaemonSetState::There));
     assert_eq!(wants(&effects), [("self".into(), false)]);
-    let order: Vec<_> = effects.iter().filter(|e| **e == Effect::OnlyOwnPodLeft || !wants(std::slice::from_ref(e)).is_empty()).collect();
+    let order: Vec<_> = effects
+        .iter()
+        .filter(|e| **e == Effect::OnlyOwnPodLeft || !wants(std::slice::from_ref(e)).is_empty())
+        .collect();
     assert_eq!(order[0], &Effect::OnlyOwnPodLeft, "leadership is handed over first");
     let effects = d.step(at(3), Input::Changed(pod("late")));
     assert!(effects.contains(&Effect::Dispatch(DispatchInput::Unwant { uid: uid("self") })));
@@ -125,7 +161,11 @@ fn s19_an_empty_node_is_drained_five_seconds_after_its_cordon() {
     d.step(at(0), Input::Listed(vec![]));
     assert_eq!(d.next_wake(), Some(at(5)));
     assert_eq!(ended(&d.step(at(3), Input::Tick)), None);
-    assert_eq!(wants(&d.step(at(4), Input::Changed(pod("late")))), [("late".into(), false)], "a pod that was bound just before the cordon");
+    assert_eq!(
+        wants(&d.step(at(4), Input::Changed(pod("late")))),
+        [("late".into(), false)],
+        "a pod that was bound just before the cordon"
+    );
     assert_eq!(ended(&d.step(at(6), Input::Tick)), None);
     assert_eq!(ended(&d.step(at(7), Input::Gone(uid("late")))), Some(&Outcome::Empty));
     assert!(d.step(at(8), Input::Tick).is_empty(), "it ends once");
@@ -151,7 +191,10 @@ fn the_end_of_the_drain_cuts_the_minimum_short() {
 fn a_drain_that_knows_no_pods_yet_is_not_empty() {
     let mut d = drain(limits(110));
     assert_eq!(ended(&d.step(at(60), Input::Tick)), None);
-    assert_eq!(ended(&d.step(at(110), Input::Tick)), Some(&Outcome::DeadlineReached { left: vec![] }));
+    assert_eq!(
+        ended(&d.step(at(110), Input::Tick)),
+        Some(&Outcome::DeadlineReached { left: vec![] })
+    );
 }
 
 #[test]
@@ -167,14 +210,23 @@ fn a_list_ends_pods_that_are_not_in_it() {
 fn s06_c56_a_pod_that_the_server_does_not_find_counts_no_more() {
     let mut d = drain(limits(110));
     d.step(at(0), Input::Listed(vec![pod("a")]));
-    d.step(at(1), Input::Answer { order: evict("a", Some(30)), answer: answer(404, "NotFound", "pods \"a\" not found") });
+    d.step(
+        at(1),
+        Input::Answer {
+            order: evict("a", Some(30)),
+            answer: answer(404, "NotFound", "pods \"a\" not found"),
+        },
+    );
     assert_eq!(d.status(at(1)).counts.left, 0);
     assert_eq!(wants(&d.step(at(2), Input::Changed(pod("a")))), [], "the watch is behind");
     // The watch has missed an end: what else it has missed only a LIST shows. It is asked for once.
     assert_eq!(d.step(at(5), Input::Tick), [Effect::Relist]);
     assert_eq!(d.step(at(6), Input::Tick), []);
     assert_eq!(d.next_wake(), Some(at(110)), "no sooner: only the answer tells more");
-    assert_eq!(wants(&d.step(at(7), Input::Listed(vec![pod("late")]))), [(uid("late").to_string(), false)]);
+    assert_eq!(
+        wants(&d.step(at(7), Input::Listed(vec![pod("late")]))),
+        [(uid("late").to_string(), false)]
+    );
     assert_eq!(ended(&d.step(at(8), Input::Gone(uid("late")))), Some(&Outcome::Empty));
 }
 
@@ -195,7 +247,10 @@ fn a_pod_that_is_listed_after_a_404_counts_and_is_deleted_at_its_time() {
     assert!(relists(&d.step(at(6), Input::Tick)));
     let effects = d.step(at(6), Input::Listed(vec![pod("a")]));
     assert_eq!((wants(&effects), relists(&effects)), (vec![("a".into(), false)], false));
-    assert_eq!((d.status(at(6)).counts.blocked, d.status(at(6)).blocked[0].reason), (1, BlockReason::Error));
+    assert_eq!(
+        (d.status(at(6)).counts.blocked, d.status(at(6)).blocked[0].reason),
+        (1, BlockReason::Error)
+    );
     d.step(at(6), Input::Watch(WatchState::Open));
     // Its 404 is a failure like any other from now on: no LIST follows, and it still counts.
     let effects = d.step(at(7), not_found(evict("a", Some(30))));
@@ -246,7 +301,11 @@ fn a_watch_that_was_opened_again_may_take_a_moment_to_catch_up() {
     d.step(at_ms(4900), Input::Watch(WatchState::Open));
     assert_eq!(ended(&d.step(at(5), Input::Tick)), None);
     assert_eq!(d.next_wake(), Some(at_ms(5900)));
-    assert_eq!(wants(&d.step(at_ms(5100), Input::Changed(pod("late")))), [("late".into(), false)], "bound meanwhile");
+    assert_eq!(
+        wants(&d.step(at_ms(5100), Input::Changed(pod("late")))),
+        [("late".into(), false)],
+        "bound meanwhile"
+    );
     assert_eq!(ended(&d.step(at_ms(5200), Input::Gone(uid("late")))), None);
     assert_eq!(ended(&d.step(at_ms(5900), Input::Tick)), Some(&Outcome::Empty));
 }
@@ -266,20 +325,32 @@ fn nothing_counts_as_intercepted_or_stuck_while_the_watch_is_not_open() {
     let deleted = Pod { deletion: Some(at(120)), ..pod("a") };
     d.step(at(90), Input::Changed(deleted));
     d.step(at(91), Input::Tick);
-    let blocked: Vec<_> = d.status(at(91)).blocked.into_iter().map(|b| (b.pod.name, b.reason)).collect();
+    let blocked: Vec<_> =
+        d.status(at(91)).blocked.into_iter().map(|b| (b.pod.name, b.reason)).collect();
     assert_eq!(blocked, [("b".to_owned(), BlockReason::TerminatingStuck)]);
 }
 
 #[test]
 fn a_pod_on_its_way_out_counts_until_its_object_is_gone() {
     let mut d = drain(limits(110));
-    d.step(at(0), Input::Listed(vec![pod("a"), Pod { phase: PodPhase::Succeeded, ..pod("finished") }]));
+    d.step(
+        at(0),
+        Input::Listed(vec![pod("a"), Pod { phase: PodPhase::Succeeded, ..pod("finished") }]),
+    );
     let going = |name: &str| Pod { deletion: Some(at(130)), ..pod(name) };
     d.step(at(1), Input::Changed(going("a")));
     d.step(at(10), Input::Changed(Pod { phase: PodPhase::Succeeded, ..going("a") }));
     d.step(at(10), Input::Changed(Pod { phase: PodPhase::Succeeded, ..going("finished") }));
-    assert_eq!(d.status(at(10)).counts, Counts { left: 1, leaving: 1, untouched: 1, ..Counts::default() }, "its volumes are still mounted");
-    assert_eq!(d.order(&uid("a"), at(100), true), None, "a DELETE would take its object away at once");
+    assert_eq!(
+        d.status(at(10)).counts,
+        Counts { left: 1, leaving: 1, untouched: 1, ..Counts::default() },
+        "its volumes are still mounted"
+    );
+    assert_eq!(
+        d.order(&uid("a"), at(100), true),
+        None,
+        "a DELETE would take its object away at once"
+    );
     assert_eq!(ended(&d.step(at(12), Input::Gone(uid("a")))), Some(&Outcome::Empty));
 }
 
@@ -315,18 +386,27 @@ fn s12_an_accepted_eviction_is_no_proof_and_an_intercepted_one_is_asked_again() 
     assert_eq!(wants(&d.step(at(31), Input::Tick)), [("a".into(), false)]);
     d.step(at(32), Input::Answer { order: evict("a", Some(30)), answer: ok() });
     assert_eq!(d.status(at(32)).blocked.len(), 1, "still");
-    assert_eq!(wants(&d.step(at(80), Input::Tick)), [("a".into(), true)], "at its force time it is deleted");
+    assert_eq!(
+        wants(&d.step(at(80), Input::Tick)),
+        [("a".into(), true)],
+        "at its force time it is deleted"
+    );
     assert_eq!(ended(&d.step(at(81), Input::Tick)), None);
 }
 
 #[test]
 fn s18_a_pod_stuck_in_termination_is_reported() {
-    for (finalizers, reason) in [(true, BlockReason::Finalizer), (false, BlockReason::TerminatingStuck)] {
+    for (finalizers, reason) in
+        [(true, BlockReason::Finalizer), (false, BlockReason::TerminatingStuck)]
+    {
         let mut d = drain(limits(600));
         d.step(at(0), Input::Listed(vec![Pod { deletion: Some(at(10)), finalizers, ..pod("a") }]));
         assert!(d.step(at(69), Input::Tick).is_empty());
         let effects = d.step(at(70), Input::Tick);
-        assert!(matches!(notes(&effects)[..], [Note::Blocked { reason: r, since, .. }] if *r == reason && *since == at(10)));
+        assert!(matches!(
+            notes(&effects)[..],
+            [Note::Blocked { reason: r, since, .. }] if *r == reason && *since == at(10)
+        ));
     }
 }
 
@@ -339,7 +419,10 @@ fn a_blocked_pod_is_told_of_once_after_thirty_seconds() {
     assert!(d.status(at(1)).blocked[0].message.ends_with(NEEDS), "the cause is what helps");
     assert!(notes(&d.step(at(30), refuse(answer(500, "", "oops")))).is_empty());
     let effects = d.step(at(31), Input::Tick);
-    assert!(matches!(notes(&effects)[..], [Note::Blocked { reason: BlockReason::Error, since, .. }] if *since == at(1)));
+    assert!(matches!(
+        notes(&effects)[..],
+        [Note::Blocked { reason: BlockReason::Error, since, .. }] if *since == at(1)
+    ));
     assert!(notes(&d.step(at(100), refuse(refused_by_budget()))).is_empty());
 }
 
@@ -347,7 +430,8 @@ fn a_blocked_pod_is_told_of_once_after_thirty_seconds() {
 fn our_own_fault_is_told_at_once_and_the_pod_deleted_at_its_time() {
     let mut d = drain(limits(600));
     d.step(at(0), Input::Listed(vec![pod("a")]));
-    let bad = || Input::Answer { order: evict("a", Some(30)), answer: answer(422, "Invalid", "no") };
+    let bad =
+        || Input::Answer { order: evict("a", Some(30)), answer: answer(422, "Invalid", "no") };
     assert!(matches!(notes(&d.step(at(1), bad()))[..], [Note::Malformed { .. }]));
     assert!(notes(&d.step(at(2), bad())).is_empty());
     assert_eq!(wants(&d.step(at(570), Input::Tick)), [("a".into(), true)]);
@@ -359,12 +443,18 @@ fn a_pause_stops_evictions_force_and_the_deadline_but_not_the_end_of_an_empty_no
     d.step(at(0), Input::Listed(vec![pod("a"), Pod { deletion: Some(at(900)), ..pod("b") }]));
     d.step(at(1), Input::Answer { order: evict("a", Some(30)), answer: refused_by_budget() });
     d.step(at(2), Input::Paused);
-    assert_eq!((d.order(&uid("a"), at(100), true), d.order(&uid("b"), at(100), true)), (None, None));
+    assert_eq!(
+        (d.order(&uid("a"), at(100), true), d.order(&uid("b"), at(100), true)),
+        (None, None)
+    );
     assert_eq!(ended(&d.step(at(120), Input::Tick)), None);
     let status = d.status(at(120));
     assert_eq!((status.phase, status.ends_at), (Phase::Paused, Some(at(110))), "it is shown");
     // Resume is a take-up: the deadline that has passed is void.
-    let effects = d.step(at(130), Input::Resumed(Limits { end_at: Some(at(4000)), ..Limits::polite(at(0), true) }));
+    let effects = d.step(
+        at(130),
+        Input::Resumed(Limits { end_at: Some(at(4000)), ..Limits::polite(at(0), true) }),
+    );
     assert_eq!((wants(&effects), ended(&effects)), (vec![("a".into(), false)], None));
     assert_eq!(d.order(&uid("a"), at(130), true), Some(evict("a", None)));
     d.step(at(131), Input::Paused);
@@ -377,7 +467,10 @@ fn a_release_ends_a_drain_at_once() {
     let mut d = drain(limits(600));
     d.step(at(0), Input::Listed(vec![pod("b"), pod("a")]));
     d.step(at(1), Input::Paused);
-    assert_eq!(ended(&d.step(at(1), Input::Release)), Some(&Outcome::Released { left: vec![key("a"), key("b")] }));
+    assert_eq!(
+        ended(&d.step(at(1), Input::Release)),
+        Some(&Outcome::Released { left: vec![key("a"), key("b")] })
+    );
 }
 
 #[test]
@@ -386,7 +479,10 @@ fn a_polite_drain_neither_forces_nor_ends_by_time() {
     d.step(at(0), Input::Listed(vec![pod("a"), Pod { deletion: Some(at(90_000)), ..pod("b") }]));
     d.step(at(1), Input::Answer { order: evict("a", None), answer: refused_by_budget() });
     assert_eq!(ended(&d.step(at(86_400), Input::Tick)), None);
-    assert_eq!((d.order(&uid("a"), at(86_400), true), d.order(&uid("b"), at(86_400), true)), (Some(evict("a", None)), None));
+    assert_eq!(
+        (d.order(&uid("a"), at(86_400), true), d.order(&uid("b"), at(86_400), true)),
+        (Some(evict("a", None)), None)
+    );
     // Proved: the deadline that is given now rules.
     let effects = d.step(at(86_400), Input::Limits(Limits { accepted: at(0), ..limits(86_420) }));
     assert_eq!(wants(&effects), [("a".into(), true), ("b".into(), true)]);
@@ -396,14 +492,24 @@ fn a_polite_drain_neither_forces_nor_ends_by_time() {
 fn a_drain_without_a_deadline_times_out() {
     let mut d = drain(Limits { end_at: Some(at(3600)), ..Limits::polite(at(0), false) });
     d.step(at(0), Input::Listed(vec![pod("a")]));
-    assert_eq!(ended(&d.step(at(3600), Input::Tick)), Some(&Outcome::TimedOut { left: vec![key("a")] }));
+    assert_eq!(
+        ended(&d.step(at(3600), Input::Tick)),
+        Some(&Outcome::TimedOut { left: vec![key("a")] })
+    );
 }
 
 #[test]
 fn the_last_pod_that_terminates_is_known() {
     let mut d = drain(limits(110));
     assert!(!d.is_last_pod_terminating(), "nothing is known yet");
-    d.step(at(0), Input::Listed(vec![pod("a"), Pod { deletion: Some(at(30)), ..pod("b") }, Pod { mirror: true, ..pod("m") }]));
+    d.step(
+        at(0),
+        Input::Listed(vec![
+            pod("a"),
+            Pod { deletion: Some(at(30)), ..pod("b") },
+            Pod { mirror: true, ..pod("m") },
+        ]),
+    );
     assert!(!d.is_last_pod_terminating());
     d.step(at(1), Input::Changed(Pod { deletion: Some(at(31)), ..pod("a") }));
     assert!(d.is_last_pod_terminating());
@@ -412,14 +518,24 @@ fn the_last_pod_that_terminates_is_known() {
 #[test]
 fn a_drain_and_the_dispatcher_keep_the_same_pod() {
     let kept = |effects: &[Effect]| {
-        let pod = |e: &Effect| if let Effect::Dispatch(DispatchInput::Want { pod, .. }) = e { Some(pod.clone()) } else { None };
+        let pod = |e: &Effect| {
+            if let Effect::Dispatch(DispatchInput::Want { pod, .. }) = e {
+                Some(pod.clone())
+            } else {
+                None
+            }
+        };
         effects.iter().find_map(pod)
     };
     let mut d = drain(limits(110));
     let first = kept(&d.step(at(0), Input::Listed(vec![pod("a")]))).unwrap();
-    assert!(d.step(at(1), Input::Changed(pod("a"))).is_empty(), "nothing that anybody looks at changed");
+    assert!(
+        d.step(at(1), Input::Changed(pod("a"))).is_empty(),
+        "nothing that anybody looks at changed"
+    );
     assert_eq!(Arc::strong_count(&first), 2, "the drain keeps it");
-    let second = kept(&d.step(at(2), Input::Changed(Pod { finalizers: true, ..pod("a") }))).unwrap();
+    let second =
+        kept(&d.step(at(2), Input::Changed(Pod { finalizers: true, ..pod("a") }))).unwrap();
     assert!(second.finalizers);
     assert_eq!(Arc::strong_count(&first), 1);
 }

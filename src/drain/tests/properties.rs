@@ -1,4 +1,5 @@
-//! What must hold whatever happens, over random worlds. Each order is also held against [`super::judge`].
+//! What must hold whatever happens, over random worlds. Each order is also held against
+//! [`super::judge`].
 
 use std::collections::BTreeSet;
 
@@ -47,9 +48,17 @@ impl Case {
             self.world.add_pod(pod);
         }
         for i in 0..budgets {
-            let selector = Selector::from_parts([("app".to_owned(), format!("g{}", self.random.usize(0..3)))], []);
+            let selector = Selector::from_parts(
+                [("app".to_owned(), format!("g{}", self.random.usize(0..3)))],
+                [],
+            );
             let key = BudgetKey { namespace: "default".into(), name: format!("b{i}") };
-            let budget = Budget { key: key.clone(), selector, desired: self.random.i64(0..8), ..budget("", 0) };
+            let budget = Budget {
+                key: key.clone(),
+                selector,
+                desired: self.random.i64(0..8),
+                ..budget("", 0)
+            };
             self.world.budgets.insert(key, budget);
         }
         // A budget that selects nothing: adding it has all of them counted.
@@ -97,11 +106,17 @@ impl Case {
         let node = format!("n{node}");
         if self.random.bool() {
             self.world.tell_dispatcher(DispatchInput::Arrived);
-            self.world.tell_dispatcher(DispatchInput::Accepted { node: node.as_str().into(), urgent: limits.urgent });
+            self.world.tell_dispatcher(DispatchInput::Accepted {
+                node: node.as_str().into(),
+                urgent: limits.urgent,
+            });
             let settled = at_ms(self.random.u64(0..3000));
             self.world.tell_dispatcher_at(settled, DispatchInput::Settled);
         }
-        self.world.drain_with(Start { node: node.as_str().into(), cordoned_at: at(0), limits, own_pod }, Settings::default());
+        self.world.drain_with(
+            Start { node: node.as_str().into(), cordoned_at: at(0), limits, own_pod },
+            Settings::default(),
+        );
     }
 
     /// Lets this much go wrong in a hundred answers, and other things happen at random times.
@@ -155,7 +170,12 @@ impl Case {
                 10 => self.world.flip_ready_at(when, &name),
                 _ => {
                     let name = format!("late-{when}");
-                    let late = Pod { uid: name.as_str().into(), node: Some(node.as_str().into()), created: Some(when), ..pod(&name) };
+                    let late = Pod {
+                        uid: name.as_str().into(),
+                        node: Some(node.as_str().into()),
+                        created: Some(when),
+                        ..pod(&name)
+                    };
                     self.world.set_pod_at(when, late);
                 }
             }
@@ -166,12 +186,16 @@ impl Case {
 /// Each drain ended for the reason that it gave, by what the judge knew of it at that moment.
 fn ended_rightly(at: Moment, outcome: &Outcome, end: &AtEnd) {
     let has_come = |limit: Option<Moment>| limit.is_some_and(|limit| limit <= at);
-    let (is_forced, end_has_come) = (end.limits.force_at.is_some(), has_come(end.limits.end_at) && !end.is_paused);
+    let (is_forced, end_has_come) =
+        (end.limits.force_at.is_some(), has_come(end.limits.end_at) && !end.is_paused);
     let left = match outcome {
         Outcome::Empty => {
             assert_eq!(end.waited_for, BTreeSet::new(), "it ended as empty");
             let settled = Some(end.cordoned.plus(seconds(5)));
-            assert!(has_come(settled) || has_come(end.limits.end_at), "pods may still be on their way to the node");
+            assert!(
+                has_come(settled) || has_come(end.limits.end_at),
+                "pods may still be on their way to the node"
+            );
             return;
         }
         Outcome::DeadlineReached { left } => {
@@ -183,40 +207,59 @@ fn ended_rightly(at: Moment, outcome: &Outcome, end: &AtEnd) {
             left
         }
         Outcome::Unreachable { left } => {
-            assert!(has_come(end.unreachable.map(|since| since.plus(seconds(30)))) && !end.is_paused, "{at}: {end:?}");
+            assert!(
+                has_come(end.unreachable.map(|since| since.plus(seconds(30)))) && !end.is_paused,
+                "{at}: {end:?}"
+            );
             left
         }
         Outcome::NodeGone | Outcome::InstanceOver | Outcome::Released { .. } => return,
     };
     for pod in left {
         // A DaemonSet that nobody has answered for may be gone.
-        let may_be_left = [&end.waited_for, &end.of_daemon_sets, &end.left_alone].into_iter().any(|pods| pods.contains(pod));
+        let may_be_left = [&end.waited_for, &end.of_daemon_sets, &end.left_alone]
+            .into_iter()
+            .any(|pods| pods.contains(pod));
         assert!(may_be_left, "{pod:?} is left, and nobody waited for it: {end:?}");
     }
 }
 
 fn at_rest(w: &World) {
     for (node, drain) in &w.drains {
-        let Some((at, outcome)) = w.ended.get(node) else { panic!("{node} never ends: {:?}", drain.status(w.now)) };
+        let Some((at, outcome)) = w.ended.get(node) else {
+            panic!("{node} never ends: {:?}", drain.status(w.now))
+        };
         ended_rightly(*at, outcome, &w.at_end[node]);
         assert_eq!(drain.next_wake(), None);
     }
-    assert_eq!((w.dispatcher.status(), w.dispatcher.next_wake()), (DispatchStatus::default(), None));
+    assert_eq!(
+        (w.dispatcher.status(), w.dispatcher.next_wake()),
+        (DispatchStatus::default(), None)
+    );
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #![
+        proptest_config(
+            ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() }
+        )
+    ]
 
     #[test]
     fn whatever_happens_every_order_is_right_and_every_run_comes_to_rest(
-        seed in any::<u64>(), nodes in 1_usize..6, pods in 0_usize..16, budgets in 0_usize..4, trouble in 0_u8..60,
+        seed in any::<u64>(), nodes in 1_usize..6, pods in 0_usize..16, budgets in 0_usize..4,
+        trouble in 0_u8..60,
     ) {
         at_rest(&Case::run(seed, nodes, pods, budgets, trouble));
     }
 
     #[test]
-    fn the_same_inputs_have_the_same_effects(seed in any::<u64>(), nodes in 1_usize..4, pods in 0_usize..8, trouble in 0_u8..60) {
-        let (a, b) = (Case::run(seed, nodes, pods, 2, trouble), Case::run(seed, nodes, pods, 2, trouble));
+    fn the_same_inputs_have_the_same_effects(
+        seed in any::<u64>(), nodes in 1_usize..4, pods in 0_usize..8, trouble in 0_u8..60
+    ) {
+        let (a, b) = (
+            Case::run(seed, nodes, pods, 2, trouble), Case::run(seed, nodes, pods, 2, trouble)
+        );
         prop_assert_eq!(&a.sent, &b.sent);
         prop_assert_eq!(&a.notes, &b.notes);
         prop_assert_eq!(&a.ended, &b.ended);
@@ -230,7 +273,11 @@ proptest! {
         let mut random = fastrand::Rng::with_seed(seed);
         w.replaced_after = Some(seconds(random.u64(1..20)));
         for i in 0..pods {
-            w.add_pod(Pod { node: Some(format!("n{}", i % 3).as_str().into()), ..pod(&format!("p{i:02}")) });
+            w.add_pod(
+                Pod {
+                    node: Some(format!("n{}", i % 3).as_str().into()), ..pod(&format!("p{i:02}"))
+                }
+            );
         }
         let desired = desired.min(i64::try_from(pods).unwrap() - 1);
         w.add_budget("pdb", desired);
@@ -245,8 +292,12 @@ proptest! {
     }
 
     #[test]
-    fn a_burst_opens_when_it_is_quiet_or_its_time_is_over(script in prop::collection::vec((0_u64..400, 0_u8..5, any::<bool>()), 1..60)) {
-        let mut d = Dispatcher::new(DispatchSettings { in_flight: 1000, first: 1000, ..DispatchSettings::default() });
+    fn a_burst_opens_when_it_is_quiet_or_its_time_is_over(
+        script in prop::collection::vec((0_u64..400, 0_u8..5, any::<bool>()), 1..60)
+    ) {
+        let mut d = Dispatcher::new(
+            DispatchSettings { in_flight: 1000, first: 1000, ..DispatchSettings::default() }
+        );
         let (mut now, mut undecided, mut arrivals, mut accepts) = (0, 0_u32, vec![], vec![]);
         let mut gone = std::collections::BTreeMap::new();
         // Those that wait for each other, and when the last such burst was let go.
@@ -254,7 +305,9 @@ proptest! {
         let mut script = script.into_iter().enumerate().peekable();
         loop {
             // The dispatcher's own time first, then the next of the script.
-            let wake = d.next_wake().map(|w| u64::try_from(w.since_or_zero(at(0)).as_millis()).unwrap());
+            let wake = d.next_wake().map(|w| u64::try_from(
+                w.since_or_zero(at(0)).as_millis()
+            ).unwrap());
             let input = match (script.peek(), wake) {
                 (None, None) => break,
                 (next, Some(wake)) if next.is_none_or(|(_, (wait, ..))| wake <= now + wait) => {
@@ -279,20 +332,30 @@ proptest! {
                             let (node, pod) = (name.as_str().into(), Arc::new(pod(&name)));
                             held.push((name.clone(), now, urgent));
                             accepts.push((name, now, urgent));
-                            vec![DispatchInput::Accepted { node: accepts[accepts.len() - 1].0.as_str().into(), urgent }, DispatchInput::Want { node, pod, by: By::Eviction }]
+                            vec![
+                                DispatchInput::Accepted {
+                                    node: accepts[accepts.len() - 1].0.as_str().into(), urgent
+                                },
+                                DispatchInput::Want { node, pod, by: By::Eviction }
+                            ]
                         }
                     }
                 }
             };
             let let_go: Vec<_> = input.into_iter().flat_map(|i| d.step(at_ms(now), i)).collect();
             for DispatchEffect::Go { node, uid, .. } in let_go {
-                let more = d.step(at_ms(now), DispatchInput::Answer { uid, class: Class::Accepted });
+                let more = d.step(
+                    at_ms(now), DispatchInput::Answer { uid, class: Class::Accepted }
+                );
                 prop_assert_eq!(more, vec![]);
                 let quiet = undecided == 0 && arrivals.last().is_none_or(|a| now >= a + 200);
                 if held.iter().any(|(name, ..)| *name == *node.as_str()) {
                     let first = held.iter().map(|(_, at, _)| *at).min().unwrap();
                     let at_most = if held.iter().any(|(.., urgent)| *urgent) { 800 } else { 2000 };
-                    prop_assert!(quiet || now >= first + at_most, "{} goes at {}, its burst began at {}", node, now, first);
+                    prop_assert!(
+                        quiet || now >= first + at_most, "{} goes at {}, its burst began at {}",
+                        node, now, first
+                    );
                     held.clear();
                     opened = now;
                 }

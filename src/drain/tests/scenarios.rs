@@ -16,7 +16,9 @@ fn always(answer: ApiAnswer) -> world::Override {
 
 /// Answers evictions so before this moment.
 fn until(end: Moment, answer: ApiAnswer) -> world::Override {
-    Box::new(move |now, order| (now < end && matches!(order, Order::Evict { .. })).then(|| answer.clone()))
+    Box::new(move |now, order| {
+        (now < end && matches!(order, Order::Evict { .. })).then(|| answer.clone())
+    })
 }
 
 fn deletes(w: &World) -> Vec<(u64, Order)> {
@@ -33,7 +35,10 @@ fn thirty_pods_without_budgets_take_one_order_each() {
     w.run_until(at(200));
     assert_eq!(w.outcome("n1"), Some(&Outcome::Empty));
     assert_eq!(w.sent.len(), 30);
-    assert!(w.ended_ms("n1").unwrap() <= 5001, "its pods end within 2 s: only the minimum is waited for");
+    assert!(
+        w.ended_ms("n1").unwrap() <= 5001,
+        "its pods end within 2 s: only the minimum is waited for"
+    );
 }
 
 #[test]
@@ -48,8 +53,12 @@ fn s01_two_nodes_with_a_replica_each_leave_one_always_ready() {
     w.run_until(at(3600));
     assert_eq!((w.outcome("n1"), w.outcome("n2")), (Some(&Outcome::Empty), Some(&Outcome::Empty)));
     assert_eq!(w.overrun, 0, "one is ready at any time");
-    let accepted: Vec<_> = w.ended.values().map(|(t, _)| t.since_or_zero(at(0)).as_secs()).collect();
-    assert!(accepted[1] >= 122 && accepted[1] <= 125, "{accepted:?}: at once when the replacement is ready");
+    let accepted: Vec<_> =
+        w.ended.values().map(|(t, _)| t.since_or_zero(at(0)).as_secs()).collect();
+    assert!(
+        accepted[1] >= 122 && accepted[1] <= 125,
+        "{accepted:?}: at once when the replacement is ready"
+    );
     assert_eq!(deletes(&w), []);
     assert!(w.sent.len() <= 12, "few probes in two minutes: {}", w.sent.len());
 }
@@ -80,8 +89,15 @@ fn s02_a_single_replica_is_deleted_when_its_own_grace_is_left() {
     w.run_until(at(310));
     assert_eq!(deletes(&w), [(270, delete("a", 30))]);
     assert_eq!(w.drains[&"n1".into()].status(w.now).forced, [key("a")]);
-    assert_eq!((w.outcome("n1"), w.ended_ms("n1").map(|ms| ms / 1000)), (Some(&Outcome::Empty), Some(290)));
-    assert!(w.notes.iter().any(|(_, n)| matches!(n, Note::Forced { reason: BlockReason::Pdb, grace: 30, .. })));
+    assert_eq!(
+        (w.outcome("n1"), w.ended_ms("n1").map(|ms| ms / 1000)),
+        (Some(&Outcome::Empty), Some(290))
+    );
+    assert!(
+        w.notes
+            .iter()
+            .any(|(_, n)| matches!(n, Note::Forced { reason: BlockReason::Pdb, grace: 30, .. }))
+    );
 }
 
 #[test]
@@ -128,8 +144,12 @@ fn s06_pods_that_are_gone_or_replaced_are_not_evicted_again() {
     w.watch_lag = seconds(3);
     w.add_pod(on("n1", "gone"));
     w.add_pod(on("n1", "stateful"));
-    w.drain_with(Start { node: "n1".into(), cordoned_at: at(0), limits: limits(110), own_pod: None }, Settings::default());
-    // Both went before our order came; one has a successor of its name elsewhere. The watch is late to say so.
+    w.drain_with(
+        Start { node: "n1".into(), cordoned_at: at(0), limits: limits(110), own_pod: None },
+        Settings::default(),
+    );
+    // Both went before our order came; one has a successor of its name elsewhere. The watch is late
+    // to say so.
     w.pods.clear();
     w.add_pod(Pod { uid: "stateful-2".into(), node: Some("n9".into()), ..pod("stateful") });
     w.tell_at(at(3), "n1", Input::Gone("gone".into()));
@@ -185,16 +205,26 @@ fn s10_webhooks_that_fail_or_refuse_do_not_end_a_drain() {
     let mut calls = 0;
     w.answer = Some(Box::new(move |_, order| {
         if order.pod().name == "b" {
-            return Some(answer(403, "Forbidden", "admission webhook \"operator\" denied the request: I do it myself"));
+            return Some(answer(
+                403,
+                "Forbidden",
+                "admission webhook \"operator\" denied the request: I do it myself",
+            ));
         }
         calls += 1;
-        (calls <= 3).then(|| answer(500, "InternalError", "Internal error occurred: failed calling webhook \"x\""))
+        (calls <= 3).then(|| {
+            answer(500, "InternalError", "Internal error occurred: failed calling webhook \"x\"")
+        })
     }));
     w.drain("n1", limits(3600));
     w.end_pod_at(at(8), "b");
     w.run_until(at(60));
     assert_eq!(w.outcome("n1"), Some(&Outcome::Empty));
-    assert_eq!(w.ended_ms("n1").map(|ms| ms / 1000), Some(8), "the operator's deletion is seen at once");
+    assert_eq!(
+        w.ended_ms("n1").map(|ms| ms / 1000),
+        Some(8),
+        "the operator's deletion is seen at once"
+    );
 }
 
 #[test]
@@ -224,7 +254,10 @@ fn s12_an_intercepted_eviction_is_not_drained_until_the_pod_is_gone() {
     w.drain("n1", limits(3600));
     w.end_pod_at(at(100), "a");
     w.run_until(at(99));
-    assert_eq!((w.outcome("n1"), w.drains[&"n1".into()].status(w.now).blocked[0].reason), (None, BlockReason::Intercepted));
+    assert_eq!(
+        (w.outcome("n1"), w.drains[&"n1".into()].status(w.now).blocked[0].reason),
+        (None, BlockReason::Intercepted)
+    );
     w.run_until(at(101));
     assert_eq!(w.outcome("n1"), Some(&Outcome::Empty));
     assert!(w.sent.len() <= 5, "asked again slowly: {}", w.sent.len());
@@ -275,7 +308,11 @@ fn s16_daemon_sets_stay_orphans_go_and_foreign_kinds_are_ordinary() {
     w.add_pod(ds("agent", "there"));
     w.add_pod(ds("orphan", "lost"));
     w.add_pod(Pod {
-        owner: Some(Box::new(Owner { api_version: "apps.kruise.io/v1beta1".into(), kind: "DaemonSet".into(), name: "x".into() })),
+        owner: Some(Box::new(Owner {
+            api_version: "apps.kruise.io/v1beta1".into(),
+            kind: "DaemonSet".into(),
+            name: "x".into(),
+        })),
         ..on("n1", "kruise")
     });
     w.drain("n1", limits(110));
@@ -302,7 +339,10 @@ fn s26_a_successor_does_not_evict_twice_and_keeps_the_clock() {
     for budget in w.budgets.values().cloned().collect::<Vec<_>>() {
         w.tell_dispatcher(DispatchInput::Budget(budget));
     }
-    w.drain_with(Start { node: "n1".into(), cordoned_at: at(0), limits: limits(300), own_pod: None }, Settings::default());
+    w.drain_with(
+        Start { node: "n1".into(), cordoned_at: at(0), limits: limits(300), own_pod: None },
+        Settings::default(),
+    );
     w.run_until(at(400));
     assert_eq!(w.sent.iter().filter(|s| s.order.uid().as_str() == "a").count(), 1);
     assert_eq!(deletes(&w), [(270, delete("b", 30))]);
@@ -347,7 +387,11 @@ fn s29_a_budget_whose_controller_is_down_blocks_until_the_deadline_forces() {
     w.answer = Some(always(lagging()));
     w.drain("n1", limits(300));
     w.run_until(at(400));
-    assert!(w.notes.iter().any(|(_, n)| matches!(n, Note::Blocked { reason: BlockReason::PdbLagging, .. })));
+    assert!(
+        w.notes
+            .iter()
+            .any(|(_, n)| matches!(n, Note::Blocked { reason: BlockReason::PdbLagging, .. }))
+    );
     assert_eq!(deletes(&w), [(270, delete("a", 30))]);
 }
 
@@ -366,7 +410,15 @@ fn c54_the_own_pod_goes_after_leadership_was_handed_over() {
     let mut w = World::new();
     w.add_pod(on("n1", "self"));
     w.add_pod(on("n1", "z"));
-    w.drain_with(Start { node: "n1".into(), cordoned_at: at(0), limits: limits(110), own_pod: Some(key("self")) }, Settings::default());
+    w.drain_with(
+        Start {
+            node: "n1".into(),
+            cordoned_at: at(0),
+            limits: limits(110),
+            own_pod: Some(key("self")),
+        },
+        Settings::default(),
+    );
     w.run_until(at(60));
     let order: Vec<_> = w.sent.iter().map(|s| s.order.pod().name.as_str()).collect();
     assert_eq!((order, w.only_own), (vec!["z", "self"], 1));
@@ -381,5 +433,8 @@ fn c48_a_silent_server_is_asked_until_the_deadline() {
     w.run_until(at(200));
     assert_eq!(w.outcome("n1"), Some(&Outcome::DeadlineReached { left: vec![key("a")] }));
     assert!(w.sent.len() < 40, "{}", w.sent.len());
-    assert!(w.sent.iter().any(|Sent { order, .. }| matches!(order, Order::Delete { .. })), "no answer is as good as a refusal");
+    assert!(
+        w.sent.iter().any(|Sent { order, .. }| matches!(order, Order::Delete { .. })),
+        "no answer is as good as a refusal"
+    );
 }

@@ -40,24 +40,54 @@ fn a_delete_by_force_without_an_answer_is_told_when_its_pod_goes() {
         ("the pod is gone, and the answer is lost", vec![terminates(110), gone(), lost()], Some(2)),
         ("the watch shows only its end", vec![lost(), gone()], Some(1)),
         ("the next delete does not find the pod", vec![lost(), not_found()], Some(1)),
-        ("the next delete is refused, and the pod terminates", vec![lost(), answered(403, "Forbidden", ""), terminates(110)], Some(2)),
+        (
+            "the next delete is refused, and the pod terminates",
+            vec![lost(), answered(403, "Forbidden", ""), terminates(110)],
+            Some(2),
+        ),
         ("the drain ends before the answer", vec![terminates(110), over()], Some(1)),
-        ("the pod is gone, and the drain ends before the answer", vec![terminates(110), gone(), over()], Some(2)),
-        ("the next delete is accepted", vec![lost(), answered(200, "", ""), terminates(110)], Some(1)),
+        (
+            "the pod is gone, and the drain ends before the answer",
+            vec![terminates(110), gone(), over()],
+            Some(2),
+        ),
+        (
+            "the next delete is accepted",
+            vec![lost(), answered(200, "", ""), terminates(110)],
+            Some(1),
+        ),
         ("the pod stays", vec![lost(), over()], None),
         ("the pod stays, and the drain ends before the answer", vec![over()], None),
-        ("the pod terminates since an eviction before", vec![terminates(100), lost(), gone(), over()], None),
+        (
+            "the pod terminates since an eviction before",
+            vec![terminates(100), lost(), gone(), over()],
+            None,
+        ),
         ("somebody else has deleted it", vec![not_found(), gone(), over()], None),
-        ("it was held back, and somebody else deletes the pod", vec![answered(0, ApiAnswer::HELD_BACK, ""), gone(), over()], None),
-        ("no webhook could be asked, and somebody else deletes the pod", vec![answered(500, "InternalError", WEBHOOK), gone(), over()], None),
-        ("it is refused, and somebody else deletes the pod", vec![answered(403, "Forbidden", ""), terminates(110), over()], None),
+        (
+            "it was held back, and somebody else deletes the pod",
+            vec![answered(0, ApiAnswer::HELD_BACK, ""), gone(), over()],
+            None,
+        ),
+        (
+            "no webhook could be asked, and somebody else deletes the pod",
+            vec![answered(500, "InternalError", WEBHOOK), gone(), over()],
+            None,
+        ),
+        (
+            "it is refused, and somebody else deletes the pod",
+            vec![answered(403, "Forbidden", ""), terminates(110), over()],
+            None,
+        ),
     ] {
         let mut d = drain(limits(110));
         d.step(at(0), Input::Listed(vec![pod("a"), pod("b")]));
         d.step(at(1), Input::Answer { order: evict("a", Some(30)), answer: refused_by_budget() });
         assert_eq!(d.order(&uid("a"), at(80), true), Some(delete("a", 30)), "{name}");
-        let all: Vec<_> = inputs.into_iter().map(|input| is_forced(&d.step(at(81), input))).collect();
-        let told: Vec<_> = all.iter().enumerate().filter(|(_, told)| **told).map(|(index, _)| index).collect();
+        let all: Vec<_> =
+            inputs.into_iter().map(|input| is_forced(&d.step(at(81), input))).collect();
+        let told: Vec<_> =
+            all.iter().enumerate().filter(|(_, told)| **told).map(|(index, _)| index).collect();
         assert_eq!(told, told_by.into_iter().collect::<Vec<_>>(), "{name}");
         assert_eq!(d.status(at(82)).forced.len(), told.len(), "{name}");
     }

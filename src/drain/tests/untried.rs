@@ -18,14 +18,19 @@ fn a_pod_that_got_no_slot_is_deleted_two_seconds_after_it_may_be() {
     assert_eq!(wants(&d.step(at(80), Input::Tick)), [], "it still waits for its eviction");
     assert_eq!(d.next_wake(), Some(at(82)));
     let by = |effects: Vec<Effect>| {
-        effects.into_iter().find_map(|e| if let Effect::Dispatch(DispatchInput::Want { by, .. }) = e { Some(by) } else { None })
+        effects.into_iter().find_map(|e| {
+            if let Effect::Dispatch(DispatchInput::Want { by, .. }) = e { Some(by) } else { None }
+        })
     };
     assert_eq!(by(d.step(at(82), Input::Tick)), Some(By::EvictionOrDelete));
     assert_eq!(d.order(&uid("a"), at(82), true), Some(evict("a", Some(28))));
     assert_eq!(d.evict_until(&uid("a"), at(82)), Some(at(84)));
     assert_eq!(d.order(&uid("a"), at(82), false), Some(delete("a", 28)));
     let effects = d.step(at(82), Input::Answer { order: delete("a", 28), answer: ok() });
-    assert!(matches!(notes(&effects)[..], [Note::Forced { reason: BlockReason::NoSlot, grace: 28, .. }]));
+    assert!(matches!(
+        notes(&effects)[..],
+        [Note::Forced { reason: BlockReason::NoSlot, grace: 28, .. }]
+    ));
 }
 
 #[test]
@@ -33,7 +38,10 @@ fn an_eviction_of_it_that_has_no_answer_is_as_good_as_a_refusal() {
     let mut d = drain(limits(110));
     d.step(at(0), Input::Listed(vec![pod("a")]));
     d.step(at(82), Input::Tick);
-    let effects = d.step(at(84), Input::Answer { order: evict("a", Some(28)), answer: answer(0, "", "no answer") });
+    let effects = d.step(
+        at(84),
+        Input::Answer { order: evict("a", Some(28)), answer: answer(0, "", "no answer") },
+    );
     assert_eq!(wants(&effects), [("a".into(), true)]);
     assert_eq!(d.order(&uid("a"), at(84), true), Some(delete("a", 26)));
 }
@@ -69,7 +77,10 @@ fn after_a_take_over_that_comes_late_every_pod_is_evicted_first() {
     w.run_until(at(90));
     w.now = at(90);
     for node in ["n1", "n2", "n3"] {
-        w.drain_with(Start { node: node.into(), cordoned_at: at(0), limits: limits(110), own_pod: None }, Settings::default());
+        w.drain_with(
+            Start { node: node.into(), cordoned_at: at(0), limits: limits(110), own_pod: None },
+            Settings::default(),
+        );
     }
     w.run_until(at(200));
     assert_eq!((names(&w, true).len(), names(&w, false).len()), (600, 0));
@@ -83,10 +94,17 @@ fn after_a_late_take_over_only_what_is_refused_is_deleted() {
     w.add_budget("pdb", 1);
     w.run_until(at(90));
     w.now = at(90);
-    w.drain_with(Start { node: "n1".into(), cordoned_at: at(0), limits: limits(110), own_pod: None }, Settings::default());
+    w.drain_with(
+        Start { node: "n1".into(), cordoned_at: at(0), limits: limits(110), own_pod: None },
+        Settings::default(),
+    );
     w.run_until(at(200));
     assert_eq!(names(&w, true).len(), 2);
-    assert_eq!(w.log().last(), Some(&(90, delete("a", 20))), "at once, when the budget has refused it");
+    assert_eq!(
+        w.log().last(),
+        Some(&(90, delete("a", 20))),
+        "at once, when the budget has refused it"
+    );
     assert_eq!(names(&w, false).len(), 1);
 }
 
@@ -96,7 +114,8 @@ fn pods_that_an_overloaded_server_never_let_be_tried_are_deleted_in_time() {
     for i in 0..40 {
         w.add_pod(on("n1", &format!("p{i:02}")));
     }
-    w.answer = Some(Box::new(|_, order| matches!(order, Order::Evict { .. }).then(|| overload(Some(30)))));
+    w.answer =
+        Some(Box::new(|_, order| matches!(order, Order::Evict { .. }).then(|| overload(Some(30)))));
     w.drain("n1", limits(110));
     w.run_until(at(200));
     assert!(names(&w, true).len() < 40, "some were never tried");

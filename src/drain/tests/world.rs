@@ -1,4 +1,5 @@
-//! A small model of an API server with pods, budgets and kubelets, and the runner of both machines against it, in virtual time.
+//! A small model of an API server with pods, budgets and kubelets, and the runner of both machines
+//! against it, in virtual time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -155,7 +156,10 @@ impl World {
 
     /// Takes a drain up.
     pub(super) fn drain(&mut self, node: &str, limits: Limits) {
-        self.drain_with(Start { node: node.into(), cordoned_at: self.now, limits, own_pod: None }, Settings::default());
+        self.drain_with(
+            Start { node: node.into(), cordoned_at: self.now, limits, own_pod: None },
+            Settings::default(),
+        );
     }
 
     pub(super) fn drain_with(&mut self, start: Start, settings: Settings) {
@@ -175,13 +179,21 @@ impl World {
     pub(super) fn run_until(&mut self, end: Moment) {
         let mut idle = 0;
         loop {
-            let wakes = self.drains.values().filter_map(Drain::next_wake).chain(self.dispatcher.next_wake());
+            let wakes = self
+                .drains
+                .values()
+                .filter_map(Drain::next_wake)
+                .chain(self.dispatcher.next_wake());
             let event = self.later.keys().next().map(|(at, _)| *at);
             let Some(next) = wakes.chain(event).min().filter(|next| *next <= end) else { break };
             idle = if next > self.now { 0 } else { idle + 1 };
             assert!(idle < 100_000, "it spins at {}", self.now);
             self.now = self.now.max(next);
-            let due = self.later.first_entry().filter(|e| e.key().0 <= self.now).map(std::collections::btree_map::OccupiedEntry::remove);
+            let due = self
+                .later
+                .first_entry()
+                .filter(|e| e.key().0 <= self.now)
+                .map(std::collections::btree_map::OccupiedEntry::remove);
             if let Some(what) = due {
                 self.happen(what);
                 continue;
@@ -208,7 +220,10 @@ impl World {
             Later::Answer(node, order, answer) => {
                 self.in_flight -= 1;
                 self.judge.answered(self.now, &order, &answer);
-                self.tell_dispatcher(DispatchInput::Answer { uid: order.uid().clone(), class: classify(&answer) });
+                self.tell_dispatcher(DispatchInput::Answer {
+                    uid: order.uid().clone(),
+                    class: classify(&answer),
+                });
                 self.tell(&node, Input::Answer { order, answer });
             }
             Later::PodEnds(uid) => {
@@ -218,7 +233,16 @@ impl World {
                     }
                     if let Some(after) = self.replaced_after {
                         let name: PodUid = format!("{uid}+").into();
-                        self.later(after, Later::Replace(Pod { uid: name, node: None, deletion: None, ready: true, ..pod }));
+                        self.later(
+                            after,
+                            Later::Replace(Pod {
+                                uid: name,
+                                node: None,
+                                deletion: None,
+                                ready: true,
+                                ..pod
+                            }),
+                        );
                     }
                 }
                 self.count_soon();
@@ -259,7 +283,9 @@ impl World {
         let grace = match order {
             Order::Delete { grace, .. } => seconds((*grace).into()),
             Order::Evict { grace, .. } => {
-                let free = pod.deletion.is_some() || matches!(pod.phase, PodPhase::Pending) || pod.phase.is_finished();
+                let free = pod.deletion.is_some()
+                    || matches!(pod.phase, PodPhase::Pending)
+                    || pod.phase.is_finished();
                 if !free && let Err(refusal) = self.take_from_budget(&pod) {
                     return refusal;
                 }
@@ -271,7 +297,8 @@ impl World {
     }
 
     fn take_from_budget(&mut self, pod: &Pod) -> Result<(), ApiAnswer> {
-        let matching: Vec<_> = self.budgets.values().filter(|b| b.selects(pod)).map(|b| b.key.clone()).collect();
+        let matching: Vec<_> =
+            self.budgets.values().filter(|b| b.selects(pod)).map(|b| b.key.clone()).collect();
         let [key] = matching.as_slice() else {
             return if matching.is_empty() { Ok(()) } else { Err(two_budgets()) };
         };
@@ -295,11 +322,20 @@ impl World {
         let end = self.now.plus(grace);
         let stays = pod.finalizers;
         let first = pod.deletion.is_none();
-        if let Some((_, after)) = self.put_back.filter(|(app, _)| first && pod.labels.get("app") == Some(*app)) {
+        if let Some((_, after)) =
+            self.put_back.filter(|(app, _)| first && pod.labels.get("app") == Some(*app))
+        {
             let created = Some(self.now.plus(after));
-            self.later(after, Later::Replace(Pod { uid: format!("{}+", pod.uid).into(), created, ..pod.clone() }));
+            self.later(
+                after,
+                Later::Replace(Pod { uid: format!("{}+", pod.uid).into(), created, ..pod.clone() }),
+            );
         }
-        let pod = Pod { deletion: Some(pod.deletion.map_or(end, |d| d.min(end))), ready: false, ..pod.clone() };
+        let pod = Pod {
+            deletion: Some(pod.deletion.map_or(end, |d| d.min(end))),
+            ready: false,
+            ..pod.clone()
+        };
         self.pods.insert(pod.uid.clone(), pod.clone());
         if !stays {
             let ends = if first { self.stops_within.min(grace) } else { grace };
@@ -315,9 +351,18 @@ impl World {
         self.counting = false;
         for key in self.budgets.keys().cloned().collect::<Vec<_>>() {
             let budget = &self.budgets[&key];
-            let healthy = self.pods.values().filter(|p| budget.selects(p) && p.ready && p.deletion.is_none()).count();
+            let healthy = self
+                .pods
+                .values()
+                .filter(|p| budget.selects(p) && p.ready && p.deletion.is_none())
+                .count();
             let healthy = i64::try_from(healthy).unwrap();
-            let new = Budget { healthy, allowed: (healthy - budget.desired).max(0), observed: budget.generation, ..budget.clone() };
+            let new = Budget {
+                healthy,
+                allowed: (healthy - budget.desired).max(0),
+                observed: budget.generation,
+                ..budget.clone()
+            };
             self.overrun = self.overrun.max(budget.desired - healthy);
             if self.now == at(0) {
                 self.budgets.insert(key, new.clone());
@@ -337,10 +382,20 @@ impl World {
             match effect {
                 Effect::Dispatch(input) => self.tell_dispatcher(input),
                 Effect::AskDaemonSet { namespace, name } => {
-                    let state = if self.orphaned.contains(&name) { DaemonSetState::Gone } else { DaemonSetState::There };
-                    self.later(self.latency, Later::Tell(node.clone(), Input::DaemonSet { namespace, name, state }));
+                    let state = if self.orphaned.contains(&name) {
+                        DaemonSetState::Gone
+                    } else {
+                        DaemonSetState::There
+                    };
+                    self.later(
+                        self.latency,
+                        Later::Tell(node.clone(), Input::DaemonSet { namespace, name, state }),
+                    );
                 }
-                Effect::AskNode => self.later(self.latency, Later::Tell(node.clone(), Input::Node(NodeCondition::StillUnreachable))),
+                Effect::AskNode => self.later(
+                    self.latency,
+                    Later::Tell(node.clone(), Input::Node(NodeCondition::StillUnreachable)),
+                ),
                 Effect::OnlyOwnPodLeft => self.only_own += 1,
                 Effect::Relist => {
                     self.judge.relisted(self.now, node);
@@ -348,8 +403,12 @@ impl World {
                 }
                 Effect::Note(note) => self.notes.push((self.now, note)),
                 Effect::Ended(outcome) => {
-                    self.at_end.insert(node.clone(), self.judge.at_end(self.now, node, &self.orphaned));
-                    assert!(self.ended.insert(node.clone(), (self.now, outcome)).is_none(), "it ends once");
+                    self.at_end
+                        .insert(node.clone(), self.judge.at_end(self.now, node, &self.orphaned));
+                    assert!(
+                        self.ended.insert(node.clone(), (self.now, outcome)).is_none(),
+                        "it ends once"
+                    );
                 }
             }
         }
@@ -360,13 +419,20 @@ impl World {
         while let Some(input) = inputs.pop_front() {
             self.judge.told_dispatcher(&input);
             for DispatchEffect::Go { node, uid, evict } in self.dispatcher.step(self.now, input) {
-                let Some(order) = self.drains.get_mut(&node).and_then(|d| d.order(&uid, self.now, evict)) else {
+                let Some(order) =
+                    self.drains.get_mut(&node).and_then(|d| d.order(&uid, self.now, evict))
+                else {
                     inputs.push_back(DispatchInput::Withdrawn { uid });
                     continue;
                 };
                 self.judge.ordered(self.now, &node, &order, &self.orphaned);
                 self.in_flight += 1;
-                self.sent.push(Sent { at: self.now, node: node.clone(), order: order.clone(), in_flight: self.in_flight });
+                self.sent.push(Sent {
+                    at: self.now,
+                    node: node.clone(),
+                    order: order.clone(),
+                    in_flight: self.in_flight,
+                });
                 self.later(self.latency, Later::Serve(node, order));
             }
         }

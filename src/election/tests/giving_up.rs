@@ -5,7 +5,11 @@ use super::*;
 #[test]
 fn stopping_gives_the_lease_up_after_the_last_write() {
     let mut bench = Bench::leading();
-    assert_eq!(bench.step(1.0, Input::Stop), [Effect::Lost(Lost::GivenUp)], "no write of ours may follow the release");
+    assert_eq!(
+        bench.step(1.0, Input::Stop),
+        [Effect::Lost(Lost::GivenUp)],
+        "no write of ours may follow the release"
+    );
     let effects = bench.step(1.0, Input::WritesOver);
     let (version, draft) = drafted(&effects);
     assert_eq!((version, &draft.holder, draft.duration), ("101", &None, seconds(1)));
@@ -24,11 +28,17 @@ fn while_the_last_writes_are_under_way_the_lease_is_renewed_and_nothing_may_be_w
         let renewal = bench.step(2.0, Input::Tick);
         assert_eq!(drafted(&renewal).1.holder.as_deref(), Some("me"));
         assert_eq!(bench.accept(2.1, &renewal), [], "a renewal makes no new term");
-        assert_eq!((bench.machine.may_write_until(), bench.machine.holds_until()), (None, Some(at(12.0))));
+        assert_eq!(
+            (bench.machine.may_write_until(), bench.machine.holds_until()),
+            (None, Some(at(12.0)))
+        );
         assert_eq!(bench.step(3.0, ends.clone()), [], "it is closing already");
         let release = bench.step(3.5, Input::WritesOver);
         assert_eq!(drafted(&release).1.holder, None);
-        assert_eq!((bench.machine.is_closing(), bench.machine.is_stranded()), (false, ends != Input::Stop));
+        assert_eq!(
+            (bench.machine.is_closing(), bench.machine.is_stranded()),
+            (false, ends != Input::Stop)
+        );
         assert_eq!(bench.machine.holds_until(), None);
         let stopped = bench.accept(3.6, &release);
         assert!(!bench.machine.is_stranded(), "another process may lead now");
@@ -56,13 +66,22 @@ fn after_twelve_seconds_every_write_is_over_and_the_lease_is_given_up() {
 }
 
 #[test]
-fn a_lease_that_is_lost_while_the_last_writes_are_under_way_is_not_bid_for_again_by_a_process_that_stops() {
+fn a_lease_that_is_lost_while_the_last_writes_are_under_way_is_not_bid_for_again_by_a_process_that_stops()
+ {
     let mut expired = Bench::leading();
     expired.step(1.0, Input::Stop);
     expired.step(2.0, Input::Tick);
     assert_eq!(expired.step(10.0, Input::Tick), [], "the end of leadership was reported before");
-    assert!(!expired.machine.is_closing() && !expired.machine.is_stranded() && expired.machine.holds_until().is_none());
-    assert_eq!(expired.step(10.1, Input::WriteFailed), [Effect::Get], "what became of the renewal must be known");
+    assert!(
+        !expired.machine.is_closing()
+            && !expired.machine.is_stranded()
+            && expired.machine.holds_until().is_none()
+    );
+    assert_eq!(
+        expired.step(10.1, Input::WriteFailed),
+        [Effect::Get],
+        "what became of the renewal must be known"
+    );
     let release = expired.step(10.2, Input::Observed(lease("200", "me", 2.0)));
     assert_eq!(drafted(&release).1.holder, None);
 
@@ -87,7 +106,11 @@ fn heartbeats_of_a_process_that_yields_go_on_until_the_lease_is_given_up() {
         assert_eq!(drafted(&release).1.holder, None);
         bench.step(1.1, Input::WriteFailed);
         assert!(bench.machine.is_stranded() && bench.machine.may_write_until().is_none());
-        assert_eq!(bench.step(3.0, Input::Tick), [Effect::Get], "what became of the write must be known");
+        assert_eq!(
+            bench.step(3.0, Input::Tick),
+            [Effect::Get],
+            "what became of the write must be known"
+        );
         bench
     };
     let mut refused = yielding();
@@ -156,7 +179,11 @@ fn a_leader_whose_own_node_drains_gives_up_once_and_bids_again_after_five_second
     };
     assert!((6.0..6.2).contains(&now), "nobody else wanted it: {now}");
     assert_eq!(bench.accept(now, &bid), [Effect::BecameLeader { term: 1 }]);
-    assert_eq!(bench.step(now + 1.0, Input::Yield(seconds(5))), [], "given up once, not again and again");
+    assert_eq!(
+        bench.step(now + 1.0, Input::Yield(seconds(5))),
+        [],
+        "given up once, not again and again"
+    );
     assert!(bench.machine.may_write_until().is_some());
 }
 
@@ -166,5 +193,9 @@ fn a_standby_on_a_draining_node_lets_others_bid_first() {
     bench.step(0.0, Input::Yield(seconds(5)));
     bench.step(0.0, Input::Tick);
     assert_eq!(bench.step(0.0, Input::Observed(lease("1", "", 0.0))), []);
-    assert_eq!(bench.step(1.0, Input::Eager).len(), 1, "as soon as the drain is over it bids as ever");
+    assert_eq!(
+        bench.step(1.0, Input::Eager).len(),
+        1,
+        "as soon as the drain is over it bids as ever"
+    );
 }

@@ -76,11 +76,21 @@ fn a_missing_lease_is_created_and_led_from_the_sending_of_the_request() {
     let mut bench = Bench::new();
     assert_eq!(bench.step(0.0, Input::Tick), [Effect::Get]);
     let effects = bench.step(1.0, Input::NotFound);
-    let draft = Draft { holder: Some("me".to_owned()), duration: seconds(15), acquired: at(1.0), renewed: at(1.0), transitions: 0 };
+    let draft = Draft {
+        holder: Some("me".to_owned()),
+        duration: seconds(15),
+        acquired: at(1.0),
+        renewed: at(1.0),
+        transitions: 0,
+    };
     assert_eq!(effects, [Effect::Create(draft)]);
     assert_eq!(bench.machine.may_write_until(), None);
     assert_eq!(bench.accept(2.5, &effects), [Effect::BecameLeader { term: 0 }]);
-    assert_eq!(bench.machine.may_write_until(), Some(at(11.0)), "counted from the sending, not from the answer");
+    assert_eq!(
+        bench.machine.may_write_until(),
+        Some(at(11.0)),
+        "counted from the sending, not from the answer"
+    );
 }
 
 #[test]
@@ -90,7 +100,10 @@ fn a_leader_renews_every_retry_period_and_keeps_acquire_time_and_transitions() {
     assert_eq!(bench.step(1.9, Input::Tick), []);
     let renewal = bench.step(2.0, Input::Tick);
     let (version, draft) = drafted(&renewal);
-    assert_eq!((version, draft.acquired, draft.renewed, draft.transitions), ("101", at(0.0), at(2.0), 0));
+    assert_eq!(
+        (version, draft.acquired, draft.renewed, draft.transitions),
+        ("101", at(0.0), at(2.0), 0)
+    );
     assert_eq!(bench.accept(2.5, &renewal), []);
     assert_eq!(bench.machine.may_write_until(), Some(at(12.0)));
 }
@@ -99,7 +112,11 @@ fn a_leader_renews_every_retry_period_and_keeps_acquire_time_and_transitions() {
 fn a_leader_that_cannot_renew_stops_at_the_deadline_of_the_last_accepted_request() {
     let mut bench = Bench::leading();
     assert_eq!(bench.step(2.0, Input::Tick).len(), 1);
-    assert_eq!(bench.step(7.0, Input::WriteFailed).len(), 1, "a request that hung is followed at once");
+    assert_eq!(
+        bench.step(7.0, Input::WriteFailed).len(),
+        1,
+        "a request that hung is followed at once"
+    );
     assert_eq!(bench.machine.next_wake(), Some(at(10.0)), "although a request is under way");
     assert_eq!(bench.step(10.0, Input::Tick), [Effect::Lost(Lost::Deadline)]);
     assert_eq!(bench.machine.may_write_until(), None);
@@ -117,7 +134,8 @@ fn stranded() -> Bench {
 }
 
 #[test]
-fn a_leader_that_could_not_renew_is_stranded_until_it_sees_another_holder_leads_again_or_gives_up() {
+fn a_leader_that_could_not_renew_is_stranded_until_it_sees_another_holder_leads_again_or_gives_up()
+{
     let mut other = stranded();
     other.step(11.0, Input::WriteConflict);
     other.step(11.1, Input::Observed(lease("300", "other", 11.0)));
@@ -164,16 +182,30 @@ fn a_foreign_lease_expires_by_the_time_at_which_it_was_seen_to_change_whatever_i
     for clock in [-1_000_000.0, 0.0, 1_000_000.0] {
         let mut bench = Bench::new();
         bench.step(1_000_000.0, Input::Tick);
-        assert_eq!(bench.step(1_000_000.5, Input::Observed(lease("7", "other", 1_000_000.0 + clock))), []);
+        assert_eq!(
+            bench.step(1_000_000.5, Input::Observed(lease("7", "other", 1_000_000.0 + clock))),
+            []
+        );
         // Read again: nothing changed but an annotation, which is no sign of life.
         assert_eq!(bench.step(1_000_002.5, Input::Tick), [Effect::Get]);
-        assert_eq!(bench.step(1_000_002.6, Input::Observed(lease("8", "other", 1_000_000.0 + clock))), []);
+        assert_eq!(
+            bench.step(1_000_002.6, Input::Observed(lease("8", "other", 1_000_000.0 + clock))),
+            []
+        );
         for n in 2..7 {
             let now = 1_000_000.6 + 2.0 * f64::from(n);
             assert_eq!(bench.step(now, Input::Tick), [Effect::Get], "{now}");
-            assert_eq!(bench.step(now, Input::Observed(lease("8", "other", 1_000_000.0 + clock))), [], "{now}");
+            assert_eq!(
+                bench.step(now, Input::Observed(lease("8", "other", 1_000_000.0 + clock))),
+                [],
+                "{now}"
+            );
         }
-        assert_eq!(bench.machine.next_wake().map(|w| w.min(at(1_000_015.5))), bench.machine.next_wake(), "wakes when it expires");
+        assert_eq!(
+            bench.machine.next_wake().map(|w| w.min(at(1_000_015.5))),
+            bench.machine.next_wake(),
+            "wakes when it expires"
+        );
         let effects = bench.step(1_000_015.5, Input::Tick);
         let (version, draft) = drafted(&effects);
         assert_eq!((version, draft.holder.as_deref(), draft.transitions), ("8", Some("me"), 4));
@@ -199,7 +231,11 @@ fn a_released_lease_is_taken_at_once_when_a_watch_shows_it() {
     bench.step(0.0, Input::Tick);
     bench.step(0.0, Input::Observed(lease("1", "other", 0.0)));
     assert_eq!(bench.step(0.5, Input::Nudge(Some("1".to_owned()))), [], "nothing new");
-    assert_eq!(bench.step(0.6, Input::Nudge(Some("2".to_owned()))), [Effect::Get], "the watch is not believed, it makes us read");
+    assert_eq!(
+        bench.step(0.6, Input::Nudge(Some("2".to_owned()))),
+        [Effect::Get],
+        "the watch is not believed, it makes us read"
+    );
     let effects = bench.step(0.7, Input::Observed(lease("2", "", 0.6)));
     let (version, draft) = drafted(&effects);
     assert_eq!((version, draft.transitions), ("2", 4));
@@ -282,7 +318,8 @@ fn reads_that_it_is_missing(bench: &mut Bench, seconds: std::ops::RangeInclusive
     }
 }
 
-/// Meanwhile another process may have made the Lease and led, and somebody may have deleted it: that process does not know yet.
+/// Meanwhile another process may have made the Lease and led, and somebody may have deleted it:
+/// that process does not know yet.
 #[test]
 fn who_could_not_read_for_a_while_waits_for_a_duration_although_the_lease_was_missing_before() {
     let mut other = Bench::new();

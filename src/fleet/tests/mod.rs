@@ -34,7 +34,14 @@ impl Facts for FakeFacts {
         self.with(|known| known.nodes.get(name).cloned())
     }
     fn nodes_of(&self, instance: &InstanceId) -> Vec<Arc<Node>> {
-        self.with(|known| known.nodes.values().filter(|node| node.instance.as_ref() == Some(instance)).cloned().collect())
+        self.with(|known| {
+            known
+                .nodes
+                .values()
+                .filter(|node| node.instance.as_ref() == Some(instance))
+                .cloned()
+                .collect()
+        })
     }
     fn all_nodes(&self) -> Vec<Arc<Node>> {
         self.with(|known| known.nodes.values().cloned().collect())
@@ -89,7 +96,8 @@ impl World {
             complete_delay: Duration::ZERO,
             own_pod: None,
         };
-        let mut world = Self { fleet: Fleet::new(settings, Box::new(facts.clone())), facts, now: 0 };
+        let mut world =
+            Self { fleet: Fleet::new(settings, Box::new(facts.clone())), facts, now: 0 };
         assert!(world.step(Input::Begun).is_empty());
         world
     }
@@ -97,7 +105,11 @@ impl World {
     /// The LIST of the term was answered, and there were no unschedulable Nodes.
     pub(super) fn confirmed() -> Self {
         let mut world = Self::unconfirmed();
-        assert!(world.step(Input::Unschedulable { version: "1".to_owned(), nodes: Vec::new() }).is_empty());
+        assert!(
+            world
+                .step(Input::Unschedulable { version: "1".to_owned(), nodes: Vec::new() })
+                .is_empty()
+        );
         world
     }
 

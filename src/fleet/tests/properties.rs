@@ -70,11 +70,18 @@ fn perform(world: &mut World, happening: Happening, version: usize) -> Vec<Effec
     let (name, uid) = (node.name.clone(), node.uid.clone());
     world.now += 1;
     let input = match happening {
-        Happening::Accepted => Input::Accepted { node: Arc::clone(&node), instance: id(INSTANCE), over: false },
-        Happening::Shown | Happening::Booted | Happening::RecordDeleted | Happening::Released => Input::NodeApplied(Arc::clone(&node)),
+        Happening::Accepted => {
+            Input::Accepted { node: Arc::clone(&node), instance: id(INSTANCE), over: false }
+        }
+        Happening::Shown | Happening::Booted | Happening::RecordDeleted | Happening::Released => {
+            Input::NodeApplied(Arc::clone(&node))
+        }
         Happening::Deleted => Input::NodeDeleted(Arc::clone(&node)),
         Happening::Listed(pods) => {
-            let pod = |number| Pod { node: Some(name.clone()), ..crate::drain::tests::pod(&format!("pod-{number}")) };
+            let pod = |number| Pod {
+                node: Some(name.clone()),
+                ..crate::drain::tests::pod(&format!("pod-{number}"))
+            };
             let pods = (0..pods).map(pod).collect();
             Input::Pods(name.clone(), drain::Input::Listed(pods))
         }
@@ -83,7 +90,9 @@ fn perform(world: &mut World, happening: Happening, version: usize) -> Vec<Effec
             Input::Pods(name.clone(), drain::Input::Watch(state))
         }
         Happening::Paused(paused) => Input::PausedAll(paused),
-        Happening::Over => Input::InstanceEnds { node: name.clone(), instance: id(INSTANCE), over: true },
+        Happening::Over => {
+            Input::InstanceEnds { node: name.clone(), instance: id(INSTANCE), over: true }
+        }
         Happening::Passed(seconds) => {
             world.now += i64::from(seconds);
             Input::Tick
@@ -93,7 +102,9 @@ fn perform(world: &mut World, happening: Happening, version: usize) -> Vec<Effec
         Happening::Completed(node_gone) => Input::Released { node: name.clone(), uid, node_gone },
     };
     world.facts.with(|known| match &input {
-        Input::Accepted { node, .. } | Input::NodeApplied(node) => drop(known.nodes.insert(name, Arc::clone(node))),
+        Input::Accepted { node, .. } | Input::NodeApplied(node) => {
+            drop(known.nodes.insert(name, Arc::clone(node)));
+        }
         Input::NodeDeleted(_) => drop(known.nodes.remove(&name)),
         _ => {}
     });
@@ -145,14 +156,21 @@ fn play(all: Vec<Happening>) -> Result<Held, TestCaseError> {
     let (mut world, mut held) = (World::confirmed(), Held::default());
     for (i, happening) in all.into_iter().enumerate() {
         // Only a completion that was begun can be done.
-        if matches!(happening, Happening::Completed(_)) && (held.completions.is_empty() || held.is_draining) {
+        if matches!(happening, Happening::Completed(_))
+            && (held.completions.is_empty() || held.is_draining)
+        {
             continue;
         }
         for effect in perform(&mut world, happening, 10 + i) {
             held.performs(effect)?;
         }
         let goes_on = world.fleet.drains.values().any(|state| state.drain.is_some());
-        prop_assert_eq!((held.is_draining, held.is_watched), (goes_on, goes_on), "after {:?}", happening);
+        prop_assert_eq!(
+            (held.is_draining, held.is_watched),
+            (goes_on, goes_on),
+            "after {:?}",
+            happening
+        );
         prop_assert!(held.completions.len() <= 1, "{:?} of one Node", held.completions);
     }
     for effect in perform(&mut world, Happening::Deleted, 1000) {
@@ -162,18 +180,26 @@ fn play(all: Vec<Happening>) -> Result<Held, TestCaseError> {
 }
 
 proptest! {
-    /// A drain that begins ends once, its completion follows its end, and pods are watched exactly while it goes on. Once the Node is deleted
-    /// nothing is left over.
+    /// A drain that begins ends once, its completion follows its end, and pods are watched exactly
+    /// while it goes on. Once the Node is deleted nothing is left over.
     #[test]
     fn a_drain_that_begins_ends_once_and_leaves_nothing_over(all in happenings()) {
         let held = play(all)?;
-        prop_assert!(!held.is_draining && !held.is_watched && held.completions.is_empty(), "{:?}", held);
+        prop_assert!(
+            !held.is_draining && !held.is_watched && held.completions.is_empty(), "{:?}", held
+        );
     }
 }
 
 /// Otherwise the property would say nothing about orders.
 #[test]
 fn a_pod_of_a_node_that_is_drained_is_evicted() {
-    let held = play(vec![Happening::Accepted, Happening::Watched(true), Happening::Listed(2), Happening::Passed(3)]).unwrap();
+    let held = play(vec![
+        Happening::Accepted,
+        Happening::Watched(true),
+        Happening::Listed(2),
+        Happening::Passed(3),
+    ])
+    .unwrap();
     assert_eq!(held.sent, 2);
 }

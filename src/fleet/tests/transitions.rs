@@ -88,7 +88,8 @@ fn a_record_is_written_back_once_and_its_second_deletion_ends_the_drain() {
 }
 
 #[test]
-fn a_deleted_node_is_completed_from_memory_and_its_record_is_written_when_the_instance_registers_again() {
+fn a_deleted_node_is_completed_from_memory_and_its_record_is_written_when_the_instance_registers_again()
+ {
     let (mut world, node) = draining();
     let ended = world.deletes(&node);
     assert!(ended.contains(&"complete"), "{ended:?}");
@@ -97,7 +98,14 @@ fn a_deleted_node_is_completed_from_memory_and_its_record_is_written_when_the_in
     let (mut world, node) = draining();
     world.deletes(&node);
     // Nothing of it is left after 15 minutes.
-    world.accepts(&take_on(&Node { name: "b".into(), uid: "uid-b".to_owned(), ..crate::record::tests::node() }, &spot("e9", 0), 0).unwrap());
+    world.accepts(
+        &take_on(
+            &Node { name: "b".into(), uid: "uid-b".to_owned(), ..crate::record::tests::node() },
+            &spot("e9", 0),
+            0,
+        )
+        .unwrap(),
+    );
     world.after(901);
     assert!(!world.shows(&again).contains(&"register"));
 }
@@ -107,7 +115,8 @@ fn before_the_list_of_the_term_a_record_in_the_index_is_only_kept_alive() {
     let (mut world, node) = (World::unconfirmed(), held());
     assert_eq!(world.shows(&node), ["keep alive"]);
     assert!(world.after(60).is_empty());
-    let listed = Input::Unschedulable { version: "100".to_owned(), nodes: vec![Arc::new(node.clone())] };
+    let listed =
+        Input::Unschedulable { version: "100".to_owned(), nodes: vec![Arc::new(node.clone())] };
     assert_eq!(words(&world.step(listed)), ["keep alive", "watch pods"]);
 }
 
@@ -126,7 +135,8 @@ fn a_record_that_the_list_lacks_is_read_before_anything_is_done() {
 #[test]
 fn a_record_of_an_earlier_boot_counts_if_one_of_its_actions_is_open() {
     let booted = || Node { boot_id: Some("boot-2".to_owned()), ..held() };
-    for (counts, expected) in [(true, vec!["keep alive", "watch pods"]), (false, vec!["put back"])] {
+    for (counts, expected) in [(true, vec!["keep alive", "watch pods"]), (false, vec!["put back"])]
+    {
         let mut world = World::confirmed();
         assert_eq!(world.accepts(&booted()), ["ask for open actions"]);
         let answer = Input::Doubt { node: booted().name, uid: booted().uid, counts };
@@ -153,7 +163,13 @@ fn a_loss_of_the_record_is_said_once_for_each_node_and_forgotten_with_it() {
     let lost = without_record(&held());
     for _ in 0..2 {
         let said = |effects: Vec<Effect>| {
-            let is_loss = |effect: &&Effect| matches!(effect, Effect::Report(_, event) if matches!(**event, DrainEvent::RecordLost { .. }));
+            let is_loss = |effect: &&Effect| {
+                matches!(
+                    effect, Effect::Report(_, event) if matches!(
+                        **event, DrainEvent::RecordLost { .. }
+                    )
+                )
+            };
             effects.iter().filter(is_loss).count()
         };
         assert_eq!(said(world.step(Input::NodeApplied(Arc::new(lost.clone())))), 1);
@@ -208,5 +224,8 @@ fn nodes_of_one_instance_are_completed_when_the_last_of_them_is_empty() {
         effects.iter().filter_map(may_begin).collect::<Vec<_>>()
     };
     assert_eq!(ends(world.step(Input::Tick)), [false], "it waits for the other");
-    assert_eq!(ends(world.step(Input::Pods(second.name, drain::Input::Listed(Vec::new())))), [true, true]);
+    assert_eq!(
+        ends(world.step(Input::Pods(second.name, drain::Input::Listed(Vec::new())))),
+        [true, true]
+    );
 }

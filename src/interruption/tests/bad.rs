@@ -5,7 +5,8 @@ use crate::interruption::{Irrelevant, MAX_BODY, Reject, parse};
 
 /// The word of the rejection of a body that must be rejected.
 fn rejected(body: impl AsRef<[u8]>) -> &'static str {
-    let shown = String::from_utf8_lossy(body.as_ref().get(..body.as_ref().len().min(200)).unwrap()).into_owned();
+    let shown = String::from_utf8_lossy(body.as_ref().get(..body.as_ref().len().min(200)).unwrap())
+        .into_owned();
     let reject = parse(body).expect_err(&shown);
     assert!(Reject::LABELS.contains(&reject.as_str()), "{shown}");
     assert!(!reject.hint().is_empty() && reject.to_string().len() < 1000, "{shown}");
@@ -14,7 +15,16 @@ fn rejected(body: impl AsRef<[u8]>) -> &'static str {
 
 #[test]
 fn c10_a_body_that_is_no_json_is_kept() {
-    for text in ["?", "{", "{]", r#"{"version":"0""#, "null x", "\u{feff}{}", "Hello, world", "{\"a\":\"\u{1}\"}"] {
+    for text in [
+        "?",
+        "{",
+        "{]",
+        r#"{"version":"0""#,
+        "null x",
+        "\u{feff}{}",
+        "Hello, world",
+        "{\"a\":\"\u{1}\"}",
+    ] {
         assert_eq!(rejected(text), "not_json", "{text}");
     }
 }
@@ -22,25 +32,44 @@ fn c10_a_body_that_is_no_json_is_kept() {
 #[test]
 fn c11_a_spot_event_whose_detail_is_none_is_kept() {
     for detail in [r#""?""#, "[]", "5", r#"["i-1234567890abcdef0","terminate"]"#] {
-        let text = body::spot_terminate.replace(r#"{"instance-id":"i-1234567890abcdef0","instance-action":"terminate"}"#, detail);
+        let text = body::spot_terminate.replace(
+            r#"{"instance-id":"i-1234567890abcdef0","instance-action":"terminate"}"#,
+            detail,
+        );
         assert_eq!(rejected(&text), "wrong_type", "{detail}");
     }
-    assert_eq!(rejected(body::spot_terminate.replace(r#""detail":{"#, r#""detail":{?"#)), "not_json");
-    assert_eq!(rejected(body::spot_terminate.replace(r#""detail":"#, r#""details":"#)), "missing_field");
-    assert_eq!(rejected(body::spot_terminate.replace(r#""detail":{"#, r#""detail":null,"x":{"#)), "missing_field");
+    assert_eq!(
+        rejected(body::spot_terminate.replace(r#""detail":{"#, r#""detail":{?"#)),
+        "not_json"
+    );
+    assert_eq!(
+        rejected(body::spot_terminate.replace(r#""detail":"#, r#""details":"#)),
+        "missing_field"
+    );
+    assert_eq!(
+        rejected(body::spot_terminate.replace(r#""detail":{"#, r#""detail":null,"x":{"#)),
+        "missing_field"
+    );
 }
 
 #[test]
 fn c12_a_lifecycle_event_whose_detail_is_none_is_kept() {
     for detail in [r#""detail":"?","x":{"#, r#""detail":[],"x":{"#, r#""detail":true,"x":{"#] {
-        assert_eq!(rejected(body::terminate.replace(r#""detail":{"#, detail)), "wrong_type", "{detail}");
+        assert_eq!(
+            rejected(body::terminate.replace(r#""detail":{"#, detail)),
+            "wrong_type",
+            "{detail}"
+        );
     }
 }
 
 #[test]
 fn c13_an_empty_event_is_kept() {
     assert_eq!(rejected(body::empty_object), "other_shape");
-    assert_eq!(rejected(r#"{"version":"","id":"","detail-type":"","source":"","detail":null}"#), "other_shape");
+    assert_eq!(
+        rejected(r#"{"version":"","id":"","detail-type":"","source":"","detail":null}"#),
+        "other_shape"
+    );
 }
 
 #[test]
@@ -108,45 +137,91 @@ fn a_field_that_counts_and_is_there_twice_is_kept_and_no_other() {
     ] {
         assert_eq!(rejected(body::spot_terminate.replace(from, to)), "duplicate_key", "{to}");
     }
-    assert!(parse(body::spot_terminate.replace(r#""region":"#, r#""region":"x","region":"#)).is_ok());
-    assert_eq!(rejected(body::sns_native_lines.replace("EC2InstanceId:", r"EC2InstanceId: i-12345678\nEC2InstanceId:")), "duplicate_key");
+    assert!(
+        parse(body::spot_terminate.replace(r#""region":"#, r#""region":"x","region":"#)).is_ok()
+    );
+    assert_eq!(
+        rejected(
+            body::sns_native_lines
+                .replace("EC2InstanceId:", r"EC2InstanceId: i-12345678\nEC2InstanceId:")
+        ),
+        "duplicate_key"
+    );
 }
 
 #[test]
 fn an_unknown_version_is_kept_and_a_missing_one_does_no_harm() {
-    assert_eq!(rejected(body::terminate.replace(r#""version":"0""#, r#""version":"1""#)), "unknown_version");
-    assert_eq!(rejected(body::other_source.replace(r#""version":"0""#, r#""version":"2.0""#)), "unknown_version");
+    assert_eq!(
+        rejected(body::terminate.replace(r#""version":"0""#, r#""version":"1""#)),
+        "unknown_version"
+    );
+    assert_eq!(
+        rejected(body::other_source.replace(r#""version":"0""#, r#""version":"2.0""#)),
+        "unknown_version"
+    );
     assert_eq!(parse(body::terminate.replace(r#""version":"0","#, "")), parse(body::terminate));
 }
 
 #[test]
 fn an_instance_id_that_is_none_is_kept() {
     let long = "i-".repeat(100_000);
-    for id in ["i-", "i-xyz", "i-1234567890ABCDEF0", "mi-1234567890abcdef0", "i-1234567890abcdef0 ", "i-1234567890abcdef01", &long] {
-        for text in [body::terminate, body::native_terminate, body::spot_terminate, body::rebalance] {
-            assert_eq!(rejected(text.replace("\"i-1234567890abcdef0\"", &format!("{id:?}"))), "bad_instance_id", "{id:.40}");
+    for id in [
+        "i-",
+        "i-xyz",
+        "i-1234567890ABCDEF0",
+        "mi-1234567890abcdef0",
+        "i-1234567890abcdef0 ",
+        "i-1234567890abcdef01",
+        &long,
+    ] {
+        for text in [body::terminate, body::native_terminate, body::spot_terminate, body::rebalance]
+        {
+            assert_eq!(
+                rejected(text.replace("\"i-1234567890abcdef0\"", &format!("{id:?}"))),
+                "bad_instance_id",
+                "{id:.40}"
+            );
         }
     }
-    assert_eq!(rejected(body::spot_terminate.replace("i-1234567890abcdef0\",\"instance-action", "\",\"instance-action")), "missing_field");
+    assert_eq!(
+        rejected(
+            body::spot_terminate
+                .replace("i-1234567890abcdef0\",\"instance-action", "\",\"instance-action")
+        ),
+        "missing_field"
+    );
 }
 
 #[test]
 fn what_an_event_cannot_do_without_is_named() {
-    for key in ["EC2InstanceId", "AutoScalingGroupName", "LifecycleHookName", "LifecycleTransition"] {
+    for key in ["EC2InstanceId", "AutoScalingGroupName", "LifecycleHookName", "LifecycleTransition"]
+    {
         let gone = body::terminate.replace(&format!(r#""{key}""#), r#""x""#);
         assert_eq!(parse(&gone), Err(Reject::MissingField(key)));
     }
-    assert_eq!(parse(body::terminate.replace(r#""source""#, r#""x""#)), Err(Reject::MissingField("source")));
-    assert_eq!(parse(body::state_running.replace(r#""state""#, r#""x""#)), Err(Reject::MissingField("state")));
+    assert_eq!(
+        parse(body::terminate.replace(r#""source""#, r#""x""#)),
+        Err(Reject::MissingField("source"))
+    );
+    assert_eq!(
+        parse(body::state_running.replace(r#""state""#, r#""x""#)),
+        Err(Reject::MissingField("state"))
+    );
     assert_eq!(rejected(r#"{"Type":"Notification","TopicArn":"t"}"#), "missing_field");
 }
 
 #[test]
 fn names_that_cannot_be_any_are_kept() {
     let long = "x".repeat(256);
-    for (text, from) in [(body::terminate, "my-hook"), (body::terminate, "my-asg"), (body::native_terminate, "18b2ec17-3e9b-4c15-8024-ff2e8ce8786a")]
-    {
-        assert_eq!(rejected(text.replace(&format!(r#"{from}""#), &format!(r#"{long}""#))), "bad_field");
+    for (text, from) in [
+        (body::terminate, "my-hook"),
+        (body::terminate, "my-asg"),
+        (body::native_terminate, "18b2ec17-3e9b-4c15-8024-ff2e8ce8786a"),
+    ] {
+        assert_eq!(
+            rejected(text.replace(&format!(r#"{from}""#), &format!(r#"{long}""#))),
+            "bad_field"
+        );
         assert_eq!(rejected(text.replace(&format!(r#"{from}""#), r#"a\u0000b""#)), "bad_field");
     }
 }
@@ -154,9 +229,15 @@ fn names_that_cannot_be_any_are_kept() {
 #[test]
 fn a_transition_that_is_unknown_or_contradicts_the_detail_type_is_kept() {
     for text in [body::terminate, body::native_terminate] {
-        assert_eq!(rejected(text.replace("EC2_INSTANCE_TERMINATING", "EC2_INSTANCE_DREAMING")), "unknown_transition");
+        assert_eq!(
+            rejected(text.replace("EC2_INSTANCE_TERMINATING", "EC2_INSTANCE_DREAMING")),
+            "unknown_transition"
+        );
     }
-    assert_eq!(rejected(body::terminate.replace("EC2_INSTANCE_TERMINATING", "EC2_INSTANCE_LAUNCHING")), "unknown_transition");
+    assert_eq!(
+        rejected(body::terminate.replace("EC2_INSTANCE_TERMINATING", "EC2_INSTANCE_LAUNCHING")),
+        "unknown_transition"
+    );
 }
 
 #[test]
@@ -183,22 +264,33 @@ fn large_bodies_and_deep_nesting_are_answered_in_bounded_time_and_stack() {
     assert_eq!(rejected("x".repeat(256 * KIB)), "not_json");
     assert_eq!(rejected(" ".repeat(256 * KIB)), "empty");
     assert_eq!(rejected("x".repeat(MAX_BODY + 1)), "too_long");
-    for open in ["[", r#"{"a":"#, r#"{"detail":"#, r#"{"Message":"#, r#"{"detail":{"affectedEntities":["#] {
+    for open in
+        ["[", r#"{"a":"#, r#"{"detail":"#, r#"{"Message":"#, r#"{"detail":{"affectedEntities":["#]
+    {
         let label = rejected(open.repeat(256 * KIB / open.len()));
         assert!(matches!(label, "not_json" | "wrong_type"), "{open}: {label}");
     }
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     assert_eq!(rejected(&deep), "other_shape");
-    let padded = body::spot_terminate.replace(r#""resources":["#, &format!(r#""x":{deep},"resources":["#));
+    let padded =
+        body::spot_terminate.replace(r#""resources":["#, &format!(r#""x":{deep},"resources":["#));
     assert_eq!(parse(padded), parse(body::spot_terminate), "what nobody looks at may be deep");
     let many = format!(r#"{{"entityValue":"{}"}},"#, "i-abcd1111").repeat(5_000);
-    assert_eq!(parse(body::health.replace(r#"{"entityValue":"i-abcd1111"},"#, &many)), parse(body::health));
+    assert_eq!(
+        parse(body::health.replace(r#"{"entityValue":"i-abcd1111"},"#, &many)),
+        parse(body::health)
+    );
 }
 
 #[test]
 fn labels_are_words_and_each_is_there_once() {
-    let mut words: Vec<_> = Reject::LABELS.into_iter().chain(Irrelevant::ALL.map(Irrelevant::as_str)).collect();
-    assert!(words.iter().all(|w| w.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')));
+    let mut words: Vec<_> =
+        Reject::LABELS.into_iter().chain(Irrelevant::ALL.map(Irrelevant::as_str)).collect();
+    assert!(
+        words
+            .iter()
+            .all(|w| w.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_'))
+    );
     words.sort_unstable();
     let all = words.len();
     words.dedup();

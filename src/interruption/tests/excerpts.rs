@@ -9,7 +9,8 @@ use crate::{
 
 #[test]
 fn a_short_body_is_shown_as_it_is_and_a_long_one_begins() {
-    for text in ["", "Hello, world", r#"{"a":1,"detail":{"state":"running"}}"#, "ключ: значение"] {
+    for text in ["", "Hello, world", r#"{"a":1,"detail":{"state":"running"}}"#, "ключ: значение"]
+    {
         assert_eq!(excerpt(text), text);
     }
     assert_eq!(excerpt(&"é".repeat(1_000_000)), "é".repeat(200));
@@ -24,7 +25,9 @@ fn tokens_and_other_secrets_are_not_shown() {
         in_envelope(&json),
         in_envelope(&in_envelope(&json)),
         format!("LifecycleActionToken: {SECRET}\nAutoScalingGroupName: asg"),
-        format!("https://sns.eu-west-1.amazonaws.com/?Action=ConfirmSubscription&Token={SECRET}&TopicArn=t"),
+        format!(
+            "https://sns.eu-west-1.amazonaws.com/?Action=ConfirmSubscription&Token={SECRET}&TopicArn=t"
+        ),
         format!(r#"{{"credentials":{{"sessionToken" : "{SECRET}"}}}}"#),
         format!("<Token>{SECRET}</Token>"),
         format!(r#"{{"db_password":'{SECRET}',"#),
@@ -36,14 +39,18 @@ fn tokens_and_other_secrets_are_not_shown() {
     ] {
         let shown = excerpt(&text);
         assert!(!shown.contains("71514b9d") && !shown.contains("EXAMPLE"), "{shown}");
-        assert!(shown.contains("oken") || shown.contains("password") || shown.chars().count() == 200, "{shown}");
+        assert!(
+            shown.contains("oken") || shown.contains("password") || shown.chars().count() == 200,
+            "{shown}"
+        );
     }
     assert_eq!(excerpt(&json), r#"{"LifecycleActionToken":"[...]","a":"b"}"#);
 }
 
 #[test]
 fn a_test_event_that_names_thousands_of_instances_is_cut_short() {
-    let entities: Vec<_> = (0..5_000).map(|n| serde_json::json!({ "entityValue": format!("i-{n:017x}") })).collect();
+    let entities: Vec<_> =
+        (0..5_000).map(|n| serde_json::json!({ "entityValue": format!("i-{n:017x}") })).collect();
     let real = body::health.parse::<serde_json::Value>().unwrap();
     let mut test = real.clone();
     test["source"] = "sundown.test".into();
@@ -54,6 +61,8 @@ fn a_test_event_that_names_thousands_of_instances_is_cut_short() {
     // What AWS says is taken whole.
     let mut real = real;
     real["detail"]["affectedEntities"] = entities.into();
-    let Ok(Parsed::Interruptions(all)) = parse(real.to_string()) else { panic!("no interruptions") };
+    let Ok(Parsed::Interruptions(all)) = parse(real.to_string()) else {
+        panic!("no interruptions")
+    };
     assert_eq!(all.len(), 5_000);
 }

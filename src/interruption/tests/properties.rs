@@ -45,7 +45,9 @@ proptest! {
     #[test]
     fn damaged_events_get_an_answer(
         (_, text) in select(body::CORPUS),
-        damage in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0..4_u8), 1..8),
+        damage in proptest::collection::vec(
+            (any::<prop::sample::Index>(), any::<u8>(), 0..4_u8), 1..8
+        ),
     ) {
         let mut bytes = text.as_bytes().to_vec();
         for (at, byte, how) in damage {
@@ -68,8 +70,10 @@ proptest! {
     }
 
     #[test]
-    fn fields_with_any_value_get_an_answer((_, text) in select(body::CORPUS), field in any::<prop::sample::Index>(), value in select(&[
-        "null", "true", "0", "-1e308", "\"\"", "[]", "{}", "\"x\"", "\"\\u0000\"", "[null]", "{\"a\":{}}", "\"9999-12-31T23:59:59Z\"",
+    fn fields_with_any_value_get_an_answer(
+        (_, text) in select(body::CORPUS), field in any::<prop::sample::Index>(), value in select(&[
+        "null", "true", "0", "-1e308", "\"\"", "[]", "{}", "\"x\"", "\"\\u0000\"", "[null]",
+        "{\"a\":{}}", "\"9999-12-31T23:59:59Z\"",
     ])) {
         let mut event: serde_json::Value = serde_json::from_str(text).unwrap();
         let top = event.as_object_mut().unwrap();
@@ -87,7 +91,9 @@ proptest! {
         let renamed = text.replace("i-1234567890abcdef0", &id).replace("i-abcd1111", &id);
         match (parse(text), parse(&renamed)) {
             (Ok(Parsed::Interruptions(_)), Ok(Parsed::Interruptions(all))) => {
-                prop_assert_eq!(all.iter().map(|i| &i.instance).collect::<Vec<_>>(), [&expected], "{}", kind);
+                prop_assert_eq!(
+                    all.iter().map(|i| &i.instance).collect::<Vec<_>>(), [&expected], "{}", kind
+                );
             }
             (before, after) => prop_assert_eq!(before, after, "{}", kind),
         }
@@ -95,7 +101,9 @@ proptest! {
 
     #[test]
     fn the_names_of_a_lifecycle_action_come_out_as_they_went_in(group in name(), hook in name()) {
-        let text = body::terminate.replace("my-hook", &hook).replace(r#""my-asg""#, &format!(r#""{group}""#));
+        let text = body::terminate.replace("my-hook", &hook).replace(
+            r#""my-asg""#, &format!(r#""{group}""#)
+        );
         let What::Terminate(action) = one(text).what else { unreachable!() };
         prop_assert_eq!(action.group.as_str(), group);
         prop_assert_eq!(action.hook.as_str(), hook);

@@ -43,7 +43,10 @@ fn a_native_notification_has_the_same_and_its_request_stands_for_the_event_id() 
 #[test]
 fn a_launch_action_is_told_from_a_terminate_action() {
     let i = one(body::launch);
-    assert_eq!((i.kind(), action(&i).origin, action(&i).destination), (Kind::LaunchHook, Some(PoolEnd::Ec2), Some(PoolEnd::Group)));
+    assert_eq!(
+        (i.kind(), action(&i).origin, action(&i).destination),
+        (Kind::LaunchHook, Some(PoolEnd::Ec2), Some(PoolEnd::Group))
+    );
     let native = body::native_terminate.replace("TERMINATING", "LAUNCHING");
     assert_eq!(one(native).kind(), Kind::LaunchHook);
 }
@@ -51,20 +54,34 @@ fn a_launch_action_is_told_from_a_terminate_action() {
 #[test]
 fn the_ends_of_a_warm_pool_are_read() {
     let to = one(body::terminate_to_warm_pool);
-    assert_eq!((action(&to).origin, action(&to).destination), (Some(PoolEnd::Group), Some(PoolEnd::WarmPool)));
+    assert_eq!(
+        (action(&to).origin, action(&to).destination),
+        (Some(PoolEnd::Group), Some(PoolEnd::WarmPool))
+    );
     assert_eq!(to.time, Some(moment("2021-01-13T00:12:37.214Z")));
     let within = one(body::terminate_in_warm_pool);
-    assert_eq!((action(&within).origin, action(&within).destination), (Some(PoolEnd::WarmPool), Some(PoolEnd::Ec2)));
-    let newer = one(body::terminate.replace(r#""Origin":"AutoScalingGroup""#, r#""Origin":"Moon""#));
+    assert_eq!(
+        (action(&within).origin, action(&within).destination),
+        (Some(PoolEnd::WarmPool), Some(PoolEnd::Ec2))
+    );
+    let newer =
+        one(body::terminate.replace(r#""Origin":"AutoScalingGroup""#, r#""Origin":"Moon""#));
     assert_eq!(action(&newer).origin, None);
 }
 
 #[test]
 fn a_root_volume_replacement_is_told_from_a_termination() {
     let i = one(body::replace_root_volume);
-    assert_eq!((i.kind(), action(&i).purpose), (Kind::TerminateHook, HookPurpose::ReplaceRootVolume));
+    assert_eq!(
+        (i.kind(), action(&i).purpose),
+        (Kind::TerminateHook, HookPurpose::ReplaceRootVolume)
+    );
     let unsaid = body::replace_root_volume.replace(r#","Action":"ReplaceRootVolume""#, "");
-    assert_eq!(action(&one(unsaid)).purpose, HookPurpose::ReplaceRootVolume, "from the group to the group");
+    assert_eq!(
+        action(&one(unsaid)).purpose,
+        HookPurpose::ReplaceRootVolume,
+        "from the group to the group"
+    );
     let other = body::terminate.replace(r#""Origin""#, r#""Action":"Terminate","Origin""#);
     assert_eq!(action(&one(other)).purpose, HookPurpose::Ordinary);
 }
@@ -117,18 +134,28 @@ fn times_are_read_with_and_without_milliseconds_and_with_an_offset() {
         ("2026-03-04T05:06:07.214Z", "2026-03-04T05:06:07.214Z"),
         ("2026-03-04T06:06:07+01:00", "2026-03-04T05:06:07Z"),
     ] {
-        assert_eq!(one(body::rebalance.replace("2026-03-04T05:06:07Z", text)).time, Some(moment(same)), "{text}");
+        assert_eq!(
+            one(body::rebalance.replace("2026-03-04T05:06:07Z", text)).time,
+            Some(moment(same)),
+            "{text}"
+        );
     }
 }
 
 #[test]
 fn a_capacity_warning_is_read_with_either_spelling_and_with_resources_as_string_or_list() {
     let hyphen = body::capacity.replace("detail_type", "detail-type");
-    let list = hyphen.replace(r#""resources":"arn:aws:ec2:eu-west-1:123456789012:instance/i-1234567890abcdef0""#, r#""resources":["x"]"#);
+    let list = hyphen.replace(
+        r#""resources":"arn:aws:ec2:eu-west-1:123456789012:instance/i-1234567890abcdef0""#,
+        r#""resources":["x"]"#,
+    );
     assert_ne!(list, hyphen);
     for text in [body::capacity, &hyphen, &list] {
         let i = one(text);
-        assert_eq!((i.instance.as_str(), &i.what), (INSTANCE, &What::Capacity { ends: Some(moment("2026-03-04T05:08:07Z")) }));
+        assert_eq!(
+            (i.instance.as_str(), &i.what),
+            (INSTANCE, &What::Capacity { ends: Some(moment("2026-03-04T05:08:07Z")) })
+        );
     }
     let unsaid = body::capacity.replace("instance-termination-time", "x");
     assert_eq!(one(unsaid).what, What::Capacity { ends: None });
@@ -138,14 +165,22 @@ fn a_capacity_warning_is_read_with_either_spelling_and_with_resources_as_string_
 fn the_four_ending_states_are_interruptions() {
     for state in ["stopping", "stopped", "shutting-down", "terminated"] {
         let i = one(state_change(state));
-        assert_eq!((i.instance.as_str(), &i.what), ("i-abcd1111", &What::StateChange(state.parse().unwrap())), "{state}");
+        assert_eq!(
+            (i.instance.as_str(), &i.what),
+            ("i-abcd1111", &What::StateChange(state.parse().unwrap())),
+            "{state}"
+        );
     }
 }
 
 #[test]
 fn c19_a_state_that_ends_nothing_or_that_ec2_does_not_have_is_ignored() {
     for state in ["pending", "running"] {
-        assert_eq!(parse(state_change(state)), Ok(Parsed::Irrelevant(Irrelevant::StateNotEnding)), "{state}");
+        assert_eq!(
+            parse(state_change(state)),
+            Ok(Parsed::Irrelevant(Irrelevant::StateNotEnding)),
+            "{state}"
+        );
     }
     assert_eq!(parse(state_change("creating")), Ok(Parsed::Irrelevant(Irrelevant::UnknownState)));
 }
@@ -153,19 +188,30 @@ fn c19_a_state_that_ends_nothing_or_that_ec2_does_not_have_is_ignored() {
 #[test]
 fn c20_an_empty_state_or_a_part_of_one_is_ignored() {
     for state in ["", "stop", "ing", "stopping,stopped", "Stopped", " stopped"] {
-        assert_eq!(parse(state_change(state)), Ok(Parsed::Irrelevant(Irrelevant::UnknownState)), "{state:?}");
+        assert_eq!(
+            parse(state_change(state)),
+            Ok(Parsed::Irrelevant(Irrelevant::UnknownState)),
+            "{state:?}"
+        );
     }
 }
 
 #[test]
 fn c22_a_health_event_is_one_interruption_for_each_instance_in_it() {
     let all = interruptions(body::health);
-    assert_eq!(all.iter().map(|i| i.instance.as_str()).collect::<Vec<_>>(), [INSTANCE, "i-abcd1111"]);
+    assert_eq!(
+        all.iter().map(|i| i.instance.as_str()).collect::<Vec<_>>(),
+        [INSTANCE, "i-abcd1111"]
+    );
     for i in all {
         let What::Health(notice) = i.what else { panic!("{i:?}") };
         assert_eq!(notice.code, "AWS_EC2_INSTANCE_RETIREMENT_SCHEDULED");
         assert_eq!(notice.communication_id.as_deref(), Some("1234abc01232a4012345678-1"));
-        assert_eq!(notice.starts, Some(moment("2016-06-05T15:10:09Z")), "RFC 1123, whatever it says of the day of the week");
+        assert_eq!(
+            notice.starts,
+            Some(moment("2016-06-05T15:10:09Z")),
+            "RFC 1123, whatever it says of the day of the week"
+        );
         assert!(!notice.closed);
     }
 }
@@ -195,8 +241,10 @@ fn c23_health_about_something_else_is_no_business_of_ours() {
 #[test]
 fn c05_a_test_notification_in_an_event_is_one() {
     assert_eq!(parse(body::terminate_test), Ok(Parsed::TestNotification));
-    let only_event =
-        body::terminate.replace(r#""LifecycleTransition":"autoscaling:EC2_INSTANCE_TERMINATING""#, r#""Event":"autoscaling:TEST_NOTIFICATION""#);
+    let only_event = body::terminate.replace(
+        r#""LifecycleTransition":"autoscaling:EC2_INSTANCE_TERMINATING""#,
+        r#""Event":"autoscaling:TEST_NOTIFICATION""#,
+    );
     assert_eq!(parse(only_event), Ok(Parsed::TestNotification));
 }
 
@@ -204,7 +252,10 @@ fn c05_a_test_notification_in_an_event_is_one() {
 fn c07_a_native_test_notification_is_one() {
     assert_eq!(parse(body::native_test), Ok(Parsed::TestNotification));
     assert_eq!(parse(body::sns_test), Ok(Parsed::TestNotification));
-    assert_eq!(parse(body::native_test.replace(r#""Event""#, r#""LifecycleTransition""#)), Ok(Parsed::TestNotification));
+    assert_eq!(
+        parse(body::native_test.replace(r#""Event""#, r#""LifecycleTransition""#)),
+        Ok(Parsed::TestNotification)
+    );
 }
 
 #[test]
@@ -214,14 +265,23 @@ fn c08_a_bare_wrapper_around_a_native_notification_changes_nothing() {
 
 #[test]
 fn c09_an_sns_envelope_changes_nothing() {
-    for (enveloped, plain) in
-        [(body::sns_native, body::native_terminate), (body::sns_terminate, body::terminate), (body::sns_spot, body::spot_terminate)]
-    {
+    for (enveloped, plain) in [
+        (body::sns_native, body::native_terminate),
+        (body::sns_terminate, body::terminate),
+        (body::sns_spot, body::spot_terminate),
+    ] {
         assert_eq!(parse(enveloped), parse(plain));
     }
-    for (name, plain) in body::CORPUS.iter().filter(|(name, _)| !name.starts_with("sns") && !name.starts_with("wrapped")) {
+    for (name, plain) in body::CORPUS
+        .iter()
+        .filter(|(name, _)| !name.starts_with("sns") && !name.starts_with("wrapped"))
+    {
         assert_eq!(parse(in_envelope(plain)), parse(plain), "{name}");
-        assert_eq!(parse(in_envelope(&in_envelope(plain))), parse(plain), "{name}: a topic that forwards to a topic");
+        assert_eq!(
+            parse(in_envelope(&in_envelope(plain))),
+            parse(plain),
+            "{name}: a topic that forwards to a topic"
+        );
     }
 }
 
@@ -238,7 +298,10 @@ fn c16_an_unknown_source_or_detail_type_is_no_business_of_ours() {
         (body::rebalance, "EC2 Instance Rebalance Recommendation"),
         (body::health, "AWS Health Event"),
     ] {
-        assert_eq!(parse(text.replace(from, "Something Else")), Ok(Parsed::Irrelevant(Irrelevant::OtherDetailType)));
+        assert_eq!(
+            parse(text.replace(from, "Something Else")),
+            Ok(Parsed::Irrelevant(Irrelevant::OtherDetailType))
+        );
     }
     let scaling = body::native_test.replace("TEST_NOTIFICATION", "EC2_INSTANCE_LAUNCH");
     assert_eq!(parse(scaling), Ok(Parsed::Irrelevant(Irrelevant::OtherNotification)));
@@ -246,7 +309,8 @@ fn c16_an_unknown_source_or_detail_type_is_no_business_of_ours() {
 
 #[test]
 fn fields_that_nobody_needs_may_hold_anything() {
-    let text =
-        body::spot_terminate.replace(r#""account":"123456789012""#, r#""account":{"x":[1,2]},"new":null"#).replace(r#""region":"eu-west-1","#, "");
+    let text = body::spot_terminate
+        .replace(r#""account":"123456789012""#, r#""account":{"x":[1,2]},"new":null"#)
+        .replace(r#""region":"eu-west-1","#, "");
     assert_eq!(one(text).kind(), Kind::Spot);
 }

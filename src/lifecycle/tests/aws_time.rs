@@ -30,7 +30,9 @@ fn two_replicas_whose_clocks_differ_derive_the_same_deadline() {
 
 #[test]
 fn a_drain_takes_a_measurement_on_that_differs_by_five_seconds() {
-    for (first, then, expected) in [(0, 0, false), (0, 4, false), (0, 5, true), (0, -5, true), (60, 62, false), (60, 0, true)] {
+    for (first, then, expected) in
+        [(0, 0, false), (0, 4, false), (0, 5, true), (0, -5, true), (60, 62, false), (60, 0, true)]
+    {
         let mut clock = RecordClock::new(skew(first));
         assert_eq!(clock.measured(skew(then), at(0)), expected, "{first} s, then {then} s");
         assert_eq!(clock.skew(), skew(if expected { then } else { first }));
@@ -39,7 +41,12 @@ fn a_drain_takes_a_measurement_on_that_differs_by_five_seconds() {
 
 #[test]
 fn a_changed_skew_forces_nothing_at_once() {
-    let limits = |force_at: i64| Limits { force_at: Some(at(force_at)), accepted: at(0), end_at: Some(at(force_at)), urgent: true };
+    let limits = |force_at: i64| Limits {
+        force_at: Some(at(force_at)),
+        accepted: at(0),
+        end_at: Some(at(force_at)),
+        urgent: true,
+    };
     let mut clock = RecordClock::new(skew(0));
     assert_eq!(clock.soften(limits(110)), limits(110), "without a change nothing moves");
     assert!(clock.measured(skew(100), at(60)));

@@ -58,13 +58,23 @@ fn c67_near_the_global_timeout_the_beats_end() {
 
 #[test]
 fn c63_the_interval_follows_from_the_hook_itself() {
-    for (timeout, interval) in [(Some(30), 10), (Some(59), 19), (Some(60), 30), (Some(300), 150), (Some(3600), 1800), (Some(7200), 3600), (None, 10)]
-    {
+    for (timeout, interval) in [
+        (Some(30), 10),
+        (Some(59), 19),
+        (Some(60), 30),
+        (Some(300), 150),
+        (Some(3600), 1800),
+        (Some(7200), 3600),
+        (None, 10),
+    ] {
         let s = BeatSchedule::new(at(0), received(0), 0.0, timeout.map(of_timeout));
         assert_eq!(s.interval().as_secs(), interval, "{timeout:?}");
         assert_eq!(s.due(), Some(at(0).plus(s.interval())));
     }
-    assert!(fresh(0, 0).interval() > Duration::ZERO, "an answer that cannot be true is no reason to spin");
+    assert!(
+        fresh(0, 0).interval() > Duration::ZERO,
+        "an answer that cannot be true is no reason to spin"
+    );
 }
 
 #[test]
@@ -74,7 +84,11 @@ fn c64_the_first_beat_goes_at_once_when_the_event_is_older_than_half_an_interval
         assert_eq!(s.due(), Some(at(due)), "{age}");
     }
     let undescribed = BeatSchedule::new(at(0), received(6), 0.5, None);
-    assert_eq!(undescribed.due(), Some(at(6)), "half of the timeout may be gone before it is described");
+    assert_eq!(
+        undescribed.due(),
+        Some(at(6)),
+        "half of the timeout may be gone before it is described"
+    );
 }
 
 #[test]
@@ -117,7 +131,10 @@ fn three_tries_start_before_two_thirds_of_the_timeout_even_if_each_runs_into_its
         let limit = s.call_limit();
         let two_thirds = 2.0 / 3.0 * f64::from(u16::try_from(timeout.unwrap_or(30)).unwrap());
         let beats = run(&mut s, at(0), at(7200), limit, |_| Answer::Failed);
-        assert!(beats.into_iter().filter(|t| secs(*t) < two_thirds).count() >= 3, "{timeout:?} {limit:?}");
+        assert!(
+            beats.into_iter().filter(|t| secs(*t) < two_thirds).count() >= 3,
+            "{timeout:?} {limit:?}"
+        );
     }
 }
 
@@ -129,14 +146,21 @@ fn what_fails_is_tried_again_after_1_2_and_4_seconds_and_then_regularly_again() 
         fail -= 1;
         if fail >= 0 { Answer::Failed } else { Answer::Accepted }
     });
-    assert_eq!(beats.into_iter().map(secs).collect::<Vec<_>>(), [30.0, 31.0, 33.0, 37.0, 67.0, 97.0]);
+    assert_eq!(
+        beats.into_iter().map(secs).collect::<Vec<_>>(),
+        [30.0, 31.0, 33.0, 37.0, 67.0, 97.0]
+    );
 }
 
 #[test]
 fn a_description_sets_the_interval_from_the_last_beat_on() {
     let mut s = BeatSchedule::new(at(0), received(0), 0.0, None);
     assert_eq!(run_secs(&mut s, 25, Answer::Accepted), [10.0, 20.0]);
-    assert_eq!((s.window_end(), s.facts(at(999)).lapse), (None, None), "what is not known sets no deadline");
+    assert_eq!(
+        (s.window_end(), s.facts(at(999)).lapse),
+        (None, None),
+        "what is not known sets no deadline"
+    );
     s.described(at(25), of_timeout(300));
     assert_eq!((s.due(), s.window_end()), (Some(at(170)), Some(at(320))));
 
@@ -155,7 +179,11 @@ fn a_description_sets_the_interval_from_the_last_beat_on() {
 fn an_action_that_comes_after_its_global_timeout_is_beaten_until_aws_says_that_it_is_gone() {
     let mut s = BeatSchedule::new(at(0), received(4000), 0.0, Some(of_timeout(30)));
     assert_eq!(run_secs(&mut s, 4010, Answer::Failed), [4000.0, 4001.0, 4003.0, 4007.0]);
-    assert_eq!(run(&mut s, at(4011), at(5000), Duration::ZERO, |_| Answer::Gone), [at(4015)], "there is no hurry any more");
+    assert_eq!(
+        run(&mut s, at(4011), at(5000), Duration::ZERO, |_| Answer::Gone),
+        [at(4015)],
+        "there is no hurry any more"
+    );
 }
 
 #[test]
@@ -171,7 +199,12 @@ fn a_thousand_hooks_that_came_together_do_not_beat_together() {
     for described_late in [false, true] {
         let mut per_second = std::collections::BTreeMap::<i64, u32>::new();
         for n in 0..1000_u32 {
-            let mut s = BeatSchedule::new(at(0), received(0), f64::from(n) / 1000.0, (!described_late).then(|| of_timeout(300)));
+            let mut s = BeatSchedule::new(
+                at(0),
+                received(0),
+                f64::from(n) / 1000.0,
+                (!described_late).then(|| of_timeout(300)),
+            );
             if described_late {
                 run_secs(&mut s, 12, Answer::Accepted);
                 s.described(at(12), of_timeout(300));
@@ -189,7 +222,10 @@ fn a_thousand_hooks_that_came_together_do_not_beat_together() {
 fn what_fails_together_is_not_tried_again_together() {
     let tries = |spread| {
         let mut s = BeatSchedule::new(at(0), received(100), spread, Some(of_timeout(300)));
-        run(&mut s, at(100), at(107), Duration::ZERO, |_| Answer::Failed).into_iter().map(secs).collect::<Vec<_>>()
+        run(&mut s, at(100), at(107), Duration::ZERO, |_| Answer::Failed)
+            .into_iter()
+            .map(secs)
+            .collect::<Vec<_>>()
     };
     assert_eq!(tries(0.0), [100.0, 101.0, 103.0, 107.0]);
     assert_eq!(tries(1.0), [100.0, 100.75, 102.25, 105.25]);
@@ -204,7 +240,11 @@ fn what_is_refused_is_tried_again_slowly() {
         s.refused(due);
         tries.push(secs(due));
     }
-    assert_eq!(tries[..6], [30.0, 31.0, 33.0, 37.0, 45.0, 60.0], "three tries before two thirds, all the same");
+    assert_eq!(
+        tries[..6],
+        [30.0, 31.0, 33.0, 37.0, 45.0, 60.0],
+        "three tries before two thirds, all the same"
+    );
     assert!(tries.len() < 40, "{tries:?}");
 }
 
@@ -234,12 +274,18 @@ fn a_slow_answer_lends_no_time() {
 }
 
 #[test]
-fn a_heartbeat_that_a_policy_forbids_is_tried_again_while_the_window_may_be_open_and_then_every_five_minutes() {
-    let mut s = BeatSchedule::new(at(0), Start::TakenOver { at: at(10), unled: seconds(15) }, 0.0, None);
+fn a_heartbeat_that_a_policy_forbids_is_tried_again_while_the_window_may_be_open_and_then_every_five_minutes()
+ {
+    let mut s =
+        BeatSchedule::new(at(0), Start::TakenOver { at: at(10), unled: seconds(15) }, 0.0, None);
     assert_eq!(s.due(), Some(at(10)));
     s.sent(at(10));
     s.forbidden(at(10));
-    assert_eq!(s.due(), Some(at_ms(17_500)), "a quarter of the 30 s that are assumed of a hook that is not described");
+    assert_eq!(
+        s.due(),
+        Some(at_ms(17_500)),
+        "a quarter of the 30 s that are assumed of a hook that is not described"
+    );
     // Its last heartbeat was accepted at 10 s at the latest: its window ends by 310 s.
     s.described(at(12), described(300, 6_000));
     s.hasten(at(12));
@@ -260,7 +306,8 @@ fn a_heartbeat_that_a_policy_forbids_is_tried_again_while_the_window_may_be_open
 }
 
 #[test]
-fn an_action_ends_by_its_global_timeout_unless_a_later_heartbeat_shows_that_its_event_had_a_wrong_time() {
+fn an_action_ends_by_its_global_timeout_unless_a_later_heartbeat_shows_that_its_event_had_a_wrong_time()
+ {
     let mut s = BeatSchedule::new(at(0), received(4000), 0.0, Some(of_timeout(30)));
     assert_eq!(s.ends_by(), at(3_000));
     s.sent(at(4000));

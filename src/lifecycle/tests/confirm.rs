@@ -3,7 +3,8 @@ use super::*;
 /// The end of the action in most tests: far away.
 const END: i64 = 48 * 3600;
 
-/// What is done after these answers, each asked and heard at a second, about an action that is over by `end`.
+/// What is done after these answers, each asked and heard at a second, about an action that is over
+/// by `end`.
 fn told_until(end: i64, answers: &[(i64, Seen)]) -> Vec<Next> {
     let mut confirmation = Confirmation::default();
     answers.iter().map(|(n, seen)| confirmation.heard(*seen, at(*n), at(*n), at(end))).collect()
@@ -36,7 +37,13 @@ fn an_instance_that_does_not_wait_is_asked_about_until_it_does() {
 #[test]
 fn after_a_minute_the_doubt_is_reported_once_and_aws_is_asked_every_five_minutes() {
     let every_15_s = [0, 15, 30, 45, 60].map(|n| (n, Seen::WaitsNot));
-    let first = [Next::Prove(at(15)), Next::Ask(at(30)), Next::Ask(at(45)), Next::Ask(at(60)), Next::Doubt(at(360))];
+    let first = [
+        Next::Prove(at(15)),
+        Next::Ask(at(30)),
+        Next::Ask(at(45)),
+        Next::Ask(at(60)),
+        Next::Doubt(at(360)),
+    ];
     assert_eq!(told(&every_15_s), first);
     for (later, next) in [
         (Seen::WaitsNot, Next::Ask(at(660))),
@@ -49,7 +56,8 @@ fn after_a_minute_the_doubt_is_reported_once_and_aws_is_asked_every_five_minutes
         assert_eq!(told(&answers).last(), Some(&next), "{later:?}");
     }
     // An instance that waited in between is doubted anew.
-    let answers: Vec<_> = every_15_s.into_iter().chain([(360, Seen::Waits), (420, Seen::WaitsNot)]).collect();
+    let answers: Vec<_> =
+        every_15_s.into_iter().chain([(360, Seen::Waits), (420, Seen::WaitsNot)]).collect();
     assert_eq!(told(&answers).last(), Some(&Next::Prove(at(435))));
 }
 
@@ -63,7 +71,11 @@ fn an_action_whose_end_is_past_is_over_unless_its_instance_waits() {
         (&[], &[(99, WaitsNot)], &[Prove(at(114))]),
         (&[], &[(100, Forbidden)], &[Over]),
         (&[], &[(100, Waits)], &[Complete]),
-        (&[], &[(100, Nothing), (129, Nothing), (130, Nothing)], &[Ask(at(102)), Ask(at(131)), Over]),
+        (
+            &[],
+            &[(100, Nothing), (129, Nothing), (130, Nothing)],
+            &[Ask(at(102)), Ask(at(131)), Over],
+        ),
         (&[], &[(100, Nothing), (102, WaitsNot)], &[Ask(at(102)), Over]),
         (&doubted, &[(99, Nothing)], &[Ask(at(399))]),
         (&doubted, &[(360, WaitsNot)], &[Over]),
@@ -83,8 +95,12 @@ fn an_action_whose_end_is_past_is_over_unless_its_instance_waits() {
 #[test]
 fn where_nobody_may_ask_or_nobody_answers_for_half_a_minute_it_is_completed_unseen() {
     assert_eq!(told(&[(0, Seen::Forbidden)]), [Next::CompleteUnseen]);
-    let silent = [(0, Seen::Nothing), (12, Seen::Nothing), (29, Seen::Nothing), (31, Seen::Nothing)];
-    assert_eq!(told(&silent), [Next::Ask(at(2)), Next::Ask(at(14)), Next::Ask(at(31)), Next::CompleteUnseen]);
+    let silent =
+        [(0, Seen::Nothing), (12, Seen::Nothing), (29, Seen::Nothing), (31, Seen::Nothing)];
+    assert_eq!(
+        told(&silent),
+        [Next::Ask(at(2)), Next::Ask(at(14)), Next::Ask(at(31)), Next::CompleteUnseen]
+    );
     // An answer in between begins it anew.
     let answered = [(0, Seen::Nothing), (20, Seen::WaitsNot), (40, Seen::Nothing)];
     assert_eq!(told(&answered), [Next::Ask(at(2)), Next::Prove(at(35)), Next::Ask(at(42))]);

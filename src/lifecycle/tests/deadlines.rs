@@ -3,15 +3,31 @@ use std::collections::BTreeMap;
 use super::*;
 
 fn key(hook: &str) -> HookKey {
-    HookKey { instance: "i-1234567890abcdef0".parse().unwrap(), group: "asg".into(), hook: hook.into() }
+    HookKey {
+        instance: "i-1234567890abcdef0".parse().unwrap(),
+        group: "asg".into(),
+        hook: hook.into(),
+    }
 }
 
 fn taken(kind: Kind, time: i64, accepted: i64) -> Taken {
-    Taken { kind: Some(kind), event_id: "e".into(), time: at(time), accepted: at(accepted), hook: None, ends: None, state: None, stale: false }
+    Taken {
+        kind: Some(kind),
+        event_id: "e".into(),
+        time: at(time),
+        accepted: at(accepted),
+        hook: None,
+        ends: None,
+        state: None,
+        stale: false,
+    }
 }
 
 fn hook(name: &str, time: i64, accepted: i64) -> Taken {
-    Taken { hook: Some(OwedHook { key: key(name), token: None }), ..taken(Kind::TerminateHook, time, accepted) }
+    Taken {
+        hook: Some(OwedHook { key: key(name), token: None }),
+        ..taken(Kind::TerminateHook, time, accepted)
+    }
 }
 
 fn state(state: InstanceState, time: i64, accepted: i64) -> Taken {
@@ -56,8 +72,15 @@ impl Case {
     }
 
     fn limits(&self) -> Limits {
-        let hooks = self.drain.iter().map(|f| (OwedHook { key: key("drain"), token: None }, f.clone())).collect();
-        let settings = LimitSettings { drain_timeout: self.drain_timeout.map(seconds), ..LimitSettings::default() };
+        let hooks = self
+            .drain
+            .iter()
+            .map(|f| (OwedHook { key: key("drain"), token: None }, f.clone()))
+            .collect();
+        let settings = LimitSettings {
+            drain_timeout: self.drain_timeout.map(seconds),
+            ..LimitSettings::default()
+        };
         limits(&self.taken, &hooks, at(self.take_up), &settings)
     }
 
@@ -73,8 +96,18 @@ fn each_kind_has_the_deadline_that_its_facts_give() {
     use InstanceState::{Running, ShuttingDown, Stopped, Stopping, Terminated};
     let h = |timeout| known(of_timeout(timeout));
     for (name, case, force, end) in [
-        ("spot: notice + 120 s, forced 10 s early", Case::of([taken(Kind::Spot, 0, 4)]), Some(110), 118),
-        ("capacity: the stated time, forced 5 s early", Case::of([capacity(Some(600), 0, 4)]), Some(595), 598),
+        (
+            "spot: notice + 120 s, forced 10 s early",
+            Case::of([taken(Kind::Spot, 0, 4)]),
+            Some(110),
+            118,
+        ),
+        (
+            "capacity: the stated time, forced 5 s early",
+            Case::of([capacity(Some(600), 0, 4)]),
+            Some(595),
+            598,
+        ),
         ("capacity without one", Case::of([capacity(None, 0, 4)]), Some(115), 118),
         ("stopping: event + 30 s", Case::of([state(Stopping, 0, 4)]), Some(25), 28),
         ("shutting down", Case::of([state(ShuttingDown, 0, 4)]), Some(25), 28),
@@ -83,12 +116,37 @@ fn each_kind_has_the_deadline_that_its_facts_give() {
         ("running", Case::of([state(Running, 0, 4)]), None, 3604),
         ("a kind that ends nothing", Case::of([taken(Kind::Rebalance, 0, 4)]), None, 3604),
         ("hook: accept + one hour", Case::of([hook("drain", 0, 4)]).hook(h(300)), Some(3599), 3602),
-        ("hook: its own timeout where longer", Case::of([hook("drain", 0, 4)]).hook(h(7200)), Some(7199), 7202),
-        ("hook: --drain-timeout", Case::of([hook("drain", 0, 4)]).hook(h(7200)).drain_timeout(90), Some(89), 92),
-        ("hook: the global timeout less 60 s", Case::of([hook("drain", 0, 4)]).hook(h(30)), Some(2935), 2938),
+        (
+            "hook: its own timeout where longer",
+            Case::of([hook("drain", 0, 4)]).hook(h(7200)),
+            Some(7199),
+            7202,
+        ),
+        (
+            "hook: --drain-timeout",
+            Case::of([hook("drain", 0, 4)]).hook(h(7200)).drain_timeout(90),
+            Some(89),
+            92,
+        ),
+        (
+            "hook: the global timeout less 60 s",
+            Case::of([hook("drain", 0, 4)]).hook(h(30)),
+            Some(2935),
+            2938,
+        ),
         ("hook: not described", Case::of([hook("drain", 0, 4)]), Some(3599), 3602),
-        ("hook: not described, a longer --drain-timeout", Case::of([hook("drain", 0, 4)]).drain_timeout(9000), Some(3599), 3602),
-        ("hook: not described, a shorter one", Case::of([hook("drain", 0, 4)]).drain_timeout(90), Some(89), 92),
+        (
+            "hook: not described, a longer --drain-timeout",
+            Case::of([hook("drain", 0, 4)]).drain_timeout(9000),
+            Some(3599),
+            3602,
+        ),
+        (
+            "hook: not described, a shorter one",
+            Case::of([hook("drain", 0, 4)]).drain_timeout(90),
+            Some(89),
+            92,
+        ),
     ] {
         assert_eq!(case.told(), (force, end), "{name}");
     }
@@ -96,8 +154,14 @@ fn each_kind_has_the_deadline_that_its_facts_give() {
 
 #[test]
 fn a_margin_takes_at_most_half_of_the_time_that_there_is() {
-    let long = LimitSettings { margin: seconds(300), spot_margin: seconds(300), ..LimitSettings::default() };
-    let force_at = |t: Taken, hooks: &BTreeMap<OwedHook, HookFacts>| limits(&[t], hooks, at(1), &long).force_at.map(whole);
+    let long = LimitSettings {
+        margin: seconds(300),
+        spot_margin: seconds(300),
+        ..LimitSettings::default()
+    };
+    let force_at = |t: Taken, hooks: &BTreeMap<OwedHook, HookFacts>| {
+        limits(&[t], hooks, at(1), &long).force_at.map(whole)
+    };
     let none = BTreeMap::new();
     assert_eq!(force_at(state(InstanceState::Stopping, 0, 1), &none), Some(15));
     assert_eq!(force_at(taken(Kind::Spot, 0, 1), &none), Some(60));
@@ -109,13 +173,23 @@ fn a_margin_takes_at_most_half_of_the_time_that_there_is() {
 
 #[test]
 fn the_margin_is_for_seeing_pods_go_so_the_drain_ends_after_it() {
-    for (margin, force, end) in [(0, 120, 120), (1, 119, 119), (2, 118, 118), (10, 110, 118), (300, 60, 118)] {
+    for (margin, force, end) in
+        [(0, 120, 120), (1, 119, 119), (2, 118, 118), (10, 110, 118), (300, 60, 118)]
+    {
         let settings = LimitSettings { spot_margin: seconds(margin), ..LimitSettings::default() };
         let l = limits(&[taken(Kind::Spot, 0, 1)], &BTreeMap::new(), at(1), &settings);
-        assert_eq!((l.force_at, l.end_at), (Some(at(force)), Some(at(end))), "a margin of {margin} s");
+        assert_eq!(
+            (l.force_at, l.end_at),
+            (Some(at(force)), Some(at(end))),
+            "a margin of {margin} s"
+        );
     }
     let both = Case::of([taken(Kind::Spot, 0, 1), capacity(Some(117), 0, 1)]).limits();
-    assert_eq!((both.force_at, both.end_at), (Some(at(110)), Some(at(115))), "the earliest of each");
+    assert_eq!(
+        (both.force_at, both.end_at),
+        (Some(at(110)), Some(at(115))),
+        "the earliest of each"
+    );
 }
 
 #[test]
@@ -129,7 +203,9 @@ fn the_first_description_sets_the_deadline_later_too() {
 #[test]
 fn once_two_thirds_of_a_window_are_over_its_end_is_the_deadline_until_a_beat_is_accepted() {
     let mut s = BeatSchedule::new(at(0), received(1), 0.0, Some(of_timeout(300)));
-    let told = |s: &BeatSchedule, now: i64| Case::of([hook("drain", 0, 1)]).hook(s.facts(at(now))).told().0;
+    let told = |s: &BeatSchedule, now: i64| {
+        Case::of([hook("drain", 0, 1)]).hook(s.facts(at(now))).told().0
+    };
     assert_eq!(s.lapses_at(), Some(at(200)));
     assert_eq!((told(&s, 199), told(&s, 200)), (Some(3596), Some(295)));
     s.sent(at(210));
@@ -145,17 +221,57 @@ fn once_two_thirds_of_a_window_are_over_its_end_is_the_deadline_until_a_beat_is_
 fn what_is_over_at_the_take_up_is_void() {
     let h = |timeout| known(of_timeout(timeout));
     for (name, case, force, end) in [
-        ("a notice read late: own grace, nothing forced", Case::of([taken(Kind::Spot, 0, 130)]), None, 3730),
+        (
+            "a notice read late: own grace, nothing forced",
+            Case::of([taken(Kind::Spot, 0, 130)]),
+            None,
+            3730,
+        ),
         ("a notice whose margin has begun", Case::of([taken(Kind::Spot, 0, 110)]), None, 3710),
         ("one second before that", Case::of([taken(Kind::Spot, 0, 109)]), Some(110), 118),
-        ("a notice that another leader left behind", Case::of([taken(Kind::Spot, 0, 1)]).taken_up(500).drain_timeout(60), None, 560),
-        ("in time at the accept and at the take-over", Case::of([taken(Kind::Spot, 0, 1)]).taken_up(60), Some(110), 118),
+        (
+            "a notice that another leader left behind",
+            Case::of([taken(Kind::Spot, 0, 1)]).taken_up(500).drain_timeout(60),
+            None,
+            560,
+        ),
+        (
+            "in time at the accept and at the take-over",
+            Case::of([taken(Kind::Spot, 0, 1)]).taken_up(60),
+            Some(110),
+            118,
+        ),
         ("a state change", Case::of([state(InstanceState::Stopping, 0, 31)]), None, 3631),
-        ("a hook counts from the take-up", Case::of([hook("drain", 0, 1)]).hook(h(300)).taken_up(5000), Some(8595), 8598),
-        ("but not beyond its global timeout", Case::of([hook("drain", 0, 1)]).hook(h(300)).taken_up(29_000), Some(29_935), 29_938),
-        ("and if that is over, nothing is forced", Case::of([hook("drain", 0, 1)]).hook(h(300)).taken_up(29_950), None, 33_550),
-        ("the end of a window that was over", Case::of([hook("drain", 0, 400)]).hook(HookFacts { lapse: Some(at(300)), ..h(300) }), Some(3995), 3998),
-        ("what is not described counts from the take-up too", Case::of([hook("drain", 0, 1)]).taken_up(5000), Some(8595), 8598),
+        (
+            "a hook counts from the take-up",
+            Case::of([hook("drain", 0, 1)]).hook(h(300)).taken_up(5000),
+            Some(8595),
+            8598,
+        ),
+        (
+            "but not beyond its global timeout",
+            Case::of([hook("drain", 0, 1)]).hook(h(300)).taken_up(29_000),
+            Some(29_935),
+            29_938,
+        ),
+        (
+            "and if that is over, nothing is forced",
+            Case::of([hook("drain", 0, 1)]).hook(h(300)).taken_up(29_950),
+            None,
+            33_550,
+        ),
+        (
+            "the end of a window that was over",
+            Case::of([hook("drain", 0, 400)]).hook(HookFacts { lapse: Some(at(300)), ..h(300) }),
+            Some(3995),
+            3998,
+        ),
+        (
+            "what is not described counts from the take-up too",
+            Case::of([hook("drain", 0, 1)]).taken_up(5000),
+            Some(8595),
+            8598,
+        ),
     ] {
         assert_eq!(case.told(), (force, end), "{name}");
     }
@@ -163,7 +279,10 @@ fn what_is_over_at_the_take_up_is_void() {
 
 #[test]
 fn a_deadline_that_counts_anew_gives_budgets_their_part_of_it_anew() {
-    let drained = |lapse: Option<i64>| Case::of([hook("drain", 0, 1)]).hook(HookFacts { lapse: lapse.map(at), ..known(of_timeout(300)) });
+    let drained = |lapse: Option<i64>| {
+        Case::of([hook("drain", 0, 1)])
+            .hook(HookFacts { lapse: lapse.map(at), ..known(of_timeout(300)) })
+    };
     for (name, case, force_at, accepted) in [
         ("it still runs", drained(None).taken_up(60), 3596, 1),
         ("it was over at the take-up", drained(None).taken_up(5000), 8595, 5000),
@@ -176,23 +295,34 @@ fn a_deadline_that_counts_anew_gives_budgets_their_part_of_it_anew() {
 
 #[test]
 fn of_several_the_earliest_deadline_rules_and_its_accept_counts() {
-    let both = Case::of([hook("drain", 0, 1), taken(Kind::Spot, 100, 102)]).hook(known(of_timeout(300)));
+    let both =
+        Case::of([hook("drain", 0, 1), taken(Kind::Spot, 100, 102)]).hook(known(of_timeout(300)));
     let l = both.limits();
-    assert_eq!((l.force_at, l.end_at, l.accepted, l.urgent), (Some(at(210)), Some(at(218)), at(102), true));
+    assert_eq!(
+        (l.force_at, l.end_at, l.accepted, l.urgent),
+        (Some(at(210)), Some(at(218)), at(102), true)
+    );
 
-    let late_notice = Case::of([hook("drain", 0, 1), taken(Kind::Spot, 0, 300)]).hook(known(of_timeout(300)));
+    let late_notice =
+        Case::of([hook("drain", 0, 1), taken(Kind::Spot, 0, 300)]).hook(known(of_timeout(300)));
     let l = late_notice.limits();
     assert_eq!((l.force_at, l.accepted), (Some(at(3596)), at(1)), "a void one lifts no other");
 
-    let none = Case::of([taken(Kind::Spot, 0, 200), state(InstanceState::Stopping, 100, 205)]).limits();
+    let none =
+        Case::of([taken(Kind::Spot, 0, 200), state(InstanceState::Stopping, 100, 205)]).limits();
     assert_eq!((none.force_at, none.accepted, none.end_at), (None, at(200), Some(at(3800))));
 }
 
 #[test]
 fn what_joins_is_taken_up_when_it_is_accepted() {
-    let case = Case::of([hook("drain", 0, 1), taken(Kind::Spot, 5000, 5001)]).hook(known(of_timeout(300)));
+    let case =
+        Case::of([hook("drain", 0, 1), taken(Kind::Spot, 5000, 5001)]).hook(known(of_timeout(300)));
     assert_eq!(case.told().0, Some(3596), "under the leader that took both on");
-    assert_eq!(case.taken_up(4000).told().0, Some(5110), "under one that took over between them, the hook's is void");
+    assert_eq!(
+        case.taken_up(4000).told().0,
+        Some(5110),
+        "under one that took over between them, the hook's is void"
+    );
 }
 
 #[test]
@@ -220,7 +350,10 @@ fn urgent_is_what_goes_within_minutes() {
 #[test]
 fn an_event_from_a_clock_that_is_ahead_lends_no_time() {
     assert_eq!(Case::of([taken(Kind::Spot, 1_000_000, 1)]).told(), (Some(111), 119));
-    assert_eq!(Case::of([hook("drain", 1_000_000, 1)]).hook(known(of_timeout(30))).told().0, Some(2936));
+    assert_eq!(
+        Case::of([hook("drain", 1_000_000, 1)]).hook(known(of_timeout(30))).told().0,
+        Some(2936)
+    );
 }
 
 #[test]
@@ -231,11 +364,16 @@ fn a_record_without_a_readable_interruption_still_ends() {
 
 #[test]
 fn a_window_that_is_about_to_lapse_is_no_lasting_deadline() {
-    // What ends the instance half a minute after 32 is earlier than the notice's deadline, and later than the window's end.
+    // What ends the instance half a minute after 32 is earlier than the notice's deadline, and
+    // later than the window's end.
     let described = known(of_timeout(30));
     let lapsing = HookFacts { lapse: Some(at(38)), ..described.clone() };
     assert_eq!(lapsing.lasting(), described);
     let both = || Case::of([taken(Kind::Spot, 11, 12), hook("drain", 8, 12)]);
     let ends = |facts: HookFacts| both().hook(facts).told().1;
-    assert_eq!((ends(lapsing.clone()), ends(lapsing.lasting())), (36, 129), "the window ends the drain, and rules over no newcomer");
+    assert_eq!(
+        (ends(lapsing.clone()), ends(lapsing.lasting())),
+        (36, 129),
+        "the window ends the drain, and rules over no newcomer"
+    );
 }

@@ -35,7 +35,11 @@ pub(super) fn whole(t: Moment) -> i64 {
 }
 
 pub(super) fn described(heartbeat: u64, global: u64) -> HookDescription {
-    HookDescription { hook: "drain".into(), heartbeat_timeout: seconds(heartbeat), global_timeout: seconds(global) }
+    HookDescription {
+        hook: "drain".into(),
+        heartbeat_timeout: seconds(heartbeat),
+        global_timeout: seconds(global),
+    }
 }
 
 /// The heartbeats of a hook whose event came at once and that is described already.
@@ -61,7 +65,13 @@ pub(super) enum Answer {
 }
 
 /// Sends what is due until `end`; each call takes `latency`. Gives the moments of sending.
-pub(super) fn run(s: &mut BeatSchedule, from: Moment, end: Moment, latency: Duration, mut answer: impl FnMut(Moment) -> Answer) -> Vec<Moment> {
+pub(super) fn run(
+    s: &mut BeatSchedule,
+    from: Moment,
+    end: Moment,
+    latency: Duration,
+    mut answer: impl FnMut(Moment) -> Answer,
+) -> Vec<Moment> {
     let (mut now, mut sent) = (from, Vec::new());
     while let Some(due) = s.due().filter(|due| *due <= end && sent.len() < 10_000) {
         now = now.max(due);

@@ -51,19 +51,29 @@ fn the_pace_is_quickened_only_where_somebody_known_would_come_too_late() {
         gone.push((unknown.pop(now).unwrap(), now));
     }
     assert!(gone.iter().all(|(n, t)| *n < 100 || *t <= at(101)), "{gone:?}");
-    assert!(gone.windows(2).all(|w| w[1].1.since_or_zero(w[0].1) >= Duration::from_millis(44)), "{gone:?}");
+    assert!(
+        gone.windows(2).all(|w| w[1].1.since_or_zero(w[0].1) >= Duration::from_millis(44)),
+        "{gone:?}"
+    );
 }
 
 #[test]
 fn who_has_least_time_left_has_the_first_turn() {
-    let of = |start, description: Option<u64>| BeatSchedule::new(at(0), start, 0.0, description.map(of_timeout)).turn();
+    let of = |start, description: Option<u64>| {
+        BeatSchedule::new(at(0), start, 0.0, description.map(of_timeout)).turn()
+    };
     let taken_over = Start::TakenOver { at: at(1000), unled: seconds(20) };
     let by = |turn: Turn| (whole(turn.by), turn.firm, turn.is_take_up);
-    // Two thirds of the window are over at 200 s, three tries with their waits and as long a wait for the turn before.
+    // Two thirds of the window are over at 200 s, three tries with their waits and as long a wait
+    // for the turn before.
     assert_eq!(by(of(received(0), Some(300))), (161, true, false));
     assert_eq!(by(of(received(80), Some(300))), (109, true, false));
     assert_eq!(by(of(received(250), Some(300))), (256, true, false), "before the window ends");
-    assert_eq!(by(of(received(400), Some(300))), (460, true, false), "it is over, as far as we know");
+    assert_eq!(
+        by(of(received(400), Some(300))),
+        (460, true, false),
+        "it is over, as far as we know"
+    );
     assert_eq!(by(of(received(80), None)), (85, false, false));
     assert_eq!(by(of(taken_over, None)), (1000, false, true), "first, until it is known");
     assert_eq!(by(of(taken_over, Some(30))), (1002, true, true));

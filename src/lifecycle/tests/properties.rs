@@ -30,7 +30,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 fn starts() -> impl Strategy<Value = Start> {
     prop_oneof![
         (0..9000_i64).prop_map(received),
-        (0..9000_i64, 0..50_u64).prop_map(|(n, unled)| Start::TakenOver { at: at(n), unled: seconds(unled) })
+        (0..9000_i64, 0..50_u64)
+            .prop_map(|(n, unled)| Start::TakenOver { at: at(n), unled: seconds(unled) })
     ]
 }
 
@@ -42,9 +43,12 @@ fn begin(start: Start) -> Moment {
 proptest! {
     #[test]
     fn with_each_beat_accepted_no_window_ever_ends_unbeaten(
-        timeout in timeouts(), age in 0..20_i64, spread in 0.0..=1.0_f64, latency in 0..9_000_u64, taken_over: bool,
+        timeout in timeouts(), age in 0..20_i64, spread in 0.0..=1.0_f64, latency in 0..9_000_u64,
+        taken_over: bool,
     ) {
-        let start = if taken_over { Start::TakenOver { at: at(age), unled: seconds(20) } } else { received(age) };
+        let start = if taken_over {
+            Start::TakenOver { at: at(age), unled: seconds(20) }
+        } else { received(age) };
         let mut s = BeatSchedule::new(at(0), start, spread, Some(of_timeout(timeout)));
         let latency = Duration::from_millis(latency).min(s.call_limit());
         let sent = run(&mut s, at(age), at(10_000), latency, |_| Answer::Accepted);
@@ -58,25 +62,42 @@ proptest! {
     }
 
     #[test]
-    fn jitter_only_ever_makes_a_beat_earlier(timeout in timeouts(), age in 0..9_000_i64, spread in 0.0..=1.0_f64) {
-        let of = |spread| BeatSchedule::new(at(0), received(age), spread, Some(of_timeout(timeout))).due().unwrap();
+    fn jitter_only_ever_makes_a_beat_earlier(
+        timeout in timeouts(), age in 0..9_000_i64, spread in 0.0..=1.0_f64
+    ) {
+        let of = |spread| BeatSchedule::new(
+            at(0), received(age), spread, Some(of_timeout(timeout))
+        ).due().unwrap();
         prop_assert!(of(spread) <= of(0.0));
         prop_assert!(of(spread) >= at(0).plus(of(0.0).since_or_zero(at(0)) / 2));
     }
 
     #[test]
     fn a_deadline_never_moves_later_by_itself_once_its_hook_is_described(
-        start in starts(), described_first: bool, first in timeouts(), all in steps(), drain_timeout in prop::option::of(30..20_000_u64),
+        start in starts(), described_first: bool, first in timeouts(), all in steps(),
+        drain_timeout in prop::option::of(30..20_000_u64),
     ) {
-        let mut s = BeatSchedule::new(at(0), start, 0.3, described_first.then(|| of_timeout(first)));
-        let key = HookKey { instance: "i-12345678".parse().unwrap(), group: "g".into(), hook: "h".into() };
-        let hook = Taken {
-            kind: Some(Kind::TerminateHook), event_id: String::new(), time: at(0), accepted: begin(start),
-            hook: Some(OwedHook { key: key.clone(), token: None }), ends: None, state: None, stale: false,
+        let mut s = BeatSchedule::new(
+            at(0), start, 0.3, described_first.then(|| of_timeout(first))
+        );
+        let key = HookKey {
+            instance: "i-12345678".parse().unwrap(), group: "g".into(), hook: "h".into()
         };
-        let settings = LimitSettings { drain_timeout: drain_timeout.map(seconds), ..LimitSettings::default() };
+        let hook = Taken {
+            kind: Some(Kind::TerminateHook), event_id: String::new(), time: at(0),
+            accepted: begin(start),
+            hook: Some(
+                OwedHook { key: key.clone(), token: None }
+            ), ends: None, state: None, stale: false,
+        };
+        let settings = LimitSettings {
+            drain_timeout: drain_timeout.map(seconds), ..LimitSettings::default()
+        };
         let ends = |s: &BeatSchedule, now| {
-            let l = limits(std::slice::from_ref(&hook), &[(hook.hook.clone().unwrap(), s.facts(now))].into(), begin(start), &settings);
+            let l = limits(
+                std::slice::from_ref(&hook), &[(hook.hook.clone().unwrap(), s.facts(now))].into(),
+                begin(start), &settings
+            );
             (s.facts(now).description.is_none(), l.force_at, l.end_at.unwrap())
         };
         let mut now = begin(start);
@@ -100,31 +121,50 @@ proptest! {
             let after = ends(&s, now);
             let moved_by_aws = s.counts().accepted > was_accepted || before.0;
             prop_assert!(moved_by_aws || after.2 <= before.2, "{before:?} {after:?}");
-            prop_assert!(after.1.is_none_or(|f| f > begin(start)), "nothing is forced that was over at the take-up");
+            prop_assert!(
+                after.1.is_none_or(|f| f > begin(start)),
+                "nothing is forced that was over at the take-up"
+            );
             before = after;
         }
     }
 
     #[test]
-    fn no_beat_is_ever_sent_after_the_global_timeout(timeout in timeouts(), all in prop::collection::vec(answers(), 1..300), latency in 0..10_000_u64) {
+    fn no_beat_is_ever_sent_after_the_global_timeout(
+        timeout in timeouts(), all in prop::collection::vec(answers(), 1..300),
+        latency in 0..10_000_u64
+    ) {
         let mut s = BeatSchedule::new(at(0), received(0), 0.5, Some(of_timeout(timeout)));
         let mut answers = all.into_iter().cycle();
-        let sent = run(&mut s, at(0), at(400_000), Duration::from_millis(latency), |_| answers.next().unwrap());
-        let last = at(0).plus(of_timeout(timeout).global_timeout).plus(Duration::from_millis(latency));
+        let sent = run(
+            &mut s, at(0), at(400_000), Duration::from_millis(latency), |_| answers.next().unwrap()
+        );
+        let last = at(0).plus(
+            of_timeout(timeout).global_timeout
+        ).plus(Duration::from_millis(latency));
         prop_assert!(sent.into_iter().all(|t| t < last));
     }
 
     #[test]
-    fn no_time_written_by_others_panics(event: i64, seen: i64, heartbeat: u64, global: u64, spread: f64) {
-        let of = |n: i64| Moment::from_second(n).unwrap_or(if n < 0 { Moment::MIN } else { Moment::MAX });
-        let mut s = BeatSchedule::new(of(event), Start::Received(of(seen)), spread, Some(described(heartbeat, global)));
+    fn no_time_written_by_others_panics(
+        event: i64, seen: i64, heartbeat: u64, global: u64, spread: f64
+    ) {
+        let of = |n: i64| Moment::from_second(n).unwrap_or(
+            if n < 0 { Moment::MIN } else { Moment::MAX }
+        );
+        let mut s = BeatSchedule::new(
+            of(event), Start::Received(of(seen)), spread, Some(described(heartbeat, global))
+        );
         run(&mut s, of(seen), of(seen).plus(seconds(1000)), Duration::ZERO, |_| Answer::Failed);
         s.sent(of(seen));
         s.accepted(of(event));
         prop_assert!(s.facts(of(event)).description.is_some() && s.call_limit() >= seconds(1));
         let hook = Taken::new(&Interruption {
-            instance: "i-12345678".parse().unwrap(), event_id: String::new(), time: Some(of(event)), what: What::Spot(SpotAction::Stop),
+            instance: "i-12345678".parse().unwrap(), event_id: String::new(), time: Some(of(event)),
+            what: What::Spot(SpotAction::Stop),
         }, &"i-12345678".parse().unwrap(), None, of(seen), false);
-        prop_assert!(limits(&[hook], &[].into(), of(seen), &LimitSettings::default()).end_at.is_some());
+        prop_assert!(
+            limits(&[hook], &[].into(), of(seen), &LimitSettings::default()).end_at.is_some()
+        );
     }
 }

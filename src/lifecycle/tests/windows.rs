@@ -4,7 +4,14 @@ use super::*;
 
 #[test]
 fn what_was_taken_over_lapses_as_if_nobody_had_beaten_it_since_the_last_leader_was_lost() {
-    let taken_over = |event| BeatSchedule::new(at(event), Start::TakenOver { at: at(0), unled: seconds(20) }, 0.0, Some(of_timeout(300)));
+    let taken_over = |event| {
+        BeatSchedule::new(
+            at(event),
+            Start::TakenOver { at: at(0), unled: seconds(20) },
+            0.0,
+            Some(of_timeout(300)),
+        )
+    };
     let mut s = taken_over(-9000);
     assert_eq!(s.due(), Some(at(0)));
     assert_eq!(s.window_end(), Some(at(130)), "an interval and twenty seconds ago at worst");
@@ -25,14 +32,30 @@ fn what_was_taken_over_lapses_as_if_nobody_had_beaten_it_since_the_last_leader_w
 
 #[test]
 fn who_leads_again_counts_on_the_last_heartbeat_that_it_knows_was_accepted() {
-    let taken_over = |event| BeatSchedule::new(at(event), Start::TakenOver { at: at(0), unled: seconds(20) }, 0.0, Some(of_timeout(120)));
+    let taken_over = |event| {
+        BeatSchedule::new(
+            at(event),
+            Start::TakenOver { at: at(0), unled: seconds(20) },
+            0.0,
+            Some(of_timeout(120)),
+        )
+    };
     for (mut s, window_end, lapse, why) in [
         (taken_over(-105), 15, Some(at(15)), "it knows of none"),
         (taken_over(-105).known_accepted(at(-49)), 71, None, "its own"),
         (taken_over(-105).known_accepted(at(-200)), 15, Some(at(15)), "one from before the event"),
-        (taken_over(-9000).known_accepted(at(-700)), 40, Some(at(40)), "another leader kept the action open since"),
+        (
+            taken_over(-9000).known_accepted(at(-700)),
+            40,
+            Some(at(40)),
+            "another leader kept the action open since",
+        ),
     ] {
-        assert_eq!((s.due(), s.turn().is_take_up), (Some(at(0)), true), "{why}: the first one goes at once all the same");
+        assert_eq!(
+            (s.due(), s.turn().is_take_up),
+            (Some(at(0)), true),
+            "{why}: the first one goes at once all the same"
+        );
         s.sent(at(0));
         s.failed(at(0));
         assert_eq!((s.window_end(), s.facts(at(0)).lapse), (Some(at(window_end)), lapse), "{why}");
@@ -82,7 +105,11 @@ fn a_window_that_was_over_when_its_hook_was_described_sets_no_deadline() {
     assert_eq!(s.facts(at(200)).lapse, None, "a heartbeat that fails shows nothing");
     s.sent(at(201));
     s.accepted(at(202));
-    assert_eq!((s.facts(at(240)).lapse, s.facts(at(241)).lapse), (None, Some(at(261))), "the window of an accepted heartbeat counts");
+    assert_eq!(
+        (s.facts(at(240)).lapse, s.facts(at(241)).lapse),
+        (None, Some(at(261))),
+        "the window of an accepted heartbeat counts"
+    );
 }
 
 #[test]
@@ -95,7 +122,11 @@ fn when_a_hook_is_first_described_late_its_window_lapses_only_after_the_next_hea
         s
     };
     assert_eq!(described().facts(at(61)).lapse, None, "AWS answers again");
-    assert_eq!((described().facts(at(70)).lapse, described().facts(at(71)).lapse), (None, Some(at(90))), "but not for ever");
+    assert_eq!(
+        (described().facts(at(70)).lapse, described().facts(at(71)).lapse),
+        (None, Some(at(90))),
+        "but not for ever"
+    );
     let mut failing = described();
     failing.sent(at(61));
     failing.failed(at(62));

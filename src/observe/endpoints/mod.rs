@@ -1,5 +1,6 @@
-//! The HTTP endpoints of the process, on two ports: `/metrics`, and the probes `/livez` and `/readyz`. Each port has connection slots
-//! of its own, so that nobody who reaches the one can keep the kubelet out of the other.
+//! The HTTP endpoints of the process, on two ports: `/metrics`, and the probes `/livez` and
+//! `/readyz`. Each port has connection slots of its own, so that nobody who reaches the one can
+//! keep the kubelet out of the other.
 
 mod server;
 mod slots;
@@ -34,23 +35,38 @@ pub struct Endpoints {
 }
 
 impl Endpoints {
-    /// Serves `/metrics` on `address` until `stop`. Returns the bound address, which differs where `address` has port 0. Errs when
-    /// the address cannot be bound.
-    pub async fn serve_metrics(&self, address: SocketAddr, spawner: &Spawner, stop: CancellationToken) -> io::Result<SocketAddr> {
+    /// Serves `/metrics` on `address` until `stop`. Returns the bound address, which differs where
+    /// `address` has port 0. Errs when the address cannot be bound.
+    pub async fn serve_metrics(
+        &self,
+        address: SocketAddr,
+        spawner: &Spawner,
+        stop: CancellationToken,
+    ) -> io::Result<SocketAddr> {
         let shown = self.clone();
-        server::start(address, spawner, stop, move |method, path| shown.metrics_page(method, path)).await
+        server::start(address, spawner, stop, move |method, path| shown.metrics_page(method, path))
+            .await
     }
 
-    /// Serves `/livez` and `/readyz` on `address` until `stop`. Returns the bound address, which differs where `address` has port 0.
-    /// Errs when the address cannot be bound.
-    pub async fn serve_probes(&self, address: SocketAddr, spawner: &Spawner, stop: CancellationToken) -> io::Result<SocketAddr> {
+    /// Serves `/livez` and `/readyz` on `address` until `stop`. Returns the bound address, which
+    /// differs where `address` has port 0. Errs when the address cannot be bound.
+    pub async fn serve_probes(
+        &self,
+        address: SocketAddr,
+        spawner: &Spawner,
+        stop: CancellationToken,
+    ) -> io::Result<SocketAddr> {
         let shown = self.clone();
         server::start(address, spawner, stop, move |method, path| shown.probe(method, path)).await
     }
 
     fn metrics_page(&self, method: &Method, path: &str) -> Answer {
         if path != "/metrics" {
-            return respond(StatusCode::NOT_FOUND, TEXT, "this port serves /metrics; --probe-listen has /livez and /readyz\n".to_owned());
+            return respond(
+                StatusCode::NOT_FOUND,
+                TEXT,
+                "this port serves /metrics; --probe-listen has /livez and /readyz\n".to_owned(),
+            );
         }
         if !reads(method) {
             return only_get();
@@ -59,7 +75,11 @@ impl Endpoints {
         self.metrics.set_ready(self.readiness.standing());
         match self.metrics.render() {
             Ok(text) => respond(StatusCode::OK, OPENMETRICS, text),
-            Err(error) => respond(StatusCode::INTERNAL_SERVER_ERROR, TEXT, format!("metrics cannot be rendered: {error}\n")),
+            Err(error) => respond(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                TEXT,
+                format!("metrics cannot be rendered: {error}\n"),
+            ),
         }
     }
 
@@ -68,10 +88,23 @@ impl Endpoints {
             "/livez" | "/readyz" if !reads(method) => only_get(),
             "/livez" => {
                 let stuck = self.loops.stuck();
-                verdict(stuck.iter().map(|(name, ago)| format!("{name}: has not turned for {} s\n", ago.as_secs())))
+                verdict(
+                    stuck.iter().map(|(name, ago)| {
+                        format!("{name}: has not turned for {} s\n", ago.as_secs())
+                    }),
+                )
             }
-            "/readyz" => verdict(self.readiness.missing().iter().map(|(name, why)| format!("{name}: {}\n", without_arns(why)))),
-            _ => respond(StatusCode::NOT_FOUND, TEXT, "this port serves /livez and /readyz; --metrics-listen has /metrics\n".to_owned()),
+            "/readyz" => verdict(
+                self.readiness
+                    .missing()
+                    .iter()
+                    .map(|(name, why)| format!("{name}: {}\n", without_arns(why))),
+            ),
+            _ => respond(
+                StatusCode::NOT_FOUND,
+                TEXT,
+                "this port serves /livez and /readyz; --metrics-listen has /metrics\n".to_owned(),
+            ),
         }
     }
 }
@@ -84,26 +117,36 @@ fn only_get() -> Answer {
     respond(StatusCode::METHOD_NOT_ALLOWED, TEXT, "GET only\n".to_owned())
 }
 
-/// AWS's errors name accounts, roles and users by their ARNs. Everybody in the cluster may read `/readyz`; the log has them.
+/// AWS's errors name accounts, roles and users by their ARNs. Everybody in the cluster may read
+/// `/readyz`; the log has them.
 fn without_arns(text: &str) -> String {
     let mut shown = String::new();
     let mut rest = text;
     while let Some((before, arn)) = rest.split_once("arn:") {
         shown.push_str(before);
         shown.push_str("[ARN]");
-        rest = arn.find(|c: char| c.is_whitespace() || "\"',;()".contains(c)).and_then(|end| arn.get(end..)).unwrap_or_default();
+        rest = arn
+            .find(|c: char| c.is_whitespace() || "\"',;()".contains(c))
+            .and_then(|end| arn.get(end..))
+            .unwrap_or_default();
     }
     shown + rest
 }
 
 fn verdict(faults: impl Iterator<Item = String>) -> Answer {
     let text: String = faults.collect();
-    if text.is_empty() { respond(StatusCode::OK, TEXT, "ok\n".to_owned()) } else { respond(StatusCode::SERVICE_UNAVAILABLE, TEXT, text) }
+    if text.is_empty() {
+        respond(StatusCode::OK, TEXT, "ok\n".to_owned())
+    } else {
+        respond(StatusCode::SERVICE_UNAVAILABLE, TEXT, text)
+    }
 }
 
 fn respond(status: StatusCode, content_type: &'static str, body: String) -> Answer {
     let mut response = Response::new(Full::new(Bytes::from(body)));
     *response.status_mut() = status;
-    response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static(content_type));
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, header::HeaderValue::from_static(content_type));
     response
 }

@@ -40,7 +40,8 @@ pub(super) async fn start(
 ) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind(address).await?;
     let address = listener.local_addr()?;
-    let server = Server { page: Arc::new(page), slots: Arc::default(), spawner: spawner.clone(), stop };
+    let server =
+        Server { page: Arc::new(page), slots: Arc::default(), spawner: spawner.clone(), stop };
     spawner.spawn(server.run(listener));
     Ok(address)
 }
@@ -64,7 +65,8 @@ impl<P: Fn(&Method, &str) -> Answer + Send + Sync + 'static> Server<P> {
             let (stream, peer) = match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    // No descriptor is free, or the peer has gone already: the server goes on, but does not spin.
+                    // No descriptor is free, or the peer has gone already: the server goes on, but
+                    // does not spin.
                     tracing::debug!(%error, "Could not accept a connection.");
                     tokio::time::sleep(Duration::from_millis(100)).await;
                     continue;
@@ -72,7 +74,8 @@ impl<P: Fn(&Method, &str) -> Answer + Send + Sync + 'static> Server<P> {
             };
             let (id, close) = lock(&self.slots).admit(peer.ip());
             let slot = OpenSlot { slots: Arc::clone(&self.slots), id };
-            // A connection that was closed for this one ends when its task runs next: the sockets stay bounded until then.
+            // A connection that was closed for this one ends when its task runs next: the sockets
+            // stay bounded until then.
             let Ok(socket) = Arc::clone(&sockets).acquire_owned().await else { return };
             let (page, stop) = (Arc::clone(&self.page), self.stop.clone());
             self.spawner.spawn(async move {

@@ -6,7 +6,8 @@ use tokio_util::sync::CancellationToken;
 
 /// Connections that one port serves at once.
 pub(super) const CONNECTIONS: usize = 32;
-/// Connections that one address may hold of them. A kubelet probes with two, a Prometheus scrapes with one.
+/// Connections that one address may hold of them. A kubelet probes with two, a Prometheus scrapes
+/// with one.
 pub(super) const PER_PEER: usize = 8;
 
 /// Names a connection; never used again.
@@ -28,9 +29,11 @@ struct Connection {
 }
 
 impl Slots {
-    /// Takes in a connection of `peer`; the token ends when it is to be closed. A newcomer always gets a slot: who asks now is served
-    /// rather than who came earlier and asks nothing. Where the peer holds its share already, one of its own connections is closed for
-    /// it; where all slots are taken, one of the peer that holds most. Silent ones are closed first, of these the oldest.
+    /// Takes in a connection of `peer`; the token ends when it is to be closed. A newcomer always
+    /// gets a slot: who asks now is served rather than who came earlier and asks nothing. Where the
+    /// peer holds its share already, one of its own connections is closed for it; where all slots
+    /// are taken, one of the peer that holds most. Silent ones are closed first, of these the
+    /// oldest.
     pub(super) fn admit(&mut self, peer: IpAddr) -> (Id, CancellationToken) {
         // One machine is one peer, whether it comes by IPv4 or by IPv4 mapped into IPv6.
         let peer = peer.to_canonical();
@@ -42,7 +45,9 @@ impl Slots {
         let is_over_its_share = of(&peer) >= PER_PEER;
         if is_over_its_share || self.open.len() >= CONNECTIONS {
             let candidates = self.open.iter().filter(|(_, c)| !is_over_its_share || c.peer == peer);
-            let victim = candidates.min_by_key(|(id, c)| (!c.is_silent, std::cmp::Reverse(of(&c.peer)), **id)).map(|(id, _)| *id);
+            let victim = candidates
+                .min_by_key(|(id, c)| (!c.is_silent, std::cmp::Reverse(of(&c.peer)), **id))
+                .map(|(id, _)| *id);
             if let Some(closed) = victim.and_then(|id| self.open.remove(&id)) {
                 closed.close.cancel();
             }

@@ -22,7 +22,8 @@ struct Served {
 async fn serve() -> Served {
     let loops = Loops::new(Clock::system());
     let endpoints = Endpoints { metrics: Arc::default(), loops, readiness: Readiness::default() };
-    let (stop, spawner, any) = (CancellationToken::new(), Spawner::new(), ([127, 0, 0, 1], 0).into());
+    let (stop, spawner, any) =
+        (CancellationToken::new(), Spawner::new(), ([127, 0, 0, 1], 0).into());
     let metrics = endpoints.serve_metrics(any, &spawner, stop.clone()).await.unwrap();
     let probes = endpoints.serve_probes(any, &spawner, stop.clone()).await.unwrap();
     Served { endpoints, metrics, probes, stop }
@@ -45,7 +46,8 @@ async fn get(address: SocketAddr, path: &str) -> String {
 async fn metrics_are_on_one_port_and_probes_on_the_other() {
     let Served { endpoints, metrics, probes, .. } = serve().await;
     let page = get(metrics, "/metrics").await;
-    let is_open_metrics = page.contains("content-type: application/openmetrics-text; version=1.0.0");
+    let is_open_metrics =
+        page.contains("content-type: application/openmetrics-text; version=1.0.0");
     assert!(page.starts_with("HTTP/1.1 200") && is_open_metrics, "{page}");
     assert!(page.contains("sundown_leader 0\n") && page.ends_with("# EOF\n"));
 
@@ -63,17 +65,27 @@ async fn metrics_are_on_one_port_and_probes_on_the_other() {
     let intake = endpoints.loops.register("intake", Duration::ZERO);
     tokio::time::sleep(Duration::from_millis(5)).await;
     let stuck = get(probes, "/livez").await;
-    assert!(stuck.starts_with("HTTP/1.1 503") && stuck.contains("intake: has not turned"), "{stuck}");
+    assert!(
+        stuck.starts_with("HTTP/1.1 503") && stuck.contains("intake: has not turned"),
+        "{stuck}"
+    );
     drop(intake);
     assert!(get(probes, "/livez").await.starts_with("HTTP/1.1 200"));
 
-    for (address, path, other) in [(metrics, "/", "--probe-listen"), (metrics, "/livez", "--probe-listen"), (probes, "/metrics", "--metrics-listen")]
-    {
+    for (address, path, other) in [
+        (metrics, "/", "--probe-listen"),
+        (metrics, "/livez", "--probe-listen"),
+        (probes, "/metrics", "--metrics-listen"),
+    ] {
         let answer = get(address, path).await;
         assert!(answer.starts_with("HTTP/1.1 404") && answer.contains(other), "{path}: {answer}");
     }
     for (address, path) in [(metrics, "/metrics"), (probes, "/livez"), (probes, "/readyz")] {
-        let answer = exchange(address, &format!("POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n")).await;
+        let answer = exchange(
+            address,
+            &format!("POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n"),
+        )
+        .await;
         assert!(answer.starts_with("HTTP/1.1 405"), "{path}: {answer}");
     }
 }
@@ -82,7 +94,9 @@ async fn metrics_are_on_one_port_and_probes_on_the_other() {
 async fn a_client_that_is_slow_or_sends_too_much_is_cut_off_and_others_are_served_meanwhile() {
     let Served { probes, stop, .. } = serve().await;
     let slow = tokio::spawn(exchange(probes, "GET /metrics HT"));
-    let much = exchange(probes, &format!("GET /livez HTTP/1.1\r\nX: {}\r\n\r\n", "y".repeat(20_000))).await;
+    let much =
+        exchange(probes, &format!("GET /livez HTTP/1.1\r\nX: {}\r\n\r\n", "y".repeat(20_000)))
+            .await;
     assert!(much.starts_with("HTTP/1.1 431"), "{much}");
     assert!(get(probes, "/livez").await.starts_with("HTTP/1.1 200"));
     assert!(timeout(seconds(5), slow).await.unwrap().unwrap().is_empty());
@@ -96,10 +110,14 @@ async fn readyz_says_what_is_missing_without_arns() {
     let Served { endpoints, probes, .. } = serve().await;
     let role = "arn:aws-us-gov:sts::123456789012:assumed-role/sundown-shop/1712";
     let queue = "arn:aws:sqs:eu-west-1:123456789012:sundown-shop";
-    let why = format!("User: {role} is not authorized to perform: sqs:GetQueueAttributes on resource: \"{queue}\" (AccessDenied)");
+    let why = format!(
+        "User: {role} is not authorized to perform: sqs:GetQueueAttributes on resource: \
+         \"{queue}\" (AccessDenied)"
+    );
     endpoints.readiness.add("queue", move || Err(why.clone()));
     let answer = get(probes, "/readyz").await;
-    let expected = "queue: User: [ARN] is not authorized to perform: sqs:GetQueueAttributes on resource: \"[ARN]\" (AccessDenied)\n";
+    let expected = "queue: User: [ARN] is not authorized to perform: sqs:GetQueueAttributes on \
+        resource: \"[ARN]\" (AccessDenied)\n";
     assert!(answer.ends_with(expected), "{answer}");
     endpoints.readiness.add("queue", || Err("arn:".to_owned()));
     assert!(get(probes, "/readyz").await.ends_with("queue: [ARN]\n"));
@@ -123,10 +141,18 @@ async fn the_probes_answer_at_once_beside_500_silent_connections() {
         let Served { metrics, probes, .. } = serve().await;
         for held in [probes, metrics] {
             let open = silent(held, 500, peers).await;
-            for (address, path) in [(probes, "/livez"), (probes, "/readyz"), (metrics, "/metrics")] {
+            for (address, path) in [(probes, "/livez"), (probes, "/readyz"), (metrics, "/metrics")]
+            {
                 let asked = Instant::now();
-                assert!(get(address, path).await.starts_with("HTTP/1.1 200"), "{path}, {peers} peers");
-                assert!(asked.elapsed() < seconds(1), "{path} took {:?}, {peers} peers", asked.elapsed());
+                assert!(
+                    get(address, path).await.starts_with("HTTP/1.1 200"),
+                    "{path}, {peers} peers"
+                );
+                assert!(
+                    asked.elapsed() < seconds(1),
+                    "{path} took {:?}, {peers} peers",
+                    asked.elapsed()
+                );
             }
             drop(open);
         }
@@ -176,7 +202,8 @@ fn when_all_slots_are_taken_the_peer_with_the_most_loses_its_oldest_silent_one()
 #[test]
 fn where_all_have_asked_the_oldest_makes_room_and_a_closed_one_leaves_its_slot() {
     let mut slots = Slots::default();
-    let all: Vec<_> = (0..CONNECTIONS).map(|n| slots.admit(peer(u8::try_from(n).unwrap()))).collect();
+    let all: Vec<_> =
+        (0..CONNECTIONS).map(|n| slots.admit(peer(u8::try_from(n).unwrap()))).collect();
     for (id, _) in &all {
         slots.has_asked(*id);
     }

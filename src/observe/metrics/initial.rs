@@ -1,12 +1,17 @@
-//! What is there from the start, at 0: a series that begins with 1 has not grown, as far as `increase()` sees.
+//! What is there from the start, at 0: a series that begins with 1 has not grown, as far as
+//! `increase()` sees.
 
 use super::{Counters, Labels, Metrics};
 use crate::{
     domain::Kind,
-    observe::labels::{BeatResult, CompletionResult, DrainEnd, MessageOutcome, PodState, RecordEvent, TraceResult, WebhookResult},
+    observe::labels::{
+        BeatResult, CompletionResult, DrainEnd, MessageOutcome, PodState, RecordEvent, TraceResult,
+        WebhookResult,
+    },
 };
 
-/// The words of other rooms, to initialise families with. A word that is missing here is counted all the same.
+/// The words of other rooms, to initialise families with. A word that is missing here is counted
+/// all the same.
 #[derive(Debug, Clone, Default)]
 pub struct Words {
     /// Why a body was not understood.
@@ -98,7 +103,10 @@ impl Metrics {
     fn initialise_calls(&self, words: &Words) {
         for calls in &words.calls {
             for outcome in &calls.outcomes {
-                touch(&self.api_calls, [("target", calls.target), ("action", calls.action), ("outcome", outcome)]);
+                touch(
+                    &self.api_calls,
+                    [("target", calls.target), ("action", calls.action), ("outcome", outcome)],
+                );
             }
             drop(self.api_duration.get_or_create(&[("target", calls.target)]));
         }

@@ -1,8 +1,9 @@
 //! Where things happen: by Auto Scaling group, zone and instance type, which no enum knows.
 //!
-//! The number of series stays bounded, whatever nodes wear: of each label the first values that come are told by name, those that come later
-//! as [`OTHER`]; and of their combinations the first [`COMBINATIONS`]. These figures are families of their own beside those without a place:
-//! what alerts sum stays as it is.
+//! The number of series stays bounded, whatever nodes wear: of each label the first values that
+//! come are told by name, those that come later as [`OTHER`]; and of their combinations the first
+//! [`COMBINATIONS`]. These figures are families of their own beside those without a place: what
+//! alerts sum stays as it is.
 
 use std::{
     collections::BTreeSet,
@@ -32,7 +33,13 @@ const UNKNOWN: &str = "unknown";
 const OTHER: &str = "other";
 
 /// Kinds that nodes are drained for, as records know them; `unknown`: of a newer version.
-const KINDS: [&str; 5] = [Kind::TerminateHook.as_str(), Kind::Spot.as_str(), Kind::Capacity.as_str(), Kind::StateChange.as_str(), UNKNOWN];
+const KINDS: [&str; 5] = [
+    Kind::TerminateHook.as_str(),
+    Kind::Spot.as_str(),
+    Kind::Capacity.as_str(),
+    Kind::StateChange.as_str(),
+    UNKNOWN,
+];
 
 /// The node that something happens to, as far as figures tell it. Empty: not known.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -107,11 +114,33 @@ impl Seen {
 impl Places {
     pub(super) fn new(r: &mut Registry) -> Self {
         Self {
-            interruptions: reg(r, "interruptions_by_group", "Interruptions that were taken on, by kind, group, zone and instance type"),
-            started: reg(r, "drains_started_by_group", "Drains that began, by kind, group, zone and instance type"),
-            ended: reg(r, "drains_ended_by_group", "Drains that ended, by kind, group, zone and instance type"),
-            misses: reg(r, "deadline_misses_by_group", "Drains that reached their deadline with pods left, by kind, group, zone and instance type"),
-            duration: seconds_by(r, "drain_duration_by_group", "Time from the accept to the end of a drain, by kind and group", buckets),
+            interruptions: reg(
+                r,
+                "interruptions_by_group",
+                "Interruptions that were taken on, by kind, group, zone and instance type",
+            ),
+            started: reg(
+                r,
+                "drains_started_by_group",
+                "Drains that began, by kind, group, zone and instance type",
+            ),
+            ended: reg(
+                r,
+                "drains_ended_by_group",
+                "Drains that ended, by kind, group, zone and instance type",
+            ),
+            misses: reg(
+                r,
+                "deadline_misses_by_group",
+                "Drains that reached their deadline with pods left, by kind, group, zone and \
+                 instance type",
+            ),
+            duration: seconds_by(
+                r,
+                "drain_duration_by_group",
+                "Time from the accept to the end of a drain, by kind and group",
+                buckets,
+            ),
             seen: Mutex::default(),
         }
     }
@@ -123,7 +152,8 @@ impl Places {
         }
     }
 
-    /// The labels, of which every family has its series from now on: one that began with 1 would not have grown.
+    /// The labels, of which every family has its series from now on: one that began with 1 would
+    /// not have grown.
     fn labels(&self, kind: &str, place: &Place) -> Labels {
         let labels = self.seen.lock().unwrap_or_else(PoisonError::into_inner).labels(kind, place);
         for family in [&self.interruptions, &self.started, &self.ended, &self.misses] {
@@ -147,7 +177,8 @@ impl Metrics {
         self.places.started.get_or_create(&labels).inc();
     }
 
-    /// The drain of a node there ended, so long after its accept; `missed`: it reached its deadline with pods left.
+    /// The drain of a node there ended, so long after its accept; `missed`: it reached its deadline
+    /// with pods left.
     pub fn drain_of_ended(&self, kind: &str, place: &Place, took: Duration, missed: bool) {
         let labels = self.places.labels(kind, place);
         self.places.ended.get_or_create(&labels).inc();
@@ -175,7 +206,11 @@ mod tests {
     use crate::observe::Words;
 
     fn place(group: &str, zone: &str, instance_type: &str) -> Place {
-        Place { group: group.to_owned(), zone: zone.to_owned(), instance_type: instance_type.to_owned() }
+        Place {
+            group: group.to_owned(),
+            zone: zone.to_owned(),
+            instance_type: instance_type.to_owned(),
+        }
     }
 
     /// The series of a family.
@@ -191,23 +226,47 @@ mod tests {
         metrics.drain_started("spot", &place("workers", "eu-west-1a", "m6i.large"));
         let labels = r#"{kind="spot",group="workers",zone="eu-west-1a",type="m6i.large"}"#;
         let text = metrics.render().unwrap();
-        for (family, value) in [("drains_started", 1), ("drains_ended", 0), ("deadline_misses", 0), ("interruptions", 0)]
-            .map(|(f, v)| (format!("{f}_by_group_total"), v))
+        for (family, value) in [
+            ("drains_started", 1),
+            ("drains_ended", 0),
+            ("deadline_misses", 0),
+            ("interruptions", 0),
+        ]
+        .map(|(f, v)| (format!("{f}_by_group_total"), v))
         {
-            assert!(text.contains(&format!("sundown_{family}{labels} {value}\n")), "{family} in\n{text}");
+            assert!(
+                text.contains(&format!("sundown_{family}{labels} {value}\n")),
+                "{family} in\n{text}"
+            );
         }
-        assert!(text.contains("sundown_drain_duration_by_group_seconds_count{kind=\"spot\",group=\"workers\"} 0\n"), "{text}");
-        metrics.drain_of_ended("spot", &place("workers", "eu-west-1a", "m6i.large"), Duration::from_secs(70), true);
+        assert!(
+            text.contains(
+                "sundown_drain_duration_by_group_seconds_count{kind=\"spot\",group=\"workers\"} 0\n"
+            ),
+            "{text}"
+        );
+        metrics.drain_of_ended(
+            "spot",
+            &place("workers", "eu-west-1a", "m6i.large"),
+            Duration::from_secs(70),
+            true,
+        );
         let text = metrics.render().unwrap();
-        assert!(text.contains(&format!("sundown_deadline_misses_by_group_total{labels} 1\n")), "{text}");
-        assert!(text.contains("sundown_drain_duration_by_group_seconds_bucket{le=\"115.0\",kind=\"spot\",group=\"workers\"} 1\n"), "{text}");
+        assert!(
+            text.contains(&format!("sundown_deadline_misses_by_group_total{labels} 1\n")),
+            "{text}"
+        );
+        assert!(text.contains("sundown_drain_duration_by_group_seconds_bucket{le=\"115.0\",kind=\"spot\",group=\"workers\"} \
+            1\n"), "{text}");
     }
 
     #[test]
     fn what_nobody_knows_is_there_from_the_start() {
         let metrics = Metrics::new(&Words::default());
         for kind in ["terminate-hook", "spot", "capacity", "state-change", "unknown"] {
-            let line = format!(r#"sundown_deadline_misses_by_group_total{{kind="{kind}",group="unknown",zone="unknown",type="unknown"}} 0"#);
+            let line = format!(
+                r#"sundown_deadline_misses_by_group_total{{kind="{kind}",group="unknown",zone="unknown",type="unknown"}} 0"#
+            );
             assert!(series(&metrics, "deadline_misses_by_group_total").contains(&line), "{line}");
         }
     }
@@ -219,14 +278,17 @@ mod tests {
             metrics.drain_started("spot", &place(&format!("g{n}"), "a", "t"));
         }
         let all = series(&metrics, "drains_started_by_group_total");
-        assert!(all.contains(&format!("sundown_drains_started_by_group_total{{kind=\"spot\",group=\"g{}\",zone=\"a\",type=\"t\"}} 1", GROUPS - 1)));
+        assert!(all.contains(&format!("sundown_drains_started_by_group_total{{kind=\"spot\",group=\"g{}\",zone=\"a\",type=\"t\"}} \
+            1", GROUPS - 1)));
         assert!(
-            all.contains(&"sundown_drains_started_by_group_total{kind=\"spot\",group=\"other\",zone=\"a\",type=\"t\"} 20".to_owned()),
+            all.contains(&"sundown_drains_started_by_group_total{kind=\"spot\",group=\"other\",zone=\"a\",type=\"t\"} \
+                20".to_owned()),
             "{all:#?}"
         );
         // One that was told before still is.
         metrics.drain_started("spot", &place("g0", "a", "t"));
-        let known = "sundown_drains_started_by_group_total{kind=\"spot\",group=\"g0\",zone=\"a\",type=\"t\"} 2".to_owned();
+        let known = "sundown_drains_started_by_group_total{kind=\"spot\",group=\"g0\",zone=\"a\",type=\"t\"} \
+            2".to_owned();
         assert!(series(&metrics, "drains_started_by_group_total").contains(&known));
     }
 
@@ -236,7 +298,8 @@ mod tests {
         let mut counted = 0;
         for n in 0..5_000_usize {
             let kind = KINDS[n % KINDS.len()];
-            let at = place(&format!("g{}", n % 97), &format!("z{}", n % 31), &format!("t{}", n % 89));
+            let at =
+                place(&format!("g{}", n % 97), &format!("z{}", n % 31), &format!("t{}", n % 89));
             metrics.interrupted(kind, &at);
             metrics.drain_of_ended(kind, &at, Duration::from_secs(1), n.is_multiple_of(7));
             counted += 1;
@@ -245,10 +308,16 @@ mod tests {
             let all = series(&metrics, &format!("{family}_by_group_total"));
             assert!(all.len() <= COMBINATIONS + KINDS.len(), "{family}: {}", all.len());
             if family == "interruptions" {
-                let sum: u64 = all.iter().map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum();
+                let sum: u64 = all
+                    .iter()
+                    .map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap())
+                    .sum();
                 assert_eq!(sum, counted);
             }
         }
-        assert!(series(&metrics, "drain_duration_by_group_seconds_count").len() <= COMBINATIONS + KINDS.len());
+        assert!(
+            series(&metrics, "drain_duration_by_group_seconds_count").len()
+                <= COMBINATIONS + KINDS.len()
+        );
     }
 }

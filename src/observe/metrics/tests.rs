@@ -2,7 +2,12 @@ use super::*;
 
 #[test]
 fn what_was_counted_is_rendered_and_what_is_bounded_is_there_from_the_start() {
-    let metrics = Metrics::new(&Words { rejections: vec!["not_json"], block_reasons: vec!["budget"], answers: vec!["ok"], ..Words::default() });
+    let metrics = Metrics::new(&Words {
+        rejections: vec!["not_json"],
+        block_reasons: vec!["budget"],
+        answers: vec!["ok"],
+        ..Words::default()
+    });
     let before = metrics.render().unwrap();
     for line in [
         "sundown_messages_total{kind=\"spot\",outcome=\"accepted\"} 0\n",

@@ -79,10 +79,20 @@ impl DrainTrace {
             ("sundown.event.id", text(begun.event)),
             ("sundown.taken_over", Value::Flag(begun.taken_over)),
         ];
-        let known = [("sundown.group", &place.group), ("cloud.availability_zone", &place.zone), ("host.type", &place.instance_type)];
-        attributes.extend(known.into_iter().filter(|(_, value)| !value.is_empty()).map(|(name, value)| (name, text(value.as_str()))));
+        let known = [
+            ("sundown.group", &place.group),
+            ("cloud.availability_zone", &place.zone),
+            ("host.type", &place.instance_type),
+        ];
+        attributes.extend(
+            known
+                .into_iter()
+                .filter(|(_, value)| !value.is_empty())
+                .map(|(name, value)| (name, text(value.as_str()))),
+        );
         // The same for every leader that this drain has.
-        let id = Md5::digest(format!("{} {} {}", begun.instance, begun.accepted, begun.event)).into();
+        let id =
+            Md5::digest(format!("{} {} {}", begun.instance, begun.accepted, begun.event)).into();
         let cordoned = Event { at: begun.accepted, name: "cordoned", attributes: vec![] };
         Self {
             id,
@@ -120,13 +130,21 @@ impl DrainTrace {
     /// A pod is deleted although it could not be evicted.
     pub fn forced(&mut self, at: Moment, pod: &PodKey, reason: &'static str, grace: u32) {
         self.forced += 1;
-        let attributes =
-            vec![("sundown.pod", text(pod.to_string())), ("sundown.reason", text(reason)), ("sundown.grace_seconds", Value::Number(grace.into()))];
+        let attributes = vec![
+            ("sundown.pod", text(pod.to_string())),
+            ("sundown.reason", text(reason)),
+            ("sundown.grace_seconds", Value::Number(grace.into())),
+        ];
         self.event(at, "forced", attributes);
     }
 
-    /// These pods are held now, each by what; those that were held before and are not any more have waited for so long.
-    pub fn held(&mut self, now: Moment, pods: impl Iterator<Item = (PodKey, &'static str, Moment)>) {
+    /// These pods are held now, each by what; those that were held before and are not any more have
+    /// waited for so long.
+    pub fn held(
+        &mut self,
+        now: Moment,
+        pods: impl Iterator<Item = (PodKey, &'static str, Moment)>,
+    ) {
         let mut before = std::mem::take(&mut self.held);
         for (pod, reason, since) in pods {
             let key = (pod, reason);
@@ -154,15 +172,34 @@ impl DrainTrace {
 
     /// A lifecycle hook is completed, or was over already.
     pub fn hook_over(&mut self, at: Moment, hook: &str) {
-        self.over.push(Event { at, name: "lifecycle hook over", attributes: vec![("sundown.hook", text(hook))] });
+        self.over.push(Event {
+            at,
+            name: "lifecycle hook over",
+            attributes: vec![("sundown.hook", text(hook))],
+        });
     }
 
     /// All is done.
     #[must_use]
     pub fn finish(mut self, at: Moment) -> Trace {
         self.ended(at, "given_up", &[]);
-        let Self { id, mut attributes, happened, accepted, evicted, forced, events, dropped_events, waits, dropped_waits, over, ended, .. } = self;
-        let Ended { at: ended_at, outcome, left } = ended.unwrap_or(Ended { at, outcome: "given_up", left: Vec::new() });
+        let Self {
+            id,
+            mut attributes,
+            happened,
+            accepted,
+            evicted,
+            forced,
+            events,
+            dropped_events,
+            waits,
+            dropped_waits,
+            over,
+            ended,
+            ..
+        } = self;
+        let Ended { at: ended_at, outcome, left } =
+            ended.unwrap_or(Ended { at, outcome: "given_up", left: Vec::new() });
         attributes.extend([
             ("sundown.outcome", text(outcome)),
             ("sundown.evicted", Value::Number(evicted)),
@@ -172,8 +209,15 @@ impl DrainTrace {
             attributes.push(("sundown.dropped_waits", Value::Number(dropped_waits)));
         }
         let failed = (!left.is_empty()).then(|| {
-            let were = if left.len() == 1 { "1 pod was".to_owned() } else { format!("{} pods were", left.len()) };
-            format!("{were} left: {}", left.iter().take(10).map(ToString::to_string).collect::<Vec<_>>().join(", "))
+            let were = if left.len() == 1 {
+                "1 pod was".to_owned()
+            } else {
+                format!("{} pods were", left.len())
+            };
+            format!(
+                "{were} left: {}",
+                left.iter().take(10).map(ToString::to_string).collect::<Vec<_>>().join(", ")
+            )
         });
         let mut spans = Spans { trace: id, end: at, all: Vec::new() };
         let root = spans.add(None, "drain", happened, at.max(ended_at), attributes);
@@ -185,7 +229,13 @@ impl DrainTrace {
             evict.failed.clone_from(&failed);
         }
         for (pod, reason, since, until) in waits {
-            spans.add(Some(evict), "blocked", since, until, vec![("sundown.pod", text(pod.to_string())), ("sundown.reason", text(reason))]);
+            spans.add(
+                Some(evict),
+                "blocked",
+                since,
+                until,
+                vec![("sundown.pod", text(pod.to_string())), ("sundown.reason", text(reason))],
+            );
         }
         spans.add(Some(root), "complete", ended_at, at, vec![]);
         if let Some(complete) = spans.all.last_mut() {
@@ -200,18 +250,40 @@ impl DrainTrace {
 
 struct Spans {
     trace: [u8; 16],
-    /// A Node that is registered again while it is drained has one trace and two times the spans, which end at other times.
+    /// A Node that is registered again while it is drained has one trace and two times the spans,
+    /// which end at other times.
     end: Moment,
     all: Vec<Span>,
 }
 
 impl Spans {
-    fn add(&mut self, parent: Option<[u8; 8]>, name: &'static str, start: Moment, end: Moment, attributes: Vec<Attribute>) -> [u8; 8] {
-        let digest = Md5::new().chain_update(self.trace).chain_update(self.end.to_string()).chain_update(self.all.len().to_be_bytes()).finalize();
+    fn add(
+        &mut self,
+        parent: Option<[u8; 8]>,
+        name: &'static str,
+        start: Moment,
+        end: Moment,
+        attributes: Vec<Attribute>,
+    ) -> [u8; 8] {
+        let digest = Md5::new()
+            .chain_update(self.trace)
+            .chain_update(self.end.to_string())
+            .chain_update(self.all.len().to_be_bytes())
+            .finalize();
         let mut id = [0; 8];
         id.iter_mut().zip(digest).for_each(|(to, from)| *to = from);
         let end = end.max(start);
-        self.all.push(Span { id, parent, name, start, end, attributes, events: Vec::new(), dropped_events: 0, failed: None });
+        self.all.push(Span {
+            id,
+            parent,
+            name,
+            start,
+            end,
+            attributes,
+            events: Vec::new(),
+            dropped_events: 0,
+            failed: None,
+        });
         id
     }
 }
@@ -276,9 +348,18 @@ mod tests {
         assert_eq!(trace.spans[5].events[0].name, "lifecycle hook over");
         assert_eq!(trace.spans[0].failed.as_deref(), Some("1 pod was left: shop/d"));
         assert!(trace.spans[1].failed.is_none());
-        let of_root = |name: &str| trace.spans[0].attributes.iter().find(|(n, _)| *n == name).map(|(_, value)| value.clone());
+        let of_root = |name: &str| {
+            trace.spans[0]
+                .attributes
+                .iter()
+                .find(|(n, _)| *n == name)
+                .map(|(_, value)| value.clone())
+        };
         assert_eq!((of_root("sundown.group"), of_root("host.type")), (Some(text("workers")), None));
-        assert_eq!((of_root("sundown.evicted"), of_root("sundown.outcome")), (Some(Value::Number(2)), Some(text("deadline"))));
+        assert_eq!(
+            (of_root("sundown.evicted"), of_root("sundown.outcome")),
+            (Some(Value::Number(2)), Some(text("deadline")))
+        );
     }
 
     #[test]
@@ -315,6 +396,9 @@ mod tests {
         let trace = drain.finish(at(9));
         assert_eq!((trace.spans.len(), trace.spans[2].events.len()), (4 + WAITS, EVENTS));
         assert_eq!(trace.spans[2].dropped_events, 1002 - u32::try_from(EVENTS).unwrap());
-        assert!(trace.spans[0].attributes.contains(&("sundown.dropped_waits", Value::Number(1000 - i64::try_from(WAITS).unwrap()))));
+        assert!(trace.spans[0].attributes.contains(&(
+            "sundown.dropped_waits",
+            Value::Number(1000 - i64::try_from(WAITS).unwrap())
+        )));
     }
 }

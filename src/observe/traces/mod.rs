@@ -1,7 +1,8 @@
 //! Traces: one for each drain, for whoever looks for where its time went.
 //!
-//! They are put together from what is reported anyway, and sent by a task of their own: drains never wait for them. What is not sent is
-//! counted. A build without the feature `otlp` (`--no-default-features`) sends none.
+//! They are put together from what is reported anyway, and sent by a task of their own: drains
+//! never wait for them. What is not sent is counted. A build without the feature `otlp`
+//! (`--no-default-features`) sends none.
 
 mod drain;
 #[cfg(feature = "otlp")]
@@ -38,11 +39,16 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The collector at this URL, to which the path of traces is appended as OTLP has it, unless it is there.
+    /// The collector at this URL, to which the path of traces is appended as OTLP has it, unless it
+    /// is there.
     #[must_use]
     pub fn at(url: &str, headers: Option<PathBuf>) -> Self {
         let base = url.trim_end_matches('/');
-        let endpoint = if base.ends_with("/v1/traces") { base.to_owned() } else { format!("{base}/v1/traces") };
+        let endpoint = if base.ends_with("/v1/traces") {
+            base.to_owned()
+        } else {
+            format!("{base}/v1/traces")
+        };
         Self { endpoint, headers }
     }
 }
@@ -152,7 +158,9 @@ impl Tracer {
         if self.traces.try_send(trace).is_err() {
             self.pending.fetch_sub(1, Ordering::Relaxed);
             self.metrics.trace_spans(TraceResult::Dropped, spans);
-            warn!("A trace is dropped: {WAITING} wait to be sent. See whether the collector answers.");
+            warn!(
+                "A trace is dropped: {WAITING} wait to be sent. See whether the collector answers."
+            );
         }
     }
 
@@ -207,7 +215,9 @@ mod tests {
         for _ in 0..WAITING + 3 {
             tracer.send(Trace { id: [7; 16], spans: vec![span.clone(), span.clone()] });
         }
-        assert!(metrics.render().unwrap().contains("sundown_trace_spans_total{result=\"dropped\"} 6\n"));
+        assert!(
+            metrics.render().unwrap().contains("sundown_trace_spans_total{result=\"dropped\"} 6\n")
+        );
         assert!(outbox.next().await.is_some() && outbox.waiting().is_some());
         outbox.done(2);
         // Nobody takes the others: it gives up in time.
@@ -216,7 +226,12 @@ mod tests {
 
     #[test]
     fn the_path_of_traces_is_appended_once() {
-        for url in ["http://c:4318", "http://c:4318/", "http://c:4318/v1/traces", "http://c:4318/v1/traces/"] {
+        for url in [
+            "http://c:4318",
+            "http://c:4318/",
+            "http://c:4318/v1/traces",
+            "http://c:4318/v1/traces/",
+        ] {
             assert_eq!(Settings::at(url, None).endpoint, "http://c:4318/v1/traces", "{url}");
         }
         assert_eq!(Settings::at("https://c/otlp", None).endpoint, "https://c/otlp/v1/traces");

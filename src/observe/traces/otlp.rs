@@ -104,7 +104,9 @@ impl Exporter {
 
     async fn send(&mut self, batch: &[Trace]) {
         let spans: u64 = batch.iter().map(|trace| trace.spans.len() as u64).sum();
-        let count = |result, spans: u64| self.parts.metrics.trace_spans(result, usize::try_from(spans).unwrap_or(usize::MAX));
+        let count = |result, spans: u64| {
+            self.parts.metrics.trace_spans(result, usize::try_from(spans).unwrap_or(usize::MAX));
+        };
         let body = request(&self.resource, batch).encode_to_vec();
         let begun = Instant::now();
         let mut backoff = Backoff::new(seconds(2), seconds(16));
@@ -142,10 +144,17 @@ impl Exporter {
             Err(error) => return Tried::Refused(error.to_string()),
         };
         let asked = async {
-            let reply = self.http.exchange(&Secret::new(settings.endpoint.clone()), &headers, SdkBody::from(body)).await?;
+            let reply = self
+                .http
+                .exchange(&Secret::new(settings.endpoint.clone()), &headers, SdkBody::from(body))
+                .await?;
             let Reply { status, retry_after, body } = reply;
             // What was taken is not sent again because of what is said about it.
-            let body = Limited::new(body, ANSWER).collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+            let body = Limited::new(body, ANSWER)
+                .collect()
+                .await
+                .map(http_body_util::Collected::to_bytes)
+                .unwrap_or_default();
             Ok::<_, String>((status, retry_after, body))
         };
         match tokio::time::timeout(TRY, asked).await {
@@ -153,35 +162,65 @@ impl Exporter {
             Ok(Err(why)) => Tried::Again(why, None),
             Ok(Ok((200..=299, _, body))) => {
                 // Some collectors answer with JSON, or with nothing: then all was taken.
-                let partial = ExportTraceServiceResponse::decode(body).ok().and_then(|answer| answer.partial_success);
-                Tried::Sent(partial.map_or(0, |partial| u64::try_from(partial.rejected_spans).unwrap_or_default()))
+                let partial = ExportTraceServiceResponse::decode(body)
+                    .ok()
+                    .and_then(|answer| answer.partial_success);
+                Tried::Sent(
+                    partial.map_or(0, |partial| {
+                        u64::try_from(partial.rejected_spans).unwrap_or_default()
+                    }),
+                )
             }
             // Those that OTLP calls retryable.
-            Ok(Ok((status @ (429 | 502 | 503 | 504), retry_after, _))) => Tried::Again(format!("it answers {status}"), retry_after),
-            Ok(Ok((status, ..))) => Tried::Refused(format!("it answers {status}, which no second try changes")),
+            Ok(Ok((status @ (429 | 502 | 503 | 504), retry_after, _))) => {
+                Tried::Again(format!("it answers {status}"), retry_after)
+            }
+            Ok(Ok((status, ..))) => {
+                Tried::Refused(format!("it answers {status}, which no second try changes"))
+            }
         }
     }
 }
 
 fn headers(settings: &Settings) -> Result<http::HeaderMap, Unusable> {
-    webhook::headers(settings.headers.as_deref(), "application/x-protobuf").map_err(|error| match error {
-        webhook::Unusable::Headers { path, why } => Unusable::Headers { path, why },
-        other => Unusable::Client(other.to_string()),
+    webhook::headers(settings.headers.as_deref(), "application/x-protobuf").map_err(|error| {
+        match error {
+            webhook::Unusable::Headers { path, why } => Unusable::Headers { path, why },
+            other => Unusable::Client(other.to_string()),
+        }
     })
 }
 
 fn resource(cluster: Option<&str>, instance: &str) -> Resource {
-    let mut attributes = vec![("service.name", "sundown"), ("service.version", env!("CARGO_PKG_VERSION")), ("service.instance.id", instance)];
+    let mut attributes = vec![
+        ("service.name", "sundown"),
+        ("service.version", env!("CARGO_PKG_VERSION")),
+        ("service.instance.id", instance),
+    ];
     attributes.extend(cluster.map(|name| ("k8s.cluster.name", name)));
-    let attributes = attributes.into_iter().map(|(name, value)| (name, Value::Text(value.to_owned())));
+    let attributes =
+        attributes.into_iter().map(|(name, value)| (name, Value::Text(value.to_owned())));
     Resource { attributes: attributes.map(|a| key_value(&a)).collect(), ..Resource::default() }
 }
 
 fn request(resource: &Resource, batch: &[Trace]) -> ExportTraceServiceRequest {
-    let spans = batch.iter().flat_map(|trace| trace.spans.iter().map(|span| wire(&trace.id, span))).collect();
-    let scope = InstrumentationScope { name: "sundown".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned(), ..InstrumentationScope::default() };
+    let spans = batch
+        .iter()
+        .flat_map(|trace| trace.spans.iter().map(|span| wire(&trace.id, span)))
+        .collect();
+    let scope = InstrumentationScope {
+        name: "sundown".to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        ..InstrumentationScope::default()
+    };
     let scope_spans = vec![ScopeSpans { scope: Some(scope), spans, ..ScopeSpans::default() }];
-    ExportTraceServiceRequest { resource_spans: vec![ResourceSpans { resource: Some(resource.clone()), scope_spans, ..ResourceSpans::default() }] }
+    ExportTraceServiceRequest {
+        resource_spans: vec![ResourceSpans {
+            resource: Some(resource.clone()),
+            scope_spans,
+            ..ResourceSpans::default()
+        }],
+    }
 }
 
 fn wire(trace: &[u8; 16], span: &Span) -> Wire {
@@ -196,7 +235,10 @@ fn wire(trace: &[u8; 16], span: &Span) -> Wire {
         attributes: span.attributes.iter().map(key_value).collect(),
         events: span.events.iter().map(event).collect(),
         dropped_events_count: span.dropped_events,
-        status: span.failed.clone().map(|message| Status { message, code: opentelemetry_proto::tonic::trace::v1::status::StatusCode::Error.into() }),
+        status: span.failed.clone().map(|message| Status {
+            message,
+            code: opentelemetry_proto::tonic::trace::v1::status::StatusCode::Error.into(),
+        }),
         ..Wire::default()
     }
 }
@@ -216,7 +258,11 @@ fn key_value((name, value): &Attribute) -> KeyValue {
         Value::Number(number) => any_value::Value::IntValue(*number),
         Value::Flag(flag) => any_value::Value::BoolValue(*flag),
     };
-    KeyValue { key: (*name).to_owned(), value: Some(AnyValue { value: Some(value) }), ..KeyValue::default() }
+    KeyValue {
+        key: (*name).to_owned(),
+        value: Some(AnyValue { value: Some(value) }),
+        ..KeyValue::default()
+    }
 }
 
 fn nanoseconds(moment: Moment) -> u64 {

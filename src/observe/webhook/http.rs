@@ -64,20 +64,24 @@ pub trait Transport: Send + Sync + 'static {
 pub struct Http(Connector);
 
 impl Http {
-    /// Through `proxy`; without one, as `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY` say. Errs when the proxy is none.
+    /// Through `proxy`; without one, as `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY` say. Errs when
+    /// the proxy is none.
     pub fn new(proxy: Option<&Secret>) -> Result<Self, String> {
         let settings = HttpConnectorSettings::builder().connect_timeout(CONNECT).build();
-        let mut connector = ConnectorBuilder::default().tls_provider(Provider::Rustls(CryptoMode::AwsLc));
+        let mut connector =
+            ConnectorBuilder::default().tls_provider(Provider::Rustls(CryptoMode::AwsLc));
         connector.set_connector_settings(Some(settings));
         connector.set_sleep_impl(default_async_sleep());
-        connector.set_proxy_config(Some(proxy.map_or_else(|| Ok(ProxyConfig::from_env()), through)?));
+        connector
+            .set_proxy_config(Some(proxy.map_or_else(|| Ok(ProxyConfig::from_env()), through)?));
         Ok(Self(connector.build()))
     }
 }
 
 fn through(proxy: &Secret) -> Result<ProxyConfig, String> {
     let mut url = url::Url::parse(proxy.expose()).map_err(|e| e.to_string())?;
-    let (user, password) = (url.username().to_owned(), url.password().unwrap_or_default().to_owned());
+    let (user, password) =
+        (url.username().to_owned(), url.password().unwrap_or_default().to_owned());
     // Told apart from the address, they never come into an error's text.
     url.set_username("").ok();
     url.set_password(None).ok();
@@ -88,17 +92,29 @@ fn through(proxy: &Secret) -> Result<ProxyConfig, String> {
 
 impl Http {
     /// Posts this. Who calls sets the deadline.
-    pub fn exchange(&self, url: &Secret, headers: &http::HeaderMap, body: SdkBody) -> impl Future<Output = Result<Reply, String>> + Send + use<> {
+    pub fn exchange(
+        &self,
+        url: &Secret,
+        headers: &http::HeaderMap,
+        body: SdkBody,
+    ) -> impl Future<Output = Result<Reply, String>> + Send + use<> {
         let mut request = http::Request::post(url.expose());
         if let Some(all) = request.headers_mut() {
             all.clone_from(headers);
         }
         let request = request.body(body).map_err(|e| e.to_string());
-        let call = request.and_then(|r| HttpRequest::try_from(r).map_err(|e| e.to_string())).map(|r| self.0.call(r));
+        let call = request
+            .and_then(|r| HttpRequest::try_from(r).map_err(|e| e.to_string()))
+            .map(|r| self.0.call(r));
         async move {
             let response = call?.await.map_err(|e| crate::domain::with_causes(&e))?;
-            let seconds = response.headers().get("retry-after").and_then(|text| text.trim().parse().ok());
-            Ok(Reply { status: response.status().as_u16(), retry_after: seconds.map(Duration::from_secs), body: response.into_body() })
+            let seconds =
+                response.headers().get("retry-after").and_then(|text| text.trim().parse().ok());
+            Ok(Reply {
+                status: response.status().as_u16(),
+                retry_after: seconds.map(Duration::from_secs),
+                body: response.into_body(),
+            })
         }
     }
 }
@@ -106,6 +122,8 @@ impl Http {
 impl Transport for Http {
     fn post(&self, post: &Post) -> Answering {
         let reply = self.exchange(&post.url, &post.headers, SdkBody::from(post.body.clone()));
-        Box::pin(async move { reply.await.map(|Reply { status, retry_after, .. }| Answer { status, retry_after }) })
+        Box::pin(async move {
+            reply.await.map(|Reply { status, retry_after, .. }| Answer { status, retry_after })
+        })
     }
 }

@@ -1,7 +1,8 @@
 //! Telling a chat, or anything that takes a POST, what becomes of nodes.
 //!
-//! One message for each thing that happens, from the leader alone. It is tried again while that may help, for a minute at most; what is
-//! not sent by then is counted and logged, and drains never wait for it.
+//! One message for each thing that happens, from the leader alone. It is tried again while that may
+//! help, for a minute at most; what is not sent by then is counted and logged, and drains never
+//! wait for it.
 
 mod http;
 mod notice;
@@ -72,7 +73,10 @@ impl FromStr for On {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        [Self::Accepted, Self::Ended].into_iter().find(|on| on.as_str() == text.trim()).ok_or_else(|| "use accepted, ended, or both".to_owned())
+        [Self::Accepted, Self::Ended]
+            .into_iter()
+            .find(|on| on.as_str() == text.trim())
+            .ok_or_else(|| "use accepted, ended, or both".to_owned())
     }
 }
 
@@ -94,7 +98,8 @@ pub struct Settings {
     pub on: BTreeSet<On>,
     /// What a message says.
     pub template: TemplateSource,
-    /// A file with more headers, one `Name: value` a line; read anew for every message, so that a Secret may change.
+    /// A file with more headers, one `Name: value` a line; read anew for every message, so that a
+    /// Secret may change.
     pub headers: Option<PathBuf>,
     /// The proxy; `None`: as the environment says.
     pub proxy: Option<Secret>,
@@ -104,7 +109,10 @@ pub struct Settings {
 #[derive(Debug, thiserror::Error)]
 pub enum Unusable {
     /// The template's file cannot be read.
-    #[error("--webhook-template-file {path}: cannot be read ({source}); mount it, or give the text with --webhook-template")]
+    #[error(
+        "--webhook-template-file {path}: cannot be read ({source}); mount it, or give the text \
+         with --webhook-template"
+    )]
     TemplateFile {
         /// Which.
         path: String,

@@ -53,7 +53,13 @@ impl Notice {
     #[must_use]
     pub fn key(&self) -> String {
         let time = self.time.map(|t| t.to_string()).unwrap_or_default();
-        format!("{} {} {} {} {time}", self.on.map_or("", On::as_str), self.instance, self.kind, self.event)
+        format!(
+            "{} {} {} {} {time}",
+            self.on.map_or("", On::as_str),
+            self.instance,
+            self.kind,
+            self.event
+        )
     }
 
     /// What stands for the names of a template.
@@ -88,12 +94,19 @@ impl Notice {
     fn summary(&self) -> String {
         let Self { kind, instance, node, .. } = self;
         if self.on == Some(On::Accepted) {
-            let by = self.deadline.map(|t| format!(", until {t:.0} at the latest")).unwrap_or_default();
+            let by =
+                self.deadline.map(|t| format!(", until {t:.0} at the latest")).unwrap_or_default();
             return format!("{kind} of {instance}: node {node} is cordoned and drained{by}");
         }
         let took = self.took.unwrap_or_default().as_secs();
-        let mut text = format!("{kind} of {instance}: the drain of node {node} is over after {took} s ({}), {} evicted", self.outcome, self.evicted);
-        for (what, pods) in [("blocked", &self.blocked), ("forced", &self.forced), ("left", &self.left)] {
+        let mut text = format!(
+            "{kind} of {instance}: the drain of node {node} is over after {took} s ({}), {} \
+             evicted",
+            self.outcome, self.evicted
+        );
+        for (what, pods) in
+            [("blocked", &self.blocked), ("forced", &self.forced), ("left", &self.left)]
+        {
             if !pods.is_empty() {
                 text = format!("{text}; {what}: {}", list(pods));
             }

@@ -106,14 +106,15 @@ impl std::fmt::Debug for Notifier {
 }
 
 impl Notifier {
-    /// Reads template and headers, and starts the task. Errs when messages could never be sent this way.
+    /// Reads template and headers, and starts the task. Errs when messages could never be sent this
+    /// way.
     pub fn start(parts: NotifierParts) -> Result<Self, Unusable> {
         let NotifierParts { settings, cluster, transport, random, spawner, metrics } = parts;
         let text = match &settings.template {
             TemplateSource::Text(text) => text.clone(),
-            TemplateSource::File(path) => {
-                std::fs::read_to_string(path).map_err(|source| Unusable::TemplateFile { path: path.display().to_string(), source })?
-            }
+            TemplateSource::File(path) => std::fs::read_to_string(path).map_err(|source| {
+                Unusable::TemplateFile { path: path.display().to_string(), source }
+            })?,
         };
         let template = Arc::new(Template::new(&text)?);
         headers(settings.headers.as_deref(), content_type(&template))?;
@@ -124,9 +125,29 @@ impl Notifier {
         let (notices, inbox) = mpsc::channel(WAITING);
         let pending = Arc::<AtomicUsize>::default();
         let on = settings.on.clone();
-        let sender = Sender { settings, cluster, transport, random, template: Arc::clone(&template), metrics: Arc::clone(&metrics) };
-        let task = spawner.spawn_scoped(work(Arc::new(sender), inbox, Arc::clone(&pending), spawner.clone()));
-        Ok(Self(Arc::new(Inner { notices, pending, on, template, told: Mutex::default(), metrics, _task: task })))
+        let sender = Sender {
+            settings,
+            cluster,
+            transport,
+            random,
+            template: Arc::clone(&template),
+            metrics: Arc::clone(&metrics),
+        };
+        let task = spawner.spawn_scoped(work(
+            Arc::new(sender),
+            inbox,
+            Arc::clone(&pending),
+            spawner.clone(),
+        ));
+        Ok(Self(Arc::new(Inner {
+            notices,
+            pending,
+            on,
+            template,
+            told: Mutex::default(),
+            metrics,
+            _task: task,
+        })))
     }
 
     /// Somebody is told of this.
@@ -144,8 +165,10 @@ impl Notifier {
     /// The labels of nodes that have to be known.
     pub fn labels(&self) -> impl Iterator<Item = &str> {
         let template = &self.0.template;
-        let named =
-            [("zone", ZONE), ("region", REGION), ("type", TYPE)].into_iter().filter(move |(name, _)| template.names(name)).map(|(_, key)| key);
+        let named = [("zone", ZONE), ("region", REGION), ("type", TYPE)]
+            .into_iter()
+            .filter(move |(name, _)| template.names(name))
+            .map(|(_, key)| key);
         template.labels().chain(named)
     }
 
@@ -154,7 +177,8 @@ impl Notifier {
         if !notice.on.is_some_and(|on| self.wants(on)) {
             return;
         }
-        let is_new = self.0.told.lock().unwrap_or_else(PoisonError::into_inner).is_new(notice.key());
+        let is_new =
+            self.0.told.lock().unwrap_or_else(PoisonError::into_inner).is_new(notice.key());
         if !is_new {
             return;
         }
@@ -162,7 +186,10 @@ impl Notifier {
         if self.0.notices.try_send(notice).is_err() {
             self.0.pending.fetch_sub(1, Ordering::Relaxed);
             self.0.metrics.webhook(WebhookResult::Dropped);
-            warn!("A notification is dropped: {WAITING} wait to be sent. See whether the webhook answers.");
+            warn!(
+                "A notification is dropped: {WAITING} wait to be sent. See whether the webhook \
+                 answers."
+            );
         }
     }
 
@@ -187,7 +214,12 @@ struct Sender {
 }
 
 /// Sends what comes in, a few at a time: one that hangs does not hold up the others.
-async fn work(sender: Arc<Sender>, mut inbox: mpsc::Receiver<Notice>, pending: Arc<AtomicUsize>, spawner: Spawner) {
+async fn work(
+    sender: Arc<Sender>,
+    mut inbox: mpsc::Receiver<Notice>,
+    pending: Arc<AtomicUsize>,
+    spawner: Spawner,
+) {
     let places = Arc::new(Semaphore::new(IN_FLIGHT));
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
@@ -213,11 +245,20 @@ impl Sender {
                     debug!(node = notice.node, "A notification is sent.");
                     return;
                 }
-                Ok(Answer { status, retry_after }) if is_passing(status) => (format!("it answers {status}"), retry_after),
-                Ok(Answer { status, .. }) => return self.give_up(notice, &format!("it answers {status}, which no second try changes")),
+                Ok(Answer { status, retry_after }) if is_passing(status) => {
+                    (format!("it answers {status}"), retry_after)
+                }
+                Ok(Answer { status, .. }) => {
+                    return self.give_up(
+                        notice,
+                        &format!("it answers {status}, which no second try changes"),
+                    );
+                }
                 Err(why) => (why, None),
             };
-            let pause = pause.unwrap_or_else(|| backoff.pause(&self.random)).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
+            let pause = pause
+                .unwrap_or_else(|| backoff.pause(&self.random))
+                .clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
             if attempt >= TRIES || begun.elapsed() + pause >= PATIENCE {
                 return self.give_up(notice, &why);
             }
@@ -229,14 +270,22 @@ impl Sender {
 
     async fn once(&self, body: &str) -> Result<Answer, String> {
         // A few lines of a file in memory, where a Secret is mounted.
-        let headers = headers(self.settings.headers.as_deref(), content_type(&self.template)).map_err(|e| e.to_string())?;
+        let headers = headers(self.settings.headers.as_deref(), content_type(&self.template))
+            .map_err(|e| e.to_string())?;
         let post = Post { url: self.settings.url.clone(), headers, body: body.to_owned() };
-        tokio::time::timeout(TRY, self.transport.post(&post)).await.map_err(|_| format!("no answer within {} s", TRY.as_secs()))?
+        tokio::time::timeout(TRY, self.transport.post(&post))
+            .await
+            .map_err(|_| format!("no answer within {} s", TRY.as_secs()))?
     }
 
     fn give_up(&self, notice: &Notice, why: &str) {
         self.metrics.webhook(WebhookResult::Failed);
-        warn!(node = notice.node, on = notice.on.map_or("", On::as_str), why, "A notification could not be sent; it is given up. Drains go on.");
+        warn!(
+            node = notice.node,
+            on = notice.on.map_or("", On::as_str),
+            why,
+            "A notification could not be sent; it is given up. Drains go on."
+        );
     }
 }
 
@@ -250,17 +299,33 @@ fn content_type(template: &Template) -> &'static str {
 }
 
 /// The headers of every message: ours, and those of the file, which win.
-pub(in crate::observe) fn headers(file: Option<&Path>, kind: &'static str) -> Result<http::HeaderMap, Unusable> {
+pub(in crate::observe) fn headers(
+    file: Option<&Path>,
+    kind: &'static str,
+) -> Result<http::HeaderMap, Unusable> {
     let mut all = http::HeaderMap::new();
     all.insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static(kind));
-    all.insert(http::header::USER_AGENT, http::HeaderValue::from_static(concat!("sundown/", env!("CARGO_PKG_VERSION"))));
+    all.insert(
+        http::header::USER_AGENT,
+        http::HeaderValue::from_static(concat!("sundown/", env!("CARGO_PKG_VERSION"))),
+    );
     let Some(path) = file else { return Ok(all) };
     let bad = |why: String| Unusable::Headers { path: path.display().to_string(), why };
     let text = std::fs::read_to_string(path).map_err(|e| bad(format!("cannot be read ({e})")))?;
-    for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#')) {
-        let (name, value) = line.split_once(':').ok_or_else(|| bad(format!("line {number} has no colon")))?;
-        let name: http::HeaderName = name.trim().parse().map_err(|_| bad(format!("line {number} begins with no name of a header")))?;
-        let mut value: http::HeaderValue = value.trim().parse().map_err(|_| bad(format!("the value in line {number} holds what no header may")))?;
+    for (number, line) in (1..)
+        .zip(text.lines())
+        .filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'))
+    {
+        let (name, value) =
+            line.split_once(':').ok_or_else(|| bad(format!("line {number} has no colon")))?;
+        let name: http::HeaderName = name
+            .trim()
+            .parse()
+            .map_err(|_| bad(format!("line {number} begins with no name of a header")))?;
+        let mut value: http::HeaderValue = value
+            .trim()
+            .parse()
+            .map_err(|_| bad(format!("the value in line {number} holds what no header may")))?;
         value.set_sensitive(true);
         all.insert(name, value);
     }

@@ -49,7 +49,10 @@ pub enum BadTemplate {
     #[error("`{{{{` at `{0}` is never closed with `}}}}`")]
     Open(String),
     /// It begins as JSON does, and is none.
-    #[error("it begins as JSON does but is none ({0}); names stand inside of strings: {{\"text\": \"{{{{ summary }}}}\"}}")]
+    #[error(
+        "it begins as JSON does but is none ({0}); names stand inside of strings: {{\"text\": \
+         \"{{{{ summary }}}}\"}}"
+    )]
     NotJson(String),
 }
 
@@ -76,7 +79,9 @@ impl Template {
     pub fn new(text: &str) -> Result<Self, BadTemplate> {
         let trimmed = text.trim();
         let shape = if trimmed.starts_with(['{', '[']) && !trimmed.starts_with("{{") {
-            Shape::Json(serde_json::from_str(trimmed).map_err(|e| BadTemplate::NotJson(e.to_string()))?)
+            Shape::Json(
+                serde_json::from_str(trimmed).map_err(|e| BadTemplate::NotJson(e.to_string()))?,
+            )
         } else {
             Shape::Text(text.to_owned())
         };
@@ -115,7 +120,10 @@ impl Template {
     }
 }
 
-fn each_string(value: &Value, look: &mut impl FnMut(&str) -> Result<(), BadTemplate>) -> Result<(), BadTemplate> {
+fn each_string(
+    value: &Value,
+    look: &mut impl FnMut(&str) -> Result<(), BadTemplate>,
+) -> Result<(), BadTemplate> {
     match value {
         Value::String(text) => look(text),
         Value::Array(list) => list.iter().try_for_each(|v| each_string(v, look)),
@@ -127,9 +135,13 @@ fn each_string(value: &Value, look: &mut impl FnMut(&str) -> Result<(), BadTempl
 fn collect(text: &str, names: &mut BTreeSet<String>) -> Result<(), BadTemplate> {
     let mut rest = text;
     while let Some((_, after)) = rest.split_once("{{") {
-        let (name, next) = after.split_once("}}").ok_or_else(|| BadTemplate::Open(after.chars().take(30).collect()))?;
+        let (name, next) = after
+            .split_once("}}")
+            .ok_or_else(|| BadTemplate::Open(after.chars().take(30).collect()))?;
         let name = name.trim();
-        let is_label = name.strip_prefix(LABEL).is_some_and(|key| !key.trim().is_empty() && !key.contains(char::is_whitespace));
+        let is_label = name
+            .strip_prefix(LABEL)
+            .is_some_and(|key| !key.trim().is_empty() && !key.contains(char::is_whitespace));
         if !is_label && !NAMES.iter().any(|(known, _)| *known == name) {
             return Err(BadTemplate::Unknown(name.to_owned()));
         }
@@ -151,10 +163,14 @@ fn filled(value: &Value, facts: &Facts) -> Value {
 fn fill(text: &str, facts: &Facts) -> String {
     let mut out = String::new();
     let mut rest = text;
-    while let Some((before, (name, next))) = rest.split_once("{{").and_then(|(before, after)| Some((before, after.split_once("}}")?))) {
+    while let Some((before, (name, next))) =
+        rest.split_once("{{").and_then(|(before, after)| Some((before, after.split_once("}}")?)))
+    {
         out.push_str(before);
         let name = name.trim();
-        let value = name.strip_prefix(LABEL).map_or_else(|| facts.fields.get(name), |key| facts.labels.get(key));
+        let value = name
+            .strip_prefix(LABEL)
+            .map_or_else(|| facts.fields.get(name), |key| facts.labels.get(key));
         out.push_str(value.map(String::as_str).unwrap_or_default());
         rest = next;
     }
@@ -176,7 +192,10 @@ mod tests {
         for (template, text) in [
             ("{{node}} {{ kind }}: {{ label:example.com/pool }}{{ zone }}", "ip-1 spot: blue"),
             ("no names", "no names"),
-            (r#"{"text":"{{ node }}","n":1,"list":["{{ kind }}",null]}"#, r#"{"list":["spot",null],"n":1,"text":"ip-1"}"#),
+            (
+                r#"{"text":"{{ node }}","n":1,"list":["{{ kind }}",null]}"#,
+                r#"{"list":["spot",null],"n":1,"text":"ip-1"}"#,
+            ),
             (r#"{"text":"{{ summary }}"}"#, r#"{"text":"a \"quoted\"\nline\\"}"#),
             (r#"["{{ label:other }}"]"#, r#"[""]"#),
         ] {
@@ -186,7 +205,10 @@ mod tests {
 
     #[test]
     fn what_is_put_in_is_not_looked_through_again() {
-        let facts = Facts { fields: [("node", "{{ kind }}".to_owned()), ("kind", "spot".to_owned())].into(), labels: BTreeMap::new() };
+        let facts = Facts {
+            fields: [("node", "{{ kind }}".to_owned()), ("kind", "spot".to_owned())].into(),
+            labels: BTreeMap::new(),
+        };
         assert_eq!(Template::new("{{ node }}").unwrap().render(&facts), "{{ kind }}");
     }
 

@@ -42,11 +42,25 @@ struct Scene {
 
 fn settings() -> Settings {
     let template = TemplateSource::Text(r#"{"text":"{{ on }} {{ node }} {{ zone }}"}"#.to_owned());
-    Settings { url: Secret::new("https://chat.example/secret"), on: [On::Accepted, On::Ended].into(), template, headers: None, proxy: None }
+    Settings {
+        url: Secret::new("https://chat.example/secret"),
+        on: [On::Accepted, On::Ended].into(),
+        template,
+        headers: None,
+        proxy: None,
+    }
 }
 
-fn scene_with(settings: Settings, answers: &[Result<u16, &'static str>], retry_after: Option<Duration>) -> Scene {
-    let fake = Arc::new(Fake { answers: Mutex::new(answers.to_vec()), retry_after, posted: Mutex::default() });
+fn scene_with(
+    settings: Settings,
+    answers: &[Result<u16, &'static str>],
+    retry_after: Option<Duration>,
+) -> Scene {
+    let fake = Arc::new(Fake {
+        answers: Mutex::new(answers.to_vec()),
+        retry_after,
+        posted: Mutex::default(),
+    });
     let metrics = Arc::new(Metrics::default());
     let transport: Arc<dyn Transport> = Arc::new(Arc::clone(&fake));
     let parts = NotifierParts {
@@ -65,7 +79,14 @@ fn scene(answers: &[Result<u16, &'static str>]) -> Scene {
 }
 
 fn notice(on: On, node: &str) -> Notice {
-    Notice { on: Some(on), node: node.to_owned(), instance: node.to_owned(), kind: "spot", event: "e".to_owned(), ..Notice::default() }
+    Notice {
+        on: Some(on),
+        node: node.to_owned(),
+        instance: node.to_owned(),
+        kind: "spot",
+        event: "e".to_owned(),
+        ..Notice::default()
+    }
 }
 
 impl Scene {
@@ -128,7 +149,10 @@ async fn a_server_that_names_a_pause_is_given_it_but_no_more_than_half_a_minute(
         scene.notifier.flush(seconds(300)).await;
         let posted = scene.fake.posted.lock().unwrap();
         let pause = posted[1].0 - posted[0].0;
-        assert!((Duration::from_secs(least)..Duration::from_secs(most)).contains(&pause), "{asked}: {pause:?}");
+        assert!(
+            (Duration::from_secs(least)..Duration::from_secs(most)).contains(&pause),
+            "{asked}: {pause:?}"
+        );
     }
 }
 
@@ -167,33 +191,58 @@ async fn headers_come_from_a_file_that_may_change() {
     with("Authorization: Bearer two");
     scene.notifier.tell(notice(On::Ended, "b"));
     scene.notifier.flush(seconds(5)).await;
-    let posted: Vec<_> = scene.fake.posted.lock().unwrap().iter().map(|(_, p)| p.headers.clone()).collect();
+    let posted: Vec<_> =
+        scene.fake.posted.lock().unwrap().iter().map(|(_, p)| p.headers.clone()).collect();
     assert_eq!(
         (&posted[0]["authorization"], &posted[0]["content-type"]),
         (&"Bearer one".parse().unwrap(), &"application/vnd.x+json".parse().unwrap())
     );
-    assert_eq!((&posted[1]["authorization"], &posted[1]["content-type"]), (&"Bearer two".parse().unwrap(), &"application/json".parse().unwrap()));
+    assert_eq!(
+        (&posted[1]["authorization"], &posted[1]["content-type"]),
+        (&"Bearer two".parse().unwrap(), &"application/json".parse().unwrap())
+    );
     assert!(!format!("{posted:?}").contains("Bearer"), "they are secret");
-    for (text, why) in [("Authorization Bearer", "line 1 has no colon"), ("\na b: c", "line 2"), ("a: b\u{1}", "value in line 1")] {
+    for (text, why) in [
+        ("Authorization Bearer", "line 1 has no colon"),
+        ("\na b: c", "line 2"),
+        ("a: b\u{1}", "value in line 1"),
+    ] {
         with(text);
         let said = start(settings()).unwrap_err().to_string();
-        assert!(said.contains(why) && said.contains("--webhook-headers-file") && !said.contains("Bearer"), "{said}");
+        assert!(
+            said.contains(why)
+                && said.contains("--webhook-headers-file")
+                && !said.contains("Bearer"),
+            "{said}"
+        );
     }
     std::fs::remove_file(&file).unwrap();
     assert!(start(settings()).unwrap_err().to_string().contains("cannot be read"));
 }
 
 fn start(settings: Settings) -> Result<Notifier, Unusable> {
-    let (random, spawner, metrics) = (Random::seeded(1), Spawner::new(), Arc::new(Metrics::default()));
-    Notifier::start(NotifierParts { settings, cluster: None, transport: None, random, spawner, metrics })
+    let (random, spawner, metrics) =
+        (Random::seeded(1), Spawner::new(), Arc::new(Metrics::default()));
+    Notifier::start(NotifierParts {
+        settings,
+        cluster: None,
+        transport: None,
+        random,
+        spawner,
+        metrics,
+    })
 }
 
 #[tokio::test]
 async fn what_cannot_work_is_said_at_the_start() {
-    let template = |text: &str| Settings { template: TemplateSource::Text(text.to_owned()), ..settings() };
-    let file = Settings { template: TemplateSource::File("/nowhere/template".into()), ..settings() };
+    let template =
+        |text: &str| Settings { template: TemplateSource::Text(text.to_owned()), ..settings() };
+    let file =
+        Settings { template: TemplateSource::File("/nowhere/template".into()), ..settings() };
     let proxy = Settings { proxy: Some(Secret::new("nowhere")), ..settings() };
-    for (settings, words) in [(template("{{ nod }}"), "`nod`"), (file, "/nowhere/template"), (proxy, "--webhook-proxy")] {
+    for (settings, words) in
+        [(template("{{ nod }}"), "`nod`"), (file, "/nowhere/template"), (proxy, "--webhook-proxy")]
+    {
         let said = start(settings).unwrap_err().to_string();
         assert!(said.contains(words), "{said}");
     }
@@ -209,10 +258,20 @@ fn a_notice_says_all_that_a_template_may_name() {
     assert_eq!(names, known);
     assert_eq!(facts.fields["cluster"], "shop");
     let pods = |n: usize| (0..n).map(|i| format!("shop/web-{i}")).collect::<Vec<_>>();
-    let ended =
-        Notice { outcome: "deadline_reached", took: Some(seconds(110)), evicted: 3, left: pods(12), blocked: pods(1), ..notice(On::Ended, "ip-1") };
+    let ended = Notice {
+        outcome: "deadline_reached",
+        took: Some(seconds(110)),
+        evicted: 3,
+        left: pods(12),
+        blocked: pods(1),
+        ..notice(On::Ended, "ip-1")
+    };
     let text = &ended.facts(None).fields["summary"];
-    for words in ["the drain of node ip-1 is over after 110 s (deadline_reached), 3 evicted", "blocked: shop/web-0;", "shop/web-9 and 2 more"] {
+    for words in [
+        "the drain of node ip-1 is over after 110 s (deadline_reached), 3 evicted",
+        "blocked: shop/web-0;",
+        "shop/web-9 and 2 more",
+    ] {
         assert!(text.contains(words), "{text}");
     }
     assert!(!text.contains("forced"), "{text}");

@@ -7,22 +7,37 @@ fn is_repeat(node: &Node, interruption: &Interruption, now: i64) -> bool {
 #[test]
 fn one_patch_cordons_taints_and_records() {
     let node = node();
-    let Accept::Patch { body, excludes, joins, .. } = accept(&node, &spot("e1", 0), at(1), &AcceptOptions::default()) else { panic!() };
+    let Accept::Patch { body, excludes, joins, .. } =
+        accept(&node, &spot("e1", 0), at(1), &AcceptOptions::default())
+    else {
+        panic!()
+    };
     assert!(!excludes && !joins);
     assert_eq!(body["spec"]["unschedulable"], true);
     assert_eq!(
         body["spec"]["taints"],
         json!([
-            {"key": "dedicated", "value": "gpu", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"},
+            {
+                "key": "dedicated", "value": "gpu", "effect": "NoExecute",
+                "timeAdded": "2026-01-01T00:00:00Z"
+            },
             {"key": "sundown.dev/interruption", "value": "spot", "effect": "NoSchedule"},
         ])
     );
     assert_eq!(body["metadata"]["labels"], Value::Null, "nothing that was not asked for");
-    let written: Value = serde_json::from_str(body["metadata"]["annotations"]["sundown.dev/record"].as_str().unwrap()).unwrap();
+    let written: Value = serde_json::from_str(
+        body["metadata"]["annotations"]["sundown.dev/record"].as_str().unwrap(),
+    )
+    .unwrap();
     assert_eq!(
         written,
-        json!({"version": 1, "instance": INSTANCE, "boot": "boot-1", "before": {"unschedulable": false, "excluded": false},
-               "interruptions": [{"kind": "spot", "event": "e1", "time": "2026-01-01T00:00:00Z", "accepted": "2026-01-01T00:00:01Z"}]})
+        json!({"version": 1, "instance": INSTANCE, "boot": "boot-1", "before": {
+            "unschedulable": false, "excluded": false
+        },
+               "interruptions": [{
+                   "kind": "spot", "event": "e1", "time": "2026-01-01T00:00:00Z",
+                   "accepted": "2026-01-01T00:00:01Z"
+               }]})
     );
     let node = apply(&node, &body);
     assert!(matches!(standing(&node, None), Standing::Open(_)));
@@ -32,11 +47,26 @@ fn one_patch_cordons_taints_and_records() {
 fn each_kind_is_recorded_with_its_facts() {
     let capacity = event("c", 0, What::Capacity { ends: Some(at(100)) });
     for (interruption, facts) in [
-        (hook("h", 0, "drain", "t1"), json!({"kind": "terminate-hook", "event": "h", "group": "asg", "hook": "drain", "token": "t1"})),
+        (
+            hook("h", 0, "drain", "t1"),
+            json!({
+                "kind": "terminate-hook", "event": "h", "group": "asg", "hook": "drain",
+                "token": "t1"
+            }),
+        ),
         (capacity, json!({"kind": "capacity", "event": "c", "ends": "2026-01-01T00:01:40Z"})),
-        (state("s", 0, InstanceState::ShuttingDown), json!({"kind": "state-change", "event": "s", "state": "shutting-down"})),
+        (
+            state("s", 0, InstanceState::ShuttingDown),
+            json!({"kind": "state-change", "event": "s", "state": "shutting-down"}),
+        ),
     ] {
-        let node = take_on_with(&node(), &interruption, 1, &AcceptOptions { stale: true, ..AcceptOptions::default() }).unwrap();
+        let node = take_on_with(
+            &node(),
+            &interruption,
+            1,
+            &AcceptOptions { stale: true, ..AcceptOptions::default() },
+        )
+        .unwrap();
         let mut written: Value = serde_json::from_str(node.record().unwrap()).unwrap();
         let mut entry = written["interruptions"][0].take();
         for key in ["time", "accepted"] {
@@ -45,7 +75,11 @@ fn each_kind_is_recorded_with_its_facts() {
         assert_eq!(entry.as_object_mut().unwrap().remove("stale"), Some(true.into()));
         assert_eq!(entry, facts);
         let taken = Record::read(node.record().unwrap()).unwrap().taken(&id(INSTANCE)).remove(0);
-        assert_eq!(taken, Taken::new(&interruption, &id(INSTANCE), None, at(1), true), "what was written is read again");
+        assert_eq!(
+            taken,
+            Taken::new(&interruption, &id(INSTANCE), None, at(1), true),
+            "what was written is read again"
+        );
     }
 }
 
@@ -53,7 +87,13 @@ fn each_kind_is_recorded_with_its_facts() {
 fn an_event_without_a_time_is_of_when_its_message_was_sent() {
     let mut interruption = spot("e1", 0);
     interruption.time = None;
-    let node = take_on_with(&node(), &interruption, 9, &AcceptOptions { sent: Some(at(3)), ..AcceptOptions::default() }).unwrap();
+    let node = take_on_with(
+        &node(),
+        &interruption,
+        9,
+        &AcceptOptions { sent: Some(at(3)), ..AcceptOptions::default() },
+    )
+    .unwrap();
     assert_eq!(Record::read(node.record().unwrap()).unwrap().taken(&id(INSTANCE))[0].time, at(3));
 }
 
@@ -61,11 +101,19 @@ fn an_event_without_a_time_is_of_when_its_message_was_sent() {
 fn the_label_is_set_when_asked_and_a_foreign_value_stays() {
     let asked = AcceptOptions { exclude: true, ..AcceptOptions::default() };
     let fresh = take_on_with(&node(), &spot("e1", 0), 1, &asked).unwrap();
-    assert_eq!(fresh.labels.get(EXCLUDE_FROM_LOAD_BALANCERS).map(String::as_str), Some(EXCLUDED_BY_US));
+    assert_eq!(
+        fresh.labels.get(EXCLUDE_FROM_LOAD_BALANCERS).map(String::as_str),
+        Some(EXCLUDED_BY_US)
+    );
 
     let mut labelled = node();
-    std::sync::Arc::make_mut(&mut labelled.labels).insert(EXCLUDE_FROM_LOAD_BALANCERS.into(), "theirs".into());
-    let Accept::Patch { excludes, record, body, .. } = accept(&labelled, &spot("e1", 0), at(1), &asked) else { panic!() };
+    std::sync::Arc::make_mut(&mut labelled.labels)
+        .insert(EXCLUDE_FROM_LOAD_BALANCERS.into(), "theirs".into());
+    let Accept::Patch { excludes, record, body, .. } =
+        accept(&labelled, &spot("e1", 0), at(1), &asked)
+    else {
+        panic!()
+    };
     assert!(!excludes && record.before.excluded);
     assert_eq!(apply(&labelled, &body).labels, labelled.labels);
 }
@@ -76,13 +124,22 @@ fn c69_the_same_event_twice_is_a_repeat() {
     assert!(is_repeat(&open, &spot("e1", 0), 2));
     assert!(is_repeat(&let_go(&open, 30), &spot("e1", 0), 31), "released: still the same event");
 
-    let mut put_back = apply(&open, &restore(&open, None, &After::Released(Released::new(at(30), "stale"))).unwrap());
-    assert!(is_repeat(&put_back, &spot("e1", 0), 31), "put back: its copy does not start a second drain");
+    let mut put_back = apply(
+        &open,
+        &restore(&open, None, &After::Released(Released::new(at(30), "stale"))).unwrap(),
+    );
+    assert!(
+        is_repeat(&put_back, &spot("e1", 0), 31),
+        "put back: its copy does not start a second drain"
+    );
     put_back.boot_id = Some("boot-2".into());
     assert!(is_repeat(&put_back, &spot("e1", 0), 31));
 
     let hooked = take_on(&node(), &hook("eventbridge", 0, "drain", "t1"), 1).unwrap();
-    assert!(is_repeat(&hooked, &hook("native", 0, "drain", "t1"), 2), "one action told by two services under two ids");
+    assert!(
+        is_repeat(&hooked, &hook("native", 0, "drain", "t1"), 2),
+        "one action told by two services under two ids"
+    );
 
     let nameless = take_on(&node(), &spot("", 0), 1).unwrap();
     assert!(is_repeat(&nameless, &spot("", 0), 2), "without an id: by all that it says");
@@ -96,9 +153,18 @@ fn s27_hooks_and_a_spot_notice_of_one_node_join_one_record() {
     let three = take_on(&two, &spot("e3", 10), 11).unwrap();
     assert_eq!(our_taint(&three), Some("spot"), "the kind that leaves least time");
     assert_eq!(owed(&three), ["asg/drain", "asg/logs"]);
-    assert_eq!(kinds(&three), [Some(Kind::TerminateHook), Some(Kind::TerminateHook), Some(Kind::Spot)]);
-    assert_eq!(three.taints.iter().map(|t| t.key.as_str()).collect::<Vec<_>>(), ["dedicated", TAINT]);
-    assert!(!Record::read(three.record().unwrap()).unwrap().before.unschedulable, "what was there before the first");
+    assert_eq!(
+        kinds(&three),
+        [Some(Kind::TerminateHook), Some(Kind::TerminateHook), Some(Kind::Spot)]
+    );
+    assert_eq!(
+        three.taints.iter().map(|t| t.key.as_str()).collect::<Vec<_>>(),
+        ["dedicated", TAINT]
+    );
+    assert!(
+        !Record::read(three.record().unwrap()).unwrap().before.unschedulable,
+        "what was there before the first"
+    );
     assert!(is_repeat(&three, &event("e4", 12, What::Rebalance), 12));
 }
 
@@ -111,21 +177,45 @@ fn to_an_open_record_what_owes_no_new_hook_and_ends_no_earlier_is_a_repeat() {
         ("a later notice", &spotted, spot("e2", 5), 6, true),
         ("an earlier notice", &spotted, spot("e2", -5), 6, false),
         ("it shuts down as the notice says", &spotted, state("e2", 100, ShuttingDown), 119, true),
-        ("it shuts down when the notice is over, which rules nothing any more", &spotted, state("e2", 120, ShuttingDown), 121, false),
+        (
+            "it shuts down when the notice is over, which rules nothing any more",
+            &spotted,
+            state("e2", 120, ShuttingDown),
+            121,
+            false,
+        ),
         ("it shuts down before", &spotted, state("e2", 20, ShuttingDown), 21, false),
         ("a later action of the same hook", &hooked, hook("e2", 5, "drain", "t9"), 6, false),
         ("an earlier action of the same hook", &hooked, hook("e2", -5, "drain", "t9"), 6, true),
         ("the same hook, without its token", &hooked, event_without_token("e2", 5), 6, true),
         ("another hook", &hooked, hook("e2", 5, "other", "t9"), 6, false),
-        ("another hook under an id that was used before", &hooked, hook("e1", 5, "other", "t9"), 6, false),
+        (
+            "another hook under an id that was used before",
+            &hooked,
+            hook("e1", 5, "other", "t9"),
+            6,
+            false,
+        ),
         ("a hook after a notice", &spotted, hook("e2", 5, "drain", "t1"), 6, false),
         ("a notice after a hook", &hooked, spot("e2", 5), 6, false),
         ("a notice that is over brings no deadline", &hooked, spot("e2", 0), 300, true),
         ("it runs", &hooked, state("e2", 5, Running), 6, true),
         ("it is over, early", &hooked, state("e2", 5, Terminated), 6, false),
         ("a recommendation", &hooked, event("e2", 5, What::Rebalance), 6, true),
-        ("capacity that ends before the hook", &hooked, event("e2", 5, What::Capacity { ends: Some(at(600)) }), 6, false),
-        ("capacity that ends after it", &hooked, event("e2", 5, What::Capacity { ends: Some(at(9000)) }), 6, true),
+        (
+            "capacity that ends before the hook",
+            &hooked,
+            event("e2", 5, What::Capacity { ends: Some(at(600)) }),
+            6,
+            false,
+        ),
+        (
+            "capacity that ends after it",
+            &hooked,
+            event("e2", 5, What::Capacity { ends: Some(at(9000)) }),
+            6,
+            true,
+        ),
     ] {
         assert_eq!(is_repeat(record, &interruption, now), repeat, "{name}");
     }
@@ -135,15 +225,40 @@ fn to_an_open_record_what_owes_no_new_hook_and_ends_no_earlier_is_a_repeat() {
 fn a_second_interruption_is_held_against_the_limit_that_rules_now() {
     let hooked = take_on(&node(), &hook("e1", 0, "drain", "t1"), 1).unwrap();
     let spotted = take_on(&node(), &spot("e1", 0), 1).unwrap();
-    let ruled = |rules: i64| AcceptOptions { rules: Some(at(rules)), spot_margin: seconds(10), ..AcceptOptions::default() };
+    let ruled = |rules: i64| AcceptOptions {
+        rules: Some(at(rules)),
+        spot_margin: seconds(10),
+        ..AcceptOptions::default()
+    };
     let short = AcceptOptions { drain_timeout: Some(seconds(300)), ..AcceptOptions::default() };
     for (name, record, interruption, now, options, repeat) in [
         ("a hook of two hours, after 70 min", &hooked, spot("e2", 4200), 4200, ruled(7200), false),
-        ("the same, and nobody says what rules", &hooked, spot("e2", 4200), 4200, AcceptOptions::default(), false),
-        ("it ends later than a shorter --drain-timeout", &hooked, spot("e2", 200), 200, short, true),
+        (
+            "the same, and nobody says what rules",
+            &hooked,
+            spot("e2", 4200),
+            4200,
+            AcceptOptions::default(),
+            false,
+        ),
+        (
+            "it ends later than a shorter --drain-timeout",
+            &hooked,
+            spot("e2", 200),
+            200,
+            short,
+            true,
+        ),
         ("a limit that is over rules nothing", &hooked, spot("e2", 4200), 4200, ruled(3600), false),
         ("a notice that is over rules nothing", &spotted, spot("e2", 500), 500, ruled(3600), false),
-        ("a copy of the notice that rules, under another id", &spotted, spot("e2", 0), 5, ruled(110), true),
+        (
+            "a copy of the notice that rules, under another id",
+            &spotted,
+            spot("e2", 0),
+            5,
+            ruled(110),
+            true,
+        ),
         ("a notice of the same end as the limit", &hooked, spot("e2", 10), 10, ruled(120), true),
         ("a notice that ends within the margin", &hooked, spot("e2", 9), 10, ruled(120), false),
         ("the same action again", &hooked, hook("e2", 5, "drain", "t1"), 6, ruled(7200), true),
@@ -153,21 +268,50 @@ fn a_second_interruption_is_held_against_the_limit_that_rules_now() {
 }
 
 #[test]
-fn a_notice_that_forces_sooner_than_a_capacity_warning_joins_it_although_its_machine_goes_a_little_later() {
+fn a_notice_that_forces_sooner_than_a_capacity_warning_joins_it_although_its_machine_goes_a_little_later()
+ {
     let capacity = |ends: i64| event("e1", 0, What::Capacity { ends: Some(at(ends)) });
-    let margins =
-        |rules: Option<i64>| AcceptOptions { rules: rules.map(at), margin: seconds(5), spot_margin: seconds(10), ..AcceptOptions::default() };
+    let margins = |rules: Option<i64>| AcceptOptions {
+        rules: rules.map(at),
+        margin: seconds(5),
+        spot_margin: seconds(10),
+        ..AcceptOptions::default()
+    };
     for (name, first, second, rules, repeat) in [
-        ("the machine goes 1 s later, and pods 4 s earlier", capacity(120), spot("e2", 1), None, false),
+        (
+            "the machine goes 1 s later, and pods 4 s earlier",
+            capacity(120),
+            spot("e2", 1),
+            None,
+            false,
+        ),
         ("the same, against the limit that rules", capacity(120), spot("e2", 1), Some(115), false),
         ("a limit that is over rules nothing", capacity(120), spot("e2", 1), Some(1), false),
         ("pods go at the same moment", capacity(120), spot("e2", 5), None, true),
         ("the same, against the limit that rules", capacity(120), spot("e2", 5), Some(115), true),
         ("both are later", capacity(120), spot("e2", 9), None, true),
         ("a limit that is sooner than both", capacity(120), spot("e2", 1), Some(60), true),
-        ("the machine goes sooner, and pods do not", spot("e1", 0), event("e2", 1, What::Capacity { ends: Some(at(119)) }), None, false),
-        ("the same, and the limit rules both", spot("e1", 0), event("e2", 1, What::Capacity { ends: Some(at(119)) }), Some(110), true),
-        ("neither is sooner", spot("e1", 0), event("e2", 1, What::Capacity { ends: Some(at(120)) }), None, true),
+        (
+            "the machine goes sooner, and pods do not",
+            spot("e1", 0),
+            event("e2", 1, What::Capacity { ends: Some(at(119)) }),
+            None,
+            false,
+        ),
+        (
+            "the same, and the limit rules both",
+            spot("e1", 0),
+            event("e2", 1, What::Capacity { ends: Some(at(119)) }),
+            Some(110),
+            true,
+        ),
+        (
+            "neither is sooner",
+            spot("e1", 0),
+            event("e2", 1, What::Capacity { ends: Some(at(120)) }),
+            None,
+            true,
+        ),
     ] {
         let held = take_on(&node(), &first, 1).unwrap();
         assert_eq!(take_on_with(&held, &second, 10, &margins(rules)).is_none(), repeat, "{name}");
@@ -176,23 +320,35 @@ fn a_notice_that_forces_sooner_than_a_capacity_warning_joins_it_although_its_mac
 
 #[test]
 fn the_margin_of_a_short_deadline_is_at_most_half_of_it_when_two_notices_are_compared() {
-    let capacity = |id: &str, time: i64, ends: i64| event(id, time, What::Capacity { ends: Some(at(ends)) });
-    let margins = AcceptOptions { margin: seconds(5), spot_margin: seconds(10), ..AcceptOptions::default() };
+    let capacity =
+        |id: &str, time: i64, ends: i64| event(id, time, What::Capacity { ends: Some(at(ends)) });
+    let margins =
+        AcceptOptions { margin: seconds(5), spot_margin: seconds(10), ..AcceptOptions::default() };
     // Six seconds of notice: pods are to be gone after three, not after one.
     let held = take_on(&node(), &capacity("e1", 0, 6), 1).unwrap();
-    for (name, ends, repeat) in [("pods go after two seconds", 7, false), ("pods go after three seconds", 8, true)] {
-        assert_eq!(take_on_with(&held, &capacity("e2", -60, ends), 2, &margins).is_none(), repeat, "{name}");
+    for (name, ends, repeat) in
+        [("pods go after two seconds", 7, false), ("pods go after three seconds", 8, true)]
+    {
+        assert_eq!(
+            take_on_with(&held, &capacity("e2", -60, ends), 2, &margins).is_none(),
+            repeat,
+            "{name}"
+        );
     }
 }
 
 #[test]
 fn what_waits_for_its_proof_outranks_nothing_that_is_sure() {
     let stale = AcceptOptions { stale: true, ..AcceptOptions::default() };
-    let over = take_on_with(&node(), &state("e1", -600, InstanceState::Stopped), 1, &stale).unwrap();
+    let over =
+        take_on_with(&node(), &state("e1", -600, InstanceState::Stopped), 1, &stale).unwrap();
     let late = take_on_with(&node(), &hook("e1", -600, "drain", "t1"), 1, &stale).unwrap();
     assert!(!is_repeat(&over, &spot("e2", 5), 6));
     assert!(!is_repeat(&late, &hook("e2", 5, "drain", "t2"), 6), "told again in its own time");
-    assert!(take_on_with(&late, &hook("e2", -500, "drain", "t1"), 6, &stale).is_none(), "told again, late again");
+    assert!(
+        take_on_with(&late, &hook("e2", -500, "drain", "t1"), 6, &stale).is_none(),
+        "told again, late again"
+    );
 }
 
 #[test]
@@ -206,7 +362,12 @@ fn while_ours_stands_only_a_hook_not_named_replaces_a_released_record() {
         ("the same hook", &hooked, hook("e2", 0, "drain", "t1"), true),
         ("the same hook, without its token", &hooked, event_without_token("e2", 60), true),
         ("an earlier action of the same hook", &hooked, hook("e2", -1, "drain", "t2"), true),
-        ("an action that began before the release was written", &hooked, hook("e2", 40, "drain", "t2"), false),
+        (
+            "an action that began before the release was written",
+            &hooked,
+            hook("e2", 40, "drain", "t2"),
+            false,
+        ),
         ("a later action of the same hook", &hooked, hook("e2", 60, "drain", "t2"), false),
         ("another hook", &hooked, hook("e2", 60, "logs", "t2"), false),
     ] {
@@ -215,8 +376,15 @@ fn while_ours_stands_only_a_hook_not_named_replaces_a_released_record() {
             Some(after) => {
                 assert!(!repeat, "{name}");
                 let record = Record::read(after.record().unwrap()).unwrap();
-                assert!(record.released().is_none() && !record.before.unschedulable, "{name}: the before-state is kept");
-                assert_eq!(kinds(&after), [Some(Kind::TerminateHook)], "{name}: history is not joined");
+                assert!(
+                    record.released().is_none() && !record.before.unschedulable,
+                    "{name}: the before-state is kept"
+                );
+                assert_eq!(
+                    kinds(&after),
+                    [Some(Kind::TerminateHook)],
+                    "{name}: history is not joined"
+                );
                 assert_eq!(our_taint(&after), Some("terminate-hook"));
             }
         }
@@ -242,7 +410,10 @@ fn a_released_record_whose_cordon_or_taint_is_gone_is_history() {
         assert!(matches!(standing(&node, None), Standing::Released { ours_stands: false, .. }));
         let fresh = take_on(&node, &spot("e2", 60), 61).unwrap();
         assert_eq!(kinds(&fresh), [Some(Kind::Spot)]);
-        assert_eq!(Record::read(fresh.record().unwrap()).unwrap().before.unschedulable, cordoned_before);
+        assert_eq!(
+            Record::read(fresh.record().unwrap()).unwrap().before.unschedulable,
+            cordoned_before
+        );
         assert!(fresh.unschedulable && fresh.has_our_taint());
     }
 }
@@ -268,7 +439,12 @@ fn a_damaged_record_is_replaced_by_the_next_interruption() {
 fn what_a_damaged_record_says_of_before_is_believed_only_under_our_taint() {
     let mut open = take_on(&node(), &spot("e1", 0), 1).unwrap();
     set_record(&mut open, r#"{"version":"x","before":{"unschedulable":false}}"#);
-    let before = |node: &Node| Record::read(take_on(node, &spot("e2", 5), 6).unwrap().record().unwrap()).unwrap().before.unschedulable;
+    let before = |node: &Node| {
+        Record::read(take_on(node, &spot("e2", 5), 6).unwrap().record().unwrap())
+            .unwrap()
+            .before
+            .unschedulable
+    };
     assert!(!before(&open));
     open.taints.clear();
     assert!(before(&open));
@@ -297,7 +473,10 @@ fn what_joins_after_a_reboot_keeps_the_hooks_that_may_be_open() {
 fn c39_a_node_of_another_instance_takes_nothing_on() {
     let mut renamed = node();
     renamed.instance = Some(id(OTHER));
-    assert_eq!(accept(&renamed, &spot("e1", 0), at(1), &AcceptOptions::default()), Accept::OtherInstance);
+    assert_eq!(
+        accept(&renamed, &spot("e1", 0), at(1), &AcceptOptions::default()),
+        Accept::OtherInstance
+    );
     assert!(!recognise(&renamed, &spot("e1", 0)));
 }
 
@@ -307,8 +486,14 @@ fn a_node_without_provider_id_is_taken_on_for_the_instance_that_was_looked_up() 
     plain.instance = None;
     let open = take_on(&plain, &spot("e1", 0), 1).unwrap();
     assert!(matches!(standing(&open, Some(&id(INSTANCE))), Standing::Open(_)));
-    assert!(matches!(standing(&open, Some(&id(OTHER))), Standing::Void { why: VoidReason::OtherInstance, .. }));
-    assert!(matches!(standing(&open, None), Standing::Doubtful { why: Doubt::InstanceNotKnown, .. }));
+    assert!(matches!(
+        standing(&open, Some(&id(OTHER))),
+        Standing::Void { why: VoidReason::OtherInstance, .. }
+    ));
+    assert!(matches!(
+        standing(&open, None),
+        Standing::Doubtful { why: Doubt::InstanceNotKnown, .. }
+    ));
 }
 
 #[test]
@@ -330,9 +515,15 @@ fn a_record_never_outgrows_its_bounds() {
     for n in 0..i64::try_from(MAX_INTERRUPTIONS).unwrap() {
         node = take_on(&node, &hook(&format!("e{n}"), n, "drain", &format!("t{n}")), 100).unwrap();
     }
-    assert_eq!(accept(&node, &hook("x", 99, "drain", "one-more"), at(100), &AcceptOptions::default()), Accept::Full);
+    assert_eq!(
+        accept(&node, &hook("x", 99, "drain", "one-more"), at(100), &AcceptOptions::default()),
+        Accept::Full
+    );
     let long = "g".repeat(MAX_BYTES);
-    assert_eq!(accept(&super::node(), &hook("x", 0, &long, "t"), at(1), &AcceptOptions::default()), Accept::Full);
+    assert_eq!(
+        accept(&super::node(), &hook("x", 0, &long, "t"), at(1), &AcceptOptions::default()),
+        Accept::Full
+    );
     let chatty = take_on(&super::node(), &hook(&long, 0, "drain", &long), 1).unwrap();
     assert!(chatty.record().unwrap().len() < 1000, "ids and tokens that cannot be true are cut");
     assert!(take_on(&chatty, &hook(&long, 0, "drain", &long), 1).is_none());
@@ -344,9 +535,16 @@ fn a_record_takes_four_hooks_and_the_fifth_keeps_its_message() {
     for n in 0..MAX_HOOKS {
         node = take_on(&node, &hook(&format!("e{n}"), 0, &format!("h{n}"), "t"), 1).unwrap();
     }
-    assert_eq!(accept(&node, &hook("x", 0, "one-more", "t"), at(1), &AcceptOptions::default()), Accept::Full);
+    assert_eq!(
+        accept(&node, &hook("x", 0, "one-more", "t"), at(1), &AcceptOptions::default()),
+        Accept::Full
+    );
     let later = take_on(&node, &hook("y", 60, "h0", "t2"), 61).unwrap();
-    assert_eq!(owed(&later).len(), MAX_HOOKS, "a later action of a hook that it has is no other hook");
+    assert_eq!(
+        owed(&later).len(),
+        MAX_HOOKS,
+        "a later action of a hook that it has is no other hook"
+    );
     assert!(take_on(&node, &spot("s", 0), 1).is_some(), "what names no hook joins");
 }
 
@@ -395,11 +593,21 @@ fn an_order_to_release_that_is_older_than_the_drain_goes_with_its_accept() {
 #[test]
 fn a_hook_is_unconfirmed_until_one_of_its_actions_was_accepted_as_ours() {
     let unconfirmed = AcceptOptions { unconfirmed: true, ..AcceptOptions::default() };
-    let key = |name: &str| HookKey { instance: id(INSTANCE), group: "asg".into(), hook: name.into() };
-    let is_unconfirmed = |node: &Node, name: &str| Record::read(node.record().unwrap()).unwrap().is_unconfirmed(&key(name));
+    let key =
+        |name: &str| HookKey { instance: id(INSTANCE), group: "asg".into(), hook: name.into() };
+    let is_unconfirmed = |node: &Node, name: &str| {
+        Record::read(node.record().unwrap()).unwrap().is_unconfirmed(&key(name))
+    };
     let node = take_on(&node(), &hook("e1", 0, "sundown", "t1"), 1).unwrap();
     let node = take_on_with(&node, &hook("e2", 0, "backup", "t2"), 2, &unconfirmed).unwrap();
-    assert_eq!((is_unconfirmed(&node, "sundown"), is_unconfirmed(&node, "backup"), is_unconfirmed(&node, "none")), (false, true, false));
+    assert_eq!(
+        (
+            is_unconfirmed(&node, "sundown"),
+            is_unconfirmed(&node, "backup"),
+            is_unconfirmed(&node, "none")
+        ),
+        (false, true, false)
+    );
     assert!(node.record().unwrap().contains("\"unconfirmed\":true"));
     let node = take_on(&node, &hook("e3", 60, "backup", "t3"), 61).unwrap();
     assert!(!is_unconfirmed(&node, "backup"), "what was accepted stays ours");
@@ -408,7 +616,11 @@ fn a_hook_is_unconfirmed_until_one_of_its_actions_was_accepted_as_ours() {
 #[test]
 fn a_notice_whose_pods_had_to_be_gone_before_it_was_taken_up_outranks_nothing() {
     use InstanceState::Stopping;
-    let options = |rules: Option<i64>| AcceptOptions { rules: rules.map(at), margin: seconds(20), ..AcceptOptions::default() };
+    let options = |rules: Option<i64>| AcceptOptions {
+        rules: rules.map(at),
+        margin: seconds(20),
+        ..AcceptOptions::default()
+    };
     // The machine goes after 30 s; the margin is half of that, so pods are to be gone after 15 s.
     for (name, accepted, second, now, rules, repeat) in [
         ("accepted in time: it rules", 10, 12, 14, None, true),
@@ -419,8 +631,10 @@ fn a_notice_whose_pods_had_to_be_gone_before_it_was_taken_up_outranks_nothing() 
         ("about to be taken over after its pods had to be gone", 1, 10, 20, None, false),
         ("its pods had to be gone a moment ago, and it rules", 1, 10, 20, Some(15), true),
     ] {
-        let held = take_on_with(&node(), &state("e1", 0, Stopping), accepted, &options(None)).unwrap();
-        let is_repeat = take_on_with(&held, &state("e2", second, Stopping), now, &options(rules)).is_none();
+        let held =
+            take_on_with(&node(), &state("e1", 0, Stopping), accepted, &options(None)).unwrap();
+        let is_repeat =
+            take_on_with(&held, &state("e2", second, Stopping), now, &options(rules)).is_none();
         assert_eq!(is_repeat, repeat, "{name}");
     }
 }

@@ -17,7 +17,11 @@ const ASKED: AcceptOptions = AcceptOptions {
 /// Taints of NTH's, key without its domain and value.
 fn theirs(node: &Node) -> Vec<(&str, &str, &str)> {
     let of_nth = |t: &'_ Taint| t.key.starts_with("aws-node-termination-handler/");
-    node.taints.iter().filter(|t| of_nth(t)).map(|t| (t.key.split_once('/').unwrap().1, t.value.as_deref().unwrap(), t.effect.as_str())).collect()
+    node.taints
+        .iter()
+        .filter(|t| of_nth(t))
+        .map(|t| (t.key.split_once('/').unwrap().1, t.value.as_deref().unwrap(), t.effect.as_str()))
+        .collect()
 }
 
 #[test]
@@ -26,18 +30,37 @@ fn the_taint_of_each_kind_is_as_nth_writes_it() {
     let long = "12345678-1234-1234-1234-123456789012";
     for (interruption, expected) in [
         (spot("e1", 0), vec![("spot-itn", "spot-itn-event-6531", "NoSchedule")]),
-        (spot(long, 0), vec![("spot-itn", "spot-itn-event-31323334353637382d313233342d313233342d313233342d", "NoSchedule")]),
-        (hook("e1", 0, "drain", "t1"), vec![("asg-lifecycle-termination", "asg-lifecycle-term-6531", "NoSchedule")]),
-        (event("e1", 0, What::Rebalance), vec![("rebalance-recommendation", "rebalance-recommendation-event-6531", "NoSchedule")]),
+        (
+            spot(long, 0),
+            vec![(
+                "spot-itn",
+                "spot-itn-event-31323334353637382d313233342d313233342d313233342d",
+                "NoSchedule",
+            )],
+        ),
+        (
+            hook("e1", 0, "drain", "t1"),
+            vec![("asg-lifecycle-termination", "asg-lifecycle-term-6531", "NoSchedule")],
+        ),
+        (
+            event("e1", 0, What::Rebalance),
+            vec![("rebalance-recommendation", "rebalance-recommendation-event-6531", "NoSchedule")],
+        ),
         (state("e1", 0, InstanceState::Stopping), vec![]),
         (event("e1", 0, What::Capacity { ends: None }), vec![]),
     ] {
         let open = take_on_with(&node(), &interruption, 1, &ASKED).unwrap();
         assert_eq!(theirs(&open), expected, "{interruption:?}");
         assert!(theirs(&open).iter().all(|(_, value, _)| value.len() <= 63));
-        assert!(open.has_our_taint() && open.taints.iter().any(|t| t.key == "dedicated"), "beside all others");
+        assert!(
+            open.has_our_taint() && open.taints.iter().any(|t| t.key == "dedicated"),
+            "beside all others"
+        );
         assert_eq!(open.labels[EXCLUDE_FROM_LOAD_BALANCERS], "aws-node-termination-handler");
-        assert!(theirs(&take_on(&node(), &interruption, 1).unwrap()).is_empty(), "only where it is asked for");
+        assert!(
+            theirs(&take_on(&node(), &interruption, 1).unwrap()).is_empty(),
+            "only where it is asked for"
+        );
     }
 }
 
@@ -45,13 +68,19 @@ fn the_taint_of_each_kind_is_as_nth_writes_it() {
 fn they_are_taken_away_with_ours_and_the_label_too() {
     let open = take_on_with(&node(), &spot("e1", 0), 1, &ASKED).unwrap();
     let joined = take_on_with(&open, &hook("e2", 2, "drain", "t1"), 3, &ASKED).unwrap();
-    assert_eq!(theirs(&joined).iter().map(|(key, ..)| *key).collect::<Vec<_>>(), ["spot-itn", "asg-lifecycle-termination"]);
+    assert_eq!(
+        theirs(&joined).iter().map(|(key, ..)| *key).collect::<Vec<_>>(),
+        ["spot-itn", "asg-lifecycle-termination"]
+    );
     for drained in [open, joined] {
         let mut without_ours = drained.clone();
         without_ours.taints.retain(|t| t.key != TAINT);
         for drained in [drained, without_ours] {
             let after = apply(&drained, &restore(&drained, None, &After::Removed).unwrap());
-            assert_eq!((&after.taints, &after.labels, after.unschedulable), (&node().taints, &node().labels, false));
+            assert_eq!(
+                (&after.taints, &after.labels, after.unschedulable),
+                (&node().taints, &node().labels, false)
+            );
         }
     }
 }
@@ -66,8 +95,13 @@ fn a_released_node_keeps_them_as_it_keeps_ours() {
 #[test]
 fn what_nth_itself_left_behind_stays() {
     let mut before = node();
-    before.taints.push(taint("aws-node-termination-handler/spot-itn", "spot-itn-event-old", "NoSchedule"));
-    std::sync::Arc::make_mut(&mut before.labels).insert(EXCLUDE_FROM_LOAD_BALANCERS.into(), "aws-node-termination-handler".into());
+    before.taints.push(taint(
+        "aws-node-termination-handler/spot-itn",
+        "spot-itn-event-old",
+        "NoSchedule",
+    ));
+    std::sync::Arc::make_mut(&mut before.labels)
+        .insert(EXCLUDE_FROM_LOAD_BALANCERS.into(), "aws-node-termination-handler".into());
     for asked in [ASKED, AcceptOptions { exclude: true, ..AcceptOptions::default() }] {
         let open = take_on_with(&before, &spot("e1", 0), 1, &asked).unwrap();
         assert_eq!(theirs(&open), [("spot-itn", "spot-itn-event-old", "NoSchedule")], "one a key");

@@ -9,7 +9,11 @@ fn in_version(version: &str, record: &str) -> Node {
     if record == "none" {
         return node;
     }
-    let Accept::Patch { record: open, .. } = accept(&node, &spot("e-1", 0), at(1), &AcceptOptions::default()) else { panic!("accepted") };
+    let Accept::Patch { record: open, .. } =
+        accept(&node, &spot("e-1", 0), at(1), &AcceptOptions::default())
+    else {
+        panic!("accepted")
+    };
     node.annotations.insert(RECORD.to_owned(), open.write());
     if record == "released" {
         let body = release(&node, &Released::new(at(9), "empty")).unwrap();
@@ -22,9 +26,11 @@ fn in_version(version: &str, record: &str) -> Node {
 #[test]
 fn an_open_record_counts_only_as_it_was_read_in_this_term() {
     use Trust::{Confirmed, Pending, Unconfirmed};
-    // version of the LIST, version in which the Node was read past the index, record, version that the index shows
+    // version of the LIST, version in which the Node was read past the index, record, version that
+    // the index shows
     for (list, read, record, shown, expected) in [
-        // Nothing is acted on before the LIST is answered, but for what this leader has written itself.
+        // Nothing is acted on before the LIST is answered, but for what this leader has written
+        // itself.
         ("", "", "open", "50", Pending),
         ("", "", "none", "50", Pending),
         ("", "", "released", "50", Pending),
@@ -66,7 +72,11 @@ fn a_drain_does_not_believe_an_older_version_of_its_own_node() {
     assert_eq!(confirmed.trust(&in_version("110", "none"), Some(&held)), Trust::Unconfirmed);
     assert_eq!(confirmed.trust(&in_version("120", "none"), Some(&held)), Trust::Confirmed);
     let another = Node { uid: "uid-2".into(), ..in_version("110", "none") };
-    assert_eq!(confirmed.trust(&another, Some(&held)), Trust::Confirmed, "another Node of the same name");
+    assert_eq!(
+        confirmed.trust(&another, Some(&held)),
+        Trust::Confirmed,
+        "another Node of the same name"
+    );
 }
 
 #[test]

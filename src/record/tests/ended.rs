@@ -33,12 +33,19 @@ fn on_end(case: &Case) -> OnEnd {
     let disproved = case.disproved.iter().map(ToString::to_string).collect();
     let done: BTreeSet<_> = case.is_completed.then(|| key("t1")).into_iter().collect();
     let instance = id(INSTANCE);
-    let drain = EndedDrain { instance: &instance, record: &record, why: case.why, disproved: &disproved, done: &done };
+    let drain = EndedDrain {
+        instance: &instance,
+        record: &record,
+        why: case.why,
+        disproved: &disproved,
+        done: &done,
+    };
     drain.on_end(&case.node, |record| record.owed(&id(INSTANCE)), &Released::new(at(50), "empty"))
 }
 
 #[test]
-fn what_is_written_at_the_end_of_a_drain_follows_from_its_reason_and_from_the_record_that_the_node_shows() {
+fn what_is_written_at_the_end_of_a_drain_follows_from_its_reason_and_from_the_record_that_the_node_shows()
+ {
     use EndReason::{ByHand, InstanceGoes, NothingHolds};
     let of_hook = take_on(&node(), &hook("e1", 0, "drain", "t1"), 1).unwrap();
     let of_notice = take_on(&node(), &spot("e1", 0), 1).unwrap();
@@ -48,35 +55,157 @@ fn what_is_written_at_the_end_of_a_drain_follows_from_its_reason_and_from_the_re
     let mut damaged = of_hook.clone();
     set_record(&mut damaged, "{");
     let released = let_go(&of_hook, 40);
-    let restored = apply(&of_hook, &restore(&of_hook, None, &After::Released(Released::new(at(40), "stale"))).unwrap());
+    let restored = apply(
+        &of_hook,
+        &restore(&of_hook, None, &After::Released(Released::new(at(40), "stale"))).unwrap(),
+    );
     let mut returned = released.clone();
     returned.boot_id = Some("boot-2".into());
     let mut rebooted = of_hook.clone();
     rebooted.boot_id = Some("boot-2".into());
     for (what, node, why, disproved, is_completed, expected) in [
-        ("an open action is completed before the end is written", &of_hook, InstanceGoes, &[][..], false, "complete first"),
+        (
+            "an open action is completed before the end is written",
+            &of_hook,
+            InstanceGoes,
+            &[][..],
+            false,
+            "complete first",
+        ),
         ("the instance goes", &of_hook, InstanceGoes, &[], true, "released"),
         ("a notice owes nothing", &of_notice, InstanceGoes, &[], false, "released"),
-        ("the machine has booted, and the hook was proved open", &rebooted, InstanceGoes, &[], true, "released"),
+        (
+            "the machine has booted, and the hook was proved open",
+            &rebooted,
+            InstanceGoes,
+            &[],
+            true,
+            "released",
+        ),
         ("released by hand, no action", &of_notice, ByHand, &[], false, "released and put back"),
-        ("released by hand, the action is completed first", &of_hook, ByHand, &[], false, "complete first"),
-        ("released by hand, the action was completed: the instance goes", &of_hook, ByHand, &[], true, "released"),
+        (
+            "released by hand, the action is completed first",
+            &of_hook,
+            ByHand,
+            &[],
+            false,
+            "complete first",
+        ),
+        (
+            "released by hand, the action was completed: the instance goes",
+            &of_hook,
+            ByHand,
+            &[],
+            true,
+            "released",
+        ),
         ("disproved", &of_hook, NothingHolds, &["e1"], false, "released and put back"),
-        ("disproved, and another interruption has joined", &of_both, NothingHolds, &["e1"], false, "reopen"),
-        ("disproved, both of them", &of_both, NothingHolds, &["e1", "e2"], false, "released and put back"),
-        ("the record was deleted, and the drain ended by itself", &deleted, InstanceGoes, &[], true, "nothing"),
-        ("the record was deleted twice, and an action was completed", &deleted, ByHand, &[], true, "released"),
-        ("the record was deleted twice, and nothing was owed", &deleted, ByHand, &[], false, "put back by the held record"),
-        ("the record was deleted, and disproved", &deleted, NothingHolds, &["e1"], false, "put back by the held record"),
-        ("the record is damaged, and the instance goes", &damaged, InstanceGoes, &[], true, "nothing"),
-        ("the record is damaged, and an action was completed", &damaged, ByHand, &[], true, "nothing"),
-        ("the record is damaged, and nothing was owed", &damaged, ByHand, &[], false, "put back by the held record"),
-        ("the record is damaged, and disproved", &damaged, NothingHolds, &["e1"], false, "put back by the held record"),
+        (
+            "disproved, and another interruption has joined",
+            &of_both,
+            NothingHolds,
+            &["e1"],
+            false,
+            "reopen",
+        ),
+        (
+            "disproved, both of them",
+            &of_both,
+            NothingHolds,
+            &["e1", "e2"],
+            false,
+            "released and put back",
+        ),
+        (
+            "the record was deleted, and the drain ended by itself",
+            &deleted,
+            InstanceGoes,
+            &[],
+            true,
+            "nothing",
+        ),
+        (
+            "the record was deleted twice, and an action was completed",
+            &deleted,
+            ByHand,
+            &[],
+            true,
+            "released",
+        ),
+        (
+            "the record was deleted twice, and nothing was owed",
+            &deleted,
+            ByHand,
+            &[],
+            false,
+            "put back by the held record",
+        ),
+        (
+            "the record was deleted, and disproved",
+            &deleted,
+            NothingHolds,
+            &["e1"],
+            false,
+            "put back by the held record",
+        ),
+        (
+            "the record is damaged, and the instance goes",
+            &damaged,
+            InstanceGoes,
+            &[],
+            true,
+            "nothing",
+        ),
+        (
+            "the record is damaged, and an action was completed",
+            &damaged,
+            ByHand,
+            &[],
+            true,
+            "nothing",
+        ),
+        (
+            "the record is damaged, and nothing was owed",
+            &damaged,
+            ByHand,
+            &[],
+            false,
+            "put back by the held record",
+        ),
+        (
+            "the record is damaged, and disproved",
+            &damaged,
+            NothingHolds,
+            &["e1"],
+            false,
+            "put back by the held record",
+        ),
         ("somebody has written the end already", &released, InstanceGoes, &[], true, "nothing"),
         ("somebody has released it already, by hand", &released, ByHand, &[], true, "nothing"),
-        ("somebody has released it already, and nothing holds", &released, NothingHolds, &["e1"], false, "released and put back"),
-        ("the answer to the write that put it back was lost", &restored, NothingHolds, &["e1"], false, "nothing"),
-        ("the machine has booted after its release, and nothing holds", &returned, NothingHolds, &["e1"], false, "put back"),
+        (
+            "somebody has released it already, and nothing holds",
+            &released,
+            NothingHolds,
+            &["e1"],
+            false,
+            "released and put back",
+        ),
+        (
+            "the answer to the write that put it back was lost",
+            &restored,
+            NothingHolds,
+            &["e1"],
+            false,
+            "nothing",
+        ),
+        (
+            "the machine has booted after its release, and nothing holds",
+            &returned,
+            NothingHolds,
+            &["e1"],
+            false,
+            "put back",
+        ),
     ] {
         let case = Case { node: node.clone(), why, disproved, is_completed };
         assert_eq!(word(&on_end(&case)), expected, "{what}");
@@ -94,7 +223,11 @@ fn the_end_that_is_written_is_never_taken_up_again() {
         (deleted, EndReason::ByHand, true),
         (take_on(&super::node(), &spot("e1", 0), 1).unwrap(), EndReason::ByHand, false),
     ] {
-        let OnEnd::Write { patch, .. } = on_end(&Case { node: node.clone(), why, disproved: &[], is_completed }) else { panic!("{why:?}") };
+        let OnEnd::Write { patch, .. } =
+            on_end(&Case { node: node.clone(), why, disproved: &[], is_completed })
+        else {
+            panic!("{why:?}")
+        };
         let after = apply(&node, &patch);
         assert!(matches!(standing(&after, None), Standing::Released { .. }), "{why:?}");
     }

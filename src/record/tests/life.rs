@@ -16,10 +16,16 @@ fn a_released_record_is_marked_and_the_cordon_stays() {
     let released = let_go(&open, 50);
     assert!(released.unschedulable && released.has_our_taint());
     assert!(!released.released_by_hand(), "the order is for this drain, not for the next");
-    let Standing::Released { record, ours_stands: true } = standing(&released, None) else { panic!() };
+    let Standing::Released { record, ours_stands: true } = standing(&released, None) else {
+        panic!()
+    };
     assert_eq!(record.released(), Some(&Released::new(at(50), "empty")));
     assert_eq!(release(&released, &Released::new(at(60), "empty")), None, "once");
-    assert_eq!(release(&node(), &Released::new(at(60), "empty")), None, "without a record there is nothing to mark");
+    assert_eq!(
+        release(&node(), &Released::new(at(60), "empty")),
+        None,
+        "without a record there is nothing to mark"
+    );
 }
 
 #[test]
@@ -28,7 +34,8 @@ fn s23_a_node_cordoned_by_a_person_before_stays_cordoned_and_only_our_label_goes
     let mut cordoned = node();
     cordoned.unschedulable = true;
     let mut labelled = node();
-    std::sync::Arc::make_mut(&mut labelled.labels).insert(EXCLUDE_FROM_LOAD_BALANCERS.into(), "theirs".into());
+    std::sync::Arc::make_mut(&mut labelled.labels)
+        .insert(EXCLUDE_FROM_LOAD_BALANCERS.into(), "theirs".into());
     let mut bare = node();
     bare.taints.clear();
     for before in [node(), cordoned, labelled, bare] {
@@ -44,24 +51,32 @@ fn s23_a_node_cordoned_by_a_person_before_stays_cordoned_and_only_our_label_goes
 }
 
 #[test]
-fn a_node_that_booted_during_its_drain_keeps_cordon_and_taint_when_it_is_released_and_loses_them_at_the_next_boot() {
+fn a_node_that_booted_during_its_drain_keeps_cordon_and_taint_when_it_is_released_and_loses_them_at_the_next_boot()
+ {
     let reboot = |node: &Node, boot: &str| Node { boot_id: Some(boot.into()), ..node.clone() };
     let open = reboot(&take_on(&node(), &hook("e1", 0, "drain", "t1"), 1).unwrap(), "boot-2");
     let record = Record::read(open.record().unwrap()).unwrap();
     let mut deleted = open.clone();
     deleted.annotations.remove(RECORD);
-    let written_back = apply(&deleted, &write_back_released(&deleted, &record, &Released::new(at(50), "empty")));
+    let written_back =
+        apply(&deleted, &write_back_released(&deleted, &record, &Released::new(at(50), "empty")));
     for released in [let_go(&open, 50), written_back] {
         assert!(matches!(standing(&released, None), Standing::Released { ours_stands: true, .. }));
         let next = standing(&reboot(&released, "boot-3"), None);
-        assert!(matches!(next, Standing::Void { why: VoidReason::Rebooted, .. }), "it came back: it is put back");
+        assert!(
+            matches!(next, Standing::Void { why: VoidReason::Rebooted, .. }),
+            "it came back: it is put back"
+        );
     }
 }
 
 #[test]
 fn what_is_put_back_after_a_disproof_leaves_its_record_as_history() {
     let open = take_on(&node(), &spot("e1", 0), 1).unwrap();
-    let after = apply(&open, &restore(&open, None, &After::Released(Released::new(at(9), "stale"))).unwrap());
+    let after = apply(
+        &open,
+        &restore(&open, None, &After::Released(Released::new(at(9), "stale"))).unwrap(),
+    );
     assert_eq!(looks(&after), looks(&node()));
     assert!(matches!(standing(&after, None), Standing::Released { ours_stands: false, .. }));
 }
@@ -80,17 +95,30 @@ fn what_a_person_changed_meanwhile_is_left_as_it_is() {
 #[test]
 fn a_record_on_a_node_that_is_no_instance_does_not_count() {
     let mut fargate = Node { instance: None, is_elsewhere: true, ..node() };
-    set_record(&mut fargate, &format!(r#"{{"version":1,"instance":"{OTHER}","before":{{"unschedulable":false}},"interruptions":[]}}"#));
-    assert!(matches!(standing(&fargate, Some(&OTHER.parse().unwrap())), Standing::Void { why: VoidReason::OtherInstance, .. }));
+    set_record(
+        &mut fargate,
+        &format!(
+            r#"{{"version":1,"instance":"{OTHER}","before":{{"unschedulable":false}},"interruptions":[]}}"#
+        ),
+    );
+    assert!(matches!(
+        standing(&fargate, Some(&OTHER.parse().unwrap())),
+        Standing::Void { why: VoidReason::OtherInstance, .. }
+    ));
 }
 
 #[test]
 fn a_forged_record_uncordons_nothing() {
     let mut theirs = node();
     theirs.unschedulable = true;
-    let forged = format!(r#"{{"version":1,"instance":"{OTHER}","before":{{"unschedulable":false}},"interruptions":[]}}"#);
+    let forged = format!(
+        r#"{{"version":1,"instance":"{OTHER}","before":{{"unschedulable":false}},"interruptions":[]}}"#
+    );
     set_record(&mut theirs, &forged);
-    assert!(matches!(standing(&theirs, None), Standing::Void { why: VoidReason::OtherInstance, .. }));
+    assert!(matches!(
+        standing(&theirs, None),
+        Standing::Void { why: VoidReason::OtherInstance, .. }
+    ));
     let after = put_back(&theirs);
     assert!(after.unschedulable && after.record().is_none());
 }
@@ -103,16 +131,34 @@ fn a_record_is_void_after_a_reboot_unless_a_hook_may_be_open() {
     };
     let spotted = take_on(&node(), &spot("e1", 0), 1).unwrap();
     let hooked = take_on(&node(), &hook("e1", 0, "drain", "t1"), 1).unwrap();
-    assert!(matches!(standing(&reboot(spotted.clone()), None), Standing::Void { why: VoidReason::Rebooted, .. }));
-    assert!(matches!(standing(&reboot(hooked.clone()), None), Standing::Doubtful { why: Doubt::HookMayBeOpen, .. }));
-    assert!(matches!(standing(&reboot(let_go(&hooked, 9)), None), Standing::Void { why: VoidReason::Rebooted, .. }), "it came back: put it back");
+    assert!(matches!(
+        standing(&reboot(spotted.clone()), None),
+        Standing::Void { why: VoidReason::Rebooted, .. }
+    ));
+    assert!(matches!(
+        standing(&reboot(hooked.clone()), None),
+        Standing::Doubtful { why: Doubt::HookMayBeOpen, .. }
+    ));
+    assert!(
+        matches!(
+            standing(&reboot(let_go(&hooked, 9)), None),
+            Standing::Void { why: VoidReason::Rebooted, .. }
+        ),
+        "it came back: put it back"
+    );
     let mut history = reboot(let_go(&spotted, 9));
     history.unschedulable = false;
     history.taints.clear();
-    assert!(matches!(standing(&history, None), Standing::Released { ours_stands: false, .. }), "nothing of ours is left");
+    assert!(
+        matches!(standing(&history, None), Standing::Released { ours_stands: false, .. }),
+        "nothing of ours is left"
+    );
     let mut silent = spotted;
     silent.boot_id = None;
-    assert!(matches!(standing(&silent, None), Standing::Open(_)), "a boot id that is not reported says nothing");
+    assert!(
+        matches!(standing(&silent, None), Standing::Open(_)),
+        "a boot id that is not reported says nothing"
+    );
 }
 
 #[test]
@@ -127,7 +173,11 @@ fn a_record_deleted_by_hand_is_written_back_and_nothing_else() {
     assert_eq!(apply(&bare, &body).annotations, open.annotations);
 
     let released = restore(&bare, Some(&record), &After::Removed).unwrap();
-    assert_eq!(looks(&apply(&bare, &released)), looks(&node()), "and without its record it can still be put back");
+    assert_eq!(
+        looks(&apply(&bare, &released)),
+        looks(&node()),
+        "and without its record it can still be put back"
+    );
 }
 
 #[test]
@@ -140,13 +190,20 @@ fn the_same_instance_registered_again_gets_its_record_again() {
     assert_eq!(standing(&again, None), Standing::Open(record.clone()));
 
     let other = Node { instance: Some(id(OTHER)), ..new.clone() };
-    assert_eq!(reregister(&other, &id(INSTANCE), &record), None, "c39: never the new instance of that name");
+    assert_eq!(
+        reregister(&other, &id(INSTANCE), &record),
+        None,
+        "c39: never the new instance of that name"
+    );
     assert_eq!(reregister(&again, &id(INSTANCE), &record), None, "it has one");
 
     let rebooted = Node { boot_id: Some("boot-2".into()), ..new };
     let doubtful = apply(&rebooted, &reregister(&rebooted, &id(INSTANCE), &record).unwrap());
     assert!(matches!(standing(&doubtful, None), Standing::Doubtful { .. }));
-    let Standing::Open(spotted) = standing(&take_on(&node(), &spot("e1", 0), 1).unwrap(), None) else { panic!() };
+    let Standing::Open(spotted) = standing(&take_on(&node(), &spot("e1", 0), 1).unwrap(), None)
+    else {
+        panic!()
+    };
     assert_eq!(reregister(&rebooted, &id(INSTANCE), &spotted), None, "a reboot ends a notice");
 }
 
@@ -154,13 +211,16 @@ fn the_same_instance_registered_again_gets_its_record_again() {
 fn a_record_that_is_written_again_on_a_new_node_remembers_what_others_did_to_it() {
     let open = take_on(&node(), &hook("e1", 0, "drain", "t1"), 1).unwrap();
     let Standing::Open(ours) = standing(&open, None) else { panic!() };
-    let cordoned_before = Record { before: Before { unschedulable: true, ..Before::default() }, ..ours.clone() };
-    let out_before = Record { before: Before { excluded: true, ..Before::default() }, ..ours.clone() };
+    let cordoned_before =
+        Record { before: Before { unschedulable: true, ..Before::default() }, ..ours.clone() };
+    let out_before =
+        Record { before: Before { excluded: true, ..Before::default() }, ..ours.clone() };
     let new = Node { uid: "uid-2".into(), resource_version: "90".into(), taints: vec![], ..node() };
     let cordoned = Node { unschedulable: true, ..new.clone() };
     let labelled = |value: &str| {
         let mut node = new.clone();
-        std::sync::Arc::make_mut(&mut node.labels).insert(EXCLUDE_FROM_LOAD_BALANCERS.into(), value.into());
+        std::sync::Arc::make_mut(&mut node.labels)
+            .insert(EXCLUDE_FROM_LOAD_BALANCERS.into(), value.into());
         node
     };
     for (fresh, record, unschedulable, excluded) in [
@@ -175,9 +235,17 @@ fn a_record_that_is_written_again_on_a_new_node_remembers_what_others_did_to_it(
     ] {
         let again = apply(&fresh, &reregister(&fresh, &id(INSTANCE), record).unwrap());
         let Standing::Open(written) = standing(&again, None) else { panic!("{again:?}") };
-        assert_eq!((written.before.unschedulable, written.before.excluded), (unschedulable, excluded), "{fresh:?}");
+        assert_eq!(
+            (written.before.unschedulable, written.before.excluded),
+            (unschedulable, excluded),
+            "{fresh:?}"
+        );
         let back = apply(&again, &restore(&again, None, &After::Removed).unwrap());
-        assert_eq!((back.unschedulable, our_taint(&back)), (unschedulable, None), "put back as others had it");
+        assert_eq!(
+            (back.unschedulable, our_taint(&back)),
+            (unschedulable, None),
+            "put back as others had it"
+        );
     }
 }
 
@@ -187,13 +255,21 @@ fn a_deleted_record_comes_back_as_it_was_or_into_the_one_that_was_written_meanwh
     let held_record = Record::read(held.record().unwrap()).unwrap();
     let mut deleted = held.clone();
     deleted.annotations.remove(RECORD);
-    assert_eq!(apply(&deleted, &bring_back(&deleted, &held_record).unwrap()).record(), held.record());
+    assert_eq!(
+        apply(&deleted, &bring_back(&deleted, &held_record).unwrap()).record(),
+        held.record()
+    );
     let fresh = take_on(&deleted, &spot("e2", 5), 6).unwrap();
     let whole = apply(&fresh, &bring_back(&fresh, &held_record).unwrap());
     assert_eq!((owed(&whole), kinds(&whole).len()), (vec!["asg/drain".to_owned()], 2));
     let mut untainted = deleted;
     untainted.taints.clear();
-    for (node, why) in [(held, "it is there"), (whole, "once"), (let_go(&fresh, 9), "history"), (untainted, "somebody put the Node back")] {
+    for (node, why) in [
+        (held, "it is there"),
+        (whole, "once"),
+        (let_go(&fresh, 9), "history"),
+        (untainted, "somebody put the Node back"),
+    ] {
         assert_eq!(bring_back(&node, &held_record), None, "{why}");
     }
 }
@@ -202,10 +278,14 @@ fn a_deleted_record_comes_back_as_it_was_or_into_the_one_that_was_written_meanwh
 fn the_label_has_a_patch_of_its_own() {
     let bare = node();
     let out = apply(&bare, &exclude(&bare).unwrap());
-    assert_eq!(out.labels.get(EXCLUDE_FROM_LOAD_BALANCERS).map(String::as_str), Some(EXCLUDED_BY_US));
+    assert_eq!(
+        out.labels.get(EXCLUDE_FROM_LOAD_BALANCERS).map(String::as_str),
+        Some(EXCLUDED_BY_US)
+    );
     assert_eq!(exclude(&out), None);
     let mut theirs = bare;
-    std::sync::Arc::make_mut(&mut theirs.labels).insert(EXCLUDE_FROM_LOAD_BALANCERS.into(), String::new());
+    std::sync::Arc::make_mut(&mut theirs.labels)
+        .insert(EXCLUDE_FROM_LOAD_BALANCERS.into(), String::new());
     assert_eq!(exclude(&theirs), None);
 }
 
@@ -242,7 +322,10 @@ fn what_a_fresh_record_lacks_of_the_one_whose_place_it_took_is_written_into_it()
         let whole = apply(&fresh, &carry_over(&fresh, &held_record).unwrap());
         assert_eq!(owed(&whole), ["asg/drain"]);
         assert_eq!((kinds(&whole).len(), our_taint(&whole)), (2, Some("spot")));
-        assert!(!Record::read(whole.record().unwrap()).unwrap().before.unschedulable, "what was there before the first");
+        assert!(
+            !Record::read(whole.record().unwrap()).unwrap().before.unschedulable,
+            "what was there before the first"
+        );
         assert_eq!(carry_over(&whole, &held_record), None, "once");
         assert_eq!(carry_over(&let_go(&fresh, 9), &held_record), None, "history owes nothing");
     }

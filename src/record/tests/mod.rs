@@ -49,7 +49,12 @@ pub(crate) fn node() -> Node {
 }
 
 pub(crate) fn taint(key: &str, value: &str, effect: &str) -> Taint {
-    Taint { key: key.into(), value: Some(value.into()), effect: effect.into(), time_added: Some("2026-01-01T00:00:00Z".into()) }
+    Taint {
+        key: key.into(),
+        value: Some(value.into()),
+        effect: effect.into(),
+        time_added: Some("2026-01-01T00:00:00Z".into()),
+    }
 }
 
 pub(crate) fn event(event_id: &str, time: i64, what: What) -> Interruption {
@@ -81,7 +86,10 @@ pub(crate) fn apply(node: &Node, patch: &Value) -> Node {
     assert_eq!(patch["metadata"]["resourceVersion"], node.resource_version, "each write is fenced");
     assert_eq!(patch["metadata"]["uid"], node.uid, "each write names the object");
     let mut doc = json!({
-        "metadata": {"resourceVersion": node.resource_version, "labels": node.labels, "annotations": node.annotations},
+        "metadata": {
+            "resourceVersion": node.resource_version, "labels": node.labels,
+            "annotations": node.annotations
+        },
         "spec": {"taints": node.taints},
     });
     if node.unschedulable {
@@ -104,11 +112,20 @@ pub(crate) fn take_on(node: &Node, interruption: &Interruption, now: i64) -> Opt
     take_on_with(node, interruption, now, &AcceptOptions::default())
 }
 
-pub(crate) fn take_on_with(node: &Node, interruption: &Interruption, now: i64, options: &AcceptOptions) -> Option<Node> {
+pub(crate) fn take_on_with(
+    node: &Node,
+    interruption: &Interruption,
+    now: i64,
+    options: &AcceptOptions,
+) -> Option<Node> {
     match accept(node, interruption, at(now), options) {
         Accept::Patch { body, record, .. } => {
             let node = apply(node, &body);
-            assert_eq!(Record::read(node.record().unwrap()).unwrap(), *record, "the record that is told is the one that is written");
+            assert_eq!(
+                Record::read(node.record().unwrap()).unwrap(),
+                *record,
+                "the record that is told is the one that is written"
+            );
             Some(node)
         }
         Accept::Repeat => None,
@@ -135,5 +152,10 @@ pub(crate) fn owed(node: &Node) -> Vec<String> {
 }
 
 pub(crate) fn kinds(node: &Node) -> Vec<Option<Kind>> {
-    Record::read(node.record().unwrap()).unwrap().taken(&id(INSTANCE)).iter().map(|t| t.kind).collect()
+    Record::read(node.record().unwrap())
+        .unwrap()
+        .taken(&id(INSTANCE))
+        .iter()
+        .map(|t| t.kind)
+        .collect()
 }

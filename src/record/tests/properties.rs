@@ -6,7 +6,12 @@ fn interruptions() -> impl Strategy<Value = Interruption> {
     let what = prop_oneof![
         Just(What::Spot(SpotAction::Stop)),
         (0..9_000_i64).prop_map(|n| What::Capacity { ends: Some(at(n)) }),
-        prop_oneof![Just(InstanceState::Stopping), Just(InstanceState::ShuttingDown), Just(InstanceState::Terminated)].prop_map(What::StateChange),
+        prop_oneof![
+            Just(InstanceState::Stopping),
+            Just(InstanceState::ShuttingDown),
+            Just(InstanceState::Terminated)
+        ]
+        .prop_map(What::StateChange),
         ("[ab]", prop::option::of("[tuv]")).prop_map(|(hook, token)| What::Terminate(HookAction {
             group: "asg".into(),
             hook: hook.as_str().into(),
@@ -17,24 +22,30 @@ fn interruptions() -> impl Strategy<Value = Interruption> {
         })),
         Just(What::Rebalance),
     ];
-    ("[0-9]{0,2}", prop::option::of(-300..300_i64), what).prop_map(|(event_id, time, what)| Interruption {
-        instance: id(INSTANCE),
-        event_id,
-        time: time.map(at),
-        what,
+    ("[0-9]{0,2}", prop::option::of(-300..300_i64), what).prop_map(|(event_id, time, what)| {
+        Interruption { instance: id(INSTANCE), event_id, time: time.map(at), what }
     })
 }
 
 fn nodes() -> impl Strategy<Value = Node> {
     let taints = prop::collection::vec(
-        (prop_oneof!["[a-c]".boxed(), Just(TAINT.to_owned()).boxed()], prop::option::of("[x-z]"), "NoSchedule|NoExecute"),
+        (
+            prop_oneof!["[a-c]".boxed(), Just(TAINT.to_owned()).boxed()],
+            prop::option::of("[x-z]"),
+            "NoSchedule|NoExecute",
+        ),
         0..5,
     );
     let label = prop::option::of(prop_oneof![Just("theirs".to_owned()), Just(String::new())]);
     (any::<bool>(), taints, label).prop_map(|(unschedulable, taints, label)| Node {
         unschedulable,
-        taints: taints.into_iter().map(|(key, value, effect)| Taint { key, value, effect, time_added: None }).collect(),
-        labels: std::sync::Arc::new(label.into_iter().map(|v| (EXCLUDE_FROM_LOAD_BALANCERS.to_owned(), v)).collect()),
+        taints: taints
+            .into_iter()
+            .map(|(key, value, effect)| Taint { key, value, effect, time_added: None })
+            .collect(),
+        labels: std::sync::Arc::new(
+            label.into_iter().map(|v| (EXCLUDE_FROM_LOAD_BALANCERS.to_owned(), v)).collect(),
+        ),
         ..node()
     })
 }
@@ -44,18 +55,27 @@ fn foreign_taints(node: &Node) -> Vec<&Taint> {
 }
 
 fn json_values() -> impl Strategy<Value = Value> {
-    let leaf = prop_oneof![Just(Value::Null), any::<bool>().prop_map(Value::from), any::<i64>().prop_map(Value::from), ".*".prop_map(Value::from)];
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        ".*".prop_map(Value::from)
+    ];
     leaf.prop_recursive(3, 16, 4, |inner| {
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
-            prop::collection::btree_map("[a-z]{1,3}", inner, 0..4).prop_map(|m| Value::Object(m.into_iter().collect())),
+            prop::collection::btree_map("[a-z]{1,3}", inner, 0..4)
+                .prop_map(|m| Value::Object(m.into_iter().collect())),
         ]
     })
 }
 
 proptest! {
     #[test]
-    fn whatever_is_taken_on_is_put_back_as_it_was(mut before in nodes(), all in prop::collection::vec((interruptions(), 0..600_i64), 1..6), label: bool) {
+    fn whatever_is_taken_on_is_put_back_as_it_was(
+        mut before in nodes(), all in prop::collection::vec((interruptions(), 0..600_i64), 1..6),
+        label: bool
+    ) {
         before.taints.retain(|t| t.key != TAINT);
         let options = AcceptOptions { exclude: label, ..AcceptOptions::default() };
         let mut node = before.clone();
@@ -63,7 +83,10 @@ proptest! {
             node = take_on_with(&node, interruption, *now, &options).unwrap_or(node);
         }
         let after = apply(&node, &restore(&node, None, &After::Removed).unwrap());
-        prop_assert_eq!(Node { resource_version: String::new(), ..after }, Node { resource_version: String::new(), ..before });
+        prop_assert_eq!(
+            Node { resource_version: String::new(), ..after },
+            Node { resource_version: String::new(), ..before }
+        );
     }
 
     #[test]
@@ -86,7 +109,9 @@ proptest! {
     }
 
     #[test]
-    fn every_hook_that_was_taken_on_is_owed(all in prop::collection::vec((interruptions(), 0..600_i64), 1..12)) {
+    fn every_hook_that_was_taken_on_is_owed(
+        all in prop::collection::vec((interruptions(), 0..600_i64), 1..12)
+    ) {
         let mut held = node();
         let mut names = std::collections::BTreeSet::new();
         for (interruption, now) in &all {
@@ -97,7 +122,9 @@ proptest! {
     }
 
     #[test]
-    fn what_was_taken_on_is_recognised_and_a_repeat(all in prop::collection::vec((interruptions(), 0..600_i64), 1..6)) {
+    fn what_was_taken_on_is_recognised_and_a_repeat(
+        all in prop::collection::vec((interruptions(), 0..600_i64), 1..6)
+    ) {
         let mut node = node();
         for (interruption, now) in &all {
             if let Some(next) = take_on(&node, interruption, *now) {
@@ -127,7 +154,10 @@ proptest! {
     }
 
     #[test]
-    fn no_annotation_whatsoever_panics(text in prop_oneof![".*", json_values().prop_map(|v| v.to_string())], interruption in interruptions()) {
+    fn no_annotation_whatsoever_panics(
+        text in prop_oneof![".*", json_values().prop_map(|v| v.to_string())],
+        interruption in interruptions()
+    ) {
         let mut node = node();
         set_record(&mut node, &text);
         prop_assert!(matches!(standing(&node, None), Standing::Damaged(_)));

@@ -3,7 +3,8 @@ use super::*;
 fn named(name: &str, labelled: bool, ready: Ready) -> Node {
     let mut node = Node { name: name.into(), ready, ..node() };
     if labelled {
-        std::sync::Arc::make_mut(&mut node.labels).insert(EXCLUDE_FROM_LOAD_BALANCERS.into(), EXCLUDED_BY_US.into());
+        std::sync::Arc::make_mut(&mut node.labels)
+            .insert(EXCLUDE_FROM_LOAD_BALANCERS.into(), EXCLUDED_BY_US.into());
     }
     node
 }
@@ -35,7 +36,8 @@ fn at_most_half_of_the_ready_nodes_carry_the_label() {
 #[test]
 fn patches_in_flight_count_until_they_are_settled() {
     use Ready::True;
-    let mut room = of(&[("a", false, True), ("b", false, True), ("c", false, True), ("d", false, True)]);
+    let mut room =
+        of(&[("a", false, True), ("b", false, True), ("c", false, True), ("d", false, True)]);
     assert!(room.take(&"a".into()) && room.take(&"b".into()));
     assert!(!room.take(&"c".into()), "two of four");
     assert!(room.take(&"a".into()), "its place is its own");
@@ -58,13 +60,22 @@ fn patches_in_flight_count_until_they_are_settled() {
 fn a_patch_of_a_node_that_is_not_ready_takes_no_place() {
     use Ready::{False, True, Unknown};
     for ready in [False, Unknown] {
-        let mut room = of(&[("a", false, True), ("b", false, True), ("c", false, True), ("d", false, True), ("lost", false, ready)]);
+        let mut room = of(&[
+            ("a", false, True),
+            ("b", false, True),
+            ("c", false, True),
+            ("d", false, True),
+            ("lost", false, ready),
+        ]);
         assert!(room.take(&"a".into()) && room.take(&"lost".into()));
         assert_eq!(room.out(), 1, "{ready:?}");
         assert!(room.take(&"b".into()), "{ready:?}: two of four");
         assert!(!room.take(&"c".into()), "{ready:?}: three of four");
         room.settled(&"lost".into(), None);
-        assert!(!room.take(&"lost".into()), "{ready:?}: nor does one that is not Ready where no place is left");
+        assert!(
+            !room.take(&"lost".into()),
+            "{ready:?}: nor does one that is not Ready where no place is left"
+        );
         room.settled(&"b".into(), None);
         assert!(room.take(&"lost".into()) && room.take(&"b".into()), "{ready:?}");
         room.applied(&named("lost", false, True));
@@ -76,7 +87,8 @@ fn a_patch_of_a_node_that_is_not_ready_takes_no_place() {
 fn valued(value: Option<&str>) -> Node {
     let mut node = Node { name: "other".into(), ..node() };
     if let Some(value) = value {
-        std::sync::Arc::make_mut(&mut node.labels).insert(EXCLUDE_FROM_LOAD_BALANCERS.into(), value.into());
+        std::sync::Arc::make_mut(&mut node.labels)
+            .insert(EXCLUDE_FROM_LOAD_BALANCERS.into(), value.into());
     }
     node
 }
@@ -87,7 +99,10 @@ fn cordoned(node: Node) -> Node {
 
 /// The node once a spot notice was accepted for it.
 fn draining(node: &Node) -> Node {
-    let Accept::Patch { body, .. } = accept(node, &spot("e1", 0), at(1), &AcceptOptions::default()) else { panic!("accepted") };
+    let Accept::Patch { body, .. } = accept(node, &spot("e1", 0), at(1), &AcceptOptions::default())
+    else {
+        panic!("accepted")
+    };
     apply(node, &body)
 }
 
@@ -95,15 +110,22 @@ fn draining(node: &Node) -> Node {
 fn a_label_counts_when_a_drain_set_it_and_not_when_others_set_it_permanently() {
     let before_the_drain = draining(&valued(Some("ingress-free")));
     let mut during_the_drain = draining(&valued(None));
-    std::sync::Arc::make_mut(&mut during_the_drain.labels).insert(EXCLUDE_FROM_LOAD_BALANCERS.into(), "a-script".into());
+    std::sync::Arc::make_mut(&mut during_the_drain.labels)
+        .insert(EXCLUDE_FROM_LOAD_BALANCERS.into(), "a-script".into());
     let unready = Node { ready: Ready::False, ..valued(Some("sundown")) };
-    // With how many others that serve one more node may be labelled: two without it; three where it has left.
+    // With how many others that serve one more node may be labelled: two without it; three where it
+    // has left.
     for (case, node, others, left) in [
         ("no label", valued(None), 1, 0),
         ("no label, draining", draining(&valued(None)), 1, 0),
         ("Sundown's label", valued(Some("sundown")), 3, 1),
         ("Sundown's label, not Ready", unready, 2, 0),
-        ("the label of aws-node-termination-handler", valued(Some("aws-node-termination-handler")), 3, 1),
+        (
+            "the label of aws-node-termination-handler",
+            valued(Some("aws-node-termination-handler")),
+            3,
+            1,
+        ),
         ("Karpenter's label", valued(Some("karpenter")), 3, 1),
         ("a dedicated node", valued(Some("ingress-free")), 2, 0),
         ("a dedicated node, with an empty value", valued(Some("")), 2, 0),

@@ -7,18 +7,24 @@ const FULL: &str = r#"{"version":1,"instance":"i-1234567890abcdef0","boot":"b","
 #[test]
 fn unknown_fields_survive_a_rewrite_at_every_level() {
     let record = Record::read(FULL).unwrap();
-    let (was, is): (Value, Value) = (serde_json::from_str(FULL).unwrap(), serde_json::from_str(&record.write()).unwrap());
+    let (was, is): (Value, Value) =
+        (serde_json::from_str(FULL).unwrap(), serde_json::from_str(&record.write()).unwrap());
     assert_eq!(was, is);
 }
 
 #[test]
 fn an_interruption_of_a_newer_kind_survives_a_join() {
     let mut open = node();
-    let text = FULL.replace(r#","released":{"at":"2026-01-01T00:10:00Z","outcome":"empty","y":2}"#, "").replace("\"b\"", "\"boot-1\"");
+    let text = FULL
+        .replace(r#","released":{"at":"2026-01-01T00:10:00Z","outcome":"empty","y":2}"#, "")
+        .replace("\"b\"", "\"boot-1\"");
     set_record(&mut open, &text);
     let joined = take_on(&open, &spot("e9", 5), 6).unwrap();
     let written: Value = serde_json::from_str(joined.record().unwrap()).unwrap();
-    assert_eq!(written["interruptions"][1], json!({"kind": "solar-flare", "time": "soon", "why": ["sun"]}));
+    assert_eq!(
+        written["interruptions"][1],
+        json!({"kind": "solar-flare", "time": "soon", "why": ["sun"]})
+    );
     assert_eq!(written["interruptions"][2]["kind"], "spot");
     assert_eq!(written["interruptions"][0]["later"], json!({"a": [1]}));
 }
@@ -31,15 +37,20 @@ fn a_newer_version_is_read_for_what_we_know_and_keeps_its_number() {
     );
     let record = Record::read(&text).unwrap();
     assert!(record.version > VERSION);
-    let hooks: Vec<_> = record.owed(&id(INSTANCE)).into_iter().map(|o| o.key.hook.to_string()).collect();
+    let hooks: Vec<_> =
+        record.owed(&id(INSTANCE)).into_iter().map(|o| o.key.hook.to_string()).collect();
     assert_eq!(hooks, ["h", "h2"], "a hook is owed whatever the kind that brought it");
     assert!(record.write().contains("\"version\":3"));
-    assert_eq!(record.taken(&id(INSTANCE)).iter().map(|t| t.kind).collect::<Vec<_>>(), [Some(Kind::TerminateHook), None]);
+    assert_eq!(
+        record.taken(&id(INSTANCE)).iter().map(|t| t.kind).collect::<Vec<_>>(),
+        [Some(Kind::TerminateHook), None]
+    );
 }
 
 #[test]
 fn what_cannot_be_read_says_why_and_what_to_do() {
-    let entry = |e: &str| format!(r#"{{"version":1,"instance":"{INSTANCE}","interruptions":[{e}]}}"#);
+    let entry =
+        |e: &str| format!(r#"{{"version":1,"instance":"{INSTANCE}","interruptions":[{e}]}}"#);
     for (text, why) in [
         (String::new(), "EOF"),
         ("true".into(), "invalid type"),
@@ -47,11 +58,22 @@ fn what_cannot_be_read_says_why_and_what_to_do() {
         (format!("{}1{}", "[".repeat(200), "]".repeat(200)), "invalid"),
         (r#"{"version":0,"instance":"i-12345678","interruptions":[]}"#.into(), "no version 0"),
         (r#"{"version":-1,"instance":"i-12345678","interruptions":[]}"#.into(), "invalid value"),
-        (r#"{"version":1,"version":1,"instance":"i-12345678","interruptions":[]}"#.into(), "duplicate field"),
+        (
+            r#"{"version":1,"version":1,"instance":"i-12345678","interruptions":[]}"#.into(),
+            "duplicate field",
+        ),
         (r#"{"version":1,"instance":"node-1","interruptions":[]}"#.into(), "not an instance id"),
         (entry("1"), "invalid type"),
-        (entry(r#"{"kind":"spot","time":"soon","accepted":"2026-01-01T00:00:00Z"}"#), "failed to parse"),
-        (entry(r#"{"kind":"terminate-hook","time":"2026-01-01T00:00:00Z","accepted":"2026-01-01T00:00:00Z","group":"g"}"#), "hook"),
+        (
+            entry(r#"{"kind":"spot","time":"soon","accepted":"2026-01-01T00:00:00Z"}"#),
+            "failed to parse",
+        ),
+        (
+            entry(
+                r#"{"kind":"terminate-hook","time":"2026-01-01T00:00:00Z","accepted":"2026-01-01T00:00:00Z","group":"g"}"#,
+            ),
+            "hook",
+        ),
     ] {
         let damage = Record::read(&text).unwrap_err();
         assert!(damage.why.contains(why), "{text}: {damage}");
@@ -66,22 +88,38 @@ fn an_action_that_is_kept_open_is_owed_in_place_of_a_later_one_that_is_over() {
             r#"{{"kind":"terminate-hook","event":"{token}","time":"2026-01-01T00:00:0{second}Z","accepted":"2026-01-01T01:00:00Z","group":"g","hook":"h","token":"{token}"}}"#
         )
     };
-    let text = format!(r#"{{"version":1,"instance":"{INSTANCE}","interruptions":[{},{}]}}"#, entry(1, "first"), entry(5, "made-up"));
+    let text = format!(
+        r#"{{"version":1,"instance":"{INSTANCE}","interruptions":[{},{}]}}"#,
+        entry(1, "first"),
+        entry(5, "made-up")
+    );
     let record = Record::read(&text).unwrap();
-    for (over, kept_open, expected) in
-        [("", "", "made-up"), ("", "first", "made-up"), ("made-up", "first", "first"), ("made-up", "", "made-up"), ("first", "made-up", "made-up")]
-    {
-        let is = |hook: &OwedHook, token: &str| hook.token.as_ref().is_some_and(|t| t.as_str() == token);
-        let owed = record.owed_now(&id(INSTANCE), |hook| is(hook, over), |hook| is(hook, kept_open));
+    for (over, kept_open, expected) in [
+        ("", "", "made-up"),
+        ("", "first", "made-up"),
+        ("made-up", "first", "first"),
+        ("made-up", "", "made-up"),
+        ("first", "made-up", "made-up"),
+    ] {
+        let is =
+            |hook: &OwedHook, token: &str| hook.token.as_ref().is_some_and(|t| t.as_str() == token);
+        let owed =
+            record.owed_now(&id(INSTANCE), |hook| is(hook, over), |hook| is(hook, kept_open));
         assert_eq!(owed.len(), 1);
-        assert_eq!(owed[0].token, Some(expected.into()), "{over} is over, {kept_open} is kept open");
+        assert_eq!(
+            owed[0].token,
+            Some(expected.into()),
+            "{over} is over, {kept_open} is kept open"
+        );
     }
 }
 
 #[test]
 fn an_action_told_twice_is_owed_once_under_its_newest_token() {
     let entry = |event: &str, time: &str, token: &str| {
-        format!(r#"{{"kind":"terminate-hook","event":"{event}","time":"{time}","accepted":"2026-01-01T01:00:00Z","group":"g","hook":"h"{token}}}"#)
+        format!(
+            r#"{{"kind":"terminate-hook","event":"{event}","time":"{time}","accepted":"2026-01-01T01:00:00Z","group":"g","hook":"h"{token}}}"#
+        )
     };
     let entries = [
         entry("1", "2026-01-01T00:00:00Z", r#","token":"old""#),
@@ -89,9 +127,14 @@ fn an_action_told_twice_is_owed_once_under_its_newest_token() {
         entry("3", "2026-01-01T00:00:05Z", r#","token":"between""#),
         entry("4", "2026-01-01T00:00:10Z", ""),
     ];
-    let text = format!(r#"{{"version":1,"instance":"{OTHER}","interruptions":[{}]}}"#, entries.join(","));
+    let text =
+        format!(r#"{{"version":1,"instance":"{OTHER}","interruptions":[{}]}}"#, entries.join(","));
     let owed = Record::read(&text).unwrap().owed(&id(INSTANCE));
     assert_eq!(owed.len(), 1);
     assert_eq!(owed[0].token, Some("new".into()));
-    assert_eq!(owed[0].key.instance, id(INSTANCE), "under the Node's instance, not the one that the annotation names");
+    assert_eq!(
+        owed[0].key.instance,
+        id(INSTANCE),
+        "under the Node's instance, not the one that the annotation names"
+    );
 }

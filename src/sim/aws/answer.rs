@@ -1,4 +1,5 @@
-//! From an HTTP request to its answer: which service, which action, which faults, what the journal says.
+//! From an HTTP request to its answer: which service, which action, which faults, what the journal
+//! says.
 
 use std::fmt;
 
@@ -97,23 +98,40 @@ impl Service {
 }
 
 impl Asked {
-    /// SQS and EventBridge are known by their target header, the others by the version in their form.
+    /// SQS and EventBridge are known by their target header, the others by the version in their
+    /// form.
     fn read(headers: &HeaderMap, body: Bytes) -> Result<Self, ApiError> {
         let by = signer(headers);
         let server = server(headers);
         let target = headers.get("x-amz-target").and_then(|v| v.to_str().ok());
         if let Some(action) = target.and_then(|t| t.strip_prefix("AmazonSQS.")) {
-            return Ok(Self { service: Service::Sqs, action: action.to_owned(), by, server, form: Form::default(), json: body });
+            return Ok(Self {
+                service: Service::Sqs,
+                action: action.to_owned(),
+                by,
+                server,
+                form: Form::default(),
+                json: body,
+            });
         }
         if let Some(action) = target.and_then(|t| t.strip_prefix("AWSEvents.")) {
-            return Ok(Self { service: Service::Events, action: action.to_owned(), by, server, form: Form::default(), json: body });
+            return Ok(Self {
+                service: Service::Events,
+                action: action.to_owned(),
+                by,
+                server,
+                form: Form::default(),
+                json: body,
+            });
         }
         let form = Form::read(&body);
         let service = match form.get("Version") {
             Some("2011-01-01") => Service::AutoScaling,
             Some("2016-11-15") => Service::Ec2,
             Some("2011-06-15") => Service::Sts,
-            _ => return Err(ApiError::new("InvalidAction", "The embedded AWS has no such service")),
+            _ => {
+                return Err(ApiError::new("InvalidAction", "The embedded AWS has no such service"));
+            }
         };
         let action = form.get("Action").unwrap_or_default().to_owned();
         Ok(Self { service, action, by, server, form, json: Bytes::new() })
@@ -138,14 +156,19 @@ fn server(headers: &HeaderMap) -> Option<String> {
 
 /// The access key id in `Authorization: AWS4-HMAC-SHA256 Credential=<key>/<date>/…`.
 fn signer(headers: &HeaderMap) -> String {
-    let authorization = headers.get(header::AUTHORIZATION).and_then(|v| v.to_str().ok()).unwrap_or_default();
+    let authorization =
+        headers.get(header::AUTHORIZATION).and_then(|v| v.to_str().ok()).unwrap_or_default();
     let credential = authorization.split_once("Credential=").map(|(_, rest)| rest);
     credential.and_then(|c| c.split('/').next()).unwrap_or_default().to_owned()
 }
 
 impl EmbeddedAws {
     /// Answers one request; never holds the lock while it waits.
-    pub(super) async fn answer(&self, headers: &HeaderMap, body: Bytes) -> Result<Response<Bytes>, Cut> {
+    pub(super) async fn answer(
+        &self,
+        headers: &HeaderMap,
+        body: Bytes,
+    ) -> Result<Response<Bytes>, Cut> {
         let asked = match Asked::read(headers, body) {
             Ok(asked) => asked,
             Err(error) => return Ok(self.error(Service::AutoScaling, &error)),
@@ -157,7 +180,9 @@ impl EmbeddedAws {
         if way == Way::Dead {
             return std::future::pending().await;
         }
-        let plan = self.shared.with(|state, now| state.faults.plan(now, &api, &object, asked.form.get("LifecycleActionToken").is_some()));
+        let plan = self.shared.with(|state, now| {
+            state.faults.plan(now, &api, &object, asked.form.get("LifecycleActionToken").is_some())
+        });
         if plan != Plan::default() {
             self.disturbed(&asked.by, &api, &object, plan);
         }
@@ -192,7 +217,12 @@ impl EmbeddedAws {
             }
             Some(Fault::Garbage) => {
                 note(Outcome::LostBefore);
-                return Ok(self.respond(asked.service, 200, None, "\u{0}<<{{ no answer of any protocol".to_owned()));
+                return Ok(self.respond(
+                    asked.service,
+                    200,
+                    None,
+                    "\u{0}<<{{ no answer of any protocol".to_owned(),
+                ));
             }
             Some(fault) => {
                 let error = injected(asked.service, fault);
@@ -229,10 +259,14 @@ impl EmbeddedAws {
     async fn perform(&self, asked: &Asked) -> Result<String, ApiError> {
         match asked.service {
             Service::Sqs => sqs::handle(self, asked).await,
-            Service::AutoScaling => self.shared.with(|state, now| autoscaling::handle(state, now, asked)),
+            Service::AutoScaling => {
+                self.shared.with(|state, now| autoscaling::handle(state, now, asked))
+            }
             Service::Ec2 => self.shared.with(|state, now| ec2::handle(state, now, asked)),
             Service::Sts => self.shared.with(|state, _| sts::handle(state, asked)),
-            Service::Events => self.shared.with(|state, now| event_bridge::handle(state, now, asked)),
+            Service::Events => {
+                self.shared.with(|state, now| event_bridge::handle(state, now, asked))
+            }
         }
     }
 
@@ -241,13 +275,26 @@ impl EmbeddedAws {
         let [by, what, object] = [by, what, object].map(str::to_owned);
         self.shared.with(|state, at| {
             let until = (!hangs).then(|| at.plus(plan.delay));
-            state.journal.disturbance(Disturbance { at, until, by, what, object, is_silent: false });
+            state.journal.disturbance(Disturbance {
+                at,
+                until,
+                by,
+                what,
+                object,
+                is_silent: false,
+            });
         });
     }
 
     fn note(&self, api: &str, object: &str, by: &str, outcome: Outcome) {
         self.shared.with(|state, at| {
-            state.journal.call(Call { at, api: api.to_owned(), object: object.to_owned(), by: by.to_owned(), outcome });
+            state.journal.call(Call {
+                at,
+                api: api.to_owned(),
+                object: object.to_owned(),
+                by: by.to_owned(),
+                outcome,
+            });
         });
     }
 
@@ -258,7 +305,8 @@ impl EmbeddedAws {
             return self.respond(service, error.status, Some(query_error), body);
         }
         if service == Service::Events {
-            let body = serde_json::json!({ "__type": error.code, "message": error.message }).to_string();
+            let body =
+                serde_json::json!({ "__type": error.code, "message": error.message }).to_string();
             return self.respond(service, error.status, None, body);
         }
         let id = self.shared.with(|state, _| state.uuid());
@@ -271,26 +319,43 @@ impl EmbeddedAws {
                 xml.element("Errors", |xml| xml.element("Error", fields));
                 xml.text("RequestID", &id);
             }),
-            _ => Xml::document("ErrorResponse", if service == Service::Sts { sts::NAMESPACE } else { autoscaling::NAMESPACE }, |xml| {
-                xml.element("Error", |xml| {
-                    xml.text("Type", kind);
-                    fields(xml);
-                });
-                xml.text("RequestId", &id);
-            }),
+            _ => Xml::document(
+                "ErrorResponse",
+                if service == Service::Sts { sts::NAMESPACE } else { autoscaling::NAMESPACE },
+                |xml| {
+                    xml.element("Error", |xml| {
+                        xml.text("Type", kind);
+                        fields(xml);
+                    });
+                    xml.text("RequestId", &id);
+                },
+            ),
         };
         self.respond(service, error.status, None, body)
     }
 
-    fn respond(&self, service: Service, status: u16, query_error: Option<String>, body: String) -> Response<Bytes> {
-        let (id, date) = self.shared.with(|state, now| (state.uuid(), http_date(state.aws_time(now))));
+    fn respond(
+        &self,
+        service: Service,
+        status: u16,
+        query_error: Option<String>,
+        body: String,
+    ) -> Response<Bytes> {
+        let (id, date) =
+            self.shared.with(|state, now| (state.uuid(), http_date(state.aws_time(now))));
         let length = body.len();
         let mut response = Response::new(Bytes::from(body));
-        *response.status_mut() = http::StatusCode::from_u16(status).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
+        *response.status_mut() =
+            http::StatusCode::from_u16(status).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
         let headers = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static(service.content_type()));
+        headers
+            .insert(header::CONTENT_TYPE, header::HeaderValue::from_static(service.content_type()));
         headers.insert(header::CONTENT_LENGTH, length.into());
-        for (name, value) in [("x-amzn-requestid", Some(id)), ("date", Some(date)), ("x-amzn-query-error", query_error)] {
+        for (name, value) in [
+            ("x-amzn-requestid", Some(id)),
+            ("date", Some(date)),
+            ("x-amzn-query-error", query_error),
+        ] {
             if let Some(value) = value.and_then(|v| header::HeaderValue::from_str(&v).ok()) {
                 headers.insert(name, value);
             }
@@ -303,27 +368,61 @@ impl EmbeddedAws {
 fn injected(service: Service, fault: Fault) -> ApiError {
     use Service::{AutoScaling, Ec2, Events, Sqs, Sts};
     match (fault, service) {
-        (Fault::Throttle, Sqs) => ApiError::new("RequestThrottled", "The request was denied due to request throttling."),
-        (Fault::Throttle, Ec2) => ApiError::new("RequestLimitExceeded", "Request limit exceeded.").status(503),
+        (Fault::Throttle, Sqs) => {
+            ApiError::new("RequestThrottled", "The request was denied due to request throttling.")
+        }
+        (Fault::Throttle, Ec2) => {
+            ApiError::new("RequestLimitExceeded", "Request limit exceeded.").status(503)
+        }
         (Fault::Throttle, AutoScaling | Sts) => ApiError::new("Throttling", "Rate exceeded"),
         (Fault::Throttle, Events) => ApiError::new("ThrottlingException", "Rate exceeded"),
-        (Fault::Unavailable, Ec2) => ApiError::new("Unavailable", "The service is unavailable. Please try again shortly.").status(503),
-        (Fault::Unavailable, _) => ApiError::new("ServiceUnavailable", "Service is unable to handle request.").status(503),
-        (Fault::AccessDenied, Ec2) => ApiError::new("UnauthorizedOperation", "You are not authorized to perform this operation.").status(403),
-        (Fault::AccessDenied, Sqs | Events) => {
-            ApiError::new("AccessDeniedException", "User is not authorized to perform this action on this resource.")
+        (Fault::Unavailable, Ec2) => {
+            ApiError::new("Unavailable", "The service is unavailable. Please try again shortly.")
+                .status(503)
         }
-        (Fault::AccessDenied, _) => ApiError::new("AccessDenied", "User is not authorized to perform this action on this resource.").status(403),
+        (Fault::Unavailable, _) => {
+            ApiError::new("ServiceUnavailable", "Service is unable to handle request.").status(503)
+        }
+        (Fault::AccessDenied, Ec2) => ApiError::new(
+            "UnauthorizedOperation",
+            "You are not authorized to perform this operation.",
+        )
+        .status(403),
+        (Fault::AccessDenied, Sqs | Events) => ApiError::new(
+            "AccessDeniedException",
+            "User is not authorized to perform this action on this resource.",
+        ),
+        (Fault::AccessDenied, _) => ApiError::new(
+            "AccessDenied",
+            "User is not authorized to perform this action on this resource.",
+        )
+        .status(403),
         (Fault::ExpiredToken, Ec2) => ApiError::new("RequestExpired", "Request has expired."),
-        (Fault::ExpiredToken, Sqs | Events) => ApiError::new("ExpiredTokenException", "The security token included in the request is expired"),
-        (Fault::ExpiredToken, _) => ApiError::new("ExpiredToken", "The security token included in the request is expired").status(403),
-        (Fault::QueueMissing, _) => sqs::no_such_queue(),
-        (Fault::Invalid(message) | Fault::InvalidToken(message), _) => ApiError::validation(message),
-        (Fault::ResourceContention, _) => {
-            ApiError::new("ResourceContention", "You already have a pending update to an Amazon EC2 Auto Scaling resource.").status(500)
+        (Fault::ExpiredToken, Sqs | Events) => ApiError::new(
+            "ExpiredTokenException",
+            "The security token included in the request is expired",
+        ),
+        (Fault::ExpiredToken, _) => {
+            ApiError::new("ExpiredToken", "The security token included in the request is expired")
+                .status(403)
         }
-        (_, Sqs | Ec2) => ApiError::new("InternalError", "An internal error has occurred").status(500),
-        (_, Events) => ApiError::new("InternalException", "An internal error has occurred").status(500),
-        (_, AutoScaling | Sts) => ApiError::new("InternalFailure", "An internal error has occurred").status(500),
+        (Fault::QueueMissing, _) => sqs::no_such_queue(),
+        (Fault::Invalid(message) | Fault::InvalidToken(message), _) => {
+            ApiError::validation(message)
+        }
+        (Fault::ResourceContention, _) => ApiError::new(
+            "ResourceContention",
+            "You already have a pending update to an Amazon EC2 Auto Scaling resource.",
+        )
+        .status(500),
+        (_, Sqs | Ec2) => {
+            ApiError::new("InternalError", "An internal error has occurred").status(500)
+        }
+        (_, Events) => {
+            ApiError::new("InternalException", "An internal error has occurred").status(500)
+        }
+        (_, AutoScaling | Sts) => {
+            ApiError::new("InternalFailure", "An internal error has occurred").status(500)
+        }
     }
 }

@@ -13,7 +13,10 @@ use aws_smithy_async::{
 };
 use aws_smithy_runtime_api::{
     client::{
-        http::{HttpClient, HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpConnector},
+        http::{
+            HttpClient, HttpConnector, HttpConnectorFuture, HttpConnectorSettings,
+            SharedHttpConnector,
+        },
         orchestrator::{HttpRequest, HttpResponse},
         result::ConnectorError,
         runtime_components::RuntimeComponents,
@@ -34,7 +37,8 @@ use crate::{
     sim::http::{BoxError, Server, serve},
 };
 
-/// The HTTP client that the AWS SDK is given: every request ends in the embedded AWS, whatever its host.
+/// The HTTP client that the AWS SDK is given: every request ends in the embedded AWS, whatever its
+/// host.
 #[derive(Debug, Clone)]
 pub struct AwsConnector(EmbeddedAws);
 
@@ -44,16 +48,25 @@ impl HttpConnector for AwsConnector {
         HttpConnectorFuture::new(async move {
             let request = request.try_into_http1x().map_err(|e| ConnectorError::user(e.into()))?;
             let (parts, body) = request.into_parts();
-            // The whole body, always: the SDK's stalled-stream protection ends a call whose upload nobody reads.
+            // The whole body, always: the SDK's stalled-stream protection ends a call whose upload
+            // nobody reads.
             let body = body.collect().await.map_err(ConnectorError::user)?.to_bytes();
-            let answer = aws.answer(&parts.headers, body).await.map_err(|cut| ConnectorError::io(cut.into()))?;
-            HttpResponse::try_from(answer.map(SdkBody::from)).map_err(|e| ConnectorError::user(e.into()))
+            let answer = aws
+                .answer(&parts.headers, body)
+                .await
+                .map_err(|cut| ConnectorError::io(cut.into()))?;
+            HttpResponse::try_from(answer.map(SdkBody::from))
+                .map_err(|e| ConnectorError::user(e.into()))
         })
     }
 }
 
 impl HttpClient for AwsConnector {
-    fn http_connector(&self, _: &HttpConnectorSettings, _: &RuntimeComponents) -> SharedHttpConnector {
+    fn http_connector(
+        &self,
+        _: &HttpConnectorSettings,
+        _: &RuntimeComponents,
+    ) -> SharedHttpConnector {
         self.clone().into_shared()
     }
 }
@@ -75,21 +88,27 @@ impl EmbeddedAws {
         AwsConnector(self.clone())
     }
 
-    /// An SDK configuration whose clients talk to this AWS in process: time from its clock, static credentials, no retries, no timeouts but
-    /// that for connecting, no stalled-stream protection.
+    /// An SDK configuration whose clients talk to this AWS in process: time from its clock, static
+    /// credentials, no retries, no timeouts but that for connecting, no stalled-stream protection.
     #[must_use]
     pub fn sdk_config(&self) -> SdkConfig {
         self.sdk_config_base().into_builder().http_client(self.connector()).build()
     }
 
-    /// The same over TCP, with the SDK's own HTTP client: for a server started by [`serve`](Self::serve).
+    /// The same over TCP, with the SDK's own HTTP client: for a server started by
+    /// [`serve`](Self::serve).
     #[must_use]
     pub fn sdk_config_at(&self, url: &str) -> SdkConfig {
-        self.sdk_config_base().into_builder().endpoint_url(url).http_client(aws_smithy_http_client::Builder::new().build_http()).build()
+        self.sdk_config_base()
+            .into_builder()
+            .endpoint_url(url)
+            .http_client(aws_smithy_http_client::Builder::new().build_http())
+            .build()
     }
 
     fn sdk_config_base(&self) -> SdkConfig {
-        let (clock, region) = self.shared.with(|state, _| (state.clock, state.settings.region.clone()));
+        let (clock, region) =
+            self.shared.with(|state, _| (state.clock, state.settings.region.clone()));
         let credentials = Credentials::new("AKIASUNDOWN", "not-a-secret", None, None, "embedded");
         SdkConfig::builder()
             .behavior_version(BehaviorVersion::v2026_01_12())
@@ -98,9 +117,12 @@ impl EmbeddedAws {
             .sleep_impl(SharedAsyncSleep::new(TokioSleep::new()))
             .time_source(SharedTimeSource::new(SdkTime(clock)))
             .retry_config(RetryConfig::disabled())
-            // It looks at every waiting call twice a second: hours of virtual long polls would cost seconds.
+            // It looks at every waiting call twice a second: hours of virtual long polls would cost
+            // seconds.
             .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
-            .timeout_config(TimeoutConfig::builder().connect_timeout(Duration::from_secs(3)).build())
+            .timeout_config(
+                TimeoutConfig::builder().connect_timeout(Duration::from_secs(3)).build(),
+            )
             .build()
     }
 

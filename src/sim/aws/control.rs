@@ -6,8 +6,9 @@ use jiff::SignedDuration;
 use tokio::sync::mpsc;
 
 use super::{
-    ActionReport, Call, Deletion, Disorder, EmbeddedAws, FaultId, FaultRule, GroupSpec, HealthNotice, HookResult, HookSpec, Instance, InstanceChange,
-    InstanceSpec, Member, Outcome, QueueSettings, QueueView, Rule, SentMessage, SpotAction, State,
+    ActionReport, Call, Deletion, Disorder, EmbeddedAws, FaultId, FaultRule, GroupSpec,
+    HealthNotice, HookResult, HookSpec, Instance, InstanceChange, InstanceSpec, Member, Outcome,
+    QueueSettings, QueueView, Rule, SentMessage, SpotAction, State,
     autoscaling::{Group, Named},
     events::EventKind,
     sqs::Queue,
@@ -16,8 +17,8 @@ use crate::sim::{Disturbance, Tripwire};
 
 /// Queues.
 impl EmbeddedAws {
-    /// Makes a queue (or changes the settings of one that exists) and returns its URL. SQS makes none in the minute after one of this name
-    /// was deleted; who calls this waits for that.
+    /// Makes a queue (or changes the settings of one that exists) and returns its URL. SQS makes
+    /// none in the minute after one of this name was deleted; who calls this waits for that.
     pub fn create_queue(&self, name: &str, settings: QueueSettings) -> String {
         self.shared.with(|state, _| state.make_queue(name, settings))
     }
@@ -99,13 +100,14 @@ impl EmbeddedAws {
         receiver
     }
 
-    /// Sends the two-minute warning and ends the instance (stops it) two minutes later; hibernation begins at once. Of an instance that is not
-    /// there nothing but the warning is seen.
+    /// Sends the two-minute warning and ends the instance (stops it) two minutes later; hibernation
+    /// begins at once. Of an instance that is not there nothing but the warning is seen.
     pub fn spot_interruption(&self, instance: &str, action: SpotAction) {
         self.shared.with(|state, now| state.spot_interruption(now, instance, action));
     }
 
-    /// The two-minute warning of an interruptible capacity reservation, and the end of the instance two minutes later.
+    /// The two-minute warning of an interruptible capacity reservation, and the end of the instance
+    /// two minutes later.
     pub fn capacity_interruption(&self, instance: &str) {
         self.shared.with(|state, now| state.capacity_interruption(now, instance));
     }
@@ -113,7 +115,9 @@ impl EmbeddedAws {
     /// Sends a rebalance recommendation; nothing else happens.
     pub fn rebalance_recommendation(&self, instance: &str) {
         let detail = serde_json::json!({ "instance-id": instance });
-        self.shared.with(|state, now| state.send_about_instance(now, EventKind::Rebalance, instance, &detail));
+        self.shared.with(|state, now| {
+            state.send_about_instance(now, EventKind::Rebalance, instance, &detail);
+        });
     }
 
     /// Sends a notice of AWS Health; nothing else happens.
@@ -144,12 +148,14 @@ impl EmbeddedAws {
 
 /// Auto Scaling groups.
 impl EmbeddedAws {
-    /// Makes a group whose first instances are in service already; returns their ids. No event is sent for these, but subscribers are told.
+    /// Makes a group whose first instances are in service already; returns their ids. No event is
+    /// sent for these, but subscribers are told.
     pub fn create_group(&self, spec: GroupSpec) -> Vec<String> {
         self.shared.with(|state, now| state.create_group(now, spec))
     }
 
-    /// Adds a hook to a group, or changes it; a notification target gets no test notification (the API's PutLifecycleHook sends one).
+    /// Adds a hook to a group, or changes it; a notification target gets no test notification (the
+    /// API's PutLifecycleHook sends one).
     pub fn put_hook(&self, group: &str, hook: HookSpec) {
         self.shared.with(|state, _| {
             if let Some(group) = state.groups.get_mut(group) {
@@ -168,7 +174,8 @@ impl EmbeddedAws {
         self.shared.with(|state, _| state.groups.get(group).map(Group::members)).unwrap_or_default()
     }
 
-    /// Lowers the desired capacity by `n` and terminates the `n` oldest instances in service through the hooks; returns them.
+    /// Lowers the desired capacity by `n` and terminates the `n` oldest instances in service
+    /// through the hooks; returns them.
     pub fn scale_in(&self, group: &str, n: usize) -> Vec<String> {
         self.shared.with(|state, now| {
             let going = state.groups.get(group).map(|g| g.oldest(n)).unwrap_or_default();
@@ -184,12 +191,14 @@ impl EmbeddedAws {
         self.shared.with(|state, now| state.set_desired(now, group, desired));
     }
 
-    /// Terminates an instance through its group's hooks, lowering the desired capacity or not (then it is replaced).
+    /// Terminates an instance through its group's hooks, lowering the desired capacity or not (then
+    /// it is replaced).
     pub fn terminate(&self, instance: &str, lower_desired: bool) {
         self.shared.with(|state, now| state.terminate_in_group(now, instance, lower_desired));
     }
 
-    /// Launches one more instance in a group, raising the desired capacity; returns its id. `None`: no such group.
+    /// Launches one more instance in a group, raising the desired capacity; returns its id. `None`:
+    /// no such group.
     pub fn launch(&self, group: &str) -> Option<String> {
         self.shared.with(|state, now| {
             let id = state.launch(now, group)?;
@@ -198,14 +207,28 @@ impl EmbeddedAws {
         })
     }
 
-    /// Runs a hook of a group for an instance outside the ordinary way: its end does not move the instance. `detail` sets fields of the event, such
-    /// as `Origin`, `Destination` (warm pools) and `Action` (`ReplaceRootVolume`). Returns the token; `None`: no such hook.
-    pub fn other_action(&self, group: &str, hook: &str, instance: &str, detail: &[(&str, &str)]) -> Option<String> {
+    /// Runs a hook of a group for an instance outside the ordinary way: its end does not move the
+    /// instance. `detail` sets fields of the event, such as `Origin`, `Destination` (warm pools)
+    /// and `Action` (`ReplaceRootVolume`). Returns the token; `None`: no such hook.
+    pub fn other_action(
+        &self,
+        group: &str,
+        hook: &str,
+        instance: &str,
+        detail: &[(&str, &str)],
+    ) -> Option<String> {
         self.shared.with(|state, now| state.other_action(now, group, hook, instance, detail))
     }
 
     /// What a third party's CompleteLifecycleAction does; whether it was accepted.
-    pub fn complete_as(&self, by: &str, group: &str, hook: &str, instance: &str, result: HookResult) -> bool {
+    pub fn complete_as(
+        &self,
+        by: &str,
+        group: &str,
+        hook: &str,
+        instance: &str,
+        result: HookResult,
+    ) -> bool {
         let named = Named { group, hook, token: None, instance: Some(instance) };
         self.shared.with(|state, now| state.complete(now, &named, result, by).is_ok())
     }
@@ -233,8 +256,8 @@ impl EmbeddedAws {
         self.shared.with(|state, _| state.faults.clear());
     }
 
-    /// Cuts off the clients whose access keys begin like this: their calls do not arrive, and answers to
-    /// calls that were under way do not either.
+    /// Cuts off the clients whose access keys begin like this: their calls do not arrive, and
+    /// answers to calls that were under way do not either.
     pub fn cut_off(&self, client: &str) {
         self.shared.with(|state, _| state.cut_off.insert(client.to_owned()));
     }
@@ -249,7 +272,8 @@ impl EmbeddedAws {
         self.shared.with(|state, _| state.tripwire = tripwire.clone());
     }
 
-    /// Sets AWS's clock this much before ours (negative: behind it): `Date` headers, times in events, launch times.
+    /// Sets AWS's clock this much before ours (negative: behind it): `Date` headers, times in
+    /// events, launch times.
     pub fn skew(&self, ahead: SignedDuration) {
         self.shared.with(|state, _| state.skew = ahead);
     }
@@ -274,7 +298,8 @@ impl EmbeddedAws {
         self.shared.with(|state, _| state.journal.counts())
     }
 
-    /// How many calls of one API there were (`sqs:ReceiveMessage`), however they ended. Always complete.
+    /// How many calls of one API there were (`sqs:ReceiveMessage`), however they ended. Always
+    /// complete.
     pub fn count(&self, api: &str) -> u64 {
         self.shared.with(|state, _| state.journal.count(api))
     }
@@ -284,12 +309,14 @@ impl EmbeddedAws {
         self.shared.with(|state, _| state.journal.deletions())
     }
 
-    /// Every message that was sent to a queue, in order, and what became of it, as far as the journal keeps them.
+    /// Every message that was sent to a queue, in order, and what became of it, as far as the
+    /// journal keeps them.
     pub fn messages(&self) -> Vec<SentMessage> {
         self.shared.with(|state, _| state.journal.messages())
     }
 
-    /// Forgets calls, counts and deletions (not lifecycle actions, nor the messages that were sent).
+    /// Forgets calls, counts and deletions (not lifecycle actions, nor the messages that were
+    /// sent).
     pub fn clear_journal(&self) {
         self.shared.with(|state, _| state.journal.clear());
     }

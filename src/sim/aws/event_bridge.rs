@@ -1,4 +1,5 @@
-//! EventBridge as far as people call it: events of one's own, and what a rule is like. Its rules are those of [`Rule`](super::Rule).
+//! EventBridge as far as people call it: events of one's own, and what a rule is like. Its rules
+//! are those of [`Rule`](super::Rule).
 
 use std::collections::BTreeSet;
 
@@ -21,7 +22,12 @@ pub(super) fn handle(state: &mut State, now: Moment, asked: &Asked) -> Result<St
         "PutEvents" => put_events(state, now, &body)?,
         "DescribeRule" => describe_rule(state, &body)?,
         "ListTargetsByRule" => list_targets(state, &body)?,
-        action => return Err(ApiError::new("UnknownOperationException", format!("The embedded AWS has no action {action} of EventBridge."))),
+        action => {
+            return Err(ApiError::new(
+                "UnknownOperationException",
+                format!("The embedded AWS has no action {action} of EventBridge."),
+            ));
+        }
     };
     Ok(answer.to_string())
 }
@@ -37,7 +43,8 @@ pub(super) fn object(body: &Bytes) -> String {
 }
 
 fn read(body: &Bytes) -> Result<Value, ApiError> {
-    serde_json::from_slice(body).map_err(|error| ApiError::new("SerializationException", error.to_string()))
+    serde_json::from_slice(body)
+        .map_err(|error| ApiError::new("SerializationException", error.to_string()))
 }
 
 fn text(value: &Value, field: &str) -> String {
@@ -61,18 +68,27 @@ fn put_events(state: &mut State, now: Moment, body: &Value) -> Result<Value, Api
 fn put_event(state: &mut State, now: Moment, entry: &Value) -> Value {
     let (source, detail_type) = (text(entry, "Source"), text(entry, "DetailType"));
     if source.starts_with("aws.") {
-        return json!({ "ErrorCode": "NotAuthorizedForSourceException", "ErrorMessage": "Not authorized for the source." });
+        return json!({
+            "ErrorCode": "NotAuthorizedForSourceException",
+            "ErrorMessage": "Not authorized for the source."
+        });
     }
     let Ok(detail) = serde_json::from_str::<Value>(&text(entry, "Detail")) else {
         return json!({ "ErrorCode": "MalformedDetail", "ErrorMessage": "Detail is malformed." });
     };
     let id = state.uuid();
     let event = json!({
-        "version": "0", "id": id, "detail-type": detail_type, "source": source, "account": state.settings.account,
+        "version": "0", "id": id, "detail-type": detail_type, "source": source,
+        "account": state.settings.account,
         "time": seconds_text(state.aws_time(now)), "region": state.settings.region,
         "resources": entry.get("Resources").cloned().unwrap_or_else(|| json!([])), "detail": detail,
     });
-    let wants = |rule: &&Rule| rule.tests && rule.enabled && source == TEST_SOURCE && rule.kinds.iter().any(|k| k.detail_type() == detail_type);
+    let wants = |rule: &&Rule| {
+        rule.tests
+            && rule.enabled
+            && source == TEST_SOURCE
+            && rule.kinds.iter().any(|k| k.detail_type() == detail_type)
+    };
     let targets: Vec<Rule> = state.rules.iter().filter(wants).cloned().collect();
     for rule in targets {
         state.put_in(now, &rule.queue, rule.envelope, &event.to_string());
@@ -81,7 +97,12 @@ fn put_event(state: &mut State, now: Moment, entry: &Value) -> Value {
 }
 
 fn rule<'a>(state: &'a State, name: &str) -> Result<&'a Rule, ApiError> {
-    let missing = || ApiError::new("ResourceNotFoundException", format!("Rule {name} does not exist on EventBus default."));
+    let missing = || {
+        ApiError::new(
+            "ResourceNotFoundException",
+            format!("Rule {name} does not exist on EventBus default."),
+        )
+    };
     state.rules.iter().find(|rule| rule.name == name).ok_or_else(missing)
 }
 

@@ -1,4 +1,5 @@
-//! The JSON of events as EventBridge, Auto Scaling and SNS write it, and the rules that bring it to queues.
+//! The JSON of events as EventBridge, Auto Scaling and SNS write it, and the rules that bring it to
+//! queues.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -58,18 +59,37 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// The usual rules of a drainer: terminate and launch actions, spot and capacity warnings, rebalance, state changes, Health.
+    /// The usual rules of a drainer: terminate and launch actions, spot and capacity warnings,
+    /// rebalance, state changes, Health.
     #[must_use]
     pub fn usual(queue: &str) -> Self {
         use EventKind as K;
-        Self::of(queue, [K::TerminateAction, K::LaunchAction, K::SpotWarning, K::CapacityWarning, K::Rebalance, K::StateChange, K::Health])
+        Self::of(
+            queue,
+            [
+                K::TerminateAction,
+                K::LaunchAction,
+                K::SpotWarning,
+                K::CapacityWarning,
+                K::Rebalance,
+                K::StateChange,
+                K::Health,
+            ],
+        )
     }
 
     /// A rule for these kinds.
     #[must_use]
     pub fn of(queue: &str, kinds: impl IntoIterator<Item = EventKind>) -> Self {
         let (name, kinds) = (format!("{queue}-events"), kinds.into_iter().collect());
-        Self { name, kinds, queue: queue.to_owned(), envelope: Envelope::Plain, tests: false, enabled: true }
+        Self {
+            name,
+            kinds,
+            queue: queue.to_owned(),
+            envelope: Envelope::Plain,
+            tests: false,
+            enabled: true,
+        }
     }
 
     /// Under another name.
@@ -162,8 +182,13 @@ impl EventKind {
 
     pub(super) const fn source(self) -> &'static str {
         match self {
-            Self::TerminateAction | Self::LaunchAction | Self::LaunchSuccessful | Self::TerminateSuccessful => "aws.autoscaling",
-            Self::SpotWarning | Self::CapacityWarning | Self::Rebalance | Self::StateChange => "aws.ec2",
+            Self::TerminateAction
+            | Self::LaunchAction
+            | Self::LaunchSuccessful
+            | Self::TerminateSuccessful => "aws.autoscaling",
+            Self::SpotWarning | Self::CapacityWarning | Self::Rebalance | Self::StateChange => {
+                "aws.ec2"
+            }
             Self::Health => "aws.health",
         }
     }
@@ -181,7 +206,13 @@ impl SpotAction {
 
 impl State {
     /// Sends an event of EventBridge to the queues whose rules want it.
-    pub(super) fn send(&mut self, now: Moment, kind: EventKind, resources: &[&str], detail: &Value) {
+    pub(super) fn send(
+        &mut self,
+        now: Moment,
+        kind: EventKind,
+        resources: &[&str],
+        detail: &Value,
+    ) {
         let event = json!({
             "version": "0",
             "id": self.uuid(),
@@ -194,7 +225,12 @@ impl State {
             "detail": detail,
         });
         let body = event.to_string();
-        let targets: Vec<Rule> = self.rules.iter().filter(|rule| rule.enabled && rule.kinds.contains(&kind)).cloned().collect();
+        let targets: Vec<Rule> = self
+            .rules
+            .iter()
+            .filter(|rule| rule.enabled && rule.kinds.contains(&kind))
+            .cloned()
+            .collect();
         for rule in targets {
             self.put_in(now, &rule.queue, rule.envelope, &body);
         }
@@ -221,7 +257,9 @@ impl State {
             "Timestamp": millis_text(self.aws_time(now)),
             "SignatureVersion": "1",
             "Signature": "c2lnbmF0dXJl",
-            "SigningCertURL": format!("https://sns.{region}.amazonaws.com/SimpleNotificationService.pem"),
+            "SigningCertURL": format!(
+                "https://sns.{region}.amazonaws.com/SimpleNotificationService.pem"
+            ),
             "UnsubscribeURL": format!("https://sns.{region}.amazonaws.com/?Action=Unsubscribe"),
             "MessageId": self.uuid(),
         })
@@ -232,9 +270,15 @@ impl State {
     pub(super) fn health(&mut self, now: Moment, notice: &HealthNotice) {
         let region = self.settings.region.clone();
         let service = "EC2";
-        let entities: Vec<Value> = notice.instances.iter().map(|id| json!({ "entityValue": id, "status": "PENDING" })).collect();
+        let entities: Vec<Value> = notice
+            .instances
+            .iter()
+            .map(|id| json!({ "entityValue": id, "status": "PENDING" }))
+            .collect();
         let mut detail = json!({
-            "eventArn": format!("arn:aws:health:{region}::event/{service}/{}/{}", notice.code, notice.event),
+            "eventArn": format!(
+                "arn:aws:health:{region}::event/{service}/{}/{}", notice.code, notice.event
+            ),
             "service": service,
             "eventTypeCode": notice.code,
             "eventTypeCategory": notice.category,
@@ -247,7 +291,9 @@ impl State {
             "affectedAccount": self.settings.account,
             "page": "1",
             "totalPages": "1",
-            "eventDescription": [{ "language": "en_US", "latestDescription": "Announced by the embedded AWS." }],
+            "eventDescription": [{
+                "language": "en_US", "latestDescription": "Announced by the embedded AWS."
+            }],
             "affectedEntities": entities,
         });
         if let (Some(end), Some(detail)) = (notice.end, detail.as_object_mut()) {

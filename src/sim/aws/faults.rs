@@ -23,7 +23,8 @@ pub enum Fault {
     QueueMissing,
     /// Auto Scaling only: HTTP 500 `ResourceContention`. Other services are not harmed.
     ResourceContention,
-    /// Auto Scaling only: HTTP 400 `ValidationError` with this message. Other services are not harmed.
+    /// Auto Scaling only: HTTP 400 `ValidationError` with this message. Other services are not
+    /// harmed.
     Invalid(&'static str),
     /// The same, of calls that carry a lifecycle action token only.
     InvalidToken(&'static str),
@@ -70,13 +71,15 @@ pub struct FaultRule {
 }
 
 impl FaultRule {
-    /// `api` is a pattern over names like `sqs:ReceiveMessage` (`*`, `sqs:*`, `autoscaling:Complete*`).
+    /// `api` is a pattern over names like `sqs:ReceiveMessage` (`*`, `sqs:*`,
+    /// `autoscaling:Complete*`).
     #[must_use]
     pub fn new(api: &str, fault: Fault, how: How) -> Self {
         Self { api: WildMatch::new(api), object: WildMatch::new("*"), fault, how, recent: (0, 0) }
     }
 
-    /// Only for calls about an object that matches this pattern (see [`Call::object`](super::Call::object)).
+    /// Only for calls about an object that matches this pattern (see
+    /// [`Call::object`](super::Call::object)).
     #[must_use]
     pub fn about(mut self, object: &str) -> Self {
         self.object = WildMatch::new(object);
@@ -97,7 +100,8 @@ pub struct Disorder {
     pub reorder: f64,
     /// A delete that succeeds does not delete.
     pub forget_delete: f64,
-    /// A receive brings one message or two, however many are waiting: real queues are spread over servers.
+    /// A receive brings one message or two, however many are waiting: real queues are spread over
+    /// servers.
     pub partial: f64,
 }
 
@@ -142,7 +146,11 @@ impl Faults {
         for (_, rule) in &mut self.rules {
             let latency = matches!(rule.fault, Fault::Latency(_));
             let spared = matches!(rule.fault, Fault::InvalidToken(_)) && !token;
-            if (!latency && plan.fault.is_some()) || spared || !rule.concerns(api, object) || !rule.strikes(now, &mut self.random) {
+            if (!latency && plan.fault.is_some())
+                || spared
+                || !rule.concerns(api, object)
+                || !rule.strikes(now, &mut self.random)
+            {
                 continue;
             }
             match rule.fault {
@@ -159,7 +167,9 @@ impl FaultRule {
     fn concerns(&self, api: &str, object: &str) -> bool {
         let harmless = match self.fault {
             Fault::QueueMissing => !api.starts_with("sqs:"),
-            Fault::ResourceContention | Fault::Invalid(_) | Fault::InvalidToken(_) => !api.starts_with("autoscaling:"),
+            Fault::ResourceContention | Fault::Invalid(_) | Fault::InvalidToken(_) => {
+                !api.starts_with("autoscaling:")
+            }
             _ => false,
         };
         !harmless && self.api.matches(api) && self.object.matches(object)
@@ -168,7 +178,8 @@ impl FaultRule {
     fn strikes(&mut self, now: Moment, random: &mut fastrand::Rng) -> bool {
         let How::Beyond(most) = self.how else { return self.how.strikes(now, random) };
         let second = now.as_second();
-        self.recent = if self.recent.0 == second { (second, self.recent.1 + 1) } else { (second, 1) };
+        self.recent =
+            if self.recent.0 == second { (second, self.recent.1 + 1) } else { (second, 1) };
         self.recent.1 > most
     }
 }
@@ -209,15 +220,22 @@ mod tests {
         faults.add(FaultRule::new("sqs:Receive*", Fault::Throttle, How::Times(1)).about("q"));
         assert_eq!(faults.plan(now, "ec2:DescribeInstances", "", false), Plan::default());
         assert_eq!(faults.plan(now, "sqs:ReceiveMessage", "other", false).fault, None);
-        assert_eq!(faults.plan(now, "sqs:ReceiveMessage", "q", false), Plan { delay: Duration::from_secs(1), fault: Some(Fault::Throttle) });
+        assert_eq!(
+            faults.plan(now, "sqs:ReceiveMessage", "q", false),
+            Plan { delay: Duration::from_secs(1), fault: Some(Fault::Throttle) }
+        );
         assert_eq!(faults.plan(now, "sqs:ReceiveMessage", "q", false).fault, None);
         let id = faults.add(FaultRule::new("*", Fault::Cut, How::Always));
         assert_eq!(faults.plan(now, "ec2:DescribeInstances", "", false).fault, Some(Fault::Cut));
         faults.remove(id);
         faults.add(FaultRule::new("autoscaling:*", Fault::Throttle, How::Beyond(2)));
-        let struck = (0..4).filter(|_| faults.plan(now, "autoscaling:X", "", false).fault.is_some()).count();
+        let struck =
+            (0..4).filter(|_| faults.plan(now, "autoscaling:X", "", false).fault.is_some()).count();
         assert_eq!(struck, 2);
-        assert_eq!(faults.plan(now + Duration::from_secs(1), "autoscaling:X", "", false).fault, None);
+        assert_eq!(
+            faults.plan(now + Duration::from_secs(1), "autoscaling:X", "", false).fault,
+            None
+        );
         assert_eq!(faults.plan(now, "ec2:DescribeInstances", "", false).fault, None);
     }
 }

@@ -26,9 +26,11 @@ pub enum Outcome {
 pub struct Call {
     /// When it took effect or was refused (of a long poll: when it was answered).
     pub at: Moment,
-    /// Service and action as IAM writes them: `sqs:ReceiveMessage`, `autoscaling:CompleteLifecycleAction`.
+    /// Service and action as IAM writes them: `sqs:ReceiveMessage`,
+    /// `autoscaling:CompleteLifecycleAction`.
     pub api: String,
-    /// What it was about: queue name, `group/hook/instance`, instance ids; empty where there is no such thing.
+    /// What it was about: queue name, `group/hook/instance`, instance ids; empty where there is no
+    /// such thing.
     pub object: String,
     /// The access key that signed it; empty when unsigned.
     pub by: String,
@@ -70,7 +72,8 @@ pub struct SentMessage {
     pub deliveries: Vec<Delivery>,
     /// When it was deleted by a call.
     pub deleted: Option<Moment>,
-    /// When a call first asked for its deletion without effect: the queue forgot that, or the receipt handle was not the newest.
+    /// When a call first asked for its deletion without effect: the queue forgot that, or the
+    /// receipt handle was not the newest.
     pub deletion_lost: Option<Moment>,
 }
 
@@ -137,7 +140,8 @@ pub struct ActionEnd {
 }
 
 impl ActionReport {
-    /// The longest time without a sign of life, from its begin to its end (or `now` while it is open).
+    /// The longest time without a sign of life, from its begin to its end (or `now` while it is
+    /// open).
     #[must_use]
     pub fn longest_gap(&self, now: Moment) -> Duration {
         let end = self.end.as_ref().map_or(now, |e| e.at);
@@ -192,7 +196,8 @@ impl Journal {
     }
 
     pub(super) fn call(&mut self, call: Call) {
-        if let Some(count) = self.counts.get_mut(&call.api).and_then(|by| by.get_mut(&call.outcome)) {
+        if let Some(count) = self.counts.get_mut(&call.api).and_then(|by| by.get_mut(&call.outcome))
+        {
             *count += 1;
         } else {
             self.counts.entry(call.api.clone()).or_default().insert(call.outcome.clone(), 1);
@@ -223,7 +228,8 @@ impl Journal {
             return;
         }
         let message = message();
-        self.message_numbers.insert(message.message_id.clone(), self.messages_dropped + self.messages.len());
+        self.message_numbers
+            .insert(message.message_id.clone(), self.messages_dropped + self.messages.len());
         self.messages.push_back(message);
         while self.messages.len() > self.keep.limit() {
             self.messages_dropped += 1;
@@ -326,9 +332,14 @@ mod tests {
         for id in ["first", "second", "third", "third"] {
             journal.delivered(id, at, "somebody");
         }
-        let kept: Vec<_> = journal.messages().into_iter().map(|m| (m.message_id, m.deliveries.len())).collect();
+        let kept: Vec<_> =
+            journal.messages().into_iter().map(|m| (m.message_id, m.deliveries.len())).collect();
         assert_eq!(kept, [("second".to_owned(), 1), ("third".to_owned(), 2)]);
         journal.clear();
-        assert_eq!(journal.messages().len(), 2, "what was sent is a fact of the world, as lifecycle actions are");
+        assert_eq!(
+            journal.messages().len(),
+            2,
+            "what was sent is a fact of the world, as lifecycle actions are"
+        );
     }
 }

@@ -1,7 +1,9 @@
-//! An embedded AWS: SQS, Auto Scaling, EC2, STS and a little of EventBridge, as far as a drainer meets them, with real timers on the injected clock.
+//! An embedded AWS: SQS, Auto Scaling, EC2, STS and a little of EventBridge, as far as a drainer
+//! meets them, with real timers on the injected clock.
 //!
-//! It speaks the wire protocols, in process through [`AwsConnector`] or over loopback TCP through [`EmbeddedAws::serve`]. All randomness comes
-//! from the seed; with a paused tokio clock on one thread, the same calls get byte for byte the same answers.
+//! It speaks the wire protocols, in process through [`AwsConnector`] or over loopback TCP through
+//! [`EmbeddedAws::serve`]. All randomness comes from the seed; with a paused tokio clock on one
+//! thread, the same calls get byte for byte the same answers.
 
 mod answer;
 mod autoscaling;
@@ -22,12 +24,16 @@ mod xml;
 
 use std::sync::Arc;
 
-pub use autoscaling::{GroupSpec, HookResult, HookSpec, LifecycleState, Member, Template, Transition};
+pub use autoscaling::{
+    GroupSpec, HookResult, HookSpec, LifecycleState, Member, Template, Transition,
+};
 pub use connector::AwsConnector;
 pub use events::{Envelope, EventKind, HealthNotice, Rule, SpotAction, WARNING};
 pub use faults::{Disorder, Fault, FaultId, FaultRule, How};
 pub use instance::{Instance, InstanceChange, InstanceSpec, State};
-pub use journal::{ActionEnd, ActionReport, Call, Deletion, Delivery, Keep, Outcome, SentMessage, Verdict};
+pub use journal::{
+    ActionEnd, ActionReport, Call, Deletion, Delivery, Keep, Outcome, SentMessage, Verdict,
+};
 pub use sqs::{MessageView, QueueSettings, QueueView, Redrive};
 
 use self::state::Shared;
@@ -48,7 +54,12 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { seed: 0, region: "eu-west-1".to_owned(), account: "123456789012".to_owned(), keep: Keep::All }
+        Self {
+            seed: 0,
+            region: "eu-west-1".to_owned(),
+            account: "123456789012".to_owned(),
+            keep: Keep::All,
+        }
     }
 }
 

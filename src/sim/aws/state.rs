@@ -81,7 +81,8 @@ impl State {
             instances: BTreeMap::new(),
             groups: BTreeMap::new(),
             actions: Actions::default(),
-            // Faults draw from numbers of their own, so that a fault more or less does not change every id.
+            // Faults draw from numbers of their own, so that a fault more or less does not change
+            // every id.
             faults: Faults::new(seed ^ 0x5eed_fa17),
             cut_off: BTreeSet::new(),
             tripwire: Tripwire::default(),
@@ -162,7 +163,13 @@ impl State {
     }
 
     /// Puts a message on a queue that is there, hidden for `delay`.
-    pub(super) fn put_message(&mut self, now: Moment, queue: &str, message: Message, delay: Duration) {
+    pub(super) fn put_message(
+        &mut self,
+        now: Moment,
+        queue: &str,
+        message: Message,
+        delay: Duration,
+    ) {
         let Some(found) = self.queues.get_mut(queue) else { return };
         self.journal.sent(|| SentMessage {
             message_id: message.id.clone(),

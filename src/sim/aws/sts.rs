@@ -10,7 +10,10 @@ pub(super) const NAMESPACE: &str = "https://sts.amazonaws.com/doc/2011-06-15/";
 
 pub(super) fn handle(state: &mut State, asked: &Asked) -> Result<String, ApiError> {
     if asked.action != "GetCallerIdentity" {
-        return Err(ApiError::new("InvalidAction", format!("Could not find operation {} for version 2011-06-15", asked.action)));
+        return Err(ApiError::new(
+            "InvalidAction",
+            format!("Could not find operation {} for version 2011-06-15", asked.action),
+        ));
     }
     let id = state.uuid();
     let account = state.settings.account.clone();

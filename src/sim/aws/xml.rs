@@ -43,7 +43,13 @@ impl Xml {
     }
 
     /// `<name><item>…</item>…</name>`.
-    pub(super) fn list<T>(&mut self, name: &str, item: &str, items: impl IntoIterator<Item = T>, mut content: impl FnMut(&mut Self, T)) {
+    pub(super) fn list<T>(
+        &mut self,
+        name: &str,
+        item: &str,
+        items: impl IntoIterator<Item = T>,
+        mut content: impl FnMut(&mut Self, T),
+    ) {
         self.element(name, |xml| {
             for one in items {
                 xml.element(item, |xml| content(xml, one));

@@ -10,8 +10,8 @@ use tokio::sync::Notify;
 use super::{object::Key, store::State};
 use crate::{domain::Moment, runtime::Clock};
 
-/// One look of one controller at one thing. A look acts on what it finds then, and sees to the next look itself; so it does no harm
-/// to look too often, and an earlier look stands for a later one.
+/// One look of one controller at one thing. A look acts on what it finds then, and sees to the next
+/// look itself; so it does no harm to look too often, and an earlier look stands for a later one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Task {
     /// The kubelet at a pod.
@@ -22,7 +22,8 @@ pub(super) enum Task {
     Workload(String, Key),
     /// The DaemonSet controller at a node.
     Daemons(String),
-    /// A foreign DaemonSet controller at a node: what its pod is called there, and the pod as it was, in JSON.
+    /// A foreign DaemonSet controller at a node: what its pod is called there, and the pod as it
+    /// was, in JSON.
     ForeignDaemon {
         /// The pod.
         pod: Key,

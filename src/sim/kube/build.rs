@@ -13,7 +13,8 @@ pub struct NodeSpec {
     pub instance: Option<String>,
     /// The availability zone, also its label.
     pub zone: String,
-    /// `spec.providerID`, where it is not to be derived; `Some("")`: none, though there is an instance.
+    /// `spec.providerID`, where it is not to be derived; `Some("")`: none, though there is an
+    /// instance.
     pub provider_id: Option<String>,
     /// `status.nodeInfo.bootID`; from the seed where it is not said.
     pub boot_id: Option<String>,
@@ -81,7 +82,8 @@ pub struct PodShape {
     pub annotations: BTreeMap<String, String>,
     /// `spec.terminationGracePeriodSeconds`; 30 s where it is not said.
     pub grace: Option<Duration>,
-    /// How long its processes take to stop when asked; the cluster's where it is not said. The kubelet kills them after the grace period.
+    /// How long its processes take to stop when asked; the cluster's where it is not said. The
+    /// kubelet kills them after the grace period.
     pub stop: Option<Duration>,
     /// From binding to `Running`.
     pub start: Option<Duration>,
@@ -122,7 +124,12 @@ impl Workload {
     /// `replicas` ordinary pods.
     #[must_use]
     pub fn new(namespace: impl Into<String>, name: impl Into<String>, replicas: usize) -> Self {
-        Self { namespace: namespace.into(), name: name.into(), replicas, shape: PodShape::default() }
+        Self {
+            namespace: namespace.into(),
+            name: name.into(),
+            replicas,
+            shape: PodShape::default(),
+        }
     }
 
     /// With pods like this.
@@ -172,7 +179,11 @@ pub enum PodState {
 impl PodSpec {
     /// An ordinary pod without a controller, running and ready on `node`.
     #[must_use]
-    pub fn on(node: impl Into<String>, namespace: impl Into<String>, name: impl Into<String>) -> Self {
+    pub fn on(
+        node: impl Into<String>,
+        namespace: impl Into<String>,
+        name: impl Into<String>,
+    ) -> Self {
         Self {
             namespace: namespace.into(),
             name: name.into(),

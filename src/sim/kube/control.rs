@@ -52,7 +52,8 @@ impl std::fmt::Debug for EmbeddedKube {
 
 /// Starting and reaching it.
 impl EmbeddedKube {
-    /// Starts an empty cluster. Its controllers run as one task of `spawner` until [`stop`](Self::stop), or until nobody holds the cluster any more.
+    /// Starts an empty cluster. Its controllers run as one task of `spawner` until
+    /// [`stop`](Self::stop), or until nobody holds the cluster any more.
     #[must_use]
     pub fn start(options: Options, clock: Clock, seed: u64, spawner: &Spawner) -> Self {
         let mut state = State::new(options, clock, seed);
@@ -72,7 +73,8 @@ impl EmbeddedKube {
         state.agenda.wake.notify_one();
     }
 
-    /// The API server as a tower service. Requests carry this tag in the journal, or their user agent where there is none.
+    /// The API server as a tower service. Requests carry this tag in the journal, or their user
+    /// agent where there is none.
     #[must_use]
     pub fn service(&self, tag: Option<&str>) -> KubeService {
         KubeService { state: Arc::clone(&self.state), clock: self.clock, tag: tag.map(Arc::from) }
@@ -91,7 +93,11 @@ impl EmbeddedKube {
     }
 
     /// Serves HTTP/1.1 on a loopback listener until what it returns is dropped. Real time only.
-    pub fn serve(&self, listener: tokio::net::TcpListener, spawner: &Spawner) -> io::Result<Server> {
+    pub fn serve(
+        &self,
+        listener: tokio::net::TcpListener,
+        spawner: &Spawner,
+    ) -> io::Result<Server> {
         http::serve(listener, self.service(None), spawner)
     }
 
@@ -115,16 +121,23 @@ impl EmbeddedKube {
 
 /// Nodes and machines.
 impl EmbeddedKube {
-    /// Registers a node with a running machine under it. A Node of that name is replaced: a new machine has joined under the old name.
+    /// Registers a node with a running machine under it. A Node of that name is replaced: a new
+    /// machine has joined under the old name.
     pub fn add_node(&self, spec: &NodeSpec) {
         self.lock().register(spec);
     }
 
-    /// The machine of an instance is gone: its kubelet and processes stop, its Node turns `Unknown`, and later is deleted.
+    /// The machine of an instance is gone: its kubelet and processes stop, its Node turns
+    /// `Unknown`, and later is deleted.
     pub fn machine_gone(&self, instance: &str) {
         let mut state = self.lock();
         let now = state.now();
-        let nodes: Vec<String> = state.machines.iter().filter(|(_, m)| m.instance.as_deref() == Some(instance)).map(|(n, _)| n.clone()).collect();
+        let nodes: Vec<String> = state
+            .machines
+            .iter()
+            .filter(|(_, m)| m.instance.as_deref() == Some(instance))
+            .map(|(n, _)| n.clone())
+            .collect();
         for node in nodes {
             if state.machines.get(&node).is_some_and(|m| m.gone.is_none()) {
                 state.note(SCENARIO, Fact::MachineGone(node.clone()));
@@ -153,7 +166,8 @@ impl EmbeddedKube {
         state.rouse_kubelet(node);
     }
 
-    /// Pods that their kubelets have begun to start run and are ready at once, for who cannot wait: those aside that never would be.
+    /// Pods that their kubelets have begun to start run and are ready at once, for who cannot wait:
+    /// those aside that never would be.
     pub fn start_at_once(&self) {
         self.lock().start_at_once();
     }
@@ -164,7 +178,9 @@ impl EmbeddedKube {
         let boot_id = state.uid();
         let now = state.now();
         state.with_machine(node, |m| m.runs.clear());
-        state.change("nodes", &Key::cluster(node), "<kubelet>", |n| n.put("status.nodeInfo.bootID", boot_id));
+        state.change("nodes", &Key::cluster(node), "<kubelet>", |n| {
+            n.put("status.nodeInfo.bootID", boot_id);
+        });
         for (key, facts) in state.pods_on(node) {
             if !facts.is_finished() {
                 state.change("pods", &key, "<kubelet>", |p| {
@@ -195,7 +211,8 @@ impl EmbeddedKube {
         self.lock().journal.requests.len()
     }
 
-    /// How many requests by (verb, resource or resource/subresource). Counted with the journal off too.
+    /// How many requests by (verb, resource or resource/subresource). Counted with the journal off
+    /// too.
     #[must_use]
     pub fn counts(&self) -> BTreeMap<(String, String), u64> {
         self.lock().journal.counts.clone()
@@ -215,13 +232,25 @@ impl EmbeddedKube {
             at: r.at,
             until: r.ended,
             by: r.client.clone(),
-            what: format!("{} {}{}{}", r.verb, r.resource, if r.subresource.is_empty() { "" } else { "/" }, r.subresource),
-            object: if r.name.is_empty() || r.namespace.is_empty() { r.name.clone() } else { format!("{}/{}", r.namespace, r.name) },
+            what: format!(
+                "{} {}{}{}",
+                r.verb,
+                r.resource,
+                if r.subresource.is_empty() { "" } else { "/" },
+                r.subresource
+            ),
+            object: if r.name.is_empty() || r.namespace.is_empty() {
+                r.name.clone()
+            } else {
+                format!("{}/{}", r.namespace, r.name)
+            },
             is_silent: false,
         };
-        // One that is given up without an answer met something, too: its client was cut off, or has ended.
+        // One that is given up without an answer met something, too: its client was cut off, or has
+        // ended.
         let is_lost = |r: &Request| r.status == 0 && r.ended.is_some();
-        let requests = state.journal.requests.iter().filter(|r| r.is_disturbed || is_lost(r)).map(of_request);
+        let requests =
+            state.journal.requests.iter().filter(|r| r.is_disturbed || is_lost(r)).map(of_request);
         requests.chain(state.journal.disturbances.iter().cloned()).collect()
     }
 

@@ -1,4 +1,5 @@
-//! Deletion: preconditions, grace, finalizers (apiserver: pkg/registry/rest/delete.go; pods: pkg/registry/core/pod/strategy.go).
+//! Deletion: preconditions, grace, finalizers (apiserver: pkg/registry/rest/delete.go; pods:
+//! pkg/registry/core/pod/strategy.go).
 
 use std::sync::Arc;
 
@@ -51,12 +52,21 @@ impl Options {
     pub(super) fn check(&self, call: &Call, object: &Object) -> Result<(), Failure> {
         let differs = |wanted: &Option<String>, have: &str, what: &str, then: &str| {
             let wanted = wanted.as_ref().filter(|w| *w != have)?;
-            let why =
-                format!("the {what} in the precondition ({wanted}) does not match the {what} in record ({have}). The object might have been {then}");
+            let why = format!(
+                "the {what} in the precondition ({wanted}) does not match the {what} in record \
+                 ({have}). The object might have been {then}"
+            );
             Some(Failure::precondition(&call.kind, &call.key.name, &why))
         };
-        let stale = differs(&self.revision, object.value.text("metadata.resourceVersion"), "ResourceVersion", "modified");
-        differs(&self.uid, object.uid(), "UID", "deleted and then recreated").or(stale).map_or(Ok(()), Err)
+        let stale = differs(
+            &self.revision,
+            object.value.text("metadata.resourceVersion"),
+            "ResourceVersion",
+            "modified",
+        );
+        differs(&self.uid, object.uid(), "UID", "deleted and then recreated")
+            .or(stale)
+            .map_or(Ok(()), Err)
     }
 }
 
@@ -85,7 +95,8 @@ fn course(object: &Object, asked: Option<i64>) -> Course {
     // A negative one is read as one second.
     let asked = asked.map(|a| if a < 0 { 1 } else { a });
     if pod.deletion.is_some() {
-        // What is on its way is not looked at again, finished or not: only a shorter grace changes anything.
+        // What is on its way is not looked at again, finished or not: only a shorter grace changes
+        // anything.
         return match asked {
             Some(0) if !finalizers => Course::Now,
             Some(grace) if grace < pod.deletion_grace => Course::Shorten(grace),
@@ -107,14 +118,23 @@ fn mark(object: &mut Value, grace: i64, now: Moment) {
 
 fn shorten(object: &mut Value, grace: i64, now: Moment) {
     let had = object.int("metadata.deletionGracePeriodSeconds");
-    let asked_at = object.moment("metadata.deletionTimestamp").unwrap_or(now).minus(std::time::Duration::from_secs(had.unsigned_abs()));
+    let asked_at = object
+        .moment("metadata.deletionTimestamp")
+        .unwrap_or(now)
+        .minus(std::time::Duration::from_secs(had.unsigned_abs()));
     object.put("metadata.deletionTimestamp", seconds(plus_seconds(asked_at, grace)));
     object.put("metadata.deletionGracePeriodSeconds", grace);
 }
 
 impl State {
     /// Deletes an object; what is left of it, or what it was.
-    pub(super) fn delete(&mut self, plural: &str, key: &Key, options: &Options, by: &str) -> Option<Arc<Object>> {
+    pub(super) fn delete(
+        &mut self,
+        plural: &str,
+        key: &Key,
+        options: &Options,
+        by: &str,
+    ) -> Option<Arc<Object>> {
         let old = Arc::clone(self.get(plural, key)?);
         if options.orphan {
             self.orphan(old.uid(), by);
@@ -128,7 +148,12 @@ impl State {
     }
 
     /// Deletes a pod because it was evicted.
-    pub(super) fn delete_evicted(&mut self, key: &Key, options: &Options, by: &str) -> Option<Arc<Object>> {
+    pub(super) fn delete_evicted(
+        &mut self,
+        key: &Key,
+        options: &Options,
+        by: &str,
+    ) -> Option<Arc<Object>> {
         let old = Arc::clone(self.get("pods", key)?);
         let wrap = |pod, grace, again, overrun| Fact::Evicted { pod, grace, again, overrun };
         self.note_deletion(&old, options.grace, by, wrap);
@@ -147,7 +172,14 @@ impl State {
         Some(value)
     }
 
-    fn follow(&mut self, plural: &str, key: &Key, old: &Arc<Object>, course: Course, by: &str) -> Option<Arc<Object>> {
+    fn follow(
+        &mut self,
+        plural: &str,
+        key: &Key,
+        old: &Arc<Object>,
+        course: Course,
+        by: &str,
+    ) -> Option<Arc<Object>> {
         let now = self.now();
         match course {
             Course::Now => self.erase(plural, key, by),
@@ -157,9 +189,22 @@ impl State {
         }
     }
 
-    /// What clients and people (a scenario) do to a pod is for judges to see; what controllers do is not.
-    pub(super) fn note_deletion(&mut self, old: &Object, asked: Option<i64>, by: &str, wrap: impl FnOnce(PodRef, u64, bool, Vec<String>) -> Fact) {
-        let Some(pod) = old.pod.as_ref().filter(|_| self.journal.on && (!by.starts_with('<') || by == SCENARIO)) else { return };
+    /// What clients and people (a scenario) do to a pod is for judges to see; what controllers do
+    /// is not.
+    pub(super) fn note_deletion(
+        &mut self,
+        old: &Object,
+        asked: Option<i64>,
+        by: &str,
+        wrap: impl FnOnce(PodRef, u64, bool, Vec<String>) -> Fact,
+    ) {
+        let Some(pod) = old
+            .pod
+            .as_ref()
+            .filter(|_| self.journal.on && (!by.starts_with('<') || by == SCENARIO))
+        else {
+            return;
+        };
         let again = pod.deletion.is_some();
         let grace = match course(old, asked) {
             Course::Now => 0,
@@ -174,7 +219,12 @@ impl State {
         let owned: Vec<_> = self.index.owned.get(uid).into_iter().flatten().cloned().collect();
         for (plural, key) in owned {
             self.change(&plural, &key, by, |v| {
-                let others: Vec<Value> = v.items("metadata.ownerReferences").iter().filter(|o| o.text("uid") != uid).cloned().collect();
+                let others: Vec<Value> = v
+                    .items("metadata.ownerReferences")
+                    .iter()
+                    .filter(|o| o.text("uid") != uid)
+                    .cloned()
+                    .collect();
                 v.put("metadata.ownerReferences", others);
             });
         }

@@ -24,18 +24,25 @@ impl State {
         let sets = self.owned("replicasets", deployment.uid());
         if self.get("replicasets", &key).is_none() {
             let first = sets.is_empty();
-            self.add("replicasets", replica_set(deployment, &key, &hash, if first { wanted } else { 0 }), BY);
+            self.add(
+                "replicasets",
+                replica_set(deployment, &key, &hash, if first { wanted } else { 0 }),
+                BY,
+            );
         }
         self.roll(deployment, &key, wanted);
         self.count_deployment(deployment, &key);
     }
 
-    /// One step of a rolling update; nothing where there is only the newest ReplicaSet and it has its size.
+    /// One step of a rolling update; nothing where there is only the newest ReplicaSet and it has
+    /// its size.
     fn roll(&mut self, deployment: &Arc<Object>, newest: &Key, wanted: usize) {
         let sets = self.owned("replicasets", deployment.uid());
         let size = |s: &Arc<Object>| count(s.value.at("spec.replicas"));
-        let available = |s: &Arc<Object>| usize::try_from(s.value.int("status.availableReplicas")).unwrap_or(0);
-        let old: Vec<_> = sets.iter().filter(|s| s.key() != newest && size(s) > 0).cloned().collect();
+        let available =
+            |s: &Arc<Object>| usize::try_from(s.value.int("status.availableReplicas")).unwrap_or(0);
+        let old: Vec<_> =
+            sets.iter().filter(|s| s.key() != newest && size(s) > 0).cloned().collect();
         let Some(new) = sets.iter().find(|s| s.key() == newest) else { return };
         if old.is_empty() {
             if size(new) != wanted {
@@ -45,12 +52,16 @@ impl State {
         }
         let rolling = |field: &str| deployment.value.at("spec.strategy.rollingUpdate").at(field);
         let whole = i64::try_from(wanted).unwrap_or(i64::MAX);
-        let surge = usize::try_from(IntOrShare::read(rolling("maxSurge")).unwrap_or(IntOrShare::Percent(25)).of(whole)).unwrap_or(0);
+        let surge = usize::try_from(
+            IntOrShare::read(rolling("maxSurge")).unwrap_or(IntOrShare::Percent(25)).of(whole),
+        )
+        .unwrap_or(0);
         // A share of maxUnavailable is rounded down.
-        let missing = match IntOrShare::read(rolling("maxUnavailable")).unwrap_or(IntOrShare::Percent(25)) {
-            IntOrShare::Int(n) => usize::try_from(n).unwrap_or(0),
-            IntOrShare::Percent(p) => usize::try_from(whole * p / 100).unwrap_or(0),
-        };
+        let missing =
+            match IntOrShare::read(rolling("maxUnavailable")).unwrap_or(IntOrShare::Percent(25)) {
+                IntOrShare::Int(n) => usize::try_from(n).unwrap_or(0),
+                IntOrShare::Percent(p) => usize::try_from(whole * p / 100).unwrap_or(0),
+            };
         let total: usize = sets.iter().map(size).sum();
         let grown = wanted.min(size(new) + (wanted + surge).saturating_sub(total));
         if grown != size(new) {
@@ -87,7 +98,11 @@ impl State {
             v.put("status.availableReplicas", ready);
             v.put("status.updatedReplicas", updated);
             v.put("status.unavailableReplicas", (wanted - ready).max(0));
-            let (word, reason) = if ready >= wanted { ("True", "MinimumReplicasAvailable") } else { ("False", "MinimumReplicasUnavailable") };
+            let (word, reason) = if ready >= wanted {
+                ("True", "MinimumReplicasAvailable")
+            } else {
+                ("False", "MinimumReplicasUnavailable")
+            };
             v.set_condition("Available", word, reason, "", now);
         });
     }
@@ -98,18 +113,27 @@ fn replica_set(deployment: &Object, key: &Key, hash: &str, replicas: usize) -> V
     let mut labels = template.at("metadata.labels").as_object().cloned().unwrap_or_default();
     labels.insert(HASH.into(), hash.into());
     template.put("metadata.labels", labels.clone());
-    let mut selector = deployment.value.at("spec.selector.matchLabels").as_object().cloned().unwrap_or_default();
+    let mut selector =
+        deployment.value.at("spec.selector.matchLabels").as_object().cloned().unwrap_or_default();
     selector.insert(HASH.into(), hash.into());
     json!({
-        "metadata": { "name": key.name, "namespace": key.namespace, "labels": labels, "ownerReferences": owned_by(deployment) },
-        "spec": { "replicas": replicas, "selector": { "matchLabels": selector }, "template": template },
+        "metadata": {
+            "name": key.name, "namespace": key.namespace, "labels": labels,
+            "ownerReferences": owned_by(deployment)
+        },
+        "spec": {
+            "replicas": replicas, "selector": { "matchLabels": selector }, "template": template
+        },
     })
 }
 
 /// The same template has the same name in every run.
 fn template_hash(template: &Value) -> String {
     const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
-    let hash = template.to_string().bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
+    let hash = template
+        .to_string()
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
     let digits = (0..10).scan(hash, |rest, _| {
         let digit = usize::try_from(*rest % 27).unwrap_or(0);
         *rest /= 27;

@@ -58,7 +58,10 @@ impl Members {
             step(&mut self.healthy);
         }
         if let Some(owner) = &facts.owner {
-            let entry = self.owners.entry(owner.uid.clone()).or_insert_with(|| (owner.clone(), 0, pod.key().name.clone()));
+            let entry = self
+                .owners
+                .entry(owner.uid.clone())
+                .or_insert_with(|| (owner.clone(), 0, pod.key().name.clone()));
             step(&mut entry.1);
             if entry.1 == 0 {
                 self.owners.remove(&owner.uid);
@@ -74,7 +77,10 @@ impl State {
         if old.is_some_and(|o| o.value.at("spec.selector") == selector) {
             return;
         }
-        let mut members = Members { selector: Labels::from_json(selector).and_then(Result::ok), ..Members::default() };
+        let mut members = Members {
+            selector: Labels::from_json(selector).and_then(Result::ok),
+            ..Members::default()
+        };
         for pod in self.in_namespace("pods", &key.namespace) {
             members.count(Some(pod), true);
         }
@@ -92,9 +98,15 @@ impl State {
     /// The budgets that select a pod look again soon.
     pub(super) fn touch_budgets(&mut self, namespace: &str, pods: &[&Object]) {
         let at = self.now().plus(self.options.timing.disruption);
-        let keys = self.index.budgets.range(Key::new(namespace, "")..).take_while(|(k, _)| k.namespace == namespace);
-        let touched: Vec<Key> =
-            keys.filter(|(_, members)| pods.is_empty() || pods.iter().any(|p| members.selects(p))).map(|(k, _)| k.clone()).collect();
+        let keys = self
+            .index
+            .budgets
+            .range(Key::new(namespace, "")..)
+            .take_while(|(k, _)| k.namespace == namespace);
+        let touched: Vec<Key> = keys
+            .filter(|(_, members)| pods.is_empty() || pods.iter().any(|p| members.selects(p)))
+            .map(|(k, _)| k.clone())
+            .collect();
         for key in touched {
             self.agenda.at(at, Task::Budget(key));
         }
@@ -114,7 +126,10 @@ impl State {
         let sums = self.arithmetic(&budget, &disrupted);
         let said = budget.value.int("status.disruptionsAllowed");
         if sums.as_ref().is_ok_and(|s| s.allowed() > said) {
-            self.note(BY, Fact::BudgetFreed { namespace: key.namespace.clone(), name: key.name.clone() });
+            self.note(
+                BY,
+                Fact::BudgetFreed { namespace: key.namespace.clone(), name: key.name.clone() },
+            );
         }
         self.change("poddisruptionbudgets", key, BY, |b| match sums {
             Ok(sums) => {
@@ -129,7 +144,11 @@ impl State {
                 } else {
                     b.put("status.disruptedPods", disrupted);
                 }
-                let (status, reason) = if sums.allowed() > 0 { ("True", "SufficientPods") } else { ("False", "InsufficientPods") };
+                let (status, reason) = if sums.allowed() > 0 {
+                    ("True", "SufficientPods")
+                } else {
+                    ("False", "InsufficientPods")
+                };
                 b.set_condition("DisruptionAllowed", status, reason, "", now);
             }
             Err(message) => {
@@ -139,10 +158,20 @@ impl State {
         });
     }
 
-    fn arithmetic(&self, budget: &Object, disrupted: &Map<String, Value>) -> Result<Arithmetic, String> {
-        let Some(members) = self.index.budgets.get(budget.key()) else { return Ok(Arithmetic { expected: 0, desired: 0, healthy: 0 }) };
-        let pod = |name: &String| self.pod(&Key::new(budget.key().namespace.as_str(), name.as_str()));
-        let granted = disrupted.keys().filter(|name| pod(name).is_some_and(|(o, f)| f.is_healthy() && members.selects(o))).count();
+    fn arithmetic(
+        &self,
+        budget: &Object,
+        disrupted: &Map<String, Value>,
+    ) -> Result<Arithmetic, String> {
+        let Some(members) = self.index.budgets.get(budget.key()) else {
+            return Ok(Arithmetic { expected: 0, desired: 0, healthy: 0 });
+        };
+        let pod =
+            |name: &String| self.pod(&Key::new(budget.key().namespace.as_str(), name.as_str()));
+        let granted = disrupted
+            .keys()
+            .filter(|name| pod(name).is_some_and(|(o, f)| f.is_healthy() && members.selects(o)))
+            .count();
         let healthy = number(members.healthy.saturating_sub(granted));
         let namespace = &budget.key().namespace;
         let budget = &budget.value;
@@ -163,11 +192,14 @@ impl State {
         Ok(Arithmetic { expected, desired, healthy })
     }
 
-    /// The sum of what the controllers of the pods want. A pod without a controller counts for nothing here.
+    /// The sum of what the controllers of the pods want. A pod without a controller counts for
+    /// nothing here.
     fn expected_scale(&self, members: &Members, namespace: &str) -> Result<i64, String> {
         let mut scales = BTreeMap::new();
         for (owner, _, pod) in members.owners.values() {
-            let (uid, scale) = self.scale_of(owner, namespace).ok_or_else(|| format!("found no controllers for pod {pod:?}"))?;
+            let (uid, scale) = self
+                .scale_of(owner, namespace)
+                .ok_or_else(|| format!("found no controllers for pod {pod:?}"))?;
             scales.insert(uid, scale);
         }
         Ok(scales.values().sum())
@@ -181,14 +213,17 @@ impl State {
             ("apps/v1", "Deployment") => "deployments",
             _ => return None,
         };
-        let object = self.get(plural, &Key::new(namespace, owner.name.as_str())).filter(|o| o.uid() == owner.uid)?;
+        let object = self
+            .get(plural, &Key::new(namespace, owner.name.as_str()))
+            .filter(|o| o.uid() == owner.uid)?;
         if let Some(above) = Owner::of(&object.value).filter(|_| plural == "replicasets") {
             return self.scale_of(&above, namespace);
         }
         Some((owner.uid.clone(), object.value.at("spec.replicas").as_i64().unwrap_or(1)))
     }
 
-    /// The budgets that would be at less than they desire without this healthy pod, by the pods as they are now.
+    /// The budgets that would be at less than they desire without this healthy pod, by the pods as
+    /// they are now.
     pub(super) fn overrun_without(&self, pod: &Object) -> Vec<String> {
         if !self.journal.on || !pod.pod.as_ref().is_some_and(super::object::PodFacts::is_healthy) {
             return Vec::new();
@@ -203,14 +238,21 @@ impl State {
         overrun
     }
 
-    /// The granted pods that are neither terminating, nor gone, nor overdue; and when the next one will be overdue.
+    /// The granted pods that are neither terminating, nor gone, nor overdue; and when the next one
+    /// will be overdue.
     fn still_disrupted(&self, budget: &Value, now: Moment) -> (Map<String, Value>, Option<Moment>) {
         let mut kept = Map::new();
         let mut next: Option<Moment> = None;
         let namespace = budget.text("metadata.namespace");
         for (name, since) in budget.at("status.disruptedPods").as_object().into_iter().flatten() {
-            let waiting = self.pod(&Key::new(namespace, name.as_str())).is_some_and(|(_, p)| p.deletion.is_none());
-            let Some(granted) = since.as_str().and_then(|s| s.parse::<Moment>().ok()).filter(|_| waiting) else { continue };
+            let waiting = self
+                .pod(&Key::new(namespace, name.as_str()))
+                .is_some_and(|(_, p)| p.deletion.is_none());
+            let Some(granted) =
+                since.as_str().and_then(|s| s.parse::<Moment>().ok()).filter(|_| waiting)
+            else {
+                continue;
+            };
             let until = granted.plus(DELETION_TIMEOUT);
             if until > now {
                 kept.insert(name.clone(), since.clone());
@@ -230,8 +272,12 @@ impl State {
 
     pub(super) fn clear_stale_disruption(&mut self, key: &Key) {
         let now = self.now();
-        if self.pod(key).is_some_and(|(o, p)| p.deletion.is_none() && o.value.condition("DisruptionTarget") == "True") {
-            self.change("pods", key, BY, |p| p.set_condition("DisruptionTarget", "False", "EvictionByEvictionAPI", "", now));
+        if self.pod(key).is_some_and(|(o, p)| {
+            p.deletion.is_none() && o.value.condition("DisruptionTarget") == "True"
+        }) {
+            self.change("pods", key, BY, |p| {
+                p.set_condition("DisruptionTarget", "False", "EvictionByEvictionAPI", "", now);
+            });
         }
     }
 }

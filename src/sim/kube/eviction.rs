@@ -1,4 +1,5 @@
-//! Evictions, in the order of the real server (kubernetes: pkg/registry/core/pod/storage/eviction.go).
+//! Evictions, in the order of the real server (kubernetes:
+//! pkg/registry/core/pod/storage/eviction.go).
 
 use std::{sync::Arc, time::Duration};
 
@@ -37,7 +38,8 @@ pub(super) enum Try {
     Done(Reply),
     /// The budget was read and its new status is on the way.
     Granting(Read),
-    /// Another eviction or the controller wrote the budget first: to be decided again a little later, if tries are left.
+    /// Another eviction or the controller wrote the budget first: to be decided again a little
+    /// later, if tries are left.
     Contended(Failure),
     /// A conflict: to be decided again a little later, if tries are left.
     Again(Failure),
@@ -59,23 +61,38 @@ impl Eviction {
     pub(super) fn read(call: &Call) -> Result<Self, Failure> {
         let body = call.json()?;
         let version = body.text("apiVersion");
-        if !matches!(version, "" | "policy/v1" | "policy/v1beta1") || !matches!(body.text("kind"), "" | "Eviction") {
-            return Err(Failure::bad_request(format!("no kind \"{}\" is registered for version \"{version}\"", body.text("kind"))));
+        if !matches!(version, "" | "policy/v1" | "policy/v1beta1")
+            || !matches!(body.text("kind"), "" | "Eviction")
+        {
+            return Err(Failure::bad_request(format!(
+                "no kind \"{}\" is registered for version \"{version}\"",
+                body.text("kind")
+            )));
         }
         if body.text("metadata.name") != call.key.name {
             return Err(Failure::bad_request("name in URL does not match name in Eviction object"));
         }
         let namespace = body.text("metadata.namespace");
         if !namespace.is_empty() && namespace != call.key.namespace {
-            return Err(Failure::bad_request("the namespace of the provided object does not match the namespace sent on the request"));
+            return Err(Failure::bad_request(
+                "the namespace of the provided object does not match the namespace sent on the \
+                 request",
+            ));
         }
-        if body.at("deleteOptions.ignoreStoreReadErrorWithClusterBreakingPotential").as_bool() == Some(true) {
-            let message = "Eviction.policy \"\" is invalid: ignoreStoreReadErrorWithClusterBreakingPotential: Invalid value: true: \
-                           is not allowed for eviction";
-            return Err(Failure::new(422, "Invalid", message).with_details(details(&call.kind, &call.key.name)));
+        if body.at("deleteOptions.ignoreStoreReadErrorWithClusterBreakingPotential").as_bool()
+            == Some(true)
+        {
+            let message = "Eviction.policy \"\" is invalid: \
+                ignoreStoreReadErrorWithClusterBreakingPotential: Invalid value: true: is not \
+                allowed for eviction";
+            return Err(Failure::new(422, "Invalid", message)
+                .with_details(details(&call.kind, &call.key.name)));
         }
         let (query, inside) = (call.query.all("dryRun"), body.items("deleteOptions.dryRun"));
-        if !query.is_empty() && !inside.is_empty() && !query.iter().map(String::as_str).eq(inside.iter().filter_map(Value::as_str)) {
+        if !query.is_empty()
+            && !inside.is_empty()
+            && !query.iter().map(String::as_str).eq(inside.iter().filter_map(Value::as_str))
+        {
             let list = |all: Vec<&str>| all.join(" ");
             let message = format!(
                 "Non-matching dry-run options in request and content: [{}] and [{}]",
@@ -84,7 +101,10 @@ impl Eviction {
             );
             return Err(Failure::internal(&message));
         }
-        Ok(Self { dry_run: !query.is_empty() || !inside.is_empty(), options: DeleteOptions::of(body.at("deleteOptions")) })
+        Ok(Self {
+            dry_run: !query.is_empty() || !inside.is_empty(),
+            options: DeleteOptions::of(body.at("deleteOptions")),
+        })
     }
 }
 
@@ -103,13 +123,21 @@ fn denied(message: &str) -> String {
 
 impl State {
     /// Step 5, which happens once: admission.
-    pub(super) fn admit_eviction(&mut self, call: &Call, eviction: &Eviction) -> Result<Option<Reply>, Failure> {
+    pub(super) fn admit_eviction(
+        &mut self,
+        call: &Call,
+        eviction: &Eviction,
+    ) -> Result<Option<Reply>, Failure> {
         if self.is_terminating_namespace(&call.key.namespace) {
             return Err(namespace_terminating(call, &call.key.name));
         }
         let Some(hook) = &self.hook else { return Ok(None) };
         let before = self.asked.entry(call.key.clone()).or_default();
-        let review = EvictionReview { namespace: call.key.namespace.clone(), name: call.key.name.clone(), before: *before };
+        let review = EvictionReview {
+            namespace: call.key.namespace.clone(),
+            name: call.key.name.clone(),
+            before: *before,
+        };
         *before += 1;
         match hook(&review) {
             EvictionVerdict::Allow => Ok(None),
@@ -120,20 +148,34 @@ impl State {
                 }
                 Ok(Some(created()))
             }
-            // A webhook's answer is passed on as it is: one that gives a code and no reason leaves the Status without one, and without details.
+            // A webhook's answer is passed on as it is: one that gives a code and no reason leaves
+            // the Status without one, and without details.
             EvictionVerdict::Deny(m) => Err(Failure::new(403, "", denied(&m))),
             EvictionVerdict::Busy(m) => Err(Failure::new(429, "", denied(&m))),
-            EvictionVerdict::Unreachable(m) => Err(Failure::internal(&format!("failed calling webhook \"evictions.example.com\": {m}"))),
+            EvictionVerdict::Unreachable(m) => Err(Failure::internal(&format!(
+                "failed calling webhook \"evictions.example.com\": {m}"
+            ))),
         }
     }
 
-    /// Steps 6 to 12; with the budget that was read in the try before, where its status is being written now.
-    pub(super) fn evict(&mut self, call: &Call, eviction: &Eviction, read: Option<Read>) -> Result<Try, Failure> {
-        let pod = self.get("pods", &call.key).cloned().ok_or_else(|| Failure::not_found(&call.kind, &call.key.name))?;
+    /// Steps 6 to 12; with the budget that was read in the try before, where its status is being
+    /// written now.
+    pub(super) fn evict(
+        &mut self,
+        call: &Call,
+        eviction: &Eviction,
+        read: Option<Read>,
+    ) -> Result<Try, Failure> {
+        let pod = self
+            .get("pods", &call.key)
+            .cloned()
+            .ok_or_else(|| Failure::not_found(&call.kind, &call.key.name))?;
         let Some(facts) = &pod.pod else { return Err(Failure::no_such_resource()) };
         if facts.is_finished() || facts.phase == "Pending" || facts.deletion.is_some() {
             return match self.mark_and_delete(call, eviction, &pod) {
-                Err(f) if f.reason == "Conflict" && eviction.options.revision.is_none() => Ok(Try::Again(f)),
+                Err(f) if f.reason == "Conflict" && eviction.options.revision.is_none() => {
+                    Ok(Try::Again(f))
+                }
                 other => other.map(Try::Done),
             };
         }
@@ -142,7 +184,8 @@ impl State {
             [] => return self.mark_and_delete(call, eviction, &pod).map(Try::Done),
             [one] => &one.value,
             _ => {
-                let message = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
+                let message = "This pod has more than one PodDisruptionBudget, which the eviction \
+                    subresource does not support.";
                 return Err(Failure::new(500, "", message));
             }
         };
@@ -151,7 +194,9 @@ impl State {
         } else {
             let now = Read(budget.text("metadata.resourceVersion").to_owned());
             match read {
-                Some(read) if read != now => return Ok(Try::Contended(contended(budget.text("metadata.name")))),
+                Some(read) if read != now => {
+                    return Ok(Try::Contended(contended(budget.text("metadata.name"))));
+                }
                 None if self.options.timing.budget_write > Duration::ZERO && !eviction.dry_run => {
                     grants(budget)?;
                     return Ok(Try::Granting(now));
@@ -160,7 +205,9 @@ impl State {
             }
         };
         match (self.mark_and_delete(call, eviction, &pod), answer) {
-            (Err(f), Answer::Ignored) if f.reason == "Conflict" && eviction.options.revision.is_none() => {
+            (Err(f), Answer::Ignored)
+                if f.reason == "Conflict" && eviction.options.revision.is_none() =>
+            {
                 Err(still_processed(budget.text("metadata.name")))
             }
             (other, _) => other.map(Try::Done),
@@ -168,7 +215,12 @@ impl State {
     }
 
     /// Step 10: the budget grants one disruption.
-    fn decrement(&mut self, call: &Call, eviction: &Eviction, budget: &Value) -> Result<Answer, Failure> {
+    fn decrement(
+        &mut self,
+        call: &Call,
+        eviction: &Eviction,
+        budget: &Value,
+    ) -> Result<Answer, Failure> {
         let name = budget.text("metadata.name");
         let allowed = grants(budget)?;
         if eviction.dry_run {
@@ -189,12 +241,19 @@ impl State {
     }
 
     /// Step 11: the condition `DisruptionTarget`, then the deletion.
-    fn mark_and_delete(&mut self, call: &Call, eviction: &Eviction, pod: &Arc<Object>) -> Result<Reply, Failure> {
-        let differs = |wanted: &Option<String>, have: &str| wanted.as_ref().is_some_and(|w| w != have);
+    fn mark_and_delete(
+        &mut self,
+        call: &Call,
+        eviction: &Eviction,
+        pod: &Arc<Object>,
+    ) -> Result<Reply, Failure> {
+        let differs =
+            |wanted: &Option<String>, have: &str| wanted.as_ref().is_some_and(|w| w != have);
         let other = |why: &str| Err(Failure::precondition(&call.kind, &call.key.name, why));
         if differs(&eviction.options.uid, pod.uid()) {
             return other(&format!(
-                "the UID in the precondition ({}) does not match the UID in record ({}). The object might have been deleted and then recreated",
+                "the UID in the precondition ({}) does not match the UID in record ({}). The \
+                 object might have been deleted and then recreated",
                 eviction.options.uid.as_deref().unwrap_or_default(),
                 pod.uid()
             ));
@@ -202,7 +261,8 @@ impl State {
         let revision = pod.value.text("metadata.resourceVersion");
         if differs(&eviction.options.revision, revision) {
             return other(&format!(
-                "the ResourceVersion in the precondition ({}) does not match the ResourceVersion in record ({revision}). The object might have been modified",
+                "the ResourceVersion in the precondition ({}) does not match the ResourceVersion \
+                 in record ({revision}). The object might have been modified",
                 eviction.options.revision.as_deref().unwrap_or_default(),
             ));
         }
@@ -214,7 +274,13 @@ impl State {
         }
         let now = self.now();
         self.change("pods", &call.key, &call.by, |p| {
-            p.set_condition("DisruptionTarget", "True", "EvictionByEvictionAPI", "Eviction API: evicting", now);
+            p.set_condition(
+                "DisruptionTarget",
+                "True",
+                "EvictionByEvictionAPI",
+                "Eviction API: evicting",
+                now,
+            );
         });
         self.delete_evicted(&call.key, &eviction.options, &call.by);
         self.expect_deletion(&call.key);
@@ -222,7 +288,9 @@ impl State {
     }
 
     fn meets_conflict(&mut self, key: &Key) -> bool {
-        let Some(conflicts) = self.conflicts.get_mut(key).filter(|c| c.left > 0) else { return false };
+        let Some(conflicts) = self.conflicts.get_mut(key).filter(|c| c.left > 0) else {
+            return false;
+        };
         conflicts.left -= 1;
         let becomes = conflicts.becomes.take();
         let now = self.now();
@@ -241,8 +309,10 @@ impl State {
 
 /// Step 9: a pod that is not ready may go without asking the budget.
 fn may_ignore(budget: &Value) -> bool {
-    let (healthy, desired) = (budget.int("status.currentHealthy"), budget.int("status.desiredHealthy"));
-    budget.text("spec.unhealthyPodEvictionPolicy") == "AlwaysAllow" || (healthy >= desired && desired > 0)
+    let (healthy, desired) =
+        (budget.int("status.currentHealthy"), budget.int("status.desiredHealthy"));
+    budget.text("spec.unhealthyPodEvictionPolicy") == "AlwaysAllow"
+        || (healthy >= desired && desired > 0)
 }
 
 /// How many disruptions a budget grants now, or why it grants none.
@@ -251,8 +321,12 @@ fn grants(budget: &Value) -> Result<i64, Failure> {
     let allowed = budget.int("status.disruptionsAllowed");
     let disrupted = budget.at("status.disruptedPods").as_object().map_or(0, serde_json::Map::len);
     let refuse = |message: &str| {
-        Err(Failure::new(403, "Forbidden", format!("poddisruptionbudget.policy \"{name}\" is forbidden: {message}"))
-            .with_details(json!({ "name": name, "group": "policy", "kind": "poddisruptionbudget" })))
+        Err(Failure::new(
+            403,
+            "Forbidden",
+            format!("poddisruptionbudget.policy \"{name}\" is forbidden: {message}"),
+        )
+        .with_details(json!({ "name": name, "group": "policy", "kind": "poddisruptionbudget" })))
     };
     if budget.int("status.observedGeneration") < budget.int("metadata.generation") {
         return Err(still_processed(name));
@@ -261,7 +335,9 @@ fn grants(budget: &Value) -> Result<i64, Failure> {
         return refuse("pdb disruptions allowed is negative");
     }
     if disrupted > MAX_DISRUPTED {
-        return refuse("DisruptedPods map too big - too many evictions not confirmed by PDB controller");
+        return refuse(
+            "DisruptedPods map too big - too many evictions not confirmed by PDB controller",
+        );
     }
     if allowed == 0 { Err(exhausted(budget)) } else { Ok(allowed) }
 }
@@ -269,37 +345,57 @@ fn grants(budget: &Value) -> Result<i64, Failure> {
 /// What is left where every try met another writer.
 fn contended(budget: &str) -> Failure {
     let message = format!(
-        "Operation cannot be fulfilled on poddisruptionbudgets.policy \"{budget}\": the object has been modified; please apply your changes to \
-         the latest version and try again"
+        "Operation cannot be fulfilled on poddisruptionbudgets.policy \"{budget}\": the object \
+         has been modified; please apply your changes to the latest version and try again"
     );
-    Failure::new(409, "Conflict", message).with_details(json!({ "name": budget, "group": "policy", "kind": "poddisruptionbudgets" }))
+    Failure::new(409, "Conflict", message)
+        .with_details(json!({ "name": budget, "group": "policy", "kind": "poddisruptionbudgets" }))
 }
 
 fn created() -> Reply {
-    Reply::Json(201, json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201 }))
+    Reply::Json(
+        201,
+        json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201
+        }),
+    )
 }
 
 fn too_many(cause: &str) -> Failure {
     let message = "Cannot evict pod as it would violate the pod's disruption budget.";
-    Failure::new(429, "TooManyRequests", message).with_details(json!({ "causes": [{ "reason": "DisruptionBudget", "message": cause }] }))
+    Failure::new(429, "TooManyRequests", message)
+        .with_details(json!({ "causes": [{ "reason": "DisruptionBudget", "message": cause }] }))
 }
 
 fn still_processed(budget: &str) -> Failure {
-    too_many(&format!("The disruption budget {budget} is still being processed by the server.")).retry_after(10)
+    too_many(&format!("The disruption budget {budget} is still being processed by the server."))
+        .retry_after(10)
 }
 
 fn exhausted(budget: &Value) -> Failure {
     let name = budget.text("metadata.name");
-    let (healthy, desired) = (budget.int("status.currentHealthy"), budget.int("status.desiredHealthy"));
-    let condition = budget.items("status.conditions").iter().find(|c| c.text("type") == "DisruptionAllowed" && c.text("status") == "False");
+    let (healthy, desired) =
+        (budget.int("status.currentHealthy"), budget.int("status.desiredHealthy"));
+    let condition = budget
+        .items("status.conditions")
+        .iter()
+        .find(|c| c.text("type") == "DisruptionAllowed" && c.text("status") == "False");
     let message = condition.map_or("", |c| c.text("message"));
     let reason = condition.map_or("", |c| c.text("reason"));
     too_many(&if !message.is_empty() && reason == "SyncFailed" {
-        format!("The disruption budget {name} does not allow evicting pods currently because it failed sync: {message}")
+        format!(
+            "The disruption budget {name} does not allow evicting pods currently because it \
+             failed sync: {message}"
+        )
     } else if healthy <= desired {
-        format!("The disruption budget {name} needs {desired} healthy pods and has {healthy} currently")
+        format!(
+            "The disruption budget {name} needs {desired} healthy pods and has {healthy} currently"
+        )
     } else if !message.is_empty() {
-        format!("The disruption budget {name} does not allow evicting pods currently ({reason}): {message}")
+        format!(
+            "The disruption budget {name} does not allow evicting pods currently ({reason}): \
+             {message}"
+        )
     } else {
         format!("The disruption budget {name} does not allow evicting pods currently")
     })

@@ -19,7 +19,14 @@ pub(super) struct Failure {
 
 impl Failure {
     pub(super) fn new(code: u16, reason: &str, message: impl Into<String>) -> Self {
-        Self { code, reason: reason.into(), message: message.into(), details: Value::Null, retry_after: None, plain: false }
+        Self {
+            code,
+            reason: reason.into(),
+            message: message.into(),
+            details: Value::Null,
+            retry_after: None,
+            plain: false,
+        }
     }
 
     pub(super) fn with_details(mut self, details: Value) -> Self {
@@ -27,7 +34,8 @@ impl Failure {
         self
     }
 
-    /// `Retry-After` and `details.retryAfterSeconds`; 0 says it only in neither, as the server does.
+    /// `Retry-After` and `details.retryAfterSeconds`; 0 says it only in neither, as the server
+    /// does.
     pub(super) fn retry_after(mut self, seconds: u32) -> Self {
         if seconds > 0 {
             self.details.put("retryAfterSeconds", seconds);
@@ -37,15 +45,18 @@ impl Failure {
     }
 
     pub(super) fn not_found(kind: &Kind, name: &str) -> Self {
-        Self::new(404, "NotFound", format!("{} \"{name}\" not found", kind.qualified())).with_details(details(kind, name))
+        Self::new(404, "NotFound", format!("{} \"{name}\" not found", kind.qualified()))
+            .with_details(details(kind, name))
     }
 
     pub(super) fn no_such_resource() -> Self {
-        Self::new(404, "NotFound", "the server could not find the requested resource").with_details(json!({}))
+        Self::new(404, "NotFound", "the server could not find the requested resource")
+            .with_details(json!({}))
     }
 
     pub(super) fn exists(kind: &Kind, name: &str) -> Self {
-        Self::new(409, "AlreadyExists", format!("{} \"{name}\" already exists", kind.qualified())).with_details(details(kind, name))
+        Self::new(409, "AlreadyExists", format!("{} \"{name}\" already exists", kind.qualified()))
+            .with_details(details(kind, name))
     }
 
     /// A path that nobody serves: plain text, no Status.
@@ -57,37 +68,65 @@ impl Failure {
 
     /// The resource is there, and takes no such verb.
     pub(super) fn no_such_method() -> Self {
-        Self::new(405, "MethodNotAllowed", "the server does not allow this method on the requested resource").with_details(json!({}))
+        Self::new(
+            405,
+            "MethodNotAllowed",
+            "the server does not allow this method on the requested resource",
+        )
+        .with_details(json!({}))
     }
 
     /// A resourceVersion that is not reached yet.
     pub(super) fn too_new(wanted: u64, current: u64) -> Self {
-        let details = json!({ "causes": [{ "reason": "ResourceVersionTooLarge", "message": "Too large resource version" }] });
-        Self::new(504, "Timeout", format!("Timeout: Too large resource version: {wanted}, current: {current}")).with_details(details).retry_after(1)
+        let details = json!({ "causes": [{ "reason": "ResourceVersionTooLarge", "message":
+        "Too large resource version" }] });
+        Self::new(
+            504,
+            "Timeout",
+            format!("Timeout: Too large resource version: {wanted}, current: {current}"),
+        )
+        .with_details(details)
+        .retry_after(1)
     }
 
-    /// A UID or resourceVersion that a deletion or an eviction asks for is another one; here the server names the kind, not the resource.
+    /// A UID or resourceVersion that a deletion or an eviction asks for is another one; here the
+    /// server names the kind, not the resource.
     pub(super) fn precondition(kind: &Kind, name: &str, why: &str) -> Self {
         let mut d = details(kind, name);
         d.put("kind", kind.kind.as_str());
-        Self::new(409, "Conflict", format!("Operation cannot be fulfilled on {} \"{name}\": {why}", kind.whole())).with_details(d)
+        Self::new(
+            409,
+            "Conflict",
+            format!("Operation cannot be fulfilled on {} \"{name}\": {why}", kind.whole()),
+        )
+        .with_details(d)
     }
 
     pub(super) fn conflict(kind: &Kind, name: &str, why: &str) -> Self {
-        Self::new(409, "Conflict", format!("Operation cannot be fulfilled on {} \"{name}\": {why}", kind.qualified()))
-            .with_details(details(kind, name))
+        Self::new(
+            409,
+            "Conflict",
+            format!("Operation cannot be fulfilled on {} \"{name}\": {why}", kind.qualified()),
+        )
+        .with_details(details(kind, name))
     }
 
     /// The write named a resourceVersion that is not the newest.
     pub(super) fn stale(kind: &Kind, name: &str) -> Self {
-        Self::conflict(kind, name, "the object has been modified; please apply your changes to the latest version and try again")
+        Self::conflict(
+            kind,
+            name,
+            "the object has been modified; please apply your changes to the latest version and \
+             try again",
+        )
     }
 
     pub(super) fn bad_request(message: impl Into<String>) -> Self {
         Self::new(400, "BadRequest", message)
     }
 
-    /// `why` begins as the server's own words do, which say the reason: `Invalid value`, `Required value`.
+    /// `why` begins as the server's own words do, which say the reason: `Invalid value`,
+    /// `Required value`.
     pub(super) fn invalid(kind: &Kind, name: &str, field: &str, why: &str) -> Self {
         let reason = match why.split(':').next().unwrap_or_default() {
             "Required value" => "FieldValueRequired",
@@ -100,16 +139,24 @@ impl Failure {
         let mut d = details(kind, name);
         d.put("kind", kind.kind.as_str());
         d.put("causes", json!([{ "reason": reason, "message": why, "field": field }]));
-        Self::new(422, "Invalid", format!("{} \"{name}\" is invalid: {field}: {why}", kind.whole())).with_details(d)
+        Self::new(422, "Invalid", format!("{} \"{name}\" is invalid: {field}: {why}", kind.whole()))
+            .with_details(d)
     }
 
     pub(super) fn internal(message: &str) -> Self {
-        Self::new(500, "InternalError", format!("Internal error occurred: {message}")).with_details(json!({ "causes": [{ "message": message }] }))
+        Self::new(500, "InternalError", format!("Internal error occurred: {message}"))
+            .with_details(json!({ "causes": [{ "message": message }] }))
     }
 
     /// The `timeout` of the request is over (apiserver: endpoints/handlers/finisher).
     pub(super) fn timeout() -> Self {
-        Self::new(504, "Timeout", "Timeout: request did not complete within requested timeout - context deadline exceeded").with_details(json!({}))
+        Self::new(
+            504,
+            "Timeout",
+            "Timeout: request did not complete within requested timeout - context deadline \
+             exceeded",
+        )
+        .with_details(json!({}))
     }
 
     pub(super) fn expired(message: impl Into<String>) -> Self {
@@ -118,7 +165,8 @@ impl Failure {
 
     /// API priority and fairness, and the limit of requests in flight: plain text, no Status.
     pub(super) fn overloaded(retry_after: u32) -> Self {
-        let mut f = Self::new(429, "TooManyRequests", "Too many requests, please try again later.\n");
+        let mut f =
+            Self::new(429, "TooManyRequests", "Too many requests, please try again later.\n");
         f.retry_after = Some(retry_after);
         f.plain = true;
         f
@@ -126,7 +174,10 @@ impl Failure {
 
     /// The object `Status`.
     pub(super) fn status(&self) -> Value {
-        let mut s = json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": self.message, "code": self.code });
+        let mut s = json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "message": self.message, "code": self.code
+        });
         if !self.reason.is_empty() {
             s.put("reason", self.reason.as_str());
         }

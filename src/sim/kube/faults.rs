@@ -30,7 +30,12 @@ impl Match {
     #[must_use]
     pub fn of(verb: &str, resource: &str) -> Self {
         let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
-        Self { verb: Some(verb.into()), resource: Some(resource.into()), subresource: Some(subresource.into()), ..Self::default() }
+        Self {
+            verb: Some(verb.into()),
+            resource: Some(resource.into()),
+            subresource: Some(subresource.into()),
+            ..Self::default()
+        }
     }
 
     /// Evictions.
@@ -77,7 +82,8 @@ pub enum Fault {
         /// `Retry-After`, in seconds.
         retry_after: u32,
     },
-    /// Done and answered later; given up without effect where the `timeout` of the request is over by then.
+    /// Done and answered later; given up without effect where the `timeout` of the request is over
+    /// by then.
     Slow(Duration),
     /// Done at once, answered later.
     SlowAnswer(Duration),

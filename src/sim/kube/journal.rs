@@ -12,11 +12,13 @@ use crate::{domain::Moment, sim::Disturbance};
 pub struct Request {
     /// When it came in.
     pub at: Moment,
-    /// When it was answered (a watch: when it began); `None` where the client got no answer that it can read, or not yet.
+    /// When it was answered (a watch: when it began); `None` where the client got no answer that it
+    /// can read, or not yet.
     pub answered: Option<Moment>,
     /// It met a fault.
     pub is_disturbed: bool,
-    /// When it was over: answered, failed, or given up by the client (a watch: when it began). `None`: it is under way.
+    /// When it was over: answered, failed, or given up by the client (a watch: when it began).
+    /// `None`: it is under way.
     pub ended: Option<Moment>,
     /// The client's tag, or its user agent.
     pub client: String,
@@ -110,7 +112,8 @@ pub enum Fact {
         /// All its annotations.
         annotations: BTreeMap<String, String>,
     },
-    /// Something of a Node that [`NodeState`] holds is different from now on. Noted before every other fact of the same write.
+    /// Something of a Node that [`NodeState`] holds is different from now on. Noted before every
+    /// other fact of the same write.
     NodeChanged(Box<NodeState>),
     /// A Node's object is gone.
     NodeGone(String),

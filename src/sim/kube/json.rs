@@ -8,7 +8,8 @@ use crate::domain::Moment;
 
 static NULL: Value = Value::Null;
 
-/// Paths are field names joined by dots. Keys that hold dots (labels, annotations) are asked for one by one.
+/// Paths are field names joined by dots. Keys that hold dots (labels, annotations) are asked for
+/// one by one.
 pub(super) trait Look {
     /// What is there; null where nothing is.
     fn at(&self, path: &str) -> &Value;
@@ -34,7 +35,10 @@ pub(super) trait Look {
     }
     /// The status of a condition; "" where it has none.
     fn condition(&self, kind: &str) -> &str {
-        self.items("status.conditions").iter().find(|c| c.text("type") == kind).map_or("", |c| c.text("status"))
+        self.items("status.conditions")
+            .iter()
+            .find(|c| c.text("type") == kind)
+            .map_or("", |c| c.text("status"))
     }
     /// Writes there, making objects on the way.
     fn put(&mut self, path: &str, value: impl Into<Value>);
@@ -63,13 +67,24 @@ impl Look for Value {
 
     fn take_away(&mut self, path: &str) {
         let (parent, key) = path.rsplit_once('.').unwrap_or(("", path));
-        let parent = if parent.is_empty() { Some(self) } else { parent.split('.').try_fold(self, |v, key| v.get_mut(key)) };
+        let parent = if parent.is_empty() {
+            Some(self)
+        } else {
+            parent.split('.').try_fold(self, |v, key| v.get_mut(key))
+        };
         if let Some(Value::Object(map)) = parent {
             map.remove(key);
         }
     }
 
-    fn set_condition(&mut self, kind: &str, status: &str, reason: &str, message: &str, now: Moment) {
+    fn set_condition(
+        &mut self,
+        kind: &str,
+        status: &str,
+        reason: &str,
+        message: &str,
+        now: Moment,
+    ) {
         let mut list = self.items("status.conditions").to_vec();
         let position = list.iter().position(|c| c.text("type") == kind);
         let old = position.map(|i| list.remove(i));

@@ -29,17 +29,29 @@ pub(super) struct Kind {
 impl Kind {
     /// `apiVersion` of its objects.
     pub(super) fn api_version(&self) -> String {
-        if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
+        if self.group.is_empty() {
+            self.version.clone()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
     }
 
     /// How errors name it: `poddisruptionbudgets.policy`.
     pub(super) fn qualified(&self) -> String {
-        if self.group.is_empty() { self.plural.clone() } else { format!("{}.{}", self.plural, self.group) }
+        if self.group.is_empty() {
+            self.plural.clone()
+        } else {
+            format!("{}.{}", self.plural, self.group)
+        }
     }
 
     /// How errors name its kind: `PodDisruptionBudget.policy`.
     pub(super) fn whole(&self) -> String {
-        if self.group.is_empty() { self.kind.clone() } else { format!("{}.{}", self.kind, self.group) }
+        if self.group.is_empty() {
+            self.kind.clone()
+        } else {
+            format!("{}.{}", self.kind, self.group)
+        }
     }
 
     /// It has a subresource of this name.
@@ -55,7 +67,13 @@ impl Kind {
     }
 
     /// A resource that a CustomResourceDefinition would define.
-    pub(super) fn custom(group: &str, version: &str, kind: &str, plural: &str, namespaced: bool) -> Self {
+    pub(super) fn custom(
+        group: &str,
+        version: &str,
+        kind: &str,
+        plural: &str,
+        namespaced: bool,
+    ) -> Self {
         Self {
             group: group.into(),
             version: version.into(),
@@ -93,7 +111,14 @@ const BUILT_IN: &[(&str, &str, &str, &str, &str, u8)] = &[
     ("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", "pvc", NAMESPACED | STATUS),
     ("", "v1", "PersistentVolume", "persistentvolumes", "pv", STATUS),
     ("coordination.k8s.io", "v1", "Lease", "leases", "", NAMESPACED),
-    ("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", "pdb", NAMESPACED | STATUS | GENERATION),
+    (
+        "policy",
+        "v1",
+        "PodDisruptionBudget",
+        "poddisruptionbudgets",
+        "pdb",
+        NAMESPACED | STATUS | GENERATION,
+    ),
     ("apps", "v1", "Deployment", "deployments", "deploy", NAMESPACED | STATUS | SCALE | GENERATION),
     ("apps", "v1", "ReplicaSet", "replicasets", "rs", NAMESPACED | STATUS | SCALE | GENERATION),
     ("apps", "v1", "StatefulSet", "statefulsets", "sts", NAMESPACED | STATUS | SCALE | GENERATION),

@@ -20,7 +20,11 @@ impl State {
     /// What a kubelet does about one of its pods now.
     pub(super) fn kubelet(&mut self, key: &Key) {
         let now = self.now();
-        let Some((object, facts)) = self.pod(key).map(|(o, f)| (std::sync::Arc::clone(o), f.clone())) else { return };
+        let Some((object, facts)) =
+            self.pod(key).map(|(o, f)| (std::sync::Arc::clone(o), f.clone()))
+        else {
+            return;
+        };
         let Some(node) = facts.node.as_deref() else { return };
         if !self.machines.get(node).is_some_and(super::machine::Machine::acts) {
             return;
@@ -48,23 +52,44 @@ impl State {
         };
         if facts.phase == "Running" {
             let ends = after(takes(pod, pods::RUNS_FOR), Duration::MAX, Some(now));
-            return Run { runs: Some(now), ready: facts.ready.then_some(now), ends, stopping: None };
+            return Run {
+                runs: Some(now),
+                ready: facts.ready.then_some(now),
+                ends,
+                stopping: None,
+            };
         }
         let runs = after(takes(pod, pods::START), timing.start, Some(now));
         let ends = match takes(pod, pods::RUNS_FOR) {
             Takes::Time(d) => runs.map(|r| r.plus(d)),
             Takes::Forever | Takes::Usual => None,
         };
-        Run { runs, ready: after(takes(pod, pods::READY), timing.ready, runs), ends, stopping: None }
+        Run {
+            runs,
+            ready: after(takes(pod, pods::READY), timing.ready, runs),
+            ends,
+            stopping: None,
+        }
     }
 
     /// A shorter grace period counts anew from now, as the kubelet kills with it again.
-    fn stopping(&self, pod: &Value, facts: &PodFacts, run: Run, grace: i64, now: Moment) -> Stopping {
+    fn stopping(
+        &self,
+        pod: &Value,
+        facts: &PodFacts,
+        run: Run,
+        grace: i64,
+        now: Moment,
+    ) -> Stopping {
         let limit = now.plus(Duration::from_secs(grace.unsigned_abs()));
         match run.stopping {
             Some(s) if grace < s.grace => {
                 let earlier = s.stopped.is_some_and(|at| at > limit);
-                Stopping { grace, stopped: s.stopped.map(|at| at.min(limit)), killed: s.killed || earlier }
+                Stopping {
+                    grace,
+                    stopped: s.stopped.map(|at| at.min(limit)),
+                    killed: s.killed || earlier,
+                }
             }
             Some(s) => s,
             None => {
@@ -95,13 +120,17 @@ impl State {
             self.agenda.at(removed, Task::Kubelet(key.clone()));
             return;
         }
-        let mirrored = facts.mirror.then(|| self.get("pods", key).map(|o| o.value.clone())).flatten();
+        let mirrored =
+            facts.mirror.then(|| self.get("pods", key).map(|o| o.value.clone())).flatten();
         self.change("pods", key, BY, |p| p.put("metadata.deletionGracePeriodSeconds", 0));
-        let held = self.get("pods", key).is_some_and(|o| !o.value.items("metadata.finalizers").is_empty());
+        let held =
+            self.get("pods", key).is_some_and(|o| !o.value.items("metadata.finalizers").is_empty());
         if !held && self.pod(key).is_some_and(|(_, p)| p.uid == facts.uid) {
             self.erase("pods", key, BY);
         }
-        if let Some(node) = facts.node.as_deref().and_then(|n| self.machines.get_mut(n)).filter(|_| !held) {
+        if let Some(node) =
+            facts.node.as_deref().and_then(|n| self.machines.get_mut(n)).filter(|_| !held)
+        {
             node.runs.remove(&facts.uid);
         }
         if let Some(mirror) = mirrored {
@@ -111,7 +140,8 @@ impl State {
 
     /// A static pod lives on whatever happens to its image.
     fn show_static_pod_again(&mut self, mut pod: Value, now: Moment) {
-        for field in ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+        for field in ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"]
+        {
             pod.take_away(&format!("metadata.{field}"));
         }
         pods::set_running(&mut pod, true, now);
@@ -131,7 +161,8 @@ impl State {
         if runs && (facts.phase != "Running" || facts.ready != ready) {
             self.change("pods", key, BY, |p| pods::set_running(p, ready, now));
         }
-        let next = [run.runs, run.ready, run.ends].into_iter().flatten().filter(|at| *at > now).min();
+        let next =
+            [run.runs, run.ready, run.ends].into_iter().flatten().filter(|at| *at > now).min();
         if let Some(next) = next {
             self.agenda.at(next, Task::Kubelet(key.clone()));
         }
@@ -140,7 +171,12 @@ impl State {
     /// What is starting runs and is ready now, unless it never would be.
     pub(super) fn start_at_once(&mut self) {
         let now = self.now();
-        for run in self.machines.values_mut().flat_map(|m| m.runs.values_mut()).filter(|r| r.stopping.is_none()) {
+        for run in self
+            .machines
+            .values_mut()
+            .flat_map(|m| m.runs.values_mut())
+            .filter(|r| r.stopping.is_none())
+        {
             run.runs = run.runs.map(|at| at.min(now));
             run.ready = run.ready.map(|at| at.min(now));
         }

@@ -30,12 +30,18 @@ impl State {
     /// The objects in scope, in the order of their keys.
     pub(super) fn matching(&self, plural: &str, scope: &Scope) -> Vec<Arc<Shown>> {
         let Some(shelf) = self.shelves.get(plural) else { return Vec::new() };
-        let keep = |o: &Arc<super::object::Object>| scope.contains(&o.shown).then(|| Arc::clone(&o.shown));
+        let keep =
+            |o: &Arc<super::object::Object>| scope.contains(&o.shown).then(|| Arc::clone(&o.shown));
         if plural == "pods"
             && let Some(node) = scope.node().filter(|n| !n.is_empty())
         {
             let keys: Option<&BTreeSet<Key>> = self.index.pods_by_node.get(node);
-            return keys.into_iter().flatten().filter_map(|k| shelf.objects.get(k)).filter_map(keep).collect();
+            return keys
+                .into_iter()
+                .flatten()
+                .filter_map(|k| shelf.objects.get(k))
+                .filter_map(keep)
+                .collect();
         }
         if scope.namespace.is_empty() {
             return shelf.objects.values().filter_map(keep).collect();
@@ -54,18 +60,24 @@ impl State {
             self.forget_old_snapshots();
             let (id, start) = token
                 .split_once('.')
-                .and_then(|(id, start)| Some((id.parse::<u64>().ok()?, start.parse::<usize>().ok()?)))
-                .ok_or_else(|| Failure::bad_request("continue key is not valid: malformed token"))?;
+                .and_then(|(id, start)| {
+                    Some((id.parse::<u64>().ok()?, start.parse::<usize>().ok()?))
+                })
+                .ok_or_else(|| {
+                    Failure::bad_request("continue key is not valid: malformed token")
+                })?;
             let snapshot = self.snapshots.get(&id).ok_or_else(|| {
                 Failure::expired(
-                    "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter.",
+                    "The provided continue parameter is too old to display a consistent list \
+                     result. You can start a new list without the continue parameter.",
                 )
             })?;
             (snapshot.revision, snapshot.items.clone(), start, Some(id))
         };
         let end = limit.map_or(items.len(), |l| (start + l).min(items.len()));
         let page = items.get(start..end).unwrap_or_default().to_vec();
-        let mut metadata = Map::from_iter([("resourceVersion".to_owned(), Value::from(revision.to_string()))]);
+        let mut metadata =
+            Map::from_iter([("resourceVersion".to_owned(), Value::from(revision.to_string()))]);
         if end < items.len() {
             let left = items.len() - end;
             let id = id.unwrap_or_else(|| self.keep_snapshot(revision, items));
@@ -81,14 +93,18 @@ impl State {
         validate::version_match(call)?;
         let wanted = match call.query.get("resourceVersion") {
             "" => 0,
-            text => text.parse::<u64>().map_err(|_| Failure::bad_request(format!("invalid resource version {text:?}")))?,
+            text => text
+                .parse::<u64>()
+                .map_err(|_| Failure::bad_request(format!("invalid resource version {text:?}")))?,
         };
         if wanted > self.revision {
             return Err(Failure::too_new(wanted, self.revision));
         }
         // Only the newest version is kept whole: an older one counts as compacted.
         if call.query.get("resourceVersionMatch") == "Exact" && wanted < self.revision {
-            return Err(Failure::expired(format!("The resourceVersion for the provided list is too old: {wanted}")));
+            return Err(Failure::expired(format!(
+                "The resourceVersion for the provided list is too old: {wanted}"
+            )));
         }
         Ok(())
     }

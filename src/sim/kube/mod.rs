@@ -1,7 +1,8 @@
 //! An embedded Kubernetes: an API server with a store, and small controllers behind it.
 //!
-//! It speaks the wire protocol, so the real client talks to it: in process ([`EmbeddedKube::client`]) or over loopback
-//! ([`EmbeddedKube::serve`]). Everything that happens by itself happens on tokio's clock, in an order that the seed decides.
+//! It speaks the wire protocol, so the real client talks to it: in process
+//! ([`EmbeddedKube::client`]) or over loopback ([`EmbeddedKube::serve`]). Everything that happens
+//! by itself happens on tokio's clock, in an order that the seed decides.
 
 mod agenda;
 mod build;

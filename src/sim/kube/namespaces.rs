@@ -14,11 +14,17 @@ const BY: &str = "<namespace>";
 
 impl State {
     /// Nothing new may come into it any more; with `empty`, what is in it goes too.
-    pub(super) fn begin_namespace_end(&mut self, key: &Key, by: &str, empty: bool) -> Option<Arc<Object>> {
+    pub(super) fn begin_namespace_end(
+        &mut self,
+        key: &Key,
+        by: &str,
+        empty: bool,
+    ) -> Option<Arc<Object>> {
         let now = self.now();
         if empty {
             self.held_namespaces.remove(&key.name);
-            self.agenda.at(now.plus(self.options.timing.controllers), Task::Namespace(key.name.clone()));
+            self.agenda
+                .at(now.plus(self.options.timing.controllers), Task::Namespace(key.name.clone()));
         } else {
             self.held_namespaces.insert(key.name.clone());
         }
@@ -34,7 +40,12 @@ impl State {
         if self.held_namespaces.contains(name) || !self.is_terminating_namespace(name) {
             return;
         }
-        let shelves: Vec<String> = self.shelves.values().filter(|s| s.kind.namespaced).map(|s| s.kind.plural.clone()).collect();
+        let shelves: Vec<String> = self
+            .shelves
+            .values()
+            .filter(|s| s.kind.namespaced)
+            .map(|s| s.kind.plural.clone())
+            .collect();
         let mut left = false;
         for plural in shelves {
             for object in self.in_namespace(&plural, name).cloned().collect::<Vec<_>>() {

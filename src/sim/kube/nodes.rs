@@ -1,4 +1,5 @@
-//! Nodes: as JSON, and the controllers about them (kubernetes: pkg/controller/nodelifecycle; cloud-provider: controllers/nodelifecycle).
+//! Nodes: as JSON, and the controllers about them (kubernetes: pkg/controller/nodelifecycle;
+//! cloud-provider: controllers/nodelifecycle).
 
 use std::collections::BTreeMap;
 
@@ -29,22 +30,38 @@ fn as_json(spec: &NodeSpec, boot_id: &str, ready: bool, now: Moment) -> Value {
         ("kubernetes.io/os".into(), "linux".into()),
         ("node.kubernetes.io/instance-type".into(), "m6i.xlarge".into()),
         ("topology.kubernetes.io/zone".into(), spec.zone.clone()),
-        ("topology.kubernetes.io/region".into(), spec.zone.trim_end_matches(|c: char| c.is_ascii_lowercase()).to_owned()),
+        (
+            "topology.kubernetes.io/region".into(),
+            spec.zone.trim_end_matches(|c: char| c.is_ascii_lowercase()).to_owned(),
+        ),
     ]);
     labels.extend(spec.labels.clone());
-    let taints: Vec<Value> = spec.taints.iter().map(|(key, value, effect)| json!({ "key": key, "value": value, "effect": effect })).collect();
+    let taints: Vec<Value> = spec
+        .taints
+        .iter()
+        .map(|(key, value, effect)| json!({ "key": key, "value": value, "effect": effect }))
+        .collect();
     let mut node = json!({
         "metadata": { "name": spec.name, "labels": labels, "annotations": spec.annotations },
         "spec": {},
         "status": {
             "capacity": { "cpu": "4", "memory": "16Gi", "pods": spec.max_pods.to_string() },
             "allocatable": { "cpu": "3920m", "memory": "15Gi", "pods": spec.max_pods.to_string() },
-            "addresses": [{ "type": "Hostname", "address": spec.name }, { "type": "InternalDNS", "address": spec.name }],
-            "nodeInfo": { "bootID": boot_id, "machineID": boot_id.replace('-', ""), "kubeletVersion": "v1.33.0", "osImage": "Bottlerocket OS",
+            "addresses": [
+                { "type": "Hostname", "address": spec.name },
+                { "type": "InternalDNS", "address": spec.name }
+            ],
+            "nodeInfo": {
+                "bootID": boot_id, "machineID": boot_id.replace('-', ""),
+                "kubeletVersion": "v1.33.0", "osImage":
+                "Bottlerocket OS",
                 "kernelVersion": "6.1.0", "containerRuntimeVersion": "containerd://1.7.0", "architecture": "amd64", "operatingSystem": "linux" },
         },
     });
-    let provider = spec.provider_id.clone().or_else(|| spec.instance.as_ref().map(|i| format!("aws:///{}/{i}", spec.zone)));
+    let provider = spec
+        .provider_id
+        .clone()
+        .or_else(|| spec.instance.as_ref().map(|i| format!("aws:///{}/{i}", spec.zone)));
     if let Some(provider) = provider.filter(|p| !p.is_empty()) {
         node.put("spec.providerID", provider);
     }
@@ -72,8 +89,13 @@ fn set_heartbeats(node: &mut Value, now: Moment) {
 fn pad(node: &mut Value, kib: usize) {
     let have = node.to_string().len();
     let image = |i: usize| {
-        json!({ "names": [format!("602401143452.dkr.ecr.eu-west-1.amazonaws.com/team-{i:04}/service@sha256:{:064x}", i * 7919),
-            format!("602401143452.dkr.ecr.eu-west-1.amazonaws.com/team-{i:04}/service:v1.{i}.0")], "sizeBytes": 100_000_000 + i })
+        json!({ "names": [format!(
+            "602401143452.dkr.ecr.eu-west-1.amazonaws.com/team-{i:04}/service@sha256:{:064x}",
+            i * 7919
+        ),
+            format!(
+                "602401143452.dkr.ecr.eu-west-1.amazonaws.com/team-{i:04}/service:v1.{i}.0"
+            )], "sizeBytes": 100_000_000 + i })
     };
     let each = image(0).to_string().len();
     let missing = (kib * 1024).saturating_sub(have).div_ceil(each);
@@ -97,8 +119,19 @@ impl State {
         let now = self.now();
         let boot_id = spec.boot_id.clone().unwrap_or_else(|| self.uid());
         let ready_at = now.plus(spec.ready_after);
-        let runs = self.machines.remove(&spec.name).filter(|m| m.instance == spec.instance && m.gone.is_none()).map(|m| m.runs).unwrap_or_default();
-        let machine = Machine { instance: spec.instance.clone(), gone: None, silent_since: None, ready_at, runs };
+        let runs = self
+            .machines
+            .remove(&spec.name)
+            .filter(|m| m.instance == spec.instance && m.gone.is_none())
+            .map(|m| m.runs)
+            .unwrap_or_default();
+        let machine = Machine {
+            instance: spec.instance.clone(),
+            gone: None,
+            silent_since: None,
+            ready_at,
+            runs,
+        };
         self.machines.insert(spec.name.clone(), machine);
         self.erase("nodes", &Key::cluster(spec.name.as_str()), "<kubelet>");
         self.add("nodes", as_json(spec, &boot_id, ready_at <= now, now), "<kubelet>");
@@ -112,7 +145,11 @@ impl State {
     /// What the node controllers make of a node: its condition, its taints, its end.
     pub(super) fn sync_node(&mut self, name: &str) {
         let (now, key) = (self.now(), Key::cluster(name));
-        let Some((gone, silent_since, ready_at)) = self.machines.get(name).map(|m| (m.gone, m.silent_since, m.ready_at)) else { return };
+        let Some((gone, silent_since, ready_at)) =
+            self.machines.get(name).map(|m| (m.gone, m.silent_since, m.ready_at))
+        else {
+            return;
+        };
         let Some(node) = self.get("nodes", &key).cloned() else { return };
         if let (Some(gone), Some(after)) = (gone, self.options.timing.node_deletion) {
             if gone.plus(after) <= now {
@@ -122,12 +159,13 @@ impl State {
             self.agenda.at(gone.plus(after), Task::Node(name.to_owned()));
         }
         let was = node.value.condition("Ready").to_owned();
-        let (ready, next) = match silent_since.map(|since| since.plus(self.options.timing.node_silence)) {
-            Some(unknown) if unknown <= now => ("Unknown", None),
-            Some(unknown) => (was.as_str(), Some(unknown)),
-            None if ready_at <= now => ("True", None),
-            None => ("False", Some(ready_at)),
-        };
+        let (ready, next) =
+            match silent_since.map(|since| since.plus(self.options.timing.node_silence)) {
+                Some(unknown) if unknown <= now => ("Unknown", None),
+                Some(unknown) => (was.as_str(), Some(unknown)),
+                None if ready_at <= now => ("True", None),
+                None => ("False", Some(ready_at)),
+            };
         if let Some(next) = next {
             self.agenda.at(next, Task::Node(name.to_owned()));
         }
@@ -150,7 +188,9 @@ impl State {
     fn mark_pods_not_ready(&mut self, node: &str, now: Moment) {
         for (key, facts) in self.pods_on(node) {
             if facts.ready {
-                self.change("pods", &key, LIFECYCLE, |p| p.set_condition("Ready", "False", "NodeNotReady", "", now));
+                self.change("pods", &key, LIFECYCLE, |p| {
+                    p.set_condition("Ready", "False", "NodeNotReady", "", now);
+                });
             }
         }
     }
@@ -159,7 +199,11 @@ impl State {
     pub(super) fn write_node_status(&mut self, name: &str) {
         let now = self.now();
         let Some(every) = self.options.timing.node_status else { return };
-        let Some(machine_acts) = self.machines.get(name).filter(|m| m.gone.is_none()).map(Machine::acts) else { return };
+        let Some(machine_acts) =
+            self.machines.get(name).filter(|m| m.gone.is_none()).map(Machine::acts)
+        else {
+            return;
+        };
         self.agenda.at(now.plus(every), Task::NodeStatus(name.to_owned()));
         if machine_acts {
             self.write_heartbeats(&Key::cluster(name), now);
@@ -184,11 +228,25 @@ impl State {
     pub(super) fn evict_for_taints(&mut self, key: &Key) {
         let now = self.now();
         let Some((pod, facts)) = self.pod(key) else { return };
-        let Some(node) = facts.node.as_deref().filter(|_| facts.deletion.is_none()).and_then(|n| self.get("nodes", &Key::cluster(n))) else { return };
+        let Some(node) = facts
+            .node
+            .as_deref()
+            .filter(|_| facts.deletion.is_none())
+            .and_then(|n| self.get("nodes", &Key::cluster(n)))
+        else {
+            return;
+        };
         let mut end: Option<Moment> = None;
-        for taint in node.value.items("spec.taints").iter().filter(|t| t.text("effect") == "NoExecute") {
+        for taint in
+            node.value.items("spec.taints").iter().filter(|t| t.text("effect") == "NoExecute")
+        {
             let since = taint.moment("timeAdded").unwrap_or(now);
-            let bearing: Vec<&Value> = pod.value.items("spec.tolerations").iter().filter(|t| pods::tolerates(t, taint)).collect();
+            let bearing: Vec<&Value> = pod
+                .value
+                .items("spec.tolerations")
+                .iter()
+                .filter(|t| pods::tolerates(t, taint))
+                .collect();
             let until = if bearing.is_empty() {
                 Some(now)
             } else {

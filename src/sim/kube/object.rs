@@ -5,7 +5,9 @@ use std::{collections::BTreeMap, sync::Arc};
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::{build::PodView, journal::PodRef, json::Look, kinds::Kind, request::Reply, selector::selectable};
+use super::{
+    build::PodView, journal::PodRef, json::Look, kinds::Kind, request::Reply, selector::selectable,
+};
 use crate::domain::Moment;
 
 /// Namespace ("" where there is none) and name.
@@ -34,7 +36,8 @@ impl Key {
 #[derive(Debug)]
 pub(super) struct Object {
     pub(super) value: Value,
-    /// When this version was stored. What a kubelet writes into the status of its Node does not count.
+    /// When this version was stored. What a kubelet writes into the status of its Node does not
+    /// count.
     pub(super) written: Moment,
     pub(super) shown: Arc<Shown>,
     pub(super) pod: Option<PodFacts>,
@@ -75,9 +78,16 @@ fn bytes(value: &Value, like: usize) -> Bytes {
 
 impl Object {
     /// A version of an object. `old` is the one before it.
-    pub(super) fn new(kind: &Kind, value: Value, (revision, written): (u64, Moment), old: Option<&Self>) -> Self {
+    pub(super) fn new(
+        kind: &Kind,
+        value: Value,
+        (revision, written): (u64, Moment),
+        old: Option<&Self>,
+    ) -> Self {
         let labels = match old {
-            Some(old) if old.value.at("metadata.labels") == value.at("metadata.labels") => Arc::clone(&old.shown.labels),
+            Some(old) if old.value.at("metadata.labels") == value.at("metadata.labels") => {
+                Arc::clone(&old.shown.labels)
+            }
             _ => Arc::new(labels(&value, "metadata.labels")),
         };
         let shown = Shown {
@@ -178,7 +188,12 @@ impl Owner {
 
     pub(super) fn of(value: &Value) -> Option<Self> {
         let o = Self::reference(value)?;
-        Some(Self { api_version: o.text("apiVersion").into(), kind: o.text("kind").into(), name: o.text("name").into(), uid: o.text("uid").into() })
+        Some(Self {
+            api_version: o.text("apiVersion").into(),
+            kind: o.text("kind").into(),
+            name: o.text("name").into(),
+            uid: o.text("uid").into(),
+        })
     }
 }
 
@@ -212,7 +227,12 @@ impl PodFacts {
     }
 
     pub(super) fn reference(&self, key: &Key) -> PodRef {
-        PodRef { namespace: key.namespace.clone(), name: key.name.clone(), uid: self.uid.clone(), node: self.node.clone().unwrap_or_default() }
+        PodRef {
+            namespace: key.namespace.clone(),
+            name: key.name.clone(),
+            uid: self.uid.clone(),
+            node: self.node.clone().unwrap_or_default(),
+        }
     }
 
     pub(super) fn view(&self, key: &Key) -> PodView {

@@ -9,7 +9,8 @@ pub struct Options {
     pub timing: Timing,
     /// Keep the journal. Benchmarks switch it off.
     pub journal: bool,
-    /// How many changes of each resource are remembered for watches. A watch that starts before them gets 410.
+    /// How many changes of each resource are remembered for watches. A watch that starts before
+    /// them gets 410.
     pub history: usize,
     /// How a watch from a forgotten resourceVersion is refused. Real servers do both.
     pub expired: Expired,
@@ -39,8 +40,8 @@ pub struct Timing {
     pub scheduler: Duration,
     /// From a change of a pod to the status of its disruption budgets.
     pub disruption: Duration,
-    /// From the reading of a budget to the arrival of its new status, in an eviction that it grants: evictions that overlap meet a conflict there
-    /// and decide again half a second later.
+    /// From the reading of a budget to the arrival of its new status, in an eviction that it
+    /// grants: evictions that overlap meet a conflict there and decide again half a second later.
     pub budget_write: Duration,
     /// From binding to `Running`, where the pod does not say.
     pub start: Duration,
@@ -48,13 +49,17 @@ pub struct Timing {
     pub ready: Duration,
     /// From the request to stop to the last process gone, where the pod does not say.
     pub stop: Duration,
-    /// From the last process gone (the pod's phase says so) to the removal of its object: volumes are unmounted meanwhile.
+    /// From the last process gone (the pod's phase says so) to the removal of its object: volumes
+    /// are unmounted meanwhile.
     pub removal: Duration,
-    /// Silence after which a node's `Ready` condition becomes `Unknown` (kube-controller-manager: `--node-monitor-grace-period`).
+    /// Silence after which a node's `Ready` condition becomes `Unknown` (kube-controller-manager:
+    /// `--node-monitor-grace-period`).
     pub node_silence: Duration,
-    /// From the end of a machine to the deletion of its Node by the cloud-node controller; `None`: never.
+    /// From the end of a machine to the deletion of its Node by the cloud-node controller; `None`:
+    /// never.
     pub node_deletion: Option<Duration>,
-    /// From the end of a Node object to the deletion of the pods that were bound to it (kube-controller-manager: podgc).
+    /// From the end of a Node object to the deletion of the pods that were bound to it
+    /// (kube-controller-manager: podgc).
     pub pod_collection: Duration,
     /// How often each living kubelet writes its Node's status; `None`: only when something changes.
     pub node_status: Option<Duration>,

@@ -39,7 +39,8 @@ pub(super) enum Unpatchable {
 pub(super) fn apply(kind: PatchKind, object: &mut Value, patch: &Value) -> Result<(), Unpatchable> {
     match kind {
         PatchKind::Json => {
-            let patch: json_patch::Patch = serde_json::from_value(patch.clone()).map_err(|e| Unpatchable::Malformed(e.to_string()))?;
+            let patch: json_patch::Patch = serde_json::from_value(patch.clone())
+                .map_err(|e| Unpatchable::Malformed(e.to_string()))?;
             json_patch::patch(object, &patch).map_err(|_| Unpatchable::DoesNotFit)
         }
         _ if !patch.is_object() => Err(Unpatchable::Malformed("a patch must be an object".into())),
@@ -54,12 +55,19 @@ pub(super) fn apply(kind: PatchKind, object: &mut Value, patch: &Value) -> Resul
     }
 }
 
-/// The key by which elements of a list are the same (`patchMergeKey`); `Some("")`: a list of plain values, merged as a set.
-/// Lists that are not here are replaced whole, as the API says of taints and tolerations.
+/// The key by which elements of a list are the same (`patchMergeKey`); `Some("")`: a list of plain
+/// values, merged as a set. Lists that are not here are replaced whole, as the API says of taints
+/// and tolerations.
 fn merge_key(field: &str, element: &Value) -> Option<&'static str> {
     Some(match field {
         "conditions" | "addresses" => "type",
-        "containers" | "initContainers" | "ephemeralContainers" | "volumes" | "env" | "imagePullSecrets" | "secrets" => "name",
+        "containers"
+        | "initContainers"
+        | "ephemeralContainers"
+        | "volumes"
+        | "env"
+        | "imagePullSecrets"
+        | "secrets" => "name",
         "ports" if element.get("containerPort").is_some() => "containerPort",
         "ports" if element.get("port").is_some() => "port",
         "volumeMounts" => "mountPath",
@@ -87,7 +95,8 @@ fn strategic(target: &mut Value, patch: &Value) {
                 have.retain(|v| !gone.contains(v));
             }
         } else if key.starts_with('$') {
-            // `$setElementOrder`, `$retainKeys`, `$patch`: order does not matter here, the rest was seen to.
+            // `$setElementOrder`, `$retainKeys`, `$patch`: order does not matter here, the rest was
+            // seen to.
         } else if change.is_null() {
             fields.remove(key);
         } else if let Value::Array(elements) = change {
@@ -105,10 +114,13 @@ fn merge_list(field: &str, have: &mut Value, elements: &[Value]) {
     let replace = elements.iter().any(|e| e.text("$patch") == "replace");
     let key = elements.first().and_then(|e| merge_key(field, e));
     let (Some(key), Value::Array(list), false) = (key, &mut *have, replace) else {
-        *have = Value::Array(elements.iter().filter(|e| e.get("$patch").is_none()).cloned().map(clean).collect());
+        *have = Value::Array(
+            elements.iter().filter(|e| e.get("$patch").is_none()).cloned().map(clean).collect(),
+        );
         return;
     };
-    let same = |a: &Value, b: &Value| if key.is_empty() { a == b } else { a.get(key) == b.get(key) };
+    let same =
+        |a: &Value, b: &Value| if key.is_empty() { a == b } else { a.get(key) == b.get(key) };
     let before = list.clone();
     for element in elements {
         let position = list.iter().position(|v| same(v, element));
@@ -128,19 +140,30 @@ fn merge_list(field: &str, have: &mut Value, elements: &[Value]) {
     *list = in_order(std::mem::take(list), &before, elements, same);
 }
 
-/// What the patch names in its order, merged with the rest in the order it had; what is new goes before the rest
-/// (apimachinery: pkg/util/strategicpatch, `normalizeElementOrder`).
-fn in_order(list: Vec<Value>, before: &[Value], elements: &[Value], same: impl Fn(&Value, &Value) -> bool) -> Vec<Value> {
+/// What the patch names in its order, merged with the rest in the order it had; what is new goes
+/// before the rest (apimachinery: pkg/util/strategicpatch, `normalizeElementOrder`).
+fn in_order(
+    list: Vec<Value>,
+    before: &[Value],
+    elements: &[Value],
+    same: impl Fn(&Value, &Value) -> bool,
+) -> Vec<Value> {
     let place = |all: &[Value], v: &Value| all.iter().position(|other| same(other, v));
-    let (mut named, rest): (Vec<Value>, Vec<Value>) = list.into_iter().partition(|v| place(elements, v).is_some());
+    let (mut named, rest): (Vec<Value>, Vec<Value>) =
+        list.into_iter().partition(|v| place(elements, v).is_some());
     named.sort_by_key(|v| place(elements, v));
-    let (mut named, mut rest, mut merged) = (named.into_iter().peekable(), rest.into_iter().peekable(), Vec::new());
+    let (mut named, mut rest, mut merged) =
+        (named.into_iter().peekable(), rest.into_iter().peekable(), Vec::new());
     loop {
         let rest_first = match (rest.peek(), named.peek()) {
-            (Some(r), Some(n)) => place(before, r).zip(place(before, n)).is_some_and(|(r, n)| r < n),
+            (Some(r), Some(n)) => {
+                place(before, r).zip(place(before, n)).is_some_and(|(r, n)| r < n)
+            }
             (r, _) => r.is_some(),
         };
-        let Some(next) = (if rest_first { rest.next() } else { named.next() }) else { return merged };
+        let Some(next) = (if rest_first { rest.next() } else { named.next() }) else {
+            return merged;
+        };
         merged.push(next);
     }
 }
@@ -167,32 +190,74 @@ mod tests {
 
     #[test]
     fn a_strategic_patch_merges_lists_by_their_key_and_replaces_the_others() {
-        let pod = json!({ "spec": { "containers": [{ "name": "a", "image": "1" }, { "name": "b", "image": "1" }],
-            "tolerations": [{ "key": "x" }] }, "status": { "conditions": [{ "type": "Ready", "status": "True" }] } });
-        let patch = json!({ "spec": { "containers": [{ "name": "b", "image": "2" }, { "name": "a", "$patch": "delete" }],
-            "tolerations": [{ "key": "y" }] }, "status": { "conditions": [{ "type": "Ready", "status": "False" }, { "type": "New", "status": "True" }] } });
+        let pod = json!({ "spec": { "containers": [
+            { "name": "a", "image": "1" }, { "name": "b", "image": "1" }
+        ],
+            "tolerations": [{ "key": "x" }] }, "status": {
+                "conditions": [{ "type": "Ready", "status": "True" }]
+            } });
+        let patch = json!({ "spec": { "containers": [
+            { "name": "b", "image": "2" }, { "name": "a", "$patch": "delete" }
+        ],
+            "tolerations": [{ "key": "y" }] }, "status": {
+                "conditions": [
+                    { "type": "Ready", "status": "False" }, { "type": "New", "status": "True" }
+                ]
+            } });
         assert_eq!(
             patched(PatchKind::Strategic, &pod, &patch),
-            json!({ "spec": { "containers": [{ "name": "b", "image": "2" }], "tolerations": [{ "key": "y" }] },
-                "status": { "conditions": [{ "type": "Ready", "status": "False" }, { "type": "New", "status": "True" }] } })
+            json!({ "spec": {
+                "containers": [{ "name": "b", "image": "2" }], "tolerations": [{ "key": "y" }]
+            },
+                "status": {
+                    "conditions": [
+                        { "type": "Ready", "status": "False" }, { "type": "New", "status": "True" }
+                    ]
+                } })
         );
     }
 
     #[test]
     fn directives_of_a_strategic_patch() {
-        let object = json!({ "metadata": { "finalizers": ["a", "b"] }, "spec": { "x": { "y": 1 }, "z": 1 } });
-        let patch = json!({ "metadata": { "$deleteFromPrimitiveList/finalizers": ["a"], "finalizers": ["c"], "$setElementOrder/finalizers": ["b", "c"] },
+        let object = json!({
+            "metadata": { "finalizers": ["a", "b"] }, "spec": { "x": { "y": 1 }, "z": 1 }
+        });
+        let patch = json!({ "metadata": {
+            "$deleteFromPrimitiveList/finalizers": ["a"], "finalizers": ["c"],
+            "$setElementOrder/finalizers": ["b", "c"]
+        },
             "spec": { "x": { "$patch": "replace", "w": 2 }, "z": null } });
-        assert_eq!(patched(PatchKind::Strategic, &object, &patch), json!({ "metadata": { "finalizers": ["c", "b"] }, "spec": { "x": { "w": 2 } } }));
+        assert_eq!(
+            patched(PatchKind::Strategic, &object, &patch),
+            json!({ "metadata": { "finalizers": ["c", "b"] }, "spec": { "x": { "w": 2 } } })
+        );
     }
 
     #[test]
     fn merge_and_json_patches() {
         let object = json!({ "a": { "b": 1, "c": 2 }, "l": [1] });
-        assert_eq!(patched(PatchKind::Merge, &object, &json!({ "a": { "b": null }, "l": [2] })), json!({ "a": { "c": 2 }, "l": [2] }));
-        assert_eq!(patched(PatchKind::Json, &object, &json!([{ "op": "add", "path": "/l/-", "value": 3 }])).items("l").len(), 2);
+        assert_eq!(
+            patched(PatchKind::Merge, &object, &json!({ "a": { "b": null }, "l": [2] })),
+            json!({ "a": { "c": 2 }, "l": [2] })
+        );
+        assert_eq!(
+            patched(
+                PatchKind::Json,
+                &object,
+                &json!([{ "op": "add", "path": "/l/-", "value": 3 }])
+            )
+            .items("l")
+            .len(),
+            2
+        );
         let mut o = object;
-        assert!(matches!(apply(PatchKind::Json, &mut o, &json!([{ "op": "remove", "path": "/x" }])), Err(Unpatchable::DoesNotFit)));
-        assert!(matches!(apply(PatchKind::Merge, &mut o, &json!([])), Err(Unpatchable::Malformed(_))));
+        assert!(matches!(
+            apply(PatchKind::Json, &mut o, &json!([{ "op": "remove", "path": "/x" }])),
+            Err(Unpatchable::DoesNotFit)
+        ));
+        assert!(matches!(
+            apply(PatchKind::Merge, &mut o, &json!([])),
+            Err(Unpatchable::Malformed(_))
+        ));
     }
 }

@@ -8,7 +8,14 @@ use http::Method;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Target {
     /// Objects: group, version, plural, namespace, name, subresource; "" where there is none.
-    Resource { group: String, version: String, plural: String, namespace: String, name: String, subresource: String },
+    Resource {
+        group: String,
+        version: String,
+        plural: String,
+        namespace: String,
+        name: String,
+        subresource: String,
+    },
     /// Anything else, by its path.
     Other(String),
 }

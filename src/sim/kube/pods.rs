@@ -35,7 +35,8 @@ pub(super) fn takes(pod: &Value, annotation: &str) -> Takes {
 pub(super) fn template(shape: &PodShape, app: &str) -> Value {
     let mut labels = shape.labels.clone();
     labels.entry("app".into()).or_insert_with(|| app.into());
-    let mut notes: Map<String, Value> = shape.annotations.iter().map(|(k, v)| (k.clone(), v.as_str().into())).collect();
+    let mut notes: Map<String, Value> =
+        shape.annotations.iter().map(|(k, v)| (k.clone(), v.as_str().into())).collect();
     let mut say = |key: &str, text: Option<String>| {
         if let Some(text) = text {
             notes.insert(key.into(), text.into());
@@ -45,12 +46,17 @@ pub(super) fn template(shape: &PodShape, app: &str) -> Value {
     say(READY, if shape.never_ready { Some("never".into()) } else { shape.ready.map(span_text) });
     say(STOP, if shape.stuck { Some("never".into()) } else { shape.stop.map(span_text) });
     say(RUNS_FOR, shape.runs_for.map(span_text));
-    let mut container = json!({ "name": "main", "image": format!("registry.example/{app}:1"), "resources": {} });
+    let mut container =
+        json!({ "name": "main", "image": format!("registry.example/{app}:1"), "resources": {} });
     if shape.kib > 0 {
-        let env = (0..shape.kib * 1024 / 96).map(|i| json!({ "name": format!("SETTING_{i:04}"), "value": format!("{i:060}") }));
+        let env = (0..shape.kib * 1024 / 96)
+            .map(|i| json!({ "name": format!("SETTING_{i:04}"), "value": format!("{i:060}") }));
         container.put("env", env.collect::<Vec<_>>());
     }
-    let mut spec = json!({ "containers": [container], "terminationGracePeriodSeconds": shape.grace.map_or(30, |g| g.as_secs()) });
+    let mut spec = json!({
+        "containers": [container],
+        "terminationGracePeriodSeconds": shape.grace.map_or(30, |g| g.as_secs())
+    });
     if !shape.tolerations.is_empty() {
         spec.put("tolerations", shape.tolerations.clone());
     }
@@ -95,10 +101,18 @@ pub(super) fn by_hand(spec: &PodSpec, uid_of_owner: &str, now: Moment) -> Value 
         notes.insert("kubernetes.io/config.source".into(), "file".into());
         pod.put("metadata.annotations", notes);
         let node = spec.node.clone().unwrap_or_default();
-        pod.put("metadata.ownerReferences", json!([{ "apiVersion": "v1", "kind": "Node", "name": node, "uid": node, "controller": true }]));
+        pod.put(
+            "metadata.ownerReferences",
+            json!([{
+                "apiVersion": "v1", "kind": "Node", "name": node, "uid": node, "controller": true
+            }]),
+        );
     }
     if let Some((api_version, kind, name)) = &spec.owner {
-        let owner = json!([{ "apiVersion": api_version, "kind": kind, "name": name, "uid": uid_of_owner, "controller": true }]);
+        let owner = json!([{
+            "apiVersion": api_version, "kind": kind, "name": name, "uid": uid_of_owner,
+            "controller": true
+        }]);
         pod.put("metadata.ownerReferences", owner);
     }
     match spec.state {
@@ -123,7 +137,9 @@ pub(super) fn set_running(pod: &mut Value, ready: bool, now: Moment) {
     pod.set_condition("Ready", word, reason, "", now);
     pod.set_condition("ContainersReady", word, reason, "", now);
     let containers = pod.items("spec.containers").iter().map(|c| {
-        json!({ "name": c.at("name"), "image": c.at("image"), "ready": ready, "started": true, "restartCount": 0,
+        json!({
+            "name": c.at("name"), "image": c.at("image"), "ready": ready, "started": true,
+            "restartCount": 0,
             "state": { "running": { "startedAt": seconds(now) } } })
     });
     let containers = containers.collect::<Vec<_>>();
@@ -137,8 +153,15 @@ pub(super) fn set_finished(pod: &mut Value, well: bool, now: Moment) {
     pod.set_condition("Ready", "False", "PodCompleted", "", now);
     pod.set_condition("ContainersReady", "False", "PodCompleted", "", now);
     let containers = pod.items("spec.containers").iter().map(|c| {
-        json!({ "name": c.at("name"), "image": c.at("image"), "ready": false, "started": false, "restartCount": 0,
-            "state": { "terminated": { "exitCode": code, "reason": if well { "Completed" } else { "Error" }, "finishedAt": seconds(now) } } })
+        json!({
+            "name": c.at("name"), "image": c.at("image"), "ready": false, "started": false,
+            "restartCount": 0,
+            "state": {
+                "terminated": {
+                    "exitCode": code, "reason": if well { "Completed" } else { "Error" },
+                    "finishedAt": seconds(now)
+                }
+            } })
     });
     let containers = containers.collect::<Vec<_>>();
     pod.put("status.containerStatuses", containers);
@@ -167,7 +190,10 @@ pub(super) fn fill_in(pod: &mut Value) {
     for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
         let taint = json!({ "key": key, "effect": "NoExecute" });
         if !tolerations.iter().any(|t| tolerates(t, &taint)) {
-            tolerations.push(json!({ "key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300 }));
+            tolerations.push(json!({
+                "key": key, "operator": "Exists", "effect": "NoExecute",
+                "tolerationSeconds": 300
+            }));
         }
     }
     pod.put("spec.tolerations", tolerations);
@@ -176,7 +202,9 @@ pub(super) fn fill_in(pod: &mut Value) {
 /// Whether a toleration bears a taint (component-helpers: core/v1/toleration.go).
 pub(super) fn tolerates(toleration: &Value, taint: &Value) -> bool {
     let (effect, key) = (toleration.text("effect"), toleration.text("key"));
-    if !effect.is_empty() && effect != taint.text("effect") || !key.is_empty() && key != taint.text("key") {
+    if !effect.is_empty() && effect != taint.text("effect")
+        || !key.is_empty() && key != taint.text("key")
+    {
         return false;
     }
     match toleration.text("operator") {

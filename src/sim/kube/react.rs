@@ -18,27 +18,43 @@ const DAEMON_STATUS: Duration = Duration::from_secs(1);
 
 impl State {
     /// Every write comes through here, after it is stored.
-    pub(super) fn react(&mut self, plural: &str, key: &Key, old: Option<&Object>, new: Option<&Object>, by: &str) {
+    pub(super) fn react(
+        &mut self,
+        plural: &str,
+        key: &Key,
+        old: Option<&Object>,
+        new: Option<&Object>,
+        by: &str,
+    ) {
         match plural {
             "pods" => self.react_to_pod(key, old, new, by),
             "nodes" => self.react_to_node(key, old, new, by),
             "poddisruptionbudgets" if new.is_some() && by != super::disruption::BY => {
-                self.agenda.at(self.now().plus(self.options.timing.disruption), Task::Budget(key.clone()));
+                self.agenda
+                    .at(self.now().plus(self.options.timing.disruption), Task::Budget(key.clone()));
             }
             "leases" => self.react_to_lease(key, old, new, by),
-            "deployments" | "replicasets" | "statefulsets" | "daemonsets" | "jobs" => self.react_to_workload(plural, key, old, new),
+            "deployments" | "replicasets" | "statefulsets" | "daemonsets" | "jobs" => {
+                self.react_to_workload(plural, key, old, new);
+            }
             _ => {}
         }
         if let (Some(old), None) = (old, new)
             && self.index.owned.contains_key(old.uid())
         {
-            self.agenda.at(self.now().plus(self.options.timing.controllers), Task::Collect(old.uid().to_owned()));
+            self.agenda.at(
+                self.now().plus(self.options.timing.controllers),
+                Task::Collect(old.uid().to_owned()),
+            );
         }
         if let (Some(_), None) = (old, new)
             && !key.namespace.is_empty()
             && self.is_terminating_namespace(&key.namespace)
         {
-            self.agenda.at(self.now().plus(self.options.timing.controllers), Task::Namespace(key.namespace.clone()));
+            self.agenda.at(
+                self.now().plus(self.options.timing.controllers),
+                Task::Namespace(key.namespace.clone()),
+            );
         }
     }
 
@@ -64,10 +80,19 @@ impl State {
             }
         } else if let Some(was) = was {
             self.note(by, Fact::PodGone(was.reference(key)));
-            if let Some(old) = old.filter(|_| was.owner.as_ref().is_some_and(|o| self.is_foreign_daemon(&key.namespace, o))) {
-                self.agenda.at(soon, Task::ForeignDaemon { pod: key.clone(), like: old.value.to_string() });
+            if let Some(old) = old.filter(|_| {
+                was.owner.as_ref().is_some_and(|o| self.is_foreign_daemon(&key.namespace, o))
+            }) {
+                self.agenda.at(
+                    soon,
+                    Task::ForeignDaemon { pod: key.clone(), like: old.value.to_string() },
+                );
             }
-            if let Some(node) = was.node.as_ref().filter(|_| was.owner.as_ref().is_some_and(|o| o.kind == "DaemonSet")) {
+            if let Some(node) = was
+                .node
+                .as_ref()
+                .filter(|_| was.owner.as_ref().is_some_and(|o| o.kind == "DaemonSet"))
+            {
                 self.agenda.at(soon, Task::Daemons(node.clone()));
             }
             self.conflicts.remove(key);
@@ -86,7 +111,8 @@ impl State {
             }
         }
         if was != is || old.map(Object::labels) != new.map(Object::labels) {
-            // As the controller looks budgets up by the pod as it is now, one whose labels stopped matching is not looked at again for it.
+            // As the controller looks budgets up by the pod as it is now, one whose labels stopped
+            // matching is not looked at again for it.
             let pods: Vec<&Object> = new.or(old).into_iter().collect();
             self.touch_budgets(&key.namespace, &pods);
         }
@@ -102,12 +128,17 @@ impl State {
                 self.note(by, Fact::NodeChanged(Box::new(state)));
             }
         }
-        let cordoned = |o: Option<&Object>| o.is_some_and(|o| o.value.at("spec.unschedulable").as_bool() == Some(true));
+        let cordoned = |o: Option<&Object>| {
+            o.is_some_and(|o| o.value.at("spec.unschedulable").as_bool() == Some(true))
+        };
         match (old, new) {
             (None, Some(_)) => self.note(by, Fact::NodeAdded(name.clone())),
             (Some(_), None) => {
                 self.note(by, Fact::NodeGone(name.clone()));
-                self.agenda.at(now.plus(self.options.timing.pod_collection), Task::CollectPods(name.clone()));
+                self.agenda.at(
+                    now.plus(self.options.timing.pod_collection),
+                    Task::CollectPods(name.clone()),
+                );
             }
             _ => {}
         }
@@ -115,16 +146,25 @@ impl State {
             let fact = if cordoned(new) { Fact::Cordoned } else { Fact::Uncordoned };
             self.note(by, fact(name.clone()));
         }
-        if let Some(new) =
-            new.filter(|n| self.journal.on && old.is_none_or(|o| o.value.at("metadata.annotations") != n.value.at("metadata.annotations")))
-        {
+        if let Some(new) = new.filter(|n| {
+            self.journal.on
+                && old.is_none_or(|o| {
+                    o.value.at("metadata.annotations") != n.value.at("metadata.annotations")
+                })
+        }) {
             let all = new.value.at("metadata.annotations").as_object();
-            let annotations = all.into_iter().flatten().filter_map(|(k, v)| Some((k.clone(), v.as_str()?.to_owned()))).collect();
+            let annotations = all
+                .into_iter()
+                .flatten()
+                .filter_map(|(k, v)| Some((k.clone(), v.as_str()?.to_owned())))
+                .collect();
             let provider_id = new.value.text("spec.providerID").to_owned();
             self.note(by, Fact::Annotated { node: name.clone(), provider_id, annotations });
         }
         let same = |(a, b): (&Object, &Object)| {
-            a.value.at("spec") == b.value.at("spec") && a.labels() == b.labels() && a.value.condition("Ready") == b.value.condition("Ready")
+            a.value.at("spec") == b.value.at("spec")
+                && a.labels() == b.labels()
+                && a.value.condition("Ready") == b.value.condition("Ready")
         };
         if !old.zip(new).is_some_and(same) {
             if new.is_some() {
@@ -136,8 +176,15 @@ impl State {
             }
         }
         let barred = |o: Option<&Object>| {
-            o.map(|o| o.value.items("spec.taints").iter().filter(|t| t.text("effect") == "NoExecute").cloned().collect::<Vec<_>>())
-                .unwrap_or_default()
+            o.map(|o| {
+                o.value
+                    .items("spec.taints")
+                    .iter()
+                    .filter(|t| t.text("effect") == "NoExecute")
+                    .cloned()
+                    .collect::<Vec<_>>()
+            })
+            .unwrap_or_default()
         };
         if new.is_some() && barred(old) != barred(new) {
             for (pod, _) in self.pods_on(name) {
@@ -147,24 +194,43 @@ impl State {
     }
 
     fn react_to_lease(&mut self, key: &Key, old: Option<&Object>, new: Option<&Object>, by: &str) {
-        let holder = |o: Option<&Object>| o.map(|o| o.value.text("spec.holderIdentity").to_owned()).unwrap_or_default();
+        let holder = |o: Option<&Object>| {
+            o.map(|o| o.value.text("spec.holderIdentity").to_owned()).unwrap_or_default()
+        };
         if holder(old) != holder(new) {
             self.note(by, Fact::LeaseHeld { lease: key.name.clone(), holder: holder(new) });
         }
-        let paused = |o: Option<&Object>| o.is_some_and(|o| o.value.annotation("sundown.dev/pause") == Some("true"));
+        let paused = |o: Option<&Object>| {
+            o.is_some_and(|o| o.value.annotation("sundown.dev/pause") == Some("true"))
+        };
         if paused(old) != paused(new) {
             self.note(by, Fact::PausedAll { lease: key.name.clone(), paused: paused(new) });
         }
     }
 
-    fn react_to_workload(&mut self, plural: &str, key: &Key, old: Option<&Object>, new: Option<&Object>) {
+    fn react_to_workload(
+        &mut self,
+        plural: &str,
+        key: &Key,
+        old: Option<&Object>,
+        new: Option<&Object>,
+    ) {
         let soon = self.now().plus(self.options.timing.controllers);
         if new.is_some() && old.map(|o| o.value.at("spec")) != new.map(|o| o.value.at("spec")) {
             self.agenda.at(soon, Task::Workload(plural.to_owned(), key.clone()));
         }
-        let owner = new.or(old).and_then(|o| super::object::Owner::of(&o.value)).filter(|_| plural == "replicasets");
+        let owner = new
+            .or(old)
+            .and_then(|o| super::object::Owner::of(&o.value))
+            .filter(|_| plural == "replicasets");
         if let Some(owner) = owner {
-            self.agenda.at(soon, Task::Workload("deployments".to_owned(), Key::new(key.namespace.as_str(), owner.name)));
+            self.agenda.at(
+                soon,
+                Task::Workload(
+                    "deployments".to_owned(),
+                    Key::new(key.namespace.as_str(), owner.name),
+                ),
+            );
         }
         if old.map(|o| o.value.at("spec.replicas")) != new.map(|o| o.value.at("spec.replicas")) {
             self.touch_budgets(&key.namespace, &[]);
@@ -191,7 +257,8 @@ impl State {
 
 fn node_state(node: &Object) -> NodeState {
     let value = &node.value;
-    let taint = |taint: &Value| ["key", "value", "effect"].map(|field| taint.text(field).to_owned()).into();
+    let taint =
+        |taint: &Value| ["key", "value", "effect"].map(|field| taint.text(field).to_owned()).into();
     NodeState {
         name: node.key().name.clone(),
         uid: node.uid().to_owned(),

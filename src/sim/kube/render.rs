@@ -34,7 +34,9 @@ pub(super) struct Render {
 impl Render {
     pub(super) fn of(call: &Call, clock: Clock) -> Self {
         let form = match call.accept.as_str() {
-            a if a.contains("as=Table") => Form::Table(Include::of(call.query.get("includeObject"))),
+            a if a.contains("as=Table") => {
+                Form::Table(Include::of(call.query.get("includeObject")))
+            }
             a if a.contains("as=PartialObjectMetadata") => Form::Metadata,
             _ => Form::Plain,
         };
@@ -50,8 +52,15 @@ impl Render {
         let value = if events::is_newer(&self.kind) { events::to_newer(value) } else { value };
         match self.form {
             Form::Plain => value,
-            Form::Metadata => json!({ "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": value.at("metadata") }),
-            Form::Table(include) => table::table(&self.kind.plural, &[value], &json!({}), include, self.clock.now()),
+            Form::Metadata => {
+                json!({
+                    "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
+                    "metadata": value.at("metadata")
+                })
+            }
+            Form::Table(include) => {
+                table::table(&self.kind.plural, &[value], &json!({}), include, self.clock.now())
+            }
         }
     }
 
@@ -67,16 +76,25 @@ impl Render {
     /// A list.
     pub(super) fn list(&self, items: &[Arc<Shown>], metadata: &Value) -> Bytes {
         if let Form::Table(include) = self.form {
-            let values: Vec<Value> = items.iter().map(|s| serde_json::from_slice(&s.bytes).unwrap_or_default()).collect();
-            let table = table::table(&self.kind.plural, &values, metadata, include, self.clock.now());
+            let values: Vec<Value> = items
+                .iter()
+                .map(|s| serde_json::from_slice(&s.bytes).unwrap_or_default())
+                .collect();
+            let table =
+                table::table(&self.kind.plural, &values, metadata, include, self.clock.now());
             return serde_json::to_vec(&table).unwrap_or_default().into();
         }
         let (kind, version) = match self.form {
             Form::Metadata => ("PartialObjectMetadata", "meta.k8s.io/v1".to_owned()),
             _ => (self.kind.kind.as_str(), self.kind.api_version()),
         };
-        let mut out = BytesMut::with_capacity(256 + items.iter().map(|s| s.bytes.len() + 1).sum::<usize>());
-        out.put_slice(format!("{{\"kind\":\"{kind}List\",\"apiVersion\":\"{version}\",\"metadata\":{metadata},\"items\":[").as_bytes());
+        let mut out =
+            BytesMut::with_capacity(256 + items.iter().map(|s| s.bytes.len() + 1).sum::<usize>());
+        out.put_slice(
+            format!(
+                "{{\"kind\":\"{kind}List\",\"apiVersion\":\"{version}\",\"metadata\":{metadata},\"items\":["
+            ).as_bytes()
+        );
         for (i, shown) in items.iter().enumerate() {
             if i > 0 {
                 out.put_u8(b',');
@@ -91,7 +109,9 @@ impl Render {
     pub(super) fn event(&self, push: &Push) -> Bytes {
         let (kind, object) = match push {
             Push::Event(kind, shown) => (*kind, self.bytes(shown)),
-            Push::Bookmark { revision, initial } => ("BOOKMARK", self.bookmark(*revision, *initial)),
+            Push::Bookmark { revision, initial } => {
+                ("BOOKMARK", self.bookmark(*revision, *initial))
+            }
             Push::Error(status) => ("ERROR", status.to_string().into()),
             Push::Silence | Push::Break => return Bytes::new(),
         };
@@ -110,8 +130,17 @@ impl Render {
         }
         match self.form {
             Form::Plain => object,
-            Form::Metadata => json!({ "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object.at("metadata") }),
-            Form::Table(include) => table::table(&self.kind.plural, &[], object.at("metadata"), include, self.clock.now()),
+            Form::Metadata => json!({
+                "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
+                "metadata": object.at("metadata")
+            }),
+            Form::Table(include) => table::table(
+                &self.kind.plural,
+                &[],
+                object.at("metadata"),
+                include,
+                self.clock.now(),
+            ),
         }
         .to_string()
         .into()

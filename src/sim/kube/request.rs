@@ -36,10 +36,14 @@ impl Call {
             return Err(Failure::new(
                 415,
                 "UnsupportedMediaType",
-                format!("the body of the request was in an unknown format - accepted media types include: application/json: {media}"),
+                format!(
+                    "the body of the request was in an unknown format - accepted media types \
+                     include: application/json: {media}"
+                ),
             ));
         }
-        serde_json::from_slice(&self.body).map_err(|e| Failure::bad_request(format!("error decoding the body: {e}")))
+        serde_json::from_slice(&self.body)
+            .map_err(|e| Failure::bad_request(format!("error decoding the body: {e}")))
     }
 
     /// The body as JSON; null where there is none.

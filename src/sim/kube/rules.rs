@@ -35,16 +35,29 @@ impl Asked {
 
     /// The resource, with its subresource.
     pub(super) fn whole_resource(&self) -> String {
-        if self.subresource.is_empty() { self.resource.clone() } else { format!("{}/{}", self.resource, self.subresource) }
+        if self.subresource.is_empty() {
+            self.resource.clone()
+        } else {
+            format!("{}/{}", self.resource, self.subresource)
+        }
     }
 
     /// 403 as RBAC words it.
     pub(super) fn forbidden(&self) -> Failure {
-        let plural = if self.group.is_empty() { self.resource.clone() } else { format!("{}.{}", self.resource, self.group) };
-        let place = if self.namespace.is_empty() { "at the cluster scope".to_owned() } else { format!("in the namespace \"{}\"", self.namespace) };
+        let plural = if self.group.is_empty() {
+            self.resource.clone()
+        } else {
+            format!("{}.{}", self.resource, self.group)
+        };
+        let place = if self.namespace.is_empty() {
+            "at the cluster scope".to_owned()
+        } else {
+            format!("in the namespace \"{}\"", self.namespace)
+        };
         let name = if self.name.is_empty() { String::new() } else { format!(" \"{}\"", self.name) };
         let message = format!(
-            "{plural}{name} is forbidden: User \"system:serviceaccount:sundown:sundown\" cannot {} resource \"{}\" in API group \"{}\" {place}",
+            "{plural}{name} is forbidden: User \"system:serviceaccount:sundown:sundown\" cannot \
+             {} resource \"{}\" in API group \"{}\" {place}",
             self.verb,
             self.whole_resource(),
             self.group
@@ -93,7 +106,9 @@ impl Rules {
 
     /// A rule forbids such a request. To ask is not to make one: nothing is counted.
     pub(super) fn forbid(&self, asked: &Asked) -> bool {
-        self.all.values().any(|c| c.rule.fault == Fault::Forbidden && asked.matches(&c.rule.matching))
+        self.all
+            .values()
+            .any(|c| c.rule.fault == Fault::Forbidden && asked.matches(&c.rule.matching))
     }
 
     pub(super) fn is_cut_off(&self, client: &str) -> bool {

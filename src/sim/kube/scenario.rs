@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, sync::Arc};
 use serde_json::{Value, json};
 
 use super::{
-    BudgetSpec, EmbeddedKube, PodSpec, PodView, Workload, control::SCENARIO, delete::Options as DeleteOptions, json::Look, kinds::Kind, object::Key,
-    pods, server::kind_of,
+    BudgetSpec, EmbeddedKube, PodSpec, PodView, Workload, control::SCENARIO,
+    delete::Options as DeleteOptions, json::Look, kinds::Kind, object::Key, pods, server::kind_of,
 };
 use crate::domain::Moment;
 
@@ -32,23 +32,29 @@ impl EmbeddedKube {
         self.add_workload("daemonsets", workload);
     }
 
-    /// Adds a Job with `replicas` completions, one after the other; its pods end as their shape says, else after 10 s.
+    /// Adds a Job with `replicas` completions, one after the other; its pods end as their shape
+    /// says, else after 10 s.
     pub fn add_job(&self, workload: &Workload) {
         let mut workload = workload.clone();
         workload.shape.runs_for.get_or_insert(std::time::Duration::from_secs(10));
         self.add_workload("jobs", &workload);
     }
 
-    /// From now on a controller that this API server knows nothing of (kind `DaemonSet` of another group than `apps`) puts pods of this
-    /// owner back on their node whenever they are gone.
+    /// From now on a controller that this API server knows nothing of (kind `DaemonSet` of another
+    /// group than `apps`) puts pods of this owner back on their node whenever they are gone.
     pub fn put_back(&self, namespace: &str, owner: &str) {
         self.lock().foreign_daemons.insert((namespace.to_owned(), owner.to_owned()));
     }
 
     fn add_workload(&self, plural: &str, w: &Workload) {
         let app = w.shape.labels.get("app").unwrap_or(&w.name);
-        let mut object = json!({ "metadata": { "name": w.name, "namespace": w.namespace, "labels": { "app": app } },
-            "spec": { "selector": { "matchLabels": { "app": app } }, "template": pods::template(&w.shape, &w.name) } });
+        let mut object = json!({ "metadata": {
+            "name": w.name, "namespace": w.namespace, "labels": { "app": app }
+        },
+            "spec": {
+                "selector": { "matchLabels": { "app": app } },
+                "template": pods::template(&w.shape, &w.name)
+            } });
         match plural {
             "jobs" => object.put("spec.completions", w.replicas),
             "daemonsets" => {}
@@ -65,7 +71,9 @@ impl EmbeddedKube {
         state.ensure_namespace(&spec.namespace);
         let owner = spec.owner.as_ref().and_then(|(api_version, kind, name)| {
             let plural = kind_of(&state.kinds, api_version, kind)?.plural.clone();
-            state.get(&plural, &Key::new(spec.namespace.as_str(), name.as_str())).map(|o| o.uid().to_owned())
+            state
+                .get(&plural, &Key::new(spec.namespace.as_str(), name.as_str()))
+                .map(|o| o.uid().to_owned())
         });
         let owner = owner.unwrap_or_else(|| state.uid());
         let pod = pods::by_hand(spec, &owner, state.now());
@@ -74,7 +82,8 @@ impl EmbeddedKube {
 
     /// Adds a PodDisruptionBudget.
     pub fn add_budget(&self, spec: &BudgetSpec) {
-        let mut budget = json!({ "metadata": { "name": spec.name, "namespace": spec.namespace }, "spec": {} });
+        let mut budget =
+            json!({ "metadata": { "name": spec.name, "namespace": spec.namespace }, "spec": {} });
         let fields = [
             ("spec.minAvailable", spec.min_available.clone()),
             ("spec.maxUnavailable", spec.max_unavailable.clone()),
@@ -96,7 +105,8 @@ impl EmbeddedKube {
         self.lock().ensure_namespace(name);
     }
 
-    /// The namespace is terminating: nothing may be created in it. With `empty`, its pods are deleted too, and then it goes.
+    /// The namespace is terminating: nothing may be created in it. With `empty`, its pods are
+    /// deleted too, and then it goes.
     pub fn terminate_namespace(&self, name: &str, empty: bool) {
         self.lock().begin_namespace_end(&Key::cluster(name), SCENARIO, empty);
     }
@@ -105,7 +115,11 @@ impl EmbeddedKube {
     pub fn set_pod_ready(&self, namespace: &str, name: &str, ready: bool) {
         let mut state = self.lock();
         let (now, key) = (state.now(), Key::new(namespace, name));
-        let Some((uid, node)) = state.pod(&key).and_then(|(_, f)| Some((f.uid.clone(), f.node.clone()?))) else { return };
+        let Some((uid, node)) =
+            state.pod(&key).and_then(|(_, f)| Some((f.uid.clone(), f.node.clone()?)))
+        else {
+            return;
+        };
         if let Some(run) = state.machines.get_mut(&node).and_then(|m| m.runs.get_mut(&uid)) {
             run.ready = ready.then_some(now);
         }
@@ -122,7 +136,9 @@ impl EmbeddedKube {
     #[must_use]
     pub fn node_of(&self, instance: &str) -> Option<String> {
         let state = self.lock();
-        let is = |n: &Value| n.text("spec.providerID").rsplit_once('/').is_some_and(|(_, id)| id == instance);
+        let is = |n: &Value| {
+            n.text("spec.providerID").rsplit_once('/').is_some_and(|(_, id)| id == instance)
+        };
         state.all("nodes").find(|o| is(&o.value)).map(|o| o.key().name.clone())
     }
 
@@ -132,8 +148,8 @@ impl EmbeddedKube {
         self.collect(resource, |object, _| Some(object.clone()))
     }
 
-    /// What `look` finds in the objects of a resource, without a copy of them, and in the time at which each was last written. It must
-    /// not ask this cluster for anything else.
+    /// What `look` finds in the objects of a resource, without a copy of them, and in the time at
+    /// which each was last written. It must not ask this cluster for anything else.
     pub fn collect<T>(&self, resource: &str, look: impl Fn(&Value, Moment) -> Option<T>) -> Vec<T> {
         self.lock().all(resource).filter_map(|o| look(&o.value, o.written)).collect()
     }
@@ -144,11 +160,16 @@ impl EmbeddedKube {
         self.lock().all(resource).for_each(|object| look(&object.value));
     }
 
-    /// Creates or replaces an object as it is, past admission, preconditions and faults. `apiVersion`, `kind` and `metadata.name` must be there;
-    /// a kind that is not served is passed over.
+    /// Creates or replaces an object as it is, past admission, preconditions and faults.
+    /// `apiVersion`, `kind` and `metadata.name` must be there; a kind that is not served is passed
+    /// over.
     pub fn put(&self, object: Value) {
         let mut state = self.lock();
-        let Some(kind) = kind_of(&state.kinds, object.text("apiVersion"), object.text("kind")).cloned() else { return };
+        let Some(kind) =
+            kind_of(&state.kinds, object.text("apiVersion"), object.text("kind")).cloned()
+        else {
+            return;
+        };
         if state.get(&kind.plural, &Key::of(&object)).is_some() {
             state.write(&kind, object, SCENARIO);
         } else {
@@ -157,13 +178,22 @@ impl EmbeddedKube {
     }
 
     /// Changes an object in place, past everything; false where there is none.
-    pub fn edit(&self, resource: &str, namespace: &str, name: &str, change: impl FnOnce(&mut Value)) -> bool {
+    pub fn edit(
+        &self,
+        resource: &str,
+        namespace: &str,
+        name: &str,
+        change: impl FnOnce(&mut Value),
+    ) -> bool {
         self.lock().change(resource, &Key::new(namespace, name), SCENARIO, change).is_some()
     }
 
-    /// Deletes an object as `kubectl delete` does: with grace, finalizers, and what it owns; false where there is none.
+    /// Deletes an object as `kubectl delete` does: with grace, finalizers, and what it owns; false
+    /// where there is none.
     pub fn delete(&self, resource: &str, namespace: &str, name: &str) -> bool {
-        self.lock().delete(resource, &Key::new(namespace, name), &DeleteOptions::default(), SCENARIO).is_some()
+        self.lock()
+            .delete(resource, &Key::new(namespace, name), &DeleteOptions::default(), SCENARIO)
+            .is_some()
     }
 
     /// Removes an object at once, finalizers or not; false where there is none.
@@ -183,8 +213,16 @@ impl EmbeddedKube {
         self.lock().all("pods").filter_map(|o| Some(o.pod.as_ref()?.view(o.key()))).collect()
     }
 
-    /// A custom resource is served from now on: stored, listed, watched. Its plural name must be nobody else's.
-    pub fn serve_custom_resource(&self, group: &str, version: &str, kind: &str, plural: &str, namespaced: bool) {
+    /// A custom resource is served from now on: stored, listed, watched. Its plural name must be
+    /// nobody else's.
+    pub fn serve_custom_resource(
+        &self,
+        group: &str,
+        version: &str,
+        kind: &str,
+        plural: &str,
+        namespaced: bool,
+    ) {
         self.lock().serve_kind(Arc::new(Kind::custom(group, version, kind, plural, namespaced)));
     }
 }

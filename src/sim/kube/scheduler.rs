@@ -1,4 +1,5 @@
-//! The scheduler: one pod after the other, to the node with the fewest of its kind, then the fewest at all.
+//! The scheduler: one pod after the other, to the node with the fewest of its kind, then the fewest
+//! at all.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -26,7 +27,9 @@ impl State {
         let mut places = self.places();
         let mut kin: BTreeMap<String, BTreeMap<String, usize>> = BTreeMap::new();
         for key in self.index.unbound.clone() {
-            let Some((pod, facts)) = self.pod(&key).map(|(o, f)| (Arc::clone(o), f.clone())) else { continue };
+            let Some((pod, facts)) = self.pod(&key).map(|(o, f)| (Arc::clone(o), f.clone())) else {
+                continue;
+            };
             let family = facts.owner.map_or(facts.uid, |o| o.uid);
             let kin = kin.entry(family).or_insert_with_key(|family| self.count_kin(family));
             match best(&mut places, kin, &pod) {
@@ -45,14 +48,23 @@ impl State {
         if pod.value.condition("PodScheduled") != "False" {
             let message = format!("0/{} nodes are available.", self.all("nodes").count());
             let now = self.now();
-            self.change("pods", key, BY, |p| p.set_condition("PodScheduled", "False", "Unschedulable", &message, now));
+            self.change("pods", key, BY, |p| {
+                p.set_condition("PodScheduled", "False", "Unschedulable", &message, now);
+            });
         }
     }
 
     fn places(&self) -> Vec<Place> {
-        let open = self.all("nodes").filter(|n| n.value.condition("Ready") == "True" && n.value.at("spec.unschedulable").as_bool() != Some(true));
+        let open = self.all("nodes").filter(|n| {
+            n.value.condition("Ready") == "True"
+                && n.value.at("spec.unschedulable").as_bool() != Some(true)
+        });
         open.map(|node| Place {
-            pods: self.index.pods_by_node.get(&node.key().name).map_or(0, std::collections::BTreeSet::len),
+            pods: self
+                .index
+                .pods_by_node
+                .get(&node.key().name)
+                .map_or(0, std::collections::BTreeSet::len),
             room: node.value.text("status.allocatable.pods").parse().unwrap_or(110),
             node: Arc::clone(node),
         })
@@ -62,7 +74,9 @@ impl State {
     fn count_kin(&self, family: &str) -> BTreeMap<String, usize> {
         let mut kin = BTreeMap::new();
         for pod in self.owned("pods", family) {
-            if let Some(node) = pod.pod.as_ref().filter(|p| p.is_active()).and_then(|p| p.node.clone()) {
+            if let Some(node) =
+                pod.pod.as_ref().filter(|p| p.is_active()).and_then(|p| p.node.clone())
+            {
                 *kin.entry(node).or_default() += 1;
             }
         }
@@ -80,7 +94,11 @@ impl State {
 }
 
 /// The place with the fewest of the pod's kin, then the fewest pods, then the first by name.
-fn best<'a>(places: &'a mut [Place], kin: &BTreeMap<String, usize>, pod: &Object) -> Option<&'a mut Place> {
+fn best<'a>(
+    places: &'a mut [Place],
+    kin: &BTreeMap<String, usize>,
+    pod: &Object,
+) -> Option<&'a mut Place> {
     let mut best: Option<((usize, usize), &'a mut Place)> = None;
     for place in places.iter_mut().filter(|p| p.pods < p.room) {
         let score = (kin.get(&place.node.key().name).copied().unwrap_or_default(), place.pods);
@@ -95,7 +113,9 @@ fn best<'a>(places: &'a mut [Place], kin: &BTreeMap<String, usize>, pod: &Object
 /// Labels and taints of the node let the pod in.
 fn fits(pod: &Object, node: &Object) -> bool {
     let wanted = pod.value.at("spec.nodeSelector").as_object().into_iter().flatten();
-    let labels = wanted.into_iter().all(|(k, v)| node.labels().get(k).map(String::as_str) == v.as_str());
-    let mut barring = node.value.items("spec.taints").iter().filter(|t| t.text("effect") != "PreferNoSchedule");
+    let labels =
+        wanted.into_iter().all(|(k, v)| node.labels().get(k).map(String::as_str) == v.as_str());
+    let mut barring =
+        node.value.items("spec.taints").iter().filter(|t| t.text("effect") != "PreferNoSchedule");
     labels && barring.all(|t| pods::bears(pod.value.at("spec"), t))
 }

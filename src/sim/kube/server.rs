@@ -146,13 +146,21 @@ impl KubeService {
             namespace: String::new(),
             name: String::new(),
         };
-        let Target::Resource { group, version, plural, namespace, name, subresource } = Target::parse(&incoming.path) else {
+        let Target::Resource { group, version, plural, namespace, name, subresource } =
+            Target::parse(&incoming.path)
+        else {
             return (asked, Err(Failure::no_such_page()));
         };
         if !self.lock().kinds.iter().any(|k| k.group == group && k.version == version) {
             return (asked, Err(Failure::no_such_page()));
         }
-        let Some(kind) = self.lock().kinds.iter().find(|k| k.plural == plural && k.group == group && k.version == version).cloned() else {
+        let Some(kind) = self
+            .lock()
+            .kinds
+            .iter()
+            .find(|k| k.plural == plural && k.group == group && k.version == version)
+            .cloned()
+        else {
             return (asked, Err(Failure::no_such_resource()));
         };
         let Some(verb) = verb(&incoming.method, !name.is_empty(), &incoming.query) else {
@@ -218,7 +226,9 @@ impl KubeService {
                 }
                 Fault::Refused => return refused(),
                 Fault::Hang => std::future::pending().await,
-                Fault::Status { code, reason, message, retry_after } => Failure::new(code, &reason, message).retry_after(retry_after.unwrap_or(0)),
+                Fault::Status { code, reason, message, retry_after } => {
+                    Failure::new(code, &reason, message).retry_after(retry_after.unwrap_or(0))
+                }
                 Fault::Forbidden => asked.forbidden(),
                 Fault::Unauthorized => Failure::new(401, "Unauthorized", "Unauthorized"),
                 Fault::Overloaded { retry_after } => Failure::overloaded(retry_after),
@@ -226,7 +236,13 @@ impl KubeService {
             return self.respond(None, Err(failure));
         }
         let answer = match &call {
-            Ok(call) if call.subresource == "eviction" && call.verb == "create" && call.kind.plural == "pods" => self.evict(call).await,
+            Ok(call)
+                if call.subresource == "eviction"
+                    && call.verb == "create"
+                    && call.kind.plural == "pods" =>
+            {
+                self.evict(call).await
+            }
             Ok(call) => self.lock().perform(call),
             Err(f) if f.code == 404 && f.plain => self.lock().discover(path),
             Err(f) => Err(f.clone()),
@@ -238,7 +254,9 @@ impl KubeService {
             return std::future::pending().await;
         }
         match after {
-            Some(Fault::AnswerLost) => (0, Err("connection closed before message completed".into())),
+            Some(Fault::AnswerLost) => {
+                (0, Err("connection closed before message completed".into()))
+            }
             Some(Fault::HangAfterEffect) => std::future::pending().await,
             Some(_) => (0, Ok(self.plain(200, "<html>502 Bad Gateway</html>", "text/html"))),
             None => self.respond(call.as_ref().ok(), answer),
@@ -261,7 +279,9 @@ impl KubeService {
                     read = Some(budget);
                     continue;
                 }
-                Try::Again(failure) | Try::Contended(failure) if tries + 1 >= TRIES => return Err(failure),
+                Try::Again(failure) | Try::Contended(failure) if tries + 1 >= TRIES => {
+                    return Err(failure);
+                }
                 Try::Again(_) | Try::Contended(_) => {
                     let jitter = 1.0 + 0.1 * self.lock().random.f64();
                     tokio::time::sleep(BETWEEN_TRIES.mul_f64(jitter)).await;
@@ -271,10 +291,17 @@ impl KubeService {
         }
     }
 
-    fn respond(&self, call: Option<&Call>, answer: Result<Reply, Failure>) -> (u16, Result<Response<ResponseBody>, BoxError>) {
+    fn respond(
+        &self,
+        call: Option<&Call>,
+        answer: Result<Reply, Failure>,
+    ) -> (u16, Result<Response<ResponseBody>, BoxError>) {
         let (code, body, kind, retry_after) = match answer {
             Ok(Reply::Stored(code, shown)) => {
-                let bytes = call.map_or_else(|| shown.bytes.clone(), |call| Render::of(call, self.clock).bytes(&shown));
+                let bytes = call.map_or_else(
+                    || shown.bytes.clone(),
+                    |call| Render::of(call, self.clock).bytes(&shown),
+                );
                 (code, full(bytes), "application/json", None)
             }
             Ok(Reply::Object(code, value)) => {
@@ -284,25 +311,33 @@ impl KubeService {
                 };
                 (code, full(value.to_string()), "application/json", None)
             }
-            Ok(Reply::Json(code, value)) => (code, full(value.to_string()), "application/json", None),
+            Ok(Reply::Json(code, value)) => {
+                (code, full(value.to_string()), "application/json", None)
+            }
             Ok(Reply::Bytes(bytes)) => (200, full(bytes), "application/json", None),
             Ok(Reply::Text(text)) => (200, full(text), "text/plain; charset=utf-8", None),
             Ok(Reply::Watch(started)) => {
                 let stream = watch::body(started, Arc::downgrade(&self.state));
                 (200, StreamBody::new(stream).boxed_unsync(), "application/json", None)
             }
-            Err(f) if f.plain => (f.code, full(f.message), "text/plain; charset=utf-8", f.retry_after),
+            Err(f) if f.plain => {
+                (f.code, full(f.message), "text/plain; charset=utf-8", f.retry_after)
+            }
             Err(f) => (f.code, full(f.status().to_string()), "application/json", f.retry_after),
         };
         let mut response = Response::new(body);
-        *response.status_mut() = http::StatusCode::from_u16(code).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
+        *response.status_mut() =
+            http::StatusCode::from_u16(code).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
         if let Some(seconds) = retry_after {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         if code == 429 && kind.starts_with("text") {
-            headers.insert("x-kubernetes-pf-flowschema-uid", HeaderValue::from_static("6b9bbd8c-3b2b-4a3c-9b1a-2f0c7f5f3f11"));
+            headers.insert(
+                "x-kubernetes-pf-flowschema-uid",
+                HeaderValue::from_static("6b9bbd8c-3b2b-4a3c-9b1a-2f0c7f5f3f11"),
+            );
         }
         if let Some(date) = http_date(self.clock) {
             headers.insert(header::DATE, date);
@@ -312,7 +347,8 @@ impl KubeService {
 
     fn plain(&self, code: u16, text: &'static str, kind: &'static str) -> Response<ResponseBody> {
         let mut response = Response::new(full(text));
-        *response.status_mut() = http::StatusCode::from_u16(code).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
+        *response.status_mut() =
+            http::StatusCode::from_u16(code).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
         if let Some(date) = http_date(self.clock) {
             response.headers_mut().insert(header::DATE, date);
@@ -334,7 +370,9 @@ fn duration(text: &str) -> Option<Duration> {
 }
 
 fn http_date(clock: Clock) -> Option<HeaderValue> {
-    let text = jiff::fmt::rfc2822::DateTimePrinter::new().timestamp_to_rfc9110_string(&clock.now().into()).ok()?;
+    let text = jiff::fmt::rfc2822::DateTimePrinter::new()
+        .timestamp_to_rfc9110_string(&clock.now().into())
+        .ok()?;
     HeaderValue::from_str(&text).ok()
 }
 
@@ -343,12 +381,22 @@ fn full(bytes: impl Into<Bytes>) -> ResponseBody {
 }
 
 /// Kinds by name, for objects that scenarios put there.
-pub(super) fn kind_of<'a>(kinds: &'a [Arc<Kind>], api_version: &str, kind: &str) -> Option<&'a Arc<Kind>> {
+pub(super) fn kind_of<'a>(
+    kinds: &'a [Arc<Kind>],
+    api_version: &str,
+    kind: &str,
+) -> Option<&'a Arc<Kind>> {
     kinds.iter().find(|k| k.kind == kind && k.api_version() == api_version)
 }
 
 impl journal::Journal {
-    fn begin(&mut self, asked: &Asked, at: crate::domain::Moment, dry_run: bool, timeout: Option<Duration>) -> u64 {
+    fn begin(
+        &mut self,
+        asked: &Asked,
+        at: crate::domain::Moment,
+        dry_run: bool,
+        timeout: Option<Duration>,
+    ) -> u64 {
         *self.counts.entry((asked.verb.clone(), asked.whole_resource())).or_default() += 1;
         self.seen += 1;
         if self.on {

@@ -1,4 +1,5 @@
-//! The store: objects by resource and key under one resourceVersion, what changed lately, and what is known about them.
+//! The store: objects by resource and key under one resourceVersion, what changed lately, and what
+//! is known about them.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -107,7 +108,10 @@ impl Index {
             }
         }
         if plural == "pods" {
-            let own = self.budgets.range_mut(Key::new(key.namespace.as_str(), "")..).take_while(|(k, _)| k.namespace == key.namespace);
+            let own = self
+                .budgets
+                .range_mut(Key::new(key.namespace.as_str(), "")..)
+                .take_while(|(k, _)| k.namespace == key.namespace);
             for (_, members) in own {
                 members.count(old, false);
                 members.count(new, true);
@@ -127,7 +131,12 @@ fn fill_in_namespace(value: &mut Value) {
     value.put("metadata.labels", labels);
 }
 
-fn move_between<V: Ord>(map: &mut BTreeMap<String, BTreeSet<V>>, from: Option<&str>, to: Option<&str>, value: impl FnOnce() -> V) {
+fn move_between<V: Ord>(
+    map: &mut BTreeMap<String, BTreeSet<V>>,
+    from: Option<&str>,
+    to: Option<&str>,
+    value: impl FnOnce() -> V,
+) {
     if from == to {
         return;
     }
@@ -184,7 +193,12 @@ impl State {
     }
 
     pub(super) fn serve_kind(&mut self, kind: Arc<Kind>) {
-        let shelf = Shelf { kind: Arc::clone(&kind), objects: BTreeMap::new(), log: VecDeque::new(), forgotten: self.revision };
+        let shelf = Shelf {
+            kind: Arc::clone(&kind),
+            objects: BTreeMap::new(),
+            log: VecDeque::new(),
+            forgotten: self.revision,
+        };
         self.shelves.entry(kind.plural.clone()).or_insert(shelf);
         self.kinds.push(kind);
     }
@@ -193,7 +207,11 @@ impl State {
     pub(super) fn uid(&mut self) -> String {
         let (a, b) = (self.random.u64(..), self.random.u64(..));
         let (top, mid, low) = (a >> 32, (a >> 16) & 0xffff, a & 0x0fff);
-        format!("{top:08x}-{mid:04x}-4{low:03x}-{:04x}-{:012x}", 0x8000 | ((b >> 48) & 0x3fff), b & 0xffff_ffff_ffff)
+        format!(
+            "{top:08x}-{mid:04x}-4{low:03x}-{:04x}-{:012x}",
+            0x8000 | ((b >> 48) & 0x3fff),
+            b & 0xffff_ffff_ffff
+        )
     }
 
     /// The end of a generated name.
@@ -217,7 +235,11 @@ impl State {
     }
 
     /// The objects of a resource in one namespace.
-    pub(super) fn in_namespace<'a>(&'a self, plural: &str, namespace: &'a str) -> impl Iterator<Item = &'a Arc<Object>> {
+    pub(super) fn in_namespace<'a>(
+        &'a self,
+        plural: &str,
+        namespace: &'a str,
+    ) -> impl Iterator<Item = &'a Arc<Object>> {
         let shelf = self.shelves.get(plural);
         let all = shelf.map(|s| s.objects.range(Key::new(namespace, "")..));
         all.into_iter().flatten().take_while(move |(k, _)| k.namespace == namespace).map(|(_, o)| o)
@@ -272,7 +294,8 @@ impl State {
         value.put("metadata.resourceVersion", self.revision.to_string());
         let key = Key::of(&value);
         let old = self.get(&kind.plural, &key).cloned();
-        let object = Arc::new(Object::new(kind, value, (self.revision, self.now()), old.as_deref()));
+        let object =
+            Arc::new(Object::new(kind, value, (self.revision, self.now()), old.as_deref()));
         if let Some(shelf) = self.shelves.get_mut(&kind.plural) {
             shelf.objects.insert(key.clone(), Arc::clone(&object));
         }
@@ -280,14 +303,25 @@ impl State {
         if kind.plural == "poddisruptionbudgets" {
             self.count_members(&key, old.as_deref(), &object);
         }
-        let change = Change { old: old.as_ref().map(|o| Arc::clone(&o.shown)), new: Arc::clone(&object.shown), deleted: false };
+        let change = Change {
+            old: old.as_ref().map(|o| Arc::clone(&o.shown)),
+            new: Arc::clone(&object.shown),
+            deleted: false,
+        };
         self.publish(&kind.plural, change);
         self.react(&kind.plural, &key, old.as_deref(), Some(&object), by);
         object
     }
 
-    /// Changes an object; nothing is written where nothing changes. `None` where there is no such object.
-    pub(super) fn change(&mut self, plural: &str, key: &Key, by: &str, change: impl FnOnce(&mut Value)) -> Option<Arc<Object>> {
+    /// Changes an object; nothing is written where nothing changes. `None` where there is no such
+    /// object.
+    pub(super) fn change(
+        &mut self,
+        plural: &str,
+        key: &Key,
+        by: &str,
+        change: impl FnOnce(&mut Value),
+    ) -> Option<Arc<Object>> {
         let shelf = self.shelves.get(plural)?;
         let (kind, old) = (Arc::clone(&shelf.kind), Arc::clone(shelf.objects.get(key)?));
         let mut value = old.value.clone();
@@ -295,8 +329,15 @@ impl State {
         Some(self.replace(&kind, &old, value, by))
     }
 
-    /// Puts a version in the place of another: counts the generation, and lets go of an object whose last finalizer went.
-    pub(super) fn replace(&mut self, kind: &Arc<Kind>, old: &Arc<Object>, mut value: Value, by: &str) -> Arc<Object> {
+    /// Puts a version in the place of another: counts the generation, and lets go of an object
+    /// whose last finalizer went.
+    pub(super) fn replace(
+        &mut self,
+        kind: &Arc<Kind>,
+        old: &Arc<Object>,
+        mut value: Value,
+        by: &str,
+    ) -> Arc<Object> {
         if kind.generation && value.at("spec") != old.value.at("spec") {
             value.put("metadata.generation", old.value.int("metadata.generation") + 1);
         }
@@ -319,7 +360,9 @@ impl State {
     pub(super) fn change_status(&mut self, key: &Key, change: impl FnOnce(&mut Value)) -> bool {
         let shelf = self.shelves.get_mut("nodes");
         // A version that somebody else holds stays as it is.
-        let Some(object) = shelf.and_then(|s| s.objects.get_mut(key)).and_then(Arc::get_mut) else { return false };
+        let Some(object) = shelf.and_then(|s| s.objects.get_mut(key)).and_then(Arc::get_mut) else {
+            return false;
+        };
         self.revision += 1;
         let old = Arc::clone(&object.shown);
         object.change_status(self.revision, change);
@@ -341,7 +384,10 @@ impl State {
         if plural == "poddisruptionbudgets" {
             self.index.budgets.remove(key);
         }
-        self.publish(plural, Change { old: Some(Arc::clone(&old.shown)), new: last.shown, deleted: true });
+        self.publish(
+            plural,
+            Change { old: Some(Arc::clone(&old.shown)), new: last.shown, deleted: true },
+        );
         self.react(plural, key, Some(&old), None, by);
         Some(old)
     }

@@ -1,8 +1,8 @@
 //! What scenarios break.
 
 use super::{
-    Away, EmbeddedKube, EvictionReview, EvictionVerdict, Fault, Match, PodState, Rule, RuleId, Timing, agenda::Task, eviction::Conflicts,
-    object::Key, store::State, watch::Push,
+    Away, EmbeddedKube, EvictionReview, EvictionVerdict, Fault, Match, PodState, Rule, RuleId,
+    Timing, agenda::Task, eviction::Conflicts, object::Key, store::State, watch::Push,
 };
 use crate::sim::{Disturbance, Tripwire};
 
@@ -18,7 +18,8 @@ impl EmbeddedKube {
         self.lock().rules.lift(rule);
     }
 
-    /// The verb on the resource (`pods`, `pods/eviction`) is forbidden, as if RBAC did not allow it.
+    /// The verb on the resource (`pods`, `pods/eviction`) is forbidden, as if RBAC did not allow
+    /// it.
     pub fn deny(&self, verb: &str, resource: &str) -> RuleId {
         self.inject(Rule::always(Match::of(verb, resource), Fault::Forbidden))
     }
@@ -36,8 +37,8 @@ impl EmbeddedKube {
         self.lock().rules.away = None;
     }
 
-    /// Cuts off the clients whose tags begin like this: their requests do not arrive, answers to requests
-    /// that were under way do not either, and their watches stay open and silent.
+    /// Cuts off the clients whose tags begin like this: their requests do not arrive, answers to
+    /// requests that were under way do not either, and their watches stay open and silent.
     pub fn cut_off(&self, client: &str) {
         let mut state = self.lock();
         state.rules.cut_off.insert(client.to_owned());
@@ -79,18 +80,29 @@ impl EmbeddedKube {
         self.lock().disturb_watches(matching, Some(&Push::Silence));
     }
 
-    /// History is forgotten: a watch from before now gets 410, and so does a list that is continued.
+    /// History is forgotten: a watch from before now gets 410, and so does a list that is
+    /// continued.
     pub fn compact(&self) {
         self.lock().compact();
     }
 
     /// An admission webhook for evictions.
-    pub fn eviction_webhook(&self, hook: impl Fn(&EvictionReview) -> EvictionVerdict + Send + Sync + 'static) {
+    pub fn eviction_webhook(
+        &self,
+        hook: impl Fn(&EvictionReview) -> EvictionVerdict + Send + Sync + 'static,
+    ) {
         self.lock().hook = Some(Box::new(hook));
     }
 
-    /// The next `times` deletions of a pod by eviction meet a conflict; at the first the pod becomes what `becomes` says.
-    pub fn conflict_evictions(&self, namespace: &str, name: &str, times: usize, becomes: Option<PodState>) {
+    /// The next `times` deletions of a pod by eviction meet a conflict; at the first the pod
+    /// becomes what `becomes` says.
+    pub fn conflict_evictions(
+        &self,
+        namespace: &str,
+        name: &str,
+        times: usize,
+        becomes: Option<PodState>,
+    ) {
         self.lock().conflicts.insert(Key::new(namespace, name), Conflicts { left: times, becomes });
     }
 
@@ -125,7 +137,14 @@ impl State {
         let is_silent = last.is_some_and(|last| matches!(last, Push::Silence));
         for asked in self.watches.end(matching, last) {
             let what = format!("watch {}", asked.resource);
-            let fault = Disturbance { at, until: Some(at), by: asked.client, what, object: String::new(), is_silent };
+            let fault = Disturbance {
+                at,
+                until: Some(at),
+                by: asked.client,
+                what,
+                object: String::new(),
+                is_silent,
+            };
             if self.journal.on {
                 self.journal.disturbances.push(fault);
             }

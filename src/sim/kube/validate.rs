@@ -1,4 +1,5 @@
-//! The part of validation that a drainer could trip over (kubernetes: pkg/apis/core/validation; apimachinery: pkg/api/validation).
+//! The part of validation that a drainer could trip over (kubernetes: pkg/apis/core/validation;
+//! apimachinery: pkg/api/validation).
 
 use std::collections::BTreeSet;
 
@@ -15,12 +16,21 @@ pub(super) fn object(kind: &Kind, value: &Value) -> Result<(), Failure> {
     let bad = |field: &str, why: &str| Err(Failure::invalid(kind, name, field, why));
     for (key, label) in value.at("metadata.labels").as_object().into_iter().flatten() {
         if !is_qualified_name(key) {
-            return bad("metadata.labels", &format!("Invalid value: {key:?}: name part must consist of alphanumeric characters, '-', '_' or '.'"));
+            return bad(
+                "metadata.labels",
+                &format!(
+                    "Invalid value: {key:?}: name part must consist of alphanumeric characters, \
+                     '-', '_' or '.'"
+                ),
+            );
         }
         if !label.as_str().is_some_and(is_label_value) {
             return bad(
                 "metadata.labels",
-                &format!("Invalid value: {label}: a valid label must be an empty string or consist of alphanumeric characters"),
+                &format!(
+                    "Invalid value: {label}: a valid label must be an empty string or consist of \
+                     alphanumeric characters"
+                ),
             );
         }
     }
@@ -28,14 +38,18 @@ pub(super) fn object(kind: &Kind, value: &Value) -> Result<(), Failure> {
     for (key, text) in value.at("metadata.annotations").as_object().into_iter().flatten() {
         let Some(text) = text.as_str() else {
             return Err(Failure::bad_request(format!(
-                "json: cannot unmarshal {text} into Go struct field ObjectMeta.metadata.annotations of type string"
+                "json: cannot unmarshal {text} into Go struct field \
+                 ObjectMeta.metadata.annotations of type string"
             )));
         };
         size += key.len() + text.len();
         if !is_qualified_name(&key.to_lowercase()) {
             return bad(
                 "metadata.annotations",
-                &format!("Invalid value: {key:?}: name part must consist of alphanumeric characters, '-', '_' or '.'"),
+                &format!(
+                    "Invalid value: {key:?}: name part must consist of alphanumeric characters, \
+                     '-', '_' or '.'"
+                ),
             );
         }
     }
@@ -46,7 +60,9 @@ pub(super) fn object(kind: &Kind, value: &Value) -> Result<(), Failure> {
         return bad(
             "metadata.name",
             &format!(
-                "Invalid value: {name:?}: a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character"
+                "Invalid value: {name:?}: a lowercase RFC 1123 subdomain must consist of lower \
+                 case alphanumeric characters, '-' or '.', and must start and end with an \
+                 alphanumeric character"
             ),
         );
     }
@@ -61,8 +77,11 @@ pub(super) fn object(kind: &Kind, value: &Value) -> Result<(), Failure> {
 
 pub(super) fn is_qualified_name(key: &str) -> bool {
     let (prefix, name) = key.split_once('/').map_or((None, key), |(p, n)| (Some(p), n));
-    let prefix_is_good =
-        prefix.is_none_or(|p| !p.is_empty() && p.len() <= 253 && p.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.".contains(c)));
+    let prefix_is_good = prefix.is_none_or(|p| {
+        !p.is_empty()
+            && p.len() <= 253
+            && p.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.".contains(c))
+    });
     prefix_is_good && !name.is_empty() && is_label_value(name)
 }
 
@@ -89,7 +108,12 @@ fn event(kind: &Kind, name: &str, event: &Value) -> Result<(), Failure> {
     if own == if of.is_empty() { "default" } else { of } {
         return Ok(());
     }
-    Err(Failure::invalid(kind, name, "involvedObject.namespace", &format!("Invalid value: {of:?}: does not match event.namespace")))
+    Err(Failure::invalid(
+        kind,
+        name,
+        "involvedObject.namespace",
+        &format!("Invalid value: {of:?}: does not match event.namespace"),
+    ))
 }
 
 /// There is one kind of dry run.
@@ -101,40 +125,76 @@ pub(super) fn dry_run(call: &Call) -> Result<(), Failure> {
         "delete" | "deletecollection" => "DeleteOptions",
         _ => return Ok(()),
     };
-    let Some(other) = call.query.all("dryRun").iter().find(|word| *word != "All") else { return Ok(()) };
+    let Some(other) = call.query.all("dryRun").iter().find(|word| *word != "All") else {
+        return Ok(());
+    };
     let why = format!("Unsupported value: {other:?}: supported values: \"All\"");
-    let causes = serde_json::json!([{ "reason": "FieldValueNotSupported", "message": why, "field": "dryRun" }]);
+    let causes = serde_json::json!([{
+        "reason": "FieldValueNotSupported", "message": why, "field": "dryRun"
+    }]);
     let details = serde_json::json!({ "group": "meta.k8s.io", "kind": options, "causes": causes });
-    Err(Failure::new(422, "Invalid", format!("{options}.meta.k8s.io \"\" is invalid: dryRun: {why}")).with_details(details))
+    Err(Failure::new(
+        422,
+        "Invalid",
+        format!("{options}.meta.k8s.io \"\" is invalid: dryRun: {why}"),
+    )
+    .with_details(details))
 }
 
-/// What a list or a watch says of the version that it wants fits together (apimachinery: pkg/apis/meta/internalversion/validation).
+/// What a list or a watch says of the version that it wants fits together (apimachinery:
+/// pkg/apis/meta/internalversion/validation).
 pub(super) fn version_match(call: &Call) -> Result<(), Failure> {
     let query = &call.query;
-    let (version, how, watch) = (query.get("resourceVersion"), query.get("resourceVersionMatch"), call.verb == "watch");
+    let (version, how, watch) =
+        (query.get("resourceVersion"), query.get("resourceVersionMatch"), call.verb == "watch");
     let initial = query.get("sendInitialEvents");
     let refuse = |field: &str, reason: &str, why: &str| {
-        let d =
-            serde_json::json!({ "group": "meta.k8s.io", "kind": "ListOptions", "causes": [{ "reason": reason, "message": why, "field": field }] });
-        Err(Failure::new(422, "Invalid", format!("ListOptions.meta.k8s.io \"\" is invalid: {field}: {why}")).with_details(d))
+        let d = serde_json::json!({
+            "group": "meta.k8s.io", "kind": "ListOptions",
+            "causes": [{ "reason": reason, "message": why, "field": field }]
+        });
+        Err(Failure::new(
+            422,
+            "Invalid",
+            format!("ListOptions.meta.k8s.io \"\" is invalid: {field}: {why}"),
+        )
+        .with_details(d))
     };
-    let forbid = |field: &str, why: &str| refuse(field, "FieldValueForbidden", &format!("Forbidden: {why}"));
+    let forbid =
+        |field: &str, why: &str| refuse(field, "FieldValueForbidden", &format!("Forbidden: {why}"));
     if watch {
         return match (initial, how) {
             ("", "") => Ok(()),
-            ("", _) => forbid("resourceVersionMatch", "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"),
+            ("", _) => forbid(
+                "resourceVersionMatch",
+                "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+            ),
             (_, "NotOlderThan") => Ok(()),
-            _ => forbid("resourceVersionMatch", "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"),
+            _ => forbid(
+                "resourceVersionMatch",
+                "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+            ),
         };
     }
     match how {
         "" => Ok(()),
-        _ if version.is_empty() => forbid("resourceVersionMatch", "resourceVersionMatch is forbidden unless resourceVersion is provided"),
-        _ if !query.get("continue").is_empty() => forbid("resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided"),
-        "Exact" if version == "0" => forbid("resourceVersionMatch", "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\""),
+        _ if version.is_empty() => forbid(
+            "resourceVersionMatch",
+            "resourceVersionMatch is forbidden unless resourceVersion is provided",
+        ),
+        _ if !query.get("continue").is_empty() => forbid(
+            "resourceVersionMatch",
+            "resourceVersionMatch is forbidden when continue is provided",
+        ),
+        "Exact" if version == "0" => forbid(
+            "resourceVersionMatch",
+            "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
+        ),
         "Exact" | "NotOlderThan" => Ok(()),
         other => {
-            let why = format!("Unsupported value: {other:?}: supported values: \"Exact\", \"NotOlderThan\", \"\"");
+            let why = format!(
+                "Unsupported value: {other:?}: supported values: \"Exact\", \"NotOlderThan\", \"\""
+            );
             refuse("resourceVersionMatch", "FieldValueNotSupported", &why)
         }
     }
@@ -145,14 +205,24 @@ fn taints(kind: &Kind, name: &str, node: &Value) -> Result<(), Failure> {
     for (i, taint) in node.items("spec.taints").iter().enumerate() {
         let (key, effect) = (taint.text("key"), taint.text("effect"));
         if !is_qualified_name(key) {
-            return Err(Failure::invalid(kind, name, &format!("metadata.taints[{i}].key"), &format!("Invalid value: {key:?}")));
+            return Err(Failure::invalid(
+                kind,
+                name,
+                &format!("metadata.taints[{i}].key"),
+                &format!("Invalid value: {key:?}"),
+            ));
         }
         if !is_label_value(taint.text("value")) {
             let why = format!("Invalid value: {:?}", taint.text("value"));
             return Err(Failure::invalid(kind, name, &format!("metadata.taints[{i}].value"), &why));
         }
         if !matches!(effect, "NoSchedule" | "PreferNoSchedule" | "NoExecute") {
-            return Err(Failure::invalid(kind, name, &format!("metadata.taints[{i}].effect"), &format!("Unsupported value: {effect:?}")));
+            return Err(Failure::invalid(
+                kind,
+                name,
+                &format!("metadata.taints[{i}].effect"),
+                &format!("Unsupported value: {effect:?}"),
+            ));
         }
         if !seen.insert((key, effect)) {
             return Err(Failure::invalid(
@@ -168,28 +238,43 @@ fn taints(kind: &Kind, name: &str, node: &Value) -> Result<(), Failure> {
 
 /// With six digits behind the second, no more and no less.
 fn is_micro_time(text: &str) -> bool {
-    let digits = text.split_once('.').map_or(0, |(_, rest)| rest.bytes().take_while(u8::is_ascii_digit).count());
+    let digits = text
+        .split_once('.')
+        .map_or(0, |(_, rest)| rest.bytes().take_while(u8::is_ascii_digit).count());
     digits == 6 && text.parse::<crate::domain::Moment>().is_ok()
 }
 
 fn lease(kind: &Kind, name: &str, lease: &Value) -> Result<(), Failure> {
     if lease.at("spec.leaseDurationSeconds").as_i64().is_some_and(|d| d <= 0) {
-        return Err(Failure::invalid(kind, name, "spec.leaseDurationSeconds", "Invalid value: must be greater than 0"));
+        return Err(Failure::invalid(
+            kind,
+            name,
+            "spec.leaseDurationSeconds",
+            "Invalid value: must be greater than 0",
+        ));
     }
     for field in ["acquireTime", "renewTime"] {
         let value = lease.at("spec").at(field);
         let is_micro_time = value.as_str().is_some_and(is_micro_time);
         if !value.is_null() && !is_micro_time {
-            return Err(Failure::bad_request(format!("parsing time {value} as \"2006-01-02T15:04:05.000000Z07:00\": cannot parse")));
+            return Err(Failure::bad_request(format!(
+                "parsing time {value} as \"2006-01-02T15:04:05.000000Z07:00\": cannot parse"
+            )));
         }
     }
     Ok(())
 }
 
 fn budget(kind: &Kind, name: &str, budget: &Value) -> Result<(), Failure> {
-    let both = !budget.at("spec.minAvailable").is_null() && !budget.at("spec.maxUnavailable").is_null();
+    let both =
+        !budget.at("spec.minAvailable").is_null() && !budget.at("spec.maxUnavailable").is_null();
     if both {
-        return Err(Failure::invalid(kind, name, "spec", "Invalid value: minAvailable and maxUnavailable cannot be both set"));
+        return Err(Failure::invalid(
+            kind,
+            name,
+            "spec",
+            "Invalid value: minAvailable and maxUnavailable cannot be both set",
+        ));
     }
     Ok(())
 }

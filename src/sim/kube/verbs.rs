@@ -35,10 +35,13 @@ impl State {
             ("get", "status") if call.kind.status => self.find(call).map(|o| o.reply(200)),
             ("update" | "patch", "") => self.modify(call, Part::Whole),
             ("update" | "patch", "status") if call.kind.status => self.modify(call, Part::Status),
-            ("update", "finalize") if call.kind.plural == "namespaces" => self.modify(call, Part::Whole),
+            ("update", "finalize") if call.kind.plural == "namespaces" => {
+                self.modify(call, Part::Whole)
+            }
             ("get" | "update" | "patch", "scale") if call.kind.scale => self.scale(call),
             ("create", "binding") if call.kind.plural == "pods" => self.bind_by_hand(call),
-            // A POST to an object by its name is a method that it does not take, as a GET of an eviction is.
+            // A POST to an object by its name is a method that it does not take, as a GET of an
+            // eviction is.
             (_, subresource) if call.kind.has(subresource) => Err(Failure::no_such_method()),
             _ => Err(Failure::no_such_resource()),
         }
@@ -63,7 +66,9 @@ impl State {
     }
 
     pub(super) fn find(&self, call: &Call) -> Result<Arc<Object>, Failure> {
-        self.get(&call.kind.plural, &call.key).cloned().ok_or_else(|| Failure::not_found(&call.kind, &call.key.name))
+        self.get(&call.kind.plural, &call.key)
+            .cloned()
+            .ok_or_else(|| Failure::not_found(&call.kind, &call.key.name))
     }
 
     /// Admission of what is new: its namespace must be there, and must not be going.
@@ -73,8 +78,12 @@ impl State {
             return Ok(());
         }
         let Some(object) = self.get("namespaces", &Key::cluster(namespace.as_str())) else {
-            return Err(Failure::new(404, "NotFound", format!("namespaces \"{namespace}\" not found"))
-                .with_details(json!({ "name": namespace, "kind": "namespaces" })));
+            return Err(Failure::new(
+                404,
+                "NotFound",
+                format!("namespaces \"{namespace}\" not found"),
+            )
+            .with_details(json!({ "name": namespace, "kind": "namespaces" })));
         };
         if object.is_terminating() { Err(namespace_terminating(call, name)) } else { Ok(()) }
     }
@@ -87,7 +96,12 @@ impl State {
         check_identity(call, &value)?;
         if value.text("metadata.name").is_empty() {
             if value.text("metadata.generateName").is_empty() {
-                return Err(Failure::invalid(&call.kind, "", "metadata.name", "Required value: name or generateName is required"));
+                return Err(Failure::invalid(
+                    &call.kind,
+                    "",
+                    "metadata.name",
+                    "Required value: name or generateName is required",
+                ));
             }
             let name = format!("{}{}", value.text("metadata.generateName"), self.suffix());
             value.put("metadata.name", name);
@@ -97,14 +111,25 @@ impl State {
             value.put("metadata.namespace", call.key.namespace.as_str());
         }
         if !value.text("metadata.resourceVersion").is_empty() {
-            return Err(Failure::new(500, "", "resourceVersion should not be set on objects to be created"));
+            return Err(Failure::new(
+                500,
+                "",
+                "resourceVersion should not be set on objects to be created",
+            ));
         }
         self.admit(call, &name)?;
         validate::object(&call.kind, &value)?;
         if self.get(&call.kind.plural, &Key::of(&value)).is_some() {
             return Err(Failure::exists(&call.kind, &name));
         }
-        for field in ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "managedFields"] {
+        for field in [
+            "uid",
+            "creationTimestamp",
+            "deletionTimestamp",
+            "deletionGracePeriodSeconds",
+            "generation",
+            "managedFields",
+        ] {
             value.take_away(&format!("metadata.{field}"));
         }
         if call.kind.status && !matches!(call.kind.plural.as_str(), "nodes") {
@@ -116,14 +141,19 @@ impl State {
             value.put("metadata.creationTimestamp", seconds(self.now()));
             return Ok(Reply::Object(201, value));
         }
-        let object = self.add(&call.kind.plural, value, &call.by).ok_or_else(Failure::no_such_resource)?;
+        let object =
+            self.add(&call.kind.plural, value, &call.by).ok_or_else(Failure::no_such_resource)?;
         Ok(object.reply(201))
     }
 
     fn modify(&mut self, call: &Call, part: Part) -> Result<Reply, Failure> {
         let patch_kind = PatchKind::of(&call.content_type);
         let old = match self.find(call) {
-            _ if patch_kind == Some(PatchKind::Apply) && call.query.get("fieldManager").is_empty() => return Err(no_manager()),
+            _ if patch_kind == Some(PatchKind::Apply)
+                && call.query.get("fieldManager").is_empty() =>
+            {
+                return Err(no_manager());
+            }
             Err(_) if call.verb == "patch" && patch_kind == Some(PatchKind::Apply) => {
                 let mut create = call.clone();
                 "application/json".clone_into(&mut create.content_type);
@@ -131,11 +161,18 @@ impl State {
             }
             found => found?,
         };
-        let mut new = if call.verb == "update" { self.updated(call)? } else { patched(call, &old, patch_kind)? };
+        let mut new = if call.verb == "update" {
+            self.updated(call)?
+        } else {
+            patched(call, &old, patch_kind)?
+        };
         check_identity(call, &new)?;
         check_name(call, &new)?;
         check_preconditions(call, &old, new.at("metadata"))?;
-        if call.verb == "update" && call.kind.plural == "leases" && new.text("metadata.resourceVersion").is_empty() {
+        if call.verb == "update"
+            && call.kind.plural == "leases"
+            && new.text("metadata.resourceVersion").is_empty()
+        {
             return Err(unconditional(call));
         }
         keep_what_is_the_servers(&old.value, &mut new, part, call.kind.status);
@@ -165,7 +202,9 @@ impl State {
 
     /// The kind that objects of this resource are stored as.
     fn stored_kind(&self, call: &Call) -> Arc<super::kinds::Kind> {
-        self.shelves.get(&call.kind.plural).map_or_else(|| Arc::clone(&call.kind), |s| Arc::clone(&s.kind))
+        self.shelves
+            .get(&call.kind.plural)
+            .map_or_else(|| Arc::clone(&call.kind), |s| Arc::clone(&s.kind))
     }
 
     fn delete_one(&mut self, call: &Call) -> Result<Reply, Failure> {
@@ -177,7 +216,9 @@ impl State {
         }
         let uid = old.uid().to_owned();
         match self.delete(&call.kind.plural, &call.key, &options, &call.by) {
-            Some(object) if call.kind.plural == "pods" || object.is_terminating() => Ok(object.reply(200)),
+            Some(object) if call.kind.plural == "pods" || object.is_terminating() => {
+                Ok(object.reply(200))
+            }
             _ => Ok(deleted(call, &uid)),
         }
     }
@@ -207,9 +248,13 @@ impl State {
         let old = self.find(call)?;
         let scale = |v: &Value| {
             json!({ "kind": "Scale", "apiVersion": "autoscaling/v1",
-                "metadata": { "name": v.at("metadata.name"), "namespace": v.at("metadata.namespace"), "uid": v.at("metadata.uid"),
+                "metadata": {
+                    "name": v.at("metadata.name"), "namespace": v.at("metadata.namespace"),
+                    "uid": v.at("metadata.uid"),
                     "resourceVersion": v.at("metadata.resourceVersion"), "creationTimestamp": v.at("metadata.creationTimestamp") },
-                "spec": { "replicas": v.int("spec.replicas") }, "status": { "replicas": v.int("status.replicas") } })
+                "spec": {
+                    "replicas": v.int("spec.replicas")
+                }, "status": { "replicas": v.int("status.replicas") } })
         };
         if call.verb == "get" {
             return Ok(Reply::Json(200, scale(&old.value)));
@@ -223,19 +268,30 @@ impl State {
         }
         check_preconditions(call, &old, wanted.at("metadata"))?;
         let replicas = wanted.int("spec.replicas");
-        let new = self.change(&call.kind.plural, &call.key, &call.by, |v| v.put("spec.replicas", replicas));
+        let new = self
+            .change(&call.kind.plural, &call.key, &call.by, |v| v.put("spec.replicas", replicas));
         Ok(Reply::Json(200, scale(&new.unwrap_or(old).value)))
     }
 
     fn bind_by_hand(&mut self, call: &Call) -> Result<Reply, Failure> {
         let old = self.find(call)?;
         if !old.value.text("spec.nodeName").is_empty() {
-            let why = format!("pod {} is already assigned to node {:?}", call.key.name, old.value.text("spec.nodeName"));
+            let why = format!(
+                "pod {} is already assigned to node {:?}",
+                call.key.name,
+                old.value.text("spec.nodeName")
+            );
             return Err(Failure::conflict(&call.kind, &call.key.name, &why));
         }
         let node = call.json()?.text("target.name").to_owned();
         self.bind(&call.key, &node, &call.by);
-        Ok(Reply::Json(201, json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201 })))
+        Ok(Reply::Json(
+            201,
+            json!({
+                "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
+                "code": 201
+            }),
+        ))
     }
 }
 
@@ -243,14 +299,27 @@ impl State {
 fn deleted(call: &Call, uid: &str) -> Reply {
     let mut d = details(&call.kind, &call.key.name);
     d.put("uid", uid);
-    Reply::Json(200, json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": d }))
+    Reply::Json(
+        200,
+        json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": d
+        }),
+    )
 }
 
 /// Server-side apply wants to know who applies.
 fn no_manager() -> Failure {
     let why = "Required value: is required for apply patch";
-    let d = json!({ "group": "meta.k8s.io", "kind": "PatchOptions", "causes": [{ "reason": "FieldValueRequired", "message": why, "field": "fieldManager" }] });
-    Failure::new(422, "Invalid", format!("PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: {why}")).with_details(d)
+    let d = json!({
+        "group": "meta.k8s.io", "kind": "PatchOptions",
+        "causes": [{ "reason": "FieldValueRequired", "message": why, "field": "fieldManager" }]
+    });
+    Failure::new(
+        422,
+        "Invalid",
+        format!("PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: {why}"),
+    )
+    .with_details(d)
 }
 
 /// The name in the body is that of the URL.
@@ -258,14 +327,23 @@ fn check_name(call: &Call, value: &Value) -> Result<(), Failure> {
     let name = &call.key.name;
     match value.text("metadata.name") {
         given if given == name => Ok(()),
-        "" => Err(Failure::bad_request(format!("the name of the object ({name} based on URL) was undeterminable: name must be provided"))),
-        given => Err(Failure::bad_request(format!("the name of the object ({given}) does not match the name on the URL ({name})"))),
+        "" => Err(Failure::bad_request(format!(
+            "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+        ))),
+        given => Err(Failure::bad_request(format!(
+            "the name of the object ({given}) does not match the name on the URL ({name})"
+        ))),
     }
 }
 
 /// Takes away what says nothing, as the real server's types do (`omitempty`).
 pub(super) fn tidy(kind: &super::kinds::Kind, value: &mut Value) {
-    let mut fields = vec!["metadata.labels", "metadata.annotations", "metadata.finalizers", "metadata.ownerReferences"];
+    let mut fields = vec![
+        "metadata.labels",
+        "metadata.annotations",
+        "metadata.finalizers",
+        "metadata.ownerReferences",
+    ];
     if kind.plural == "nodes" {
         fields.extend(["spec.taints", "spec.unschedulable", "spec.providerID"]);
     }
@@ -292,21 +370,27 @@ enum Part {
 pub(super) fn namespace_terminating(call: &Call, name: &str) -> Failure {
     let namespace = &call.key.namespace;
     let message = format!(
-        "{} \"{name}\" is forbidden: unable to create new content in namespace {namespace} because it is being terminated",
+        "{} \"{name}\" is forbidden: unable to create new content in namespace {namespace} \
+         because it is being terminated",
         call.kind.qualified()
     );
     let mut d = details(&call.kind, name);
     d.put(
         "causes",
-        json!([{ "reason": "NamespaceTerminating", "message": format!("namespace {namespace} is being terminated"), "field": "metadata.namespace" }]),
+        json!([{
+            "reason": "NamespaceTerminating",
+            "message": format!("namespace {namespace} is being terminated"),
+            "field": "metadata.namespace"
+        }]),
     );
     Failure::new(403, "Forbidden", message).with_details(d)
 }
 
 fn unsupported(call: &Call) -> Failure {
     let message = format!(
-        "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, \
-         application/merge-patch+json, application/strategic-merge-patch+json, application/apply-patch+yaml: {}",
+        "the body of the request was in an unknown format - accepted media types include: \
+         application/json-patch+json, application/merge-patch+json, \
+         application/strategic-merge-patch+json, application/apply-patch+yaml: {}",
         call.content_type
     );
     Failure::new(415, "UnsupportedMediaType", message).with_details(json!({}))
@@ -317,16 +401,29 @@ fn unconditional(call: &Call) -> Failure {
     let (kind, name) = (call.kind.qualified(), &call.key.name);
     let why = "Invalid value: 0: must be specified for an update";
     let mut d = details(&call.kind, name);
-    d.put("causes", json!([{ "reason": "FieldValueInvalid", "message": why, "field": "metadata.resourceVersion" }]));
-    Failure::new(422, "Invalid", format!("{kind} \"{name}\" is invalid: metadata.resourceVersion: {why}")).with_details(d)
+    d.put(
+        "causes",
+        json!([{
+            "reason": "FieldValueInvalid", "message": why, "field": "metadata.resourceVersion"
+        }]),
+    );
+    Failure::new(
+        422,
+        "Invalid",
+        format!("{kind} \"{name}\" is invalid: metadata.resourceVersion: {why}"),
+    )
+    .with_details(d)
 }
 
 fn unpatchable(why: Unpatchable) -> Failure {
     match why {
         Unpatchable::Malformed(m) => Failure::bad_request(m),
-        Unpatchable::DoesNotFit => {
-            Failure::new(422, "Invalid", "the server rejected our request due to an error in our request").with_details(json!({}))
-        }
+        Unpatchable::DoesNotFit => Failure::new(
+            422,
+            "Invalid",
+            "the server rejected our request due to an error in our request",
+        )
+        .with_details(json!({})),
     }
 }
 
@@ -337,7 +434,8 @@ fn patched(call: &Call, old: &Object, kind: Option<PatchKind>) -> Result<Value, 
         patch = events::to_older(patch);
     }
     let mut value = old.value.clone();
-    patch::apply(kind.ok_or_else(|| unsupported(call))?, &mut value, &patch).map_err(unpatchable)?;
+    patch::apply(kind.ok_or_else(|| unsupported(call))?, &mut value, &patch)
+        .map_err(unpatchable)?;
     if newer {
         value.put("apiVersion", "v1");
     }
@@ -347,17 +445,23 @@ fn patched(call: &Call, old: &Object, kind: Option<PatchKind>) -> Result<Value, 
 /// Kind and namespace in the body must be those of the URL.
 fn check_identity(call: &Call, value: &Value) -> Result<(), Failure> {
     if !value.is_object() {
-        return Err(Failure::bad_request("the object provided is unrecognized (must be of type Object)"));
+        return Err(Failure::bad_request(
+            "the object provided is unrecognized (must be of type Object)",
+        ));
     }
     let kind = value.text("kind");
     if !kind.is_empty() && kind != call.kind.kind {
-        let message =
-            format!("{kind} in version \"{}\" cannot be handled as a {}: no kind \"{kind}\" is registered", call.kind.version, call.kind.kind);
+        let message = format!(
+            "{kind} in version \"{}\" cannot be handled as a {}: no kind \"{kind}\" is registered",
+            call.kind.version, call.kind.kind
+        );
         return Err(Failure::bad_request(message));
     }
     let namespace = value.text("metadata.namespace");
     if !namespace.is_empty() && namespace != call.key.namespace {
-        return Err(Failure::bad_request("the namespace of the provided object does not match the namespace sent on the request"));
+        return Err(Failure::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
     }
     Ok(())
 }
@@ -374,11 +478,15 @@ fn check_preconditions(call: &Call, old: &Object, metadata: &Value) -> Result<()
             // Said twice, by two validations.
             let why = format!("Invalid value: {uid:?}: field is immutable");
             let mut failure = Failure::invalid(&call.kind, &call.key.name, "metadata.uid", &why);
-            let cause = json!({ "reason": "FieldValueInvalid", "message": why, "field": "metadata.uid" });
+            let cause =
+                json!({ "reason": "FieldValueInvalid", "message": why, "field": "metadata.uid" });
             failure.details.put("causes", json!([cause, cause]));
             return Err(failure);
         }
-        let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", old.uid());
+        let why = format!(
+            "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+            old.uid()
+        );
         return Err(Failure::conflict(&call.kind, &call.key.name, &why));
     }
     Ok(())
@@ -398,7 +506,8 @@ const OF_THE_SERVER: [&str; 10] = [
     "kind",
 ];
 
-/// What a client cannot change: identity and life of the object, and the part that it did not ask for.
+/// What a client cannot change: identity and life of the object, and the part that it did not ask
+/// for.
 fn keep_what_is_the_servers(old: &Value, new: &mut Value, part: Part, has_status: bool) {
     for path in OF_THE_SERVER {
         keep(old, new, path);

@@ -85,9 +85,14 @@ impl Scope {
         match (before, after) {
             (None, true) => Some(Push::Event("ADDED", Arc::clone(&change.new))),
             (Some(_), true) => Some(Push::Event("MODIFIED", Arc::clone(&change.new))),
-            (Some(_), false) if change.deleted => Some(Push::Event("DELETED", Arc::clone(&change.new))),
-            // It has left the scope: as it was when it was still in it, with the version of the change.
-            (Some(old), false) => Some(Push::Event("DELETED", Arc::new(old.at_version(change.new.revision)))),
+            (Some(_), false) if change.deleted => {
+                Some(Push::Event("DELETED", Arc::clone(&change.new)))
+            }
+            // It has left the scope: as it was when it was still in it, with the version of the
+            // change.
+            (Some(old), false) => {
+                Some(Push::Event("DELETED", Arc::new(old.at_version(change.new.revision))))
+            }
             (None, false) => None,
         }
     }
@@ -127,14 +132,21 @@ impl Watches {
 
     fn remove(&mut self, id: u64) -> Option<Watch> {
         let watch = self.open.remove(&id)?;
-        for set in [watch.scope.node().and_then(|n| self.by_node.get_mut(n)), self.general.get_mut(&watch.asked.resource)].into_iter().flatten() {
+        for set in [
+            watch.scope.node().and_then(|n| self.by_node.get_mut(n)),
+            self.general.get_mut(&watch.asked.resource),
+        ]
+        .into_iter()
+        .flatten()
+        {
             set.remove(&id);
         }
         Some(watch)
     }
 
     fn publish(&mut self, plural: &str, change: &Change) {
-        let mut ids: BTreeSet<u64> = self.general.get(plural).into_iter().flatten().copied().collect();
+        let mut ids: BTreeSet<u64> =
+            self.general.get(plural).into_iter().flatten().copied().collect();
         if plural == "pods" {
             for shown in change.old.iter().chain([&change.new]) {
                 let node = shown.fields.get("spec.nodeName").and_then(|n| self.by_node.get(n));
@@ -142,7 +154,9 @@ impl Watches {
             }
         }
         for id in ids {
-            let full = self.open.get(&id).is_some_and(|w| w.scope.event(change).is_some_and(|push| w.to.try_send(push).is_err()));
+            let full = self.open.get(&id).is_some_and(|w| {
+                w.scope.event(change).is_some_and(|push| w.to.try_send(push).is_err())
+            });
             if full {
                 self.remove(id);
             }
@@ -153,7 +167,12 @@ impl Watches {
     /// Which they were.
     pub(super) fn end(&mut self, matching: &Match, last: Option<&Push>) -> Vec<Asked> {
         let mut ended = Vec::new();
-        let ids: Vec<u64> = self.open.iter().filter(|(_, w)| w.asked.matches(matching)).map(|(id, _)| *id).collect();
+        let ids: Vec<u64> = self
+            .open
+            .iter()
+            .filter(|(_, w)| w.asked.matches(matching))
+            .map(|(id, _)| *id)
+            .collect();
         for id in ids {
             let Some(watch) = self.remove(id) else { continue };
             if let Some(last) = last {
@@ -224,15 +243,32 @@ impl State {
             _ if initial => self.everything(call, &scope, bookmarks),
             "" | "0" => self.everything(call, &scope, false),
             text => {
-                let from = text.parse::<u64>().map_err(|_| Failure::new(500, "", invalid_version(text)))?;
+                let from = text
+                    .parse::<u64>()
+                    .map_err(|_| Failure::new(500, "", invalid_version(text)))?;
                 self.since(call, &scope, from)?
             }
         };
-        let seconds = call.query.get("timeoutSeconds").parse::<u64>().unwrap_or_else(|_| self.random.u64(1800..3600));
+        let seconds = call
+            .query
+            .get("timeoutSeconds")
+            .parse::<u64>()
+            .unwrap_or_else(|_| self.random.u64(1800..3600));
         let (to, from) = mpsc::channel(BACKLOG);
         let expired = matches!(backlog.back(), Some(Push::Error(_)));
-        let id = if expired { 0 } else { self.watches.add(Watch { asked: call.asked(), scope, bookmarks, to }) };
-        Ok(Started { id, backlog, from, limit: Duration::from_secs(seconds), bookmarks, render: Render::of(call, self.clock) })
+        let id = if expired {
+            0
+        } else {
+            self.watches.add(Watch { asked: call.asked(), scope, bookmarks, to })
+        };
+        Ok(Started {
+            id,
+            backlog,
+            from,
+            limit: Duration::from_secs(seconds),
+            bookmarks,
+            render: Render::of(call, self.clock),
+        })
     }
 
     fn everything(&self, call: &Call, scope: &Scope, mark: bool) -> VecDeque<Push> {
@@ -250,7 +286,8 @@ impl State {
             return Err(Failure::too_new(from, self.revision));
         }
         if from < shelf.forgotten {
-            let failure = Failure::expired(format!("too old resource version: {from} ({})", shelf.forgotten));
+            let failure =
+                Failure::expired(format!("too old resource version: {from} ({})", shelf.forgotten));
             return match self.options.expired {
                 Expired::Status => Err(failure),
                 Expired::Event => Ok(VecDeque::from([Push::Error(failure.status())])),
@@ -263,7 +300,10 @@ impl State {
 }
 
 fn invalid_version(text: &str) -> String {
-    format!("resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax")
+    format!(
+        "resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid \
+         syntax"
+    )
 }
 
 /// Takes a watch out when its body is dropped.
@@ -275,7 +315,8 @@ struct Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         if let Some(state) = self.state.upgrade() {
-            let watch = state.lock().unwrap_or_else(PoisonError::into_inner).watches.remove(self.id);
+            let watch =
+                state.lock().unwrap_or_else(PoisonError::into_inner).watches.remove(self.id);
             drop(watch);
         }
     }
@@ -305,14 +346,28 @@ impl Flow {
     }
 }
 
-/// A watch whose time is nearly over gets a bookmark this much before (apiserver: pkg/storage/cacher, `nextBookmarkTime`).
+/// A watch whose time is nearly over gets a bookmark this much before (apiserver:
+/// pkg/storage/cacher, `nextBookmarkTime`).
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 
 /// The body of a watch.
-pub(super) fn body(started: Started, state: Weak<Mutex<State>>) -> impl Stream<Item = Result<Frame<Bytes>, BoxError>> + Send {
+pub(super) fn body(
+    started: Started,
+    state: Weak<Mutex<State>>,
+) -> impl Stream<Item = Result<Frame<Bytes>, BoxError>> + Send {
     let now = Instant::now();
-    let last_bookmark = started.limit.checked_sub(LAST_BOOKMARK).filter(|_| started.bookmarks).map(|after| now + after);
-    let flow = Flow { until: now + started.limit, last_bookmark, ended: false, guard: Guard { state, id: started.id }, started };
+    let last_bookmark = started
+        .limit
+        .checked_sub(LAST_BOOKMARK)
+        .filter(|_| started.bookmarks)
+        .map(|after| now + after);
+    let flow = Flow {
+        until: now + started.limit,
+        last_bookmark,
+        ended: false,
+        guard: Guard { state, id: started.id },
+        started,
+    };
     futures::stream::unfold(flow, |mut flow| async move {
         if flow.ended {
             return None;
@@ -323,7 +378,9 @@ pub(super) fn body(started: Started, state: Weak<Mutex<State>>) -> impl Stream<I
             tokio::select! {
                 biased;
                 push = flow.started.from.recv() => push?,
-                () = tokio::time::sleep_until(flow.last_bookmark.unwrap_or(flow.until)), if flow.last_bookmark.is_some() => flow.bookmark()?,
+                () = tokio::time::sleep_until(
+                    flow.last_bookmark.unwrap_or(flow.until)
+                ), if flow.last_bookmark.is_some() => flow.bookmark()?,
                 () = tokio::time::sleep_until(flow.until) => return None,
             }
         };

@@ -1,4 +1,5 @@
-//! The workload controllers, simplified: ReplicaSets, StatefulSets, DaemonSets, Jobs. Deployments have a file of their own.
+//! The workload controllers, simplified: ReplicaSets, StatefulSets, DaemonSets, Jobs. Deployments
+//! have a file of their own.
 
 use std::sync::Arc;
 
@@ -14,7 +15,9 @@ use super::{
 
 impl State {
     pub(super) fn sync_workload(&mut self, plural: &str, key: &Key) {
-        let Some(object) = self.get(plural, key).cloned().filter(|o| !o.is_terminating()) else { return };
+        let Some(object) = self.get(plural, key).cloned().filter(|o| !o.is_terminating()) else {
+            return;
+        };
         match plural {
             "deployments" => self.sync_deployment(&object),
             "replicasets" => self.sync_replica_set(&object),
@@ -36,7 +39,9 @@ impl State {
         }
         if active.len() > wanted {
             // Those that serve least go first, then the youngest.
-            active.sort_by_key(|p| (facts(p).map(|f| (f.node.is_some(), f.ready)), std::cmp::Reverse(p.shown.revision)));
+            active.sort_by_key(|p| {
+                (facts(p).map(|f| (f.node.is_some(), f.ready)), std::cmp::Reverse(p.shown.revision))
+            });
             for pod in active.iter().take(active.len() - wanted) {
                 self.delete("pods", pod.key(), &DeleteOptions::default(), by);
             }
@@ -48,7 +53,8 @@ impl State {
         let by = "<statefulset>";
         let wanted = count(set.value.at("spec.replicas"));
         let ordered = set.value.text("spec.podManagementPolicy") != "Parallel";
-        let name = |i: usize| Key::new(set.key().namespace.as_str(), format!("{}-{i}", set.key().name));
+        let name =
+            |i: usize| Key::new(set.key().namespace.as_str(), format!("{}-{i}", set.key().name));
         for i in 0..wanted {
             let key = name(i);
             let state = self.pod(&key).map(|(_, f)| f.clone());
@@ -131,7 +137,8 @@ impl State {
         foreign && self.foreign_daemons.contains(&(namespace.to_owned(), owner.name.clone()))
     }
 
-    /// Such a controller puts a pod like the one that is gone on the same node, whatever the node's taints say.
+    /// Such a controller puts a pod like the one that is gone on the same node, whatever the node's
+    /// taints say.
     pub(super) fn sync_foreign_daemon(&mut self, key: &Key, like: &str) {
         let Ok(gone) = serde_json::from_str::<Value>(like) else { return };
         let node = Key::cluster(gone.text("spec.nodeName"));
@@ -139,21 +146,35 @@ impl State {
             return;
         }
         let metadata = json!({
-            "name": key.name, "labels": gone.at("metadata.labels"), "annotations": gone.at("metadata.annotations"),
+            "name": key.name, "labels": gone.at("metadata.labels"),
+            "annotations": gone.at("metadata.annotations"),
             "ownerReferences": gone.at("metadata.ownerReferences"),
         });
-        let pod = pods::from_template(&json!({ "metadata": metadata, "spec": gone.at("spec") }), &key.namespace);
+        let pod = pods::from_template(
+            &json!({ "metadata": metadata, "spec": gone.at("spec") }),
+            &key.namespace,
+        );
         self.add("pods", pod, "<foreign-daemonset>");
     }
 
     fn sync_job(&mut self, job: &Arc<Object>) {
         let by = "<job>";
         let pods = self.owned("pods", job.uid());
-        let with = |phase: &str| pods.iter().filter(|p| facts(p).is_some_and(|f| f.phase == phase)).count();
+        let with = |phase: &str| {
+            pods.iter().filter(|p| facts(p).is_some_and(|f| f.phase == phase)).count()
+        };
         let (succeeded, failed) = (with("Succeeded"), with("Failed"));
         let active = pods.iter().filter(|p| facts(p).is_some_and(PodFacts::is_active)).count();
-        let completions = job.value.at("spec.completions").as_u64().map_or(1, |n| usize::try_from(n).unwrap_or(1));
-        let parallel = job.value.at("spec.parallelism").as_u64().map_or(1, |n| usize::try_from(n).unwrap_or(1));
+        let completions = job
+            .value
+            .at("spec.completions")
+            .as_u64()
+            .map_or(1, |n| usize::try_from(n).unwrap_or(1));
+        let parallel = job
+            .value
+            .at("spec.parallelism")
+            .as_u64()
+            .map_or(1, |n| usize::try_from(n).unwrap_or(1));
         let wanted = parallel.min(completions.saturating_sub(succeeded));
         for _ in active..wanted {
             self.add("pods", owned_pod(job, None), by);
@@ -203,7 +224,9 @@ pub(super) fn count(value: &Value) -> usize {
 
 /// The reference by which an owner controls.
 pub(super) fn owned_by(owner: &Object) -> Value {
-    json!([{ "apiVersion": owner.value.at("apiVersion"), "kind": owner.value.at("kind"), "name": owner.key().name, "uid": owner.uid(),
+    json!([{
+        "apiVersion": owner.value.at("apiVersion"), "kind": owner.value.at("kind"),
+        "name": owner.key().name, "uid": owner.uid(),
         "controller": true, "blockOwnerDeletion": true }])
 }
 
@@ -217,7 +240,8 @@ fn owned_pod(owner: &Object, name: Option<&str>) -> Value {
     pod
 }
 
-/// A pod of a DaemonSet, with the tolerations that its controller adds (kubernetes: pkg/controller/daemon/util/daemonset_util.go).
+/// A pod of a DaemonSet, with the tolerations that its controller adds (kubernetes:
+/// pkg/controller/daemon/util/daemonset_util.go).
 fn daemon_pod(set: &Object) -> Value {
     let mut pod = owned_pod(set, None);
     let mut tolerations = pod.items("spec.tolerations").to_vec();
@@ -229,7 +253,9 @@ fn daemon_pod(set: &Object) -> Value {
         ("pid-pressure", "NoSchedule"),
         ("unschedulable", "NoSchedule"),
     ] {
-        tolerations.push(json!({ "key": format!("node.kubernetes.io/{key}"), "operator": "Exists", "effect": effect }));
+        tolerations.push(json!({
+            "key": format!("node.kubernetes.io/{key}"), "operator": "Exists", "effect": effect
+        }));
     }
     pod.put("spec.tolerations", tolerations);
     pod
@@ -238,8 +264,14 @@ fn daemon_pod(set: &Object) -> Value {
 /// Whether a DaemonSet's pod is to run on a node, and whether one that runs there may stay.
 fn daemon_may(pod: &Value, node: &Object) -> (bool, bool) {
     let wanted = pod.at("spec.nodeSelector").as_object().into_iter().flatten();
-    let selected = wanted.into_iter().all(|(k, v)| node.labels().get(k).map(String::as_str) == v.as_str());
-    let barred = |effect: &str| node.value.items("spec.taints").iter().any(|t| t.text("effect") == effect && !pods::bears(pod.at("spec"), t));
+    let selected =
+        wanted.into_iter().all(|(k, v)| node.labels().get(k).map(String::as_str) == v.as_str());
+    let barred = |effect: &str| {
+        node.value
+            .items("spec.taints")
+            .iter()
+            .any(|t| t.text("effect") == effect && !pods::bears(pod.at("spec"), t))
+    };
     let stays = selected && !barred("NoExecute");
     (stays && !barred("NoSchedule"), stays)
 }

@@ -20,7 +20,11 @@ fn ignored(mut node: Node) -> Node {
 
 /// What EC2 says of the instance.
 fn described() -> InstanceFacts {
-    InstanceFacts { private_dns: Some(DNS.to_owned()), private_address: Some(ADDRESS.to_owned()), ..facts(InstanceState::Running, ours()) }
+    InstanceFacts {
+        private_dns: Some(DNS.to_owned()),
+        private_address: Some(ADDRESS.to_owned()),
+        ..facts(InstanceState::Running, ours())
+    }
 }
 
 fn known(nodes: &[Node], instance: Option<InstanceAnswer>) -> Knowledge {
@@ -39,8 +43,12 @@ fn outcome(verdict: Verdict) -> String {
             let all: Vec<_> = others.into_iter().chain([node]).collect();
             format!("drain {}", names(&all))
         }
-        Verdict::Accept(Accept { node, others: OtherClaims::Cordon(others), .. }) => format!("drain {}, cordon {}", node.name, names(&others)),
-        Verdict::Accept(Accept { node, others: OtherClaims::None, .. }) => format!("drain {}", node.name),
+        Verdict::Accept(Accept { node, others: OtherClaims::Cordon(others), .. }) => {
+            format!("drain {}, cordon {}", node.name, names(&others))
+        }
+        Verdict::Accept(Accept { node, others: OtherClaims::None, .. }) => {
+            format!("drain {}", node.name)
+        }
         Verdict::Delete(reason) => format!("delete {}", reason.as_str()),
         Verdict::Wait(Wait { ask, .. }) => format!("ask {}", ask.len()),
         other => panic!("{other:?}"),
@@ -48,51 +56,138 @@ fn outcome(verdict: Verdict) -> String {
 }
 
 #[test]
-fn c39_of_several_nodes_that_claim_an_instance_the_one_that_ec2_confirms_is_drained_and_the_others_only_cordoned() {
+fn c39_of_several_nodes_that_claim_an_instance_the_one_that_ec2_confirms_is_drained_and_the_others_only_cordoned()
+ {
     let (a, b, c) = (claimant("a"), claimant("b"), claimant("c"));
     let called = |name: &str| Node { dns: None, ..claimant(name) };
     let with_dns = |node: &Node| Node { dns: Some(DNS.to_owned()), ..node.clone() };
     let with_address = |node: &Node| Node { address: Some(ADDRESS.to_owned()), ..node.clone() };
     for (case, nodes, expected) in [
-        ("its name is the private DNS name", vec![a.clone(), called(DNS)], format!("drain {DNS}, cordon a")),
-        ("its name is the instance ID", vec![called(INSTANCE), b.clone()], format!("drain {INSTANCE}, cordon b")),
-        ("it reports the private DNS name", vec![a.clone(), with_dns(&b), c.clone()], "drain b, cordon a c".to_owned()),
-        ("it reports the address", vec![with_address(&a), b.clone()], "drain a, cordon b".to_owned()),
-        ("a name before addresses that others report", vec![with_dns(&with_address(&a)), called(DNS)], format!("drain {DNS}, cordon a")),
+        (
+            "its name is the private DNS name",
+            vec![a.clone(), called(DNS)],
+            format!("drain {DNS}, cordon a"),
+        ),
+        (
+            "its name is the instance ID",
+            vec![called(INSTANCE), b.clone()],
+            format!("drain {INSTANCE}, cordon b"),
+        ),
+        (
+            "it reports the private DNS name",
+            vec![a.clone(), with_dns(&b), c.clone()],
+            "drain b, cordon a c".to_owned(),
+        ),
+        (
+            "it reports the address",
+            vec![with_address(&a), b.clone()],
+            "drain a, cordon b".to_owned(),
+        ),
+        (
+            "a name before addresses that others report",
+            vec![with_dns(&with_address(&a)), called(DNS)],
+            format!("drain {DNS}, cordon a"),
+        ),
         ("none is confirmed", vec![a.clone(), b.clone()], "drain a b".to_owned()),
-        ("two report the address", vec![with_address(&a), with_address(&b), c.clone()], "drain a b c".to_owned()),
-        ("two have names of the instance", vec![called(DNS), called(INSTANCE)], format!("drain {INSTANCE} {DNS}")),
+        (
+            "two report the address",
+            vec![with_address(&a), with_address(&b), c.clone()],
+            "drain a b c".to_owned(),
+        ),
+        (
+            "two have names of the instance",
+            vec![called(DNS), called(INSTANCE)],
+            format!("drain {INSTANCE} {DNS}"),
+        ),
         ("one claims it", vec![a.clone()], "drain a".to_owned()),
         ("the other kubelet is silent", vec![silent(a.clone()), b.clone()], "drain b".to_owned()),
-        ("the other kubelet is silent, and its node has the name", vec![silent(called(DNS)), b.clone()], "drain b".to_owned()),
-        ("both kubelets are silent", vec![silent(a.clone()), silent(b.clone())], "drain a b".to_owned()),
-        ("the other is not ours to drain", vec![ignored(a.clone()), b.clone()], "drain b".to_owned()),
-        ("the other is not ours, and ours is silent", vec![ignored(a.clone()), silent(b.clone())], "drain b".to_owned()),
-        ("the confirmed one is not ours to drain", vec![ignored(with_address(&a)), b.clone()], "delete not_managed".to_owned()),
-        ("none is ours to drain", vec![ignored(a.clone()), ignored(b.clone())], "delete not_managed".to_owned()),
+        (
+            "the other kubelet is silent, and its node has the name",
+            vec![silent(called(DNS)), b.clone()],
+            "drain b".to_owned(),
+        ),
+        (
+            "both kubelets are silent",
+            vec![silent(a.clone()), silent(b.clone())],
+            "drain a b".to_owned(),
+        ),
+        (
+            "the other is not ours to drain",
+            vec![ignored(a.clone()), b.clone()],
+            "drain b".to_owned(),
+        ),
+        (
+            "the other is not ours, and ours is silent",
+            vec![ignored(a.clone()), silent(b.clone())],
+            "drain b".to_owned(),
+        ),
+        (
+            "the confirmed one is not ours to drain",
+            vec![ignored(with_address(&a)), b.clone()],
+            "delete not_managed".to_owned(),
+        ),
+        (
+            "none is ours to drain",
+            vec![ignored(a.clone()), ignored(b.clone())],
+            "delete not_managed".to_owned(),
+        ),
     ] {
         for i in draining() {
-            assert_eq!(outcome(verdict(&i, &known(&nodes, answer(Some(described()))), &policy())), expected, "{case}: {i:?}");
+            assert_eq!(
+                outcome(verdict(&i, &known(&nodes, answer(Some(described()))), &policy())),
+                expected,
+                "{case}: {i:?}"
+            );
         }
         let reversed: Vec<_> = nodes.into_iter().rev().collect();
-        assert_eq!(outcome(verdict(&spot(), &known(&reversed, answer(Some(described()))), &policy())), expected, "{case}, in another order");
+        assert_eq!(
+            outcome(verdict(&spot(), &known(&reversed, answer(Some(described()))), &policy())),
+            expected,
+            "{case}, in another order"
+        );
     }
 }
 
 #[test]
-fn ec2_is_asked_which_of_several_nodes_is_the_instances_and_all_are_drained_when_it_does_not_answer() {
+fn ec2_is_asked_which_of_several_nodes_is_the_instances_and_all_are_drained_when_it_does_not_answer()
+ {
     let two = [claimant("a"), claimant("b")];
     for i in draining() {
         let asked = known(&two, None);
         assert_eq!(asks(verdict(&i, &asked, &policy())), [ask_instance(long_ago())], "{i:?}");
-        assert_eq!(outcome(triage(&i, &asked, &policy(), now().plus(seconds(4)))), "ask 1", "{i:?}");
-        assert_eq!(outcome(triage(&i, &asked, &policy(), now().plus(seconds(5)))), "drain a b", "{i:?}");
+        assert_eq!(
+            outcome(triage(&i, &asked, &policy(), now().plus(seconds(4)))),
+            "ask 1",
+            "{i:?}"
+        );
+        assert_eq!(
+            outcome(triage(&i, &asked, &policy(), now().plus(seconds(5)))),
+            "drain a b",
+            "{i:?}"
+        );
         let gone = known(&two, answer(None));
-        assert!(outcome(verdict(&i, &gone, &policy())).starts_with("drain a b"), "an instance that EC2 does not know confirms none: {i:?}");
+        assert!(
+            outcome(verdict(&i, &gone, &policy())).starts_with("drain a b"),
+            "an instance that EC2 does not know confirms none: {i:?}"
+        );
     }
-    assert_eq!(outcome(verdict(&spot(), &known(&[silent(claimant("a")), claimant("b")], None), &policy())), "drain b", "nothing to ask");
-    let waits = |nodes: &[Node], instance, after| heartbeats_wait(&terminate(), &known(nodes, instance), &policy(), now().plus(seconds(after)));
-    assert!(beats(&terminate(), &known(&two, None), &policy()) && !waits(&two, None, 0), "heartbeats do not wait for the answer");
+    assert_eq!(
+        outcome(verdict(&spot(), &known(&[silent(claimant("a")), claimant("b")], None), &policy())),
+        "drain b",
+        "nothing to ask"
+    );
+    let waits = |nodes: &[Node], instance, after| {
+        heartbeats_wait(
+            &terminate(),
+            &known(nodes, instance),
+            &policy(),
+            now().plus(seconds(after)),
+        )
+    };
+    assert!(
+        beats(&terminate(), &known(&two, None), &policy()) && !waits(&two, None, 0),
+        "heartbeats do not wait for the answer"
+    );
     let with_other = [ignored(claimant("a")), claimant("b")];
     assert!(waits(&with_other, None, 4), "unless one of the Nodes is not for us");
     assert!(!waits(&with_other, None, 5) && !waits(&with_other, answer(Some(described())), 0));
@@ -100,7 +195,11 @@ fn ec2_is_asked_which_of_several_nodes_is_the_instances_and_all_are_drained_when
 
 #[test]
 fn of_several_nodes_the_ready_one_comes_first_then_the_youngest() {
-    let with = |name: &str, ready, created: u64| Node { ready, created: Some(now().minus(seconds(created))), ..claimant(name) };
+    let with = |name: &str, ready, created: u64| Node {
+        ready,
+        created: Some(now().minus(seconds(created))),
+        ..claimant(name)
+    };
     for (nodes, expected) in [
         ([with("a", Ready::True, 900), with("b", Ready::Unknown, 10)], "a"),
         ([with("a", Ready::True, 900), with("b", Ready::False, 10)], "a"),

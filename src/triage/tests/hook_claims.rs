@@ -4,7 +4,9 @@ use super::*;
 
 /// These hooks, all of them for terminations.
 pub(super) fn of(hooks: &[&str]) -> HooksAnswer {
-    HooksAnswer::Described(hooks.iter().map(|h| (HookName::from(*h), Transition::Terminating)).collect())
+    HooksAnswer::Described(
+        hooks.iter().map(|h| (HookName::from(*h), Transition::Terminating)).collect(),
+    )
 }
 
 fn undescribed(known: Knowledge) -> Knowledge {
@@ -18,7 +20,11 @@ fn ask_hooks() -> Question {
 #[test]
 fn the_hooks_of_a_group_say_which_one_is_ours() {
     use Transition::{Launching, Terminating};
-    let launch_of_ours = || HooksAnswer::Described([("sundown-launch".into(), Launching), ("backup".into(), Terminating)].into());
+    let launch_of_ours = || {
+        HooksAnswer::Described(
+            [("sundown-launch".into(), Launching), ("backup".into(), Terminating)].into(),
+        )
+    };
     for (globs, hook, group, expected) in [
         (&[][..], "backup", Some(of(&["backup"])), HookClaim::Ours),
         (&[], "backup", Some(of(&["backup", "sundown-terminate"])), HookClaim::Foreign),
@@ -37,13 +43,18 @@ fn the_hooks_of_a_group_say_which_one_is_ours() {
         (&["back*"], "sundown", None, HookClaim::Foreign),
     ] {
         let globs = HookGlobs::new(globs).unwrap();
-        assert_eq!(globs.claim(&hook.into(), Terminating, group.as_ref()), expected, "{globs:?} {hook} {group:?}");
+        assert_eq!(
+            globs.claim(&hook.into(), Terminating, group.as_ref()),
+            expected,
+            "{globs:?} {hook} {group:?}"
+        );
     }
 }
 
 #[test]
 fn hooks_that_are_completed_left_alone_or_guessed_are_told_apart() {
-    let names = |hooks: Vec<HookName>| hooks.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+    let names =
+        |hooks: Vec<HookName>| hooks.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
     for (globs, hooks, completed, left, guessed) in [
         (&[][..], &["sundown-a", "backup", "Terminate-LC-Hook"][..], "sundown-a", "backup", ""),
         (&[], &["sundown-a", "sundown-b"], "sundown-a sundown-b", "", ""),
@@ -52,10 +63,17 @@ fn hooks_that_are_completed_left_alone_or_guessed_are_told_apart() {
         (&["n*", "b*"], &["backup", "nth", "other"], "backup nth", "other", ""),
     ] {
         let globs = HookGlobs::new(globs).unwrap();
-        let all: GroupHooks = hooks.iter().map(|h| (HookName::from(*h), Transition::Terminating)).collect();
-        let of = |list: fn(&HookGlobs, &GroupHooks, Transition) -> Vec<HookName>| names(list(&globs, &all, Transition::Terminating));
+        let all: GroupHooks =
+            hooks.iter().map(|h| (HookName::from(*h), Transition::Terminating)).collect();
+        let of = |list: fn(&HookGlobs, &GroupHooks, Transition) -> Vec<HookName>| {
+            names(list(&globs, &all, Transition::Terminating))
+        };
         let found = (of(HookGlobs::completed), of(HookGlobs::left_alone), of(HookGlobs::guessed));
-        assert_eq!(found, (completed.to_owned(), left.to_owned(), guessed.to_owned()), "{globs:?} {hooks:?}");
+        assert_eq!(
+            found,
+            (completed.to_owned(), left.to_owned(), guessed.to_owned()),
+            "{globs:?} {hooks:?}"
+        );
         assert!(globs.completed(&all, Transition::Launching).is_empty());
     }
 }
@@ -64,9 +82,15 @@ fn hooks_that_are_completed_left_alone_or_guessed_are_told_apart() {
 fn a_hook_beside_one_of_ours_gets_no_drain_no_heartbeat_and_no_completion() {
     let known = Knowledge { hooks: Some(of(&["my-hook", "sundown-terminate"])), ..with_node() };
     assert_eq!(verdict(&terminate(), &known, &policy()), Verdict::Delete(Reason::ForeignHook));
-    assert_eq!(verdict(&terminate(), &known, &shared(policy())), Verdict::Leave(Reason::ForeignHook));
+    assert_eq!(
+        verdict(&terminate(), &known, &shared(policy())),
+        Verdict::Leave(Reason::ForeignHook)
+    );
     assert!(!beats(&terminate(), &known, &policy()));
-    assert!(matches!(verdict(&interruption(What::Terminate(action("sundown-terminate"))), &known, &policy()), Verdict::Accept(_)));
+    assert!(matches!(
+        verdict(&interruption(What::Terminate(action("sundown-terminate"))), &known, &policy()),
+        Verdict::Accept(_)
+    ));
 }
 
 #[test]
@@ -82,7 +106,12 @@ fn while_the_hooks_of_the_group_are_not_described_there_are_heartbeats_and_no_co
         other => panic!("{other:?}"),
     }
     // Of an instance without a Node nothing hurries.
-    let gone = Knowledge { instance: answer(None), group: Some(GroupAnswer::Tags(ours())), listed: Some((now(), Vec::new())), ..fresh() };
+    let gone = Knowledge {
+        instance: answer(None),
+        group: Some(GroupAnswer::Tags(ours())),
+        listed: Some((now(), Vec::new())),
+        ..fresh()
+    };
     assert!(matches!(verdict(&terminate(), &gone, &policy()), Verdict::Complete(_)));
     let later = now().plus(seconds(3600));
     assert_eq!(asks(triage(&terminate(), &undescribed(gone), &policy(), later)), [ask_hooks()]);
@@ -96,18 +125,41 @@ fn a_hook_gets_no_drain_and_no_heartbeat_before_the_hooks_of_its_group_were_aske
     let minute = now().plus(seconds(60));
     let undecided = Knowledge { happened: minute, ..undescribed(with_node()) };
     for (case, known, ask, until) in [
-        ("its node joined later", undecided.clone(), Some(ask_hooks()), Some(minute.plus(seconds(1)))),
-        ("a second ago", Knowledge { hooks_asked: Some(minute.minus(seconds(1))), ..undecided.clone() }, None, None),
-        ("it was ours before", Knowledge { hooks_asked: Some(now()), hooks_before: described(), ..undecided.clone() }, None, None),
+        (
+            "its node joined later",
+            undecided.clone(),
+            Some(ask_hooks()),
+            Some(minute.plus(seconds(1))),
+        ),
+        (
+            "a second ago",
+            Knowledge { hooks_asked: Some(minute.minus(seconds(1))), ..undecided.clone() },
+            None,
+            None,
+        ),
+        (
+            "it was ours before",
+            Knowledge { hooks_asked: Some(now()), hooks_before: described(), ..undecided.clone() },
+            None,
+            None,
+        ),
         (
             "it was another party's before",
-            Knowledge { hooks_asked: Some(now()), hooks_before: Some(of(&["my-hook", "sundown-terminate"])), ..undecided.clone() },
+            Knowledge {
+                hooks_asked: Some(now()),
+                hooks_before: Some(of(&["my-hook", "sundown-terminate"])),
+                ..undecided.clone()
+            },
             Some(ask_hooks()),
             None,
         ),
         (
             "it was another party's before, and describing is denied now",
-            Knowledge { hooks: Some(HooksAnswer::Denied), hooks_before: Some(of(&["my-hook", "sundown-terminate"])), ..undecided.clone() },
+            Knowledge {
+                hooks: Some(HooksAnswer::Denied),
+                hooks_before: Some(of(&["my-hook", "sundown-terminate"])),
+                ..undecided.clone()
+            },
             Some(ask_hooks()),
             None,
         ),
@@ -119,7 +171,11 @@ fn a_hook_gets_no_drain_and_no_heartbeat_before_the_hooks_of_its_group_were_aske
         ),
     ] {
         let verdict = triage(&terminate(), &known, &policy(), minute);
-        assert_eq!(heartbeats_wait(&terminate(), &known, &policy(), minute), ask.is_some(), "{case}");
+        assert_eq!(
+            heartbeats_wait(&terminate(), &known, &policy(), minute),
+            ask.is_some(),
+            "{case}"
+        );
         match ask {
             Some(ask) => {
                 let wait = waits(verdict);
@@ -132,9 +188,15 @@ fn a_hook_gets_no_drain_and_no_heartbeat_before_the_hooks_of_its_group_were_aske
 
 #[test]
 fn the_hooks_of_a_group_of_ours_are_asked_for_also_without_a_node() {
-    let running = undescribed(Knowledge { instance: answer(Some(facts(InstanceState::Running, ours()))), ..fresh() });
+    let running = undescribed(Knowledge {
+        instance: answer(Some(facts(InstanceState::Running, ours()))),
+        ..fresh()
+    });
     assert!(asks(verdict(&terminate(), &running, &policy())).contains(&ask_hooks()));
-    assert!(heartbeats_wait(&terminate(), &running, &policy(), now().plus(seconds(60))), "they were not asked for yet");
+    assert!(
+        heartbeats_wait(&terminate(), &running, &policy(), now().plus(seconds(60))),
+        "they were not asked for yet"
+    );
 }
 
 #[test]
@@ -148,17 +210,29 @@ fn where_describing_is_denied_a_hook_is_ours_as_far_as_can_be_seen() {
 
 #[test]
 fn what_aws_has_not_described_is_found_out_before_it_is_completed() {
-    for (claim, unconfirmed) in [(HookClaim::Ours, false), (HookClaim::Foreign, false), (HookClaim::Undecided, true), (HookClaim::Unchecked, true)] {
+    for (claim, unconfirmed) in [
+        (HookClaim::Ours, false),
+        (HookClaim::Foreign, false),
+        (HookClaim::Undecided, true),
+        (HookClaim::Unchecked, true),
+    ] {
         assert_eq!(claim.is_unconfirmed(), unconfirmed, "{claim:?}");
     }
 }
 
 #[test]
-fn an_instance_without_a_node_is_not_completed_for_another_partys_hook_because_describing_is_denied() {
-    let gone = Knowledge { instance: answer(None), group: Some(GroupAnswer::Tags(ours())), listed: Some((now(), Vec::new())), ..fresh() };
+fn an_instance_without_a_node_is_not_completed_for_another_partys_hook_because_describing_is_denied()
+ {
+    let gone = Knowledge {
+        instance: answer(None),
+        group: Some(GroupAnswer::Tags(ours())),
+        listed: Some((now(), Vec::new())),
+        ..fresh()
+    };
     let denied = Knowledge { hooks: Some(HooksAnswer::Denied), ..gone };
     assert!(matches!(verdict(&terminate(), &denied, &policy()), Verdict::Complete(_)));
-    let was_foreign = Knowledge { hooks_before: Some(of(&["my-hook", "sundown-terminate"])), ..denied };
+    let was_foreign =
+        Knowledge { hooks_before: Some(of(&["my-hook", "sundown-terminate"])), ..denied };
     assert_eq!(asks(verdict(&terminate(), &was_foreign, &policy())), [ask_hooks()]);
 }
 
@@ -168,6 +242,13 @@ fn what_is_not_acted_on_for_another_reason_asks_for_no_hooks() {
     ignored.annotations.insert(IGNORE.to_owned(), "true".to_owned());
     let known = undescribed(Knowledge { nodes: vec![Arc::new(ignored)], ..fresh() });
     assert_eq!(verdict(&terminate(), &known, &policy()), Verdict::Delete(Reason::NotManaged));
-    let foreign = Knowledge { instance: answer(Some(facts(InstanceState::Running, theirs()))), group: Some(GroupAnswer::Tags(theirs())), ..fresh() };
-    assert_eq!(verdict(&terminate(), &undescribed(foreign), &policy()), Verdict::Delete(Reason::Foreign));
+    let foreign = Knowledge {
+        instance: answer(Some(facts(InstanceState::Running, theirs()))),
+        group: Some(GroupAnswer::Tags(theirs())),
+        ..fresh()
+    };
+    assert_eq!(
+        verdict(&terminate(), &undescribed(foreign), &policy()),
+        Verdict::Delete(Reason::Foreign)
+    );
 }

@@ -1,5 +1,5 @@
-//! What a verdict must be, worked out from flags and facts alone. Nothing here calls what it judges:
-//! neither the table nor the functions that the table is made of.
+//! What a verdict must be, worked out from flags and facts alone. Nothing here calls what it
+//! judges: neither the table nor the functions that the table is made of.
 
 use super::*;
 
@@ -52,7 +52,9 @@ pub(super) struct Model<'a> {
 fn glob_matches(glob: &str, name: &str) -> bool {
     match glob.split_once('*') {
         None => glob == name,
-        Some((start, end)) => name.len() >= start.len() + end.len() && name.starts_with(start) && name.ends_with(end),
+        Some((start, end)) => {
+            name.len() >= start.len() + end.len() && name.starts_with(start) && name.ends_with(end)
+        }
     }
 }
 
@@ -60,7 +62,8 @@ fn glob_matches(glob: &str, name: &str) -> bool {
 fn names(tags: &BTreeMap<String, String>) -> (bool, bool) {
     let owner = tags.keys().any(|key| key.starts_with("kubernetes.io/cluster/"));
     let eks = tags.get("eks:cluster-name");
-    let ours = tags.contains_key("kubernetes.io/cluster/prod") || eks.is_some_and(|name| name == "prod");
+    let ours =
+        tags.contains_key("kubernetes.io/cluster/prod") || eks.is_some_and(|name| name == "prod");
     (owner || eks.is_some(), ours)
 }
 
@@ -68,7 +71,8 @@ fn names(tags: &BTreeMap<String, String>) -> (bool, bool) {
 pub(super) fn may_touch(node: &Node) -> bool {
     let ignored = node.annotations.get("sundown.dev/ignore").is_some_and(|value| value == "true");
     let karpenter = node.labels.contains_key("karpenter.sh/nodepool");
-    let auto = node.labels.get("eks.amazonaws.com/compute-type").is_some_and(|value| value == "auto");
+    let auto =
+        node.labels.get("eks.amazonaws.com/compute-type").is_some_and(|value| value == "auto");
     !ignored && !karpenter && !auto
 }
 
@@ -95,9 +99,11 @@ impl Model<'_> {
         if claim == HookClaim::Unchecked && was_foreign { HookClaim::Undecided } else { claim }
     }
 
-    /// The hooks were asked for less than a second ago or not at all, or the hook was another party's when they were described last.
+    /// The hooks were asked for less than a second ago or not at all, or the hook was another
+    /// party's when they were described last.
     fn waits_for_hooks(&self) -> bool {
-        let is_over = self.known.hooks_asked.is_some_and(|asked| self.now >= later(asked, WAITS_FOR_HOOKS));
+        let is_over =
+            self.known.hooks_asked.is_some_and(|asked| self.now >= later(asked, WAITS_FOR_HOOKS));
         !is_over || self.claim_by(self.known.hooks_before.as_ref()) == HookClaim::Foreign
     }
 
@@ -106,7 +112,11 @@ impl Model<'_> {
         let name = action.hook.as_str();
         let of_eks = ["Terminate-LC-Hook", "Launch-LC-Hook"].contains(&name);
         if !self.flags.globs.is_empty() {
-            let is_named = self.flags.globs.iter().any(|glob| if of_eks { *glob == name } else { glob_matches(glob, name) });
+            let is_named = self
+                .flags
+                .globs
+                .iter()
+                .any(|glob| if of_eks { *glob == name } else { glob_matches(glob, name) });
             return if is_named { HookClaim::Ours } else { HookClaim::Foreign };
         }
         if of_eks {
@@ -115,18 +125,25 @@ impl Model<'_> {
         if name.starts_with("sundown") {
             return HookClaim::Ours;
         }
-        let transition = if matches!(self.i.what, What::Launch(_)) { Transition::Launching } else { Transition::Terminating };
+        let transition = if matches!(self.i.what, What::Launch(_)) {
+            Transition::Launching
+        } else {
+            Transition::Terminating
+        };
         match hooks {
             None => HookClaim::Undecided,
             Some(HooksAnswer::Denied) => HookClaim::Unchecked,
             Some(HooksAnswer::Described(all)) => {
-                let another = all.iter().any(|(hook, of)| *of == transition && hook.as_str().starts_with("sundown"));
+                let another = all
+                    .iter()
+                    .any(|(hook, of)| *of == transition && hook.as_str().starts_with("sundown"));
                 if another { HookClaim::Foreign } else { HookClaim::Ours }
             }
         }
     }
 
-    /// By its tags, or those of its group, the instance is ours; `None` while they have not been read.
+    /// By its tags, or those of its group, the instance is ours; `None` while they have not been
+    /// read.
     pub(super) fn is_ours(&self) -> Option<bool> {
         let (named, ours) = self.facts().map_or((false, false), |facts| names(&facts.tags));
         if named || ours {
@@ -135,12 +152,16 @@ impl Model<'_> {
         if self.group_is_ours() == Some(true) {
             return Some(true);
         }
-        let all_read = self.known.instance.is_some() && (self.action().is_none() || self.known.group.is_some());
+        let all_read = self.known.instance.is_some()
+            && (self.action().is_none() || self.known.group.is_some());
         all_read.then_some(false)
     }
 
     fn group_is_ours(&self) -> Option<bool> {
-        self.known.group.as_ref().map(|answer| matches!(answer, GroupAnswer::Tags(tags) if names(tags).1))
+        self.known
+            .group
+            .as_ref()
+            .map(|answer| matches!(answer, GroupAnswer::Tags(tags) if names(tags).1))
     }
 
     /// The tag of `--managed-tag` is there; `None` while that is not known.
@@ -150,12 +171,16 @@ impl Model<'_> {
         if self.facts().is_some_and(|facts| facts.tags.contains_key(key)) {
             return Some(true);
         }
-        // The tags of an instance that has ended are soon gone. Its group's tell, where a hook names the group.
+        // The tags of an instance that has ended are soon gone. Its group's tell, where a hook
+        // names the group.
         let lives = self.facts().is_some_and(|facts| facts.state != InstanceState::Terminated);
         if lives || self.action().is_none() {
             return Some(false);
         }
-        self.known.group.as_ref().map(|answer| matches!(answer, GroupAnswer::Tags(tags) if tags.contains_key(key)))
+        self.known
+            .group
+            .as_ref()
+            .map(|answer| matches!(answer, GroupAnswer::Tags(tags) if tags.contains_key(key)))
     }
 
     /// The interruption is read after its own time.
@@ -164,7 +189,9 @@ impl Model<'_> {
         let own_time = match (&self.i.what, &self.known.hook) {
             (What::Spot(_) | What::Capacity { .. }, _) => 120,
             (What::StateChange(_), _) => 60,
-            (What::Terminate(_), Some(HookAnswer::Described(hook))) => i64::try_from(hook.heartbeat_timeout.as_secs()).unwrap(),
+            (What::Terminate(_), Some(HookAnswer::Described(hook))) => {
+                i64::try_from(hook.heartbeat_timeout.as_secs()).unwrap()
+            }
             (What::Terminate(_), _) => 30,
             _ => i64::MAX,
         };
@@ -173,8 +200,11 @@ impl Model<'_> {
 
     /// What EC2 said since the message came: whether the instance goes or is gone.
     fn ends(&self) -> Option<bool> {
-        let answer = self.known.instance.as_ref().filter(|answer| answer.at >= self.known.received)?;
-        let lives = |facts: &InstanceFacts| [InstanceState::Pending, InstanceState::Running].contains(&facts.state);
+        let answer =
+            self.known.instance.as_ref().filter(|answer| answer.at >= self.known.received)?;
+        let lives = |facts: &InstanceFacts| {
+            [InstanceState::Pending, InstanceState::Running].contains(&facts.state)
+        };
         Some(!answer.facts.as_ref().is_some_and(lives))
     }
 
@@ -188,7 +218,9 @@ impl Model<'_> {
         match &self.i.what {
             // The hook was asked about before the instance was: it did not end in between.
             What::Terminate(_) => {
-                let is_over = beat.is_some_and(|beat| self.known.instance.as_ref().is_some_and(|answer| answer.at >= beat.at));
+                let is_over = beat.is_some_and(|beat| {
+                    self.known.instance.as_ref().is_some_and(|answer| answer.at >= beat.at)
+                });
                 (runs && is_over).then_some(false)
             }
             _ => runs.then_some(false),
@@ -208,8 +240,19 @@ impl Model<'_> {
     }
 
     fn dropped(&self, reason: Reason) -> Expected {
-        let others_may_want_it = [Reason::Foreign, Reason::ForeignHook, Reason::NotManaged, Reason::Unknown, Reason::Irrelevant].contains(&reason);
-        if self.flags.policy.shared_queue && others_may_want_it { Expected::Leave(reason) } else { Expected::Delete(reason) }
+        let others_may_want_it = [
+            Reason::Foreign,
+            Reason::ForeignHook,
+            Reason::NotManaged,
+            Reason::Unknown,
+            Reason::Irrelevant,
+        ]
+        .contains(&reason);
+        if self.flags.policy.shared_queue && others_may_want_it {
+            Expected::Leave(reason)
+        } else {
+            Expected::Delete(reason)
+        }
     }
 
     /// The verdict, where at most one Node claims the instance: `node`, whose providerID names it.
@@ -221,7 +264,9 @@ impl Model<'_> {
         let is_undecided = claim == HookClaim::Undecided;
         match &self.i.what {
             What::Rebalance => self.not_acted_on(node),
-            What::StateChange(InstanceState::Running | InstanceState::Pending) => self.dropped(Reason::Irrelevant),
+            What::StateChange(InstanceState::Running | InstanceState::Pending) => {
+                self.dropped(Reason::Irrelevant)
+            }
             What::Launch(action) => match self.launch(node, action) {
                 Expected::AnswerLaunch if is_undecided => Expected::Wait,
                 decided => decided,
@@ -236,7 +281,11 @@ impl Model<'_> {
 
     fn not_acted_on(&self, node: Option<&Node>) -> Expected {
         let others_may_act = self.flags.policy.shared_queue && node.is_none();
-        if others_may_act { Expected::Leave(Reason::NotActedOnYet) } else { Expected::Delete(Reason::NotActedOnYet) }
+        if others_may_act {
+            Expected::Leave(Reason::NotActedOnYet)
+        } else {
+            Expected::Delete(Reason::NotActedOnYet)
+        }
     }
 
     fn launch(&self, node: Option<&Node>, action: &HookAction) -> Expected {
@@ -269,7 +318,8 @@ impl Model<'_> {
         if !self.is_late() {
             return Expected::Accept(Standing::Timely);
         }
-        let given_up = self.known.asked.is_some_and(|asked| self.now >= later(asked, WAITS_FOR_PROOF));
+        let given_up =
+            self.known.asked.is_some_and(|asked| self.now >= later(asked, WAITS_FOR_PROOF));
         match self.holds() {
             Some(true) => Expected::Accept(Standing::Proved),
             Some(false) => self.dropped(Reason::Stale),
@@ -280,11 +330,16 @@ impl Model<'_> {
 
     /// Until when an instance that runs may still become a Node.
     fn joins_until(&self) -> Moment {
-        later(self.facts().and_then(|facts| facts.launched).unwrap_or(self.known.received), WAITS_FOR_NODE)
+        later(
+            self.facts().and_then(|facts| facts.launched).unwrap_or(self.known.received),
+            WAITS_FOR_NODE,
+        )
     }
 
     fn without_node(&self) -> Expected {
-        let Some(answer) = self.known.instance.as_ref().filter(|_| self.known.index_trusted) else { return Expected::Wait };
+        let Some(answer) = self.known.instance.as_ref().filter(|_| self.known.index_trusted) else {
+            return Expected::Wait;
+        };
         if self.flags.policy.cluster_name.is_none() {
             // Nobody can say whose it is.
             if answer.facts.is_none() && self.action().is_none() {
@@ -307,14 +362,22 @@ impl Model<'_> {
         if self.action().is_none() {
             return self.dropped(Reason::NoNode);
         }
-        // A LIST that began when the Node could no longer come, and after EC2 was asked, does not have it.
-        let is_listed = self.known.listed.as_ref().is_some_and(|(at, _)| *at >= due && *at >= answer.at);
+        // A LIST that began when the Node could no longer come, and after EC2 was asked, does not
+        // have it.
+        let is_listed =
+            self.known.listed.as_ref().is_some_and(|(at, _)| *at >= due && *at >= answer.at);
         if is_listed { Expected::Complete } else { Expected::Wait }
     }
 
     /// Whether the hook gets heartbeats, under the same condition.
     pub(super) fn beats(&self, node: Option<&Node>) -> bool {
-        let ours = node.map_or_else(|| self.flags.policy.cluster_name.is_some() && self.is_ours() == Some(true), may_touch);
-        matches!(self.i.what, What::Terminate(_)) && self.claim() != HookClaim::Foreign && ours && self.is_managed() == Some(true)
+        let ours = node.map_or_else(
+            || self.flags.policy.cluster_name.is_some() && self.is_ours() == Some(true),
+            may_touch,
+        );
+        matches!(self.i.what, What::Terminate(_))
+            && self.claim() != HookClaim::Foreign
+            && ours
+            && self.is_managed() == Some(true)
     }
 }

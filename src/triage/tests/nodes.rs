@@ -5,18 +5,39 @@ use super::*;
 #[test]
 fn an_interruption_of_a_node_that_the_cluster_knows_is_accepted_without_a_word_of_aws() {
     for i in draining() {
-        assert_eq!(accepted(verdict(&i, &with_node(), &policy())), ("n".to_owned(), Standing::Timely), "{i:?}");
-        assert_eq!(accepted(verdict(&i, &with_node(), &nameless())), ("n".to_owned(), Standing::Timely), "{i:?}");
+        assert_eq!(
+            accepted(verdict(&i, &with_node(), &policy())),
+            ("n".to_owned(), Standing::Timely),
+            "{i:?}"
+        );
+        assert_eq!(
+            accepted(verdict(&i, &with_node(), &nameless())),
+            ("n".to_owned(), Standing::Timely),
+            "{i:?}"
+        );
         let not_synced = Knowledge { index_trusted: false, ..with_node() };
-        assert_eq!(accepted(verdict(&i, &not_synced, &policy())).1, Standing::Timely, "what is there is there: {i:?}");
+        assert_eq!(
+            accepted(verdict(&i, &not_synced, &policy())).1,
+            Standing::Timely,
+            "what is there is there: {i:?}"
+        );
     }
 }
 
 #[test]
 fn by_default_every_hook_is_ours_except_those_of_eks() {
-    for (hook, is_ours) in [("my-hook", true), ("Terminate-LC-Hook", false), ("Launch-LC-Hook", false), ("terminate-lc-hook", true)] {
+    for (hook, is_ours) in [
+        ("my-hook", true),
+        ("Terminate-LC-Hook", false),
+        ("Launch-LC-Hook", false),
+        ("terminate-lc-hook", true),
+    ] {
         let i = interruption(What::Terminate(action(hook)));
-        assert_eq!(matches!(verdict(&i, &with_node(), &policy()), Verdict::Accept(_)), is_ours, "{hook}");
+        assert_eq!(
+            matches!(verdict(&i, &with_node(), &policy()), Verdict::Accept(_)),
+            is_ours,
+            "{hook}"
+        );
         assert_eq!(beats(&i, &with_node(), &policy()), is_ours, "{hook}");
     }
 }
@@ -40,9 +61,16 @@ fn globs_replace_the_default() {
 fn an_event_of_another_hook_gets_no_drain_no_beat_and_no_completion_whatever_is_known() {
     let policy = with_hooks(&["ours-*"]);
     for i in [terminate(), launch()] {
-        for known in [with_node(), fresh(), Knowledge { instance: answer(Some(facts(InstanceState::Running, ours()))), ..fresh() }] {
+        for known in [
+            with_node(),
+            fresh(),
+            Knowledge { instance: answer(Some(facts(InstanceState::Running, ours()))), ..fresh() },
+        ] {
             assert_eq!(verdict(&i, &known, &policy), Verdict::Delete(Reason::ForeignHook));
-            assert_eq!(verdict(&i, &known, &shared(policy.clone())), Verdict::Leave(Reason::ForeignHook));
+            assert_eq!(
+                verdict(&i, &known, &shared(policy.clone())),
+                Verdict::Leave(Reason::ForeignHook)
+            );
             assert!(!beats(&i, &known, &policy));
         }
     }
@@ -57,22 +85,46 @@ fn c36_a_node_that_is_not_ours_to_touch_is_never_written_to() {
     };
     let mut ignored = node("n", Some(INSTANCE));
     ignored.annotations.insert(IGNORE.to_owned(), "true".to_owned());
-    for n in [labelled("karpenter.sh/nodepool", "x"), labelled("eks.amazonaws.com/compute-type", "auto"), ignored] {
+    for n in [
+        labelled("karpenter.sh/nodepool", "x"),
+        labelled("eks.amazonaws.com/compute-type", "auto"),
+        ignored,
+    ] {
         let known = Knowledge { nodes: vec![Arc::new(n)], ..fresh() };
         for i in draining() {
-            assert_eq!(verdict(&i, &known, &policy()), Verdict::Delete(Reason::NotManaged), "{i:?}");
-            assert_eq!(verdict(&i, &known, &shared(policy())), Verdict::Leave(Reason::NotManaged), "{i:?}");
+            assert_eq!(
+                verdict(&i, &known, &policy()),
+                Verdict::Delete(Reason::NotManaged),
+                "{i:?}"
+            );
+            assert_eq!(
+                verdict(&i, &known, &shared(policy())),
+                Verdict::Leave(Reason::NotManaged),
+                "{i:?}"
+            );
             assert!(!beats(&i, &known, &policy()), "{i:?}");
         }
-        assert_eq!(verdict(&launch(), &known, &with_hooks(&["*"])), Verdict::Delete(Reason::NotManaged));
+        assert_eq!(
+            verdict(&launch(), &known, &with_hooks(&["*"])),
+            Verdict::Delete(Reason::NotManaged)
+        );
     }
     let mut not_quite = node("n", Some(INSTANCE));
     not_quite.annotations.insert(IGNORE.to_owned(), "false".to_owned());
-    assert_eq!(accepted(verdict(&spot(), &Knowledge { nodes: vec![Arc::new(not_quite)], ..fresh() }, &policy())).1, Standing::Timely);
+    assert_eq!(
+        accepted(verdict(
+            &spot(),
+            &Knowledge { nodes: vec![Arc::new(not_quite)], ..fresh() },
+            &policy()
+        ))
+        .1,
+        Standing::Timely
+    );
 }
 
 #[test]
-fn c37_a_managed_tag_counts_on_the_instance_and_on_its_group_only_when_the_instances_tags_are_gone() {
+fn c37_a_managed_tag_counts_on_the_instance_and_on_its_group_only_when_the_instances_tags_are_gone()
+{
     let yes = || tags(&[("managed", "")]);
     let no = BTreeMap::new;
     let alive = |tags| answer(Some(facts(InstanceState::Running, tags)));
@@ -94,7 +146,11 @@ fn c37_a_managed_tag_counts_on_the_instance_and_on_its_group_only_when_the_insta
         };
         assert_eq!(got, expected, "{known:?}");
         assert_eq!(beats(&terminate(), &known, &tagged("managed")), is_ours);
-        assert_eq!(accepted(verdict(&terminate(), &known, &policy())).1, Standing::Timely, "off: never looked at");
+        assert_eq!(
+            accepted(verdict(&terminate(), &known, &policy())).1,
+            Standing::Timely,
+            "off: never looked at"
+        );
     }
     let over = Knowledge { instance: over(), ..with_node() };
     assert_eq!(verdict(&spot(), &over, &tagged("managed")), Verdict::Delete(Reason::NotManaged));
@@ -105,7 +161,11 @@ fn c37_a_managed_tag_counts_on_the_instance_and_on_its_group_only_when_the_insta
 fn with_a_managed_tag_nothing_is_written_and_beaten_before_the_tags_are_known() {
     let later = now().plus(seconds(3600));
     for i in draining() {
-        assert_eq!(asks(triage(&i, &with_node(), &tagged("managed"), later)), [ask_instance(long_ago())], "{i:?}");
+        assert_eq!(
+            asks(triage(&i, &with_node(), &tagged("managed"), later)),
+            [ask_instance(long_ago())],
+            "{i:?}"
+        );
         assert!(!beats(&i, &with_node(), &tagged("managed")), "{i:?}");
     }
 }
@@ -113,50 +173,120 @@ fn with_a_managed_tag_nothing_is_written_and_beaten_before_the_tags_are_known() 
 #[test]
 fn c39_a_node_of_another_instance_is_never_taken_for_this_one() {
     let called = |instance| Arc::new(node(DNS, instance));
-    let named = InstanceFacts { private_dns: Some(DNS.to_owned()), ..facts(InstanceState::Running, ours()) };
-    let known = Knowledge { nodes: vec![called(Some(OTHER))], instance: answer(Some(named.clone())), ..fresh() };
-    assert_eq!(verdict(&spot(), &known, &policy()), Verdict::Delete(Reason::NoNode), "same name, new instance");
-    let known = Knowledge { nodes: vec![called(None)], instance: answer(Some(named.clone())), ..fresh() };
-    assert_eq!(accepted(verdict(&spot(), &known, &policy())), (DNS.to_owned(), Standing::Timely), "no providerID: by its private DNS name");
+    let named = InstanceFacts {
+        private_dns: Some(DNS.to_owned()),
+        ..facts(InstanceState::Running, ours())
+    };
+    let known = Knowledge {
+        nodes: vec![called(Some(OTHER))],
+        instance: answer(Some(named.clone())),
+        ..fresh()
+    };
+    assert_eq!(
+        verdict(&spot(), &known, &policy()),
+        Verdict::Delete(Reason::NoNode),
+        "same name, new instance"
+    );
+    let known =
+        Knowledge { nodes: vec![called(None)], instance: answer(Some(named.clone())), ..fresh() };
+    assert_eq!(
+        accepted(verdict(&spot(), &known, &policy())),
+        (DNS.to_owned(), Standing::Timely),
+        "no providerID: by its private DNS name"
+    );
     let known = Knowledge { nodes: vec![called(None)], ..fresh() };
-    assert_eq!(asks(verdict(&spot(), &known, &policy())), [ask_instance(long_ago())], "a name alone is nobody's");
+    assert_eq!(
+        asks(verdict(&spot(), &known, &policy())),
+        [ask_instance(long_ago())],
+        "a name alone is nobody's"
+    );
 }
 
 #[test]
 fn a_private_dns_name_does_not_count_for_an_instance_that_names_another_cluster() {
-    let elsewhere = InstanceFacts { private_dns: Some(DNS.to_owned()), ..facts(InstanceState::Running, theirs()) };
-    let known = Knowledge { nodes: vec![Arc::new(node(DNS, None))], instance: answer(Some(elsewhere)), ..fresh() };
-    assert_eq!(verdict(&spot(), &known, &policy()), Verdict::Delete(Reason::Foreign), "two networks may have the same addresses");
+    let elsewhere = InstanceFacts {
+        private_dns: Some(DNS.to_owned()),
+        ..facts(InstanceState::Running, theirs())
+    };
+    let known = Knowledge {
+        nodes: vec![Arc::new(node(DNS, None))],
+        instance: answer(Some(elsewhere)),
+        ..fresh()
+    };
+    assert_eq!(
+        verdict(&spot(), &known, &policy()),
+        Verdict::Delete(Reason::Foreign),
+        "two networks may have the same addresses"
+    );
     assert_eq!(verdict(&terminate(), &known, &policy()), Verdict::Delete(Reason::Foreign));
     assert!(!beats(&terminate(), &known, &policy()));
 }
 
 #[test]
 fn a_private_dns_name_that_several_have_counts_for_nobody_who_is_not_known_to_be_ours() {
-    let of = |id: &str, state, tags| InstanceFacts { id: id.parse().unwrap(), private_dns: Some(DNS.to_owned()), ..facts(state, tags) };
+    let of = |id: &str, state, tags| InstanceFacts {
+        id: id.parse().unwrap(),
+        private_dns: Some(DNS.to_owned()),
+        ..facts(state, tags)
+    };
     let untagged = of(INSTANCE, InstanceState::Running, BTreeMap::new());
     let other = of(OTHER, InstanceState::Running, BTreeMap::new());
     let old = of("i-0dddddddddddddddd", InstanceState::Terminated, BTreeMap::new());
-    let seen = Knowledge { nodes: vec![Arc::new(node(DNS, None))], instance: answer(Some(untagged.clone())), ..fresh() };
-    assert_eq!(asks(verdict(&spot(), &seen, &policy())), [Question::Name(DNS.to_owned())], "whose name is it?");
+    let seen = Knowledge {
+        nodes: vec![Arc::new(node(DNS, None))],
+        instance: answer(Some(untagged.clone())),
+        ..fresh()
+    };
+    assert_eq!(
+        asks(verdict(&spot(), &seen, &policy())),
+        [Question::Name(DNS.to_owned())],
+        "whose name is it?"
+    );
     assert!(!beats(&terminate(), &seen, &policy()));
-    let told = |namesakes: &[&InstanceFacts]| Knowledge { namesakes: Some(namesakes.iter().map(|f| (*f).clone()).collect()), ..seen.clone() };
-    assert_eq!(accepted(verdict(&spot(), &told(&[&untagged, &old]), &policy())).0, DNS, "nobody else who lives has it");
-    assert_eq!(verdict(&spot(), &told(&[&untagged, &other]), &policy()), Verdict::Delete(Reason::Foreign), "two networks");
+    let told = |namesakes: &[&InstanceFacts]| Knowledge {
+        namesakes: Some(namesakes.iter().map(|f| (*f).clone()).collect()),
+        ..seen.clone()
+    };
+    assert_eq!(
+        accepted(verdict(&spot(), &told(&[&untagged, &old]), &policy())).0,
+        DNS,
+        "nobody else who lives has it"
+    );
+    assert_eq!(
+        verdict(&spot(), &told(&[&untagged, &other]), &policy()),
+        Verdict::Delete(Reason::Foreign),
+        "two networks"
+    );
     let stopped = of(OTHER, InstanceState::Stopped, BTreeMap::new());
-    assert_eq!(verdict(&spot(), &told(&[&untagged, &stopped]), &policy()), Verdict::Delete(Reason::Foreign), "that one keeps its address");
+    assert_eq!(
+        verdict(&spot(), &told(&[&untagged, &stopped]), &policy()),
+        Verdict::Delete(Reason::Foreign),
+        "that one keeps its address"
+    );
     let tagged = of(OTHER, InstanceState::Running, ours());
-    assert_eq!(verdict(&spot(), &told(&[&untagged, &tagged]), &policy()), Verdict::Delete(Reason::Foreign), "the other one is ours");
+    assert_eq!(
+        verdict(&spot(), &told(&[&untagged, &tagged]), &policy()),
+        Verdict::Delete(Reason::Foreign),
+        "the other one is ours"
+    );
     let theirs = of(OTHER, InstanceState::Running, theirs());
-    assert_eq!(accepted(verdict(&spot(), &told(&[&untagged, &theirs]), &policy())).0, DNS, "the other one is another cluster's");
-    let by_group = Knowledge { group: Some(GroupAnswer::Tags(ours())), ..told(&[&untagged, &other]) };
+    assert_eq!(
+        accepted(verdict(&spot(), &told(&[&untagged, &theirs]), &policy())).0,
+        DNS,
+        "the other one is another cluster's"
+    );
+    let by_group =
+        Knowledge { group: Some(GroupAnswer::Tags(ours())), ..told(&[&untagged, &other]) };
     assert_eq!(accepted(verdict(&terminate(), &by_group, &policy())).0, DNS, "its group is ours");
     assert!(beats(&terminate(), &by_group, &policy()));
 }
 
 #[test]
 fn a_node_without_provider_id_goes_by_the_private_dns_name_or_the_instance_id() {
-    let known_as = InstanceFacts { private_dns: Some(DNS.to_owned()), ..facts(InstanceState::Running, ours()) };
+    let known_as = InstanceFacts {
+        private_dns: Some(DNS.to_owned()),
+        ..facts(InstanceState::Running, ours())
+    };
     for (name, dns, instance, is_it) in [
         (DNS, None, None, true),
         ("n", Some(DNS), None, true),
@@ -167,24 +297,45 @@ fn a_node_without_provider_id_goes_by_the_private_dns_name_or_the_instance_id() 
     ] {
         let n = Node { dns: dns.map(str::to_owned), ..node(name, instance) };
         assert_eq!(Knowledge::is_called(&n, &known_as), is_it, "{n:?}");
-        assert!(!Knowledge::is_called(&Node { is_elsewhere: true, ..n }, &known_as), "Fargate, another cloud, on premises");
+        assert!(
+            !Knowledge::is_called(&Node { is_elsewhere: true, ..n }, &known_as),
+            "Fargate, another cloud, on premises"
+        );
     }
 }
 
 #[test]
 fn kinds_that_are_not_acted_on_yet_are_deleted_and_counted() {
-    let health = crate::domain::HealthNotice { event_arn: String::new(), communication_id: None, code: String::new(), starts: None, closed: false };
-    for what in [What::Rebalance, What::Health(health), What::LaunchSuccessful { group: "my-asg".into() }] {
+    let health = crate::domain::HealthNotice {
+        event_arn: String::new(),
+        communication_id: None,
+        code: String::new(),
+        starts: None,
+        closed: false,
+    };
+    for what in
+        [What::Rebalance, What::Health(health), What::LaunchSuccessful { group: "my-asg".into() }]
+    {
         let i = interruption(what);
         for known in [with_node(), fresh()] {
             assert_eq!(verdict(&i, &known, &policy()), Verdict::Delete(Reason::NotActedOnYet));
             assert!(!beats(&i, &known, &policy()));
         }
-        assert_eq!(verdict(&i, &with_node(), &shared(policy())), Verdict::Delete(Reason::NotActedOnYet));
-        assert_eq!(verdict(&i, &fresh(), &shared(policy())), Verdict::Leave(Reason::NotActedOnYet), "it may be another cluster's");
+        assert_eq!(
+            verdict(&i, &with_node(), &shared(policy())),
+            Verdict::Delete(Reason::NotActedOnYet)
+        );
+        assert_eq!(
+            verdict(&i, &fresh(), &shared(policy())),
+            Verdict::Leave(Reason::NotActedOnYet),
+            "it may be another cluster's"
+        );
     }
     for state in [InstanceState::Pending, InstanceState::Running] {
-        assert_eq!(verdict(&state_change(state), &with_node(), &policy()), Verdict::Delete(Reason::Irrelevant));
+        assert_eq!(
+            verdict(&state_change(state), &with_node(), &policy()),
+            Verdict::Delete(Reason::Irrelevant)
+        );
     }
 }
 
@@ -192,15 +343,24 @@ fn kinds_that_are_not_acted_on_yet_are_deleted_and_counted() {
 fn a_launch_out_of_a_warm_pool_waits_for_the_index_and_the_others_that_are_not_acted_on_do_not() {
     let away = Knowledge::new(now(), now());
     let launched = interruption(What::LaunchSuccessful { group: "my-asg".into() });
-    assert!(waits(verdict(&launched, &away, &policy())).ask.is_empty(), "its Node may have to be put back");
-    assert_eq!(verdict(&interruption(What::Rebalance), &away, &policy()), Verdict::Delete(Reason::NotActedOnYet));
+    assert!(
+        waits(verdict(&launched, &away, &policy())).ask.is_empty(),
+        "its Node may have to be put back"
+    );
+    assert_eq!(
+        verdict(&interruption(What::Rebalance), &away, &policy()),
+        Verdict::Delete(Reason::NotActedOnYet)
+    );
     let found = Knowledge { nodes: vec![our_node()], ..away };
     assert_eq!(verdict(&launched, &found, &policy()), Verdict::Delete(Reason::NotActedOnYet));
 }
 
 #[test]
 fn a_root_volume_replacement_is_drained_and_completed_like_any_terminate_hook() {
-    let i = interruption(What::Terminate(HookAction { purpose: HookPurpose::ReplaceRootVolume, ..action("my-hook") }));
+    let i = interruption(What::Terminate(HookAction {
+        purpose: HookPurpose::ReplaceRootVolume,
+        ..action("my-hook")
+    }));
     assert_eq!(accepted(verdict(&i, &with_node(), &policy())).1, Standing::Timely);
 }
 
@@ -209,18 +369,40 @@ fn a_launch_hook_is_answered_at_once_when_its_group_is_ours_or_somebody_named_it
     let answer = || Verdict::AnswerLaunch(launch().owed(&id(INSTANCE)).unwrap());
     let group = |tags| Knowledge { group: Some(GroupAnswer::Tags(tags)), ..fresh() };
     assert_eq!(verdict(&launch(), &fresh(), &with_hooks(&["my-*"])), answer());
-    assert_eq!(verdict(&launch(), &fresh(), &Policy { cluster_name: None, ..with_hooks(&["my-*"]) }), answer());
+    assert_eq!(
+        verdict(&launch(), &fresh(), &Policy { cluster_name: None, ..with_hooks(&["my-*"]) }),
+        answer()
+    );
     assert_eq!(asks(verdict(&launch(), &fresh(), &policy())), [ask_group()]);
     assert_eq!(verdict(&launch(), &group(ours()), &policy()), answer());
-    assert_eq!(verdict(&launch(), &Knowledge { index_trusted: false, ..group(ours()) }, &policy()), answer(), "a new instance is no Node yet");
-    for known in [group(theirs()), group(BTreeMap::new()), Knowledge { group: Some(GroupAnswer::NoSuchGroup), ..fresh() }] {
+    assert_eq!(
+        verdict(&launch(), &Knowledge { index_trusted: false, ..group(ours()) }, &policy()),
+        answer(),
+        "a new instance is no Node yet"
+    );
+    for known in [
+        group(theirs()),
+        group(BTreeMap::new()),
+        Knowledge { group: Some(GroupAnswer::NoSuchGroup), ..fresh() },
+    ] {
         assert_eq!(verdict(&launch(), &known, &policy()), Verdict::Delete(Reason::Foreign));
         assert_eq!(verdict(&launch(), &known, &shared(policy())), Verdict::Leave(Reason::Foreign));
     }
-    assert_eq!(verdict(&launch(), &with_node(), &nameless()), Verdict::Delete(Reason::NotActedOnYet), "nobody says that it is ours");
-    assert_eq!(verdict(&launch(), &fresh(), &shared(nameless())), Verdict::Leave(Reason::NotActedOnYet));
     assert_eq!(
-        asks(verdict(&launch(), &fresh(), &Policy { managed_tag: Some("m".to_owned()), ..with_hooks(&["my-*"]) })),
+        verdict(&launch(), &with_node(), &nameless()),
+        Verdict::Delete(Reason::NotActedOnYet),
+        "nobody says that it is ours"
+    );
+    assert_eq!(
+        verdict(&launch(), &fresh(), &shared(nameless())),
+        Verdict::Leave(Reason::NotActedOnYet)
+    );
+    assert_eq!(
+        asks(verdict(
+            &launch(),
+            &fresh(),
+            &Policy { managed_tag: Some("m".to_owned()), ..with_hooks(&["my-*"]) }
+        )),
         [ask_instance(long_ago())]
     );
     assert!(!beats(&launch(), &group(ours()), &policy()), "it is answered, not held open");
@@ -229,7 +411,8 @@ fn a_launch_hook_is_answered_at_once_when_its_group_is_ours_or_somebody_named_it
 #[test]
 fn eks_own_hooks_are_ours_only_where_they_are_named() {
     let globs = |texts: &[&str]| HookGlobs::new(texts).unwrap();
-    let (all, any, one, exact) = (globs(&[]), globs(&["*"]), globs(&["sundown-*"]), globs(&["Terminate-LC-Hook"]));
+    let (all, any, one, exact) =
+        (globs(&[]), globs(&["*"]), globs(&["sundown-*"]), globs(&["Terminate-LC-Hook"]));
     for (globs, hook, matches, names) in [
         (&all, "drain", true, false),
         (&all, "Terminate-LC-Hook", false, false),
@@ -241,6 +424,10 @@ fn eks_own_hooks_are_ours_only_where_they_are_named() {
         (&exact, "Terminate-LC-Hook", true, true),
         (&exact, "Launch-LC-Hook", false, false),
     ] {
-        assert_eq!((globs.cover(&hook.into()), globs.names(&hook.into())), (matches, names), "{hook}");
+        assert_eq!(
+            (globs.cover(&hook.into()), globs.names(&hook.into())),
+            (matches, names),
+            "{hook}"
+        );
     }
 }

@@ -12,54 +12,89 @@ fn moments() -> impl Strategy<Value = Moment> {
 }
 
 fn tag_sets() -> impl Strategy<Value = BTreeMap<String, String>> {
-    select(vec![ours(), theirs(), BTreeMap::new(), tags(&[("managed", "")]), tags(&[("managed", ""), ("eks:cluster-name", CLUSTER)])])
+    select(vec![
+        ours(),
+        theirs(),
+        BTreeMap::new(),
+        tags(&[("managed", "")]),
+        tags(&[("managed", ""), ("eks:cluster-name", CLUSTER)]),
+    ])
 }
 
 fn nodes() -> impl Strategy<Value = Vec<Arc<Node>>> {
-    let one = (select(vec![Some(INSTANCE), Some(OTHER), None]), any::<bool>(), any::<bool>(), option::of(moments())).prop_map(
-        |(instance, ignored, karpenter, created)| {
+    let one = (
+        select(vec![Some(INSTANCE), Some(OTHER), None]),
+        any::<bool>(),
+        any::<bool>(),
+        option::of(moments()),
+    )
+        .prop_map(|(instance, ignored, karpenter, created)| {
             let mut n = Node { created, ..node(DNS, instance) };
             if ignored {
                 n.annotations.insert(IGNORE.to_owned(), "true".to_owned());
             }
             if karpenter {
-                std::sync::Arc::make_mut(&mut n.labels).insert("karpenter.sh/nodepool".to_owned(), "x".to_owned());
+                std::sync::Arc::make_mut(&mut n.labels)
+                    .insert("karpenter.sh/nodepool".to_owned(), "x".to_owned());
             }
             Arc::new(n)
-        },
-    );
+        });
     proptest::collection::vec(one, 0..3)
 }
 
 /// No Node, or one that has the instance's id.
 fn at_most_one_node() -> impl Strategy<Value = Vec<Arc<Node>>> {
-    let one = nodes().prop_map(|all| all.into_iter().take(1).map(|n| Arc::new(Node { instance: Some(id(INSTANCE)), ..(*n).clone() })).collect());
+    let one = nodes().prop_map(|all| {
+        all.into_iter()
+            .take(1)
+            .map(|n| Arc::new(Node { instance: Some(id(INSTANCE)), ..(*n).clone() }))
+            .collect()
+    });
     prop_oneof![Just(Vec::new()), one]
 }
 
-/// The hooks of the group, as far as it matters: none of ours, one of ours beside, one of ours for launches.
+/// The hooks of the group, as far as it matters: none of ours, one of ours beside, one of ours for
+/// launches.
 fn hooks_answers() -> impl Strategy<Value = HooksAnswer> {
-    let for_launches = HooksAnswer::Described([("my-hook".into(), Transition::Terminating), ("sundown-x".into(), Transition::Launching)].into());
-    select(vec![described().unwrap(), HooksAnswer::Denied, hook_claims::of(&["my-hook", "sundown"]), hook_claims::of(&[]), for_launches])
+    let for_launches = HooksAnswer::Described(
+        [("my-hook".into(), Transition::Terminating), ("sundown-x".into(), Transition::Launching)]
+            .into(),
+    );
+    select(vec![
+        described().unwrap(),
+        HooksAnswer::Denied,
+        hook_claims::of(&["my-hook", "sundown"]),
+        hook_claims::of(&[]),
+        for_launches,
+    ])
 }
 
 fn hook_answers() -> impl Strategy<Value = HookAnswer> {
-    let description =
-        |heartbeat: u64| HookDescription { hook: "my-hook".into(), heartbeat_timeout: seconds(heartbeat), global_timeout: seconds(heartbeat * 100) };
-    prop_oneof![Just(HookAnswer::NoSuchHook), (30..4000_u64).prop_map(move |heartbeat| HookAnswer::Described(description(heartbeat)))]
+    let description = |heartbeat: u64| HookDescription {
+        hook: "my-hook".into(),
+        heartbeat_timeout: seconds(heartbeat),
+        global_timeout: seconds(heartbeat * 100),
+    };
+    prop_oneof![
+        Just(HookAnswer::NoSuchHook),
+        (30..4000_u64).prop_map(move |heartbeat| HookAnswer::Described(description(heartbeat)))
+    ]
 }
 
 fn instance_answers() -> impl Strategy<Value = InstanceAnswer> {
-    let states = select(vec!["pending", "running", "stopping", "stopped", "shutting-down", "terminated"]);
+    let states =
+        select(vec!["pending", "running", "stopping", "stopped", "shutting-down", "terminated"]);
     let dns = option::of(Just(DNS.to_owned()));
-    let facts = (states, option::of(moments()), dns, tag_sets()).prop_map(|(state, launched, private_dns, tags)| InstanceFacts {
-        id: id(INSTANCE),
-        state: state.parse().unwrap(),
-        launched,
-        private_dns,
-        private_address: None,
-        tags,
-    });
+    let facts = (states, option::of(moments()), dns, tag_sets()).prop_map(
+        |(state, launched, private_dns, tags)| InstanceFacts {
+            id: id(INSTANCE),
+            state: state.parse().unwrap(),
+            launched,
+            private_dns,
+            private_address: None,
+            tags,
+        },
+    );
     (moments(), option::of(facts)).prop_map(|(at, facts)| InstanceAnswer { at, facts })
 }
 
@@ -69,14 +104,23 @@ prop_compose! {
         index_trusted in any::<bool>(),
         nodes in nodes(),
         instance in option::of(instance_answers()),
-        namesakes in option::of(option::of(instance_answers()).prop_map(|a| a.and_then(|a| a.facts).into_iter().collect())),
-        group in option::of(prop_oneof![tag_sets().prop_map(GroupAnswer::Tags), Just(GroupAnswer::NoSuchGroup)]),
+        namesakes in option::of(
+            option::of(instance_answers()).prop_map(|a| a.and_then(|a| a.facts).into_iter().collect())
+        ),
+        group in option::of(
+            prop_oneof![tag_sets().prop_map(GroupAnswer::Tags), Just(GroupAnswer::NoSuchGroup)]
+        ),
         hook in option::of(hook_answers()),
-        (hooks, hooks_before, hooks_asked) in (option::of(hooks_answers()), option::of(hooks_answers()), option::of(moments())),
+        (
+            hooks, hooks_before, hooks_asked
+        ) in (option::of(hooks_answers()), option::of(hooks_answers()), option::of(moments())),
         beat in option::of((moments(), any::<bool>()).prop_map(|(at, accepted)| BeatAnswer { at, accepted })),
         listed in option::of((moments(), self::nodes())),
     ) -> Knowledge {
-        Knowledge { received, happened, index_trusted, nodes, asked, instance, namesakes, group, hook, hooks, hooks_asked, hooks_before, beat, listed }
+        Knowledge {
+            received, happened, index_trusted, nodes, asked, instance, namesakes, group, hook,
+            hooks, hooks_asked, hooks_before, beat, listed
+        }
     }
 }
 
@@ -85,20 +129,40 @@ prop_compose! {
         cluster in any::<bool>(),
         tag in any::<bool>(),
         shared_queue in any::<bool>(),
-        globs in select(vec![vec![], vec![], vec!["my-*"], vec!["other"], vec!["*"], vec!["*-x", "Terminate-LC-Hook"]]),
+        globs in select(
+            vec![
+                vec![], vec![], vec!["my-*"], vec!["other"], vec!["*"],
+                vec!["*-x", "Terminate-LC-Hook"]
+            ]
+        ),
     ) -> Flags {
         let hooks = HookGlobs::new(&globs).unwrap();
-        let policy = Policy { cluster_name: cluster.then(|| CLUSTER.to_owned()), managed_tag: tag.then(|| "managed".to_owned()), shared_queue, hooks, ..policy() };
+        let policy = Policy {
+            cluster_name: cluster.then(|| CLUSTER.to_owned()),
+            managed_tag: tag.then(|| "managed".to_owned()), shared_queue, hooks, ..policy()
+        };
         Flags { globs, policy }
     }
 }
 
 fn interruptions() -> impl Strategy<Value = Interruption> {
     let [_, b, c, d] = draining();
-    let others = select(vec![b, c, d, interruption(What::Rebalance), state_change(InstanceState::Running), state_change(InstanceState::Stopped)]);
+    let others = select(vec![
+        b,
+        c,
+        d,
+        interruption(What::Rebalance),
+        state_change(InstanceState::Running),
+        state_change(InstanceState::Stopped),
+    ]);
     let hook = select(vec!["my-hook", "my-hook", "sundown-x", "Terminate-LC-Hook"]);
-    let hooks = (hook, any::<bool>())
-        .prop_map(|(hook, launch)| interruption(if launch { What::Launch(action(hook)) } else { What::Terminate(action(hook)) }));
+    let hooks = (hook, any::<bool>()).prop_map(|(hook, launch)| {
+        interruption(if launch {
+            What::Launch(action(hook))
+        } else {
+            What::Terminate(action(hook))
+        })
+    });
     prop_oneof![others, hooks]
 }
 
@@ -111,7 +175,9 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(4000))]
 
     #[test]
-    fn whatever_is_known_the_verdict_touches_only_what_is_ours(i in interruptions(), known in knowledge(), flags in all_flags(), now in moments()) {
+    fn whatever_is_known_the_verdict_touches_only_what_is_ours(
+        i in interruptions(), known in knowledge(), flags in all_flags(), now in moments()
+    ) {
         let model = Model { i: &i, known: &known, flags: &flags, now };
         let policy = &flags.policy;
         let may_complete = matches!(model.claim(), HookClaim::Ours | HookClaim::Unchecked);
@@ -126,37 +192,59 @@ proptest! {
                 prop_assert!(standing != Standing::Unproved || model.holds().is_none());
             }
             Verdict::Complete(owed) => {
-                prop_assert!(may_complete && matches!(&i.what, What::Terminate(action) if action.hook == owed.key.hook));
-                prop_assert!(policy.cluster_name.is_some() && model.is_ours() == Some(true) && known.index_trusted);
+                prop_assert!(
+                    may_complete && matches!(
+                        &i.what, What::Terminate(action) if action.hook == owed.key.hook
+                    )
+                );
+                prop_assert!(
+                    policy.cluster_name.is_some() && model.is_ours() == Some(true) && known.index_trusted
+                );
                 prop_assert_eq!(model.is_managed(), Some(true));
                 prop_assert!(beats(&i, &known, policy), "what is completed was beaten");
                 prop_assert!(!known.nodes.iter().any(is_of_the_instance));
-                prop_assert!(known.listed.as_ref().is_some_and(|(at, nodes)| *at >= known.received && !nodes.iter().any(is_of_the_instance)));
+                prop_assert!(
+                    known.listed.as_ref().is_some_and(|(at, nodes)| *at >= known.received && !nodes.iter().any(is_of_the_instance))
+                );
             }
             Verdict::AnswerLaunch(owed) => {
-                prop_assert!(may_complete && matches!(&i.what, What::Launch(action) if action.hook == owed.key.hook));
+                prop_assert!(
+                    may_complete && matches!(
+                        &i.what, What::Launch(action) if action.hook == owed.key.hook
+                    )
+                );
                 prop_assert_eq!(model.is_managed(), Some(true));
                 prop_assert!(policy.cluster_name.is_some() || !flags.globs.is_empty());
             }
             Verdict::Wait(wait) => {
-                prop_assert!(!known.index_trusted || !wait.ask.is_empty() || wait.until.is_some(), "nothing would ever wake it");
+                prop_assert!(
+                    !known.index_trusted || !wait.ask.is_empty() || wait.until.is_some(),
+                    "nothing would ever wake it");
                 prop_assert!(wait.until.is_none_or(|until| until > now));
             }
             Verdict::Delete(reason) => {
-                let may_concern_others = matches!(reason, Reason::Foreign | Reason::ForeignHook | Reason::NotManaged | Reason::Unknown | Reason::Irrelevant);
+                let may_concern_others = matches!(
+                    reason,
+                    Reason::Foreign | Reason::ForeignHook | Reason::NotManaged | Reason::Unknown | Reason::Irrelevant
+                );
                 prop_assert!(!policy.shared_queue || !may_concern_others);
             }
             Verdict::Leave(_) => prop_assert!(policy.shared_queue),
         }
         if beats(&i, &known, policy) {
-            prop_assert!(matches!(i.what, What::Terminate(_)) && model.claim() != HookClaim::Foreign && model.is_managed() == Some(true));
-            prop_assert!(policy.cluster_name.is_some() || !known.nodes.is_empty() || known.listed.is_some());
+            prop_assert!(
+                matches!(i.what, What::Terminate(_)) && model.claim() != HookClaim::Foreign && model.is_managed() == Some(true)
+            );
+            prop_assert!(
+                policy.cluster_name.is_some() || !known.nodes.is_empty() || known.listed.is_some()
+            );
         }
     }
 
     #[test]
     fn where_at_most_one_node_claims_the_instance_the_verdict_is_that_of_the_model(
-        i in interruptions(), known in knowledge(), nodes in at_most_one_node(), flags in all_flags(), now in moments(),
+        i in interruptions(), known in knowledge(), nodes in at_most_one_node(),
+        flags in all_flags(), now in moments(),
     ) {
         let listed = known.listed.map(|(at, _)| (at, Vec::new()));
         let known = Knowledge { nodes, listed, ..known };

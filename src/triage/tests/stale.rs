@@ -51,10 +51,20 @@ fn an_event_from_the_future_is_in_time() {
 #[test]
 fn the_proof_is_asked_of_ec2_and_for_a_hook_by_one_heartbeat_too() {
     assert_eq!(asks(verdict(&spot(), &aged(121), &policy())), [ask_instance(now())]);
-    assert_eq!(asks(verdict(&terminate(), &aged(31), &policy())), [ask_instance(now()), ask_beat(), ask_hook()]);
-    let old = Some(InstanceAnswer { at: now().minus(seconds(1)), facts: Some(facts(InstanceState::Running, ours())) });
+    assert_eq!(
+        asks(verdict(&terminate(), &aged(31), &policy())),
+        [ask_instance(now()), ask_beat(), ask_hook()]
+    );
+    let old = Some(InstanceAnswer {
+        at: now().minus(seconds(1)),
+        facts: Some(facts(InstanceState::Running, ours())),
+    });
     let known = Knowledge { instance: old, ..aged(121) };
-    assert_eq!(asks(verdict(&spot(), &known, &policy())), [ask_instance(now())], "an answer from before the message proves nothing");
+    assert_eq!(
+        asks(verdict(&spot(), &known, &policy())),
+        [ask_instance(now())],
+        "an answer from before the message proves nothing"
+    );
 }
 
 #[test]
@@ -69,7 +79,9 @@ fn an_instance_that_is_going_or_gone_proves_any_interruption() {
             (answer(None), S::Terminated),
         ] {
             let known = Knowledge { instance, beat: beat(false), ..aged(3600) };
-            let Verdict::Accept(a) = verdict(&i, &known, &policy()) else { panic!("{i:?} {state:?}") };
+            let Verdict::Accept(a) = verdict(&i, &known, &policy()) else {
+                panic!("{i:?} {state:?}")
+            };
             assert_eq!((a.standing, a.state), (Standing::Proved, Some(state)));
             assert_eq!(disproved(&i, &known), Some(false));
         }
@@ -81,7 +93,11 @@ fn one_accepted_heartbeat_proves_a_hook_and_nothing_else() {
     let known = Knowledge { beat: beat(true), ..aged(3600) };
     assert_eq!(accepted(verdict(&terminate(), &known, &policy())).1, Standing::Proved);
     let running = Knowledge { instance: says(InstanceState::Running), ..known };
-    assert_eq!(accepted(verdict(&terminate(), &running, &policy())).1, Standing::Proved, "an instance that waits in a hook runs");
+    assert_eq!(
+        accepted(verdict(&terminate(), &running, &policy())).1,
+        Standing::Proved,
+        "an instance that waits in a hook runs"
+    );
     assert_eq!(verdict(&spot(), &running, &policy()), Verdict::Delete(Reason::Stale));
 }
 
@@ -94,19 +110,27 @@ fn an_instance_that_runs_disproves_anything_but_a_hook() {
             assert_eq!(disproved(&i, &known), None);
         } else {
             assert_eq!(verdict(&i, &known, &policy()), Verdict::Delete(Reason::Stale), "{i:?}");
-            assert_eq!(verdict(&i, &known, &shared(policy())), Verdict::Delete(Reason::Stale), "ours, whoever reads the queue: {i:?}");
+            assert_eq!(
+                verdict(&i, &known, &shared(policy())),
+                Verdict::Delete(Reason::Stale),
+                "ours, whoever reads the queue: {i:?}"
+            );
             assert_eq!(disproved(&i, &known), Some(true));
         }
     }
 }
 
 #[test]
-fn a_hook_that_is_not_open_is_disproved_only_when_ec2_asked_no_sooner_does_not_say_that_the_instance_ends() {
+fn a_hook_that_is_not_open_is_disproved_only_when_ec2_asked_no_sooner_does_not_say_that_the_instance_ends()
+ {
     let closed = Knowledge { beat: beat(false), ..aged(31) };
     assert_eq!(asks(verdict(&terminate(), &closed, &policy())), [ask_instance(now()), ask_hook()]);
     let running = Knowledge { instance: says(InstanceState::Running), ..closed.clone() };
     assert_eq!(verdict(&terminate(), &running, &policy()), Verdict::Delete(Reason::Stale));
-    let sooner = Knowledge { beat: Some(BeatAnswer { at: now().plus(seconds(1)), accepted: false }), ..running };
+    let sooner = Knowledge {
+        beat: Some(BeatAnswer { at: now().plus(seconds(1)), accepted: false }),
+        ..running
+    };
     assert_eq!(
         asks(verdict(&terminate(), &sooner, &policy())),
         [ask_instance(now().plus(seconds(1))), ask_hook()],
@@ -123,10 +147,15 @@ fn the_hooks_description_alone_can_show_that_it_is_in_time() {
 }
 
 #[test]
-fn c82_an_event_hours_old_touches_no_node_before_it_is_proved_and_is_deleted_when_it_is_disproved() {
+fn c82_an_event_hours_old_touches_no_node_before_it_is_proved_and_is_deleted_when_it_is_disproved()
+{
     for i in draining() {
         assert!(waits(verdict(&i, &aged(5 * 3600), &policy())).proof, "{i:?}");
-        let gone_by = Knowledge { instance: says(InstanceState::Running), beat: beat(false), ..aged(5 * 3600) };
+        let gone_by = Knowledge {
+            instance: says(InstanceState::Running),
+            beat: beat(false),
+            ..aged(5 * 3600)
+        };
         assert_eq!(verdict(&i, &gone_by, &policy()), Verdict::Delete(Reason::Stale), "{i:?}");
     }
 }
@@ -139,8 +168,14 @@ fn after_ten_seconds_without_an_answer_it_is_accepted_politely_and_asked_on() {
         assert_eq!(first.until, Some(now().plus(seconds(10))));
         known.note(&first, now());
         let later = now().plus(seconds(9));
-        assert_eq!(waits(triage(&i, &known, &policy(), later)).until, Some(now().plus(seconds(10))), "{i:?}");
-        let Verdict::Accept(a) = triage(&i, &known, &policy(), now().plus(seconds(10))) else { panic!("{i:?}") };
+        assert_eq!(
+            waits(triage(&i, &known, &policy(), later)).until,
+            Some(now().plus(seconds(10))),
+            "{i:?}"
+        );
+        let Verdict::Accept(a) = triage(&i, &known, &policy(), now().plus(seconds(10))) else {
+            panic!("{i:?}")
+        };
         assert!(a.standing.is_polite() && a.state.is_none(), "{i:?}");
         assert_eq!(disproved(&i, &known), None);
     }
@@ -154,7 +189,10 @@ fn the_ten_seconds_begin_with_the_question_not_with_the_message() {
     let waiting = waits(triage(&spot(), &known, &policy(), now().plus(seconds(180))));
     known.note(&waiting, now().plus(seconds(180)));
     known.nodes = nodes;
-    assert_eq!(waits(triage(&spot(), &known, &policy(), now().plus(seconds(181)))).until, Some(now().plus(seconds(191))));
+    assert_eq!(
+        waits(triage(&spot(), &known, &policy(), now().plus(seconds(181)))).until,
+        Some(now().plus(seconds(191)))
+    );
 }
 
 #[test]
@@ -170,9 +208,20 @@ fn a_disproof_that_comes_during_the_drain_is_seen() {
 fn a_hook_that_is_described_only_during_the_drain_holds_when_it_was_read_within_its_timeout() {
     let polite = Knowledge { asked: Some(now()), ..aged(600) };
     assert_eq!(disproved(&terminate(), &polite), None);
-    assert_eq!(disproved(&terminate(), &Knowledge { hook: described(3600), ..polite.clone() }), Some(false));
-    assert_eq!(disproved(&terminate(), &Knowledge { hook: described(300), ..polite.clone() }), None);
-    let closed = Knowledge { hook: described(3600), beat: beat(false), instance: says(InstanceState::Running), ..polite };
+    assert_eq!(
+        disproved(&terminate(), &Knowledge { hook: described(3600), ..polite.clone() }),
+        Some(false)
+    );
+    assert_eq!(
+        disproved(&terminate(), &Knowledge { hook: described(300), ..polite.clone() }),
+        None
+    );
+    let closed = Knowledge {
+        hook: described(3600),
+        beat: beat(false),
+        instance: says(InstanceState::Running),
+        ..polite
+    };
     assert_eq!(disproved(&terminate(), &closed), Some(true), "a disproof weighs more");
 }
 

@@ -1,4 +1,5 @@
-//! What EC2 and Auto Scaling say of instances, groups and hooks: the embedded AWS and moto, asked by boto3.
+//! What EC2 and Auto Scaling say of instances, groups and hooks: the embedded AWS and moto, asked
+//! by boto3.
 
 use std::fs;
 
@@ -20,10 +21,17 @@ use crate::{
 /// What both say, of a group `asg` of two with a terminate hook `drain`.
 fn expected(dns_name: &str, by_wildcard: usize) -> Value {
     let instance = json!({
-        "InstanceId": "i-*", "State": { "Code": 16, "Name": "running" }, "LaunchTime": "*", "PrivateDnsName": dns_name,
-        "PrivateIpAddress": "10.*", "InstanceType": "*", "Placement": { "AvailabilityZone": "eu-west-1*" }, "InstanceLifecycle": null, "group_tag": "asg",
+        "InstanceId": "i-*", "State": {
+            "Code": 16, "Name": "running"
+        }, "LaunchTime": "*", "PrivateDnsName": dns_name,
+        "PrivateIpAddress": "10.*", "InstanceType": "*", "Placement": {
+            "AvailabilityZone": "eu-west-1*"
+        }, "InstanceLifecycle": null, "group_tag": "asg",
     });
-    let member = json!({ "InstanceId": "i-*", "LifecycleState": "InService", "HealthStatus": "*", "AvailabilityZone": "eu-west-1*" });
+    let member = json!({
+        "InstanceId": "i-*", "LifecycleState": "InService", "HealthStatus": "*",
+        "AvailabilityZone": "eu-west-1*"
+    });
     json!({
         "instances_by_id_filter": [instance],
         "instances_by_state_and_group": [instance, instance],
@@ -32,13 +40,19 @@ fn expected(dns_name: &str, by_wildcard: usize) -> Value {
         "instances_unknown_by_filter": [],
         "instances_unknown_by_id": "InvalidInstanceID.NotFound",
         "instances_in_pages": 2,
-        "group": { "AutoScalingGroupName": "asg", "AutoScalingGroupARN": "arn:aws:autoscaling:eu-west-1:123456789012:autoScalingGroup:*:autoScalingGroupName/asg",
+        "group": {
+            "AutoScalingGroupName": "asg",
+            "AutoScalingGroupARN": "arn:aws:autoscaling:eu-west-1:123456789012:autoScalingGroup:*:autoScalingGroupName/asg",
             "MinSize": 0, "DesiredCapacity": 2, "Instances": [member, member] },
         "groups_unknown": [],
-        "hook": { "LifecycleHookName": "drain", "AutoScalingGroupName": "asg", "LifecycleTransition": "autoscaling:EC2_INSTANCE_TERMINATING",
+        "hook": {
+            "LifecycleHookName": "drain", "AutoScalingGroupName": "asg",
+            "LifecycleTransition": "autoscaling:EC2_INSTANCE_TERMINATING",
             "HeartbeatTimeout": 3600, "GlobalTimeout": 172_800, "DefaultResult": "ABANDON" },
         "hooks_of_another_name": [],
-        "members": [{ "InstanceId": "i-*", "AutoScalingGroupName": "asg", "LifecycleState": "InService" }],
+        "members": [{
+            "InstanceId": "i-*", "AutoScalingGroupName": "asg", "LifecycleState": "InService"
+        }],
         "members_unknown": [],
     })
 }
@@ -72,7 +86,12 @@ async fn boto3_describes_the_embedded_groups_and_instances() {
     aws.create_group(GroupSpec::new("asg", 2));
     aws.put_hook("asg", HookSpec::terminating("drain"));
     let server = aws.serve(loopback().await.unwrap(), &tasks).unwrap();
-    compare("the embedded AWS", &asked(&server.url(), &folder, &python, false).await, "ip-*.eu-west-1.compute.internal", 2);
+    compare(
+        "the embedded AWS",
+        &asked(&server.url(), &folder, &python, false).await,
+        "ip-*.eu-west-1.compute.internal",
+        2,
+    );
     tasks.kill();
 }
 
@@ -81,7 +100,8 @@ async fn boto3_describes_motos_groups_and_instances() {
     let Some(python) = interpreter() else { return };
     let folder = Folder::new();
     let (url, _moto) = moto(&python, &folder).await;
-    // moto gives the names of us-east-1 in every region, where others name theirs (VPC user guide, "DNS attributes"), and takes wildcards for
-    // what they are in no more than tags (EC2 user guide, "List and filter your resources": `*` and `?` in values).
+    // moto gives the names of us-east-1 in every region, where others name theirs (VPC user guide,
+    // "DNS attributes"), and takes wildcards for what they are in no more than tags (EC2 user
+    // guide, "List and filter your resources": `*` and `?` in values).
     compare("moto", &asked(&url, &folder, &python, true).await, "ip-*.ec2.internal", 0);
 }

@@ -1,6 +1,7 @@
 //! `sundown enroll`, `check`, `send-test` and `run` against moto: an AWS that nobody here wrote.
 //!
-//! What moto has none of: heartbeats and completions of lifecycle actions (it answers 500), and who may do what.
+//! What moto has none of: heartbeats and completions of lifecycle actions (it answers 500), and who
+//! may do what.
 
 use std::{collections::BTreeMap, fs, path::PathBuf, process::Command};
 
@@ -40,15 +41,29 @@ impl Account {
         let server = kube.serve(loopback().await.unwrap(), &tasks).unwrap();
         let kubeconfig = folder.path().join("kubeconfig");
         fs::write(&kubeconfig, EmbeddedKube::kubeconfig(server.address())).unwrap();
-        let mut account = Self { python, folder, url, made: Value::Null, kubeconfig, tasks, _kube: (kube.clone(), server), _moto: moto };
+        let mut account = Self {
+            python,
+            folder,
+            url,
+            made: Value::Null,
+            kubeconfig,
+            tasks,
+            _kube: (kube.clone(), server),
+            _moto: moto,
+        };
         account.made = account.boto3(&["make"]).await;
-        kube.add_node(&NodeSpec::named("ip-10-0-0-1.eu-west-1.compute.internal").instance(account.instance()));
+        kube.add_node(
+            &NodeSpec::named("ip-10-0-0-1.eu-west-1.compute.internal").instance(account.instance()),
+        );
         Some(account)
     }
 
     async fn boto3(&self, words: &[&str]) -> Value {
         let mut command = command(&self.python, &self.folder);
-        command.env("AWS_ENDPOINT_URL", &self.url).arg(self.folder.path().join("people.py")).args(words);
+        command
+            .env("AWS_ENDPOINT_URL", &self.url)
+            .arg(self.folder.path().join("people.py"))
+            .args(words);
         let said = run(self.folder.path(), &mut command).await;
         assert_eq!(said.code, Some(0), "{words:?}: {}{}", said.out, said.err);
         serde_json::from_str(&said.out).unwrap()
@@ -78,7 +93,8 @@ impl Account {
     }
 
     async fn tool(&self, words: &[&str]) -> Said {
-        run(self.folder.path(), self.command(words).env("SUNDOWN_AWS_ENDPOINT_URL", &self.url)).await
+        run(self.folder.path(), self.command(words).env("SUNDOWN_AWS_ENDPOINT_URL", &self.url))
+            .await
     }
 }
 
@@ -101,23 +117,37 @@ async fn moto_answers_enroll_and_check() {
         (&["--check"], 0, "sundown-terminate is there"),
     ] {
         let said = enroll(flags).await;
-        assert!(said.code == Some(code) && said.out.contains(word), "{flags:?}: {:?} {}{}", said.code, said.out, said.err);
+        assert!(
+            said.code == Some(code) && said.out.contains(word),
+            "{flags:?}: {:?} {}{}",
+            said.code,
+            said.out,
+            said.err
+        );
     }
     let hooks = account.boto3(&["hooks"]).await;
     let hook = &hooks[0];
-    assert_eq!((hooks.as_array().unwrap().len(), &hook["LifecycleHookName"]), (1, &"sundown-terminate".into()));
+    assert_eq!(
+        (hooks.as_array().unwrap().len(), &hook["LifecycleHookName"]),
+        (1, &"sundown-terminate".into())
+    );
     assert_eq!(
         (&hook["LifecycleTransition"], &hook["HeartbeatTimeout"], &hook["DefaultResult"]),
         (&"autoscaling:EC2_INSTANCE_TERMINATING".into(), &300.into(), &"CONTINUE".into())
     );
 
     let said = account.tool(&["check", "--receive", "-o", "json"]).await;
-    let report: Value = serde_json::from_str(&said.out).unwrap_or_else(|e| panic!("{e}: {}{}", said.out, said.err));
+    let report: Value =
+        serde_json::from_str(&said.out).unwrap_or_else(|e| panic!("{e}: {}{}", said.out, said.err));
     let mut answers = BTreeMap::new();
     for finding in report["findings"].as_array().unwrap() {
-        answers.entry(finding["point"].as_str().unwrap()).or_insert_with(Vec::new).push(finding["answer"].as_str().unwrap());
+        answers
+            .entry(finding["point"].as_str().unwrap())
+            .or_insert_with(Vec::new)
+            .push(finding["answer"].as_str().unwrap());
     }
-    // Receipts that no queue gave are refused as such; rules, targets and policies are read as the SDK's own tools have written them.
+    // Receipts that no queue gave are refused as such; rules, targets and policies are read as the
+    // SDK's own tools have written them.
     for point in [
         "credentials",
         "queue",
@@ -139,9 +169,17 @@ async fn moto_answers_enroll_and_check() {
         "host",
         "clock",
     ] {
-        assert!(answers[point].iter().all(|answer| *answer == "yes"), "{point}: {:#?}", report["findings"]);
+        assert!(
+            answers[point].iter().all(|answer| *answer == "yes"),
+            "{point}: {:#?}",
+            report["findings"]
+        );
     }
-    assert_eq!((&answers["hook.heartbeat"], &answers["hook.completion"]), (&vec!["cannot-tell"], &vec!["cannot-tell"]), "moto has neither");
+    assert_eq!(
+        (&answers["hook.heartbeat"], &answers["hook.completion"]),
+        (&vec!["cannot-tell"], &vec!["cannot-tell"]),
+        "moto has neither"
+    );
 
     let said = enroll(&["--remove", "--yes"]).await;
     assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
@@ -156,22 +194,51 @@ async fn a_test_goes_through_motos_rule_and_queue_and_the_service_tells_of_it() 
     let said = account.tool(&["send-test", &instance, "--kind", "spot"]).await;
     assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
     let bodies = account.boto3(&["receive", account.queue()]).await;
-    assert_eq!((bodies.as_array().unwrap().len(), &bodies[0]["source"]), (1, &"sundown.test".into()));
-    assert!(said.out.contains(bodies[0]["id"].as_str().unwrap()), "the id that is told is the event's own: {} {bodies}", said.out);
+    assert_eq!(
+        (bodies.as_array().unwrap().len(), &bodies[0]["source"]),
+        (1, &"sundown.test".into())
+    );
+    assert!(
+        said.out.contains(bodies[0]["id"].as_str().unwrap()),
+        "the id that is told is the event's own: {} {bodies}",
+        said.out
+    );
     // Only EventBridge has an endpoint of its own: nothing else is asked there.
     let mut elsewhere = account.command(&["send-test", &instance, "--kind", "state"]);
-    let variables = [("AWS_ENDPOINT_URL_EVENTBRIDGE", account.url.as_str()), ("AWS_ENDPOINT_URL", "http://127.0.0.1:9")];
+    let variables = [
+        ("AWS_ENDPOINT_URL_EVENTBRIDGE", account.url.as_str()),
+        ("AWS_ENDPOINT_URL", "http://127.0.0.1:9"),
+    ];
     let said = run(account.folder.path(), elsewhere.envs(variables)).await;
     assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
-    assert_eq!(account.boto3(&["receive", account.queue()]).await[0]["detail"]["state"], "stopping");
+    assert_eq!(
+        account.boto3(&["receive", account.queue()]).await[0]["detail"]["state"],
+        "stopping"
+    );
 
-    let mut service = account.command(&["run", "--metrics-listen", "127.0.0.1:0", "--probe-listen", "127.0.0.1:0"]);
-    let mut service = Process::start("sundown", account.folder.path(), service.env("SUNDOWN_AWS_ENDPOINT_URL", &account.url));
+    let mut service = account.command(&[
+        "run",
+        "--metrics-listen",
+        "127.0.0.1:0",
+        "--probe-listen",
+        "127.0.0.1:0",
+    ]);
+    let mut service = Process::start(
+        "sundown",
+        account.folder.path(),
+        service.env("SUNDOWN_AWS_ENDPOINT_URL", &account.url),
+    );
     service.ready().await;
     for way in ["events", "queue"] {
         let said = account.tool(&["send-test", &instance, "--to", way, "--wait", "1m"]).await;
         let told = format!("of {instance}: were it real, the node would be cordoned and drained");
-        assert!(said.code == Some(0) && said.out.contains(&told), "{way}: {:?} {}{}", said.code, said.out, said.err);
+        assert!(
+            said.code == Some(0) && said.out.contains(&told),
+            "{way}: {:?} {}{}",
+            said.code,
+            said.out,
+            said.err
+        );
     }
     service.counts("dlq_messages{queue=\"sundown-shop-dead\"}", 0.0).await;
     service.counts("messages_deleted_total", 2.0).await;

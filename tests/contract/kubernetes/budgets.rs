@@ -1,4 +1,5 @@
-//! The arithmetic of the disruption controller, beside pods whose status the case writes itself (kubernetes: pkg/controller/disruption).
+//! The arithmetic of the disruption controller, beside pods whose status the case writes itself
+//! (kubernetes: pkg/controller/disruption).
 
 use serde_json::{Value, json};
 
@@ -17,7 +18,10 @@ fn workload(plural: &str, name: &str, replicas: u64) -> Step {
         "replicas": replicas, "selector": { "matchLabels": { "app": name } },
         "template": {
             "metadata": { "labels": { "app": name, "all": "yes" } },
-            "spec": { "nodeSelector": { "nowhere": "yes" }, "containers": [{ "name": "main", "image": "none" }] },
+            "spec": {
+                "nodeSelector": { "nowhere": "yes" },
+                "containers": [{ "name": "main", "image": "none" }]
+            },
         },
     });
     if plural == "statefulsets" {
@@ -30,21 +34,30 @@ fn workload(plural: &str, name: &str, replicas: u64) -> Step {
 /// All of its pods are there.
 fn there(app: &str, names: &[&'static str]) -> Step {
     let items: Vec<Value> = names.iter().map(|_| json!({})).collect();
-    let mut list = get(&format!("pods?labelSelector=app%3D{app}")).shows(json!({ "items": items })).eventually();
+    let mut list = get(&format!("pods?labelSelector=app%3D{app}"))
+        .shows(json!({ "items": items }))
+        .eventually();
     for (n, name) in names.iter().enumerate() {
         list = list.save(name, POINTERS[n]);
     }
     list.into()
 }
 
-const POINTERS: [&str; 4] = ["/items/0/metadata/name", "/items/1/metadata/name", "/items/2/metadata/name", "/items/3/metadata/name"];
+const POINTERS: [&str; 4] = [
+    "/items/0/metadata/name",
+    "/items/1/metadata/name",
+    "/items/2/metadata/name",
+    "/items/3/metadata/name",
+];
 
 /// Expected, desired, healthy, allowed.
 fn comes_to(name: &str, [expected, desired, healthy, allowed]: [u64; 4]) -> Step {
-    let (word, reason) = if allowed > 0 { ("True", "SufficientPods") } else { ("False", "InsufficientPods") };
+    let (word, reason) =
+        if allowed > 0 { ("True", "SufficientPods") } else { ("False", "InsufficientPods") };
     get(&format!("poddisruptionbudgets/{name}"))
         .shows(json!({ "status": {
-            "expectedPods": expected, "desiredHealthy": desired, "currentHealthy": healthy, "disruptionsAllowed": allowed,
+            "expectedPods": expected, "desiredHealthy": desired, "currentHealthy": healthy,
+            "disruptionsAllowed": allowed,
             "conditions": [{ "type": "DisruptionAllowed", "status": word, "reason": reason }],
         } }))
         .eventually()
@@ -62,14 +75,24 @@ fn table(selector: &Value, rows: &[(&str, Value, [u64; 4])]) -> Vec<Step> {
 
 fn failed(name: &str, message: &str) -> Step {
     get(&format!("poddisruptionbudgets/{name}"))
-        .shows(json!({ "status": { "disruptionsAllowed": 0, "conditions": [{ "type": "DisruptionAllowed", "status": "False", "reason": "SyncFailed", "message": message }] } }))
+        .shows(json!({
+            "status": {
+                "disruptionsAllowed": 0,
+                "conditions": [{
+                    "type": "DisruptionAllowed", "status": "False", "reason": "SyncFailed",
+                    "message": message
+                }]
+            }
+        }))
         .eventually()
         .into()
 }
 
 fn owned_by(name: &str, api_version: &str, kind: &str, owner: &str, uid: &str) -> Step {
     let mut pod = bound(name, 30);
-    pod["metadata"]["ownerReferences"] = json!([{ "apiVersion": api_version, "kind": kind, "name": owner, "uid": uid, "controller": true }]);
+    pod["metadata"]["ownerReferences"] = json!([{
+        "apiVersion": api_version, "kind": kind, "name": owner, "uid": uid, "controller": true
+    }]);
     post("pods", pod).into()
 }
 
@@ -81,7 +104,13 @@ pub fn cases() -> Vec<Case> {
             "a_budget_of_a_workload_counts_what_its_controller_wants",
             [
                 // Seven are wanted, five are ready.
-                steps![workload("statefulsets", "web", 7), get("pods/web-6").eventually(), get("pods?labelSelector=app%3Dweb").shows(json!({ "items": [{}, {}, {}, {}, {}, {}, {}] })).eventually()],
+                steps![
+                    workload("statefulsets", "web", 7),
+                    get("pods/web-6").eventually(),
+                    get("pods?labelSelector=app%3Dweb")
+                        .shows(json!({ "items": [{}, {}, {}, {}, {}, {}, {}] }))
+                        .eventually()
+                ],
                 (0..7).map(|n| runs(&format!("web-{n}"), n < 5)).collect(),
                 table(
                     &one_selector,
@@ -114,7 +143,10 @@ pub fn cases() -> Vec<Case> {
             steps![
                 workload("deployments", "web", 4),
                 there("web", &["p0", "p1", "p2", "p3"]),
-                budget("b", json!({ "maxUnavailable": 1, "selector": { "matchLabels": { "app": "web" } } })),
+                budget(
+                    "b",
+                    json!({ "maxUnavailable": 1, "selector": { "matchLabels": { "app": "web" } } })
+                ),
                 comes_to("b", [4, 3, 0, 0]),
                 runs("$p0", true),
                 runs("$p1", true),
@@ -124,10 +156,15 @@ pub fn cases() -> Vec<Case> {
                 comes_to("b", [4, 3, 4, 1]),
                 runs("$p3", false),
                 comes_to("b", [4, 3, 3, 0]),
-                merge("poddisruptionbudgets/b", json!({ "spec": { "maxUnavailable": 2 } })).shows(json!({ "metadata": { "generation": 2 } })),
+                merge("poddisruptionbudgets/b", json!({ "spec": { "maxUnavailable": 2 } }))
+                    .shows(json!({ "metadata": { "generation": 2 } })),
                 comes_to("b", [4, 2, 3, 1]),
-                get("poddisruptionbudgets/b").shows(json!({ "status": { "observedGeneration": 2 } })),
-                merge("poddisruptionbudgets/b", json!({ "spec": { "selector": { "matchLabels": { "app": "nobody" } } } })),
+                get("poddisruptionbudgets/b")
+                    .shows(json!({ "status": { "observedGeneration": 2 } })),
+                merge(
+                    "poddisruptionbudgets/b",
+                    json!({ "spec": { "selector": { "matchLabels": { "app": "nobody" } } } })
+                ),
                 comes_to("b", [0, 0, 0, 0]),
             ],
         ),
@@ -168,7 +205,14 @@ pub fn cases() -> Vec<Case> {
         ),
         Case::new(
             "a_budget_without_pods_allows_nothing",
-            table(&json!({ "matchLabels": { "app": "nobody" } }), &[(min, json!(0), [0, 0, 0, 0]), (max, json!(1), [0, 0, 0, 0]), (min, json!(1), [0, 1, 0, 0])]),
+            table(
+                &json!({ "matchLabels": { "app": "nobody" } }),
+                &[
+                    (min, json!(0), [0, 0, 0, 0]),
+                    (max, json!(1), [0, 0, 0, 0]),
+                    (min, json!(1), [0, 1, 0, 0]),
+                ],
+            ),
         ),
         Case::new(
             "pods_that_are_finished_or_going_are_not_healthy",
@@ -181,7 +225,13 @@ pub fn cases() -> Vec<Case> {
                 post("pods", bound("pending", 30)),
                 post("pods", bound("fine", 30)),
                 runs("fine", true),
-                budget("b", json!({ "minAvailable": 0, "selector": { "matchExpressions": [{ "key": "app", "operator": "Exists" }] } })),
+                budget(
+                    "b",
+                    json!({
+                        "minAvailable": 0,
+                        "selector": { "matchExpressions": [{ "key": "app", "operator": "Exists" }] }
+                    })
+                ),
                 comes_to("b", [4, 0, 1, 1]),
             ],
         ),
@@ -190,15 +240,41 @@ pub fn cases() -> Vec<Case> {
             steps![
                 post(
                     "jobs",
-                    json!({ "metadata": { "name": "j" }, "spec": { "suspend": true, "template": { "metadata": { "labels": { "app": "j" } }, "spec": { "restartPolicy": "Never", "containers": [{ "name": "main", "image": "none" }] } } } })
+                    json!({
+                        "metadata": { "name": "j" },
+                        "spec": {
+                            "suspend": true,
+                            "template": {
+                                "metadata": { "labels": { "app": "j" } },
+                                "spec": {
+                                    "restartPolicy": "Never",
+                                    "containers": [{ "name": "main", "image": "none" }]
+                                }
+                            }
+                        }
+                    })
                 )
                 .save("job", "/metadata/uid"),
-                owned_by("of-job", "example.com/v1", "Thing", "t", "11111111-1111-1111-1111-111111111111"),
+                owned_by(
+                    "of-job",
+                    "example.com/v1",
+                    "Thing",
+                    "t",
+                    "11111111-1111-1111-1111-111111111111"
+                ),
                 runs("of-job", true),
-                budget("unknown", json!({ "maxUnavailable": 1, "selector": { "matchLabels": { "app": "of-job" } } })),
+                budget(
+                    "unknown",
+                    json!({
+                        "maxUnavailable": 1, "selector": { "matchLabels": { "app": "of-job" } }
+                    })
+                ),
                 failed("unknown", "*"),
                 // A plain number asks no controller.
-                budget("number", json!({ "minAvailable": 1, "selector": { "matchLabels": { "app": "of-job" } } })),
+                budget(
+                    "number",
+                    json!({ "minAvailable": 1, "selector": { "matchLabels": { "app": "of-job" } } })
+                ),
                 comes_to("number", [1, 1, 1, 0]),
             ],
         ),
@@ -206,19 +282,40 @@ pub fn cases() -> Vec<Case> {
             "a_pod_that_is_granted_and_not_gone_counts_for_two_minutes",
             steps![
                 workload("statefulsets", "web", 3),
-                get("pods?labelSelector=app%3Dweb").shows(json!({ "items": [{}, {}, {}] })).eventually(),
+                get("pods?labelSelector=app%3Dweb")
+                    .shows(json!({ "items": [{}, {}, {}] }))
+                    .eventually(),
                 runs("web-0", true),
                 runs("web-1", true),
                 runs("web-2", true),
-                budget("b", json!({ "minAvailable": 1, "selector": { "matchLabels": { "app": "web" } } })),
+                budget(
+                    "b",
+                    json!({ "minAvailable": 1, "selector": { "matchLabels": { "app": "web" } } })
+                ),
                 comes_to("b", [3, 1, 3, 2]),
-                merge("poddisruptionbudgets/b/status", json!({ "status": { "disruptedPods": { "web-0": "$now", "web-1": "2026-01-01T00:00:00Z", "nobody": "$now" } } })),
+                merge(
+                    "poddisruptionbudgets/b/status",
+                    json!({
+                        "status": {
+                            "disruptedPods": {
+                                "web-0": "$now", "web-1": "2026-01-01T00:00:00Z", "nobody": "$now"
+                            }
+                        }
+                    })
+                ),
                 comes_to("b", [3, 1, 2, 1]),
-                get("poddisruptionbudgets/b").shows(json!({ "status": { "disruptedPods": { "web-0": "$now", "web-1": null, "nobody": null } } })).eventually(),
+                get("poddisruptionbudgets/b")
+                    .shows(json!({
+                        "status": {
+                            "disruptedPods": { "web-0": "$now", "web-1": null, "nobody": null }
+                        }
+                    }))
+                    .eventually(),
                 // Evicted and gone at once, for it is on no node; its successor is not ready.
                 evict("web-2", Value::Null),
                 comes_to("b", [3, 1, 1, 0]),
-                get("poddisruptionbudgets/b").shows(json!({ "status": { "disruptedPods": { "web-0": "$now" } } })),
+                get("poddisruptionbudgets/b")
+                    .shows(json!({ "status": { "disruptedPods": { "web-0": "$now" } } })),
             ],
         ),
     ]

@@ -13,7 +13,10 @@ use crate::{
 
 /// Evicts a pod, with these options.
 pub fn evict(pod: &str, options: Value) -> Ask {
-    let mut eviction = json!({ "apiVersion": "policy/v1", "kind": "Eviction", "metadata": { "name": pod, "namespace": "$ns" } });
+    let mut eviction = json!({
+        "apiVersion": "policy/v1", "kind": "Eviction",
+        "metadata": { "name": pod, "namespace": "$ns" }
+    });
     if !options.is_null() {
         eviction["deleteOptions"] = options;
     }
@@ -21,18 +24,28 @@ pub fn evict(pod: &str, options: Value) -> Ask {
 }
 
 pub fn accepted(pod: &str) -> Ask {
-    evict(pod, Value::Null).gives(201, json!({ "kind": "Status", "apiVersion": "v1", "status": "Success", "code": 201 }))
+    evict(pod, Value::Null).gives(
+        201,
+        json!({ "kind": "Status", "apiVersion": "v1", "status": "Success", "code": 201 }),
+    )
 }
 
 pub const VIOLATES: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
 
 /// 429 for want of budget.
 pub fn blocked(pod: &str, cause: &str) -> Ask {
-    evict(pod, Value::Null).refused(429, "TooManyRequests", VIOLATES, json!({ "causes": [{ "reason": "DisruptionBudget", "message": cause }] }))
+    evict(pod, Value::Null).refused(
+        429,
+        "TooManyRequests",
+        VIOLATES,
+        json!({ "causes": [{ "reason": "DisruptionBudget", "message": cause }] }),
+    )
 }
 
 pub fn terminating(pod: &str, grace: u64) -> Step {
-    get(&format!("pods/{pod}")).shows(json!({ "metadata": { "deletionTimestamp": "*", "deletionGracePeriodSeconds": grace } })).into()
+    get(&format!("pods/{pod}")).shows(
+        json!({ "metadata": { "deletionTimestamp": "*", "deletionGracePeriodSeconds": grace } })
+    ).into()
 }
 
 pub fn untouched(pod: &str) -> Step {
@@ -40,7 +53,9 @@ pub fn untouched(pod: &str) -> Step {
 }
 
 pub fn gone(pod: &str) -> Step {
-    get(&format!("pods/{pod}")).refused(404, "NotFound", &format!("pods \"{pod}\" not found"), of("pods", pod)).into()
+    get(&format!("pods/{pod}"))
+        .refused(404, "NotFound", &format!("pods \"{pod}\" not found"), of("pods", pod))
+        .into()
 }
 
 pub fn budget(name: &str, spec: Value) -> Step {
@@ -66,7 +81,12 @@ pub fn cases() -> Vec<Case> {
                 post("pods", bound("p", 40)),
                 runs("p", true),
                 accepted("p"),
-                get("pods/p").shows(json!({ "metadata": { "deletionGracePeriodSeconds": 40 }, "status": { "conditions": [{}, { "type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting", "lastTransitionTime": "*" }] } })),
+                get("pods/p").shows(json!({ "metadata": {
+                    "deletionGracePeriodSeconds": 40
+                }, "status": { "conditions": [{}, {
+                    "type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI",
+                    "message": "Eviction API: evicting",
+                    "lastTransitionTime": "*" }] } })),
                 // Again: accepted, and nothing changes but where the grace gets shorter.
                 accepted("p"),
                 terminating("p", 40),
@@ -82,22 +102,63 @@ pub fn cases() -> Vec<Case> {
             "an_eviction_must_fit_its_url",
             steps![
                 post("pods", bound("p", 40)),
-                post("pods/p/eviction", json!({ "apiVersion": "policy/v1", "kind": "Eviction", "metadata": { "name": "q" } }))
-                    .refused(400, "BadRequest", "name in URL does not match name in Eviction object", Value::Null),
-                post("pods/p/eviction", json!({ "apiVersion": "policy/v1", "kind": "Eviction", "metadata": { "name": "p", "namespace": "other" } })).refused(
+                post(
+                    "pods/p/eviction",
+                    json!({
+                        "apiVersion": "policy/v1", "kind": "Eviction", "metadata": { "name": "q" }
+                    })
+                )
+                .refused(
                     400,
                     "BadRequest",
-                    "the namespace of the provided object does not match the namespace sent on the request",
+                    "name in URL does not match name in Eviction object",
                     Value::Null
                 ),
-                post("pods/p/eviction", json!({ "apiVersion": "policy/v3", "kind": "Eviction", "metadata": { "name": "p" } })).refused(400, "BadRequest", "*", Value::Null),
-                evict("p", json!({ "ignoreStoreReadErrorWithClusterBreakingPotential": true })).refused(422, "Invalid", "*", json!("*")),
+                post(
+                    "pods/p/eviction",
+                    json!({
+                        "apiVersion": "policy/v1", "kind": "Eviction",
+                        "metadata": { "name": "p", "namespace": "other" }
+                    })
+                )
+                .refused(
+                    400,
+                    "BadRequest",
+                    "the namespace of the provided object does not match the namespace sent on \
+                     the request",
+                    Value::Null
+                ),
+                post(
+                    "pods/p/eviction",
+                    json!({
+                        "apiVersion": "policy/v3", "kind": "Eviction", "metadata": { "name": "p" }
+                    })
+                )
+                .refused(400, "BadRequest", "*", Value::Null),
+                evict("p", json!({ "ignoreStoreReadErrorWithClusterBreakingPotential": true }))
+                    .refused(422, "Invalid", "*", json!("*")),
                 untouched("p"),
                 // The older version, and neither version nor kind.
-                post("pods/p/eviction?dryRun=All", json!({ "apiVersion": "policy/v1beta1", "kind": "Eviction", "metadata": { "name": "p" } })),
+                post(
+                    "pods/p/eviction?dryRun=All",
+                    json!({
+                        "apiVersion": "policy/v1beta1", "kind": "Eviction",
+                        "metadata": { "name": "p" }
+                    })
+                ),
                 post("pods/p/eviction?dryRun=All", json!({ "metadata": { "name": "p" } })),
-                evict("q", Value::Null).refused(404, "NotFound", "pods \"q\" not found", of("pods", "q")),
-                get("pods/p/eviction").refused(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", json!({})),
+                evict("q", Value::Null).refused(
+                    404,
+                    "NotFound",
+                    "pods \"q\" not found",
+                    of("pods", "q")
+                ),
+                get("pods/p/eviction").refused(
+                    405,
+                    "MethodNotAllowed",
+                    "the server does not allow this method on the requested resource",
+                    json!({})
+                ),
             ],
         ),
         Case::new(
@@ -108,18 +169,28 @@ pub fn cases() -> Vec<Case> {
                 evict("p", json!({ "preconditions": { "uid": "other" } })).refused(
                     409,
                     "Conflict",
-                    "Operation cannot be fulfilled on Pod \"p\": the UID in the precondition (other) does not match the UID in record ($uid). The object might have been deleted and then recreated",
+                    "Operation cannot be fulfilled on Pod \"p\": the UID in the precondition \
+                     (other) does not match the UID in record ($uid). The object might have been \
+                     deleted and then recreated",
                     of("Pod", "p")
                 ),
                 get("pods/p").save("rv", "/metadata/resourceVersion"),
                 evict("p", json!({ "preconditions": { "resourceVersion": "1" } })).refused(
                     409,
                     "Conflict",
-                    "Operation cannot be fulfilled on Pod \"p\": the ResourceVersion in the precondition (1) does not match the ResourceVersion in record ($rv). The object might have been modified",
+                    "Operation cannot be fulfilled on Pod \"p\": the ResourceVersion in the \
+                     precondition (1) does not match the ResourceVersion in record ($rv). The \
+                     object might have been modified",
                     of("Pod", "p")
                 ),
                 untouched("p"),
-                evict("p", json!({ "preconditions": { "uid": "$uid", "resourceVersion": "$rv" }, "gracePeriodSeconds": 7 })),
+                evict(
+                    "p",
+                    json!({
+                        "preconditions": { "uid": "$uid", "resourceVersion": "$rv" },
+                        "gracePeriodSeconds": 7
+                    })
+                ),
                 terminating("p", 7),
             ],
         ),
@@ -132,28 +203,57 @@ pub fn cases() -> Vec<Case> {
                 allows("b", 1),
                 evict("p", json!({ "dryRun": ["All"] })),
                 post("pods/p/eviction?dryRun=All", json!({ "metadata": { "name": "p" } })),
-                post("pods/p/eviction?dryRun=All", json!({ "metadata": { "name": "p" }, "deleteOptions": { "dryRun": ["All"] } })),
+                post(
+                    "pods/p/eviction?dryRun=All",
+                    json!({ "metadata": { "name": "p" }, "deleteOptions": { "dryRun": ["All"] } })
+                ),
                 untouched("p"),
-                get("poddisruptionbudgets/b").shows(json!({ "status": { "disruptionsAllowed": 1, "disruptedPods": null } })),
+                get("poddisruptionbudgets/b")
+                    .shows(json!({ "status": { "disruptionsAllowed": 1, "disruptedPods": null } })),
             ],
         ),
         Case::new(
             "a_budget_grants_one_and_refuses_the_next",
             steps![
-                post("pods", json!({ "metadata": { "name": "p", "labels": { "app": "x" } }, "spec": { "nodeName": "$ns-node", "containers": [{ "name": "main", "image": "none" }] } })),
-                post("pods", json!({ "metadata": { "name": "q", "labels": { "app": "x" } }, "spec": { "nodeName": "$ns-node", "containers": [{ "name": "main", "image": "none" }] } })),
+                post(
+                    "pods",
+                    json!({
+                        "metadata": { "name": "p", "labels": { "app": "x" } },
+                        "spec": {
+                            "nodeName": "$ns-node",
+                            "containers": [{ "name": "main", "image": "none" }]
+                        }
+                    })
+                ),
+                post(
+                    "pods",
+                    json!({
+                        "metadata": { "name": "q", "labels": { "app": "x" } },
+                        "spec": {
+                            "nodeName": "$ns-node",
+                            "containers": [{ "name": "main", "image": "none" }]
+                        }
+                    })
+                ),
                 runs("p", true),
                 runs("q", true),
                 budget("b", json!({ "minAvailable": 1, "selector": selects("x") })),
                 allows("b", 1),
                 accepted("p"),
-                blocked("q", "The disruption budget b needs 1 healthy pods and has 1 currently").eventually(),
+                blocked("q", "The disruption budget b needs 1 healthy pods and has 1 currently")
+                    .eventually(),
                 untouched("q"),
-                // What is on its way may be asked again, and what is granted by nobody stays granted by nobody.
+                // What is on its way may be asked again, and what is granted by nobody stays
+                // granted by nobody.
                 accepted("p"),
                 get("poddisruptionbudgets/b")
-                    .shows(json!({ "status": { "disruptionsAllowed": 0, "currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 2, "disruptedPods": null,
-                        "conditions": [{ "type": "DisruptionAllowed", "status": "False", "reason": "InsufficientPods" }] } }))
+                    .shows(json!({ "status": {
+                        "disruptionsAllowed": 0, "currentHealthy": 1, "desiredHealthy": 1,
+                        "expectedPods": 2, "disruptedPods": null,
+                        "conditions": [{
+                            "type": "DisruptionAllowed", "status": "False",
+                            "reason": "InsufficientPods"
+                        }] } }))
                     .eventually(),
                 delete("poddisruptionbudgets/b"),
                 accepted("q"),
@@ -178,7 +278,16 @@ pub fn cases() -> Vec<Case> {
                 runs("leaving", true),
                 delete("pods/leaving"),
                 accepted("leaving"),
-                post("pods", json!({ "metadata": { "name": "unscheduled" }, "spec": { "nodeSelector": { "nowhere": "yes" }, "containers": [{ "name": "main", "image": "none" }] } })),
+                post(
+                    "pods",
+                    json!({
+                        "metadata": { "name": "unscheduled" },
+                        "spec": {
+                            "nodeSelector": { "nowhere": "yes" },
+                            "containers": [{ "name": "main", "image": "none" }]
+                        }
+                    })
+                ),
                 accepted("unscheduled"),
                 gone("unscheduled"),
             ],
@@ -191,7 +300,13 @@ pub fn cases() -> Vec<Case> {
                 budget("a", json!({ "minAvailable": 0, "selector": selects("p") })),
                 budget("b", json!({ "minAvailable": 0, "selector": {} })),
                 allows("a", 1),
-                evict("p", Value::Null).refused(500, "", "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.", Value::Null),
+                evict("p", Value::Null).refused(
+                    500,
+                    "",
+                    "This pod has more than one PodDisruptionBudget, which the eviction \
+                     subresource does not support.",
+                    Value::Null
+                ),
                 untouched("p"),
                 delete("poddisruptionbudgets/a"),
                 accepted("p").eventually(),
@@ -206,23 +321,53 @@ pub fn cases() -> Vec<Case> {
                 budget("none", json!({ "maxUnavailable": 0 })),
                 evict("p", json!({ "dryRun": ["All"] })),
                 budget("all", json!({ "minAvailable": 1, "selector": {} })),
-                blocked("p", "The disruption budget all needs 1 healthy pods and has 1 currently").eventually(),
+                blocked("p", "The disruption budget all needs 1 healthy pods and has 1 currently")
+                    .eventually(),
                 delete("poddisruptionbudgets/all"),
-                budget("some", json!({ "minAvailable": 1, "selector": { "matchExpressions": [{ "key": "app", "operator": "In", "values": ["p"] }, { "key": "none", "operator": "DoesNotExist" }] } })),
-                blocked("p", "The disruption budget some needs 1 healthy pods and has 1 currently").eventually(),
+                budget(
+                    "some",
+                    json!({
+                        "minAvailable": 1,
+                        "selector": {
+                            "matchExpressions": [
+                                { "key": "app", "operator": "In", "values": ["p"] },
+                                { "key": "none", "operator": "DoesNotExist" }
+                            ]
+                        }
+                    })
+                ),
+                blocked("p", "The disruption budget some needs 1 healthy pods and has 1 currently")
+                    .eventually(),
             ],
         ),
         Case::new(
             "an_eviction_in_a_namespace_that_is_going_is_forbidden",
             steps![
-                post("pods", json!({ "metadata": { "name": "p", "finalizers": ["example.com/hold"] }, "spec": { "nodeName": "$ns-node", "containers": [{ "name": "main", "image": "none" }] } })),
+                post(
+                    "pods",
+                    json!({
+                        "metadata": { "name": "p", "finalizers": ["example.com/hold"] },
+                        "spec": {
+                            "nodeName": "$ns-node",
+                            "containers": [{ "name": "main", "image": "none" }]
+                        }
+                    })
+                ),
                 runs("p", true),
                 delete("namespaces/$ns"),
                 evict("p", Value::Null).refused(
                     403,
                     "Forbidden",
-                    "pods \"p\" is forbidden: unable to create new content in namespace $ns because it is being terminated",
-                    json!({ "name": "p", "kind": "pods", "causes": [{ "reason": "NamespaceTerminating", "message": "namespace $ns is being terminated", "field": "metadata.namespace" }] })
+                    "pods \"p\" is forbidden: unable to create new content in namespace $ns \
+                     because it is being terminated",
+                    json!({
+                        "name": "p", "kind": "pods",
+                        "causes": [{
+                            "reason": "NamespaceTerminating",
+                            "message": "namespace $ns is being terminated",
+                            "field": "metadata.namespace"
+                        }]
+                    })
                 ),
                 merge("pods/p", json!({ "metadata": { "finalizers": null } })),
             ],
@@ -230,7 +375,16 @@ pub fn cases() -> Vec<Case> {
         Case::new(
             "a_finalizer_keeps_an_evicted_pod",
             steps![
-                post("pods", json!({ "metadata": { "name": "p", "finalizers": ["example.com/hold"] }, "spec": { "nodeName": "$ns-node", "containers": [{ "name": "main", "image": "none" }] } })),
+                post(
+                    "pods",
+                    json!({
+                        "metadata": { "name": "p", "finalizers": ["example.com/hold"] },
+                        "spec": {
+                            "nodeName": "$ns-node",
+                            "containers": [{ "name": "main", "image": "none" }]
+                        }
+                    })
+                ),
                 runs("p", true),
                 evict("p", json!({ "gracePeriodSeconds": 0 })),
                 terminating("p", 0),

@@ -13,8 +13,11 @@ fn labelled(name: &str, labels: Value) -> Step {
 }
 
 fn named(selector: &str, names: &[&str]) -> Step {
-    let items: Vec<Value> = names.iter().map(|name| json!({ "metadata": { "name": name } })).collect();
-    get(&format!("configmaps?labelSelector={selector}")).shows(json!({ "kind": "ConfigMapList", "items": items })).into()
+    let items: Vec<Value> =
+        names.iter().map(|name| json!({ "metadata": { "name": name } })).collect();
+    get(&format!("configmaps?labelSelector={selector}"))
+        .shows(json!({ "kind": "ConfigMapList", "items": items }))
+        .into()
 }
 
 /// Real clusters put a ConfigMap of their own into every namespace.
@@ -38,22 +41,65 @@ pub fn cases() -> Vec<Case> {
                 named("n%3E4", &["a"]),
                 named("n%3C4", &[]),
                 named("ours,tier%3D", &[]),
-                get("configmaps?labelSelector=a%3D%3D%3Db").refused(400, "BadRequest", "*", Value::Null),
-                get("configmaps?labelSelector=in%20()x").refused(400, "BadRequest", "*", Value::Null),
+                get("configmaps?labelSelector=a%3D%3D%3Db").refused(
+                    400,
+                    "BadRequest",
+                    "*",
+                    Value::Null
+                ),
+                get("configmaps?labelSelector=in%20()x").refused(
+                    400,
+                    "BadRequest",
+                    "*",
+                    Value::Null
+                ),
             ],
         ),
         Case::new(
             "fields_select",
             steps![
-                post("pods", json!({ "metadata": { "name": "p" }, "spec": { "nodeName": "$ns-none", "containers": [{ "name": "main", "image": "none" }] } })),
-                post("pods", json!({ "metadata": { "name": "q" }, "spec": { "nodeSelector": { "nowhere": "yes" }, "containers": [{ "name": "main", "image": "none" }] } })),
-                get("pods?fieldSelector=spec.nodeName%3D$ns-none").shows(json!({ "items": [{ "metadata": { "name": "p" } }] })),
-                get("pods?fieldSelector=spec.nodeName!%3D$ns-none").shows(json!({ "items": [{ "metadata": { "name": "q" } }] })),
-                get("pods?fieldSelector=metadata.name%3Dq,status.phase%3DPending").shows(json!({ "items": [{ "metadata": { "name": "q" } }] })),
+                post(
+                    "pods",
+                    json!({
+                        "metadata": { "name": "p" },
+                        "spec": {
+                            "nodeName": "$ns-none",
+                            "containers": [{ "name": "main", "image": "none" }]
+                        }
+                    })
+                ),
+                post(
+                    "pods",
+                    json!({
+                        "metadata": { "name": "q" },
+                        "spec": {
+                            "nodeSelector": { "nowhere": "yes" },
+                            "containers": [{ "name": "main", "image": "none" }]
+                        }
+                    })
+                ),
+                get("pods?fieldSelector=spec.nodeName%3D$ns-none")
+                    .shows(json!({ "items": [{ "metadata": { "name": "p" } }] })),
+                get("pods?fieldSelector=spec.nodeName!%3D$ns-none")
+                    .shows(json!({ "items": [{ "metadata": { "name": "q" } }] })),
+                get("pods?fieldSelector=metadata.name%3Dq,status.phase%3DPending")
+                    .shows(json!({ "items": [{ "metadata": { "name": "q" } }] })),
                 get("pods?fieldSelector=status.phase%3DRunning").shows(json!({ "items": [] })),
-                get("/api/v1/pods?fieldSelector=spec.nodeName%3D$ns-none").shows(json!({ "items": [{ "metadata": { "name": "p", "namespace": "$ns" } }] })),
-                get("pods?fieldSelector=spec.hostname%3Dx").refused(400, "BadRequest", "*", Value::Null),
-                get("configmaps?fieldSelector=data%3Dx").refused(400, "BadRequest", "*", Value::Null),
+                get("/api/v1/pods?fieldSelector=spec.nodeName%3D$ns-none").shows(
+                    json!({ "items": [{ "metadata": { "name": "p", "namespace": "$ns" } }] })
+                ),
+                get("pods?fieldSelector=spec.hostname%3Dx").refused(
+                    400,
+                    "BadRequest",
+                    "*",
+                    Value::Null
+                ),
+                get("configmaps?fieldSelector=data%3Dx").refused(
+                    400,
+                    "BadRequest",
+                    "*",
+                    Value::Null
+                ),
             ],
         ),
         Case::new(
@@ -63,15 +109,35 @@ pub fn cases() -> Vec<Case> {
                 labelled("b", json!({ "ours": "1" })),
                 labelled("c", json!({ "ours": "1" })),
                 get(&format!("configmaps?{OURS}&limit=2"))
-                    .shows(json!({ "metadata": { "continue": "*", "remainingItemCount": null, "resourceVersion": "*" }, "items": [{ "metadata": { "name": "a" } }, { "metadata": { "name": "b" } }] }))
+                    .shows(json!({
+                        "metadata": {
+                            "continue": "*", "remainingItemCount": null, "resourceVersion": "*"
+                        },
+                        "items": [
+                            { "metadata": { "name": "a" } }, { "metadata": { "name": "b" } }
+                        ]
+                    }))
                     .save("continue", "/metadata/continue")
                     .save("rv", "/metadata/resourceVersion"),
                 labelled("d", json!({ "ours": "1" })),
                 delete("configmaps/c"),
-                get(&format!("configmaps?{OURS}&limit=2&continue=$continue"))
-                    .shows(json!({ "metadata": { "continue": null, "resourceVersion": "$rv" }, "items": [{ "metadata": { "name": "c" } }] })),
-                get(&format!("configmaps?{OURS}")).shows(json!({ "metadata": { "resourceVersion": "!$rv" }, "items": [{ "metadata": { "name": "a" } }, { "metadata": { "name": "b" } }, { "metadata": { "name": "d" } }] })),
-                get("configmaps?limit=2&continue=nonsense").refused(400, "BadRequest", "*", Value::Null),
+                get(&format!("configmaps?{OURS}&limit=2&continue=$continue")).shows(json!({
+                    "metadata": { "continue": null, "resourceVersion": "$rv" },
+                    "items": [{ "metadata": { "name": "c" } }]
+                })),
+                get(&format!("configmaps?{OURS}")).shows(json!({
+                    "metadata": { "resourceVersion": "!$rv" },
+                    "items": [
+                        { "metadata": { "name": "a" } }, { "metadata": { "name": "b" } },
+                        { "metadata": { "name": "d" } }
+                    ]
+                })),
+                get("configmaps?limit=2&continue=nonsense").refused(
+                    400,
+                    "BadRequest",
+                    "*",
+                    Value::Null
+                ),
             ],
         ),
         Case::new(
@@ -81,11 +147,23 @@ pub fn cases() -> Vec<Case> {
                 post("leases", json!({ "metadata": { "name": "b" } })),
                 post("leases", json!({ "metadata": { "name": "c" } })),
                 get("leases?limit=1")
-                    .shows(json!({ "metadata": { "continue": "*", "remainingItemCount": 2 }, "items": [{ "metadata": { "name": "a" } }] }))
+                    .shows(json!({
+                        "metadata": { "continue": "*", "remainingItemCount": 2 },
+                        "items": [{ "metadata": { "name": "a" } }]
+                    }))
                     .save("continue", "/metadata/continue"),
-                get("leases?limit=1&continue=$continue").shows(json!({ "metadata": { "continue": "*", "remainingItemCount": 1 }, "items": [{ "metadata": { "name": "b" } }] })),
-                get("leases?limit=0").shows(json!({ "metadata": { "continue": null, "remainingItemCount": null }, "items": [{}, {}, {}] })),
-                get("leases?limit=3").shows(json!({ "metadata": { "continue": null, "remainingItemCount": null }, "items": [{}, {}, {}] })),
+                get("leases?limit=1&continue=$continue").shows(json!({
+                    "metadata": { "continue": "*", "remainingItemCount": 1 },
+                    "items": [{ "metadata": { "name": "b" } }]
+                })),
+                get("leases?limit=0").shows(json!({
+                    "metadata": { "continue": null, "remainingItemCount": null },
+                    "items": [{}, {}, {}]
+                })),
+                get("leases?limit=3").shows(json!({
+                    "metadata": { "continue": null, "remainingItemCount": null },
+                    "items": [{}, {}, {}]
+                })),
             ],
         ),
         Case::new(
@@ -100,8 +178,11 @@ pub fn cases() -> Vec<Case> {
                     410,
                     json!({
                         "reason": "Expired",
-                        // The real one offers a token for an inconsistent rest too, which the embedded one does not have.
-                        "message": "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter*",
+                        // The real one offers a token for an inconsistent rest too, which the
+                        // embedded one does not have.
+                        "message": "The provided continue parameter is too old to display a \
+                            consistent list result. You can start a new list without the continue \
+                            parameter*",
                     })
                 ),
                 get("leases").shows(json!({ "items": [{}, {}] })),
@@ -112,22 +193,42 @@ pub fn cases() -> Vec<Case> {
             steps![
                 post("configmaps", config("a", "1")).save("rv", "/metadata/resourceVersion"),
                 get("configmaps?resourceVersion=0").shows(json!({ "kind": "ConfigMapList" })),
-                get("configmaps?resourceVersion=$rv&resourceVersionMatch=NotOlderThan").shows(json!({ "kind": "ConfigMapList" })),
-                get("configmaps?resourceVersionMatch=NotOlderThan").refused(422, "Invalid", "*", json!("*")),
-                get("configmaps?resourceVersion=0&resourceVersionMatch=Exact").refused(422, "Invalid", "*", json!("*")),
-                get("configmaps?resourceVersion=$rv&resourceVersionMatch=Sometimes").refused(422, "Invalid", "*", json!("*")),
-                get("configmaps?resourceVersion=x").gives(400, json!({ "reason": "BadRequest", "message": "*" })),
+                get("configmaps?resourceVersion=$rv&resourceVersionMatch=NotOlderThan")
+                    .shows(json!({ "kind": "ConfigMapList" })),
+                get("configmaps?resourceVersionMatch=NotOlderThan").refused(
+                    422,
+                    "Invalid",
+                    "*",
+                    json!("*")
+                ),
+                get("configmaps?resourceVersion=0&resourceVersionMatch=Exact").refused(
+                    422,
+                    "Invalid",
+                    "*",
+                    json!("*")
+                ),
+                get("configmaps?resourceVersion=$rv&resourceVersionMatch=Sometimes").refused(
+                    422,
+                    "Invalid",
+                    "*",
+                    json!("*")
+                ),
+                get("configmaps?resourceVersion=x")
+                    .gives(400, json!({ "reason": "BadRequest", "message": "*" })),
             ],
         ),
         Case::new(
             "a_list_cannot_ask_for_the_future",
-            steps![
-                get("configmaps?resourceVersion=999999999").gives(
-                    504,
-                    json!({ "reason": "Timeout", "message": "Timeout: Too large resource version: 999999999, current: *", "retryAfter": "1",
-                    "details": { "retryAfterSeconds": 1, "causes": [{ "reason": "ResourceVersionTooLarge", "message": "Too large resource version" }] } })
-                ),
-            ],
+            steps![get("configmaps?resourceVersion=999999999").gives(
+                504,
+                json!({
+                        "reason": "Timeout",
+                        "message": "Timeout: Too large resource version: 999999999, current: *",
+                        "retryAfter": "1",
+                    "details": { "retryAfterSeconds": 1, "causes": [{
+                        "reason": "ResourceVersionTooLarge", "message":
+                        "Too large resource version" }] } })
+            ),],
         ),
         Case::new(
             "a_collection_is_deleted_by_selector",
@@ -135,7 +236,10 @@ pub fn cases() -> Vec<Case> {
                 labelled("a", json!({ "ours": "1" })),
                 labelled("b", json!({ "ours": "1" })),
                 labelled("c", json!({})),
-                delete("configmaps?labelSelector=ours").shows(json!({ "kind": "ConfigMapList", "items": [{ "metadata": { "name": "a" } }, { "metadata": { "name": "b" } }] })),
+                delete("configmaps?labelSelector=ours").shows(json!({
+                    "kind": "ConfigMapList",
+                    "items": [{ "metadata": { "name": "a" } }, { "metadata": { "name": "b" } }]
+                })),
                 named("ours", &[]),
                 get("configmaps/c"),
             ],

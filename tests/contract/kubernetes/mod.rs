@@ -92,7 +92,13 @@ struct Embedded {
 }
 
 impl Server for Embedded {
-    async fn ask(&self, method: Method, path: &str, headers: &[(&'static str, String)], body: Vec<u8>) -> Answer {
+    async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&'static str, String)],
+        body: Vec<u8>,
+    ) -> Answer {
         ask_kubernetes(&self.client, method, path, headers, body).await
     }
 
@@ -118,7 +124,10 @@ async fn the_embedded_kubernetes_answers_as_it_is_written() {
         let kube = EmbeddedKube::start(Options::default(), Clock::system(), 1, &spawner);
         // Numbers that are short could be taken for others.
         for n in 0..1000 {
-            kube.put(json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "revision" }, "data": { "n": n.to_string() } }));
+            kube.put(json!({
+                "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "revision" },
+                "data": { "n": n.to_string() }
+            }));
         }
         kube.freeze_disruption_controller(case.without_controllers);
         let server = Embedded { client: kube.client(), kube };
@@ -138,7 +147,13 @@ struct Real {
 }
 
 impl Server for Real {
-    async fn ask(&self, method: Method, path: &str, headers: &[(&'static str, String)], body: Vec<u8>) -> Answer {
+    async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&'static str, String)],
+        body: Vec<u8>,
+    ) -> Answer {
         ask_kubernetes(&self.client, method, path, headers, body).await
     }
 
@@ -154,8 +169,8 @@ impl Server for Real {
 /// So many cases at once: most of them wait.
 const SIDE_BY_SIDE: usize = 6;
 
-/// All cases in one cluster: first those that live with controllers; then, when these are killed, the others; what is to be forgotten is
-/// forgotten once, for all who ask, at the end.
+/// All cases in one cluster: first those that live with controllers; then, when these are killed,
+/// the others; what is to be forgotten is forgotten once, for all who ask, at the end.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_real_kubernetes_answers_as_it_is_written() {
     let Some(tools) = tools() else {
@@ -170,12 +185,17 @@ async fn a_real_kubernetes_answers_as_it_is_written() {
         if without {
             cluster.kill_controllers();
         }
-        let these: Vec<_> = cases.iter().filter(|case| case.without_controllers == without).collect();
+        let these: Vec<_> =
+            cases.iter().filter(|case| case.without_controllers == without).collect();
         let played = stream::iter(these).map(|case| {
             let server = &server;
             async move {
                 let mut player = Player::new(server, case.name);
-                let upto = case.steps.iter().position(|s| matches!(s, Step::Forget)).unwrap_or(case.steps.len());
+                let upto = case
+                    .steps
+                    .iter()
+                    .position(|s| matches!(s, Step::Forget))
+                    .unwrap_or(case.steps.len());
                 let result = async {
                     player.play(&[namespace()]).await?;
                     player.play(&case.steps[..upto]).await
@@ -184,7 +204,9 @@ async fn a_real_kubernetes_answers_as_it_is_written() {
                 (player, case, upto, result)
             }
         });
-        for (player, case, upto, result) in played.buffer_unordered(SIDE_BY_SIDE).collect::<Vec<_>>().await {
+        for (player, case, upto, result) in
+            played.buffer_unordered(SIDE_BY_SIDE).collect::<Vec<_>>().await
+        {
             if result.is_ok() && upto < case.steps.len() {
                 forgetful.push((player, case, upto));
             } else {

@@ -20,7 +20,10 @@ fn unscheduled() -> Value {
 }
 
 fn immutable_uid() -> Value {
-    json!({ "reason": "FieldValueInvalid", "message": "Invalid value: \"other\": field is immutable", "field": "metadata.uid" })
+    json!({
+        "reason": "FieldValueInvalid", "message": "Invalid value: \"other\": field is immutable",
+        "field": "metadata.uid"
+    })
 }
 
 fn pod() -> Value {
@@ -40,7 +43,10 @@ fn condition(kind: &str, status: &str) -> Value {
 
 /// As Sundown writes it.
 fn disrupted() -> Value {
-    json!({ "type": "DisruptionTarget", "status": "True", "reason": "DeletionBySundown", "message": "why", "lastTransitionTime": "2026-01-02T03:04:05Z" })
+    json!({
+        "type": "DisruptionTarget", "status": "True", "reason": "DeletionBySundown",
+        "message": "why", "lastTransitionTime": "2026-01-02T03:04:05Z"
+    })
 }
 
 pub fn cases() -> Vec<Case> {
@@ -48,13 +54,34 @@ pub fn cases() -> Vec<Case> {
         Case::new(
             "a_merge_patch_replaces_lists_and_takes_nulls_away",
             steps![
-                post("nodes", json!({ "metadata": { "name": "$ns", "labels": { "a": "1", "b": "1" } }, "spec": { "unschedulable": true } })),
-                merge("nodes/$ns", json!({ "metadata": { "labels": { "a": null, "c": "3" } }, "spec": { "taints": [{ "key": "x", "value": "y", "effect": "NoSchedule" }] } }))
-                    .shows(json!({ "metadata": { "labels": { "a": null, "b": "1", "c": "3" } }, "spec": { "unschedulable": true, "taints": [{ "key": "x", "value": "y", "effect": "NoSchedule" }] } })),
-                merge("nodes/$ns", json!({ "spec": { "unschedulable": null, "taints": null } })).shows(json!({ "spec": { "unschedulable": null, "taints": null } })),
-                merge("nodes/$ns", json!({ "spec": { "unschedulable": true } })).shows(json!({ "spec": { "unschedulable": true } })),
+                post(
+                    "nodes",
+                    json!({
+                        "metadata": { "name": "$ns", "labels": { "a": "1", "b": "1" } },
+                        "spec": { "unschedulable": true }
+                    })
+                ),
+                merge(
+                    "nodes/$ns",
+                    json!({
+                        "metadata": { "labels": { "a": null, "c": "3" } },
+                        "spec": { "taints": [{ "key": "x", "value": "y", "effect": "NoSchedule" }] }
+                    })
+                )
+                .shows(json!({
+                    "metadata": { "labels": { "a": null, "b": "1", "c": "3" } },
+                    "spec": {
+                        "unschedulable": true,
+                        "taints": [{ "key": "x", "value": "y", "effect": "NoSchedule" }]
+                    }
+                })),
+                merge("nodes/$ns", json!({ "spec": { "unschedulable": null, "taints": null } }))
+                    .shows(json!({ "spec": { "unschedulable": null, "taints": null } })),
+                merge("nodes/$ns", json!({ "spec": { "unschedulable": true } }))
+                    .shows(json!({ "spec": { "unschedulable": true } })),
                 // What kubectl uncordon sends.
-                patch_as(STRATEGIC, "nodes/$ns", json!({ "spec": { "unschedulable": false } })).shows(json!({ "spec": { "unschedulable": null } })),
+                patch_as(STRATEGIC, "nodes/$ns", json!({ "spec": { "unschedulable": false } }))
+                    .shows(json!({ "spec": { "unschedulable": null } })),
                 merge("nodes/$ns", json!([])).refused(400, "BadRequest", "*", Value::Null),
                 merge("nodes/$ns", Value::from("{")).refused(400, "BadRequest", "*", Value::Null),
             ],
@@ -65,13 +92,52 @@ pub fn cases() -> Vec<Case> {
             "a_strategic_patch_merges_lists_by_their_keys",
             steps![
                 post("pods", pod()),
-                patch_as(STRATEGIC, "pods/p", json!({ "spec": { "containers": [{ "name": "b", "image": "two" }] } }))
-                    .shows(json!({ "spec": { "containers": [{ "name": "a", "image": "one" }, { "name": "b", "image": "two" }] } })),
-                patch_as(STRATEGIC, "pods/p", json!({ "metadata": { "finalizers": ["example.com/c"], "$deleteFromPrimitiveList/finalizers": ["example.com/a"] } }))
-                    .shows(json!({ "metadata": { "finalizers": ["example.com/c", "example.com/b"] } })),
-                patch_as(STRATEGIC, "pods/p/status", json!({ "status": { "conditions": [{ "type": "example.com/x", "status": "True" }] } })),
-                patch_as(STRATEGIC, "pods/p/status", json!({ "status": { "conditions": [{ "type": "example.com/y", "status": "True" }] } })),
-                patch_as(STRATEGIC, "pods/p/status", json!({ "status": { "conditions": [{ "type": "example.com/x", "$patch": "delete" }] } })),
+                patch_as(
+                    STRATEGIC,
+                    "pods/p",
+                    json!({ "spec": { "containers": [{ "name": "b", "image": "two" }] } })
+                )
+                .shows(json!({
+                    "spec": {
+                        "containers": [
+                            { "name": "a", "image": "one" }, { "name": "b", "image": "two" }
+                        ]
+                    }
+                })),
+                patch_as(
+                    STRATEGIC,
+                    "pods/p",
+                    json!({
+                        "metadata": {
+                            "finalizers": ["example.com/c"],
+                            "$deleteFromPrimitiveList/finalizers": ["example.com/a"]
+                        }
+                    })
+                )
+                .shows(json!({ "metadata": { "finalizers": ["example.com/c", "example.com/b"] } })),
+                patch_as(
+                    STRATEGIC,
+                    "pods/p/status",
+                    json!({
+                        "status": { "conditions": [{ "type": "example.com/x", "status": "True" }] }
+                    })
+                ),
+                patch_as(
+                    STRATEGIC,
+                    "pods/p/status",
+                    json!({
+                        "status": { "conditions": [{ "type": "example.com/y", "status": "True" }] }
+                    })
+                ),
+                patch_as(
+                    STRATEGIC,
+                    "pods/p/status",
+                    json!({
+                        "status": {
+                            "conditions": [{ "type": "example.com/x", "$patch": "delete" }]
+                        }
+                    })
+                ),
                 get("pods/p?pretty=0").shows(json!({ "metadata": { "name": "p" } })),
             ],
         ),
@@ -81,14 +147,37 @@ pub fn cases() -> Vec<Case> {
                 // The scheduler, which sets a condition of its own, leaves it alone.
                 post("pods", unscheduled()).save("uid", "/metadata/uid"),
                 patch_as(STRATEGIC, "pods/p/status", condition("example.com/x", "False")),
-                patch_as(STRATEGIC, "pods/p/status", json!({ "metadata": { "uid": "$uid" }, "status": { "conditions": [disrupted()] } })),
-                get("pods/p").shows(json!({ "status": { "phase": "Pending", "conditions": [disrupted(), { "type": "example.com/x", "status": "False" }] } })),
-                patch_as(STRATEGIC, "pods/p/status", json!({ "metadata": { "uid": "other" }, "status": { "conditions": [disrupted()] } })).refused(
+                patch_as(
+                    STRATEGIC,
+                    "pods/p/status",
+                    json!({
+                        "metadata": { "uid": "$uid" }, "status": { "conditions": [disrupted()] }
+                    })
+                ),
+                get("pods/p").shows(json!({
+                    "status": {
+                        "phase": "Pending",
+                        "conditions": [
+                            disrupted(), { "type": "example.com/x", "status": "False" }
+                        ]
+                    }
+                })),
+                patch_as(
+                    STRATEGIC,
+                    "pods/p/status",
+                    json!({
+                        "metadata": { "uid": "other" }, "status": { "conditions": [disrupted()] }
+                    })
+                )
+                .refused(
                     422,
                     "Invalid",
-                    "Pod \"p\" is invalid: metadata.uid: Invalid value: \"other\": field is immutable",
+                    "Pod \"p\" is invalid: metadata.uid: Invalid value: \"other\": field is \
+                     immutable",
                     // Validated as metadata and again as an update.
-                    json!({ "name": "p", "kind": "Pod", "causes": [immutable_uid(), immutable_uid()] }),
+                    json!({
+                        "name": "p", "kind": "Pod", "causes": [immutable_uid(), immutable_uid()]
+                    }),
                 ),
             ],
         )
@@ -96,13 +185,29 @@ pub fn cases() -> Vec<Case> {
         Case::new(
             "a_strategic_patch_replaces_taints_whole",
             steps![
-                post("nodes", json!({ "metadata": { "name": "$ns", "labels": { "a": "1" } }, "spec": { "taints": [{ "key": "a", "effect": "NoSchedule" }] } })),
-                patch_as(STRATEGIC, "nodes/$ns", json!({ "spec": { "taints": [{ "key": "b", "effect": "NoSchedule" }] } }))
-                    .shows(json!({ "spec": { "taints": [{ "key": "b", "effect": "NoSchedule" }] } })),
-                patch_as(STRATEGIC, "nodes/$ns", json!({ "metadata": { "labels": { "$patch": "replace", "only": "this" } } }))
-                    .shows(json!({ "metadata": { "labels": { "only": "this" } } })),
-                patch_as(STRATEGIC, "nodes/$ns", json!({ "spec": { "unschedulable": true } })).shows(json!({ "spec": { "unschedulable": true } })),
-                patch_as(STRATEGIC, "nodes/$ns", json!({ "spec": { "unschedulable": null } })).shows(json!({ "spec": { "unschedulable": null } })),
+                post(
+                    "nodes",
+                    json!({
+                        "metadata": { "name": "$ns", "labels": { "a": "1" } },
+                        "spec": { "taints": [{ "key": "a", "effect": "NoSchedule" }] }
+                    })
+                ),
+                patch_as(
+                    STRATEGIC,
+                    "nodes/$ns",
+                    json!({ "spec": { "taints": [{ "key": "b", "effect": "NoSchedule" }] } })
+                )
+                .shows(json!({ "spec": { "taints": [{ "key": "b", "effect": "NoSchedule" }] } })),
+                patch_as(
+                    STRATEGIC,
+                    "nodes/$ns",
+                    json!({ "metadata": { "labels": { "$patch": "replace", "only": "this" } } })
+                )
+                .shows(json!({ "metadata": { "labels": { "only": "this" } } })),
+                patch_as(STRATEGIC, "nodes/$ns", json!({ "spec": { "unschedulable": true } }))
+                    .shows(json!({ "spec": { "unschedulable": true } })),
+                patch_as(STRATEGIC, "nodes/$ns", json!({ "spec": { "unschedulable": null } }))
+                    .shows(json!({ "spec": { "unschedulable": null } })),
             ],
         )
         // Controllers annotate and taint Nodes as they come.
@@ -111,17 +216,66 @@ pub fn cases() -> Vec<Case> {
             "a_json_patch_is_done_whole_or_not_at_all",
             steps![
                 post("configmaps", config("a", "1")).save("rv", "/metadata/resourceVersion"),
-                patch_as(JSON, "configmaps/a", json!([{ "op": "test", "path": "/data/k", "value": "1" }, { "op": "replace", "path": "/data/k", "value": "2" }, { "op": "add", "path": "/data/n", "value": "x" }]))
-                    .shows(json!({ "data": { "k": "2", "n": "x" } })),
-                patch_as(JSON, "configmaps/a", json!([{ "op": "remove", "path": "/data/n" }, { "op": "test", "path": "/data/k", "value": "1" }]))
-                    .refused(422, "Invalid", "the server rejected our request due to an error in our request", json!({})),
+                patch_as(
+                    JSON,
+                    "configmaps/a",
+                    json!([
+                        { "op": "test", "path": "/data/k", "value": "1" },
+                        { "op": "replace", "path": "/data/k", "value": "2" },
+                        { "op": "add", "path": "/data/n", "value": "x" }
+                    ])
+                )
+                .shows(json!({ "data": { "k": "2", "n": "x" } })),
+                patch_as(
+                    JSON,
+                    "configmaps/a",
+                    json!([
+                        { "op": "remove", "path": "/data/n" },
+                        { "op": "test", "path": "/data/k", "value": "1" }
+                    ])
+                )
+                .refused(
+                    422,
+                    "Invalid",
+                    "the server rejected our request due to an error in our request",
+                    json!({})
+                ),
                 patch_as(JSON, "configmaps/a", json!([{ "op": "remove", "path": "/data/none" }]))
-                    .refused(422, "Invalid", "the server rejected our request due to an error in our request", json!({})),
-                patch_as(JSON, "configmaps/a", json!([{ "op": "test", "path": "/metadata/resourceVersion", "value": "$rv" }, { "op": "add", "path": "/data/k", "value": "3" }]))
-                    .refused(422, "Invalid", "the server rejected our request due to an error in our request", json!({})),
+                    .refused(
+                        422,
+                        "Invalid",
+                        "the server rejected our request due to an error in our request",
+                        json!({})
+                    ),
+                patch_as(
+                    JSON,
+                    "configmaps/a",
+                    json!([
+                        { "op": "test", "path": "/metadata/resourceVersion", "value": "$rv" },
+                        { "op": "add", "path": "/data/k", "value": "3" }
+                    ])
+                )
+                .refused(
+                    422,
+                    "Invalid",
+                    "the server rejected our request due to an error in our request",
+                    json!({})
+                ),
                 get("configmaps/a").shows(json!({ "data": { "k": "2", "n": "x" } })),
-                patch_as(JSON, "configmaps/a", json!({ "data": {} })).refused(400, "BadRequest", "*", Value::Null),
-                patch_as(JSON, "configmaps/a", json!([{ "op": "replace", "path": "/metadata/resourceVersion", "value": "$rv" }])).refused(
+                patch_as(JSON, "configmaps/a", json!({ "data": {} })).refused(
+                    400,
+                    "BadRequest",
+                    "*",
+                    Value::Null
+                ),
+                patch_as(
+                    JSON,
+                    "configmaps/a",
+                    json!([{
+                        "op": "replace", "path": "/metadata/resourceVersion", "value": "$rv"
+                    }])
+                )
+                .refused(
                     409,
                     "Conflict",
                     &super::objects::stale("configmaps", "a"),
@@ -132,17 +286,35 @@ pub fn cases() -> Vec<Case> {
         Case::new(
             "what_is_applied_is_made_or_merged",
             steps![
-                patch_as(APPLY, "configmaps/a?fieldManager=one", config("a", "1")).gives(201, json!({ "data": { "k": "1" } })),
-                patch_as(APPLY, "configmaps/a?fieldManager=one", json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a" }, "data": { "k": "2" } }))
-                    .shows(json!({ "data": { "k": "2" } })),
-                patch_as(APPLY, "configmaps/a", config("a", "1")).refused(422, "Invalid", "*", json!("*")),
+                patch_as(APPLY, "configmaps/a?fieldManager=one", config("a", "1"))
+                    .gives(201, json!({ "data": { "k": "1" } })),
+                patch_as(
+                    APPLY,
+                    "configmaps/a?fieldManager=one",
+                    json!({
+                        "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a" },
+                        "data": { "k": "2" }
+                    })
+                )
+                .shows(json!({ "data": { "k": "2" } })),
+                patch_as(APPLY, "configmaps/a", config("a", "1")).refused(
+                    422,
+                    "Invalid",
+                    "*",
+                    json!("*")
+                ),
             ],
         ),
         Case::new(
             "a_patch_has_a_kind_that_the_server_knows",
             steps![
                 post("configmaps", config("a", "1")),
-                patch_as("application/json", "configmaps/a", json!({ "data": {} })).refused(415, "UnsupportedMediaType", "*", json!({})),
+                patch_as("application/json", "configmaps/a", json!({ "data": {} })).refused(
+                    415,
+                    "UnsupportedMediaType",
+                    "*",
+                    json!({})
+                ),
                 merge("configmaps/a", json!({ "metadata": { "name": "b" } })).refused(
                     400,
                     "BadRequest",
@@ -152,7 +324,8 @@ pub fn cases() -> Vec<Case> {
                 merge("configmaps/a", json!({ "metadata": { "name": null } })).refused(
                     400,
                     "BadRequest",
-                    "the name of the object (a based on URL) was undeterminable: name must be provided",
+                    "the name of the object (a based on URL) was undeterminable: name must be \
+                     provided",
                     Value::Null
                 ),
             ],
@@ -160,11 +333,27 @@ pub fn cases() -> Vec<Case> {
         Case::new(
             "what_says_nothing_is_left_out",
             steps![
-                post("nodes", json!({ "metadata": { "name": "$ns", "labels": { "a": "1" }, "annotations": {} }, "spec": { "taints": [{ "key": "a", "effect": "NoSchedule" }], "unschedulable": false } }))
-                    .shows(json!({ "metadata": { "annotations": null }, "spec": { "unschedulable": null } })),
+                post(
+                    "nodes",
+                    json!({
+                        "metadata": { "name": "$ns", "labels": { "a": "1" }, "annotations": {} },
+                        "spec": {
+                            "taints": [{ "key": "a", "effect": "NoSchedule" }],
+                            "unschedulable": false
+                        }
+                    })
+                )
+                .shows(json!({
+                    "metadata": { "annotations": null }, "spec": { "unschedulable": null }
+                })),
                 merge("nodes/$ns", json!({ "metadata": { "annotations": { "x": "y" } } })),
-                merge("nodes/$ns", json!({ "metadata": { "annotations": { "x": null } }, "spec": { "taints": [] } }))
-                    .shows(json!({ "metadata": { "annotations": null }, "spec": { "taints": null } })),
+                merge(
+                    "nodes/$ns",
+                    json!({
+                        "metadata": { "annotations": { "x": null } }, "spec": { "taints": [] }
+                    })
+                )
+                .shows(json!({ "metadata": { "annotations": null }, "spec": { "taints": null } })),
             ],
         )
         // Controllers annotate and taint Nodes as they come.

@@ -24,8 +24,12 @@ use crate::{
 
 /// One action of SQS.
 pub fn call(action: &'static str, body: Value) -> Ask {
-    let signature = "AWS4-HMAC-SHA256 Credential=AKIATEST/20260101/eu-west-1/sqs/aws4_request, SignedHeaders=host, Signature=none";
-    post(action, body).header("content-type", "application/x-amz-json-1.0").header("authorization", signature).gives(200, json!({}))
+    let signature = "AWS4-HMAC-SHA256 Credential=AKIATEST/20260101/eu-west-1/sqs/aws4_request, \
+        SignedHeaders=host, Signature=none";
+    post(action, body)
+        .header("content-type", "application/x-amz-json-1.0")
+        .header("authorization", signature)
+        .gives(200, json!({}))
 }
 
 struct Endpoint {
@@ -34,13 +38,25 @@ struct Endpoint {
 }
 
 impl Server for Endpoint {
-    async fn ask(&self, method: Method, action: &str, headers: &[(&'static str, String)], body: Vec<u8>) -> Answer {
-        let mut request = Request::builder().method(method).uri(format!("{}/", self.url)).header("x-amz-target", format!("AmazonSQS.{action}"));
+    async fn ask(
+        &self,
+        method: Method,
+        action: &str,
+        headers: &[(&'static str, String)],
+        body: Vec<u8>,
+    ) -> Answer {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(format!("{}/", self.url))
+            .header("x-amz-target", format!("AmazonSQS.{action}"));
         for (name, value) in headers {
             request = request.header(*name, value);
         }
         let client = Client::builder(TokioExecutor::new()).build_http::<Full<bytes::Bytes>>();
-        let answer = client.request(request.body(Full::from(body)).unwrap()).await.unwrap_or_else(|e| panic!("{action} is not answered: {e}"));
+        let answer = client
+            .request(request.body(Full::from(body)).unwrap())
+            .await
+            .unwrap_or_else(|e| panic!("{action} is not answered: {e}"));
         let (head, body) = answer.into_parts();
         let body = body.into_data_stream().map(|part| part.unwrap()).boxed();
         Answer { code: head.status.as_u16(), headers: head.headers, body }
@@ -56,7 +72,9 @@ impl Server for Endpoint {
 }
 
 async fn play(endpoint: &Endpoint, name: &str) {
-    let played = chosen(cases::cases()).into_iter().map(|case| async move { (case.name, Player::new(endpoint, case.name).play(&case.steps).await) });
+    let played = chosen(cases::cases()).into_iter().map(|case| async move {
+        (case.name, Player::new(endpoint, case.name).play(&case.steps).await)
+    });
     judge(name, futures::future::join_all(played).await);
 }
 

@@ -41,7 +41,9 @@ fn ours(kind: &str) -> (String, String, String) {
 async fn one_patch_cordons_taints_and_records_and_keeps_what_others_wrote() {
     let scene = Scene::hooked(201, 2, &[]).await;
     add_taint(&scene, "dedicated");
-    scene.stage.world.kube.edit("nodes", "", &scene.node(0), |n| n["metadata"]["annotations"]["example.com/note"] = json!("kept"));
+    scene.stage.world.kube.edit("nodes", "", &scene.node(0), |n| {
+        n["metadata"]["annotations"]["example.com/note"] = json!("kept");
+    });
     scene.pod(0, "web-0", super::graceful(30, 20));
     scene.stage.pass(5).await;
     scene.terminate(0).await;
@@ -56,16 +58,24 @@ async fn one_patch_cordons_taints_and_records_and_keeps_what_others_wrote() {
     assert_eq!(record["boot"], node["status"]["nodeInfo"]["bootID"]);
     assert_eq!(record["before"], json!({ "unschedulable": false, "excluded": false }));
     assert!(record.get("released").is_none());
-    let [taken] = record["interruptions"].as_array().unwrap().as_slice() else { panic!("{record}") };
+    let [taken] = record["interruptions"].as_array().unwrap().as_slice() else {
+        panic!("{record}")
+    };
     let told = ["kind", "group", "hook", "token"].map(|field| taken[field].as_str().unwrap());
     assert_eq!(told, ["terminate-hook", "asg", "drain", &action.token]);
     assert!(!taken["event"].as_str().unwrap().is_empty());
-    let at = |field: &str| taken[field].as_str().unwrap().parse::<sundown::domain::Moment>().unwrap();
+    let at =
+        |field: &str| taken[field].as_str().unwrap().parse::<sundown::domain::Moment>().unwrap();
     assert!(at("time") <= at("accepted") && between(at("time"), at("accepted")) < 5.0);
     assert!(taken.get("deadline").is_none(), "deadlines are derived");
 
     scene.completed(0, 60).await;
-    scene.stage.until(5, "the record says so", || scene.stage.record(&scene.instances[0]).unwrap().get("released").is_some()).await;
+    scene
+        .stage
+        .until(5, "the record says so", || {
+            scene.stage.record(&scene.instances[0]).unwrap().get("released").is_some()
+        })
+        .await;
     assert_eq!(scene.stage.record(&scene.instances[0]).unwrap()["released"]["outcome"], "empty");
     assert!(scene.patches(0).len() <= 3, "accept, label, release: {:?}", scene.patches(0));
     scene.end().await;
@@ -74,13 +84,20 @@ async fn one_patch_cordons_taints_and_records_and_keeps_what_others_wrote() {
 #[tokio::test(start_paused = true)]
 async fn a_node_that_changes_meanwhile_is_read_again_and_the_patch_built_anew() {
     let scene = Scene::hooked(202, 2, &[]).await;
-    scene.stage.world.kube.inject(Rule::next(1, Match::of("patch", "nodes"), Fault::Slow(Duration::from_secs(1))));
+    scene.stage.world.kube.inject(Rule::next(
+        1,
+        Match::of("patch", "nodes"),
+        Fault::Slow(Duration::from_secs(1)),
+    ));
     scene.stage.world.aws.terminate(&scene.instances[0], true);
     scene.stage.until(10, "the patch is under way", || scene.patches(0).len() == 1).await;
     // The watch is told late: the service cannot know of this.
     add_taint(&scene, "dedicated");
     scene.cordoned(0).await;
-    assert_eq!(taints(&scene.stage.node(&scene.instances[0])), [foreign("dedicated"), ours("terminate-hook")]);
+    assert_eq!(
+        taints(&scene.stage.node(&scene.instances[0])),
+        [foreign("dedicated"), ours("terminate-hook")]
+    );
     assert_eq!(scene.records("conflict"), 1.0);
     assert_eq!(scene.patches(0).iter().filter(|r| r.status == 409).count(), 1);
     assert_eq!(scene.requests("get", "nodes", "", &scene.node(0)).len(), 1);
@@ -92,22 +109,36 @@ async fn a_node_that_changes_meanwhile_is_read_again_and_the_patch_built_anew() 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_somebody_takes_out_of_our_hands_meanwhile_is_not_written_to() {
     let scene = Scene::hooked(207, 2, &[]).await;
-    scene.stage.world.kube.inject(Rule::next(1, Match::of("patch", "nodes"), Fault::Slow(Duration::from_secs(1))));
+    scene.stage.world.kube.inject(Rule::next(
+        1,
+        Match::of("patch", "nodes"),
+        Fault::Slow(Duration::from_secs(1)),
+    ));
     scene.stage.world.aws.terminate(&scene.instances[0], true);
     scene.stage.until(10, "the patch is under way", || scene.patches(0).len() == 1).await;
-    scene.stage.world.kube.edit("nodes", "", &scene.node(0), |n| n["metadata"]["annotations"]["sundown.dev/ignore"] = "true".into());
+    scene.stage.world.kube.edit("nodes", "", &scene.node(0), |n| {
+        n["metadata"]["annotations"]["sundown.dev/ignore"] = "true".into();
+    });
     scene.stage.until(10, "the message is deleted", || scene.stage.in_queue() == 0).await;
     assert_eq!(scene.sundown.messages("terminate-hook", "not_managed"), 1.0);
     scene.stage.pass(5).await;
     assert_eq!(scene.patches(0).len(), 1, "the one that was refused");
-    assert!(!scene.stage.is_cordoned(&scene.instances[0]) && scene.stage.actions(&scene.instances[0])[0].end.is_none());
+    assert!(
+        !scene.stage.is_cordoned(&scene.instances[0])
+            && scene.stage.actions(&scene.instances[0])[0].end.is_none()
+    );
     scene.end_except(&[Promise::Messages], "the node is not ours any more").await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn conflict_after_conflict_is_met_ten_times_and_then_later_again() {
     let scene = Scene::hooked(203, 2, &[]).await;
-    let conflict = Fault::Status { code: 409, reason: "Conflict".into(), message: "the object has been modified".into(), retry_after: None };
+    let conflict = Fault::Status {
+        code: 409,
+        reason: "Conflict".into(),
+        message: "the object has been modified".into(),
+        retry_after: None,
+    };
     let rule = scene.stage.world.kube.inject(Rule::always(Match::of("patch", "nodes"), conflict));
     scene.stage.world.aws.terminate(&scene.instances[0], true);
     scene.stage.pass(60).await;
@@ -123,14 +154,19 @@ async fn conflict_after_conflict_is_met_ten_times_and_then_later_again() {
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_is_lost_after_its_effect_is_recognised() {
-    for (seed, fault) in [(204, Fault::AnswerLost), (205, Fault::HangAfterEffect), (206, Fault::Garbled)] {
+    for (seed, fault) in
+        [(204, Fault::AnswerLost), (205, Fault::HangAfterEffect), (206, Fault::Garbled)]
+    {
         let scene = Scene::hooked(seed, 2, &["--exclude-from-load-balancers", "never"]).await;
         scene.pod(0, "web-0", super::graceful(60, 30));
         scene.stage.pass(5).await;
         scene.stage.world.kube.inject(Rule::next(1, Match::of("patch", "nodes"), fault));
         scene.terminate(0).await;
         scene.stage.until(20, "the message is deleted", || scene.stage.in_queue() == 0).await;
-        let after = [scene.sundown.messages("terminate-hook", "accepted"), scene.sundown.messages("terminate-hook", "repeat")];
+        let after = [
+            scene.sundown.messages("terminate-hook", "accepted"),
+            scene.sundown.messages("terminate-hook", "repeat"),
+        ];
         assert_eq!(after, [1.0, 0.0]);
         assert_eq!(scene.patches(0).len(), 1, "it is not written again");
         assert_eq!(scene.records("written"), 1.0);
@@ -146,7 +182,10 @@ async fn a_lost_answer_is_recognised_even_if_the_node_cannot_be_read_at_once() {
     scene.stage.world.kube.inject(Rule::next(1, Match::of("get", "nodes"), Fault::Refused));
     scene.terminate(0).await;
     scene.stage.until(20, "the message is deleted", || scene.stage.in_queue() == 0).await;
-    let after = [scene.sundown.messages("terminate-hook", "accepted"), scene.sundown.messages("terminate-hook", "repeat")];
+    let after = [
+        scene.sundown.messages("terminate-hook", "accepted"),
+        scene.sundown.messages("terminate-hook", "repeat"),
+    ];
     assert_eq!(after, [1.0, 0.0]);
     assert_eq!(scene.patches(0).len(), 1);
     scene.completed(0, 60).await;
@@ -160,21 +199,34 @@ async fn a_patch_that_fails_holds_nobody_else() {
         let scene = Scene::hooked(seed, 3, &[]).await;
         scene.pod(0, "web-0", PodShape::default());
         scene.pod(1, "web-1", PodShape::default());
-        let rule = scene.stage.world.kube.inject(Rule::always(Match::of("patch", "nodes").named(scene.node(0)), fault));
+        let rule = scene
+            .stage
+            .world
+            .kube
+            .inject(Rule::always(Match::of("patch", "nodes").named(scene.node(0)), fault));
         scene.stage.pass(5).await;
         scene.stage.world.aws.terminate(&scene.instances[0], true);
         let cordoned = scene.terminate(1).await;
-        scene.stage.until(5, "the other one's pod is evicted", || !scene.removals("web-1").is_empty()).await;
+        scene
+            .stage
+            .until(5, "the other one's pod is evicted", || !scene.removals("web-1").is_empty())
+            .await;
         assert!(between(cordoned, scene.removals("web-1")[0].0) <= 2.1);
         scene.completed(1, 60).await;
         scene.stage.pass(60).await;
         let tries = scene.patches(0).len();
         assert!((3..=40).contains(&tries), "{tries} tries in a minute");
-        assert!(scene.is_there("web-0") && scene.evictions("web-0").is_empty(), "no pod is touched on a node without a record");
+        assert!(
+            scene.is_there("web-0") && scene.evictions("web-0").is_empty(),
+            "no pod is touched on a node without a record"
+        );
         assert_eq!(scene.stage.in_queue(), 1, "its message is kept");
         assert!(scene.stage.actions(&scene.instances[0])[0].end.is_none());
         scene.stage.world.kube.lift(rule);
-        scene.stage.until(30, "it is cordoned", || scene.stage.is_cordoned(&scene.instances[0])).await;
+        scene
+            .stage
+            .until(30, "it is cordoned", || scene.stage.is_cordoned(&scene.instances[0]))
+            .await;
         scene.completed(0, 60).await;
         scene.stage.until(5, "its message is deleted", || scene.stage.in_queue() == 0).await;
         scene.end().await;
@@ -183,22 +235,35 @@ async fn a_patch_that_fails_holds_nobody_else() {
 
 #[tokio::test(start_paused = true)]
 async fn c48_an_api_that_fails_while_cordoning_and_draining_is_tried_until_the_deadline() {
-    let scene = Scene::hooked(248, 2, &["--drain-timeout", "120s", "--deadline-margin", "0s"]).await;
+    let scene =
+        Scene::hooked(248, 2, &["--drain-timeout", "120s", "--deadline-margin", "0s"]).await;
     scene.pod(0, "web-0", super::graceful(10, 1));
     let kube = &scene.stage.world.kube;
-    let error = || Fault::Status { code: 500, reason: "InternalError".into(), message: "etcd has no leader".into(), retry_after: None };
+    let error = || Fault::Status {
+        code: 500,
+        reason: "InternalError".into(),
+        message: "etcd has no leader".into(),
+        retry_after: None,
+    };
     kube.inject(Rule::next(5, Match::of("patch", "nodes"), error()));
     kube.inject(Rule::always(Match::evictions(), error()));
     scene.stage.pass(5).await;
     scene.stage.world.aws.terminate(&scene.instances[0], true);
-    scene.stage.until(60, "the node is cordoned", || scene.stage.is_cordoned(&scene.instances[0])).await;
+    scene
+        .stage
+        .until(60, "the node is cordoned", || scene.stage.is_cordoned(&scene.instances[0]))
+        .await;
     let accepted = scene.stage.clock.now();
     scene.completed(0, 200).await;
     let removals = scene.removals("web-0");
     assert_eq!(removals.len(), 1, "{removals:?}");
     assert!(removals[0].2);
     super::about(between(accepted, removals[0].0), 110.0, 2.0);
-    assert!(scene.answers("transient") >= 3.0 && scene.evictions("web-0").len() <= 20, "{}", scene.evictions("web-0").len());
+    assert!(
+        scene.answers("transient") >= 3.0 && scene.evictions("web-0").len() <= 20,
+        "{}",
+        scene.evictions("web-0").len()
+    );
     scene.end().await;
 }
 
@@ -236,7 +301,10 @@ async fn what_adds_nothing_is_deleted_and_counted_without_a_patch() {
     let before = scene.patches(0).len();
     for n in 1..=3 {
         scene.stage.world.aws.spot_interruption(&scene.instances[0], SpotAction::Terminate);
-        scene.stage.until(5, "it is a repeat", || scene.sundown.messages("spot", "repeat") == f64::from(n)).await;
+        scene
+            .stage
+            .until(5, "it is a repeat", || scene.sundown.messages("spot", "repeat") == f64::from(n))
+            .await;
     }
     scene.stage.until(5, "the messages are deleted", || scene.stage.in_queue() == 0).await;
     assert_eq!(scene.patches(0).len(), before);

@@ -12,7 +12,8 @@ fn taints(node: &Value) -> Vec<String> {
     let all = node["spec"]["taints"].as_array().into_iter().flatten();
     // What the controller of cordons adds by itself comes and goes when it likes.
     let all = all.filter(|t| t["key"] != "node.kubernetes.io/unschedulable");
-    all.map(|t| format!("{}:{}", t["key"].as_str().unwrap(), t["effect"].as_str().unwrap())).collect()
+    all.map(|t| format!("{}:{}", t["key"].as_str().unwrap(), t["effect"].as_str().unwrap()))
+        .collect()
 }
 
 #[tokio::test(start_paused = true)]
@@ -22,7 +23,10 @@ async fn the_marks_of_nth_stand_beside_ours_from_the_same_write() {
     scene.stage.pass(5).await;
     scene.notice(0).await;
     let node = scene.stage.node(&scene.instances[0]);
-    assert_eq!(taints(&node), ["sundown.dev/interruption:NoSchedule", "aws-node-termination-handler/spot-itn:NoSchedule"]);
+    assert_eq!(
+        taints(&node),
+        ["sundown.dev/interruption:NoSchedule", "aws-node-termination-handler/spot-itn:NoSchedule"]
+    );
     let value = node["spec"]["taints"][1]["value"].as_str().unwrap();
     assert!(value.starts_with("spot-itn-event-") && value.len() <= 63, "{value}");
     assert_eq!(node["metadata"]["labels"][LABEL], "aws-node-termination-handler");
@@ -40,8 +44,13 @@ async fn a_node_that_is_released_by_hand_loses_them_with_ours() {
     let before = scene.stage.node(&scene.instances[0]);
     scene.notice(0).await;
     let node = scene.node(0);
-    scene.stage.world.kube.edit("nodes", "", &node, |n| n["metadata"]["annotations"]["sundown.dev/release"] = "true".into());
-    scene.stage.until(30, "the node is put back", || !scene.stage.is_cordoned(&scene.instances[0])).await;
+    scene.stage.world.kube.edit("nodes", "", &node, |n| {
+        n["metadata"]["annotations"]["sundown.dev/release"] = "true".into();
+    });
+    scene
+        .stage
+        .until(30, "the node is put back", || !scene.stage.is_cordoned(&scene.instances[0]))
+        .await;
     let after = scene.stage.node(&scene.instances[0]);
     assert!(taints(&after).is_empty(), "{after}");
     assert_eq!(after["metadata"]["labels"], before["metadata"]["labels"]);

@@ -49,7 +49,10 @@ async fn s01_two_replicas_on_two_doomed_nodes_never_leave_their_service_without_
     }
     assert_eq!((least, evicted.len()), (1, 2));
     let wait = between(replaced[0], evicted[1]);
-    assert!((0.0..0.5).contains(&wait), "the second eviction comes {wait} s after the first replacement is ready");
+    assert!(
+        (0.0..0.5).contains(&wait),
+        "the second eviction comes {wait} s after the first replacement is ready"
+    );
     scene
         .end_except(
             &[judge::Rule::LoadBalancers, judge::Rule::Leader, judge::Rule::TrueEvents],
@@ -60,7 +63,8 @@ async fn s01_two_replicas_on_two_doomed_nodes_never_leave_their_service_without_
 
 #[tokio::test(start_paused = true)]
 async fn s02_a_single_replica_behind_a_budget_is_deleted_in_time_for_its_own_grace_period() {
-    let scene = Scene::hooked(102, 2, &["--drain-timeout", "300s", "--deadline-margin", "0s"]).await;
+    let scene =
+        Scene::hooked(102, 2, &["--drain-timeout", "300s", "--deadline-margin", "0s"]).await;
     scene.pod(0, "web-0", graceful(30, 1000));
     closed_budget(&scene);
     scene.stage.pass(5).await;
@@ -69,9 +73,18 @@ async fn s02_a_single_replica_behind_a_budget_is_deleted_in_time_for_its_own_gra
     let report = scene.sundown.drain(&scene.node(0)).unwrap();
     assert_eq!(report.blocked, ["shop/web-0 pdb"]);
     assert_eq!(scene.sundown.metric("blocked_pods{reason=\"pdb\"}"), 1.0);
-    let (of_node, of_pod): (Vec<_>, Vec<_>) = scene.events("Blocked").into_iter().partition(|m| m.starts_with("1 pod does not go"));
-    assert!(of_pod.len() == 1 && of_pod[0].contains("needs 1 healthy pods and has 1 currently"), "{of_pod:?}");
-    assert!(of_node.len() == 1 && of_node[0].contains("shop/web-0 (pdb shop/") && of_node[0].contains("Deleted by force from "), "{of_node:?}");
+    let (of_node, of_pod): (Vec<_>, Vec<_>) =
+        scene.events("Blocked").into_iter().partition(|m| m.starts_with("1 pod does not go"));
+    assert!(
+        of_pod.len() == 1 && of_pod[0].contains("needs 1 healthy pods and has 1 currently"),
+        "{of_pod:?}"
+    );
+    assert!(
+        of_node.len() == 1
+            && of_node[0].contains("shop/web-0 (pdb shop/")
+            && of_node[0].contains("Deleted by force from "),
+        "{of_node:?}"
+    );
     let refused = scene.evictions("web-0").len();
     assert!(refused <= 6, "{refused} tries in a minute in which nothing changed");
 
@@ -83,7 +96,11 @@ async fn s02_a_single_replica_behind_a_budget_is_deleted_in_time_for_its_own_gra
     about(between(accepted, at), 270.0, 2.0);
     assert_eq!(grace, 30);
     about(between(accepted, completed), 300.0, 3.0);
-    assert!(scene.events("Forced").iter().any(|m| m.contains("shop/web-0")), "{:?}", scene.events("Forced"));
+    assert!(
+        scene.events("Forced").iter().any(|m| m.contains("shop/web-0")),
+        "{:?}",
+        scene.events("Forced")
+    );
     scene.end().await;
 }
 
@@ -91,7 +108,9 @@ async fn s02_a_single_replica_behind_a_budget_is_deleted_in_time_for_its_own_gra
 async fn s03_a_grace_period_longer_than_the_deadline_is_cut_to_what_is_left() {
     let scene = Scene::spot(103, 3, &["--spot-deadline-margin", "0s"]).await;
     // One that may go at once, one that its budget keeps.
-    scene.stage.world.kube.add_pod(&sundown::sim::kube::PodSpec::on(scene.node(0), "shop", "free").shape(graceful(600, 1000)));
+    scene.stage.world.kube.add_pod(
+        &sundown::sim::kube::PodSpec::on(scene.node(0), "shop", "free").shape(graceful(600, 1000)),
+    );
     scene.pod(0, "web-0", graceful(600, 1000));
     closed_budget(&scene);
     scene.stage.pass(5).await;
@@ -112,7 +131,8 @@ async fn s03_a_grace_period_longer_than_the_deadline_is_cut_to_what_is_left() {
 
 #[tokio::test(start_paused = true)]
 async fn s04_a_pod_that_would_terminate_past_the_deadline_is_shortened_to_it() {
-    let scene = Scene::hooked(104, 2, &["--drain-timeout", "210s", "--deadline-margin", "0s"]).await;
+    let scene =
+        Scene::hooked(104, 2, &["--drain-timeout", "210s", "--deadline-margin", "0s"]).await;
     scene.pod(0, "web-0", graceful(6000, 10_000));
     scene.stage.pass(5).await;
     scene.stage.world.kube.delete("pods", "shop", "web-0");
@@ -144,7 +164,8 @@ async fn s05_what_the_deadline_finds_is_deleted_with_at_least_a_second() {
     scene.end().await;
 }
 
-/// The Eviction API lets a pod that is terminating already go without a look at budgets, so this needs no right to delete pods.
+/// The Eviction API lets a pod that is terminating already go without a look at budgets, so this
+/// needs no right to delete pods.
 #[tokio::test(start_paused = true)]
 async fn with_force_after_never_a_terminating_pod_is_shortened_by_an_eviction() {
     let flags = ["--drain-timeout", "210s", "--deadline-margin", "0s", "--force-after", "never"];
@@ -169,7 +190,8 @@ fn conditions(scene: &Scene) -> Vec<Request> {
 #[tokio::test(start_paused = true)]
 async fn a_forced_delete_comes_after_the_condition_that_names_it_a_disruption() {
     for (seed, flag) in [(108, None), (109, Some("--disruption-target"))] {
-        let flags: Vec<_> = ["--drain-timeout", "60s", "--deadline-margin", "0s"].into_iter().chain(flag).collect();
+        let flags: Vec<_> =
+            ["--drain-timeout", "60s", "--deadline-margin", "0s"].into_iter().chain(flag).collect();
         let scene = Scene::hooked(seed, 2, &flags).await;
         scene.pod(0, "web-0", graceful(20, 1));
         closed_budget(&scene);
@@ -178,7 +200,10 @@ async fn a_forced_delete_comes_after_the_condition_that_names_it_a_disruption() 
         scene.completed(0, 100).await;
         let (asked, deleted) = (conditions(&scene), scene.deletes("web-0"));
         assert_eq!((asked.len(), deleted.len()), (usize::from(flag.is_some()), 1), "{asked:?}");
-        assert!(asked.iter().all(|r| r.status == 200 && r.at <= deleted[0].at), "{asked:?} {deleted:?}");
+        assert!(
+            asked.iter().all(|r| r.status == 200 && r.at <= deleted[0].at),
+            "{asked:?} {deleted:?}"
+        );
         scene.end().await;
     }
 }
@@ -186,7 +211,12 @@ async fn a_forced_delete_comes_after_the_condition_that_names_it_a_disruption() 
 #[tokio::test(start_paused = true)]
 async fn a_condition_that_cannot_be_set_does_not_hold_the_delete_up() {
     for (seed, fault, delay) in [(110, Fault::Hang, 1.0), (111, Fault::Forbidden, 0.0)] {
-        let scene = Scene::hooked(seed, 2, &["--drain-timeout", "60s", "--deadline-margin", "0s", "--disruption-target"]).await;
+        let scene = Scene::hooked(
+            seed,
+            2,
+            &["--drain-timeout", "60s", "--deadline-margin", "0s", "--disruption-target"],
+        )
+        .await;
         scene.pod(0, "web-0", graceful(20, 1));
         closed_budget(&scene);
         scene.stage.world.kube.inject(Rule::always(Match::of("patch", "pods/status"), fault));
@@ -215,14 +245,19 @@ async fn the_drain_ends_at_its_deadline_whatever_is_left() {
     assert_eq!(scene.sundown.drain(&node).unwrap().phase, "deadline");
     assert_eq!(scene.sundown.metric("deadline_misses_total"), 1.0);
     assert_eq!(scene.sundown.metric("drains_total{end=\"deadline_reached\"}"), 1.0);
-    assert!(scene.events("DrainEnded").iter().any(|m| m.contains("shop/web-0")), "{:?}", scene.events("DrainEnded"));
+    assert!(
+        scene.events("DrainEnded").iter().any(|m| m.contains("shop/web-0")),
+        "{:?}",
+        scene.events("DrainEnded")
+    );
     scene.end().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_whose_eviction_is_never_answered_is_deleted_in_time() {
     for (seed, grace) in [(121, 1), (122, 4), (123, 9), (124, 20)] {
-        let scene = Scene::hooked(seed, 2, &["--drain-timeout", "60s", "--deadline-margin", "0s"]).await;
+        let scene =
+            Scene::hooked(seed, 2, &["--drain-timeout", "60s", "--deadline-margin", "0s"]).await;
         scene.pod(0, "web-0", graceful(grace, 1));
         scene.stage.world.kube.inject(Rule::always(Match::evictions().named("web-0"), Fault::Hang));
         scene.stage.pass(5).await;

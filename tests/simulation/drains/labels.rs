@@ -19,7 +19,11 @@ fn is_labelled(scene: &Scene, n: usize) -> bool {
 }
 
 fn set_label(scene: &Scene, n: usize, value: &str) {
-    scene.stage.world.kube.edit("nodes", "", &scene.node(n), |node| node["metadata"]["labels"][LABEL] = json!(value));
+    scene
+        .stage
+        .world
+        .kube
+        .edit("nodes", "", &scene.node(n), |node| node["metadata"]["labels"][LABEL] = json!(value));
 }
 
 #[tokio::test(start_paused = true)]
@@ -51,7 +55,12 @@ async fn a_hooks_node_is_labelled_when_its_last_pod_terminates() {
 
 #[tokio::test(start_paused = true)]
 async fn late_means_a_minute_before_the_deadline_at_the_latest() {
-    let scene = Scene::hooked(403, 4, &["--drain-timeout", "200s", "--deadline-margin", "0s", "--force-after", "never"]).await;
+    let scene = Scene::hooked(
+        403,
+        4,
+        &["--drain-timeout", "200s", "--deadline-margin", "0s", "--force-after", "never"],
+    )
+    .await;
     scene.pod(0, "web-0", graceful(30, 20));
     scene.stage.world.kube.add_budget(&BudgetSpec::for_app("shop", "web").min(1));
     scene.stage.pass(5).await;
@@ -90,11 +99,16 @@ async fn a_foreign_value_is_never_changed_nor_taken_away() {
     assert_eq!(label(&scene, 0).unwrap(), "somebody");
     assert!(is_labelled(&scene, 1));
     for n in [0, 1] {
-        scene.stage.world.kube.edit("nodes", "", &scene.node(n), |node| node["metadata"]["annotations"]["sundown.dev/release"] = json!("true"));
+        scene.stage.world.kube.edit("nodes", "", &scene.node(n), |node| {
+            node["metadata"]["annotations"]["sundown.dev/release"] = json!("true");
+        });
     }
     scene
         .stage
-        .until(10, "both are put back", || !scene.stage.is_cordoned(&scene.instances[0]) && !scene.stage.is_cordoned(&scene.instances[1]))
+        .until(10, "both are put back", || {
+            !scene.stage.is_cordoned(&scene.instances[0])
+                && !scene.stage.is_cordoned(&scene.instances[1])
+        })
         .await;
     assert_eq!(label(&scene, 0).unwrap(), "somebody");
     assert_eq!(label(&scene, 1), None, "ours is taken away");
@@ -116,13 +130,19 @@ async fn at_most_half_of_the_ready_nodes_carry_it_and_the_others_get_it_when_the
         assert!(labelled() <= 3, "{} of 6", labelled());
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     }
-    assert!((0..5).all(|n| scene.stage.is_cordoned(&scene.instances[n])), "nobody waits for the label");
+    assert!(
+        (0..5).all(|n| scene.stage.is_cordoned(&scene.instances[n])),
+        "nobody waits for the label"
+    );
     assert_eq!(labelled(), 3);
     assert_eq!(scene.sundown.metric("nodes_excluded"), 3.0);
     let quiet: usize = (0..5).map(|n| scene.patches(n).len()).sum();
     assert_eq!(quiet, 5, "no room is no reason to try on and on");
     // Four nodes more: room for two.
-    scene.stage.world.add_group(GroupSpec { replace_after: None, ..GroupSpec::new("fresh", 4) }, &[]);
+    scene
+        .stage
+        .world
+        .add_group(GroupSpec { replace_after: None, ..GroupSpec::new("fresh", 4) }, &[]);
     scene.stage.until(5, "the others get it", || labelled() == 5).await;
     assert_eq!((0..5).map(|n| scene.patches(n).len()).sum::<usize>(), 7);
     scene.end().await;

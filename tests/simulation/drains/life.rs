@@ -27,12 +27,16 @@ async fn first_deletion(scene: &Scene) {
 }
 
 fn annotation(scene: &Scene, n: usize, key: &str) -> Option<String> {
-    scene.stage.node(&scene.instances[n])["metadata"]["annotations"][key].as_str().map(str::to_owned)
+    scene.stage.node(&scene.instances[n])["metadata"]["annotations"][key]
+        .as_str()
+        .map(str::to_owned)
 }
 
 fn has_our_taint(scene: &Scene, n: usize) -> bool {
     let node = scene.stage.node(&scene.instances[n]);
-    node["spec"]["taints"].as_array().is_some_and(|all| all.iter().any(|t| t["key"] == "sundown.dev/interruption"))
+    node["spec"]["taints"]
+        .as_array()
+        .is_some_and(|all| all.iter().any(|t| t["key"] == "sundown.dev/interruption"))
 }
 
 /// Nothing of ours is on the Node.
@@ -55,7 +59,10 @@ async fn a_released_record_is_history_and_most_of_what_comes_is_a_repeat() {
     scene.stage.until(20, "it is released", || is_released(&scene, 0)).await;
     let before = (scene.patches(0).len(), annotation(&scene, 0, RECORD));
     scene.stage.world.aws.spot_interruption(&scene.instances[0], SpotAction::Terminate);
-    scene.stage.until(5, "it is a repeat", || scene.sundown.messages("spot", "repeat") == 1.0).await;
+    scene
+        .stage
+        .until(5, "it is a repeat", || scene.sundown.messages("spot", "repeat") == 1.0)
+        .await;
     scene.stage.pass(20).await;
     assert_eq!((scene.patches(0).len(), annotation(&scene, 0, RECORD)), before);
     assert_eq!(scene.sundown.metric("drains_total{end=\"empty\"}"), 1.0);
@@ -65,7 +72,11 @@ async fn a_released_record_is_history_and_most_of_what_comes_is_a_repeat() {
 #[tokio::test(start_paused = true)]
 async fn an_interruption_that_owes_a_new_hook_replaces_a_released_record() {
     let scene = Scene::hooked(602, 3, &[]).await;
-    scene.stage.world.kube.edit("nodes", "", &scene.node(0), |n| n["spec"]["unschedulable"] = json!(true));
+    scene
+        .stage
+        .world
+        .kube
+        .edit("nodes", "", &scene.node(0), |n| n["spec"]["unschedulable"] = json!(true));
     scene.stage.pass(2).await;
     scene.stage.world.aws.spot_interruption(&scene.instances[0], SpotAction::Terminate);
     scene.stage.until(20, "it is released", || is_released(&scene, 0)).await;
@@ -99,13 +110,18 @@ async fn once_somebody_has_cleaned_the_node_an_interruption_begins_anew() {
 async fn a_record_of_another_instance_is_void_and_its_node_put_back() {
     let scene = Scene::hooked(604, 3, &[]).await;
     scene.pod(0, "web-0", graceful(30, 10));
-    let record = json!({ "version": 1, "instance": "i-0bbbbbbbbbbbbbbbb", "before": { "unschedulable": false, "excluded": false },
-        "interruptions": [{ "kind": "terminate-hook", "event": "e", "time": "2026-01-05T09:00:00Z", "accepted": "2026-01-05T09:00:00Z",
+    let record = json!({ "version": 1, "instance": "i-0bbbbbbbbbbbbbbbb", "before": {
+        "unschedulable": false, "excluded": false
+    },
+        "interruptions": [{
+            "kind": "terminate-hook", "event": "e", "time": "2026-01-05T09:00:00Z",
+            "accepted": "2026-01-05T09:00:00Z",
             "group": "asg", "hook": "drain", "token": "t" }] });
     scene.stage.world.kube.edit("nodes", "", &scene.node(0), |n| {
         n["metadata"]["annotations"][RECORD] = json!(record.to_string());
         n["spec"]["unschedulable"] = json!(true);
-        n["spec"]["taints"] = json!([{ "key": "sundown.dev/interruption", "value": "spot", "effect": "NoSchedule" }]);
+        n["spec"]["taints"] =
+            json!([{ "key": "sundown.dev/interruption", "value": "spot", "effect": "NoSchedule" }]);
     });
     scene.stage.until(10, "it is put back", || is_put_back(&scene, 0)).await;
     assert_eq!(annotation(&scene, 0, RECORD), None);
@@ -115,7 +131,12 @@ async fn a_record_of_another_instance_is_void_and_its_node_put_back() {
     assert!(scene.evictions("web-0").is_empty());
     assert_eq!(scene.stage.world.aws.count("autoscaling:RecordLifecycleActionHeartbeat"), 0);
     assert_eq!(scene.stage.world.aws.count("autoscaling:CompleteLifecycleAction"), 0);
-    scene.end_except(&[judge::Rule::TrueEvents], "the journal never shows the Node with another instance").await;
+    scene
+        .end_except(
+            &[judge::Rule::TrueEvents],
+            "the journal never shows the Node with another instance",
+        )
+        .await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -125,7 +146,8 @@ async fn a_record_that_comes_to_name_another_instance_ends_its_drain() {
     scene.stage.pass(5).await;
     scene.notice(0).await;
     scene.stage.pass(3).await;
-    let text = annotation(&scene, 0, RECORD).unwrap().replace(&scene.instances[0], "i-0bbbbbbbbbbbbbbbb");
+    let text =
+        annotation(&scene, 0, RECORD).unwrap().replace(&scene.instances[0], "i-0bbbbbbbbbbbbbbbb");
     annotate(&scene, 0, RECORD, Some(&text));
     scene.stage.until(10, "it is put back", || is_put_back(&scene, 0)).await;
     scene.stage.pass(5).await;
@@ -133,13 +155,19 @@ async fn a_record_that_comes_to_name_another_instance_ends_its_drain() {
     assert_eq!(scene.sundown.metric("drains_total{end=\"void\"}"), 1.0);
     assert_eq!(scene.sundown.metric("drains_active"), 0.0);
     assert_eq!(scene.records("void"), 1.0);
-    scene.end_except(&[judge::Rule::TrueEvents], "somebody else changes the record, and not the Node").await;
+    scene
+        .end_except(
+            &[judge::Rule::TrueEvents],
+            "somebody else changes the record, and not the Node",
+        )
+        .await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_void_record_that_cannot_be_put_back_is_told_once_and_tried_again() {
     let scene = Scene::spot(606, 3, &[]).await;
-    let rule = scene.stage.world.kube.inject(Rule::always(Match::of("patch", "nodes"), Fault::Forbidden));
+    let rule =
+        scene.stage.world.kube.inject(Rule::always(Match::of("patch", "nodes"), Fault::Forbidden));
     let record = json!({ "version": 1, "instance": "i-0bbbbbbbbbbbbbbbb", "interruptions": [] });
     annotate(&scene, 0, RECORD, Some(&record.to_string()));
     for n in 0..10 {
@@ -152,7 +180,12 @@ async fn a_void_record_that_cannot_be_put_back_is_told_once_and_tried_again() {
     assert!((3..=20).contains(&tries), "{tries} tries in half a minute");
     scene.stage.world.kube.lift(rule);
     scene.stage.until(20, "it is gone", || annotation(&scene, 0, RECORD).is_none()).await;
-    scene.end_except(&[judge::Rule::TrueEvents], "the journal never shows the Node with another instance").await;
+    scene
+        .end_except(
+            &[judge::Rule::TrueEvents],
+            "the journal never shows the Node with another instance",
+        )
+        .await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -180,8 +213,14 @@ async fn a_reboot_leaves_a_drain_alone_whose_hook_is_still_open() {
     let beats = scene.stage.actions(&scene.instances[0])[0].beats.len();
     scene.stage.world.kube.reboot(&scene.node(0));
     scene.stage.pass(10).await;
-    assert_eq!(scene.stage.actions(&scene.instances[0])[0].beats.len(), beats + 1, "one beat proves it");
-    assert!(scene.stage.is_cordoned(&scene.instances[0]) && annotation(&scene, 0, RECORD).is_some());
+    assert_eq!(
+        scene.stage.actions(&scene.instances[0])[0].beats.len(),
+        beats + 1,
+        "one beat proves it"
+    );
+    assert!(
+        scene.stage.is_cordoned(&scene.instances[0]) && annotation(&scene, 0, RECORD).is_some()
+    );
     assert_eq!(scene.records("void"), 0.0);
     scene.stage.world.kube.remove("pods", "shop", "web-0");
     scene.completed(0, 10).await;
@@ -200,8 +239,16 @@ async fn a_reboot_leaves_a_drain_alone_and_calls_once_for_the_one_of_its_hooks_t
     scene.stage.pass(5).await;
     scene.terminate(0).await;
     scene.stage.pass(5).await;
-    let action = |hook: &str| scene.stage.actions(&scene.instances[0]).into_iter().find(|a| a.hook == hook).unwrap();
-    assert!(scene.stage.world.aws.complete_as("AKIAOTHER", "asg", "log-backup", &scene.instances[0], HookResult::Continue));
+    let action = |hook: &str| {
+        scene.stage.actions(&scene.instances[0]).into_iter().find(|a| a.hook == hook).unwrap()
+    };
+    assert!(scene.stage.world.aws.complete_as(
+        "AKIAOTHER",
+        "asg",
+        "log-backup",
+        &scene.instances[0],
+        HookResult::Continue
+    ));
     scene.stage.world.kube.reboot(&scene.node(0));
     scene.stage.pass(20).await;
     assert_eq!(action("log-backup").late_calls.len(), 1, "one heartbeat proves it");
@@ -222,7 +269,13 @@ async fn a_reboot_makes_a_record_void_whose_hook_is_over() {
     scene.stage.world.aws.other_action("asg", "drain", &scene.instances[0], &[]);
     scene.cordoned(0).await;
     scene.stage.pass(2).await;
-    assert!(scene.stage.world.aws.complete_as("AKIAOTHER", "asg", "drain", &scene.instances[0], HookResult::Continue));
+    assert!(scene.stage.world.aws.complete_as(
+        "AKIAOTHER",
+        "asg",
+        "drain",
+        &scene.instances[0],
+        HookResult::Continue
+    ));
     scene.stage.world.kube.reboot(&scene.node(0));
     scene.stage.until(20, "it is put back", || is_put_back(&scene, 0)).await;
     assert_eq!(scene.records("void"), 1.0);
@@ -271,22 +324,34 @@ async fn a_record_of_a_newer_version_is_read_for_what_is_known_and_keeps_the_res
     stage.world.aws.terminate(&instances[0], true);
     stage.pass(2).await;
     let token = stage.actions(&instances[0])[0].token.clone();
-    let record = json!({ "version": 7, "instance": instances[0], "mood": "serene", "before": { "unschedulable": false, "excluded": false, "x": 1 },
+    let record = json!({ "version": 7, "instance": instances[0], "mood": "serene", "before": {
+        "unschedulable": false, "excluded": false, "x": 1
+    },
         "interruptions": [
-            { "kind": "terminate-hook", "event": "e", "time": stage.clock.now(), "accepted": stage.clock.now(), "group": "asg",
+            {
+                "kind": "terminate-hook", "event": "e", "time": stage.clock.now(),
+                "accepted": stage.clock.now(), "group": "asg",
               "hook": "drain", "token": token, "weight": 3 },
             { "kind": "solar-flare", "strength": 9 }] });
     stage.world.kube.edit("nodes", "", &node, |n| {
         n["metadata"]["annotations"][RECORD] = json!(record.to_string());
         n["spec"]["unschedulable"] = json!(true);
-        n["spec"]["taints"] = json!([{ "key": "sundown.dev/interruption", "value": "terminate-hook", "effect": "NoSchedule" }]);
+        n["spec"]["taints"] = json!([{
+            "key": "sundown.dev/interruption", "value": "terminate-hook", "effect": "NoSchedule"
+        }]);
     });
     let scene = Scene::led(stage, instances, &[]).await;
     scene.completed(0, 60).await;
     scene.stage.until(10, "it is released", || is_released(&scene, 0)).await;
     let after = scene.stage.record(&scene.instances[0]).unwrap();
-    assert_eq!((&after["version"], &after["mood"], &after["before"]["x"]), (&json!(7), &json!("serene"), &json!(1)));
-    assert_eq!((&after["interruptions"][0]["weight"], &after["interruptions"][1]), (&json!(3), &json!({ "kind": "solar-flare", "strength": 9 })));
+    assert_eq!(
+        (&after["version"], &after["mood"], &after["before"]["x"]),
+        (&json!(7), &json!("serene"), &json!(1))
+    );
+    assert_eq!(
+        (&after["interruptions"][0]["weight"], &after["interruptions"][1]),
+        (&json!(3), &json!({ "kind": "solar-flare", "strength": 9 }))
+    );
     assert_eq!(scene.records("damaged"), 0.0);
     scene.end().await;
 }
@@ -298,7 +363,9 @@ async fn a_node_that_is_uncordoned_by_hand_stays_so_and_its_drain_goes_on() {
     scene.stage.pass(5).await;
     scene.terminate(0).await;
     scene.stage.pass(3).await;
-    scene.stage.world.kube.edit("nodes", "", &scene.node(0), |n| drop(n["spec"].as_object_mut().unwrap().remove("unschedulable")));
+    scene.stage.world.kube.edit("nodes", "", &scene.node(0), |n| {
+        drop(n["spec"].as_object_mut().unwrap().remove("unschedulable"));
+    });
     scene.stage.pass(10).await;
     // Something joins: not a reason to cordon it again.
     scene.stage.world.aws.spot_interruption(&scene.instances[0], SpotAction::Terminate);
@@ -318,7 +385,12 @@ async fn a_record_that_is_deleted_by_hand_is_written_back_once() {
     scene.stage.pass(3).await;
     let record = annotation(&scene, 0, RECORD);
     // The first try to write it back meets a conflict.
-    let conflict = Fault::Status { code: 409, reason: "Conflict".into(), message: "the object has been modified".into(), retry_after: None };
+    let conflict = Fault::Status {
+        code: 409,
+        reason: "Conflict".into(),
+        message: "the object has been modified".into(),
+        retry_after: None,
+    };
     scene.stage.world.kube.inject(Rule::next(1, Match::of("patch", "nodes"), conflict));
     annotate(&scene, 0, RECORD, None);
     scene.stage.until(10, "it is written back", || annotation(&scene, 0, RECORD) == record).await;
@@ -337,7 +409,10 @@ async fn a_record_that_is_deleted_twice_ends_the_drain_as_a_release_does() {
     scene.stage.pass(3).await;
     first_deletion(&scene).await;
     scene.stage.pass(3).await;
-    assert!(scene.stage.actions(&scene.instances[0])[0].end.is_none(), "the first deletion may be a mistake");
+    assert!(
+        scene.stage.actions(&scene.instances[0])[0].end.is_none(),
+        "the first deletion may be a mistake"
+    );
     let asked = scene.stage.clock.now();
     annotate(&scene, 0, RECORD, None);
     let completed = scene.completed(0, 10).await;
@@ -345,7 +420,10 @@ async fn a_record_that_is_deleted_twice_ends_the_drain_as_a_release_does() {
     scene.stage.pass(10).await;
     assert_eq!(scene.records("restored"), 1.0, "the record is not written back again");
     let record = scene.stage.record(&scene.instances[0]).unwrap();
-    assert_eq!(record["released"]["outcome"], "released", "the drain is not taken up again: {record}");
+    assert_eq!(
+        record["released"]["outcome"], "released",
+        "the drain is not taken up again: {record}"
+    );
     assert!(scene.is_there("web-0"));
     assert_eq!(scene.sundown.metric("drains_total{end=\"released\"}"), 1.0);
     assert!(scene.stage.is_cordoned(&scene.instances[0]), "the instance goes");
@@ -356,7 +434,10 @@ async fn a_record_that_is_deleted_twice_ends_the_drain_as_a_release_does() {
 async fn a_drain_that_a_second_deletion_ended_is_not_taken_up_again_by_the_next_leader() {
     let scene = Scene::hooked(617, 3, &[]).await;
     // EKS answers its own hook later, so the instance stays.
-    scene.stage.world.aws.put_hook("asg", HookSpec::terminating("Terminate-LC-Hook").heartbeat_timeout(Duration::from_secs(600)));
+    scene.stage.world.aws.put_hook(
+        "asg",
+        HookSpec::terminating("Terminate-LC-Hook").heartbeat_timeout(Duration::from_secs(600)),
+    );
     scene.pod(0, "web-0", PodShape { stuck: true, ..graceful(60, 50) });
     scene.stage.pass(5).await;
     let standby = scene.stage.start("sundown-1", &[]);
@@ -366,7 +447,13 @@ async fn a_drain_that_a_second_deletion_ended_is_not_taken_up_again_by_the_next_
     first_deletion(&scene).await;
     scene.stage.pass(3).await;
     annotate(&scene, 0, RECORD, None);
-    let ours = || scene.stage.actions(&scene.instances[0]).iter().any(|a| a.hook == "drain" && a.end.is_some());
+    let ours = || {
+        scene
+            .stage
+            .actions(&scene.instances[0])
+            .iter()
+            .any(|a| a.hook == "drain" && a.end.is_some())
+    };
     scene.stage.until(10, "our hook is completed", ours).await;
     scene.stage.pass(2).await;
     scene.pod(0, "late-0", graceful(60, 50));
@@ -374,7 +461,11 @@ async fn a_drain_that_a_second_deletion_ended_is_not_taken_up_again_by_the_next_
     scene.stage.pass(60).await;
     assert_eq!(standby.metric("leader"), 1.0);
     assert!(scene.stage.record(&scene.instances[0]).unwrap()["released"].is_object());
-    assert!(scene.stage.removals().iter().all(|(pod, ..)| pod != "late-0"), "{:?}", scene.stage.removals());
+    assert!(
+        scene.stage.removals().iter().all(|(pod, ..)| pod != "late-0"),
+        "{:?}",
+        scene.stage.removals()
+    );
     scene.stage.check();
     standby.stop().await;
     scene.stage.end_unjudged();
@@ -401,17 +492,27 @@ async fn s23_a_node_that_a_person_cordoned_before_stays_cordoned_when_it_is_put_
     for n in [0, 1] {
         scene.pod(n, &format!("web-{n}"), graceful(60, 50));
     }
-    scene.stage.world.kube.edit("nodes", "", &scene.node(0), |n| n["spec"]["unschedulable"] = json!(true));
+    scene
+        .stage
+        .world
+        .kube
+        .edit("nodes", "", &scene.node(0), |n| n["spec"]["unschedulable"] = json!(true));
     scene.stage.pass(5).await;
     for n in [0, 1] {
         scene.stage.world.aws.spot_interruption(&scene.instances[n], SpotAction::Terminate);
     }
-    scene.stage.until(5, "both are taken on", || has_our_taint(&scene, 0) && has_our_taint(&scene, 1)).await;
+    scene
+        .stage
+        .until(5, "both are taken on", || has_our_taint(&scene, 0) && has_our_taint(&scene, 1))
+        .await;
     scene.stage.pass(3).await;
     let asked = scene.stage.clock.now();
     release(&scene, 0);
     release(&scene, 1);
-    scene.stage.until(5, "both are put back", || !has_our_taint(&scene, 0) && !has_our_taint(&scene, 1)).await;
+    scene
+        .stage
+        .until(5, "both are put back", || !has_our_taint(&scene, 0) && !has_our_taint(&scene, 1))
+        .await;
     assert!(between(asked, scene.stage.clock.now()) < 1.0);
     assert!(scene.stage.is_cordoned(&scene.instances[0]), "by a person, before us");
     assert!(!scene.stage.is_cordoned(&scene.instances[1]));
@@ -439,7 +540,8 @@ async fn a_release_by_hand_completes_what_is_owed_and_leaves_the_node_cordoned()
     assert!(scene.stage.is_cordoned(&scene.instances[0]) && has_our_taint(&scene, 0));
     let end = scene.stage.actions(&scene.instances[0])[0].end.clone().unwrap();
     assert_eq!(end.verdict, sundown::sim::aws::Verdict::Completed(HookResult::Continue));
-    let outcome: Value = scene.stage.record(&scene.instances[0]).unwrap()["released"]["outcome"].clone();
+    let outcome: Value =
+        scene.stage.record(&scene.instances[0]).unwrap()["released"]["outcome"].clone();
     assert_eq!(outcome, "released");
     scene.end().await;
 }

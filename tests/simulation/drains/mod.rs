@@ -68,10 +68,14 @@ impl Scene {
 
     /// Puts a pod on the `n`th node.
     pub fn pod(&self, n: usize, name: &str, shape: PodShape) -> String {
-        self.stage.world.kube.add_pod(&PodSpec::on(self.node(n), "shop", name).shape(shape).label("app", "web"))
+        self.stage
+            .world
+            .kube
+            .add_pod(&PodSpec::on(self.node(n), "shop", name).shape(shape).label("app", "web"))
     }
 
-    /// The `n`th instance is terminated through its hook; waits for the cordon and says when that was.
+    /// The `n`th instance is terminated through its hook; waits for the cordon and says when that
+    /// was.
     pub async fn terminate(&self, n: usize) -> Moment {
         self.stage.world.aws.terminate(&self.instances[n], true);
         self.cordoned(n).await
@@ -84,7 +88,9 @@ impl Scene {
     }
 
     pub async fn cordoned(&self, n: usize) -> Moment {
-        self.stage.until(10, "the node is cordoned", || self.stage.is_cordoned(&self.instances[n])).await;
+        self.stage
+            .until(10, "the node is cordoned", || self.stage.is_cordoned(&self.instances[n]))
+            .await;
         self.stage.clock.now()
     }
 
@@ -114,14 +120,32 @@ impl Scene {
         self.requests("patch", "nodes", "", &self.node(n))
     }
 
-    pub fn requests(&self, verb: &str, resource: &str, subresource: &str, name: &str) -> Vec<Request> {
-        let ours = |r: &Request| r.client.starts_with("sundown") && r.verb == verb && r.resource == resource && r.subresource == subresource;
-        self.stage.world.kube.requests().into_iter().filter(|r| ours(r) && (name.is_empty() || r.name == name)).collect()
+    pub fn requests(
+        &self,
+        verb: &str,
+        resource: &str,
+        subresource: &str,
+        name: &str,
+    ) -> Vec<Request> {
+        let ours = |r: &Request| {
+            r.client.starts_with("sundown")
+                && r.verb == verb
+                && r.resource == resource
+                && r.subresource == subresource
+        };
+        self.stage
+            .world
+            .kube
+            .requests()
+            .into_iter()
+            .filter(|r| ours(r) && (name.is_empty() || r.name == name))
+            .collect()
     }
 
     /// What was said in Events with this reason.
     pub fn events(&self, reason: &str) -> Vec<String> {
-        let text = |e: &serde_json::Value, field: &str| e[field].as_str().unwrap_or_default().to_owned();
+        let text =
+            |e: &serde_json::Value, field: &str| e[field].as_str().unwrap_or_default().to_owned();
         let all = self.stage.world.kube.objects("events");
         all.iter().filter(|e| text(e, "reason") == reason).map(|e| text(e, "message")).collect()
     }
@@ -183,7 +207,11 @@ pub fn between(from: Moment, to: Moment) -> f64 {
 /// A pod with this grace period that takes this long to stop.
 pub fn graceful(grace: u64, stop: u64) -> PodShape {
     use std::time::Duration;
-    PodShape { grace: Some(Duration::from_secs(grace)), stop: Some(Duration::from_secs(stop)), ..PodShape::default() }
+    PodShape {
+        grace: Some(Duration::from_secs(grace)),
+        stop: Some(Duration::from_secs(stop)),
+        ..PodShape::default()
+    }
 }
 
 /// Whether `value` is within `slack` of `wanted`.

@@ -10,7 +10,10 @@ use sundown::{
     controller::Outlets,
     observe::{
         Metrics,
-        webhook::{Answer, Answering, Notifier, NotifierParts, On, Post, Secret, Settings, TemplateSource, Transport},
+        webhook::{
+            Answer, Answering, Notifier, NotifierParts, On, Post, Secret, Settings, TemplateSource,
+            Transport,
+        },
     },
     runtime::{Random, Spawner},
     sim::kube::BudgetSpec,
@@ -57,7 +60,8 @@ fn chat(stage: &Stage, on: &[On]) -> Chat {
         spawner: Spawner::new(),
         metrics: Arc::new(Metrics::default()),
     };
-    *stage.outlets.borrow_mut() = Outlets { notifier: Some(Notifier::start(parts).unwrap()), ..Outlets::default() };
+    *stage.outlets.borrow_mut() =
+        Outlets { notifier: Some(Notifier::start(parts).unwrap()), ..Outlets::default() };
     chat
 }
 
@@ -77,7 +81,10 @@ async fn each_drain_is_told_once_at_its_beginning_and_once_at_its_end_with_what_
     let node = scene.node(0);
     let object = scene.stage.node(&scene.instances[0]);
     let label = |key: &str| object["metadata"]["labels"][key].clone();
-    assert_eq!((&accepted[0]["node"], &accepted[0]["kind"], &accepted[0]["group"]), (&Value::from(node.as_str()), &"spot".into(), &"spot".into()));
+    assert_eq!(
+        (&accepted[0]["node"], &accepted[0]["kind"], &accepted[0]["group"]),
+        (&Value::from(node.as_str()), &"spot".into(), &"spot".into())
+    );
     assert!(label("topology.kubernetes.io/zone").is_string(), "{object}");
     assert_eq!(accepted[0]["zone"], label("topology.kubernetes.io/zone"));
     assert_eq!(accepted[0]["type"], label("node.kubernetes.io/instance-type"));
@@ -86,7 +93,10 @@ async fn each_drain_is_told_once_at_its_beginning_and_once_at_its_end_with_what_
     let ended = chat.heard("ended");
     assert_eq!(ended.len(), 1, "{ended:?}");
     assert!(ended[0]["blocked"].as_str().unwrap().starts_with("shop/web-0 (pdb, "), "{}", ended[0]);
-    assert_eq!((&ended[0]["forced"], &ended[0]["outcome"]), (&"shop/web-0".into(), &"empty".into()));
+    assert_eq!(
+        (&ended[0]["forced"], &ended[0]["outcome"]),
+        (&"shop/web-0".into(), &"empty".into())
+    );
     assert_eq!(chat.heard("accepted").len(), 1, "once");
     scene.end().await;
 }
@@ -107,7 +117,10 @@ async fn two_replicas_tell_it_once_and_only_what_is_asked_for() {
     assert_eq!((first.heard("ended").len(), second.heard("ended").len()), (1, 0));
     assert!(first.heard("accepted").is_empty());
     let told = first.heard("ended").remove(0);
-    assert_eq!((&told["group"], &told["kind"], &told["evicted"]), (&"asg".into(), &"terminate-hook".into(), &"1".into()));
+    assert_eq!(
+        (&told["group"], &told["kind"], &told["evicted"]),
+        (&"asg".into(), &"terminate-hook".into(), &"1".into())
+    );
     standby.stop().await;
     scene.end().await;
 }

@@ -13,7 +13,10 @@ async fn c54_our_own_pod_goes_last_and_hands_leadership_over_first() {
     let nodes: Vec<String> = instances.iter().map(|i| stage.world.node_of(i).unwrap()).collect();
     for (n, node) in nodes.iter().enumerate().take(2) {
         let name = format!("sundown-{n}");
-        stage.world.kube.add_pod(&PodSpec::on(node.clone(), "sundown", name).shape(graceful(30, 2)));
+        stage
+            .world
+            .kube
+            .add_pod(&PodSpec::on(node.clone(), "sundown", name).shape(graceful(30, 2)));
     }
     let as_pod = |stage: &mut Stage, n: usize| {
         stage.environment("NODE_NAME", &nodes[n]);
@@ -30,16 +33,32 @@ async fn c54_our_own_pod_goes_last_and_hands_leadership_over_first() {
     as_pod(&mut stage, 1);
     let other = stage.start("sundown-1", &[]);
     stage.pass(5).await;
-    stage.world.kube.add_pod(&PodSpec::on(nodes[0].clone(), "shop", "web-0").label("app", "web").shape(graceful(60, 30)));
+    stage.world.kube.add_pod(
+        &PodSpec::on(nodes[0].clone(), "shop", "web-0").label("app", "web").shape(graceful(60, 30)),
+    );
     stage.pass(5).await;
     assert_eq!((sundown.metric("leader"), other.metric("leader")), (1.0, 0.0));
     stage.world.aws.terminate(&instances[0], true);
     stage.until(30, "the other one leads", || other.metrics.leads()).await;
-    stage.until(120, "the action is over", || stage.actions(&instances[0]).iter().all(|a| a.end.is_some())).await;
-    let own = |e: &sundown::sim::kube::Entry| matches!(&e.fact, sundown::sim::kube::Fact::Evicted { pod, .. } if pod.name == "sundown-0");
-    assert!(stage.deeds().iter().filter(|e| own(e)).all(|e| e.by == "sundown-1"), "leadership is handed over before our own pod goes");
+    stage
+        .until(120, "the action is over", || {
+            stage.actions(&instances[0]).iter().all(|a| a.end.is_some())
+        })
+        .await;
+    let own = |e: &sundown::sim::kube::Entry| {
+        matches!(
+            &e.fact, sundown::sim::kube::Fact::Evicted { pod, .. } if pod.name == "sundown-0"
+        )
+    };
+    assert!(
+        stage.deeds().iter().filter(|e| own(e)).all(|e| e.by == "sundown-1"),
+        "leadership is handed over before our own pod goes"
+    );
     let removals: Vec<String> = stage.removals().into_iter().map(|(name, ..)| name).collect();
-    assert!(removals.contains(&"web-0".to_owned()) && removals.contains(&"sundown-0".to_owned()), "{removals:?}");
+    assert!(
+        removals.contains(&"web-0".to_owned()) && removals.contains(&"sundown-0".to_owned()),
+        "{removals:?}"
+    );
     assert_eq!(removals.len(), 2, "each once: {removals:?}");
     sundown.stop().await;
     other.stop().await;
@@ -47,7 +66,8 @@ async fn c54_our_own_pod_goes_last_and_hands_leadership_over_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_comes_when_a_leader_that_handed_over_is_told_to_stop_does_not_vanish_in_its_long_poll() {
+async fn what_comes_when_a_leader_that_handed_over_is_told_to_stop_does_not_vanish_in_its_long_poll()
+ {
     let mut stage = Stage::new(856);
     let instances = stage.group(3, 300);
     stage.pass(5).await;
@@ -68,7 +88,11 @@ async fn what_comes_when_a_leader_that_handed_over_is_told_to_stop_does_not_vani
     stage.world.aws.spot_interruption(&instances[2], SpotAction::Terminate);
     stage.until(2, "it is taken on", || stage.is_cordoned(&instances[2])).await;
     stopping.await.unwrap();
-    stage.until(200, "the action is over", || stage.actions(&instances[0]).iter().all(|a| a.end.is_some())).await;
+    stage
+        .until(200, "the action is over", || {
+            stage.actions(&instances[0]).iter().all(|a| a.end.is_some())
+        })
+        .await;
     other.stop().await;
     stage.end();
 }
@@ -79,7 +103,10 @@ async fn the_only_replica_evicts_itself_last() {
     let instances = stage.group(2, 300);
     stage.pass(5).await;
     let node = stage.world.node_of(&instances[0]).unwrap();
-    stage.world.kube.add_pod(&PodSpec::on(node.clone(), "sundown", "sundown-0").shape(graceful(30, 2)));
+    stage
+        .world
+        .kube
+        .add_pod(&PodSpec::on(node.clone(), "sundown", "sundown-0").shape(graceful(30, 2)));
     stage.world.kube.add_pod(&PodSpec::on(node.clone(), "shop", "web-0").shape(graceful(60, 40)));
     stage.environment("NODE_NAME", &node);
     stage.environment("POD_NAME", "sundown-0");
@@ -88,6 +115,9 @@ async fn the_only_replica_evicts_itself_last() {
     scene.terminate(0).await;
     scene.completed(0, 120).await;
     let at = |name: &str| scene.removals(name)[0].0;
-    assert!(super::between(at("web-0"), at("sundown-0")) >= 40.0, "only when nothing else that counts is left");
+    assert!(
+        super::between(at("web-0"), at("sundown-0")) >= 40.0,
+        "only when nothing else that counts is left"
+    );
     scene.end().await;
 }

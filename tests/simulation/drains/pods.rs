@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use serde_json::json;
-use sundown::sim::kube::{BudgetSpec, EvictionVerdict, Fault, Match, PodShape, PodSpec, PodState, Rule, Timing, Workload};
+use sundown::sim::kube::{
+    BudgetSpec, EvictionVerdict, Fault, Match, PodShape, PodSpec, PodState, Rule, Timing, Workload,
+};
 
 use super::{Scene, about, between, graceful};
 use crate::judge;
@@ -17,11 +19,16 @@ async fn s15_finished_pods_stay_naked_ones_and_those_with_an_empty_dir_go() {
     kube.add_pod(&on("failed").state(PodState::Failed).owner("apps/v1", "DaemonSet", "gone"));
     kube.add_pod(&on("naked"));
     kube.add_pod(&on("scratch"));
-    kube.edit("pods", "shop", "scratch", |p| p["spec"]["volumes"] = json!([{ "name": "tmp", "emptyDir": {} }]));
+    kube.edit("pods", "shop", "scratch", |p| {
+        p["spec"]["volumes"] = json!([{ "name": "tmp", "emptyDir": {} }]);
+    });
     scene.stage.pass(5).await;
     scene.terminate(0).await;
     scene.completed(0, 60).await;
-    assert!(scene.is_there("succeeded") && scene.is_there("failed"), "their logs and status are of use");
+    assert!(
+        scene.is_there("succeeded") && scene.is_there("failed"),
+        "their logs and status are of use"
+    );
     assert!(!scene.is_there("naked") && !scene.is_there("scratch"));
     for finished in ["succeeded", "failed"] {
         assert!(scene.evictions(finished).is_empty() && scene.deletes(finished).is_empty());
@@ -33,11 +40,14 @@ async fn s15_finished_pods_stay_naked_ones_and_those_with_an_empty_dir_go() {
 async fn s16_daemon_set_pods_stay_unless_their_daemon_set_is_gone_or_foreign() {
     let scene = Scene::hooked(116, 2, &[]).await;
     let kube = &scene.stage.world.kube;
-    let shape = PodShape { tolerations: vec![json!({ "operator": "Exists" })], ..PodShape::default() };
+    let shape =
+        PodShape { tolerations: vec![json!({ "operator": "Exists" })], ..PodShape::default() };
     kube.add_daemon_set(&Workload::new("shop", "daemon", 0).shape(shape));
     let on = |name: &str| PodSpec::on(scene.node(0), "shop", name);
     kube.add_pod(&on("orphan").owner("apps/v1", "DaemonSet", "deleted-long-ago"));
-    kube.add_pod(&on("kruise").owner("apps.kruise.io/v1alpha1", "DaemonSet", "daemon").shape(graceful(1, 1)));
+    kube.add_pod(
+        &on("kruise").owner("apps.kruise.io/v1alpha1", "DaemonSet", "daemon").shape(graceful(1, 1)),
+    );
     // Its controller does not know of cordons.
     kube.put_back("shop", "daemon");
     scene.pod(0, "slow", graceful(60, 40));
@@ -46,12 +56,29 @@ async fn s16_daemon_set_pods_stay_unless_their_daemon_set_is_gone_or_foreign() {
     let accepted = scene.terminate(0).await;
     let completed = scene.completed(0, 60).await;
     about(between(accepted, completed), 40.0, 1.0);
-    let left: Vec<String> = scene.stage.world.kube.pods_on(&node).into_iter().map(|p| p.name).collect();
-    assert!(left.len() == 2 && left.iter().any(|name| name.starts_with("daemon-")) && left.iter().any(|name| name == "kruise"), "{left:?}");
+    let left: Vec<String> =
+        scene.stage.world.kube.pods_on(&node).into_iter().map(|p| p.name).collect();
+    assert!(
+        left.len() == 2
+            && left.iter().any(|name| name.starts_with("daemon-"))
+            && left.iter().any(|name| name == "kruise"),
+        "{left:?}"
+    );
     assert_eq!(scene.evictions("orphan").len(), 1);
-    assert!((4..=6).contains(&scene.evictions("kruise").len()), "{}", scene.evictions("kruise").len());
-    scene.stage.until(20, "the orphan is told", || scene.times_said("OrphanedDaemonSetPod") == 1).await;
-    assert_eq!(scene.requests("get", "daemonsets", "", "daemon").len(), 1, "one look for the DaemonSet");
+    assert!(
+        (4..=6).contains(&scene.evictions("kruise").len()),
+        "{}",
+        scene.evictions("kruise").len()
+    );
+    scene
+        .stage
+        .until(20, "the orphan is told", || scene.times_said("OrphanedDaemonSetPod") == 1)
+        .await;
+    assert_eq!(
+        scene.requests("get", "daemonsets", "", "daemon").len(),
+        1,
+        "one look for the DaemonSet"
+    );
     scene.end().await;
 }
 
@@ -59,8 +86,13 @@ async fn s16_daemon_set_pods_stay_unless_their_daemon_set_is_gone_or_foreign() {
 async fn s20_pods_that_are_put_back_are_evicted_a_few_times_and_then_left_alone() {
     let scene = Scene::hooked(120, 2, &[]).await;
     let kube = &scene.stage.world.kube;
-    let shape = PodShape { labels: [("app".to_owned(), "agent".to_owned())].into(), ..graceful(1, 1) };
-    kube.add_pod(&PodSpec::on(scene.node(0), "shop", "agent").owner("apps.kruise.io/v1alpha1", "DaemonSet", "agent").shape(shape));
+    let shape =
+        PodShape { labels: [("app".to_owned(), "agent".to_owned())].into(), ..graceful(1, 1) };
+    kube.add_pod(
+        &PodSpec::on(scene.node(0), "shop", "agent")
+            .owner("apps.kruise.io/v1alpha1", "DaemonSet", "agent")
+            .shape(shape),
+    );
     kube.put_back("shop", "agent");
     scene.pod(0, "slow", graceful(120, 100));
     scene.stage.pass(5).await;
@@ -123,7 +155,11 @@ async fn s19_a_pod_that_is_bound_after_the_cordon_is_drained_although_no_watch_o
 #[tokio::test(start_paused = true)]
 async fn a_pod_counts_until_the_kubelet_has_taken_its_object_away() {
     let scene = Scene::hooked(132, 2, &[]).await;
-    scene.stage.world.kube.set_timing(Timing { removal: Duration::from_secs(20), ..Timing::default() });
+    scene
+        .stage
+        .world
+        .kube
+        .set_timing(Timing { removal: Duration::from_secs(20), ..Timing::default() });
     scene.pod(0, "web-0", graceful(30, 3));
     scene.stage.pass(5).await;
     let accepted = scene.terminate(0).await;
@@ -146,9 +182,16 @@ async fn an_empty_node_is_released_five_seconds_after_its_cordon() {
 #[tokio::test(start_paused = true)]
 async fn only_a_toleration_that_names_our_taint_exempts_a_pod() {
     let scene = Scene::hooked(121, 2, &[]).await;
-    let with = |toleration: serde_json::Value| PodShape { tolerations: vec![toleration], ..PodShape::default() };
+    let with = |toleration: serde_json::Value| PodShape {
+        tolerations: vec![toleration],
+        ..PodShape::default()
+    };
     scene.pod(0, "tolerates-all", with(json!({ "operator": "Exists" })));
-    scene.pod(0, "tolerates-us", with(json!({ "key": "sundown.dev/interruption", "operator": "Exists" })));
+    scene.pod(
+        0,
+        "tolerates-us",
+        with(json!({ "key": "sundown.dev/interruption", "operator": "Exists" })),
+    );
     scene.stage.pass(5).await;
     scene.terminate(0).await;
     scene.completed(0, 60).await;
@@ -166,9 +209,16 @@ async fn s12_a_pod_whose_accepted_eviction_is_intercepted_is_waited_for() {
     scene.terminate(0).await;
     scene.stage.pass(90).await;
     assert!(scene.is_there("web-0"));
-    assert!(scene.stage.actions(&scene.instances[0])[0].end.is_none(), "an accepted eviction is no proof");
+    assert!(
+        scene.stage.actions(&scene.instances[0])[0].end.is_none(),
+        "an accepted eviction is no proof"
+    );
     assert_eq!(scene.sundown.drain(&scene.node(0)).unwrap().blocked, ["shop/web-0 intercepted"]);
-    assert!((2..=5).contains(&scene.evictions("web-0").len()), "{}", scene.evictions("web-0").len());
+    assert!(
+        (2..=5).contains(&scene.evictions("web-0").len()),
+        "{}",
+        scene.evictions("web-0").len()
+    );
     scene.stage.world.kube.delete("pods", "shop", "web-0");
     let now = scene.stage.clock.now();
     about(between(now, scene.completed(0, 60).await), 1.0, 1.0);
@@ -205,13 +255,23 @@ async fn s13_pods_that_are_not_ready_go_where_the_budget_lets_them() {
     scene.stage.pass(5).await;
     scene.terminate(0).await;
     let gone = |app: &str| !scene.is_there(&format!("{app}-unready"));
-    scene.stage.until(10, "three of them go", || gone("enough") && gone("always") && gone("none")).await;
+    scene
+        .stage
+        .until(10, "three of them go", || gone("enough") && gone("always") && gone("none"))
+        .await;
     scene.stage.pass(20).await;
     assert!(!gone("short") && !gone("refused"));
-    assert_eq!(scene.sundown.drain(&scene.node(0)).unwrap().blocked, ["shop/refused-unready pdb", "shop/short-unready pdb"]);
+    assert_eq!(
+        scene.sundown.drain(&scene.node(0)).unwrap().blocked,
+        ["shop/refused-unready pdb", "shop/short-unready pdb"]
+    );
     kube.remove("poddisruptionbudgets", "shop", "refused");
     // Another ready one, and it may go as well: at once, by the budget's status.
-    scene.stage.world.kube.add_pod(&PodSpec::on(scene.node(1), "shop", "short-2").label("app", "short"));
+    scene
+        .stage
+        .world
+        .kube
+        .add_pod(&PodSpec::on(scene.node(1), "shop", "short-2").label("app", "short"));
     let now = scene.stage.clock.now();
     scene.stage.until(5, "it goes", || !scene.removals("short-unready").is_empty()).await;
     assert!(between(now, scene.removals("short-unready")[0].0) < 0.2);
@@ -223,7 +283,11 @@ async fn s13_pods_that_are_not_ready_go_where_the_budget_lets_them() {
 async fn s14_a_pending_pod_is_evicted_although_its_budget_allows_nothing() {
     let scene = Scene::hooked(114, 2, &[]).await;
     let kube = &scene.stage.world.kube;
-    kube.add_pod(&PodSpec::on(scene.node(0), "shop", "pending").label("app", "web").state(PodState::StuckPending));
+    kube.add_pod(
+        &PodSpec::on(scene.node(0), "shop", "pending")
+            .label("app", "web")
+            .state(PodState::StuckPending),
+    );
     kube.add_pod(&PodSpec::on(scene.node(1), "shop", "web-1").label("app", "web"));
     kube.add_budget(&BudgetSpec::for_app("shop", "web").min(1));
     scene.stage.pass(5).await;
@@ -247,12 +311,21 @@ async fn c52_daemon_set_mirror_and_finished_pods_stay_and_grace_is_capped_and_ne
     scene.pod(0, "graceless", PodShape { grace: Some(Duration::ZERO), ..PodShape::default() });
     scene.stage.pass(10).await;
     scene.notice(0).await;
-    scene.stage.until(60, "the others are gone", || !scene.is_there("endless") && !scene.is_there("graceless")).await;
+    scene
+        .stage
+        .until(60, "the others are gone", || {
+            !scene.is_there("endless") && !scene.is_there("graceless")
+        })
+        .await;
     let endless = scene.removals("endless")[0].1;
     assert!((100..=120).contains(&endless), "capped by the deadline: {endless}");
     assert_eq!(scene.removals("graceless")[0].1, 1, "never 0");
     assert!(scene.is_there("mirror-proxy") && scene.is_there("done"));
-    assert!(scene.stage.removals().iter().all(|(name, ..)| name == "endless" || name == "graceless"), "{:?}", scene.stage.removals());
+    assert!(
+        scene.stage.removals().iter().all(|(name, ..)| name == "endless" || name == "graceless"),
+        "{:?}",
+        scene.stage.removals()
+    );
     scene.end().await;
 }
 
@@ -268,7 +341,12 @@ async fn an_event_says_which_pod_has_less_time_than_its_grace_where_that_is_aske
         let said = scene.events("ShortenedGrace");
         assert_eq!(said.len(), events, "{said:?}");
         assert!(said.iter().all(|m| m.contains("instead of 3600 s")), "{said:?}");
-        scene.end_except(&[judge::Rule::TrueEvents], "the judge takes the grace period of this pod for 30 s").await;
+        scene
+            .end_except(
+                &[judge::Rule::TrueEvents],
+                "the judge takes the grace period of this pod for 30 s",
+            )
+            .await;
     }
 }
 

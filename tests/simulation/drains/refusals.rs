@@ -13,11 +13,20 @@ async fn s06_a_pod_that_is_gone_or_another_by_now_is_not_evicted_again() {
     let kube = &scene.stage.world.kube;
     for name in ["gone", "moved"] {
         scene.pod(0, name, graceful(30, 1));
-        kube.inject(Rule::next(1, Match::evictions().named(name), Fault::Slow(Duration::from_secs(2))));
+        kube.inject(Rule::next(
+            1,
+            Match::evictions().named(name),
+            Fault::Slow(Duration::from_secs(2)),
+        ));
     }
     scene.stage.pass(5).await;
     scene.terminate(0).await;
-    scene.stage.until(5, "both are asked for", || scene.evictions("gone").len() + scene.evictions("moved").len() == 2).await;
+    scene
+        .stage
+        .until(5, "both are asked for", || {
+            scene.evictions("gone").len() + scene.evictions("moved").len() == 2
+        })
+        .await;
     kube.remove("pods", "shop", "gone");
     kube.remove("pods", "shop", "moved");
     kube.add_pod(&PodSpec::on(scene.node(1), "shop", "moved"));
@@ -61,7 +70,10 @@ async fn s07_an_odd_retry_after_of_an_hour_stops_neither_evictions_nor_force() {
     let kube = &scene.stage.world.kube;
     scene.pod(0, "web-0", graceful(30, 1));
     scene.pod(1, "web-1", graceful(30, 1));
-    let rule = kube.inject(Rule::always(Match::evictions().named("web-0"), Fault::Overloaded { retry_after: 3600 }));
+    let rule = kube.inject(Rule::always(
+        Match::evictions().named("web-0"),
+        Fault::Overloaded { retry_after: 3600 },
+    ));
     scene.stage.pass(5).await;
     scene.notice(0).await;
     scene.stage.until(10, "it is refused", || scene.answers("overload") == 1.0).await;
@@ -69,7 +81,10 @@ async fn s07_an_odd_retry_after_of_an_hour_stops_neither_evictions_nor_force() {
     scene.notice(1).await;
     scene.stage.until(40, "the other one is evicted", || !scene.removals("web-1").is_empty()).await;
     about(between(refused, scene.removals("web-1")[0].0), 30.0, 1.0);
-    scene.stage.until(70, "the first is deleted in time", || !scene.removals("web-0").is_empty()).await;
+    scene
+        .stage
+        .until(70, "the first is deleted in time", || !scene.removals("web-0").is_empty())
+        .await;
     assert!(scene.removals("web-0")[0].2 && scene.evictions("web-0").len() <= 4);
     kube.lift(rule);
     scene.end().await;
@@ -88,8 +103,14 @@ async fn s08_a_budget_that_is_behind_its_spec_is_tried_again_when_its_status_com
     scene.terminate(0).await;
     scene.stage.until(5, "it is refused", || scene.answers("budget_lagging") == 1.0).await;
     let refused = scene.stage.clock.now();
-    scene.stage.until(3, "it is counted", || scene.sundown.metric("blocked_pods{reason=\"pdb_lagging\"}") == 1.0).await;
-    // Without news it is tried again after the ten seconds that the server named, and not much later.
+    scene
+        .stage
+        .until(3, "it is counted", || {
+            scene.sundown.metric("blocked_pods{reason=\"pdb_lagging\"}") == 1.0
+        })
+        .await;
+    // Without news it is tried again after the ten seconds that the server named, and not much
+    // later.
     scene.stage.until(30, "it is tried again", || scene.evictions("web-0").len() == 2).await;
     let again = between(refused, scene.evictions("web-0")[1].at);
     assert!((9.0..21.0).contains(&again), "{again}");
@@ -114,7 +135,11 @@ async fn s09_a_pod_under_two_budgets_goes_when_one_of_them_is_removed() {
     scene.stage.pass(40).await;
     assert_eq!(scene.sundown.drain(&scene.node(0)).unwrap().blocked, ["shop/web-0 two_pdbs"]);
     assert!(scene.evictions("web-0").len() <= 4);
-    assert!(scene.events("Blocked").iter().any(|m| m.contains("more than one PodDisruptionBudget")), "{:?}", scene.events("Blocked"));
+    assert!(
+        scene.events("Blocked").iter().any(|m| m.contains("more than one PodDisruptionBudget")),
+        "{:?}",
+        scene.events("Blocked")
+    );
     kube.remove("poddisruptionbudgets", "shop", "one");
     let removed = scene.stage.clock.now();
     scene.stage.until(5, "it is evicted", || !scene.removals("web-0").is_empty()).await;
@@ -143,7 +168,11 @@ async fn s10_a_webhook_that_fails_three_times_only_delays() {
 async fn s10_a_pod_whose_operator_deletes_it_after_a_denial_is_drained() {
     let scene = Scene::hooked(111, 2, &["--drain-timeout", "600s"]).await;
     scene.pod(0, "web-0", graceful(30, 1));
-    scene.stage.world.kube.eviction_webhook(|_| EvictionVerdict::Deny("the operator sees to it".to_owned()));
+    scene
+        .stage
+        .world
+        .kube
+        .eviction_webhook(|_| EvictionVerdict::Deny("the operator sees to it".to_owned()));
     scene.stage.pass(5).await;
     scene.terminate(0).await;
     scene.stage.pass(50).await;
@@ -163,8 +192,15 @@ async fn s11_pods_of_a_terminating_namespace_are_waited_for() {
     scene.stage.pass(5).await;
     scene.terminate(0).await;
     scene.stage.pass(40).await;
-    assert_eq!(scene.sundown.drain(&scene.node(0)).unwrap().blocked, ["shop/web-0 namespace_terminating"]);
-    let evictions = |outcome: &str| scene.sundown.metric(&format!("api_calls_total{{target=\"kubernetes\",action=\"evict\",outcome=\"{outcome}\"}}"));
+    assert_eq!(
+        scene.sundown.drain(&scene.node(0)).unwrap().blocked,
+        ["shop/web-0 namespace_terminating"]
+    );
+    let evictions = |outcome: &str| {
+        scene.sundown.metric(&format!(
+            "api_calls_total{{target=\"kubernetes\",action=\"evict\",outcome=\"{outcome}\"}}"
+        ))
+    };
     assert!(evictions("not_admitted") >= 1.0);
     assert_eq!(evictions("forbidden"), 0.0, "no right is missing");
     // The namespace controller comes to it.
@@ -176,7 +212,8 @@ async fn s11_pods_of_a_terminating_namespace_are_waited_for() {
 
 #[tokio::test(start_paused = true)]
 async fn s11_pods_of_a_terminating_namespace_are_deleted_for_the_deadline() {
-    let scene = Scene::hooked(1111, 2, &["--drain-timeout", "200s", "--deadline-margin", "0s"]).await;
+    let scene =
+        Scene::hooked(1111, 2, &["--drain-timeout", "200s", "--deadline-margin", "0s"]).await;
     scene.pod(0, "web-0", graceful(30, 1));
     scene.stage.world.kube.terminate_namespace("shop", false);
     scene.stage.pass(5).await;
@@ -191,7 +228,8 @@ async fn s11_pods_of_a_terminating_namespace_are_deleted_for_the_deadline() {
 
 #[tokio::test(start_paused = true)]
 async fn s29_a_budget_that_nobody_keeps_up_blocks_with_its_reason_until_force() {
-    let scene = Scene::hooked(129, 2, &["--drain-timeout", "200s", "--deadline-margin", "0s"]).await;
+    let scene =
+        Scene::hooked(129, 2, &["--drain-timeout", "200s", "--deadline-margin", "0s"]).await;
     let kube = &scene.stage.world.kube;
     kube.freeze_disruption_controller(true);
     scene.pod(0, "web-0", graceful(30, 1));
@@ -220,7 +258,9 @@ async fn s30_a_broken_budget_is_tried_slowly() {
     }
     scene.stage.pass(5).await;
     kube.freeze_disruption_controller(true);
-    kube.edit("poddisruptionbudgets", "shop", "negative", |b| b["status"]["disruptionsAllowed"] = json!(-1));
+    kube.edit("poddisruptionbudgets", "shop", "negative", |b| {
+        b["status"]["disruptionsAllowed"] = json!(-1);
+    });
     kube.edit("poddisruptionbudgets", "shop", "full", |b| {
         b["status"]["disruptionsAllowed"] = json!(1);
         let many = (0..2001).map(|n| (format!("pod-{n}"), json!("2026-01-05T09:00:00Z")));
@@ -228,7 +268,10 @@ async fn s30_a_broken_budget_is_tried_slowly() {
     });
     scene.terminate(0).await;
     scene.stage.pass(120).await;
-    assert_eq!(scene.sundown.drain(&scene.node(0)).unwrap().blocked, ["shop/full-0 pdb", "shop/negative-0 pdb"]);
+    assert_eq!(
+        scene.sundown.drain(&scene.node(0)).unwrap().blocked,
+        ["shop/full-0 pdb", "shop/negative-0 pdb"]
+    );
     for pod in ["negative-0", "full-0"] {
         let tries = scene.evictions(pod).len();
         assert!((3..=9).contains(&tries), "{tries} tries of {pod} in two minutes");

@@ -44,11 +44,24 @@ async fn a_drain_is_told_once_when_all_is_done() {
     let trace = &traces[0];
     let names: Vec<_> = trace.spans.iter().map(|s| s.name).collect();
     assert_eq!(names, ["drain", "accept", "evict", "complete"]);
-    assert_eq!(trace.spans[2].events.iter().map(|e| e.name).collect::<Vec<_>>(), ["cordoned", "first eviction"]);
+    assert_eq!(
+        trace.spans[2].events.iter().map(|e| e.name).collect::<Vec<_>>(),
+        ["cordoned", "first eviction"]
+    );
     let seconds = |from, to: sundown::domain::Moment| to.duration_since(from).as_secs_f64();
-    assert!(seconds(cordoned, trace.spans[1].end).abs() < 1.0 && seconds(completed, trace.spans[3].end).abs() < 2.0, "{trace:?}");
-    assert!(seconds(trace.spans[2].start, trace.spans[2].end) >= 20.0, "its pod takes as long to stop");
-    assert_eq!((attribute(trace, "sundown.taken_over"), attribute(trace, "sundown.evicted")), (Some(&Value::Flag(false)), Some(&Value::Number(1))));
+    assert!(
+        seconds(cordoned, trace.spans[1].end).abs() < 1.0
+            && seconds(completed, trace.spans[3].end).abs() < 2.0,
+        "{trace:?}"
+    );
+    assert!(
+        seconds(trace.spans[2].start, trace.spans[2].end) >= 20.0,
+        "its pod takes as long to stop"
+    );
+    assert_eq!(
+        (attribute(trace, "sundown.taken_over"), attribute(trace, "sundown.evicted")),
+        (Some(&Value::Flag(false)), Some(&Value::Number(1)))
+    );
     assert_eq!(trace.spans[3].events.len(), 1);
     scene.end().await;
 }
@@ -70,8 +83,14 @@ async fn who_takes_a_drain_over_tells_the_whole_of_it_under_the_same_id() {
     scene.stage.pass(30).await;
     assert!(all(&mut first).is_empty(), "who is gone tells nothing");
     let traces = all(&mut second);
-    assert_eq!((traces.len(), attribute(&traces[0], "sundown.taken_over")), (1, Some(&Value::Flag(true))));
-    assert!(traces[0].spans[1].end.duration_since(cordoned).as_secs_f64().abs() < 1.0, "from the cordon on, which another made");
+    assert_eq!(
+        (traces.len(), attribute(&traces[0], "sundown.taken_over")),
+        (1, Some(&Value::Flag(true)))
+    );
+    assert!(
+        traces[0].spans[1].end.duration_since(cordoned).as_secs_f64().abs() < 1.0,
+        "from the cordon on, which another made"
+    );
     next.stop().await;
     scene.stage.end();
 }

@@ -1,4 +1,5 @@
-//! Lifecycle actions: each of ours ends by our completion, in time, not too early, and is left alone afterwards.
+//! Lifecycle actions: each of ours ends by our completion, in time, not too early, and is left
+//! alone afterwards.
 
 use std::{rc::Rc, time::Duration};
 
@@ -9,7 +10,10 @@ use sundown::{
 
 use super::{
     Judge, ON_ITS_WAY, SLACK,
-    excuses::{COMPLETIONS, HEARTBEATS, LIST_NODES, MESSAGES, REMOVE_PODS, SEE_BUDGETS, SEE_NODES, SEE_PODS, Scope, WRITE_NODES},
+    excuses::{
+        COMPLETIONS, HEARTBEATS, LIST_NODES, MESSAGES, REMOVE_PODS, SEE_BUDGETS, SEE_NODES,
+        SEE_PODS, Scope, WRITE_NODES,
+    },
     in_time::WELL_AGAIN,
     is_us,
     leaders::{Gap, Why},
@@ -19,7 +23,8 @@ use super::{
     story::{Deadline, Life, Page, Told, is_open},
 };
 
-const SIGNS: [&str; 2] = ["autoscaling:CompleteLifecycleAction", "autoscaling:RecordLifecycleActionHeartbeat"];
+const SIGNS: [&str; 2] =
+    ["autoscaling:CompleteLifecycleAction", "autoscaling:RecordLifecycleActionHeartbeat"];
 
 impl Judge<'_> {
     /// Every hook of ours ends by our completion, in time, and not before its node is empty.
@@ -32,7 +37,13 @@ impl Judge<'_> {
                     looks || self.is_made_up(&action.group, &action.hook, &action.instance, at)
                 };
                 if end.is_some_and(|e| !is_allowed(e.at)) {
-                    self.broken(action.started, format!("{}/{} of {} was completed and is not ours", action.group, action.hook, action.instance));
+                    self.broken(
+                        action.started,
+                        format!(
+                            "{}/{} of {} was completed and is not ours",
+                            action.group, action.hook, action.instance
+                        ),
+                    );
                 }
                 continue;
             }
@@ -43,7 +54,9 @@ impl Judge<'_> {
             };
             match end.verdict {
                 // What others complete is theirs.
-                Verdict::Completed(_) if action.transition == Transition::Terminating && is_us(&end.by) => {
+                Verdict::Completed(_)
+                    if action.transition == Transition::Terminating && is_us(&end.by) =>
+                {
                     self.count(Promise::HookKeptOpen, false);
                     self.not_too_early(&name, &action, end.at);
                     self.not_too_short(&name, &action, end.at);
@@ -52,19 +65,29 @@ impl Judge<'_> {
                 }
                 Verdict::Completed(_) | Verdict::Stopped | Verdict::Removed => {}
                 Verdict::TimedOut(_) => self.excused(&name, &action, end.at),
-                Verdict::GlobalTimeout(_) => self.broken(end.at, format!("{name} ran into its global timeout")),
+                Verdict::GlobalTimeout(_) => {
+                    self.broken(end.at, format!("{name} ran into its global timeout"));
+                }
             }
         }
     }
 
-    /// Nobody wrote this action down, and each of its messages was lost with a queue, or never got into one, before anybody had to know it.
+    /// Nobody wrote this action down, and each of its messages was lost with a queue, or never got
+    /// into one, before anybody had to know it.
     fn is_message_lost(&self, action: &ActionReport, accept: Scope<'_>, end: Moment) -> bool {
-        let is_of_it = |n: &&Notice| n.event.instance == action.instance && n.event.token.as_ref() == Some(&action.token) && n.sent < end;
+        let is_of_it = |n: &&Notice| {
+            n.event.instance == action.instance
+                && n.event.token.as_ref() == Some(&action.token)
+                && n.sent < end
+        };
         let too_soon = |n: &Notice| {
             let lost = self.lost_with_queue(n).filter(|lost| *lost < end);
-            lost.is_some_and(|lost| lost <= n.sent + SLACK || self.longest_clear(accept, n.sent, lost) <= WELL_AGAIN)
+            lost.is_some_and(|lost| {
+                lost <= n.sent + SLACK || self.longest_clear(accept, n.sent, lost) <= WELL_AGAIN
+            })
         };
-        let was_away = self.evidence.queue_away.iter().any(|(from, to)| *from <= end && *to >= action.started);
+        let was_away =
+            self.evidence.queue_away.iter().any(|(from, to)| *from <= end && *to >= action.started);
         let is_told = self.story.told(&action.instance, end).iter().any(|told| told.is_of(action));
         was_away && !is_told && self.story.notices.iter().filter(is_of_it).all(too_soon)
     }
@@ -76,15 +99,25 @@ impl Judge<'_> {
         let interval = if timeout < Duration::from_secs(60) { timeout / 3 } else { timeout / 2 };
         // Retries, and what a dead replica had received, which is hidden for a minute.
         let due = last + interval + Duration::from_secs(3);
-        let (instance, node) = (action.instance.as_str(), self.evidence.nodes.get(&action.instance).map_or("", String::as_str));
+        let (instance, node) = (
+            action.instance.as_str(),
+            self.evidence.nodes.get(&action.instance).map_or("", String::as_str),
+        );
         // A process that cannot renew its Lease goes on with its heartbeats.
-        let heartbeats = Scope { needs: &[HEARTBEATS], of: Some((instance, node)), process: None, without_leader: Some(false) };
+        let heartbeats = Scope {
+            needs: &[HEARTBEATS],
+            of: Some((instance, node)),
+            process: None,
+            without_leader: Some(false),
+        };
         let accept = Scope::of_leader(&[MESSAGES, SEE_NODES, HEARTBEATS]).about(instance, node);
         let is_accepted = self.story.told(instance, due).iter().any(|t| t.is_of(action));
         let beaten = self.beaten_until(action, end);
-        let unknown = self.evidence.nodes.get(&action.instance).and_then(|n| self.unknown_from(n, end));
+        let unknown =
+            self.evidence.nodes.get(&action.instance).and_then(|n| self.unknown_from(n, end));
         let until = [unknown, self.unlisted_from(end)].into_iter().flatten().fold(beaten, Ord::min);
-        let is_known = !action.beats.is_empty() || self.story.told(instance, end).iter().any(|t| t.is_of(action));
+        let is_known = !action.beats.is_empty()
+            || self.story.told(instance, end).iter().any(|t| t.is_of(action));
         // Nobody ever knew of it: somebody had to find it out at any time since it began.
         let (calm, enough) = if is_known {
             let scope = if is_accepted { heartbeats } else { accept };
@@ -92,45 +125,75 @@ impl Judge<'_> {
         } else {
             (self.longest_clear(accept, action.started, end), timeout.min(WELL_AGAIN))
         };
-        let is_gone = self.evidence.nodes.get(&action.instance).is_some_and(|n| self.is_forgotten(n, end));
-        let is_nobodys = self.is_nobodys(instance, action.started) || self.is_nobodys(instance, end);
-        let excused = is_gone || is_nobodys || self.is_message_lost(action, accept, end) || calm < enough;
+        let is_gone =
+            self.evidence.nodes.get(&action.instance).is_some_and(|n| self.is_forgotten(n, end));
+        let is_nobodys =
+            self.is_nobodys(instance, action.started) || self.is_nobodys(instance, end);
+        let excused =
+            is_gone || is_nobodys || self.is_message_lost(action, accept, end) || calm < enough;
         self.count(Promise::HookKeptOpen, excused);
         if !excused {
-            self.broken(end, format!("{name} timed out ({timeout:?}), last beaten {last}, although all was well for {calm:?}"));
+            self.broken(
+                end,
+                format!(
+                    "{name} timed out ({timeout:?}), last beaten {last}, although all was well \
+                     for {calm:?}"
+                ),
+            );
         }
     }
 
-    /// The Node is the record: one that is deleted takes what it owes with it, unless a process saw it go and lives on.
+    /// The Node is the record: one that is deleted takes what it owes with it, unless a process saw
+    /// it go and lives on.
     fn is_forgotten(&self, node: &str, until: Moment) -> bool {
-        self.story.records_lost(node, until).into_iter().any(|lost| self.story.witnesses(lost, until).is_empty())
+        self.story
+            .records_lost(node, until)
+            .into_iter()
+            .any(|lost| self.story.witnesses(lost, until).is_empty())
     }
 
-    /// From when on a process leads that cannot know the Node. Each replica remembers for itself: what a standby saw does not help the leader.
-    /// Until then the process that had led sends heartbeats.
+    /// From when on a process leads that cannot know the Node. Each replica remembers for itself:
+    /// what a standby saw does not help the leader. Until then the process that had led sends
+    /// heartbeats.
     fn unknown_from(&self, node: &str, until: Moment) -> Option<Moment> {
         let lost = self.story.records_lost(node, until).into_iter();
-        lost.filter_map(|lost| self.leaders.passed_over(&self.story.witnesses(lost, until), lost, until)).min()
+        lost.filter_map(|lost| {
+            self.leaders.passed_over(&self.story.witnesses(lost, until), lost, until)
+        })
+        .min()
     }
 
-    /// From when on a process leads that has not been able to list the Nodes since it leads, where no process that lives has ever listed them:
-    /// nobody knows the records.
+    /// From when on a process leads that has not been able to list the Nodes since it leads, where
+    /// no process that lives has ever listed them: nobody knows the records.
     fn unlisted_from(&self, end: Moment) -> Option<Moment> {
         let leader = self.leaders.at(end)?.process?;
         let since = self.leaders.leads_since(leader, end)?;
-        let lists = Scope { needs: &[LIST_NODES], of: None, process: Some(leader), without_leader: None };
+        let lists =
+            Scope { needs: &[LIST_NODES], of: None, process: Some(leader), without_leader: None };
         let fails = self.longest_clear(lists, since, end) <= SLACK;
         (fails && self.story.knew_nodes(end, end).is_empty()).then_some(since)
     }
 
-    /// A process that lost its Lease goes on with the heartbeats for as long as a drain may take from when it came to owe them, and then
-    /// ends them.
+    /// A process that lost its Lease goes on with the heartbeats for as long as a drain may take
+    /// from when it came to owe them, and then ends them.
     fn beaten_until(&self, action: &ActionReport, end: Moment) -> Moment {
-        let accepted = self.story.told(&action.instance, end).iter().filter(|t| t.is_of(action)).map(|t| t.accepted).min();
+        let accepted = self
+            .story
+            .told(&action.instance, end)
+            .iter()
+            .filter(|t| t.is_of(action))
+            .map(|t| t.accepted)
+            .min();
         let Some(accepted) = accepted else { return end };
         let timeout = Duration::from_secs(self.evidence.terms.drain_timeout);
-        let over = |gap: &Gap| self.leaders.at(gap.from).map_or(accepted, |holder| accepted.max(holder.at)) + timeout;
-        let lost = self.leaders.gaps.iter().find(|gap| gap.why == Why::NotRenewed && gap.from <= over(gap) && gap.to >= end);
+        let over = |gap: &Gap| {
+            self.leaders.at(gap.from).map_or(accepted, |holder| accepted.max(holder.at)) + timeout
+        };
+        let lost = self
+            .leaders
+            .gaps
+            .iter()
+            .find(|gap| gap.why == Why::NotRenewed && gap.from <= over(gap) && gap.to >= end);
         lost.map_or(end, |gap| over(gap).min(end))
     }
 
@@ -143,21 +206,38 @@ impl Judge<'_> {
             return;
         }
         let names: Vec<&str> = left.iter().map(|l| l.pod.name.as_str()).collect();
-        let paused = self.known_pause(node, at).map(|since| format!(", paused since {since}")).unwrap_or_default();
+        let paused = self
+            .known_pause(node, at)
+            .map(|since| format!(", paused since {since}"))
+            .unwrap_or_default();
         let deadlines = self.story.deadlines(&action.instance, at);
-        self.broken(at, format!("{name} was completed before {node} was empty: {names:?} are left{paused}; {deadlines:?}"));
+        self.broken(
+            at,
+            format!(
+                "{name} was completed before {node} was empty: {names:?} are left{paused}; \
+                 {deadlines:?}"
+            ),
+        );
     }
 
     /// The pods that a completion had to wait for, unless a deadline had come.
     fn held_up_by(&self, node: &str, action: &ActionReport, at: Moment) -> Vec<&Life> {
         let excused = self.is_ended_otherwise(node, action, at);
-        if excused || self.was_empty(node, action, at) { Vec::new() } else { self.story.left(node, at) }
+        if excused || self.was_empty(node, action, at) {
+            Vec::new()
+        } else {
+            self.story.left(node, at)
+        }
     }
 
     /// Something else than an empty node or a deadline had ended its drain.
     fn is_ended_otherwise(&self, node: &str, action: &ActionReport, at: Moment) -> bool {
         let over = |s: State| matches!(s, State::Stopped | State::Terminated);
-        let is_over = self.evidence.changes.iter().any(|c| c.id == action.instance && over(c.state) && c.at <= at);
+        let is_over = self
+            .evidence
+            .changes
+            .iter()
+            .any(|c| c.id == action.instance && over(c.state) && c.at <= at);
         is_over
             || self.node_away(node, &action.instance, at)
             || self.story.machine_gone(node, at)
@@ -167,48 +247,73 @@ impl Judge<'_> {
             || self.is_passed_over(node, at)
     }
 
-    /// Its drain lasted as long as `--min-drain-time` says, so that what was just scheduled was seen.
+    /// Its drain lasted as long as `--min-drain-time` says, so that what was just scheduled was
+    /// seen.
     fn not_too_short(&mut self, name: &str, action: &ActionReport, at: Moment) {
         let Some(node) = self.evidence.nodes.get(&action.instance) else { return };
         let told = self.story.told(&action.instance, at);
-        let Some(joined) = told.iter().filter(|t| t.is_of(action)).map(|t| t.accepted).min() else { return };
+        let Some(joined) = told.iter().filter(|t| t.is_of(action)).map(|t| t.accepted).min() else {
+            return;
+        };
         let begun = self.drain_began(node, action, joined);
         let least = self.evidence.terms.shortest("--min-drain-time", Duration::from_secs(5));
         let is_short = at + SLACK < begun + least;
-        if is_short && !self.is_ended_otherwise(node, action, at) && self.due(node, action, at).is_empty() {
-            self.broken(at, format!("{name} was completed after {:?}: --min-drain-time is {least:?}", at.duration_since(begun)));
+        if is_short
+            && !self.is_ended_otherwise(node, action, at)
+            && self.due(node, action, at).is_empty()
+        {
+            self.broken(
+                at,
+                format!(
+                    "{name} was completed after {:?}: --min-drain-time is {least:?}",
+                    at.duration_since(begun)
+                ),
+            );
         }
     }
 
-    /// When the drain of an action that was accepted then began: perhaps before, for something else that the record told when the action came
-    /// into it. That record may have been released at the same moment.
+    /// When the drain of an action that was accepted then began: perhaps before, for something else
+    /// that the record told when the action came into it. That record may have been released at the
+    /// same moment.
     fn drain_began(&self, node: &str, action: &ActionReport, accepted: Moment) -> Moment {
-        let tells = |page: &&Page| page.node == node && is_open(page) && page.told.iter().any(|t| t.is_of(action));
+        let tells = |page: &&Page| {
+            page.node == node && is_open(page) && page.told.iter().any(|t| t.is_of(action))
+        };
         let page = self.story.pages_of(&action.instance).filter(tells).min_by_key(|page| page.at);
-        page.and_then(|p| p.told.iter().map(|t| t.accepted).min()).map_or(accepted, |first| first.min(accepted))
+        page.and_then(|p| p.told.iter().map(|t| t.accepted).min())
+            .map_or(accepted, |first| first.min(accepted))
     }
 
     /// Its kubelet was silent, and another Node that claims its instance was drained in its place.
     pub(super) fn is_passed_over(&self, node: &str, at: Moment) -> bool {
-        self.story.fell_silent(node, at).is_some_and(|(lost, _)| is_claimed_twice(&self.writes, node, lost, at))
+        self.story
+            .fell_silent(node, at)
+            .is_some_and(|(lost, _)| is_claimed_twice(&self.writes, node, lost, at))
     }
 
-    /// Its node was empty as long before as `--complete-delay` says, or some seconds earlier. What a controller puts there during the delay
-    /// (its pods tolerate the cordon) is not waited for, nor what it puts there while the completion fails.
+    /// Its node was empty as long before as `--complete-delay` says, or some seconds earlier. What
+    /// a controller puts there during the delay (its pods tolerate the cordon) is not waited for,
+    /// nor what it puts there while the completion fails.
     fn was_empty(&self, node: &str, action: &ActionReport, at: Moment) -> bool {
         let delay = Duration::from_secs(self.evidence.terms.complete_delay);
         let earlier: &[u64] = if delay.is_zero() { &[0] } else { &[0, 1, 2, 5] };
-        let is_empty = |from: Moment| earlier.iter().any(|more| self.story.left(node, from - delay - Duration::from_secs(*more)).is_empty());
+        let is_empty = |from: Moment| {
+            earlier.iter().any(|more| {
+                self.story.left(node, from - delay - Duration::from_secs(*more)).is_empty()
+            })
+        };
         is_empty(at) || self.first_tried(action, at).is_some_and(is_empty)
     }
 
-    /// When the process that completed an action first tried to, of the time for which it has led without a break. A new leader looks at the
-    /// node anew.
+    /// When the process that completed an action first tried to, of the time for which it has led
+    /// without a break. A new leader looks at the node anew.
     fn first_tried(&self, action: &ActionReport, at: Moment) -> Option<Moment> {
         let by = &action.end.as_ref()?.by;
         let since = self.leaders.leads_since(by, at)?;
         let object = format!("{}/{}/{}", action.group, action.hook, action.instance);
-        let tries = self.evidence.calls.iter().filter(|c| c.api == "autoscaling:CompleteLifecycleAction" && c.object == object && c.by == *by);
+        let tries = self.evidence.calls.iter().filter(|c| {
+            c.api == "autoscaling:CompleteLifecycleAction" && c.object == object && c.by == *by
+        });
         tries.map(|c| c.at).filter(|tried| *tried >= since && *tried < at).min()
     }
 
@@ -217,11 +322,15 @@ impl Judge<'_> {
         if self.known_pause(node, at).is_some() {
             return Vec::new();
         }
-        self.story.deadlines(&action.instance, at).into_iter().filter(|d| at + SLACK >= d.end).collect()
+        self.story
+            .deadlines(&action.instance, at)
+            .into_iter()
+            .filter(|d| at + SLACK >= d.end)
+            .collect()
     }
 
-    /// Its kubelet is silent, and everybody could know: after 40 s without a word (the last one up to ten seconds old) its Node is
-    /// unknown, and a minute later given up.
+    /// Its kubelet is silent, and everybody could know: after 40 s without a word (the last one up
+    /// to ten seconds old) its Node is unknown, and a minute later given up.
     fn is_unreachable(&self, instance: &str, node: &str, at: Moment) -> bool {
         let Some((lost, back)) = self.story.fell_silent(node, at) else { return false };
         let since = back.unwrap_or(at);
@@ -235,32 +344,46 @@ impl Judge<'_> {
     fn asked_before(&mut self, name: &str, action: &ActionReport, at: Moment) {
         let Some(node) = self.evidence.nodes.get(&action.instance) else { return };
         let told = self.story.told(&action.instance, at);
-        let Some(from) = told.iter().filter(|t| t.is_of(action)).map(|t| t.accepted).min() else { return };
+        let Some(from) = told.iter().filter(|t| t.is_of(action)).map(|t| t.accepted).min() else {
+            return;
+        };
         // What came just now had no time.
         let old = |l: &&Life| l.bound + Duration::from_secs(10) <= at;
         let left: Vec<_> = self.held_up_by(node, action, at).into_iter().filter(old).collect();
-        let scope = Scope::of_leader(&[SEE_NODES, SEE_PODS, SEE_BUDGETS, REMOVE_PODS]).about(&action.instance, node);
-        let excused = !left.is_empty() && (self.is_meddled(node, from, at) || self.is_excused(scope, from, at));
+        let scope = Scope::of_leader(&[SEE_NODES, SEE_PODS, SEE_BUDGETS, REMOVE_PODS])
+            .about(&action.instance, node);
+        let excused = !left.is_empty()
+            && (self.is_meddled(node, from, at) || self.is_excused(scope, from, at));
         self.count(Promise::AskedBeforeGivenUp, excused);
         if excused {
             return;
         }
-        let missed: Vec<String> = left.into_iter().filter(|l| !self.was_asked(l, at)).map(|l| l.pod.name.clone()).collect();
+        let missed: Vec<String> = left
+            .into_iter()
+            .filter(|l| !self.was_asked(l, at))
+            .map(|l| l.pod.name.clone())
+            .collect();
         if !missed.is_empty() {
             self.broken(at, format!("{name} was given up, and nobody had asked {missed:?} to go"));
         }
     }
 
-    /// Where nothing was broken and nobody interfered, it is completed as soon as the node is empty, counted from its beginning.
+    /// Where nothing was broken and nobody interfered, it is completed as soon as the node is
+    /// empty, counted from its beginning.
     fn not_too_late(&mut self, name: &str, action: &ActionReport, at: Moment) {
         // For a call on its way, and for a status that has to be seen.
         const ROOM: Duration = Duration::from_secs(3);
         let at_least = self.evidence.terms.longest("--min-drain-time", Duration::from_secs(5));
-        let Some(node) = self.evidence.nodes.get(&action.instance).filter(|_| self.evidence.terms.calm) else { return };
+        let Some(node) =
+            self.evidence.nodes.get(&action.instance).filter(|_| self.evidence.terms.calm)
+        else {
+            return;
+        };
         // A Node may register while its instance already waits for its end.
         let Some(registered) = self.story.registered(&action.instance) else { return };
         let from = action.started.max(registered);
-        let needs = &[MESSAGES, SEE_NODES, WRITE_NODES, SEE_PODS, SEE_BUDGETS, REMOVE_PODS, COMPLETIONS];
+        let needs =
+            &[MESSAGES, SEE_NODES, WRITE_NODES, SEE_PODS, SEE_BUDGETS, REMOVE_PODS, COMPLETIONS];
         let scope = Scope::of_leader(needs).about(&action.instance, node);
         let excused = self.is_meddled(node, from, at) || self.is_excused(scope, from, at);
         self.count(Promise::NotTooLate, excused);
@@ -268,12 +391,16 @@ impl Judge<'_> {
             return;
         }
         let told = self.story.told(&action.instance, at);
-        let accepted = told.iter().filter(|t| t.is_of(action)).map(|t| t.accepted).min().unwrap_or(at);
+        let accepted =
+            told.iter().filter(|t| t.is_of(action)).map(|t| t.accepted).min().unwrap_or(at);
         let begun = self.drain_began(node, action, accepted);
         let mut empty = from + at_least;
-        let was_there = |l: &&Life| l.pod.node == node.as_str() && l.bound <= at && super::story::counts(&l.pod);
+        let was_there = |l: &&Life| {
+            l.pod.node == node.as_str() && l.bound <= at && super::story::counts(&l.pod)
+        };
         for life in self.story.pods.values().filter(was_there) {
-            // One that had finished before is left alone; one that finishes on its way out holds its volumes until its object is gone.
+            // One that had finished before is left alone; one that finishes on its way out holds
+            // its volumes until its object is gone.
             match life.gone.or(life.finished.filter(|f| *f <= begun)) {
                 Some(went) if went <= at => empty = empty.max(went),
                 // It was given up at a deadline, or stuck behind a finalizer.
@@ -299,7 +426,13 @@ impl Judge<'_> {
             if let Some(end) = action.end.as_ref().filter(|e| is_us(&e.by))
                 && end.verdict != Verdict::Completed(HookResult::Continue)
             {
-                self.broken(end.at, format!("{}/{} of {} was not continued: {:?}", action.group, action.hook, action.instance, end.verdict));
+                self.broken(
+                    end.at,
+                    format!(
+                        "{}/{} of {} was not continued: {:?}",
+                        action.group, action.hook, action.instance, end.verdict
+                    ),
+                );
             }
         }
     }
@@ -307,33 +440,69 @@ impl Judge<'_> {
     /// The same of what was completed by a replica, in whatever world.
     pub(super) fn none_too_early(&mut self) {
         for action in self.evidence.actions.clone() {
-            let Some(end) = action.end.as_ref().filter(|e| is_us(&e.by) && action.transition == Transition::Terminating) else { continue };
-            self.not_too_early(&format!("{}/{} of {}", action.group, action.hook, action.instance), &action, end.at);
+            let Some(end) = action
+                .end
+                .as_ref()
+                .filter(|e| is_us(&e.by) && action.transition == Transition::Terminating)
+            else {
+                continue;
+            };
+            self.not_too_early(
+                &format!("{}/{} of {}", action.group, action.hook, action.instance),
+                &action,
+                end.at,
+            );
         }
     }
 
-    /// Nobody calls for an action that we completed: AWS refuses that, and it says that somebody lost count. Where an answer was lost, or
-    /// another process took over (or the same one leads again), one call more has to find out; and where AWS ended the action by itself, one that was on its way.
+    /// Nobody calls for an action that we completed: AWS refuses that, and it says that somebody
+    /// lost count. Where an answer was lost, or another process took over (or the same one leads
+    /// again), one call more has to find out; and where AWS ended the action by itself, one that
+    /// was on its way.
     pub(super) fn late_calls(&mut self) {
         let evidence = self.evidence;
         for action in &evidence.actions {
             let Some(end) = &action.end else { continue };
             let object = format!("{}/{}/{}", action.group, action.hook, action.instance);
-            let lost = evidence.calls.iter().filter(|c| SIGNS.contains(&c.api.as_str()) && c.object == object && c.outcome == Outcome::LostAfter);
+            let lost = evidence.calls.iter().filter(|c| {
+                SIGNS.contains(&c.api.as_str())
+                    && c.object == object
+                    && c.outcome == Outcome::LostAfter
+            });
             let last = action.late_calls.last().copied().unwrap_or(end.at);
-            let successors = self.leaders.changes(action.started, last) + self.leaders.not_renewed(action.started, last);
+            let successors = self.leaders.changes(action.started, last)
+                + self.leaders.not_renewed(action.started, last);
             let untold = usize::from(end.by.is_empty() || !is_us(&end.by));
-            // The queue may lose a deletion and deliver a message again. Where AWS ended the action by itself, no record tells that it is
-            // over, and each delivery costs one call to find that out.
-            let after = evidence.deletions.iter().filter(|d| d.at >= end.at && d.body.contains(&action.token));
+            // The queue may lose a deletion and deliver a message again. Where AWS ended the action
+            // by itself, no record tells that it is over, and each delivery costs one call to find
+            // that out.
+            let after = evidence
+                .deletions
+                .iter()
+                .filter(|d| d.at >= end.at && d.body.contains(&action.token));
             let deliveries: usize = after.map(|d| d.receive_count as usize).sum();
-            // What a person wrote into the record with another token is an action of its own, and one call finds out that it is not open.
-            let is_of_it = |told: &&Rc<Told>| told.is_made_up && told.hook.as_ref().is_some_and(|(g, h)| *g == action.group && *h == action.hook);
+            // What a person wrote into the record with another token is an action of its own, and
+            // one call finds out that it is not open.
+            let is_of_it = |told: &&Rc<Told>| {
+                told.is_made_up
+                    && told
+                        .hook
+                        .as_ref()
+                        .is_some_and(|(g, h)| *g == action.group && *h == action.hook)
+            };
             let made_up = self.story.told(&action.instance, last).iter().filter(is_of_it).count();
             let allowed = lost.count() + successors + untold * deliveries.max(1) + made_up;
             if action.late_calls.len() > allowed {
-                let late: Vec<f64> = action.late_calls.iter().map(|at| at.duration_since(end.at).as_secs_f64()).collect();
-                let what = format!("{object} was called for {late:?} s after its end ({:?}), and {allowed} times could be explained", end.verdict);
+                let late: Vec<f64> = action
+                    .late_calls
+                    .iter()
+                    .map(|at| at.duration_since(end.at).as_secs_f64())
+                    .collect();
+                let what = format!(
+                    "{object} was called for {late:?} s after its end ({:?}), and {allowed} times \
+                     could be explained",
+                    end.verdict
+                );
                 self.broken(end.at, what);
             }
         }

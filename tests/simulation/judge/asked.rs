@@ -17,24 +17,29 @@ use super::{
     story::{Life, counts},
 };
 
-/// Two minutes from the notice, less a margin of ten seconds. Where `--deadline-margin` or `--spot-deadline-margin` is longer, less that.
+/// Two minutes from the notice, less a margin of ten seconds. Where `--deadline-margin` or
+/// `--spot-deadline-margin` is longer, less that.
 const NOTICE: Duration = Duration::from_secs(110);
 /// A machine that is shutting down lives for some seconds.
 const AT_ONCE: Duration = Duration::from_secs(4);
 
-/// The same where a webhook does not answer evictions: each has until half of the time is over, then
-/// it is given up, and the pods that wait for it are asked.
+/// The same where a webhook does not answer evictions: each has until half of the time is over,
+/// then it is given up, and the pods that wait for it are asked.
 const AT_HALF: Duration = Duration::from_secs(20);
 
-/// How long after its own time everybody must have been asked, and how long it counts as fresh; `None`: nothing presses.
+/// How long after its own time everybody must have been asked, and how long it counts as fresh;
+/// `None`: nothing presses.
 fn presses(notice: &Notice, terms: &Terms) -> Option<(Duration, Duration)> {
     let kind = notice.event.kind;
     match (kind, notice.event.state.as_deref()) {
         (Kind::Spot | Kind::Capacity, _) => {
-            let window = Duration::from_secs(120).saturating_sub(terms.margin(kind.name())).min(NOTICE);
+            let window =
+                Duration::from_secs(120).saturating_sub(terms.margin(kind.name())).min(NOTICE);
             Some((window, window / 2 + Duration::from_secs(5)))
         }
-        (Kind::StateChange, Some("stopping" | "shutting-down")) => Some((AT_ONCE, Duration::from_secs(1))),
+        (Kind::StateChange, Some("stopping" | "shutting-down")) => {
+            Some((AT_ONCE, Duration::from_secs(1)))
+        }
         _ => None,
     }
 }
@@ -51,22 +56,31 @@ struct Pressing<'a> {
 }
 
 impl<'a> Judge<'a> {
-    /// Of each spot and capacity notice and each state that ends a machine that was sent while it was fresh, and that nothing and
-    /// nobody stood in the way of: all pods that count were asked. Says how many pods it looked at, so that a test can see that it looks.
+    /// Of each spot and capacity notice and each state that ends a machine that was sent while it
+    /// was fresh, and that nothing and nobody stood in the way of: all pods that count were asked.
+    /// Says how many pods it looked at, so that a test can see that it looks.
     pub(super) fn asked(&mut self) -> usize {
         let pressing: Vec<_> = self.story.notices.iter().filter_map(|n| self.pressing(n)).collect();
         let looked_at = pressing.iter().map(|p| self.looked_at(p)).sum();
-        let missed: Vec<_> = pressing.iter().map(|p| (p.end, p.node, p.kind, self.missed(p))).collect();
-        for (end, node, kind, missed) in missed.into_iter().filter(|(.., missed)| !missed.is_empty()) {
-            self.broken(end, format!("a {kind} event was sent for {node}, and nobody asked {missed:?} to go"));
+        let missed: Vec<_> =
+            pressing.iter().map(|p| (p.end, p.node, p.kind, self.missed(p))).collect();
+        for (end, node, kind, missed) in
+            missed.into_iter().filter(|(.., missed)| !missed.is_empty())
+        {
+            self.broken(
+                end,
+                format!("a {kind} event was sent for {node}, and nobody asked {missed:?} to go"),
+            );
         }
         looked_at
     }
 
-    /// `None`: it does not press, something was broken, somebody interfered, or the machine was not there.
+    /// `None`: it does not press, something was broken, somebody interfered, or the machine was not
+    /// there.
     fn pressing(&self, notice: &Notice) -> Option<Pressing<'a>> {
         let evidence: &'a Evidence = self.evidence;
-        let (window, fresh) = presses(notice, &self.evidence.terms).filter(|_| self.is_meant(notice))?;
+        let (window, fresh) =
+            presses(notice, &self.evidence.terms).filter(|_| self.is_meant(notice))?;
         let (instance, node) = evidence.nodes.get_key_value(&notice.event.instance)?;
         let group = evidence.groups.get(instance).and_then(|g| self.belongs(g));
         let (time, sent) = (notice.time(), notice.sent);
@@ -74,44 +88,73 @@ impl<'a> Judge<'a> {
         let waits = self.waits_for_others(node, sent, time + window);
         let end = time + if waits { window.max(AT_HALF) } else { window };
         let known = self.story.first_told(instance, &notice.event.id, None).unwrap_or(sent);
-        // One that was released before and told again is history that stands (and its pods have been asked then).
-        let released = self.story.released(node, instance, evidence.begun).is_some_and(|at| at <= known);
+        // One that was released before and told again is history that stands (and its pods have
+        // been asked then).
+        let released =
+            self.story.released(node, instance, evidence.begun).is_some_and(|at| at <= known);
         let needs = &[MESSAGES, SEE_NODES, WRITE_NODES, SEE_PODS, SEE_BUDGETS, REMOVE_PODS];
         let scope = Scope::of_leader(needs).about(instance, node);
-        let excused = end > evidence.ended || released || self.is_meddled(node, time, end) || self.is_excused(scope, sent, end);
+        let excused = end > evidence.ended
+            || released
+            || self.is_meddled(node, time, end)
+            || self.is_excused(scope, sent, end);
         let is_there = self.story.page(node, sent).is_some_and(|page| page.instance == *instance);
         let is_ours = group.is_none_or(|b| b == Belongs::Us);
         let presses = sent <= time + fresh && is_ours && is_there;
         if presses {
             self.count(Promise::AskedInTime, excused);
         }
-        (presses && !excused).then(|| Pressing { node, kind: notice.event.kind.name(), time, end, known })
+        (presses && !excused).then(|| Pressing {
+            node,
+            kind: notice.event.kind.name(),
+            time,
+            end,
+            known,
+        })
     }
 
     fn despite_webhooks(&self, from: Moment, window: Duration) -> Duration {
-        let hang = self.evidence.evictions_hang.iter().any(|(a, b)| *a <= from + window && *b >= from);
+        let hang =
+            self.evidence.evictions_hang.iter().any(|(a, b)| *a <= from + window && *b >= from);
         if hang { window.max(AT_HALF) } else { window }
     }
 
-    /// A pod of this node waits behind the eviction of a pod of the same workload on another node: it was sent before, and had no answer
-    /// until the end. Where a budget allows nothing, only one eviction under it is under way.
+    /// A pod of this node waits behind the eviction of a pod of the same workload on another node:
+    /// it was sent before, and had no answer until the end. Where a budget allows nothing, only one
+    /// eviction under it is under way.
     fn waits_for_others(&self, node: &str, sent: Moment, end: Moment) -> bool {
         let was_open = |r: &&Request| {
-            let is_eviction = is_us(&r.client) && r.resource == "pods" && r.subresource == "eviction" && !r.dry_run;
+            let is_eviction = is_us(&r.client)
+                && r.resource == "pods"
+                && r.subresource == "eviction"
+                && !r.dry_run;
             is_eviction && r.at <= sent && r.ended.is_none_or(|ended| ended >= end)
         };
         let of = |namespace: &str, name: &str| (namespace.to_owned(), workload(name).to_owned());
-        let has_budget = |(namespace, name): &(String, String)| self.evidence.terms.budgets.iter().any(|(n, w)| n == namespace && w == name);
+        let has_budget = |(namespace, name): &(String, String)| {
+            self.evidence.terms.budgets.iter().any(|(n, w)| n == namespace && w == name)
+        };
         let there = self.story.there(node, sent);
-        let is_here = |r: &Request| there.iter().any(|life| life.pod.namespace == r.namespace && life.pod.name == r.name);
-        let others = self.evidence.requests.iter().filter(was_open).filter(|r| !is_here(r)).map(|r| of(&r.namespace, &r.name));
+        let is_here = |r: &Request| {
+            there.iter().any(|life| life.pod.namespace == r.namespace && life.pod.name == r.name)
+        };
+        let others = self
+            .evidence
+            .requests
+            .iter()
+            .filter(was_open)
+            .filter(|r| !is_here(r))
+            .map(|r| of(&r.namespace, &r.name));
         let open: Vec<_> = others.filter(has_budget).collect();
         there.iter().any(|life| open.contains(&of(&life.pod.namespace, &life.pod.name)))
     }
 
     /// The pods of its node that were there.
     fn bound<'s>(&'s self, pressing: &'s Pressing<'a>) -> impl Iterator<Item = &'s Life> {
-        self.story.pods.values().filter(|l| l.pod.node == pressing.node && l.bound <= pressing.known)
+        self.story
+            .pods
+            .values()
+            .filter(|l| l.pod.node == pressing.node && l.bound <= pressing.known)
     }
 
     /// Those that went in time were looked at too.
@@ -122,15 +165,20 @@ impl<'a> Judge<'a> {
     /// The pods that are left at the end and that nobody asked to go.
     fn missed(&self, pressing: &Pressing<'a>) -> Vec<String> {
         let end = pressing.end;
-        let left = self.bound(pressing).filter(|l| l.gone.is_none_or(|g| g > end) && l.finished.is_none_or(|f| f > end));
-        left.filter(|l| counts(&l.pod) && !self.story.came_back(l, end) && !self.was_asked(l, end)).map(|l| l.pod.name.clone()).collect()
+        let left = self
+            .bound(pressing)
+            .filter(|l| l.gone.is_none_or(|g| g > end) && l.finished.is_none_or(|f| f > end));
+        left.filter(|l| counts(&l.pod) && !self.story.came_back(l, end) && !self.was_asked(l, end))
+            .map(|l| l.pod.name.clone())
+            .collect()
     }
 
     /// We asked it, or somebody else made it go.
     pub(super) fn was_asked(&self, life: &Life, end: Moment) -> bool {
         let pod = &life.pod;
         let asks = self.evidence.requests.iter().any(|r| {
-            let removes = r.subresource == "eviction" || (r.verb == "delete" && r.subresource.is_empty());
+            let removes =
+                r.subresource == "eviction" || (r.verb == "delete" && r.subresource.is_empty());
             is_us(&r.client)
                 && r.resource == "pods"
                 && removes
@@ -139,6 +187,8 @@ impl<'a> Judge<'a> {
                 && r.at >= life.bound
                 && r.at <= end
         });
-        asks || self.evidence.entries.iter().any(|e| e.at <= end && matches!(&e.fact, Fact::Deleted { pod: p, .. } if p.uid == pod.uid))
+        asks || self.evidence.entries.iter().any(|e| {
+            e.at <= end && matches!(&e.fact, Fact::Deleted { pod: p, .. } if p.uid == pod.uid)
+        })
     }
 }

@@ -1,7 +1,8 @@
 //! Budgets: no eviction overruns one, unless the API server could not know better.
 //!
-//! Which eviction is granted the API server decides, so this holds the embedded one to its word. What Sundown could overrun by itself is a deletion, and
-//! when that may come is judged with the [pods](super::pods).
+//! Which eviction is granted the API server decides, so this holds the embedded one to its word.
+//! What Sundown could overrun by itself is a deletion, and when that may come is judged with the
+//! [pods](super::pods).
 
 use std::time::Duration;
 
@@ -34,13 +35,18 @@ impl Judge<'_> {
         }
     }
 
-    /// What a budget's status said at that moment need not have been so: it stood still, or a pod of the same workload had just gone
-    /// without asking, or the node of one was just found to be lost.
+    /// What a budget's status said at that moment need not have been so: it stood still, or a pod
+    /// of the same workload had just gone without asking, or the node of one was just found to be
+    /// lost.
     fn is_blurred(&self, at: Moment, pod: &PodRef) -> bool {
         if self.evidence.frozen.iter().any(|(from, to)| *from <= at && *to + LAG >= at) {
             return true;
         }
-        let of_it = |other: &PodRef| other.uid != pod.uid && other.namespace == pod.namespace && workload(&other.name) == workload(&pod.name);
+        let of_it = |other: &PodRef| {
+            other.uid != pod.uid
+                && other.namespace == pod.namespace
+                && workload(&other.name) == workload(&pod.name)
+        };
         // A granted pod leaves the status's sums when it is gone, and is no surprise.
         let just = self.evidence.entries.iter().filter(|e| e.at <= at && e.at + LAG >= at);
         let unasked = |e: &Entry| match &e.fact {
@@ -50,9 +56,20 @@ impl Judge<'_> {
         if just.into_iter().any(unasked) {
             return true;
         }
-        let found_lost = |since: Moment| since + SILENCE <= at + LAG && at <= since + SILENCE + LAG + LAG;
-        let machines = self.evidence.entries.iter().filter(|e| matches!(e.fact, Fact::MachineGone(_))).map(|e| e.at);
-        let kubelets = self.evidence.hands.iter().filter(|(_, _, what)| ["lost", "rebooted"].contains(what)).map(|(at, ..)| *at);
+        let found_lost =
+            |since: Moment| since + SILENCE <= at + LAG && at <= since + SILENCE + LAG + LAG;
+        let machines = self
+            .evidence
+            .entries
+            .iter()
+            .filter(|e| matches!(e.fact, Fact::MachineGone(_)))
+            .map(|e| e.at);
+        let kubelets = self
+            .evidence
+            .hands
+            .iter()
+            .filter(|(_, _, what)| ["lost", "rebooted"].contains(what))
+            .map(|(at, ..)| *at);
         machines.chain(kubelets).any(found_lost)
     }
 }

@@ -1,5 +1,5 @@
-//! Every drain has a cause: what a record holds was sent, asks for a drain, and says what the record
-//! says of it.
+//! Every drain has a cause: what a record holds was sent, asks for a drain, and says what the
+//! record says of it.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -29,27 +29,39 @@ const SENT_AGAIN: Duration = Duration::from_secs(12);
 const PROOFS: Needs = &["ec2:*", "autoscaling:Describe*"];
 
 impl Judge<'_> {
-    /// Each entry that Sundown writes into a record is an event that was sent and delivered, that asks
-    /// for a drain, and that was fresh or proved.
+    /// Each entry that Sundown writes into a record is an event that was sent and delivered, that
+    /// asks for a drain, and that was fresh or proved.
     pub(super) fn causes(&mut self) {
         self.report_without_cause(|judge, seen| {
             let notice = seen.cause.map(|cause| &judge.story.notices[cause]);
-            let timely = || notice.and_then(|n| judge.wrong_accept(seen, n).or_else(|| judge.outdated(seen, n)));
+            let timely = || {
+                notice.and_then(|n| judge.wrong_accept(seen, n).or_else(|| judge.outdated(seen, n)))
+            };
             judge.groundless(seen).or_else(timely)
         });
     }
 
-    /// Each record that Sundown writes names the instance of its Node, and says when it was released.
+    /// Each record that Sundown writes names the instance of its Node, and says when it was
+    /// released.
     pub(super) fn written_facts(&mut self) {
         for page in std::mem::take(&mut self.story.written_pages) {
             let Header { at, by, node, instance, names, released, came_in } = page;
             if names.as_deref().is_some_and(|names| names != instance) {
-                self.broken(at, format!("the record of {node} names {names:?}, and its instance is {instance}"));
+                self.broken(
+                    at,
+                    format!("the record of {node} names {names:?}, and its instance is {instance}"),
+                );
             }
             // What a record says is in whole seconds.
-            let off = released.and_then(|says| self.off(says, came_in, &by, (&instance, &node), 0.5));
+            let off =
+                released.and_then(|says| self.off(says, came_in, &by, (&instance, &node), 0.5));
             if let Some(off) = off {
-                self.broken(at, format!("the record of {node} was released {off:+.1} s from the moment that it says"));
+                self.broken(
+                    at,
+                    format!(
+                        "the record of {node} was released {off:+.1} s from the moment that it says"
+                    ),
+                );
             }
         }
     }
@@ -79,14 +91,17 @@ impl Judge<'_> {
         if !seen.is_new || self.is_written_back(seen) {
             return None;
         }
-        let same = |n: &&Notice| n.event.id == notice.event.id && n.event.instance == notice.event.instance;
+        let same = |n: &&Notice| {
+            n.event.id == notice.event.id && n.event.instance == notice.event.instance
+        };
         if !self.story.notices.iter().filter(same).any(|n| n.was_delivered_to(&seen.by, seen.at)) {
             return Some(format!("which {} had not received", seen.by));
         }
         self.harmless(seen, notice)
     }
 
-    /// It was in the record of this instance before, accepted at the same moment: the record was deleted, or the Node.
+    /// It was in the record of this instance before, accepted at the same moment: the record was
+    /// deleted, or the Node.
     fn is_written_back(&self, seen: &Seen) -> bool {
         let before = self.story.told(&seen.instance, seen.at - Duration::from_millis(1));
         before.iter().any(|t| t.event == seen.written.event && Some(t.accepted) == seen.accepted)
@@ -94,16 +109,33 @@ impl Judge<'_> {
 
     /// How far the time of the accept in the record is off.
     fn wrong_accept(&self, seen: &Seen, notice: &Notice) -> Option<String> {
-        let off = self.off(seen.written.accepted - notice.ahead, seen.accepted?, &seen.by, (&seen.instance, &seen.node), 0.0)?;
+        let off = self.off(
+            seen.written.accepted - notice.ahead,
+            seen.accepted?,
+            &seen.by,
+            (&seen.instance, &seen.node),
+            0.0,
+        )?;
         Some(format!("accepted {off:+.1} s from the moment that it says"))
     }
 
-    /// By how many seconds a time that a write says of itself is off from the moment at which it came in, if that is too far.
-    fn off(&self, says: Moment, came_in: Moment, by: &str, of: (&str, &str), rounded: f64) -> Option<f64> {
+    /// By how many seconds a time that a write says of itself is off from the moment at which it
+    /// came in, if that is too far.
+    fn off(
+        &self,
+        says: Moment,
+        came_in: Moment,
+        by: &str,
+        of: (&str, &str),
+        rounded: f64,
+    ) -> Option<f64> {
         let off = says.duration_since(came_in).as_secs_f64();
-        let scope = Scope { needs: &[WRITE_NODES], of: Some(of), process: Some(by), without_leader: None };
+        let scope =
+            Scope { needs: &[WRITE_NODES], of: Some(of), process: Some(by), without_leader: None };
         let is_early = off < -AT_ONCE - rounded;
-        let excused = is_early && off >= -SENT_AGAIN.as_secs_f64() - rounded && self.is_excused(scope, says, came_in);
+        let excused = is_early
+            && off >= -SENT_AGAIN.as_secs_f64() - rounded
+            && self.is_excused(scope, says, came_in);
         self.count(Promise::TrueTimes, excused);
         ((is_early && !excused) || off > AT_ONCE + rounded).then_some(off)
     }
@@ -111,8 +143,15 @@ impl Judge<'_> {
     /// It asks for no drain.
     fn harmless(&self, seen: &Seen, notice: &Notice) -> Option<String> {
         let event = &notice.event;
-        let received = notice.deliveries.iter().filter(|d| d.by == seen.by).map(|d| d.at).min().unwrap_or(seen.at);
-        let is_mere_test = event.is_test && !(event.is_real_test && self.acts_on_tests(&seen.by, received));
+        let received = notice
+            .deliveries
+            .iter()
+            .filter(|d| d.by == seen.by)
+            .map(|d| d.at)
+            .min()
+            .unwrap_or(seen.at);
+        let is_mere_test =
+            event.is_test && !(event.is_real_test && self.acts_on_tests(&seen.by, received));
         if !event.is_interruption() || is_mere_test {
             return Some("which asks for no drain".to_owned());
         }
@@ -128,7 +167,10 @@ impl Judge<'_> {
 
     /// AWS had not described the hooks of the group to this process.
     fn is_undecided(&self, seen: &Seen, group: &str) -> bool {
-        let mut described = self.evidence.calls.iter().filter(|c| c.api == "autoscaling:DescribeLifecycleHooks" && c.outcome == Outcome::Ok);
+        let mut described =
+            self.evidence.calls.iter().filter(|c| {
+                c.api == "autoscaling:DescribeLifecycleHooks" && c.outcome == Outcome::Ok
+            });
         !described.any(|c| c.by == seen.by && c.at <= seen.at && c.object.contains(group))
     }
 
@@ -140,29 +182,41 @@ impl Judge<'_> {
         let (at, event) = (seen.at, &notice.event);
         let own_time = match event.kind {
             Kind::StateChange => Duration::from_secs(60),
-            Kind::TerminateHook => self.action_of(notice).map_or(Duration::from_secs(30), |a| a.heartbeat_timeout),
+            Kind::TerminateHook => {
+                self.action_of(notice).map_or(Duration::from_secs(30), |a| a.heartbeat_timeout)
+            }
             _ => Duration::from_secs(120),
         };
         let age = at.duration_since(notice.time());
         let is = |limit: Duration| age > SignedDuration::try_from(limit).unwrap_or_default();
         if seen.written.is_stale {
             // A hook that is not described yet counts as stale after 30 s.
-            let at_least = if event.hook.is_some() { own_time.min(Duration::from_secs(30)) } else { own_time };
+            let at_least =
+                if event.hook.is_some() { own_time.min(Duration::from_secs(30)) } else { own_time };
             if !is(at_least) {
                 return Some(format!("stale after {age:?}"));
             }
             // Then it could not be asked for 10 s whether it still holds.
             // Whether a hook still waits, only a heartbeat can say.
-            let needs: &[Needs] = if event.hook.is_some() { &[PROOFS, HEARTBEATS] } else { &[PROOFS] };
-            let scope = Scope { needs, of: Some((&seen.instance, &seen.node)), process: Some(&seen.by), without_leader: None };
+            let needs: &[Needs] =
+                if event.hook.is_some() { &[PROOFS, HEARTBEATS] } else { &[PROOFS] };
+            let scope = Scope {
+                needs,
+                of: Some((&seen.instance, &seen.node)),
+                process: Some(&seen.by),
+                without_leader: None,
+            };
             let excused = self.is_excused(scope, at - DECIDED_LATE, at);
             self.count(Promise::FreshOrProved, excused);
             return (!excused).then(|| "stale, although all was well".to_owned());
         }
-        let is_proved = self.story.is_ending(&event.instance, at) || self.is_open_action(seen, notice);
-        let scope = Scope::of_leader(&[MESSAGES, SEE_NODES, WRITE_NODES]).about(&seen.instance, &seen.node);
+        let is_proved =
+            self.story.is_ending(&event.instance, at) || self.is_open_action(seen, notice);
+        let scope =
+            Scope::of_leader(&[MESSAGES, SEE_NODES, WRITE_NODES]).about(&seen.instance, &seen.node);
         let is_old = is(own_time + DECIDED) && !is_proved;
-        let excused = is_old && !is(own_time + DECIDED_LATE) && self.is_excused(scope, at - DECIDED_LATE, at);
+        let excused =
+            is_old && !is(own_time + DECIDED_LATE) && self.is_excused(scope, at - DECIDED_LATE, at);
         self.count(Promise::FreshOrProved, excused);
         (is_old && !excused).then(|| format!("{age:?} old, of an instance that runs on"))
     }
@@ -171,17 +225,24 @@ impl Judge<'_> {
         let event = &notice.event;
         let is_it = |a: &&ActionReport| {
             a.instance == event.instance
-                && event.hook.as_ref().is_some_and(|(group, hook)| *group == a.group && *hook == a.hook)
+                && event
+                    .hook
+                    .as_ref()
+                    .is_some_and(|(group, hook)| *group == a.group && *hook == a.hook)
                 && event.token.as_ref().is_none_or(|t| *t == a.token)
         };
         self.evidence.actions.iter().filter(is_it).max_by_key(|a| a.started)
     }
 
-    /// Its lifecycle action was open when the process that wrote it could look at the message for the first time.
+    /// Its lifecycle action was open when the process that wrote it could look at the message for
+    /// the first time.
     fn is_open_action(&self, seen: &Seen, notice: &Notice) -> bool {
-        let same = |n: &&Notice| n.event.id == notice.event.id && n.event.instance == notice.event.instance;
+        let same = |n: &&Notice| {
+            n.event.id == notice.event.id && n.event.instance == notice.event.instance
+        };
         let deliveries = self.story.notices.iter().filter(same).flat_map(|n| &n.deliveries);
         let first = deliveries.filter(|d| d.by == seen.by).map(|d| d.at).min().unwrap_or(seen.at);
-        self.action_of(notice).is_some_and(|a| a.started <= seen.at && a.end.as_ref().is_none_or(|e| e.at >= first))
+        self.action_of(notice)
+            .is_some_and(|a| a.started <= seen.at && a.end.as_ref().is_none_or(|e| e.at >= first))
     }
 }

@@ -1,5 +1,6 @@
-//! The accept is one write: cordon, taint and record together, and neither cordon nor taint without a record. The one exception is a Node
-//! that claims the instance of another one: it is cordoned, and nothing else.
+//! The accept is one write: cordon, taint and record together, and neither cordon nor taint without
+//! a record. The one exception is a Node that claims the instance of another one: it is cordoned,
+//! and nothing else.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -30,27 +31,38 @@ impl Judge<'_> {
         self.others_are_cordoned();
     }
 
-    /// Where several Nodes claim the instance that an interruption is about, the one with the name that EC2 gives it is drained, and the others
-    /// are cordoned.
+    /// Where several Nodes claim the instance that an interruption is about, the one with the name
+    /// that EC2 gives it is drained, and the others are cordoned.
     fn others_are_cordoned(&mut self) {
         const AT_ONCE: Duration = Duration::from_secs(3);
         let mut missed = Vec::new();
         for (i, write) in self.writes.iter().enumerate().filter(|(_, w)| is_us(w.by)) {
             let Some((old, new)) = write.both() else { continue };
             let id = instance(new);
-            if open_record(old).is_some() || open_record(new).is_none() || self.evidence.nodes.get(id) != Some(&new.name) {
+            if open_record(old).is_some()
+                || open_record(new).is_none()
+                || self.evidence.nodes.get(id) != Some(&new.name)
+            {
                 continue;
             }
             let end = write.at + AT_ONCE;
             let mut last: BTreeMap<&str, Option<&NodeState>> = BTreeMap::new();
             for before in &self.writes[..i] {
-                last.extend(before.new.or(before.old).map(|state| (state.name.as_str(), before.new)));
+                last.extend(
+                    before.new.or(before.old).map(|state| (state.name.as_str(), before.new)),
+                );
             }
-            let others = last.into_values().flatten().filter(|other| instance(other) == id && other.name != new.name && other.ready == "True");
+            let others = last.into_values().flatten().filter(|other| {
+                instance(other) == id && other.name != new.name && other.ready == "True"
+            });
             for other in others {
-                let scope = Scope::of_leader(&[MESSAGES, SEE_NODES, WRITE_NODES]).about(id, &other.name);
-                let is_away = self.story.machine_gone(&other.name, end) || self.story.node_gone(&other.name, end) || end > self.evidence.ended;
-                let cordoned = other.unschedulable || self.story.cordoned_between(&other.name, write.at, end);
+                let scope =
+                    Scope::of_leader(&[MESSAGES, SEE_NODES, WRITE_NODES]).about(id, &other.name);
+                let is_away = self.story.machine_gone(&other.name, end)
+                    || self.story.node_gone(&other.name, end)
+                    || end > self.evidence.ended;
+                let cordoned =
+                    other.unschedulable || self.story.cordoned_between(&other.name, write.at, end);
                 // The one that reports is preferred to one whose kubelet is silent.
                 let is_silent = new.ready != "True";
                 if !cordoned && !is_away && !is_silent && !self.is_excused(scope, write.at, end) {
@@ -59,13 +71,23 @@ impl Judge<'_> {
             }
         }
         for (at, other, node) in missed {
-            self.broken(at, format!("{other} claims the instance of {node}, which is drained, and was not cordoned"));
+            self.broken(
+                at,
+                format!(
+                    "{other} claims the instance of {node}, which is drained, and was not cordoned"
+                ),
+            );
         }
     }
 }
 
 /// What is wrong with a write of ours.
-fn wrong_of(old: &NodeState, new: &NodeState, twin: bool, deleted: Option<&Vec<serde_json::Value>>) -> Vec<&'static str> {
+fn wrong_of(
+    old: &NodeState,
+    new: &NodeState,
+    twin: bool,
+    deleted: Option<&Vec<serde_json::Value>>,
+) -> Vec<&'static str> {
     let mut wrong = Vec::new();
     let counts = |node: &NodeState| open_record(node).filter(|_| !is_of_another_boot(node));
     let (was, is) = (counts(old), counts(new));
@@ -112,10 +134,13 @@ fn wrong_of(old: &NodeState, new: &NodeState, twin: bool, deleted: Option<&Vec<s
     wrong
 }
 
-/// Its record is of another boot and names no hook: it counts for nothing any more, and what is accepted then begins a new drain.
+/// Its record is of another boot and names no hook: it counts for nothing any more, and what is
+/// accepted then begins a new drain.
 fn is_of_another_boot(node: &NodeState) -> bool {
     let Some(record) = record(node) else { return false };
-    let other_boot = record["boot"].as_str().is_some_and(|boot| !node.boot_id.is_empty() && boot != node.boot_id);
+    let other_boot = record["boot"]
+        .as_str()
+        .is_some_and(|boot| !node.boot_id.is_empty() && boot != node.boot_id);
     let mut interruptions = record["interruptions"].as_array().into_iter().flatten();
     other_boot && interruptions.all(|i| i["hook"].is_null())
 }
@@ -126,9 +151,16 @@ fn least_time(interruptions: &[serde_json::Value]) -> Option<&'static str> {
     order.into_iter().find(|kind| interruptions.iter().any(|i| i["kind"] == *kind))
 }
 
-/// The open record that somebody else took from this Node before, with nothing of ours written since.
+/// The open record that somebody else took from this Node before, with nothing of ours written
+/// since.
 fn taken_away(before: &[Write<'_>], node: &NodeState) -> Option<Vec<serde_json::Value>> {
-    let mut of_it = before.iter().rev().filter_map(|w| Some((w.by, w.both()?))).filter(|(_, (_, new))| new.uid == node.uid);
-    let (_, (old, _)) = of_it.find(|(by, (old, new))| !is_us(by) && open_record(old).is_some() && open_record(new).is_none())?;
+    let mut of_it = before
+        .iter()
+        .rev()
+        .filter_map(|w| Some((w.by, w.both()?)))
+        .filter(|(_, (_, new))| new.uid == node.uid);
+    let (_, (old, _)) = of_it.find(|(by, (old, new))| {
+        !is_us(by) && open_record(old).is_some() && open_record(new).is_none()
+    })?;
     open_record(old)
 }

@@ -1,4 +1,5 @@
-//! The judge, judged: what a real run left is clean, and breaks the rule that is meant to be broken once it is doctored.
+//! The judge, judged: what a real run left is clean, and breaks the rule that is meant to be broken
+//! once it is doctored.
 
 mod actions;
 mod causes;
@@ -30,7 +31,9 @@ use crate::harness::{Replica, Stage};
 async fn led(stage: &Stage, flags: &[&str]) -> Replica {
     stage.pass(30).await;
     let sundown = stage.start("sundown-0", flags);
-    stage.until(30, "it leads", || sundown.metrics.leads() && sundown.readiness.missing().is_empty()).await;
+    stage
+        .until(30, "it leads", || sundown.metrics.leads() && sundown.readiness.missing().is_empty())
+        .await;
     sundown
 }
 
@@ -48,11 +51,17 @@ async fn hooked() -> Evidence {
     let stage = Stage::new(1);
     let instance = stage.group(1, 60).remove(0);
     let node = stage.world.node_of(&instance).unwrap();
-    let shape = PodShape { grace: Some(Duration::from_secs(30)), stop: Some(Duration::from_secs(10)), ..PodShape::default() };
+    let shape = PodShape {
+        grace: Some(Duration::from_secs(30)),
+        stop: Some(Duration::from_secs(10)),
+        ..PodShape::default()
+    };
     stage.world.kube.add_pod(&PodSpec::on(node, "load", "web-0").shape(shape));
     let sundown = led(&stage, &[]).await;
     stage.world.aws.terminate(&instance, true);
-    stage.until(60, "it is completed", || stage.actions(&instance).iter().any(|a| a.end.is_some())).await;
+    stage
+        .until(60, "it is completed", || stage.actions(&instance).iter().any(|a| a.end.is_some()))
+        .await;
     stage.until(5, "its message is deleted", || stage.in_queue() == 0).await;
     stage.pass(3).await;
     ended(stage, sundown).await
@@ -63,11 +72,14 @@ async fn overdue() -> Evidence {
     let stage = Stage::new(6);
     let instance = stage.group(1, 60).remove(0);
     let node = stage.world.node_of(&instance).unwrap();
-    let shape = PodShape { grace: Some(Duration::from_secs(30)), stuck: true, ..PodShape::default() };
+    let shape =
+        PodShape { grace: Some(Duration::from_secs(30)), stuck: true, ..PodShape::default() };
     stage.world.kube.add_pod(&PodSpec::on(node, "load", "stuck-0").shape(shape));
     let sundown = led(&stage, &["--drain-timeout=60s"]).await;
     stage.world.aws.terminate(&instance, true);
-    stage.until(80, "it is completed", || stage.actions(&instance).iter().any(|a| a.end.is_some())).await;
+    stage
+        .until(80, "it is completed", || stage.actions(&instance).iter().any(|a| a.end.is_some()))
+        .await;
     stage.pass(3).await;
     ended(stage, sundown).await
 }
@@ -88,7 +100,10 @@ async fn reclaimed() -> Evidence {
     let stage = Stage::new(2);
     let instance = stage.spot_group(1).remove(0);
     let node = stage.world.node_of(&instance).unwrap();
-    stage.world.kube.add_pod(&PodSpec::on(node, "load", "web-0").shape(PodShape { grace: Some(Duration::from_secs(30)), ..PodShape::default() }));
+    stage.world.kube.add_pod(
+        &PodSpec::on(node, "load", "web-0")
+            .shape(PodShape { grace: Some(Duration::from_secs(30)), ..PodShape::default() }),
+    );
     pod(&stage, &instance, "quorum-0", 0);
     let sundown = led(&stage, &[]).await;
     stage.world.aws.spot_interruption(&instance, SpotAction::Terminate);
@@ -146,7 +161,11 @@ fn edit_bodies(evidence: &mut Evidence, change: impl Fn(&mut Value)) {
 
 /// When the first record was written.
 fn accepted(evidence: &Evidence) -> Moment {
-    when(evidence, |f| matches!(f, Fact::Annotated { annotations, .. } if annotations.contains_key("sundown.dev/record")))
+    when(evidence, |f| {
+        matches!(
+            f, Fact::Annotated { annotations, .. } if annotations.contains_key("sundown.dev/record")
+        )
+    })
 }
 
 /// A message is sent, delivered and deleted.
@@ -155,7 +174,15 @@ fn send(evidence: &mut Evidence, body: &str, sent: Moment, deleted: Moment) {
     let delivery = Delivery { at: sent, by: "sundown-0".to_owned() };
     let deliveries = vec![delivery];
     let message_id = format!("one-more-{}", evidence.messages.len());
-    evidence.messages.push(SentMessage { message_id, body: body.into(), at: sent, sent, deliveries, deleted: Some(deleted), ..first });
+    evidence.messages.push(SentMessage {
+        message_id,
+        body: body.into(),
+        at: sent,
+        sent,
+        deliveries,
+        deleted: Some(deleted),
+        ..first
+    });
 }
 
 /// The only instance and its Node.
@@ -178,19 +205,36 @@ fn longer(evidence: &mut Evidence, ended: Moment) {
 
 /// The leader had led since the run's beginning.
 fn led_from_the_beginning(evidence: &mut Evidence) {
-    let first = evidence.requests.iter().find(|r| r.resource == "leases" && r.is_write() && r.answered.is_some()).unwrap().clone();
+    let first = evidence
+        .requests
+        .iter()
+        .find(|r| r.resource == "leases" && r.is_write() && r.answered.is_some())
+        .unwrap()
+        .clone();
     let times = (0..).map(|n| evidence.begun + s(5 * n)).take_while(|at| *at < first.at);
-    let renewal = |at| Request { at, answered: Some(at), ended: Some(at), status: 200, ..first.clone() };
+    let renewal =
+        |at| Request { at, answered: Some(at), ended: Some(at), status: 200, ..first.clone() };
     evidence.requests.extend(times.map(renewal).collect::<Vec<_>>());
     evidence.requests.sort_by_key(|r| r.at);
     let begun = evidence.begun;
-    evidence.entries.iter_mut().filter(|e| matches!(e.fact, Fact::LeaseHeld { .. })).for_each(|e| e.at = begun);
+    evidence
+        .entries
+        .iter_mut()
+        .filter(|e| matches!(e.fact, Fact::LeaseHeld { .. }))
+        .for_each(|e| e.at = begun);
 }
 
 /// A call of the process met a fault, which was felt until then.
 fn fault(evidence: &mut Evidence, what: &str, from: Moment, felt: Moment) {
     let (by, object) = ("sundown-0".to_owned(), String::new());
-    evidence.disturbances.push(Disturbance { at: from, until: Some(felt - s(12)), by, what: what.to_owned(), object, is_silent: false });
+    evidence.disturbances.push(Disturbance {
+        at: from,
+        until: Some(felt - s(12)),
+        by,
+        what: what.to_owned(),
+        object,
+        is_silent: false,
+    });
 }
 
 /// Nothing at all is broken.
@@ -221,7 +265,11 @@ async fn a_pod_that_is_touched_without_a_record_is_seen() {
     breaks(&judge_any(&evidence, &[]), "no open record");
     breaks(&judge(&evidence), "no open record");
     let except = [Rule::OpenRecord, Rule::Messages];
-    assert_eq!(judge_any(&evidence, &except), Vec::<String>::new(), "a test can say that it does not hold");
+    assert_eq!(
+        judge_any(&evidence, &except),
+        Vec::<String>::new(),
+        "a test can say that it does not hold"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -246,7 +294,8 @@ async fn a_call_for_what_is_not_ours_is_seen() {
 #[tokio::test(start_paused = true)]
 async fn a_message_that_is_deleted_before_its_record_is_written_is_seen() {
     let mut evidence = hooked().await;
-    let of_hook = evidence.messages.iter_mut().find(|m| m.body.contains("LifecycleHookName")).unwrap();
+    let of_hook =
+        evidence.messages.iter_mut().find(|m| m.body.contains("LifecycleHookName")).unwrap();
     of_hook.deleted = Some(evidence.actions[0].started - Duration::from_millis(1));
     breaks(&judge_any(&evidence, &[]), "before its intent was durable");
     assert_eq!(judge_any(&evidence, &[Rule::Messages]), Vec::<String>::new());
@@ -266,11 +315,20 @@ async fn a_call_after_the_completion_is_seen_and_one_after_a_lost_answer_is_not(
     breaks(&judge_any(&evidence, &[]), "after its end");
     assert_eq!(judge_any(&evidence, &[Rule::LateCalls]), Vec::<String>::new());
     let mut lost = evidence.clone();
-    let completion = lost.calls.iter_mut().find(|c| c.api == "autoscaling:CompleteLifecycleAction").unwrap();
+    let completion =
+        lost.calls.iter_mut().find(|c| c.api == "autoscaling:CompleteLifecycleAction").unwrap();
     completion.outcome = sundown::sim::aws::Outcome::LostAfter;
     assert_eq!(judge_any(&lost, &[]), Vec::<String>::new(), "the second call has to find out");
-    evidence.actions[0].end = Some(ActionEnd { verdict: Verdict::TimedOut(HookResult::Continue), by: String::new(), ..end });
-    assert_eq!(judge_any(&evidence, &[]), Vec::<String>::new(), "one that was on its way when AWS ended it");
+    evidence.actions[0].end = Some(ActionEnd {
+        verdict: Verdict::TimedOut(HookResult::Continue),
+        by: String::new(),
+        ..end
+    });
+    assert_eq!(
+        judge_any(&evidence, &[]),
+        Vec::<String>::new(),
+        "one that was on its way when AWS ended it"
+    );
     evidence.actions[0].late_calls.push(evidence.ended);
     breaks(&judge_any(&evidence, &[]), "after its end");
     // The message came twice more after the end; a message of another action explains nothing.
@@ -279,10 +337,19 @@ async fn a_call_after_the_completion_is_seen_and_one_after_a_lost_answer_is_not(
     let repeated = |body: &str| {
         let mut evidence = evidence.clone();
         let (at, body) = (evidence.ended, std::sync::Arc::<str>::from(body));
-        evidence.deletions.extend([1, 2].map(|n| Deletion { at, body: body.clone(), receive_count: n, ..first.clone() }));
+        evidence.deletions.extend([1, 2].map(|n| Deletion {
+            at,
+            body: body.clone(),
+            receive_count: n,
+            ..first.clone()
+        }));
         judge_any(&evidence, &[])
     };
-    assert_eq!(repeated(&first.body), Vec::<String>::new(), "each delivery costs one call to find out");
+    assert_eq!(
+        repeated(&first.body),
+        Vec::<String>::new(),
+        "each delivery costs one call to find out"
+    );
     breaks(&repeated(&first.body.replace(&token, "another-token")), "after its end");
 }
 
@@ -291,8 +358,17 @@ async fn a_service_that_writes_released_and_evicts_nobody_is_seen() {
     let mut evidence = reclaimed().await;
     assert_eq!(Judge::of(&evidence).asked(), 2, "both pods are looked at");
     let ours = |by: &str| by.starts_with("sundown");
-    evidence.requests.retain(|r| !(ours(&r.client) && r.resource == "pods" && ["create", "delete"].contains(&r.verb.as_str())));
-    evidence.entries.retain(|e| !matches!(e.fact, Fact::Evicted { .. } | Fact::Deleted { .. } | Fact::PodGone(_) | Fact::PodFinished(_)));
+    evidence.requests.retain(|r| {
+        !(ours(&r.client)
+            && r.resource == "pods"
+            && ["create", "delete"].contains(&r.verb.as_str()))
+    });
+    evidence.entries.retain(|e| {
+        !matches!(
+            e.fact,
+            Fact::Evicted { .. } | Fact::Deleted { .. } | Fact::PodGone(_) | Fact::PodFinished(_)
+        )
+    });
     breaks(&judge(&evidence), "nobody asked");
     let mut paused = evidence.clone();
     paused.pauses.push((evidence.begun, evidence.ended));
@@ -308,8 +384,15 @@ async fn a_service_that_writes_released_and_evicts_nobody_is_seen() {
 #[tokio::test(start_paused = true)]
 async fn a_service_that_never_accepts_and_evicts_nobody_is_seen() {
     let mut evidence = reclaimed().await;
-    evidence.requests.retain(|r| r.resource == "leases" || !(r.client.starts_with("sundown") && r.is_write()));
-    let is_effect = |f: &Fact| matches!(f, Fact::Evicted { .. } | Fact::Deleted { .. } | Fact::PodGone(_) | Fact::PodFinished(_));
+    evidence
+        .requests
+        .retain(|r| r.resource == "leases" || !(r.client.starts_with("sundown") && r.is_write()));
+    let is_effect = |f: &Fact| {
+        matches!(
+            f,
+            Fact::Evicted { .. } | Fact::Deleted { .. } | Fact::PodGone(_) | Fact::PodFinished(_)
+        )
+    };
     let leads = |e: &Entry| matches!(e.fact, Fact::LeaseHeld { .. });
     evidence.entries.retain(|e| leads(e) || (!is_effect(&e.fact) && !e.by.starts_with("sundown")));
     breaks(&judge(&evidence), "a spot event was sent for");
@@ -322,16 +405,33 @@ async fn a_machine_that_ends_and_whose_pods_nobody_asks_is_seen() {
     let mut evidence = terminated().await;
     assert_eq!(Judge::of(&evidence).asked(), 1, "its pod is looked at");
     evidence.requests.retain(|r| r.subresource != "eviction");
-    evidence.entries.retain(|e| !matches!(e.fact, Fact::Evicted { .. } | Fact::Deleted { .. } | Fact::PodGone(_) | Fact::PodFinished(_)));
+    evidence.entries.retain(|e| {
+        !matches!(
+            e.fact,
+            Fact::Evicted { .. } | Fact::Deleted { .. } | Fact::PodGone(_) | Fact::PodFinished(_)
+        )
+    });
     breaks(&judge(&evidence), "a state-change event was sent for");
-    let bound = evidence.entries.iter().find_map(|e| if let Fact::Bound(pod) = &e.fact { Some(pod.clone()) } else { None });
+    let bound = evidence
+        .entries
+        .iter()
+        .find_map(|e| if let Fact::Bound(pod) = &e.fact { Some(pod.clone()) } else { None });
     let deleted = |uid: &str| {
         let mut evidence = evidence.clone();
         let (pod, at) = (PodRef { uid: uid.to_owned(), ..bound.clone().unwrap() }, evidence.begun);
-        insert(&mut evidence, at, "<scenario>", Fact::Deleted { pod, grace: 600, again: false, overrun: Vec::new() });
+        insert(
+            &mut evidence,
+            at,
+            "<scenario>",
+            Fact::Deleted { pod, grace: 600, again: false, overrun: Vec::new() },
+        );
         judge(&evidence)
     };
-    keeps(&deleted(&bound.clone().unwrap().uid), "nobody asked", "a person had deleted the pod before");
+    keeps(
+        &deleted(&bound.clone().unwrap().uid),
+        "nobody asked",
+        "a person had deleted the pod before",
+    );
     breaks(&deleted("uid-of-an-earlier-pod-of-this-name"), "nobody asked");
 }
 
@@ -352,7 +452,11 @@ async fn a_force_that_takes_more_grace_than_it_must_is_seen() {
 async fn a_force_of_a_pod_whose_namesake_was_asked_is_seen() {
     let mut evidence = reclaimed().await;
     let forced = when(&evidence, |f| matches!(f, Fact::Deleted { .. }));
-    let successor = evidence.entries.iter_mut().find(|e| matches!(&e.fact, Fact::Bound(p) if p.name == "quorum-0")).unwrap();
+    let successor = evidence
+        .entries
+        .iter_mut()
+        .find(|e| matches!(&e.fact, Fact::Bound(p) if p.name == "quorum-0"))
+        .unwrap();
     successor.at = forced - Duration::from_millis(1);
     breaks(&judge(&evidence), "quorum-0 was deleted and never asked to go");
 }
@@ -370,7 +474,8 @@ async fn a_removal_in_a_pause_is_seen() {
 #[tokio::test(start_paused = true)]
 async fn an_eviction_that_overruns_a_budget_is_seen_unless_the_budget_could_not_know() {
     let mut evidence = reclaimed().await;
-    let evicted = evidence.entries.iter_mut().find(|e| matches!(e.fact, Fact::Evicted { .. })).unwrap();
+    let evicted =
+        evidence.entries.iter_mut().find(|e| matches!(e.fact, Fact::Evicted { .. })).unwrap();
     let at = evicted.at;
     if let Fact::Evicted { overrun, .. } = &mut evicted.fact {
         overrun.push("web".to_owned());
@@ -386,8 +491,12 @@ async fn an_eviction_that_overruns_a_budget_is_seen_unless_the_budget_could_not_
 async fn an_event_that_there_is_not_is_seen() {
     let evidence = reclaimed().await;
     let reasons: Vec<_> = evidence.events.iter().map(|t| t.reason.as_str()).collect();
-    assert!(reasons.contains(&"InterruptionAccepted") && reasons.contains(&"Forced"), "{reasons:?}");
-    let unknown: [fn(&mut Event); 3] = [|t| t.reason = "Left".into(), |t| t.severity = "Warned".into(), |t| t.on = "Lease".into()];
+    assert!(
+        reasons.contains(&"InterruptionAccepted") && reasons.contains(&"Forced"),
+        "{reasons:?}"
+    );
+    let unknown: [fn(&mut Event); 3] =
+        [|t| t.reason = "Left".into(), |t| t.severity = "Warned".into(), |t| t.on = "Lease".into()];
     for change in unknown {
         let mut event = evidence.events.first().unwrap().clone();
         change(&mut event);

@@ -1,4 +1,5 @@
-//! Events: each that was written is true by what the embedded servers stored, and each thing that happened has its own.
+//! Events: each that was written is true by what the embedded servers stored, and each thing that
+//! happened has its own.
 
 use std::time::Duration;
 
@@ -34,8 +35,8 @@ pub struct Event {
 }
 
 impl Event {
-    /// Of one that Sundown wrote. The times in it are those of the clock of its process, which may be wrong, so those of the API server
-    /// count.
+    /// Of one that Sundown wrote. The times in it are those of the clock of its process, which may
+    /// be wrong, so those of the API server count.
     pub fn of(event: &Value, written: Moment) -> Option<Self> {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let object = &event["involvedObject"];
@@ -66,31 +67,65 @@ const BOTH: &[&str] = &["Node", "Pod"];
 
 /// Every reason that there is.
 const ROWS: &[Row] = &[
-    ("InterruptionAccepted", &["Normal", "Warning"], NODE, |j, e, at| j.accepts(&e.name).iter().any(|a| j.is_soon(*a, at))),
+    ("InterruptionAccepted", &["Normal", "Warning"], NODE, |j, e, at| {
+        j.accepts(&e.name).iter().any(|a| j.is_soon(*a, at))
+    }),
     ("TestReceived", NORMAL, NODE, |_, _, _| true),
-    ("DuplicateProviderID", WARNING, NODE, |j, e, at| is_claimed_twice(&j.writes, &e.name, at - LATE, at + SECOND)),
-    ("Evicted", NORMAL, POD, |j, e, at| j.removed(e, at).any(|(f, _)| !matches!(f, Fact::Deleted { .. }))),
+    ("DuplicateProviderID", WARNING, NODE, |j, e, at| {
+        is_claimed_twice(&j.writes, &e.name, at - LATE, at + SECOND)
+    }),
+    ("Evicted", NORMAL, POD, |j, e, at| {
+        j.removed(e, at).any(|(f, _)| !matches!(f, Fact::Deleted { .. }))
+    }),
     ("ShortenedGrace", WARNING, POD, |j, e, at| j.removed(e, at).any(|(_, is_short)| is_short)),
     ("Blocked", WARNING, BOTH, |j, e, at| j.is_held_up(e, at)),
     ("Paused", WARNING, NODE, |j, e, at| j.was_paused(&e.name, true, at)),
     ("Resumed", NORMAL, NODE, |j, e, at| j.was_paused(&e.name, false, at)),
-    ("HookKeptOpen", NORMAL, NODE, |j, e, at| j.actions_of(&e.name).any(|a| a.beats.iter().any(|b| *b <= at + SECOND))),
-    ("Forced", WARNING, BOTH, |j, e, at| j.removed(e, at).any(|(f, _)| matches!(f, Fact::Deleted { .. }))),
+    ("HookKeptOpen", NORMAL, NODE, |j, e, at| {
+        j.actions_of(&e.name).any(|a| a.beats.iter().any(|b| *b <= at + SECOND))
+    }),
+    ("Forced", WARNING, BOTH, |j, e, at| {
+        j.removed(e, at).any(|(f, _)| matches!(f, Fact::Deleted { .. }))
+    }),
     ("OrphanedDaemonSetPod", WARNING, NODE, |_, _, _| true),
-    ("PodsComeBack", WARNING, NODE, |j, e, at| j.removed(e, at).filter(|(f, _)| !is_intercepted(f)).count() >= 3 || j.was_flooded(e, at)),
-    ("Uncordoned", WARNING, NODE, |j, e, at| j.uncordoned(&e.name).iter().any(|a| *a <= at + SECOND) || j.has_made_up_record(&e.name, at)),
+    ("PodsComeBack", WARNING, NODE, |j, e, at| {
+        j.removed(e, at).filter(|(f, _)| !is_intercepted(f)).count() >= 3 || j.was_flooded(e, at)
+    }),
+    ("Uncordoned", WARNING, NODE, |j, e, at| {
+        j.uncordoned(&e.name).iter().any(|a| *a <= at + SECOND) || j.has_made_up_record(&e.name, at)
+    }),
     ("NoLongerManaged", WARNING, NODE, |j, e, at| j.was_changed_by_others(&e.name, at)),
-    ("InterruptionDisproved", NORMAL, NODE, |j, e, at| j.has_record_that(&e.name, at, |r| r.contains("\"stale\":true"))),
+    ("InterruptionDisproved", NORMAL, NODE, |j, e, at| {
+        j.has_record_that(&e.name, at, |r| r.contains("\"stale\":true"))
+    }),
     ("InstanceReturned", NORMAL, NODE, |_, _, _| true),
-    ("Drained", NORMAL, NODE, |j, e, at| j.story.machine_gone(&e.name, at) || j.is_dying(&e.name, at) || j.is_empty_about(&e.name, at)),
+    ("Drained", NORMAL, NODE, |j, e, at| {
+        j.story.machine_gone(&e.name, at)
+            || j.is_dying(&e.name, at)
+            || j.is_empty_about(&e.name, at)
+    }),
     ("DrainEnded", WARNING, NODE, |j, e, at| j.was_drained(&e.name, at) && j.had_pods(&e.name, at)),
-    ("LifecycleCompleted", NORMAL, NODE, |j, e, at| j.actions_of(&e.name).any(|a| is_completed(a) && has_ended(a, at))),
-    ("LifecycleOver", NORMAL, NODE, |j, e, at| j.actions_of(&e.name).any(|a| has_ended(a, at)) || j.has_made_up_record(&e.name, at)),
-    ("HooksNotChecked", WARNING, NODE, |j, e, at| j.met_a_fault("autoscaling:DescribeLifecycleHooks", at) || j.has_made_up_record(&e.name, at)),
-    ("SeveralHooks", WARNING, NODE, |j, e, at| j.hooks_of(&e.name) > 1 || j.has_made_up_record(&e.name, at)),
-    ("HookNotConfirmed", WARNING, NODE, |j, _, at| j.met_a_fault("autoscaling:DescribeAutoScalingGroups", at)),
-    ("HookNotOurs", NORMAL, NODE, |j, e, _| j.actions_of(&e.name).any(|a| !j.is_ours(&a.group, &a.hook))),
-    ("RecordDamaged", WARNING, NODE, |j, e, at| j.has_record_that(&e.name, at, |r| serde_json::from_str::<Value>(r).is_err())),
+    ("LifecycleCompleted", NORMAL, NODE, |j, e, at| {
+        j.actions_of(&e.name).any(|a| is_completed(a) && has_ended(a, at))
+    }),
+    ("LifecycleOver", NORMAL, NODE, |j, e, at| {
+        j.actions_of(&e.name).any(|a| has_ended(a, at)) || j.has_made_up_record(&e.name, at)
+    }),
+    ("HooksNotChecked", WARNING, NODE, |j, e, at| {
+        j.met_a_fault("autoscaling:DescribeLifecycleHooks", at) || j.has_made_up_record(&e.name, at)
+    }),
+    ("SeveralHooks", WARNING, NODE, |j, e, at| {
+        j.hooks_of(&e.name) > 1 || j.has_made_up_record(&e.name, at)
+    }),
+    ("HookNotConfirmed", WARNING, NODE, |j, _, at| {
+        j.met_a_fault("autoscaling:DescribeAutoScalingGroups", at)
+    }),
+    ("HookNotOurs", NORMAL, NODE, |j, e, _| {
+        j.actions_of(&e.name).any(|a| !j.is_ours(&a.group, &a.hook))
+    }),
+    ("RecordDamaged", WARNING, NODE, |j, e, at| {
+        j.has_record_that(&e.name, at, |r| serde_json::from_str::<Value>(r).is_err())
+    }),
     ("RecordVoid", NORMAL, NODE, |j, e, at| j.is_another_machine(&e.name, at)),
     ("RecordRestored", WARNING, NODE, |j, e, at| j.lost_its_record(&e.name, at)),
 ];
@@ -107,13 +142,19 @@ const MOMENT: Duration = Duration::from_millis(1);
 const BLOCKED: Duration = Duration::from_secs(28);
 
 fn row(event: &Event) -> Option<&'static Row> {
-    let is_it =
-        |(reason, types, on, _): &&Row| *reason == event.reason && types.contains(&event.severity.as_str()) && on.contains(&event.on.as_str());
+    let is_it = |(reason, types, on, _): &&Row| {
+        *reason == event.reason
+            && types.contains(&event.severity.as_str())
+            && on.contains(&event.on.as_str())
+    };
     ROWS.iter().find(is_it)
 }
 
 fn is_completed(action: &ActionReport) -> bool {
-    action.end.as_ref().is_some_and(|end| is_us(&end.by) && matches!(end.verdict, Verdict::Completed(_)))
+    action
+        .end
+        .as_ref()
+        .is_some_and(|end| is_us(&end.by) && matches!(end.verdict, Verdict::Completed(_)))
 }
 
 fn is_intercepted(fact: &Fact) -> bool {
@@ -154,31 +195,65 @@ impl Judge<'_> {
         let all = |process: &str| self.evidence.terms.flag(process, "--pod-events") == Some("all");
         for Entry { at, by, fact } in evidence.entries.iter().filter(|e| is_us(&e.by)) {
             match fact {
-                Fact::Deleted { pod, again: false, .. } => expected.push((*at, "Forced", &pod.name, &pod.uid)),
-                Fact::Evicted { pod, again: false, .. } if all(by) && self.is_answered(*at, by, pod) => {
+                Fact::Deleted { pod, again: false, .. } => {
+                    expected.push((*at, "Forced", &pod.name, &pod.uid));
+                }
+                Fact::Evicted { pod, again: false, .. }
+                    if all(by) && self.is_answered(*at, by, pod) =>
+                {
                     expected.push((*at, "Evicted", &pod.name, &pod.uid));
                 }
                 _ => {}
             }
         }
         for node in evidence.nodes.values() {
-            expected.extend(self.accepts(node).into_iter().map(|at| (at, "InterruptionAccepted", node.as_str(), "")));
-            let during = self.uncordoned(node).into_iter().filter(|at| self.drain_goes_on(node, *at));
+            expected.extend(
+                self.accepts(node)
+                    .into_iter()
+                    .map(|at| (at, "InterruptionAccepted", node.as_str(), "")),
+            );
+            let during =
+                self.uncordoned(node).into_iter().filter(|at| self.drain_goes_on(node, *at));
             expected.extend(during.map(|at| (at, "Uncordoned", node.as_str(), "")));
             // Where an instance has no Node yet, nobody writes Events about it.
-            let had_node = |a: &&ActionReport| self.story.registered(&a.instance).is_some_and(|at| a.end.as_ref().is_some_and(|e| at <= e.at));
+            let had_node = |a: &&ActionReport| {
+                self.story
+                    .registered(&a.instance)
+                    .is_some_and(|at| a.end.as_ref().is_some_and(|e| at <= e.at))
+            };
             let own = |a: &&ActionReport| evidence.nodes.get(&a.instance) == Some(node);
-            let completed = self.actions_of(node).filter(|a| is_completed(a) && a.transition == Transition::Terminating && own(a) && had_node(a));
-            expected.extend(completed.filter_map(|a| Some((a.end.as_ref()?.at, "LifecycleCompleted", node.as_str(), ""))));
+            let completed = self.actions_of(node).filter(|a| {
+                is_completed(a) && a.transition == Transition::Terminating && own(a) && had_node(a)
+            });
+            expected.extend(completed.filter_map(|a| {
+                Some((a.end.as_ref()?.at, "LifecycleCompleted", node.as_str(), ""))
+            }));
         }
         for (at, reason, name, uid) in expected {
-            let others = if reason == "LifecycleCompleted" { self.drained_in_place_of(name, at) } else { Vec::new() };
+            let others = if reason == "LifecycleCompleted" {
+                self.drained_in_place_of(name, at)
+            } else {
+                Vec::new()
+            };
             let name = others.first().map_or(name, String::as_str);
-            let is_it = |e: &Event| e.reason == reason && (e.name == name || others.contains(&e.name)) && (uid.is_empty() || e.uid == uid);
-            let written = evidence.events.iter().filter(|e| is_it(e)).any(|e| e.first <= at + LATE && e.last + SECOND + SECOND >= at);
+            let is_it = |e: &Event| {
+                e.reason == reason
+                    && (e.name == name || others.contains(&e.name))
+                    && (uid.is_empty() || e.uid == uid)
+            };
+            let written = evidence
+                .events
+                .iter()
+                .filter(|e| is_it(e))
+                .any(|e| e.first <= at + LATE && e.last + SECOND + SECOND >= at);
             // A completion whose answer was lost is told as an action that was over already.
-            let needs: &[_] = if reason == "LifecycleCompleted" { &[EVENTS, SEE_NODES, COMPLETIONS] } else { &[EVENTS, SEE_NODES] };
-            let excused = self.is_excused(Scope::of_leader(needs), at, at + LATE) || at + LATE > evidence.ended;
+            let needs: &[_] = if reason == "LifecycleCompleted" {
+                &[EVENTS, SEE_NODES, COMPLETIONS]
+            } else {
+                &[EVENTS, SEE_NODES]
+            };
+            let excused = self.is_excused(Scope::of_leader(needs), at, at + LATE)
+                || at + LATE > evidence.ended;
             // Nobody writes Events about a Node that is gone.
             let excused = excused || (uid.is_empty() && self.story.node_gone(name, at + SECOND));
             self.count(Promise::EachHasItsEvent, excused);
@@ -194,14 +269,16 @@ impl Judge<'_> {
         fact <= event + SECOND && self.longest_clear(scope, fact, event.max(fact)) <= LATE
     }
 
-    /// When interruptions were written into records of this Node by us: not again, because a record was gone.
+    /// When interruptions were written into records of this Node by us: not again, because a record
+    /// was gone.
     fn accepts(&self, node: &str) -> Vec<Moment> {
         let mut known: Vec<Value> = Vec::new();
         let mut all = Vec::new();
         for write in self.writes.iter().filter(|w| w.new.is_some_and(|n| n.name == node)) {
             let Some(new) = write.new.and_then(record) else { continue };
             let interruptions = new["interruptions"].as_array().cloned().unwrap_or_default();
-            let fresh: Vec<Value> = interruptions.into_iter().filter(|i| !known.contains(i)).collect();
+            let fresh: Vec<Value> =
+                interruptions.into_iter().filter(|i| !known.contains(i)).collect();
             if !fresh.is_empty() && is_us(write.by) {
                 all.push(write.at);
             }
@@ -212,8 +289,14 @@ impl Judge<'_> {
 
     /// When somebody else uncordoned a Node that was being drained.
     fn uncordoned(&self, node: &str) -> Vec<Moment> {
-        let of_it = self.writes.iter().filter(|w| !is_us(w.by)).filter_map(|w| Some((w.at, w.both()?)));
-        let flips = of_it.filter(|(_, (old, new))| new.name == node && open_record(new).is_some() && old.unschedulable && !new.unschedulable);
+        let of_it =
+            self.writes.iter().filter(|w| !is_us(w.by)).filter_map(|w| Some((w.at, w.both()?)));
+        let flips = of_it.filter(|(_, (old, new))| {
+            new.name == node
+                && open_record(new).is_some()
+                && old.unschedulable
+                && !new.unschedulable
+        });
         flips.map(|(at, _)| at).collect()
     }
 
@@ -222,104 +305,169 @@ impl Judge<'_> {
         let story = &self.story;
         let Some(page) = story.page(node, at).filter(|page| is_open(page)) else { return false };
         let (id, later) = (page.instance.as_str(), at + SECOND);
-        let is_over = page.told.iter().any(|told| told.is_over()) || story.is_ending(id, later) || story.machine_gone(node, later);
-        let by_hand = story.released_by_hand(node, later) || story.record_deleted_twice(node, later);
+        let is_over = page.told.iter().any(|told| told.is_over())
+            || story.is_ending(id, later)
+            || story.machine_gone(node, later);
+        let by_hand =
+            story.released_by_hand(node, later) || story.record_deleted_twice(node, later);
         let is_due = story.deadlines(id, later).iter().any(|deadline| deadline.end <= later);
         let is_lost = story.fell_silent(node, later).is_some();
         !(is_over || by_hand || is_due || is_lost || story.left(node, later).is_empty())
     }
 
-    /// What we did to the pod, or to pods of the Node, that the Event is about (or were told that we did, by a webhook that intercepts
-    /// evictions): and whether it got less than its own grace.
-    fn removed<'s>(&'s self, event: &'s Event, at: Moment) -> impl Iterator<Item = (&'s Fact, bool)> + 's {
-        self.evidence.entries.iter().filter(move |e| is_us(&e.by) && e.at <= at + SECOND).filter_map(move |e| match &e.fact {
-            fact @ (Fact::Evicted { pod, grace, .. } | Fact::EvictionIntercepted { pod, grace } | Fact::Deleted { pod, grace, .. }) => {
-                let is_it = if event.on == "Pod" { pod.uid == event.uid } else { pod.node == event.name };
-                is_it.then(|| (fact, *grace < self.grace_of(pod)))
-            }
-            _ => None,
-        })
+    /// What we did to the pod, or to pods of the Node, that the Event is about (or were told that
+    /// we did, by a webhook that intercepts evictions): and whether it got less than its own grace.
+    fn removed<'s>(
+        &'s self,
+        event: &'s Event,
+        at: Moment,
+    ) -> impl Iterator<Item = (&'s Fact, bool)> + 's {
+        self.evidence
+            .entries
+            .iter()
+            .filter(move |e| is_us(&e.by) && e.at <= at + SECOND)
+            .filter_map(move |e| match &e.fact {
+                fact @ (Fact::Evicted { pod, grace, .. }
+                | Fact::EvictionIntercepted { pod, grace }
+                | Fact::Deleted { pod, grace, .. }) => {
+                    let is_it = if event.on == "Pod" {
+                        pod.uid == event.uid
+                    } else {
+                        pod.node == event.name
+                    };
+                    is_it.then(|| (fact, *grace < self.grace_of(pod)))
+                }
+                _ => None,
+            })
     }
 
     /// The pod is still there, or one that counts is on the Node.
     fn is_held_up(&self, event: &Event, at: Moment) -> bool {
         if event.on == "Node" {
             let mut looks = [Duration::ZERO, LATE / 2, LATE].into_iter().map(|ago| at - ago);
-            let held_up = |look: Moment| self.holds_up(&event.name, look, at).any(|life| life.bound + BLOCKED <= at);
+            let held_up = |look: Moment| {
+                self.holds_up(&event.name, look, at).any(|life| life.bound + BLOCKED <= at)
+            };
             return looks.any(held_up) || self.held_up_just(&event.name, at);
         }
-        self.story
-            .pods
-            .get(&event.uid)
-            .is_some_and(|life| life.bound + BLOCKED <= at && life.gone.is_none_or(|gone| gone > at || self.may_seem_there(gone, at)))
+        self.story.pods.get(&event.uid).is_some_and(|life| {
+            life.bound + BLOCKED <= at
+                && life.gone.is_none_or(|gone| gone > at || self.may_seem_there(gone, at))
+        })
     }
 
-    /// A pod went just before the Event, or the watch of pods has not told since: it went silent, or met another fault.
+    /// A pod went just before the Event, or the watch of pods has not told since: it went silent,
+    /// or met another fault.
     fn may_seem_there(&self, went: Moment, event: Moment) -> bool {
-        let scope = Scope { needs: &[EVENTS, SEE_PODS], of: None, process: None, without_leader: None };
+        let scope =
+            Scope { needs: &[EVENTS, SEE_PODS], of: None, process: None, without_leader: None };
         went <= event + SECOND && self.longest_clear(scope, went, event.max(went)) <= LATE
     }
 
-    /// A pod that the drain of the Node waited for went just before the Event, whose call may have been tried again for a while.
+    /// A pod that the drain of the Node waited for went just before the Event, whose call may have
+    /// been tried again for a while.
     fn held_up_just(&self, node: &str, at: Moment) -> bool {
-        let of_it = self.story.pods.values().filter(|life| life.pod.node == node && life.bound + BLOCKED <= at);
-        let mut went = of_it.filter_map(|life| Some((life, life.finished.into_iter().chain(life.gone).min()?)));
+        let of_it = self
+            .story
+            .pods
+            .values()
+            .filter(|life| life.pod.node == node && life.bound + BLOCKED <= at);
+        let mut went = of_it
+            .filter_map(|life| Some((life, life.finished.into_iter().chain(life.gone).min()?)));
         // It was there a moment before it went.
-        let was_there = |life: &Life, went: Moment| self.holds_up(node, went - MOMENT, at).any(|other| other.pod.uid == life.pod.uid);
+        let was_there = |life: &Life, went: Moment| {
+            self.holds_up(node, went - MOMENT, at).any(|other| other.pod.uid == life.pod.uid)
+        };
         went.any(|(life, went)| self.may_seem_there(went, at) && was_there(life, went))
     }
 
-    /// The pods that the drain of a node waits for: also one that came back again and again, where it was asked to go once more.
+    /// The pods that the drain of a node waits for: also one that came back again and again, where
+    /// it was asked to go once more.
     fn holds_up(&self, node: &str, look: Moment, at: Moment) -> impl Iterator<Item = &Life> {
-        self.story.there(node, look).into_iter().filter(move |life| !self.story.came_back(life, look) || self.was_asked(life, at))
+        self.story
+            .there(node, look)
+            .into_iter()
+            .filter(move |life| !self.story.came_back(life, look) || self.was_asked(life, at))
     }
 
     /// The drain of the node or all drains were paused (or resumed) before.
     fn was_paused(&self, node: &str, set: bool, at: Moment) -> bool {
-        let of_all = |e: &Entry| e.at <= at + SECOND && matches!(e.fact, Fact::PausedAll { paused, .. } if paused == set);
-        let of_node = |(from, to): &(Moment, Moment)| if set { *from <= at + SECOND } else { *to <= at + SECOND };
+        let of_all = |e: &Entry| {
+            e.at <= at + SECOND && matches!(e.fact, Fact::PausedAll { paused, .. } if paused == set)
+        };
+        let of_node = |(from, to): &(Moment, Moment)| {
+            if set { *from <= at + SECOND } else { *to <= at + SECOND }
+        };
         self.evidence.entries.iter().any(of_all) || self.story.pauses(node).iter().any(of_node)
     }
 
     /// Its kubelet is silent, and its instance does not run any more.
     fn is_dying(&self, node: &str, at: Moment) -> bool {
         let is_of = |instance: &str| self.evidence.nodes.get(instance).is_some_and(|n| n == node);
-        let ends =
-            self.evidence.changes.iter().any(|c| c.at <= at + SECOND && c.state != State::Pending && c.state != State::Running && is_of(&c.id));
+        let ends = self.evidence.changes.iter().any(|c| {
+            c.at <= at + SECOND
+                && c.state != State::Pending
+                && c.state != State::Running
+                && is_of(&c.id)
+        });
         ends && self.story.fell_silent(node, at).is_some_and(|(_, back)| back.is_none())
     }
 
     /// The process could read the answer to its eviction of this pod.
     fn is_answered(&self, at: Moment, by: &str, pod: &PodRef) -> bool {
         let is_it = |r: &&Request| {
-            r.client == by && r.resource == "pods" && r.subresource == "eviction" && r.namespace == pod.namespace && r.name == pod.name
+            r.client == by
+                && r.resource == "pods"
+                && r.subresource == "eviction"
+                && r.namespace == pod.namespace
+                && r.name == pod.name
         };
-        self.evidence.requests.iter().filter(is_it).any(|r| r.at <= at && r.answered.is_some_and(|answered| answered >= at))
+        self.evidence
+            .requests
+            .iter()
+            .filter(is_it)
+            .any(|r| r.at <= at && r.answered.is_some_and(|answered| answered >= at))
     }
 
-    /// No pod was left just before the Event, whose call may have been tried again for a while. Others may have come since.
+    /// No pod was left just before the Event, whose call may have been tried again for a while.
+    /// Others may have come since.
     fn is_empty_about(&self, node: &str, at: Moment) -> bool {
         const JUST: Duration = Duration::from_secs(10);
         let scope = Scope { needs: &[EVENTS], of: None, process: None, without_leader: None };
-        let is_just = |went: &Moment| *went <= at + SECOND && self.longest_clear(scope, *went, at.max(*went)) <= JUST;
+        let is_just = |went: &Moment| {
+            *went <= at + SECOND && self.longest_clear(scope, *went, at.max(*went)) <= JUST
+        };
         let of_it = self.story.pods.values().filter(|life| life.pod.node == node);
-        let went = of_it.flat_map(|life| life.finished.into_iter().chain(life.gone)).filter(is_just);
+        let went =
+            of_it.flat_map(|life| life.finished.into_iter().chain(life.gone)).filter(is_just);
         let looks = [0, 1, 2, 3, 5, 10].map(|ago| at + SECOND - Duration::from_secs(ago));
         looks.into_iter().chain(went).any(|look| self.story.left(node, look).is_empty())
     }
 
-    /// The Nodes that were drained for an action that was completed then, in place of the instance's own Node: others that claim the
-    /// instance. The kubelet of the own Node was silent, or the own Node is left alone and EC2 cannot say any more whose the instance was.
+    /// The Nodes that were drained for an action that was completed then, in place of the
+    /// instance's own Node: others that claim the instance. The kubelet of the own Node was silent,
+    /// or the own Node is left alone and EC2 cannot say any more whose the instance was.
     fn drained_in_place_of(&self, node: &str, at: Moment) -> Vec<String> {
         let mut of_it = self.actions_of(node);
-        let Some(action) = of_it.find(|a| is_completed(a) && a.end.as_ref().is_some_and(|end| end.at == at)) else { return Vec::new() };
+        let Some(action) =
+            of_it.find(|a| is_completed(a) && a.end.as_ref().is_some_and(|end| end.at == at))
+        else {
+            return Vec::new();
+        };
         let is_left_alone = || {
-            let is_gone = self.story.is_terminated(&action.instance, at) && is_claimed_twice(&self.writes, node, at, at);
+            let is_gone = self.story.is_terminated(&action.instance, at)
+                && is_claimed_twice(&self.writes, node, at, at);
             is_gone && self.looks_like_ours(&action.group, &action.instance, at)
         };
         let tells = |page: &&Page| page.at <= at && page.told.iter().any(|told| told.is_of(action));
-        let drained: Vec<&str> = self.story.pages_of(&action.instance).filter(tells).map(|page| page.node.as_str()).collect();
-        let is_another = !drained.contains(&node) && (self.is_passed_over(node, at) || is_left_alone());
+        let drained: Vec<&str> = self
+            .story
+            .pages_of(&action.instance)
+            .filter(tells)
+            .map(|page| page.node.as_str())
+            .collect();
+        let is_another =
+            !drained.contains(&node) && (self.is_passed_over(node, at) || is_left_alone());
         drained.into_iter().filter(|_| is_another).map(str::to_owned).collect()
     }
 
@@ -331,27 +479,43 @@ impl Judge<'_> {
         self.story.pods.values().any(|life| life.pod.node == node && life.bound <= at + SECOND)
     }
 
-    /// A person wrote a hook into its record that never was: no action of it is open, and the Node may never have been cordoned.
+    /// A person wrote a hook into its record that never was: no action of it is open, and the Node
+    /// may never have been cordoned.
     fn has_made_up_record(&self, node: &str, at: Moment) -> bool {
         self.story.hand(node, "record made up", at + SECOND)
     }
 
-    /// A person made its record up, so it may not be cordoned: pods of one owner came from other nodes, and none had to be evicted before.
+    /// A person made its record up, so it may not be cordoned: pods of one owner came from other
+    /// nodes, and none had to be evicted before.
     fn was_flooded(&self, event: &Event, at: Moment) -> bool {
-        let of_it = || self.story.pods.values().filter(|life| life.pod.node == event.name && life.bound <= at + SECOND);
-        self.has_made_up_record(&event.name, at) && of_it().any(|life| self.story.came_back(life, at + SECOND))
+        let of_it = || {
+            self.story
+                .pods
+                .values()
+                .filter(|life| life.pod.node == event.name && life.bound <= at + SECOND)
+        };
+        self.has_made_up_record(&event.name, at)
+            && of_it().any(|life| self.story.came_back(life, at + SECOND))
     }
 
     fn actions_of<'s>(&'s self, node: &'s str) -> impl Iterator<Item = &'s ActionReport> + 's {
         // Another Node may claim the instance.
-        let names = move |instance: &str| self.story.pages_of(instance).any(|page| page.node == node);
-        let is_of = move |a: &&ActionReport| self.evidence.nodes.get(&a.instance).is_some_and(|n| n == node) || names(&a.instance);
+        let names =
+            move |instance: &str| self.story.pages_of(instance).any(|page| page.node == node);
+        let is_of = move |a: &&ActionReport| {
+            self.evidence.nodes.get(&a.instance).is_some_and(|n| n == node) || names(&a.instance)
+        };
         self.evidence.actions.iter().filter(is_of)
     }
 
     fn hooks_of(&self, node: &str) -> usize {
         let groups: Vec<&str> = self.actions_of(node).map(|a| a.group.as_str()).collect();
-        let hooks = self.evidence.actions.iter().filter(|a| groups.contains(&a.group.as_str())).map(|a| a.hook.as_str());
+        let hooks = self
+            .evidence
+            .actions
+            .iter()
+            .filter(|a| groups.contains(&a.group.as_str()))
+            .map(|a| a.hook.as_str());
         hooks.collect::<std::collections::BTreeSet<_>>().len()
     }
 
@@ -360,26 +524,45 @@ impl Judge<'_> {
     }
 
     fn has_record_that(&self, node: &str, at: Moment, holds: impl Fn(&str) -> bool) -> bool {
-        let of_it = self.writes.iter().filter(|w| w.at <= at + SECOND).filter_map(|w| w.new).filter(|n| n.name == node);
+        let of_it = self
+            .writes
+            .iter()
+            .filter(|w| w.at <= at + SECOND)
+            .filter_map(|w| w.new)
+            .filter(|n| n.name == node);
         of_it.filter_map(|n| n.annotations.get(RECORD)).any(|text| holds(text))
     }
 
     /// The Node is of another boot or instance than an earlier one of its name.
     fn is_another_machine(&self, node: &str, at: Moment) -> bool {
-        let of_it = self.writes.iter().filter(|w| w.at <= at + SECOND).filter_map(|w| w.new).filter(|n| n.name == node);
-        of_it.map(|n| (&n.provider_id, &n.boot_id)).collect::<std::collections::BTreeSet<_>>().len() > 1
+        let of_it = self
+            .writes
+            .iter()
+            .filter(|w| w.at <= at + SECOND)
+            .filter_map(|w| w.new)
+            .filter(|n| n.name == node);
+        of_it.map(|n| (&n.provider_id, &n.boot_id)).collect::<std::collections::BTreeSet<_>>().len()
+            > 1
     }
 
     fn was_changed_by_others(&self, node: &str, at: Moment) -> bool {
-        let of_others = self.writes.iter().filter(|w| !is_us(w.by) && w.at <= at + SECOND).filter_map(|w| w.both());
-        of_others.filter(|(_, new)| new.name == node).any(|(old, new)| old.labels != new.labels || old.annotations != new.annotations)
+        let of_others = self
+            .writes
+            .iter()
+            .filter(|w| !is_us(w.by) && w.at <= at + SECOND)
+            .filter_map(|w| w.both());
+        of_others
+            .filter(|(_, new)| new.name == node)
+            .any(|(old, new)| old.labels != new.labels || old.annotations != new.annotations)
     }
 
     /// Somebody else changed or took away its record.
     fn lost_its_record(&self, node: &str, at: Moment) -> bool {
         let of_others = self.writes.iter().filter(|w| !is_us(w.by) && w.at <= at + SECOND);
         let changed = |w: &&super::nodes::Write<'_>| {
-            let text = |n: Option<&sundown::sim::kube::NodeState>| n.filter(|n| n.name == node).and_then(|n| n.annotations.get(RECORD).cloned());
+            let text = |n: Option<&sundown::sim::kube::NodeState>| {
+                n.filter(|n| n.name == node).and_then(|n| n.annotations.get(RECORD).cloned())
+            };
             text(w.old).is_some() && text(w.old) != text(w.new)
         };
         of_others.filter(changed).count() > 0

@@ -1,7 +1,8 @@
-//! What excuses a promise: a call that it needs met a fault, for the object that it is about, or nobody led.
+//! What excuses a promise: a call that it needs met a fault, for the object that it is about, or
+//! nobody led.
 //!
-//! The embedded servers know which request, call and watch met a fault. A fault that strikes nothing excuses nothing, and what strikes
-//! one API, one process or one node excuses nothing else.
+//! The embedded servers know which request, call and watch met a fault. A fault that strikes
+//! nothing excuses nothing, and what strikes one API, one process or one node excuses nothing else.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -28,11 +29,19 @@ pub const REMOVE_PODS: Needs = &["create pods/eviction", "delete pods", "patch p
 pub const HEARTBEATS: Needs = &["autoscaling:RecordLifecycleActionHeartbeat"];
 pub const COMPLETIONS: Needs = &["autoscaling:CompleteLifecycleAction", "autoscaling:Describe*"];
 /// To see who holds the Lease, and whether all is paused.
-pub const LEASE: Needs = &["get leases", "watch leases", "list leases", "update leases", "patch leases", "create leases"];
+pub const LEASE: Needs = &[
+    "get leases",
+    "watch leases",
+    "list leases",
+    "update leases",
+    "patch leases",
+    "create leases",
+];
 
 pub const EVENTS: Needs = &["create events", "patch events"];
 
-/// How long a call that met a fault may still be felt after its end: the longest time between two tries, with room for a try.
+/// How long a call that met a fault may still be felt after its end: the longest time between two
+/// tries, with room for a try.
 const AFTER: Duration = Duration::from_secs(12);
 /// The same of messages: one that was received and lost is hidden for a minute.
 const AFTER_MESSAGES: Duration = Duration::from_secs(65);
@@ -49,7 +58,8 @@ pub struct Scope<'a> {
     pub of: Option<(&'a str, &'a str)>,
     /// Only while this process could not make its calls.
     pub process: Option<&'a str>,
-    /// A time without a leader excuses it: `None`: never; `Some(true)`: also where the process that had led lives on.
+    /// A time without a leader excuses it: `None`: never; `Some(true)`: also where the process that
+    /// had led lives on.
     pub without_leader: Option<bool>,
 }
 
@@ -86,7 +96,11 @@ impl<'a> Faults<'a> {
                 _ if fault.is_silent => AFTER_SILENCE,
                 _ => AFTER,
             };
-            all.entry(&fault.what).or_default().push(Felt { from: fault.at, to: over + after, fault });
+            all.entry(&fault.what).or_default().push(Felt {
+                from: fault.at,
+                to: over + after,
+                fault,
+            });
         }
         Self(all)
     }
@@ -107,7 +121,8 @@ impl Judge<'_> {
         let mut excuses: Vec<_> = self.excuses(scope, from, to).collect();
         excuses.sort();
         let (mut longest, mut cursor) = (Duration::ZERO, from);
-        let between = |a: Moment, b: Moment| Duration::try_from(b.duration_since(a)).unwrap_or_default();
+        let between =
+            |a: Moment, b: Moment| Duration::try_from(b.duration_since(a)).unwrap_or_default();
         for (a, b) in excuses {
             longest = longest.max(between(cursor, a));
             cursor = cursor.max(b);
@@ -115,17 +130,39 @@ impl Judge<'_> {
         longest.max(between(cursor, to))
     }
 
-    fn excuses<'s>(&'s self, scope: Scope<'s>, from: Moment, to: Moment) -> impl Iterator<Item = (Moment, Moment)> + 's {
+    fn excuses<'s>(
+        &'s self,
+        scope: Scope<'s>,
+        from: Moment,
+        to: Moment,
+    ) -> impl Iterator<Item = (Moment, Moment)> + 's {
         let overlaps = move |(a, b): &(Moment, Moment)| *a <= to && *b >= from;
-        let counts = move |why: Why| scope.without_leader.is_some_and(|also_alive| also_alive || why == Why::Gone);
+        let counts = move |why: Why| {
+            scope.without_leader.is_some_and(|also_alive| also_alive || why == Why::Gone)
+        };
         // What a process had received that is gone is hidden for a minute.
         let hides = scope.needs.contains(&MESSAGES);
-        let after = move |is_takeover: bool| if hides && is_takeover { AFTER_MESSAGES } else { Duration::ZERO };
-        let gaps = self.leaders.gaps.iter().filter(move |gap| counts(gap.why)).map(move |gap| (gap.from, gap.to + after(gap.is_takeover)));
-        let faults = self.faults.0.iter().filter(move |(what, _)| scope.needs.iter().any(|n| n.iter().any(|need| matches(need, what))));
-        let of_it = faults.flat_map(|(_, felt)| felt).filter(move |felt| self.concerns(scope, felt.fault));
+        let after = move |is_takeover: bool| {
+            if hides && is_takeover { AFTER_MESSAGES } else { Duration::ZERO }
+        };
+        let gaps = self
+            .leaders
+            .gaps
+            .iter()
+            .filter(move |gap| counts(gap.why))
+            .map(move |gap| (gap.from, gap.to + after(gap.is_takeover)));
+        let faults = self.faults.0.iter().filter(move |(what, _)| {
+            scope.needs.iter().any(|n| n.iter().any(|need| matches(need, what)))
+        });
+        let of_it =
+            faults.flat_map(|(_, felt)| felt).filter(move |felt| self.concerns(scope, felt.fault));
         // A queue that is deleted loses its messages.
-        let away = self.evidence.queue_away.iter().filter(move |_| hides).map(|(from, to)| (*from, *to + AFTER_MESSAGES));
+        let away = self
+            .evidence
+            .queue_away
+            .iter()
+            .filter(move |_| hides)
+            .map(|(from, to)| (*from, *to + AFTER_MESSAGES));
         gaps.chain(of_it.map(|felt| (felt.from, felt.to))).chain(away).filter(overlaps)
     }
 
@@ -134,13 +171,17 @@ impl Judge<'_> {
         if scope.process.is_some_and(|process| process != fault.by) {
             return false;
         }
-        let Some((instance, node)) = scope.of.filter(|_| !fault.object.is_empty()) else { return true };
+        let Some((instance, node)) = scope.of.filter(|_| !fault.object.is_empty()) else {
+            return true;
+        };
         match fault.what.as_str() {
-            "autoscaling:RecordLifecycleActionHeartbeat" | "autoscaling:CompleteLifecycleAction" => fault.object.ends_with(instance),
+            "autoscaling:RecordLifecycleActionHeartbeat"
+            | "autoscaling:CompleteLifecycleAction" => fault.object.ends_with(instance),
             what if what.ends_with(" nodes") => fault.object == node,
             what if what.contains(" pods") => {
                 let pods = self.story.pods.values().filter(|life| life.pod.node == node);
-                pods.into_iter().any(|life| fault.object == format!("{}/{}", life.pod.namespace, life.pod.name))
+                pods.into_iter()
+                    .any(|life| fault.object == format!("{}/{}", life.pod.namespace, life.pod.name))
             }
             _ => true,
         }

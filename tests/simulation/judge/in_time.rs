@@ -16,9 +16,9 @@ const AT_ONCE: Duration = Duration::from_secs(3);
 pub(super) const WELL_AGAIN: Duration = Duration::from_secs(30);
 
 impl<'a> Judge<'a> {
-    /// Each interruption of a node of ours that was sent is written down, or its message is deleted,
-    /// in time. Whether it may be deleted without that is judged with the [messages](super::messages).
-    /// Returns how many interruptions were judged.
+    /// Each interruption of a node of ours that was sent is written down, or its message is
+    /// deleted, in time. Whether it may be deleted without that is judged with the
+    /// [messages](super::messages). Returns how many interruptions were judged.
     pub(super) fn in_time(&mut self) -> usize {
         let mut late = Vec::new();
         let mut judged = 0;
@@ -27,15 +27,25 @@ impl<'a> Judge<'a> {
             let Some((node, from)) = self.waits_from(notice) else { continue };
             let settled = self.settled(notice);
             // Nobody waits any longer for what was lost with its queue, or for a Node that is gone.
-            let ends = [settled, self.lost_with_queue(notice), self.story.left_at(node, &event.instance, from)];
+            let ends = [
+                settled,
+                self.lost_with_queue(notice),
+                self.story.left_at(node, &event.instance, from),
+            ];
             let end = ends.into_iter().flatten().fold(self.evidence.ended, Moment::min);
             let scope = Scope::of_leader(&[MESSAGES, SEE_NODES, WRITE_NODES]);
             // Where its kubelet is silent, it is written on the others that claim its instance.
-            let nodes: Vec<&str> = self.stand_ins(node, &event.instance, from).into_iter().chain([node]).collect();
+            let nodes: Vec<&str> =
+                self.stand_ins(node, &event.instance, from).into_iter().chain([node]).collect();
             let at_once = end <= from + AT_ONCE;
-            let was_excused = |node: &&str| self.is_excused(scope.about(&event.instance, node), from, from + AT_ONCE);
-            let is_well_again = |node: &&str| self.longest_clear(scope.about(&event.instance, node), from, end) > WELL_AGAIN;
-            let is_late = !at_once && (!nodes.iter().any(was_excused) || nodes.iter().all(is_well_again));
+            let was_excused = |node: &&str| {
+                self.is_excused(scope.about(&event.instance, node), from, from + AT_ONCE)
+            };
+            let is_well_again = |node: &&str| {
+                self.longest_clear(scope.about(&event.instance, node), from, end) > WELL_AGAIN
+            };
+            let is_late =
+                !at_once && (!nodes.iter().any(was_excused) || nodes.iter().all(is_well_again));
             self.count(Promise::AcceptedInTime, !at_once && !is_late);
             judged += 1;
             if is_late {
@@ -58,20 +68,34 @@ impl<'a> Judge<'a> {
 
     /// When its queue was deleted with it.
     pub(super) fn lost_with_queue(&self, notice: &Notice) -> Option<Moment> {
-        let deletions = self.evidence.queue_away.iter().map(|(from, _)| *from).filter(|from| *from >= notice.sent);
+        let deletions = self
+            .evidence
+            .queue_away
+            .iter()
+            .map(|(from, _)| *from)
+            .filter(|from| *from >= notice.sent);
         deletions.min().filter(|lost| notice.deleted.is_none_or(|deleted| deleted > *lost))
     }
 
-    /// It asks for the drain of a node of ours that was there: which, and from when on both were so.
+    /// It asks for the drain of a node of ours that was there: which, and from when on both were
+    /// so.
     fn waits_from(&self, notice: &Notice) -> Option<(&'a str, Moment)> {
         let (event, evidence) = (&notice.event, self.evidence);
         let group = evidence.groups.get(&event.instance).and_then(|g| self.belongs(g));
-        let hook_is_ours = event.hook.as_ref().is_none_or(|(group, hook)| self.is_ours(group, hook));
-        let asks = event.is_interruption() && self.is_meant(notice) && group == Some(Belongs::Us) && hook_is_ours;
-        let node = evidence.nodes.get(&event.instance).filter(|_| asks && notice.sent >= evidence.begun)?;
+        let hook_is_ours =
+            event.hook.as_ref().is_none_or(|(group, hook)| self.is_ours(group, hook));
+        let asks = event.is_interruption()
+            && self.is_meant(notice)
+            && group == Some(Belongs::Us)
+            && hook_is_ours;
+        let node = evidence
+            .nodes
+            .get(&event.instance)
+            .filter(|_| asks && notice.sent >= evidence.begun)?;
         // A Node may register while its instance already waits for its end.
         let from = notice.sent.max(self.story.registered(&event.instance)?);
-        let is_there = self.story.page(node, from).is_some_and(|page| page.instance == event.instance);
+        let is_there =
+            self.story.page(node, from).is_some_and(|page| page.instance == event.instance);
         let is_away = self.story.went(node, from).is_some_and(|(_, back)| back.is_none());
         (is_there && !is_away).then_some((node.as_str(), from))
     }

@@ -52,7 +52,9 @@ impl Judge<'_> {
                 (None, None) => {}
             }
             let can_serve = current.values().filter(|n| n.ready == "True" && !is_permanent(n));
-            let (ready, out) = can_serve.fold((0, 0), |(ready, out), n| (ready + 1, out + usize::from(excluded(n).is_some())));
+            let (ready, out) = can_serve.fold((0, 0), |(ready, out), n| {
+                (ready + 1, out + usize::from(excluded(n).is_some()))
+            });
             counts.push(Count { at: write.at, ready, out });
         }
     }
@@ -61,16 +63,32 @@ impl Judge<'_> {
     fn labeled(&mut self, write: Write<'_>, node: &NodeState, counts: &[Count]) {
         let when = self.evidence.terms.flag(write.by, "--exclude-from-load-balancers");
         if when == Some("never") {
-            self.broken(write.at, format!("{} was taken out of load balancers, which --exclude-from-load-balancers=never forbids", node.name));
+            self.broken(
+                write.at,
+                format!(
+                    "{} was taken out of load balancers, which \
+                     --exclude-from-load-balancers=never forbids",
+                    node.name
+                ),
+            );
         }
         if open_record(node).is_none() {
-            self.broken(write.at, format!("{} was taken out of load balancers without a drain", node.name));
+            self.broken(
+                write.at,
+                format!("{} was taken out of load balancers without a drain", node.name),
+            );
         }
         self.count(Promise::LabelRoom, self.is_blind(write.at));
         let fits = self.known(counts, write.at).any(|c| (c.out + 1) * 2 <= c.ready);
         if !fits && let Some(last) = counts.last() {
             let Count { ready, out, .. } = last;
-            self.broken(write.at, format!("{} was taken out of load balancers beside {out} of {ready} Ready nodes", node.name));
+            self.broken(
+                write.at,
+                format!(
+                    "{} was taken out of load balancers beside {out} of {ready} Ready nodes",
+                    node.name
+                ),
+            );
         }
     }
 
@@ -85,28 +103,51 @@ impl Judge<'_> {
     }
 
     /// What the leader may have taken for true.
-    fn known<'b>(&self, counts: &'b [Count], at: Moment) -> impl Iterator<Item = &'b Count> + use<'b> {
+    fn known<'b>(
+        &self,
+        counts: &'b [Count],
+        at: Moment,
+    ) -> impl Iterator<Item = &'b Count> + use<'b> {
         let since = self.known_since(at);
         // The last count before that time held at its beginning.
         let first = counts.partition_point(|c| c.at < since).saturating_sub(1);
         counts[first..].iter()
     }
 
-    /// Other Ready nodes that have the label as soon as a patch is answered that this process sent before: it keeps a place for each of them.
+    /// Other Ready nodes that have the label as soon as a patch is answered that this process sent
+    /// before: it keeps a place for each of them.
     fn on_their_way(&self, write: Write<'_>, current: &BTreeMap<&str, &NodeState>) -> usize {
-        let is_under_way = |r: &&Request| r.at <= write.at && r.ended.is_none_or(|ended| ended >= write.at);
-        let patches = self.evidence.requests.iter().filter(|r| r.client == write.by && r.verb == "patch" && r.resource == "nodes");
-        let patched: BTreeSet<&str> = patches.filter(is_under_way).map(|r| r.name.as_str()).collect();
+        let is_under_way =
+            |r: &&Request| r.at <= write.at && r.ended.is_none_or(|ended| ended >= write.at);
+        let patches = self
+            .evidence
+            .requests
+            .iter()
+            .filter(|r| r.client == write.by && r.verb == "patch" && r.resource == "nodes");
+        let patched: BTreeSet<&str> =
+            patches.filter(is_under_way).map(|r| r.name.as_str()).collect();
         let is_other = |n: &NodeState| write.new.is_none_or(|new| new.name != n.name);
         let may_leave = |n: &&&NodeState| n.ready == "True" && excluded(n).is_none() && is_other(n);
         current.values().filter(may_leave).filter(|n| patched.contains(n.name.as_str())).count()
     }
 
     /// Early: with the accept, where there is room. Late: not yet.
-    fn with_the_accept(&mut self, write: Write<'_>, old: &NodeState, new: &NodeState, counts: &[Count], on_their_way: usize) {
+    fn with_the_accept(
+        &mut self,
+        write: Write<'_>,
+        old: &NodeState,
+        new: &NodeState,
+        counts: &[Count],
+        on_their_way: usize,
+    ) {
         let (None, Some(interruptions)) = (open_record(old), open_record(new)) else { return };
-        // A Node that registered again, a record that was written back, and one that takes the place of another are no first accept.
-        if record(old).is_some() || excluded(old).is_some() || taint(old).is_some() || interruptions.len() != 1 {
+        // A Node that registered again, a record that was written back, and one that takes the
+        // place of another are no first accept.
+        if record(old).is_some()
+            || excluded(old).is_some()
+            || taint(old).is_some()
+            || interruptions.len() != 1
+        {
             return;
         }
         let is_hook = |i: &Value| i["kind"] == "terminate-hook";
@@ -114,7 +155,13 @@ impl Judge<'_> {
         let early = when.map_or_else(|| !interruptions.iter().any(is_hook), |when| when == "early");
         let room = self.known(counts, write.at).all(|c| (c.out + on_their_way + 1) * 2 <= c.ready);
         if excluded(new).is_some() && !early {
-            self.broken(write.at, format!("{} was taken out of load balancers with its accept, which is too early", new.name));
+            self.broken(
+                write.at,
+                format!(
+                    "{} was taken out of load balancers with its accept, which is too early",
+                    new.name
+                ),
+            );
         }
         let must = early && room && !self.is_registered_again(write);
         let excused = must && self.is_blind(write.at);
@@ -122,7 +169,13 @@ impl Judge<'_> {
             self.count(Promise::LabelWithAccept, excused);
         }
         if excluded(new).is_none() && must && !excused {
-            self.broken(write.at, format!("{} was accepted and not taken out of load balancers, although there was room", new.name));
+            self.broken(
+                write.at,
+                format!(
+                    "{} was accepted and not taken out of load balancers, although there was room",
+                    new.name
+                ),
+            );
         }
     }
 
@@ -135,7 +188,9 @@ impl Judge<'_> {
 
 /// Others labeled it for good: it never served.
 fn is_permanent(node: &NodeState) -> bool {
-    let Some(value) = excluded(node).filter(|value| !OF_DRAINS.contains(value)) else { return false };
+    let Some(value) = excluded(node).filter(|value| !OF_DRAINS.contains(value)) else {
+        return false;
+    };
     let before = record(node).is_some_and(|r| r["before"]["excluded"] == true);
     !value.is_empty() && (before || (!node.unschedulable && taint(node).is_none()))
 }

@@ -40,7 +40,8 @@ pub enum Why {
     Gone,
     /// The process that led could not renew the Lease, and lives.
     NotRenewed,
-    /// The process that led gives the Lease up as soon as its last write is answered. It sends only heartbeats.
+    /// The process that led gives the Lease up as soon as its last write is answered. It sends only
+    /// heartbeats.
     HandsOver,
 }
 
@@ -91,7 +92,11 @@ impl<'a> Leaders<'a> {
         let mut gaps = gaps(evidence, &led);
         gaps.extend(hand_overs(evidence, &holders));
         let mut renewals: BTreeMap<&str, Vec<Moment>> = BTreeMap::new();
-        for r in evidence.requests.iter().filter(|r| r.resource == "leases" && r.is_write() && (200..300).contains(&r.status)) {
+        for r in evidence
+            .requests
+            .iter()
+            .filter(|r| r.resource == "leases" && r.is_write() && (200..300).contains(&r.status))
+        {
             renewals.entry(&r.client).or_default().push(r.at);
         }
         Self { terms: &evidence.terms, holders, renewals, led, gaps }
@@ -102,20 +107,28 @@ impl<'a> Leaders<'a> {
         self.holders.iter().rev().find(|h| h.at <= at)
     }
 
-    /// Whether a process may write at that moment: it holds the Lease (or somebody took it away just now), and has renewed it in time.
+    /// Whether a process may write at that moment: it holds the Lease (or somebody took it away
+    /// just now), and has renewed it in time.
     pub fn may_write(&self, process: &str, at: Moment, stage: Stage) -> bool {
         let deadline = renew_deadline(self.terms, process);
-        let lasts = if stage == Stage::Sent { deadline } else { lease_duration(self.terms, process) };
-        if !self.renewals.get(process).is_some_and(|all| all.iter().any(|r| *r <= at && at <= *r + lasts)) {
+        let lasts =
+            if stage == Stage::Sent { deadline } else { lease_duration(self.terms, process) };
+        if !self
+            .renewals
+            .get(process)
+            .is_some_and(|all| all.iter().any(|r| *r <= at && at <= *r + lasts))
+        {
             return false;
         }
         // Of several things at one moment the order is not known.
-        let (before, now): (Vec<_>, Vec<_>) = self.holders.iter().filter(|h| h.at <= at).partition(|h| h.at < at);
+        let (before, now): (Vec<_>, Vec<_>) =
+            self.holders.iter().filter(|h| h.at <= at).partition(|h| h.at < at);
         let may = |holders: &[&Holder<'_>]| {
             for holder in holders.iter().rev() {
                 match holder.process {
                     Some(holds) => return holds == process,
-                    // A person or another tool took it. Whoever held it before learns that at its next renewal.
+                    // A person or another tool took it. Whoever held it before learns that at its
+                    // next renewal.
                     None if !holder.by_us && at <= holder.at + deadline => {}
                     None => return false,
                 }
@@ -133,16 +146,35 @@ impl<'a> Leaders<'a> {
     /// Since when this process has led without a break; `None`: it does not lead at that moment.
     pub fn leads_since(&self, process: &str, at: Moment) -> Option<Moment> {
         let mut terms = self.led.iter().rev();
-        terms.find(|term| term.process == process && term.from <= at && at <= term.to).map(|term| term.from)
+        terms
+            .find(|term| term.process == process && term.from <= at && at <= term.to)
+            .map(|term| term.from)
     }
 
-    /// When another process first took the Lease between these moments. `None`: nobody did, or one of `processes` led: it took the Lease, or it
-    /// held the Lease and renewed it after `from`.
-    pub fn passed_over(&self, processes: &BTreeSet<&str>, from: Moment, to: Moment) -> Option<Moment> {
-        let renewed = |process: &str| self.renewals.get(process).is_some_and(|all| all.iter().any(|at| *at > from && *at <= to));
-        let taken = || self.holders.iter().filter(|h| h.at > from && h.at <= to).filter_map(|h| Some((h.at, h.process?)));
+    /// When another process first took the Lease between these moments. `None`: nobody did, or one
+    /// of `processes` led: it took the Lease, or it held the Lease and renewed it after `from`.
+    pub fn passed_over(
+        &self,
+        processes: &BTreeSet<&str>,
+        from: Moment,
+        to: Moment,
+    ) -> Option<Moment> {
+        let renewed = |process: &str| {
+            self.renewals
+                .get(process)
+                .is_some_and(|all| all.iter().any(|at| *at > from && *at <= to))
+        };
+        let taken = || {
+            self.holders
+                .iter()
+                .filter(|h| h.at > from && h.at <= to)
+                .filter_map(|h| Some((h.at, h.process?)))
+        };
         let held = self.at(from).and_then(|h| h.process).filter(|process| renewed(process));
-        let led = held.into_iter().chain(taken().map(|(_, process)| process)).any(|process| processes.contains(process));
+        let led = held
+            .into_iter()
+            .chain(taken().map(|(_, process)| process))
+            .any(|process| processes.contains(process));
         taken().map(|(at, _)| at).min().filter(|_| !led)
     }
 
@@ -159,7 +191,10 @@ impl<'a> Leaders<'a> {
 
     /// How often a process could not renew the Lease between these moments. It may lead again.
     pub fn not_renewed(&self, from: Moment, to: Moment) -> usize {
-        self.gaps.iter().filter(|gap| gap.why == Why::NotRenewed && gap.from > from && gap.from <= to).count()
+        self.gaps
+            .iter()
+            .filter(|gap| gap.why == Why::NotRenewed && gap.from > from && gap.from <= to)
+            .count()
     }
 }
 
@@ -194,7 +229,8 @@ fn led<'a>(evidence: &'a Evidence, holders: &[Holder<'a>]) -> Vec<Term<'a>> {
     for (i, holder) in holders.iter().enumerate() {
         let Some(process) = holder.process else { continue };
         let next = holders.get(i + 1).map_or(evidence.ended, |next| next.at);
-        let ended = evidence.ends.iter().filter(|(name, _)| name == process).map(|(_, at)| *at).min();
+        let ended =
+            evidence.ends.iter().filter(|(name, _)| name == process).map(|(_, at)| *at).min();
         let until = ended.map_or(next, |ended| ended.min(next));
         terms.extend(renewed(evidence, process, holder.at, until));
     }
@@ -206,13 +242,24 @@ fn gaps(evidence: &Evidence, terms: &[Term<'_>]) -> Vec<Gap> {
     let (mut free, mut why, mut last) = (evidence.begun, Why::Gone, "");
     // A process that goes on without the Lease may be ended meanwhile.
     let ended = |process: &str, from: Moment, to: Moment| {
-        let ended = evidence.ends.iter().find(|(name, at)| name == process && *at >= from && *at <= to);
+        let ended =
+            evidence.ends.iter().find(|(name, at)| name == process && *at >= from && *at <= to);
         ended.map(|(_, at)| Gap { from: *at, to, why: Why::Gone, is_takeover: true })
     };
-    // It ends its heartbeats when it sees that a person or another tool has taken the Lease meanwhile.
+    // It ends its heartbeats when it sees that a person or another tool has taken the Lease
+    // meanwhile.
     let stolen = |from: Moment, to: Moment| {
-        let is_stolen = |e: &&Entry| matches!(&e.fact, Fact::LeaseHeld { lease, holder } if lease == LEASE && !holder.is_empty()) && !is_us(&e.by);
-        let stolen = evidence.entries.iter().filter(is_stolen).map(|e| e.at).find(|at| *at >= from && *at <= to);
+        let is_stolen = |e: &&Entry| {
+            matches!(
+                &e.fact, Fact::LeaseHeld { lease, holder } if lease == LEASE && !holder.is_empty()
+            ) && !is_us(&e.by)
+        };
+        let stolen = evidence
+            .entries
+            .iter()
+            .filter(is_stolen)
+            .map(|e| e.at)
+            .find(|at| *at >= from && *at <= to);
         stolen.map(|at| Gap { from: at, to, why: Why::Gone, is_takeover: true })
     };
     for term in terms {
@@ -233,29 +280,56 @@ fn gaps(evidence: &Evidence, terms: &[Term<'_>]) -> Vec<Gap> {
     gaps
 }
 
-/// A process that gives the Lease up by itself begins no further write, and holds the Lease until its last one is answered: it led no more from
-/// its last write on at the earliest. Where no write was under way when it gave the Lease up, it waited for none.
+/// A process that gives the Lease up by itself begins no further write, and holds the Lease until
+/// its last one is answered: it led no more from its last write on at the earliest. Where no write
+/// was under way when it gave the Lease up, it waited for none.
 fn hand_overs(evidence: &Evidence, holders: &[Holder<'_>]) -> Vec<Gap> {
     let gap = |pair: &[Holder<'_>]| {
         let [holder, next] = pair else { return None };
         let process = holder.process.filter(|_| next.by_us && next.process.is_none())?;
-        let of_it = |r: &&Request| r.client == process && r.is_write() && r.at >= holder.at && r.at <= next.at;
-        let given_up = evidence.requests.iter().filter(of_it).filter(|r| r.resource == "leases").map(|r| r.at).max()?;
-        let is_before = |r: &&Request| ["nodes", "pods"].contains(&r.resource.as_str()) && r.at < given_up;
+        let of_it = |r: &&Request| {
+            r.client == process && r.is_write() && r.at >= holder.at && r.at <= next.at
+        };
+        let given_up = evidence
+            .requests
+            .iter()
+            .filter(of_it)
+            .filter(|r| r.resource == "leases")
+            .map(|r| r.at)
+            .max()?;
+        let is_before =
+            |r: &&Request| ["nodes", "pods"].contains(&r.resource.as_str()) && r.at < given_up;
         let writes = || evidence.requests.iter().filter(of_it).filter(is_before);
         let last = writes().map(|r| r.at).max()?;
         let is_under_way = writes().any(|r| r.answered.is_none_or(|answered| answered >= given_up));
-        is_under_way.then(|| Gap { from: last.max(given_up - LAST_WRITES), to: next.at, why: Why::HandsOver, is_takeover: false })
+        is_under_way.then(|| Gap {
+            from: last.max(given_up - LAST_WRITES),
+            to: next.at,
+            why: Why::HandsOver,
+            is_takeover: false,
+        })
     };
     holders.windows(2).filter_map(gap).collect()
 }
 
 /// The parts of a process's time with the Lease in which it had renewed it in time.
-fn renewed<'a>(evidence: &Evidence, process: &'a str, from: Moment, until: Moment) -> Vec<Term<'a>> {
+fn renewed<'a>(
+    evidence: &Evidence,
+    process: &'a str,
+    from: Moment,
+    until: Moment,
+) -> Vec<Term<'a>> {
     let deadline = renew_deadline(&evidence.terms, process);
-    let mine = evidence.requests.iter().filter(|r| r.client == process && r.resource == "leases" && r.is_write());
+    let mine = evidence
+        .requests
+        .iter()
+        .filter(|r| r.client == process && r.resource == "leases" && r.is_write());
     let mut terms: Vec<Term<'a>> = Vec::new();
-    for at in mine.filter(|r| (200..300).contains(&r.status)).filter_map(|r| r.answered).filter(|at| *at >= from && *at <= until) {
+    for at in mine
+        .filter(|r| (200..300).contains(&r.status))
+        .filter_map(|r| r.answered)
+        .filter(|at| *at >= from && *at <= until)
+    {
         match terms.last_mut().filter(|last| at <= last.to) {
             Some(last) => last.to = at + deadline,
             None => terms.push(Term { process, from: at, to: at + deadline, why: Why::NotRenewed }),

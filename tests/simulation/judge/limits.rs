@@ -1,7 +1,9 @@
-//! Requests in flight: `--max-evictions` and `--max-evictions-per-budget`, with the exceptions that docs/configuration.md names.
+//! Requests in flight: `--max-evictions` and `--max-evictions-per-budget`, with the exceptions that
+//! docs/configuration.md names.
 //!
-//! Requests that wait for an admission webhook do not count. A request is such a one only if its lane had no answer for a second. The
-//! judge does not know lanes. It takes the pods of one workload for a lane, which is never more than a lane has: what it counts, counts.
+//! Requests that wait for an admission webhook do not count. A request is such a one only if its
+//! lane had no answer for a second. The judge does not know lanes. It takes the pods of one
+//! workload for a lane, which is never more than a lane has: what it counts, counts.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -53,8 +55,13 @@ impl Judge<'_> {
         }
         let mut most = 0;
         for (process, all) in of_process {
-            let number = |name: &str, default: usize| self.evidence.terms.flag(process, name).map_or(default, |v| v.parse().unwrap());
-            let limits = Limits { evictions: number("--max-evictions", 32).max(1), per_budget: number("--max-evictions-per-budget", 8).max(1) };
+            let number = |name: &str, default: usize| {
+                self.evidence.terms.flag(process, name).map_or(default, |v| v.parse().unwrap())
+            };
+            let limits = Limits {
+                evictions: number("--max-evictions", 32).max(1),
+                per_budget: number("--max-evictions-per-budget", 8).max(1),
+            };
             most = most.max(self.in_flight(process, &all, limits));
         }
         most
@@ -82,36 +89,70 @@ impl Judge<'_> {
         most
     }
 
-    /// Evictions under one budget. A pod under several is evicted by nobody, so nobody counts its tries.
-    fn over_budget(&self, open: &[InFlight<'_>], newest: &InFlight<'_>, limits: Limits) -> Option<String> {
+    /// Evictions under one budget. A pod under several is evicted by nobody, so nobody counts its
+    /// tries.
+    fn over_budget(
+        &self,
+        open: &[InFlight<'_>],
+        newest: &InFlight<'_>,
+        limits: Limits,
+    ) -> Option<String> {
         let (is_deletion, namespace, name) = newest.lane();
-        let budgets = self.evidence.terms.budgets.iter().filter(|(n, w)| (n.as_str(), w.as_str()) == (namespace, name)).count();
+        let budgets = self
+            .evidence
+            .terms
+            .budgets
+            .iter()
+            .filter(|(n, w)| (n.as_str(), w.as_str()) == (namespace, name))
+            .count();
         if is_deletion || budgets != 1 {
             return None;
         }
         let under_it = open.iter().filter(|o| o.lane() == newest.lane()).count();
         let too_many = under_it > limits.per_budget;
-        too_many.then(|| format!("{under_it} evictions in flight under the budget of {name}: --max-evictions-per-budget is {}", limits.per_budget))
+        too_many.then(|| {
+            format!(
+                "{under_it} evictions in flight under the budget of {name}: \
+                 --max-evictions-per-budget is {}",
+                limits.per_budget
+            )
+        })
     }
 }
 
 /// More than it may have.
-fn too_many(open: &[InFlight<'_>], answers: &BTreeMap<Lane<'_>, Vec<Moment>>, now: Moment, limits: Limits) -> Vec<String> {
+fn too_many(
+    open: &[InFlight<'_>],
+    answers: &BTreeMap<Lane<'_>, Vec<Moment>>,
+    now: Moment,
+    limits: Limits,
+) -> Vec<String> {
     let Limits { evictions: limit, .. } = limits;
     let mut wrong = Vec::new();
     if open.len() > 2 * limit {
-        wrong.push(format!("{} evictions and deletions in flight: --max-evictions is {limit}", open.len()));
+        wrong.push(format!(
+            "{} evictions and deletions in flight: --max-evictions is {limit}",
+            open.len()
+        ));
     }
-    // While no request waits for long, each counts. Else those count whose lane had an answer just now.
+    // While no request waits for long, each counts. Else those count whose lane had an answer just
+    // now.
     let none_waits = open.iter().all(|o| now < o.request.at + SILENT);
-    let answered = |lane: &Lane<'_>| answers.get(lane).into_iter().flatten().any(|a| *a <= now && now < *a + SILENT);
+    let answered = |lane: &Lane<'_>| {
+        answers.get(lane).into_iter().flatten().any(|a| *a <= now && now < *a + SILENT)
+    };
     let counted: Vec<_> = open.iter().filter(|o| none_waits || answered(&o.lane())).collect();
     let evictions = counted.iter().filter(|o| !o.is_deletion).count();
     if evictions > limit {
-        wrong.push(format!("{evictions} evictions in flight that are answered: --max-evictions is {limit}"));
+        wrong.push(format!(
+            "{evictions} evictions in flight that are answered: --max-evictions is {limit}"
+        ));
     }
     if counted.len() > limit + limit.div_ceil(4) {
-        wrong.push(format!("{} evictions and deletions in flight that are answered: --max-evictions is {limit}", counted.len()));
+        wrong.push(format!(
+            "{} evictions and deletions in flight that are answered: --max-evictions is {limit}",
+            counted.len()
+        ));
     }
     wrong
 }

@@ -15,57 +15,80 @@ impl Judge<'_> {
     /// No message is deleted before what it asks for is durable, unless it asks for nothing.
     pub(super) fn messages(&mut self) {
         for message in &self.evidence.messages {
-            if let Some(at) = message.deletion_lost.or(message.deleted).filter(|_| events(&message.body).is_empty()) {
-                self.broken(at, format!("a message that nobody understands was deleted: {:?}", message.body));
+            if let Some(at) = message
+                .deletion_lost
+                .or(message.deleted)
+                .filter(|_| events(&message.body).is_empty())
+            {
+                self.broken(
+                    at,
+                    format!("a message that nobody understands was deleted: {:?}", message.body),
+                );
             }
         }
         self.intents();
     }
 
-    /// The same of the messages that are about an instance. There are others that are for nobody here, and deleted.
+    /// The same of the messages that are about an instance. There are others that are for nobody
+    /// here, and deleted.
     pub(super) fn intents(&mut self) {
         let lost = |notice: &Notice| {
             let at = notice.deleted?;
             self.count(Promise::MessageKept, false);
             (!self.is_kept(notice, at)).then_some(at)
         };
-        let lost: Vec<_> = self.story.notices.iter().filter_map(|n| Some((lost(n)?, format!("{:?}", n.event)))).collect();
+        let lost: Vec<_> = self
+            .story
+            .notices
+            .iter()
+            .filter_map(|n| Some((lost(n)?, format!("{:?}", n.event))))
+            .collect();
         for (at, event) in lost {
-            self.broken(at, format!("a message was deleted before its intent was durable: {event}"));
+            self.broken(
+                at,
+                format!("a message was deleted before its intent was durable: {event}"),
+            );
         }
     }
 
     /// What it asks for is durable, or it asks for nothing.
     fn is_kept(&self, notice: &Notice, at: Moment) -> bool {
         let event = &notice.event;
-        let Some((group, hook)) = &event.hook else { return !self.is_meant(notice) || self.is_settled(notice, at) };
+        let Some((group, hook)) = &event.hook else {
+            return !self.is_meant(notice) || self.is_settled(notice, at);
+        };
         !self.is_meant(notice)
             || !self.is_ours(group, hook)
             || event.kind == Kind::LaunchHook
             || self.is_nobodys(&event.instance, at)
-            || self.story.told(&event.instance, at).iter().any(|t| t.hook == event.hook && same_action(t.token.as_ref(), event.token.as_ref()))
+            || self.story.told(&event.instance, at).iter().any(|t| {
+                t.hook == event.hook && same_action(t.token.as_ref(), event.token.as_ref())
+            })
             || self.is_replaced_by_hand(notice, at)
             || self.is_over(notice, at)
     }
 
-    /// A person wrote an action of its hook that began no earlier into the open record. A record is taken at its word, and AWS keeps one action
-    /// of a hook and an instance open at a time. Sundown calls an action that only a record names by its instance, so it keeps the real one
+    /// A person wrote an action of its hook that began no earlier into the open record. A record is
+    /// taken at its word, and AWS keeps one action of a hook and an instance open at a time.
+    /// Sundown calls an action that only a record names by its instance, so it keeps the real one
     /// open and completes it, too. Whether it did is judged with the [actions](super::actions).
     fn is_replaced_by_hand(&self, notice: &Notice, at: Moment) -> bool {
         let event = &notice.event;
         let Some(node) = self.evidence.nodes.get(&event.instance) else { return false };
-        let is_later = |told: &Told| told.is_made_up && told.hook == event.hook && told.time >= notice.time();
+        let is_later =
+            |told: &Told| told.is_made_up && told.hook == event.hook && told.time >= notice.time();
         let pages = self.story.pages_between(node, self.decided_from(notice, node, at), at);
         let mut open = pages.filter(|(page, _)| page.instance == event.instance && is_open(page));
         open.any(|(page, _)| page.told.iter().any(|told| is_later(told)))
     }
 
-    /// From when on it may have been decided: a moment before its message was deleted. Where something is broken, the deletion may come much
-    /// later.
+    /// From when on it may have been decided: a moment before its message was deleted. Where
+    /// something is broken, the deletion may come much later.
     fn decided_from(&self, notice: &Notice, node: &str, at: Moment) -> Moment {
         // By AWS's clock, an event may be of a time that is yet to come.
         let time = notice.time().min(at);
-        let scope = Scope::of_leader(&[MESSAGES, SEE_NODES, WRITE_NODES]).about(&notice.event.instance, node);
+        let scope = Scope::of_leader(&[MESSAGES, SEE_NODES, WRITE_NODES])
+            .about(&notice.event.instance, node);
         if self.is_excused(scope, time, at) { time } else { time.max(at - Duration::from_secs(3)) }
     }
 
@@ -83,13 +106,17 @@ impl Judge<'_> {
     /// Spot, capacity, states: written down, or nothing of ours to write it on, or stale.
     fn is_settled(&self, notice: &Notice, at: Moment) -> bool {
         let event = &notice.event;
-        let ours = self.evidence.groups.get(&event.instance).and_then(|g| self.belongs(g)) == Some(Belongs::Us);
+        let ours = self.evidence.groups.get(&event.instance).and_then(|g| self.belongs(g))
+            == Some(Belongs::Us);
         let harmless = !event.is_interruption();
         let known = self.story.told(&event.instance, at).iter().any(|t| t.event == event.id);
         let node = self.evidence.nodes.get(&event.instance);
-        let no_node = node.is_none_or(|n| self.node_away(n, &event.instance, at) || self.story.page(n, at).is_none());
+        let no_node = node.is_none_or(|n| {
+            self.node_away(n, &event.instance, at) || self.story.page(n, at).is_none()
+        });
         let repeat = node.is_some_and(|n| {
-            let mut drained = self.stand_ins(n, &event.instance, at).into_iter().chain([n.as_str()]);
+            let mut drained =
+                self.stand_ins(n, &event.instance, at).into_iter().chain([n.as_str()]);
             drained.any(|n| self.is_repeat(notice, n, at))
         });
         let age = at.duration_since(notice.time()).as_secs();
@@ -97,8 +124,9 @@ impl Judge<'_> {
         !ours || harmless || known || repeat || no_node || stale
     }
 
-    /// What was written on the node when it was decided says as much: it is drained, and is over no later than this asks for, or what this
-    /// tells was over by then; or it was drained, and stays cordoned.
+    /// What was written on the node when it was decided says as much: it is drained, and is over no
+    /// later than this asks for, or what this tells was over by then; or it was drained, and stays
+    /// cordoned.
     fn is_repeat(&self, notice: &Notice, node: &str, at: Moment) -> bool {
         let event = &notice.event;
         // What came before a reboot counts for less, and how much is not told by what is written.
@@ -106,19 +134,28 @@ impl Judge<'_> {
             return self.story.told(&event.instance, at).iter().any(|t| t.event != event.id);
         }
         let since = self.decided_from(notice, node, at);
-        self.story.pages_between(node, since, at).filter(|(page, _)| page.instance == event.instance).any(|(page, until)| {
-            if page.record.is_none() {
-                return false;
-            }
-            if !is_open(page) {
-                return self.story.cordoned_between(node, since.max(page.at), at.min(until));
-            }
-            // Nothing is sooner than the end of the machine, and a notice that was read after its own end rules nothing.
-            if page.told.iter().any(|t| t.is_over()) || notice.machine_goes().is_some_and(|end| end <= at) {
-                return true;
-            }
-            self.story.deadlines_of(&event.instance, &page.told, at).iter().any(|d| d.at <= notice.deadline(&self.evidence.terms) + SLACK)
-        })
+        self.story
+            .pages_between(node, since, at)
+            .filter(|(page, _)| page.instance == event.instance)
+            .any(|(page, until)| {
+                if page.record.is_none() {
+                    return false;
+                }
+                if !is_open(page) {
+                    return self.story.cordoned_between(node, since.max(page.at), at.min(until));
+                }
+                // Nothing is sooner than the end of the machine, and a notice that was read after
+                // its own end rules nothing.
+                if page.told.iter().any(|t| t.is_over())
+                    || notice.machine_goes().is_some_and(|end| end <= at)
+                {
+                    return true;
+                }
+                self.story
+                    .deadlines_of(&event.instance, &page.told, at)
+                    .iter()
+                    .any(|d| d.at <= notice.deadline(&self.evidence.terms) + SLACK)
+            })
     }
 }
 
@@ -128,7 +165,8 @@ fn same_action(one: Option<&String>, other: Option<&String>) -> bool {
 }
 
 impl Notice {
-    /// When the machine goes, where this says that it goes soon. A machine that is over (`stopped`, `terminated`) is news to a drain.
+    /// When the machine goes, where this says that it goes soon. A machine that is over (`stopped`,
+    /// `terminated`) is news to a drain.
     fn machine_goes(&self) -> Option<Moment> {
         match self.event.state.as_deref() {
             Some("stopping" | "shutting-down") => Some(self.time() + Duration::from_secs(30)),

@@ -1,5 +1,5 @@
-//! What every run must keep to, whatever happened in it: rules that share no code with the service, over evidence that the embedded AWS and
-//! the embedded Kubernetes give.
+//! What every run must keep to, whatever happened in it: rules that share no code with the service,
+//! over evidence that the embedded AWS and the embedded Kubernetes give.
 
 mod actions;
 mod asked;
@@ -123,7 +123,9 @@ impl Terms {
         let mut of_it = self.flags.iter().rev().filter(|(prefix, _)| process.starts_with(prefix));
         of_it.find_map(|(_, flags)| {
             let joined = flags.iter().find_map(|flag| flag.strip_prefix(name)?.strip_prefix('='));
-            joined.or_else(|| flags.get(flags.iter().position(|flag| flag == name)? + 1).map(String::as_str))
+            joined.or_else(|| {
+                flags.get(flags.iter().position(|flag| flag == name)? + 1).map(String::as_str)
+            })
         })
     }
 
@@ -188,7 +190,8 @@ pub enum Belongs {
     Untagged,
 }
 
-/// A rule that holds in every run. A test that makes a world in which one cannot hold says which, and why.
+/// A rule that holds in every run. A test that makes a world in which one cannot hold says which,
+/// and why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
     /// Pods are touched on Nodes with an open record only.
@@ -266,8 +269,9 @@ pub fn verdict(evidence: &Evidence) -> Ruling {
     Ruling { broken: judge.broken, tally: judge.tally.into_inner() }
 }
 
-/// Judges a run by the rules that hold in every world, except those in `except`. Returns what was broken, in words. Budgets, limits, cordons,
-/// kinds of Events, the result of completions and pods that are left alone are always judged.
+/// Judges a run by the rules that hold in every world, except those in `except`. Returns what was
+/// broken, in words. Budgets, limits, cordons, kinds of Events, the result of completions and pods
+/// that are left alone are always judged.
 pub fn judge_any(evidence: &Evidence, except: &[Rule]) -> Vec<String> {
     type Judging = fn(&mut Judge<'_>);
     let all: [(Rule, Judging); 13] = [
@@ -313,15 +317,28 @@ struct Judge<'a> {
     writes: Vec<Write<'a>>,
     leaders: Leaders<'a>,
     faults: Faults<'a>,
-    /// Group and name of each hook beside which, for the same transition, there is one whose name starts with `sundown`.
+    /// Group and name of each hook beside which, for the same transition, there is one whose name
+    /// starts with `sundown`.
     beside_named: BTreeSet<(&'a str, &'a str)>,
 }
 
-/// See [`Judge::beside_named`]. Found once: a run may have thousands of actions, and each call for one asks whose hook it is.
+/// See [`Judge::beside_named`]. Found once: a run may have thousands of actions, and each call for
+/// one asks whose hook it is.
 fn beside_named(actions: &[ActionReport]) -> BTreeSet<(&str, &str)> {
-    let transitions: BTreeSet<_> = actions.iter().map(|a| (a.group.as_str(), a.hook.as_str(), a.transition == Transition::Launching)).collect();
-    let has_named = |group: &str, launching: bool| transitions.iter().any(|(g, h, l)| (*g, *l) == (group, launching) && h.starts_with("sundown"));
-    transitions.iter().filter(|(group, _, launching)| has_named(group, *launching)).map(|(group, hook, _)| (*group, *hook)).collect()
+    let transitions: BTreeSet<_> = actions
+        .iter()
+        .map(|a| (a.group.as_str(), a.hook.as_str(), a.transition == Transition::Launching))
+        .collect();
+    let has_named = |group: &str, launching: bool| {
+        transitions
+            .iter()
+            .any(|(g, h, l)| (*g, *l) == (group, launching) && h.starts_with("sundown"))
+    };
+    transitions
+        .iter()
+        .filter(|(group, _, launching)| has_named(group, *launching))
+        .map(|(group, hook, _)| (*group, *hook))
+        .collect()
 }
 
 /// Whether a name is what a pattern with `*` and `?` says.
@@ -329,8 +346,13 @@ fn is_like(pattern: &str, name: &str) -> bool {
     let (mut rest, mut after) = (pattern.chars(), name.chars());
     match (rest.next(), after.next()) {
         (None, next) => next.is_none(),
-        (Some('*'), next) => is_like(rest.as_str(), name) || (next.is_some() && is_like(pattern, after.as_str())),
-        (Some(first), next) => next.is_some_and(|c| first == '?' || first == c) && is_like(rest.as_str(), after.as_str()),
+        (Some('*'), next) => {
+            is_like(rest.as_str(), name) || (next.is_some() && is_like(pattern, after.as_str()))
+        }
+        (Some(first), next) => {
+            next.is_some_and(|c| first == '?' || first == c)
+                && is_like(rest.as_str(), after.as_str())
+        }
     }
 }
 
@@ -339,7 +361,8 @@ fn is_us(name: &str) -> bool {
 }
 
 const SLACK: Duration = Duration::from_millis(1500);
-/// What was decided by what was true before may be on its way for this long, in a row without a fault.
+/// What was decided by what was true before may be on its way for this long, in a row without a
+/// fault.
 const ON_ITS_WAY: Duration = Duration::from_secs(10);
 
 impl<'a> Judge<'a> {
@@ -369,7 +392,8 @@ impl<'a> Judge<'a> {
         self.evidence.terms.groups.get(group).copied()
     }
 
-    /// Ours to complete. Where `--lifecycle-hook` names hooks, those are. Else a hook that stands beside one whose name starts with `sundown` is another party's.
+    /// Ours to complete. Where `--lifecycle-hook` names hooks, those are. Else a hook that stands
+    /// beside one whose name starts with `sundown` is another party's.
     fn is_ours(&self, group: &str, hook: &str) -> bool {
         if self.belongs(group) != Some(Belongs::Us) {
             return false;
@@ -377,25 +401,34 @@ impl<'a> Judge<'a> {
         let is_eks = ["Terminate-LC-Hook", "Launch-LC-Hook"].contains(&hook);
         let names = self.evidence.terms.each("--lifecycle-hook");
         if names.iter().any(|name| *name != "*") {
-            return names.contains(hook) || (!is_eks && names.iter().any(|name| is_like(name, hook)));
+            return names.contains(hook)
+                || (!is_eks && names.iter().any(|name| is_like(name, hook)));
         }
         !is_eks && (hook.starts_with("sundown") || !self.beside_named.contains(&(group, hook)))
     }
 
-    /// A node of somebody else's is told by its labels. Where there is no Node (any more, or as far as can be seen), only tags speak.
+    /// A node of somebody else's is told by its labels. Where there is no Node (any more, or as far
+    /// as can be seen), only tags speak.
     fn looks_like_ours(&self, group: &str, instance: &str, at: Moment) -> bool {
-        let tagged = self.belongs(group).is_some_and(|b| [Belongs::Karpenter, Belongs::Ignored, Belongs::LeftOut].contains(&b));
+        let tagged = self
+            .belongs(group)
+            .is_some_and(|b| [Belongs::Karpenter, Belongs::Ignored, Belongs::LeftOut].contains(&b));
         let node = self.evidence.nodes.get(instance);
-        // EC2 cannot say any more which of two Nodes is the instance's. The other one is taken for it.
-        let is_confirmed_by_nobody = |n: &str| self.story.is_terminated(instance, at) && is_claimed_twice(&self.writes, n, at, at);
+        // EC2 cannot say any more which of two Nodes is the instance's. The other one is taken for
+        // it.
+        let is_confirmed_by_nobody = |n: &str| {
+            self.story.is_terminated(instance, at) && is_claimed_twice(&self.writes, n, at, at)
+        };
         let is_hidden = |n: &String| {
-            let unseen = || self.is_excused(Scope::of_leader(&[SEE_NODES]).about(instance, n), at, at);
+            let unseen =
+                || self.is_excused(Scope::of_leader(&[SEE_NODES]).about(instance, n), at, at);
             self.node_away(n, instance, at) || is_confirmed_by_nobody(n) || unseen()
         };
         tagged && node.is_none_or(is_hidden)
     }
 
-    /// An instance's Node is not there, or was not a moment ago: what was decided then is still on its way, longer where something is broken.
+    /// An instance's Node is not there, or was not a moment ago: what was decided then is still on
+    /// its way, longer where something is broken.
     fn node_away(&self, node: &str, instance: &str, at: Moment) -> bool {
         // Another instance may have its name by now.
         if self.story.page(node, at).is_some_and(|page| page.instance != instance) {
@@ -406,20 +439,28 @@ impl<'a> Judge<'a> {
         self.story.went(node, at).is_some_and(|(_, back)| back.is_none_or(late))
     }
 
-    /// The Nodes that are drained in place of this one, whose kubelet is silent: the others that claim its instance.
+    /// The Nodes that are drained in place of this one, whose kubelet is silent: the others that
+    /// claim its instance.
     fn stand_ins(&self, node: &str, instance: &str, at: Moment) -> BTreeSet<&str> {
         // A Node is unknown when nothing was heard for 40 s.
         let is_unknown = self.story.fell_silent(node, at).is_some_and(|(lost, back)| {
             let is_silent = back.is_none_or(|back| back + SLACK >= at);
             is_silent && lost + Duration::from_secs(40) <= at
         });
-        let others = self.story.pages_of(instance).filter(|page| page.at <= at && page.node != node);
-        others.map(|page| page.node.as_str()).filter(|other| is_unknown && !self.story.node_gone(other, at)).collect()
+        let others =
+            self.story.pages_of(instance).filter(|page| page.at <= at && page.node != node);
+        others
+            .map(|page| page.node.as_str())
+            .filter(|other| is_unknown && !self.story.node_gone(other, at))
+            .collect()
     }
 
-    /// A process acts on tests that ask for it: for so long after its start, by its flag. Its first request says when it started.
+    /// A process acts on tests that ask for it: for so long after its start, by its flag. Its first
+    /// request says when it started.
     fn acts_on_tests(&self, process: &str, at: Moment) -> bool {
-        let Some(length) = self.evidence.terms.time(process, "--accept-real-tests") else { return false };
+        let Some(length) = self.evidence.terms.time(process, "--accept-real-tests") else {
+            return false;
+        };
         let started = self.evidence.requests.iter().find(|r| r.client == process).map(|r| r.at);
         started.is_some_and(|started| at <= started + length)
     }
@@ -427,27 +468,41 @@ impl<'a> Judge<'a> {
     /// It is no test, or one that each process that received it acts on.
     fn is_meant(&self, notice: &Notice) -> bool {
         let event = &notice.event;
-        let acted_on = || !notice.deliveries.is_empty() && notice.deliveries.iter().all(|d| self.acts_on_tests(&d.by, d.at + SLACK));
+        let acted_on = || {
+            !notice.deliveries.is_empty()
+                && notice.deliveries.iter().all(|d| self.acts_on_tests(&d.by, d.at + SLACK))
+        };
         !event.is_test || (event.is_real_test && acted_on())
     }
 
-    /// A person wrote the hook into the record of the instance's Node: a record is taken at its word, and AWS says what is not so.
+    /// A person wrote the hook into the record of the instance's Node: a record is taken at its
+    /// word, and AWS says what is not so.
     fn is_made_up(&self, group: &str, hook: &str, instance: &str, at: Moment) -> bool {
-        let of_it = |told: &story::Told| told.is_made_up && told.hook.as_ref().is_some_and(|(g, h)| g == group && h == hook);
+        let of_it = |told: &story::Told| {
+            told.is_made_up && told.hook.as_ref().is_some_and(|(g, h)| g == group && h == hook)
+        };
         self.story.told(instance, at).iter().any(|told| of_it(told))
     }
 
-    /// A hook gets heartbeats until AWS has described the hooks of its group, because they do no harm. So does one that was accepted before that.
+    /// A hook gets heartbeats until AWS has described the hooks of its group, because they do no
+    /// harm. So does one that was accepted before that.
     fn may_be_ours(&self, group: &str, hook: &str, call: &Call) -> bool {
         const LATELY: Duration = Duration::from_secs(30);
-        let of_it = |c: &&Call| c.api == "autoscaling:DescribeLifecycleHooks" && c.by == call.by && c.object == group && c.outcome == Outcome::Ok;
-        let is_default = self.evidence.terms.each("--lifecycle-hook").iter().all(|name| *name == "*");
+        let of_it = |c: &&Call| {
+            c.api == "autoscaling:DescribeLifecycleHooks"
+                && c.by == call.by
+                && c.object == group
+                && c.outcome == Outcome::Ok
+        };
+        let is_default =
+            self.evidence.terms.each("--lifecycle-hook").iter().all(|name| *name == "*");
         let is_eks = ["Terminate-LC-Hook", "Launch-LC-Hook"].contains(&hook);
         if !is_default || is_eks || self.belongs(group) != Some(Belongs::Us) {
             return false;
         }
         let instance = call.object.rsplit('/').next().unwrap_or_default();
-        let is_it = |told: &story::Told| told.hook.as_ref().is_some_and(|(g, h)| g == group && h == hook);
+        let is_it =
+            |told: &story::Told| told.hook.as_ref().is_some_and(|(g, h)| g == group && h == hook);
         let is_accepted = self.story.told(instance, call.at).iter().any(|told| is_it(told));
         let mut described = self.evidence.calls.iter().filter(of_it);
         is_accepted || !described.any(|c| c.at + SLACK < call.at && c.at + LATELY >= call.at)
@@ -463,11 +518,20 @@ impl<'a> Judge<'a> {
             let is_heartbeat = call.api == "autoscaling:RecordLifecycleActionHeartbeat";
             let acts = is_heartbeat || call.api == "autoscaling:CompleteLifecycleAction";
             let mut parts = call.object.split('/');
-            let (group, hook) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+            let (group, hook) =
+                (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
             let instance = parts.next().unwrap_or_default();
-            let is_known = !(self.is_made_up(group, hook, instance, call.at) || (is_heartbeat && self.may_be_ours(group, hook, call)));
-            if acts && !self.is_ours(group, hook) && !self.looks_like_ours(group, instance, call.at) && is_known {
-                self.broken(call.at, format!("{} for {}, which is not ours", call.api, call.object));
+            let is_known = !(self.is_made_up(group, hook, instance, call.at)
+                || (is_heartbeat && self.may_be_ours(group, hook, call)));
+            if acts
+                && !self.is_ours(group, hook)
+                && !self.looks_like_ours(group, instance, call.at)
+                && is_known
+            {
+                self.broken(
+                    call.at,
+                    format!("{} for {}, which is not ours", call.api, call.object),
+                );
             }
         }
         let mut foreign = BTreeMap::new();
@@ -479,7 +543,10 @@ impl<'a> Judge<'a> {
         }
         for request in self.evidence.requests.iter().filter(|r| is_us(&r.client) && r.is_write()) {
             if request.resource == "nodes" && foreign.contains_key(&request.name) {
-                self.broken(request.at, format!("{} of {}, which is not ours", request.verb, request.name));
+                self.broken(
+                    request.at,
+                    format!("{} of {}, which is not ours", request.verb, request.name),
+                );
             }
             if !["nodes", "pods", "leases", "events"].contains(&request.resource.as_str()) {
                 self.broken(request.at, format!("{} of {}", request.verb, request.resource));
@@ -496,14 +563,23 @@ impl<'a> Judge<'a> {
             self.broken(self.evidence.ended, format!("{} panics", self.evidence.panics));
         }
         if self.evidence.idle > 30 + self.came_again() {
-            self.broken(self.evidence.ended, format!("{} calls in a minute in which nothing happened", self.evidence.idle));
+            self.broken(
+                self.evidence.ended,
+                format!("{} calls in a minute in which nothing happened", self.evidence.idle),
+            );
         }
     }
 
-    /// How often a message came in the last minute of a dry run. It deletes no message, so each one comes again, and is asked about again.
+    /// How often a message came in the last minute of a dry run. It deletes no message, so each one
+    /// comes again, and is asked about again.
     fn came_again(&self) -> usize {
         let since = self.evidence.ended - Duration::from_secs(60);
-        let all = self.evidence.messages.iter().filter(|_| self.evidence.terms.is_set("--dry-run")).flat_map(|m| &m.deliveries);
+        let all = self
+            .evidence
+            .messages
+            .iter()
+            .filter(|_| self.evidence.terms.is_set("--dry-run"))
+            .flat_map(|m| &m.deliveries);
         all.filter(|delivery| delivery.at >= since).count()
     }
 }

@@ -62,7 +62,8 @@ pub fn open_record(node: &NodeState) -> Option<Vec<Value>> {
 
 /// The value of our taint.
 pub fn taint(node: &NodeState) -> Option<&str> {
-    let mut ours = node.taints.iter().filter(|(key, _, effect)| key == TAINT && effect == "NoSchedule");
+    let mut ours =
+        node.taints.iter().filter(|(key, _, effect)| key == TAINT && effect == "NoSchedule");
     ours.next().map(|(_, value, _)| value.as_str())
 }
 

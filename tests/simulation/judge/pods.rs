@@ -24,11 +24,16 @@ const LAST: Duration = Duration::from_secs(1);
 const UNKNOWN: Duration = Duration::from_secs(30);
 
 impl Judge<'_> {
-    /// Only the pods that count, only on nodes with an open record, each asked first, none forced too early, never without grace.
+    /// Only the pods that count, only on nodes with an open record, each asked first, none forced
+    /// too early, never without grace.
     pub(super) fn pods(&mut self) {
         self.untouchable();
         for Entry { at, fact, by } in self.evidence.entries.iter().filter(|e| is_us(&e.by)) {
-            let (Fact::Evicted { pod, grace, again, .. } | Fact::Deleted { pod, grace, again, .. }) = fact else { continue };
+            let (Fact::Evicted { pod, grace, again, .. } | Fact::Deleted { pod, grace, again, .. }) =
+                fact
+            else {
+                continue;
+            };
             self.not_again(*at, pod, *again);
             let forced = matches!(fact, Fact::Deleted { .. });
             let sent = self.sent(*at, by, pod, forced);
@@ -46,26 +51,33 @@ impl Judge<'_> {
     /// What a drain leaves alone is never touched, and nothing gets no grace at all.
     pub(super) fn untouchable(&mut self) {
         for entry in self.evidence.entries.iter().filter(|e| is_us(&e.by)) {
-            let (Fact::Evicted { pod, grace, .. } | Fact::Deleted { pod, grace, .. }) = &entry.fact else { continue };
+            let (Fact::Evicted { pod, grace, .. } | Fact::Deleted { pod, grace, .. }) = &entry.fact
+            else {
+                continue;
+            };
             if !counts(pod) {
                 self.broken(entry.at, format!("{} was touched", pod.name));
             }
-            let sent = || self.sent(entry.at, &entry.by, pod, matches!(entry.fact, Fact::Deleted { .. }));
+            let sent =
+                || self.sent(entry.at, &entry.by, pod, matches!(entry.fact, Fact::Deleted { .. }));
             if *grace == 0 && !self.needs_no_grace(entry.at, sent(), pod) {
                 self.broken(entry.at, format!("{} got no grace", pod.name));
             }
         }
     }
 
-    /// The pod finished before the request had its effect: the API server gives such a pod no grace, whatever was asked for. When the request
-    /// was sent, nobody could know that.
+    /// The pod finished before the request had its effect: the API server gives such a pod no
+    /// grace, whatever was asked for. When the request was sent, nobody could know that.
     fn needs_no_grace(&self, at: Moment, sent: Moment, pod: &PodRef) -> bool {
         let finished = self.story.pods.get(&pod.uid).and_then(|life| life.finished);
         finished.is_some_and(|finished| finished <= at && sent <= finished + SLACK)
     }
 
     fn not_again(&mut self, at: Moment, pod: &PodRef, again: bool) {
-        let outlives = |d: Deadline| at + Duration::from_secs(1) >= d.at || self.leaves_by(pod, at).is_none_or(|end| end > d.at);
+        let outlives = |d: Deadline| {
+            at + Duration::from_secs(1) >= d.at
+                || self.leaves_by(pod, at).is_none_or(|end| end > d.at)
+        };
         if again && self.evidence.terms.calm && !self.soonest(&pod.node, at).is_some_and(outlives) {
             self.broken(at, format!("{} was asked again while it was leaving in time", pod.name));
         }
@@ -82,64 +94,102 @@ impl Judge<'_> {
         }
     }
 
-    /// No call takes a request back that was sent while the record was open. But an eviction carries a time limit: it must not outlast a drain
-    /// whose end was known when it was sent.
+    /// No call takes a request back that was sent while the record was open. But an eviction
+    /// carries a time limit: it must not outlast a drain whose end was known when it was sent.
     fn open_record(&mut self, at: Moment, sent: Moment, by: &str, pod: &PodRef, forced: bool) {
         let was_open = |at: Moment| self.story.was_open(&pod.node, at);
         let is_unforeseen = || was_open(sent) && (forced || !self.ended_as_known(pod, sent, at));
         if !was_open(at) && !is_unforeseen() && !self.is_being_written_back(sent, by, &pod.node) {
-            self.broken(at, format!("{} was touched on {}, which has no open record", pod.name, pod.node));
+            self.broken(
+                at,
+                format!("{} was touched on {}, which has no open record", pod.name, pod.node),
+            );
         }
     }
 
-    /// A person deleted the open record for the first time, which may be a mistake: its drain goes on, and the process that drains writes
-    /// the record back. At that moment it had not got it through, because its PATCHes of the Node failed all the time.
+    /// A person deleted the open record for the first time, which may be a mistake: its drain goes
+    /// on, and the process that drains writes the record back. At that moment it had not got it
+    /// through, because its PATCHes of the Node failed all the time.
     fn is_being_written_back(&self, at: Moment, by: &str, node: &str) -> bool {
         let Some(deleted) = self.story.record_deleted(node, at) else { return false };
         let Some(instance) = self.instance_of(node) else { return false };
-        let scope = Scope { needs: &[WRITE_NODES], of: Some((instance, node)), process: Some(by), without_leader: None };
-        !self.story.record_deleted_twice(node, at) && self.longest_clear(scope, deleted, at) <= SLACK
+        let scope = Scope {
+            needs: &[WRITE_NODES],
+            of: Some((instance, node)),
+            process: Some(by),
+            without_leader: None,
+        };
+        !self.story.record_deleted_twice(node, at)
+            && self.longest_clear(scope, deleted, at) <= SLACK
     }
 
     /// The drain ended between these moments, at a deadline that was known at the first one.
     fn ended_as_known(&self, pod: &PodRef, sent: Moment, at: Moment) -> bool {
         let Some(instance) = self.instance_of(&pod.node) else { return false };
         let mut pages = self.story.pages_between(&pod.node, sent, at).map(|(page, _)| page);
-        let ended = pages.find(|page| page.record.as_ref().is_some_and(|r| r["released"]["outcome"] == "deadline")).map(|page| page.at);
+        let ended = pages
+            .find(|page| {
+                page.record.as_ref().is_some_and(|r| r["released"]["outcome"] == "deadline")
+            })
+            .map(|page| page.at);
         let known = self.story.deadlines(instance, sent);
-        ended.is_some_and(|ended| known.iter().any(|d| d.end <= ended + SLACK && ended <= d.end + SLACK))
+        ended.is_some_and(|ended| {
+            known.iter().any(|d| d.end <= ended + SLACK && ended <= d.end + SLACK)
+        })
     }
 
-    /// Nobody sends a request about a pod in a pause that whoever leads must know of. No call takes one back that was sent before.
+    /// Nobody sends a request about a pod in a pause that whoever leads must know of. No call takes
+    /// one back that was sent before.
     fn not_while_paused(&mut self, at: Moment, sent: Moment, pod: &PodRef) {
-        let is_paused = self.story.pauses(&pod.node).iter().any(|(from, to)| *from <= sent && sent < *to);
+        let is_paused =
+            self.story.pauses(&pod.node).iter().any(|(from, to)| *from <= sent && sent < *to);
         let known = self.known_pause(&pod.node, sent);
         if is_paused {
             self.count(Promise::PauseKept, known.is_none());
         }
         if let Some(from) = known {
-            self.broken(at, format!("{} was touched on {}, which has been paused since {from}", pod.name, pod.node));
+            self.broken(
+                at,
+                format!(
+                    "{} was touched on {}, which has been paused since {from}",
+                    pod.name, pod.node
+                ),
+            );
         }
     }
 
-    /// When the first request was sent that had its effect at this moment: a webhook may have held it, and the next one may have been sent
-    /// at its answer.
+    /// When the first request was sent that had its effect at this moment: a webhook may have held
+    /// it, and the next one may have been sent at its answer.
     fn sent(&self, at: Moment, by: &str, pod: &PodRef, forced: bool) -> Moment {
         let is_it = |r: &&Request| {
             let of_pod = r.resource == "pods" && r.namespace == pod.namespace && r.name == pod.name;
-            // An eviction that was refused (429) had no effect, even if its answer came at the moment at which the next one was sent.
-            let same = if forced { r.verb == "delete" } else { r.subresource == "eviction" && r.status != 429 };
-            of_pod && same && r.client == by && r.at <= at && r.answered.is_none_or(|answered| answered >= at)
+            // An eviction that was refused (429) had no effect, even if its answer came at the
+            // moment at which the next one was sent.
+            let same = if forced {
+                r.verb == "delete"
+            } else {
+                r.subresource == "eviction" && r.status != 429
+            };
+            of_pod
+                && same
+                && r.client == by
+                && r.at <= at
+                && r.answered.is_none_or(|answered| answered >= at)
         };
         let all = || self.evidence.requests.iter().filter(is_it);
         all().find(|r| r.answered == Some(at)).or_else(|| all().next_back()).map_or(at, |r| r.at)
     }
 
-    /// Since when a node has been paused, as whoever leads must know by then: two seconds in which it can see the Lease and the Node.
+    /// Since when a node has been paused, as whoever leads must know by then: two seconds in which
+    /// it can see the Lease and the Node.
     pub(super) fn known_pause(&self, node: &str, at: Moment) -> Option<Moment> {
         const KNOWN: Duration = Duration::from_secs(2);
         let scope = Scope::of_leader(&[LEASE, SEE_NODES]).about("", node);
-        let pauses = self.story.pauses(node).into_iter().filter(|(from, to)| *from + KNOWN <= at && at < *to);
+        let pauses = self
+            .story
+            .pauses(node)
+            .into_iter()
+            .filter(|(from, to)| *from + KNOWN <= at && at < *to);
         pauses.map(|(from, _)| from).find(|from| self.longest_clear(scope, *from, at) >= KNOWN)
     }
 
@@ -148,22 +198,31 @@ impl Judge<'_> {
         let own = self.grace_of(pod);
         let Some(instance) = self.instance_of(&pod.node).cloned() else { return };
         let deadlines = self.deadlines_for(at, by, &pod.node, &instance);
-        let left = |d: &Deadline| u64::try_from(d.at.duration_since(at).as_secs()).unwrap_or_default();
+        let left =
+            |d: &Deadline| u64::try_from(d.at.duration_since(at).as_secs()).unwrap_or_default();
         let fits = |d: &Deadline| grace.abs_diff(left(d).min(own).max(1)) <= 2;
-        // A successor cannot know which heartbeats of the one before were accepted: it reckons as if the last one that was due had been.
+        // A successor cannot know which heartbeats of the one before were accepted: it reckons as
+        // if the last one that was due had been.
         let heartbeats = Scope::of_leader(&[HEARTBEATS]).about(&instance, &pod.node);
-        let excused = grace <= own && self.leaders.changes(self.evidence.begun, at) > 1 && self.is_excused(heartbeats, at - UNKNOWN, at);
+        let excused = grace <= own
+            && self.leaders.changes(self.evidence.begun, at) > 1
+            && self.is_excused(heartbeats, at - UNKNOWN, at);
         self.count(Promise::Grace, excused);
         if excused {
             return;
         }
-        // An eviction that no deadline forces, and a deadline that was over at the take-up, leave a pod its own.
+        // An eviction that no deadline forces, and a deadline that was over at the take-up, leave a
+        // pod its own.
         if !deadlines.iter().any(fits) && (forced || grace != own) {
-            self.broken(at, format!("{} got a grace of {grace} s, its own is {own} s: {deadlines:?}", pod.name));
+            self.broken(
+                at,
+                format!("{} got a grace of {grace} s, its own is {own} s: {deadlines:?}", pod.name),
+            );
         }
     }
 
-    /// The deadlines that may rule for a process: one that was surely over when it took the drain over is void.
+    /// The deadlines that may rule for a process: one that was surely over when it took the drain
+    /// over is void.
     fn deadlines_for(&self, at: Moment, by: &str, node: &str, instance: &str) -> Vec<Deadline> {
         let mut all = self.story.deadlines(instance, at);
         for (take_over, old, new) in self.counted_anew(at, by, node, instance) {
@@ -175,26 +234,50 @@ impl Judge<'_> {
         all
     }
 
-    /// When this process took the drain over, with each deadline that was over by then and the one that counts anew from there. It begins a
-    /// drain that it takes over when it has read the Node: by the LIST of its term, or by a GET. Until then it touches no pod of it.
-    fn counted_anew(&self, at: Moment, by: &str, node: &str, instance: &str) -> Vec<(Moment, Deadline, Deadline)> {
+    /// When this process took the drain over, with each deadline that was over by then and the one
+    /// that counts anew from there. It begins a drain that it takes over when it has read the Node:
+    /// by the LIST of its term, or by a GET. Until then it touches no pod of it.
+    fn counted_anew(
+        &self,
+        at: Moment,
+        by: &str,
+        node: &str,
+        instance: &str,
+    ) -> Vec<(Moment, Deadline, Deadline)> {
         let Some(since) = self.leaders.leads_since(by, at) else { return Vec::new() };
-        let touches = |e: &&Entry| matches!(&e.fact, Fact::Evicted { pod, .. } | Fact::Deleted { pod, .. } if pod.node == node);
-        let touched = self.evidence.entries.iter().filter(touches).find(|e| e.by == by && e.at >= since).map_or(at, |e| e.at.min(at));
+        let touches = |e: &&Entry| {
+            matches!(
+                &e.fact, Fact::Evicted { pod, .. } | Fact::Deleted { pod, .. } if pod.node == node
+            )
+        };
+        let touched = self
+            .evidence
+            .entries
+            .iter()
+            .filter(touches)
+            .find(|e| e.by == by && e.at >= since)
+            .map_or(at, |e| e.at.min(at));
         let reads = |r: &&Request| {
             let is_read = r.verb == "list" || (r.verb == "get" && r.name == node);
             is_read && r.client == by && r.resource == "nodes" && r.status == 200
         };
         let read = self.evidence.requests.iter().filter(reads).filter_map(|r| r.answered);
         let take_overs = read.filter(|read| *read >= since && *read <= touched);
-        let of = |at: Moment| self.story.counted_anew(instance, since, at).into_iter().map(move |(old, new)| (at, old, new));
+        let of = |at: Moment| {
+            self.story
+                .counted_anew(instance, since, at)
+                .into_iter()
+                .map(move |(old, new)| (at, old, new))
+        };
         take_overs.flat_map(of).collect()
     }
 
-    /// By how much a process took AWS's clock to be ahead of what it was when it accepted for this instance: the answers of AWS give whole
-    /// seconds. The time of the accept in the record is by that measurement. Every deadline of AWS is that much earlier for the process.
+    /// By how much a process took AWS's clock to be ahead of what it was when it accepted for this
+    /// instance: the answers of AWS give whole seconds. The time of the accept in the record is by
+    /// that measurement. Every deadline of AWS is that much earlier for the process.
     fn measured_ahead(&self, instance: &str, by: &str) -> SignedDuration {
-        let accepts = self.story.seen.iter().filter(|seen| seen.instance == instance && seen.by == by);
+        let accepts =
+            self.story.seen.iter().filter(|seen| seen.instance == instance && seen.by == by);
         let off = accepts.filter_map(|seen| {
             let says = seen.written.accepted - self.story.notices[seen.cause?].ahead;
             Some(says.duration_since(seen.accepted?))
@@ -205,10 +288,15 @@ impl Judge<'_> {
 
     /// By when a pod had to be gone, as far as it had been asked before this moment.
     fn leaves_by(&self, pod: &PodRef, before: Moment) -> Option<Moment> {
-        let ends = self.evidence.entries.iter().filter(|e| e.at < before).filter_map(|e| match &e.fact {
-            Fact::Evicted { pod: p, grace, .. } | Fact::Deleted { pod: p, grace, .. } if p.uid == pod.uid => Some(e.at + Duration::from_secs(*grace)),
-            _ => None,
-        });
+        let ends =
+            self.evidence.entries.iter().filter(|e| e.at < before).filter_map(|e| match &e.fact {
+                Fact::Evicted { pod: p, grace, .. } | Fact::Deleted { pod: p, grace, .. }
+                    if p.uid == pod.uid =>
+                {
+                    Some(e.at + Duration::from_secs(*grace))
+                }
+                _ => None,
+            });
         ends.min()
     }
 
@@ -220,25 +308,36 @@ impl Judge<'_> {
         // From which share of its time on a pod may be deleted: `--force-after`.
         let share = match self.evidence.terms.flag(by, "--force-after") {
             Some("never") => {
-                self.broken(at, format!("{} was deleted, which --force-after=never forbids", pod.name));
+                self.broken(
+                    at,
+                    format!("{} was deleted, which --force-after=never forbids", pod.name),
+                );
                 return;
             }
             Some("deadline") => 1.0,
             share => share.map_or(0.5, |share| share.parse().unwrap()),
         };
-        // A StatefulSet gives a name to one pod after the other: what counts is what came after this one was bound.
+        // A StatefulSet gives a name to one pod after the other: what counts is what came after
+        // this one was bound.
         let bound = self.story.pods.get(&pod.uid).map_or(self.evidence.begun, |life| life.bound);
-        let about = |r: &&Request| r.subresource == "eviction" && r.namespace == pod.namespace && r.name == pod.name;
-        let asked = self.evidence.requests.iter().filter(about).any(|r| r.at <= at && r.at >= bound);
+        let about = |r: &&Request| {
+            r.subresource == "eviction" && r.namespace == pod.namespace && r.name == pod.name
+        };
+        let asked =
+            self.evidence.requests.iter().filter(about).any(|r| r.at <= at && r.at >= bound);
         let own = Duration::from_secs(self.grace_of(pod));
         let Some(instance) = self.instance_of(&pod.node).cloned() else { return };
         let deadlines = self.deadlines_for(at, by, &pod.node, &instance);
         let from = |d: &Deadline| {
-            let polite = d.accepted + Duration::try_from(d.at.duration_since(d.accepted)).unwrap_or_default().mul_f64(share);
+            let polite = d.accepted
+                + Duration::try_from(d.at.duration_since(d.accepted))
+                    .unwrap_or_default()
+                    .mul_f64(share);
             (d.at - own).max(polite).min(d.at - LAST)
         };
-        // One that could not be asked (no slot was free, or the API server had too much to do) has two seconds more, but not longer than
-        // until the last second, in which nothing waits any more.
+        // One that could not be asked (no slot was free, or the API server had too much to do) has
+        // two seconds more, but not longer than until the last second, in which nothing waits any
+        // more.
         let ahead = self.measured_ahead(&instance, by);
         let mut measured = deadlines.iter().map(|d| Deadline { at: d.at - ahead, ..*d });
         if !asked && !measured.any(|d| at >= (from(&d).max(bound) + UNASKED).min(d.at - LAST)) {
@@ -250,6 +349,11 @@ impl Judge<'_> {
     }
 
     pub(super) fn grace_of(&self, pod: &PodRef) -> u64 {
-        self.evidence.terms.graces.iter().find(|(name, _)| pod.namespace == "load" && pod.name.starts_with(name)).map_or(30, |(_, grace)| *grace)
+        self.evidence
+            .terms
+            .graces
+            .iter()
+            .find(|(name, _)| pod.namespace == "load" && pod.name.starts_with(name))
+            .map_or(30, |(_, grace)| *grace)
     }
 }

@@ -4,7 +4,8 @@ use std::{collections::BTreeMap, fmt};
 
 use serde_json::{Value, json};
 
-/// A promise that something may excuse. Those that nothing excuses (no pod without a record, nothing that is not ours) have no row.
+/// A promise that something may excuse. Those that nothing excuses (no pod without a record,
+/// nothing that is not ours) have no row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Promise {
     HookKeptOpen,
@@ -49,8 +50,8 @@ impl Promise {
         Self::EachHasItsEvent,
     ];
 
-    /// What it says, and which percentage must be judged at least of the seeds that every run plays, but for those
-    /// that once failed: a little less than was measured.
+    /// What it says, and which percentage must be judged at least of the seeds that every run
+    /// plays, but for those that once failed: a little less than was measured.
     pub const fn row(self) -> (&'static str, u64) {
         match self {
             Self::HookKeptOpen => ("a hook is kept open until it is completed", 88),
@@ -66,7 +67,9 @@ impl Promise {
             Self::PauseKept => ("no pod is touched in a pause", 0),
             Self::Budget => ("no eviction overruns a budget", 98),
             Self::OneWriter => ("a heartbeat comes from the process that leads", 98),
-            Self::LabelWithAccept => ("a node leaves load balancers with its accept, where it must", 78),
+            Self::LabelWithAccept => {
+                ("a node leaves load balancers with its accept, where it must", 78)
+            }
             Self::LabelRoom => ("at most half of the Ready nodes leave load balancers", 78),
             Self::PutBack => ("a node that is put back is as it was", 50),
             Self::TrueEvents => ("each Event is true", 99),
@@ -109,13 +112,22 @@ impl Tally {
             let Count { judged, excused } = self.of(*promise);
             let (name, floor) = promise.row();
             let is_below = (judged == 0 && floor > 0) || judged * 100 < floor * (judged + excused);
-            is_below.then(|| format!("`{name}` was judged {judged} times and excused {excused} times: at least {floor} % must be judged"))
+            is_below.then(|| {
+                format!(
+                    "`{name}` was judged {judged} times and excused {excused} times: at least \
+                     {floor} % must be judged"
+                )
+            })
         };
         Promise::ALL.iter().filter_map(share).collect()
     }
 
     pub fn json(&self) -> Value {
-        let row = |p: &Promise| json!({ "promise": p.row().0, "judged": self.of(*p).judged, "excused": self.of(*p).excused });
+        let row = |p: &Promise| {
+            json!({
+                "promise": p.row().0, "judged": self.of(*p).judged, "excused": self.of(*p).excused
+            })
+        };
         Promise::ALL.iter().map(row).collect()
     }
 }
@@ -128,7 +140,10 @@ impl fmt::Display for Tally {
         for promise in Promise::ALL {
             let (Count { judged, excused }, (name, floor)) = (self.of(promise), promise.row());
             let share = judged * 100 / (judged + excused).max(1);
-            writeln!(f, "| {name:width$} | {judged:>6} | {excused:>7} | {share:>3} % | {floor:>3} % |")?;
+            writeln!(
+                f,
+                "| {name:width$} | {judged:>6} | {excused:>7} | {share:>3} % | {floor:>3} % |"
+            )?;
         }
         Ok(())
     }
@@ -147,7 +162,15 @@ mod tests {
             tally.count(Promise::NotTooEarly, true);
         }
         let below = tally.below_the_floor();
-        assert!(matches!(&below[..], [one] if one.contains("was judged 1 times and excused 10000 times")), "{below:?}");
-        assert_eq!(Tally::default().below_the_floor().len(), Promise::ALL.iter().filter(|p| p.row().1 > 0).count());
+        assert!(
+            matches!(
+                &below[..], [one] if one.contains("was judged 1 times and excused 10000 times")
+            ),
+            "{below:?}"
+        );
+        assert_eq!(
+            Tally::default().below_the_floor().len(),
+            Promise::ALL.iter().filter(|p| p.row().1 > 0).count()
+        );
     }
 }

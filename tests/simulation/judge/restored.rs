@@ -1,4 +1,5 @@
-//! What stays on a Node: nothing of somebody else's is ever changed, and a Node that is put back is as it was before.
+//! What stays on a Node: nothing of somebody else's is ever changed, and a Node that is put back is
+//! as it was before.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,7 +15,9 @@ use super::{
     Judge, SLACK,
     excuses::{Scope, WRITE_NODES},
     is_us,
-    nodes::{EXCLUDED, RECORD, RELEASE, TAINT, Write, excluded, instance, open_record, record, taint},
+    nodes::{
+        EXCLUDED, RECORD, RELEASE, TAINT, Write, excluded, instance, open_record, record, taint,
+    },
     promises::Promise,
 };
 
@@ -30,17 +33,18 @@ const OUR_LABELS: [&str; 2] = ["sundown", "aws-node-termination-handler"];
 struct Before {
     /// Somebody else cordoned it.
     cordoned: bool,
-    /// Somebody else had cordoned the Node of this name that was there before: Sundown may remember that.
+    /// Somebody else had cordoned the Node of this name that was there before: Sundown may remember
+    /// that.
     was_cordoned: bool,
-    /// Its record was forgotten (see `is_forgotten`) and it was still cordoned when Sundown accepted the next interruption: Sundown takes the
-    /// cordon for somebody else's.
+    /// Its record was forgotten (see `is_forgotten`) and it was still cordoned when Sundown
+    /// accepted the next interruption: Sundown takes the cordon for somebody else's.
     was_forgotten: bool,
     /// A person has changed `unschedulable` since the accept: either state may stay.
     meddled: bool,
     /// It is to be put back: a person asked for it, and no hook kept the drain from that.
     restore: Option<Moment>,
-    /// A person took its record away after the drain was over, or while no process was there that ever led again: nobody knows any more
-    /// that its taint is ours, and what it was before.
+    /// A person took its record away after the drain was over, or while no process was there that
+    /// ever led again: nobody knows any more that its taint is ours, and what it was before.
     is_forgotten: bool,
     /// We cordoned it because it claims the instance of another Node, and leave it so.
     only_cordoned: bool,
@@ -50,7 +54,11 @@ struct Before {
 
 impl Before {
     fn may_stay_cordoned(&self) -> bool {
-        self.cordoned || self.was_cordoned || self.was_forgotten || self.meddled || self.only_cordoned
+        self.cordoned
+            || self.was_cordoned
+            || self.was_forgotten
+            || self.meddled
+            || self.only_cordoned
     }
 }
 
@@ -68,7 +76,9 @@ impl Judge<'_> {
             };
             last.insert(&new.name, new);
             let known = before.entry(&new.name).or_default();
-            known.is_made_up |= evidence.hands.iter().any(|(at, node, what)| *at <= write.at && *node == new.name && *what == "record made up");
+            known.is_made_up |= evidence.hands.iter().any(|(at, node, what)| {
+                *at <= write.at && *node == new.name && *what == "record made up"
+            });
             let Some(old) = write.old else {
                 let was_cordoned = known.cordoned || known.was_cordoned || known.was_forgotten;
                 *known = Before { was_cordoned, cordoned: new.unschedulable, ..Before::default() };
@@ -76,14 +86,18 @@ impl Judge<'_> {
             };
             if !is_us(write.by) {
                 others(write, old, new, known);
-                let takes_record = open_record(old).is_some() && !new.annotations.contains_key(RECORD);
+                let takes_record =
+                    open_record(old).is_some() && !new.annotations.contains_key(RECORD);
                 if takes_record && !self.is_remembered(write.at, old) {
                     (known.is_forgotten, known.restore) = (true, None);
                 }
                 continue;
             }
             if taint(old).is_some() && taint(new).is_none() {
-                self.count(Promise::PutBack, known.meddled || known.was_cordoned || known.was_forgotten);
+                self.count(
+                    Promise::PutBack,
+                    known.meddled || known.was_cordoned || known.was_forgotten,
+                );
             }
             for wrong in ours(old, new, known) {
                 self.broken(write.at, format!("{}: {wrong}", new.name));
@@ -97,31 +111,62 @@ impl Judge<'_> {
     }
 }
 
-/// A process that tries a PATCH again waits 5 s between two tries at most, and may have read the Node meanwhile.
+/// A process that tries a PATCH again waits 5 s between two tries at most, and may have read the
+/// Node meanwhile.
 const BETWEEN_TRIES: Duration = Duration::from_secs(10);
 
 impl Judge<'_> {
-    /// A process that had listed the Nodes before that moment, and lived on, leads then or at any time later: it knows what the records said.
-    /// One that ended before it could write this Node again cannot have put it right.
+    /// A process that had listed the Nodes before that moment, and lived on, leads then or at any
+    /// time later: it knows what the records said. One that ended before it could write this Node
+    /// again cannot have put it right.
     fn is_remembered(&self, lost: Moment, node: &NodeState) -> bool {
         let evidence = self.evidence;
-        let lists = evidence.requests.iter().filter(|r| (r.verb.as_str(), r.resource.as_str(), r.status) == ("list", "nodes", 200));
-        let in_time = lists.filter(|r| is_us(&r.client) && !r.is_disturbed && r.answered.is_some_and(|answered| answered < lost));
-        let lives_on = |process: &str| !evidence.ends.iter().any(|(name, at)| name == process && *at <= lost + SLACK);
+        let lists = evidence
+            .requests
+            .iter()
+            .filter(|r| (r.verb.as_str(), r.resource.as_str(), r.status) == ("list", "nodes", 200));
+        let in_time = lists.filter(|r| {
+            is_us(&r.client)
+                && !r.is_disturbed
+                && r.answered.is_some_and(|answered| answered < lost)
+        });
+        let lives_on = |process: &str| {
+            !evidence.ends.iter().any(|(name, at)| name == process && *at <= lost + SLACK)
+        };
         let could_write = |process: &str| !self.is_kept_from_writing(process, lost, node);
-        let knows = |process: &str| lives_on(process) && self.leaders.leads_from(process, lost) && could_write(process);
+        let knows = |process: &str| {
+            lives_on(process) && self.leaders.leads_from(process, lost) && could_write(process)
+        };
         in_time.map(|r| r.client.as_str()).any(knows)
     }
 
-    /// The process tried to write this Node, and its own tries met faults that lasted from that moment until it ended.
+    /// The process tried to write this Node, and its own tries met faults that lasted from that
+    /// moment until it ended.
     fn is_kept_from_writing(&self, process: &str, from: Moment, node: &NodeState) -> bool {
         let evidence = self.evidence;
-        let ended = evidence.ends.iter().filter(|(name, at)| name == process && *at > from).map(|(_, at)| *at).min();
+        let ended = evidence
+            .ends
+            .iter()
+            .filter(|(name, at)| name == process && *at > from)
+            .map(|(_, at)| *at)
+            .min();
         let Some(ended) = ended else { return false };
-        let is_try = |r: &&Request| r.client == process && r.verb == "patch" && r.resource == "nodes" && r.name == node.name;
-        let mut tries = evidence.requests.iter().filter(is_try).filter(|r| r.at >= from && r.at <= ended).peekable();
+        let is_try = |r: &&Request| {
+            r.client == process && r.verb == "patch" && r.resource == "nodes" && r.name == node.name
+        };
+        let mut tries = evidence
+            .requests
+            .iter()
+            .filter(is_try)
+            .filter(|r| r.at >= from && r.at <= ended)
+            .peekable();
         let has_failed = tries.peek().is_some() && tries.all(|r| r.is_disturbed || r.status == 429);
-        let scope = Scope { needs: &[WRITE_NODES], of: Some((instance(node), &node.name)), process: Some(process), without_leader: None };
+        let scope = Scope {
+            needs: &[WRITE_NODES],
+            of: Some((instance(node), &node.name)),
+            process: Some(process),
+            without_leader: None,
+        };
         has_failed && self.longest_clear(scope, from, ended) <= BETWEEN_TRIES
     }
 }
@@ -133,7 +178,10 @@ fn others(write: Write<'_>, old: &NodeState, new: &NodeState, known: &mut Before
         known.meddled = true;
     }
     let orders = |node: &NodeState| node.annotations.get(RELEASE).is_some_and(|v| v == "true");
-    if orders(new) && !orders(old) && open_record(new).is_some_and(|all| all.iter().all(|i| i["hook"].is_null())) {
+    if orders(new)
+        && !orders(old)
+        && open_record(new).is_some_and(|all| all.iter().all(|i| i["hook"].is_null()))
+    {
         known.restore = Some(write.at);
     }
     if old.boot_id != new.boot_id {
@@ -157,7 +205,10 @@ fn ours(old: &NodeState, new: &NodeState, known: &mut Before) -> Vec<String> {
     differ("taints", &taints(old), &taints(new));
     let takes_label = excluded(old).is_some() && excluded(new) != excluded(old);
     if takes_label && !OUR_LABELS.contains(&excluded(old).unwrap_or_default()) {
-        wrong.push(format!("Sundown changed the load balancer label of others: {:?}", excluded(old)));
+        wrong.push(format!(
+            "Sundown changed the load balancer label of others: {:?}",
+            excluded(old)
+        ));
     }
     if open_record(old).is_none() && open_record(new).is_some() {
         known.was_forgotten = old.unschedulable && (known.was_forgotten || known.is_forgotten);
@@ -176,7 +227,9 @@ fn ours(old: &NodeState, new: &NodeState, known: &mut Before) -> Vec<String> {
         if excluded(new).is_some_and(|value| OUR_LABELS.contains(&value)) {
             wrong.push("it was put back and left out of load balancers".to_owned());
         }
-        if new.taints.iter().any(|(key, ..)| key.starts_with(BESIDE)) && !old.taints.is_superset(&new.taints) {
+        if new.taints.iter().any(|(key, ..)| key.starts_with(BESIDE))
+            && !old.taints.is_superset(&new.taints)
+        {
             wrong.push("it was put back with new taints".to_owned());
         }
         known.restore = None;
@@ -188,7 +241,11 @@ fn ours(old: &NodeState, new: &NodeState, known: &mut Before) -> Vec<String> {
 fn in_the_end(node: &NodeState, known: &Before) -> Vec<&'static str> {
     let mut wrong = Vec::new();
     let ours = excluded(node) == Some("sundown");
-    if taint(node).is_some() && record(node).is_none() && !node.annotations.contains_key(RECORD) && !known.is_forgotten {
+    if taint(node).is_some()
+        && record(node).is_none()
+        && !node.annotations.contains_key(RECORD)
+        && !known.is_forgotten
+    {
         wrong.push("its taint was left behind without a record");
     }
     if ours && taint(node).is_none() && !known.is_made_up {
@@ -204,15 +261,23 @@ fn in_the_end(node: &NodeState, known: &Before) -> Vec<&'static str> {
 }
 
 fn labels(node: &NodeState) -> BTreeSet<String> {
-    node.labels.iter().filter(|(key, _)| *key != EXCLUDED).map(|(key, value)| format!("{key}={value}")).collect()
+    node.labels
+        .iter()
+        .filter(|(key, _)| *key != EXCLUDED)
+        .map(|(key, value)| format!("{key}={value}"))
+        .collect()
 }
 
 fn annotations(node: &NodeState) -> BTreeSet<String> {
-    let others = node.annotations.iter().filter(|(key, _)| ![RECORD, RELEASE].contains(&key.as_str()));
+    let others =
+        node.annotations.iter().filter(|(key, _)| ![RECORD, RELEASE].contains(&key.as_str()));
     others.map(|(key, value)| format!("{key}={value}")).collect()
 }
 
 fn taints(node: &NodeState) -> BTreeSet<String> {
-    let others = node.taints.iter().filter(|(key, ..)| key != TAINT && key != UNSCHEDULABLE && !key.starts_with(BESIDE));
+    let others = node
+        .taints
+        .iter()
+        .filter(|(key, ..)| key != TAINT && key != UNSCHEDULABLE && !key.starts_with(BESIDE));
     others.map(|(key, value, effect)| format!("{key}={value}:{effect}")).collect()
 }

@@ -75,7 +75,10 @@ pub struct Event {
 impl Event {
     /// The instance is being stopped or terminated, or is so already.
     pub fn is_ending_state(&self) -> bool {
-        matches!(self.state.as_deref(), Some("stopping" | "shutting-down" | "stopped" | "terminated"))
+        matches!(
+            self.state.as_deref(),
+            Some("stopping" | "shutting-down" | "stopped" | "terminated")
+        )
     }
 
     /// Its kind asks for the drain of a node.
@@ -131,8 +134,10 @@ impl Notice {
 pub fn notices(messages: &[SentMessage]) -> Vec<Notice> {
     let of_message = |m: &SentMessage| {
         let (sent, ahead) = (m.at, m.sent.duration_since(m.at));
-        let (deliveries, deleted) = (m.deliveries.clone(), m.deletion_lost.into_iter().chain(m.deleted).min());
-        let notice = move |event| Notice { event, sent, ahead, deliveries: deliveries.clone(), deleted };
+        let (deliveries, deleted) =
+            (m.deliveries.clone(), m.deletion_lost.into_iter().chain(m.deleted).min());
+        let notice =
+            move |event| Notice { event, sent, ahead, deliveries: deliveries.clone(), deleted };
         events(&m.body).into_iter().map(notice)
     };
     messages.iter().flat_map(of_message).collect()
@@ -154,11 +159,13 @@ fn in_envelope(body: &str, depth: usize) -> Vec<Event> {
 
 /// Some forwarders keep only the message of what SNS sends.
 fn is_envelope(outer: &Map<String, Value>) -> bool {
-    text(outer, "Type").is_none_or(|kind| kind == "Notification") && !outer.contains_key("detail-type")
+    text(outer, "Type").is_none_or(|kind| kind == "Notification")
+        && !outer.contains_key("detail-type")
 }
 
 fn of_object(outer: &Map<String, Value>) -> Vec<Event> {
-    let Some(detail_type) = text(outer, "detail-type").or_else(|| text(outer, "detail_type")) else {
+    let Some(detail_type) = text(outer, "detail-type").or_else(|| text(outer, "detail_type"))
+    else {
         return of_notification(outer).into_iter().collect();
     };
     let source = text(outer, "source").unwrap_or_default();
@@ -166,12 +173,19 @@ fn of_object(outer: &Map<String, Value>) -> Vec<Event> {
     let sources = ["aws.autoscaling", "aws.ec2", "aws.health"];
     let of = |source: &str| Kind::of_event(source, &detail_type);
     let kind = if is_test { sources.into_iter().find_map(of) } else { of(&source) };
-    let (Some(kind), Some(Value::Object(detail))) = (kind, outer.get("detail")) else { return Vec::new() };
+    let (Some(kind), Some(Value::Object(detail))) = (kind, outer.get("detail")) else {
+        return Vec::new();
+    };
     let id = text(outer, "id").unwrap_or_default();
     let is_real_test = is_test && detail.get("sundown").is_some_and(|wish| wish["real"] == true);
-    let of_instance = |instance: String| Event { is_test, is_real_test, ..event(kind, &id, time(outer, "time"), instance, detail) };
+    let of_instance = |instance: String| Event {
+        is_test,
+        is_real_test,
+        ..event(kind, &id, time(outer, "time"), instance, detail)
+    };
     let instances = if kind == Kind::Health {
-        let entities = detail.get("affectedEntities").and_then(Value::as_array).into_iter().flatten();
+        let entities =
+            detail.get("affectedEntities").and_then(Value::as_array).into_iter().flatten();
         entities.filter_map(|e| e["entityValue"].as_str().map(str::to_owned)).collect()
     } else {
         Vec::from_iter(text(detail, "EC2InstanceId").or_else(|| text(detail, "instance-id")))
@@ -192,11 +206,19 @@ fn of_notification(native: &Map<String, Value>) -> Option<Event> {
 
 /// The same in lines of `Key: value`, as it comes through a topic.
 fn of_lines(body: &str) -> Vec<Event> {
-    let pair = |line: &str| line.split_once(':').map(|(key, value)| (key.trim().to_owned(), Value::from(value.trim())));
+    let pair = |line: &str| {
+        line.split_once(':').map(|(key, value)| (key.trim().to_owned(), Value::from(value.trim())))
+    };
     of_notification(&body.lines().filter_map(pair).collect()).into_iter().collect()
 }
 
-fn event(kind: Kind, id: &str, time_: Option<Moment>, instance: String, detail: &Map<String, Value>) -> Event {
+fn event(
+    kind: Kind,
+    id: &str,
+    time_: Option<Moment>,
+    instance: String,
+    detail: &Map<String, Value>,
+) -> Event {
     let is_action = matches!(kind, Kind::TerminateHook | Kind::LaunchHook);
     let hook = text(detail, "AutoScalingGroupName").zip(text(detail, "LifecycleHookName"));
     Event {
@@ -237,14 +259,18 @@ mod tests {
 
     fn terminating() -> Value {
         json!({
-            "EC2InstanceId": INSTANCE, "AutoScalingGroupName": "asg", "LifecycleHookName": "drain", "LifecycleActionToken": TOKEN,
-            "LifecycleTransition": "autoscaling:EC2_INSTANCE_TERMINATING", "RequestId": "r", "Time": "2026-01-05T09:00:00.250Z",
+            "EC2InstanceId": INSTANCE, "AutoScalingGroupName": "asg", "LifecycleHookName": "drain",
+            "LifecycleActionToken": TOKEN,
+            "LifecycleTransition": "autoscaling:EC2_INSTANCE_TERMINATING", "RequestId": "r",
+            "Time": "2026-01-05T09:00:00.250Z",
         })
     }
 
     fn of_event_bridge(source: &str, detail_type: &str, detail: &Value) -> Vec<Event> {
         let time = "2026-01-05T09:00:00Z";
-        events(&json!({ "id": "e", "source": source, "detail-type": detail_type, "time": time, "detail": detail }).to_string())
+        events(&json!({
+            "id": "e", "source": source, "detail-type": detail_type, "time": time, "detail": detail
+        }).to_string())
     }
 
     #[test]
@@ -252,10 +278,21 @@ mod tests {
         let body = terminating();
         let native = events(&body.to_string());
         let [one] = &native[..] else { panic!("{native:?}") };
-        assert_eq!((one.kind, one.id.as_str(), one.instance.as_str()), (Kind::TerminateHook, "r", INSTANCE));
-        assert_eq!((one.time, one.token.as_deref()), (Some(instant("2026-01-05T09:00:00.250Z")), Some(TOKEN)));
+        assert_eq!(
+            (one.kind, one.id.as_str(), one.instance.as_str()),
+            (Kind::TerminateHook, "r", INSTANCE)
+        );
+        assert_eq!(
+            (one.time, one.token.as_deref()),
+            (Some(instant("2026-01-05T09:00:00.250Z")), Some(TOKEN))
+        );
         assert_eq!(one.hook, Some(("asg".to_owned(), "drain".to_owned())));
-        let lines: Vec<String> = body.as_object().unwrap().iter().map(|(k, v)| format!("{k}: {}", v.as_str().unwrap())).collect();
+        let lines: Vec<String> = body
+            .as_object()
+            .unwrap()
+            .iter()
+            .map(|(k, v)| format!("{k}: {}", v.as_str().unwrap()))
+            .collect();
         assert_eq!(events(&lines.join("\n")), native);
         assert_eq!(events(&json!({ "Message": body.to_string() }).to_string()), native);
         let wrapped = json!({ "Type": "Notification", "Message": body.to_string() }).to_string();
@@ -263,36 +300,78 @@ mod tests {
         let twice = json!({ "Type": "Notification", "Message": wrapped }).to_string();
         assert_eq!(events(&twice), native);
         assert_eq!(events(&json!({ "Type": "Notification", "Message": twice }).to_string()), []);
-        let event = of_event_bridge("aws.autoscaling", "EC2 Instance-terminate Lifecycle Action", &body);
-        assert_eq!(event, [Event { id: "e".to_owned(), time: Some(instant("2026-01-05T09:00:00Z")), ..one.clone() }]);
+        let event =
+            of_event_bridge("aws.autoscaling", "EC2 Instance-terminate Lifecycle Action", &body);
+        assert_eq!(
+            event,
+            [Event {
+                id: "e".to_owned(),
+                time: Some(instant("2026-01-05T09:00:00Z")),
+                ..one.clone()
+            }]
+        );
     }
 
     #[test]
     fn only_what_ends_an_instance_is_an_interruption() {
         let of_ec2 = |detail_type: &str, state: &str| {
-            let detail = json!({ "instance-id": INSTANCE, "state": state, "instance-termination-time": "2026-01-05T09:02:00Z" });
-            of_event_bridge("aws.ec2", detail_type, &detail).into_iter().map(|e| (e.kind, e.is_interruption(), e.ends)).collect::<Vec<_>>()
+            let detail = json!({
+                "instance-id": INSTANCE, "state": state,
+                "instance-termination-time": "2026-01-05T09:02:00Z"
+            });
+            of_event_bridge("aws.ec2", detail_type, &detail)
+                .into_iter()
+                .map(|e| (e.kind, e.is_interruption(), e.ends))
+                .collect::<Vec<_>>()
         };
         let state_change = "EC2 Instance State-change Notification";
         assert_eq!(of_ec2(state_change, "stopping"), [(Kind::StateChange, true, None)]);
         assert_eq!(of_ec2(state_change, "running"), [(Kind::StateChange, false, None)]);
-        assert_eq!(of_ec2("EC2 Spot Instance Interruption Warning", ""), [(Kind::Spot, true, None)]);
-        assert_eq!(of_ec2("EC2 Instance Rebalance Recommendation", ""), [(Kind::Rebalance, false, None)]);
+        assert_eq!(
+            of_ec2("EC2 Spot Instance Interruption Warning", ""),
+            [(Kind::Spot, true, None)]
+        );
+        assert_eq!(
+            of_ec2("EC2 Instance Rebalance Recommendation", ""),
+            [(Kind::Rebalance, false, None)]
+        );
         let capacity = "EC2 Capacity Reservation Instance Interruption Warning";
-        assert_eq!(of_ec2(capacity, ""), [(Kind::Capacity, true, Some(instant("2026-01-05T09:02:00Z")))]);
-        let health = json!({ "affectedEntities": [{ "entityValue": "i-1" }, { "entityValue": "i-2" }] });
+        assert_eq!(
+            of_ec2(capacity, ""),
+            [(Kind::Capacity, true, Some(instant("2026-01-05T09:02:00Z")))]
+        );
+        let health =
+            json!({ "affectedEntities": [{ "entityValue": "i-1" }, { "entityValue": "i-2" }] });
         let of_health = of_event_bridge("aws.health", "AWS Health Event", &health);
-        assert_eq!(of_health.iter().map(|e| (e.instance.as_str(), e.is_interruption())).collect::<Vec<_>>(), [("i-1", false), ("i-2", false)]);
+        assert_eq!(
+            of_health
+                .iter()
+                .map(|e| (e.instance.as_str(), e.is_interruption()))
+                .collect::<Vec<_>>(),
+            [("i-1", false), ("i-2", false)]
+        );
     }
 
     #[test]
     fn what_is_no_event_asks_for_nothing() {
-        for body in ["", "{", "[]", "null", "\u{fffd}\u{1}", "{\"detail-type\":\"EC2 Spot Instance Interruption Warning\"}", "a: b"] {
+        for body in [
+            "",
+            "{",
+            "[]",
+            "null",
+            "\u{fffd}\u{1}",
+            "{\"detail-type\":\"EC2 Spot Instance Interruption Warning\"}",
+            "a: b",
+        ] {
             assert_eq!(events(body), [], "{body}");
         }
         let detail = json!({ "instance-id": INSTANCE });
-        assert_eq!(of_event_bridge("aws.ecs", "EC2 Spot Instance Interruption Warning", &detail), []);
-        let tested = of_event_bridge("sundown.test", "EC2 Spot Instance Interruption Warning", &detail);
+        assert_eq!(
+            of_event_bridge("aws.ecs", "EC2 Spot Instance Interruption Warning", &detail),
+            []
+        );
+        let tested =
+            of_event_bridge("sundown.test", "EC2 Spot Instance Interruption Warning", &detail);
         assert!(tested.iter().all(|e| e.is_test && e.kind == Kind::Spot) && tested.len() == 1);
     }
 }

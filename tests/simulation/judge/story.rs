@@ -57,7 +57,8 @@ pub struct Deadline {
 const ONE_CALL: Duration = Duration::from_secs(2);
 
 impl Deadline {
-    /// Of what ends then and has been known since `start`: a margin is never more than half of the time there is.
+    /// Of what ends then and has been known since `start`: a margin is never more than half of the
+    /// time there is.
     pub fn of(start: Moment, end: Moment, margin: Duration, accepted: Moment) -> Self {
         let half = Duration::try_from(end.duration_since(start)).unwrap_or_default() / 2;
         let at = end - margin.min(half);
@@ -112,7 +113,12 @@ impl<'a> Story<'a> {
     fn tell(&mut self, at: Moment, by: &str, fact: &Fact, reader: &mut Reader<'_>) {
         match fact {
             Fact::Bound(pod) => {
-                self.pods.entry(pod.uid.clone()).or_insert(Life { pod: pod.clone(), bound: at, finished: None, gone: None });
+                self.pods.entry(pod.uid.clone()).or_insert(Life {
+                    pod: pod.clone(),
+                    bound: at,
+                    finished: None,
+                    gone: None,
+                });
             }
             Fact::PodFinished(pod) => {
                 if let Some(life) = self.pods.get_mut(&pod.uid) {
@@ -125,18 +131,37 @@ impl<'a> Story<'a> {
                 }
             }
             Fact::Annotated { node, provider_id, annotations } => {
-                let record: Option<Value> = annotations.get("sundown.dev/record").and_then(|text| serde_json::from_str(text).ok());
+                let record: Option<Value> = annotations
+                    .get("sundown.dev/record")
+                    .and_then(|text| serde_json::from_str(text).ok());
                 let is_true = |key: &str| annotations.get(key).is_some_and(|v| v == "true");
-                let (to_be_released, paused) = (is_true("sundown.dev/release"), is_true("sundown.dev/pause"));
+                let (to_be_released, paused) =
+                    (is_true("sundown.dev/release"), is_true("sundown.dev/pause"));
                 let mut instance = provider_id.rsplit('/').next().unwrap_or_default();
-                // A Node without a providerID is known by its name. Only which of several instances that had this name its record may tell.
+                // A Node without a providerID is known by its name. Only which of several instances
+                // that had this name its record may tell.
                 if instance.is_empty() {
                     let names = record.as_ref().and_then(|r| r["instance"].as_str());
-                    let of_it = || self.evidence.nodes.iter().filter(|(_, name)| *name == node).map(|(id, _)| id.as_str());
-                    instance = of_it().find(|id| Some(*id) == names).or_else(|| of_it().next()).unwrap_or_default();
+                    let of_it = || {
+                        self.evidence
+                            .nodes
+                            .iter()
+                            .filter(|(_, name)| *name == node)
+                            .map(|(id, _)| id.as_str())
+                    };
+                    instance = of_it()
+                        .find(|id| Some(*id) == names)
+                        .or_else(|| of_it().next())
+                        .unwrap_or_default();
                 }
                 let instance = instance.to_owned();
-                let told = reader.read(&Writing { at, by, node, instance: &instance, record: record.as_ref() });
+                let told = reader.read(&Writing {
+                    at,
+                    by,
+                    node,
+                    instance: &instance,
+                    record: record.as_ref(),
+                });
                 self.remember(&instance, at, &told);
                 self.pages.entry(node.clone()).or_default().push(Page {
                     at,
@@ -155,7 +180,9 @@ impl<'a> Story<'a> {
                 self.cordons.entry(node.clone()).or_default().push((at, false));
             }
             Fact::Cordoned(node) => self.cordons.entry(node.clone()).or_default().push((at, true)),
-            Fact::Uncordoned(node) => self.cordons.entry(node.clone()).or_default().push((at, false)),
+            Fact::Uncordoned(node) => {
+                self.cordons.entry(node.clone()).or_default().push((at, false));
+            }
             Fact::MachineGone(node) => drop(self.machines_gone.entry(node.clone()).or_insert(at)),
             _ => {}
         }
@@ -164,7 +191,9 @@ impl<'a> Story<'a> {
     fn remember(&mut self, instance: &str, at: Moment, told: &[Rc<Told>]) {
         let all = self.told.entry(instance.to_owned()).or_default();
         for one in told {
-            let same = |other: &Told| (&other.event, &other.hook, other.accepted) == (&one.event, &one.hook, one.accepted);
+            let same = |other: &Told| {
+                (&other.event, &other.hook, other.accepted) == (&one.event, &one.hook, one.accepted)
+            };
             if !all.iter().any(|(_, other)| same(other)) {
                 all.push((at, one.clone()));
             }
@@ -186,7 +215,8 @@ impl<'a> Story<'a> {
         self.pages_of(instance).map(|page| page.at).min()
     }
 
-    /// Whether the record was open at that moment, or so shortly before that it could not be known better.
+    /// Whether the record was open at that moment, or so shortly before that it could not be known
+    /// better.
     pub fn was_open(&self, node: &str, at: Moment) -> bool {
         let pages = self.pages.get(node).map(Vec::as_slice).unwrap_or_default();
         pages.iter().enumerate().any(|(i, page)| {
@@ -196,16 +226,27 @@ impl<'a> Story<'a> {
     }
 
     /// What was written on a Node at any time between these two moments, and until when.
-    pub fn pages_between(&self, node: &str, from: Moment, to: Moment) -> impl Iterator<Item = (&Page, Moment)> {
+    pub fn pages_between(
+        &self,
+        node: &str,
+        from: Moment,
+        to: Moment,
+    ) -> impl Iterator<Item = (&Page, Moment)> {
         let pages = self.pages.get(node).map(Vec::as_slice).unwrap_or_default();
         let until = move |i: usize| pages.get(i + 1).map_or(self.evidence.ended, |next| next.at);
-        pages.iter().enumerate().map(move |(i, page)| (page, until(i))).filter(move |(page, until)| page.at <= to && *until >= from)
+        pages
+            .iter()
+            .enumerate()
+            .map(move |(i, page)| (page, until(i)))
+            .filter(move |(page, until)| page.at <= to && *until >= from)
     }
 
     /// Whether a Node was cordoned at any time between these two moments.
     pub fn cordoned_between(&self, node: &str, from: Moment, to: Moment) -> bool {
         let all = self.cordons.get(node).map(Vec::as_slice).unwrap_or_default();
-        all.iter().enumerate().any(|(i, (at, is))| *is && *at <= to && all.get(i + 1).is_none_or(|(next, _)| *next >= from))
+        all.iter().enumerate().any(|(i, (at, is))| {
+            *is && *at <= to && all.get(i + 1).is_none_or(|(next, _)| *next >= from)
+        })
     }
 
     /// All interruptions that records of this instance held until then.
@@ -215,19 +256,34 @@ impl<'a> Story<'a> {
     }
 
     /// When a record of this instance first held this event.
-    pub fn first_told(&self, instance: &str, event: &str, hook: Option<&(String, String)>) -> Option<Moment> {
+    pub fn first_told(
+        &self,
+        instance: &str,
+        event: &str,
+        hook: Option<&(String, String)>,
+    ) -> Option<Moment> {
         let all = self.told.get(instance).into_iter().flatten();
-        all.filter(|(_, told)| told.event == event && told.hook.as_ref() == hook).map(|(since, _)| *since).min()
+        all.filter(|(_, told)| told.event == event && told.hook.as_ref() == hook)
+            .map(|(since, _)| *since)
+            .min()
     }
 
-    /// What the last record of this instance holds, on each Node that it has had; and what the one before held, if that was just now.
+    /// What the last record of this instance holds, on each Node that it has had; and what the one
+    /// before held, if that was just now.
     fn told_last(&self, instance: &str, now: Moment) -> Vec<Rc<Told>> {
         const KNOWN: Duration = Duration::from_secs(2);
         let mut all: Vec<Rc<Told>> = Vec::new();
         for pages in self.pages.values() {
-            let of_it: Vec<&Page> = pages.iter().filter(|p| p.instance == instance && p.at <= now && p.record.is_some()).collect();
+            let of_it: Vec<&Page> = pages
+                .iter()
+                .filter(|p| p.instance == instance && p.at <= now && p.record.is_some())
+                .collect();
             let until = |i: usize| of_it.get(i + 1).map_or(now, |next| next.at + KNOWN);
-            let known = of_it.iter().enumerate().filter(|(i, _)| until(*i) >= now).flat_map(|(_, page)| &page.told);
+            let known = of_it
+                .iter()
+                .enumerate()
+                .filter(|(i, _)| until(*i) >= now)
+                .flat_map(|(_, page)| &page.told);
             for told in known {
                 if !all.iter().any(|other| Rc::ptr_eq(other, told)) {
                     all.push(Rc::clone(told));
@@ -237,7 +293,8 @@ impl<'a> Story<'a> {
         all
     }
 
-    /// When pods of an instance's node may be forced at the earliest, and its drain given up, as seen at `now`: one for each thing that may rule.
+    /// When pods of an instance's node may be forced at the earliest, and its drain given up, as
+    /// seen at `now`: one for each thing that may rule.
     pub fn deadlines(&self, instance: &str, now: Moment) -> Vec<Deadline> {
         self.deadlines_of(instance, &self.told_last(instance, now), now)
     }
@@ -259,22 +316,46 @@ impl<'a> Story<'a> {
                 _ => None,
             };
             let own = end.map(|end| Deadline::of(time, end, terms.margin(&one.kind), accepted));
-            // One that was over at its accept rules nothing, and neither does one that waits for its proof.
-            let rules = own.filter(|own| own.at + super::SLACK > accepted && (!one.is_stale || self.is_ending(instance, now)));
+            // One that was over at its accept rules nothing, and neither does one that waits for
+            // its proof.
+            let rules = own.filter(|own| {
+                own.at + super::SLACK > accepted && (!one.is_stale || self.is_ending(instance, now))
+            });
             all.push(rules.unwrap_or(patience));
         }
         let first = told.iter().map(|t| t.accepted).min().unwrap_or(now);
-        // The end of a pause is a take-up: a hook whose deadline was over by then is given its time from there.
-        let node = self.evidence.nodes.get(instance).filter(|_| told.iter().any(|t| t.hook.is_some()));
-        let resumed = node.into_iter().flat_map(|node| self.pauses(node)).map(|(_, to)| to).filter(|to| *to > first && *to <= now);
+        // The end of a pause is a take-up: a hook whose deadline was over by then is given its time
+        // from there.
+        let node =
+            self.evidence.nodes.get(instance).filter(|_| told.iter().any(|t| t.hook.is_some()));
+        let resumed = node
+            .into_iter()
+            .flat_map(|node| self.pauses(node))
+            .map(|(_, to)| to)
+            .filter(|to| *to > first && *to <= now);
         all.extend(resumed.map(|to| Deadline::of(to, to + drain_timeout, margin, first)));
         let made_up = told.iter().filter_map(|one| self.made_up_window(one, instance, now));
         all.extend(made_up.map(|(from, to)| Deadline::of(from, to, margin, first)));
-        for action in self.evidence.actions.iter().filter(|a| a.instance == instance && told.iter().any(|t| t.is_of(a))) {
-            all.push(Deadline::of(action.started, action.global_end - Duration::from_secs(60), margin, first));
+        for action in self
+            .evidence
+            .actions
+            .iter()
+            .filter(|a| a.instance == instance && told.iter().any(|t| t.is_of(a)))
+        {
+            all.push(Deadline::of(
+                action.started,
+                action.global_end - Duration::from_secs(60),
+                margin,
+                first,
+            ));
             // The last window that anybody was told was granted, once two thirds of it are over.
-            let last = self.told_beats(action).filter(|b| *b <= now).max().unwrap_or_else(|| to_the_second(action.started));
-            let window = |from: Moment| Deadline::of(from, from + action.heartbeat_timeout, margin, first);
+            let last = self
+                .told_beats(action)
+                .filter(|b| *b <= now)
+                .max()
+                .unwrap_or_else(|| to_the_second(action.started));
+            let window =
+                |from: Moment| Deadline::of(from, from + action.heartbeat_timeout, margin, first);
             if is_lapsing(last, action.heartbeat_timeout, now) {
                 all.push(window(last));
             }
@@ -283,22 +364,37 @@ impl<'a> Story<'a> {
         all
     }
 
-    /// The deadlines of hooks that were over when a process, which has led since `since`, took the drain over. Each with the one that counts
-    /// from there instead, as does the part of it in which nobody is forced. One that it accepted itself it has not taken over.
-    pub fn counted_anew(&self, instance: &str, since: Moment, take_over: Moment) -> Vec<(Deadline, Deadline)> {
+    /// The deadlines of hooks that were over when a process, which has led since `since`, took the
+    /// drain over. Each with the one that counts from there instead, as does the part of it in
+    /// which nobody is forced. One that it accepted itself it has not taken over.
+    pub fn counted_anew(
+        &self,
+        instance: &str,
+        since: Moment,
+        take_over: Moment,
+    ) -> Vec<(Deadline, Deadline)> {
         let terms = &self.evidence.terms;
         let (timeout, margin) = (Duration::from_secs(terms.drain_timeout), terms.margin(""));
         let from = |start: Moment| Deadline::of(start, start + timeout, margin, start);
         let told = self.told_last(instance, take_over);
-        let hooks = told.iter().filter(|one| one.hook.is_some() && one.accepted < since).map(|one| one.accepted);
-        hooks.map(|accepted| (from(accepted), from(take_over))).filter(|(old, _)| old.at <= take_over + super::SLACK).collect()
+        let hooks = told
+            .iter()
+            .filter(|one| one.hook.is_some() && one.accepted < since)
+            .map(|one| one.accepted);
+        hooks
+            .map(|accepted| (from(accepted), from(take_over)))
+            .filter(|(old, _)| old.at <= take_over + super::SLACK)
+            .collect()
     }
 
     /// The heartbeats of an action whose acceptance was heard of.
     fn told_beats(&self, action: &ActionReport) -> impl Iterator<Item = Moment> {
         let object = format!("{}/{}/{}", action.group, action.hook, action.instance);
-        let beats = self.evidence.calls.iter().filter(|c| c.api == "autoscaling:RecordLifecycleActionHeartbeat" && c.outcome == Outcome::Ok);
-        let (from, to) = (action.started, action.end.as_ref().map_or(self.evidence.ended, |e| e.at));
+        let beats = self.evidence.calls.iter().filter(|c| {
+            c.api == "autoscaling:RecordLifecycleActionHeartbeat" && c.outcome == Outcome::Ok
+        });
+        let (from, to) =
+            (action.started, action.end.as_ref().map_or(self.evidence.ended, |e| e.at));
         beats.filter(move |c| c.object == object && c.at >= from && c.at <= to).map(|c| c.at)
     }
 
@@ -311,16 +407,25 @@ impl<'a> Story<'a> {
     pub fn there(&self, node: &str, at: Moment) -> Vec<&Life> {
         // What was bound just now nobody could have seen.
         let seen = at - Duration::from_secs(2);
-        let there = |l: &&Life| l.pod.node == node && l.bound <= seen && l.gone.is_none_or(|g| g > at) && l.finished.is_none_or(|f| f > at);
+        let there = |l: &&Life| {
+            l.pod.node == node
+                && l.bound <= seen
+                && l.gone.is_none_or(|g| g > at)
+                && l.finished.is_none_or(|f| f > at)
+        };
         self.pods.values().filter(there).filter(|l| counts(&l.pod)).collect()
     }
 
-    /// It is one of more than three pods of its owner that have come to its node since the accept of the drain that was going on: a drain may
-    /// leave these alone.
+    /// It is one of more than three pods of its owner that have come to its node since the accept
+    /// of the drain that was going on: a drain may leave these alone.
     pub fn came_back(&self, life: &Life, at: Moment) -> bool {
         let page = self.page(&life.pod.node, life.bound).filter(|page| is_open(page));
-        let Some(since) = page.and_then(|page| page.told.iter().map(|t| t.accepted).min()) else { return false };
-        let owner = |pod: &PodRef| (pod.namespace.clone(), workload(&pod.name).to_owned(), pod.node.clone());
+        let Some(since) = page.and_then(|page| page.told.iter().map(|t| t.accepted).min()) else {
+            return false;
+        };
+        let owner = |pod: &PodRef| {
+            (pod.namespace.clone(), workload(&pod.name).to_owned(), pod.node.clone())
+        };
         let (own, new) = (owner(&life.pod), |l: &&Life| l.bound > since && l.bound <= at);
         new(&life) && self.pods.values().filter(new).filter(|l| owner(&l.pod) == own).count() > 3
     }
@@ -331,7 +436,9 @@ impl<'a> Story<'a> {
         let end = |i: usize| pages.get(i + 1).map_or(self.evidence.ended, |next| next.at);
         // Neighbouring pages with the annotation are one pause.
         let mut all: Vec<(Moment, Moment)> = Vec::new();
-        for (from, to) in pages.iter().enumerate().filter(|(_, p)| p.paused).map(|(i, p)| (p.at, end(i))) {
+        for (from, to) in
+            pages.iter().enumerate().filter(|(_, p)| p.paused).map(|(i, p)| (p.at, end(i)))
+        {
             match all.last_mut() {
                 Some(last) if last.1 == from => last.1 = to,
                 _ => all.push((from, to)),
@@ -344,7 +451,10 @@ impl<'a> Story<'a> {
     /// When the record of an instance was released, if it was.
     pub fn released(&self, node: &str, instance: &str, from: Moment) -> Option<Moment> {
         let pages = self.pages.get(node)?.iter().filter(|p| p.at >= from && p.instance == instance);
-        pages.filter(|p| p.record.as_ref().is_some_and(|r| !r["released"].is_null())).map(|p| p.at).next()
+        pages
+            .filter(|p| p.record.as_ref().is_some_and(|r| !r["released"].is_null()))
+            .map(|p| p.at)
+            .next()
     }
 
     pub fn node_gone(&self, node: &str, at: Moment) -> bool {
@@ -354,13 +464,22 @@ impl<'a> Story<'a> {
     /// When a Node went before that moment, if it did, and when it registered again, if it did.
     pub fn went(&self, node: &str, at: Moment) -> Option<(Moment, Option<Moment>)> {
         let went = *self.gone.get(node)?.iter().rev().find(|t| **t <= at)?;
-        Some((went, self.added.get(node).into_iter().flatten().copied().find(|t| *t >= went && *t <= at)))
+        Some((
+            went,
+            self.added.get(node).into_iter().flatten().copied().find(|t| *t >= went && *t <= at),
+        ))
     }
 
     /// When the Node of an instance went, or became another one's, from that moment on.
     pub fn left_at(&self, node: &str, instance: &str, from: Moment) -> Option<Moment> {
         let gone = self.gone.get(node).into_iter().flatten().copied();
-        let of_others = self.pages.get(node).into_iter().flatten().filter(|page| page.instance != instance).map(|page| page.at);
+        let of_others = self
+            .pages
+            .get(node)
+            .into_iter()
+            .flatten()
+            .filter(|page| page.instance != instance)
+            .map(|page| page.at);
         gone.chain(of_others).filter(|at| *at >= from).min()
     }
 
@@ -373,44 +492,84 @@ impl<'a> Story<'a> {
 
     /// An instance's last change of state was towards its end.
     pub fn is_ending(&self, instance: &str, at: Moment) -> bool {
-        let last = self.evidence.changes.iter().filter(|c| c.id == instance && c.at <= at).max_by_key(|c| c.at);
-        last.is_some_and(|c| matches!(c.state, State::Stopping | State::ShuttingDown | State::Stopped | State::Terminated))
+        let last = self
+            .evidence
+            .changes
+            .iter()
+            .filter(|c| c.id == instance && c.at <= at)
+            .max_by_key(|c| c.at);
+        last.is_some_and(|c| {
+            matches!(
+                c.state,
+                State::Stopping | State::ShuttingDown | State::Stopped | State::Terminated
+            )
+        })
     }
 
     /// The instance is gone: EC2 knows neither its name nor its addresses any more.
     pub fn is_terminated(&self, instance: &str, at: Moment) -> bool {
-        self.evidence.changes.iter().any(|c| c.id == instance && c.at <= at && c.state == State::Terminated)
+        self.evidence
+            .changes
+            .iter()
+            .any(|c| c.id == instance && c.at <= at && c.state == State::Terminated)
     }
 
     /// When the Node's object went, or somebody took its open record away.
     pub fn records_lost(&self, node: &str, until: Moment) -> Vec<Moment> {
         let pages = self.pages.get(node).map(Vec::as_slice).unwrap_or_default();
-        let taken_away = pages.windows(2).filter(|w| is_open(&w[0]) && w[1].record.is_none()).map(|w| w[1].at);
-        self.gone.get(node).into_iter().flatten().copied().chain(taken_away).filter(|t| *t <= until).collect()
+        let taken_away =
+            pages.windows(2).filter(|w| is_open(&w[0]) && w[1].record.is_none()).map(|w| w[1].at);
+        self.gone
+            .get(node)
+            .into_iter()
+            .flatten()
+            .copied()
+            .chain(taken_away)
+            .filter(|t| *t <= until)
+            .collect()
     }
 
-    /// The processes that could see what was lost then, and lived on. To see it, a process must have listed the Nodes before.
+    /// The processes that could see what was lost then, and lived on. To see it, a process must
+    /// have listed the Nodes before.
     pub fn witnesses(&self, lost: Moment, until: Moment) -> BTreeSet<&str> {
-        self.knew_nodes(lost, until).into_iter().filter(|process| !self.is_blind(process, lost)).collect()
+        self.knew_nodes(lost, until)
+            .into_iter()
+            .filter(|process| !self.is_blind(process, lost))
+            .collect()
     }
 
     /// The processes that had listed the Nodes before that moment, and lived on.
     pub fn knew_nodes(&self, before: Moment, until: Moment) -> BTreeSet<&str> {
         let lives = self.evidence.lives.iter().enumerate();
         // A process is named by its replica and by how many have started before it.
-        let on: Vec<String> =
-            lives.filter(|(_, (.., end))| end.is_none_or(|e| e >= until)).map(|(i, (replica, ..))| format!("sundown-{replica}-{}", i + 1)).collect();
-        let lists = self.evidence.requests.iter().filter(|r| (r.verb.as_str(), r.resource.as_str(), r.status) == ("list", "nodes", 200));
-        let in_time = lists.filter(|r| !r.is_disturbed && on.contains(&r.client) && r.answered.is_some_and(|answered| answered < before));
+        let on: Vec<String> = lives
+            .filter(|(_, (.., end))| end.is_none_or(|e| e >= until))
+            .map(|(i, (replica, ..))| format!("sundown-{replica}-{}", i + 1))
+            .collect();
+        let lists =
+            self.evidence.requests.iter().filter(|r| {
+                (r.verb.as_str(), r.resource.as_str(), r.status) == ("list", "nodes", 200)
+            });
+        let in_time = lists.filter(|r| {
+            !r.is_disturbed
+                && on.contains(&r.client)
+                && r.answered.is_some_and(|answered| answered < before)
+        });
         in_time.map(|r| r.client.as_str()).collect()
     }
 
-    /// The watch of Nodes of this process had gone silent before, and the process had not opened or listed them anew since.
+    /// The watch of Nodes of this process had gone silent before, and the process had not opened or
+    /// listed them anew since.
     fn is_blind(&self, process: &str, at: Moment) -> bool {
-        let silent = self.evidence.disturbances.iter().filter(|d| d.is_silent && d.what == "watch nodes" && d.by == process && d.at <= at);
+        let silent =
+            self.evidence.disturbances.iter().filter(|d| {
+                d.is_silent && d.what == "watch nodes" && d.by == process && d.at <= at
+            });
         let Some(since) = silent.map(|d| d.at).max() else { return false };
         let reads = |verb: &str| ["watch", "list"].contains(&verb);
-        let mut anew = self.evidence.requests.iter().filter(|r| r.client == process && r.resource == "nodes" && reads(&r.verb) && r.status == 200);
+        let mut anew = self.evidence.requests.iter().filter(|r| {
+            r.client == process && r.resource == "nodes" && reads(&r.verb) && r.status == 200
+        });
         !anew.any(|r| r.at >= since && r.answered.is_some_and(|answered| answered <= at))
     }
 
@@ -426,7 +585,9 @@ impl<'a> Story<'a> {
             if of != node {
                 continue;
             }
-            let record = annotations.get("sundown.dev/record").and_then(|text| serde_json::from_str::<Value>(text).ok());
+            let record = annotations
+                .get("sundown.dev/record")
+                .and_then(|text| serde_json::from_str::<Value>(text).ok());
             if record.is_some() {
                 deleted = None;
             } else if was_open {
@@ -437,8 +598,8 @@ impl<'a> Story<'a> {
         deleted
     }
 
-    /// Somebody deleted the open record of a node twice before that, which ends its drain: the first time may be a mistake. Sundown itself
-    /// takes the record of another machine away.
+    /// Somebody deleted the open record of a node twice before that, which ends its drain: the
+    /// first time may be a mistake. Sundown itself takes the record of another machine away.
     pub fn record_deleted_twice(&self, node: &str, at: Moment) -> bool {
         let (mut was_open, mut deletions) = (false, 0);
         for entry in self.evidence.entries.iter().filter(|e| e.at <= at) {
@@ -446,19 +607,26 @@ impl<'a> Story<'a> {
             if of != node {
                 continue;
             }
-            let record = annotations.get("sundown.dev/record").and_then(|text| serde_json::from_str::<Value>(text).ok());
+            let record = annotations
+                .get("sundown.dev/record")
+                .and_then(|text| serde_json::from_str::<Value>(text).ok());
             deletions += usize::from(was_open && record.is_none() && !super::is_us(&entry.by));
             was_open = record.is_some_and(|r| r["released"].is_null());
         }
         deletions > 1
     }
 
-    /// Somebody asked before that for the release of the drain that went on then: not before its accept, which takes an older order away.
+    /// Somebody asked before that for the release of the drain that went on then: not before its
+    /// accept, which takes an older order away.
     pub fn released_by_hand(&self, node: &str, at: Moment) -> bool {
         let pages = self.pages.get(node).map(Vec::as_slice).unwrap_or_default();
         // A released drain may have made room for another one at the same moment.
         let until = |i: usize| pages.get(i + 1).map_or(at, |next| next.at);
-        let current = pages.iter().enumerate().filter(|(i, page)| page.at <= at && until(*i) >= at).map(|(_, page)| page);
+        let current = pages
+            .iter()
+            .enumerate()
+            .filter(|(i, page)| page.at <= at && until(*i) >= at)
+            .map(|(_, page)| page);
         let accepted = current.flat_map(|page| page.told.iter().map(|t| t.accepted)).min();
         pages.windows(2).any(|w| {
             let asked = w[1].to_be_released && !w[0].to_be_released && is_open(&w[0]);
@@ -488,5 +656,7 @@ pub fn is_open(page: &Page) -> bool {
 /// Whether a drain has to wait for this pod.
 pub fn counts(pod: &PodRef) -> bool {
     // What a pod is, its name says: in seeds `mirror-0`, in tests `fluentd-daemon` and the like.
-    !["mirror", "finished", "tolerant", "tolerates-us", "daemon"].iter().any(|k| pod.name.contains(k))
+    !["mirror", "finished", "tolerant", "tolerates-us", "daemon"]
+        .iter()
+        .any(|k| pod.name.contains(k))
 }

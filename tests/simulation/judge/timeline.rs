@@ -10,11 +10,22 @@ pub fn timeline(evidence: &Evidence) -> String {
     for entry in &evidence.entries {
         lines.push((entry.at, format!("{}: {:?}", entry.by, entry.fact)));
     }
-    let seldom = |r: &&Request| !["leases", "events"].contains(&r.resource.as_str()) || r.status >= 400;
+    let seldom =
+        |r: &&Request| !["leases", "events"].contains(&r.resource.as_str()) || r.status >= 400;
     for r in evidence.requests.iter().filter(seldom) {
         lines.push((
             r.at,
-            format!("{}: {} {}/{} {}/{} -> {} at {:?}", r.client, r.verb, r.resource, r.subresource, r.namespace, r.name, r.status, r.answered),
+            format!(
+                "{}: {} {}/{} {}/{} -> {} at {:?}",
+                r.client,
+                r.verb,
+                r.resource,
+                r.subresource,
+                r.namespace,
+                r.name,
+                r.status,
+                r.answered
+            ),
         ));
     }
     for call in evidence.calls.iter().filter(|c| !c.api.starts_with("sqs:Receive")) {
@@ -40,6 +51,8 @@ pub fn timeline(evidence: &Evidence) -> String {
     }
     lines.retain(|(at, _)| *at >= evidence.begun);
     lines.sort_by_key(|(at, _)| *at);
-    let line = |(at, text): (Moment, String)| format!("{:9.3} {text}\n", at.duration_since(evidence.begun).as_secs_f64());
+    let line = |(at, text): (Moment, String)| {
+        format!("{:9.3} {text}\n", at.duration_since(evidence.begun).as_secs_f64())
+    };
     lines.into_iter().map(line).collect()
 }

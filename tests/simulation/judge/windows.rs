@@ -22,24 +22,41 @@ const LEAST_CALL: Duration = Duration::from_secs(1);
 const TAKEN_OVER: Duration = Duration::from_secs(5);
 
 impl Story<'_> {
-    /// The times at which the last window of an action may have begun, as far as a leader knows that took its drain over. This leader does
-    /// not know which heartbeats of its predecessor AWS accepted, until AWS accepts one of its own. If its first one fails, it assumes that the
-    /// last accepted heartbeat was one interval before its predecessor ended, or that none was accepted since the event, if that is possible.
-    /// Only windows count of which two thirds are over. A heartbeat that it gave up before its answer failed, too.
-    pub fn assumed_windows(&self, action: &ActionReport, now: Moment) -> impl Iterator<Item = Moment> {
+    /// The times at which the last window of an action may have begun, as far as a leader knows
+    /// that took its drain over. This leader does not know which heartbeats of its predecessor AWS
+    /// accepted, until AWS accepts one of its own. If its first one fails, it assumes that the last
+    /// accepted heartbeat was one interval before its predecessor ended, or that none was accepted
+    /// since the event, if that is possible. Only windows count of which two thirds are over. A
+    /// heartbeat that it gave up before its answer failed, too.
+    pub fn assumed_windows(
+        &self,
+        action: &ActionReport,
+        now: Moment,
+    ) -> impl Iterator<Item = Moment> {
         let object = format!("{}/{}/{}", action.group, action.hook, action.instance);
         let is_it = |c: &&Call| c.api == BEAT && c.object == object && c.at >= action.started;
         let calls = || self.evidence.calls.iter().filter(is_it);
-        let is_answered = |d: &&Disturbance| calls().any(|c| c.by == d.by && c.at == d.until.unwrap_or(d.at));
-        let slow = self.evidence.disturbances.iter().filter(|d| d.what == BEAT && d.object == object && d.at >= action.started);
-        let given_up = slow.filter(|d| d.at + LEAST_CALL <= now && !is_answered(d)).map(|d| (d.at, d.by.as_str(), false));
-        let answered = calls().filter(|c| c.at <= now).map(|c| (c.at, c.by.as_str(), c.outcome == Outcome::Ok));
+        let is_answered =
+            |d: &&Disturbance| calls().any(|c| c.by == d.by && c.at == d.until.unwrap_or(d.at));
+        let slow = self
+            .evidence
+            .disturbances
+            .iter()
+            .filter(|d| d.what == BEAT && d.object == object && d.at >= action.started);
+        let given_up = slow
+            .filter(|d| d.at + LEAST_CALL <= now && !is_answered(d))
+            .map(|d| (d.at, d.by.as_str(), false));
+        let answered = calls()
+            .filter(|c| c.at <= now)
+            .map(|c| (c.at, c.by.as_str(), c.outcome == Outcome::Ok));
         let tries: Vec<(Moment, &str, bool)> = answered.chain(given_up).collect();
         let accepted_by = self.accepted_by(action);
         let (timeout, started) = (action.heartbeat_timeout, action.started);
         let interval = if timeout < Duration::from_secs(60) { timeout / 3 } else { timeout / 2 };
         let mut windows = Vec::new();
-        for &(first, by, is_ok) in tries.iter().filter(|(_, by, _)| Some(*by) != accepted_by.as_deref()) {
+        for &(first, by, is_ok) in
+            tries.iter().filter(|(_, by, _)| Some(*by) != accepted_by.as_deref())
+        {
             let of_it = || tries.iter().filter(|(_, of, _)| *of == by);
             // What was decided just before it was accepted is on its way still.
             let knows = of_it().any(|(at, _, is_ok)| *is_ok && *at + super::SLACK <= now);
@@ -53,15 +70,28 @@ impl Story<'_> {
         windows.into_iter().filter(move |from| is_lapsing(*from, timeout, now))
     }
 
-    /// The first window of a hook that a person wrote into the record, once two thirds of it are over. Only AWS can say that no such action
-    /// is open: until it answers a heartbeat, the action may end with its window.
-    pub fn made_up_window(&self, told: &super::story::Told, instance: &str, now: Moment) -> Option<(Moment, Moment)> {
+    /// The first window of a hook that a person wrote into the record, once two thirds of it are
+    /// over. Only AWS can say that no such action is open: until it answers a heartbeat, the action
+    /// may end with its window.
+    pub fn made_up_window(
+        &self,
+        told: &super::story::Told,
+        instance: &str,
+        now: Moment,
+    ) -> Option<(Moment, Moment)> {
         let (group, hook) = told.hook.as_ref().filter(|_| told.is_made_up)?;
-        let timeout = *self.evidence.terms.heartbeat_timeouts.get(&(group.clone(), hook.clone()))?;
+        let timeout =
+            *self.evidence.terms.heartbeat_timeouts.get(&(group.clone(), hook.clone()))?;
         let (from, object) = (told.time, format!("{group}/{hook}/{instance}"));
-        let is_it = |c: &&Call| c.api == "autoscaling:RecordLifecycleActionHeartbeat" && c.object == object && c.at >= from;
+        let is_it = |c: &&Call| {
+            c.api == "autoscaling:RecordLifecycleActionHeartbeat"
+                && c.object == object
+                && c.at >= from
+        };
         let calls = || self.evidence.calls.iter().filter(is_it);
-        let says = |c: &Call| c.outcome == Outcome::Ok || c.outcome == Outcome::Error("ValidationError".to_owned());
+        let says = |c: &Call| {
+            c.outcome == Outcome::Ok || c.outcome == Outcome::Error("ValidationError".to_owned())
+        };
         let is_known = calls().any(|c| c.at < from + timeout * 2 / 3 && says(c));
         let is_asked = calls().any(|c| c.at <= now);
         (is_asked && !is_known && is_lapsing(from, timeout, now)).then(|| (from, from + timeout))
@@ -70,6 +100,8 @@ impl Story<'_> {
     /// Who wrote an action into the record of its Node.
     fn accepted_by(&self, action: &ActionReport) -> Option<String> {
         let mut pages = self.pages_of(&action.instance).filter(|page| page.at >= action.started);
-        pages.find(|page| page.told.iter().any(|told| told.is_of(action))).map(|page| page.by.clone())
+        pages
+            .find(|page| page.told.iter().any(|told| told.is_of(action)))
+            .map(|page| page.by.clone())
     }
 }

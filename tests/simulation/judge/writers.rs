@@ -1,8 +1,10 @@
-//! One writer at a time: a process writes Nodes, pods and Events, and completes actions, only while the Lease is its own. It sends nothing
-//! once the renew deadline is over, and nothing of it has an effect once the Lease has expired.
+//! One writer at a time: a process writes Nodes, pods and Events, and completes actions, only while
+//! the Lease is its own. It sends nothing once the renew deadline is over, and nothing of it has an
+//! effect once the Lease has expired.
 //!
-//! Who held the Lease when, the API server stored. Heartbeats are the documented exception: a process that lost its Lease because
-//! it could not renew it goes on with them until it sees another holder (docs/adr/0010-heartbeats-go-on-while-nobody-leads.md).
+//! Who held the Lease when, the API server stored. Heartbeats are the documented exception: a
+//! process that lost its Lease because it could not renew it goes on with them until it sees
+//! another holder (docs/adr/0010-heartbeats-go-on-while-nobody-leads.md).
 
 use std::time::Duration;
 use sundown::domain::Moment;
@@ -27,11 +29,19 @@ impl Judge<'_> {
     pub(super) fn writers(&mut self) {
         let evidence = self.evidence;
         // A dry run leads without a Lease, and writes nothing.
-        for request in evidence.requests.iter().filter(|r| is_us(&r.client) && r.is_write() && !r.dry_run) {
+        for request in
+            evidence.requests.iter().filter(|r| is_us(&r.client) && r.is_write() && !r.dry_run)
+        {
             let is_ours = ["nodes", "pods", "events"].contains(&request.resource.as_str());
             if is_ours && !self.leaders.may_write(&request.client, request.at, Stage::Sent) {
-                let what = format!("{} {}/{} {}", request.verb, request.resource, request.subresource, request.name);
-                self.broken(request.at, format!("{} sent `{what}` without the Lease", request.client));
+                let what = format!(
+                    "{} {}/{} {}",
+                    request.verb, request.resource, request.subresource, request.name
+                );
+                self.broken(
+                    request.at,
+                    format!("{} sent `{what}` without the Lease", request.client),
+                );
             }
         }
         for Entry { at, by, fact } in evidence.entries.iter().filter(|e| is_us(&e.by)) {
@@ -48,29 +58,41 @@ impl Judge<'_> {
         for call in evidence.calls.iter().filter(|c| is_us(&c.by)) {
             match call.api.as_str() {
                 "autoscaling:CompleteLifecycleAction"
-                    if call.outcome != Outcome::LostBefore && !self.leaders.may_write(&call.by, call.at, Stage::Done) =>
+                    if call.outcome != Outcome::LostBefore
+                        && !self.leaders.may_write(&call.by, call.at, Stage::Done) =>
                 {
-                    self.broken(call.at, format!("{} completed {} without the Lease", call.by, call.object));
+                    self.broken(
+                        call.at,
+                        format!("{} completed {} without the Lease", call.by, call.object),
+                    );
                 }
-                "autoscaling:RecordLifecycleActionHeartbeat" => self.heartbeat(&call.by, call.at, &call.object),
+                "autoscaling:RecordLifecycleActionHeartbeat" => {
+                    self.heartbeat(&call.by, call.at, &call.object);
+                }
                 _ => {}
             }
         }
     }
 
-    /// Only a process that has led sends heartbeats, and it stops when it can see that another one leads.
+    /// Only a process that has led sends heartbeats, and it stops when it can see that another one
+    /// leads.
     fn heartbeat(&mut self, process: &str, at: Moment, object: &str) {
         if !self.leaders.has_held(process, at) {
             self.broken(at, format!("{process} sent a heartbeat for {object} and had never led"));
             return;
         }
         let Some(holder) = self.leaders.at(at) else { return };
-        let is_another = holder.process.is_some_and(|holds| holds != process) && holder.at + KNOWN <= at;
-        let scope = Scope { needs: &[LEASE], of: None, process: Some(process), without_leader: None };
+        let is_another =
+            holder.process.is_some_and(|holds| holds != process) && holder.at + KNOWN <= at;
+        let scope =
+            Scope { needs: &[LEASE], of: None, process: Some(process), without_leader: None };
         let excused = is_another && self.longest_clear(scope, holder.at, at) < KNOWN;
         self.count(Promise::OneWriter, excused);
         if is_another && !excused {
-            self.broken(at, format!("{process} sent a heartbeat for {object} while another process led"));
+            self.broken(
+                at,
+                format!("{process} sent a heartbeat for {object} while another process led"),
+            );
         }
     }
 }

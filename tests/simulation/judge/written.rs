@@ -86,7 +86,10 @@ impl Told {
     /// It is this action's.
     pub fn is_of(&self, action: &ActionReport) -> bool {
         let same_token = self.token.as_ref().is_none_or(|token| *token == action.token);
-        let same_hook = self.hook.as_ref().is_some_and(|(group, hook)| *group == action.group && *hook == action.hook);
+        let same_hook = self
+            .hook
+            .as_ref()
+            .is_some_and(|(group, hook)| *group == action.group && *hook == action.hook);
         same_hook && same_token && self.accepted >= action.started
     }
 }
@@ -117,7 +120,8 @@ pub struct Header {
     pub instance: String,
     /// The instance that an open record names.
     pub names: Option<String>,
-    /// When it says that it was released, by the clock of the world, where the record before did not.
+    /// When it says that it was released, by the clock of the world, where the record before did
+    /// not.
     pub released: Option<Moment>,
     /// When its PATCH came in.
     pub came_in: Moment,
@@ -138,7 +142,8 @@ struct Read {
 pub struct Reader<'a> {
     notices: &'a [Notice],
     by_instance: BTreeMap<&'a str, Vec<usize>>,
-    /// PATCHes of Nodes in the order in which they came in, by client and Node. One whose effect was found is left out.
+    /// PATCHes of Nodes in the order in which they came in, by client and Node. One whose effect
+    /// was found is left out.
     patches: BTreeMap<(&'a str, &'a str), Vec<&'a Request>>,
     /// What the last record of a Node held.
     last: BTreeMap<String, Vec<Read>>,
@@ -190,7 +195,12 @@ impl<'a> Reader<'a> {
         let came_in = self.came_in(page);
         self.header(page, came_in);
         let last = self.last.remove(page.node).unwrap_or_default();
-        let now: Vec<Read> = page.record.into_iter().flat_map(interruptions).map(|w| self.entry(w, &last, page, came_in)).collect();
+        let now: Vec<Read> = page
+            .record
+            .into_iter()
+            .flat_map(interruptions)
+            .map(|w| self.entry(w, &last, page, came_in))
+            .collect();
         let told = now.iter().filter_map(|read| read.told.clone()).collect();
         self.last.insert(page.node.to_owned(), now);
         told
@@ -199,7 +209,10 @@ impl<'a> Reader<'a> {
     fn header(&mut self, page: &Writing<'_>, came_in: Moment) {
         let record = page.record.unwrap_or(&Value::Null);
         let ahead = self.ahead(page.at);
-        let released = record["released"]["at"].as_str().and_then(|t| t.parse::<Moment>().ok()).map(|t| t - ahead);
+        let released = record["released"]["at"]
+            .as_str()
+            .and_then(|t| t.parse::<Moment>().ok())
+            .map(|t| t - ahead);
         let before = self.released.insert(page.node.to_owned(), released).flatten();
         let is_open = page.record.is_some() && record["released"].is_null();
         let names = record["instance"].as_str().filter(|_| is_open && !page.instance.is_empty());
@@ -218,14 +231,33 @@ impl<'a> Reader<'a> {
 
     /// By how much AWS's clock is ahead.
     fn ahead(&self, at: Moment) -> SignedDuration {
-        self.notices.iter().rev().find(|n| n.sent <= at).or(self.notices.first()).map(|n| n.ahead).unwrap_or_default()
+        self.notices
+            .iter()
+            .rev()
+            .find(|n| n.sent <= at)
+            .or(self.notices.first())
+            .map(|n| n.ahead)
+            .unwrap_or_default()
     }
 
-    fn entry(&mut self, written: Written, last: &[Read], page: &Writing<'_>, came_in: Moment) -> Read {
-        let key: Key = (page.instance.to_owned(), written.event.clone(), written.hook.clone(), written.token.clone());
+    fn entry(
+        &mut self,
+        written: Written,
+        last: &[Read],
+        page: &Writing<'_>,
+        came_in: Moment,
+    ) -> Read {
+        let key: Key = (
+            page.instance.to_owned(),
+            written.event.clone(),
+            written.hook.clone(),
+            written.token.clone(),
+        );
         // People may write the same hook twice: into one record, or into one after the other.
         let alike = last.iter().filter(|read| read.key == key);
-        let known = alike.min_by_key(|read| (read.written != written, read.written.accepted != written.accepted));
+        let known = alike.min_by_key(|read| {
+            (read.written != written, read.written.accepted != written.accepted)
+        });
         if let Some(same) = known.filter(|known| known.written == written) {
             return Read { key, written, cause: same.cause, told: same.told.clone() };
         }
@@ -263,7 +295,8 @@ impl<'a> Reader<'a> {
     /// one that says all that it says.
     fn cause(&self, written: &Written, page: &Writing<'_>) -> Option<usize> {
         let of_instance = self.by_instance.get(page.instance).into_iter().flatten().copied();
-        let sent = of_instance.filter(|i| self.notices[*i].sent <= page.at && self.notices[*i].may_be(written));
+        let sent = of_instance
+            .filter(|i| self.notices[*i].sent <= page.at && self.notices[*i].may_be(written));
         sent.min_by_key(|i| (!self.notices[*i].differs(written).is_empty(), *i))
     }
 
@@ -277,9 +310,10 @@ impl<'a> Reader<'a> {
         times.iter().copied().min_by_key(off).unwrap_or(came_in)
     }
 
-    /// When the PATCH came in that had its effect then: one that came in or was answered then. Of several (another one was held until then, or
-    /// its answer was) it is the one whose time is nearest to the last accept or release that the page tells, or the first. Where there is none,
-    /// its answer was late or lost, and it had its effect as it came in.
+    /// When the PATCH came in that had its effect then: one that came in or was answered then. Of
+    /// several (another one was held until then, or its answer was) it is the one whose time is
+    /// nearest to the last accept or release that the page tells, or the first. Where there is
+    /// none, its answer was late or lost, and it had its effect as it came in.
     fn came_in(&mut self, page: &Writing<'_>) -> Moment {
         let ahead = self.ahead(page.at);
         let is_of_page = |(key, _): &(&(&str, &str), _)| **key == (page.by, page.node);
@@ -287,7 +321,10 @@ impl<'a> Reader<'a> {
         let says = page.record.and_then(last_time);
         let off = |r: &Request| says.map(|says| (r.at + ahead).duration_since(says).abs());
         let is_of_then = |r: &Request| r.at == page.at || r.answered == Some(page.at);
-        let effective = all.iter().enumerate().filter(|(_, r)| r.at <= page.at && r.status == 200 && is_of_then(r));
+        let effective = all
+            .iter()
+            .enumerate()
+            .filter(|(_, r)| r.at <= page.at && r.status == 200 && is_of_then(r));
         let answered = effective.min_by_key(|(_, r)| off(r)).map(|(found, _)| found);
         match answered.or_else(|| all.iter().rposition(|r| r.at <= page.at)) {
             Some(found) => all.remove(found).at,
@@ -299,7 +336,11 @@ impl<'a> Reader<'a> {
 /// The last accept or release that a record tells.
 fn last_time(record: &Value) -> Option<Moment> {
     let time = |value: &Value| value.as_str()?.parse::<Moment>().ok();
-    let accepted = record["interruptions"].as_array().into_iter().flatten().filter_map(|i| time(&i["accepted"]));
+    let accepted = record["interruptions"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|i| time(&i["accepted"]));
     accepted.chain(time(&record["released"]["at"])).max()
 }
 
@@ -323,15 +364,29 @@ impl Told {
 
     fn by_hand(written: &Written, ahead: SignedDuration) -> Self {
         let Written { kind, state, event, hook, token, is_stale, .. } = written.clone();
-        let (time, accepted, ends) = (written.time - ahead, written.accepted - ahead, written.ends.map(|ends| ends - ahead));
-        Self { kind, state, event, time, sent: accepted, accepted, hook, token, ends, is_stale, is_made_up: true }
+        let (time, accepted, ends) =
+            (written.time - ahead, written.accepted - ahead, written.ends.map(|ends| ends - ahead));
+        Self {
+            kind,
+            state,
+            event,
+            time,
+            sent: accepted,
+            accepted,
+            hook,
+            token,
+            ends,
+            is_stale,
+            is_made_up: true,
+        }
     }
 }
 
 impl Notice {
     /// The entry has its id; one without an id goes by kind and hook.
     fn may_be(&self, written: &Written) -> bool {
-        let same_words = || self.event.kind.name() == written.kind && self.event.hook == written.hook;
+        let same_words =
+            || self.event.kind.name() == written.kind && self.event.hook == written.hook;
         self.id() == written.event && (!written.event.is_empty() || same_words())
     }
 
@@ -340,10 +395,13 @@ impl Notice {
         self.event.id.chars().take(128).collect()
     }
 
-    /// The time that the entry must say, by AWS's clock: the message's, but not later than `LATEST` after a receipt.
+    /// The time that the entry must say, by AWS's clock: the message's, but not later than `LATEST`
+    /// after a receipt.
     fn recorded_time(&self, written: &Written) -> Moment {
         let latest = |d: &Delivery| d.at + self.ahead + LATEST;
-        let is_capped = |d: &Delivery| self.aws_time() > latest(d) && written.time.duration_since(latest(d)).abs() <= INEXACT;
+        let is_capped = |d: &Delivery| {
+            self.aws_time() > latest(d) && written.time.duration_since(latest(d)).abs() <= INEXACT
+        };
         if self.deliveries.iter().any(is_capped) { written.time } else { self.aws_time() }
     }
 
@@ -351,13 +409,23 @@ impl Notice {
     pub fn differs(&self, written: &Written) -> Vec<String> {
         let event = &self.event;
         let millis = |t: Moment| t.as_millisecond();
-        let hook = |hook: &Option<(String, String)>| hook.as_ref().map(|(group, hook)| format!("{group}/{hook}"));
+        let hook = |hook: &Option<(String, String)>| {
+            hook.as_ref().map(|(group, hook)| format!("{group}/{hook}"))
+        };
         let text = |t: &Option<String>| t.clone().unwrap_or_default();
         let facts = [
             ("kind", written.kind.clone(), event.kind.name().to_owned()),
-            ("time", millis(written.time).to_string(), millis(self.recorded_time(written)).to_string()),
+            (
+                "time",
+                millis(written.time).to_string(),
+                millis(self.recorded_time(written)).to_string(),
+            ),
             ("state", text(&written.state), text(&event.state)),
-            ("ends", format!("{:?}", written.ends.map(millis)), format!("{:?}", event.ends.map(millis))),
+            (
+                "ends",
+                format!("{:?}", written.ends.map(millis)),
+                format!("{:?}", event.ends.map(millis)),
+            ),
             ("hook", text(&hook(&written.hook)), text(&hook(&event.hook))),
             ("token", text(&written.token), text(&event.token)),
         ];

@@ -1,4 +1,5 @@
-//! Bodies that nobody understands: counted by reason, said once, kept for the dead-letter queue, and nothing spins or ends.
+//! Bodies that nobody understands: counted by reason, said once, kept for the dead-letter queue,
+//! and nothing spins or ends.
 
 use serde_json::json;
 use sundown::sim::aws::{Fault, FaultRule, How};
@@ -9,7 +10,8 @@ use crate::harness::Stage;
 /// How often a message is received before it goes to the dead-letter queue.
 const RECEIVES: u32 = 3;
 
-/// Each body is rejected for this reason at every receive, and then lies in the dead-letter queue as it was; Sundown still works after it.
+/// Each body is rejected for this reason at every receive, and then lies in the dead-letter queue
+/// as it was; Sundown still works after it.
 async fn kept(seed: u64, reason: &str, bad: &[String]) {
     let logs = Logs::keep();
     let stage = with_dead_letters(seed, RECEIVES);
@@ -22,10 +24,18 @@ async fn kept(seed: u64, reason: &str, bad: &[String]) {
     stage.pass(10).await;
     assert_eq!(stage.in_queue(), bad.len(), "kept");
     assert_eq!(sundown.rejected(reason), bad.len() as f64, "{reason}");
-    stage.until(300, "they are in the dead-letter queue", || stage.bodies_in("dead").len() == bad.len()).await;
+    stage
+        .until(300, "they are in the dead-letter queue", || {
+            stage.bodies_in("dead").len() == bad.len()
+        })
+        .await;
     let dead = stage.bodies_in("dead");
     assert!(bad.iter().all(|b| dead.contains(b)), "as they were");
-    assert_eq!(sundown.rejected(reason), f64::from(RECEIVES) * bad.len() as f64, "at every receive");
+    assert_eq!(
+        sundown.rejected(reason),
+        f64::from(RECEIVES) * bad.len() as f64,
+        "at every receive"
+    );
     let told = logs.with(&["was not understood", &format!("reason=\"{reason}\""), "hint="]);
     assert_eq!(told.len(), 1, "said once for the kind, with a hint: {told:?}");
     assert!(told[0].len() < 1500, "not the whole body");
@@ -72,14 +82,24 @@ async fn c11_a_spot_event_whose_detail_is_none_is_kept() {
 
 #[tokio::test(start_paused = true)]
 async fn c12_a_lifecycle_event_whose_detail_is_none_is_kept() {
-    let event = |detail| bodies::event("aws.autoscaling", "EC2 Instance-terminate Lifecycle Action", TIME, &detail);
+    let event = |detail| {
+        bodies::event("aws.autoscaling", "EC2 Instance-terminate Lifecycle Action", TIME, &detail)
+    };
     kept(32, "wrong_type", &[event(json!("?")), event(json!([])), event(json!(true))]).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn c13_c15_an_empty_event_and_objects_that_are_no_event_are_kept() {
-    let all =
-        ["{}", "{\"a\":1}", "[]", "5", "null", "\"text\"", "{\"Type\":\"Something\",\"Message\":\"{}\"}", "{\"detail-type\":\"\",\"source\":\"\"}"];
+    let all = [
+        "{}",
+        "{\"a\":1}",
+        "[]",
+        "5",
+        "null",
+        "\"text\"",
+        "{\"Type\":\"Something\",\"Message\":\"{}\"}",
+        "{\"detail-type\":\"\",\"source\":\"\"}",
+    ];
     kept(33, "other_shape", &texts(&all)).await;
 }
 
@@ -109,7 +129,8 @@ async fn values_of_the_wrong_type_are_kept() {
         spot().replace("\"aws.ec2\"", "[\"aws.ec2\"]"),
         spot().replace(&format!("\"{TIME}\""), "1772600767"),
         terminate().replace("\"drain\"", "{\"a\":1}"),
-        bodies::health(&[INSTANCE], "scheduledChange", TIME).replace(&format!("\"{INSTANCE}\""), "7"),
+        bodies::health(&[INSTANCE], "scheduledChange", TIME)
+            .replace(&format!("\"{INSTANCE}\""), "7"),
     ];
     kept(37, "wrong_type", &wrong).await;
 }
@@ -131,8 +152,15 @@ async fn duplicate_keys_are_kept() {
 
 #[tokio::test(start_paused = true)]
 async fn instance_ids_that_are_none_are_kept() {
-    let ids =
-        ["i-", "i-xyz", "i-0123456789ABCDEF0", "mi-0123456789abcdef0", "i-0123456789abcdef0 ", "i-0123456789abcdef01", "i-0123456789abcdef0,i-1"];
+    let ids = [
+        "i-",
+        "i-xyz",
+        "i-0123456789ABCDEF0",
+        "mi-0123456789abcdef0",
+        "i-0123456789abcdef0 ",
+        "i-0123456789abcdef01",
+        "i-0123456789abcdef0,i-1",
+    ];
     let mut bad: Vec<_> = ids.iter().map(|id| spot().replace(INSTANCE, id)).collect();
     bad.push(terminate().replace(INSTANCE, "i-\\u0000"));
     bad.push(bodies::state_change("*", "terminated", TIME));
@@ -152,12 +180,24 @@ async fn what_an_event_cannot_do_without_is_missed() {
 
 #[tokio::test(start_paused = true)]
 async fn unknown_transitions_and_bad_names_and_unconfirmed_topics_are_kept() {
-    kept(42, "unknown_transition", &[terminate().replace("TERMINATING", "DREAMING"), terminate().replace("TERMINATING", "LAUNCHING")]).await;
-    kept(43, "bad_field", &[terminate().replace("\"drain\"", &format!("\"{}\"", "x".repeat(300)))]).await;
-    let confirm =
-        json!({ "Type": "SubscriptionConfirmation", "MessageId": "1", "TopicArn": "t", "Message": "x", "SubscribeURL": "https://x", "Token": "t" });
+    kept(
+        42,
+        "unknown_transition",
+        &[
+            terminate().replace("TERMINATING", "DREAMING"),
+            terminate().replace("TERMINATING", "LAUNCHING"),
+        ],
+    )
+    .await;
+    kept(43, "bad_field", &[terminate().replace("\"drain\"", &format!("\"{}\"", "x".repeat(300)))])
+        .await;
+    let confirm = json!({
+        "Type": "SubscriptionConfirmation", "MessageId": "1", "TopicArn": "t", "Message": "x",
+        "SubscribeURL": "https://x", "Token": "t"
+    });
     kept(44, "unconfirmed", &[confirm.to_string()]).await;
-    kept(45, "too_many_envelopes", &[bodies::in_sns(&bodies::in_sns(&bodies::in_sns(&spot())))]).await;
+    kept(45, "too_many_envelopes", &[bodies::in_sns(&bodies::in_sns(&bodies::in_sns(&spot())))])
+        .await;
 }
 
 #[tokio::test(start_paused = true)]

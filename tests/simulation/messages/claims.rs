@@ -16,15 +16,19 @@ use crate::{
     judge,
 };
 
-/// A group with a hook, and an instance of it that two Nodes of these names claim. Each has a pod; that of the first takes a
-/// minute to stop.
+/// A group with a hook, and an instance of it that two Nodes of these names claim. Each has a pod;
+/// that of the first takes a minute to stop.
 async fn claimed(seed: u64, names: [&str; 2]) -> (Stage, Replica, String) {
     let stage = Stage::new(seed);
     let hook: HookSpec = continuing_hook("drain", 300);
     let id = stage.group_without_nodes("asg", 2, 86_400, &[hook]).remove(0);
     for (name, pod, stop) in [(names[0], "slow", 60), (names[1], "quick", 1)] {
         stage.world.kube.add_node(&NodeSpec::named(name).instance(id.clone()));
-        let shape = PodShape { grace: Some(Duration::from_secs(120)), stop: Some(Duration::from_secs(stop)), ..PodShape::default() };
+        let shape = PodShape {
+            grace: Some(Duration::from_secs(120)),
+            stop: Some(Duration::from_secs(stop)),
+            ..PodShape::default()
+        };
         stage.world.kube.add_pod(&PodSpec::on(name, "shop", pod).shape(shape));
     }
     let sundown = stage.settled(&[]).await;
@@ -61,100 +65,172 @@ async fn the_node_that_ec2_confirms_is_drained_and_the_others_are_only_cordoned(
     let node = stage.world.node_of(&id).unwrap();
     // A kubelet that lies about its instance; it joined last, and is ready.
     stage.world.kube.add_node(&NodeSpec::named("rogue").instance(id.clone()));
-    let slow = PodShape { grace: Some(Duration::from_secs(120)), stop: Some(Duration::from_secs(60)), ..PodShape::default() };
+    let slow = PodShape {
+        grace: Some(Duration::from_secs(120)),
+        stop: Some(Duration::from_secs(60)),
+        ..PodShape::default()
+    };
     stage.world.kube.add_pod(&PodSpec::on(&node, "shop", "slow").shape(slow));
     stage.world.kube.add_pod(&PodSpec::on("rogue", "shop", "other"));
     let sundown = stage.settled(&[]).await;
     stage.world.aws.terminate(&id, true);
-    stage.until(15, "both are cordoned", || is_cordoned(&stage, &node) && is_cordoned(&stage, "rogue")).await;
+    stage
+        .until(15, "both are cordoned", || {
+            is_cordoned(&stage, &node) && is_cordoned(&stage, "rogue")
+        })
+        .await;
     let cordoned = stage.clock.now();
     let took = completed(&stage, &id).await.duration_since(cordoned).as_secs_f64();
-    assert!((55.0..65.0).contains(&took), "completed when the instance's own node was empty: after {took} s");
+    assert!(
+        (55.0..65.0).contains(&took),
+        "completed when the instance's own node was empty: after {took} s"
+    );
     assert!(is_there(&stage, "other"), "the pods of the other node stay");
-    assert!(!stage.deeds().iter().any(|deed| matches!(&deed.fact, Fact::Evicted { pod, .. } if pod.name == "other")));
+    assert!(
+        !stage
+            .deeds()
+            .iter()
+            .any(|deed| matches!(&deed.fact, Fact::Evicted { pod, .. } if pod.name == "other"))
+    );
     let rogue = stage.world.kube.object("nodes", "", "rogue").unwrap();
     assert!(!rogue.to_string().contains("sundown.dev/"), "neither record nor taint: {rogue}");
     let said = warnings(&stage);
     assert_eq!(said.len(), 2, "on both nodes: {said:?}");
-    assert!(said[0].contains(&format!("EC2 confirms {node}, which is drained. Only cordoned: rogue.")), "{said:?}");
+    assert!(
+        said[0].contains(&format!("EC2 confirms {node}, which is drained. Only cordoned: rogue.")),
+        "{said:?}"
+    );
     sundown.stop().await;
-    stage.end_except(&[judge::Rule::Restored], "a Node that only claims the instance stays cordoned");
+    stage.end_except(
+        &[judge::Rule::Restored],
+        "a Node that only claims the instance stays cordoned",
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn nodes_of_which_ec2_confirms_none_are_all_drained_and_the_hook_waits_for_the_last() {
     let logs = Logs::keep();
     let (stage, sundown, id) = claimed(1202, ["left", "right"]).await;
-    stage.until(15, "both are cordoned", || is_cordoned(&stage, "left") && is_cordoned(&stage, "right")).await;
+    stage
+        .until(15, "both are cordoned", || {
+            is_cordoned(&stage, "left") && is_cordoned(&stage, "right")
+        })
+        .await;
     stage.until(10, "one is empty", || !is_there(&stage, "quick")).await;
     stage.pass(30).await;
-    assert!(is_there(&stage, "slow") && stage.actions(&id)[0].end.is_none(), "the other one is not");
+    assert!(
+        is_there(&stage, "slow") && stage.actions(&id)[0].end.is_none(),
+        "the other one is not"
+    );
     completed(&stage, &id).await;
     assert!(!is_there(&stage, "slow"));
-    let calls = stage.world.aws.actions().into_iter().filter(|action| action.instance == id).count();
+    let calls =
+        stage.world.aws.actions().into_iter().filter(|action| action.instance == id).count();
     assert_eq!(calls, 1);
     let said = warnings(&stage);
     assert_eq!(said.len(), 2, "on both nodes: {said:?}");
     assert!(said.iter().all(|said| said.contains("EC2 confirms none of them")), "{said:?}");
     let lines = logs.with(&["WARN", "Several nodes claim"]);
-    let is_list = |line: &String| line.contains(r#"others=["left"]"#) || line.contains(r#"others=["right"]"#);
+    let is_list =
+        |line: &String| line.contains(r#"others=["left"]"#) || line.contains(r#"others=["right"]"#);
     assert!(!lines.is_empty() && lines.iter().all(is_list), "a list: {lines:?}");
     sundown.stop().await;
-    stage.end_except(&[judge::Rule::TrueEvents], "two Nodes have the Event of one action, and the judge knows one Node for an instance");
+    stage.end_except(
+        &[judge::Rule::TrueEvents],
+        "two Nodes have the Event of one action, and the judge knows one Node for an instance",
+    );
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_releases_itself_or_is_deleted_does_not_end_the_drain_of_another_that_claims_its_instance() {
+async fn a_node_that_releases_itself_or_is_deleted_does_not_end_the_drain_of_another_that_claims_its_instance()
+ {
     for (seed, is_deleted) in [(1203, false), (1204, true)] {
         let (stage, sundown, id) = claimed(seed, ["left", "right"]).await;
-        stage.until(15, "both are cordoned", || is_cordoned(&stage, "left") && is_cordoned(&stage, "right")).await;
+        stage
+            .until(15, "both are cordoned", || {
+                is_cordoned(&stage, "left") && is_cordoned(&stage, "right")
+            })
+            .await;
         if is_deleted {
             stage.world.kube.remove("nodes", "", "right");
         } else {
-            stage.world.kube.edit("nodes", "", "right", |node| node["metadata"]["annotations"]["sundown.dev/release"] = "true".into());
+            stage.world.kube.edit("nodes", "", "right", |node| {
+                node["metadata"]["annotations"]["sundown.dev/release"] = "true".into();
+            });
         }
         stage.pass(30).await;
-        assert!(is_there(&stage, "slow") && stage.actions(&id)[0].end.is_none(), "the hook is open while the other node is drained");
+        assert!(
+            is_there(&stage, "slow") && stage.actions(&id)[0].end.is_none(),
+            "the hook is open while the other node is drained"
+        );
         completed(&stage, &id).await;
         assert!(!is_there(&stage, "slow"));
         sundown.stop().await;
-        stage.end_except(&[judge::Rule::TrueEvents], "two Nodes have the Event of one action, and the judge knows one Node for an instance");
+        stage.end_except(
+            &[judge::Rule::TrueEvents],
+            "two Nodes have the Event of one action, and the judge knows one Node for an instance",
+        );
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn nodes_of_one_instance_are_given_up_at_their_deadline_together() {
     let stage = Stage::new(1205);
-    let id = stage.group_without_nodes("asg", 2, 86_400, &[continuing_hook("drain", 300)]).remove(0);
+    let id =
+        stage.group_without_nodes("asg", 2, 86_400, &[continuing_hook("drain", 300)]).remove(0);
     for (name, stuck) in [("left", false), ("right", true)] {
         stage.world.kube.add_node(&NodeSpec::named(name).instance(id.clone()));
-        let shape = PodShape { grace: Some(Duration::from_secs(3_600)), stop: Some(Duration::from_secs(1)), stuck, ..PodShape::default() };
+        let shape = PodShape {
+            grace: Some(Duration::from_secs(3_600)),
+            stop: Some(Duration::from_secs(1)),
+            stuck,
+            ..PodShape::default()
+        };
         stage.world.kube.add_pod(&PodSpec::on(name, "shop", format!("on-{name}")).shape(shape));
     }
     let sundown = stage.settled(&["--drain-timeout", "200s", "--force-after", "never"]).await;
     stage.world.aws.terminate(&id, true);
-    stage.until(15, "both are cordoned", || is_cordoned(&stage, "left") && is_cordoned(&stage, "right")).await;
+    stage
+        .until(15, "both are cordoned", || {
+            is_cordoned(&stage, "left") && is_cordoned(&stage, "right")
+        })
+        .await;
     let cordoned = stage.clock.now();
     let took = completed(&stage, &id).await.duration_since(cordoned).as_secs_f64();
     assert!((150.0..205.0).contains(&took), "after {took} s");
     assert!(is_there(&stage, "on-right") && !is_there(&stage, "on-left"));
     sundown.stop().await;
-    stage.end_except(&[judge::Rule::TrueEvents], "two Nodes have the Event of one action, and the judge knows one Node for an instance");
+    stage.end_except(
+        &[judge::Rule::TrueEvents],
+        "two Nodes have the Event of one action, and the judge knows one Node for an instance",
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pause_of_one_node_holds_the_hook_of_all_that_claim_its_instance() {
     let (stage, sundown, id) = claimed(1206, ["left", "right"]).await;
-    stage.until(15, "both are cordoned", || is_cordoned(&stage, "left") && is_cordoned(&stage, "right")).await;
+    stage
+        .until(15, "both are cordoned", || {
+            is_cordoned(&stage, "left") && is_cordoned(&stage, "right")
+        })
+        .await;
     let pause = |value: serde_json::Value| {
-        stage.world.kube.edit("nodes", "", "right", |node| node["metadata"]["annotations"]["sundown.dev/pause"] = value.clone());
+        stage.world.kube.edit("nodes", "", "right", |node| {
+            node["metadata"]["annotations"]["sundown.dev/pause"] = value.clone();
+        });
     };
     stage.world.kube.add_pod(&PodSpec::on("right", "shop", "held"));
     pause("true".into());
     stage.pass(120).await;
-    assert!(!is_there(&stage, "slow") && stage.actions(&id)[0].end.is_none(), "one is empty, the other one is held");
+    assert!(
+        !is_there(&stage, "slow") && stage.actions(&id)[0].end.is_none(),
+        "one is empty, the other one is held"
+    );
     pause("false".into());
     completed(&stage, &id).await;
     sundown.stop().await;
-    stage.end_except(&[judge::Rule::TrueEvents], "two Nodes have the Event of one action, and the judge knows one Node for an instance");
+    stage.end_except(
+        &[judge::Rule::TrueEvents],
+        "two Nodes have the Event of one action, and the judge knows one Node for an instance",
+    );
 }

@@ -22,7 +22,10 @@ async fn c83_a_dry_run_writes_nothing_and_says_once_for_each_event_what_it_would
     stage.shop(8);
     let gone = stage.group_without_nodes("gone", 2, 86_400, &[continuing_hook("drain", 300)]);
     let theirs = stage.foreign_group("theirs", 1, Some("other"), &continuing_hook("drain", 300));
-    let url = stage.queue_for("trial", [EventKind::TerminateAction, EventKind::SpotWarning, EventKind::LaunchAction]);
+    let url = stage.queue_for(
+        "trial",
+        [EventKind::TerminateAction, EventKind::SpotWarning, EventKind::LaunchAction],
+    );
     stage.pass(60).await;
     let sundown = stage.start("sundown-0", &["--dry-run", "--queue-url", &url]);
     stage.pass(30).await;
@@ -38,7 +41,10 @@ async fn c83_a_dry_run_writes_nothing_and_says_once_for_each_event_what_it_would
     send(bodies::state_change(&spot[1], "terminated", &stage.now()));
     send("?".to_owned());
     send(bodies::event("my.app", "Something", &stage.now(), &json!({})));
-    send(json!({ "Event": "autoscaling:TEST_NOTIFICATION", "AutoScalingGroupName": "asg" }).to_string());
+    send(
+        json!({ "Event": "autoscaling:TEST_NOTIFICATION", "AutoScalingGroupName": "asg" })
+            .to_string(),
+    );
     stage.pass(290).await;
     assert!(kube_writes(&stage).is_empty(), "{:?}", kube_writes(&stage));
     assert!(stage.aws_writes().is_empty(), "{:?}", stage.aws_writes());
@@ -51,11 +57,20 @@ async fn c83_a_dry_run_writes_nothing_and_says_once_for_each_event_what_it_would
     assert_eq!(logs.with(&["Dry run: would cordon", &instances[0]]).len(), 1);
     assert_eq!(logs.with(&["Dry run: would complete", &gone[0]]).len(), 1);
     assert_eq!(logs.with(&["Dry run: would complete", &launched]).len(), 1);
-    let ignored = logs.with(&["Dry run: would delete", &format!("instance={}", theirs[0]), "foreign"]);
+    let ignored =
+        logs.with(&["Dry run: would delete", &format!("instance={}", theirs[0]), "foreign"]);
     assert_eq!(ignored.len(), 1, "{ignored:?}");
-    assert_eq!(logs.with(&["Dry run: would delete", "queue=trial"]).len(), 2, "an event of others and a test notification, once each");
+    assert_eq!(
+        logs.with(&["Dry run: would delete", "queue=trial"]).len(),
+        2,
+        "an event of others and a test notification, once each"
+    );
     assert!(sundown.messages("spot", "dry_run") >= 2.0, "until it is stale");
-    assert_eq!((sundown.metric("leader"), sundown.metric("dry_run")), (0.0, 1.0), "no alert waits for it to lead");
+    assert_eq!(
+        (sundown.metric("leader"), sundown.metric("dry_run")),
+        (0.0, 1.0),
+        "no alert waits for it to lead"
+    );
     sundown.stop().await;
     stage.end();
 }
@@ -78,7 +93,11 @@ async fn c83_a_dry_run_takes_nothing_over_that_another_has_begun() {
     let dry = stage.start("sundown-dry", &["--dry-run", "--queue-url", &url]);
     stage.pass(200).await;
     assert_eq!(logs.with(&["Dry run: would", &instances[0]]).len(), 1);
-    assert_eq!(logs.with(&["Dry run: would delete it: the node's record holds it already", &instances[0]]).len(), 1);
+    assert_eq!(
+        logs.with(&["Dry run: would delete it: the node's record holds it already", &instances[0]])
+            .len(),
+        1
+    );
     assert!(kube_writes(&stage).is_empty() && stage.aws_writes().is_empty());
     dry.stop().await;
     assert!(kube_writes(&stage).is_empty() && stage.aws_writes().is_empty(), "nor at its end");
@@ -115,7 +134,8 @@ async fn a_test_event_in_a_dry_run_writes_no_event_of_its_node() {
     stage.pass(60).await;
     let sundown = stage.start("sundown-0", &["--dry-run", "--queue-url", &url]);
     stage.pass(30).await;
-    let mut test: serde_json::Value = serde_json::from_str(&bodies::spot(&instances[0], &stage.now())).unwrap();
+    let mut test: serde_json::Value =
+        serde_json::from_str(&bodies::spot(&instances[0], &stage.now())).unwrap();
     test["source"] = "sundown.test".into();
     stage.world.aws.send_event("trial", &test.to_string());
     stage.pass(30).await;

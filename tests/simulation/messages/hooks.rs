@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use sundown::sim::{
-    aws::{EventKind, Fault, FaultRule, GroupSpec, HookResult, HookSpec, How, LifecycleState, Verdict},
+    aws::{
+        EventKind, Fault, FaultRule, GroupSpec, HookResult, HookSpec, How, LifecycleState, Verdict,
+    },
     kube::NodeSpec,
 };
 
@@ -22,15 +24,23 @@ fn group(stage: &Stage, nodes: usize, hooks: &[HookSpec]) -> Vec<String> {
 
 /// The hook's action for the instance was completed by us, with CONTINUE.
 fn completed_by_us(stage: &Stage, instance: &str, hook: &str) -> bool {
-    let done = |end: &sundown::sim::aws::ActionEnd| end.verdict == Verdict::Completed(HookResult::Continue) && !end.by.is_empty();
+    let done = |end: &sundown::sim::aws::ActionEnd| {
+        end.verdict == Verdict::Completed(HookResult::Continue) && !end.by.is_empty()
+    };
     stage.actions(instance).iter().any(|a| a.hook == hook && a.end.as_ref().is_some_and(done))
 }
 
 /// Nobody has sent anything about this hook.
 fn never_touched(stage: &Stage, instance: &str, hook: &str) -> bool {
     let object = format!("/{hook}/");
-    let quiet = !stage.aws_writes().iter().any(|w| w.starts_with("autoscaling:") && w.contains(&object));
-    quiet && stage.actions(instance).iter().filter(|a| a.hook == hook).all(|a| a.beats.is_empty() && a.late_calls.is_empty())
+    let quiet =
+        !stage.aws_writes().iter().any(|w| w.starts_with("autoscaling:") && w.contains(&object));
+    quiet
+        && stage
+            .actions(instance)
+            .iter()
+            .filter(|a| a.hook == hook)
+            .all(|a| a.beats.is_empty() && a.late_calls.is_empty())
 }
 
 fn foreign(sundown: &Replica, kind: &str) -> f64 {
@@ -60,7 +70,11 @@ async fn the_hook_of_amazon_eks_is_acknowledged_and_never_acted_on() {
 #[tokio::test(start_paused = true)]
 async fn beside_a_hook_of_somebody_else_ours_is_beaten_and_completed_alone() {
     let stage = Stage::new(51);
-    let instances = group(&stage, 3, &[continuing_hook("Terminate-LC-Hook", 1800), continuing_hook("drain", 120)]);
+    let instances = group(
+        &stage,
+        3,
+        &[continuing_hook("Terminate-LC-Hook", 1800), continuing_hook("drain", 120)],
+    );
     stage.shop(6);
     let sundown = stage.settled(&[]).await;
     let node = stage.world.node_of(&instances[0]).unwrap();
@@ -69,7 +83,10 @@ async fn beside_a_hook_of_somebody_else_ours_is_beaten_and_completed_alone() {
     assert!(stage.world.kube.pods_on(&node).is_empty());
     stage.pass(600).await;
     assert!(never_touched(&stage, &instances[0], "Terminate-LC-Hook"));
-    assert_eq!((foreign(&sundown, "terminate-hook"), sundown.messages("terminate-hook", "accepted")), (1.0, 1.0));
+    assert_eq!(
+        (foreign(&sundown, "terminate-hook"), sundown.messages("terminate-hook", "accepted")),
+        (1.0, 1.0)
+    );
     assert_eq!(stage.in_queue(), 0);
     sundown.stop().await;
     stage.end();
@@ -78,14 +95,25 @@ async fn beside_a_hook_of_somebody_else_ours_is_beaten_and_completed_alone() {
 #[tokio::test(start_paused = true)]
 async fn beside_a_hook_called_sundown_the_others_are_left_alone() {
     let stage = Stage::new(59);
-    let instances = group(&stage, 3, &[continuing_hook("log-backup", 1800), continuing_hook("sundown-terminate", 120)]);
+    let instances = group(
+        &stage,
+        3,
+        &[continuing_hook("log-backup", 1800), continuing_hook("sundown-terminate", 120)],
+    );
     stage.shop(6);
     let sundown = stage.settled(&[]).await;
     stage.world.aws.terminate(&instances[0], true);
-    stage.until(120, "ours is completed", || completed_by_us(&stage, &instances[0], "sundown-terminate")).await;
+    stage
+        .until(120, "ours is completed", || {
+            completed_by_us(&stage, &instances[0], "sundown-terminate")
+        })
+        .await;
     stage.pass(600).await;
     assert!(never_touched(&stage, &instances[0], "log-backup"));
-    assert_eq!((foreign(&sundown, "terminate-hook"), sundown.messages("terminate-hook", "accepted")), (1.0, 1.0));
+    assert_eq!(
+        (foreign(&sundown, "terminate-hook"), sundown.messages("terminate-hook", "accepted")),
+        (1.0, 1.0)
+    );
     assert_eq!(stage.in_queue(), 0);
     sundown.stop().await;
     stage.end();
@@ -94,17 +122,29 @@ async fn beside_a_hook_called_sundown_the_others_are_left_alone() {
 #[tokio::test(start_paused = true)]
 async fn a_hook_of_others_is_left_alone_also_where_the_node_has_to_be_found_out_first() {
     let stage = Stage::new(596);
-    let instances = group(&stage, 3, &[continuing_hook("log-backup", 1800), continuing_hook("sundown-terminate", 300)]);
+    let instances = group(
+        &stage,
+        3,
+        &[continuing_hook("log-backup", 1800), continuing_hook("sundown-terminate", 300)],
+    );
     stage.world.kube.add_node(&NodeSpec::named("rogue").instance(instances[0].clone()));
     stage.shop(6);
     let sundown = stage.settled(&[]).await;
-    // Which of two Nodes is the instance's, EC2 is asked for 5 s. Whose the hook is must be known by then.
+    // Which of two Nodes is the instance's, EC2 is asked for 5 s. Whose the hook is must be known
+    // by then.
     stage.world.aws.fault(FaultRule::new("ec2:DescribeInstances", Fault::Hang, How::Always));
     stage.world.aws.terminate(&instances[0], true);
-    stage.until(120, "ours is completed", || completed_by_us(&stage, &instances[0], "sundown-terminate")).await;
+    stage
+        .until(120, "ours is completed", || {
+            completed_by_us(&stage, &instances[0], "sundown-terminate")
+        })
+        .await;
     stage.pass(60).await;
     assert!(never_touched(&stage, &instances[0], "log-backup"));
-    assert_eq!((foreign(&sundown, "terminate-hook"), sundown.messages("terminate-hook", "accepted")), (1.0, 1.0));
+    assert_eq!(
+        (foreign(&sundown, "terminate-hook"), sundown.messages("terminate-hook", "accepted")),
+        (1.0, 1.0)
+    );
     sundown.stop().await;
     stage.end();
 }
@@ -117,7 +157,8 @@ fn events_of(stage: &Stage, reason: &str) -> usize {
 async fn several_hooks_that_are_completed_by_default_are_named_in_an_event_and_listed_in_the_log() {
     let logs = Logs::keep();
     let stage = Stage::new(591);
-    let instances = group(&stage, 3, &[continuing_hook("log-backup", 600), continuing_hook("drain", 600)]);
+    let instances =
+        group(&stage, 3, &[continuing_hook("log-backup", 600), continuing_hook("drain", 600)]);
     stage.shop(6);
     let sundown = stage.settled(&[]).await;
     for instance in &instances[..2] {
@@ -136,22 +177,31 @@ async fn several_hooks_that_are_completed_by_default_are_named_in_an_event_and_l
 /// The hooks of the group cannot be described for 100 s: says what became of the hook `log-backup`.
 async fn undescribed(seed: u64, beside: &str) -> (Stage, String, Replica) {
     let stage = Stage::new(seed);
-    let instances = group(&stage, 3, &[continuing_hook("log-backup", 60), continuing_hook(beside, 1800)]);
+    let instances =
+        group(&stage, 3, &[continuing_hook("log-backup", 60), continuing_hook(beside, 1800)]);
     stage.shop(6);
     let sundown = stage.settled(&[]).await;
-    let fault = stage.world.aws.fault(FaultRule::new("autoscaling:DescribeLifecycleHooks", Fault::Throttle, How::Always));
+    let fault = stage.world.aws.fault(FaultRule::new(
+        "autoscaling:DescribeLifecycleHooks",
+        Fault::Throttle,
+        How::Always,
+    ));
     let node = stage.world.node_of(&instances[0]).unwrap();
     stage.world.aws.terminate(&instances[0], true);
     stage.until(40, "the node is drained", || stage.world.kube.pods_on(&node).is_empty()).await;
     stage.pass(60).await;
     let action = stage.actions(&instances[0]).into_iter().find(|a| a.hook == "log-backup").unwrap();
-    assert!(action.end.is_none() && action.beats.len() >= 2, "heartbeats, and no completion: {action:?}");
+    assert!(
+        action.end.is_none() && action.beats.len() >= 2,
+        "heartbeats, and no completion: {action:?}"
+    );
     stage.world.aws.end_fault(fault);
     (stage, instances[0].clone(), sundown)
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_hooks_are_not_described_the_node_is_drained_and_kept_open_and_nothing_is_completed() {
+async fn while_hooks_are_not_described_the_node_is_drained_and_kept_open_and_nothing_is_completed()
+{
     let (stage, instance, sundown) = undescribed(592, "Terminate-LC-Hook").await;
     stage.until(60, "it is completed", || completed_by_us(&stage, &instance, "log-backup")).await;
     sundown.stop().await;
@@ -163,7 +213,9 @@ async fn a_hook_that_turns_out_to_be_of_others_after_its_drain_is_let_go_of() {
     let (stage, instance, sundown) = undescribed(593, "sundown").await;
     stage.until(60, "ours is completed", || completed_by_us(&stage, &instance, "sundown")).await;
     stage.until(60, "that is said", || events_of(&stage, "HookNotOurs") == 1).await;
-    let beats = || stage.actions(&instance).into_iter().find(|a| a.hook == "log-backup").unwrap().beats.len();
+    let beats = || {
+        stage.actions(&instance).into_iter().find(|a| a.hook == "log-backup").unwrap().beats.len()
+    };
     let before = beats();
     stage.pass(50).await;
     assert_eq!(beats(), before, "no more heartbeats");
@@ -177,7 +229,11 @@ async fn where_describing_is_denied_a_hook_is_completed_with_a_warning() {
     let stage = Stage::new(594);
     let instances = group(&stage, 3, &[continuing_hook("drain", 300)]);
     stage.shop(6);
-    stage.world.aws.fault(FaultRule::new("autoscaling:DescribeLifecycleHooks", Fault::AccessDenied, How::Always));
+    stage.world.aws.fault(FaultRule::new(
+        "autoscaling:DescribeLifecycleHooks",
+        Fault::AccessDenied,
+        How::Always,
+    ));
     let sundown = stage.settled(&[]).await;
     stage.world.aws.terminate(&instances[0], true);
     stage.until(5, "the drain begins", || stage.is_cordoned(&instances[0])).await;
@@ -190,15 +246,22 @@ async fn where_describing_is_denied_a_hook_is_completed_with_a_warning() {
 #[tokio::test(start_paused = true)]
 async fn a_hook_that_was_not_checked_is_let_go_of_once_aws_describes_it_as_of_others() {
     let stage = Stage::new(597);
-    let instances = group(&stage, 3, &[continuing_hook("log-backup", 1800), continuing_hook("sundown", 1800)]);
+    let instances =
+        group(&stage, 3, &[continuing_hook("log-backup", 1800), continuing_hook("sundown", 1800)]);
     stage.shop(6);
-    let fault = stage.world.aws.fault(FaultRule::new("autoscaling:DescribeLifecycleHooks", Fault::AccessDenied, How::Always));
+    let fault = stage.world.aws.fault(FaultRule::new(
+        "autoscaling:DescribeLifecycleHooks",
+        Fault::AccessDenied,
+        How::Always,
+    ));
     let sundown = stage.settled(&["--min-drain-time=60s"]).await;
     stage.world.aws.terminate(&instances[0], true);
     stage.until(5, "the drain begins", || stage.is_cordoned(&instances[0])).await;
     stage.until(5, "that is said", || events_of(&stage, "HooksNotChecked") == 1).await;
     stage.world.aws.end_fault(fault);
-    stage.until(120, "ours is completed", || completed_by_us(&stage, &instances[0], "sundown")).await;
+    stage
+        .until(120, "ours is completed", || completed_by_us(&stage, &instances[0], "sundown"))
+        .await;
     stage.until(60, "the other one is let go of", || events_of(&stage, "HookNotOurs") == 1).await;
     stage.pass(60).await;
     assert!(!completed_by_us(&stage, &instances[0], "log-backup"));
@@ -209,12 +272,18 @@ async fn a_hook_that_was_not_checked_is_let_go_of_once_aws_describes_it_as_of_ot
 #[tokio::test(start_paused = true)]
 async fn globs_say_which_hooks_are_ours() {
     let stage = Stage::new(52);
-    let hooks = ["drain-a", "backup-1", "backup-10", "other", "drain"].map(|name| continuing_hook(name, 1800));
+    let hooks = ["drain-a", "backup-1", "backup-10", "other", "drain"]
+        .map(|name| continuing_hook(name, 1800));
     let instances = group(&stage, 3, &hooks);
     stage.shop(6);
-    let sundown = stage.settled(&["--lifecycle-hook", "drain-*", "--lifecycle-hook", "backup-?"]).await;
+    let sundown =
+        stage.settled(&["--lifecycle-hook", "drain-*", "--lifecycle-hook", "backup-?"]).await;
     stage.world.aws.terminate(&instances[0], true);
-    stage.until(120, "both of ours are completed", || ["drain-a", "backup-1"].iter().all(|h| completed_by_us(&stage, &instances[0], h))).await;
+    stage
+        .until(120, "both of ours are completed", || {
+            ["drain-a", "backup-1"].iter().all(|h| completed_by_us(&stage, &instances[0], h))
+        })
+        .await;
     stage.pass(300).await;
     for theirs in ["backup-10", "other", "drain"] {
         assert!(never_touched(&stage, &instances[0], theirs), "{theirs}");
@@ -232,13 +301,18 @@ async fn the_hook_of_amazon_eks_is_ours_when_somebody_names_it() {
     stage.shop(6);
     let sundown = stage.settled(&["--lifecycle-hook", "Terminate-LC-Hook"]).await;
     stage.world.aws.terminate(&instances[0], true);
-    stage.until(120, "it is completed", || completed_by_us(&stage, &instances[0], "Terminate-LC-Hook")).await;
+    stage
+        .until(120, "it is completed", || {
+            completed_by_us(&stage, &instances[0], "Terminate-LC-Hook")
+        })
+        .await;
     assert_eq!(foreign(&sundown, "terminate-hook"), 0.0);
     sundown.stop().await;
     stage.end();
 }
 
-/// A group with a launch hook that aborts the launch when nobody answers, and one more instance in it.
+/// A group with a launch hook that aborts the launch when nobody answers, and one more instance in
+/// it.
 fn launching(stage: &Stage, group: &str, ours: bool, name: &str) -> String {
     let hook = HookSpec::launching(name).heartbeat_timeout(Duration::from_secs(300));
     let spec = GroupSpec { replace_after: None, ..GroupSpec::new(group, 1) };
@@ -261,7 +335,11 @@ async fn a_launch_hook_of_a_group_of_ours_is_answered_at_once_with_a_warning() {
     let stage = Stage::new(54);
     let sundown = stage.settled(&[]).await;
     let instance = launching(&stage, "asg", true, "boot");
-    stage.until(60, "it is in service", || state_in(&stage, "asg", &instance) == LifecycleState::InService).await;
+    stage
+        .until(60, "it is in service", || {
+            state_in(&stage, "asg", &instance) == LifecycleState::InService
+        })
+        .await;
     let action = &stage.actions(&instance)[0];
     assert!(completed_by_us(&stage, &instance, "boot"), "{action:?}");
     let took = action.end.as_ref().unwrap().at.duration_since(action.started);
@@ -280,7 +358,11 @@ async fn launch_hooks_of_other_parties_are_left_alone() {
     let sundown = stage.settled(&["--queue-url", &url]).await;
     let foreign_group = launching(&stage, "theirs", false, "boot");
     let eks = launching(&stage, "asg", true, "Launch-LC-Hook");
-    stage.until(60, "both are deleted", || stage.actions(&eks).len() == 1 && stage.bodies_in("actions").is_empty()).await;
+    stage
+        .until(60, "both are deleted", || {
+            stage.actions(&eks).len() == 1 && stage.bodies_in("actions").is_empty()
+        })
+        .await;
     assert_eq!(sundown.messages("launch-hook", "foreign"), 1.0);
     assert_eq!(foreign(&sundown, "launch-hook"), 1.0);
     stage.pass(100).await;
@@ -291,13 +373,18 @@ async fn launch_hooks_of_other_parties_are_left_alone() {
 
 #[tokio::test(start_paused = true)]
 async fn without_a_cluster_name_only_a_named_launch_hook_is_answered() {
-    for (seed, flags, outcome) in
-        [(56, &["--no-cluster-name", "--lifecycle-hook", "bo*"][..], "launch_answered"), (57, &["--no-cluster-name"][..], "not_acted_on")]
-    {
+    for (seed, flags, outcome) in [
+        (56, &["--no-cluster-name", "--lifecycle-hook", "bo*"][..], "launch_answered"),
+        (57, &["--no-cluster-name"][..], "not_acted_on"),
+    ] {
         let stage = Stage::new(seed);
         let sundown = stage.settled(flags).await;
         let instance = launching(&stage, "asg", true, "boot");
-        stage.until(60, "the message is deleted", || stage.actions(&instance).len() == 1 && stage.in_queue() == 0).await;
+        stage
+            .until(60, "the message is deleted", || {
+                stage.actions(&instance).len() == 1 && stage.in_queue() == 0
+            })
+            .await;
         stage.pass(5).await;
         assert_eq!(sundown.messages("launch-hook", outcome), 1.0, "{outcome}");
         assert_eq!(completed_by_us(&stage, &instance, "boot"), outcome == "launch_answered");
@@ -316,12 +403,19 @@ async fn a_hook_that_does_not_exist_is_told_once_and_nothing_spins() {
     stage.world.aws.clear_journal();
     // Somebody sends an event of a hook and group that AWS does not have, about a node of ours.
     stage.send(&bodies::terminate("no-such-group", "no-such-hook", &instances[0], &stage.now()));
-    stage.until(120, "the node is drained and let go", || stage.record(&instances[0]).is_some_and(|r| r.get("released").is_some())).await;
+    stage
+        .until(120, "the node is drained and let go", || {
+            stage.record(&instances[0]).is_some_and(|r| r.get("released").is_some())
+        })
+        .await;
     assert!(stage.hook_calls(&instances[0]) <= 4, "{:?}", stage.aws_writes());
     assert!(stage.world.aws.count("autoscaling:DescribeLifecycleHooks") <= 3);
     assert_eq!(stage.in_queue(), 0);
     sundown.stop().await;
-    stage.end_except(&[Rule::Strangers, Rule::TrueEvents], "the group of the hook does not exist, and its action is told as over");
+    stage.end_except(
+        &[Rule::Strangers, Rule::TrueEvents],
+        "the group of the hook does not exist, and its action is told as over",
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -330,14 +424,21 @@ async fn a_hook_that_cannot_be_described_is_spoken_of_once_however_many_instance
     let stage = Stage::new(57);
     let instances = group(&stage, 6, &[continuing_hook("drain", 600)]);
     stage.shop(12);
-    stage.world.aws.fault(FaultRule::new("autoscaling:DescribeLifecycleHooks", Fault::AccessDenied, How::Always));
+    stage.world.aws.fault(FaultRule::new(
+        "autoscaling:DescribeLifecycleHooks",
+        Fault::AccessDenied,
+        How::Always,
+    ));
     let sundown = stage.settled(&[]).await;
     for instance in &instances[..4] {
         stage.world.aws.terminate(instance, true);
     }
     stage.pass(100).await;
     assert_eq!(logs.with(&["Cannot describe the lifecycle hook"]).len(), 1);
-    assert!((1..=3).contains(&logs.with(&["Not allowed to ask AWS"]).len()), "that is said once a minute");
+    assert!(
+        (1..=3).contains(&logs.with(&["Not allowed to ask AWS"]).len()),
+        "that is said once a minute"
+    );
     sundown.stop().await;
     stage.end();
 }

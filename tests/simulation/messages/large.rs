@@ -1,4 +1,5 @@
-//! Messages with large bodies: EventBridge and SQS carry 1 MiB, of which Sundown needs a few hundred bytes.
+//! Messages with large bodies: EventBridge and SQS carry 1 MiB, of which Sundown needs a few
+//! hundred bytes.
 
 use sundown::sim::aws::{Fault, FaultRule, How};
 
@@ -42,7 +43,10 @@ async fn large_messages_that_cannot_be_decided_are_all_held_because_their_bodies
     stage.pass(100).await;
     let queue = stage.world.aws.queue(stage.world.queue()).unwrap();
     assert_eq!(queue.in_flight, MESSAGES);
-    assert!(queue.messages.iter().all(|m| m.receive_count == 1), "none was lost on the way and came again");
+    assert!(
+        queue.messages.iter().all(|m| m.receive_count == 1),
+        "none was lost on the way and came again"
+    );
     stage.world.aws.end_faults();
     stage.until(120, "all are decided: they are foreign", || stage.in_queue() == 0).await;
     sundown.stop().await;

@@ -8,7 +8,8 @@ use std::{
 use tracing::{Dispatch, Event, Subscriber, field::Field, subscriber::DefaultGuard};
 use tracing_subscriber::{Layer, layer::Context, layer::SubscriberExt as _};
 
-/// Every line that Sundown logs in this thread while this lives (the runtimes of these tests have one thread).
+/// Every line that Sundown logs in this thread while this lives (the runtimes of these tests have
+/// one thread).
 pub struct Logs {
     lines: Arc<Mutex<Vec<String>>>,
     _guard: DefaultGuard,
@@ -35,22 +36,32 @@ impl<S: Subscriber> Layer<S> for Keep {
     }
 }
 
-/// Two subscribers that keep nothing. While a process has only one, tracing asks the thread that reaches a log line first
-/// whether anybody wants it, for all threads and for good; that thread may be another test's, which wants none.
-static OTHERS: LazyLock<[Dispatch; 2]> =
-    LazyLock::new(|| [Dispatch::new(tracing_subscriber::registry()), Dispatch::new(tracing_subscriber::registry())]);
+/// Two subscribers that keep nothing. While a process has only one, tracing asks the thread that
+/// reaches a log line first whether anybody wants it, for all threads and for good; that thread may
+/// be another test's, which wants none.
+static OTHERS: LazyLock<[Dispatch; 2]> = LazyLock::new(|| {
+    [Dispatch::new(tracing_subscriber::registry()), Dispatch::new(tracing_subscriber::registry())]
+});
 
 impl Logs {
     pub fn keep() -> Self {
         LazyLock::force(&OTHERS);
         let lines = Arc::<Mutex<Vec<String>>>::default();
-        let guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(Keep(Arc::clone(&lines))));
+        let guard = tracing::subscriber::set_default(
+            tracing_subscriber::registry().with(Keep(Arc::clone(&lines))),
+        );
         Self { lines, _guard: guard }
     }
 
     /// The lines that hold all of these words.
     pub fn with(&self, words: &[&str]) -> Vec<String> {
-        self.lines.lock().unwrap().iter().filter(|line| words.iter().all(|w| line.contains(w))).cloned().collect()
+        self.lines
+            .lock()
+            .unwrap()
+            .iter()
+            .filter(|line| words.iter().all(|w| line.contains(w)))
+            .cloned()
+            .collect()
     }
 }
 

@@ -17,29 +17,48 @@ async fn c31_a_node_that_the_cluster_knows_waits_for_no_call_of_aws() {
     stage.world.aws.terminate(&instances[0], true);
     stage.send(&bodies::spot(&spot[0], &stage.now()));
     stage.send(&bodies::state_change(&spot[1], "shutting-down", &stage.now()));
-    stage.until(2, "all are cordoned", || [&instances[0], &spot[0], &spot[1]].iter().all(|i| stage.is_cordoned(i))).await;
+    stage
+        .until(2, "all are cordoned", || {
+            [&instances[0], &spot[0], &spot[1]].iter().all(|i| stage.is_cordoned(i))
+        })
+        .await;
     stage.until(2, "and their messages deleted", || stage.in_queue() == 0).await;
     assert_eq!(stage.describes(), 0);
     assert_eq!(sundown.messages("terminate-hook", "accepted"), 1.0);
     stage.world.aws.end_faults();
-    stage.until(120, "the hook is completed", || stage.actions(&instances[0])[0].end.is_some()).await;
+    stage
+        .until(120, "the hook is completed", || stage.actions(&instances[0])[0].end.is_some())
+        .await;
     sundown.stop().await;
     stage.end();
 }
 
 #[tokio::test(start_paused = true)]
-async fn c31_describe_instances_that_fails_is_asked_again_with_growing_pauses_and_the_message_is_kept() {
+async fn c31_describe_instances_that_fails_is_asked_again_with_growing_pauses_and_the_message_is_kept()
+ {
     let stage = Stage::new(81);
     let ours = stage.group_without_nodes("asg", 2, 86_400, &[continuing_hook("drain", 300)]);
     let sundown = stage.settled(&[]).await;
-    stage.world.aws.fault(FaultRule::new("ec2:DescribeInstances", Fault::InternalError, How::Times(3)));
+    stage.world.aws.fault(FaultRule::new(
+        "ec2:DescribeInstances",
+        Fault::InternalError,
+        How::Times(3),
+    ));
     stage.world.aws.fault(FaultRule::new("ec2:DescribeInstances", Fault::Throttle, How::Always));
     stage.world.aws.terminate(&ours[0], true);
     stage.pass(240).await;
     let asked = stage.describes();
     assert!((8..60).contains(&asked), "{asked} calls in four minutes");
-    let calls: Vec<_> = stage.world.aws.calls().into_iter().filter(|c| c.api == "ec2:DescribeInstances").map(|c| c.at).collect();
-    let pauses: Vec<f64> = calls.windows(2).map(|w| w[1].duration_since(w[0]).as_secs_f64()).collect();
+    let calls: Vec<_> = stage
+        .world
+        .aws
+        .calls()
+        .into_iter()
+        .filter(|c| c.api == "ec2:DescribeInstances")
+        .map(|c| c.at)
+        .collect();
+    let pauses: Vec<f64> =
+        calls.windows(2).map(|w| w[1].duration_since(w[0]).as_secs_f64()).collect();
     let mean = |some: &[f64]| some.iter().sum::<f64>() / some.len() as f64;
     let (early, late) = (mean(&pauses[..3]), mean(&pauses[pauses.len() - 3..]));
     assert!(late >= 3.0 * early && late <= 60.0, "they grow, and not without end: {pauses:?}");
@@ -62,7 +81,10 @@ async fn c32_c33_an_instance_that_ec2_does_not_know_is_foreign_where_nothing_is_
     stage.send(&bodies::spot(stranger, &stage.now()));
     stage.send(&bodies::state_change(stranger, "terminated", &stage.now()));
     stage.until(10, "they are deleted", || stage.in_queue() == 0).await;
-    assert_eq!(sundown.messages("spot", "foreign") + sundown.messages("state-change", "foreign"), 2.0);
+    assert_eq!(
+        sundown.messages("spot", "foreign") + sundown.messages("state-change", "foreign"),
+        2.0
+    );
     assert!(stage.kube_writes().is_empty());
     sundown.stop().await;
     stage.end();
@@ -103,7 +125,8 @@ async fn a_list_of_instances_is_never_asked_for_with_nothing_in_it() {
         stage.send(&bodies::spot(instance, &stage.ago(600)));
     }
     stage.until(30, "all are decided", || stage.in_queue() == 0).await;
-    let calls: Vec<_> = stage.world.aws.calls().into_iter().filter(|c| c.api == "ec2:DescribeInstances").collect();
+    let calls: Vec<_> =
+        stage.world.aws.calls().into_iter().filter(|c| c.api == "ec2:DescribeInstances").collect();
     assert!(!calls.is_empty() && calls.iter().all(|c| c.object.contains("i-")), "{calls:?}");
     assert_eq!(sundown.messages("spot", "stale"), 2.0);
     assert_eq!(sundown.messages("spot", "foreign"), 3.0);
@@ -127,7 +150,11 @@ async fn interruptions_that_nobody_can_decide_are_told_and_do_not_make_the_intak
     stage.send(&bodies::spot(&ours[0], &stage.now()));
     stage.until(45, "ours is accepted", || stage.is_cordoned(&ours[0])).await;
     assert!(stage.in_queue() >= 180, "the others are kept");
-    assert_eq!(logs.with(&["WARN", "Not allowed to ask AWS", "DescribeInstances"]).len(), 1, "once a minute");
+    assert_eq!(
+        logs.with(&["WARN", "Not allowed to ask AWS", "DescribeInstances"]).len(),
+        1,
+        "once a minute"
+    );
     assert_eq!(logs.with(&["WARN", "No room for more messages"]).len(), 1);
     assert!(sundown.metric("intake_events_total{event=\"made_room\"}") >= 80.0);
     let missing = sundown.readiness.missing();

@@ -1,4 +1,5 @@
-//! What becomes of messages: every shape, every reason not to act, and everything that nobody understands.
+//! What becomes of messages: every shape, every reason not to act, and everything that nobody
+//! understands.
 
 mod bad;
 pub mod bodies;

@@ -31,7 +31,10 @@ async fn c36_nodes_of_other_provisioners_and_ignored_ones_are_never_written_to()
     for instance in &instances[..3] {
         stage.world.aws.terminate(instance, true);
         stage.world.aws.send_event("in", &bodies::spot(instance, &stage.now()));
-        stage.world.aws.send_event("in", &bodies::state_change(instance, "terminated", &stage.now()));
+        stage
+            .world
+            .aws
+            .send_event("in", &bodies::state_change(instance, "terminated", &stage.now()));
     }
     stage.until(10, "all are deleted", || stage.bodies_in("in").is_empty()).await;
     stage.pass(250).await;
@@ -45,20 +48,28 @@ async fn c36_nodes_of_other_provisioners_and_ignored_ones_are_never_written_to()
     assert!(stage.removals().is_empty());
     assert_eq!(stage.describes(), 0);
     sundown.stop().await;
-    stage.end_except(&[Rule::Messages, Rule::AskedInTime, Rule::AcceptedInTime], "nodes of one group are told apart by what they wear");
+    stage.end_except(
+        &[Rule::Messages, Rule::AskedInTime, Rule::AcceptedInTime],
+        "nodes of one group are told apart by what they wear",
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_node_selector_says_which_nodes_are_ours() {
     let stage = Stage::new(61);
-    let blue = stage.node_of_shape("blue", |n, _| n.label("pool", "blue").label("karpenter.sh/nodepool", "default"));
+    let blue = stage.node_of_shape("blue", |n, _| {
+        n.label("pool", "blue").label("karpenter.sh/nodepool", "default")
+    });
     let other = stage.node_of_shape("other", |n, _| n);
     let sundown = stage.settled(&["--node-selector", "pool in (blue,green)"]).await;
     stage.send(&bodies::spot(&blue, &stage.now()));
     stage.send(&bodies::spot(&other, &stage.now()));
     stage.until(10, "ours is cordoned", || stage.is_cordoned(&blue)).await;
     stage.until(10, "both are deleted", || stage.in_queue() == 0).await;
-    assert_eq!((sundown.messages("spot", "accepted"), sundown.messages("spot", "not_managed")), (1.0, 1.0));
+    assert_eq!(
+        (sundown.messages("spot", "accepted"), sundown.messages("spot", "not_managed")),
+        (1.0, 1.0)
+    );
     stage.assert_untouched("other");
     sundown.stop().await;
     stage.end();
@@ -70,14 +81,21 @@ async fn c37_a_managed_tag_is_asked_for_only_where_it_is_wanted_in_batches_and_c
     let mut spec = GroupSpec { replace_after: None, ..GroupSpec::new("tagged", 40) };
     spec.template.tags.insert("drain/me".to_owned(), String::new());
     let tagged = stage.world.add_group(spec, &[]);
-    // On the group and not propagated: it counts for nothing while the instance's own tags can be read.
-    let untagged = stage.world.add_group(GroupSpec { replace_after: None, ..GroupSpec::new("untagged", 40) }.tag("drain/me", ""), &[]);
+    // On the group and not propagated: it counts for nothing while the instance's own tags can be
+    // read.
+    let untagged = stage.world.add_group(
+        GroupSpec { replace_after: None, ..GroupSpec::new("untagged", 40) }.tag("drain/me", ""),
+        &[],
+    );
     let sundown = stage.settled(&["--managed-tag", "drain/me"]).await;
     for instance in tagged.iter().chain(&untagged) {
         stage.send(&bodies::spot(instance, &stage.now()));
     }
     stage.until(20, "all are decided", || stage.in_queue() == 0).await;
-    assert_eq!((sundown.messages("spot", "accepted"), sundown.messages("spot", "not_managed")), (40.0, 40.0));
+    assert_eq!(
+        (sundown.messages("spot", "accepted"), sundown.messages("spot", "not_managed")),
+        (40.0, 40.0)
+    );
     assert!(tagged.iter().all(|i| stage.is_cordoned(i)));
     for instance in &untagged {
         stage.assert_untouched(&stage.world.node_of(instance).unwrap());
@@ -135,7 +153,10 @@ async fn a_node_without_a_provider_id_is_found_by_its_private_dns_name_in_batche
     for _ in 0..30 {
         let id = stage.lone_instance(stage.instance_of_ours());
         let name = stage.world.aws.instance(&id).unwrap().private_dns;
-        stage.world.kube.add_node(&NodeSpec { provider_id: Some(String::new()), ..NodeSpec::named(name.clone()).instance(id.clone()) });
+        stage.world.kube.add_node(&NodeSpec {
+            provider_id: Some(String::new()),
+            ..NodeSpec::named(name.clone()).instance(id.clone())
+        });
         stage.world.kube.add_pod(&PodSpec::on(name.clone(), "shop", format!("pod-{name}")));
         nodes.push((id, name));
     }
@@ -143,7 +164,9 @@ async fn a_node_without_a_provider_id_is_found_by_its_private_dns_name_in_batche
     for (id, _) in &nodes[..25] {
         stage.send(&bodies::spot(id, &stage.now()));
     }
-    stage.until(10, "they are cordoned", || nodes[..25].iter().all(|(_, n)| cordoned(&stage, n))).await;
+    stage
+        .until(10, "they are cordoned", || nodes[..25].iter().all(|(_, n)| cordoned(&stage, n)))
+        .await;
     assert_eq!(sundown.messages("spot", "accepted"), 25.0);
     assert!(stage.describes() <= 4, "{} calls about 25 instances", stage.describes());
     evicted_from(&stage, &sundown, &nodes[0].1).await;
@@ -157,43 +180,69 @@ async fn a_hook_of_a_node_without_a_provider_id_is_beaten_and_completed() {
     let stage = Stage::new(66);
     let instances = stage.group_without_nodes("asg", 2, 86_400, &[continuing_hook("drain", 60)]);
     let name = stage.world.aws.instance(&instances[0]).unwrap().private_dns;
-    stage.world.kube.add_node(&NodeSpec { provider_id: Some(String::new()), ..NodeSpec::named(name.clone()).instance(instances[0].clone()) });
-    stage.world.kube.add_pod(&PodSpec::on(name.clone(), "shop", "slow").shape(sundown::sim::kube::PodShape {
-        grace: Some(std::time::Duration::from_secs(200)),
-        stop: Some(std::time::Duration::from_secs(150)),
-        ..Default::default()
-    }));
+    stage.world.kube.add_node(&NodeSpec {
+        provider_id: Some(String::new()),
+        ..NodeSpec::named(name.clone()).instance(instances[0].clone())
+    });
+    stage.world.kube.add_pod(&PodSpec::on(name.clone(), "shop", "slow").shape(
+        sundown::sim::kube::PodShape {
+            grace: Some(std::time::Duration::from_secs(200)),
+            stop: Some(std::time::Duration::from_secs(150)),
+            ..Default::default()
+        },
+    ));
     let sundown = stage.settled(&[]).await;
     stage.world.aws.terminate(&instances[0], true);
     stage.until(10, "it is cordoned", || cordoned(&stage, &name)).await;
     stage.until(250, "it is completed", || stage.actions(&instances[0])[0].end.is_some()).await;
     let action = &stage.actions(&instances[0])[0];
     assert!(action.beats.len() >= 4 && !action.end.as_ref().unwrap().by.is_empty(), "{action:?}");
-    assert!(action.end.as_ref().unwrap().at.duration_since(action.started) > jiff::SignedDuration::from_secs(150), "not before the pod was gone");
+    assert!(
+        action.end.as_ref().unwrap().at.duration_since(action.started)
+            > jiff::SignedDuration::from_secs(150),
+        "not before the pod was gone"
+    );
     assert_eq!(sundown.metric("completions_total{result=\"accepted\"}"), 1.0);
     sundown.stop().await;
-    stage.end_except(&[Rule::Messages], "what is written on such a Node is not told by its providerID");
+    stage.end_except(
+        &[Rule::Messages],
+        "what is written on such a Node is not told by its providerID",
+    );
 }
 
 #[tokio::test(start_paused = true)]
-async fn c34_c35_c40_nodes_are_found_whatever_they_are_called_and_however_the_provider_id_is_written() {
+async fn c34_c35_c40_nodes_are_found_whatever_they_are_called_and_however_the_provider_id_is_written()
+ {
     let stage = Stage::new(67);
     let spec = InstanceSpec { private_dns: Some(String::new()), ..stage.instance_of_ours() };
     let mut nodes = Vec::new();
-    for (name, provider) in [("custom", "aws:///eu-west-1a/"), ("short", "aws://"), ("bare", "aws:///"), ("id", "aws:///eu-west-1b/")] {
+    for (name, provider) in [
+        ("custom", "aws:///eu-west-1a/"),
+        ("short", "aws://"),
+        ("bare", "aws:///"),
+        ("id", "aws:///eu-west-1b/"),
+    ] {
         let id = stage.lone_instance(spec.clone());
         let name = if name == "id" { id.clone() } else { name.to_owned() };
-        stage.world.kube.add_node(&NodeSpec { provider_id: Some(format!("{provider}{id}")), ..NodeSpec::named(name.clone()).instance(id.clone()) });
+        stage.world.kube.add_node(&NodeSpec {
+            provider_id: Some(format!("{provider}{id}")),
+            ..NodeSpec::named(name.clone()).instance(id.clone())
+        });
         nodes.push((id, name));
     }
     // Called by its instance id, without a providerID.
     let id = stage.lone_instance(spec);
-    stage.world.kube.add_node(&NodeSpec { provider_id: Some(String::new()), ..NodeSpec::named(id.clone()).instance(id.clone()) });
+    stage.world.kube.add_node(&NodeSpec {
+        provider_id: Some(String::new()),
+        ..NodeSpec::named(id.clone()).instance(id.clone())
+    });
     let sundown = stage.settled(&[]).await;
     for (id, _) in &nodes {
         stage.send(&bodies::spot(id, &stage.now()));
     }
-    stage.until(10, "all are cordoned", || nodes.iter().all(|(_, name)| cordoned(&stage, name))).await;
+    stage
+        .until(10, "all are cordoned", || nodes.iter().all(|(_, name)| cordoned(&stage, name)))
+        .await;
     assert_eq!(stage.describes(), 0, "nothing is asked about them");
     stage.send(&bodies::spot(&id, &stage.now()));
     stage.until(10, "the one without providerID is cordoned", || cordoned(&stage, &id)).await;
@@ -207,7 +256,8 @@ async fn c39_a_new_instance_under_an_old_name_is_never_drained_for_the_old_one()
     let stage = Stage::new(68);
     let old = stage.node_of_shape("worker", |n, _| n);
     let sundown = stage.settled(&[]).await;
-    // A new machine has joined under the name of the old one; then the old one's warning and its end are read.
+    // A new machine has joined under the name of the old one; then the old one's warning and its
+    // end are read.
     let new = stage.node_of_shape("worker", |n, _| n);
     stage.world.kube.add_pod(&PodSpec::on("worker", "shop", "web"));
     stage.pass(2).await;
@@ -227,9 +277,14 @@ async fn c39_a_new_instance_under_an_old_name_is_never_drained_for_the_old_one()
 #[tokio::test(start_paused = true)]
 async fn c39_a_new_instance_that_joins_under_the_name_in_mid_drain_is_not_drained() {
     let stage = Stage::new(69);
-    let old = stage.group_without_nodes("asg", 2, 86_400, &[continuing_hook("drain", 300)]).remove(0);
+    let old =
+        stage.group_without_nodes("asg", 2, 86_400, &[continuing_hook("drain", 300)]).remove(0);
     stage.world.kube.add_node(&NodeSpec::named("worker").instance(old.clone()));
-    let slow = sundown::sim::kube::PodShape { grace: Some(std::time::Duration::from_secs(600)), stuck: true, ..Default::default() };
+    let slow = sundown::sim::kube::PodShape {
+        grace: Some(std::time::Duration::from_secs(600)),
+        stuck: true,
+        ..Default::default()
+    };
     stage.world.kube.add_pod(&PodSpec::on("worker", "shop", "slow").shape(slow));
     let sundown = stage.settled(&[]).await;
     stage.world.aws.terminate(&old, true);
@@ -237,11 +292,17 @@ async fn c39_a_new_instance_that_joins_under_the_name_in_mid_drain_is_not_draine
     stage.pass(20).await;
     let new = stage.node_of_shape("worker", |n, _| n);
     stage.world.kube.add_pod(&PodSpec::on("worker", "shop", "fresh"));
-    stage.until(30, "the old one's hook is completed", || stage.actions(&old)[0].end.is_some()).await;
+    stage
+        .until(30, "the old one's hook is completed", || stage.actions(&old)[0].end.is_some())
+        .await;
     stage.pass(120).await;
     assert!(!cordoned(&stage, "worker"));
     assert_eq!(stage.world.node_of(&new).as_deref(), Some("worker"));
-    let fresh = |f: &Fact| matches!(f, Fact::Evicted { pod, .. } | Fact::Deleted { pod, .. } if pod.name == "fresh");
+    let fresh = |f: &Fact| {
+        matches!(
+            f, Fact::Evicted { pod, .. } | Fact::Deleted { pod, .. } if pod.name == "fresh"
+        )
+    };
     assert!(!stage.deeds().iter().any(|e| fresh(&e.fact)), "its pods stay");
     sundown.stop().await;
     stage.end();

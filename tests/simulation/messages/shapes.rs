@@ -17,7 +17,10 @@ fn native(stage: &Stage) -> (String, String) {
     let url = stage.world.aws.create_queue("in", QueueSettings::default());
     let mut spec = continuing_hook("drain", 300);
     spec.notify_queue = Some("in".to_owned());
-    let group = sundown::sim::aws::GroupSpec { replace_after: None, ..sundown::sim::aws::GroupSpec::new("native", 3) };
+    let group = sundown::sim::aws::GroupSpec {
+        replace_after: None,
+        ..sundown::sim::aws::GroupSpec::new("native", 3)
+    };
     (stage.world.add_group(group, &[spec])[0].clone(), url)
 }
 
@@ -25,10 +28,17 @@ fn native(stage: &Stage) -> (String, String) {
 async fn drained_and_completed(stage: &Stage, sundown: &Replica, instance: &str, queue: &str) {
     let node = stage.world.node_of(instance).unwrap();
     stage.until(5, "the node is cordoned", || stage.is_cordoned(instance)).await;
-    stage.until(120, "the action is completed", || stage.actions(instance).iter().all(|a| a.end.is_some())).await;
+    stage
+        .until(120, "the action is completed", || {
+            stage.actions(instance).iter().all(|a| a.end.is_some())
+        })
+        .await;
     assert!(stage.world.kube.pods_on(&node).is_empty());
     let end = stage.actions(instance)[0].end.clone().unwrap();
-    assert!(!end.by.is_empty() && end.verdict == Verdict::Completed(HookResult::Continue), "by us: {end:?}");
+    assert!(
+        !end.by.is_empty() && end.verdict == Verdict::Completed(HookResult::Continue),
+        "by us: {end:?}"
+    );
     stage.until(10, "the message is deleted", || stage.bodies_in(queue).is_empty()).await;
     assert_eq!(sundown.messages("terminate-hook", "accepted"), 1.0);
     assert_eq!(sundown.metric("completions_total{result=\"accepted\"}"), 1.0);
@@ -47,8 +57,16 @@ async fn c03_a_spot_warning_without_a_time_counts_from_when_it_was_sent() {
     stage.until(5, "the node is cordoned", || stage.is_cordoned(&instances[0])).await;
     stage.until(100, "its pods are gone", || stage.world.kube.pods_on(&node).is_empty()).await;
     assert_eq!(sundown.drain(&node).unwrap().evictions as usize, pods);
-    let time: sundown::domain::Moment = stage.record(&instances[0]).unwrap()["interruptions"][0]["time"].as_str().unwrap().parse().unwrap();
-    assert!(time.duration_since(sent).abs() <= jiff_seconds(1), "{time} is when it was sent, {sent}");
+    let time: sundown::domain::Moment =
+        stage.record(&instances[0]).unwrap()["interruptions"][0]["time"]
+            .as_str()
+            .unwrap()
+            .parse()
+            .unwrap();
+    assert!(
+        time.duration_since(sent).abs() <= jiff_seconds(1),
+        "{time} is when it was sent, {sent}"
+    );
     stage.until(10, "the message is deleted", || stage.in_queue() == 0).await;
     sundown.stop().await;
     stage.end();
@@ -97,8 +115,15 @@ async fn c26_a_spot_instance_that_will_be_stopped_or_hibernated_is_drained_like_
         stage.until(5, "its pods are asked to go", || stage.removals().len() == pods).await;
         stage.until(10, "the message is deleted", || stage.in_queue() == 0).await;
         // One that stops has two minutes. Hibernation begins at once.
-        stage.until(200, "the drain is over", || sundown.drain(&node).is_none_or(|drain| drain.drained.is_some())).await;
-        assert!(stage.removals().iter().all(|(.., deleted, _)| !deleted), "{action:?}: nobody is forced");
+        stage
+            .until(200, "the drain is over", || {
+                sundown.drain(&node).is_none_or(|drain| drain.drained.is_some())
+            })
+            .await;
+        assert!(
+            stage.removals().iter().all(|(.., deleted, _)| !deleted),
+            "{action:?}: nobody is forced"
+        );
         sundown.stop().await;
         stage.end();
     }
@@ -116,7 +141,8 @@ async fn c05_c07_test_notifications_of_both_shapes_and_in_envelopes_are_deleted_
         &stage.now(),
         &json!({ "AutoScalingGroupName": "asg", "Event": test, "LifecycleTransition": test }),
     );
-    let native = json!({ "AccountId": "123456789012", "RequestId": "1", "AutoScalingGroupName": "asg", "Event": test,
+    let native = json!({
+        "AccountId": "123456789012", "RequestId": "1", "AutoScalingGroupName": "asg", "Event": test,
         "Service": "AWS Auto Scaling", "Time": stage.now() })
     .to_string();
     for body in [&event, &native, &bodies::in_sns(&event), &bodies::in_sns(&native)] {
@@ -127,7 +153,10 @@ async fn c05_c07_test_notifications_of_both_shapes_and_in_envelopes_are_deleted_
     assert_eq!(stage.describes(), 0);
     assert!(stage.kube_writes().is_empty(), "{:?}", stage.kube_writes());
     sundown.stop().await;
-    stage.end_except(&[judge::Rule::Messages], "test notifications of Auto Scaling are no event that the judge knows");
+    stage.end_except(
+        &[judge::Rule::Messages],
+        "test notifications of Auto Scaling are no event that the judge knows",
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -166,7 +195,10 @@ async fn c09_events_in_an_envelope_of_sns_are_taken_like_the_events_themselves()
     let spot = stage.spot_group(2);
     stage.shop(10);
     let url = stage.world.aws.create_queue("fan", QueueSettings::default());
-    stage.world.aws.route(Rule::of("fan", [EventKind::TerminateAction, EventKind::SpotWarning]).through_sns());
+    stage
+        .world
+        .aws
+        .route(Rule::of("fan", [EventKind::TerminateAction, EventKind::SpotWarning]).through_sns());
     let sundown = stage.settled(&["--queue-url", &url]).await;
     stage.world.aws.spot_interruption(&spot[0], SpotAction::Terminate);
     stage.world.aws.terminate(&instances[0], true);
@@ -186,7 +218,11 @@ async fn c16_other_sources_and_detail_types_are_deleted_and_counted() {
     let instances = stage.group(2, 300);
     let sundown = stage.settled(&[]).await;
     let detail = json!({ "instance-id": instances[0], "state": "terminated" });
-    for (source, kind) in [("aws.s3", "Object Created"), ("my.app", "EC2 Spot Instance Interruption Warning"), ("aws.ec2", "EC2 AMI State Change")] {
+    for (source, kind) in [
+        ("aws.s3", "Object Created"),
+        ("my.app", "EC2 Spot Instance Interruption Warning"),
+        ("aws.ec2", "EC2 AMI State Change"),
+    ] {
         stage.send(&bodies::event(source, kind, &stage.now(), &detail));
     }
     stage.until(10, "they are deleted", || stage.in_queue() == 0).await;
@@ -194,17 +230,29 @@ async fn c16_other_sources_and_detail_types_are_deleted_and_counted() {
     assert!(stage.kube_writes().is_empty());
     assert_eq!(stage.describes(), 0);
     sundown.stop().await;
-    stage.end_except(&[judge::Rule::Messages], "events that are not about instances are none that the judge knows");
+    stage.end_except(
+        &[judge::Rule::Messages],
+        "events that are not about instances are none that the judge knows",
+    );
 }
 
 #[tokio::test(start_paused = true)]
-async fn c17_a_launch_that_succeeded_is_deleted_and_one_out_of_a_warm_pool_is_counted_as_not_acted_on() {
+async fn c17_a_launch_that_succeeded_is_deleted_and_one_out_of_a_warm_pool_is_counted_as_not_acted_on()
+ {
     let stage = Stage::new(9);
     let instances = stage.group(2, 300);
     let sundown = stage.settled(&[]).await;
     for origin in ["EC2", "WarmPool"] {
-        let detail = json!({ "EC2InstanceId": instances[0], "AutoScalingGroupName": "asg", "Origin": origin, "Destination": "AutoScalingGroup" });
-        stage.send(&bodies::event("aws.autoscaling", "EC2 Instance Launch Successful", &stage.now(), &detail));
+        let detail = json!({
+            "EC2InstanceId": instances[0], "AutoScalingGroupName": "asg", "Origin": origin,
+            "Destination": "AutoScalingGroup"
+        });
+        stage.send(&bodies::event(
+            "aws.autoscaling",
+            "EC2 Instance Launch Successful",
+            &stage.now(),
+            &detail,
+        ));
     }
     stage.until(10, "they are deleted", || stage.in_queue() == 0).await;
     assert_eq!(sundown.metric("messages_total{kind=\"none\",outcome=\"unrelated\"}"), 1.0);
@@ -215,27 +263,48 @@ async fn c17_a_launch_that_succeeded_is_deleted_and_one_out_of_a_warm_pool_is_co
 }
 
 #[tokio::test(start_paused = true)]
-async fn c18_states_that_end_an_instance_drain_its_node_and_those_that_have_ended_it_evict_nothing() {
+async fn c18_states_that_end_an_instance_drain_its_node_and_those_that_have_ended_it_evict_nothing()
+{
     let stage = Stage::new(10);
     let instances = stage.spot_group(6);
     stage.shop(12);
     let sundown = stage.settled(&[]).await;
-    for (state, evicts) in [("stopping", true), ("shutting-down", true), ("stopped", false), ("terminated", false)] {
-        let instance = &instances[["stopping", "shutting-down", "stopped", "terminated"].iter().position(|s| *s == state).unwrap()];
+    for (state, evicts) in
+        [("stopping", true), ("shutting-down", true), ("stopped", false), ("terminated", false)]
+    {
+        let instance = &instances[["stopping", "shutting-down", "stopped", "terminated"]
+            .iter()
+            .position(|s| *s == state)
+            .unwrap()];
         let node = stage.world.node_of(instance).unwrap();
         let pods = stage.world.kube.pods_on(&node).len();
         assert!(pods > 0);
         stage.send(&bodies::state_change(instance, state, &stage.now()));
         stage.until(5, "the node is cordoned", || stage.is_cordoned(instance)).await;
-        stage.until(40, "the drain is over", || stage.record(instance).is_some_and(|r| r.get("released").is_some())).await;
-        let evicted = stage.deeds().iter().filter(|e| matches!(&e.fact, sundown::sim::kube::Fact::Evicted { pod, .. } if pod.node == node)).count();
+        stage
+            .until(40, "the drain is over", || {
+                stage.record(instance).is_some_and(|r| r.get("released").is_some())
+            })
+            .await;
+        let evicted = stage
+            .deeds()
+            .iter()
+            .filter(|e| {
+                matches!(
+                    &e.fact, sundown::sim::kube::Fact::Evicted { pod, .. } if pod.node == node
+                )
+            })
+            .count();
         assert_eq!(evicted, if evicts { pods } else { 0 }, "{state}");
     }
     assert_eq!(sundown.messages("state-change", "accepted"), 4.0);
     assert_eq!(sundown.metric("drains_total{end=\"instance_over\"}"), 2.0);
     stage.until(1, "the messages are deleted", || stage.in_queue() == 0).await;
     sundown.stop().await;
-    stage.end_except(&[judge::Rule::TrueEvents], "the states are only told: the instances run on, and so do their pods");
+    stage.end_except(
+        &[judge::Rule::TrueEvents],
+        "the states are only told: the instances run on, and so do their pods",
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -248,7 +317,10 @@ async fn c19_c20_states_that_end_nothing_or_are_none_are_deleted_and_nothing_is_
         stage.send(&bodies::state_change(&instances[0], state, &stage.now()));
     }
     stage.until(10, "they are deleted", || stage.in_queue() == 0).await;
-    assert_eq!(sundown.metric("messages_total{kind=\"none\",outcome=\"unrelated\"}"), states.len() as f64);
+    assert_eq!(
+        sundown.metric("messages_total{kind=\"none\",outcome=\"unrelated\"}"),
+        states.len() as f64
+    );
     stage.assert_untouched(&stage.world.node_of(&instances[0]).unwrap());
     sundown.stop().await;
     stage.end();
@@ -260,7 +332,12 @@ async fn c23_health_of_other_services_and_categories_is_deleted() {
     let instances = stage.group(2, 300);
     let sundown = stage.settled(&[]).await;
     let about = |category| bodies::health(&[&instances[0]], category, &stage.now());
-    for body in [about("issue"), about("accountNotification"), about("investigation"), about("scheduledChange").replace("\"EC2\"", "\"RDS\"")] {
+    for body in [
+        about("issue"),
+        about("accountNotification"),
+        about("investigation"),
+        about("scheduledChange").replace("\"EC2\"", "\"RDS\""),
+    ] {
         stage.send(&body);
     }
     stage.until(10, "they are deleted", || stage.in_queue() == 0).await;
@@ -300,11 +377,15 @@ async fn c29_of_ten_at_once_the_good_are_acted_on_and_the_bad_are_kept() {
         stage.send(&bodies::spot(&instances[i], &stage.now()));
     }
     let sundown = stage.start("sundown-0", &[]);
-    stage.until(20, "the five are cordoned", || instances[..5].iter().all(|i| stage.is_cordoned(i))).await;
+    stage
+        .until(20, "the five are cordoned", || instances[..5].iter().all(|i| stage.is_cordoned(i)))
+        .await;
     assert_eq!(sundown.messages("spot", "accepted"), 5.0);
     stage.until(1, "the good are deleted", || stage.in_queue() <= 5).await;
     assert_eq!(stage.in_queue(), 5, "the others are kept");
-    stage.until(400, "the bad go to the dead-letter queue", || stage.bodies_in("dead").len() == 5).await;
+    stage
+        .until(400, "the bad go to the dead-letter queue", || stage.bodies_in("dead").len() == 5)
+        .await;
     assert_eq!(stage.in_queue(), 0);
     for instance in &instances[5..] {
         stage.assert_untouched(&stage.world.node_of(instance).unwrap());
@@ -324,10 +405,16 @@ async fn c30_three_good_messages_are_three_drains() {
     }
     stage
         .until(180, "all are completed", || {
-            instances[..3].iter().all(|i| stage.actions(i).iter().all(|a| a.end.as_ref().is_some_and(|e| !e.by.is_empty())))
+            instances[..3].iter().all(|i| {
+                stage.actions(i).iter().all(|a| a.end.as_ref().is_some_and(|e| !e.by.is_empty()))
+            })
         })
         .await;
-    let ends: Vec<_> = instances[..3].iter().flat_map(|i| stage.actions(i)).map(|a| a.end.unwrap().verdict).collect();
+    let ends: Vec<_> = instances[..3]
+        .iter()
+        .flat_map(|i| stage.actions(i))
+        .map(|a| a.end.unwrap().verdict)
+        .collect();
     assert_eq!(ends, [Verdict::Completed(HookResult::Continue); 3]);
     assert_eq!(sundown.messages("terminate-hook", "accepted"), 3.0);
     assert_eq!(stage.actions(&instances[3]).len(), 0);

@@ -14,7 +14,8 @@ async fn a_shared_queue_keeps_whatever_may_be_for_others() {
     let stage = Stage::new(140);
     let instances = stage.group(4, 300);
     let theirs = stage.foreign_group("theirs", 2, Some("other"), &continuing_hook("drain", 300));
-    let karpenter = stage.node_of_shape("karpenter", |n, _| n.label("karpenter.sh/nodepool", "default"));
+    let karpenter =
+        stage.node_of_shape("karpenter", |n, _| n.label("karpenter.sh/nodepool", "default"));
     let sundown = stage.settled(&["--shared-queue"]).await;
     let time = stage.now();
     let for_others = [
@@ -26,7 +27,8 @@ async fn a_shared_queue_keeps_whatever_may_be_for_others() {
         bodies::state_change(&theirs[0], "running", &time),
         bodies::rebalance(&theirs[0], &time),
         bodies::event("my.app", "Something", &time, &json!({})),
-        json!({ "Event": "autoscaling:TEST_NOTIFICATION", "AutoScalingGroupName": "theirs" }).to_string(),
+        json!({ "Event": "autoscaling:TEST_NOTIFICATION", "AutoScalingGroupName": "theirs" })
+            .to_string(),
         bodies::health(&[&instances[2], &theirs[0]], "scheduledChange", &time),
     ];
     let for_us = [bodies::spot(&instances[0], &time), bodies::rebalance(&instances[3], &time)];
@@ -40,7 +42,11 @@ async fn a_shared_queue_keeps_whatever_may_be_for_others() {
     assert_eq!(left, kept);
     assert_eq!(stage.world.aws.deletions().len(), for_us.len());
     assert!(sundown.messages("spot", "left") >= 3.0);
-    for name in ["karpenter".to_owned(), stage.world.node_of(&instances[1]).unwrap(), stage.world.node_of(&instances[2]).unwrap()] {
+    for name in [
+        "karpenter".to_owned(),
+        stage.world.node_of(&instances[1]).unwrap(),
+        stage.world.node_of(&instances[2]).unwrap(),
+    ] {
         stage.assert_untouched(&name);
     }
     assert_eq!(theirs.iter().chain([&instances[1]]).map(|i| stage.hook_calls(i)).sum::<usize>(), 0);
@@ -50,7 +56,8 @@ async fn a_shared_queue_keeps_whatever_may_be_for_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_for_another_cluster_is_there_for_it_within_two_seconds_and_is_not_handed_back_and_forth() {
+async fn a_message_for_another_cluster_is_there_for_it_within_two_seconds_and_is_not_handed_back_and_forth()
+ {
     let stage = Stage::new(143);
     stage.group(1, 300);
     let theirs = stage.foreign_group("theirs", 1, Some("other"), &continuing_hook("drain", 300));
@@ -59,7 +66,11 @@ async fn a_message_for_another_cluster_is_there_for_it_within_two_seconds_and_is
     let message = || stage.world.aws.queue(stage.world.queue()).unwrap().messages.pop().unwrap();
     stage.until(1, "it was received", || message().receive_count > 0).await;
     // The other cluster, which is asked for nothing else, could have it now.
-    stage.until(2, "another reader could receive it", || message().receive_count > 1 || message().hidden_until.is_none()).await;
+    stage
+        .until(2, "another reader could receive it", || {
+            message().receive_count > 1 || message().hidden_until.is_none()
+        })
+        .await;
     // While the other cluster is away, it comes ever more seldom.
     stage.pass(300).await;
     let count = message().receive_count;
@@ -77,13 +88,22 @@ async fn what_sundown_does_not_deal_with_or_understand_is_there_for_others_withi
         let sundown = stage.settled(&["--shared-queue"]).await;
         let event = bodies::event("my.app", "Something", &stage.now(), &json!({}));
         stage.send(if is_event { &event } else { "a body of another tool" });
-        let message = || stage.world.aws.queue(stage.world.queue()).unwrap().messages.pop().unwrap();
+        let message =
+            || stage.world.aws.queue(stage.world.queue()).unwrap().messages.pop().unwrap();
         stage.until(2, "it was received", || message().receive_count > 0).await;
-        stage.until(2, "another reader could receive it", || message().receive_count > 1 || message().hidden_until.is_none()).await;
+        stage
+            .until(2, "another reader could receive it", || {
+                message().receive_count > 1 || message().hidden_until.is_none()
+            })
+            .await;
         stage.pass(300).await;
         let count = message().receive_count;
         assert!((8..=12).contains(&count), "received {count} times in five minutes");
-        assert_eq!(sundown.metric("messages_total{kind=\"none\",outcome=\"left\"}"), f64::from(count), "each time it was left to others");
+        assert_eq!(
+            sundown.metric("messages_total{kind=\"none\",outcome=\"left\"}"),
+            f64::from(count),
+            "each time it was left to others"
+        );
         sundown.stop().await;
         stage.end();
     }
@@ -135,7 +155,10 @@ async fn a_hook_of_others_is_not_kept_open_by_messages_that_come_again() {
     stage.world.aws.terminate(&instances[0], true);
     stage.pass(300).await;
     let theirs = stage.actions(&instances[0]).into_iter().find(|a| a.hook == "log-backup").unwrap();
-    assert!(theirs.beats.is_empty() && theirs.late_calls.is_empty(), "its message comes again and again: {theirs:?}");
+    assert!(
+        theirs.beats.is_empty() && theirs.late_calls.is_empty(),
+        "its message comes again and again: {theirs:?}"
+    );
     assert!(stage.in_queue() > 0);
     sundown.stop().await;
     stage.end();

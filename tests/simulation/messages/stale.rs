@@ -91,14 +91,31 @@ async fn late_warnings_about_instances_that_go_are_proved() {
     stage.world.aws.terminate_in_ec2(&instances[0]);
     stage.world.aws.stop(&instances[1]);
     stage.world.aws.send_event("late", &bodies::spot(&instances[0], &stage.ago(3600)));
-    stage.world.aws.send_event("late", &bodies::state_change(&instances[1], "stopping", &stage.ago(70)));
-    stage.until(3, "both are cordoned", || stage.is_cordoned(&instances[0]) && stage.is_cordoned(&instances[1])).await;
-    assert_eq!((sundown.messages("spot", "accepted"), sundown.messages("state-change", "accepted")), (1.0, 1.0));
-    // A deadline that is over at the accept is void. Whoever is forced is forced at once: the machines go within a minute.
+    stage
+        .world
+        .aws
+        .send_event("late", &bodies::state_change(&instances[1], "stopping", &stage.ago(70)));
+    stage
+        .until(3, "both are cordoned", || {
+            stage.is_cordoned(&instances[0]) && stage.is_cordoned(&instances[1])
+        })
+        .await;
+    assert_eq!(
+        (sundown.messages("spot", "accepted"), sundown.messages("state-change", "accepted")),
+        (1.0, 1.0)
+    );
+    // A deadline that is over at the accept is void. Whoever is forced is forced at once: the
+    // machines go within a minute.
     stage.pass(20).await;
-    assert_eq!((sundown.metric("pods_forced_total"), stage.removals().iter().filter(|r| r.2).count()), (0.0, 0));
+    assert_eq!(
+        (sundown.metric("pods_forced_total"), stage.removals().iter().filter(|r| r.2).count()),
+        (0.0, 0)
+    );
     sundown.stop().await;
-    stage.end_except(&[Rule::Causes], "the evidence of a named scenario does not say how the states of instances change");
+    stage.end_except(
+        &[Rule::Causes],
+        "the evidence of a named scenario does not say how the states of instances change",
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -108,7 +125,11 @@ async fn a_warning_in_its_own_time_is_taken_at_its_word() {
     let sundown = stage.settled(&[]).await;
     stage.send(&bodies::spot(&instances[0], &stage.ago(115)));
     stage.send(&bodies::state_change(&instances[1], "shutting-down", &stage.ago(55)));
-    stage.until(5, "both are cordoned", || stage.is_cordoned(&instances[0]) && stage.is_cordoned(&instances[1])).await;
+    stage
+        .until(5, "both are cordoned", || {
+            stage.is_cordoned(&instances[0]) && stage.is_cordoned(&instances[1])
+        })
+        .await;
     assert_eq!(stage.describes(), 0);
     sundown.stop().await;
     stage.end();
@@ -140,7 +161,13 @@ async fn c82_a_late_hook_that_is_over_while_its_instance_runs_is_disproved() {
     let late = queues(&stage);
     let sundown = stage.settled(&["--queue-url", &late]).await;
     stage.world.aws.other_action("asg", "drain", &instances[0], &[]);
-    assert!(stage.world.aws.complete_as("somebody", "asg", "drain", &instances[0], HookResult::Continue));
+    assert!(stage.world.aws.complete_as(
+        "somebody",
+        "asg",
+        "drain",
+        &instances[0],
+        HookResult::Continue
+    ));
     send_late(&stage, 3600);
     stage.until(5, "it is deleted", || stage.bodies_in("late").is_empty()).await;
     stage.pass(300).await;
@@ -161,7 +188,13 @@ async fn a_late_hook_that_is_over_because_its_instance_goes_is_taken_on() {
     let late = queues(&stage);
     let sundown = stage.settled(&["--queue-url", &late]).await;
     stage.world.aws.terminate(&instances[0], true);
-    assert!(stage.world.aws.complete_as("somebody", "asg", "drain", &instances[0], HookResult::Continue));
+    assert!(stage.world.aws.complete_as(
+        "somebody",
+        "asg",
+        "drain",
+        &instances[0],
+        HookResult::Continue
+    ));
     send_late(&stage, 3600);
     stage.until(5, "its node is cordoned", || stage.is_cordoned(&instances[0])).await;
     assert_eq!(sundown.messages("terminate-hook", "accepted"), 1.0);
@@ -177,17 +210,38 @@ async fn a_hook_that_closed_because_its_instance_went_between_two_questions_is_t
     let late = queues(&stage);
     let sundown = stage.settled(&["--queue-url", &late]).await;
     stage.world.aws.other_action("asg", "drain", &instances[0], &[]);
-    assert!(stage.world.aws.complete_as("somebody", "asg", "drain", &instances[0], HookResult::Continue));
-    // EC2 is asked at once and says that it runs; the heartbeat is answered only when it does not any more.
-    stage.world.aws.fault(FaultRule::new("*", Fault::Latency(Duration::from_millis(50)), How::Always));
+    assert!(stage.world.aws.complete_as(
+        "somebody",
+        "asg",
+        "drain",
+        &instances[0],
+        HookResult::Continue
+    ));
+    // EC2 is asked at once and says that it runs; the heartbeat is answered only when it does not
+    // any more.
+    stage.world.aws.fault(FaultRule::new(
+        "*",
+        Fault::Latency(Duration::from_millis(50)),
+        How::Always,
+    ));
     let until = stage.clock.now() + Duration::from_secs(3);
-    stage.world.aws.fault(FaultRule::new("autoscaling:RecordLifecycleActionHeartbeat", Fault::Throttle, How::Until(until)));
+    stage.world.aws.fault(FaultRule::new(
+        "autoscaling:RecordLifecycleActionHeartbeat",
+        Fault::Throttle,
+        How::Until(until),
+    ));
     send_late(&stage, 3600);
     stage.pass(1).await;
     assert_eq!(stage.describes(), 1);
     stage.world.aws.terminate_in_ec2(&instances[0]);
     stage.until(15, "it is taken on", || stage.is_cordoned(&instances[0])).await;
-    assert_eq!((sundown.messages("terminate-hook", "accepted"), sundown.messages("terminate-hook", "stale")), (1.0, 0.0));
+    assert_eq!(
+        (
+            sundown.messages("terminate-hook", "accepted"),
+            sundown.messages("terminate-hook", "stale")
+        ),
+        (1.0, 0.0)
+    );
     sundown.stop().await;
     stage.end();
 }
@@ -225,15 +279,23 @@ async fn a_hook_of_unknown_timeout_is_late_after_30_s() {
     stage.pass(8).await;
     stage.assert_untouched(&stage.world.node_of(&instances[1]).unwrap());
     assert_eq!(stage.bodies_in("late").len(), 1);
-    stage.until(60, "one of 40 s is taken on without its proof", || stage.is_cordoned(&instances[1])).await;
+    stage
+        .until(60, "one of 40 s is taken on without its proof", || stage.is_cordoned(&instances[1]))
+        .await;
     stage.world.aws.end_faults();
-    let stale = |instance: &str| stage.record(instance).unwrap()["interruptions"][0]["stale"].clone();
-    assert_eq!((stale(&instances[0]), stale(&instances[1])), (Value::Null, Value::Bool(true)), "nobody answered within 10 s");
+    let stale =
+        |instance: &str| stage.record(instance).unwrap()["interruptions"][0]["stale"].clone();
+    assert_eq!(
+        (stale(&instances[0]), stale(&instances[1])),
+        (Value::Null, Value::Bool(true)),
+        "nobody answered within 10 s"
+    );
     sundown.stop().await;
     stage.end();
 }
 
-/// AWS's clock is `ahead` of ours: a fresh warning is fresh, an old one is old, and the deadline is where the machine goes.
+/// AWS's clock is `ahead` of ours: a fresh warning is fresh, an old one is old, and the deadline is
+/// where the machine goes.
 async fn skewed(seed: u64, ahead: i64) {
     let logs = Logs::keep();
     let stage = Stage::new(seed);
@@ -249,16 +311,21 @@ async fn skewed(seed: u64, ahead: i64) {
     stage.world.aws.spot_interruption(&instances[0], SpotAction::Terminate);
     stage.until(3, "the node is cordoned", || stage.is_cordoned(&instances[0])).await;
     assert_eq!(stage.describes(), 0, "nothing has to be proved");
-    stage.until(115, "forced before the machine goes", || stage.world.kube.pods_on(&node).is_empty()).await;
+    stage
+        .until(115, "forced before the machine goes", || stage.world.kube.pods_on(&node).is_empty())
+        .await;
     assert!(sundown.metric("pods_forced_total") >= 1.0);
-    let aws_time = |ago: i64| super::tools::text(stage.clock.now() + SignedDuration::from_secs(ahead - ago));
+    let aws_time =
+        |ago: i64| super::tools::text(stage.clock.now() + SignedDuration::from_secs(ahead - ago));
     // Nothing but long polls for ten minutes: they say little of the clocks, and change nothing.
     stage.pass(600).await;
     let metric = sundown.metric("clock_skew_seconds");
     assert!((metric - ahead as f64).abs() <= 2.0, "after ten idle minutes: {metric}");
     stage.send(&bodies::spot(&instances[1], &aws_time(130)));
     stage.send(&bodies::spot(&instances[2], &aws_time(100)));
-    stage.until(5, "one in its own time is taken at its word", || stage.is_cordoned(&instances[2])).await;
+    stage
+        .until(5, "one in its own time is taken at its word", || stage.is_cordoned(&instances[2]))
+        .await;
     stage.until(10, "an old one is disproved", || sundown.messages("spot", "stale") == 1.0).await;
     stage.assert_untouched(&stage.world.node_of(&instances[1]).unwrap());
     sundown.stop().await;

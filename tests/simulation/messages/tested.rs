@@ -1,4 +1,5 @@
-//! Test events: decided like any other, and nothing is done about them but where that was asked for, for as long as it was.
+//! Test events: decided like any other, and nothing is done about them but where that was asked
+//! for, for as long as it was.
 
 use serde_json::{Value, json};
 use sundown::sim::aws::Rule;
@@ -41,12 +42,21 @@ async fn a_test_of_a_hook_neither_beats_nor_completes_the_action_that_is_open() 
     let sundown = stage.settled(&[]).await;
     stage.world.aws.terminate(&instances[0], true);
     stage.until(5, "the node is cordoned", || stage.is_cordoned(&instances[0])).await;
-    // A test about the very instance that is being drained: the drain goes on, and its hook is completed as ever.
-    let test = json!({ "version": "0", "id": "t", "detail-type": "EC2 Instance-terminate Lifecycle Action", "source": "sundown.test", "time": stage.now(),
-        "detail": { "AutoScalingGroupName": "asg", "LifecycleHookName": "drain", "EC2InstanceId": instances[0],
+    // A test about the very instance that is being drained: the drain goes on, and its hook is
+    // completed as ever.
+    let test = json!({
+        "version": "0", "id": "t", "detail-type": "EC2 Instance-terminate Lifecycle Action",
+        "source": "sundown.test", "time": stage.now(),
+        "detail": {
+            "AutoScalingGroupName": "asg", "LifecycleHookName": "drain",
+            "EC2InstanceId": instances[0],
             "LifecycleTransition": "autoscaling:EC2_INSTANCE_TERMINATING", "LifecycleActionToken": "71514b9d-6a40-4b26-8523-05e7ee35fa40" } });
     stage.send(&test.to_string());
-    stage.until(120, "the action is completed", || stage.actions(&instances[0]).iter().all(|a| a.end.is_some())).await;
+    stage
+        .until(120, "the action is completed", || {
+            stage.actions(&instances[0]).iter().all(|a| a.end.is_some())
+        })
+        .await;
     stage.until(70, "the messages are deleted", || stage.in_queue() == 0).await;
     assert_eq!(sundown.messages("terminate-hook", "test"), 1.0);
     assert_eq!(sundown.metric("completions_total{result=\"accepted\"}"), 1.0);
@@ -80,7 +90,10 @@ async fn real_tests_are_acted_on_for_as_long_as_was_said_and_not_longer() {
     stage.pass(3600).await;
     stage.send(&as_test(&bodies::spot(&instances[1], &stage.now()), true));
     stage.until(10, "the message is deleted", || stage.in_queue() == 0).await;
-    assert_eq!((sundown.messages("spot", "accepted"), sundown.messages("spot", "test")), (1.0, 1.0));
+    assert_eq!(
+        (sundown.messages("spot", "accepted"), sundown.messages("spot", "test")),
+        (1.0, 1.0)
+    );
     assert!(!stage.is_cordoned(&instances[1]));
     sundown.stop().await;
     stage.end();

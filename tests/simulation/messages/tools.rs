@@ -6,7 +6,10 @@ use sundown::{
     domain::Moment,
     sim::{
         WorldSettings,
-        aws::{EventKind, GroupSpec, HookResult, HookSpec, InstanceSpec, QueueSettings, Redrive, Rule, State},
+        aws::{
+            EventKind, GroupSpec, HookResult, HookSpec, InstanceSpec, QueueSettings, Redrive, Rule,
+            State,
+        },
         kube::{NodeSpec, Request, Workload},
     },
 };
@@ -38,7 +41,11 @@ pub fn text(moment: Moment) -> String {
 /// A terminate hook whose default is CONTINUE.
 pub fn continuing_hook(name: &str, heartbeat_timeout: u64) -> HookSpec {
     let heartbeat_timeout = Duration::from_secs(heartbeat_timeout);
-    HookSpec { heartbeat_timeout, default_result: HookResult::Continue, ..HookSpec::terminating(name) }
+    HookSpec {
+        heartbeat_timeout,
+        default_result: HookResult::Continue,
+        ..HookSpec::terminating(name)
+    }
 }
 
 impl Stage {
@@ -84,7 +91,9 @@ impl Stage {
     /// Requests of replicas that change something, those for Leases aside.
     pub fn kube_writes(&self) -> Vec<Request> {
         let requests = self.world.kube.requests().into_iter();
-        requests.filter(|r| r.client.starts_with("sundown") && r.is_write() && r.resource != "leases").collect()
+        requests
+            .filter(|r| r.client.starts_with("sundown") && r.is_write() && r.resource != "leases")
+            .collect()
     }
 
     /// How many times replicas wrote to the Node of this name.
@@ -95,7 +104,10 @@ impl Stage {
     /// Calls of AWS that changed something or tried to.
     pub fn aws_writes(&self) -> Vec<String> {
         let calls = self.world.aws.calls().into_iter();
-        calls.filter(|c| AWS_WRITES.iter().any(|w| c.api.starts_with(w))).map(|c| format!("{} {}", c.api, c.object)).collect()
+        calls
+            .filter(|c| AWS_WRITES.iter().any(|w| c.api.starts_with(w)))
+            .map(|c| format!("{} {}", c.api, c.object))
+            .collect()
     }
 
     /// How often instances were asked about.
@@ -105,7 +117,10 @@ impl Stage {
 
     /// Heartbeats and completions that were tried for an instance.
     pub fn hook_calls(&self, instance: &str) -> usize {
-        self.aws_writes().iter().filter(|w| w.starts_with("autoscaling:") && w.contains(instance)).count()
+        self.aws_writes()
+            .iter()
+            .filter(|w| w.starts_with("autoscaling:") && w.contains(instance))
+            .count()
     }
 
     /// Nobody has written to the Node, nor to its pods.
@@ -117,7 +132,11 @@ impl Stage {
     }
 
     /// An instance of this cluster with a Node made as `shape` says; its id.
-    pub fn node_of_shape(&self, name: &str, shape: impl FnOnce(NodeSpec, &str) -> NodeSpec) -> String {
+    pub fn node_of_shape(
+        &self,
+        name: &str,
+        shape: impl FnOnce(NodeSpec, &str) -> NodeSpec,
+    ) -> String {
         let id = self.lone_instance(self.instance_of_ours());
         self.world.kube.add_node(&shape(NodeSpec::named(name).instance(id.clone()), &id));
         id
@@ -136,11 +155,21 @@ impl Stage {
     }
 
     pub fn cluster_tags(&self) -> BTreeMap<String, String> {
-        BTreeMap::from([(format!("kubernetes.io/cluster/{}", self.world.cluster()), "owned".to_owned())])
+        BTreeMap::from([(
+            format!("kubernetes.io/cluster/{}", self.world.cluster()),
+            "owned".to_owned(),
+        )])
     }
 
-    /// A group of another cluster (or of none) with a terminate hook; its instances, which are no Nodes here.
-    pub fn foreign_group(&self, name: &str, nodes: usize, cluster: Option<&str>, hook: &HookSpec) -> Vec<String> {
+    /// A group of another cluster (or of none) with a terminate hook; its instances, which are no
+    /// Nodes here.
+    pub fn foreign_group(
+        &self,
+        name: &str,
+        nodes: usize,
+        cluster: Option<&str>,
+        hook: &HookSpec,
+    ) -> Vec<String> {
         let mut spec = GroupSpec { replace_after: None, ..GroupSpec::new(name, nodes) };
         if let Some(cluster) = cluster {
             let tag = (format!("kubernetes.io/cluster/{cluster}"), "owned".to_owned());
@@ -153,8 +182,18 @@ impl Stage {
     }
 
     /// A group of ours whose instances have no Nodes, launched `age` seconds ago.
-    pub fn group_without_nodes(&self, name: &str, instances: usize, age: u64, hooks: &[HookSpec]) -> Vec<String> {
-        let mut spec = GroupSpec { replace_after: None, age: Duration::from_secs(age), ..GroupSpec::new(name, instances) };
+    pub fn group_without_nodes(
+        &self,
+        name: &str,
+        instances: usize,
+        age: u64,
+        hooks: &[HookSpec],
+    ) -> Vec<String> {
+        let mut spec = GroupSpec {
+            replace_after: None,
+            age: Duration::from_secs(age),
+            ..GroupSpec::new(name, instances)
+        };
         spec.tags = self.cluster_tags();
         spec.template.tags = self.cluster_tags();
         let before: Vec<_> = self.world.aws.instances().into_iter().map(|i| i.id).collect();

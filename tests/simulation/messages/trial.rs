@@ -1,4 +1,5 @@
-//! `--dry-run --trial`: deletes on its own queue, records what would have been done, and writes nothing else anywhere.
+//! `--dry-run --trial`: deletes on its own queue, records what would have been done, and writes
+//! nothing else anywhere.
 
 use std::{
     io,
@@ -37,7 +38,11 @@ impl Log {
 
     /// What would be done about an instance, and why.
     fn of(&self, instance: &str) -> Vec<(Would, String)> {
-        self.entries().into_iter().filter(|e| e.instance == instance).map(|e| (e.would, e.why)).collect()
+        self.entries()
+            .into_iter()
+            .filter(|e| e.instance == instance)
+            .map(|e| (e.would, e.why))
+            .collect()
     }
 }
 
@@ -87,16 +92,33 @@ async fn a_trial_records_what_would_have_been_done_and_deletes_on_its_own_queue_
     send(&bodies::rebalance(&spot[1], &stage.now()));
     send("?");
     send(&bodies::event("my.app", "Something", &stage.now(), &json!({})));
-    send(&json!({ "Event": "autoscaling:TEST_NOTIFICATION", "AutoScalingGroupName": "asg" }).to_string());
+    send(
+        &json!({ "Event": "autoscaling:TEST_NOTIFICATION", "AutoScalingGroupName": "asg" })
+            .to_string(),
+    );
     stage.pass(120).await;
 
-    assert!(stage.bodies_in("shop-trial").is_empty(), "each is deleted: {:?}", stage.bodies_in("shop-trial"));
+    assert!(
+        stage.bodies_in("shop-trial").is_empty(),
+        "each is deleted: {:?}",
+        stage.bodies_in("shop-trial")
+    );
     let live = stage.world.aws.queue("live").unwrap().messages;
-    assert!(live.len() >= 2 && live.iter().all(|m| m.receive_count == 0), "the queue of others is not touched");
+    assert!(
+        live.len() >= 2 && live.iter().all(|m| m.receive_count == 0),
+        "the queue of others is not touched"
+    );
     let writes = stage.aws_writes();
-    assert!(!writes.is_empty() && writes.iter().all(|w| w.starts_with("sqs:DeleteMessage") && w.contains("shop-trial")), "{writes:?}");
+    assert!(
+        !writes.is_empty()
+            && writes
+                .iter()
+                .all(|w| w.starts_with("sqs:DeleteMessage") && w.contains("shop-trial")),
+        "{writes:?}"
+    );
     let requests = stage.world.kube.requests().into_iter();
-    let kube: Vec<_> = requests.filter(|r| r.client.starts_with("sundown") && r.is_write()).collect();
+    let kube: Vec<_> =
+        requests.filter(|r| r.client.starts_with("sundown") && r.is_write()).collect();
     assert!(kube.is_empty(), "not even a Lease: {kube:?}");
 
     let none = String::new;
@@ -106,13 +128,25 @@ async fn a_trial_records_what_would_have_been_done_and_deletes_on_its_own_queue_
     assert_eq!(log.of(&launched), [(Would::AnswerLaunch, none())]);
     assert_eq!(log.of(&theirs[0]), [(Would::Nothing, "foreign".to_owned())]);
     assert_eq!(log.of(&spot[1]), [(Would::Nothing, "not_acted_on_yet".to_owned())]);
-    let others: Vec<_> = log.entries().into_iter().filter(|e| e.instance.is_empty()).map(|e| (e.would, e.why)).collect();
+    let others: Vec<_> = log
+        .entries()
+        .into_iter()
+        .filter(|e| e.instance.is_empty())
+        .map(|e| (e.would, e.why))
+        .collect();
     assert_eq!(others.len(), 3, "{others:?}");
-    assert_eq!(others.iter().filter(|(would, _)| *would == Would::NotUnderstood).count(), 1, "{others:?}");
+    assert_eq!(
+        others.iter().filter(|(would, _)| *would == Would::NotUnderstood).count(),
+        1,
+        "{others:?}"
+    );
     let drained = log.entries().into_iter().find(|e| e.instance == spot[0]).unwrap();
     assert_eq!(Some(drained.node), stage.world.node_of(&spot[0]));
     assert_eq!(drained.ends.unwrap().duration_since(drained.time.unwrap()).as_secs(), 120);
-    assert!(drained.at >= begun && drained.at.duration_since(begun).as_secs() < 10, "it is told how soon");
+    assert!(
+        drained.at >= begun && drained.at.duration_since(begun).as_secs() < 10,
+        "it is told how soon"
+    );
     let hooked = log.entries().into_iter().find(|e| e.instance == instances[0]).unwrap();
     assert_eq!((hooked.group.as_str(), hooked.hook.as_str()), ("asg", "drain"));
     sundown.stop().await;
@@ -128,7 +162,11 @@ async fn what_cannot_be_recorded_is_not_deleted() {
     stage.pass(60).await;
     let sundown = stage.start("sundown-0", &["--dry-run", "--trial", "--queue-url", &url]);
     stage.pass(30).await;
-    for body in [bodies::spot(&spot[0], &stage.now()), "?".to_owned(), bodies::event("my.app", "Something", &stage.now(), &json!({}))] {
+    for body in [
+        bodies::spot(&spot[0], &stage.now()),
+        "?".to_owned(),
+        bodies::event("my.app", "Something", &stage.now(), &json!({})),
+    ] {
         stage.world.aws.send_event("shop-trial", &body);
     }
     stage.pass(90).await;

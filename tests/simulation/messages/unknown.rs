@@ -84,7 +84,10 @@ async fn c38_an_instance_of_ours_that_runs_is_waited_for_and_beaten_until_the_jo
     stage.world.aws.terminate(&ours[0], true);
     stage.until(300, "it is completed", || completed_after(&stage, &ours[0]).is_some()).await;
     let after = completed_after(&stage, &ours[0]).unwrap();
-    assert!((237..=245).contains(&after), "five minutes after its launch, which was a minute ago: {after} s");
+    assert!(
+        (237..=245).contains(&after),
+        "five minutes after its launch, which was a minute ago: {after} s"
+    );
     let action = &stage.actions(&ours[0])[0];
     assert!(action.longest_gap(stage.clock.now()) <= Duration::from_secs(32), "{action:?}");
     assert_eq!(sundown.messages("terminate-hook", "completed"), 1.0);
@@ -109,7 +112,10 @@ async fn c38_an_instance_that_joins_while_it_is_waited_for_is_drained() {
     stage.until(60, "and completed", || completed_after(&stage, &ours[0]).is_some()).await;
     assert_eq!(sundown.messages("terminate-hook", "accepted"), 1.0);
     // It was taken on as soon as it could be: the time before it joined is no delay.
-    assert_eq!(sundown.metric("accept_lag_seconds_bucket{le=\"5.0\",kind=\"terminate-hook\"}"), 1.0);
+    assert_eq!(
+        sundown.metric("accept_lag_seconds_bucket{le=\"5.0\",kind=\"terminate-hook\"}"),
+        1.0
+    );
     sundown.stop().await;
     stage.end();
 }
@@ -120,7 +126,8 @@ async fn an_uncached_list_that_finds_the_node_keeps_its_hook_from_being_complete
     stage.group(2, 300);
     let ours = stage.group_without_nodes("late", 2, 86_400, &[continuing_hook("drain", 300)]);
     let sundown = stage.settled(&[]).await;
-    // The watch has gone silent, and nobody has noticed yet: the index does not have the Node that is there.
+    // The watch has gone silent, and nobody has noticed yet: the index does not have the Node that
+    // is there.
     stage.world.kube.silence_watches(&Match::of("watch", "nodes"));
     stage.world.join(&ours[0]);
     let node = stage.world.node_of(&ours[0]).unwrap();
@@ -129,13 +136,22 @@ async fn an_uncached_list_that_finds_the_node_keeps_its_hook_from_being_complete
     stage.world.kube.clear_journal();
     stage.world.aws.terminate(&ours[0], true);
     stage.until(10, "the node is cordoned", || stage.is_cordoned(&ours[0])).await;
-    let lists = stage.world.kube.requests().into_iter().filter(|r| r.verb == "list" && r.resource == "nodes").count();
+    let lists = stage
+        .world
+        .kube
+        .requests()
+        .into_iter()
+        .filter(|r| r.verb == "list" && r.resource == "nodes")
+        .count();
     assert_eq!(lists, 1);
     stage.until(60, "it is completed", || completed_after(&stage, &ours[0]).is_some()).await;
     assert!(stage.world.kube.pods_on(&node).is_empty(), "not before its node was empty");
     assert_eq!(sundown.messages("terminate-hook", "accepted"), 1.0);
     sundown.stop().await;
-    stage.end_except(&[judge::Rule::LoadBalancers, judge::Rule::Leader], "the journal begins after the nodes and the Lease");
+    stage.end_except(
+        &[judge::Rule::LoadBalancers, judge::Rule::Leader],
+        "the journal begins after the nodes and the Lease",
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -144,16 +160,25 @@ async fn a_copy_of_the_event_of_a_node_past_the_index_does_not_end_its_beats() {
     stage.group(2, 300);
     let ours = stage.group_without_nodes("late", 2, 86_400, &[continuing_hook("drain", 60)]);
     let copies = stage.queue_for("copies", [EventKind::TerminateAction]);
-    let sundown = stage.settled(&["--queue-url", &stage.world.queue_url(), "--queue-url", &copies]).await;
+    let sundown =
+        stage.settled(&["--queue-url", &stage.world.queue_url(), "--queue-url", &copies]).await;
     stage.world.kube.silence_watches(&Match::of("watch", "nodes"));
     stage.world.join(&ours[0]);
     let node = stage.world.node_of(&ours[0]).unwrap();
-    let shape = PodShape { grace: Some(Duration::from_secs(900)), stop: Some(Duration::from_secs(120)), ..PodShape::default() };
+    let shape = PodShape {
+        grace: Some(Duration::from_secs(900)),
+        stop: Some(Duration::from_secs(120)),
+        ..PodShape::default()
+    };
     stage.world.kube.add_pod(&PodSpec::on(node.clone(), "shop", "slow").shape(shape));
     stage.pass(1).await;
     stage.world.aws.terminate(&ours[0], true);
     let counted = |outcome| sundown.messages("terminate-hook", outcome);
-    stage.until(20, "one is taken on, the other a repeat", || (counted("accepted"), counted("repeat")) == (1.0, 1.0)).await;
+    stage
+        .until(20, "one is taken on, the other a repeat", || {
+            (counted("accepted"), counted("repeat")) == (1.0, 1.0)
+        })
+        .await;
     stage.until(180, "it is completed", || completed_after(&stage, &ours[0]).is_some()).await;
     assert!(stage.world.kube.pods_on(&node).is_empty(), "not before its node was empty");
     sundown.stop().await;
@@ -168,8 +193,18 @@ async fn all_who_need_an_uncached_list_in_the_same_second_share_one() {
     let sundown = stage.settled(&[]).await;
     stage.world.kube.clear_journal();
     stage.world.aws.scale_in("gone", 50);
-    stage.until(20, "all are completed", || ours[..50].iter().all(|i| completed_after(&stage, i).is_some())).await;
-    let lists = stage.world.kube.requests().into_iter().filter(|r| r.verb == "list" && r.resource == "nodes").count();
+    stage
+        .until(20, "all are completed", || {
+            ours[..50].iter().all(|i| completed_after(&stage, i).is_some())
+        })
+        .await;
+    let lists = stage
+        .world
+        .kube
+        .requests()
+        .into_iter()
+        .filter(|r| r.verb == "list" && r.resource == "nodes")
+        .count();
     assert!((1..=3).contains(&lists), "{lists} lists for 50 instances");
     assert_eq!(sundown.messages("terminate-hook", "completed"), 50.0);
     sundown.stop().await;
@@ -182,12 +217,20 @@ async fn while_the_list_fails_nothing_is_completed_and_beats_go_on() {
     stage.group(2, 300);
     let ours = stage.group_without_nodes("gone", 2, 86_400, &[continuing_hook("drain", 60)]);
     let sundown = stage.settled(&[]).await;
-    let status = Fault::Status { code: 500, reason: "InternalError".into(), message: "etcd".into(), retry_after: None };
+    let status = Fault::Status {
+        code: 500,
+        reason: "InternalError".into(),
+        message: "etcd".into(),
+        retry_after: None,
+    };
     let rule = stage.world.kube.inject(Rule::always(Match::of("list", "nodes"), status));
     stage.world.aws.terminate(&ours[0], true);
     stage.pass(300).await;
     let action = &stage.actions(&ours[0])[0];
-    assert!(action.end.is_none() && action.longest_gap(stage.clock.now()) <= Duration::from_secs(32), "{action:?}");
+    assert!(
+        action.end.is_none() && action.longest_gap(stage.clock.now()) <= Duration::from_secs(32),
+        "{action:?}"
+    );
     stage.world.kube.lift(rule);
     stage.until(30, "it is completed", || completed_after(&stage, &ours[0]).is_some()).await;
     assert_eq!(sundown.messages("terminate-hook", "completed"), 1.0);
@@ -212,19 +255,33 @@ async fn while_the_api_server_is_away_nothing_unknown_is_completed_and_beats_go_
         for instance in [&ours[0], &known[0]] {
             let action = &stage.actions(instance)[0];
             assert!(action.end.is_none(), "{how:?} {action:?}");
-            assert!(action.longest_gap(stage.clock.now()) <= Duration::from_secs(40), "{how:?} {action:?}");
+            assert!(
+                action.longest_gap(stage.clock.now()) <= Duration::from_secs(40),
+                "{how:?} {action:?}"
+            );
         }
         assert_eq!(stage.in_queue(), 2, "kept");
         stage.world.kube.come_back();
-        stage.until(200, "both are completed", || [&ours[0], &known[0]].iter().all(|i| completed_after(&stage, i).is_some())).await;
-        assert_eq!((sundown.messages("terminate-hook", "completed"), sundown.messages("terminate-hook", "accepted")), (1.0, 1.0));
+        stage
+            .until(200, "both are completed", || {
+                [&ours[0], &known[0]].iter().all(|i| completed_after(&stage, i).is_some())
+            })
+            .await;
+        assert_eq!(
+            (
+                sundown.messages("terminate-hook", "completed"),
+                sundown.messages("terminate-hook", "accepted")
+            ),
+            (1.0, 1.0)
+        );
         sundown.stop().await;
         stage.end();
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_cluster_name_nothing_unknown_is_completed_or_beaten_and_the_message_waits_for_its_node() {
+async fn without_a_cluster_name_nothing_unknown_is_completed_or_beaten_and_the_message_waits_for_its_node()
+ {
     let logs = Logs::keep();
     let stage = Stage::new(100);
     stage.group(2, 300);
@@ -239,14 +296,27 @@ async fn without_a_cluster_name_nothing_unknown_is_completed_or_beaten_and_the_m
     stage.world.join(&ours[1]);
     stage.until(5, "the one that joins is taken on", || stage.is_cordoned(&ours[1])).await;
     stage.pass(120).await;
-    assert_eq!(stage.bodies_in("in").len(), 1, "the other waits until five minutes from its launch");
+    assert_eq!(
+        stage.bodies_in("in").len(),
+        1,
+        "the other waits until five minutes from its launch"
+    );
     stage.until(30, "then it is deleted", || stage.bodies_in("in").is_empty()).await;
-    assert_eq!((sundown.messages("terminate-hook", "unknown"), sundown.messages("terminate-hook", "accepted")), (1.0, 1.0));
+    assert_eq!(
+        (
+            sundown.messages("terminate-hook", "unknown"),
+            sundown.messages("terminate-hook", "accepted")
+        ),
+        (1.0, 1.0)
+    );
     stage.pass(300).await;
     assert_eq!(stage.hook_calls(&ours[0]), 0);
     assert!(stage.actions(&ours[0])[0].end.is_none());
     sundown.stop().await;
-    stage.end_except(&[judge::Rule::Strangers, judge::Rule::Messages], "without --cluster-name tags say nothing");
+    stage.end_except(
+        &[judge::Rule::Strangers, judge::Rule::Messages],
+        "without --cluster-name tags say nothing",
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -272,8 +342,10 @@ async fn a_warning_about_an_instance_of_ours_that_never_joins_is_deleted_in_the_
     let stage = Stage::new(102);
     stage.group(2, 300);
     let sundown = stage.settled(&[]).await;
-    let young = stage.lone_instance(InstanceSpec { age: Duration::from_secs(120), ..stage.instance_of_ours() });
-    let ended = stage.lone_instance(InstanceSpec { state: State::Terminated, ..stage.instance_of_ours() });
+    let young = stage
+        .lone_instance(InstanceSpec { age: Duration::from_secs(120), ..stage.instance_of_ours() });
+    let ended =
+        stage.lone_instance(InstanceSpec { state: State::Terminated, ..stage.instance_of_ours() });
     stage.send(&bodies::spot(&young, &stage.now()));
     stage.send(&bodies::spot(&ended, &stage.now()));
     stage.until(10, "that of the ended one at once", || stage.in_queue() == 1).await;
@@ -292,12 +364,20 @@ async fn a_warning_about_an_instance_that_the_index_lacks_is_kept_while_the_watc
     stage.group(2, 300);
     let ours = stage.group_without_nodes("late", 1, 86_400, &[]);
     let sundown = stage.settled(&[]).await;
-    let status = Fault::Status { code: 500, reason: "InternalError".into(), message: "etcd".into(), retry_after: None };
-    let fail = |verb: &str| stage.world.kube.inject(Rule::always(Match::of(verb, "nodes"), status.clone()));
+    let status = Fault::Status {
+        code: 500,
+        reason: "InternalError".into(),
+        message: "etcd".into(),
+        retry_after: None,
+    };
+    let fail = |verb: &str| {
+        stage.world.kube.inject(Rule::always(Match::of(verb, "nodes"), status.clone()))
+    };
     let rules = [fail("watch"), fail("list")];
     stage.world.kube.break_watches(&Match::of("watch", "nodes"));
     stage.pass(3).await;
-    // The Node is there, and no watch tells of it. The instance is old enough to be taken for one that never joins.
+    // The Node is there, and no watch tells of it. The instance is old enough to be taken for one
+    // that never joins.
     stage.world.join(&ours[0]);
     stage.send(&bodies::spot(&ours[0], &stage.now()));
     stage.pass(40).await;
@@ -314,8 +394,15 @@ async fn a_launch_out_of_a_warm_pool_is_kept_while_the_watch_of_nodes_fails() {
     let stage = Stage::new(104);
     stage.group(2, 300);
     let sundown = stage.settled(&[]).await;
-    let status = Fault::Status { code: 500, reason: "InternalError".into(), message: "etcd".into(), retry_after: None };
-    let fail = |verb: &str| stage.world.kube.inject(Rule::always(Match::of(verb, "nodes"), status.clone()));
+    let status = Fault::Status {
+        code: 500,
+        reason: "InternalError".into(),
+        message: "etcd".into(),
+        retry_after: None,
+    };
+    let fail = |verb: &str| {
+        stage.world.kube.inject(Rule::always(Match::of(verb, "nodes"), status.clone()))
+    };
     let rules = [fail("watch"), fail("list")];
     stage.world.kube.break_watches(&Match::of("watch", "nodes"));
     stage.pass(3).await;

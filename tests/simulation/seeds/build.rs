@@ -16,7 +16,10 @@ pub const CLAIMS: &str = "claims-";
 
 pub fn build(stage: &Stage, plan: &Plan) {
     let (dup, reorder, forget) = plan.disorder;
-    stage.world.aws.disorder(stage.world.queue(), Disorder { duplicate: dup, reorder, forget_delete: forget, partial: plan.partial });
+    stage.world.aws.disorder(
+        stage.world.queue(),
+        Disorder { duplicate: dup, reorder, forget_delete: forget, partial: plan.partial },
+    );
     for group in &plan.groups {
         add_group(stage, group);
     }
@@ -28,7 +31,10 @@ pub fn build(stage: &Stage, plan: &Plan) {
     for (i, pick) in plan.claimed_twice.iter().enumerate() {
         // EC2 knows the name of the other Node.
         let instance = &instances[pick % instances.len()];
-        stage.world.kube.add_node(&NodeSpec::named(format!("{CLAIMS}{i}")).instance(instance.clone()));
+        stage
+            .world
+            .kube
+            .add_node(&NodeSpec::named(format!("{CLAIMS}{i}")).instance(instance.clone()));
     }
     for (i, (pick, kind)) in plan.loose.iter().enumerate() {
         stage.world.kube.add_pod(&loose(&nodes[pick % nodes.len()], i, *kind));
@@ -70,12 +76,17 @@ fn add_group(stage: &Stage, group: &Group) {
     for instance in stage.world.add_group(spec, &hooks) {
         let node = stage.world.node_of(&instance).unwrap();
         stage.world.kube.edit("nodes", "", &node, |n| match group.belongs {
-            Belongs::Karpenter => n["metadata"]["labels"]["karpenter.sh/nodepool"] = json!("default"),
+            Belongs::Karpenter => {
+                n["metadata"]["labels"]["karpenter.sh/nodepool"] = json!("default");
+            }
             Belongs::Ignored => n["metadata"]["annotations"]["sundown.dev/ignore"] = json!("true"),
             Belongs::Us | Belongs::OtherCluster | Belongs::LeftOut | Belongs::Untagged => {}
         });
         if let Some((key, value)) = group.label {
-            stage.world.kube.edit("nodes", "", &node, |n| n["metadata"]["labels"][key] = json!(value));
+            stage
+                .world
+                .kube
+                .edit("nodes", "", &node, |n| n["metadata"]["labels"][key] = json!(value));
         }
     }
 }
@@ -119,14 +130,21 @@ fn loose(node: &str, i: usize, kind: Loose) -> PodSpec {
         Loose::Naked => named("naked"),
         Loose::Mirror => PodSpec { mirror: true, ..named("mirror") },
         Loose::Finished => named("finished").state(PodState::Succeeded),
-        Loose::Held => named("held").shape(PodShape { finalizers: vec!["example.com/held".to_owned()], ..shape() }),
+        Loose::Held => named("held")
+            .shape(PodShape { finalizers: vec!["example.com/held".to_owned()], ..shape() }),
         Loose::Stuck => named("stuck").shape(PodShape { stuck: true, ..shape() }),
         Loose::Tolerant => {
-            let tolerations = vec![json!({ "key": "sundown.dev/interruption", "operator": "Exists" })];
+            let tolerations =
+                vec![json!({ "key": "sundown.dev/interruption", "operator": "Exists" })];
             named("tolerant").shape(PodShape { tolerations, ..shape() })
         }
-        Loose::ToleratesAll => named("brave").shape(PodShape { tolerations: vec![json!({ "operator": "Exists" })], ..shape() }),
-        Loose::ComesBack => named("agent").owner("apps.kruise.io/v1alpha1", "DaemonSet", &format!("agent-{i}")),
-        Loose::Unready => named("unready").state(PodState::NotReady).shape(PodShape { never_ready: true, ..shape() }),
+        Loose::ToleratesAll => named("brave")
+            .shape(PodShape { tolerations: vec![json!({ "operator": "Exists" })], ..shape() }),
+        Loose::ComesBack => {
+            named("agent").owner("apps.kruise.io/v1alpha1", "DaemonSet", &format!("agent-{i}"))
+        }
+        Loose::Unready => named("unready")
+            .state(PodState::NotReady)
+            .shape(PodShape { never_ready: true, ..shape() }),
     }
 }

@@ -17,7 +17,8 @@ use crate::judge::Evidence;
 
 /// Plans that are drawn, and not played, to find out which faults there are: a fault that never
 /// struck has a row of zeros.
-const DRAWN: [std::ops::Range<u64>; 3] = [0..1_000, second::FIRST..second::FIRST + 1_000, third::FIRST..third::FIRST + 1_000];
+const DRAWN: [std::ops::Range<u64>; 3] =
+    [0..1_000, second::FIRST..second::FIRST + 1_000, third::FIRST..third::FIRST + 1_000];
 
 /// How often a fault struck: in all, and in each phase.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -123,7 +124,9 @@ impl fmt::Display for Coverage {
 /// was called, too. Interruptions have none.
 fn names(act: &Act) -> Vec<String> {
     match act {
-        Act::ScaleIn { .. } | Act::Spot { .. } | Act::Capacity { .. } | Act::EndInEc2 { .. } => Vec::new(),
+        Act::ScaleIn { .. } | Act::Spot { .. } | Act::Capacity { .. } | Act::EndInEc2 { .. } => {
+            Vec::new()
+        }
         Act::Aws { api, fault, .. } => {
             vec![format!("Aws {}", variant(fault)), format!("Aws, call {api}")]
         }
@@ -147,7 +150,9 @@ fn names(act: &Act) -> Vec<String> {
         }
         Act::SilentWatch { resource, .. } => vec![format!("SilentWatch of {resource}")],
         Act::Webhook { answer, .. } => vec![format!("Webhook {answer:?}")],
-        Act::Test { is_real, .. } => vec![(if *is_real { "Test that asks to be acted on" } else { "Test" }).to_owned()],
+        Act::Test { is_real, .. } => {
+            vec![(if *is_real { "Test that asks to be acted on" } else { "Test" }).to_owned()]
+        }
         other => vec![variant(other)],
     }
 }
@@ -178,7 +183,10 @@ fn features(plan: &Plan) -> BTreeSet<String> {
             ("group that replaces instances", group.replaces),
             ("group with a launch hook", group.launch_hook),
             ("group with several terminate hooks", group.hooks.len() > 1),
-            ("group with a hook named sundown beside others", group.hooks.iter().any(|(name, _)| name.starts_with("sundown"))),
+            (
+                "group with a hook named sundown beside others",
+                group.hooks.iter().any(|(name, _)| name.starts_with("sundown")),
+            ),
             ("group with a tag for --managed-tag", group.tag.is_some()),
             ("hook that notifies the queue itself", group.native),
         ];

@@ -31,7 +31,10 @@ impl Plan {
         let drain_timeout = d.one(&[120_u64, 180, 300, 600]);
         let mut flags = vec![format!("--drain-timeout={drain_timeout}s")];
         if d.chance(0.2) {
-            flags.push(format!("--exclude-from-load-balancers={}", d.one(&["early", "late", "never"])));
+            flags.push(format!(
+                "--exclude-from-load-balancers={}",
+                d.one(&["early", "late", "never"])
+            ));
         }
         let complete_delay = if d.chance(0.15) { 7 } else { 0 };
         if complete_delay > 0 {
@@ -39,7 +42,16 @@ impl Plan {
         }
         let groups = groups(&mut d);
         let loads = (0..d.0.usize(2..6)).map(|i| load(&mut d, i)).chain([daemon()]).collect();
-        let kinds = [Loose::Naked, Loose::Mirror, Loose::Finished, Loose::Held, Loose::Stuck, Loose::Tolerant, Loose::ToleratesAll, Loose::Unready];
+        let kinds = [
+            Loose::Naked,
+            Loose::Mirror,
+            Loose::Finished,
+            Loose::Held,
+            Loose::Stuck,
+            Loose::Tolerant,
+            Loose::ToleratesAll,
+            Loose::Unready,
+        ];
         let loose = (0..d.0.usize(0..7)).map(|_| (d.0.usize(..100), d.one(&kinds))).collect();
         let disorder = if d.chance(0.3) { (0.2, 0.3, 0.1) } else { (0.0, 0.0, 0.0) };
         let replicas = if d.chance(0.4) { 2 } else { 1 };
@@ -105,7 +117,11 @@ fn groups(d: &mut Dice) -> Vec<Group> {
             tag: None,
         });
     }
-    for (name, belongs) in [("other", Belongs::OtherCluster), ("karpenter", Belongs::Karpenter), ("ignored", Belongs::Ignored)] {
+    for (name, belongs) in [
+        ("other", Belongs::OtherCluster),
+        ("karpenter", Belongs::Karpenter),
+        ("ignored", Belongs::Ignored),
+    ] {
         if d.chance(0.35) {
             let hooks = vec![("drain".to_owned(), 60)];
             let spot = d.chance(0.5);
@@ -127,7 +143,8 @@ fn groups(d: &mut Dice) -> Vec<Group> {
 }
 
 fn load(d: &mut Dice, i: usize) -> Load {
-    let kind = d.one(&[LoadKind::Deployment, LoadKind::Deployment, LoadKind::StatefulSet, LoadKind::Job]);
+    let kind =
+        d.one(&[LoadKind::Deployment, LoadKind::Deployment, LoadKind::StatefulSet, LoadKind::Job]);
     let replicas = d.one(&[1_usize, 2, 3, 3, 5, 8, 12]);
     let budget = |d: &mut Dice| match d.0.u8(..5) {
         0 => Budget::Min(1.into()),
@@ -137,7 +154,8 @@ fn load(d: &mut Dice, i: usize) -> Load {
         _ => Budget::Max(0.into()),
     };
     let many = d.one(&[0, 0, 1, 1, 1, 1, 2]);
-    let budgets = if kind == LoadKind::Job { Vec::new() } else { (0..many).map(|_| budget(d)).collect() };
+    let budgets =
+        if kind == LoadKind::Job { Vec::new() } else { (0..many).map(|_| budget(d)).collect() };
     Load {
         name: format!("load-{i}"),
         kind,
@@ -215,7 +233,16 @@ fn noise(d: &mut Dice) -> Act {
         3 => Act::Stranger,
         4 => Act::Rebalance { pick },
         _ => Act::Garbage {
-            body: d.one(&["", "{", "[]", "null", "{\"detail-type\":\"EC2 Spot Instance Interruption Warning\"}", "\u{fffd}\u{1}"]).to_owned(),
+            body: d
+                .one(&[
+                    "",
+                    "{",
+                    "[]",
+                    "null",
+                    "{\"detail-type\":\"EC2 Spot Instance Interruption Warning\"}",
+                    "\u{fffd}\u{1}",
+                ])
+                .to_owned(),
         },
     }
 }
@@ -278,10 +305,15 @@ fn fault(d: &mut Dice) -> Act {
             Act::Aws { api, fault, share, seconds }
         }
         4..=7 => Act::Kube { matching: requests(d), fault: kube_fault(d), share, seconds },
-        8 => Act::KubeAway { how: d.one(&[Away::Refusing, Away::Silent]), seconds: d.one(&[5, 30, 180]) },
+        8 => Act::KubeAway {
+            how: d.one(&[Away::Refusing, Away::Silent]),
+            seconds: d.one(&[5, 30, 180]),
+        },
         9 => Act::CutWatches { broken: d.chance(0.5), compact: d.chance(0.5) },
         10 => Act::FreezeDisruption { seconds: d.one(&[10, 60]) },
-        _ if d.chance(0.5) => Act::Overload { retry_after: d.one(&[1, 5]), seconds: d.one(&[5, 30]) },
+        _ if d.chance(0.5) => {
+            Act::Overload { retry_after: d.one(&[1, 5]), seconds: d.one(&[5, 30]) }
+        }
         _ => Act::Unauthorized { seconds: d.one(&[2, 15]) },
     }
 }

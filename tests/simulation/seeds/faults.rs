@@ -39,10 +39,13 @@ impl Play<'_> {
                 }
                 self.after(*seconds, Todo::Reconnect(client));
             }
-            Act::SilentWatch { replica, resource } => kube.silence_watches(&Match::of("watch", resource).from(client(*replica))),
+            Act::SilentWatch { replica, resource } => {
+                kube.silence_watches(&Match::of("watch", resource).from(client(*replica)));
+            }
             Act::KubeOfOne { replica, matching, fault, share, seconds } => {
                 let matching = matching.clone().from(client(*replica));
-                let rule = kube.inject(Rule { share: *share, ..Rule::always(matching, fault.clone()) });
+                let rule =
+                    kube.inject(Rule { share: *share, ..Rule::always(matching, fault.clone()) });
                 self.after(*seconds, Todo::Lift(rule));
             }
             Act::Webhook { answer, load, seconds } => {
@@ -57,7 +60,12 @@ impl Play<'_> {
             Act::EvictionConflicts { picks, times, unready } => {
                 let pods = kube.pods();
                 for pod in picks.iter().filter_map(|pick| pods.get(pick % pods.len().max(1))) {
-                    kube.conflict_evictions(&pod.namespace, &pod.name, *times, unready.then_some(PodState::NotReady));
+                    kube.conflict_evictions(
+                        &pod.namespace,
+                        &pod.name,
+                        *times,
+                        unready.then_some(PodState::NotReady),
+                    );
                 }
             }
             Act::FreezeScheduler { seconds } => {
@@ -72,9 +80,14 @@ impl Play<'_> {
                 }
             }
             Act::InvalidTokens { seconds } => {
-                let refusal = "1 validation error detected: Value at 'lifecycleActionToken' failed to satisfy constraint";
+                let refusal = "1 validation error detected: Value at 'lifecycleActionToken' \
+                    failed to satisfy constraint";
                 let until = self.now() + Duration::from_secs(*seconds);
-                aws.fault(FaultRule::new("autoscaling:*", AwsFault::InvalidToken(refusal), How::Until(until)));
+                aws.fault(FaultRule::new(
+                    "autoscaling:*",
+                    AwsFault::InvalidToken(refusal),
+                    How::Until(until),
+                ));
             }
             Act::Relabel { pick, seconds } => {
                 if let Some(node) = self.busy_node(*pick) {
@@ -98,17 +111,29 @@ impl Play<'_> {
                 }
             }
             Act::OthersComplete => {
-                for action in aws.actions().into_iter().filter(|a| a.end.is_none() && is_others(&a.hook)) {
-                    aws.complete_as("others", &action.group, &action.hook, &action.instance, HookResult::Continue);
+                for action in
+                    aws.actions().into_iter().filter(|a| a.end.is_none() && is_others(&a.hook))
+                {
+                    aws.complete_as(
+                        "others",
+                        &action.group,
+                        &action.hook,
+                        &action.instance,
+                        HookResult::Continue,
+                    );
                 }
             }
             Act::Health { pick } => {
                 let start = self.now() + Duration::from_secs(3_600);
-                self.with_instance(*pick, |id| aws.health(&HealthNotice::retirement([id.to_owned()], start)));
+                self.with_instance(*pick, |id| {
+                    aws.health(&HealthNotice::retirement([id.to_owned()], start));
+                });
             }
             Act::Test { pick, is_real, is_spot } => {
                 let now = self.now() + SignedDuration::from_secs(self.plan.aws_clock);
-                self.with_instance(*pick, |id| drop(aws.send_event(world.queue(), &test(id, now, *is_real, *is_spot))));
+                self.with_instance(*pick, |id| {
+                    drop(aws.send_event(world.queue(), &test(id, now, *is_real, *is_spot)));
+                });
             }
             other => panic!("{other:?} is no fault"),
         }
@@ -134,7 +159,9 @@ impl Play<'_> {
 
     /// Every write conflicts with one that named the version before it.
     fn relabel(&mut self, node: String, left: u64) {
-        self.stage.world.kube.edit("nodes", "", &node, |n| n["metadata"]["labels"]["example.com/turn"] = json!(left.to_string()));
+        self.stage.world.kube.edit("nodes", "", &node, |n| {
+            n["metadata"]["labels"]["example.com/turn"] = json!(left.to_string());
+        });
         if left > 0 {
             let at = self.now() + Duration::from_millis(RELABEL);
             self.then(at, Todo::Relabel(node, left - 1));
@@ -143,7 +170,11 @@ impl Play<'_> {
 
     fn made_up_hook(&mut self, node: &str, own_group: bool) {
         let Some(value) = self.stage.world.kube.object("nodes", "", node) else { return };
-        let instance = value["spec"]["providerID"].as_str().and_then(|id| id.rsplit('/').next()).unwrap_or_default().to_owned();
+        let instance = value["spec"]["providerID"]
+            .as_str()
+            .and_then(|id| id.rsplit('/').next())
+            .unwrap_or_default()
+            .to_owned();
         let own = self.evidence.groups.get(&instance).cloned().unwrap_or_default();
         let group = if own_group { own } else { "made-up".to_owned() };
         let fresh = json!({
@@ -167,15 +198,21 @@ impl Play<'_> {
         let namespace = load.is_some().then(|| "load".to_owned());
         kube.eviction_webhook(move |review| {
             let message = || "from the simulation".to_owned();
-            if load.as_ref().is_some_and(|load| review.namespace != "load" || !review.name.starts_with(load.as_str())) {
+            if load.as_ref().is_some_and(|load| {
+                review.namespace != "load" || !review.name.starts_with(load.as_str())
+            }) {
                 return EvictionVerdict::Allow;
             }
             match answer {
                 Webhook::Denies => EvictionVerdict::Deny(message()),
                 Webhook::Busy => EvictionVerdict::Busy(message()),
-                Webhook::Unreachable => EvictionVerdict::Unreachable("connection refused".to_owned()),
+                Webhook::Unreachable => {
+                    EvictionVerdict::Unreachable("connection refused".to_owned())
+                }
                 Webhook::Intercepts => EvictionVerdict::Intercept,
-                Webhook::Hangs => EvictionVerdict::Unreachable("context deadline exceeded".to_owned()),
+                Webhook::Hangs => {
+                    EvictionVerdict::Unreachable("context deadline exceeded".to_owned())
+                }
             }
         });
         let evictions = Match { namespace, ..Match::evictions() };
@@ -187,7 +224,8 @@ impl Play<'_> {
 /// As `sundown send-test` sends it.
 fn test(instance: &str, time: Moment, is_real: bool, is_spot: bool) -> String {
     let mut body: Value = serde_json::from_str(&old_notice(instance, time)).unwrap();
-    (body["id"], body["source"]) = (json!(format!("test-{}", time.as_millisecond())), json!("sundown.test"));
+    (body["id"], body["source"]) =
+        (json!(format!("test-{}", time.as_millisecond())), json!("sundown.test"));
     if !is_spot {
         body["detail-type"] = json!("EC2 Instance State-change Notification");
         body["detail"] = json!({ "instance-id": instance, "state": "stopping" });

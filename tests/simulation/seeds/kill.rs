@@ -46,7 +46,8 @@ impl fmt::Display for Case {
 }
 
 /// Calls that are made all the time, whatever happens.
-const IDLE: [&str; 4] = ["sqs:ReceiveMessage", "sqs:GetQueueAttributes", "get leases", "update leases"];
+const IDLE: [&str; 4] =
+    ["sqs:ReceiveMessage", "sqs:GetQueueAttributes", "get leases", "update leases"];
 /// Of idle calls far from any other one, one in this many is played.
 const IDLE_SHARE: usize = 12;
 
@@ -57,13 +58,18 @@ fn scenarios() -> Vec<(&'static str, Plan)> {
     let scale_in = || (0, Act::ScaleIn { group: 0, count: 1 });
     let pick = 0;
     let mut several = hooked(vec![scale_in()]);
-    several.groups[0].hooks = vec![("drain".to_owned(), 60), ("drain-too".to_owned(), 90), ("Terminate-LC-Hook".to_owned(), 60)];
+    several.groups[0].hooks = vec![
+        ("drain".to_owned(), 60),
+        ("drain-too".to_owned(), 90),
+        ("Terminate-LC-Hook".to_owned(), 60),
+    ];
     let mut launch = spot(vec![(0, Act::EndInEc2 { pick, stop: false })]);
     launch.groups[0].launch_hook = true;
     launch.groups[0].replaces = true;
     let mut stuck = hooked(vec![scale_in()]);
     stuck.loose = vec![(0, Loose::Stuck), (0, Loose::Held)];
-    let released = Plan { acts: vec![scale_in(), (15_000, Act::Release { pick })], ..stuck.clone() };
+    let released =
+        Plan { acts: vec![scale_in(), (15_000, Act::Release { pick })], ..stuck.clone() };
     vec![
         ("a terminate hook", hooked(vec![scale_in()])),
         ("several hooks", several),
@@ -72,7 +78,13 @@ fn scenarios() -> Vec<(&'static str, Plan)> {
         ("an instance that ends, and its replacement with a launch hook", launch),
         ("a hook whose deadline comes", stuck),
         ("a release", released),
-        ("a spot notice, then a hook", hooked(vec![(0, Act::Spot { pick, what: 0 }), (10_000, Act::ScaleIn { group: 0, count: 1 })])),
+        (
+            "a spot notice, then a hook",
+            hooked(vec![
+                (0, Act::Spot { pick, what: 0 }),
+                (10_000, Act::ScaleIn { group: 0, count: 1 }),
+            ]),
+        ),
         ("an old notice", spot(vec![(0, Act::OldNotice { pick, age: 600 })])),
         ("a false state", spot(vec![(0, Act::FalseState { pick })])),
         ("a rebalance recommendation", spot(vec![(0, Act::Rebalance { pick })])),
@@ -80,7 +92,13 @@ fn scenarios() -> Vec<(&'static str, Plan)> {
         ("a record that is deleted", hooked(vec![scale_in(), (3_000, Act::DeleteRecord { pick })])),
         ("a node that is deleted", hooked(vec![scale_in(), (3_000, Act::DeleteNode { pick })])),
         ("a node that reboots", hooked(vec![scale_in(), (3_000, Act::Reboot { pick })])),
-        ("a take-over", Plan { take_over: true, ..hooked(vec![scale_in(), (4_000, Act::Kill { replica: 0, down: 3 })]) }),
+        (
+            "a take-over",
+            Plan {
+                take_over: true,
+                ..hooked(vec![scale_in(), (4_000, Act::Kill { replica: 0, down: 3 })])
+            },
+        ),
     ]
 }
 
@@ -147,7 +165,11 @@ fn prepared(scenario: &Plan, next: Next) -> Plan {
 }
 
 fn play(plan: &Plan) -> (Evidence, Vec<Passage>) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build()
+        .unwrap();
     runtime.block_on(play_and_count(plan))
 }
 
@@ -155,9 +177,13 @@ fn play(plan: &Plan) -> (Evidence, Vec<Passage>) {
 /// beside another one, and some more. A process that starts makes calls, too.
 fn worth(calls: &[Passage]) -> Vec<usize> {
     let is_idle = |call: &Passage| IDLE.contains(&call.what.as_str());
-    let beside = |n: usize| calls[n.saturating_sub(1)..calls.len().min(n + 2)].iter().any(|call| !is_idle(call));
+    let beside = |n: usize| {
+        calls[n.saturating_sub(1)..calls.len().min(n + 2)].iter().any(|call| !is_idle(call))
+    };
     let all = calls.iter().enumerate();
-    all.filter(|(n, call)| !is_idle(call) || beside(*n) || n % IDLE_SHARE == 0).map(|(n, _)| n).collect()
+    all.filter(|(n, call)| !is_idle(call) || beside(*n) || n % IDLE_SHARE == 0)
+        .map(|(n, _)| n)
+        .collect()
 }
 
 /// What came of all lives.
@@ -201,7 +227,13 @@ pub fn kill_at_any_call(share: usize) -> Kills {
             kills.played.entry(scenario).or_default().1 += calls.len();
             for call in worth(&calls) {
                 let what = calls[call].what.clone();
-                cases.extend([Side::Before, Side::After].map(|side| Case { scenario, next, call, side, what: what.clone() }));
+                cases.extend([Side::Before, Side::After].map(|side| Case {
+                    scenario,
+                    next,
+                    call,
+                    side,
+                    what: what.clone(),
+                }));
             }
         }
     }
@@ -237,7 +269,8 @@ impl Case {
     }
 }
 
-/// Plays the life of one case and prints its timeline: `SUNDOWN_KILL="a release, Standby, After, 17"`.
+/// Plays the life of one case and prints its timeline:
+/// `SUNDOWN_KILL="a release, Standby, After, 17"`.
 #[cfg(test)]
 fn replay(text: &str) -> Vec<String> {
     let mut parts = text.rsplitn(4, ", ");
@@ -245,7 +278,8 @@ fn replay(text: &str) -> Vec<String> {
     let side = if parts.next() == Some("Before") { Side::Before } else { Side::After };
     let next = if parts.next() == Some("Standby") { Next::Standby } else { Next::Successor };
     let wanted = parts.next().unwrap_or_default();
-    let (scenario, plan) = scenarios().into_iter().find(|(name, _)| *name == wanted).expect("a scenario");
+    let (scenario, plan) =
+        scenarios().into_iter().find(|(name, _)| *name == wanted).expect("a scenario");
     let case = Case { scenario, next, call, side, what: String::new() };
     if let Ok(filter) = std::env::var("SUNDOWN_LOG") {
         sundown::observe::logs::init(&filter, sundown::observe::LogFormat::Json).unwrap();
@@ -273,23 +307,37 @@ mod tests {
         let kills = kill_at_any_call(if all { 1 } else { 31 });
         println!("{kills}");
         assert!(kills.broken.is_empty(), "{kills}");
-        assert!(kills.played.values().all(|(lives, _)| *lives > 0), "each scenario is played: {kills}");
+        assert!(
+            kills.played.values().all(|(lives, _)| *lives > 0),
+            "each scenario is played: {kills}"
+        );
     }
 
     #[test]
     fn a_killed_process_makes_no_call_after_its_last() {
         let (_, plan) = scenarios().remove(0);
         let (_, all) = play(&prepared(&plan, Next::Successor));
-        let patch = all.iter().position(|call| call.what == "patch nodes").expect("the record is written");
+        let patch =
+            all.iter().position(|call| call.what == "patch nodes").expect("the record is written");
         for side in [Side::Before, Side::After] {
-            let case = Case { scenario: "", next: Next::Successor, call: patch, side, what: String::new() };
+            let case = Case {
+                scenario: "",
+                next: Next::Successor,
+                call: patch,
+                side,
+                what: String::new(),
+            };
             let (evidence, calls) = play(&case.plan(&plan));
             assert_eq!(calls, all[..=patch], "the same life up to there");
             assert_eq!(evidence.lives.len(), 2, "another process follows");
             let died = evidence.lives[0].2.expect("it is dead");
             let is_cordon = |e: &&Entry| matches!(e.fact, Fact::Cordoned(_)) && e.at <= died;
             let cordons = evidence.entries.iter().filter(is_cordon).count();
-            assert_eq!(cordons, usize::from(side == Side::After), "{side:?}: its record is written");
+            assert_eq!(
+                cordons,
+                usize::from(side == Side::After),
+                "{side:?}: its record is written"
+            );
         }
     }
 }

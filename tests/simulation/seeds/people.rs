@@ -23,7 +23,13 @@ impl Play<'_> {
         let kube = &world.kube;
         match act {
             Act::PauseAll { seconds } => {
-                if self.annotate("leases", "kube-system", "sundown", "sundown.dev/pause", Some("true")) {
+                if self.annotate(
+                    "leases",
+                    "kube-system",
+                    "sundown",
+                    "sundown.dev/pause",
+                    Some("true"),
+                ) {
                     let (now, end) = (self.now(), self.now() + Duration::from_secs(*seconds));
                     self.evidence.pauses.push((now, end));
                     self.after(*seconds, Todo::ResumeAll);
@@ -89,18 +95,28 @@ impl Play<'_> {
         }
     }
 
-    /// A pause goes with its Lease, unless the process that makes the Lease again knew of it: that one writes it again.
+    /// A pause goes with its Lease, unless the process that makes the Lease again knew of it: that
+    /// one writes it again.
     pub(super) fn forget_pauses(&mut self) {
         let kube = self.stage.world.kube.clone();
         let (journal, requests) = (kube.journal(), kube.requests());
-        let is_made = |e: &&Entry| matches!(&e.fact, Fact::LeaseHeld { lease, holder } if lease == "sundown" && !holder.is_empty());
+        let is_made = |e: &&Entry| {
+            matches!(
+                &e.fact,
+                Fact::LeaseHeld { lease, holder } if lease == "sundown" && !holder.is_empty()
+            )
+        };
         for deleted in &self.leases_deleted {
-            let made = journal.iter().filter(is_made).find(|e| e.at >= *deleted && e.by.starts_with("sundown"));
+            let made = journal
+                .iter()
+                .filter(is_made)
+                .find(|e| e.at >= *deleted && e.by.starts_with("sundown"));
             for (from, end) in self.evidence.pauses.iter_mut().filter(|(from, _)| from <= deleted) {
                 // Processes look at the Lease every two seconds.
                 let was_seen = *from + Duration::from_secs(3) <= *deleted;
                 let answers = requests.iter().filter(|r| r.resource == "leases" && r.status == 200);
-                let mut seen = answers.filter(|r| r.answered.is_some_and(|at| at >= *from && at <= *deleted));
+                let mut seen =
+                    answers.filter(|r| r.answered.is_some_and(|at| at >= *from && at <= *deleted));
                 match made {
                     _ if !was_seen => *end = (*deleted).min(*end),
                     Some(made) if !seen.any(|r| r.client == made.by) => *end = made.at.min(*end),
@@ -116,7 +132,14 @@ impl Play<'_> {
     }
 
     /// Says whether there was such an object.
-    pub(super) fn annotate(&self, resource: &str, namespace: &str, name: &str, key: &str, value: Option<&str>) -> bool {
+    pub(super) fn annotate(
+        &self,
+        resource: &str,
+        namespace: &str,
+        name: &str,
+        key: &str,
+        value: Option<&str>,
+    ) -> bool {
         self.stage.world.kube.edit(resource, namespace, name, |o| {
             if !o["metadata"]["annotations"].is_object() {
                 o["metadata"]["annotations"] = json!({});
@@ -131,7 +154,14 @@ impl Play<'_> {
 
     /// An instance that runs, ours or not.
     pub(super) fn with_instance(&self, pick: usize, act: impl FnOnce(&str)) {
-        let running: Vec<_> = self.stage.world.aws.instances().into_iter().filter(|i| i.state == State::Running).collect();
+        let running: Vec<_> = self
+            .stage
+            .world
+            .aws
+            .instances()
+            .into_iter()
+            .filter(|i| i.state == State::Running)
+            .collect();
         if !running.is_empty() {
             act(&running[pick % running.len()].id);
         }
@@ -139,11 +169,25 @@ impl Play<'_> {
 
     /// A node of ours; one that is drained, if there is any.
     pub(super) fn busy_node(&self, pick: usize) -> Option<String> {
-        let ours: BTreeSet<&str> = self.plan.groups.iter().filter(|g| g.belongs == Belongs::Us).map(|g| g.name.as_str()).collect();
+        let ours: BTreeSet<&str> = self
+            .plan
+            .groups
+            .iter()
+            .filter(|g| g.belongs == Belongs::Us)
+            .map(|g| g.name.as_str())
+            .collect();
         let nodes = self.stage.world.kube.objects("nodes");
-        let is_ours = |n: &&Value| n["metadata"]["labels"]["eks.amazonaws.com/nodegroup"].as_str().is_some_and(|g| ours.contains(g));
+        let is_ours = |n: &&Value| {
+            n["metadata"]["labels"]["eks.amazonaws.com/nodegroup"]
+                .as_str()
+                .is_some_and(|g| ours.contains(g))
+        };
         let ours: Vec<_> = nodes.iter().filter(is_ours).collect();
-        let busy: Vec<_> = ours.iter().copied().filter(|n| record(n).is_some_and(|r| r["released"].is_null())).collect();
+        let busy: Vec<_> = ours
+            .iter()
+            .copied()
+            .filter(|n| record(n).is_some_and(|r| r["released"].is_null()))
+            .collect();
         let among = if busy.is_empty() { ours } else { busy };
         Some(among.get(pick % among.len().max(1))?["metadata"]["name"].as_str()?.to_owned())
     }
@@ -155,8 +199,10 @@ pub(super) fn record(node: &Value) -> Option<Value> {
 
 pub(super) fn old_notice(instance: &str, time: Moment) -> String {
     json!({
-        "version": "0", "id": format!("old-{}", time.as_second()), "detail-type": "EC2 Spot Instance Interruption Warning", "source": "aws.ec2",
-        "account": "123456789012", "time": time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(), "region": "eu-west-1",
+        "version": "0", "id": format!("old-{}", time.as_second()),
+        "detail-type": "EC2 Spot Instance Interruption Warning", "source": "aws.ec2",
+        "account": "123456789012", "time": time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        "region": "eu-west-1",
         "resources": [format!("arn:aws:ec2:eu-west-1:123456789012:instance/{instance}")],
         "detail": { "instance-id": instance, "instance-action": "terminate" },
     })

@@ -29,7 +29,8 @@ pub enum Phase {
 }
 
 impl Phase {
-    pub const ALL: [Self; 6] = [Self::Nothing, Self::Message, Self::Draining, Self::Completing, Self::Ended, Self::Over];
+    pub const ALL: [Self; 6] =
+        [Self::Nothing, Self::Message, Self::Draining, Self::Completing, Self::Ended, Self::Over];
 
     pub fn title(self) -> &'static str {
         match self {
@@ -132,7 +133,8 @@ impl Phases {
 
     /// The phases that held at this moment, without the message that something sends just then.
     pub fn at(&self, at: Moment) -> BTreeSet<Phase> {
-        let begun = |phase: Phase, from: Moment| from < at || (from == at && phase != Phase::Message);
+        let begun =
+            |phase: Phase, from: Moment| from < at || (from == at && phase != Phase::Message);
         let held = self.0.iter().filter(|(phase, from, to)| begun(*phase, *from) && at < *to);
         let mut all: BTreeSet<Phase> = held.map(|(phase, ..)| *phase).collect();
         if all.iter().all(|phase| *phase == Phase::Ended) {

@@ -30,7 +30,8 @@ pub struct Plan {
     pub disorder: (f64, f64, f64),
     /// Probability that a receive brings one message or two, however many there are.
     pub partial: f64,
-    /// How many seconds the clock of each replica is ahead; replicas that are not named have the world's.
+    /// How many seconds the clock of each replica is ahead; replicas that are not named have the
+    /// world's.
     pub clocks: Vec<i64>,
     /// How many seconds AWS's clock is ahead of the world's.
     pub aws_clock: i64,
@@ -282,7 +283,8 @@ pub enum Act {
         kib: usize,
         notice: bool,
     },
-    /// Somebody writes a hook that nobody runs into the record of a node: one of its own group, or of another one.
+    /// Somebody writes a hook that nobody runs into the record of a node: one of its own group, or
+    /// of another one.
     MadeUpHook {
         pick: usize,
         own_group: bool,
@@ -293,7 +295,8 @@ pub enum Act {
     Health {
         pick: usize,
     },
-    /// Somebody sends a test event (`sundown send-test`), which asks to be acted on or not: a spot notice or a state change.
+    /// Somebody sends a test event (`sundown send-test`), which asks to be acted on or not: a spot
+    /// notice or a state change.
     Test {
         pick: usize,
         is_real: bool,
@@ -321,7 +324,10 @@ pub enum Webhook {
 impl Act {
     /// Somebody does it to the cluster.
     pub fn is_by_a_person(&self) -> bool {
-        use Act::{DeleteNode, DeletePod, DeleteRecord, KubeletLost, PauseAll, PauseNode, Reboot, Release, Uncordon};
+        use Act::{
+            DeleteNode, DeletePod, DeleteRecord, KubeletLost, PauseAll, PauseNode, Reboot, Release,
+            Uncordon,
+        };
         matches!(
             self,
             PauseAll { .. }
@@ -338,7 +344,8 @@ impl Act {
 
     /// How long what it breaks may still be felt, in seconds; `None`: it breaks nothing.
     pub fn trouble(&self) -> Option<u64> {
-        // A call that hangs is given up after 10 s, a receive after 30 s; what was received by a dead replica is hidden for 60 s.
+        // A call that hangs is given up after 10 s, a receive after 30 s; what was received by a
+        // dead replica is hidden for 60 s.
         const AFTER: u64 = 35;
         Some(match self {
             Self::Aws { seconds, .. }
@@ -363,7 +370,9 @@ impl Act {
 
 impl Group {
     fn heartbeat_timeouts(&self) -> impl Iterator<Item = ((String, String), Duration)> {
-        self.hooks.iter().map(|(hook, timeout)| ((self.name.clone(), hook.clone()), Duration::from_secs(*timeout)))
+        self.hooks.iter().map(|(hook, timeout)| {
+            ((self.name.clone(), hook.clone()), Duration::from_secs(*timeout))
+        })
     }
 }
 
@@ -378,12 +387,18 @@ impl Plan {
             graces: self.loads.iter().map(|l| (l.name.clone(), l.grace)).collect(),
             calm: self.is_calm(),
             flags: vec![("sundown".to_owned(), self.flags.clone())],
-            budgets: self.loads.iter().flat_map(|l| l.budgets.iter().map(|_| ("load".to_owned(), l.name.clone()))).collect(),
+            budgets: self
+                .loads
+                .iter()
+                .flat_map(|l| l.budgets.iter().map(|_| ("load".to_owned(), l.name.clone())))
+                .collect(),
         }
     }
 
     /// Nothing is broken in this run.
     pub fn is_calm(&self) -> bool {
-        self.kill.is_none() && self.acts.iter().all(|(_, a)| a.trouble().is_none()) && self.disorder.0 == 0.0
+        self.kill.is_none()
+            && self.acts.iter().all(|(_, a)| a.trouble().is_none())
+            && self.disorder.0 == 0.0
     }
 }

@@ -57,7 +57,8 @@ pub(super) struct Play<'a> {
     pub(super) leases_deleted: Vec<Moment>,
     pub(super) evidence: Evidence,
     pub(super) tripwire: Tripwire,
-    /// When the process that the plan kills has died, and whose replica's next one has not been ordered.
+    /// When the process that the plan kills has died, and whose replica's next one has not been
+    /// ordered.
     pub(super) death: Arc<Mutex<Option<(usize, Moment)>>>,
 }
 
@@ -102,7 +103,11 @@ pub async fn play_and_count(plan: &Plan) -> (Evidence, Vec<Passage>) {
         queue_away: Vec::new(),
         evictions_hang: Vec::new(),
         hands: Vec::new(),
-        acts: plan.acts.iter().map(|(at, act)| (begun + Duration::from_millis(20_000 + at), format!("{act:?}"))).collect(),
+        acts: plan
+            .acts
+            .iter()
+            .map(|(at, act)| (begun + Duration::from_millis(20_000 + at), format!("{act:?}")))
+            .collect(),
         panics: 0,
         lives: Vec::new(),
         thefts: 0,
@@ -181,7 +186,11 @@ impl Play<'_> {
             if self.now() < counted {
                 continue;
             }
-            let restless = if self.todo.is_empty() { self.restless() } else { vec!["more is to come".to_owned()] };
+            let restless = if self.todo.is_empty() {
+                self.restless()
+            } else {
+                vec!["more is to come".to_owned()]
+            };
             calm = if restless.is_empty() { calm + 1 } else { 0 };
             if self.now() > end {
                 self.evidence.restless = restless;
@@ -214,15 +223,26 @@ impl Play<'_> {
         let mut all = Vec::new();
         let world = &self.stage.world;
         all.extend(
-            world.aws.actions().iter().filter(|a| a.end.is_none()).map(|a| format!("the action {}/{} of {} is open", a.group, a.hook, a.instance)),
+            world
+                .aws
+                .actions()
+                .iter()
+                .filter(|a| a.end.is_none())
+                .map(|a| format!("the action {}/{} of {} is open", a.group, a.hook, a.instance)),
         );
         let (is_dry, is_shared) = (self.has_flag("--dry-run"), self.has_flag("--shared-queue"));
-        let mut messages = world.aws.queue(world.queue()).map(|queue| queue.messages).unwrap_or_default();
+        let mut messages =
+            world.aws.queue(world.queue()).map(|queue| queue.messages).unwrap_or_default();
         if is_dry || is_shared {
             // A dry run deletes none. On a shared queue, what may be for another cluster stays.
             messages.clear();
         }
-        all.extend(messages.iter().filter(|m| !self.is_garbage(&m.body)).map(|m| format!("a message waits: {}", m.body)));
+        all.extend(
+            messages
+                .iter()
+                .filter(|m| !self.is_garbage(&m.body))
+                .map(|m| format!("a message waits: {}", m.body)),
+        );
         all.extend(world.kube.collect("nodes", |node, _| {
             let record = record(node).filter(|r| r["released"].is_null() && !is_dry)?;
             Some(format!("the record of {} is open: {record:?}", node["metadata"]["name"]))
@@ -251,10 +271,12 @@ impl Play<'_> {
         self.evidence.entries = world.kube.journal();
         self.evidence.requests = world.kube.requests();
         self.evidence.calls = world.aws.calls();
-        let quiet = |r: &&Request| r.resource == "leases" || r.verb == "watch" || r.resource == "events";
+        let quiet =
+            |r: &&Request| r.resource == "leases" || r.verb == "watch" || r.resource == "events";
         let idle = self.evidence.requests[before.0..].iter().filter(|r| !quiet(r)).count();
         let poll = |c: &&Call| c.api.starts_with("sqs:");
-        self.evidence.idle = idle + self.evidence.calls[before.1..].iter().filter(|c| !poll(c)).count();
+        self.evidence.idle =
+            idle + self.evidence.calls[before.1..].iter().filter(|c| !poll(c)).count();
         self.evidence.actions = world.aws.actions();
         self.evidence.messages = world.aws.messages();
         self.evidence.deletions = world.aws.deletions();
@@ -302,17 +324,31 @@ impl Play<'_> {
         let (aws, kube) = (&world.aws, &world.kube);
         let now = self.now();
         match act {
-            Act::ScaleIn { group, count } => drop(aws.scale_in(&self.plan.groups[*group].name, *count)),
+            Act::ScaleIn { group, count } => {
+                drop(aws.scale_in(&self.plan.groups[*group].name, *count));
+            }
             Act::Spot { pick, what } => {
-                let what = [SpotAction::Terminate, SpotAction::Stop, SpotAction::Hibernate][usize::from(*what)];
+                let what = [SpotAction::Terminate, SpotAction::Stop, SpotAction::Hibernate]
+                    [usize::from(*what)];
                 self.with_instance(*pick, |id| aws.spot_interruption(id, what));
             }
             Act::Capacity { pick } => self.with_instance(*pick, |id| aws.capacity_interruption(id)),
-            Act::EndInEc2 { pick, stop } => self.with_instance(*pick, |id| if *stop { aws.stop(id) } else { aws.terminate_in_ec2(id) }),
-            Act::Rebalance { pick } => self.with_instance(*pick, |id| aws.rebalance_recommendation(id)),
-            Act::FalseState { pick } => self.with_instance(*pick, |id| aws.state_change_event(id, State::Stopping)),
+            Act::EndInEc2 { pick, stop } => self.with_instance(*pick, |id| {
+                if *stop { aws.stop(id) } else { aws.terminate_in_ec2(id) }
+            }),
+            Act::Rebalance { pick } => {
+                self.with_instance(*pick, |id| aws.rebalance_recommendation(id));
+            }
+            Act::FalseState { pick } => {
+                self.with_instance(*pick, |id| aws.state_change_event(id, State::Stopping));
+            }
             Act::OldNotice { pick, age } => {
-                self.with_instance(*pick, |id| drop(aws.send_event(world.queue(), &old_notice(id, now - Duration::from_secs(*age)))));
+                self.with_instance(*pick, |id| {
+                    drop(aws.send_event(
+                        world.queue(),
+                        &old_notice(id, now - Duration::from_secs(*age)),
+                    ));
+                });
             }
             Act::Again { pick } => {
                 let all = aws.deletions();
@@ -321,13 +357,18 @@ impl Play<'_> {
                 }
             }
             Act::Garbage { body } => drop(aws.send_event(world.queue(), body)),
-            Act::Stranger => drop(aws.send_event(world.queue(), &old_notice("i-0123456789abcdef0", now))),
+            Act::Stranger => {
+                drop(aws.send_event(world.queue(), &old_notice("i-0123456789abcdef0", now)));
+            }
             Act::Aws { api, fault, share, seconds } => {
                 let until = now + Duration::from_secs(*seconds);
                 aws.fault(FaultRule::new(api, *fault, How::ProbabilityUntil(*share, until)));
             }
             Act::Kube { matching, fault, share, seconds } => {
-                let rule = kube.inject(Rule { share: *share, ..Rule::always(matching.clone(), fault.clone()) });
+                let rule = kube.inject(Rule {
+                    share: *share,
+                    ..Rule::always(matching.clone(), fault.clone())
+                });
                 self.after(*seconds, Todo::Lift(rule));
             }
             Act::KubeAway { how, seconds } => {
@@ -346,7 +387,11 @@ impl Play<'_> {
                 if *compact {
                     kube.compact();
                 }
-                if *broken { kube.break_watches(&Match::all()) } else { kube.cut_watches(&Match::all()) }
+                if *broken {
+                    kube.break_watches(&Match::all());
+                } else {
+                    kube.cut_watches(&Match::all());
+                }
             }
             Act::FreezeDisruption { seconds } => {
                 kube.freeze_disruption_controller(true);

@@ -15,13 +15,19 @@ impl Play<'_> {
             self.evidence.lives.push((replica, now, None));
             let own_node = self.own_node(replica);
             let node = own_node.map(|node| format!("--node-name={node}"));
-            let flags: Vec<&str> = self.plan.flags.iter().chain(&node).map(String::as_str).collect();
+            let flags: Vec<&str> =
+                self.plan.flags.iter().chain(&node).map(String::as_str).collect();
             let name = format!("sundown-{replica}-{}", self.starts);
             let ahead = self.plan.clocks.get(replica).copied().unwrap_or(0);
-            let clock = if ahead == 0 { self.stage.clock } else { Clock::starting_at(now + SignedDuration::from_secs(ahead)) };
+            let clock = if ahead == 0 {
+                self.stage.clock
+            } else {
+                Clock::starting_at(now + SignedDuration::from_secs(ahead))
+            };
             let process = self.stage.start_with_clock(&name, &flags, clock);
             if let Some(kill) = self.plan.kill.filter(|kill| kill.process == self.starts) {
-                let (killer, clock, death) = (process.killer(), self.stage.clock, Arc::clone(&self.death));
+                let (killer, clock, death) =
+                    (process.killer(), self.stage.clock, Arc::clone(&self.death));
                 self.tripwire.arm(&name, kill.at, move || {
                     killer();
                     *death.lock().unwrap() = Some((replica, clock.now()));
@@ -49,7 +55,13 @@ impl Play<'_> {
 
     pub(super) fn end_life(&mut self, replica: usize, at: Moment) {
         // A process is named by its replica and by how many have started before it.
-        for (i, (_, _, end)) in self.evidence.lives.iter_mut().enumerate().filter(|(_, (r, _, end))| *r == replica && end.is_none()) {
+        for (i, (_, _, end)) in self
+            .evidence
+            .lives
+            .iter_mut()
+            .enumerate()
+            .filter(|(_, (r, _, end))| *r == replica && end.is_none())
+        {
             *end = Some(at);
             self.evidence.ends.push((format!("sundown-{replica}-{}", i + 1), at));
         }

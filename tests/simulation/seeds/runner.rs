@@ -97,7 +97,12 @@ fn name_seed_on_panic() {
     });
 }
 
-fn work(seeds: &Mutex<std::vec::IntoIter<u64>>, slot: &Slot, orders: Orders, results: &SyncSender<Outcome>) {
+fn work(
+    seeds: &Mutex<std::vec::IntoIter<u64>>,
+    slot: &Slot,
+    orders: Orders,
+    results: &SyncSender<Outcome>,
+) {
     // A guard in the condition of a loop would live through its body.
     let next = || seeds.lock().unwrap().next();
     while let Some(seed) = next() {
@@ -196,7 +201,8 @@ impl Summary {
 
     /// A line for each life: its seed and its hash.
     pub fn hash_lines(&self) -> String {
-        let lines: Vec<String> = self.hashes.iter().map(|(seed, hash)| format!("{seed} {hash:016x}\n")).collect();
+        let lines: Vec<String> =
+            self.hashes.iter().map(|(seed, hash)| format!("{seed} {hash:016x}\n")).collect();
         lines.concat()
     }
 
@@ -206,7 +212,9 @@ impl Summary {
             "lives": self.lives,
             "seconds": self.took.as_secs_f64(),
             "lives_per_second": self.rate(),
-            "failures": self.failures.iter().map(|(seed, broken)| json!({ "seed": seed, "broken": broken })).collect::<Vec<_>>(),
+            "failures": self.failures.iter().map(|(seed, broken)| json!({
+                "seed": seed, "broken": broken
+            })).collect::<Vec<_>>(),
             "coverage": self.coverage.json(),
             "promises": self.tally.json(),
         })

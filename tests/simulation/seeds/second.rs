@@ -1,7 +1,7 @@
 //! What a second stream of random numbers adds to a plan.
 //!
-//! The first stream ([`draw`](super::draw)) decides the lives of small seeds for ever: these are the
-//! fixed ones, and those that once failed. What is new is drawn here, for larger seeds alone.
+//! The first stream ([`draw`](super::draw)) decides the lives of small seeds for ever: these are
+//! the fixed ones, and those that once failed. What is new is drawn here, for larger seeds alone.
 
 use super::{
     draw::{Dice, kube_fault, requests},
@@ -12,7 +12,8 @@ use super::{
 pub const FIRST: u64 = 1_000_000;
 
 pub(super) fn draw(plan: &mut Plan) {
-    let mut d = Dice(fastrand::Rng::with_seed(plan.seed.wrapping_mul(0xd134_2543_de82_ef95) ^ 0x5ec0_0d57));
+    let mut d =
+        Dice(fastrand::Rng::with_seed(plan.seed.wrapping_mul(0xd134_2543_de82_ef95) ^ 0x5ec0_0d57));
     if d.chance(0.25) {
         plan.replicas = 3;
     }
@@ -23,7 +24,8 @@ pub(super) fn draw(plan: &mut Plan) {
         plan.clocks = (0..plan.replicas).map(|_| d.one(&[-3_000, -40, 0, 25, 90])).collect();
     }
     if d.chance(0.15) {
-        // The third stream draws Nodes that claim one instance. These numbers are drawn so that the worlds of known seeds stay as they are.
+        // The third stream draws Nodes that claim one instance. These numbers are drawn so that the
+        // worlds of known seeds stay as they are.
         let _claimed_twice: Vec<usize> = (0..d.0.usize(1..3)).map(|_| d.0.usize(..100)).collect();
     }
     plan.on_nodes = d.chance(0.15);
@@ -85,13 +87,28 @@ fn act(d: &mut Dice, plan: &Plan) -> Act {
             let (aws, kube) = d.one(&[(true, false), (false, true), (true, true)]);
             Act::Partition { replica, aws, kube, seconds: d.one(&[5, 20, 60, 150]) }
         }
-        2 => Act::SilentWatch { replica, resource: d.one(&["nodes", "pods", "poddisruptionbudgets"]) },
+        2 => Act::SilentWatch {
+            replica,
+            resource: d.one(&["nodes", "pods", "poddisruptionbudgets"]),
+        },
         3 => {
             let (matching, fault) = (requests(d), kube_fault(d));
-            Act::KubeOfOne { replica, matching, fault, share: d.one(&[0.5, 1.0]), seconds: d.one(&[10, 60]) }
+            Act::KubeOfOne {
+                replica,
+                matching,
+                fault,
+                share: d.one(&[0.5, 1.0]),
+                seconds: d.one(&[10, 60]),
+            }
         }
         4..=6 => {
-            let all = [Webhook::Denies, Webhook::Busy, Webhook::Unreachable, Webhook::Intercepts, Webhook::Hangs];
+            let all = [
+                Webhook::Denies,
+                Webhook::Busy,
+                Webhook::Unreachable,
+                Webhook::Intercepts,
+                Webhook::Hangs,
+            ];
             let load = d.chance(0.7).then(|| d.0.usize(..plan.loads.len()));
             Act::Webhook { answer: d.one(&all), load, seconds: d.one(&[20, 120, 900]) }
         }
@@ -102,7 +119,9 @@ fn act(d: &mut Dice, plan: &Plan) -> Act {
         8 => Act::FreezeScheduler { seconds: d.one(&[30, 200]) },
         9 => Act::InvalidTokens { seconds: d.one(&[30, 200]) },
         10 | 11 => Act::Relabel { pick: pick(d), seconds: d.one(&[30, 200]) },
-        12 | 13 => Act::Large { pick: pick(d), kib: d.one(&[100, 250, 1000]), notice: d.chance(0.5) },
+        12 | 13 => {
+            Act::Large { pick: pick(d), kib: d.one(&[100, 250, 1000]), notice: d.chance(0.5) }
+        }
         14 => Act::OthersComplete,
         15 => Act::Health { pick: pick(d) },
         // SQS makes no queue of this name sooner.

@@ -1,4 +1,5 @@
-//! What a third stream of random numbers adds to a plan: wrong clocks, hooks and Nodes that mislead, and flags that change decisions.
+//! What a third stream of random numbers adds to a plan: wrong clocks, hooks and Nodes that
+//! mislead, and flags that change decisions.
 //!
 //! Each kind has dice of its own, so that a kind that is added here leaves the others as they are.
 
@@ -17,7 +18,9 @@ const LEFT_OUT: (&str, &str) = ("example.com/left-alone", "true");
 const MANAGED: &str = "example.com/sundown";
 
 fn dice(plan: &Plan, kind: u64) -> Dice {
-    Dice(fastrand::Rng::with_seed(plan.seed.wrapping_mul(0xa076_1d64_78bd_642f) ^ (0x7419_d000 + kind)))
+    Dice(fastrand::Rng::with_seed(
+        plan.seed.wrapping_mul(0xa076_1d64_78bd_642f) ^ (0x7419_d000 + kind),
+    ))
 }
 
 pub(super) fn draw(plan: &mut Plan) {
@@ -58,7 +61,8 @@ fn made_up_hooks(d: &mut Dice, plan: &mut Plan) {
     if d.chance(0.15) {
         for _ in 0..d.0.usize(1..3) {
             let at = some_time(d, plan);
-            plan.acts.push((at, Act::MadeUpHook { pick: d.0.usize(..1000), own_group: d.chance(0.5) }));
+            plan.acts
+                .push((at, Act::MadeUpHook { pick: d.0.usize(..1000), own_group: d.chance(0.5) }));
         }
     }
 }
@@ -89,10 +93,18 @@ fn drain_flags(d: &mut Dice, plan: &mut Plan) {
 /// Flags that name the hooks that are Sundown's.
 fn hook_flags(d: &mut Dice, plan: &mut Plan) {
     if d.chance(0.12) {
-        let names = d.one(&[&["drain"][..], &["drain*"], &["d?ain"], &["sundown-*", "drain-too"], &["drain", "Terminate-LC-Hook"], &["*"]]);
+        let names = d.one(&[
+            &["drain"][..],
+            &["drain*"],
+            &["d?ain"],
+            &["sundown-*", "drain-too"],
+            &["drain", "Terminate-LC-Hook"],
+            &["*"],
+        ]);
         // Each instance of a group whose launch hook nobody answers is terminated, and replaced.
         let launch = plan.groups.iter().any(|g| g.launch_hook).then_some(&"greet");
-        plan.flags.extend(names.iter().chain(launch).map(|name| format!("--lifecycle-hook={name}")));
+        plan.flags
+            .extend(names.iter().chain(launch).map(|name| format!("--lifecycle-hook={name}")));
     }
 }
 
@@ -101,14 +113,21 @@ fn node_flags(d: &mut Dice, plan: &mut Plan) {
     if d.chance(0.12) {
         // Both replace the default, which leaves Karpenter's Nodes alone.
         for group in plan.groups.iter_mut().filter(|g| g.belongs == Belongs::Karpenter) {
-            (group.belongs, group.label) = (Belongs::Us, Some(("karpenter.sh/nodepool", "default")));
+            (group.belongs, group.label) =
+                (Belongs::Us, Some(("karpenter.sh/nodepool", "default")));
         }
         let selector = d.one(&["kubernetes.io/os".to_owned(), format!("!{}", LEFT_OUT.0)]);
         if selector.starts_with('!') {
             let pick = d.0.usize(..3);
-            if let Some(group) = plan.groups.iter_mut().filter(|g| g.belongs == Belongs::Us && g.label.is_none()).nth(pick) {
+            if let Some(group) = plan
+                .groups
+                .iter_mut()
+                .filter(|g| g.belongs == Belongs::Us && g.label.is_none())
+                .nth(pick)
+            {
                 // A Node that registers later would lack the label.
-                (group.belongs, group.label, group.replaces) = (Belongs::LeftOut, Some(LEFT_OUT), false);
+                (group.belongs, group.label, group.replaces) =
+                    (Belongs::LeftOut, Some(LEFT_OUT), false);
             }
         }
         plan.flags.push(format!("--node-selector={selector}"));
@@ -133,7 +152,14 @@ fn tests(d: &mut Dice, plan: &mut Plan) {
         }
         for _ in 0..d.0.usize(1..4) {
             let at = some_time(d, plan);
-            plan.acts.push((at, Act::Test { pick: d.0.usize(..1000), is_real: d.chance(0.7), is_spot: d.chance(0.7) }));
+            plan.acts.push((
+                at,
+                Act::Test {
+                    pick: d.0.usize(..1000),
+                    is_real: d.chance(0.7),
+                    is_spot: d.chance(0.7),
+                },
+            ));
         }
     }
 }
@@ -141,7 +167,8 @@ fn tests(d: &mut Dice, plan: &mut Plan) {
 /// Without a name of the cluster, nobody knows whose an instance without a Node is.
 fn no_cluster_name(d: &mut Dice, plan: &mut Plan) {
     if d.chance(0.1) {
-        // Launch hooks are not acted on then, and each instance whose launch hook nobody answers is terminated, and replaced.
+        // Launch hooks are not acted on then, and each instance whose launch hook nobody answers is
+        // terminated, and replaced.
         plan.groups.iter_mut().for_each(|group| group.launch_hook = false);
         plan.flags.push(NO_CLUSTER_NAME.to_owned());
     }

@@ -29,13 +29,15 @@ fn variable(name: &str) -> Option<u64> {
     Some(value.parse().unwrap_or_else(|_| panic!("{name}={value} is no number")))
 }
 
-/// A seed that no run has played: each second has a thousand seeds of its own, far above those that pages name.
+/// A seed that no run has played: each second has a thousand seeds of its own, far above those that
+/// pages name.
 #[allow(clippy::disallowed_methods, reason = "new seeds come from the time of day")]
 fn new_seed() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() * 1_000
 }
 
-/// Writes past the capture of the test harness, so that a run that passes also shows what it played.
+/// Writes past the capture of the test harness, so that a run that passes also shows what it
+/// played.
 fn report(text: &str) {
     std::io::stdout().write_all(format!("\n{text}\n").as_bytes()).unwrap();
 }
@@ -63,8 +65,13 @@ fn whatever_happens_in_a_random_world_the_promises_are_kept() {
         seeds.extend(SECOND);
         seeds.extend(THIRD);
     }
-    // Played apart: much is broken in these worlds, so their number would change how much of each promise is judged.
-    let once_failed: Vec<u64> = ONCE_FAILED.iter().map(|(seed, _)| *seed).filter(|seed| only_from.is_none() && !seeds.contains(seed)).collect();
+    // Played apart: much is broken in these worlds, so their number would change how much of each
+    // promise is judged.
+    let once_failed: Vec<u64> = ONCE_FAILED
+        .iter()
+        .map(|(seed, _)| *seed)
+        .filter(|seed| only_from.is_none() && !seeds.contains(seed))
+        .collect();
     if count_new > 0 {
         write!(what, ", {count_new} never played before").unwrap();
         report(&format!("again: SUNDOWN_NEW_SEEDS={count_new} SUNDOWN_FIRST_NEW_SEED={first_new}"));
@@ -95,10 +102,15 @@ fn whatever_happens_in_a_random_world_the_promises_are_kept() {
 fn the_same_seed_gives_the_same_journal_twice() {
     let journal = |seed: u64| {
         let evidence = play_seed(seed);
-        format!("{:#?}", (&evidence.entries, &evidence.requests, &evidence.calls, &evidence.actions))
+        format!(
+            "{:#?}",
+            (&evidence.entries, &evidence.requests, &evidence.calls, &evidence.actions)
+        )
     };
     // One in which much is broken.
-    let seed = (1_u64..).find(|s| Plan::of(*s).acts.iter().filter(|(_, a)| a.trouble().is_some()).count() > 4).unwrap();
+    let seed = (1_u64..)
+        .find(|s| Plan::of(*s).acts.iter().filter(|(_, a)| a.trouble().is_some()).count() > 4)
+        .unwrap();
     let (one, two) = (journal(seed), journal(seed));
     if one != two {
         let differs = one.lines().zip(two.lines()).find(|(a, b)| a != b);

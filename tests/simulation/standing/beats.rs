@@ -1,4 +1,5 @@
-//! Heartbeats: from the moment at which a hook is known to be ours until its completion is accepted.
+//! Heartbeats: from the moment at which a hook is known to be ours until its completion is
+//! accepted.
 
 use sundown::sim::{
     aws::{Fault as AwsFault, FaultRule, HookResult, How, Verdict},
@@ -19,13 +20,17 @@ async fn c57_beats_go_on_for_as_long_as_the_drain_and_end_with_it() {
     stage.world.aws.terminate(&instance, true);
     stage.until(130, "the action is completed", || stage.is_over(&instance)).await;
     let action = stage.action(&instance);
-    // One every 30 s; the first between 15 and 30 s after the event, so that hooks that came together do not beat together.
+    // One every 30 s; the first between 15 and 30 s after the event, so that hooks that came
+    // together do not beat together.
     assert!((3..=4).contains(&action.beats.len()), "{action:?}");
     let gaps = gaps(&action);
     assert!((15.0..=30.5).contains(&gaps[0]), "{gaps:?}");
     assert!(gaps[1..action.beats.len()].iter().all(|g| (29.5..=30.5).contains(g)), "{gaps:?}");
     stage.completed_once(&instance);
-    assert_eq!(sundown.metric("heartbeats_total{result=\"accepted\"}") as usize, action.beats.len());
+    assert_eq!(
+        sundown.metric("heartbeats_total{result=\"accepted\"}") as usize,
+        action.beats.len()
+    );
     stage.pass(120).await;
     stage.completed_once(&instance);
     assert_eq!(sundown.metric("hooks_owed"), 0.0);
@@ -41,7 +46,9 @@ async fn c58_c62_c67_no_beat_is_sent_that_could_not_reach_beyond_the_global_time
     let sundown = stage.lead("sundown-0", &["--drain-timeout", "6h"]).await;
     let node = stage.name_of(&instance);
     // Paused, the deadline neither forces nor completes: AWS's own end of the action is reached.
-    stage.world.kube.edit("nodes", "", &node, |n| n["metadata"]["annotations"]["sundown.dev/pause"] = "true".into());
+    stage.world.kube.edit("nodes", "", &node, |n| {
+        n["metadata"]["annotations"]["sundown.dev/pause"] = "true".into();
+    });
     stage.world.aws.terminate(&instance, true);
     stage.until(3_100, "AWS ends the action", || stage.is_over(&instance)).await;
     let action = stage.action(&instance);
@@ -64,7 +71,10 @@ async fn c62_c67_the_drain_is_ended_before_the_global_timeout() {
     stage.completed_once(&instance);
     let action = stage.action(&instance);
     let left = action.global_end.duration_since(action.end.as_ref().unwrap().at);
-    assert!((55..=70).contains(&left.as_secs()), "60 s before the global timeout, less the time of a call: {left:?}");
+    assert!(
+        (55..=70).contains(&left.as_secs()),
+        "60 s before the global timeout, less the time of a call: {left:?}"
+    );
     // The same with a timeout of our own that comes first.
     sundown.stop().await;
     let stage2 = Stage::new(62);
@@ -90,7 +100,10 @@ async fn c59_a_throttled_heartbeat_is_tried_again_in_time_and_without_spinning()
     // Two thirds of the timeout are 40 s.
     stage.pass(40).await;
     let failed = sundown.metric("heartbeats_total{result=\"failed\"}");
-    assert!((3.0..=8.0).contains(&failed), "at least three tries before two thirds of the timeout: {failed}");
+    assert!(
+        (3.0..=8.0).contains(&failed),
+        "at least three tries before two thirds of the timeout: {failed}"
+    );
     stage.world.aws.end_fault(throttled);
     stage.until(10, "a heartbeat is accepted", || !stage.action(&instance).beats.is_empty()).await;
     stage.until(290, "the action is completed", || stage.is_over(&instance)).await;
@@ -137,14 +150,28 @@ async fn c60_c66_an_action_that_somebody_else_ended_is_beaten_once_more_and_the_
     assert!(stage.world.aws.complete_as("ops", "asg", "drain", &instance, HookResult::Continue));
     stage.pass(120).await;
     let action = stage.action(&instance);
-    assert_eq!(action.late_calls.len(), 1, "one more heartbeat tells, and no further one: {action:?}");
+    assert_eq!(
+        action.late_calls.len(),
+        1,
+        "one more heartbeat tells, and no further one: {action:?}"
+    );
     assert_eq!(sundown.metric("heartbeats_total{result=\"over\"}"), 1.0);
     assert_eq!(sundown.drain(&node).unwrap().drained, None, "the drain goes on");
     assert_eq!(sundown.drain(&node).unwrap().ends_at, deadline, "under the deadline that stands");
-    stage.until(60, "the node is drained", || sundown.drain(&node).unwrap().drained.is_some()).await;
+    stage
+        .until(60, "the node is drained", || sundown.drain(&node).unwrap().drained.is_some())
+        .await;
     assert_eq!(sundown.drain(&node).unwrap().phase, "empty");
-    stage.until(5, "what is gone is not completed", || sundown.metric("completions_total{result=\"gone\"}") == 1.0).await;
-    assert_eq!(stage.action(&instance).late_calls.len(), 1, "no completion is sent for what is known to be over");
+    stage
+        .until(5, "what is gone is not completed", || {
+            sundown.metric("completions_total{result=\"gone\"}") == 1.0
+        })
+        .await;
+    assert_eq!(
+        stage.action(&instance).late_calls.len(),
+        1,
+        "no completion is sent for what is known to be over"
+    );
     sundown.stop().await;
     stage.end();
 }
@@ -159,7 +186,9 @@ async fn c61_a_release_by_hand_ends_the_beats_with_the_completion() {
     stage.pass(65).await;
     let node = stage.name_of(&instance);
     assert_eq!(stage.action(&instance).beats.len(), 2);
-    stage.world.kube.edit("nodes", "", &node, |n| n["metadata"]["annotations"]["sundown.dev/release"] = "true".into());
+    stage.world.kube.edit("nodes", "", &node, |n| {
+        n["metadata"]["annotations"]["sundown.dev/release"] = "true".into();
+    });
     stage.until(2, "the action is completed", || stage.is_over(&instance)).await;
     stage.pass(60).await;
     stage.completed_once(&instance);
@@ -184,9 +213,16 @@ async fn c63_the_interval_comes_from_the_hook_itself() {
         let action = stage.action(instance);
         let gaps = gaps(&action);
         assert!(gaps[0] <= interval + 0.5 && gaps[0] >= interval / 2.0 - 0.5, "{gaps:?}");
-        assert!(gaps[1..].iter().all(|g| (g - interval).abs() < 0.5), "half of the timeout, a third under 60 s: {gaps:?}");
+        assert!(
+            gaps[1..].iter().all(|g| (g - interval).abs() < 0.5),
+            "half of the timeout, a third under 60 s: {gaps:?}"
+        );
     }
-    assert_eq!(stage.world.aws.count("autoscaling:DescribeLifecycleHooks"), 2, "described once each");
+    assert_eq!(
+        stage.world.aws.count("autoscaling:DescribeLifecycleHooks"),
+        2,
+        "described once each"
+    );
     sundown.stop().await;
     stage.end();
 }
@@ -197,7 +233,11 @@ async fn c63_a_hook_that_cannot_be_described_is_beaten_as_if_it_had_thirty_secon
     let instance = stage.group(1, 600).remove(0);
     stage.slow_pod(&instance, "slow", 300);
     let sundown = stage.lead("sundown-0", &[]).await;
-    let denied = stage.world.aws.fault(FaultRule::new("autoscaling:DescribeLifecycleHooks", AwsFault::AccessDenied, How::Always));
+    let denied = stage.world.aws.fault(FaultRule::new(
+        "autoscaling:DescribeLifecycleHooks",
+        AwsFault::AccessDenied,
+        How::Always,
+    ));
     stage.world.aws.terminate(&instance, true);
     stage.pass(100).await;
     let early = gaps(&stage.action(&instance));
@@ -216,16 +256,20 @@ async fn c63_a_hook_that_cannot_be_described_is_beaten_as_if_it_had_thirty_secon
 }
 
 #[tokio::test(start_paused = true)]
-async fn c63_a_hook_that_is_gone_when_its_event_is_read_is_drained_for_and_not_asked_about_for_ever() {
+async fn c63_a_hook_that_is_gone_when_its_event_is_read_is_drained_for_and_not_asked_about_for_ever()
+ {
     let stage = Stage::new(632);
     let instance = stage.group(2, 600).remove(0);
     stage.slow_pod(&instance, "slow", 100);
-    // An action that does not move the instance, and a hook that is removed before anybody reads of it.
+    // An action that does not move the instance, and a hook that is removed before anybody reads of
+    // it.
     stage.world.aws.other_action("asg", "drain", &instance, &[]).unwrap();
     stage.world.aws.remove_hook("asg", "drain");
     let sundown = stage.lead("sundown-0", &[]).await;
     stage.until(10, "the node is cordoned", || stage.is_cordoned(&instance)).await;
-    stage.until(150, "it is drained", || sundown.metric("drains_total{end=\"empty\"}") == 1.0).await;
+    stage
+        .until(150, "it is drained", || sundown.metric("drains_total{end=\"empty\"}") == 1.0)
+        .await;
     stage.until(5, "nothing is owed", || sundown.metric("hooks_owed") == 0.0).await;
     stage.pass(300).await;
     let describes = stage.world.aws.count("autoscaling:DescribeLifecycleHooks");

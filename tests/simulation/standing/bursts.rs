@@ -12,7 +12,13 @@ use super::{hook, s};
 use crate::harness::Stage;
 
 fn patches(stage: &Stage) -> usize {
-    stage.world.kube.requests().iter().filter(|r| r.verb == "patch" && r.resource == "nodes").count()
+    stage
+        .world
+        .kube
+        .requests()
+        .iter()
+        .filter(|r| r.verb == "patch" && r.resource == "nodes")
+        .count()
 }
 
 #[tokio::test(start_paused = true)]
@@ -27,21 +33,33 @@ async fn c76_c77_a_hundred_spot_notices_at_once_are_all_accepted_with_one_patch_
     doomed.iter().for_each(|i| stage.world.aws.spot_interruption(i, SpotAction::Terminate));
     stage.until(2, "all are cordoned", || doomed.iter().all(|i| stage.is_cordoned(i))).await;
     assert_eq!(patches(&stage), 100, "one PATCH each");
-    let (receives, deletes) = (stage.world.aws.count("sqs:ReceiveMessage"), stage.world.aws.count("sqs:DeleteMessageBatch"));
+    let (receives, deletes) = (
+        stage.world.aws.count("sqs:ReceiveMessage"),
+        stage.world.aws.count("sqs:DeleteMessageBatch"),
+    );
     assert!(receives <= 40, "{receives} receives");
     stage.until(2, "their messages are deleted", || stage.in_queue() == 0).await;
     assert_eq!(stage.world.aws.deletions().len(), 100);
     assert!(stage.world.aws.count("sqs:DeleteMessageBatch") <= 40, "{deletes}");
     assert_eq!(sundown.messages("spot", "accepted"), 100.0);
-    assert_eq!(stage.world.aws.count("ec2:DescribeInstances"), 0, "no AWS call for a node that the cluster knows");
+    assert_eq!(
+        stage.world.aws.count("ec2:DescribeInstances"),
+        0,
+        "no AWS call for a node that the cluster knows"
+    );
     // Nothing was evicted onto a doomed node.
     let names: BTreeSet<_> = doomed.iter().map(|i| stage.name_of(i)).collect();
     stage.pass(100).await;
-    let begun = stage.deeds().into_iter().find(|e| matches!(e.fact, Fact::Evicted { .. })).unwrap().at;
+    let begun =
+        stage.deeds().into_iter().find(|e| matches!(e.fact, Fact::Evicted { .. })).unwrap().at;
     let bound = stage.world.kube.journal().into_iter().filter(|e| e.at >= begun);
-    let astray = bound.filter(|e| matches!(&e.fact, Fact::Bound(pod) if names.contains(&pod.node))).count();
+    let astray =
+        bound.filter(|e| matches!(&e.fact, Fact::Bound(pod) if names.contains(&pod.node))).count();
     assert_eq!(astray, 0);
-    assert!(names.iter().all(|n| stage.world.kube.pods_on(n).is_empty()), "all are drained in time");
+    assert!(
+        names.iter().all(|n| stage.world.kube.pods_on(n).is_empty()),
+        "all are drained in time"
+    );
     sundown.stop().await;
     stage.end();
 }
@@ -53,12 +71,17 @@ async fn c76_a_burst_is_accepted_as_fast_where_sqs_brings_one_or_two_messages_a_
     let instances = stage.spot_group(220);
     stage.pass(60).await;
     let sundown = stage.lead("sundown-0", &[]).await;
-    stage.world.aws.disorder(stage.world.queue(), Disorder { partial: 1.0, reorder: 1.0, ..Disorder::default() });
+    stage.world.aws.disorder(
+        stage.world.queue(),
+        Disorder { partial: 1.0, reorder: 1.0, ..Disorder::default() },
+    );
     for instance in &instances[..200] {
         stage.world.aws.spot_interruption(instance, SpotAction::Terminate);
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    stage.until(2, "all are cordoned", || instances[..200].iter().all(|i| stage.is_cordoned(i))).await;
+    stage
+        .until(2, "all are cordoned", || instances[..200].iter().all(|i| stage.is_cordoned(i)))
+        .await;
     assert_eq!(sundown.messages("spot", "accepted"), 200.0);
     sundown.stop().await;
     stage.end();
@@ -73,10 +96,23 @@ async fn c77_kubelets_that_write_their_status_meanwhile_lose_no_notice_and_cost_
     stage.pass(30).await;
     let sundown = stage.lead("sundown-0", &[]).await;
     // From the reading of a Node to the arrival of its PATCH there is time for a kubelet.
-    stage.world.kube.inject(Rule::always(Match::of("patch", "nodes"), Fault::Slow(Duration::from_millis(300))));
-    instances[..100].iter().for_each(|i| stage.world.aws.spot_interruption(i, SpotAction::Terminate));
-    stage.until(2, "all are cordoned", || instances[..100].iter().all(|i| stage.is_cordoned(i))).await;
-    let patches: Vec<_> = stage.world.kube.requests().into_iter().filter(|r| r.verb == "patch" && r.resource == "nodes").collect();
+    stage
+        .world
+        .kube
+        .inject(Rule::always(Match::of("patch", "nodes"), Fault::Slow(Duration::from_millis(300))));
+    instances[..100]
+        .iter()
+        .for_each(|i| stage.world.aws.spot_interruption(i, SpotAction::Terminate));
+    stage
+        .until(2, "all are cordoned", || instances[..100].iter().all(|i| stage.is_cordoned(i)))
+        .await;
+    let patches: Vec<_> = stage
+        .world
+        .kube
+        .requests()
+        .into_iter()
+        .filter(|r| r.verb == "patch" && r.resource == "nodes")
+        .collect();
     let conflicts = patches.iter().filter(|r| r.status == 409).count();
     assert!((1..=15).contains(&conflicts), "{conflicts} conflicts");
     assert!(patches.len() <= 100 + conflicts, "{} patches", patches.len());
@@ -104,7 +140,11 @@ async fn c78_a_spot_notice_begins_at_once_while_thirty_two_long_drains_run() {
     assert_eq!(sundown.metric("drains_active"), 32.0);
     stage.world.aws.spot_interruption(&spot, SpotAction::Terminate);
     stage.until(1, "it is cordoned", || stage.is_cordoned(&spot)).await;
-    stage.until(1, "all of its pods are asked to go", || stage.removals().iter().filter(|r| r.0.starts_with("spot-")).count() == 10).await;
+    stage
+        .until(1, "all of its pods are asked to go", || {
+            stage.removals().iter().filter(|r| r.0.starts_with("spot-")).count() == 10
+        })
+        .await;
     sundown.stop().await;
     stage.end();
 }
@@ -164,14 +204,30 @@ async fn c71_s27_two_hooks_and_a_spot_notice_of_one_node_are_one_drain_and_two_c
     let node = stage.name_of(&instance);
     stage.world.aws.terminate(&instance, true);
     stage.until(5, "the node is cordoned", || stage.is_cordoned(&instance)).await;
-    stage.until(5, "its deadline is shown", || sundown.drain(&node).is_some_and(|d| d.ends_at.is_some())).await;
+    stage
+        .until(5, "its deadline is shown", || {
+            sundown.drain(&node).is_some_and(|d| d.ends_at.is_some())
+        })
+        .await;
     let long = sundown.drain(&node).unwrap().ends_at.unwrap();
     stage.world.aws.spot_interruption(&instance, SpotAction::Terminate);
     stage.world.aws.rebalance_recommendation(&instance);
     stage.until(5, "the spot notice joins", || sundown.messages("spot", "joined") == 1.0).await;
-    stage.until(5, "the earliest deadline rules", || sundown.drain(&node).unwrap().ends_at.unwrap() < long).await;
-    stage.until(110, "both are completed", || stage.actions(&instance).len() == 2 && stage.is_over(&instance)).await;
-    assert_eq!(stage.world.aws.instance(&instance).unwrap().state, State::ShuttingDown, "before AWS takes it");
+    stage
+        .until(5, "the earliest deadline rules", || {
+            sundown.drain(&node).unwrap().ends_at.unwrap() < long
+        })
+        .await;
+    stage
+        .until(110, "both are completed", || {
+            stage.actions(&instance).len() == 2 && stage.is_over(&instance)
+        })
+        .await;
+    assert_eq!(
+        stage.world.aws.instance(&instance).unwrap().state,
+        State::ShuttingDown,
+        "before AWS takes it"
+    );
     stage.completed_once(&instance);
     assert_eq!(sundown.metric("completions_total{result=\"accepted\"}"), 2.0);
     assert_eq!(sundown.metric("drain_duration_seconds_count{end=\"empty\"}"), 1.0, "one drain");
@@ -193,10 +249,14 @@ async fn c79_a_node_that_is_gone_before_its_message_is_read_is_completed_without
     stage.world.aws.terminate(&hooked, true);
     stage.world.aws.terminate_in_ec2(&spot);
     stage.spot_warning(&spot, "spot-1");
-    // The instance of the hook still runs: it might become a Node yet, so it is beaten and completed five minutes after its launch.
+    // The instance of the hook still runs: it might become a Node yet, so it is beaten and
+    // completed five minutes after its launch.
     stage.until(310, "the action is completed", || stage.is_over(&hooked)).await;
     stage.completed_once(&hooked);
-    let (launched, ended) = (stage.world.aws.instance(&hooked).unwrap().launched, stage.action(&hooked).end.unwrap().at);
+    let (launched, ended) = (
+        stage.world.aws.instance(&hooked).unwrap().launched,
+        stage.action(&hooked).end.unwrap().at,
+    );
     let bound = (launched + s(300)).max(stage.action(&hooked).started);
     let after = ended.duration_since(bound).as_secs_f64();
     assert!((0.0..=5.0).contains(&after), "{after} s after it could no longer become a Node");
@@ -210,7 +270,8 @@ async fn c79_a_node_that_is_gone_before_its_message_is_read_is_completed_without
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_spot_notice_that_joins_a_node_of_a_burst_waits_for_it_no_longer_than_a_spot_notice_does() {
+async fn a_spot_notice_that_joins_a_node_of_a_burst_waits_for_it_no_longer_than_a_spot_notice_does()
+{
     let stage = Stage::new(80);
     let instances = stage.group(3, 300);
     stage.slow_pod(&instances[0], "slow", 5);

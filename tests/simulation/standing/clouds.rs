@@ -1,4 +1,5 @@
-//! What AWS does to us: throttling, failures, half-open sockets, credentials that expire, queues and hooks that go.
+//! What AWS does to us: throttling, failures, half-open sockets, credentials that expire, queues
+//! and hooks that go.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +18,8 @@ fn missing(replica: &Replica) -> Vec<&'static str> {
     replica.readiness.missing().into_iter().map(|(name, _)| name).collect()
 }
 
-/// `fault` befalls ReceiveMessage for ten minutes in which a hook begins; then the hook is served as ever.
+/// `fault` befalls ReceiveMessage for ten minutes in which a hook begins; then the hook is served
+/// as ever.
 async fn deaf_for_ten_minutes(seed: u64, fault: AwsFault) {
     let stage = Stage::new(seed);
     let instance = stage.group(1, 1_200).remove(0);
@@ -82,7 +84,11 @@ async fn c75_a_copy_of_a_message_that_is_held_deletes_it_by_the_newest_receipt()
     let sundown = stage.lead("sundown-0", &[]).await;
     // It cannot be decided, and cannot be kept invisible: it is received again and again.
     let stuck = stage.world.kube.inject(Rule::always(Match::of("patch", "nodes"), Fault::Hang));
-    let visible = stage.world.aws.fault(FaultRule::new("sqs:ChangeMessageVisibilityBatch", AwsFault::Throttle, How::Always));
+    let visible = stage.world.aws.fault(FaultRule::new(
+        "sqs:ChangeMessageVisibilityBatch",
+        AwsFault::Throttle,
+        How::Always,
+    ));
     stage.world.aws.terminate(&instance, true);
     stage.pass(200).await;
     assert!(sundown.metric("intake_events_total{event=\"redelivered\"}") >= 2.0);
@@ -91,7 +97,11 @@ async fn c75_a_copy_of_a_message_that_is_held_deletes_it_by_the_newest_receipt()
     stage.until(30, "the node is cordoned", || stage.is_cordoned(&instance)).await;
     stage.until(3, "the message is deleted", || stage.in_queue() == 0).await;
     assert_eq!(sundown.messages("terminate-hook", "accepted"), 1.0);
-    assert_eq!(sundown.messages("terminate-hook", "repeat"), 0.0, "one decision, however often it came");
+    assert_eq!(
+        sundown.messages("terminate-hook", "repeat"),
+        0.0,
+        "one decision, however often it came"
+    );
     stage.until(60, "the action is completed", || stage.is_over(&instance)).await;
     stage.all_completed_once();
     sundown.stop().await;
@@ -109,27 +119,48 @@ async fn c81_half_of_all_calls_throttled_lose_nothing() {
     stage.world.aws.fault(FaultRule::new("*", AwsFault::Throttle, How::Probability(0.5)));
     stage.world.aws.clear_journal();
     stage.world.aws.scale_in("asg", 20);
-    stage.until(400, "all are completed", || stage.world.aws.actions().len() == 20 && stage.all_over()).await;
+    stage
+        .until(400, "all are completed", || {
+            stage.world.aws.actions().len() == 20 && stage.all_over()
+        })
+        .await;
     stage.all_completed_once();
     stage.until(120, "all messages are deleted", || stage.in_queue() == 0).await;
     assert_eq!(sundown.messages("terminate-hook", "accepted"), 20.0);
     // Of six tries before two thirds of the timeout all may fail; no window runs out.
     assert!(stage.world.aws.actions().iter().all(|a| gaps(a).iter().all(|g| *g < 120.0)));
-    for (api, most) in [("Complete", 20 * 12), ("Record", 20 * 20), ("DescribeLifecycleHooks", 20)] {
-        let calls: u64 = stage.world.aws.counts().iter().filter(|(k, _)| k.contains(api)).flat_map(|(_, v)| v.values()).sum();
+    for (api, most) in [("Complete", 20 * 12), ("Record", 20 * 20), ("DescribeLifecycleHooks", 20)]
+    {
+        let calls: u64 = stage
+            .world
+            .aws
+            .counts()
+            .iter()
+            .filter(|(k, _)| k.contains(api))
+            .flat_map(|(_, v)| v.values())
+            .sum();
         assert!(calls <= most, "{calls} calls of {api}");
     }
     // Retries have jitter: those of different hooks do not march in step.
     let mut last = BTreeMap::new();
     let mut pauses = BTreeSet::new();
     let mut retries = 0;
-    for call in stage.world.aws.calls().into_iter().filter(|c| c.api == "autoscaling:CompleteLifecycleAction") {
+    for call in stage
+        .world
+        .aws
+        .calls()
+        .into_iter()
+        .filter(|c| c.api == "autoscaling:CompleteLifecycleAction")
+    {
         if let Some(before) = last.insert(call.object.clone(), call.at) {
             retries += 1;
             pauses.insert(call.at.duration_since(before).as_millis() / 10);
         }
     }
-    assert!(retries >= 10 && pauses.len() * 2 >= retries, "{retries} retries after {pauses:?} hundredths of a second");
+    assert!(
+        retries >= 10 && pauses.len() * 2 >= retries,
+        "{retries} retries after {pauses:?} hundredths of a second"
+    );
     sundown.stop().await;
     stage.end();
 }
@@ -149,11 +180,18 @@ async fn c84_what_passes_is_tried_again_and_what_is_refused_for_good_is_not() {
         let instance = stage.group(1, 120).remove(0);
         stage.slow_pod(&instance, "slow", 100);
         let sundown = stage.lead("sundown-0", &[]).await;
-        stage.world.aws.fault(FaultRule::new("autoscaling:*", fault, How::Times(tries)).about("asg/drain/*"));
+        stage
+            .world
+            .aws
+            .fault(FaultRule::new("autoscaling:*", fault, How::Times(tries)).about("asg/drain/*"));
         stage.world.aws.terminate(&instance, true);
         stage.until(120, "the action is completed", || stage.is_over(&instance)).await;
         stage.completed_once(&instance);
-        assert_eq!(sundown.metric("heartbeats_total{result=\"failed\"}") as u64, tries, "{fault:?}");
+        assert_eq!(
+            sundown.metric("heartbeats_total{result=\"failed\"}") as u64,
+            tries,
+            "{fault:?}"
+        );
         assert!(!stage.action(&instance).beats.is_empty(), "{fault:?}");
         sundown.stop().await;
         stage.end();
@@ -168,9 +206,12 @@ async fn c84_a_completion_that_aws_refuses_as_invalid_is_sent_once() {
     let sundown = stage.lead("sundown-0", &[]).await;
     stage.world.aws.other_action("asg", "drain", &instance, &[]).unwrap();
     stage.pass(45).await;
-    // Over by other hands between two heartbeats: nothing but the completion can tell, with a ValidationError.
+    // Over by other hands between two heartbeats: nothing but the completion can tell, with a
+    // ValidationError.
     assert!(stage.world.aws.complete_as("ops", "asg", "drain", &instance, HookResult::Continue));
-    stage.until(30, "it is known", || sundown.metric("completions_total{result=\"gone\"}") == 1.0).await;
+    stage
+        .until(30, "it is known", || sundown.metric("completions_total{result=\"gone\"}") == 1.0)
+        .await;
     stage.pass(300).await;
     assert_eq!(stage.world.aws.count("autoscaling:CompleteLifecycleAction"), 1);
     assert_eq!(stage.action(&instance).late_calls.len(), 1);
@@ -192,8 +233,12 @@ async fn a_hook_that_is_removed_in_mid_drain_is_not_an_error() {
     assert_eq!(stage.action(&instance).end.unwrap().verdict, Verdict::Removed);
     assert_eq!(sundown.metric("heartbeats_total{result=\"over\"}"), 1.0);
     let calls = stage.world.aws.count("autoscaling:RecordLifecycleActionHeartbeat");
-    stage.until(60, "the node is drained", || sundown.metric("drains_total{end=\"empty\"}") == 1.0).await;
-    stage.until(5, "nothing is owed", || sundown.metric("completions_total{result=\"gone\"}") == 1.0).await;
+    stage
+        .until(60, "the node is drained", || sundown.metric("drains_total{end=\"empty\"}") == 1.0)
+        .await;
+    stage
+        .until(5, "nothing is owed", || sundown.metric("completions_total{result=\"gone\"}") == 1.0)
+        .await;
     assert_eq!(stage.world.aws.count("autoscaling:RecordLifecycleActionHeartbeat"), calls);
     sundown.stop().await;
     stage.end();
@@ -219,10 +264,15 @@ async fn credentials_that_expire_for_a_while_lose_no_hook_and_do_not_spin() {
         sundown.metric(&format!("api_calls_total{{{action},outcome=\"{outcome}\"}}"))
     };
     assert!(outcomes("credentials") >= 2.0 && outcomes("denied") == 0.0);
-    let calls: u64 = stage.world.aws.counts().values().flat_map(std::collections::BTreeMap::values).sum();
+    let calls: u64 =
+        stage.world.aws.counts().values().flat_map(std::collections::BTreeMap::values).sum();
     assert!(calls < 200, "{calls} calls in five minutes: {:?}", stage.world.aws.counts());
     stage.world.aws.end_fault(expired);
-    stage.until(250, "all are completed", || stage.world.aws.actions().len() == 2 && stage.all_over()).await;
+    stage
+        .until(250, "all are completed", || {
+            stage.world.aws.actions().len() == 2 && stage.all_over()
+        })
+        .await;
     stage.all_completed_once();
     assert!(stage.world.aws.actions().iter().all(|a| gaps(a).iter().all(|g| *g < 600.0)));
     sundown.stop().await;

@@ -6,7 +6,8 @@ use crate::{harness::Stage, messages::logs::Logs};
 
 const COMPLETE: &str = "autoscaling:CompleteLifecycleAction";
 
-/// Drains one node while `fault` befalls the first `times` completions, and says how many calls that took.
+/// Drains one node while `fault` befalls the first `times` completions, and says how many calls
+/// that took.
 async fn drained_under(seed: u64, fault: AwsFault, times: u64, counted: &str) -> u64 {
     let stage = Stage::new(seed);
     let instance = stage.group(1, 60).remove(0);
@@ -17,8 +18,16 @@ async fn drained_under(seed: u64, fault: AwsFault, times: u64, counted: &str) ->
     stage.until(300, "the action is completed", || stage.is_over(&instance)).await;
     stage.completed_once(&instance);
     assert_eq!(sundown.metric(&format!("completions_total{{result=\"{counted}\"}}")) as u64, times);
-    stage.until(2, "it is counted", || sundown.metric("completions_total{result=\"accepted\"}") == 1.0).await;
-    stage.until(2, "the record is released", || stage.record(&instance).unwrap()["released"].is_object()).await;
+    stage
+        .until(2, "it is counted", || {
+            sundown.metric("completions_total{result=\"accepted\"}") == 1.0
+        })
+        .await;
+    stage
+        .until(2, "the record is released", || {
+            stage.record(&instance).unwrap()["released"].is_object()
+        })
+        .await;
     let gaps = super::gaps(&stage.action(&instance));
     assert!(gaps.iter().all(|g| *g <= 41.0), "beats go on meanwhile: {gaps:?}");
     stage.pass(300).await;
@@ -64,12 +73,21 @@ async fn c42_an_action_that_is_over_already_counts_as_completed() {
     let instance = stage.group(1, 300).remove(0);
     stage.slow_pod(&instance, "slow", 20);
     let sundown = stage.lead("sundown-0", &[]).await;
-    // The completion takes effect, and its answer is lost: the next try hears "No active Lifecycle Action".
+    // The completion takes effect, and its answer is lost: the next try hears "No active Lifecycle
+    // Action".
     stage.world.aws.fault(FaultRule::new(COMPLETE, AwsFault::CutAfterEffect, How::Times(1)));
     stage.world.aws.terminate(&instance, true);
     stage.until(60, "the action is completed", || stage.is_over(&instance)).await;
-    stage.until(10, "that is understood", || sundown.metric("completions_total{result=\"gone\"}") == 1.0).await;
-    stage.until(5, "the record is released", || stage.record(&instance).unwrap()["released"].is_object()).await;
+    stage
+        .until(10, "that is understood", || {
+            sundown.metric("completions_total{result=\"gone\"}") == 1.0
+        })
+        .await;
+    stage
+        .until(5, "the record is released", || {
+            stage.record(&instance).unwrap()["released"].is_object()
+        })
+        .await;
     assert_eq!(stage.action(&instance).late_calls.len(), 1);
     stage.pass(300).await;
     assert_eq!(stage.world.aws.count(COMPLETE), 2);
@@ -98,7 +116,10 @@ async fn c44_c68_a_message_that_could_not_be_deleted_drains_beats_and_completes_
         stage.pass(2).await;
         let patches = patches(&stage);
         stage.pass(600).await;
-        let again = ["repeat", "completed", "stale"].iter().map(|o| sundown.messages("terminate-hook", o)).sum::<f64>();
+        let again = ["repeat", "completed", "stale"]
+            .iter()
+            .map(|o| sundown.messages("terminate-hook", o))
+            .sum::<f64>();
         assert!(again >= 5.0, "it came back: {again}");
         assert_eq!(sundown.messages("terminate-hook", "accepted"), 1.0);
         stage.completed_once(&instance);
@@ -112,7 +133,13 @@ async fn c44_c68_a_message_that_could_not_be_deleted_drains_beats_and_completes_
 }
 
 fn patches(stage: &Stage) -> usize {
-    stage.world.kube.requests().iter().filter(|r| r.verb == "patch" && r.resource == "nodes").count()
+    stage
+        .world
+        .kube
+        .requests()
+        .iter()
+        .filter(|r| r.verb == "patch" && r.resource == "nodes")
+        .count()
 }
 
 #[tokio::test(start_paused = true)]
@@ -120,7 +147,11 @@ async fn c44_a_delete_that_fails_is_tried_again_and_loses_nothing() {
     let stage = Stage::new(441);
     let instance = stage.group(1, 60).remove(0);
     let sundown = stage.lead("sundown-0", &[]).await;
-    let failing = stage.world.aws.fault(FaultRule::new("sqs:DeleteMessageBatch", AwsFault::InternalError, How::Always));
+    let failing = stage.world.aws.fault(FaultRule::new(
+        "sqs:DeleteMessageBatch",
+        AwsFault::InternalError,
+        How::Always,
+    ));
     stage.world.aws.terminate(&instance, true);
     stage.pass(200).await;
     stage.completed_once(&instance);
@@ -141,9 +172,14 @@ async fn a_completion_waits_for_logs_to_be_shipped_and_not_beyond_the_deadline()
     let stage = Stage::new(440);
     let instances = stage.group(2, 60);
     stage.slow_pod(&instances[0], "slow", 10);
-    let sundown = stage.lead("sundown-0", &["--complete-delay", "90s", "--drain-timeout", "5m"]).await;
+    let sundown =
+        stage.lead("sundown-0", &["--complete-delay", "90s", "--drain-timeout", "5m"]).await;
     stage.world.aws.terminate(&instances[0], true);
-    stage.until(60, "the node is drained", || sundown.drain(&stage.name_of(&instances[0])).is_some_and(|d| d.drained.is_some())).await;
+    stage
+        .until(60, "the node is drained", || {
+            sundown.drain(&stage.name_of(&instances[0])).is_some_and(|d| d.drained.is_some())
+        })
+        .await;
     stage.pass(85).await;
     assert!(!stage.is_over(&instances[0]), "the delay");
     assert!(stage.action(&instances[0]).beats.len() >= 3, "beats go on meanwhile");
@@ -166,7 +202,11 @@ async fn a_completion_that_waits_for_logs_is_sent_at_once_when_there_is_nothing_
         let sundown = stage.lead("sundown-0", &["--complete-delay", "90s"]).await;
         stage.world.aws.terminate(&instance, true);
         let node = stage.name_of(&instance);
-        stage.until(60, "the node is drained", || sundown.drain(&node).is_some_and(|d| d.drained.is_some())).await;
+        stage
+            .until(60, "the node is drained", || {
+                sundown.drain(&node).is_some_and(|d| d.drained.is_some())
+            })
+            .await;
         stage.pass(10).await;
         assert!(!stage.is_over(&instance), "the delay");
         match how {
@@ -191,14 +231,27 @@ async fn an_interruption_that_joins_after_the_drain_is_not_logged_as_a_drain() {
     let sundown = stage.lead("sundown-0", &["--complete-delay", "90s"]).await;
     stage.world.aws.terminate(&instance, true);
     let node = stage.name_of(&instance);
-    stage.until(60, "the node is drained", || sundown.drain(&node).is_some_and(|d| d.drained.is_some())).await;
+    stage
+        .until(60, "the node is drained", || {
+            sundown.drain(&node).is_some_and(|d| d.drained.is_some())
+        })
+        .await;
     let deadlines = || logs.with(&["The drain's deadline"]).len();
     let before = deadlines();
-    assert_eq!((logs.with(&["cordoned, draining"]).len(), logs.with(&["Drain ended"]).len()), (1, 1));
+    assert_eq!(
+        (logs.with(&["cordoned, draining"]).len(), logs.with(&["Drain ended"]).len()),
+        (1, 1)
+    );
     stage.world.aws.state_change_event(&instance, State::ShuttingDown);
     stage.until(20, "it has joined", || logs.with(&["Interruption accepted"]).len() == 2).await;
     stage.pass(5).await;
-    assert_eq!(logs.with(&["Interruption accepted: the drain of its node is over, and the release is under way."]).len(), 1);
+    assert_eq!(
+        logs.with(&[
+            "Interruption accepted: the drain of its node is over, and the release is under way."
+        ])
+        .len(),
+        1
+    );
     assert_eq!((logs.with(&["cordoned, draining"]).len(), deadlines()), (1, before));
     stage.until(120, "it is completed", || stage.is_over(&instance)).await;
     sundown.stop().await;

@@ -39,7 +39,9 @@ async fn c51_a_pod_that_ignores_its_signal_gets_its_whole_grace_within_the_one_d
     let stage = Stage::new(51);
     let instance = stage.group(1, 300).remove(0);
     let shape = PodShape { grace: Some(s(1_200)), stop: Some(s(1_500)), ..PodShape::default() };
-    stage.world.kube.add_pod(&PodSpec::on(stage.name_of(&instance), "shop", "deaf").shape(shape).label("app", "deaf"));
+    stage.world.kube.add_pod(
+        &PodSpec::on(stage.name_of(&instance), "shop", "deaf").shape(shape).label("app", "deaf"),
+    );
     stage.world.kube.add_budget(&BudgetSpec::for_app("shop", "deaf").max(0));
     let sundown = stage.lead("sundown-0", &["--drain-timeout", "3h"]).await;
     stage.world.aws.terminate(&instance, true);
@@ -51,7 +53,10 @@ async fn c51_a_pod_that_ignores_its_signal_gets_its_whole_grace_within_the_one_d
     stage.completed_once(&instance);
     let action = stage.action(&instance);
     let took = action.end.as_ref().unwrap().at.since_or_zero(action.started).as_secs();
-    assert!((10_785..=10_800).contains(&took), "with the deadline, not before and not after: {took}");
+    assert!(
+        (10_785..=10_800).contains(&took),
+        "with the deadline, not before and not after: {took}"
+    );
     let removals = stage.removals();
     assert_eq!(removals.len(), 1, "nothing cuts it short: {removals:?}");
     assert!((1_199..=1_200).contains(&removals[0].1), "{removals:?}");
@@ -66,11 +71,19 @@ async fn a_provisional_deadline_is_replaced_by_the_first_description_even_if_tha
     stage.blocked_pod(&instance, "quorum", 30);
     let sundown = stage.lead("sundown-0", &[]).await;
     let node = stage.name_of(&instance);
-    let denied = stage.world.aws.fault(FaultRule::new("autoscaling:DescribeLifecycleHooks", AwsFault::AccessDenied, How::Always));
+    let denied = stage.world.aws.fault(FaultRule::new(
+        "autoscaling:DescribeLifecycleHooks",
+        AwsFault::AccessDenied,
+        How::Always,
+    ));
     stage.world.aws.terminate(&instance, true);
     stage.pass(600).await;
     let drain = sundown.drain(&node).unwrap();
-    assert_eq!(drain.ends_at, Some(drain.cordoned.plus(s(3_598))), "an hour, less the time of a call");
+    assert_eq!(
+        drain.ends_at,
+        Some(drain.cordoned.plus(s(3_598))),
+        "an hour, less the time of a call"
+    );
     stage.pass(2_400).await;
     stage.world.aws.end_fault(denied);
     stage.pass(60).await;
@@ -109,9 +122,11 @@ async fn a_hook_deadline_that_is_over_at_the_take_over_is_counted_from_there() {
     stage.end();
 }
 
-/// Its own grace period is longer than the time there is, so nothing but the first half of that time defers its force.
+/// Its own grace period is longer than the time there is, so nothing but the first half of that
+/// time defers its force.
 #[tokio::test(start_paused = true)]
-async fn a_pod_with_a_long_grace_is_not_forced_at_the_take_over_when_its_hooks_deadline_counts_anew() {
+async fn a_pod_with_a_long_grace_is_not_forced_at_the_take_over_when_its_hooks_deadline_counts_anew()
+ {
     let stage = Stage::new(909);
     let instance = stage.group_with("asg", 1, &[hook("drain", 3_600)]).remove(0);
     stage.blocked_pod(&instance, "quorum", 1_200);
@@ -171,7 +186,11 @@ async fn a_spot_deadline_that_is_over_at_the_take_over_shortens_and_forces_nothi
     stage.world.kube.delete("poddisruptionbudgets", "shop", "quorum");
     stage.until(2, "the pod is evicted when its budget goes", || stage.removals().len() == 1).await;
     assert_eq!(stage.removals()[0].1, 300, "with its own grace");
-    stage.until(10, "the node is drained", || second.drain(&stage.name_of(&instance)).unwrap().phase == "empty").await;
+    stage
+        .until(10, "the node is drained", || {
+            second.drain(&stage.name_of(&instance)).unwrap().phase == "empty"
+        })
+        .await;
     second.stop().await;
     stage.end();
 }
@@ -189,7 +208,9 @@ async fn without_a_deadline_a_drain_ends_after_the_drain_timeout() {
     let second = stage.lead("sundown-1", &["--drain-timeout", "10m"]).await;
     stage.pass(590).await;
     assert_eq!(second.metric("drains_active"), 1.0);
-    stage.until(20, "the drain ends", || second.metric("drains_total{end=\"timed_out\"}") == 1.0).await;
+    stage
+        .until(20, "the drain ends", || second.metric("drains_total{end=\"timed_out\"}") == 1.0)
+        .await;
     assert_eq!(stage.removals(), []);
     second.stop().await;
     stage.end();
@@ -200,7 +221,11 @@ async fn what_nobody_could_beat_is_forced_before_its_first_window_ends_also_by_t
     let stage = Stage::new(56);
     let instance = stage.group(1, 300).remove(0);
     stage.blocked_pod(&instance, "quorum", 30);
-    stage.world.aws.fault(FaultRule::new("autoscaling:RecordLifecycleActionHeartbeat", AwsFault::AccessDenied, How::Always));
+    stage.world.aws.fault(FaultRule::new(
+        "autoscaling:RecordLifecycleActionHeartbeat",
+        AwsFault::AccessDenied,
+        How::Always,
+    ));
     let first = stage.lead("sundown-0", &[]).await;
     let second = stage.start("sundown-1", &[]);
     stage.pass(5).await;
@@ -211,7 +236,10 @@ async fn what_nobody_could_beat_is_forced_before_its_first_window_ends_also_by_t
     stage.until(20, "the standby leads", || second.metrics.leads()).await;
     stage.until(40, "the action is completed", || stage.is_over(&instance)).await;
     stage.completed_once(&instance);
-    assert_eq!(stage.removals().iter().map(|r| (r.0.as_str(), r.2)).collect::<Vec<_>>(), [("quorum", true)]);
+    assert_eq!(
+        stage.removals().iter().map(|r| (r.0.as_str(), r.2)).collect::<Vec<_>>(),
+        [("quorum", true)]
+    );
     second.stop().await;
     stage.end();
 }
@@ -231,7 +259,8 @@ async fn a_forced_delete_that_is_answered_after_the_end_of_its_drain_is_told() {
     stage.pass(1).await;
     assert_eq!(sundown.metric("drains_total{end=\"node_gone\"}"), 1.0);
     stage.pass(10).await;
-    let told: Vec<_> = stage.events().into_iter().filter(|e| e.reason == "Forced").map(|e| e.name).collect();
+    let told: Vec<_> =
+        stage.events().into_iter().filter(|e| e.reason == "Forced").map(|e| e.name).collect();
     assert_eq!(told, ["web"]);
     sundown.stop().await;
     stage.end();

@@ -12,7 +12,14 @@ use crate::{harness::Stage, judge};
 
 /// When heartbeats were sent, by whom, for what.
 fn sent(stage: &Stage) -> Vec<(Moment, String, String)> {
-    let mut all: Vec<_> = stage.world.aws.calls().into_iter().filter(|c| c.api == BEAT).map(|c| (c.at, c.by, c.object)).collect();
+    let mut all: Vec<_> = stage
+        .world
+        .aws
+        .calls()
+        .into_iter()
+        .filter(|c| c.api == BEAT)
+        .map(|c| (c.at, c.by, c.object))
+        .collect();
     all.sort();
     all
 }
@@ -57,7 +64,8 @@ async fn proofs_that_are_throttled_are_asked_for_no_faster_than_other_heartbeats
     stage.world.aws.scale_in("asg", 300);
     stage.pass(80).await;
     // Not described, they are stale after 30 s, and only a heartbeat tells that they are open.
-    let throttled = stage.world.aws.fault(FaultRule::new("autoscaling:*", AwsFault::Throttle, How::Always));
+    let throttled =
+        stage.world.aws.fault(FaultRule::new("autoscaling:*", AwsFault::Throttle, How::Always));
     let sundown = stage.lead("sundown-0", &[]).await;
     stage.pass(60).await;
     stage.world.aws.end_fault(throttled);
@@ -79,7 +87,8 @@ async fn a_proof_that_is_not_allowed_is_asked_for_slowly() {
     stage.world.aws.terminate(&instance, true);
     stage.pass(60).await;
     let sundown = stage.start("sundown-0", &[]);
-    let denied = stage.world.aws.fault(FaultRule::new("autoscaling:*", AwsFault::AccessDenied, How::Always));
+    let denied =
+        stage.world.aws.fault(FaultRule::new("autoscaling:*", AwsFault::AccessDenied, How::Always));
     stage.pass(600).await;
     let calls = stage.world.aws.count(BEAT);
     assert!((5..60).contains(&calls), "{calls} heartbeats in ten minutes");
@@ -97,7 +106,9 @@ async fn a_take_over_of_more_than_a_thousand_beats_those_with_least_time_first()
     for (n, instance) in long.iter().chain(&short).enumerate() {
         stage.slow_pod(instance, &format!("slow-{n}"), 3_000);
     }
-    assert!(short.iter().map(|i| stage.name_of(i)).min() > long.iter().map(|i| stage.name_of(i)).min());
+    assert!(
+        short.iter().map(|i| stage.name_of(i)).min() > long.iter().map(|i| stage.name_of(i)).min()
+    );
     let first = stage.lead("sundown-0", &[]).await;
     let second = stage.start("sundown-1", &[]);
     stage.pass(5).await;
@@ -117,11 +128,15 @@ async fn a_take_over_of_more_than_a_thousand_beats_those_with_least_time_first()
     let mut moments: Vec<_> = firsts.values().copied().collect();
     moments.sort();
     at_most(20, &moments);
-    let last_short = firsts.iter().filter(|(o, _)| o.starts_with("short/")).map(|(_, at)| *at).max().unwrap();
+    let last_short =
+        firsts.iter().filter(|(o, _)| o.starts_with("short/")).map(|(_, at)| *at).max().unwrap();
     assert!(last_short.since_or_zero(begun) < s(5), "{last_short} after {begun}");
     for action in stage.world.aws.actions() {
         assert!(action.end.is_none(), "{action:?}");
-        assert!(gaps(&action).iter().all(|g| *g < action.heartbeat_timeout.as_secs_f64()), "{action:?}");
+        assert!(
+            gaps(&action).iter().all(|g| *g < action.heartbeat_timeout.as_secs_f64()),
+            "{action:?}"
+        );
     }
     second.kill();
     stage.end_except(&[judge::Rule::TrueEvents], "a thousand Events take 50 s, at 20 a second");
@@ -135,9 +150,20 @@ async fn many_completions_leave_one_after_the_other_and_those_with_least_time_fi
     let short = stage.group_with("short", 20, &[super::hook("drain", 60)]);
     let sundown = stage.lead("sundown-0", &[]).await;
     long.iter().chain(&short).for_each(|i| stage.world.aws.terminate(i, true));
-    stage.until(120, "all are completed", || stage.world.aws.actions().len() == 420 && stage.all_over()).await;
+    stage
+        .until(120, "all are completed", || {
+            stage.world.aws.actions().len() == 420 && stage.all_over()
+        })
+        .await;
     stage.all_completed_once();
-    let calls: Vec<_> = stage.world.aws.calls().into_iter().filter(|c| c.api == COMPLETE).map(|c| (c.at, c.object)).collect();
+    let calls: Vec<_> = stage
+        .world
+        .aws
+        .calls()
+        .into_iter()
+        .filter(|c| c.api == COMPLETE)
+        .map(|c| (c.at, c.object))
+        .collect();
     let moments: Vec<_> = calls.iter().map(|(at, _)| *at).collect();
     at_most(40, &moments);
     let last_short = calls.iter().rposition(|(_, object)| object.starts_with("short/")).unwrap();

@@ -48,24 +48,48 @@ async fn every_loop_of_a_leader_and_of_a_standby_is_looked_at_and_turns() {
 #[tokio::test(start_paused = true)]
 async fn who_cannot_use_the_lease_or_whose_watch_fails_is_not_ready() {
     let stage = Stage::new(75);
-    let missing = |replica: &Replica| replica.readiness.missing().into_iter().map(|(name, why)| format!("{name}: {why}")).collect::<Vec<_>>();
+    let missing = |replica: &Replica| {
+        replica
+            .readiness
+            .missing()
+            .into_iter()
+            .map(|(name, why)| format!("{name}: {why}"))
+            .collect::<Vec<_>>()
+    };
     let any = |resource: &str| Match { resource: Some(resource.into()), ..Match::all() };
     let denied = stage.world.kube.inject(Rule::always(any("leases"), KubeFault::Forbidden));
     let sundown = stage.start("sundown-0", &[]);
     stage.pass(10).await;
     let seen = missing(&sundown);
     assert!(
-        matches!(&seen[..], [lease] if lease.starts_with("lease: cannot ") && lease.contains("kube-system/sundown") && lease.contains("403")),
+        matches!(
+            &seen[..],
+            [lease] if lease.starts_with("lease: cannot ") && lease.contains("kube-system/sundown") && lease.contains("403")
+        ),
         "{seen:?}"
     );
-    assert!(sundown.metric("api_calls_total{target=\"kubernetes\",action=\"get_lease\",outcome=\"forbidden\"}") >= 1.0);
+    assert!(
+        sundown.metric(
+            "api_calls_total{target=\"kubernetes\",action=\"get_lease\",outcome=\"forbidden\"}"
+        ) >= 1.0
+    );
     stage.world.kube.lift(denied);
-    stage.until(10, "it leads and is ready", || sundown.metrics.leads() && missing(&sundown).is_empty()).await;
+    stage
+        .until(10, "it leads and is ready", || {
+            sundown.metrics.leads() && missing(&sundown).is_empty()
+        })
+        .await;
     let cut = stage.world.kube.inject(Rule::always(any("nodes"), KubeFault::Forbidden));
     stage.world.kube.cut_watches(&Match::of("watch", "nodes"));
     stage.until(20, "it is not ready", || !missing(&sundown).is_empty()).await;
     let seen = missing(&sundown);
-    assert!(matches!(&seen[..], [nodes] if nodes.starts_with("nodes: the watch of the nodes has been failing since ")), "{seen:?}");
+    assert!(
+        matches!(
+            &seen[..],
+            [nodes] if nodes.starts_with("nodes: the watch of the nodes has been failing since ")
+        ),
+        "{seen:?}"
+    );
     stage.world.kube.lift(cut);
     stage.until(60, "it is ready again", || missing(&sundown).is_empty()).await;
     sundown.stop().await;
@@ -77,10 +101,19 @@ async fn what_is_done_with_the_lease_is_counted_by_verb_and_its_watches_are_in_n
     let stage = Stage::new(77);
     let sundown = stage.lead("sundown-0", &[]).await;
     stage.pass(900).await;
-    assert!(sundown.metric("api_calls_total{target=\"kubernetes\",action=\"watch_lease\",outcome=\"ok\"}") >= 2.0);
-    assert!(sundown.metric("api_calls_total{target=\"kubernetes\",action=\"replace_lease\",outcome=\"ok\"}") >= 400.0);
+    assert!(
+        sundown
+            .metric("api_calls_total{target=\"kubernetes\",action=\"watch_lease\",outcome=\"ok\"}")
+            >= 2.0
+    );
+    assert!(
+        sundown.metric(
+            "api_calls_total{target=\"kubernetes\",action=\"replace_lease\",outcome=\"ok\"}"
+        ) >= 400.0
+    );
     let all = sundown.metric("api_call_duration_seconds_count{target=\"kubernetes\"}");
-    let short = sundown.metric("api_call_duration_seconds_bucket{le=\"10.0\",target=\"kubernetes\"}");
+    let short =
+        sundown.metric("api_call_duration_seconds_bucket{le=\"10.0\",target=\"kubernetes\"}");
     assert!(all > 400.0 && (all - short).abs() < 0.5, "{short} of {all} within 10 s");
     sundown.stop().await;
     stage.end();
@@ -92,9 +125,15 @@ async fn a_leader_whose_own_node_has_no_provider_id_gives_the_lease_up_too() {
     let mut stage = Stage::new(78);
     let instances = stage.group(3, 300);
     let here = stage.name_of(&instances[0]);
-    stage.world.kube.edit("nodes", "", &here, |n| drop(n["spec"].as_object_mut().unwrap().remove("providerID")));
+    stage.world.kube.edit("nodes", "", &here, |n| {
+        drop(n["spec"].as_object_mut().unwrap().remove("providerID"));
+    });
     stage.slow_pod(&instances[1], "elsewhere", 1);
-    stage.world.kube.add_pod(&PodSpec::on(&here, "shop", "slow").shape(PodShape { grace: Some(s(100)), stop: Some(s(60)), ..PodShape::default() }));
+    stage.world.kube.add_pod(&PodSpec::on(&here, "shop", "slow").shape(PodShape {
+        grace: Some(s(100)),
+        stop: Some(s(60)),
+        ..PodShape::default()
+    }));
     stage.environment("NODE_NAME", &here);
     let first = stage.lead("sundown-0", &[]).await;
     stage.environment("NODE_NAME", "elsewhere");
@@ -106,12 +145,16 @@ async fn a_leader_whose_own_node_has_no_provider_id_gives_the_lease_up_too() {
     stage.all_completed_once();
     first.stop().await;
     second.stop().await;
-    stage.end_except(&[Promise::Messages], "what is written on such a Node is not told by its providerID");
+    stage.end_except(
+        &[Promise::Messages],
+        "what is written on such a Node is not told by its providerID",
+    );
 }
 
 /// A replica without the role, or whose zone has no way out, hears nothing and can answer no hook.
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_cannot_reach_its_queue_lets_another_one_lead_and_two_of_them_hand_it_over_seldom() {
+async fn a_leader_that_cannot_reach_its_queue_lets_another_one_lead_and_two_of_them_hand_it_over_seldom()
+ {
     for fault in [AwsFault::AccessDenied, AwsFault::Cut, AwsFault::Hang] {
         let stage = Stage::new(79);
         let instances = stage.group(1, 300);
@@ -127,7 +170,8 @@ async fn a_leader_that_cannot_reach_its_queue_lets_another_one_lead_and_two_of_t
         let given_up = || first.metric("leader_changes_total{role=\"standby\"}");
         let before = given_up();
         stage.until(180, "the first gives the Lease up", || given_up() > before).await;
-        // Nobody reaches it. Each lets the other try now and then, and less and less often; somebody leads nearly always.
+        // Nobody reaches it. Each lets the other try now and then, and less and less often;
+        // somebody leads nearly always.
         let (mut changes, mut leader, mut nobody) = (0, false, 0);
         for _ in 0..360 {
             stage.pass(10).await;
@@ -166,7 +210,8 @@ async fn a_leader_whose_queue_is_deleted_goes_on_leading() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_spot_notice_in_a_rolling_restart_does_not_vanish_in_the_long_poll_of_the_one_that_ends() {
+async fn a_spot_notice_in_a_rolling_restart_does_not_vanish_in_the_long_poll_of_the_one_that_ends()
+{
     for after in [0, 5, 12] {
         let stage = Stage::new(867 + after);
         let instance = stage.group(1, 300).remove(0);

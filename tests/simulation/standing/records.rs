@@ -47,11 +47,19 @@ async fn what_is_taken_over_is_completed_once_aws_shows_the_instance_waiting() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_action_that_only_a_record_names_is_not_completed_while_its_instance_does_not_wait_for_it() {
+async fn an_action_that_only_a_record_names_is_not_completed_while_its_instance_does_not_wait_for_it()
+ {
     let stage = Stage::new(931);
-    let instance = stage.group_with("asg", 2, &[super::hook("drain", 300), HookSpec::launching("boot").heartbeat_timeout(s(300))]).remove(0);
+    let instance = stage
+        .group_with(
+            "asg",
+            2,
+            &[super::hook("drain", 300), HookSpec::launching("boot").heartbeat_timeout(s(300))],
+        )
+        .remove(0);
     let sundown = stage.lead("sundown-0", &["--lifecycle-hook", "drain"]).await;
-    // A launch hook of somebody else's keeps the instance waiting, and its kubelet claims that it is ours to complete.
+    // A launch hook of somebody else's keeps the instance waiting, and its kubelet claims that it
+    // is ours to complete.
     let token = stage.world.aws.other_action("asg", "boot", &instance, &[]).unwrap();
     stage.pass(5).await;
     sundown.stop().await;
@@ -70,16 +78,21 @@ async fn an_action_that_only_a_record_names_is_not_completed_while_its_instance_
 fn claim(stage: &Stage, instance: &str, hook: &str, token: &str) {
     let now = stage.clock.now().to_string();
     let record = json!({ "version": 1, "instance": instance, "before": {}, "interruptions": [{
-        "kind": "terminate-hook", "event": "e", "time": now, "accepted": now, "group": "asg", "hook": hook, "token": token,
+        "kind": "terminate-hook", "event": "e", "time": now, "accepted": now, "group": "asg",
+        "hook": hook, "token": token,
     }]});
     stage.annotate(instance, "sundown.dev/record", Some(&record.to_string()));
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_action_of_a_record_for_which_the_instance_does_not_wait_is_asked_about_every_five_minutes_until_its_global_timeout() {
+async fn an_action_of_a_record_for_which_the_instance_does_not_wait_is_asked_about_every_five_minutes_until_its_global_timeout()
+ {
     let stage = Stage::new(936);
     // Its global timeout is 100 times as long: 50 minutes.
-    let boot = HookSpec { default_result: HookResult::Continue, ..HookSpec::launching("boot").heartbeat_timeout(s(30)) };
+    let boot = HookSpec {
+        default_result: HookResult::Continue,
+        ..HookSpec::launching("boot").heartbeat_timeout(s(30))
+    };
     let instance = stage.group_with("asg", 2, &[super::hook("drain", 300), boot]).remove(0);
     let sundown = stage.lead("sundown-0", &["--lifecycle-hook", "drain"]).await;
     let token = stage.world.aws.other_action("asg", "boot", &instance, &[]).unwrap();
@@ -88,16 +101,28 @@ async fn an_action_of_a_record_for_which_the_instance_does_not_wait_is_asked_abo
     claim(&stage, &instance, "boot", &token);
     let claimed = stage.clock.now();
     let sundown = stage.lead("sundown-1", &[]).await;
-    let asked = || -> Vec<Moment> { stage.world.aws.calls().into_iter().filter(|c| c.api == GROUPS).map(|c| c.at).collect() };
+    let asked = || -> Vec<Moment> {
+        stage.world.aws.calls().into_iter().filter(|c| c.api == GROUPS).map(|c| c.at).collect()
+    };
     stage.pass(2 * 3_600).await;
     let calls = asked();
     let first = *calls.first().expect("AWS is asked");
     let later: Vec<Moment> = calls.iter().copied().filter(|at| *at > first.plus(s(70))).collect();
-    assert!(later.windows(2).all(|pair| pair[1].since_or_zero(pair[0]) >= s(300)), "every five minutes at most: {later:?}");
+    assert!(
+        later.windows(2).all(|pair| pair[1].since_or_zero(pair[0]) >= s(300)),
+        "every five minutes at most: {later:?}"
+    );
     assert!(later.len() >= 8, "it is asked again while the action may be open: {later:?}");
     let last = calls.last().copied().unwrap();
-    assert!(last >= claimed.plus(s(3_000)) && last <= claimed.plus(s(3_000 + 310)), "once past the end: {last}, claimed {claimed}");
-    assert!(stage.record(&instance).unwrap()["released"].is_object(), "its drain is over: {:?}", stage.record(&instance));
+    assert!(
+        last >= claimed.plus(s(3_000)) && last <= claimed.plus(s(3_000 + 310)),
+        "once past the end: {last}, claimed {claimed}"
+    );
+    assert!(
+        stage.record(&instance).unwrap()["released"].is_object(),
+        "its drain is over: {:?}",
+        stage.record(&instance)
+    );
     assert_eq!(sundown.metric("hooks_owed"), 0.0, "and nothing is kept open");
     assert_eq!(stage.world.aws.count(COMPLETE), 0);
     sundown.kill();
@@ -118,12 +143,17 @@ async fn where_the_state_of_instances_may_not_be_asked_for_a_record_is_believed_
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_aws_does_not_say_for_half_a_minute_where_an_instance_is_its_record_is_believed_with_a_warning() {
+async fn where_aws_does_not_say_for_half_a_minute_where_an_instance_is_its_record_is_believed_with_a_warning()
+ {
     let throttle = |stage: &Stage| {
         stage.world.aws.fault(FaultRule::new(GROUPS, AwsFault::Throttle, How::Always));
     };
     let (stage, instance, second) = taken_over(933, throttle).await;
-    stage.until(60, "the drain ends", || second.drain(&stage.name_of(&instance)).is_some_and(|d| d.drained.is_some())).await;
+    stage
+        .until(60, "the drain ends", || {
+            second.drain(&stage.name_of(&instance)).is_some_and(|d| d.drained.is_some())
+        })
+        .await;
     stage.pass(25).await;
     assert!(!stage.is_over(&instance));
     stage.until(25, "it is completed", || stage.is_over(&instance)).await;
@@ -141,7 +171,8 @@ async fn a_token_that_comes_by_message_is_all_that_is_needed() {
     let (stage, instance, second) = taken_over(934, throttle).await;
     // A copy of the message that the first leader had deleted.
     let token = stage.action(&instance).token;
-    let body = stage.world.aws.deletions().into_iter().find(|d| d.body.contains(&token)).unwrap().body;
+    let body =
+        stage.world.aws.deletions().into_iter().find(|d| d.body.contains(&token)).unwrap().body;
     stage.world.aws.send_event(stage.world.queue(), &body);
     stage.until(20, "it is a repeat", || second.messages("terminate-hook", "repeat") == 1.0).await;
     stage.until(40, "it is completed", || stage.is_over(&instance)).await;
@@ -152,9 +183,14 @@ async fn a_token_that_comes_by_message_is_all_that_is_needed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn heartbeats_and_completions_that_a_policy_forbids_are_repeated_every_five_minutes_for_what_only_a_record_names() {
+async fn heartbeats_and_completions_that_a_policy_forbids_are_repeated_every_five_minutes_for_what_only_a_record_names()
+ {
     let deny = |stage: &Stage| {
-        stage.world.aws.fault(FaultRule::new("autoscaling:*LifecycleAction*", AwsFault::AccessDenied, How::Always));
+        stage.world.aws.fault(FaultRule::new(
+            "autoscaling:*LifecycleAction*",
+            AwsFault::AccessDenied,
+            How::Always,
+        ));
     };
     let stage = Stage::new(935);
     // None of them runs out meanwhile.
@@ -166,7 +202,9 @@ async fn heartbeats_and_completions_that_a_policy_forbids_are_repeated_every_fiv
     first.kill();
     deny(&stage);
     let second = stage.lead("sundown-1", &[]).await;
-    let sent = |api: &str| stage.world.aws.calls().into_iter().filter(|c| c.api == api && c.by == "sundown-1").count();
+    let sent = |api: &str| {
+        stage.world.aws.calls().into_iter().filter(|c| c.api == api && c.by == "sundown-1").count()
+    };
     stage.pass(280).await;
     assert_eq!((sent(BEAT), sent(COMPLETE)), (1, 1), "no faster");
     stage.pass(600).await;
@@ -177,16 +215,25 @@ async fn heartbeats_and_completions_that_a_policy_forbids_are_repeated_every_fiv
 
 /// What docs/operations.md says of a fifth hook.
 #[tokio::test(start_paused = true)]
-async fn the_fifth_hook_of_an_instance_is_kept_open_and_completed_after_the_drain_for_the_first_four() {
+async fn the_fifth_hook_of_an_instance_is_kept_open_and_completed_after_the_drain_for_the_first_four()
+ {
     let stage = Stage::new(937);
     let hooks: Vec<HookSpec> = (1..=5).map(|n| super::hook(&format!("sundown-{n}"), 300)).collect();
     let instance = stage.group_with("asg", 2, &hooks).remove(0);
     stage.slow_pod(&instance, "slow", 200);
     let sundown = stage.lead("sundown-0", &[]).await;
     stage.world.aws.terminate(&instance, true);
-    stage.until(30, "the fifth keeps its message", || sundown.messages("terminate-hook", "left") >= 1.0).await;
+    stage
+        .until(30, "the fifth keeps its message", || {
+            sundown.messages("terminate-hook", "left") >= 1.0
+        })
+        .await;
     let is_completed = |a: &sundown::sim::aws::ActionReport| a.end.is_some();
-    stage.until(300, "four are completed", || stage.actions(&instance).iter().filter(|a| is_completed(a)).count() >= 4).await;
+    stage
+        .until(300, "four are completed", || {
+            stage.actions(&instance).iter().filter(|a| is_completed(a)).count() >= 4
+        })
+        .await;
     stage.until(120, "the fifth is completed too", || stage.is_over(&instance)).await;
     stage.completed_once(&instance);
     assert_eq!(stage.actions(&instance).len(), 5);
@@ -206,7 +253,11 @@ async fn a_completion_that_was_denied_goes_out_soon_after_a_heartbeat_has_proved
     first.kill();
     let killed = stage.clock.now();
     for api in [COMPLETE, BEAT] {
-        stage.world.aws.fault(FaultRule::new(api, AwsFault::AccessDenied, How::Until(killed.plus(s(40)))));
+        stage.world.aws.fault(FaultRule::new(
+            api,
+            AwsFault::AccessDenied,
+            How::Until(killed.plus(s(40))),
+        ));
     }
     let second = stage.lead("sundown-1", &[]).await;
     stage.until(130, "it is completed", || stage.is_over(&instance)).await;

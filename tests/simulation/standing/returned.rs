@@ -1,4 +1,5 @@
-//! Instances that come back into service without a new boot: out of a warm pool that keeps them running, or out of hibernation.
+//! Instances that come back into service without a new boot: out of a warm pool that keeps them
+//! running, or out of hibernation.
 
 use serde_json::json;
 use sundown::sim::aws::HookResult;
@@ -21,16 +22,22 @@ async fn drain(stage: &Stage, instance: &str) {
     let pool = [("Origin", "AutoScalingGroup"), ("Destination", "WarmPool")];
     stage.world.aws.other_action("asg", "drain", instance, &pool).unwrap();
     stage.until(60, "it is completed", || stage.is_over(instance)).await;
-    stage.until(5, "the record is released", || stage.record(instance).is_some_and(|r| r["released"].is_object())).await;
+    stage
+        .until(5, "the record is released", || {
+            stage.record(instance).is_some_and(|r| r["released"].is_object())
+        })
+        .await;
     assert!(stage.is_cordoned(instance));
 }
 
 fn is_as_it_was(stage: &Stage, instance: &str) -> bool {
-    !stage.is_cordoned(instance) && !stage.node(instance)["spec"]["taints"].to_string().contains("sundown.dev")
+    !stage.is_cordoned(instance)
+        && !stage.node(instance)["spec"]["taints"].to_string().contains("sundown.dev")
 }
 
 #[tokio::test(start_paused = true)]
-async fn c27_a_node_whose_instance_leaves_a_warm_pool_is_as_it_was_and_is_drained_again_next_time() {
+async fn c27_a_node_whose_instance_leaves_a_warm_pool_is_as_it_was_and_is_drained_again_next_time()
+{
     let (stage, instance, sundown) = drained(940).await;
     stage.pass(600).await;
     stage.send(&bodies::out_of_warm_pool("asg", &instance, &stage.now()));
@@ -51,14 +58,25 @@ async fn a_launch_action_into_the_group_does_the_same_and_one_into_the_pool_does
     stage.pass(60).await;
     for (destination, restores) in [("WarmPool", false), ("AutoScalingGroup", true)] {
         let detail = json!({
-            "LifecycleActionToken": "00000000-0000-4000-8000-000000000000", "AutoScalingGroupName": "asg", "LifecycleHookName": "Launch-LC-Hook",
-            "EC2InstanceId": instance, "LifecycleTransition": "autoscaling:EC2_INSTANCE_LAUNCHING", "Origin": "WarmPool", "Destination": destination,
+            "LifecycleActionToken": "00000000-0000-4000-8000-000000000000",
+            "AutoScalingGroupName": "asg", "LifecycleHookName": "Launch-LC-Hook",
+            "EC2InstanceId": instance, "LifecycleTransition": "autoscaling:EC2_INSTANCE_LAUNCHING",
+            "Origin": "WarmPool", "Destination": destination,
         });
-        stage.send(&bodies::event("aws.autoscaling", "EC2 Instance-launch Lifecycle Action", &stage.now(), &detail));
+        stage.send(&bodies::event(
+            "aws.autoscaling",
+            "EC2 Instance-launch Lifecycle Action",
+            &stage.now(),
+            &detail,
+        ));
         stage.pass(10).await;
         assert_eq!(is_as_it_was(&stage, &instance), restores, "{destination}");
     }
-    assert_eq!(sundown.messages("launch-hook", "foreign_hook"), 2.0, "whose hook it is does not matter");
+    assert_eq!(
+        sundown.messages("launch-hook", "foreign_hook"),
+        2.0,
+        "whose hook it is does not matter"
+    );
     sundown.stop().await;
     stage.end_unjudged();
 }

@@ -1,4 +1,5 @@
-//! The API server away, or out of one replica's reach: nobody writes who may not lead, and no hook is lost.
+//! The API server away, or out of one replica's reach: nobody writes who may not lead, and no hook
+//! is lost.
 
 use sundown::{
     domain::Moment,
@@ -12,15 +13,23 @@ use super::{
 };
 use crate::harness::Stage;
 
-/// One writer at a time, but that who was cut off at this moment goes on sending heartbeats: it cannot know that somebody else leads, and they do
-/// no harm (docs/adr/0010-heartbeats-go-on-while-nobody-leads.md).
+/// One writer at a time, but that who was cut off at this moment goes on sending heartbeats: it
+/// cannot know that somebody else leads, and they do no harm
+/// (docs/adr/0010-heartbeats-go-on-while-nobody-leads.md).
 fn one_writer_but_for_beats_of(stage: &Stage, replica: &str, cut_off: Moment) {
     one_at_a_time(written(stage, |by, at| by != replica || at < cut_off));
 }
 
 /// When this replica sent heartbeats.
 fn beats_of(stage: &Stage, replica: &str) -> Vec<Moment> {
-    stage.world.aws.calls().into_iter().filter(|c| c.api == BEAT && c.by == replica).map(|c| c.at).collect()
+    stage
+        .world
+        .aws
+        .calls()
+        .into_iter()
+        .filter(|c| c.api == BEAT && c.by == replica)
+        .map(|c| c.at)
+        .collect()
 }
 
 #[tokio::test(start_paused = true)]
@@ -38,18 +47,30 @@ async fn c73_a_leader_that_is_cut_off_from_the_api_server_stops_before_another_b
     follow(&stage, 20, &second).await;
     assert_eq!(first.metric("leader"), 0.0, "the first knows before the second begins");
     let last = written(&stage, |_, _| false)["sundown-0"].last().copied().unwrap();
-    assert!(last.duration_since(begun).as_secs() <= 10, "nothing but heartbeats is started after the renew deadline");
+    assert!(
+        last.duration_since(begun).as_secs() <= 10,
+        "nothing but heartbeats is started after the renew deadline"
+    );
     stage.pass(30).await;
-    assert!(beats_of(&stage, "sundown-0").last().is_some_and(|at| at.since_or_zero(begun) > s(30)), "it knows of nobody else who leads");
+    assert!(
+        beats_of(&stage, "sundown-0").last().is_some_and(|at| at.since_or_zero(begun) > s(30)),
+        "it knows of nobody else who leads"
+    );
     stage.world.kube.lift(partition);
     stage.pass(5).await;
     let seen = stage.clock.now();
     stage.until(250, "all are completed", || stage.all_over()).await;
     stage.all_completed_once();
     for action in stage.world.aws.actions() {
-        assert!(gaps(&action).iter().all(|g| *g < action.heartbeat_timeout.as_secs_f64()), "{action:?}");
+        assert!(
+            gaps(&action).iter().all(|g| *g < action.heartbeat_timeout.as_secs_f64()),
+            "{action:?}"
+        );
     }
-    assert!(beats_of(&stage, "sundown-0").last().is_some_and(|at| *at < seen), "none once it has seen the other");
+    assert!(
+        beats_of(&stage, "sundown-0").last().is_some_and(|at| *at < seen),
+        "none once it has seen the other"
+    );
     assert_eq!(first.metric("hooks_owed"), 0.0);
     drains.forced_on_time(&stage);
     one_writer_but_for_beats_of(&stage, "sundown-0", begun);
@@ -69,7 +90,10 @@ async fn c73_what_another_leader_has_completed_is_beaten_once_more_by_one_that_i
     stage.world.aws.terminate(&instance, true);
     stage.pass(30).await;
     let begun = stage.clock.now();
-    let partition = stage.world.kube.inject(Rule::always(Match { client: Some("sundown-0".to_owned()), ..Match::all() }, Fault::Hang));
+    let partition = stage.world.kube.inject(Rule::always(
+        Match { client: Some("sundown-0".to_owned()), ..Match::all() },
+        Fault::Hang,
+    ));
     follow(&stage, 20, &second).await;
     stage.until(100, "the second completes it", || stage.is_over(&instance)).await;
     stage.pass(120).await;
@@ -89,7 +113,9 @@ async fn c73_what_another_leader_has_completed_is_beaten_once_more_by_one_that_i
 
 #[tokio::test(start_paused = true)]
 async fn c80_an_api_server_that_is_away_for_five_minutes_costs_no_hook() {
-    for (how, timeout) in [(Away::Refusing, 60), (Away::Silent, 60), (Away::Refusing, 300), (Away::Silent, 300)] {
+    for (how, timeout) in
+        [(Away::Refusing, 60), (Away::Silent, 60), (Away::Refusing, 300), (Away::Silent, 300)]
+    {
         let stage = Stage::new(80);
         let instances = stage.group_with("asg", 3, &[super::hook("drain", timeout)]);
         stage.slow_pod(&instances[0], "slow", 120);
@@ -100,15 +126,29 @@ async fn c80_an_api_server_that_is_away_for_five_minutes_costs_no_hook() {
         // One that comes before the Lease is lost, and cannot be accepted.
         stage.world.aws.terminate(&instances[1], true);
         stage.pass(30).await;
-        assert_eq!((sundown.metric("leader"), sundown.metric("hooks_owed")), (0.0, 2.0), "{how:?} {timeout}");
+        assert_eq!(
+            (sundown.metric("leader"), sundown.metric("hooks_owed")),
+            (0.0, 2.0),
+            "{how:?} {timeout}"
+        );
         stage.pass(270).await;
-        assert!(instances[..2].iter().all(|i| !stage.is_over(i)), "nothing is completed on the word of an API server that is away");
+        assert!(
+            instances[..2].iter().all(|i| !stage.is_over(i)),
+            "nothing is completed on the word of an API server that is away"
+        );
         stage.world.kube.come_back();
         follow(&stage, 40, &sundown).await;
-        stage.until(120, "all are completed", || stage.world.aws.actions().len() == 2 && stage.all_over()).await;
+        stage
+            .until(120, "all are completed", || {
+                stage.world.aws.actions().len() == 2 && stage.all_over()
+            })
+            .await;
         stage.all_completed_once();
         for action in stage.world.aws.actions() {
-            assert!(gaps(&action).iter().all(|g| *g < action.heartbeat_timeout.as_secs_f64()), "{how:?} {action:?}");
+            assert!(
+                gaps(&action).iter().all(|g| *g < action.heartbeat_timeout.as_secs_f64()),
+                "{how:?} {action:?}"
+            );
         }
         assert_eq!(stage.removals().len(), 1);
         stage.pass(5).await;

@@ -32,12 +32,22 @@ fn silence(stage: &Stage) {
 
 /// What a replica wrote to pods and Nodes, as verb and resource.
 fn written_by(stage: &Stage, replica: &str) -> Vec<String> {
-    let by = |r: &sundown::sim::kube::Request| r.client == replica && r.is_write() && ["pods", "nodes"].contains(&r.resource.as_str());
-    stage.world.kube.requests().iter().filter(|r| by(r)).map(|r| format!("{} {}/{}", r.verb, r.resource, r.subresource)).collect()
+    let by = |r: &sundown::sim::kube::Request| {
+        r.client == replica && r.is_write() && ["pods", "nodes"].contains(&r.resource.as_str())
+    };
+    stage
+        .world
+        .kube
+        .requests()
+        .iter()
+        .filter(|r| by(r))
+        .map(|r| format!("{} {}/{}", r.verb, r.resource, r.subresource))
+        .collect()
 }
 
-/// What a new leader does with a node that the last leader put back while the new one's watch of Nodes was silent: nothing. The watch
-/// is opened anew at the beginning of the term, so that it `shows` the node as it is, or it stays dead.
+/// What a new leader does with a node that the last leader put back while the new one's watch of
+/// Nodes was silent: nothing. The watch is opened anew at the beginning of the term, so that it
+/// `shows` the node as it is, or it stays dead.
 async fn a_node_was_put_back_unseen(seed: u64, shows: bool) {
     let stage = Stage::new(seed);
     let instance = stage.spot_group(2).remove(0);
@@ -48,11 +58,17 @@ async fn a_node_was_put_back_unseen(seed: u64, shows: bool) {
     stage.pass(2).await;
     silence(&stage);
     if !shows {
-        stage.world.kube.inject(Rule::always(Match::of("watch", "nodes").from("sundown-1"), Fault::Hang));
+        stage
+            .world
+            .kube
+            .inject(Rule::always(Match::of("watch", "nodes").from("sundown-1"), Fault::Hang));
     }
     stage.annotate(&instance, "sundown.dev/release", Some("true"));
     stage.until(10, "it is put back", || !stage.is_cordoned(&instance)).await;
-    assert!(stage.world.kube.delete("poddisruptionbudgets", "shop", "web"), "its pod could be evicted now");
+    assert!(
+        stage.world.kube.delete("poddisruptionbudgets", "shop", "web"),
+        "its pod could be evicted now"
+    );
     stage.pass(2).await;
     first.stop().await;
     follow(&stage, 3, &second).await;
@@ -76,7 +92,8 @@ async fn a_node_that_the_last_leader_put_back_is_not_drained_although_no_watch_c
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_was_accepted_in_the_blind_minute_of_a_standby_is_drained_as_soon_as_that_leads() {
+async fn a_node_that_was_accepted_in_the_blind_minute_of_a_standby_is_drained_as_soon_as_that_leads()
+ {
     let stage = Stage::new(1402);
     let instance = stage.spot_group(2).remove(0);
     let shape = PodShape { grace: Some(s(30)), stop: Some(s(10)), ..PodShape::default() };
@@ -89,7 +106,11 @@ async fn a_node_that_was_accepted_in_the_blind_minute_of_a_standby_is_drained_as
     stage.world.kube.inject(Rule::always(Match::evictions().from("sundown-0"), Fault::Hang));
     stage.world.aws.terminate(&hooked, true);
     stage.spot_warning(&instance, "spot-1");
-    stage.until(5, "both are accepted", || stage.in_queue() == 0 && stage.is_cordoned(&instance) && stage.is_cordoned(&hooked)).await;
+    stage
+        .until(5, "both are accepted", || {
+            stage.in_queue() == 0 && stage.is_cordoned(&instance) && stage.is_cordoned(&hooked)
+        })
+        .await;
     first.kill();
     follow(&stage, 17, &second).await;
     stage.until(1, "its pods are evicted", || stage.removals().iter().any(|r| r.0 == "web")).await;
@@ -100,18 +121,25 @@ async fn a_node_that_was_accepted_in_the_blind_minute_of_a_standby_is_drained_as
     stage.end();
 }
 
-/// The watch that the new leader opens may be as dead as the old one: the LIST alone must show what was accepted.
+/// The watch that the new leader opens may be as dead as the old one: the LIST alone must show what
+/// was accepted.
 #[tokio::test(start_paused = true)]
-async fn a_node_that_was_accepted_in_the_blind_minute_of_a_standby_is_drained_although_no_watch_can_be_opened() {
+async fn a_node_that_was_accepted_in_the_blind_minute_of_a_standby_is_drained_although_no_watch_can_be_opened()
+ {
     let stage = Stage::new(1410);
     let instance = stage.spot_group(2).remove(0);
     stage.world.kube.add_pod(&PodSpec::on(stage.name_of(&instance), "shop", "web"));
     let (first, second) = two(&stage).await;
     silence(&stage);
-    stage.world.kube.inject(Rule::always(Match::of("watch", "nodes").from("sundown-1"), Fault::Hang));
+    stage
+        .world
+        .kube
+        .inject(Rule::always(Match::of("watch", "nodes").from("sundown-1"), Fault::Hang));
     stage.world.kube.inject(Rule::always(Match::evictions().from("sundown-0"), Fault::Hang));
     stage.spot_warning(&instance, "spot-1");
-    stage.until(5, "it is accepted", || stage.in_queue() == 0 && stage.is_cordoned(&instance)).await;
+    stage
+        .until(5, "it is accepted", || stage.in_queue() == 0 && stage.is_cordoned(&instance))
+        .await;
     first.kill();
     follow(&stage, 17, &second).await;
     stage.until(1, "its pod is evicted", || stage.removals().iter().any(|r| r.0 == "web")).await;
@@ -119,21 +147,27 @@ async fn a_node_that_was_accepted_in_the_blind_minute_of_a_standby_is_drained_al
     stage.end();
 }
 
-/// The machine registers, is to be terminated and boots while the standby's watch of Nodes is dead: only the LIST of its term shows the
-/// Node, and the index does not show it when Auto Scaling has answered.
+/// The machine registers, is to be terminated and boots while the standby's watch of Nodes is dead:
+/// only the LIST of its term shows the Node, and the index does not show it when Auto Scaling has
+/// answered.
 #[tokio::test(start_paused = true)]
-async fn a_node_that_booted_is_drained_although_the_index_does_not_show_it_when_its_hook_is_proved_open() {
+async fn a_node_that_booted_is_drained_although_the_index_does_not_show_it_when_its_hook_is_proved_open()
+ {
     let stage = Stage::new(1416);
     let instance = stage.group_without_nodes("hooked", 1, 86_400, &[hook("drain", 300)]).remove(0);
     let (first, second) = two(&stage).await;
     silence(&stage);
-    stage.world.kube.inject(Rule::always(Match::of("watch", "nodes").from("sundown-1"), Fault::Hang));
+    stage
+        .world
+        .kube
+        .inject(Rule::always(Match::of("watch", "nodes").from("sundown-1"), Fault::Hang));
     stage.world.kube.inject(Rule::always(Match::evictions().from("sundown-0"), Fault::Hang));
     stage.world.kube.add_node(&NodeSpec::named("late").instance(instance.clone()));
     stage.world.kube.add_pod(&PodSpec::on("late", "shop", "web"));
     stage.pass(2).await;
     stage.world.aws.terminate(&instance, true);
-    let is_cordoned = || stage.world.kube.object("nodes", "", "late").unwrap()["spec"]["unschedulable"] == true;
+    let is_cordoned =
+        || stage.world.kube.object("nodes", "", "late").unwrap()["spec"]["unschedulable"] == true;
     stage.until(5, "it is accepted", || stage.in_queue() == 0 && is_cordoned()).await;
     first.kill();
     stage.world.kube.reboot("late");
@@ -146,8 +180,8 @@ async fn a_node_that_booted_is_drained_although_the_index_does_not_show_it_when_
     stage.end();
 }
 
-/// The index removes the Node between the LIST and the event of its deletion: the LIST lacks it, the index lacks it, and no task
-/// has seen the event.
+/// The index removes the Node between the LIST and the event of its deletion: the LIST lacks it,
+/// the index lacks it, and no task has seen the event.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_is_deleted_in_the_moment_of_the_list_has_its_action_completed() {
     let stage = Stage::new(1411);
@@ -157,14 +191,20 @@ async fn a_node_that_is_deleted_in_the_moment_of_the_list_has_its_action_complet
     stage.world.aws.terminate(&instance, true);
     stage.pass(10).await;
     let killed = stage.clock.now();
-    stage.world.kube.inject(Rule::always(Match::of("list", "nodes").from("sundown-1"), Fault::Slow(s(3))));
+    stage
+        .world
+        .kube
+        .inject(Rule::always(Match::of("list", "nodes").from("sundown-1"), Fault::Slow(s(3))));
     first.kill();
     let list = || {
-        let is = |r: &&sundown::sim::kube::Request| r.client == "sundown-1" && r.verb == "list" && r.resource == "nodes" && r.at > killed;
+        let is = |r: &&sundown::sim::kube::Request| {
+            r.client == "sundown-1" && r.verb == "list" && r.resource == "nodes" && r.at > killed
+        };
         stage.world.kube.requests().iter().find(is).map(|r| r.at)
     };
     stage.until(17, "the new leader asks for the unschedulable nodes", || list().is_some()).await;
-    // This timer and that of the LIST end in the same moment. The test's comes first, the watch is read after the LIST.
+    // This timer and that of the LIST end in the same moment. The test's comes first, the watch is
+    // read after the LIST.
     let name = stage.name_of(&instance);
     stage.clock.sleep_until(list().unwrap().plus(s(3))).await;
     assert!(stage.world.kube.delete("nodes", "", &name));
@@ -180,7 +220,9 @@ async fn watches_of_nodes_and_budgets_are_opened_anew_by_a_new_leader() {
     stage.group(2, 300);
     let (first, second) = two(&stage).await;
     let opened = |resource: &str| {
-        let is = |r: &&sundown::sim::kube::Request| r.client == "sundown-1" && r.verb == "watch" && r.resource == resource;
+        let is = |r: &&sundown::sim::kube::Request| {
+            r.client == "sundown-1" && r.verb == "watch" && r.resource == resource
+        };
         stage.world.kube.requests().iter().filter(is).count()
     };
     let before = (opened("nodes"), opened("poddisruptionbudgets"));
@@ -188,14 +230,21 @@ async fn watches_of_nodes_and_budgets_are_opened_anew_by_a_new_leader() {
     follow(&stage, 3, &second).await;
     stage.pass(1).await;
     assert_eq!((opened("nodes"), opened("poddisruptionbudgets")), (before.0 + 1, before.1 + 1));
-    let list = |r: &&sundown::sim::kube::Request| r.client == "sundown-1" && r.verb == "list" && r.resource == "nodes";
-    assert_eq!(stage.world.kube.requests().iter().filter(list).count(), 2, "at its start, and at its take-over the unschedulable ones");
+    let list = |r: &&sundown::sim::kube::Request| {
+        r.client == "sundown-1" && r.verb == "list" && r.resource == "nodes"
+    };
+    assert_eq!(
+        stage.world.kube.requests().iter().filter(list).count(),
+        2,
+        "at its start, and at its take-over the unschedulable ones"
+    );
     second.stop().await;
     stage.end();
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_the_nodes_cannot_be_listed_a_new_leader_sends_heartbeats_takes_on_what_is_new_and_evicts_nothing_else() {
+async fn while_the_nodes_cannot_be_listed_a_new_leader_sends_heartbeats_takes_on_what_is_new_and_evicts_nothing_else()
+ {
     let stage = Stage::new(1404);
     let hooked = stage.group_with("hooked", 1, &[hook("drain", 60)]).remove(0);
     stage.slow_pod(&hooked, "slow", 60);
@@ -212,14 +261,26 @@ async fn while_the_nodes_cannot_be_listed_a_new_leader_sends_heartbeats_takes_on
     let beats = stage.action(&hooked).beats.len();
     first.kill();
     follow(&stage, 17, &second).await;
-    stage.until(2, "the hook is kept open at once", || stage.action(&hooked).beats.len() > beats).await;
+    stage
+        .until(2, "the hook is kept open at once", || stage.action(&hooked).beats.len() > beats)
+        .await;
     let missing = second.readiness.missing();
-    let why = missing.iter().find(|(name, _)| *name == "records").map(|(_, why)| why.as_str()).unwrap_or_default();
+    let why = missing
+        .iter()
+        .find(|(name, _)| *name == "records")
+        .map(|(_, why)| why.as_str())
+        .unwrap_or_default();
     assert!(why.contains("forbidden") && why.contains("listed"), "{missing:?}");
     stage.spot_warning(&spot, "spot-1");
-    stage.until(3, "what is new is drained", || stage.removals().iter().any(|r| r.0 == "web")).await;
+    stage
+        .until(3, "what is new is drained", || stage.removals().iter().any(|r| r.0 == "web"))
+        .await;
     stage.pass(100).await;
-    let evicted = |pod: &str| stage.deeds().iter().any(|e| e.by == "sundown-1" && matches!(&e.fact, Fact::Evicted { pod: p, .. } if p.name == pod));
+    let evicted = |pod: &str| {
+        stage.deeds().iter().any(|e| {
+            e.by == "sundown-1" && matches!(&e.fact, Fact::Evicted { pod: p, .. } if p.name == pod)
+        })
+    };
     assert!(!evicted("blocked") && !stage.is_over(&hooked));
     stage.world.kube.lift(refused);
     stage.until(10, "the drain is taken over", || evicted("blocked")).await;
@@ -231,7 +292,8 @@ async fn while_the_nodes_cannot_be_listed_a_new_leader_sends_heartbeats_takes_on
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_is_gone_without_the_standby_seeing_that_has_its_action_completed_and_no_record_written() {
+async fn a_node_that_is_gone_without_the_standby_seeing_that_has_its_action_completed_and_no_record_written()
+ {
     let stage = Stage::new(1405);
     let instance = stage.group_with("hooked", 1, &[hook("drain", 300)]).remove(0);
     stage.slow_pod(&instance, "slow", 600);
@@ -251,21 +313,27 @@ async fn a_node_that_is_gone_without_the_standby_seeing_that_has_its_action_comp
     stage.end();
 }
 
-/// The leader is killed, and the machine of its draining node boots. The next leader must ask Auto Scaling whether the hook is still open,
-/// and Auto Scaling does not answer.
+/// The leader is killed, and the machine of its draining node boots. The next leader must ask Auto
+/// Scaling whether the hook is still open, and Auto Scaling does not answer.
 async fn rebooted_while_auto_scaling_fails(seed: u64) -> (Stage, String, Replica) {
     let stage = Stage::new(seed);
     let instance = stage.group_with("hooked", 1, &[hook("drain", 300)]).remove(0);
     stage.slow_pod(&instance, "slow", 20);
     let (first, second) = two(&stage).await;
     stage.world.aws.terminate(&instance, true);
-    stage.until(5, "it is accepted", || stage.is_cordoned(&instance) && stage.in_queue() == 0).await;
+    stage
+        .until(5, "it is accepted", || stage.is_cordoned(&instance) && stage.in_queue() == 0)
+        .await;
     first.kill();
     stage.world.kube.reboot(&stage.name_of(&instance));
     stage.world.aws.fault(FaultRule::new("autoscaling:*", AwsFault::InternalError, How::Always));
     follow(&stage, 17, &second).await;
     stage.pass(5).await;
-    assert_eq!(second.metric("drains_active"), 0.0, "the record does not count until a heartbeat is accepted");
+    assert_eq!(
+        second.metric("drains_active"),
+        0.0,
+        "the record does not count until a heartbeat is accepted"
+    );
     (stage, instance, second)
 }
 
@@ -292,7 +360,11 @@ async fn a_record_that_is_deleted_while_its_hook_is_asked_about_is_written_back_
     let (stage, instance, second) = rebooted_while_auto_scaling_fails(1414).await;
     let record = stage.record(&instance);
     without_record(&stage, &instance);
-    stage.until(2, "it is written back", || stage.node(&instance)["metadata"]["annotations"].get(RECORD).is_some()).await;
+    stage
+        .until(2, "it is written back", || {
+            stage.node(&instance)["metadata"]["annotations"].get(RECORD).is_some()
+        })
+        .await;
     assert_eq!(stage.record(&instance), record);
     stage.pass(5).await;
     stage.world.aws.end_faults();
@@ -306,7 +378,8 @@ async fn a_record_that_is_deleted_while_its_hook_is_asked_about_is_written_back_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_record_that_is_damaged_while_its_hook_is_asked_about_is_drained_and_its_action_completed() {
+async fn a_record_that_is_damaged_while_its_hook_is_asked_about_is_drained_and_its_action_completed()
+ {
     let (stage, instance, second) = rebooted_while_auto_scaling_fails(1419).await;
     stage.annotate(&instance, RECORD, Some("{"));
     stage.pass(5).await;
@@ -320,10 +393,15 @@ async fn a_record_that_is_damaged_while_its_hook_is_asked_about_is_drained_and_i
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_record_that_is_deleted_twice_while_its_hook_is_asked_about_ends_the_drain_and_its_action_is_completed() {
+async fn a_record_that_is_deleted_twice_while_its_hook_is_asked_about_ends_the_drain_and_its_action_is_completed()
+ {
     let (stage, instance, second) = rebooted_while_auto_scaling_fails(1415).await;
     without_record(&stage, &instance);
-    stage.until(2, "it is written back", || stage.node(&instance)["metadata"]["annotations"].get(RECORD).is_some()).await;
+    stage
+        .until(2, "it is written back", || {
+            stage.node(&instance)["metadata"]["annotations"].get(RECORD).is_some()
+        })
+        .await;
     stage.pass(2).await;
     without_record(&stage, &instance);
     stage.pass(5).await;
@@ -331,12 +409,16 @@ async fn a_record_that_is_deleted_twice_while_its_hook_is_asked_about_ends_the_d
     stage.until(40, "its action is completed", || stage.is_over(&instance)).await;
     stage.completed_once(&instance);
     assert_eq!(second.metric("records_total{event=\"restored\"}"), 1.0, "it is written back once");
-    assert!(written_by(&stage, "sundown-1").iter().all(|write| write.contains("nodes")), "its pods stay");
+    assert!(
+        written_by(&stage, "sundown-1").iter().all(|write| write.contains("nodes")),
+        "its pods stay"
+    );
     second.stop().await;
     stage.end_except(&[judge::Rule::NotTooEarly], "a person ends the drain");
 }
 
-/// A drain under way, of one replica, on whose Node somebody makes this change. The Node as it is two seconds later.
+/// A drain under way, of one replica, on whose Node somebody makes this change. The Node as it is
+/// two seconds later.
 async fn ended_elsewhere(seed: u64, change: impl Fn(&mut Value)) -> Value {
     let stage = Stage::new(seed);
     let instance = stage.spot_group(2).remove(0);
@@ -348,29 +430,47 @@ async fn ended_elsewhere(seed: u64, change: impl Fn(&mut Value)) -> Value {
     let name = stage.name_of(&instance);
     stage.world.kube.edit("nodes", "", &name, change);
     stage.pass(2).await;
-    assert!(sundown.drain(&name).is_none_or(|drain| drain.phase != "draining"), "it ends at once: {:?}", sundown.drain(&name));
+    assert!(
+        sundown.drain(&name).is_none_or(|drain| drain.phase != "draining"),
+        "it ends at once: {:?}",
+        sundown.drain(&name)
+    );
     stage.pass(150).await;
     assert!(stage.world.kube.object("pods", "shop", "web").is_some(), "nothing is forced");
-    assert_eq!(sundown.metric("records_total{event=\"restored\"}"), 0.0, "its record is not written back");
+    assert_eq!(
+        sundown.metric("records_total{event=\"restored\"}"),
+        0.0,
+        "its record is not written back"
+    );
     let node = stage.node(&instance);
     sundown.stop().await;
-    stage.end_except(&[judge::Rule::Restored], "somebody else takes the record away, and with it what the Node was like before");
+    stage.end_except(
+        &[judge::Rule::Restored],
+        "somebody else takes the record away, and with it what the Node was like before",
+    );
     node
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_drain_whose_node_shows_the_end_that_this_leader_did_not_write_ends_at_once() {
     let node = ended_elsewhere(1406, |node| {
-        let mut record: Value = serde_json::from_str(node["metadata"]["annotations"][RECORD].as_str().unwrap()).unwrap();
-        record["released"] = serde_json::json!({ "at": "2026-01-05T09:00:20Z", "outcome": "released" });
+        let mut record: Value =
+            serde_json::from_str(node["metadata"]["annotations"][RECORD].as_str().unwrap())
+                .unwrap();
+        record["released"] =
+            serde_json::json!({ "at": "2026-01-05T09:00:20Z", "outcome": "released" });
         node["metadata"]["annotations"][RECORD] = record.to_string().into();
     })
     .await;
-    assert!(node["metadata"]["annotations"][RECORD].as_str().unwrap().contains("09:00:20"), "{node}");
+    assert!(
+        node["metadata"]["annotations"][RECORD].as_str().unwrap().contains("09:00:20"),
+        "{node}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_drain_whose_node_has_neither_record_nor_taint_any_more_ends_at_once_and_is_not_written_back() {
+async fn a_drain_whose_node_has_neither_record_nor_taint_any_more_ends_at_once_and_is_not_written_back()
+ {
     let node = ended_elsewhere(1407, |node| {
         node["metadata"]["annotations"].as_object_mut().unwrap().remove(RECORD);
         node["spec"]["taints"].as_array_mut().unwrap().retain(|taint| taint["key"] != TAINT);
@@ -382,7 +482,8 @@ async fn a_drain_whose_node_has_neither_record_nor_taint_any_more_ends_at_once_a
     assert_ne!(node["spec"]["unschedulable"], true);
 }
 
-/// The API server goes on with a request whose client has given up, unless the request says how long it may take.
+/// The API server goes on with a request whose client has given up, unless the request says how
+/// long it may take.
 #[tokio::test(start_paused = true)]
 async fn no_write_of_a_leader_that_cannot_renew_its_lease_lasts_until_another_may_lead() {
     let stage = Stage::new(1408);
@@ -410,12 +511,21 @@ async fn no_write_of_a_leader_that_cannot_renew_its_lease_lasts_until_another_ma
         .max()
         .unwrap();
     let another = renewed.plus(s(15));
-    let writes: Vec<_> = requests.iter().filter(of_first).filter(|r| r.is_write() && r.resource != "leases").collect();
+    let writes: Vec<_> = requests
+        .iter()
+        .filter(of_first)
+        .filter(|r| r.is_write() && r.resource != "leases")
+        .collect();
     let late = writes.iter().filter(|r| r.at >= renewed.plus(s(6))).count();
     assert!(late > 0, "some are sent when less than their usual time is left");
     for write in writes {
-        let timeout = write.timeout.unwrap_or_else(|| panic!("the server is not told when to give up: {write:?}"));
-        assert!(timeout <= s(10) && write.at.plus(timeout) < another, "{write:?}, and another leader from {another} on");
+        let timeout = write
+            .timeout
+            .unwrap_or_else(|| panic!("the server is not told when to give up: {write:?}"));
+        assert!(
+            timeout <= s(10) && write.at.plus(timeout) < another,
+            "{write:?}, and another leader from {another} on"
+        );
     }
     first.kill();
     second.stop().await;
@@ -431,11 +541,17 @@ async fn a_lease_namespace_that_does_not_exist_is_named_by_readyz_until_it_does(
     for _ in 0..10 {
         stage.pass(1).await;
         let missing = sundown.readiness.missing();
-        let why = missing.iter().find(|(name, _)| *name == "lease").map(|(_, why)| why.as_str()).unwrap_or_default();
+        let why = missing
+            .iter()
+            .find(|(name, _)| *name == "lease")
+            .map(|(_, why)| why.as_str())
+            .unwrap_or_default();
         assert!(why.contains("nowhere") && why.contains("--lease-namespace"), "{missing:?}");
     }
     assert!(!sundown.metrics.leads());
-    stage.world.kube.put(serde_json::json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "nowhere" } }));
+    stage.world.kube.put(serde_json::json!({
+        "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "nowhere" }
+    }));
     stage.until(5, "it leads", || sundown.metrics.leads()).await;
     stage.until(5, "it is ready", || sundown.readiness.missing().is_empty()).await;
     sundown.stop().await;
@@ -449,7 +565,8 @@ async fn a_node_with_our_taint_and_no_record_is_left_as_it_is_with_a_warning() {
     let name = stage.name_of(&instance);
     stage.world.kube.edit("nodes", "", &name, |n| {
         n["spec"]["unschedulable"] = true.into();
-        n["spec"]["taints"] = serde_json::json!([{ "key": TAINT, "value": "spot", "effect": "NoSchedule" }]);
+        n["spec"]["taints"] =
+            serde_json::json!([{ "key": TAINT, "value": "spot", "effect": "NoSchedule" }]);
     });
     let logs = Logs::keep();
     let sundown = stage.lead("sundown-0", &[]).await;
@@ -458,5 +575,6 @@ async fn a_node_with_our_taint_and_no_record_is_left_as_it_is_with_a_warning() {
     assert_eq!(said.len(), 1, "{said:?}");
     assert!(stage.is_cordoned(&instance));
     sundown.stop().await;
-    stage.end_except(&[judge::Rule::Restored], "a person writes the taint, and no record was there");
+    stage
+        .end_except(&[judge::Rule::Restored], "a person writes the taint, and no record was there");
 }

@@ -10,9 +10,17 @@ fn config(flags: &[&str]) -> Config {
 
 #[test]
 fn a_run_needs_its_rights_and_a_dry_run_only_those_to_look() {
-    let words = |flags: &[&str]| needed(&config(flags)).into_iter().map(|n| n.right.words()).collect::<Vec<_>>();
+    let words = |flags: &[&str]| {
+        needed(&config(flags)).into_iter().map(|n| n.right.words()).collect::<Vec<_>>()
+    };
     let all = words(&[]);
-    for word in ["create pods/eviction", "delete pods", "patch nodes", "update leases.coordination.k8s.io", "list poddisruptionbudgets.policy"] {
+    for word in [
+        "create pods/eviction",
+        "delete pods",
+        "patch nodes",
+        "update leases.coordination.k8s.io",
+        "list poddisruptionbudgets.policy",
+    ] {
         assert!(all.iter().any(|w| w == word), "{word} is not in {all:?}");
     }
     assert!(!all.contains(&"patch pods/status".to_owned()), "{all:?}");
@@ -20,10 +28,24 @@ fn a_run_needs_its_rights_and_a_dry_run_only_those_to_look() {
     assert!(!never.contains(&"delete pods".to_owned()), "{never:?}");
     assert!(words(&["--disruption-target"]).contains(&"patch pods/status".to_owned()));
     let dry = words(&["--dry-run", "--disruption-target"]);
-    assert_eq!(dry, ["list nodes", "watch nodes", "get nodes", "list poddisruptionbudgets.policy", "watch poddisruptionbudgets.policy"]);
-    let lease = needed(&config(&["--lease-namespace", "ops", "--lease-name", "mine"])).into_iter().filter(|n| n.right.resource == "leases");
+    assert_eq!(
+        dry,
+        [
+            "list nodes",
+            "watch nodes",
+            "get nodes",
+            "list poddisruptionbudgets.policy",
+            "watch poddisruptionbudgets.policy"
+        ]
+    );
+    let lease = needed(&config(&["--lease-namespace", "ops", "--lease-name", "mine"]))
+        .into_iter()
+        .filter(|n| n.right.resource == "leases");
     let places: Vec<_> = lease.map(|n| (n.right.verb, n.namespace, n.name)).collect();
-    assert!(places.contains(&("get", "ops".to_owned(), "mine".to_owned())) && places.contains(&("create", "ops".to_owned(), String::new())));
+    assert!(
+        places.contains(&("get", "ops".to_owned(), "mine".to_owned()))
+            && places.contains(&("create", "ops".to_owned(), String::new()))
+    );
 }
 
 #[test]
@@ -62,42 +84,87 @@ fn whoever_else_reads_our_queue_is_found() {
     for (pods, expected) in [(1, "the only pod is not known"), (2, "none of 2 pods is known")] {
         let idle = vec![pod("web-0", "StatefulSet", "nginx", &[]); pods];
         let found = judge_pods(&own, &idle);
-        assert!(found.first().is_some_and(|finding| finding.says.starts_with(expected)), "{found:?}");
+        assert!(
+            found.first().is_some_and(|finding| finding.says.starts_with(expected)),
+            "{found:?}"
+        );
     }
     let none = ("handlers", String::new(), Answer::Yes, true);
     let robs = |workload: &str| vec![("handlers", workload.to_owned(), Answer::No, true)];
     let ours = pod("sundown-5c9-abc", "ReplicaSet", "sundown:1", &[("SUNDOWN_QUEUE_URL", QUEUE)]);
     assert_eq!(told(ours.clone()), std::slice::from_ref(&none));
-    assert_eq!(told(pod("web-5c9-abc", "ReplicaSet", "nginx", &[("PATH", "/bin")])), std::slice::from_ref(&none));
+    assert_eq!(
+        told(pod("web-5c9-abc", "ReplicaSet", "nginx", &[("PATH", "/bin")])),
+        std::slice::from_ref(&none)
+    );
     // Another Lease, another namespace, a dry run on the queue of the real one.
     let mut other = ours.clone();
     other.env.insert("SUNDOWN_LEASE_NAME".to_owned(), "trial".to_owned());
     assert_eq!(told(other), robs("ops/sundown"));
-    assert_eq!(told(Stranger { namespace: "tools".to_owned(), ..ours.clone() }), robs("tools/sundown"));
+    assert_eq!(
+        told(Stranger { namespace: "tools".to_owned(), ..ours.clone() }),
+        robs("tools/sundown")
+    );
     let mut dry = ours.clone();
     dry.env.insert("SUNDOWN_DRY_RUN".to_owned(), "true".to_owned());
     assert_eq!(told(dry.clone()), robs("ops/sundown"));
     assert_eq!(told(Stranger { is_over: true, ..dry }), std::slice::from_ref(&none));
     // By the name alone, in a variable or a flag.
-    assert_eq!(told(pod("karpenter-7d-x", "ReplicaSet", "karpenter", &[("INTERRUPTION_QUEUE", "shop")])), robs("ops/karpenter"));
+    assert_eq!(
+        told(pod("karpenter-7d-x", "ReplicaSet", "karpenter", &[("INTERRUPTION_QUEUE", "shop")])),
+        robs("ops/karpenter")
+    );
     let mut flag = pod("reader-0", "StatefulSet", "reader", &[]);
     flag.words.push("--queue=shop".to_owned());
     assert_eq!(told(flag), robs("ops/reader"));
-    assert_eq!(told(pod("karpenter-7d-x", "ReplicaSet", "karpenter", &[("INTERRUPTION_QUEUE", "workshop")])), std::slice::from_ref(&none));
+    assert_eq!(
+        told(pod(
+            "karpenter-7d-x",
+            "ReplicaSet",
+            "karpenter",
+            &[("INTERRUPTION_QUEUE", "workshop")]
+        )),
+        std::slice::from_ref(&none)
+    );
     let mut apart = pod("reader-0", "StatefulSet", "reader", &[]);
-    apart.words.extend(["sh", "-c", "read --queue-url='https://sqs.eu-west-1.amazonaws.com/1/other' & read shop"].map(str::to_owned));
+    apart.words.extend(
+        ["sh", "-c", "read --queue-url='https://sqs.eu-west-1.amazonaws.com/1/other' & read shop"]
+            .map(str::to_owned),
+    );
     assert_eq!(told(apart.clone()), std::slice::from_ref(&none));
     apart.words.extend(["--queue", "shop"].map(str::to_owned));
     assert_eq!(told(apart), robs("ops/reader"));
     let line = format!("exec read --from={QUEUE},https://sqs.eu-west-1.amazonaws.com/1/other");
-    assert_eq!(told(pod("reader-1", "StatefulSet", "reader", &[("COMMAND", &line)])), robs("ops/reader"));
-    // A queue whose name begins with ours, as that of a trial does, and what is called as the queue is.
+    assert_eq!(
+        told(pod("reader-1", "StatefulSet", "reader", &[("COMMAND", &line)])),
+        robs("ops/reader")
+    );
+    // A queue whose name begins with ours, as that of a trial does, and what is called as the queue
+    // is.
     let trial = format!("{QUEUE}-trial");
-    assert_eq!(told(pod("trial-5c9-abc", "ReplicaSet", "sundown:1", &[("SUNDOWN_QUEUE_URL", &trial)])), std::slice::from_ref(&none));
-    assert_eq!(told(pod("shop-5c9-abc", "ReplicaSet", "shop", &[("APP", "shop")])), std::slice::from_ref(&none));
+    assert_eq!(
+        told(pod("trial-5c9-abc", "ReplicaSet", "sundown:1", &[("SUNDOWN_QUEUE_URL", &trial)])),
+        std::slice::from_ref(&none)
+    );
+    assert_eq!(
+        told(pod("shop-5c9-abc", "ReplicaSet", "shop", &[("APP", "shop")])),
+        std::slice::from_ref(&none)
+    );
     // The handler on another queue, or on the instance's metadata; the autoscaler.
-    let handler = pod("aws-node-termination-handler-x2x", "DaemonSet", "public.ecr.aws/aws-ec2/aws-node-termination-handler:v1", &[]);
-    assert_eq!(told(handler), [("handlers", "ops/aws-node-termination-handler".to_owned(), Answer::No, false)]);
-    let autoscaler = pod("ca-6b-y", "ReplicaSet", "registry.k8s.io/autoscaling/cluster-autoscaler:v1", &[]);
-    assert_eq!(told(autoscaler), [none, ("autoscaler", "ops/ca".to_owned(), Answer::CannotTell, false)]);
+    let handler = pod(
+        "aws-node-termination-handler-x2x",
+        "DaemonSet",
+        "public.ecr.aws/aws-ec2/aws-node-termination-handler:v1",
+        &[],
+    );
+    assert_eq!(
+        told(handler),
+        [("handlers", "ops/aws-node-termination-handler".to_owned(), Answer::No, false)]
+    );
+    let autoscaler =
+        pod("ca-6b-y", "ReplicaSet", "registry.k8s.io/autoscaling/cluster-autoscaler:v1", &[]);
+    assert_eq!(
+        told(autoscaler),
+        [none, ("autoscaler", "ops/ca".to_owned(), Answer::CannotTell, false)]
+    );
 }

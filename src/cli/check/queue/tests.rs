@@ -15,33 +15,59 @@ fn told(findings: &[Finding]) -> Vec<(&'static str, Answer, bool)> {
 }
 
 fn allow(condition: &Value) -> Value {
-    json!({ "Effect": "Allow", "Principal": { "Service": "events.amazonaws.com" }, "Action": "sqs:SendMessage", "Resource": ARN, "Condition": condition })
+    json!({
+        "Effect": "Allow", "Principal": { "Service": "events.amazonaws.com" },
+        "Action": "sqs:SendMessage", "Resource": ARN, "Condition": condition
+    })
 }
 
 fn policy_of(statements: &Value) -> BTreeMap<String, String> {
-    attributes(&[("Policy", &json!({ "Version": "2012-10-17", "Statement": statements }).to_string())])
+    attributes(&[(
+        "Policy",
+        &json!({ "Version": "2012-10-17", "Statement": statements }).to_string(),
+    )])
 }
 
 #[test]
 fn a_policy_says_who_may_send_however_it_is_written() {
     let rules = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<BTreeSet<_>>();
     let arn = |name: &str| format!("arn:aws:events:eu-west-1:123456789012:rule/{name}");
-    let deny = json!({ "Effect": "Deny", "Principal": "*", "Action": ["SQS:SendMessage"], "Condition": { "BoolIfExists": { "aws:PrincipalIsAWSService": "false" } } });
-    let tls =
-        json!({ "Effect": "Deny", "Principal": { "AWS": "*" }, "Action": "sqs:*", "Condition": { "Bool": { "aws:SecureTransport": "false" } } });
+    let deny = json!({
+        "Effect": "Deny", "Principal": "*", "Action": ["SQS:SendMessage"],
+        "Condition": { "BoolIfExists": { "aws:PrincipalIsAWSService": "false" } }
+    });
+    let tls = json!({
+        "Effect": "Deny", "Principal": { "AWS": "*" }, "Action": "sqs:*",
+        "Condition": { "Bool": { "aws:SecureTransport": "false" } }
+    });
     for (statements, expected) in [
         (json!([]), Senders::default()),
         (allow(&json!({})), Senders { event_bridge: true, ..Senders::default() }),
         (
-            json!([allow(&json!({ "ArnEquals": { "aws:SourceArn": [arn("a"), arn("b")] } })), deny]),
+            json!([
+                allow(&json!({ "ArnEquals": { "aws:SourceArn": [arn("a"), arn("b")] } })),
+                deny
+            ]),
             Senders { event_bridge: true, rules: rules(&["a", "b"]), others: Others::Denied },
         ),
         (
             json!([allow(&json!({ "ArnLike": { "AWS:SourceArn": arn("s-*") } })), tls]),
             Senders { event_bridge: true, rules: rules(&["s-*"]), others: Others::NotDenied },
         ),
-        (json!([{ "Effect": "Allow", "Principal": { "Service": "sns.amazonaws.com" }, "Action": "sqs:SendMessage" }]), Senders::default()),
-        (json!([{ "Effect": "Allow", "Principal": { "Service": ["events.amazonaws.com"] }, "Action": "sqs:ReceiveMessage" }]), Senders::default()),
+        (
+            json!([{
+                "Effect": "Allow", "Principal": { "Service": "sns.amazonaws.com" },
+                "Action": "sqs:SendMessage"
+            }]),
+            Senders::default(),
+        ),
+        (
+            json!([{
+                "Effect": "Allow", "Principal": { "Service": ["events.amazonaws.com"] },
+                "Action": "sqs:ReceiveMessage"
+            }]),
+            Senders::default(),
+        ),
     ] {
         assert_eq!(senders(&policy_of(&statements)), expected, "{statements}");
     }
@@ -51,26 +77,70 @@ fn a_policy_says_who_may_send_however_it_is_written() {
 
 #[test]
 fn only_a_deny_that_spares_services_or_names_principals_proves_a_closed_queue() {
-    let deny = |condition: &Value| json!({ "Effect": "Deny", "Principal": "*", "Action": "sqs:SendMessage", "Condition": condition });
+    let deny = |condition: &Value| {
+        json!({
+            "Effect": "Deny", "Principal": "*", "Action": "sqs:SendMessage", "Condition": condition
+        })
+    };
     let role = "arn:aws:iam::123456789012:role/tests";
     for (statement, expected) in [
-        (deny(&json!({ "BoolIfExists": { "aws:PrincipalIsAWSService": "false" } })), Others::Denied),
+        (
+            deny(&json!({ "BoolIfExists": { "aws:PrincipalIsAWSService": "false" } })),
+            Others::Denied,
+        ),
         (deny(&json!({ "Bool": { "aws:principalisawsservice": false } })), Others::Denied),
-        (deny(&json!({ "BoolIfExists": { "aws:PrincipalIsAWSService": "false" }, "ArnNotLike": { "aws:PrincipalArn": [role] } })), Others::Denied),
+        (
+            deny(&json!({
+                "BoolIfExists": { "aws:PrincipalIsAWSService": "false" },
+                "ArnNotLike": { "aws:PrincipalArn": [role] }
+            })),
+            Others::Denied,
+        ),
         (deny(&json!({ "ArnNotEquals": { "aws:PrincipalArn": role } })), Others::Denied),
-        (json!({ "Effect": "Deny", "NotPrincipal": { "AWS": role }, "Action": "sqs:*" }), Others::Denied),
+        (
+            json!({ "Effect": "Deny", "NotPrincipal": { "AWS": role }, "Action": "sqs:*" }),
+            Others::Denied,
+        ),
         // These keep services out, or nobody, or only those who come from elsewhere.
-        (deny(&json!({ "BoolIfExists": { "aws:PrincipalIsAWSService": "true" } })), Others::Unclear),
+        (
+            deny(&json!({ "BoolIfExists": { "aws:PrincipalIsAWSService": "true" } })),
+            Others::Unclear,
+        ),
         (deny(&json!({ "ArnNotLike": { "aws:PrincipalArn": "*" } })), Others::Unclear),
-        (deny(&json!({ "ArnNotLike": { "aws:PrincipalArn": [role, "arn:aws:iam::123456789012:root"] } })), Others::Unclear),
-        (deny(&json!({ "ArnNotLike": { "aws:PrincipalArn": "arn:aws:iam::123456789012:role/*" } })), Others::Unclear),
+        (
+            deny(&json!({
+                "ArnNotLike": { "aws:PrincipalArn": [role, "arn:aws:iam::123456789012:root"] }
+            })),
+            Others::Unclear,
+        ),
+        (
+            deny(&json!({
+                "ArnNotLike": { "aws:PrincipalArn": "arn:aws:iam::123456789012:role/*" }
+            })),
+            Others::Unclear,
+        ),
         (deny(&json!({ "ArnLike": { "aws:PrincipalArn": role } })), Others::Unclear),
         (deny(&json!({ "StringNotEquals": { "aws:SourceVpce": "vpce-1" } })), Others::Unclear),
-        (deny(&json!({ "IpAddress": { "aws:SourceIp": "10.0.0.0/8" }, "Bool": { "aws:PrincipalIsAWSService": "false" } })), Others::Unclear),
+        (
+            deny(&json!({
+                "IpAddress": { "aws:SourceIp": "10.0.0.0/8" },
+                "Bool": { "aws:PrincipalIsAWSService": "false" }
+            })),
+            Others::Unclear,
+        ),
         (deny(&json!({ "Bool": { "aws:SecureTransport": "false" } })), Others::NotDenied),
-        (json!({ "Effect": "Deny", "Principal": { "AWS": role }, "Action": "sqs:SendMessage" }), Others::NotDenied),
-        (json!({ "Effect": "Deny", "Principal": "*", "Action": "sqs:ReceiveMessage" }), Others::NotDenied),
-        (json!({ "Effect": "Deny", "Principal": "*", "Action": "sqs:SendMessage" }), Others::EverybodyDenied),
+        (
+            json!({ "Effect": "Deny", "Principal": { "AWS": role }, "Action": "sqs:SendMessage" }),
+            Others::NotDenied,
+        ),
+        (
+            json!({ "Effect": "Deny", "Principal": "*", "Action": "sqs:ReceiveMessage" }),
+            Others::NotDenied,
+        ),
+        (
+            json!({ "Effect": "Deny", "Principal": "*", "Action": "sqs:SendMessage" }),
+            Others::EverybodyDenied,
+        ),
     ] {
         assert_eq!(senders(&policy_of(&json!([statement]))).others, expected, "{statement}");
     }
@@ -81,11 +151,22 @@ fn what_a_deny_proves_decides_about_the_senders_and_a_deny_for_everybody_about_e
     let rule = allow(&json!({ "ArnEquals": { "aws:SourceArn": "arn:aws:events:r:1:rule/a" } }));
     let answers = |deny: &Value| {
         let found = judge("q", &policy_of(&json!([rule, deny])));
-        ["queue.policy", "queue.senders"].map(|point| found.iter().find(|f| f.point == point).map(|f| f.answer).unwrap())
+        ["queue.policy", "queue.senders"]
+            .map(|point| found.iter().find(|f| f.point == point).map(|f| f.answer).unwrap())
     };
-    let deny = |condition: &Value| json!({ "Effect": "Deny", "Principal": "*", "Action": "sqs:SendMessage", "Condition": condition });
-    assert_eq!(answers(&deny(&json!({ "Bool": { "aws:PrincipalIsAWSService": "false" } }))), [Answer::Yes, Answer::Yes]);
-    assert_eq!(answers(&deny(&json!({ "StringNotEquals": { "aws:SourceVpce": "vpce-1" } }))), [Answer::Yes, Answer::CannotTell]);
+    let deny = |condition: &Value| {
+        json!({
+            "Effect": "Deny", "Principal": "*", "Action": "sqs:SendMessage", "Condition": condition
+        })
+    };
+    assert_eq!(
+        answers(&deny(&json!({ "Bool": { "aws:PrincipalIsAWSService": "false" } }))),
+        [Answer::Yes, Answer::Yes]
+    );
+    assert_eq!(
+        answers(&deny(&json!({ "StringNotEquals": { "aws:SourceVpce": "vpce-1" } }))),
+        [Answer::Yes, Answer::CannotTell]
+    );
     assert_eq!(answers(&deny(&json!({}))), [Answer::No, Answer::Yes]);
     assert_eq!(answers(&json!({})), [Answer::Yes, Answer::No]);
 }
@@ -93,22 +174,43 @@ fn what_a_deny_proves_decides_about_the_senders_and_a_deny_for_everybody_about_e
 #[test]
 fn what_is_wrong_with_a_queue_is_told_point_by_point() {
     let (yes, no, unknown) = (Answer::Yes, Answer::No, Answer::CannotTell);
-    let sent = policy_of(&json!([allow(&json!({ "ArnEquals": { "aws:SourceArn": "arn:aws:events:r:1:rule/a" } }))]));
+    let sent = policy_of(&json!([allow(
+        &json!({ "ArnEquals": { "aws:SourceArn": "arn:aws:events:r:1:rule/a" } })
+    )]));
     for (own, expected) in [
         (attributes(&[]), [(unknown, false), (no, false), (no, true), (no, false)]),
-        (attributes(&[("MessageRetentionPeriod", "345600"), ("SqsManagedSseEnabled", "true")]), [(yes, true), (yes, true), (no, true), (no, false)]),
-        (attributes(&[("MessageRetentionPeriod", "60"), ("KmsMasterKeyId", "alias/aws/sqs")]), [(no, false), (no, true), (no, true), (no, false)]),
+        (
+            attributes(&[("MessageRetentionPeriod", "345600"), ("SqsManagedSseEnabled", "true")]),
+            [(yes, true), (yes, true), (no, true), (no, false)],
+        ),
+        (
+            attributes(&[("MessageRetentionPeriod", "60"), ("KmsMasterKeyId", "alias/aws/sqs")]),
+            [(no, false), (no, true), (no, true), (no, false)],
+        ),
         (
             attributes(&[("MessageRetentionPeriod", "86400"), ("KmsMasterKeyId", "alias/mine")]),
             [(yes, true), (unknown, false), (no, true), (no, false)],
         ),
         (
-            [attributes(&[("MessageRetentionPeriod", "345600"), ("SqsManagedSseEnabled", "true")]), sent].into_iter().flatten().collect(),
+            [
+                attributes(&[
+                    ("MessageRetentionPeriod", "345600"),
+                    ("SqsManagedSseEnabled", "true"),
+                ]),
+                sent,
+            ]
+            .into_iter()
+            .flatten()
+            .collect(),
             [(yes, true), (yes, true), (yes, true), (no, false)],
         ),
     ] {
         let points = ["queue.retention", "queue.encryption", "queue.policy", "queue.senders"];
-        let expected: Vec<_> = points.into_iter().zip(expected).map(|(point, (answer, needed))| (point, answer, needed)).collect();
+        let expected: Vec<_> = points
+            .into_iter()
+            .zip(expected)
+            .map(|(point, (answer, needed))| (point, answer, needed))
+            .collect();
         assert_eq!(told(&judge("q", &own)), expected, "{own:?}");
     }
 }
@@ -116,7 +218,8 @@ fn what_is_wrong_with_a_queue_is_told_point_by_point() {
 #[test]
 fn a_dead_letter_queue_must_keep_longer_and_not_take_too_early() {
     let queue = |receives: &str| {
-        let policy = format!("{{\"deadLetterTargetArn\":\"{ARN}-dead\",\"maxReceiveCount\":{receives}}}");
+        let policy =
+            format!("{{\"deadLetterTargetArn\":\"{ARN}-dead\",\"maxReceiveCount\":{receives}}}");
         attributes(&[("MessageRetentionPeriod", "345600"), ("RedrivePolicy", &policy)])
     };
     for (own, kept, answer) in [
@@ -140,14 +243,19 @@ fn a_dead_letter_queue_must_keep_longer_and_not_take_too_early() {
 
 #[test]
 fn a_made_up_receipt_tells_whether_the_call_is_allowed() {
-    let failure = |code: &str| Ok(vec![EntryFailure { index: 0, sender_fault: true, code: code.to_owned() }]);
+    let failure =
+        |code: &str| Ok(vec![EntryFailure { index: 0, sender_fault: true, code: code.to_owned() }]);
     for (answer, expected) in [
         (failure("ReceiptHandleIsInvalid"), Answer::Yes),
         (failure("InvalidParameterValue"), Answer::Yes),
         (Ok(vec![]), Answer::Yes),
         (failure("AccessDenied"), Answer::No),
     ] {
-        assert_eq!(bogus("queue.delete", "q", "sqs:DeleteMessage", &answer).answer, expected, "{answer:?}");
+        assert_eq!(
+            bogus("queue.delete", "q", "sqs:DeleteMessage", &answer).answer,
+            expected,
+            "{answer:?}"
+        );
     }
 }
 
@@ -157,21 +265,42 @@ fn a_rule_is_enabled_has_the_queue_for_a_target_and_leaves_events_as_they_are() 
     let good = RuleFacts {
         name: "r".to_owned(),
         state: "ENABLED".to_owned(),
-        pattern: json!({ "source": ["aws.autoscaling", "sundown.test"], "detail-type": [TERMINATE] }).to_string(),
+        pattern:
+            json!({ "source": ["aws.autoscaling", "sundown.test"], "detail-type": [TERMINATE] })
+                .to_string(),
         targets: vec![target.clone()],
     };
     let found = rule(ARN, &good);
     assert_eq!(told(&found), [("rule", Answer::Yes, true)]);
-    assert!(found[0].says.contains(TERMINATE) && found[0].says.ends_with("test events too"), "{}", found[0].says);
+    assert!(
+        found[0].says.contains(TERMINATE) && found[0].says.ends_with("test events too"),
+        "{}",
+        found[0].says
+    );
     for (bad, needed) in [
         (RuleFacts { state: "DISABLED".to_owned(), ..good.clone() }, true),
         (RuleFacts { targets: vec![], ..good.clone() }, true),
-        (RuleFacts { targets: vec![TargetFacts { transforms: true, ..target.clone() }], ..good.clone() }, true),
-        (RuleFacts { targets: vec![TargetFacts { attempts: Some(0), ..target.clone() }], ..good.clone() }, false),
+        (
+            RuleFacts {
+                targets: vec![TargetFacts { transforms: true, ..target.clone() }],
+                ..good.clone()
+            },
+            true,
+        ),
+        (
+            RuleFacts {
+                targets: vec![TargetFacts { attempts: Some(0), ..target.clone() }],
+                ..good.clone()
+            },
+            false,
+        ),
     ] {
         assert_eq!(told(&rule(ARN, &bad)), [("rule", Answer::No, needed)], "{bad:?}");
     }
-    let brings = |types: &[&str]| RuleFacts { pattern: json!({ "detail-type": types }).to_string(), ..good.clone() };
+    let brings = |types: &[&str]| RuleFacts {
+        pattern: json!({ "detail-type": types }).to_string(),
+        ..good.clone()
+    };
     let all = [
         TERMINATE,
         "EC2 Spot Instance Interruption Warning",
@@ -192,6 +321,10 @@ fn a_rule_is_enabled_has_the_queue_for_a_target_and_leaves_events_as_they_are() 
         RuleFacts { targets: vec![], ..brings(&all) },
         RuleFacts { targets: vec![changed], ..brings(&all) },
     ] {
-        assert_eq!(covered(std::slice::from_ref(&useless)), ("rules", Answer::No, true), "{useless:?}");
+        assert_eq!(
+            covered(std::slice::from_ref(&useless)),
+            ("rules", Answer::No, true),
+            "{useless:?}"
+        );
     }
 }

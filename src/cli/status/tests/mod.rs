@@ -12,14 +12,19 @@ use super::{
     clipped,
     facts::{EventFacts, Facts, LeaseFacts, Subject},
     read::named,
-    report::{BlockedPod, Hook, Interruption, LastEvent, Leader, NodeStatus, Pods, Report, State, report},
+    report::{
+        BlockedPod, Hook, Interruption, LastEvent, Leader, NodeStatus, Pods, Report, State, report,
+    },
     text::{Look, text},
 };
 use crate::{
     cli::paint::Paint,
     config::DrainConfig,
     controller::{drain_settings, limit_settings},
-    domain::{Budget, BudgetKey, DaemonSetState, Moment, Node, Owner, PAUSE, Phase, Pod, PodKey, RECORD, Ready, Selector, TAINT, Taint, seconds},
+    domain::{
+        Budget, BudgetKey, DaemonSetState, Moment, Node, Owner, PAUSE, Phase, Pod, PodKey, RECORD,
+        Ready, Selector, TAINT, Taint, seconds,
+    },
     drain::{BlockReason, Drain, Start},
     fleet::limits_of,
     record::Record,
@@ -44,9 +49,17 @@ fn node(name: &str, annotations: &[(&str, String)]) -> Node {
         is_elsewhere: false,
         boot_id: None,
         unschedulable: true,
-        taints: vec![Taint { key: TAINT.to_owned(), value: None, effect: "NoSchedule".to_owned(), time_added: None }],
+        taints: vec![Taint {
+            key: TAINT.to_owned(),
+            value: None,
+            effect: "NoSchedule".to_owned(),
+            time_added: None,
+        }],
         labels: std::sync::Arc::default(),
-        annotations: annotations.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect(),
+        annotations: annotations
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), value.clone()))
+            .collect(),
         ready: Ready::True,
         ready_since: None,
         dns: None,
@@ -56,8 +69,10 @@ fn node(name: &str, annotations: &[(&str, String)]) -> Node {
 
 /// A record with a terminate hook that was accepted then.
 fn hook(accepted: i64) -> String {
-    let interruption =
-        json!({ "kind": "terminate-hook", "event": "e", "time": at(accepted - 1), "accepted": at(accepted), "group": "web", "hook": "sundown" });
+    let interruption = json!({
+        "kind": "terminate-hook", "event": "e", "time": at(accepted - 1), "accepted": at(accepted),
+        "group": "web", "hook": "sundown"
+    });
     json!({ "version": 1, "instance": INSTANCE, "interruptions": [interruption] }).to_string()
 }
 
@@ -72,7 +87,11 @@ fn pod(name: &str) -> Pod {
         created: None,
         deletion: None,
         grace: seconds(30),
-        owner: Some(Box::new(Owner { api_version: "apps/v1".into(), kind: "ReplicaSet".into(), name: "web".into() })),
+        owner: Some(Box::new(Owner {
+            api_version: "apps/v1".into(),
+            kind: "ReplicaSet".into(),
+            name: "web".into(),
+        })),
         mirror: false,
         tolerates_us: false,
         finalizers: false,
@@ -92,7 +111,14 @@ fn budget(app: &str, allowed: i64) -> Budget {
 }
 
 fn event(subject: Subject, reason: &str, message: &str, last: i64) -> EventFacts {
-    EventFacts { subject, reason: reason.to_owned(), is_warning: true, message: message.to_owned(), first: at(last - 10), last: at(last) }
+    EventFacts {
+        subject,
+        reason: reason.to_owned(),
+        is_warning: true,
+        message: message.to_owned(),
+        first: at(last - 10),
+        last: at(last),
+    }
 }
 
 fn lease() -> LeaseFacts {

@@ -9,12 +9,25 @@ fn deadline_and_force_are_those_of_the_service_with_the_leaders_settings() {
     let config = facts.lease.as_ref().unwrap().settings.clone().unwrap();
     let taken = Record::read(&hook(3350)).unwrap().taken(&INSTANCE.parse().unwrap());
     let status = report(&facts, None).nodes.remove(0);
-    let limits = limits_of(&limit_settings(&config), &taken, &BTreeMap::new(), at(3350), &BTreeSet::new(), None);
-    assert!(limits.end_at > Some(at(3350 + 2000)) && limits.end_at <= Some(at(3350 + 2400)), "{limits:?}");
+    let limits = limits_of(
+        &limit_settings(&config),
+        &taken,
+        &BTreeMap::new(),
+        at(3350),
+        &BTreeSet::new(),
+        None,
+    );
+    assert!(
+        limits.end_at > Some(at(3350 + 2000)) && limits.end_at <= Some(at(3350 + 2400)),
+        "{limits:?}"
+    );
     assert_eq!(status.deadline, limits.end_at);
     let start = Start { node: "a".into(), cordoned_at: at(3350), limits, own_pod: None };
     assert_eq!(status.force_from, Drain::new(start, drain_settings(&config)).forced_from(&slow));
-    assert_eq!((status.since, status.state, status.interruptions[0].kind), (Some(at(3350)), State::Draining, "terminate-hook"));
+    assert_eq!(
+        (status.since, status.state, status.interruptions[0].kind),
+        (Some(at(3350)), State::Draining, "terminate-hook")
+    );
 }
 
 #[test]
@@ -23,27 +36,48 @@ fn a_drain_that_was_taken_over_or_resumed_has_its_deadline_from_then() {
         let mut facts = draining(&[pod("web")]);
         facts.lease.as_mut().unwrap().acquired = Some(at(acquired));
         facts.nodes = vec![node("a", &[(RECORD, hook(100))])];
-        facts.events = resumed.map(|last| event(Subject::Node("a".into()), "Resumed", "", last)).into_iter().collect();
+        facts.events = resumed
+            .map(|last| event(Subject::Node("a".into()), "Resumed", "", last))
+            .into_iter()
+            .collect();
         report(&facts, None).nodes[0].deadline
     };
     assert!(deadline(0, None) < Some(at(2501)), "it passed before anybody looked");
     let (taken_over, resumed) = (deadline(2600, None).unwrap(), deadline(0, Some(3000)).unwrap());
-    assert!(taken_over > at(4900) && taken_over <= at(5000), "a deadline that had passed at the take-over is void: {taken_over}");
+    assert!(
+        taken_over > at(4900) && taken_over <= at(5000),
+        "a deadline that had passed at the take-over is void: {taken_over}"
+    );
     assert_eq!(resumed, taken_over.plus(seconds(400)));
 }
 
 #[test]
 fn pods_are_counted_and_each_one_that_is_held_is_named_with_what_holds_it() {
     let daemon = |name: &str| {
-        let owner = Some(Box::new(Owner { api_version: "apps/v1".into(), kind: "DaemonSet".into(), name: name.into() }));
+        let owner = Some(Box::new(Owner {
+            api_version: "apps/v1".into(),
+            kind: "DaemonSet".into(),
+            name: name.into(),
+        }));
         Pod { owner, ..pod(name) }
     };
     let leaving = Pod { deletion: Some(at(3620)), ..pod("leaving") };
     let stuck = Pod { deletion: Some(at(3500)), finalizers: true, ..pod("stuck") };
     let finished = Pod { phase: Phase::Succeeded, ..pod("finished") };
-    let mut facts = draining(&[pod("cart"), pod("db"), pod("web"), pod("hooked"), leaving, stuck, finished, daemon("agent"), daemon("lost")]);
-    facts.daemon_sets =
-        [("agent", DaemonSetState::There), ("lost", DaemonSetState::Gone)].map(|(name, state)| (("shop".to_owned(), name.to_owned()), state)).into();
+    let mut facts = draining(&[
+        pod("cart"),
+        pod("db"),
+        pod("web"),
+        pod("hooked"),
+        leaving,
+        stuck,
+        finished,
+        daemon("agent"),
+        daemon("lost"),
+    ]);
+    facts.daemon_sets = [("agent", DaemonSetState::There), ("lost", DaemonSetState::Gone)]
+        .map(|(name, state)| (("shop".to_owned(), name.to_owned()), state))
+        .into();
     facts.budgets = vec![budget("cart", 0), budget("db", 0), budget("db", 1), budget("web", 1)];
     let of_webhook = format!("{} (node a)", BlockReason::Webhook.in_event("no, says guard"));
     let of_budget = format!("{} (node a)", BlockReason::Pdb.in_event("no"));
@@ -57,7 +91,11 @@ fn pods_are_counted_and_each_one_that_is_held_is_named_with_what_holds_it() {
     ];
     let status = report(&facts, None).nodes.remove(0);
     assert_eq!(status.pods, Some(Pods { left: 7, waiting: 2, blocked: 4, leaving: 1 }));
-    let blocked: Vec<_> = status.blocked.iter().map(|b| (b.pod.as_str(), b.reason, b.budgets.join(","), b.since)).collect();
+    let blocked: Vec<_> = status
+        .blocked
+        .iter()
+        .map(|b| (b.pod.as_str(), b.reason, b.budgets.join(","), b.since))
+        .collect();
     assert_eq!(
         blocked,
         [
@@ -67,22 +105,40 @@ fn pods_are_counted_and_each_one_that_is_held_is_named_with_what_holds_it() {
             ("shop/stuck", "finalizer", String::new(), Some(at(3500))),
         ]
     );
-    assert_eq!((status.blocked[0].message.as_str(), status.blocked[2].message.as_str()), ("2 healthy pods, 2 needed", "no, says guard"));
+    assert_eq!(
+        (status.blocked[0].message.as_str(), status.blocked[2].message.as_str()),
+        ("2 healthy pods, 2 needed", "no, says guard")
+    );
     facts.budgets = vec![Budget { healthy: 1, desired: 1, ..budget("cart", 0) }];
     assert_eq!(report(&facts, None).nodes[0].blocked[0].message, "1 healthy pod, 1 needed");
 }
 
 #[test]
 fn the_state_of_a_node_is_that_of_its_record() {
-    let released = json!({ "version": 1, "instance": INSTANCE, "interruptions": [], "released": { "at": at(3000), "outcome": "empty" } }).to_string();
-    let elsewhere = json!({ "version": 1, "instance": "i-0fedcba0987654321", "interruptions": [] }).to_string();
+    let released = json!({
+        "version": 1, "instance": INSTANCE, "interruptions": [],
+        "released": { "at": at(3000), "outcome": "empty" }
+    })
+    .to_string();
+    let elsewhere =
+        json!({ "version": 1, "instance": "i-0fedcba0987654321", "interruptions": [] }).to_string();
     let bare = || Node { taints: Vec::new(), ..node("a", &[]) };
     let (draining, not) = (Some(State::Draining), Some(State::NotDraining));
     for (what, node, shown, named) in [
         ("open", node("a", &[(RECORD, hook(3350))]), draining, draining),
-        ("paused", node("a", &[(RECORD, hook(3350)), (PAUSE, "true".to_owned())]), Some(State::Paused), Some(State::Paused)),
+        (
+            "paused",
+            node("a", &[(RECORD, hook(3350)), (PAUSE, "true".to_owned())]),
+            Some(State::Paused),
+            Some(State::Paused),
+        ),
         ("deleted in mid-drain", node("a", &[]), Some(State::RecordLost), Some(State::RecordLost)),
-        ("damaged in mid-drain", node("a", &[(RECORD, "{".to_owned())]), Some(State::RecordLost), Some(State::RecordLost)),
+        (
+            "damaged in mid-drain",
+            node("a", &[(RECORD, "{".to_owned())]),
+            Some(State::RecordLost),
+            Some(State::RecordLost),
+        ),
         ("never interrupted", bare(), None, not),
         ("released", node("a", &[(RECORD, released)]), None, not),
         ("another machine's", node("a", &[(RECORD, elsewhere)]), None, not),
@@ -96,7 +152,11 @@ fn the_state_of_a_node_is_that_of_its_record() {
 
 #[test]
 fn nodes_that_wait_for_their_instance_to_go_are_counted_and_uncordoned_ones_are_remarked() {
-    let released = json!({ "version": 1, "instance": INSTANCE, "interruptions": [], "released": { "at": at(3000), "outcome": "empty" } }).to_string();
+    let released = json!({
+        "version": 1, "instance": INSTANCE, "interruptions": [],
+        "released": { "at": at(3000), "outcome": "empty" }
+    })
+    .to_string();
     let uncordoned = Node { unschedulable: false, ..node("b", &[(RECORD, hook(3350))]) };
     let report = report(&facts(vec![node("a", &[(RECORD, released)]), uncordoned], &[]), None);
     assert_eq!(report.drained, ["a".into()]);
@@ -113,9 +173,16 @@ fn nobody_leads_where_the_lease_is_free_or_not_renewed_and_unknown_settings_are_
     assert_eq!(with(&|_| {}).leader.pod.as_deref(), Some("sundown-0"));
     assert_eq!(with(&|l| l.holder = None).leader.pod, None);
     assert_eq!(with(&|l| l.renewed = Some(at(3500))).leader.pod, None);
-    assert!(with(&|l| l.is_paused = true).paused && with(&|l| l.is_paused = true).nodes[0].state == State::Paused);
+    assert!(
+        with(&|l| l.is_paused = true).paused
+            && with(&|l| l.is_paused = true).nodes[0].state == State::Paused
+    );
     let unknown = with(&|l| l.settings = None);
-    assert!(unknown.nodes[0].deadline.is_some() && unknown.notes[0].contains("default settings"), "{:?}", unknown.notes);
+    assert!(
+        unknown.nodes[0].deadline.is_some() && unknown.notes[0].contains("default settings"),
+        "{:?}",
+        unknown.notes
+    );
     assert!(with(&|_| {}).notes.is_empty());
 }
 
@@ -132,12 +199,23 @@ fn the_last_event_of_each_reason_is_shown_and_heartbeats_are_those_of_the_hook()
         event(Subject::Node("b".into()), "PodsComeBack", "not ours", 3500),
     ];
     let status = report(&facts, None).nodes.remove(0);
-    assert_eq!(status.events.iter().map(|e| (e.reason.as_str(), e.message.as_str())).collect::<Vec<_>>(), [("PodsComeBack", "second")]);
-    assert_eq!(status.hooks, [Hook { group: "web".to_owned(), name: "sundown".to_owned(), last_heartbeat: Some(at(3550)) }]);
+    assert_eq!(
+        status.events.iter().map(|e| (e.reason.as_str(), e.message.as_str())).collect::<Vec<_>>(),
+        [("PodsComeBack", "second")]
+    );
+    assert_eq!(
+        status.hooks,
+        [Hook {
+            group: "web".to_owned(),
+            name: "sundown".to_owned(),
+            last_heartbeat: Some(at(3550))
+        }]
+    );
 }
 
 #[test]
-fn a_node_is_found_by_its_name_by_the_id_of_its_instance_and_by_a_first_label_that_no_other_node_has() {
+fn a_node_is_found_by_its_name_by_the_id_of_its_instance_and_by_a_first_label_that_no_other_node_has()
+ {
     let nodes = [
         node("ip-1", &[]),
         Node { instance: None, ..node("i-1234567890abcdef1", &[]) },
@@ -157,13 +235,19 @@ fn a_node_is_found_by_its_name_by_the_id_of_its_instance_and_by_a_first_label_th
         assert_eq!(found(text), Ok(expected.into()), "{text}");
     }
     for text in ["ip-2", "i-0", "ip", "ip-3.eu-west-1", ""] {
-        assert!(found(text).is_err_and(|said| said.contains(&format!("no node `{text}`"))), "{text}");
+        assert!(
+            found(text).is_err_and(|said| said.contains(&format!("no node `{text}`"))),
+            "{text}"
+        );
     }
-    assert!(found("ip-4").is_err_and(|said| said.contains("any of these nodes: ip-4.a, ip-4.b; give the whole name")));
+    assert!(found("ip-4").is_err_and(|said| {
+        said.contains("any of these nodes: ip-4.a, ip-4.b; give the whole name")
+    }));
 }
 
 #[test]
-fn a_node_where_no_pod_is_left_to_force_shows_a_dash_and_never_is_kept_for_one_that_no_deadline_rules() {
+fn a_node_where_no_pod_is_left_to_force_shows_a_dash_and_never_is_kept_for_one_that_no_deadline_rules()
+ {
     let leaving = Pod { deletion: Some(at(3620)), ..pod("leaving") };
     let stuck = Pod { deletion: Some(at(3500)), finalizers: true, ..pod("stuck") };
     let shown = |pods: &[Pod], settings: &str| {
@@ -178,7 +262,10 @@ fn a_node_where_no_pod_is_left_to_force_shows_a_dash_and_never_is_kept_for_one_t
     let settings = "--drain-timeout=40m";
     for pods in [&[leaving.clone()][..], &[leaving.clone(), stuck], &[]] {
         let (force, detail) = shown(pods, settings);
-        assert!(force == "-" && detail.contains("force from no pod is left that could be forced"), "{force} {detail}");
+        assert!(
+            force == "-" && detail.contains("force from no pod is left that could be forced"),
+            "{force} {detail}"
+        );
     }
     let (force, detail) = shown(&[leaving.clone(), pod("web")], "--force-after=never");
     assert!(force == "never" && detail.contains("no pod is deleted by force"), "{force} {detail}");

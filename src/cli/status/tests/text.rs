@@ -8,7 +8,11 @@ fn shown(name: &str) -> NodeStatus {
         instance: Some(INSTANCE.to_owned()),
         state: State::Draining,
         remarks: Vec::new(),
-        interruptions: vec![Interruption { kind: "terminate-hook", time: at(3349), accepted: at(3350) }],
+        interruptions: vec![Interruption {
+            kind: "terminate-hook",
+            time: at(3349),
+            accepted: at(3350),
+        }],
         since: Some(at(3350)),
         deadline: Some(at(6950)),
         force_from: Some(at(5150)),
@@ -22,8 +26,17 @@ fn shown(name: &str) -> NodeStatus {
             since: Some(at(3480)),
             force_from: Some(at(5150)),
         }],
-        hooks: vec![Hook { group: "web".to_owned(), name: "sundown".to_owned(), last_heartbeat: Some(at(3580)) }],
-        events: vec![LastEvent { reason: "Uncordoned".to_owned(), warning: true, message: "by hand".to_owned(), last: at(3500) }],
+        hooks: vec![Hook {
+            group: "web".to_owned(),
+            name: "sundown".to_owned(),
+            last_heartbeat: Some(at(3580)),
+        }],
+        events: vec![LastEvent {
+            reason: "Uncordoned".to_owned(),
+            warning: true,
+            message: "by hand".to_owned(),
+            last: at(3500),
+        }],
     }
 }
 
@@ -119,12 +132,19 @@ fn nobody_leading_a_pause_and_an_empty_cluster_are_said_in_words() {
     report.leader.lease = None;
     report.drained.pop();
     let page = text(&report, PLAIN);
-    assert!(page.contains("no Lease was found") && page.contains("1 node is drained and cordoned until its instance goes."), "{page}");
+    assert!(
+        page.contains("no Lease was found")
+            && page.contains("1 node is drained and cordoned until its instance goes."),
+        "{page}"
+    );
 }
 
 #[test]
 fn one_node_is_told_with_times_and_everything_that_is_known() {
-    let page = text(&answer(vec![shown("ip-10-0-1-23.eu-west-1.compute.internal")]), Look { is_detailed: true, ..PLAIN });
+    let page = text(
+        &answer(vec![shown("ip-10-0-1-23.eu-west-1.compute.internal")]),
+        Look { is_detailed: true, ..PLAIN },
+    );
     for words in [
         "ip-10-0-1-23.eu-west-1.compute.internal is being drained",
         "instance   i-1234567890abcdef0",
@@ -146,6 +166,9 @@ fn a_page_is_clipped_at_the_height_of_the_terminal() {
     let page = (0..100).map(|n| n.to_string()).collect::<Vec<_>>().join("\n");
     let clipped = clipped(&page, 24);
     assert_eq!(clipped.lines().count(), 23);
-    assert!(clipped.lines().last().is_some_and(|line| line.contains("… and 78 more lines")), "{clipped}");
+    assert!(
+        clipped.lines().last().is_some_and(|line| line.contains("… and 78 more lines")),
+        "{clipped}"
+    );
     assert_eq!(super::clipped("a\nb\n", 24), "a\x1b[K\r\nb\x1b[K\r\n");
 }

@@ -54,7 +54,11 @@ impl Events {
 
     /// The last number of long polls wanted.
     fn pollers(&self) -> usize {
-        self.all().into_iter().rev().find_map(|e| if let IntakeEvent::Pollers(n) = e { Some(n) } else { None }).unwrap_or(1)
+        self.all()
+            .into_iter()
+            .rev()
+            .find_map(|e| if let IntakeEvent::Pollers(n) = e { Some(n) } else { None })
+            .unwrap_or(1)
     }
 }
 
@@ -63,8 +67,14 @@ fn start_with(fake: &FakeQueue, settings: &Settings, seed: u64) -> Desk {
     let observer: Arc<dyn IntakeObserver> = Arc::new(events.clone());
     let queue = fake.clients().queue(QUEUE_URL);
     let loops = crate::observe::Loops::new(crate::runtime::Clock::starting_at(Moment::UNIX_EPOCH));
-    let (deliveries, handle) =
-        Intake::start(vec![queue], settings, &Random::seeded(seed), &Spawner::new(), &observer, &|| loops.register("poller", seconds(60)));
+    let (deliveries, handle) = Intake::start(
+        vec![queue],
+        settings,
+        &Random::seeded(seed),
+        &Spawner::new(),
+        &observer,
+        &|| loops.register("poller", seconds(60)),
+    );
     Desk { fake: fake.clone(), deliveries, handle, events }
 }
 

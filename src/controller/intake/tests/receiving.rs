@@ -24,7 +24,11 @@ async fn full_batches_double_the_long_polls_and_empty_ones_take_them_away() {
         most = most.max(desk.events.pollers());
     }
     assert_eq!(most, 16);
-    assert!(started.elapsed() < Duration::from_millis(500), "16 at a time, 10 ms each: {:?}", started.elapsed());
+    assert!(
+        started.elapsed() < Duration::from_millis(500),
+        "16 at a time, 10 ms each: {:?}",
+        started.elapsed()
+    );
     sleep(seconds(120)).await;
     assert_eq!((desk.events.pollers(), desk.fake.len(), desk.handle.view().held()), (1, 0, 0));
     desk.fake.forget_calls();
@@ -40,7 +44,8 @@ async fn what_comes_one_by_one_after_a_burst_is_read_by_few_receives_and_deleted
     }
     sleep(seconds(1)).await;
     desk.fake.forget_calls();
-    // A message every ten milliseconds: each would end a long poll of its own and be deleted by a call of its own.
+    // A message every ten milliseconds: each would end a long poll of its own and be deleted by a
+    // call of its own.
     let started = Instant::now();
     for n in 0..200 {
         desk.fake.send(&format!("late {n}"));
@@ -55,9 +60,17 @@ async fn what_comes_one_by_one_after_a_burst_is_read_by_few_receives_and_deleted
         delivery.ticket.delete();
     }
     sleep(seconds(1)).await;
-    assert_eq!((desk.fake.len(), desk.handle.view().held()), (0, 0), "each is received and deleted");
-    let (receives, deletes) = (desk.fake.calls("ReceiveMessage").len(), desk.fake.calls("DeleteMessageBatch").len());
-    assert!(receives <= 70 && deletes <= 45, "{receives} receives and {deletes} deletes of 200 messages in {took:?}");
+    assert_eq!(
+        (desk.fake.len(), desk.handle.view().held()),
+        (0, 0),
+        "each is received and deleted"
+    );
+    let (receives, deletes) =
+        (desk.fake.calls("ReceiveMessage").len(), desk.fake.calls("DeleteMessageBatch").len());
+    assert!(
+        receives <= 70 && deletes <= 45,
+        "{receives} receives and {deletes} deletes of 200 messages in {took:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -76,7 +89,11 @@ async fn no_more_is_held_than_may_be_held_and_places_that_become_free_are_used()
     assert_eq!((held.len(), desk.handle.view().held()), (50, 50));
     desk.fake.forget_calls();
     sleep(seconds(300)).await;
-    assert_eq!(desk.fake.calls("ReceiveMessage").len(), 0, "nothing is received that could not be held");
+    assert_eq!(
+        desk.fake.calls("ReceiveMessage").len(),
+        0,
+        "nothing is received that could not be held"
+    );
     assert_eq!(desk.fake.visible(), 150, "and nothing that is held reappears");
     for delivery in held.drain(..20) {
         delivery.ticket.delete();
@@ -98,7 +115,9 @@ async fn where_fewer_places_are_free_than_a_batch_takes_messages_go_on_coming() 
         }
         for n in 0..30 {
             let next = timeout(seconds(2), desk.deliveries.recv()).await;
-            let next = next.unwrap_or_else(|_| panic!("deaf after {n} messages with {undecided} of {max_held} places taken"));
+            let next = next.unwrap_or_else(|_| {
+                panic!("deaf after {n} messages with {undecided} of {max_held} places taken")
+            });
             next.unwrap().ticket.delete();
         }
         sleep(seconds(1)).await;
@@ -119,7 +138,10 @@ async fn what_is_undecided_for_ten_seconds_and_may_be_spared_makes_room_for_othe
     assert_eq!(desk.all().await.len(), 20);
     // Two batches for those that came, and one for the next long poll.
     let given_up: Vec<_> = spared.iter().map(CancellationToken::is_cancelled).collect();
-    assert!(given_up[..30].iter().all(|g| *g) && !given_up[30..].contains(&true), "the oldest, and no more than were needed: {given_up:?}");
+    assert!(
+        given_up[..30].iter().all(|g| *g) && !given_up[30..].contains(&true),
+        "the oldest, and no more than were needed: {given_up:?}"
+    );
     assert!(desk.handle.view().crowded());
 }
 
@@ -142,7 +164,10 @@ async fn c75_a_copy_of_a_held_message_is_no_second_delivery_and_its_receipt_dele
 async fn a_copy_that_comes_while_a_delete_is_under_way_is_deleted_too() {
     let mut desk = start(&queue_of(1));
     let first = desk.next().await.unwrap();
-    desk.fake.fault(|call| (call.action == "DeleteMessageBatch").then_some(Reply::json_error(503, "ServiceUnavailable")));
+    desk.fake.fault(|call| {
+        (call.action == "DeleteMessageBatch")
+            .then_some(Reply::json_error(503, "ServiceUnavailable"))
+    });
     first.ticket.delete();
     sleep(Duration::from_millis(50)).await;
     desk.fake.expire("0");
@@ -168,7 +193,9 @@ async fn a_message_that_comes_again_after_its_delete_is_delivered_again() {
 #[tokio::test(start_paused = true)]
 async fn a_server_that_does_not_wait_is_not_asked_without_pause() {
     let mut desk = start(&queue_of(0));
-    desk.fake.fault(|call| (call.action == "ReceiveMessage").then_some(Reply::json(&serde_json::json!({}))));
+    desk.fake.fault(|call| {
+        (call.action == "ReceiveMessage").then_some(Reply::json(&serde_json::json!({})))
+    });
     sleep(seconds(60)).await;
     let calls = desk.fake.calls("ReceiveMessage").len();
     assert!((20..200).contains(&calls), "{calls}");
@@ -196,14 +223,20 @@ async fn large_bodies_in_flight_are_bounded_and_all_of_them_come() {
             // The desk lags: what is received and not read yet stays within the bound.
             sleep(Duration::from_millis(200)).await;
             let received = desk.handle.view().held() - tickets.len();
-            assert!(received > 0 && received * bytes <= LIMIT, "{received} bodies of {bytes} bytes");
+            assert!(
+                received > 0 && received * bytes <= LIMIT,
+                "{received} bodies of {bytes} bytes"
+            );
             assert!(desk.handle.view().bytes_in_flight() <= LIMIT);
             let delivery = desk.next().await.unwrap();
             assert_eq!(delivery.body.len(), bytes);
             tickets.push(delivery.ticket);
         }
         sleep(seconds(1)).await;
-        assert_eq!((tickets.len(), desk.handle.view().held(), desk.handle.view().bytes_in_flight()), (100, 100, 0));
+        assert_eq!(
+            (tickets.len(), desk.handle.view().held(), desk.handle.view().bytes_in_flight()),
+            (100, 100, 0)
+        );
     }
 }
 

@@ -13,7 +13,10 @@ async fn a_stop_gives_back_what_is_undecided_and_deletes_what_is_decided() {
     assert!(began.elapsed() <= seconds(3), "{:?}", began.elapsed());
     assert_eq!((fake.len(), fake.visible()), (23, 23));
     // Ten came back through the long poll that was still open, and went once more.
-    assert_eq!(desk.events.sum(|e| if let IntakeEvent::Released(n) = e { Some(n) } else { None }), 23 + 10);
+    assert_eq!(
+        desk.events.sum(|e| if let IntakeEvent::Released(n) = e { Some(n) } else { None }),
+        23 + 10
+    );
     // What is decided now comes too late, and does no harm.
     for delivery in held {
         delivery.ticket.delete();
@@ -50,7 +53,11 @@ async fn what_is_given_back_does_not_vanish_in_a_long_poll_of_its_own() {
     let began = Instant::now();
     assert!(desk.handle.stop().await);
     assert_eq!((fake.len(), fake.visible()), (1, 1));
-    assert!(began.elapsed() < seconds(1), "{:?}: the next one need not wait for the long poll's end", began.elapsed());
+    assert!(
+        began.elapsed() < seconds(1),
+        "{:?}: the next one need not wait for the long poll's end",
+        began.elapsed()
+    );
     sleep(seconds(20)).await;
     assert_eq!(fake.visible(), 1, "nobody receives any more");
     drop(held);

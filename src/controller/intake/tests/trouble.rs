@@ -7,7 +7,10 @@ fn troubles() -> [(&'static str, Reply); 8] {
     [
         ("throttled", Reply::json_error(403, "RequestThrottled")),
         ("server", Reply::json_error(503, "ServiceUnavailable")),
-        ("server", Reply::Answer { status: 502, body: "<html>Bad Gateway</html>".into(), date: None }),
+        (
+            "server",
+            Reply::Answer { status: 502, body: "<html>Bad Gateway</html>".into(), date: None },
+        ),
         ("timeout", Reply::Never),
         ("unreachable", Reply::Reset),
         ("denied", Reply::json_error(403, "AccessDeniedException")),
@@ -17,7 +20,8 @@ fn troubles() -> [(&'static str, Reply); 8] {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c45_a_queue_that_does_not_answer_is_asked_slowly_said_to_be_ill_and_used_again_when_it_does() {
+async fn c45_a_queue_that_does_not_answer_is_asked_slowly_said_to_be_ill_and_used_again_when_it_does()
+ {
     for (outcome, reply) in troubles() {
         let mut desk = start(&queue_of(0));
         sleep(seconds(1)).await;
@@ -92,7 +96,9 @@ async fn the_sixteen_polls_of_a_busy_queue_do_not_all_hammer_when_it_fails() {
         desk.next().await.unwrap().ticket.delete();
     }
     assert_eq!(desk.events.pollers(), 16);
-    desk.fake.fault(|call| (call.action == "ReceiveMessage").then_some(Reply::json_error(403, "RequestThrottled")));
+    desk.fake.fault(|call| {
+        (call.action == "ReceiveMessage").then_some(Reply::json_error(403, "RequestThrottled"))
+    });
     desk.fake.forget_calls();
     sleep(seconds(60)).await;
     let calls = desk.fake.calls("ReceiveMessage").len();
@@ -117,9 +123,11 @@ async fn pauses_after_errors_are_random_up_to_a_limit_that_doubles() {
         sleep(seconds(300)).await;
         let calls = fake.calls("ReceiveMessage");
         let latency = Duration::from_millis(10);
-        let pauses: Vec<_> = calls.windows(2).map(|w| (w[1].at - w[0].at).saturating_sub(latency)).collect();
+        let pauses: Vec<_> =
+            calls.windows(2).map(|w| (w[1].at - w[0].at).saturating_sub(latency)).collect();
         for (n, pause) in pauses.iter().enumerate() {
-            let whole = Duration::from_millis(100 << n.min(10)).min(seconds(20)) + Duration::from_millis(2);
+            let whole =
+                Duration::from_millis(100 << n.min(10)).min(seconds(20)) + Duration::from_millis(2);
             assert!(*pause <= whole, "{n}: {pause:?}");
         }
         assert!(pauses.iter().any(|p| *p > seconds(5)));
@@ -145,7 +153,10 @@ async fn the_same_seed_gives_the_same_calls() {
             delivery.ticket.delete();
         }
         sleep(seconds(60)).await;
-        let calls: Vec<_> = ["ReceiveMessage", "DeleteMessageBatch"].into_iter().flat_map(|a| fake.calls(a)).collect();
+        let calls: Vec<_> = ["ReceiveMessage", "DeleteMessageBatch"]
+            .into_iter()
+            .flat_map(|a| fake.calls(a))
+            .collect();
         calls.into_iter().map(|c| (c.action, c.at - began, c.input.to_string())).collect::<Vec<_>>()
     };
     let first = run().await;

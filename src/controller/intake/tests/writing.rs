@@ -44,7 +44,8 @@ async fn c81_throttled_extensions_and_deletes_are_retried_and_nothing_is_lost() 
     let mut turn = 0;
     desk.fake.fault(move |call| {
         turn += 1;
-        (call.action != "ReceiveMessage" && turn % 3 != 0).then_some(Reply::json_error(403, "RequestThrottled"))
+        (call.action != "ReceiveMessage" && turn % 3 != 0)
+            .then_some(Reply::json_error(403, "RequestThrottled"))
     });
     for _ in 0..120 {
         sleep(seconds(1)).await;
@@ -55,8 +56,12 @@ async fn c81_throttled_extensions_and_deletes_are_retried_and_nothing_is_lost() 
     }
     sleep(seconds(30)).await;
     assert_eq!((desk.fake.len(), desk.handle.view().held()), (0, 0));
-    assert!(desk.events.sum(|e| if let IntakeEvent::DeleteRetried(n) = e { Some(n) } else { None }) > 0);
-    assert!(desk.events.sum(|e| if let IntakeEvent::ExtendRetried(n) = e { Some(n) } else { None }) > 0);
+    assert!(
+        desk.events.sum(|e| if let IntakeEvent::DeleteRetried(n) = e { Some(n) } else { None }) > 0
+    );
+    assert!(
+        desk.events.sum(|e| if let IntakeEvent::ExtendRetried(n) = e { Some(n) } else { None }) > 0
+    );
     assert_eq!(desk.events.sum(|e| if let IntakeEvent::Lost(n) = e { Some(n) } else { None }), 0);
     assert_eq!(desk.events.count(IntakeEvent::Redelivered), 0);
 }
@@ -66,8 +71,10 @@ async fn an_extension_that_is_refused_is_counted_and_the_copy_is_held_again() {
     let mut desk = start(&queue_of(1));
     let held = desk.next().await.unwrap();
     desk.fake.fault(|call| {
-        let failed = json!({"Id": "0", "SenderFault": true, "Code": "MessageNotInflight", "Message": "m"});
-        (call.action == "ChangeMessageVisibilityBatch").then_some(Reply::json(&json!({"Successful": [], "Failed": [failed]})))
+        let failed =
+            json!({"Id": "0", "SenderFault": true, "Code": "MessageNotInflight", "Message": "m"});
+        (call.action == "ChangeMessageVisibilityBatch")
+            .then_some(Reply::json(&json!({"Successful": [], "Failed": [failed]})))
     });
     sleep(seconds(40)).await;
     assert_eq!(desk.events.count(IntakeEvent::Lost(1)), 1);
@@ -87,7 +94,10 @@ async fn deletes_share_their_calls() {
     }
     sleep(seconds(1)).await;
     assert_eq!(desk.fake.calls("DeleteMessageBatch").len(), 10);
-    assert_eq!(desk.events.sum(|e| if let IntakeEvent::Deleted(n) = e { Some(n) } else { None }), 100);
+    assert_eq!(
+        desk.events.sum(|e| if let IntakeEvent::Deleted(n) = e { Some(n) } else { None }),
+        100
+    );
     assert_eq!(desk.fake.len(), 0);
 }
 
@@ -99,8 +109,12 @@ async fn entries_of_a_batch_that_fail_are_tried_again_and_refused_ones_are_not()
     desk.fake.fault(move |call| {
         (call.action == "DeleteMessageBatch" && once.take().is_some()).then(|| {
             let good: Vec<_> = (2..10).map(|n| json!({"Id": n.to_string()})).collect();
-            let internal = json!({"Id": "0", "SenderFault": false, "Code": "InternalError", "Message": "m"});
-            let stale = json!({"Id": "1", "SenderFault": true, "Code": "ReceiptHandleIsInvalid", "Message": "m"});
+            let internal = json!({
+                "Id": "0", "SenderFault": false, "Code": "InternalError", "Message": "m"
+            });
+            let stale = json!({
+                "Id": "1", "SenderFault": true, "Code": "ReceiptHandleIsInvalid", "Message": "m"
+            });
             Reply::json(&json!({"Successful": good, "Failed": [internal, stale]}))
         })
     });
@@ -112,14 +126,22 @@ async fn entries_of_a_batch_that_fail_are_tried_again_and_refused_ones_are_not()
     assert_eq!(calls.len(), 2);
     assert_eq!(calls[1].input["Entries"].as_array().unwrap().len(), 1);
     assert_eq!(calls[1].input["Entries"][0]["ReceiptHandle"], "0-1");
-    assert_eq!((desk.events.count(IntakeEvent::DeleteRefused), desk.events.count(IntakeEvent::DeleteRetried(1))), (1, 1));
+    assert_eq!(
+        (
+            desk.events.count(IntakeEvent::DeleteRefused),
+            desk.events.count(IntakeEvent::DeleteRetried(1))
+        ),
+        (1, 1)
+    );
     assert_eq!(desk.handle.view().held(), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn c44_deletes_that_keep_failing_are_given_up_and_the_message_is_delivered_again() {
     let mut desk = start(&queue_of(1));
-    desk.fake.fault(|call| (call.action == "DeleteMessageBatch").then_some(Reply::json_error(500, "InternalFailure")));
+    desk.fake.fault(|call| {
+        (call.action == "DeleteMessageBatch").then_some(Reply::json_error(500, "InternalFailure"))
+    });
     desk.next().await.unwrap().ticket.delete();
     sleep(seconds(90)).await;
     assert_eq!(desk.events.count(IntakeEvent::DeleteGivenUp(1)), 1);
@@ -193,14 +215,20 @@ async fn a_dry_run_writes_nothing_and_messages_reappear() {
     all.pop().unwrap().ticket.delete();
     all.pop().unwrap().ticket.leave();
     let held = all.pop().unwrap();
-    let again: Vec<_> = [timeout(seconds(70), desk.deliveries.recv()).await, timeout(seconds(70), desk.deliveries.recv()).await]
-        .into_iter()
-        .map(|d| d.unwrap().unwrap().body.to_string())
-        .collect();
+    let again: Vec<_> = [
+        timeout(seconds(70), desk.deliveries.recv()).await,
+        timeout(seconds(70), desk.deliveries.recv()).await,
+    ]
+    .into_iter()
+    .map(|d| d.unwrap().unwrap().body.to_string())
+    .collect();
     assert_eq!(again, ["1", "2"], "the one that is held is not delivered again");
     drop(held);
     assert!(desk.handle.stop().await);
-    assert!(desk.fake.calls("DeleteMessageBatch").is_empty() && desk.fake.calls("ChangeMessageVisibilityBatch").is_empty());
+    assert!(
+        desk.fake.calls("DeleteMessageBatch").is_empty()
+            && desk.fake.calls("ChangeMessageVisibilityBatch").is_empty()
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -215,7 +243,15 @@ async fn a_trial_deletes_what_is_decided_and_writes_nothing_else() {
     assert_eq!(&*again.body, "1", "what is left reappears, what is held does not");
     held.ticket.delete();
     assert!(desk.handle.stop().await);
-    let deleted: usize = desk.fake.calls("DeleteMessageBatch").iter().map(|c| c.input["Entries"].as_array().map_or(0, Vec::len)).sum();
+    let deleted: usize = desk
+        .fake
+        .calls("DeleteMessageBatch")
+        .iter()
+        .map(|c| c.input["Entries"].as_array().map_or(0, Vec::len))
+        .sum();
     assert_eq!(deleted, 2);
-    assert!(desk.fake.calls("ChangeMessageVisibilityBatch").is_empty(), "neither extended nor given back");
+    assert!(
+        desk.fake.calls("ChangeMessageVisibilityBatch").is_empty(),
+        "neither extended nor given back"
+    );
 }

@@ -52,18 +52,25 @@ impl Actions {
         self.all.iter().map(|action| action.report.clone()).collect()
     }
 
-    /// A token decides, and must not contradict the rest; without one it is whatever is open for the hook and the instance.
+    /// A token decides, and must not contradict the rest; without one it is whatever is open for
+    /// the hook and the instance.
     fn find(&mut self, named: &Named<'_>, now: Moment) -> Result<usize, NotActive> {
-        let key = |instance: &str| (named.group.to_owned(), instance.to_owned(), named.hook.to_owned());
+        let key =
+            |instance: &str| (named.group.to_owned(), instance.to_owned(), named.hook.to_owned());
         let index = match (named.token, named.instance) {
             (Some(token), _) => self.tokens.get(token),
-            (None, Some(instance)) => self.open.get(&key(instance)).or_else(|| self.newest.get(&key(instance))),
+            (None, Some(instance)) => {
+                self.open.get(&key(instance)).or_else(|| self.newest.get(&key(instance)))
+            }
             (None, None) => None,
         };
         let index = *index.ok_or(NotActive)?;
         let action = self.all.get_mut(index).ok_or(NotActive)?;
         let report = &action.report;
-        if report.group != named.group || report.hook != named.hook || named.instance.is_some_and(|i| i != report.instance) {
+        if report.group != named.group
+            || report.hook != named.hook
+            || named.instance.is_some_and(|i| i != report.instance)
+        {
             return Err(NotActive);
         }
         if action.report.end.is_some() {
@@ -76,7 +83,11 @@ impl Actions {
     /// The open ones on which the way of an instance depends.
     fn open_of(&self, group: &str, instance: &str) -> Vec<usize> {
         let from = (group.to_owned(), instance.to_owned(), String::new());
-        let mine = self.open.range(from..).take_while(|((g, i, _), _)| g == group && i == instance).map(|(_, index)| *index);
+        let mine = self
+            .open
+            .range(from..)
+            .take_while(|((g, i, _), _)| g == group && i == instance)
+            .map(|(_, index)| *index);
         mine.filter(|index| self.all.get(*index).is_some_and(|a| a.moves)).collect()
     }
 
@@ -90,7 +101,14 @@ impl Actions {
 
 impl State {
     /// Begins an action; returns its token.
-    pub(super) fn begin_action(&mut self, now: Moment, group: &str, hook: &HookSpec, instance: &str, moves: bool) -> String {
+    pub(super) fn begin_action(
+        &mut self,
+        now: Moment,
+        group: &str,
+        hook: &HookSpec,
+        instance: &str,
+        moves: bool,
+    ) -> String {
         let token = self.uuid();
         let report = ActionReport {
             group: group.to_owned(),
@@ -116,17 +134,36 @@ impl State {
         token
     }
 
-    /// An action is open for the instance whose end does not move it, and the instance is shown in this wait state.
+    /// An action is open for the instance whose end does not move it, and the instance is shown in
+    /// this wait state.
     pub(super) fn waits_aside(&self, group: &str, instance: &str) -> Option<&'static str> {
         let from = (group.to_owned(), instance.to_owned(), String::new());
-        let mine = self.actions.open.range(from..).take_while(|((g, i, _), _)| g == group && i == instance);
-        let aside = mine.filter_map(|(_, index)| self.actions.all.get(*index)).find(|action| !action.moves)?;
-        Some(if aside.report.transition == Transition::Launching { "Pending:Wait" } else { "ReplacingRootVolume:Wait" })
+        let mine = self
+            .actions
+            .open
+            .range(from..)
+            .take_while(|((g, i, _), _)| g == group && i == instance);
+        let aside = mine
+            .filter_map(|(_, index)| self.actions.all.get(*index))
+            .find(|action| !action.moves)?;
+        Some(if aside.report.transition == Transition::Launching {
+            "Pending:Wait"
+        } else {
+            "ReplacingRootVolume:Wait"
+        })
     }
 
     /// A heartbeat: the timeout runs anew from now.
-    pub(in crate::sim::aws) fn beat(&mut self, now: Moment, named: &Named<'_>) -> Result<(), NotActive> {
-        let timeout = self.groups.get(named.group).and_then(|g| g.hooks.get(named.hook)).map(|h| h.heartbeat_timeout);
+    pub(in crate::sim::aws) fn beat(
+        &mut self,
+        now: Moment,
+        named: &Named<'_>,
+    ) -> Result<(), NotActive> {
+        let timeout = self
+            .groups
+            .get(named.group)
+            .and_then(|g| g.hooks.get(named.hook))
+            .map(|h| h.heartbeat_timeout);
         let index = self.actions.find(named, now)?;
         let action = self.actions.all.get_mut(index).ok_or(NotActive)?;
         action.report.beats.push(now);
@@ -134,7 +171,13 @@ impl State {
         Ok(())
     }
 
-    pub(in crate::sim::aws) fn complete(&mut self, now: Moment, named: &Named<'_>, result: HookResult, by: &str) -> Result<(), NotActive> {
+    pub(in crate::sim::aws) fn complete(
+        &mut self,
+        now: Moment,
+        named: &Named<'_>,
+        result: HookResult,
+        by: &str,
+    ) -> Result<(), NotActive> {
         let index = self.actions.find(named, now)?;
         self.end_action(now, index, Verdict::Completed(result), by);
         Ok(())
@@ -142,26 +185,44 @@ impl State {
 
     /// Ends an action whose time is over; otherwise looks again when it would be.
     pub(in crate::sim::aws) fn check_action(&mut self, now: Moment, index: usize) {
-        let Some(action) = self.actions.all.get(index).filter(|a| a.report.end.is_none()) else { return };
+        let Some(action) = self.actions.all.get(index).filter(|a| a.report.end.is_none()) else {
+            return;
+        };
         if action.ends > now {
             let ends = action.ends;
             self.at(ends, Timer::Action { index });
             return;
         }
         let result = action.default_result;
-        let verdict = if action.ends >= action.report.global_end { Verdict::GlobalTimeout(result) } else { Verdict::TimedOut(result) };
+        let verdict = if action.ends >= action.report.global_end {
+            Verdict::GlobalTimeout(result)
+        } else {
+            Verdict::TimedOut(result)
+        };
         self.end_action(now, index, verdict, "");
     }
 
     fn end_action(&mut self, now: Moment, index: usize, verdict: Verdict, by: &str) {
         let moves = self.actions.all.get(index).is_some_and(|a| a.moves);
-        let Some(report) = self.actions.close(index, ActionEnd { at: now, verdict, by: by.to_owned() }).filter(|_| moves) else { return };
-        let (group, instance, transition) = (report.group.clone(), report.instance.clone(), report.transition);
-        // A hook that is removed completes what waits in it: a launch is abandoned, a termination goes on.
-        let abandoned = verdict.result() == Some(HookResult::Abandon) || (verdict == Verdict::Removed && transition == Transition::Launching);
+        let Some(report) = self
+            .actions
+            .close(index, ActionEnd { at: now, verdict, by: by.to_owned() })
+            .filter(|_| moves)
+        else {
+            return;
+        };
+        let (group, instance, transition) =
+            (report.group.clone(), report.instance.clone(), report.transition);
+        // A hook that is removed completes what waits in it: a launch is abandoned, a termination
+        // goes on.
+        let abandoned = verdict.result() == Some(HookResult::Abandon)
+            || (verdict == Verdict::Removed && transition == Transition::Launching);
         if abandoned {
             for other in self.actions.open_of(&group, &instance) {
-                self.actions.close(other, ActionEnd { at: now, verdict: Verdict::Stopped, by: String::new() });
+                self.actions.close(
+                    other,
+                    ActionEnd { at: now, verdict: Verdict::Stopped, by: String::new() },
+                );
             }
         }
         if self.actions.open_of(&group, &instance).is_empty() {
@@ -172,16 +233,24 @@ impl State {
     /// Ends what is open for an instance without any consequence: it goes another way.
     pub(super) fn drop_actions(&mut self, now: Moment, group: &str, instance: &str) {
         for index in self.actions.open_of(group, instance) {
-            self.actions.close(index, ActionEnd { at: now, verdict: Verdict::Stopped, by: String::new() });
+            self.actions
+                .close(index, ActionEnd { at: now, verdict: Verdict::Stopped, by: String::new() });
         }
     }
 
-    /// Removes a hook; its open actions end as if answered CONTINUE, or ABANDON where an instance is being launched.
+    /// Removes a hook; its open actions end as if answered CONTINUE, or ABANDON where an instance
+    /// is being launched.
     pub(in crate::sim::aws) fn remove_hook(&mut self, now: Moment, group: &str, hook: &str) {
         if let Some(found) = self.groups.get_mut(group) {
             found.hooks.remove(hook);
         }
-        let open: Vec<usize> = self.actions.open.iter().filter(|((g, _, h), _)| g == group && h == hook).map(|(_, index)| *index).collect();
+        let open: Vec<usize> = self
+            .actions
+            .open
+            .iter()
+            .filter(|((g, _, h), _)| g == group && h == hook)
+            .map(|(_, index)| *index)
+            .collect();
         for index in open {
             self.end_action(now, index, Verdict::Removed, "");
         }
@@ -193,7 +262,9 @@ impl Verdict {
     #[must_use]
     pub const fn result(self) -> Option<HookResult> {
         match self {
-            Self::Completed(result) | Self::TimedOut(result) | Self::GlobalTimeout(result) => Some(result),
+            Self::Completed(result) | Self::TimedOut(result) | Self::GlobalTimeout(result) => {
+                Some(result)
+            }
             Self::Stopped | Self::Removed => None,
         }
     }

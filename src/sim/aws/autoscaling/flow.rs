@@ -47,7 +47,11 @@ impl State {
             self.hooks_through(now, instance, transition, false);
             return;
         }
-        let waiting = if transition == Transition::Launching { Stand::PendingWait } else { Stand::TerminatingWait };
+        let waiting = if transition == Transition::Launching {
+            Stand::PendingWait
+        } else {
+            Stand::TerminatingWait
+        };
         group.set(instance, waiting);
         for hook in hooks {
             let token = self.begin_action(now, &name, &hook, instance, true);
@@ -71,7 +75,13 @@ impl State {
     }
 
     /// All hooks of an instance have ended.
-    pub(super) fn hooks_through(&mut self, now: Moment, instance: &str, transition: Transition, abandoned: bool) {
+    pub(super) fn hooks_through(
+        &mut self,
+        now: Moment,
+        instance: &str,
+        transition: Transition,
+        abandoned: bool,
+    ) {
         let Some(group) = self.group_of_mut(instance) else { return };
         let name = group.spec.name.clone();
         match (transition, abandoned) {
@@ -84,7 +94,9 @@ impl State {
                 self.proceed_to_end(now, instance);
                 self.see_to_size(now, &name);
             }
-            (Transition::Terminating, true) if group.spec.retain_on_abandon => group.set(instance, Stand::TerminatingRetained),
+            (Transition::Terminating, true) if group.spec.retain_on_abandon => {
+                group.set(instance, Stand::TerminatingRetained);
+            }
             (Transition::Terminating, _) => self.proceed_to_end(now, instance),
         }
     }
@@ -94,24 +106,35 @@ impl State {
             group.set(instance, Stand::TerminatingProceed);
         }
         match self.instances.get(instance).map(|i| i.state) {
-            Some(InstanceState::Terminated) => self.member_moved(now, instance, InstanceState::Terminated),
+            Some(InstanceState::Terminated) => {
+                self.member_moved(now, instance, InstanceState::Terminated);
+            }
             Some(_) => self.end_instance(now, instance, InstanceState::ShuttingDown),
             None => {}
         }
     }
 
     /// What a group makes of an instance's new state.
-    pub(in crate::sim::aws) fn member_moved(&mut self, now: Moment, instance: &str, to: InstanceState) {
+    pub(in crate::sim::aws) fn member_moved(
+        &mut self,
+        now: Moment,
+        instance: &str,
+        to: InstanceState,
+    ) {
         let Some(group) = self.group_of_mut(instance) else { return };
         let name = group.spec.name.clone();
         let (notice_after, stand) = (group.spec.notice_after, group.state_of(instance));
         match (to, stand) {
-            (InstanceState::Running, Some(Stand::Pending)) => self.begin_hooks(now, instance, Transition::Launching),
+            (InstanceState::Running, Some(Stand::Pending)) => {
+                self.begin_hooks(now, instance, Transition::Launching);
+            }
             (InstanceState::Terminated, Some(Stand::TerminatingProceed)) => {
                 group.remove(instance);
                 self.send_about_member(now, EventKind::TerminateSuccessful, &name, instance);
             }
-            (InstanceState::ShuttingDown | InstanceState::Stopping, Some(stand)) if stand.counts() => {
+            (InstanceState::ShuttingDown | InstanceState::Stopping, Some(stand))
+                if stand.counts() =>
+            {
                 self.after(now, notice_after, Timer::Notice { instance: instance.to_owned() });
             }
             _ => {}
@@ -120,14 +143,25 @@ impl State {
 
     /// A group sees that an instance is no longer healthy.
     pub(in crate::sim::aws) fn notice_end(&mut self, now: Moment, instance: &str) {
-        let healthy = matches!(self.instances.get(instance).map(|i| i.state), Some(InstanceState::Pending | InstanceState::Running));
+        let healthy = matches!(
+            self.instances.get(instance).map(|i| i.state),
+            Some(InstanceState::Pending | InstanceState::Running)
+        );
         if !healthy {
             self.terminate_member(now, instance);
         }
     }
 
     /// Tells of a lifecycle action: to EventBridge, and to the hook's own queue if it has one.
-    fn send_action(&mut self, now: Moment, group: &str, hook: &HookSpec, instance: &str, token: &str, other: &[(&str, &str)]) {
+    fn send_action(
+        &mut self,
+        now: Moment,
+        group: &str,
+        hook: &HookSpec,
+        instance: &str,
+        token: &str,
+        other: &[(&str, &str)],
+    ) {
         let arn = self.groups.get(group).map(|g| g.arn.clone()).unwrap_or_default();
         let (kind, origin, destination) = match hook.transition {
             Transition::Launching => (EventKind::LaunchAction, "EC2", "AutoScalingGroup"),
@@ -154,7 +188,13 @@ impl State {
         }
     }
 
-    fn send_native(&mut self, now: Moment, queue: &str, envelope: Envelope, mut message: Map<String, Value>) {
+    fn send_native(
+        &mut self,
+        now: Moment,
+        queue: &str,
+        envelope: Envelope,
+        mut message: Map<String, Value>,
+    ) {
         message.insert("Service".to_owned(), "AWS Auto Scaling".into());
         message.insert("Time".to_owned(), millis_text(self.aws_time(now)).into());
         message.insert("RequestId".to_owned(), self.uuid().into());
@@ -187,7 +227,10 @@ impl State {
             "StartTime": millis_text(self.aws_time(now)),
             "Cause": "",
         });
-        let machine = format!("arn:aws:ec2:{}:{}:instance/{instance}", self.settings.region, self.settings.account);
+        let machine = format!(
+            "arn:aws:ec2:{}:{}:instance/{instance}",
+            self.settings.region, self.settings.account
+        );
         self.send(now, kind, &[&arn, &machine], &detail);
     }
 }

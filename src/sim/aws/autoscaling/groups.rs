@@ -27,14 +27,25 @@ pub(in crate::sim::aws) struct Group {
 
 impl Group {
     fn new(spec: GroupSpec, arn: String, created: Moment) -> Self {
-        Self { spec, hooks: BTreeMap::new(), arn, created, members: BTreeMap::new(), launches: 0, replacing: false }
+        Self {
+            spec,
+            hooks: BTreeMap::new(),
+            arn,
+            created,
+            members: BTreeMap::new(),
+            launches: 0,
+            replacing: false,
+        }
     }
 
     /// Oldest first.
     pub(in crate::sim::aws) fn members(&self) -> Vec<Member> {
         let mut members: Vec<_> = self.members.iter().collect();
         members.sort_by_key(|(_, (order, _))| *order);
-        members.into_iter().map(|(instance, (_, state))| Member { instance: instance.clone(), state: *state }).collect()
+        members
+            .into_iter()
+            .map(|(instance, (_, state))| Member { instance: instance.clone(), state: *state })
+            .collect()
     }
 
     pub(in crate::sim::aws) fn state_of(&self, instance: &str) -> Option<LifecycleState> {
@@ -61,7 +72,8 @@ impl Group {
 
     /// The `n` oldest that are in service.
     pub(in crate::sim::aws) fn oldest(&self, n: usize) -> Vec<String> {
-        let in_service = self.members().into_iter().filter(|m| m.state == LifecycleState::InService);
+        let in_service =
+            self.members().into_iter().filter(|m| m.state == LifecycleState::InService);
         in_service.take(n).map(|m| m.instance).collect()
     }
 }
@@ -76,17 +88,31 @@ impl State {
     }
 
     /// Makes a group; its first instances are in service already.
-    pub(in crate::sim::aws) fn create_group(&mut self, now: Moment, spec: GroupSpec) -> Vec<String> {
+    pub(in crate::sim::aws) fn create_group(
+        &mut self,
+        now: Moment,
+        spec: GroupSpec,
+    ) -> Vec<String> {
         let id = self.uuid();
         let (region, account) = (&self.settings.region, &self.settings.account);
         let (name, desired, age) = (spec.name.clone(), spec.desired, spec.age);
-        let arn = format!("arn:aws:autoscaling:{region}:{account}:autoScalingGroup:{id}:autoScalingGroupName/{name}");
+        let arn = format!(
+            "arn:aws:autoscaling:{region}:{account}:autoScalingGroup:{id}:autoScalingGroupName/{name}"
+        );
         let created = self.aws_time(now);
         self.groups.insert(name.clone(), Group::new(spec, arn, created));
-        (0..desired).filter_map(|_| self.add_member(now, &name, LifecycleState::InService, age)).collect()
+        (0..desired)
+            .filter_map(|_| self.add_member(now, &name, LifecycleState::InService, age))
+            .collect()
     }
 
-    fn add_member(&mut self, now: Moment, group: &str, state: LifecycleState, age: Duration) -> Option<String> {
+    fn add_member(
+        &mut self,
+        now: Moment,
+        group: &str,
+        state: LifecycleState,
+        age: Duration,
+    ) -> Option<String> {
         let found = self.groups.get_mut(group)?;
         let order = found.launches;
         found.launches += 1;
@@ -95,7 +121,11 @@ impl State {
         let zone = template.zones.get(turn).cloned().unwrap_or_default();
         let mut tags = template.tags;
         tags.insert("aws:autoscaling:groupName".to_owned(), group.to_owned());
-        let at_work = if state == LifecycleState::InService { InstanceState::Running } else { InstanceState::Pending };
+        let at_work = if state == LifecycleState::InService {
+            InstanceState::Running
+        } else {
+            InstanceState::Pending
+        };
         let spec = ec2::launched(zone, template.instance_type, template.spot, tags, at_work, age);
         let id = self.create_instance(now, spec, Some(group.to_owned()));
         self.groups.get_mut(group)?.members.insert(id.clone(), (order, state));
@@ -107,7 +137,11 @@ impl State {
         let boot = self.groups.get(group)?.spec.template.boot;
         let id = self.add_member(now, group, LifecycleState::Pending, Duration::ZERO)?;
         self.send_state_change(now, &id, InstanceState::Pending);
-        let timer = Timer::Move { instance: id.clone(), from: InstanceState::Pending, to: InstanceState::Running };
+        let timer = Timer::Move {
+            instance: id.clone(),
+            from: InstanceState::Pending,
+            to: InstanceState::Running,
+        };
         self.after(now, boot, timer);
         Some(id)
     }
@@ -123,8 +157,16 @@ impl State {
     }
 
     /// Terminates an instance, lowering the desired capacity or not.
-    pub(in crate::sim::aws) fn terminate_in_group(&mut self, now: Moment, instance: &str, lower_desired: bool) {
-        if let Some(group) = self.group_of_mut(instance).filter(|g| lower_desired && g.state_of(instance).is_some_and(LifecycleState::counts)) {
+    pub(in crate::sim::aws) fn terminate_in_group(
+        &mut self,
+        now: Moment,
+        instance: &str,
+        lower_desired: bool,
+    ) {
+        if let Some(group) = self
+            .group_of_mut(instance)
+            .filter(|g| lower_desired && g.state_of(instance).is_some_and(LifecycleState::counts))
+        {
             group.spec.desired = group.spec.desired.saturating_sub(1);
         }
         self.terminate_member(now, instance);

@@ -109,7 +109,8 @@ impl HookSpec {
         self
     }
 
-    /// 48 h or 100 times the heartbeat timeout, whichever is less (Auto Scaling API reference, `LifecycleHook`).
+    /// 48 h or 100 times the heartbeat timeout, whichever is less (Auto Scaling API reference,
+    /// `LifecycleHook`).
     #[must_use]
     pub fn global_timeout(&self) -> Duration {
         self.heartbeat_timeout.saturating_mul(100).min(Duration::from_hours(48))

@@ -29,7 +29,11 @@ impl GroupView {
             zones: group.spec.template.zones.clone(),
             created: group.created,
             tags: group.spec.tags.clone(),
-            members: group.members().iter().filter_map(|m| MemberView::new(state, group, &m.instance)).collect(),
+            members: group
+                .members()
+                .iter()
+                .filter_map(|m| MemberView::new(state, group, &m.instance))
+                .collect(),
         }
     }
 }
@@ -54,7 +58,10 @@ impl MemberView {
             instance: instance.to_owned(),
             instance_type: found.instance_type.clone(),
             zone: found.zone.clone(),
-            state: state.waits_aside(&group.spec.name, instance).filter(|_| stand == LifecycleState::InService).unwrap_or(stand.as_str()),
+            state: state
+                .waits_aside(&group.spec.name, instance)
+                .filter(|_| stand == LifecycleState::InService)
+                .unwrap_or(stand.as_str()),
             healthy: matches!(found.state, InstanceState::Pending | InstanceState::Running),
         })
     }
@@ -64,7 +71,10 @@ impl MemberView {
         xml.text("InstanceType", &self.instance_type);
         xml.text("AvailabilityZone", &self.zone);
         xml.text("LifecycleState", self.state);
-        xml.text("HealthStatus", health.get(usize::from(self.healthy)).copied().unwrap_or_default());
+        xml.text(
+            "HealthStatus",
+            health.get(usize::from(self.healthy)).copied().unwrap_or_default(),
+        );
         xml.text("ProtectedFromScaleIn", "false");
     }
 }
@@ -86,7 +96,9 @@ pub(super) fn groups(xml: &mut Xml, groups: &[GroupView], next: Option<&str>) {
         xml.list("AvailabilityZones", "member", &group.zones, |xml, zone| xml.escaped(zone));
         xml.text("HealthCheckType", "EC2");
         xml.text("HealthCheckGracePeriod", "300");
-        xml.list("Instances", "member", &group.members, |xml, member| member.write(xml, ["Unhealthy", "Healthy"]));
+        xml.list("Instances", "member", &group.members, |xml, member| {
+            member.write(xml, ["Unhealthy", "Healthy"]);
+        });
         xml.text("CreatedTime", millis_text(group.created));
         xml.list("Tags", "member", &group.tags, |xml, (key, value)| {
             xml.text("ResourceId", &group.name);

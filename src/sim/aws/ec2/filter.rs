@@ -43,12 +43,14 @@ impl Filters {
         for n in 1.. {
             let Some(name) = form.get(&format!("Filter.{n}.Name")) else { break };
             let values = form.list(&format!("Filter.{n}.Value"));
-            let field = Field::read(name).ok_or_else(|| invalid(format!("The filter '{name}' is invalid")))?;
+            let field = Field::read(name)
+                .ok_or_else(|| invalid(format!("The filter '{name}' is invalid")))?;
             if values.is_empty() {
                 return Err(invalid(format!("The filter '{name}' has no values")));
             }
             values_in_all += values.len();
-            let (patterns, plain): (Vec<&str>, Vec<&str>) = values.into_iter().partition(|v| v.contains(['*', '?']));
+            let (patterns, plain): (Vec<&str>, Vec<&str>) =
+                values.into_iter().partition(|v| v.contains(['*', '?']));
             filters.push(Filter {
                 field,
                 plain: plain.into_iter().map(str::to_owned).collect(),
@@ -56,7 +58,9 @@ impl Filters {
             });
         }
         if values_in_all > MOST_VALUES {
-            let message = format!("The maximum number of filter values specified on a single call is {MOST_VALUES}");
+            let message = format!(
+                "The maximum number of filter values specified on a single call is {MOST_VALUES}"
+            );
             return Err(ApiError::new("FilterLimitExceeded", message));
         }
         Ok(Self(filters))
@@ -64,7 +68,10 @@ impl Filters {
 
     /// The only ids that can match, if a filter says so plainly.
     pub(super) fn ids(&self) -> Option<&[String]> {
-        self.0.iter().find(|f| f.field == Field::Id && f.patterns.is_empty()).map(|f| f.plain.as_slice())
+        self.0
+            .iter()
+            .find(|f| f.field == Field::Id && f.patterns.is_empty())
+            .map(|f| f.plain.as_slice())
     }
 
     pub(super) fn match_instance(&self, instance: &Instance) -> bool {
@@ -88,7 +95,9 @@ impl Filter {
             Field::Vpc => self.is(&instance.vpc),
             Field::Type => self.is(&instance.instance_type),
             Field::Lifecycle => self.is(if instance.spot { "spot" } else { "" }),
-            Field::Reservation => instance.capacity_reservation.as_ref().is_some_and(|id| self.is(id)),
+            Field::Reservation => {
+                instance.capacity_reservation.as_ref().is_some_and(|id| self.is(id))
+            }
             Field::TagKey => instance.tags.keys().any(|key| self.is(key)),
             Field::TagValue => instance.tags.values().any(|value| self.is(value)),
             Field::Tag(key) => instance.tags.get(key).is_some_and(|value| self.is(value)),

@@ -23,10 +23,16 @@ const REMEMBERED: Duration = Duration::from_hours(1);
 
 impl State {
     /// Puts an instance there as `spec` says.
-    pub(super) fn create_instance(&mut self, now: Moment, spec: InstanceSpec, group: Option<String>) -> String {
+    pub(super) fn create_instance(
+        &mut self,
+        now: Moment,
+        spec: InstanceSpec,
+        group: Option<String>,
+    ) -> String {
         let id = spec.id.unwrap_or_else(|| self.fresh_instance_id());
         let private_ip = self.fresh_address();
-        let private_dns = spec.private_dns.unwrap_or_else(|| dns_name(&private_ip, &self.settings.region));
+        let private_dns =
+            spec.private_dns.unwrap_or_else(|| dns_name(&private_ip, &self.settings.region));
         let instance = Instance {
             id: id.clone(),
             state: spec.state,
@@ -73,9 +79,15 @@ impl State {
         let id = id.to_owned();
         match to {
             InstanceState::ShuttingDown => {
-                later(SHUTDOWN, Timer::Move { instance: id.clone(), from: to, to: InstanceState::Terminated });
+                later(
+                    SHUTDOWN,
+                    Timer::Move { instance: id.clone(), from: to, to: InstanceState::Terminated },
+                );
             }
-            InstanceState::Stopping => later(SHUTDOWN, Timer::Move { instance: id.clone(), from: to, to: InstanceState::Stopped }),
+            InstanceState::Stopping => later(
+                SHUTDOWN,
+                Timer::Move { instance: id.clone(), from: to, to: InstanceState::Stopped },
+            ),
             InstanceState::Terminated => {
                 later(TAGS_KEPT, Timer::ForgetTags { instance: id.clone() });
                 later(REMEMBERED, Timer::Forget { instance: id.clone() });
@@ -105,8 +117,12 @@ impl State {
         let Some(instance) = self.instances.get(id) else { return };
         let running = matches!(instance.state, InstanceState::Pending | InstanceState::Running);
         match to {
-            InstanceState::ShuttingDown if instance.state == InstanceState::Stopped => self.move_instance(now, id, InstanceState::Terminated),
-            InstanceState::ShuttingDown if running || instance.state == InstanceState::Stopping => self.move_instance(now, id, to),
+            InstanceState::ShuttingDown if instance.state == InstanceState::Stopped => {
+                self.move_instance(now, id, InstanceState::Terminated);
+            }
+            InstanceState::ShuttingDown if running || instance.state == InstanceState::Stopping => {
+                self.move_instance(now, id, to);
+            }
             InstanceState::Stopping if running => self.move_instance(now, id, to),
             _ => {}
         }
@@ -115,10 +131,18 @@ impl State {
     /// Starts a stopped instance again.
     pub(super) fn start_again(&mut self, now: Moment, id: &str) {
         let launched = self.aws_time(now);
-        let Some(instance) = self.instances.get_mut(id).filter(|i| i.state == InstanceState::Stopped) else { return };
+        let Some(instance) =
+            self.instances.get_mut(id).filter(|i| i.state == InstanceState::Stopped)
+        else {
+            return;
+        };
         instance.launched = launched;
         self.move_instance(now, id, InstanceState::Pending);
-        let timer = Timer::Move { instance: id.to_owned(), from: InstanceState::Pending, to: InstanceState::Running };
+        let timer = Timer::Move {
+            instance: id.to_owned(),
+            from: InstanceState::Pending,
+            to: InstanceState::Running,
+        };
         self.after(now, SHUTDOWN, timer);
     }
 
@@ -133,8 +157,14 @@ impl State {
         self.send_about_instance(now, EventKind::SpotWarning, id, &detail);
         let instance = id.to_owned();
         match action {
-            SpotAction::Terminate => self.after(now, WARNING, Timer::Reclaim { instance, to: InstanceState::ShuttingDown }),
-            SpotAction::Stop => self.after(now, WARNING, Timer::Reclaim { instance, to: InstanceState::Stopping }),
+            SpotAction::Terminate => self.after(
+                now,
+                WARNING,
+                Timer::Reclaim { instance, to: InstanceState::ShuttingDown },
+            ),
+            SpotAction::Stop => {
+                self.after(now, WARNING, Timer::Reclaim { instance, to: InstanceState::Stopping });
+            }
             SpotAction::Hibernate => self.end_instance(now, id, InstanceState::Stopping),
         }
         let rebalanced = self.group_of(id).is_some_and(|g| g.spec.capacity_rebalance);
@@ -146,14 +176,26 @@ impl State {
     pub(super) fn capacity_interruption(&mut self, now: Moment, id: &str) {
         let end = events::seconds_text(self.aws_time(now.plus(WARNING)));
         let detail = serde_json::json!({
-            "instance-id": id, "instance-action": "terminate", "instance-termination-time": end, "azId": "euw1-az1",
+            "instance-id": id, "instance-action": "terminate", "instance-termination-time": end,
+            "azId": "euw1-az1",
         });
         self.send_about_instance(now, EventKind::CapacityWarning, id, &detail);
-        self.after(now, WARNING, Timer::Reclaim { instance: id.to_owned(), to: InstanceState::ShuttingDown });
+        self.after(
+            now,
+            WARNING,
+            Timer::Reclaim { instance: id.to_owned(), to: InstanceState::ShuttingDown },
+        );
     }
 
-    pub(super) fn send_about_instance(&mut self, now: Moment, kind: EventKind, id: &str, detail: &serde_json::Value) {
-        let arn = format!("arn:aws:ec2:{}:{}:instance/{id}", self.settings.region, self.settings.account);
+    pub(super) fn send_about_instance(
+        &mut self,
+        now: Moment,
+        kind: EventKind,
+        id: &str,
+        detail: &serde_json::Value,
+    ) {
+        let arn =
+            format!("arn:aws:ec2:{}:{}:instance/{id}", self.settings.region, self.settings.account);
         self.send(now, kind, &[&arn], detail);
     }
 }
@@ -161,7 +203,11 @@ impl State {
 fn dns_name(ip: &str, region: &str) -> String {
     let host = ip.replace('.', "-");
     // us-east-1 alone has the short form (VPC user guide, "DNS attributes").
-    if region == "us-east-1" { format!("ip-{host}.ec2.internal") } else { format!("ip-{host}.{region}.compute.internal") }
+    if region == "us-east-1" {
+        format!("ip-{host}.ec2.internal")
+    } else {
+        format!("ip-{host}.{region}.compute.internal")
+    }
 }
 
 /// What a group launches, as an instance.
@@ -173,5 +219,15 @@ pub(super) fn launched(
     state: InstanceState,
     age: Duration,
 ) -> InstanceSpec {
-    InstanceSpec { id: None, state, age, zone, private_dns: None, instance_type, spot, tags, capacity_reservation: None }
+    InstanceSpec {
+        id: None,
+        state,
+        age,
+        zone,
+        private_dns: None,
+        instance_type,
+        spot,
+        tags,
+        capacity_reservation: None,
+    }
 }

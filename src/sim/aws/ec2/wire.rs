@@ -16,12 +16,27 @@ const NAMESPACE: &str = "http://ec2.amazonaws.com/doc/2016-11-15/";
 /// DescribeInstances answers at most so many at once, whatever was asked.
 const PAGE: usize = 1000;
 
-pub(in crate::sim::aws) fn handle(state: &mut State, now: Moment, asked: &Asked) -> Result<String, ApiError> {
+pub(in crate::sim::aws) fn handle(
+    state: &mut State,
+    now: Moment,
+    asked: &Asked,
+) -> Result<String, ApiError> {
     match asked.action.as_str() {
         "DescribeInstances" => describe(state, &asked.form),
-        "TerminateInstances" => change(state, now, &asked.form, "TerminateInstancesResponse", InstanceState::ShuttingDown),
-        "StopInstances" => change(state, now, &asked.form, "StopInstancesResponse", InstanceState::Stopping),
-        other => Err(ApiError::new("InvalidAction", format!("The action {other} is not valid for this web service."))),
+        "TerminateInstances" => change(
+            state,
+            now,
+            &asked.form,
+            "TerminateInstancesResponse",
+            InstanceState::ShuttingDown,
+        ),
+        "StopInstances" => {
+            change(state, now, &asked.form, "StopInstancesResponse", InstanceState::Stopping)
+        }
+        other => Err(ApiError::new(
+            "InvalidAction",
+            format!("The action {other} is not valid for this web service."),
+        )),
     }
 }
 
@@ -43,14 +58,24 @@ fn named<'a>(state: &State, form: &'a Form) -> Result<Vec<&'a str>, ApiError> {
     for id in &ids {
         let digits = id.strip_prefix("i-").unwrap_or_default();
         if !matches!(digits.len(), 8 | 17) || !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
-            return Err(ApiError::new("InvalidInstanceID.Malformed", format!("Invalid id: \"{id}\"")));
+            return Err(ApiError::new(
+                "InvalidInstanceID.Malformed",
+                format!("Invalid id: \"{id}\""),
+            ));
         }
     }
-    let unknown: Vec<&str> = ids.iter().copied().filter(|id| !state.instances.contains_key(*id)).collect();
+    let unknown: Vec<&str> =
+        ids.iter().copied().filter(|id| !state.instances.contains_key(*id)).collect();
     match unknown.as_slice() {
         [] => Ok(ids),
-        [one] => Err(ApiError::new("InvalidInstanceID.NotFound", format!("The instance ID '{one}' does not exist"))),
-        many => Err(ApiError::new("InvalidInstanceID.NotFound", format!("The instance IDs '{}' do not exist", many.join(", ")))),
+        [one] => Err(ApiError::new(
+            "InvalidInstanceID.NotFound",
+            format!("The instance ID '{one}' does not exist"),
+        )),
+        many => Err(ApiError::new(
+            "InvalidInstanceID.NotFound",
+            format!("The instance IDs '{}' do not exist", many.join(", ")),
+        )),
     }
 }
 
@@ -65,7 +90,10 @@ fn describe(state: &mut State, form: &Form) -> Result<String, ApiError> {
         }
         Some(Ok(n)) if (5..=1000).contains(&n) => n,
         Some(_) => {
-            return Err(ApiError::new("InvalidParameterValue", "Value for parameter maxResults is invalid. Expecting a value from 5 to 1000."));
+            return Err(ApiError::new(
+                "InvalidParameterValue",
+                "Value for parameter maxResults is invalid. Expecting a value from 5 to 1000.",
+            ));
         }
     };
     let after = form.get("NextToken").unwrap_or_default();
@@ -80,7 +108,8 @@ fn describe(state: &mut State, form: &Form) -> Result<String, ApiError> {
     chosen.retain(|instance| filters.match_instance(instance) && instance.id.as_str() > after);
     chosen.sort_by(|a, b| a.id.cmp(&b.id));
     chosen.dedup_by(|a, b| a.id == b.id);
-    let next = (chosen.len() > size).then(|| chosen.get(size - 1).map(|last| last.id.clone())).flatten();
+    let next =
+        (chosen.len() > size).then(|| chosen.get(size - 1).map(|last| last.id.clone())).flatten();
     chosen.truncate(size);
     let account = &state.settings.account;
     Ok(Xml::document("DescribeInstancesResponse", NAMESPACE, |xml| {
@@ -138,9 +167,16 @@ fn write_state(xml: &mut Xml, name: &str, state: InstanceState) {
 }
 
 /// TerminateInstances and StopInstances: hooks or not.
-fn change(state: &mut State, now: Moment, form: &Form, response: &str, to: InstanceState) -> Result<String, ApiError> {
+fn change(
+    state: &mut State,
+    now: Moment,
+    form: &Form,
+    response: &str,
+    to: InstanceState,
+) -> Result<String, ApiError> {
     let ids: Vec<String> = named(state, form)?.into_iter().map(str::to_owned).collect();
-    let before: Vec<InstanceState> = ids.iter().filter_map(|id| state.instances.get(id)).map(|i| i.state).collect();
+    let before: Vec<InstanceState> =
+        ids.iter().filter_map(|id| state.instances.get(id)).map(|i| i.state).collect();
     for id in &ids {
         state.end_instance(now, id, to);
     }

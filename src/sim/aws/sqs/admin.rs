@@ -18,7 +18,8 @@ use crate::{
     },
 };
 
-/// For this long after a queue was deleted there can be no other of its name (SQS API reference, `CreateQueue`, `QueueDeletedRecently`).
+/// For this long after a queue was deleted there can be no other of its name (SQS API reference,
+/// `CreateQueue`, `QueueDeletedRecently`).
 const NAME_IS_TAKEN: Duration = Duration::from_mins(1);
 
 #[derive(Debug, Default, Deserialize)]
@@ -44,12 +45,17 @@ pub(super) fn handle(state: &mut State, now: Moment, asked: &Asked) -> Result<St
         }
         "GetQueueUrl" => {
             let name = read::<Request>(body)?.queue_name;
-            if state.queues.contains_key(&name) { Ok(json!({ "QueueUrl": url(state, &name) }).to_string()) } else { Err(no_such_queue()) }
+            if state.queues.contains_key(&name) {
+                Ok(json!({ "QueueUrl": url(state, &name) }).to_string())
+            } else {
+                Err(no_such_queue())
+            }
         }
         "ListQueues" => {
             let prefix = read::<Request>(body)?.queue_name_prefix;
             let names = state.queues.keys().filter(|name| name.starts_with(&prefix));
-            Ok(json!({ "QueueUrls": names.map(|name| url(state, name)).collect::<Vec<_>>() }).to_string())
+            Ok(json!({ "QueueUrls": names.map(|name| url(state, name)).collect::<Vec<_>>() })
+                .to_string())
         }
         "GetQueueAttributes" => attributes(state, &read(body)?),
         "SetQueueAttributes" => set_attributes(state, &read(body)?),
@@ -60,27 +66,42 @@ pub(super) fn handle(state: &mut State, now: Moment, asked: &Asked) -> Result<St
         }
         "DeleteQueue" => {
             let request: Request = read(body)?;
-            if state.delete_queue(now, queue_name(&request.queue_url)) { Ok("{}".to_owned()) } else { Err(no_such_queue()) }
+            if state.delete_queue(now, queue_name(&request.queue_url)) {
+                Ok("{}".to_owned())
+            } else {
+                Err(no_such_queue())
+            }
         }
-        action => Err(ApiError::new("UnsupportedOperation", format!("The embedded AWS has no SQS action {action}."))),
+        action => Err(ApiError::new(
+            "UnsupportedOperation",
+            format!("The embedded AWS has no SQS action {action}."),
+        )),
     }
 }
 
 /// Its name.
 fn create(state: &mut State, now: Moment, request: &Request) -> Result<String, ApiError> {
     let name = &request.queue_name;
-    let well_formed = (1..=80).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
+    let well_formed = (1..=80).contains(&name.len())
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
     if !well_formed {
-        let message = "Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length";
+        let message =
+            "Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length";
         return Err(ApiError::new("InvalidParameterValue", message));
     }
     if state.deleted_queues.get(name).is_some_and(|deleted| now < deleted.plus(NAME_IS_TAKEN)) {
-        let message = "You must wait 60 seconds after deleting a queue before you can create another with the same name.";
+        let message = "You must wait 60 seconds after deleting a queue before you can create \
+            another with the same name.";
         return Err(ApiError::new("QueueDeletedRecently", message));
     }
     let settings = changed(QueueSettings::default(), &request.attributes)?;
-    if state.queues.get(name).is_some_and(|q| !request.attributes.is_empty() && q.settings != settings) {
-        let message = "A queue already exists with the same name and a different value for some attribute";
+    if state
+        .queues
+        .get(name)
+        .is_some_and(|q| !request.attributes.is_empty() && q.settings != settings)
+    {
+        let message =
+            "A queue already exists with the same name and a different value for some attribute";
         return Err(ApiError::new("QueueNameExists", message));
     }
     state.make_queue(name, settings);
@@ -91,7 +112,12 @@ fn attributes(state: &mut State, request: &Request) -> Result<String, ApiError> 
     let name = queue_name(&request.queue_url);
     let arn = state.queue_arn(name);
     let redrive = state.queues.get(name).and_then(|q| q.settings.redrive.clone());
-    let redrive = redrive.map(|r| json!({ "deadLetterTargetArn": state.queue_arn(&r.queue), "maxReceiveCount": r.max_receives }).to_string());
+    let redrive = redrive.map(|r| {
+        json!({
+            "deadLetterTargetArn": state.queue_arn(&r.queue), "maxReceiveCount": r.max_receives
+        })
+        .to_string()
+    });
     let queue = find(state, name)?;
     let (visible, in_flight, delayed) = queue.numbers();
     let settings = &queue.settings;
@@ -110,9 +136,11 @@ fn attributes(state: &mut State, request: &Request) -> Result<String, ApiError> 
     ];
     let wanted = |name: &str| request.attribute_names.iter().any(|a| a == "All" || a == name);
     // A queue is encrypted by SQS itself unless a key of one's own is, or the caller wants none.
-    let by_sqs = (!settings.access.contains_key("KmsMasterKeyId")).then(|| ("SqsManagedSseEnabled".to_owned(), "true".to_owned()));
+    let by_sqs = (!settings.access.contains_key("KmsMasterKeyId"))
+        .then(|| ("SqsManagedSseEnabled".to_owned(), "true".to_owned()));
     let access = by_sqs.into_iter().chain(settings.access.clone());
-    let all = all.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).chain(access);
+    let all =
+        all.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).chain(access);
     let shown: BTreeMap<String, String> = all.filter(|(name, _)| wanted(name)).collect();
     Ok(json!({ "Attributes": shown }).to_string())
 }
@@ -123,7 +151,10 @@ fn set_attributes(state: &mut State, request: &Request) -> Result<String, ApiErr
     Ok("{}".to_owned())
 }
 
-fn changed(mut settings: QueueSettings, attributes: &BTreeMap<String, String>) -> Result<QueueSettings, ApiError> {
+fn changed(
+    mut settings: QueueSettings,
+    attributes: &BTreeMap<String, String>,
+) -> Result<QueueSettings, ApiError> {
     for (name, value) in attributes {
         let seconds = || parsed::<u64>(name, value).map(Duration::from_secs);
         match name.as_str() {
@@ -134,14 +165,23 @@ fn changed(mut settings: QueueSettings, attributes: &BTreeMap<String, String>) -
             "RedrivePolicy" if value.is_empty() => settings.redrive = None,
             "RedrivePolicy" => settings.redrive = Some(redrive(name, value)?),
             "MaximumMessageSize" => {}
-            "Policy" | "KmsMasterKeyId" | "KmsDataKeyReusePeriodSeconds" | "SqsManagedSseEnabled" | "RedriveAllowPolicy" => {
+            "Policy"
+            | "KmsMasterKeyId"
+            | "KmsDataKeyReusePeriodSeconds"
+            | "SqsManagedSseEnabled"
+            | "RedriveAllowPolicy" => {
                 if value.is_empty() {
                     settings.access.remove(name);
                 } else {
                     settings.access.insert(name.clone(), value.clone());
                 }
             }
-            _ => return Err(ApiError::new("InvalidAttributeName", format!("Unknown Attribute {name}."))),
+            _ => {
+                return Err(ApiError::new(
+                    "InvalidAttributeName",
+                    format!("Unknown Attribute {name}."),
+                ));
+            }
         }
     }
     Ok(settings)
@@ -150,10 +190,14 @@ fn changed(mut settings: QueueSettings, attributes: &BTreeMap<String, String>) -
 fn redrive(name: &str, value: &str) -> Result<Redrive, ApiError> {
     let policy: serde_json::Value = parsed_json(name, value)?;
     // Consoles and tools write the count as a number or as text.
-    let count = policy.get("maxReceiveCount").and_then(|c| c.as_u64().or_else(|| c.as_str()?.parse().ok()));
+    let count =
+        policy.get("maxReceiveCount").and_then(|c| c.as_u64().or_else(|| c.as_str()?.parse().ok()));
     let arn = policy.get("deadLetterTargetArn").and_then(|a| a.as_str());
     match (arn, count.and_then(|c| u32::try_from(c).ok()).filter(|c| (1..=1000).contains(c))) {
-        (Some(arn), Some(max_receives)) => Ok(Redrive { queue: arn.rsplit(':').next().unwrap_or_default().to_owned(), max_receives }),
+        (Some(arn), Some(max_receives)) => Ok(Redrive {
+            queue: arn.rsplit(':').next().unwrap_or_default().to_owned(),
+            max_receives,
+        }),
         _ => Err(bad_value(name, value)),
     }
 }
@@ -167,12 +211,19 @@ fn parsed_json<T: DeserializeOwned>(name: &str, value: &str) -> Result<T, ApiErr
 }
 
 fn bad_value(name: &str, value: &str) -> ApiError {
-    ApiError::new("InvalidAttributeValue", format!("Invalid value for the parameter {name}: {value}"))
+    ApiError::new(
+        "InvalidAttributeValue",
+        format!("Invalid value for the parameter {name}: {value}"),
+    )
 }
 
 impl State {
     /// Makes a queue or changes its settings; returns its URL.
-    pub(in crate::sim::aws) fn make_queue(&mut self, name: &str, settings: QueueSettings) -> String {
+    pub(in crate::sim::aws) fn make_queue(
+        &mut self,
+        name: &str,
+        settings: QueueSettings,
+    ) -> String {
         let tag = self.random.u32(..);
         match self.queues.get_mut(name) {
             Some(queue) => queue.settings = settings,
@@ -193,7 +244,10 @@ impl State {
     }
 
     pub(in crate::sim::aws) fn queue_url(&self, name: &str) -> String {
-        format!("https://sqs.{}.amazonaws.com/{}/{name}", self.settings.region, self.settings.account)
+        format!(
+            "https://sqs.{}.amazonaws.com/{}/{name}",
+            self.settings.region, self.settings.account
+        )
     }
 
     pub(in crate::sim::aws) fn queue_arn(&self, name: &str) -> String {

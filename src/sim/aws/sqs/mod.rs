@@ -22,11 +22,13 @@ pub struct QueueSettings {
     pub delay: Duration,
     /// `MessageRetentionPeriod`.
     pub retention: Duration,
-    /// `RedrivePolicy`: the dead-letter queue's name, and after how many receives a message goes there.
+    /// `RedrivePolicy`: the dead-letter queue's name, and after how many receives a message goes
+    /// there.
     pub redrive: Option<Redrive>,
     /// How many messages may be in flight before `OverLimit`.
     pub max_in_flight: usize,
-    /// Attributes that say who may do what and how it is encrypted (`Policy`, `KmsMasterKeyId`, …), by name: kept, without effect here.
+    /// Attributes that say who may do what and how it is encrypted (`Policy`, `KmsMasterKeyId`, …),
+    /// by name: kept, without effect here.
     pub access: BTreeMap<String, String>,
 }
 

@@ -13,8 +13,9 @@ use tokio::sync::Notify;
 use super::{MessageView, QueueSettings, QueueView};
 use crate::{domain::Moment, sim::aws::faults::Disorder};
 
-/// No message can be kept from view for longer than this, counted from its very first receive: the strict reading of "12 hours from when SQS
-/// first receives the ReceiveMessage request" (SQS developer guide, "Visibility timeout").
+/// No message can be kept from view for longer than this, counted from its very first receive: the
+/// strict reading of "12 hours from when SQS first receives the ReceiveMessage request" (SQS
+/// developer guide, "Visibility timeout").
 const VISIBILITY_LIMIT: Duration = Duration::from_hours(12);
 /// Every receipt handle begins like this.
 const HANDLE_PREFIX: &str = "AQEB";
@@ -23,7 +24,8 @@ const HANDLE_PREFIX: &str = "AQEB";
 pub(in crate::sim::aws) struct Queue {
     pub(in crate::sim::aws) settings: QueueSettings,
     pub(in crate::sim::aws) disorder: Disorder,
-    /// Told once for each message that comes into view, and by each receiver that leaves some behind.
+    /// Told once for each message that comes into view, and by each receiver that leaves some
+    /// behind.
     pub(in crate::sim::aws) wake: Arc<Notify>,
     messages: BTreeMap<u64, Message>,
     /// In the order in which they came into view. May name messages that were deleted since.
@@ -83,7 +85,16 @@ pub(in crate::sim::aws) enum Unchangeable {
 impl Message {
     pub(in crate::sim::aws) fn new(id: String, body: &str, sent: Moment) -> Self {
         let md5 = hex_md5(body.as_bytes());
-        Self { id, body: body.into(), md5, sent, receive_count: 0, first_received: None, receipt: 0, place: Place::Ready }
+        Self {
+            id,
+            body: body.into(),
+            md5,
+            sent,
+            receive_count: 0,
+            first_received: None,
+            receipt: 0,
+            place: Place::Ready,
+        }
     }
 }
 
@@ -163,7 +174,11 @@ impl Queue {
             let Some(key) = self.take_ready(random) else { break };
             let Some(message) = self.messages.get_mut(&key) else { continue };
             let expired = message.sent.plus(self.settings.retention) <= now;
-            let dead = self.settings.redrive.as_ref().is_some_and(|r| message.receive_count >= r.max_receives);
+            let dead = self
+                .settings
+                .redrive
+                .as_ref()
+                .is_some_and(|r| message.receive_count >= r.max_receives);
             if expired || dead {
                 received.dead.extend(self.messages.remove(&key).filter(|_| !expired));
                 continue;
@@ -171,7 +186,8 @@ impl Queue {
             message.receive_count += 1;
             message.first_received.get_or_insert(now);
             message.receipt = random.u64(..);
-            let handle = format!("{HANDLE_PREFIX}{:08x}{key:016x}{:016x}", self.tag, message.receipt);
+            let handle =
+                format!("{HANDLE_PREFIX}{:08x}{key:016x}{:016x}", self.tag, message.receipt);
             let duplicate = self.disorder.duplicate > 0.0 && random.f64() < self.disorder.duplicate;
             if visibility.is_zero() || duplicate {
                 again.push(key);
@@ -191,7 +207,10 @@ impl Queue {
     }
 
     fn take_ready(&mut self, random: &mut fastrand::Rng) -> Option<u64> {
-        if self.disorder.reorder > 0.0 && self.ready.len() > 1 && random.f64() < self.disorder.reorder {
+        if self.disorder.reorder > 0.0
+            && self.ready.len() > 1
+            && random.f64() < self.disorder.reorder
+        {
             let at = random.usize(..self.ready.len());
             self.ready.swap(0, at);
         }
@@ -203,8 +222,12 @@ impl Queue {
         }
     }
 
-    /// Deletes the message if the handle is its newest; an older one does nothing and is no error either.
-    pub(in crate::sim::aws) fn delete(&mut self, handle: &str) -> Result<Option<Message>, BadHandle> {
+    /// Deletes the message if the handle is its newest; an older one does nothing and is no error
+    /// either.
+    pub(in crate::sim::aws) fn delete(
+        &mut self,
+        handle: &str,
+    ) -> Result<Option<Message>, BadHandle> {
         let (key, receipt) = self.read_handle(handle)?;
         if self.messages.get(&key).is_none_or(|m| m.receipt != receipt) {
             return Ok(None);
@@ -230,7 +253,12 @@ impl Queue {
     }
 
     /// Hides a message that is in flight for `timeout` from now; shows it at once if that is zero.
-    pub(in crate::sim::aws) fn change_visibility(&mut self, now: Moment, handle: &str, timeout: Duration) -> Result<(), Unchangeable> {
+    pub(in crate::sim::aws) fn change_visibility(
+        &mut self,
+        now: Moment,
+        handle: &str,
+        timeout: Duration,
+    ) -> Result<(), Unchangeable> {
         let (key, receipt) = self.read_handle(handle).map_err(|_| Unchangeable::BadHandle)?;
         let message = self.messages.get_mut(&key).ok_or(Unchangeable::Deleted)?;
         let Place::InFlight(until) = message.place else { return Err(Unchangeable::NotInFlight) };
@@ -280,11 +308,18 @@ impl Queue {
     }
 
     fn read_handle(&self, handle: &str) -> Result<(u64, u64), BadHandle> {
-        let digits = handle.strip_prefix(HANDLE_PREFIX).filter(|d| d.len() == 40 && d.is_ascii()).ok_or(BadHandle)?;
+        let digits = handle
+            .strip_prefix(HANDLE_PREFIX)
+            .filter(|d| d.len() == 40 && d.is_ascii())
+            .ok_or(BadHandle)?;
         let (tag, rest) = digits.split_at(8);
         let (key, receipt) = rest.split_at(16);
         let number = |s| u64::from_str_radix(s, 16).map_err(|_| BadHandle);
-        if number(tag)? == u64::from(self.tag) { Ok((number(key)?, number(receipt)?)) } else { Err(BadHandle) }
+        if number(tag)? == u64::from(self.tag) {
+            Ok((number(key)?, number(receipt)?))
+        } else {
+            Err(BadHandle)
+        }
     }
 }
 

@@ -9,7 +9,12 @@ fn filter(name: &str, values: impl IntoIterator<Item = String>) -> Filter {
 impl World {
     async fn describe(&self, filters: Vec<Filter>) -> Vec<Described> {
         let answer = self.ec2.describe_instances().set_filters(Some(filters)).send().await.unwrap();
-        answer.reservations.unwrap_or_default().into_iter().flat_map(|r| r.instances.unwrap_or_default()).collect()
+        answer
+            .reservations
+            .unwrap_or_default()
+            .into_iter()
+            .flat_map(|r| r.instances.unwrap_or_default())
+            .collect()
     }
 
     async fn described(&self, name: &str, value: &str) -> Vec<String> {
@@ -23,14 +28,24 @@ async fn one_unknown_id_fails_a_call_by_ids_but_not_a_filter() {
     let w = World::new();
     let i = w.aws.create_instance(InstanceSpec { spot: true, ..InstanceSpec::default() });
     let unknown = "i-0123456789abcdef0".to_owned();
-    let (code, message) = error(w.ec2.describe_instances().instance_ids(&i).instance_ids(&unknown).send().await);
+    let (code, message) =
+        error(w.ec2.describe_instances().instance_ids(&i).instance_ids(&unknown).send().await);
     assert_eq!(code, "InvalidInstanceID.NotFound");
     assert_eq!(message, format!("The instance ID '{unknown}' does not exist"));
-    assert_eq!(error(w.ec2.describe_instances().instance_ids("x").send().await).0, "InvalidInstanceID.Malformed");
+    assert_eq!(
+        error(w.ec2.describe_instances().instance_ids("x").send().await).0,
+        "InvalidInstanceID.Malformed"
+    );
     let found = w.describe(vec![filter("instance-id", [i.clone(), unknown])]).await;
     assert_eq!(found.len(), 1);
-    assert_eq!(found[0].instance_lifecycle().map(aws_sdk_ec2::types::InstanceLifecycleType::as_str), Some("spot"));
-    assert_eq!(found[0].launch_time().map(aws_smithy_types::DateTime::secs), Some(epoch().as_second() - 86_400));
+    assert_eq!(
+        found[0].instance_lifecycle().map(aws_sdk_ec2::types::InstanceLifecycleType::as_str),
+        Some("spot")
+    );
+    assert_eq!(
+        found[0].launch_time().map(aws_smithy_types::DateTime::secs),
+        Some(epoch().as_second() - 86_400)
+    );
     assert_eq!(found[0].private_dns_name(), Some("ip-10-0-0-1.eu-west-1.compute.internal"));
     assert_eq!(found[0].placement().and_then(|p| p.availability_zone()), Some("eu-west-1a"));
 }
@@ -39,19 +54,44 @@ async fn one_unknown_id_fails_a_call_by_ids_but_not_a_filter() {
 async fn filters_choose_by_dns_name_state_zone_and_tags() {
     let w = World::new();
     let tags = [("kubernetes.io/cluster/c".to_owned(), "owned".to_owned())];
-    let tagged = w.aws.create_instance(InstanceSpec { tags: tags.into(), zone: "eu-west-1b".to_owned(), ..InstanceSpec::default() });
-    let plain = w.aws.create_instance(InstanceSpec { private_dns: Some("a.example".to_owned()), ..InstanceSpec::default() });
-    let stopped = w.aws.create_instance(InstanceSpec { state: State::Stopped, zone: "eu-west-1b".to_owned(), ..InstanceSpec::default() });
+    let tagged = w.aws.create_instance(InstanceSpec {
+        tags: tags.into(),
+        zone: "eu-west-1b".to_owned(),
+        ..InstanceSpec::default()
+    });
+    let plain = w.aws.create_instance(InstanceSpec {
+        private_dns: Some("a.example".to_owned()),
+        ..InstanceSpec::default()
+    });
+    let stopped = w.aws.create_instance(InstanceSpec {
+        state: State::Stopped,
+        zone: "eu-west-1b".to_owned(),
+        ..InstanceSpec::default()
+    });
     assert_eq!(w.described("private-dns-name", "a.example").await, std::slice::from_ref(&plain));
     assert_eq!(w.described("instance-state-name", "stopped").await, [stopped]);
-    assert_eq!(w.described("tag-key", "kubernetes.io/cluster/*").await, std::slice::from_ref(&tagged));
-    assert_eq!(w.described("tag:kubernetes.io/cluster/c", "owned").await, std::slice::from_ref(&tagged));
-    let both = vec![filter("availability-zone", ["eu-west-1b".to_owned()]), filter("instance-state-name", ["running".to_owned()])];
+    assert_eq!(
+        w.described("tag-key", "kubernetes.io/cluster/*").await,
+        std::slice::from_ref(&tagged)
+    );
+    assert_eq!(
+        w.described("tag:kubernetes.io/cluster/c", "owned").await,
+        std::slice::from_ref(&tagged)
+    );
+    let both = vec![
+        filter("availability-zone", ["eu-west-1b".to_owned()]),
+        filter("instance-state-name", ["running".to_owned()]),
+    ];
     assert_eq!(w.describe(both).await[0].instance_id(), Some(tagged.as_str()));
-    let (code, _) = error(w.ec2.describe_instances().filters(filter("nonsense", ["x".to_owned()])).send().await);
+    let (code, _) = error(
+        w.ec2.describe_instances().filters(filter("nonsense", ["x".to_owned()])).send().await,
+    );
     assert_eq!(code, "InvalidParameterValue");
     let many = (0..201).map(|n| format!("i-{n:017x}"));
-    assert_eq!(error(w.ec2.describe_instances().filters(filter("instance-id", many)).send().await).0, "FilterLimitExceeded");
+    assert_eq!(
+        error(w.ec2.describe_instances().filters(filter("instance-id", many)).send().await).0,
+        "FilterLimitExceeded"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -65,7 +105,11 @@ async fn instances_come_in_pages() {
     while let Some(page) = pages.next().await {
         let page = page.unwrap();
         assert!(page.reservations().len() <= 5);
-        seen.extend(page.reservations().iter().filter_map(|r| r.instances()[0].instance_id().map(str::to_owned)));
+        seen.extend(
+            page.reservations()
+                .iter()
+                .filter_map(|r| r.instances()[0].instance_id().map(str::to_owned)),
+        );
     }
     assert_eq!(seen, w.aws.instances().into_iter().map(|i| i.id).collect::<Vec<_>>());
     let both = w.ec2.describe_instances().instance_ids(&seen[0]).max_results(5).send().await;
@@ -75,11 +119,19 @@ async fn instances_come_in_pages() {
 #[tokio::test(start_paused = true)]
 async fn a_terminated_instance_loses_its_name_then_its_tags_then_itself() {
     let w = World::new();
-    let i = w.aws.create_instance(InstanceSpec { tags: [("a".to_owned(), "b".to_owned())].into(), ..InstanceSpec::default() });
+    let i = w.aws.create_instance(InstanceSpec {
+        tags: [("a".to_owned(), "b".to_owned())].into(),
+        ..InstanceSpec::default()
+    });
     let answer = w.ec2.terminate_instances().instance_ids(&i).send().await.unwrap();
     let change = &answer.terminating_instances()[0];
-    let name = |s: Option<&aws_sdk_ec2::types::InstanceState>| s.and_then(|s| s.name()).map(|n| n.as_str().to_owned());
-    assert_eq!((name(change.previous_state()), name(change.current_state())), (Some("running".to_owned()), Some("shutting-down".to_owned())));
+    let name = |s: Option<&aws_sdk_ec2::types::InstanceState>| {
+        s.and_then(|s| s.name()).map(|n| n.as_str().to_owned())
+    };
+    assert_eq!(
+        (name(change.previous_state()), name(change.current_state())),
+        (Some("running".to_owned()), Some("shutting-down".to_owned()))
+    );
     sleep(21).await;
     let found = w.describe(vec![filter("instance-id", [i.clone()])]).await;
     assert_eq!((found[0].private_dns_name(), found[0].tags().len()), (Some(""), 1));

@@ -4,12 +4,17 @@ use super::*;
 use crate::sim::{Side, Tripwire};
 
 impl World {
-    fn poll(&self) -> impl Future<Output = Result<aws_sdk_sqs::operation::receive_message::ReceiveMessageOutput, SqsError>> {
+    fn poll(
+        &self,
+    ) -> impl Future<
+        Output = Result<aws_sdk_sqs::operation::receive_message::ReceiveMessageOutput, SqsError>,
+    > {
         self.sqs.receive_message().queue_url(&self.url).wait_time_seconds(20).send()
     }
 }
 
-type SqsError = aws_sdk_sqs::error::SdkError<aws_sdk_sqs::operation::receive_message::ReceiveMessageError>;
+type SqsError =
+    aws_sdk_sqs::error::SdkError<aws_sdk_sqs::operation::receive_message::ReceiveMessageError>;
 
 #[tokio::test(start_paused = true)]
 async fn each_service_refuses_in_its_own_words() {
@@ -50,18 +55,31 @@ async fn calls_hang_are_cut_or_lose_their_answer() {
     w.aws.fault(FaultRule::new("sqs:ReceiveMessage", Fault::Hang, How::Times(1)).about("q"));
     assert!(tokio::time::timeout(Duration::from_hours(5), w.poll()).await.is_err());
     w.aws.fault(FaultRule::new("sqs:*", Fault::Cut, How::Times(1)));
-    assert!(matches!(w.poll().await.unwrap_err(), aws_sdk_sqs::error::SdkError::DispatchFailure(f) if f.is_io()));
+    assert!(matches!(
+        w.poll().await.unwrap_err(),
+        aws_sdk_sqs::error::SdkError::DispatchFailure(f) if f.is_io()
+    ));
     assert_eq!(w.aws.queue("q").unwrap().visible, 1);
     w.aws.fault(FaultRule::new("sqs:*", Fault::CutAfterEffect, How::Times(1)));
     assert!(w.poll().await.is_err());
     assert_eq!(w.aws.queue("q").unwrap().in_flight, 1);
-    w.aws.fault(FaultRule::new("sqs:*", Fault::Latency(Duration::from_secs(3)), How::Until(epoch() + SignedDuration::from_hours(6))));
+    w.aws.fault(FaultRule::new(
+        "sqs:*",
+        Fault::Latency(Duration::from_secs(3)),
+        How::Until(epoch() + SignedDuration::from_hours(6)),
+    ));
     let before = w.seconds();
     w.sqs.list_queues().send().await.unwrap();
     assert_eq!(w.seconds() - before, 3);
     let outcomes: Vec<_> = w.aws.calls().into_iter().map(|c| c.outcome).collect();
-    assert_eq!(outcomes, [Outcome::LostBefore, Outcome::LostBefore, Outcome::LostAfter, Outcome::Ok]);
-    assert_eq!((w.aws.calls()[3].by.as_str(), w.aws.calls()[0].object.as_str()), ("AKIASUNDOWN", "q"));
+    assert_eq!(
+        outcomes,
+        [Outcome::LostBefore, Outcome::LostBefore, Outcome::LostAfter, Outcome::Ok]
+    );
+    assert_eq!(
+        (w.aws.calls()[3].by.as_str(), w.aws.calls()[0].object.as_str()),
+        ("AKIASUNDOWN", "q")
+    );
     // Whoever asked heard nothing of a refusal either.
     w.aws.fault(FaultRule::new("sqs:*", Fault::CutAfterEffect, How::Times(1)));
     assert!(w.sqs.get_queue_url().queue_name("none").send().await.is_err());
@@ -79,7 +97,10 @@ async fn every_answer_has_a_request_id_and_the_date_of_its_clock() {
     assert_eq!(headers.get("x-amzn-requestid").map(str::len), Some(36));
     assert_eq!(headers.get("content-type"), Some("application/x-amz-json-1.0"));
     let failed = w.ec2.describe_instances().instance_ids("x").send().await.unwrap_err();
-    assert_eq!(failed.raw_response().unwrap().headers().get("date"), Some("Thu, 01 Jan 2026 00:00:55 GMT"));
+    assert_eq!(
+        failed.raw_response().unwrap().headers().get("date"),
+        Some("Thu, 01 Jan 2026 00:00:55 GMT")
+    );
     w.aws.state_change_event("i-0123456789abcdef0", State::Running);
     assert_eq!(w.bodies()[0]["time"], "2026-01-01T00:00:55Z");
 }

@@ -14,7 +14,10 @@ async fn a_spot_warning_comes_two_minutes_before_the_end_and_the_hook_only_after
     assert_eq!(w.state(&i), Some(State::ShuttingDown));
     assert_eq!(w.aws.actions(), []);
     sleep(30).await;
-    assert_eq!((w.stand(&i), w.state(&i)), (Some(LifecycleState::TerminatingWait), Some(State::Terminated)));
+    assert_eq!(
+        (w.stand(&i), w.state(&i)),
+        (Some(LifecycleState::TerminatingWait), Some(State::Terminated))
+    );
     sleep(2 * 3600).await;
     assert_eq!((w.stand(&i), w.state(&i)), (None, Some(State::Terminated)), "the hook has run out");
     sleep(3600).await;
@@ -24,13 +27,20 @@ async fn a_spot_warning_comes_two_minutes_before_the_end_and_the_hook_only_after
 #[tokio::test(start_paused = true)]
 async fn with_capacity_rebalancing_the_hook_comes_with_the_spot_warning() {
     let w = World::new();
-    let i = w.aws.create_group(GroupSpec { capacity_rebalance: true, ..GroupSpec::new("g", 1) }).pop().unwrap();
+    let i = w
+        .aws
+        .create_group(GroupSpec { capacity_rebalance: true, ..GroupSpec::new("g", 1) })
+        .pop()
+        .unwrap();
     w.aws.put_hook("g", HookSpec::terminating("h"));
     w.aws.spot_interruption(&i, SpotAction::Terminate);
     assert_eq!(w.stand(&i), Some(LifecycleState::TerminatingWait));
     assert_eq!(w.events("EC2 Instance-terminate Lifecycle Action").len(), 1);
     sleep(121).await;
-    assert_eq!((w.stand(&i), w.state(&i)), (Some(LifecycleState::TerminatingWait), Some(State::ShuttingDown)));
+    assert_eq!(
+        (w.stand(&i), w.state(&i)),
+        (Some(LifecycleState::TerminatingWait), Some(State::ShuttingDown))
+    );
     assert!(w.aws.complete_as("", "g", "h", &i, HookResult::Continue));
     sleep(60).await;
     assert_eq!(w.stand(&i), None);
@@ -50,16 +60,26 @@ async fn nothing_runs_on_once_the_last_handle_is_gone() {
 #[tokio::test(start_paused = true)]
 async fn stop_and_hibernate_stop_the_instance() {
     let w = World::new();
-    let [stop, hibernate, other] = [(); 3].map(|()| w.aws.create_instance(InstanceSpec { spot: true, ..InstanceSpec::default() }));
+    let [stop, hibernate, other] = [(); 3]
+        .map(|()| w.aws.create_instance(InstanceSpec { spot: true, ..InstanceSpec::default() }));
     w.aws.spot_interruption(&stop, SpotAction::Stop);
     w.aws.spot_interruption(&hibernate, SpotAction::Hibernate);
     assert_eq!(w.state(&hibernate), Some(State::Stopping));
     sleep(121).await;
-    assert_eq!((w.state(&stop), w.state(&hibernate)), (Some(State::Stopping), Some(State::Stopped)));
+    assert_eq!(
+        (w.state(&stop), w.state(&hibernate)),
+        (Some(State::Stopping), Some(State::Stopped))
+    );
     w.aws.start_again(&hibernate);
     sleep(60).await;
-    assert_eq!((w.state(&stop), w.state(&hibernate), w.state(&other)), (Some(State::Stopped), Some(State::Running), Some(State::Running)));
-    assert_eq!(w.aws.instance(&hibernate).unwrap().launched, epoch() + jiff::SignedDuration::from_secs(121));
+    assert_eq!(
+        (w.state(&stop), w.state(&hibernate), w.state(&other)),
+        (Some(State::Stopped), Some(State::Running), Some(State::Running))
+    );
+    assert_eq!(
+        w.aws.instance(&hibernate).unwrap().launched,
+        epoch() + jiff::SignedDuration::from_secs(121)
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -73,13 +93,25 @@ async fn what_is_lost_is_replaced_and_changes_are_told_in_order() {
     assert_eq!(members.len(), 3);
     assert!(members.iter().all(|m| m.state == LifecycleState::InService && m.instance != first[1]));
     let fresh = members[2].instance.clone();
-    let seen: Vec<_> = std::iter::from_fn(|| changes.try_recv().ok()).map(|c| (c.id, c.state)).collect();
-    let expected = [(&first[1], State::ShuttingDown), (&fresh, State::Pending), (&first[1], State::Terminated), (&fresh, State::Running)];
+    let seen: Vec<_> =
+        std::iter::from_fn(|| changes.try_recv().ok()).map(|c| (c.id, c.state)).collect();
+    let expected = [
+        (&first[1], State::ShuttingDown),
+        (&fresh, State::Pending),
+        (&first[1], State::Terminated),
+        (&fresh, State::Running),
+    ];
     assert_eq!(seen, expected.map(|(id, state)| (id.clone(), state)));
     w.aws.set_desired("g", 1);
     sleep(60).await;
     assert_eq!(w.aws.members("g"), [Member { instance: fresh, state: LifecycleState::InService }]);
-    w.asg.set_desired_capacity().auto_scaling_group_name("g").desired_capacity(2).send().await.unwrap();
+    w.asg
+        .set_desired_capacity()
+        .auto_scaling_group_name("g")
+        .desired_capacity(2)
+        .send()
+        .await
+        .unwrap();
     sleep(60).await;
     assert_eq!(w.aws.members("g").len(), 2);
 }
@@ -88,11 +120,22 @@ async fn what_is_lost_is_replaced_and_changes_are_told_in_order() {
 async fn groups_and_their_instances_are_described_by_name_and_tag_and_paged() {
     let w = World::new();
     for n in 0..120 {
-        w.aws.create_group(GroupSpec::new(&format!("g{n:03}"), 1).tag("kubernetes.io/cluster/c", "owned").tag("n", &n.to_string()));
+        w.aws.create_group(
+            GroupSpec::new(&format!("g{n:03}"), 1)
+                .tag("kubernetes.io/cluster/c", "owned")
+                .tag("n", &n.to_string()),
+        );
     }
     let page = w.asg.describe_auto_scaling_groups().max_records(100).send().await.unwrap();
     assert_eq!((page.auto_scaling_groups().len(), page.next_token()), (100, Some("100")));
-    let rest = w.asg.describe_auto_scaling_groups().max_records(100).next_token("100").send().await.unwrap();
+    let rest = w
+        .asg
+        .describe_auto_scaling_groups()
+        .max_records(100)
+        .next_token("100")
+        .send()
+        .await
+        .unwrap();
     assert_eq!((rest.auto_scaling_groups().len(), rest.next_token()), (20, None));
     let filter = aws_sdk_autoscaling::types::Filter::builder().name("tag:n").values("7").build();
     let one = w.asg.describe_auto_scaling_groups().filters(filter).send().await.unwrap();
@@ -100,8 +143,17 @@ async fn groups_and_their_instances_are_described_by_name_and_tag_and_paged() {
     assert_eq!(group.auto_scaling_group_name(), Some("g007"));
     assert!(group.tags().iter().any(|t| t.key() == Some("kubernetes.io/cluster/c")));
     let instance = &group.instances()[0];
-    assert_eq!(instance.lifecycle_state().map(aws_sdk_autoscaling::types::LifecycleState::as_str), Some("InService"));
-    let found = w.asg.describe_auto_scaling_instances().instance_ids(instance.instance_id().unwrap()).send().await.unwrap();
+    assert_eq!(
+        instance.lifecycle_state().map(aws_sdk_autoscaling::types::LifecycleState::as_str),
+        Some("InService")
+    );
+    let found = w
+        .asg
+        .describe_auto_scaling_instances()
+        .instance_ids(instance.instance_id().unwrap())
+        .send()
+        .await
+        .unwrap();
     assert_eq!(found.auto_scaling_instances()[0].auto_scaling_group_name(), Some("g007"));
 }
 
@@ -109,7 +161,13 @@ async fn groups_and_their_instances_are_described_by_name_and_tag_and_paged() {
 async fn an_instance_is_terminated_through_the_api_of_its_group() {
     let w = World::new();
     let i = w.group(HookSpec::terminating("h"));
-    let terminate = |id: &str| w.asg.terminate_instance_in_auto_scaling_group().instance_id(id).should_decrement_desired_capacity(true).send();
+    let terminate = |id: &str| {
+        w.asg
+            .terminate_instance_in_auto_scaling_group()
+            .instance_id(id)
+            .should_decrement_desired_capacity(true)
+            .send()
+    };
     let activity = terminate(&i).await.unwrap().activity.unwrap();
     assert_eq!(activity.auto_scaling_group_name(), Some("g"));
     assert_eq!(w.stand(&i), Some(LifecycleState::TerminatingWait));
@@ -132,7 +190,8 @@ async fn other_events_have_their_shapes() {
     w.aws.create_queue("sns", QueueSettings::default());
     w.aws.route(Rule::of("sns", [EventKind::Rebalance]).through_sns());
     w.aws.rebalance_recommendation(&i);
-    let envelope: Value = serde_json::from_str(&w.aws.queue("sns").unwrap().messages[0].body).unwrap();
+    let envelope: Value =
+        serde_json::from_str(&w.aws.queue("sns").unwrap().messages[0].body).unwrap();
     assert_eq!(envelope["Type"], "Notification");
     let inner: Value = serde_json::from_str(envelope["Message"].as_str().unwrap()).unwrap();
     assert_eq!(inner["source"], "aws.ec2");
@@ -146,9 +205,22 @@ async fn the_same_seed_gives_the_same_course() {
         let w = World::new();
         let i = w.group(HookSpec::terminating("h").heartbeat_timeout(Duration::from_mins(1)));
         w.aws.terminate(&i, false);
-        w.sqs.receive_message().queue_url(&w.url).wait_time_seconds(20).max_number_of_messages(10).send().await.unwrap();
+        w.sqs
+            .receive_message()
+            .queue_url(&w.url)
+            .wait_time_seconds(20)
+            .max_number_of_messages(10)
+            .send()
+            .await
+            .unwrap();
         sleep(300).await;
-        format!("{:?} {:?} {:?} {:?}", w.aws.queue("q"), w.aws.calls(), w.aws.actions(), w.aws.instances())
+        format!(
+            "{:?} {:?} {:?} {:?}",
+            w.aws.queue("q"),
+            w.aws.calls(),
+            w.aws.actions(),
+            w.aws.instances()
+        )
     }
     assert_eq!(course().await, course().await);
 }

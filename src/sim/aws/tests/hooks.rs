@@ -2,14 +2,30 @@ use super::*;
 
 impl World {
     async fn beat(&self, instance: &str) -> Result<(), (String, String)> {
-        let beat = self.asg.record_lifecycle_action_heartbeat().auto_scaling_group_name("g").lifecycle_hook_name("h").instance_id(instance);
+        let beat = self
+            .asg
+            .record_lifecycle_action_heartbeat()
+            .auto_scaling_group_name("g")
+            .lifecycle_hook_name("h")
+            .instance_id(instance);
         let result = beat.send().await;
         if result.is_ok() { Ok(()) } else { Err(error(result)) }
     }
 
-    async fn complete(&self, instance: &str, token: Option<&str>, result: &str) -> Result<(), (String, String)> {
-        let complete = self.asg.complete_lifecycle_action().auto_scaling_group_name("g").lifecycle_hook_name("h").lifecycle_action_result(result);
-        let complete = complete.set_lifecycle_action_token(token.map(str::to_owned)).instance_id(instance);
+    async fn complete(
+        &self,
+        instance: &str,
+        token: Option<&str>,
+        result: &str,
+    ) -> Result<(), (String, String)> {
+        let complete = self
+            .asg
+            .complete_lifecycle_action()
+            .auto_scaling_group_name("g")
+            .lifecycle_hook_name("h")
+            .lifecycle_action_result(result);
+        let complete =
+            complete.set_lifecycle_action_token(token.map(str::to_owned)).instance_id(instance);
         let answer = complete.send().await;
         if answer.is_ok() { Ok(()) } else { Err(error(answer)) }
     }
@@ -25,7 +41,10 @@ async fn a_termination_waits_for_its_hook_and_goes_on_when_completed() {
     let i = w.group(HookSpec { metadata: Some("who".to_owned()), ..hook(300) });
     let mut changes = w.aws.subscribe();
     w.aws.scale_in("g", 1);
-    assert_eq!((w.stand(&i), w.state(&i)), (Some(LifecycleState::TerminatingWait), Some(State::Running)));
+    assert_eq!(
+        (w.stand(&i), w.state(&i)),
+        (Some(LifecycleState::TerminatingWait), Some(State::Running))
+    );
     let event = w.events("EC2 Instance-terminate Lifecycle Action").pop().unwrap();
     let detail = &event["detail"];
     assert_eq!(event["source"], "aws.autoscaling");
@@ -33,23 +52,43 @@ async fn a_termination_waits_for_its_hook_and_goes_on_when_completed() {
     assert_eq!(detail["EC2InstanceId"], *i);
     assert_eq!(detail["LifecycleTransition"], "autoscaling:EC2_INSTANCE_TERMINATING");
     assert_eq!(detail["NotificationMetadata"], "who");
-    assert_eq!((&detail["Origin"], &detail["Destination"]), (&"AutoScalingGroup".into(), &"EC2".into()));
+    assert_eq!(
+        (&detail["Origin"], &detail["Destination"]),
+        (&"AutoScalingGroup".into(), &"EC2".into())
+    );
     sleep(100).await;
     let token = detail["LifecycleActionToken"].as_str().unwrap();
     w.complete(&i, Some(token), "CONTINUE").await.unwrap();
-    assert_eq!((w.stand(&i), w.state(&i)), (Some(LifecycleState::TerminatingProceed), Some(State::ShuttingDown)));
+    assert_eq!(
+        (w.stand(&i), w.state(&i)),
+        (Some(LifecycleState::TerminatingProceed), Some(State::ShuttingDown))
+    );
     let refused = w.complete(&i, Some(token), "CONTINUE").await.unwrap_err();
-    assert_eq!(refused, ("ValidationError".to_owned(), format!("No active Lifecycle Action found with token {token}")));
+    assert_eq!(
+        refused,
+        (
+            "ValidationError".to_owned(),
+            format!("No active Lifecycle Action found with token {token}")
+        )
+    );
     sleep(21).await;
     assert_eq!((w.stand(&i), w.state(&i)), (None, Some(State::Terminated)));
-    let states: Vec<State> = std::iter::from_fn(|| changes.try_recv().ok()).map(|c| c.state).collect();
+    let states: Vec<State> =
+        std::iter::from_fn(|| changes.try_recv().ok()).map(|c| c.state).collect();
     assert_eq!(states, [State::ShuttingDown, State::Terminated]);
     let action = w.aws.actions().pop().unwrap();
     assert_eq!(action.longest_gap(epoch()), Duration::from_secs(100));
     assert_eq!(action.late_calls.len(), 1);
     let end = action.end.unwrap();
-    assert_eq!((end.verdict, end.by.as_str()), (Verdict::Completed(HookResult::Continue), "AKIASUNDOWN"));
-    let seen: Vec<_> = w.events("EC2 Instance State-change Notification").into_iter().map(|e| e["detail"]["state"].clone()).collect();
+    assert_eq!(
+        (end.verdict, end.by.as_str()),
+        (Verdict::Completed(HookResult::Continue), "AKIASUNDOWN")
+    );
+    let seen: Vec<_> = w
+        .events("EC2 Instance State-change Notification")
+        .into_iter()
+        .map(|e| e["detail"]["state"].clone())
+        .collect();
     assert_eq!(seen, ["shutting-down", "terminated"]);
 }
 
@@ -68,10 +107,19 @@ async fn a_heartbeat_starts_the_timeout_anew_and_none_ends_the_action() {
     assert_eq!(w.stand(&i), Some(LifecycleState::TerminatingProceed));
     let action = w.aws.actions().pop().unwrap();
     let end = action.end.clone().unwrap();
-    assert_eq!((end.verdict, end.at), (Verdict::TimedOut(HookResult::Abandon), epoch() + jiff::SignedDuration::from_secs(210)));
+    assert_eq!(
+        (end.verdict, end.at),
+        (Verdict::TimedOut(HookResult::Abandon), epoch() + jiff::SignedDuration::from_secs(210))
+    );
     assert_eq!((action.beats.len(), action.longest_gap(epoch())), (3, Duration::from_mins(1)));
     let refused = w.beat(&i).await.unwrap_err();
-    assert_eq!(refused, ("ValidationError".to_owned(), format!("No active Lifecycle Action found with instance ID {i}")));
+    assert_eq!(
+        refused,
+        (
+            "ValidationError".to_owned(),
+            format!("No active Lifecycle Action found with instance ID {i}")
+        )
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -83,7 +131,13 @@ async fn the_global_timeout_ends_an_action_whatever_beats() {
         sleep(20).await;
     }
     let end = w.aws.actions().pop().unwrap().end.unwrap();
-    assert_eq!((end.verdict, end.at), (Verdict::GlobalTimeout(HookResult::Abandon), epoch() + jiff::SignedDuration::from_secs(3000)));
+    assert_eq!(
+        (end.verdict, end.at),
+        (
+            Verdict::GlobalTimeout(HookResult::Abandon),
+            epoch() + jiff::SignedDuration::from_secs(3000)
+        )
+    );
     assert_eq!(hook(7200).global_timeout(), Duration::from_hours(48));
 }
 
@@ -111,11 +165,18 @@ async fn with_several_hooks_continue_waits_for_the_others_and_abandon_stops_them
 #[tokio::test(start_paused = true)]
 async fn an_abandoned_termination_can_be_retained() {
     let w = World::new();
-    let i = w.aws.create_group(GroupSpec { retain_on_abandon: true, ..GroupSpec::new("g", 1) }).pop().unwrap();
+    let i = w
+        .aws
+        .create_group(GroupSpec { retain_on_abandon: true, ..GroupSpec::new("g", 1) })
+        .pop()
+        .unwrap();
     w.aws.put_hook("g", hook(30));
     w.aws.terminate(&i, true);
     sleep(31).await;
-    assert_eq!((w.stand(&i), w.state(&i)), (Some(LifecycleState::TerminatingRetained), Some(State::Running)));
+    assert_eq!(
+        (w.stand(&i), w.state(&i)),
+        (Some(LifecycleState::TerminatingRetained), Some(State::Running))
+    );
     w.aws.terminate(&i, true);
     assert_eq!(w.state(&i), Some(State::ShuttingDown));
 }
@@ -124,18 +185,50 @@ async fn an_abandoned_termination_can_be_retained() {
 async fn hooks_are_described_put_and_tested() {
     let w = World::new();
     w.group(hook(300));
-    let described = w.asg.describe_lifecycle_hooks().auto_scaling_group_name("g").send().await.unwrap();
+    let described =
+        w.asg.describe_lifecycle_hooks().auto_scaling_group_name("g").send().await.unwrap();
     let described = &described.lifecycle_hooks()[0];
-    assert_eq!((described.heartbeat_timeout(), described.global_timeout()), (Some(300), Some(30_000)));
-    assert_eq!((described.default_result(), described.lifecycle_transition()), (Some("ABANDON"), Some("autoscaling:EC2_INSTANCE_TERMINATING")));
-    let put = w.asg.put_lifecycle_hook().auto_scaling_group_name("g").lifecycle_hook_name("n").heartbeat_timeout(45);
-    let put = put.lifecycle_transition("autoscaling:EC2_INSTANCE_TERMINATING").notification_target_arn("arn:aws:sqs:eu-west-1:123456789012:q");
+    assert_eq!(
+        (described.heartbeat_timeout(), described.global_timeout()),
+        (Some(300), Some(30_000))
+    );
+    assert_eq!(
+        (described.default_result(), described.lifecycle_transition()),
+        (Some("ABANDON"), Some("autoscaling:EC2_INSTANCE_TERMINATING"))
+    );
+    let put = w
+        .asg
+        .put_lifecycle_hook()
+        .auto_scaling_group_name("g")
+        .lifecycle_hook_name("n")
+        .heartbeat_timeout(45);
+    let put = put
+        .lifecycle_transition("autoscaling:EC2_INSTANCE_TERMINATING")
+        .notification_target_arn("arn:aws:sqs:eu-west-1:123456789012:q");
     put.send().await.unwrap();
     let test = w.bodies().pop().unwrap();
-    assert_eq!((&test["Event"], &test["AutoScalingGroupName"]), (&"autoscaling:TEST_NOTIFICATION".into(), &"g".into()));
-    let names = w.asg.describe_lifecycle_hooks().auto_scaling_group_name("g").lifecycle_hook_names("n").send().await.unwrap();
-    assert_eq!(names.lifecycle_hooks().iter().map(aws_sdk_autoscaling::types::LifecycleHook::heartbeat_timeout).collect::<Vec<_>>(), [Some(45)]);
-    let (code, _) = error(w.asg.describe_lifecycle_hooks().auto_scaling_group_name("none").send().await);
+    assert_eq!(
+        (&test["Event"], &test["AutoScalingGroupName"]),
+        (&"autoscaling:TEST_NOTIFICATION".into(), &"g".into())
+    );
+    let names = w
+        .asg
+        .describe_lifecycle_hooks()
+        .auto_scaling_group_name("g")
+        .lifecycle_hook_names("n")
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(
+        names
+            .lifecycle_hooks()
+            .iter()
+            .map(aws_sdk_autoscaling::types::LifecycleHook::heartbeat_timeout)
+            .collect::<Vec<_>>(),
+        [Some(45)]
+    );
+    let (code, _) =
+        error(w.asg.describe_lifecycle_hooks().auto_scaling_group_name("none").send().await);
     assert_eq!(code, "ValidationError");
 }
 
@@ -145,9 +238,16 @@ async fn a_hook_with_a_target_of_its_own_tells_it_in_the_native_shape() {
     w.aws.create_queue("native", QueueSettings::default());
     let i = w.group(HookSpec { notify_queue: Some("native".to_owned()), ..hook(60) });
     w.aws.terminate(&i, true);
-    let body: Value = serde_json::from_str(&w.aws.queue("native").unwrap().messages[0].body).unwrap();
-    assert_eq!((&body["Service"], &body["Time"]), (&"AWS Auto Scaling".into(), &"2026-01-01T00:00:00.000Z".into()));
-    assert_eq!((&body["EC2InstanceId"], &body["LifecycleHookName"]), (&i.as_str().into(), &"h".into()));
+    let body: Value =
+        serde_json::from_str(&w.aws.queue("native").unwrap().messages[0].body).unwrap();
+    assert_eq!(
+        (&body["Service"], &body["Time"]),
+        (&"AWS Auto Scaling".into(), &"2026-01-01T00:00:00.000Z".into())
+    );
+    assert_eq!(
+        (&body["EC2InstanceId"], &body["LifecycleHookName"]),
+        (&i.as_str().into(), &"h".into())
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -158,7 +258,10 @@ async fn a_launch_hook_holds_an_instance_back_and_an_unanswered_one_kills_it() {
     let i = w.aws.launch("g").unwrap();
     assert_eq!((w.stand(&i), w.state(&i)), (Some(LifecycleState::Pending), Some(State::Pending)));
     sleep(21).await;
-    assert_eq!((w.stand(&i), w.state(&i)), (Some(LifecycleState::PendingWait), Some(State::Running)));
+    assert_eq!(
+        (w.stand(&i), w.state(&i)),
+        (Some(LifecycleState::PendingWait), Some(State::Running))
+    );
     let event = w.events("EC2 Instance-launch Lifecycle Action").pop().unwrap();
     assert_eq!(event["detail"]["LifecycleTransition"], "autoscaling:EC2_INSTANCE_LAUNCHING");
     w.complete(&i, None, "CONTINUE").await.unwrap();
@@ -178,7 +281,10 @@ async fn a_token_of_another_instance_completes_nothing() {
     w.aws.put_hook("g", hook(300));
     w.aws.scale_in("g", 2);
     let token = w.aws.actions()[0].token.clone();
-    assert_eq!(w.complete(&both[1], Some(&token), "CONTINUE").await.unwrap_err().0, "ValidationError");
+    assert_eq!(
+        w.complete(&both[1], Some(&token), "CONTINUE").await.unwrap_err().0,
+        "ValidationError"
+    );
     assert!(w.aws.actions().iter().all(|a| a.end.is_none()));
     w.complete(&both[0], Some(&token), "CONTINUE").await.unwrap();
 }
@@ -201,7 +307,13 @@ async fn a_removed_hook_lets_its_instances_go() {
     let w = World::new();
     let i = w.group(hook(300));
     w.aws.terminate(&i, true);
-    w.asg.delete_lifecycle_hook().auto_scaling_group_name("g").lifecycle_hook_name("h").send().await.unwrap();
+    w.asg
+        .delete_lifecycle_hook()
+        .auto_scaling_group_name("g")
+        .lifecycle_hook_name("h")
+        .send()
+        .await
+        .unwrap();
     assert_eq!(w.aws.actions()[0].end.as_ref().unwrap().verdict, Verdict::Removed);
     assert_eq!(w.stand(&i), Some(LifecycleState::TerminatingProceed));
 }
@@ -209,11 +321,22 @@ async fn a_removed_hook_lets_its_instances_go() {
 #[tokio::test(start_paused = true)]
 async fn an_action_of_another_kind_leaves_the_instance_in_service() {
     let w = World::new();
-    let i = w.group(HookSpec { notify_queue: Some("q".to_owned()), notify_envelope: Envelope::Sns, ..hook(300) });
-    let fields = [("Origin", "AutoScalingGroup"), ("Destination", "AutoScalingGroup"), ("Action", "ReplaceRootVolume")];
+    let i = w.group(HookSpec {
+        notify_queue: Some("q".to_owned()),
+        notify_envelope: Envelope::Sns,
+        ..hook(300)
+    });
+    let fields = [
+        ("Origin", "AutoScalingGroup"),
+        ("Destination", "AutoScalingGroup"),
+        ("Action", "ReplaceRootVolume"),
+    ];
     let token = w.aws.other_action("g", "h", &i, &fields).unwrap();
     let event = w.events("EC2 Instance-terminate Lifecycle Action").pop().unwrap();
-    assert_eq!((&event["detail"]["Action"], &event["detail"]["Destination"]), (&"ReplaceRootVolume".into(), &"AutoScalingGroup".into()));
+    assert_eq!(
+        (&event["detail"]["Action"], &event["detail"]["Destination"]),
+        (&"ReplaceRootVolume".into(), &"AutoScalingGroup".into())
+    );
     let wrapped = w.bodies().pop().unwrap();
     let native: Value = serde_json::from_str(wrapped["Message"].as_str().unwrap()).unwrap();
     assert_eq!(native["LifecycleActionToken"], *token);

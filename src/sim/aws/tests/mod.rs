@@ -56,7 +56,13 @@ impl World {
     }
 
     fn bodies(&self) -> Vec<Value> {
-        self.aws.queue("q").unwrap().messages.iter().map(|m| serde_json::from_str(&m.body).unwrap()).collect()
+        self.aws
+            .queue("q")
+            .unwrap()
+            .messages
+            .iter()
+            .map(|m| serde_json::from_str(&m.body).unwrap())
+            .collect()
     }
 
     /// The bodies of one detail-type, in order.
@@ -66,7 +72,8 @@ impl World {
 
     /// A group `g` with one instance and a terminate hook `h`; the instance.
     fn group(&self, hook: HookSpec) -> String {
-        let instances = self.aws.create_group(GroupSpec { replace_after: None, ..GroupSpec::new("g", 1) });
+        let instances =
+            self.aws.create_group(GroupSpec { replace_after: None, ..GroupSpec::new("g", 1) });
         self.aws.put_hook("g", hook);
         instances.into_iter().next().unwrap()
     }
@@ -95,6 +102,10 @@ where
     E: std::fmt::Debug,
 {
     let error = result.expect_err("an error");
-    let service = error.as_service_error().unwrap_or_else(|| panic!("not a service error: {error:?}"));
-    (service.code().unwrap_or_default().to_owned(), service.message().unwrap_or_default().to_owned())
+    let service =
+        error.as_service_error().unwrap_or_else(|| panic!("not a service error: {error:?}"));
+    (
+        service.code().unwrap_or_default().to_owned(),
+        service.message().unwrap_or_default().to_owned(),
+    )
 }

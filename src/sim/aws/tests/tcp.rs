@@ -17,13 +17,21 @@ async fn all_services_answer_over_tcp() {
     let poll = tokio::spawn(sqs.receive_message().queue_url(&url).wait_time_seconds(20).send());
     tokio::time::sleep(Duration::from_millis(50)).await;
     aws.scale_in("g", 1);
-    let received = tokio::time::timeout(Duration::from_secs(10), poll).await.unwrap().unwrap().unwrap();
+    let received =
+        tokio::time::timeout(Duration::from_secs(10), poll).await.unwrap().unwrap().unwrap();
     assert!(received.messages()[0].body().unwrap().contains(&instance));
     let complete = aws_sdk_autoscaling::Client::new(&config).complete_lifecycle_action();
-    let complete = complete.auto_scaling_group_name("g").lifecycle_hook_name("h").instance_id(&instance).lifecycle_action_result("CONTINUE");
+    let complete = complete
+        .auto_scaling_group_name("g")
+        .lifecycle_hook_name("h")
+        .instance_id(&instance)
+        .lifecycle_action_result("CONTINUE");
     complete.send().await.unwrap();
     let described = aws_sdk_ec2::Client::new(&config).describe_instances().send().await.unwrap();
-    let state = described.reservations()[0].instances()[0].state().and_then(|s| s.name()).map(|n| n.as_str().to_owned());
+    let state = described.reservations()[0].instances()[0]
+        .state()
+        .and_then(|s| s.name())
+        .map(|n| n.as_str().to_owned());
     assert_eq!(state.as_deref(), Some("shutting-down"));
     aws.fault(FaultRule::new("sqs:*", Fault::Cut, How::Times(1)));
     assert!(sqs.list_queues().send().await.is_err());
@@ -49,16 +57,31 @@ async fn many_pollers_over_tcp_receive_and_delete_everything_once() {
         tokio::spawn(async move {
             let mut count = 0;
             loop {
-                let received = sqs.receive_message().queue_url(&url).max_number_of_messages(10).send().await.unwrap();
+                let received = sqs
+                    .receive_message()
+                    .queue_url(&url)
+                    .max_number_of_messages(10)
+                    .send()
+                    .await
+                    .unwrap();
                 if received.messages().is_empty() {
                     return count;
                 }
                 count += received.messages().len();
                 let entry = |(n, m): (usize, &aws_sdk_sqs::types::Message)| {
-                    Entry::builder().id(n.to_string()).receipt_handle(m.receipt_handle().unwrap()).build().unwrap()
+                    Entry::builder()
+                        .id(n.to_string())
+                        .receipt_handle(m.receipt_handle().unwrap())
+                        .build()
+                        .unwrap()
                 };
                 let entries = received.messages().iter().enumerate().map(entry).collect();
-                sqs.delete_message_batch().queue_url(&url).set_entries(Some(entries)).send().await.unwrap();
+                sqs.delete_message_batch()
+                    .queue_url(&url)
+                    .set_entries(Some(entries))
+                    .send()
+                    .await
+                    .unwrap();
             }
         })
     });

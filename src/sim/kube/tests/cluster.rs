@@ -11,7 +11,14 @@ fn on(kube: &EmbeddedKube, node: &str) -> Vec<String> {
 }
 
 async fn cordon(kube: &EmbeddedKube, node: &str) {
-    nodes(kube).patch(node, &PatchParams::default(), &Patch::Merge(json!({ "spec": { "unschedulable": true } }))).await.unwrap();
+    nodes(kube)
+        .patch(
+            node,
+            &PatchParams::default(),
+            &Patch::Merge(json!({ "spec": { "unschedulable": true } })),
+        )
+        .await
+        .unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -24,29 +31,46 @@ async fn deployments_spread_become_ready_and_replace_what_is_evicted() {
     }
     assert!(kube.pods().iter().all(|p| p.ready));
     let deployment = kube.object("deployments", "shop", "web").unwrap();
-    assert_eq!((deployment.int("status.readyReplicas"), deployment.condition("Available")), (6, "True"));
+    assert_eq!(
+        (deployment.int("status.readyReplicas"), deployment.condition("Available")),
+        (6, "True")
+    );
     cordon(&kube, "n0").await;
     for name in on(&kube, "n0") {
         evict(&kube, &name).await.unwrap();
     }
     pass(5).await;
     assert_eq!((on(&kube, "n0").len(), kube.pods().len()), (0, 6));
-    let facts: Vec<_> = kube.journal().into_iter().filter(|e| matches!(e.fact, Fact::Cordoned(_))).collect();
+    let facts: Vec<_> =
+        kube.journal().into_iter().filter(|e| matches!(e.fact, Fact::Cordoned(_))).collect();
     assert_eq!((facts.len(), facts[0].by.as_str()), (1, "client"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_deleted_pod_takes_its_stop_time_but_never_more_than_its_grace() {
-    for (grace, stop, asked, expected) in [(30, 5, None, 5), (30, 90, None, 30), (30, 90, Some(7), 7), (30, 3, Some(7), 3), (600, 590, Some(60), 60)]
-    {
+    for (grace, stop, asked, expected) in [
+        (30, 5, None, 5),
+        (30, 90, None, 30),
+        (30, 90, Some(7), 7),
+        (30, 3, Some(7), 3),
+        (600, 590, Some(60), 60),
+    ] {
         let kube = with_nodes(1);
-        let shape = PodShape { grace: Some(Duration::from_secs(grace)), stop: Some(Duration::from_secs(stop)), ..PodShape::default() };
+        let shape = PodShape {
+            grace: Some(Duration::from_secs(grace)),
+            stop: Some(Duration::from_secs(stop)),
+            ..PodShape::default()
+        };
         kube.add_pod(&PodSpec::on("n0", "shop", "p").shape(shape));
         settle().await;
-        let params = asked.map_or_else(DeleteParams::default, |g| DeleteParams::default().grace_period(g));
+        let params =
+            asked.map_or_else(DeleteParams::default, |g| DeleteParams::default().grace_period(g));
         pods(&kube).delete("p", &params).await.unwrap();
         let pod = kube.object("pods", "shop", "p").unwrap();
-        assert_eq!(pod.int("metadata.deletionGracePeriodSeconds"), i64::from(asked.unwrap_or(u32::try_from(grace).unwrap())));
+        assert_eq!(
+            pod.int("metadata.deletionGracePeriodSeconds"),
+            i64::from(asked.unwrap_or(u32::try_from(grace).unwrap()))
+        );
         tokio::time::sleep(Duration::from_millis(expected * 1000 - 10)).await;
         assert!(kube.object("pods", "shop", "p").is_some(), "{grace} {stop} {asked:?}");
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -57,7 +81,11 @@ async fn a_deleted_pod_takes_its_stop_time_but_never_more_than_its_grace() {
 #[tokio::test(start_paused = true)]
 async fn s04_a_shortened_grace_counts_from_then() {
     let kube = with_nodes(1);
-    let shape = PodShape { grace: Some(Duration::from_mins(100)), stop: Some(Duration::from_mins(80)), ..PodShape::default() };
+    let shape = PodShape {
+        grace: Some(Duration::from_mins(100)),
+        stop: Some(Duration::from_mins(80)),
+        ..PodShape::default()
+    };
     kube.add_pod(&PodSpec::on("n0", "shop", "p").shape(shape));
     settle().await;
     pods(&kube).delete("p", &DeleteParams::default()).await.unwrap();
@@ -74,7 +102,11 @@ async fn a_finished_pod_that_is_leaving_stays_until_its_volumes_are_unmounted_wh
     let timing = Timing { removal: Duration::from_secs(20), ..Timing::default() };
     let kube = cluster_with(Options { timing, ..Options::default() });
     kube.add_node(&NodeSpec::named("n0"));
-    let shape = PodShape { grace: Some(Duration::from_secs(30)), stop: Some(Duration::from_secs(5)), ..PodShape::default() };
+    let shape = PodShape {
+        grace: Some(Duration::from_secs(30)),
+        stop: Some(Duration::from_secs(5)),
+        ..PodShape::default()
+    };
     kube.add_pod(&PodSpec::on("n0", "shop", "p").shape(shape));
     settle().await;
     pods(&kube).delete("p", &DeleteParams::default()).await.unwrap();
@@ -82,7 +114,10 @@ async fn a_finished_pod_that_is_leaving_stays_until_its_volumes_are_unmounted_wh
     assert_eq!(kube.object("pods", "shop", "p").unwrap().text("status.phase"), "Succeeded");
     evict_with(&kube, "p", json!({ "gracePeriodSeconds": 30 })).await.unwrap();
     pods(&kube).delete("p", &DeleteParams::default().grace_period(10)).await.unwrap();
-    assert_eq!(kube.object("pods", "shop", "p").unwrap().int("metadata.deletionGracePeriodSeconds"), 10);
+    assert_eq!(
+        kube.object("pods", "shop", "p").unwrap().int("metadata.deletionGracePeriodSeconds"),
+        10
+    );
     pass(10).await;
     assert!(kube.object("pods", "shop", "p").is_some());
     pass(6).await;
@@ -92,8 +127,13 @@ async fn a_finished_pod_that_is_leaving_stays_until_its_volumes_are_unmounted_wh
 #[tokio::test(start_paused = true)]
 async fn finalizers_and_stuck_pods_stay() {
     let kube = with_nodes(1);
-    kube.add_pod(&PodSpec::on("n0", "shop", "held").shape(PodShape { finalizers: vec!["example.com/hold".into()], ..PodShape::default() }));
-    kube.add_pod(&PodSpec::on("n0", "shop", "stuck").shape(PodShape { stuck: true, ..PodShape::default() }));
+    kube.add_pod(
+        &PodSpec::on("n0", "shop", "held")
+            .shape(PodShape { finalizers: vec!["example.com/hold".into()], ..PodShape::default() }),
+    );
+    kube.add_pod(
+        &PodSpec::on("n0", "shop", "stuck").shape(PodShape { stuck: true, ..PodShape::default() }),
+    );
     for name in ["held", "stuck"] {
         pods(&kube).delete(name, &DeleteParams::default()).await.unwrap();
     }
@@ -114,7 +154,10 @@ async fn stateful_sets_come_up_in_order_and_keep_their_names() {
     pass(4).await;
     assert_eq!(kube.pods().len(), 2);
     pass(8).await;
-    assert_eq!(kube.pods().iter().map(|p| p.name.as_str()).collect::<Vec<_>>(), ["db-0", "db-1", "db-2"]);
+    assert_eq!(
+        kube.pods().iter().map(|p| p.name.as_str()).collect::<Vec<_>>(),
+        ["db-0", "db-1", "db-2"]
+    );
     let old = kube.pods()[1].uid.clone();
     let node = kube.pods()[1].node.clone().unwrap();
     cordon(&kube, &node).await;
@@ -123,7 +166,9 @@ async fn stateful_sets_come_up_in_order_and_keep_their_names() {
     assert_eq!(kube.pods()[1].uid, old);
     pass(6).await;
     let new = kube.pods()[1].clone();
-    assert!(new.uid != old && new.ready && new.node.as_deref() != Some(&node) && new.name == "db-1");
+    assert!(
+        new.uid != old && new.ready && new.node.as_deref() != Some(&node) && new.name == "db-1"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -136,8 +181,14 @@ async fn the_scheduler_respects_taints_selectors_and_readiness() {
     kube.add_node(&tainted);
     kube.add_node(&late);
     kube.add_pod(&PodSpec { node: None, ..PodSpec::on("", "shop", "plain").state(PodState::New) });
-    let bearing = PodShape { tolerations: vec![json!({ "key": "dedicated", "operator": "Exists" })], ..PodShape::default() };
-    kube.add_pod(&PodSpec { node: None, ..PodSpec::on("", "shop", "bearing").state(PodState::New).shape(bearing) });
+    let bearing = PodShape {
+        tolerations: vec![json!({ "key": "dedicated", "operator": "Exists" })],
+        ..PodShape::default()
+    };
+    kube.add_pod(&PodSpec {
+        node: None,
+        ..PodSpec::on("", "shop", "bearing").state(PodState::New).shape(bearing)
+    });
     pass(5).await;
     assert_eq!(on(&kube, "tainted"), ["bearing"]);
     assert_eq!(kube.object("pods", "shop", "plain").unwrap().condition("PodScheduled"), "False");
@@ -146,11 +197,25 @@ async fn the_scheduler_respects_taints_selectors_and_readiness() {
     cordon(&kube, "late").await;
     settle().await;
     let node = kube.object("nodes", "", "late").unwrap();
-    assert!(node.items("spec.taints").iter().any(|t| t.text("key") == "node.kubernetes.io/unschedulable"));
-    kube.add_pod(&PodSpec { node: None, ..PodSpec::on("", "shop", "waiting").state(PodState::New) });
+    assert!(
+        node.items("spec.taints")
+            .iter()
+            .any(|t| t.text("key") == "node.kubernetes.io/unschedulable")
+    );
+    kube.add_pod(&PodSpec {
+        node: None,
+        ..PodSpec::on("", "shop", "waiting").state(PodState::New)
+    });
     pass(60).await;
     assert!(kube.object("pods", "shop", "waiting").unwrap().text("spec.nodeName").is_empty());
-    nodes(&kube).patch("late", &PatchParams::default(), &Patch::Merge(json!({ "spec": { "unschedulable": null } }))).await.unwrap();
+    nodes(&kube)
+        .patch(
+            "late",
+            &PatchParams::default(),
+            &Patch::Merge(json!({ "spec": { "unschedulable": null } })),
+        )
+        .await
+        .unwrap();
     settle().await;
     assert_eq!(on(&kube, "late"), ["plain", "waiting"]);
     assert!(kube.object("nodes", "", "late").unwrap().items("spec.taints").is_empty());
@@ -168,7 +233,10 @@ async fn daemon_sets_follow_the_nodes_and_stay_on_cordoned_ones() {
     kube.add_node(&NodeSpec::named("n2"));
     pass(5).await;
     assert_eq!(on(&kube, "n2").len(), 1);
-    assert_eq!(kube.object("daemonsets", "kube-system", "agent").unwrap().int("status.numberReady"), 3);
+    assert_eq!(
+        kube.object("daemonsets", "kube-system", "agent").unwrap().int("status.numberReady"),
+        3
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -228,7 +296,9 @@ async fn a_reboot_brings_a_new_boot_id_and_the_pods_back() {
     let kube = with_nodes(1);
     kube.add_pod(&PodSpec::on("n0", "shop", "p"));
     settle().await;
-    let boot = |kube: &EmbeddedKube| kube.object("nodes", "", "n0").unwrap().text("status.nodeInfo.bootID").to_owned();
+    let boot = |kube: &EmbeddedKube| {
+        kube.object("nodes", "", "n0").unwrap().text("status.nodeInfo.bootID").to_owned()
+    };
     let before = boot(&kube);
     kube.reboot("n0");
     assert!(!kube.pods()[0].ready);
@@ -256,7 +326,9 @@ async fn a_new_template_rolls_the_pods_without_falling_below_the_replicas() {
     kube.add_deployment(&Workload::new("shop", "web", 4));
     pass(10).await;
     let old: Vec<_> = kube.pods().into_iter().map(|p| p.uid).collect();
-    kube.edit("deployments", "shop", "web", |d| d.put("spec.template.metadata.annotations", json!({ "restarted": "now" })));
+    kube.edit("deployments", "shop", "web", |d| {
+        d.put("spec.template.metadata.annotations", json!({ "restarted": "now" }));
+    });
     for _ in 0..40 {
         pass(1).await;
         assert!(kube.pods().iter().filter(|p| p.ready && p.deletion.is_none()).count() >= 3);
@@ -285,7 +357,8 @@ async fn the_same_seed_gives_the_same_course() {
 
 #[tokio::test(start_paused = true)]
 async fn a_large_cluster_is_set_up_at_once() {
-    let kube = cluster_with(Options { timing: Timing::instant(), journal: false, ..Options::default() });
+    let kube =
+        cluster_with(Options { timing: Timing::instant(), journal: false, ..Options::default() });
     for i in 0..50 {
         kube.add_node(&NodeSpec::named(format!("n{i}")).kib(16));
     }

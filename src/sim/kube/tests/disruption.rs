@@ -60,25 +60,41 @@ async fn pods_without_a_controller_count_only_for_a_number() {
 #[tokio::test(start_paused = true)]
 async fn an_unknown_controller_fails_the_sync() {
     let kube = with_nodes(1);
-    kube.add_pod(&PodSpec::on("n0", "shop", "a").label("app", "web").owner("example.com/v1", "Thing", "t"));
+    kube.add_pod(&PodSpec::on("n0", "shop", "a").label("app", "web").owner(
+        "example.com/v1",
+        "Thing",
+        "t",
+    ));
     kube.add_budget(&BudgetSpec::for_app("shop", "web").max(1));
     pass(1).await;
     let b = kube.object("poddisruptionbudgets", "shop", "web").unwrap();
-    assert_eq!((b.int("status.disruptionsAllowed"), b.items("status.conditions")[0].text("reason")), (0, "SyncFailed"));
+    assert_eq!(
+        (b.int("status.disruptionsAllowed"), b.items("status.conditions")[0].text("reason")),
+        (0, "SyncFailed")
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_eviction_takes_from_the_budget_until_the_replacement_is_ready() {
     let kube = with_nodes(3);
-    kube.add_deployment(&Workload::new("shop", "web", 3).shape(PodShape { ready: Some(Duration::from_secs(20)), ..PodShape::default() }));
+    kube.add_deployment(
+        &Workload::new("shop", "web", 3)
+            .shape(PodShape { ready: Some(Duration::from_secs(20)), ..PodShape::default() }),
+    );
     kube.add_budget(&BudgetSpec::for_app("shop", "web").max(1));
     pass(60).await;
     let names: Vec<_> = kube.pods().into_iter().map(|p| p.name).collect();
     evict(&kube, &names[0]).await.unwrap();
     // The status has not caught up yet: the grant alone is written down.
-    assert_eq!(cause(&evict(&kube, &names[1]).await.unwrap_err()), "The disruption budget web does not allow evicting pods currently");
+    assert_eq!(
+        cause(&evict(&kube, &names[1]).await.unwrap_err()),
+        "The disruption budget web does not allow evicting pods currently"
+    );
     pass(10).await;
-    assert_eq!(cause(&evict(&kube, &names[1]).await.unwrap_err()), "The disruption budget web needs 2 healthy pods and has 2 currently");
+    assert_eq!(
+        cause(&evict(&kube, &names[1]).await.unwrap_err()),
+        "The disruption budget web needs 2 healthy pods and has 2 currently"
+    );
     pass(15).await;
     evict(&kube, &names[1]).await.unwrap();
 }
@@ -91,7 +107,8 @@ async fn a_grant_without_a_deletion_lapses_after_two_minutes() {
     }
     kube.add_budget(&BudgetSpec::for_app("shop", "web").min(1));
     pass(1).await;
-    let refused = evict_with(&kube, "a", json!({ "preconditions": { "uid": "another" } })).await.unwrap_err();
+    let refused =
+        evict_with(&kube, "a", json!({ "preconditions": { "uid": "another" } })).await.unwrap_err();
     assert_eq!(refused.code, 409);
     pass(1).await;
     assert_eq!(budget(&kube, "web").await, (2, 1, 1, 0));

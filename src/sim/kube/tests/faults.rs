@@ -9,7 +9,13 @@ use super::{
 use crate::sim::{Side, Tripwire};
 
 async fn cordon(kube: &EmbeddedKube) -> Result<Node, kube::Error> {
-    nodes(kube).patch("n0", &PatchParams::default(), &Patch::Merge(json!({ "spec": { "unschedulable": true } }))).await
+    nodes(kube)
+        .patch(
+            "n0",
+            &PatchParams::default(),
+            &Patch::Merge(json!({ "spec": { "unschedulable": true } })),
+        )
+        .await
 }
 
 fn is_cordoned(kube: &EmbeddedKube) -> bool {
@@ -19,7 +25,12 @@ fn is_cordoned(kube: &EmbeddedKube) -> bool {
 #[tokio::test(start_paused = true)]
 async fn a_rule_hits_as_often_as_it_says() {
     let kube = with_nodes(1);
-    let fault = Fault::Status { code: 500, reason: "InternalError".into(), message: "etcdserver: request timed out".into(), retry_after: None };
+    let fault = Fault::Status {
+        code: 500,
+        reason: "InternalError".into(),
+        message: "etcdserver: request timed out".into(),
+        retry_after: None,
+    };
     let mut rule = Rule::next(1, Match::of("patch", "nodes"), fault);
     rule.after = 1;
     kube.inject(rule);
@@ -75,8 +86,8 @@ async fn s31_what_is_denied_is_forbidden_as_rbac_words_it() {
     let refused = evict(&kube, "p").await.unwrap_err();
     assert_eq!(
         refused.message,
-        "pods \"p\" is forbidden: User \"system:serviceaccount:sundown:sundown\" cannot create resource \"pods/eviction\" \
-         in API group \"\" in the namespace \"shop\""
+        "pods \"p\" is forbidden: User \"system:serviceaccount:sundown:sundown\" cannot create \
+         resource \"pods/eviction\" in API group \"\" in the namespace \"shop\""
     );
     assert!(refused.details.unwrap().causes.is_empty());
     kube.lift(rule);
@@ -115,7 +126,8 @@ async fn rules_and_the_journal_tell_clients_apart() {
     };
     assert!(!get("replica-a").await);
     assert!(get("replica-b").await);
-    let clients: Vec<_> = kube.requests().into_iter().map(|r| (r.client, r.answered.is_some())).collect();
+    let clients: Vec<_> =
+        kube.requests().into_iter().map(|r| (r.client, r.answered.is_some())).collect();
     assert_eq!(clients, [("replica-a".to_owned(), false), ("replica-b".to_owned(), true)]);
     assert_eq!(kube.counts().get(&("get".to_owned(), "nodes".to_owned())), Some(&2));
 }

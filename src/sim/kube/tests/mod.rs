@@ -63,10 +63,15 @@ async fn evict(kube: &EmbeddedKube, name: &str) -> Result<(), Status> {
     evict_with(kube, name, serde_json::json!({})).await
 }
 
-async fn evict_with(kube: &EmbeddedKube, name: &str, options: serde_json::Value) -> Result<(), Status> {
+async fn evict_with(
+    kube: &EmbeddedKube,
+    name: &str,
+    options: serde_json::Value,
+) -> Result<(), Status> {
     let eviction = serde_json::json!({ "apiVersion": "policy/v1", "kind": "Eviction",
         "metadata": { "name": name, "namespace": "shop" }, "deleteOptions": options });
-    let made: Result<serde_json::Value, kube::Error> = pods(kube).create_subresource("eviction", name, &PostParams::default(), &eviction).await;
+    let made: Result<serde_json::Value, kube::Error> =
+        pods(kube).create_subresource("eviction", name, &PostParams::default(), &eviction).await;
     made.map(|_| ()).map_err(status)
 }
 
@@ -79,11 +84,21 @@ fn status(error: kube::Error) -> Status {
 
 /// The text of the first cause.
 fn cause(status: &Status) -> String {
-    status.details.as_ref().and_then(|d| d.causes.first()).map(|c| c.message.clone()).unwrap_or_default()
+    status
+        .details
+        .as_ref()
+        .and_then(|d| d.causes.first())
+        .map(|c| c.message.clone())
+        .unwrap_or_default()
 }
 
 async fn budget(kube: &EmbeddedKube, name: &str) -> (i32, i32, i32, i32) {
     let api: Api<PodDisruptionBudget> = Api::namespaced(kube.client(), "shop");
     let status = api.get(name).await.unwrap().status.unwrap();
-    (status.expected_pods, status.desired_healthy, status.current_healthy, status.disruptions_allowed)
+    (
+        status.expected_pods,
+        status.desired_healthy,
+        status.current_healthy,
+        status.disruptions_allowed,
+    )
 }

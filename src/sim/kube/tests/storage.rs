@@ -17,10 +17,14 @@ async fn a_list_in_pages_is_consistent_and_expires() {
     let names: Vec<_> = second.items.iter().filter_map(|n| n.metadata.name.as_deref()).collect();
     assert_eq!(names, ["n3", "n4", "n5"]);
     assert_eq!(second.metadata.resource_version, first.metadata.resource_version);
-    let third = api.list(&ListParams::default().limit(3).continue_token(&second.metadata.continue_.unwrap())).await.unwrap();
+    let third = api
+        .list(&ListParams::default().limit(3).continue_token(&second.metadata.continue_.unwrap()))
+        .await
+        .unwrap();
     assert_eq!((third.items.len(), third.metadata.continue_), (1, None));
     pass(400).await;
-    let late = status(api.list(&ListParams::default().limit(3).continue_token(&token)).await.unwrap_err());
+    let late =
+        status(api.list(&ListParams::default().limit(3).continue_token(&token)).await.unwrap_err());
     assert_eq!((late.code, late.reason.as_str()), (410, "Expired"));
 }
 
@@ -33,14 +37,36 @@ async fn lists_select_by_labels_and_fields() {
     kube.add_pod(&PodSpec::on("n1", "other", "d"));
     let names = |params: ListParams| {
         let api: Api<Pod> = Api::all(kube.client());
-        async move { api.list(&params).await.unwrap().items.into_iter().filter_map(|p| p.metadata.name).collect::<Vec<_>>() }
+        async move {
+            api.list(&params)
+                .await
+                .unwrap()
+                .items
+                .into_iter()
+                .filter_map(|p| p.metadata.name)
+                .collect::<Vec<_>>()
+        }
     };
     assert_eq!(names(ListParams::default().fields("spec.nodeName=n1")).await, ["d", "b", "c"]);
-    assert_eq!(names(ListParams::default().fields("spec.nodeName=n1,status.phase!=Running")).await, [""; 0]);
-    assert_eq!(names(ListParams::default().labels("app in (x)").fields("spec.nodeName=n1")).await, ["b"]);
-    assert_eq!(names(ListParams::default().fields("metadata.namespace=shop,metadata.name=c")).await, ["c"]);
-    let refused = status(nodes(&kube).list(&ListParams::default().fields("spec.nodeName=n1")).await.unwrap_err());
-    assert_eq!((refused.code, refused.message.as_str()), (400, "field label not supported: spec.nodeName"));
+    assert_eq!(
+        names(ListParams::default().fields("spec.nodeName=n1,status.phase!=Running")).await,
+        [""; 0]
+    );
+    assert_eq!(
+        names(ListParams::default().labels("app in (x)").fields("spec.nodeName=n1")).await,
+        ["b"]
+    );
+    assert_eq!(
+        names(ListParams::default().fields("metadata.namespace=shop,metadata.name=c")).await,
+        ["c"]
+    );
+    let refused = status(
+        nodes(&kube).list(&ListParams::default().fields("spec.nodeName=n1")).await.unwrap_err(),
+    );
+    assert_eq!(
+        (refused.code, refused.message.as_str()),
+        (400, "field label not supported: spec.nodeName")
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -49,13 +75,22 @@ async fn a_write_with_a_stale_resource_version_conflicts() {
     let api = nodes(&kube);
     let node = api.get("n0").await.unwrap();
     let old = node.metadata.resource_version.clone().unwrap();
-    let cordon = json!({ "metadata": { "resourceVersion": old }, "spec": { "unschedulable": true } });
+    let cordon =
+        json!({ "metadata": { "resourceVersion": old }, "spec": { "unschedulable": true } });
     let new = api.patch("n0", &PatchParams::default(), &Patch::Merge(&cordon)).await.unwrap();
-    assert!(new.metadata.resource_version.unwrap().parse::<u64>().unwrap() > old.parse::<u64>().unwrap());
-    let again = json!({ "metadata": { "resourceVersion": old }, "spec": { "unschedulable": false } });
-    let refused = status(api.patch("n0", &PatchParams::default(), &Patch::Merge(&again)).await.unwrap_err());
+    assert!(
+        new.metadata.resource_version.unwrap().parse::<u64>().unwrap()
+            > old.parse::<u64>().unwrap()
+    );
+    let again =
+        json!({ "metadata": { "resourceVersion": old }, "spec": { "unschedulable": false } });
+    let refused =
+        status(api.patch("n0", &PatchParams::default(), &Patch::Merge(&again)).await.unwrap_err());
     assert!(refused.is_conflict(), "{refused:?}");
-    assert!(refused.message.ends_with("the object has been modified; please apply your changes to the latest version and try again"));
+    assert!(refused.message.ends_with(
+        "the object has been modified; please apply your changes to the latest version and try \
+         again"
+    ));
     let refused = status(api.replace("n0", &PostParams::default(), &node).await.unwrap_err());
     assert!(refused.is_conflict());
 }
@@ -65,12 +100,25 @@ async fn patches_of_every_kind() {
     let kube = with_nodes(1);
     let api = nodes(&kube);
     let params = PatchParams::default();
-    let node = api.patch("n0", &params, &Patch::Merge(json!({ "metadata": { "annotations": { "a": "1", "b": "2" } } }))).await.unwrap();
+    let node = api
+        .patch(
+            "n0",
+            &params,
+            &Patch::Merge(json!({ "metadata": { "annotations": { "a": "1", "b": "2" } } })),
+        )
+        .await
+        .unwrap();
     assert_eq!(node.metadata.annotations.unwrap().len(), 2);
     let taint = |key: &str| json!({ "key": key, "effect": "NoSchedule" });
-    let node = api.patch("n0", &params, &Patch::Strategic(json!({ "spec": { "taints": [taint("a")] } }))).await.unwrap();
+    let node = api
+        .patch("n0", &params, &Patch::Strategic(json!({ "spec": { "taints": [taint("a")] } })))
+        .await
+        .unwrap();
     assert_eq!(node.spec.unwrap().taints.unwrap().len(), 1);
-    let ops: json_patch::Patch = serde_json::from_value(json!([{ "op": "add", "path": "/spec/taints/-", "value": taint("b") }])).unwrap();
+    let ops: json_patch::Patch = serde_json::from_value(
+        json!([{ "op": "add", "path": "/spec/taints/-", "value": taint("b") }]),
+    )
+    .unwrap();
     let node = api.patch("n0", &params, &Patch::Json::<()>(ops)).await.unwrap();
     assert_eq!(node.spec.unwrap().taints.unwrap().len(), 2);
     let twice = json!({ "spec": { "taints": [taint("a"), taint("a")] } });
@@ -95,8 +143,12 @@ async fn a_patch_that_changes_nothing_writes_nothing() {
 async fn a_status_patch_leaves_the_spec_alone_and_the_other_way_round() {
     let kube = with_nodes(1);
     let api = nodes(&kube);
-    let both = json!({ "spec": { "unschedulable": true }, "status": { "conditions": [{ "type": "New", "status": "True" }] } });
-    let node = api.patch_status("n0", &PatchParams::default(), &Patch::Strategic(&both)).await.unwrap();
+    let both = json!({
+        "spec": { "unschedulable": true },
+        "status": { "conditions": [{ "type": "New", "status": "True" }] }
+    });
+    let node =
+        api.patch_status("n0", &PatchParams::default(), &Patch::Strategic(&both)).await.unwrap();
     assert_eq!(node.spec.unwrap().unschedulable, None);
     let conditions = node.status.unwrap().conditions.unwrap().len();
     let node = api.patch("n0", &PatchParams::default(), &Patch::Merge(&both)).await.unwrap();
@@ -109,7 +161,10 @@ async fn leases_are_created_once_and_replaced_by_version() {
     let kube = cluster();
     let api: Api<Lease> = Api::namespaced(kube.client(), "default");
     let lease: Lease = serde_json::from_value(json!({ "metadata": { "name": "l" },
-        "spec": { "holderIdentity": "a", "leaseDurationSeconds": 15, "renewTime": "2026-03-01T12:00:00.000000Z" } }))
+        "spec": {
+            "holderIdentity": "a", "leaseDurationSeconds": 15,
+            "renewTime": "2026-03-01T12:00:00.000000Z"
+        } }))
     .unwrap();
     let mut made = api.create(&PostParams::default(), &lease).await.unwrap();
     let refused = status(api.create(&PostParams::default(), &lease).await.unwrap_err());
@@ -119,7 +174,9 @@ async fn leases_are_created_once_and_replaced_by_version() {
     let old = made.clone();
     let new = api.replace("l", &PostParams::default(), &made).await.unwrap();
     assert_eq!(new.spec.unwrap().holder_identity.as_deref(), Some("b"));
-    assert!(status(api.replace("l", &PostParams::default(), &old).await.unwrap_err()).is_conflict());
+    assert!(
+        status(api.replace("l", &PostParams::default(), &old).await.unwrap_err()).is_conflict()
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -134,7 +191,10 @@ async fn nothing_is_created_in_a_namespace_that_is_missing_or_going() {
     kube.terminate_namespace("shop", false);
     let other: ConfigMap = serde_json::from_value(json!({ "metadata": { "name": "o" } })).unwrap();
     let going = status(api.create(&PostParams::default(), &other).await.unwrap_err());
-    assert_eq!((going.code, going.details.unwrap().causes[0].reason.as_str()), (403, "NamespaceTerminating"));
+    assert_eq!(
+        (going.code, going.details.unwrap().causes[0].reason.as_str()),
+        (403, "NamespaceTerminating")
+    );
     pass(60).await;
     assert!(kube.object("namespaces", "", "shop").is_some());
     kube.terminate_namespace("shop", true);
@@ -147,14 +207,23 @@ async fn nothing_is_created_in_a_namespace_that_is_missing_or_going() {
 async fn an_event_is_one_object_in_both_groups() {
     let kube = cluster();
     let api: Api<Event> = Api::namespaced(kube.client(), "default");
-    let event: Event = serde_json::from_value(json!({ "metadata": { "name": "e" }, "eventTime": "2026-03-01T12:00:00.000000Z", "note": "hello",
-        "reason": "Drained", "type": "Normal", "regarding": { "kind": "Node", "name": "n0" }, "reportingController": "sundown" }))
+    let event: Event = serde_json::from_value(json!({
+        "metadata": { "name": "e" }, "eventTime": "2026-03-01T12:00:00.000000Z", "note": "hello",
+        "reason": "Drained", "type": "Normal", "regarding": {
+            "kind": "Node", "name": "n0"
+        }, "reportingController": "sundown" }))
     .unwrap();
     api.create(&PostParams::default(), &event).await.unwrap();
     let old: Api<k8s_openapi::api::core::v1::Event> = Api::all(kube.client());
-    let found = old.list(&ListParams::default().fields("involvedObject.name=n0,involvedObject.kind=Node")).await.unwrap();
+    let found = old
+        .list(&ListParams::default().fields("involvedObject.name=n0,involvedObject.kind=Node"))
+        .await
+        .unwrap();
     assert_eq!(found.items[0].message.as_deref(), Some("hello"));
-    let patched = api.patch("e", &PatchParams::default(), &Patch::Merge(json!({ "note": "again" }))).await.unwrap();
+    let patched = api
+        .patch("e", &PatchParams::default(), &Patch::Merge(json!({ "note": "again" })))
+        .await
+        .unwrap();
     assert_eq!(patched.note.as_deref(), Some("again"));
     assert_eq!(kube.object("events", "default", "e").unwrap()["message"], "again");
 }
@@ -165,9 +234,15 @@ async fn a_dry_run_changes_nothing() {
     settle().await;
     let before = kube.revision();
     let params = PatchParams { dry_run: true, ..PatchParams::default() };
-    let node = nodes(&kube).patch("n0", &params, &Patch::Merge(json!({ "spec": { "unschedulable": true } }))).await.unwrap();
+    let node = nodes(&kube)
+        .patch("n0", &params, &Patch::Merge(json!({ "spec": { "unschedulable": true } })))
+        .await
+        .unwrap();
     assert_eq!(node.spec.unwrap().unschedulable, Some(true));
-    nodes(&kube).delete("n0", &DeleteParams { dry_run: true, ..DeleteParams::default() }).await.unwrap();
+    nodes(&kube)
+        .delete("n0", &DeleteParams { dry_run: true, ..DeleteParams::default() })
+        .await
+        .unwrap();
     assert_eq!(kube.revision(), before);
 }
 
@@ -185,11 +260,20 @@ async fn custom_resources_are_served() {
             plural: "nodedrains".into(),
         },
     );
-    let object =
-        serde_json::from_value(json!({ "apiVersion": "sundown.dev/v1", "kind": "NodeDrain", "metadata": { "name": "d" }, "spec": { "node": "n0" } }))
-            .unwrap();
+    let object = serde_json::from_value(json!({
+        "apiVersion": "sundown.dev/v1", "kind": "NodeDrain", "metadata": { "name": "d" },
+        "spec": { "node": "n0" }
+    }))
+    .unwrap();
     api.create(&PostParams::default(), &object).await.unwrap();
-    let patched = api.patch_status("d", &PatchParams::default(), &Patch::Merge(json!({ "status": { "phase": "Draining" } }))).await.unwrap();
+    let patched = api
+        .patch_status(
+            "d",
+            &PatchParams::default(),
+            &Patch::Merge(json!({ "status": { "phase": "Draining" } })),
+        )
+        .await
+        .unwrap();
     assert_eq!(patched.data["status"]["phase"], "Draining");
 }
 
@@ -197,7 +281,8 @@ async fn custom_resources_are_served() {
 async fn a_lease_is_not_replaced_without_its_version() {
     let kube = cluster();
     let api: Api<Lease> = Api::namespaced(kube.client(), "default");
-    let lease: Lease = serde_json::from_value(json!({ "metadata": { "name": "l" }, "spec": {} })).unwrap();
+    let lease: Lease =
+        serde_json::from_value(json!({ "metadata": { "name": "l" }, "spec": {} })).unwrap();
     api.create(&PostParams::default(), &lease).await.unwrap();
     let refused = status(api.replace("l", &PostParams::default(), &lease).await.unwrap_err());
     assert_eq!((refused.code, refused.reason.as_str()), (422, "Invalid"));
@@ -211,6 +296,8 @@ async fn a_list_of_exactly_an_older_version_is_not_answered_with_the_newest() {
     kube.edit("nodes", "", "n0", |n| n["metadata"]["labels"]["a"] = "b".into());
     let older = ListParams::default().at(&old.to_string()).matching(kube::api::VersionMatch::Exact);
     assert_eq!(status(nodes(&kube).list(&older).await.unwrap_err()).code, 410);
-    let newest = ListParams::default().at(&kube.revision().to_string()).matching(kube::api::VersionMatch::Exact);
+    let newest = ListParams::default()
+        .at(&kube.revision().to_string())
+        .matching(kube::api::VersionMatch::Exact);
     assert_eq!(nodes(&kube).list(&newest).await.unwrap().items.len(), 1);
 }

@@ -31,7 +31,14 @@ async fn a_watch_replays_what_happened_since_and_goes_on() {
     let mut events = std::pin::pin!(events);
     assert_eq!(label(&events.next().await.unwrap().unwrap()), "+n1");
     assert_eq!(label(&events.next().await.unwrap().unwrap()), "-n0");
-    nodes(&kube).patch("n1", &PatchParams::default(), &Patch::Merge(json!({ "metadata": { "labels": { "a": "b" } } }))).await.unwrap();
+    nodes(&kube)
+        .patch(
+            "n1",
+            &PatchParams::default(),
+            &Patch::Merge(json!({ "metadata": { "labels": { "a": "b" } } })),
+        )
+        .await
+        .unwrap();
     let event = events.next().await.unwrap().unwrap();
     assert_eq!(label(&event), "~n1");
 }
@@ -77,7 +84,8 @@ async fn a_forgotten_resource_version_is_410_in_either_shape() {
         let answer = nodes(&kube).watch(&WatchParams::default(), &from).await;
         match expired {
             Expired::Event => {
-                let all: Vec<_> = answer.unwrap().map_ok(|e| label(&e)).try_collect().await.unwrap();
+                let all: Vec<_> =
+                    answer.unwrap().map_ok(|e| label(&e)).try_collect().await.unwrap();
                 assert_eq!(all, ["error 410"]);
             }
             Expired::Status => assert_eq!(status(answer.err().unwrap()).code, 410),
@@ -92,7 +100,8 @@ async fn a_forgotten_resource_version_is_410_in_either_shape() {
 #[tokio::test(start_paused = true)]
 async fn the_clients_watcher_survives_cuts_and_compaction() {
     let kube = with_nodes(3);
-    let stream = watcher(nodes(&kube), watcher::Config::default()).default_backoff().applied_objects();
+    let stream =
+        watcher(nodes(&kube), watcher::Config::default()).default_backoff().applied_objects();
     let mut stream = std::pin::pin!(stream);
     for _ in 0..3 {
         stream.next().await.unwrap().unwrap();
@@ -149,10 +158,16 @@ async fn a_watch_of_one_nodes_pods_hears_only_of_them() {
     settle().await;
     let from = kube.revision().to_string();
     let api: Api<Pod> = Api::all(kube.client());
-    let events = api.watch(&WatchParams::default().fields("spec.nodeName=n1").timeout(20), &from).await.unwrap();
+    let events = api
+        .watch(&WatchParams::default().fields("spec.nodeName=n1").timeout(20), &from)
+        .await
+        .unwrap();
     kube.add_pod(&PodSpec::on("n0", "shop", "a"));
     kube.add_pod(&PodSpec::on("n1", "shop", "b"));
     kube.remove("pods", "shop", "b");
     let all: Vec<_> = events.try_collect().await.unwrap();
-    assert!(matches!(&all[..], [WatchEvent::Added(_), WatchEvent::Deleted(_), WatchEvent::Bookmark(_)]), "{all:?}");
+    assert!(
+        matches!(&all[..], [WatchEvent::Added(_), WatchEvent::Deleted(_), WatchEvent::Bookmark(_)]),
+        "{all:?}"
+    );
 }

@@ -11,7 +11,8 @@ fn end(evidence: &mut Evidence) -> &mut ActionEnd {
     evidence.actions[0].end.as_mut().unwrap()
 }
 
-/// A hook that was completed twenty seconds after the first eviction, with a pod left and long before its deadline.
+/// A hook that was completed twenty seconds after the first eviction, with a pod left and long
+/// before its deadline.
 async fn hasty() -> (Evidence, Moment, String) {
     let mut evidence = overdue().await;
     let at = when(&evidence, |f| matches!(f, Fact::Evicted { .. })) + s(20);
@@ -23,7 +24,9 @@ async fn hasty() -> (Evidence, Moment, String) {
 #[tokio::test(start_paused = true)]
 async fn a_hook_whose_pods_nobody_asked_and_that_is_given_up_at_its_deadline_is_seen() {
     let mut evidence = overdue().await;
-    evidence.requests.retain(|r| r.resource != "pods" || !["create", "delete"].contains(&r.verb.as_str()));
+    evidence
+        .requests
+        .retain(|r| r.resource != "pods" || !["create", "delete"].contains(&r.verb.as_str()));
     evidence.entries.retain(|e| !matches!(e.fact, Fact::Evicted { .. } | Fact::Deleted { .. }));
     breaks(&judge(&evidence), "nobody had asked [\"stuck-0\"] to go");
     let mut troubled = evidence.clone();
@@ -34,7 +37,11 @@ async fn a_hook_whose_pods_nobody_asked_and_that_is_given_up_at_its_deadline_is_
     meddled.hands.push((evidence.begun, node, "rebooted"));
     keeps(&judge(&meddled), "nobody had asked", "somebody interfered");
     let late = evidence.actions[0].end.as_ref().unwrap().at - s(5);
-    evidence.entries.iter_mut().filter(|e| matches!(e.fact, Fact::Bound(_))).for_each(|e| e.at = late);
+    evidence
+        .entries
+        .iter_mut()
+        .filter(|e| matches!(e.fact, Fact::Bound(_)))
+        .for_each(|e| e.at = late);
     keeps(&judge(&evidence), "nobody had asked", "it came too late to be asked");
 }
 
@@ -50,7 +57,11 @@ async fn a_deadline_that_completes_in_a_pause_is_seen() {
     breaks(&judge(&evidence), "are left, paused since");
     let ended = evidence.ended;
     fault(&mut evidence, "watch nodes", at - s(3), ended);
-    keeps(&judge(&evidence), "are left, paused since", "nobody could see for long enough to know it");
+    keeps(
+        &judge(&evidence),
+        "are left, paused since",
+        "nobody could see for long enough to know it",
+    );
     evidence.disturbances.clear();
     fault(&mut evidence, "create pods/eviction", at - s(3), ended);
     breaks(&judge(&evidence), "are left, paused since");
@@ -110,7 +121,11 @@ async fn a_node_that_registers_again_is_waited_for() {
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_came_back_too_seldom_is_waited_for() {
     let (mut evidence, at, _) = hasty().await;
-    let bound = evidence.entries.iter().position(|e| matches!(&e.fact, Fact::Bound(pod) if pod.name == "stuck-0")).unwrap();
+    let bound = evidence
+        .entries
+        .iter()
+        .position(|e| matches!(&e.fact, Fact::Bound(pod) if pod.name == "stuck-0"))
+        .unwrap();
     let last = evidence.entries.remove(bound);
     let Fact::Bound(pod) = last.fact.clone() else { panic!() };
     insert(&mut evidence, at - s(5), &last.by, last.fact);
@@ -134,16 +149,29 @@ async fn a_pod_that_came_while_a_completion_failed_is_not_waited_for_and_one_tha
     const EARLY: &str = "was completed before";
     let mut evidence = hooked().await;
     let at = end(&mut evidence).at;
-    let bound = evidence.entries.iter().find_map(|e| if let Fact::Bound(pod) = &e.fact { Some(pod.clone()) } else { None });
+    let bound = evidence
+        .entries
+        .iter()
+        .find_map(|e| if let Fact::Bound(pod) = &e.fact { Some(pod.clone()) } else { None });
     let pod = PodRef { name: "agent-0".into(), uid: "uid-of-agent-0".into(), ..bound.unwrap() };
     insert(&mut evidence, at - s(5), "<foreign-daemonset>", Fact::Bound(pod));
     let leaves = |fact: &Fact| matches!(fact, Fact::PodFinished(_) | Fact::PodGone(_));
     evidence.entries.iter_mut().filter(|e| leaves(&e.fact)).for_each(|e| e.at = e.at - s(8));
     breaks(&judge(&evidence), EARLY);
-    let completion = evidence.calls.iter().find(|c| c.api == "autoscaling:CompleteLifecycleAction").unwrap().clone();
+    let completion = evidence
+        .calls
+        .iter()
+        .find(|c| c.api == "autoscaling:CompleteLifecycleAction")
+        .unwrap()
+        .clone();
     let tried = |ago: u64, by: &str| {
         let mut evidence = evidence.clone();
-        evidence.calls.push(Call { at: at - s(ago), by: by.to_owned(), outcome: Outcome::LostBefore, ..completion.clone() });
+        evidence.calls.push(Call {
+            at: at - s(ago),
+            by: by.to_owned(),
+            outcome: Outcome::LostBefore,
+            ..completion.clone()
+        });
         judge(&evidence)
     };
     keeps(&tried(6, US), EARLY, "its node was empty then");
@@ -155,8 +183,11 @@ async fn a_pod_that_came_while_a_completion_failed_is_not_waited_for_and_one_tha
 async fn a_record_that_is_deleted_once_ends_no_drain_and_the_second_deletion_does() {
     let (evidence, at, node) = hasty().await;
     let entries = evidence.entries.iter().rev();
-    let fact =
-        entries.map(|e| e.fact.clone()).find(|f| matches!(f, Fact::Annotated { annotations, .. } if annotations.contains_key("sundown.dev/record")));
+    let fact = entries.map(|e| e.fact.clone()).find(|f| {
+        matches!(
+            f, Fact::Annotated { annotations, .. } if annotations.contains_key("sundown.dev/record")
+        )
+    });
     let Some(Fact::Annotated { provider_id, annotations, .. }) = fact else { panic!() };
     let open = evidence.entries.iter().find_map(|e| match &e.fact {
         Fact::Annotated { annotations, .. } => annotations.get("sundown.dev/record").cloned(),
@@ -177,7 +208,11 @@ async fn a_record_that_is_deleted_once_ends_no_drain_and_the_second_deletion_doe
         judge(&evidence)
     };
     breaks(&with(1, "<test>"), "was completed before");
-    keeps(&with(2, "<test>"), "was completed before", "who deletes it twice wants the drain to end");
+    keeps(
+        &with(2, "<test>"),
+        "was completed before",
+        "who deletes it twice wants the drain to end",
+    );
     breaks(&with(2, US), "was completed before");
 }
 
@@ -197,8 +232,14 @@ async fn a_hook_that_is_completed_long_after_its_node_is_empty_is_seen() {
     keeps(&but(&|e| e.terms.complete_delay = 30), late, "it was told to wait");
     keeps(&but(&|e| e.terms.calm = false), late, "something was broken");
     keeps(&but(&|e| e.pauses.push((at - s(35), at - s(1)))), late, "it was paused");
-    keeps(&but(&|e| e.hands.push((at - s(35), node.clone(), "released"))), late, "somebody interfered");
-    let stays = |e: &mut Evidence| e.entries.retain(|e| !matches!(e.fact, Fact::PodGone(_) | Fact::PodFinished(_)));
+    keeps(
+        &but(&|e| e.hands.push((at - s(35), node.clone(), "released"))),
+        late,
+        "somebody interfered",
+    );
+    let stays = |e: &mut Evidence| {
+        e.entries.retain(|e| !matches!(e.fact, Fact::PodGone(_) | Fact::PodFinished(_)));
+    };
     keeps(&but(&stays), late, "a pod is left");
 }
 
@@ -208,8 +249,11 @@ async fn a_hook_is_late_from_its_event_on_and_not_from_its_accept() {
     let mut evidence = hooked().await;
     let at = accepted(&evidence);
     keeps(&judge(&evidence), LATE, "all is in time");
-    // There was no pod, and the hook was completed six seconds after the accept. Its action began twenty seconds before that.
-    let pods = |f: &Fact| matches!(f, Fact::Bound(_) | Fact::Evicted { .. } | Fact::PodGone(_) | Fact::PodFinished(_));
+    // There was no pod, and the hook was completed six seconds after the accept. Its action began
+    // twenty seconds before that.
+    let pods = |f: &Fact| {
+        matches!(f, Fact::Bound(_) | Fact::Evicted { .. } | Fact::PodGone(_) | Fact::PodFinished(_))
+    };
     evidence.entries.retain(|e| !pods(&e.fact));
     end(&mut evidence).at = at + s(6);
     keeps(&judge(&evidence), LATE, "a node counts as empty after five seconds");
@@ -217,7 +261,8 @@ async fn a_hook_is_late_from_its_event_on_and_not_from_its_accept() {
     keeps(&judge(&evidence), LATE, "nobody led then");
     led_from_the_beginning(&mut evidence);
     breaks(&judge(&evidence), LATE);
-    let registers_late = |e: &&mut Entry| e.at < at && matches!(e.fact, Fact::NodeAdded(_) | Fact::Annotated { .. });
+    let registers_late =
+        |e: &&mut Entry| e.at < at && matches!(e.fact, Fact::NodeAdded(_) | Fact::Annotated { .. });
     evidence.entries.iter_mut().filter(registers_late).for_each(|e| e.at = at - s(1));
     keeps(&judge(&evidence), LATE, "its node registered just before the accept");
 }
@@ -237,7 +282,8 @@ async fn a_hook_that_times_out_is_seen_unless_nobody_could_beat() {
     let mut evidence = hooked().await;
     let at = evidence.actions[0].started + s(60);
     longer(&mut evidence, at + s(60));
-    *end(&mut evidence) = ActionEnd { at, verdict: Verdict::TimedOut(HookResult::Continue), by: String::new() };
+    *end(&mut evidence) =
+        ActionEnd { at, verdict: Verdict::TimedOut(HookResult::Continue), by: String::new() };
     breaks(&judge(&evidence), "timed out (60s)");
     let mut beaten = evidence.clone();
     beaten.actions[0].beats.push(at - s(20));
@@ -250,18 +296,28 @@ async fn a_hook_that_times_out_is_seen_unless_nobody_could_beat() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hook_that_lapses_while_nobody_can_renew_the_lease_is_seen_as_long_as_its_drain_could_go_on() {
+async fn a_hook_that_lapses_while_nobody_can_renew_the_lease_is_seen_as_long_as_its_drain_could_go_on()
+ {
     let mut evidence = hooked().await;
     let at = evidence.actions[0].started + s(60);
     longer(&mut evidence, at + s(60));
-    *end(&mut evidence) = ActionEnd { at, verdict: Verdict::TimedOut(HookResult::Continue), by: String::new() };
-    // The renewals end soon after the accept: the process that led lives on, and goes on with the heartbeats.
+    *end(&mut evidence) =
+        ActionEnd { at, verdict: Verdict::TimedOut(HookResult::Continue), by: String::new() };
+    // The renewals end soon after the accept: the process that led lives on, and goes on with the
+    // heartbeats.
     let accepted = accepted(&evidence);
-    evidence.requests.retain(|r| r.resource != "leases" || r.answered.is_none_or(|at| at <= accepted + s(1)));
+    evidence
+        .requests
+        .retain(|r| r.resource != "leases" || r.answered.is_none_or(|at| at <= accepted + s(1)));
     breaks(&judge(&evidence), "timed out (60s)");
     let taken = |holder: &str, after: u64| {
         let mut evidence = evidence.clone();
-        insert(&mut evidence, accepted + s(after), "<scenario>", Fact::LeaseHeld { lease: "sundown".to_owned(), holder: holder.to_owned() });
+        insert(
+            &mut evidence,
+            accepted + s(after),
+            "<scenario>",
+            Fact::LeaseHeld { lease: "sundown".to_owned(), holder: holder.to_owned() },
+        );
         judge(&evidence)
     };
     keeps(&taken("thief", 15), "timed out (60s)", "it saw that somebody took the Lease");
@@ -282,7 +338,8 @@ async fn a_hook_that_stays_open_or_runs_into_its_global_timeout_is_seen() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_finished_on_its_way_out_is_waited_for_although_its_hook_joined_the_drain_later() {
+async fn a_pod_that_finished_on_its_way_out_is_waited_for_although_its_hook_joined_the_drain_later()
+{
     const LATE: &str = "was completed late";
     let mut evidence = hooked().await;
     let (instance, node) = node_of(&evidence);
@@ -290,29 +347,42 @@ async fn a_pod_that_finished_on_its_way_out_is_waited_for_although_its_hook_join
     end(&mut evidence).at = at;
     breaks(&judge(&evidence), LATE);
     let accepted = accepted(&evidence);
-    let pod = PodRef { namespace: "load".into(), name: "held-0".into(), uid: "uid-of-held-0".into(), node: node.clone() };
+    let pod = PodRef {
+        namespace: "load".into(),
+        name: "held-0".into(),
+        uid: "uid-of-held-0".into(),
+        node: node.clone(),
+    };
     let begun = evidence.begun;
     insert(&mut evidence, begun, "<scheduler>", Fact::Bound(pod.clone()));
     insert(&mut evidence, accepted - s(5), "<kubelet>", Fact::PodFinished(pod));
     breaks(&judge(&evidence), LATE);
     let (first, time) = (accepted - s(10), (accepted - s(10)).to_string());
     let body = json!({
-        "id": "e", "detail-type": "EC2 Spot Instance Interruption Warning", "source": "aws.ec2", "time": time,
+        "id": "e", "detail-type": "EC2 Spot Instance Interruption Warning", "source": "aws.ec2",
+        "time": time,
         "detail": { "instance-id": instance, "instance-action": "terminate" },
     });
     let spot = json!({ "kind": "spot", "event": "e", "time": time, "accepted": time });
     let mut record = json!({ "version": 1, "instance": instance, "interruptions": [spot] });
     send(&mut evidence, &body.to_string(), first, first);
-    // A spot notice was accepted ten seconds before; the hook has joined it, or has a drain of its own.
+    // A spot notice was accepted ten seconds before; the hook has joined it, or has a drain of its
+    // own.
     let mut with = |joins: bool| {
         let mut evidence = evidence.clone();
         if joins {
-            edit_records(&mut evidence, |written| written["interruptions"].as_array_mut().unwrap().push(spot.clone()));
+            edit_records(&mut evidence, |written| {
+                written["interruptions"].as_array_mut().unwrap().push(spot.clone());
+            });
         } else {
             record["released"] = json!({ "at": time, "outcome": "empty" });
         }
         let annotations = [("sundown.dev/record".to_owned(), record.to_string())].into();
-        let page = Fact::Annotated { node: node.clone(), provider_id: format!("aws:///eu-west-1a/{instance}"), annotations };
+        let page = Fact::Annotated {
+            node: node.clone(),
+            provider_id: format!("aws:///eu-west-1a/{instance}"),
+            annotations,
+        };
         insert(&mut evidence, first, US, page);
         judge(&evidence)
     };
@@ -326,30 +396,48 @@ async fn a_hook_that_joins_a_drain_and_is_completed_at_once_is_too_short_only_if
     let mut evidence = hooked().await;
     let (instance, node) = node_of(&evidence);
     let first = accepted(&evidence) - s(10);
-    let is_released = |f: &Fact| matches!(f, Fact::Annotated { annotations, .. } if annotations.values().any(|a| a.contains("\"released\":{")));
+    let is_released = |f: &Fact| {
+        matches!(
+            f,
+            Fact::Annotated { annotations, .. } if annotations.values().any(|a| a.contains("\"released\":{"))
+        )
+    };
     let at = when(&evidence, is_released);
     end(&mut evidence).at = at;
     let time = first.to_string();
     let body = json!({
-        "id": "e", "detail-type": "EC2 Spot Instance Interruption Warning", "source": "aws.ec2", "time": time,
+        "id": "e", "detail-type": "EC2 Spot Instance Interruption Warning", "source": "aws.ec2",
+        "time": time,
         "detail": { "instance-id": instance, "instance-action": "terminate" },
     });
     let spot = json!({ "kind": "spot", "event": "e", "time": time, "accepted": time });
     send(&mut evidence, &body.to_string(), first, first);
-    // A spot notice was accepted ten seconds before; the hook joins its drain when the node is empty, or has a drain of its own.
+    // A spot notice was accepted ten seconds before; the hook joins its drain when the node is
+    // empty, or has a drain of its own.
     let with = |joins: bool, flag: &str| {
         let mut evidence = evidence.clone();
         evidence.terms.flags.iter_mut().for_each(|(_, flags)| flags.push(flag.to_owned()));
         let mut record = json!({ "version": 1, "instance": instance, "interruptions": [spot] });
         if joins {
-            edit_records(&mut evidence, |written| written["interruptions"].as_array_mut().unwrap().push(spot.clone()));
+            edit_records(&mut evidence, |written| {
+                written["interruptions"].as_array_mut().unwrap().push(spot.clone());
+            });
         } else {
             record["released"] = json!({ "at": time, "outcome": "empty" });
         }
-        let wrote = |e: &&mut Entry| matches!(&e.fact, Fact::Annotated { annotations, .. } if annotations.contains_key("sundown.dev/record"));
+        let wrote = |e: &&mut Entry| {
+            matches!(
+                &e.fact,
+                Fact::Annotated { annotations, .. } if annotations.contains_key("sundown.dev/record")
+            )
+        };
         evidence.entries.iter_mut().filter(wrote).for_each(|e| e.at = at);
         let annotations = [("sundown.dev/record".to_owned(), record.to_string())].into();
-        let page = Fact::Annotated { node: node.clone(), provider_id: format!("aws:///eu-west-1a/{instance}"), annotations };
+        let page = Fact::Annotated {
+            node: node.clone(),
+            provider_id: format!("aws:///eu-west-1a/{instance}"),
+            annotations,
+        };
         insert(&mut evidence, first, US, page);
         judge(&evidence)
     };
@@ -359,7 +447,8 @@ async fn a_hook_that_joins_a_drain_and_is_completed_at_once_is_too_short_only_if
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_took_a_drain_over_and_whose_heartbeat_fails_forces_sooner_and_nobody_else_does() {
+async fn a_leader_that_took_a_drain_over_and_whose_heartbeat_fails_forces_sooner_and_nobody_else_does()
+ {
     const EARLY: &str = "was deleted too early";
     const BEAT: &str = "autoscaling:RecordLifecycleActionHeartbeat";
     let mut evidence = hooked().await;
@@ -368,11 +457,26 @@ async fn a_leader_that_took_a_drain_over_and_whose_heartbeat_fails_forces_sooner
     let started = evidence.actions[0].started;
     evidence.ended = started + s(100);
     end(&mut evidence).at = started + s(90);
-    let released = |e: &Entry| matches!(&e.fact, Fact::Annotated { annotations, .. } if annotations.get("sundown.dev/record").is_some_and(|r| r.contains("\"released\":{")));
+    let released = |e: &Entry| {
+        matches!(
+            &e.fact,
+            Fact::Annotated { annotations, .. } if annotations.get("sundown.dev/record").is_some_and(|r| r.contains("\"released\":{"))
+        )
+    };
     evidence.entries.retain(|e| !released(e));
-    let pod = PodRef { namespace: "load".into(), name: "slow-0".into(), uid: "uid-of-slow-0".into(), node };
+    let pod = PodRef {
+        namespace: "load".into(),
+        name: "slow-0".into(),
+        uid: "uid-of-slow-0".into(),
+        node,
+    };
     insert(&mut evidence, begun, "<scheduler>", Fact::Bound(pod.clone()));
-    insert(&mut evidence, started + s(57), "sundown-1", Fact::Deleted { pod, grace: 2, again: false, overrun: Vec::new() });
+    insert(
+        &mut evidence,
+        started + s(57),
+        "sundown-1",
+        Fact::Deleted { pod, grace: 2, again: false, overrun: Vec::new() },
+    );
     let beat = |evidence: &mut Evidence, after: u64, by: &str, outcome: Outcome| {
         let object = format!("asg/drain/{instance}");
         let at = started + s(after);
@@ -383,7 +487,11 @@ async fn a_leader_that_took_a_drain_over_and_whose_heartbeat_fails_forces_sooner
         beat(&mut evidence, after, US, Outcome::Ok);
         judge(&evidence)
     };
-    keeps(&beaten(18), EARLY, "two thirds are over in a second, and AWS's clock is not known better");
+    keeps(
+        &beaten(18),
+        EARLY,
+        "two thirds are over in a second, and AWS's clock is not known better",
+    );
     breaks(&beaten(20), EARLY);
     for after in [20, 45] {
         beat(&mut evidence, after, US, Outcome::Ok);
@@ -391,11 +499,17 @@ async fn a_leader_that_took_a_drain_over_and_whose_heartbeat_fails_forces_sooner
     breaks(&judge(&evidence), EARLY);
     let with = |tries: &[(u64, &str, Outcome)]| {
         let mut evidence = evidence.clone();
-        tries.iter().for_each(|(after, by, outcome)| beat(&mut evidence, *after, by, outcome.clone()));
+        tries
+            .iter()
+            .for_each(|(after, by, outcome)| beat(&mut evidence, *after, by, outcome.clone()));
         judge(&evidence)
     };
     let failed = || Outcome::Error("InternalFailure".to_owned());
-    keeps(&with(&[(55, "sundown-1", failed())]), EARLY, "it does not know that its predecessor's were accepted");
+    keeps(
+        &with(&[(55, "sundown-1", failed())]),
+        EARLY,
+        "it does not know that its predecessor's were accepted",
+    );
     breaks(&with(&[(55, US, failed())]), EARLY);
     breaks(&with(&[(50, "sundown-1", Outcome::Ok)]), EARLY);
     breaks(&with(&[(50, "sundown-1", failed()), (52, "sundown-1", Outcome::Ok)]), EARLY);
@@ -405,7 +519,14 @@ async fn a_leader_that_took_a_drain_over_and_whose_heartbeat_fails_forces_sooner
         let mut evidence = evidence.clone();
         let (at, by) = (started + s(after), "sundown-1".to_owned());
         let (what, object) = (BEAT.to_owned(), format!("asg/drain/{instance}"));
-        evidence.disturbances.push(Disturbance { at, until: Some(at + s(3)), by, what, object, is_silent: false });
+        evidence.disturbances.push(Disturbance {
+            at,
+            until: Some(at + s(3)),
+            by,
+            what,
+            object,
+            is_silent: false,
+        });
         if answered {
             beat(&mut evidence, after + 3, "sundown-1", Outcome::Ok);
         }

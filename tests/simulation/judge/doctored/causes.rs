@@ -30,14 +30,21 @@ async fn a_record_of_an_event_that_nobody_had_sent_is_seen() {
     let evidence = reclaimed().await;
     breaks(&doctored(&evidence, |e| e.messages.clear()), NOBODY);
     let at = accepted(&evidence);
-    let sent = |after: Duration| move |e: &mut Evidence| e.messages.iter_mut().for_each(|m| m.at = at + after);
+    let sent = |after: Duration| {
+        move |e: &mut Evidence| e.messages.iter_mut().for_each(|m| m.at = at + after)
+    };
     breaks(&doctored(&evidence, sent(Duration::from_millis(1))), NOBODY);
     keeps(&doctored(&evidence, sent(Duration::ZERO)), NOBODY, "it had just been sent");
-    let of_another = |e: &mut Evidence| edit_bodies(e, |body| body["detail"]["instance-id"] = json!("i-0123456789abcdef0"));
+    let of_another = |e: &mut Evidence| {
+        edit_bodies(e, |body| body["detail"]["instance-id"] = json!("i-0123456789abcdef0"));
+    };
     breaks(&doctored(&evidence, of_another), NOBODY);
     let by_hand = |e: &mut Evidence| {
         e.messages.clear();
-        e.entries.iter_mut().filter(|e| matches!(e.fact, Fact::Annotated { .. })).for_each(|e| e.by = "kubectl".to_owned());
+        e.entries
+            .iter_mut()
+            .filter(|e| matches!(e.fact, Fact::Annotated { .. }))
+            .for_each(|e| e.by = "kubectl".to_owned());
     };
     keeps(&doctored(&evidence, by_hand), NOBODY, "a person wrote it");
 }
@@ -45,13 +52,18 @@ async fn a_record_of_an_event_that_nobody_had_sent_is_seen() {
 #[tokio::test(start_paused = true)]
 async fn a_record_that_says_other_than_its_message_is_seen() {
     let evidence = hooked().await;
-    let other = |field: &'static str, value: Value| doctored(&evidence, |e| edit_first(e, |entry| entry[field] = value.clone()));
+    let other = |field: &'static str, value: Value| {
+        doctored(&evidence, |e| edit_first(e, |entry| entry[field] = value.clone()))
+    };
     let later = (accepted(&evidence) - s(60)).strftime(TIME).to_string();
     breaks(&other("kind", json!("spot")), "but its kind spot, and the message terminate-hook");
     breaks(&other("time", json!(later)), "but its time");
     breaks(&other("state", json!("stopping")), "but its state stopping");
     breaks(&other("ends", json!(later)), "but its ends");
-    breaks(&other("hook", json!("drain-too")), "but its hook asg/drain-too, and the message asg/drain");
+    breaks(
+        &other("hook", json!("drain-too")),
+        "but its hook asg/drain-too, and the message asg/drain",
+    );
     breaks(&other("group", json!("other")), "but its hook other/drain");
     breaks(&other("token", json!("x")), "but its token x");
     breaks(&other("event", json!("another")), "which nobody had sent");
@@ -97,10 +109,14 @@ async fn a_record_of_a_message_that_its_writer_has_not_received_is_seen() {
     const UNREAD: &str = "which sundown-0 had not received";
     let evidence = reclaimed().await;
     let at = accepted(&evidence);
-    let deliveries = |change: fn(&mut Vec<Delivery>)| doctored(&evidence, |e| e.messages.iter_mut().for_each(|m| change(&mut m.deliveries)));
+    let deliveries = |change: fn(&mut Vec<Delivery>)| {
+        doctored(&evidence, |e| e.messages.iter_mut().for_each(|m| change(&mut m.deliveries)))
+    };
     breaks(&deliveries(Vec::clear), UNREAD);
     breaks(&deliveries(|all| all.iter_mut().for_each(|d| d.by = "sundown-1".to_owned())), UNREAD);
-    let late = |e: &mut Evidence| e.messages.iter_mut().flat_map(|m| &mut m.deliveries).for_each(|d| d.at = at + s(1));
+    let late = |e: &mut Evidence| {
+        e.messages.iter_mut().flat_map(|m| &mut m.deliveries).for_each(|d| d.at = at + s(1));
+    };
     breaks(&doctored(&evidence, late), UNREAD);
 }
 
@@ -148,7 +164,10 @@ async fn a_drain_for_the_hook_of_somebody_else_is_seen() {
     const FOREIGN: &str = "of the hook asg/drain, which is not ours";
     let mut evidence = hooked().await;
     keeps(&judge(&evidence), FOREIGN, "it is ours");
-    let named = sundown::sim::aws::ActionReport { hook: "sundown-drain".to_owned(), ..evidence.actions[0].clone() };
+    let named = sundown::sim::aws::ActionReport {
+        hook: "sundown-drain".to_owned(),
+        ..evidence.actions[0].clone()
+    };
     evidence.actions.push(named);
     breaks(&judge(&evidence), FOREIGN);
     evidence.calls.retain(|c| c.api != "autoscaling:DescribeLifecycleHooks");
@@ -167,10 +186,13 @@ async fn a_drain_for_a_notice_that_is_minutes_old_is_seen() {
     breaks(&judge(&evidence), OLD);
     let (id, _) = node_of(&evidence);
     let change = |state: State, at: Moment| InstanceChange { id: id.clone(), state, at };
-    let ending = |at: Moment| doctored(&evidence, |e| e.changes.push(change(State::ShuttingDown, at)));
+    let ending =
+        |at: Moment| doctored(&evidence, |e| e.changes.push(change(State::ShuttingDown, at)));
     breaks(&ending(at + s(1)), OLD);
     keeps(&ending(at - s(1)), OLD, "EC2 said that it ends");
-    let stopped_and_started = |e: &mut Evidence| e.changes.extend([change(State::Stopping, at - s(9)), change(State::Running, at - s(1))]);
+    let stopped_and_started = |e: &mut Evidence| {
+        e.changes.extend([change(State::Stopping, at - s(9)), change(State::Running, at - s(1))]);
+    };
     breaks(&doctored(&evidence, stopped_and_started), OLD);
 }
 
@@ -199,7 +221,9 @@ async fn a_record_that_calls_an_interruption_stale_that_is_not_is_seen() {
 async fn a_record_that_names_another_instance_or_another_time_of_its_release_is_seen() {
     const OFF: &str = "from the moment that it says";
     let evidence = hooked().await;
-    let another = |e: &mut Evidence| edit_records(e, |record| record["instance"] = json!("i-0123456789abcdef0"));
+    let another = |e: &mut Evidence| {
+        edit_records(e, |record| record["instance"] = json!("i-0123456789abcdef0"));
+    };
     breaks(&doctored(&evidence, another), "and its instance is");
     let unnamed = |e: &mut Evidence| {
         for entry in &mut e.entries {
@@ -234,24 +258,47 @@ async fn a_record_that_names_another_instance_or_another_time_of_its_release_is_
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_old_notice_that_is_accepted_once_more_is_seen_and_a_record_that_is_written_back_is_not() {
+async fn an_old_notice_that_is_accepted_once_more_is_seen_and_a_record_that_is_written_back_is_not()
+{
     const OLD: &str = "of an instance that runs on";
     let mut evidence = reclaimed().await;
     let first = accepted(&evidence);
     let at = first + s(300);
     longer(&mut evidence, at + s(5));
-    let is_record = |e: &&Entry| matches!(&e.fact, Fact::Annotated { annotations, .. } if annotations.contains_key("sundown.dev/record"));
+    let is_record = |e: &&Entry| {
+        matches!(
+            &e.fact,
+            Fact::Annotated { annotations, .. } if annotations.contains_key("sundown.dev/record")
+        )
+    };
     let written = evidence.entries.iter().find(is_record).unwrap().clone();
-    let patch = evidence.requests.iter().rev().find(|r| r.resource == "nodes" && r.verb == "patch").unwrap().clone();
+    let patch = evidence
+        .requests
+        .iter()
+        .rev()
+        .find(|r| r.resource == "nodes" && r.verb == "patch")
+        .unwrap()
+        .clone();
     evidence.requests.push(Request { at, answered: Some(at), ended: Some(at), ..patch });
     let again = |says: Moment| {
         let mut evidence = evidence.clone();
-        let Fact::Annotated { node, provider_id, mut annotations } = written.fact.clone() else { panic!() };
+        let Fact::Annotated { node, provider_id, mut annotations } = written.fact.clone() else {
+            panic!()
+        };
         let mut record: Value = serde_json::from_str(&annotations["sundown.dev/record"]).unwrap();
         record["interruptions"][0]["accepted"] = json!(says.to_string());
         annotations.insert("sundown.dev/record".to_owned(), record.to_string());
         let without = [("other".to_owned(), "x".to_owned())].into();
-        insert(&mut evidence, at - s(1), "kubectl", Fact::Annotated { node: node.clone(), provider_id: provider_id.clone(), annotations: without });
+        insert(
+            &mut evidence,
+            at - s(1),
+            "kubectl",
+            Fact::Annotated {
+                node: node.clone(),
+                provider_id: provider_id.clone(),
+                annotations: without,
+            },
+        );
         insert(&mut evidence, at, "sundown-0", Fact::Annotated { node, provider_id, annotations });
         judge(&evidence)
     };
@@ -269,10 +316,16 @@ async fn a_late_hook_whose_action_was_over_when_its_writer_received_it_is_seen()
     edit_first(&mut evidence, |entry| entry["time"] = json!(sent));
     let action = &mut evidence.actions[0];
     action.started = at - s(600);
-    *action.end.as_mut().unwrap() = ActionEnd { at: at - s(100), verdict: Verdict::TimedOut(HookResult::Continue), by: String::new() };
+    *action.end.as_mut().unwrap() = ActionEnd {
+        at: at - s(100),
+        verdict: Verdict::TimedOut(HookResult::Continue),
+        by: String::new(),
+    };
     let received = |by: &str| {
         doctored(&evidence, |e| {
-            e.messages.iter_mut().for_each(|m| m.deliveries.insert(0, Delivery { at: at - s(300), by: by.to_owned() }));
+            e.messages.iter_mut().for_each(|m| {
+                m.deliveries.insert(0, Delivery { at: at - s(300), by: by.to_owned() });
+            });
         })
     };
     keeps(&received("sundown-0"), OLD, "it asked while the action was open");

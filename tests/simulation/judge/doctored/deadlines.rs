@@ -42,26 +42,46 @@ async fn a_force_on_account_of_a_made_up_hook_is_seen_unless_aws_answered_no_hea
     let (begun, written) = (evidence.begun, evidence.actions[0].started + s(5));
     longer(&mut evidence, written + s(60));
     let hook = json!({
-        "kind": "terminate-hook", "event": "made-up", "time": written.to_string(), "accepted": written.to_string(),
+        "kind": "terminate-hook", "event": "made-up", "time": written.to_string(),
+        "accepted": written.to_string(),
         "group": "asg", "hook": "drain", "token": "00000000-0000-4000-8000-000000000000",
     });
     let record = json!({ "version": 1, "instance": instance, "interruptions": [hook] });
     let annotations = [("sundown.dev/record".to_owned(), record.to_string())].into();
-    let page = Fact::Annotated { node: node.clone(), provider_id: format!("aws:///eu-west-1a/{instance}"), annotations };
+    let page = Fact::Annotated {
+        node: node.clone(),
+        provider_id: format!("aws:///eu-west-1a/{instance}"),
+        annotations,
+    };
     insert(&mut evidence, written, "kubectl", page);
-    let pod = PodRef { namespace: "load".into(), name: "slow-0".into(), uid: "uid-of-slow-0".into(), node };
+    let pod = PodRef {
+        namespace: "load".into(),
+        name: "slow-0".into(),
+        uid: "uid-of-slow-0".into(),
+        node,
+    };
     insert(&mut evidence, begun, "<scheduler>", Fact::Bound(pod.clone()));
-    insert(&mut evidence, written + s(45), "sundown-0", Fact::Deleted { pod, grace: 10, again: false, overrun: Vec::new() });
+    insert(
+        &mut evidence,
+        written + s(45),
+        "sundown-0",
+        Fact::Deleted { pod, grace: 10, again: false, overrun: Vec::new() },
+    );
     let with = |after: u64, outcome: Outcome| {
         let mut evidence = evidence.clone();
-        let (at, by, object) = (written + s(after), "sundown-0".to_owned(), format!("asg/drain/{instance}"));
+        let (at, by, object) =
+            (written + s(after), "sundown-0".to_owned(), format!("asg/drain/{instance}"));
         let api = "autoscaling:RecordLifecycleActionHeartbeat".to_owned();
         evidence.calls.push(Call { at, api, object, by, outcome });
         judge(&evidence)
     };
     let error = |code: &str| Outcome::Error(code.to_owned());
     breaks(&judge(&evidence), EARLY);
-    keeps(&with(15, error("ResourceContention")), EARLY, "nobody can know that no such action is open");
+    keeps(
+        &with(15, error("ResourceContention")),
+        EARLY,
+        "nobody can know that no such action is open",
+    );
     breaks(&with(15, error("ValidationError")), EARLY);
     breaks(&with(15, Outcome::Ok), EARLY);
     evidence.terms.heartbeat_timeouts.clear();
@@ -69,12 +89,14 @@ async fn a_force_on_account_of_a_made_up_hook_is_seen_unless_aws_answered_no_hea
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_force_of_a_pod_that_never_had_two_seconds_to_be_asked_is_seen_unless_awss_clock_was_measured_ahead() {
+async fn a_force_of_a_pod_that_never_had_two_seconds_to_be_asked_is_seen_unless_awss_clock_was_measured_ahead()
+ {
     const NEVER: &str = "quorum-0 was deleted and never asked to go";
     let mut evidence = reclaimed().await;
     let begun = accepted(&evidence);
     evidence.requests.retain(|r| r.subresource != "eviction" || r.name != "quorum-0");
-    let forced = evidence.entries.iter_mut().find(|e| matches!(e.fact, Fact::Deleted { .. })).unwrap();
+    let forced =
+        evidence.entries.iter_mut().find(|e| matches!(e.fact, Fact::Deleted { .. })).unwrap();
     forced.at = forced.at + Duration::from_millis(1_700);
     let ahead = |millis: u64| {
         let mut evidence = evidence.clone();
@@ -97,7 +119,8 @@ async fn made_up() -> Evidence {
 /// A hook that a person writes into a record.
 fn made_up_hook(at: Moment) -> Value {
     json!({
-        "kind": "terminate-hook", "event": "made-up", "time": at.to_string(), "accepted": at.to_string(),
+        "kind": "terminate-hook", "event": "made-up", "time": at.to_string(),
+        "accepted": at.to_string(),
         "group": "asg", "hook": "drain", "token": "00000000-0000-4000-8000-000000000000",
     })
 }
@@ -114,10 +137,20 @@ fn write_by_hand(evidence: &mut Evidence, at: Moment, hooks: &[Value]) {
 /// A pod is deleted by force.
 fn force(evidence: &mut Evidence, at: Moment, grace: u64) {
     let (_, node) = node_of(evidence);
-    let pod = PodRef { namespace: "load".into(), name: "slow-0".into(), uid: "uid-of-slow-0".into(), node };
+    let pod = PodRef {
+        namespace: "load".into(),
+        name: "slow-0".into(),
+        uid: "uid-of-slow-0".into(),
+        node,
+    };
     let begun = evidence.begun;
     insert(evidence, begun, "<scheduler>", Fact::Bound(pod.clone()));
-    insert(evidence, at, "sundown-0", Fact::Deleted { pod, grace, again: false, overrun: Vec::new() });
+    insert(
+        evidence,
+        at,
+        "sundown-0",
+        Fact::Deleted { pod, grace, again: false, overrun: Vec::new() },
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -154,21 +187,29 @@ async fn a_drain_that_is_given_up_at_a_deadline_of_an_older_one_is_seen() {
     let time = first.to_string();
     let ends = (begun + s(30)).strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let body = json!({
-        "id": "e", "detail-type": "EC2 Capacity Reservation Instance Interruption Warning", "source": "aws.ec2", "time": time,
+        "id": "e", "detail-type": "EC2 Capacity Reservation Instance Interruption Warning",
+        "source": "aws.ec2", "time": time,
         "detail": { "instance-id": instance, "instance-termination-time": ends },
     });
     send(&mut evidence, &body.to_string(), first, first);
-    let capacity = json!({ "kind": "capacity", "event": "e", "time": time, "accepted": time, "ends": ends });
+    let capacity =
+        json!({ "kind": "capacity", "event": "e", "time": time, "accepted": time, "ends": ends });
     let with = |joins: bool| {
         let mut evidence = evidence.clone();
         let mut record = json!({ "version": 1, "instance": instance, "interruptions": [capacity] });
         if joins {
-            edit_records(&mut evidence, |written| written["interruptions"].as_array_mut().unwrap().push(capacity.clone()));
+            edit_records(&mut evidence, |written| {
+                written["interruptions"].as_array_mut().unwrap().push(capacity.clone());
+            });
         } else {
             record["released"] = json!({ "at": time, "outcome": "released" });
         }
         let annotations = [("sundown.dev/record".to_owned(), record.to_string())].into();
-        let page = Fact::Annotated { node: node.clone(), provider_id: format!("aws:///eu-west-1a/{instance}"), annotations };
+        let page = Fact::Annotated {
+            node: node.clone(),
+            provider_id: format!("aws:///eu-west-1a/{instance}"),
+            annotations,
+        };
         insert(&mut evidence, first, "sundown-0", page);
         judge(&evidence)
     };

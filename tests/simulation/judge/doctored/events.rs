@@ -31,17 +31,31 @@ fn besides(evidence: &Evidence, change: impl Fn(&mut Event)) -> Vec<String> {
 #[tokio::test(start_paused = true)]
 async fn an_event_of_what_did_not_happen_is_seen() {
     let evidence = reclaimed().await;
-    for reason in ["LifecycleCompleted", "LifecycleOver", "HookKeptOpen", "Uncordoned", "RecordRestored", "RecordVoid", "Paused", "Resumed"] {
+    for reason in [
+        "LifecycleCompleted",
+        "LifecycleOver",
+        "HookKeptOpen",
+        "Uncordoned",
+        "RecordRestored",
+        "RecordVoid",
+        "Paused",
+        "Resumed",
+    ] {
         let severity = |e: &mut Event| {
             e.reason = reason.to_owned();
-            let normal = ["LifecycleCompleted", "LifecycleOver", "HookKeptOpen", "RecordVoid", "Resumed"].contains(&reason);
+            let normal =
+                ["LifecycleCompleted", "LifecycleOver", "HookKeptOpen", "RecordVoid", "Resumed"]
+                    .contains(&reason);
             e.severity = if normal { "Normal" } else { "Warning" }.to_owned();
         };
         breaks(&besides(&evidence, severity), UNTRUE);
     }
     let (begun, hooked) = (evidence.begun, hooked().await);
     keeps(&judge(&hooked), UNTRUE, "its hook was completed");
-    breaks(&with(&hooked, "Drained", |e| (e.first, e.last) = (begun + s(31), begun + s(31))), UNTRUE);
+    breaks(
+        &with(&hooked, "Drained", |e| (e.first, e.last) = (begun + s(31), begun + s(31))),
+        UNTRUE,
+    );
     let over = |is_ending: bool, is_silent: bool| {
         let mut evidence = hooked.clone();
         let (id, node) = node_of(&evidence);
@@ -53,12 +67,21 @@ async fn an_event_of_what_did_not_happen_is_seen() {
     keeps(&over(true, true), UNTRUE, "its machine ends, and nothing is heard from it");
     breaks(&over(true, false), UNTRUE);
     breaks(&over(false, true), UNTRUE);
-    breaks(&with(&hooked, "LifecycleCompleted", |e| (e.first, e.last) = (begun + s(31), begun + s(31))), UNTRUE);
+    breaks(
+        &with(&hooked, "LifecycleCompleted", |e| {
+            (e.first, e.last) = (begun + s(31), begun + s(31));
+        }),
+        UNTRUE,
+    );
     let blocked = |after: u64| {
         let mut evidence = evidence.clone();
         let bound = evidence.begun + s(40);
         evidence.events.retain(|e| e.reason != "Blocked");
-        evidence.entries.iter_mut().filter(|e| matches!(e.fact, Fact::Bound(_))).for_each(|e| e.at = bound);
+        evidence
+            .entries
+            .iter_mut()
+            .filter(|e| matches!(e.fact, Fact::Bound(_)))
+            .for_each(|e| e.at = bound);
         besides(&evidence, |e| {
             (e.reason, e.severity) = ("Blocked".to_owned(), "Warning".to_owned());
             (e.first, e.last) = (bound + s(after), bound + s(after));
@@ -89,10 +112,15 @@ async fn an_event_of_what_did_not_happen_is_seen() {
     breaks(&with(&evidence, "InterruptionAccepted", late), UNTRUE);
     let mut hangs = evidence.clone();
     fault(&mut hangs, "create events", begun + s(30), begun + s(80));
-    keeps(&with(&hangs, "InterruptionAccepted", late), UNTRUE, "its call was not answered at first");
+    keeps(
+        &with(&hangs, "InterruptionAccepted", late),
+        UNTRUE,
+        "its call was not answered at first",
+    );
     breaks(&with(&evidence, "Forced", |e| e.uid = "uid-of-another".to_owned()), UNTRUE);
     let evicted = |e: &mut Event| {
-        (e.reason, e.severity, e.on) = ("Evicted".to_owned(), "Normal".to_owned(), "Pod".to_owned());
+        (e.reason, e.severity, e.on) =
+            ("Evicted".to_owned(), "Normal".to_owned(), "Pod".to_owned());
         e.uid = "uid-of-another".to_owned();
     };
     breaks(&besides(&evidence, evicted), UNTRUE);
@@ -119,12 +147,19 @@ async fn a_thing_that_happens_without_its_event_is_seen() {
         let (begun, (_, own), twin) = (evidence.begun, node_of(&evidence), || "twin".to_owned());
         for entry in &mut evidence.entries {
             match &mut entry.fact {
-                Fact::Annotated { node, annotations, .. } if annotations.contains_key(RECORD) => *node = twin(),
-                Fact::NodeChanged(state) if state.annotations.contains_key(RECORD) => state.name = twin(),
+                Fact::Annotated { node, annotations, .. } if annotations.contains_key(RECORD) => {
+                    *node = twin();
+                }
+                Fact::NodeChanged(state) if state.annotations.contains_key(RECORD) => {
+                    state.name = twin();
+                }
                 _ => {}
             }
         }
-        let renamed = evidence.events.iter().map(|e| Event { name: if e.name == own { twin() } else { e.name.clone() }, ..e.clone() });
+        let renamed = evidence.events.iter().map(|e| Event {
+            name: if e.name == own { twin() } else { e.name.clone() },
+            ..e.clone()
+        });
         evidence.events = renamed.collect();
         evidence.hands.extend(is_silent.then_some((begun, own, "lost")));
         judge(&evidence)
@@ -135,8 +170,17 @@ async fn a_thing_that_happens_without_its_event_is_seen() {
     let uncordoned = |at: Moment| {
         let mut evidence = hooked.clone();
         let mut before = evidence.entries.iter().rev().filter(|e| e.at <= at).map(|e| &e.fact);
-        let state = before.find_map(|fact| if let Fact::NodeChanged(state) = fact { Some(state.clone()) } else { None }).unwrap();
-        insert(&mut evidence, at, "kubectl", Fact::NodeChanged(Box::new(NodeState { unschedulable: false, ..*state })));
+        let state = before
+            .find_map(
+                |fact| if let Fact::NodeChanged(state) = fact { Some(state.clone()) } else { None },
+            )
+            .unwrap();
+        insert(
+            &mut evidence,
+            at,
+            "kubectl",
+            Fact::NodeChanged(Box::new(NodeState { unschedulable: false, ..*state })),
+        );
         let ended = evidence.ended + s(60);
         longer(&mut evidence, ended);
         judge(&evidence)
@@ -159,9 +203,15 @@ async fn a_late_event_of_a_drain_is_true_of_the_moment_at_which_its_node_was_emp
     let back = |late: u64, is_failing: bool| {
         let mut evidence = hooked.clone();
         let emptied = when(&evidence, |f| matches!(f, Fact::PodGone(_)));
-        let bound = |e: &Entry| if let Fact::Bound(pod) = &e.fact { Some(pod.clone()) } else { None };
+        let bound =
+            |e: &Entry| if let Fact::Bound(pod) = &e.fact { Some(pod.clone()) } else { None };
         let pod = evidence.entries.iter().find_map(bound).unwrap();
-        insert(&mut evidence, emptied, "<scheduler>", Fact::Bound(PodRef { uid: "again".to_owned(), ..pod }));
+        insert(
+            &mut evidence,
+            emptied,
+            "<scheduler>",
+            Fact::Bound(PodRef { uid: "again".to_owned(), ..pod }),
+        );
         if is_failing {
             fault(&mut evidence, "create events", emptied, emptied + s(15));
         }

@@ -22,7 +22,10 @@ async fn a_fault_excuses_only_what_needs_the_call_that_it_struck() {
     let watch = struck(&evidence, "watch nodes", "sundown-0", "");
     assert!(excused(&watch, nodes, 105, 106), "it was broken");
     assert!(excused(&watch, nodes, 115, 117), "it was felt a little longer");
-    assert!(!excused(&watch, nodes, 50, 99) && !excused(&watch, nodes, 123, 130), "before, and later");
+    assert!(
+        !excused(&watch, nodes, 50, 99) && !excused(&watch, nodes, 123, 130),
+        "before, and later"
+    );
     assert!(!excused(&watch, Scope::of_leader(&[REMOVE_PODS]), 105, 106), "another API");
     let only_other = Scope { process: Some("sundown-1"), ..nodes };
     assert!(!excused(&watch, only_other, 105, 106), "another process");
@@ -32,11 +35,17 @@ async fn a_fault_excuses_only_what_needs_the_call_that_it_struck() {
         excused(&evidence, nodes, 150, 151)
     };
     assert!(silent(true) && !silent(false), "a silent watch is noticed after a minute");
-    let get = |name: &str| excused(&struck(&evidence, "get nodes", "sundown-0", name), nodes, 105, 106);
+    let get =
+        |name: &str| excused(&struck(&evidence, "get nodes", "sundown-0", name), nodes, 105, 106);
     assert!(get(&node) && !get("another-node"));
     let beat = |object: &str| {
         let scope = Scope::of_leader(&[HEARTBEATS]).about(&instance, &node);
-        excused(&struck(&evidence, "autoscaling:RecordLifecycleActionHeartbeat", "sundown-0", object), scope, 105, 106)
+        excused(
+            &struck(&evidence, "autoscaling:RecordLifecycleActionHeartbeat", "sundown-0", object),
+            scope,
+            105,
+            106,
+        )
     };
     assert!(beat(&format!("asg/drain/{instance}")) && !beat("asg/drain/i-0another"));
     let evict = |pod: &str| {
@@ -50,7 +59,9 @@ async fn a_fault_excuses_only_what_needs_the_call_that_it_struck() {
 async fn a_time_without_a_leader_excuses_what_only_a_leader_does() {
     let evidence = reclaimed().await;
     let scope = Scope::of_leader(&[]);
-    let excused = |evidence: &Evidence, scope: Scope<'_>| Judge::of(evidence).is_excused(scope, evidence.begun + s(100), evidence.begun + s(101));
+    let excused = |evidence: &Evidence, scope: Scope<'_>| {
+        Judge::of(evidence).is_excused(scope, evidence.begun + s(100), evidence.begun + s(101))
+    };
     assert!(!excused(&evidence, scope), "it leads");
     let mut killed = evidence.clone();
     killed.ends = vec![("sundown-0".to_owned(), evidence.begun + s(90))];

@@ -25,7 +25,12 @@ async fn a_force_that_a_flag_forbids_or_puts_off_is_seen() {
     breaks(&under(&evidence, "--force-after=deadline"), EARLY);
     breaks(&under(&evidence, "--force-after=0.9"), EARLY);
     breaks(&under(&evidence, "--spot-deadline-margin=0s"), EARLY);
-    for flag in ["--force-after=0", "--force-after=0.6", "--spot-deadline-margin=20s", "--deadline-margin=60s"] {
+    for flag in [
+        "--force-after=0",
+        "--force-after=0.6",
+        "--spot-deadline-margin=20s",
+        "--deadline-margin=60s",
+    ] {
         keeps(&under(&evidence, flag), EARLY, flag);
     }
     breaks(&under(&evidence, "--spot-deadline-margin=40s"), "got a grace of 30 s");
@@ -73,7 +78,12 @@ async fn a_heartbeat_for_a_hook_beside_one_named_sundown_is_seen() {
     evidence.actions.push(ActionReport { hook: "other".to_owned(), ..named.clone() });
     evidence.actions.push(named);
     let beat = Call { at: begun + s(20), object, ..evidence.calls[0].clone() };
-    let described = Call { api: "autoscaling:DescribeLifecycleHooks".to_owned(), object: "asg".to_owned(), at: begun + s(4), ..beat.clone() };
+    let described = Call {
+        api: "autoscaling:DescribeLifecycleHooks".to_owned(),
+        object: "asg".to_owned(),
+        at: begun + s(4),
+        ..beat.clone()
+    };
     let described = Call { outcome: Outcome::Ok, ..described };
     let beat = Call { api: "autoscaling:RecordLifecycleActionHeartbeat".to_owned(), ..beat };
     let other = "RecordLifecycleActionHeartbeat for asg/other/";
@@ -95,7 +105,9 @@ async fn a_node_that_claims_the_instance_of_another_one_and_is_not_cordoned_is_s
     let node = if node == "rogue" { stage.world.node_of(&instance).unwrap() } else { node };
     let sundown = led(&stage, &[]).await;
     stage.world.aws.terminate(&instance, true);
-    stage.until(60, "it is completed", || stage.actions(&instance).iter().any(|a| a.end.is_some())).await;
+    stage
+        .until(60, "it is completed", || stage.actions(&instance).iter().any(|a| a.end.is_some()))
+        .await;
     stage.pass(3).await;
     let mut evidence = stage.evidence();
     sundown.stop().await;
@@ -117,7 +129,12 @@ async fn a_dry_run_that_writes_is_seen() {
     let mut evidence = hooked().await;
     evidence.terms.flags[0].1.push("--dry-run".to_owned());
     let broken = judge(&evidence);
-    for write in ["sent patch nodes", "sent update leases", "called sqs:DeleteMessage", "called autoscaling:CompleteLifecycleAction"] {
+    for write in [
+        "sent patch nodes",
+        "sent update leases",
+        "called sqs:DeleteMessage",
+        "called autoscaling:CompleteLifecycleAction",
+    ] {
         breaks(&broken, write);
     }
     evidence.requests.retain(|r| !r.is_write());

@@ -10,7 +10,11 @@ fn later(evidence: &Evidence, seconds: u64) -> Evidence {
     let from = accepted(&evidence);
     let entries = evidence.entries.iter_mut().map(|e| &mut e.at);
     let deletions = evidence.messages.iter_mut().filter_map(|m| m.deleted.as_mut());
-    entries.chain(deletions).chain([&mut evidence.ended]).filter(|at| **at >= from).for_each(|at| *at = *at + s(seconds));
+    entries
+        .chain(deletions)
+        .chain([&mut evidence.ended])
+        .filter(|at| **at >= from)
+        .for_each(|at| *at = *at + s(seconds));
     evidence
 }
 
@@ -72,7 +76,9 @@ async fn an_interruption_of_a_node_that_registered_again_before_is_waited_for() 
     let with = |gone: Moment, added: Option<Moment>| {
         let mut evidence = evidence.clone();
         insert(&mut evidence, gone, "<test>", Fact::NodeGone(node.clone()));
-        added.into_iter().for_each(|at| insert(&mut evidence, at, "<test>", Fact::NodeAdded(node.clone())));
+        added
+            .into_iter()
+            .for_each(|at| insert(&mut evidence, at, "<test>", Fact::NodeAdded(node.clone())));
         judge(&evidence)
     };
     breaks(&with(from - s(10), Some(from - s(5))), LATE);
@@ -98,16 +104,28 @@ async fn a_notice_that_comes_while_a_leader_waits_for_its_last_write_is_excused(
     let evidence = reclaimed().await;
     let (from, _) = sent(&evidence);
     let given_up = from + s(5);
-    let lease = evidence.requests.iter().find(|r| r.resource == "leases" && r.is_write()).unwrap().clone();
+    let lease =
+        evidence.requests.iter().find(|r| r.resource == "leases" && r.is_write()).unwrap().clone();
     let eviction = evidence.requests.iter().find(|r| r.subresource == "eviction").unwrap().clone();
-    let holds = evidence.entries.iter().find(|e| matches!(&e.fact, Fact::LeaseHeld { lease, .. } if lease == "sundown")).unwrap().clone();
+    let holds = evidence
+        .entries
+        .iter()
+        .find(|e| matches!(&e.fact, Fact::LeaseHeld { lease, .. } if lease == "sundown"))
+        .unwrap()
+        .clone();
     let after = |answered: Moment| {
         let mut late = later(&evidence, 8);
-        late.requests.retain(|r| r.resource == "leases" || !r.is_write() || r.at < from || r.at > given_up);
+        late.requests
+            .retain(|r| r.resource == "leases" || !r.is_write() || r.at < from || r.at > given_up);
         late.requests.push(Request { at: holds.at, answered: Some(answered), ..eviction.clone() });
         late.requests.push(Request { at: given_up, answered: Some(given_up), ..lease.clone() });
         late.requests.sort_by_key(|r| r.at);
-        insert(&mut late, given_up, &holds.by, Fact::LeaseHeld { lease: "sundown".to_owned(), holder: String::new() });
+        insert(
+            &mut late,
+            given_up,
+            &holds.by,
+            Fact::LeaseHeld { lease: "sundown".to_owned(), holder: String::new() },
+        );
         insert(&mut late, from + s(7), &holds.by, holds.fact.clone());
         judge(&late)
     };
@@ -116,7 +134,8 @@ async fn a_notice_that_comes_while_a_leader_waits_for_its_last_write_is_excused(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fault_of_another_node_that_claims_the_instance_excuses_only_while_the_kubelet_of_its_own_is_silent() {
+async fn a_fault_of_another_node_that_claims_the_instance_excuses_only_while_the_kubelet_of_its_own_is_silent()
+ {
     let evidence = reclaimed().await;
     let (from, _) = sent(&evidence);
     let (instance, node) = node_of(&evidence);
@@ -124,10 +143,24 @@ async fn a_fault_of_another_node_that_claims_the_instance_excuses_only_while_the
         let mut late = later(&evidence, 4);
         let (begun, ended) = (late.begun, late.ended);
         longer(&mut late, ended);
-        let (provider_id, annotations) = (format!("aws:///eu-west-1a/{claimed}"), std::collections::BTreeMap::new());
-        insert(&mut late, begun, "<test>", Fact::Annotated { node: "twin".to_owned(), provider_id, annotations });
-        let (by, what, object) = ("sundown-0".to_owned(), "patch nodes".to_owned(), "twin".to_owned());
-        late.disturbances.push(Disturbance { at: from, until: Some(from + s(1)), by, what, object, is_silent: false });
+        let (provider_id, annotations) =
+            (format!("aws:///eu-west-1a/{claimed}"), std::collections::BTreeMap::new());
+        insert(
+            &mut late,
+            begun,
+            "<test>",
+            Fact::Annotated { node: "twin".to_owned(), provider_id, annotations },
+        );
+        let (by, what, object) =
+            ("sundown-0".to_owned(), "patch nodes".to_owned(), "twin".to_owned());
+        late.disturbances.push(Disturbance {
+            at: from,
+            until: Some(from + s(1)),
+            by,
+            what,
+            object,
+            is_silent: false,
+        });
         late.hands.extend(silent.map(|seconds| (from - s(seconds), node.clone(), "lost")));
         judge(&late)
     };

@@ -4,13 +4,19 @@ use sundown::sim::kube::Request;
 
 use super::*;
 
-/// The run of a drain, with this many evictions (and deletions) of one workload each, all sent at one moment.
-async fn sent(evictions: usize, deletions: usize, ends: impl Fn(Moment) -> Option<Moment>) -> Evidence {
+/// The run of a drain, with this many evictions (and deletions) of one workload each, all sent at
+/// one moment.
+async fn sent(
+    evictions: usize,
+    deletions: usize,
+    ends: impl Fn(Moment) -> Option<Moment>,
+) -> Evidence {
     let mut evidence = hooked().await;
     let first = evidence.requests.iter().find(|r| r.subresource == "eviction").unwrap().clone();
     for i in 0..evictions + deletions {
         let name = format!("web-{i}-x");
-        let mut request = Request { name, ended: ends(first.at), answered: ends(first.at), ..first.clone() };
+        let mut request =
+            Request { name, ended: ends(first.at), answered: ends(first.at), ..first.clone() };
         if i >= evictions {
             (request.verb, request.subresource) = ("delete".to_owned(), String::new());
         }
@@ -33,9 +39,18 @@ async fn more_evictions_in_flight_than_the_flag_allows_are_seen() {
     let evidence = sent(32, 8, at_once).await;
     assert_eq!(Judge::of(&evidence).limits(), 40);
     keeps(&judge(&evidence), TOO_MANY, "as many as it may");
-    breaks(&judge(&sent(33, 0, at_once).await), "33 evictions in flight that are answered: --max-evictions is 32");
-    breaks(&judge(&sent(32, 9, at_once).await), "41 evictions and deletions in flight that are answered");
-    breaks(&judge(&flagged(evidence, "--max-evictions=31")), "32 evictions in flight that are answered: --max-evictions is 31");
+    breaks(
+        &judge(&sent(33, 0, at_once).await),
+        "33 evictions in flight that are answered: --max-evictions is 32",
+    );
+    breaks(
+        &judge(&sent(32, 9, at_once).await),
+        "41 evictions and deletions in flight that are answered",
+    );
+    breaks(
+        &judge(&flagged(evidence, "--max-evictions=31")),
+        "32 evictions in flight that are answered: --max-evictions is 31",
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -58,13 +73,21 @@ async fn evictions_that_nobody_answers_do_not_count_until_there_are_twice_as_man
 async fn more_evictions_under_one_budget_than_the_flag_allows_are_seen() {
     const TOO_MANY: &str = "under the budget of web-7: --max-evictions-per-budget is";
     let mut evidence = sent(9, 0, |at| Some(at + Duration::from_millis(300))).await;
-    for (i, request) in evidence.requests.iter_mut().filter(|r| r.subresource == "eviction").enumerate() {
+    for (i, request) in
+        evidence.requests.iter_mut().filter(|r| r.subresource == "eviction").enumerate()
+    {
         request.name = format!("web-7-{i}");
     }
     keeps(&judge(&evidence), TOO_MANY, "there is no budget");
     evidence.terms.budgets = vec![("load".to_owned(), "web-7".to_owned())];
-    breaks(&judge(&evidence), "9 evictions in flight under the budget of web-7: --max-evictions-per-budget is 8");
-    breaks(&judge(&flagged(evidence.clone(), "--max-evictions-per-budget=7")), "8 evictions in flight under the budget of web-7");
+    breaks(
+        &judge(&evidence),
+        "9 evictions in flight under the budget of web-7: --max-evictions-per-budget is 8",
+    );
+    breaks(
+        &judge(&flagged(evidence.clone(), "--max-evictions-per-budget=7")),
+        "8 evictions in flight under the budget of web-7",
+    );
     let mut tangled = evidence;
     tangled.terms.budgets.push(("load".to_owned(), "web-7".to_owned()));
     keeps(&judge(&tangled), TOO_MANY, "Kubernetes evicts no pod under two");

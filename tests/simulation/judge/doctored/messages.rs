@@ -12,7 +12,8 @@ fn notice(evidence: &mut Evidence, age: u64, at: Moment) {
     let (instance, _) = node_of(evidence);
     let time = (at - s(age)).strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let body = json!({
-        "version": "0", "id": "one-more", "detail-type": "EC2 Spot Instance Interruption Warning", "source": "aws.ec2", "time": time,
+        "version": "0", "id": "one-more", "detail-type": "EC2 Spot Instance Interruption Warning",
+        "source": "aws.ec2", "time": time,
         "detail": { "instance-id": instance, "instance-action": "terminate" },
     });
     send(evidence, &body.to_string(), at - s(age), at);
@@ -24,8 +25,13 @@ async fn a_message_of_a_later_action_of_a_hook_that_the_record_names_is_not_dura
     let at = when(&evidence, |f| matches!(f, Fact::Evicted { .. })) + s(3);
     let first = evidence.actions[0].clone();
     let token = "12345678-1234-1234-1234-123456789012";
-    let of_hook = evidence.messages.iter().find(|m| m.body.contains(&first.token)).unwrap().body.clone();
-    evidence.actions.push(ActionReport { token: token.to_owned(), started: at - s(1), ..first.clone() });
+    let of_hook =
+        evidence.messages.iter().find(|m| m.body.contains(&first.token)).unwrap().body.clone();
+    evidence.actions.push(ActionReport {
+        token: token.to_owned(),
+        started: at - s(1),
+        ..first.clone()
+    });
     let told = |body: &str| {
         let mut evidence = evidence.clone();
         send(&mut evidence, body, at, at + s(1));
@@ -37,10 +43,12 @@ async fn a_message_of_a_later_action_of_a_hook_that_the_record_names_is_not_dura
 
 /// What the last record of the only node said from then on.
 fn released(evidence: &Evidence) -> Moment {
-    when(
-        evidence,
-        |f| matches!(f, Fact::Annotated { annotations, .. } if annotations.get("sundown.dev/record").is_some_and(|r| r.contains("\"released\":{"))),
-    )
+    when(evidence, |f| {
+        matches!(
+            f,
+            Fact::Annotated { annotations, .. } if annotations.get("sundown.dev/record").is_some_and(|r| r.contains("\"released\":{"))
+        )
+    })
 }
 
 #[tokio::test(start_paused = true)]
@@ -61,7 +69,8 @@ async fn a_real_test_that_is_acted_on_and_deleted_before_its_intent_is_durable_i
     });
     evidence.messages.iter_mut().for_each(|m| m.deleted = Some(at));
     keeps(&judge(&evidence), LOST, "nobody acts on tests");
-    evidence.terms.flags = vec![("sundown".to_owned(), vec!["--accept-real-tests".to_owned(), "1h".to_owned()])];
+    evidence.terms.flags =
+        vec![("sundown".to_owned(), vec!["--accept-real-tests".to_owned(), "1h".to_owned()])];
     breaks(&judge(&evidence), LOST);
 }
 
@@ -69,7 +78,8 @@ async fn a_real_test_that_is_acted_on_and_deleted_before_its_intent_is_durable_i
 async fn a_deletion_before_the_intent_is_durable_is_seen_although_the_queue_forgot_it() {
     let mut evidence = hooked().await;
     let at = accepted(&evidence) - Duration::from_millis(1);
-    let of_hook = evidence.messages.iter_mut().find(|m| m.body.contains("LifecycleHookName")).unwrap();
+    let of_hook =
+        evidence.messages.iter_mut().find(|m| m.body.contains("LifecycleHookName")).unwrap();
     of_hook.deletion_lost = Some(at);
     breaks(&judge(&evidence), LOST);
 }
@@ -117,7 +127,8 @@ fn state_change(evidence: &mut Evidence, state: &str, age: u64, at: Moment) {
     let (instance, _) = node_of(evidence);
     let time = (at - s(age)).strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let body = json!({
-        "version": "0", "id": "one-more", "detail-type": "EC2 Instance State-change Notification", "source": "aws.ec2", "time": time,
+        "version": "0", "id": "one-more", "detail-type": "EC2 Instance State-change Notification",
+        "source": "aws.ec2", "time": time,
         "detail": { "instance-id": instance, "state": state },
     });
     send(evidence, &body.to_string(), at - s(age), at);
@@ -134,7 +145,11 @@ async fn a_state_that_ends_a_drain_sooner_and_does_not_join_it_is_seen_unless_it
     };
     breaks(&with("stopping", 5), LOST);
     breaks(&with("stopping", 25), LOST);
-    keeps(&with("stopping", 35), LOST, "the machine was to be gone five seconds before, and the drain goes on by its own deadline");
+    keeps(
+        &with("stopping", 35),
+        LOST,
+        "the machine was to be gone five seconds before, and the drain goes on by its own deadline",
+    );
     breaks(&with("terminated", 5), LOST);
     breaks(&with("terminated", 35), LOST);
 }
@@ -149,12 +164,16 @@ async fn a_drain_that_knows_that_its_machine_is_over_learns_nothing_more() {
         let (instance, _) = node_of(&evidence);
         let (time, seconds) = (begun.to_string(), begun.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
         let body = json!({
-            "id": "e", "detail-type": "EC2 Instance State-change Notification", "source": "aws.ec2", "time": seconds,
+            "id": "e", "detail-type": "EC2 Instance State-change Notification", "source": "aws.ec2",
+            "time": seconds,
             "detail": { "instance-id": instance, "state": state },
         });
         send(&mut evidence, &body.to_string(), begun, begun);
         edit_records(&mut evidence, |record| {
-            let entry = json!({ "kind": "state-change", "event": "e", "time": seconds, "accepted": time, "state": state, "stale": is_stale });
+            let entry = json!({
+                "kind": "state-change", "event": "e", "time": seconds, "accepted": time,
+                "state": state, "stale": is_stale
+            });
             record["interruptions"].as_array_mut().unwrap().push(entry);
         });
         state_change(&mut evidence, "terminated", 1, at);
@@ -166,7 +185,8 @@ async fn a_drain_that_knows_that_its_machine_is_over_learns_nothing_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_another_node_says_that_claims_the_instance_counts_only_while_the_kubelet_of_its_own_is_silent() {
+async fn what_another_node_says_that_claims_the_instance_counts_only_while_the_kubelet_of_its_own_is_silent()
+ {
     let mut evidence = overdue().await;
     let (_, own) = node_of(&evidence);
     let at = when(&evidence, |f| matches!(f, Fact::Evicted { .. })) + s(3);
@@ -194,19 +214,35 @@ async fn a_later_action_that_a_person_wrote_into_the_record_stands_for_the_one_t
     let at = when(&evidence, |f| matches!(f, Fact::Evicted { .. })) + s(3);
     let first = evidence.actions[0].clone();
     let token = "12345678-1234-1234-1234-123456789012";
-    let body = evidence.messages.iter().find(|m| m.body.contains(&first.token)).unwrap().body.replace(&first.token, token);
-    let is_record = |f: &&Fact| matches!(f, Fact::Annotated { annotations, .. } if annotations.contains_key("sundown.dev/record"));
+    let body = evidence
+        .messages
+        .iter()
+        .find(|m| m.body.contains(&first.token))
+        .unwrap()
+        .body
+        .replace(&first.token, token);
+    let is_record = |f: &&Fact| {
+        matches!(
+            f, Fact::Annotated { annotations, .. } if annotations.contains_key("sundown.dev/record")
+        )
+    };
     let open = evidence.entries.iter().map(|e| &e.fact).find(is_record).unwrap();
     let with = |by: &str, time: Moment| {
         let mut evidence = evidence.clone();
-        evidence.actions.push(ActionReport { token: token.to_owned(), started: at - s(1), ..first.clone() });
+        evidence.actions.push(ActionReport {
+            token: token.to_owned(),
+            started: at - s(1),
+            ..first.clone()
+        });
         let mut page = open.clone();
         let Fact::Annotated { annotations, .. } = &mut page else { panic!() };
         let text = annotations.get_mut("sundown.dev/record").unwrap();
         let mut record: Value = serde_json::from_str(text).unwrap();
         record["interruptions"].as_array_mut().unwrap().push(json!({
-            "kind": "terminate-hook", "event": "made-up", "time": time.to_string(), "accepted": time.to_string(),
-            "group": first.group, "hook": first.hook, "token": "00000000-0000-4000-8000-000000000000",
+            "kind": "terminate-hook", "event": "made-up", "time": time.to_string(),
+            "accepted": time.to_string(),
+            "group": first.group, "hook": first.hook,
+            "token": "00000000-0000-4000-8000-000000000000",
         }));
         *text = record.to_string();
         insert(&mut evidence, at - s(2), by, page);

@@ -15,7 +15,11 @@ fn state(entry: &mut Entry) -> Option<&mut NodeState> {
 
 /// Every state of a Node that Sundown wrote, and all after it.
 fn from_first_of_ours(evidence: &mut Evidence) -> impl Iterator<Item = &mut NodeState> {
-    let first = evidence.entries.iter().position(|e| e.by == US && matches!(e.fact, Fact::NodeChanged(_))).unwrap();
+    let first = evidence
+        .entries
+        .iter()
+        .position(|e| e.by == US && matches!(e.fact, Fact::NodeChanged(_)))
+        .unwrap();
     evidence.entries.iter_mut().skip(first).filter_map(state)
 }
 
@@ -42,7 +46,10 @@ fn accepted(evidence: &Evidence) -> Moment {
 async fn an_accept_that_is_not_one_write_is_seen() {
     let evidence = hooked().await;
     let untaint = |state: &mut NodeState| state.taints.retain(|(key, ..)| key != TAINT);
-    breaks(&with(&evidence, |s| s.unschedulable = false), "accepted and not cordoned with the same write");
+    breaks(
+        &with(&evidence, |s| s.unschedulable = false),
+        "accepted and not cordoned with the same write",
+    );
     breaks(&with(&evidence, untaint), "accepted and not tainted with the same write");
     let other_kind = |state: &mut NodeState| {
         untaint(state);
@@ -54,12 +61,15 @@ async fn an_accept_that_is_not_one_write_is_seen() {
     then(&mut split, at, US, |s| s.unschedulable = true);
     breaks(&judge(&split), "cordoned without a record");
     let mut split = evidence.clone();
-    then(&mut split, at, US, |s| s.taints.extend([(TAINT.to_owned(), "spot".to_owned(), "NoSchedule".to_owned())]));
+    then(&mut split, at, US, |s| {
+        s.taints.extend([(TAINT.to_owned(), "spot".to_owned(), "NoSchedule".to_owned())]);
+    });
     breaks(&judge(&split), "tainted without a record");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_is_cordoned_without_a_record_is_seen_unless_another_one_claims_its_instance_then() {
+async fn a_node_that_is_cordoned_without_a_record_is_seen_unless_another_one_claims_its_instance_then()
+ {
     const ALONE: &str = "cordoned without a record";
     let evidence = hooked().await;
     let at = accepted(&evidence) - Duration::from_millis(1);
@@ -70,7 +80,8 @@ async fn a_node_that_is_cordoned_without_a_record_is_seen_unless_another_one_cla
         if provider == Some("") {
             evidence.entries.iter_mut().filter_map(state).for_each(|s| s.provider_id.clear());
         }
-        let named = |s: &mut NodeState| provider.into_iter().for_each(|p| s.provider_id = p.to_owned());
+        let named =
+            |s: &mut NodeState| provider.into_iter().for_each(|p| s.provider_id = p.to_owned());
         then(&mut evidence, begun, "<kubelet>", |s| {
             s.name = "a-twin".to_owned();
             named(s);
@@ -109,7 +120,9 @@ async fn a_node_that_a_person_uncordoned_and_that_is_cordoned_again_is_seen() {
         change(&mut record);
         *text = record.to_string();
     };
-    let spot = json!([{ "kind": "spot", "event": "e", "time": at.to_string(), "accepted": at.to_string() }]);
+    let spot = json!([{
+        "kind": "spot", "event": "e", "time": at.to_string(), "accepted": at.to_string()
+    }]);
     let rebooted = |has_hook: bool, is_new: bool| {
         let mut evidence = hooked.clone();
         let old = |record: &mut Value| {
@@ -134,7 +147,8 @@ async fn a_node_that_a_person_uncordoned_and_that_is_cordoned_again_is_seen() {
     breaks(&rebooted(true, true), AGAIN);
 }
 
-/// A spot notice, and a person who releases the node: it is put back. `before`: what was done to the Node before.
+/// A spot notice, and a person who releases the node: it is put back. `before`: what was done to
+/// the Node before.
 async fn put_back(before: impl Fn(&mut serde_json::Value)) -> Evidence {
     let stage = Stage::new(7);
     let instances = stage.spot_group(3);
@@ -143,14 +157,25 @@ async fn put_back(before: impl Fn(&mut serde_json::Value)) -> Evidence {
     let sundown = led(&stage, &[]).await;
     stage.world.aws.spot_interruption(&instances[0], SpotAction::Terminate);
     stage.until(10, "it is accepted", || stage.record(&instances[0]).is_some()).await;
-    stage.world.kube.edit("nodes", "", &node, |n| n["metadata"]["annotations"][RELEASE] = "true".into());
-    stage.until(10, "it is put back", || !stage.node(&instances[0]).to_string().contains("sundown.dev/interruption")).await;
+    stage
+        .world
+        .kube
+        .edit("nodes", "", &node, |n| n["metadata"]["annotations"][RELEASE] = "true".into());
+    stage
+        .until(10, "it is put back", || {
+            !stage.node(&instances[0]).to_string().contains("sundown.dev/interruption")
+        })
+        .await;
     stage.pass(3).await;
     ended(stage, sundown).await
 }
 
 fn last_tainted(evidence: &Evidence) -> usize {
-    evidence.entries.iter().rposition(|e| matches!(&e.fact, Fact::NodeChanged(s) if taint(s).is_some())).unwrap()
+    evidence
+        .entries
+        .iter()
+        .rposition(|e| matches!(&e.fact, Fact::NodeChanged(s) if taint(s).is_some()))
+        .unwrap()
 }
 
 /// The write that put the Node back, and all after it, with this change.
@@ -158,19 +183,31 @@ fn but(evidence: &Evidence, change: impl Fn(&mut NodeState)) -> Vec<String> {
     let mut evidence = evidence.clone();
     let drained = last_tainted(&evidence);
     let name = state(&mut evidence.entries[drained]).unwrap().name.clone();
-    evidence.entries.iter_mut().skip(drained + 1).filter_map(state).filter(|s| s.name == name).for_each(change);
+    evidence
+        .entries
+        .iter_mut()
+        .skip(drained + 1)
+        .filter_map(state)
+        .filter(|s| s.name == name)
+        .for_each(change);
     judge(&evidence)
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_is_not_put_back_as_it_was_is_seen() {
-    let evidence = put_back(|n| n["spec"]["taints"] = json!([{ "key": "example.com/own", "effect": "NoSchedule" }])).await;
+    let evidence = put_back(|n| {
+        n["spec"]["taints"] = json!([{ "key": "example.com/own", "effect": "NoSchedule" }]);
+    })
+    .await;
     breaks(&but(&evidence, |s| s.unschedulable = true), "it was put back and left cordoned");
-    let label = |s: &mut NodeState| drop(s.labels.insert(EXCLUDED.to_owned(), "sundown".to_owned()));
+    let label =
+        |s: &mut NodeState| drop(s.labels.insert(EXCLUDED.to_owned(), "sundown".to_owned()));
     breaks(&but(&evidence, label), "it was put back and left out of load balancers");
     breaks(&but(&evidence, |s| s.taints.clear()), "Sundown changed taints of others");
     breaks(&but(&evidence, |s| drop(s.labels.pop_first())), "Sundown changed labels of others");
-    let pause = |s: &mut NodeState| drop(s.annotations.insert("sundown.dev/pause".to_owned(), "true".to_owned()));
+    let pause = |s: &mut NodeState| {
+        drop(s.annotations.insert("sundown.dev/pause".to_owned(), "true".to_owned()));
+    };
     breaks(&but(&evidence, pause), "Sundown changed annotations of others");
     let mut never = evidence.clone();
     never.entries.truncate(last_tainted(&never) + 1);
@@ -183,7 +220,10 @@ async fn a_node_that_is_not_put_back_as_it_was_is_seen() {
     breaks(&judge(&taken), "its taint was left behind without a record");
     let mut unseen = taken.clone();
     unseen.ends = vec![(US.to_owned(), evidence.ended)];
-    for rule in ["its taint was left behind without a record", "a person released it, and it was not put back"] {
+    for rule in [
+        "its taint was left behind without a record",
+        "a person released it, and it was not put back",
+    ] {
         keeps(&judge(&unseen), rule, "nobody who had seen its record leads any more");
     }
     let mut later = unseen.clone();
@@ -196,12 +236,30 @@ async fn a_node_that_is_not_put_back_as_it_was_is_seen() {
         let mut tried = later.clone();
         tried.ends = vec![(US.to_owned(), evidence.ended + s(15))];
         let at = evidence.ended;
-        tried.requests.push(Request { at, answered: None, ended: None, status: 0, is_disturbed, ..patch.clone() });
+        tried.requests.push(Request {
+            at,
+            answered: None,
+            ended: None,
+            status: 0,
+            is_disturbed,
+            ..patch.clone()
+        });
         let (by, what, object) = (by.to_owned(), "patch nodes".to_owned(), patch.name.clone());
-        tried.disturbances.push(Disturbance { at, until: None, by, what, object, is_silent: false });
+        tried.disturbances.push(Disturbance {
+            at,
+            until: None,
+            by,
+            what,
+            object,
+            is_silent: false,
+        });
         judge(&tried)
     };
-    keeps(&tried(true, US), "its taint was left behind without a record", "no try to write it back came through before the process ended");
+    keeps(
+        &tried(true, US),
+        "its taint was left behind without a record",
+        "no try to write it back came through before the process ended",
+    );
     breaks(&tried(false, US), "its taint was left behind without a record");
     breaks(&tried(true, "sundown-9"), "its taint was left behind without a record");
     let drained = hooked().await;
@@ -214,7 +272,8 @@ async fn a_node_that_is_not_put_back_as_it_was_is_seen() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_is_drained_again_and_left_cordoned_is_seen_unless_a_person_took_its_record_away() {
+async fn a_node_that_is_drained_again_and_left_cordoned_is_seen_unless_a_person_took_its_record_away()
+ {
     const LEFT: &str = "left cordoned";
     let drained = hooked().await;
     let record = json!({ "version": 1, "interruptions": [] }).to_string();
@@ -223,7 +282,9 @@ async fn a_node_that_is_drained_again_and_left_cordoned_is_seen_unless_a_person_
         if is_forgotten {
             then(&mut evidence, at, PERSON, |s| drop(s.annotations.remove(RECORD)));
         }
-        then(&mut evidence, at, US, |s| drop(s.annotations.insert(RECORD.to_owned(), record.clone())));
+        then(&mut evidence, at, US, |s| {
+            drop(s.annotations.insert(RECORD.to_owned(), record.clone()));
+        });
         then(&mut evidence, at, US, |s| s.taints.retain(|(key, ..)| key != TAINT));
         judge(&evidence)
     };
@@ -234,7 +295,10 @@ async fn a_node_that_is_drained_again_and_left_cordoned_is_seen_unless_a_person_
 #[tokio::test(start_paused = true)]
 async fn a_node_that_a_person_had_cordoned_and_that_is_uncordoned_is_seen() {
     let evidence = put_back(|n| n["spec"]["unschedulable"] = true.into()).await;
-    breaks(&but(&evidence, |s| s.unschedulable = false), "Sundown uncordoned it, and somebody else had cordoned it");
+    breaks(
+        &but(&evidence, |s| s.unschedulable = false),
+        "Sundown uncordoned it, and somebody else had cordoned it",
+    );
     let labeled = put_back(|n| n["metadata"]["labels"][EXCLUDED] = "dedicated".into()).await;
     let label = |s: &mut NodeState| drop(s.labels.remove(EXCLUDED));
     breaks(&but(&labeled, label), "Sundown changed the load balancer label of others");
@@ -243,7 +307,8 @@ async fn a_node_that_a_person_had_cordoned_and_that_is_uncordoned_is_seen() {
 #[tokio::test(start_paused = true)]
 async fn a_label_that_comes_too_early_or_on_too_many_nodes_is_seen() {
     const TAKEN: &str = "was taken out of load balancers";
-    let label = |s: &mut NodeState| drop(s.labels.insert(EXCLUDED.to_owned(), "sundown".to_owned()));
+    let label =
+        |s: &mut NodeState| drop(s.labels.insert(EXCLUDED.to_owned(), "sundown".to_owned()));
     let evidence = hooked().await;
     breaks(&with(&evidence, label), "with its accept, which is too early");
     breaks(&with(&evidence, label), "beside 0 of 1 Ready nodes");
@@ -252,7 +317,8 @@ async fn a_label_that_comes_too_early_or_on_too_many_nodes_is_seen() {
     breaks(&judge(&without_drain), "was taken out of load balancers without a drain");
     let flagged = |evidence: &Evidence, value: &str| {
         let mut evidence = evidence.clone();
-        evidence.terms.flags = vec![("sundown".to_owned(), vec![format!("--exclude-from-load-balancers={value}")])];
+        evidence.terms.flags =
+            vec![("sundown".to_owned(), vec![format!("--exclude-from-load-balancers={value}")])];
         judge(&evidence)
     };
     let spot = put_back(|_| {}).await;
@@ -260,17 +326,32 @@ async fn a_label_that_comes_too_early_or_on_too_many_nodes_is_seen() {
     breaks(&flagged(&spot, "never"), "which --exclude-from-load-balancers=never forbids");
     breaks(&flagged(&spot, "late"), "with its accept, which is too early");
     let unlabeled = |s: &mut NodeState| drop(s.labels.remove(EXCLUDED));
-    breaks(&with(&spot, unlabeled), "was accepted and not taken out of load balancers, although there was room");
+    breaks(
+        &with(&spot, unlabeled),
+        "was accepted and not taken out of load balancers, although there was room",
+    );
     // A patch of another node is not answered yet: it may take that one out.
-    let patch = spot.requests.iter().find(|r| r.verb == "patch" && r.resource == "nodes").unwrap().clone();
+    let patch =
+        spot.requests.iter().find(|r| r.verb == "patch" && r.resource == "nodes").unwrap().clone();
     let other = spot.nodes.values().find(|node| **node != patch.name).unwrap().clone();
     let beside_patch_until = |ended: Moment| {
         let mut evidence = spot.clone();
         let at = accepted(&spot) - s(5);
-        evidence.requests.push(Request { at, answered: None, ended: Some(ended), status: 0, name: other.clone(), ..patch.clone() });
+        evidence.requests.push(Request {
+            at,
+            answered: None,
+            ended: Some(ended),
+            status: 0,
+            name: other.clone(),
+            ..patch.clone()
+        });
         with(&evidence, unlabeled)
     };
-    keeps(&beside_patch_until(accepted(&spot) + s(5)), "although there was room", "two of three nodes would have left");
+    keeps(
+        &beside_patch_until(accepted(&spot) + s(5)),
+        "although there was room",
+        "two of three nodes would have left",
+    );
     breaks(&beside_patch_until(accepted(&spot) - s(1)), "although there was room");
     // One of the others has left already.
     let mut crowded = spot.clone();

@@ -14,7 +14,12 @@ async fn a_hook_that_times_out_is_excused_by_a_queue_that_was_deleted_with_its_m
     evidence.messages.iter_mut().for_each(|m| m.deleted = None);
     evidence.queue_away = vec![(sent + s(1), sent + s(5))];
     breaks(&judge(&evidence), "timed out (60s)");
-    let is_record = |fact: &Fact| matches!(fact, Fact::Annotated { annotations, .. } if annotations.contains_key("sundown.dev/record"));
+    let is_record = |fact: &Fact| {
+        matches!(
+            fact,
+            Fact::Annotated { annotations, .. } if annotations.contains_key("sundown.dev/record")
+        )
+    };
     evidence.entries.retain(|e| !is_record(&e.fact));
     keeps(&judge(&evidence), "timed out (60s)", "nobody could know of it");
     evidence.queue_away = vec![(sent + s(40), sent + s(45))];
@@ -23,19 +28,25 @@ async fn a_hook_that_times_out_is_excused_by_a_queue_that_was_deleted_with_its_m
     breaks(&judge(&evidence), "timed out (60s)");
 }
 
-/// The record goes with its Node: only a process that had listed the Nodes before, and lives on, knows what the Node owed.
+/// The record goes with its Node: only a process that had listed the Nodes before, and lives on,
+/// knows what the Node owed.
 #[tokio::test(start_paused = true)]
 async fn a_hook_that_times_out_is_excused_by_the_end_of_its_node_that_nobody_saw() {
     let mut evidence = hooked().await;
     let started = evidence.actions[0].started;
     let at = started + s(60);
     longer(&mut evidence, at + s(60));
-    evidence.actions[0].end = Some(ActionEnd { at, verdict: Verdict::TimedOut(HookResult::Continue), by: String::new() });
+    evidence.actions[0].end =
+        Some(ActionEnd { at, verdict: Verdict::TimedOut(HookResult::Continue), by: String::new() });
     let (_, node) = node_of(&evidence);
     let gone = accepted(&evidence) + s(2);
     insert(&mut evidence, gone, "<test>", Fact::NodeGone(node));
     evidence.lives = vec![(0, evidence.begun, None)];
-    let listed = evidence.requests.iter().position(|r| (r.verb.as_str(), r.resource.as_str()) == ("list", "nodes")).unwrap();
+    let listed = evidence
+        .requests
+        .iter()
+        .position(|r| (r.verb.as_str(), r.resource.as_str()) == ("list", "nodes"))
+        .unwrap();
     evidence.requests[listed].client = "sundown-0-1".to_owned();
     breaks(&judge(&evidence), "timed out (60s)");
     let with = |change: &dyn Fn(&mut Evidence)| {
@@ -44,15 +55,27 @@ async fn a_hook_that_times_out_is_excused_by_the_end_of_its_node_that_nobody_saw
         judge(&evidence)
     };
     let excused = "timed out (60s)";
-    keeps(&with(&|e| e.requests[listed].answered = Some(gone + s(1))), excused, "its caches were empty");
+    keeps(
+        &with(&|e| e.requests[listed].answered = Some(gone + s(1))),
+        excused,
+        "its caches were empty",
+    );
     keeps(&with(&|e| e.requests[listed].status = 401), excused, "it could not list them");
     keeps(&with(&|e| e.lives[0].2 = Some(gone + s(1))), excused, "nobody who saw it lives on");
     breaks(&with(&|e| e.lives[0].2 = Some(at + s(1))), excused);
     // Another process takes the Lease and renews it.
     let leads = |e: &mut Evidence, by: &str| {
         let since = gone + s(3);
-        e.requests.iter_mut().filter(|r| r.resource == "leases" && r.is_write() && r.at >= since).for_each(|r| r.client = by.to_owned());
-        insert(e, since, by, Fact::LeaseHeld { lease: "sundown".to_owned(), holder: format!("{by}_1") });
+        e.requests
+            .iter_mut()
+            .filter(|r| r.resource == "leases" && r.is_write() && r.at >= since)
+            .for_each(|r| r.client = by.to_owned());
+        insert(
+            e,
+            since,
+            by,
+            Fact::LeaseHeld { lease: "sundown".to_owned(), holder: format!("{by}_1") },
+        );
     };
     keeps(&with(&|e| leads(e, "sundown-1-2")), excused, "who saw it did not lead");
     breaks(&with(&|e| leads(e, "sundown-0-1")), excused);
@@ -63,7 +86,13 @@ async fn a_hook_that_times_out_is_excused_by_the_end_of_its_node_that_nobody_saw
         }
         let is_its = |r: &&mut Request| r.resource == "leases" && r.is_write();
         e.requests.iter_mut().filter(is_its).for_each(|r| r.client = "sundown-0-1".to_owned());
-        e.requests.retain(|r| renews || r.client != "sundown-0-1" || r.resource != "leases" || r.at <= gone || r.at >= gone + s(3));
+        e.requests.retain(|r| {
+            renews
+                || r.client != "sundown-0-1"
+                || r.resource != "leases"
+                || r.at <= gone
+                || r.at >= gone + s(3)
+        });
         leads(e, "sundown-1-2");
     };
     keeps(&with(&|e| held(e, false)), excused, "it did not lead any more");
@@ -77,23 +106,44 @@ async fn a_hook_that_times_out_is_excused_by_a_new_leader_that_could_never_list_
     let mut evidence = hooked().await;
     let at = evidence.actions[0].started + s(60);
     longer(&mut evidence, at + s(60));
-    evidence.actions[0].end = Some(ActionEnd { at, verdict: Verdict::TimedOut(HookResult::Continue), by: String::new() });
+    evidence.actions[0].end =
+        Some(ActionEnd { at, verdict: Verdict::TimedOut(HookResult::Continue), by: String::new() });
     // The process that accepted it is killed, and another one takes the Lease.
     let since = accepted(&evidence) + s(3);
     let next = || "sundown-1-2".to_owned();
-    evidence.requests.iter_mut().filter(|r| r.resource == "leases" && r.is_write() && r.at >= since).for_each(|r| r.client = next());
-    insert(&mut evidence, since, "sundown-1-2", Fact::LeaseHeld { lease: "sundown".to_owned(), holder: "sundown-1-2_1".to_owned() });
+    evidence
+        .requests
+        .iter_mut()
+        .filter(|r| r.resource == "leases" && r.is_write() && r.at >= since)
+        .for_each(|r| r.client = next());
+    insert(
+        &mut evidence,
+        since,
+        "sundown-1-2",
+        Fact::LeaseHeld { lease: "sundown".to_owned(), holder: "sundown-1-2_1".to_owned() },
+    );
     evidence.lives = vec![(0, evidence.begun, Some(since)), (1, evidence.begun, None)];
     breaks(&judge(&evidence), TIMED_OUT);
     let failing = |until: Moment| {
         let mut evidence = evidence.clone();
         let (by, what, object) = (next(), "list nodes".to_owned(), String::new());
-        evidence.disturbances.push(Disturbance { at: since, until: Some(until), by, what, object, is_silent: false });
+        evidence.disturbances.push(Disturbance {
+            at: since,
+            until: Some(until),
+            by,
+            what,
+            object,
+            is_silent: false,
+        });
         evidence
     };
     keeps(&judge(&failing(at)), TIMED_OUT, "it could not know the record");
     breaks(&judge(&failing(at - s(40))), TIMED_OUT);
-    let listed = evidence.requests.iter().position(|r| (r.verb.as_str(), r.resource.as_str()) == ("list", "nodes")).unwrap();
+    let listed = evidence
+        .requests
+        .iter()
+        .position(|r| (r.verb.as_str(), r.resource.as_str()) == ("list", "nodes"))
+        .unwrap();
     let mut knows = failing(at);
     knows.requests[listed].client = next();
     breaks(&judge(&knows), TIMED_OUT);
@@ -104,14 +154,16 @@ async fn a_hook_that_times_out_is_excused_by_a_new_leader_that_could_never_list_
     breaks(&judge(&standby), TIMED_OUT);
 }
 
-/// A process that cannot renew the Lease goes on with its heartbeats, until the drain would have been over.
+/// A process that cannot renew the Lease goes on with its heartbeats, until the drain would have
+/// been over.
 #[tokio::test(start_paused = true)]
 async fn a_hook_that_times_out_while_nobody_leads_is_excused_only_after_the_time_for_its_drain() {
     let mut evidence = hooked().await;
     let started = evidence.actions[0].started;
     let at = started + s(100);
     longer(&mut evidence, at + s(60));
-    evidence.actions[0].end = Some(ActionEnd { at, verdict: Verdict::TimedOut(HookResult::Continue), by: String::new() });
+    evidence.actions[0].end =
+        Some(ActionEnd { at, verdict: Verdict::TimedOut(HookResult::Continue), by: String::new() });
     evidence.actions[0].beats = vec![started + s(40)];
     let is_renewal = |r: &Request| r.resource == "leases" && r.is_write();
     evidence.requests.retain(|r| !is_renewal(r) || r.at < started + s(10));
@@ -125,13 +177,24 @@ async fn a_hook_that_times_out_while_nobody_leads_is_excused_only_after_the_time
 #[tokio::test(start_paused = true)]
 async fn pods_that_are_asked_late_are_excused_by_a_webhook_that_does_not_answer_others() {
     let mut evidence = terminated().await;
-    let is_removal = |r: &sundown::sim::kube::Request| r.subresource == "eviction" || (r.verb == "delete" && r.resource == "pods");
+    let is_removal = |r: &sundown::sim::kube::Request| {
+        r.subresource == "eviction" || (r.verb == "delete" && r.resource == "pods")
+    };
     evidence.requests.iter_mut().filter(|r| is_removal(r)).for_each(|r| r.at = r.at + s(12));
-    let goes = |fact: &Fact| matches!(fact, Fact::Evicted { .. } | Fact::Deleted { .. } | Fact::PodFinished(_) | Fact::PodGone(_));
+    let goes = |fact: &Fact| {
+        matches!(
+            fact,
+            Fact::Evicted { .. } | Fact::Deleted { .. } | Fact::PodFinished(_) | Fact::PodGone(_)
+        )
+    };
     evidence.entries.retain(|e| !goes(&e.fact));
     breaks(&judge(&evidence), "nobody asked");
     evidence.evictions_hang = vec![(evidence.begun, evidence.ended)];
-    keeps(&judge(&evidence), "nobody asked", "its eviction waited for those that were not answered");
+    keeps(
+        &judge(&evidence),
+        "nobody asked",
+        "its eviction waited for those that were not answered",
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -140,16 +203,34 @@ async fn a_pod_that_waits_for_the_eviction_of_another_one_under_its_budget_may_b
     let is_eviction = |r: &sundown::sim::kube::Request| r.subresource == "eviction";
     let first = evidence.requests.iter().find(|r| is_eviction(r)).unwrap().clone();
     evidence.requests.iter_mut().filter(|r| is_eviction(r)).for_each(|r| r.at = r.at + s(12));
-    let goes = |fact: &Fact| matches!(fact, Fact::Evicted { .. } | Fact::Deleted { .. } | Fact::PodFinished(_) | Fact::PodGone(_));
+    let goes = |fact: &Fact| {
+        matches!(
+            fact,
+            Fact::Evicted { .. } | Fact::Deleted { .. } | Fact::PodFinished(_) | Fact::PodGone(_)
+        )
+    };
     evidence.entries.retain(|e| !goes(&e.fact));
     let other = |name: String, ended: u64| {
         let mut evidence = evidence.clone();
         let at = first.at - s(2);
-        evidence.terms.budgets = vec![(first.namespace.clone(), crate::judge::budgets::workload(&first.name).to_owned())];
-        evidence.requests.push(sundown::sim::kube::Request { at, answered: None, ended: Some(at + s(ended)), name, ..first.clone() });
+        evidence.terms.budgets = vec![(
+            first.namespace.clone(),
+            crate::judge::budgets::workload(&first.name).to_owned(),
+        )];
+        evidence.requests.push(sundown::sim::kube::Request {
+            at,
+            answered: None,
+            ended: Some(at + s(ended)),
+            name,
+            ..first.clone()
+        });
         judge(&evidence)
     };
-    keeps(&other(format!("{}-other", first.name), 10), "nobody asked", "another eviction under its budget was not answered");
+    keeps(
+        &other(format!("{}-other", first.name), 10),
+        "nobody asked",
+        "another eviction under its budget was not answered",
+    );
     breaks(&other(format!("{}-other", first.name), 3), "nobody asked");
     breaks(&other("another-workload-0".to_owned(), 10), "nobody asked");
 }
@@ -157,11 +238,19 @@ async fn a_pod_that_waits_for_the_eviction_of_another_one_under_its_budget_may_b
 #[tokio::test(start_paused = true)]
 async fn the_grace_of_a_pod_is_measured_when_its_request_was_sent() {
     let mut evidence = reclaimed().await;
-    let forced = evidence.entries.iter_mut().find(|e| matches!(e.fact, Fact::Deleted { .. }) && e.by.starts_with("sundown")).unwrap();
+    let forced = evidence
+        .entries
+        .iter_mut()
+        .find(|e| matches!(e.fact, Fact::Deleted { .. }) && e.by.starts_with("sundown"))
+        .unwrap();
     forced.at = forced.at + s(10);
     let late = forced.at;
     breaks(&judge(&evidence), "quorum-0 got a grace of");
-    evidence.requests.iter_mut().filter(|r| r.verb == "delete").for_each(|r| r.answered = Some(late));
+    evidence
+        .requests
+        .iter_mut()
+        .filter(|r| r.verb == "delete")
+        .for_each(|r| r.answered = Some(late));
     keeps(&judge(&evidence), "quorum-0 got a grace of", "a webhook held the request");
 }
 
@@ -179,7 +268,12 @@ async fn what_others_complete_may_be_early() {
 #[tokio::test(start_paused = true)]
 async fn an_interruption_that_was_in_a_queue_when_it_was_deleted_may_be_lost() {
     let mut evidence = reclaimed().await;
-    evidence.entries.retain(|e| !matches!(&e.fact, Fact::Annotated { annotations, .. } if annotations.contains_key("sundown.dev/record")));
+    evidence.entries.retain(|e| {
+        !matches!(
+            &e.fact,
+            Fact::Annotated { annotations, .. } if annotations.contains_key("sundown.dev/record")
+        )
+    });
     evidence.messages.iter_mut().for_each(|message| message.deleted = None);
     let sent = evidence.messages.last().unwrap().sent;
     breaks(&judge(&evidence), "was not accepted in time");

@@ -14,7 +14,12 @@ const BEAT: &str = "autoscaling:RecordLifecycleActionHeartbeat";
 /// From then on another process holds the Lease.
 fn taken_over(evidence: &Evidence, at: Moment, holder: &str, by: &str) -> Evidence {
     let mut evidence = evidence.clone();
-    insert(&mut evidence, at, by, Fact::LeaseHeld { lease: "sundown".to_owned(), holder: holder.to_owned() });
+    insert(
+        &mut evidence,
+        at,
+        by,
+        Fact::LeaseHeld { lease: "sundown".to_owned(), holder: holder.to_owned() },
+    );
     evidence
 }
 
@@ -28,7 +33,11 @@ async fn a_write_while_another_process_holds_the_lease_is_seen() {
     breaks(&broken, "sundown-0 sent `create pods/eviction web-0` without the Lease");
     breaks(&broken, "the eviction of web-0 by sundown-0 took effect without the Lease");
     breaks(&broken, "sundown-0 completed asg/drain/");
-    keeps(&judge(&taken_over(&evidence, evidence.ended, "pod-of-another", OTHER)), SENT, "it has done its work");
+    keeps(
+        &judge(&taken_over(&evidence, evidence.ended, "pod-of-another", OTHER)),
+        SENT,
+        "it has done its work",
+    );
     breaks(&judge(&taken_over(&evidence, just_before, "", US)), SENT);
     // A thief is found out at the next renewal.
     let stolen = taken_over(&evidence, just_before, "thief", "<scenario>");
@@ -62,7 +71,13 @@ async fn a_heartbeat_of_a_process_that_does_not_lead_is_seen_unless_it_led_and_c
     let beat = |by: &str, at: Moment, from: &Evidence| {
         let mut evidence = from.clone();
         let object = format!("asg/drain/{instance}");
-        evidence.calls.push(Call { at, api: BEAT.to_owned(), object, by: by.to_owned(), outcome: Outcome::Ok });
+        evidence.calls.push(Call {
+            at,
+            api: BEAT.to_owned(),
+            object,
+            by: by.to_owned(),
+            outcome: Outcome::Ok,
+        });
         evidence
     };
     breaks(&judge(&beat(OTHER, end, &evidence)), NEVER);
@@ -95,11 +110,19 @@ async fn a_write_of_a_process_whose_lease_has_expired_is_seen() {
         evidence.entries.iter_mut().filter(is_late).for_each(|e| e.at = end);
         evidence.requests.iter_mut().filter(|r| r.at > evicted).for_each(|r| r.at = evicted);
         evidence.calls.retain(|c| c.at <= evicted);
-        evidence.terms.flags = vec![("sundown".to_owned(), flags.iter().map(|f| (*f).to_owned()).collect())];
+        evidence.terms.flags =
+            vec![("sundown".to_owned(), flags.iter().map(|f| (*f).to_owned()).collect())];
         judge(&evidence)
     };
-    keeps(&after(&[]), SENT, "what was sent in time may have its effect until another one may lead");
-    breaks(&after(&["--lease-duration=9s", "--lease-renew-deadline=4s"]), "took effect without the Lease");
+    keeps(
+        &after(&[]),
+        SENT,
+        "what was sent in time may have its effect until another one may lead",
+    );
+    breaks(
+        &after(&["--lease-duration=9s", "--lease-renew-deadline=4s"]),
+        "took effect without the Lease",
+    );
 }
 
 #[tokio::test(start_paused = true)]
