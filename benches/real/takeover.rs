@@ -84,7 +84,7 @@ fn figure(name: &'static str, what: &str, times: Vec<f64>, bar: f64) -> Figure {
 /// Nodes whose hooks stay open, because a budget lets none of their pods go; and the leader that
 /// drains them.
 async fn drained(bench: &Bench) -> Process {
-    let instances = bench.stage.group_beaten(DRAINED, TIMEOUT).await;
+    let instances = bench.stage.group_kept_alive(DRAINED, TIMEOUT).await;
     bench.pods(&instances, PODS, 0).await;
     let spec = json!({
         "minAvailable": DRAINED * PODS, "selector": { "matchLabels": { "app": "bench" } }

@@ -14,7 +14,7 @@ use aws_smithy_runtime_api::{
 use aws_smithy_types::config_bag::ConfigBag;
 
 use super::{Api, AwsError, call::Caller};
-use crate::domain::{GroupName, HookDescription, HookName, OwedHook, Transition};
+use crate::domain::{GroupName, HookDescription, HookName, LifecycleAction, Transition};
 
 /// How long a call may take.
 pub(super) const LIMIT: Duration = Duration::from_secs(11);
@@ -97,18 +97,18 @@ impl AutoScaling {
     ///
     /// Fails with [`super::Advice::Gone`] when AWS says that nothing waits any more, in those
     /// words: any other refusal says nothing of that.
-    pub async fn heartbeat(&self, owed: &OwedHook) -> Result<(), AwsError> {
+    pub async fn heartbeat(&self, action: &LifecycleAction) -> Result<(), AwsError> {
         let request = self
             .client
             .record_lifecycle_action_heartbeat()
-            .auto_scaling_group_name(owed.key.group.as_str())
-            .lifecycle_hook_name(owed.key.hook.as_str())
-            .instance_id(owed.key.instance.as_str())
-            .set_lifecycle_action_token(owed.token.as_ref().map(|t| t.as_str().to_owned()));
+            .auto_scaling_group_name(action.key.group.as_str())
+            .lifecycle_hook_name(action.key.hook.as_str())
+            .instance_id(action.key.instance.as_str())
+            .set_lifecycle_action_token(action.token.as_ref().map(|t| t.as_str().to_owned()));
         self.caller
             .call(
                 Api::RecordLifecycleActionHeartbeat,
-                &object(owed),
+                &object(action),
                 LIMIT,
                 request.customize().interceptor(Acknowledged).send(),
             )
@@ -123,21 +123,21 @@ impl AutoScaling {
     /// or abandoned.
     pub async fn complete(
         &self,
-        owed: &OwedHook,
+        action: &LifecycleAction,
         result: HookResult,
         limit: Duration,
     ) -> Result<(), AwsError> {
         let request = self
             .client
             .complete_lifecycle_action()
-            .auto_scaling_group_name(owed.key.group.as_str())
-            .lifecycle_hook_name(owed.key.hook.as_str())
-            .instance_id(owed.key.instance.as_str())
-            .set_lifecycle_action_token(owed.token.as_ref().map(|t| t.as_str().to_owned()))
+            .auto_scaling_group_name(action.key.group.as_str())
+            .lifecycle_hook_name(action.key.hook.as_str())
+            .instance_id(action.key.instance.as_str())
+            .set_lifecycle_action_token(action.token.as_ref().map(|t| t.as_str().to_owned()))
             .lifecycle_action_result(result.as_str());
         let call = request.customize().interceptor(Acknowledged).send();
         self.caller
-            .call(Api::CompleteLifecycleAction, &object(owed), limit.min(LIMIT), call)
+            .call(Api::CompleteLifecycleAction, &object(action), limit.min(LIMIT), call)
             .await
             .map(drop)
     }
@@ -203,8 +203,8 @@ impl AutoScaling {
     }
 }
 
-fn object(owed: &OwedHook) -> String {
-    format!("hook {} of {} in group {}", owed.key.hook, owed.key.instance, owed.key.group)
+fn object(action: &LifecycleAction) -> String {
+    format!("hook {} of {} in group {}", action.key.hook, action.key.instance, action.key.group)
 }
 
 pub(super) fn description(

@@ -343,7 +343,7 @@ mod tests {
 
     #[test]
     fn only_the_words_of_a_validation_error_say_that_something_is_gone() {
-        use Api::RecordLifecycleActionHeartbeat as Beat;
+        use Api::RecordLifecycleActionHeartbeat as Heartbeat;
         use Api::{
             CompleteLifecycleAction as Complete, DescribeAutoScalingGroups as Groups,
             DescribeLifecycleHooks as Hooks,
@@ -351,7 +351,7 @@ mod tests {
         let no_group = "AutoScalingGroup name not found - AutoScalingGroup 'asg' not found";
         for (api, message, outcome) in [
             (Complete, "No active Lifecycle Action found with token 1234", Outcome::Gone),
-            (Beat, "No active Lifecycle Action found with instance ID i-1", Outcome::Gone),
+            (Heartbeat, "No active Lifecycle Action found with instance ID i-1", Outcome::Gone),
             (
                 Complete,
                 "1 validation error detected: Value '' at 'lifecycleActionToken' failed to \
@@ -359,7 +359,7 @@ mod tests {
                 Outcome::Rejected,
             ),
             (Complete, no_group, Outcome::Rejected),
-            (Beat, "", Outcome::Rejected),
+            (Heartbeat, "", Outcome::Rejected),
             (Hooks, no_group, Outcome::Gone),
             (Hooks, "1 validation error detected", Outcome::Rejected),
             (Groups, "1 validation error detected", Outcome::Rejected),

@@ -11,15 +11,15 @@ use super::{
     },
     *,
 };
-use crate::domain::{GroupName, HookKey, InstanceId, InstanceState, OwedHook, seconds};
+use crate::domain::{GroupName, HookKey, InstanceId, InstanceState, LifecycleAction, seconds};
 
 fn id(n: u32) -> InstanceId {
     format!("i-{n:017x}").parse().unwrap()
 }
 
-fn owed() -> OwedHook {
+fn action() -> LifecycleAction {
     let key = HookKey { instance: id(1), group: "asg".into(), hook: "drain".into() };
-    OwedHook { key, token: Some("71514b9d-6a40-4b26-8523-05e7ee35fa40".into()) }
+    LifecycleAction { key, token: Some("71514b9d-6a40-4b26-8523-05e7ee35fa40".into()) }
 }
 
 const DONE: &str = "<CompleteLifecycleActionResponse><CompleteLifecycleActionResult/></CompleteLifecycleActionResponse>";
@@ -69,7 +69,7 @@ async fn c84_every_failure_has_its_advice_and_is_reported_once_and_not_retried_h
         let (clients, reported) = completing(reply.clone());
         let error = clients
             .autoscaling()
-            .complete(&owed(), HookResult::Continue, Duration::MAX)
+            .complete(&action(), HookResult::Continue, Duration::MAX)
             .await
             .unwrap_err();
         assert_eq!((error.advice(), error.outcome()), (advice, outcome), "{reply:?}: {error}");
@@ -87,7 +87,7 @@ async fn an_error_says_what_failed_on_what_and_why() {
     ));
     let error = clients
         .autoscaling()
-        .complete(&owed(), HookResult::Continue, Duration::MAX)
+        .complete(&action(), HookResult::Continue, Duration::MAX)
         .await
         .unwrap_err();
     assert!(error.is_no_active_action());
@@ -100,7 +100,7 @@ async fn an_error_says_what_failed_on_what_and_why() {
         completing(Reply::xml_error(400, "ValidationError", "AutoScalingGroup name not found"));
     let error = clients
         .autoscaling()
-        .complete(&owed(), HookResult::Continue, Duration::MAX)
+        .complete(&action(), HookResult::Continue, Duration::MAX)
         .await
         .unwrap_err();
     assert!(!error.is_no_active_action() && error.is_invalid() && !error.is_about_the_token());
@@ -108,7 +108,7 @@ async fn an_error_says_what_failed_on_what_and_why() {
     let (clients, _) = completing(Reply::Reset);
     let text = clients
         .autoscaling()
-        .complete(&owed(), HookResult::Continue, Duration::MAX)
+        .complete(&action(), HookResult::Continue, Duration::MAX)
         .await
         .unwrap_err()
         .to_string();
@@ -122,7 +122,7 @@ async fn an_error_says_what_failed_on_what_and_why() {
 async fn without_credentials_a_call_is_made_again_when_there_are_some() {
     let error = clients_without_credentials()
         .autoscaling()
-        .complete(&owed(), HookResult::Continue, Duration::MAX)
+        .complete(&action(), HookResult::Continue, Duration::MAX)
         .await
         .unwrap_err();
     assert_eq!((error.advice(), error.outcome()), (Advice::Retry, Outcome::Credentials), "{error}");
@@ -132,7 +132,7 @@ async fn without_credentials_a_call_is_made_again_when_there_are_some() {
 async fn a_half_open_connection_costs_eleven_seconds_at_most() {
     let (clients, reported) = completing(Reply::Never);
     let began = Instant::now();
-    assert!(clients.autoscaling().heartbeat(&owed()).await.is_err());
+    assert!(clients.autoscaling().heartbeat(&action()).await.is_err());
     assert!(began.elapsed() <= seconds(11), "{:?}", began.elapsed());
     assert!(clients.ec2().describe_instances(&[id(1)]).await.is_err());
     assert!(clients.queue(QUEUE_URL).attributes().await.is_err());
@@ -149,7 +149,7 @@ async fn a_half_open_connection_costs_eleven_seconds_at_most() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn beats_and_completions_carry_instance_and_token() {
+async fn heartbeats_and_completions_carry_instance_and_token() {
     let clients = clients(|call: Call| async move {
         assert_eq!(call.input["InstanceId"], "i-00000000000000001");
         assert_eq!(call.input["LifecycleActionToken"], "71514b9d-6a40-4b26-8523-05e7ee35fa40");
@@ -168,8 +168,8 @@ async fn beats_and_completions_carry_instance_and_token() {
             other => panic!("{other}"),
         }
     });
-    clients.autoscaling().heartbeat(&owed()).await.unwrap();
-    clients.autoscaling().complete(&owed(), HookResult::Continue, Duration::MAX).await.unwrap();
+    clients.autoscaling().heartbeat(&action()).await.unwrap();
+    clients.autoscaling().complete(&action(), HookResult::Continue, Duration::MAX).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -275,7 +275,7 @@ async fn skew_of(ahead: i64, answers: &[(i64, Duration)]) -> jiff::SignedDuratio
     });
     for (extra, delay) in answers {
         tell.send((ahead + extra, *delay)).unwrap();
-        clients.autoscaling().heartbeat(&owed()).await.unwrap_err();
+        clients.autoscaling().heartbeat(&action()).await.unwrap_err();
     }
     let (shown, ours) = (clients.clock().now(), clock.now());
     assert_eq!(shown.duration_since(ours).as_secs(), clients.clock().skew().as_secs());

@@ -12,12 +12,12 @@ use super::{
 };
 use crate::{
     cluster::{
-        self, Cluster, KeepLabels, Lane, Target,
+        self, Cluster, KeepLabels, Priority, Target,
         lease::{LeaseError, find_lease, set_paused},
     },
     config::{KubeArgs, LeaseArgs},
     domain::{Node, NodeName, PAUSE, RELEASE},
-    record::{self, Standing},
+    record::{self, RecordStatus},
     runtime::{Clock, Random, Spawner},
 };
 
@@ -137,19 +137,19 @@ async fn read(client: &kube::Client, node: &NodeName) -> anyhow::Result<Node> {
 
 /// Why there is no drain of this node; `None`: there is one, or there may be.
 fn refusal(node: &Node) -> Option<String> {
-    match record::standing(node, None) {
-        Standing::Open(_) => None,
-        Standing::Doubtful { record, .. } if record.released().is_none() => None,
+    match record::status(node, None) {
+        RecordStatus::Open(_) => None,
+        RecordStatus::Doubtful { record, .. } if record.released().is_none() => None,
         // Somebody took the record away or damaged it; the leader may hold it in memory.
-        Standing::None | Standing::Damaged(_) if node.has_our_taint() => None,
-        Standing::None => Some("it has no record".to_owned()),
-        Standing::Released { .. } | Standing::Doubtful { .. } => {
+        RecordStatus::None | RecordStatus::Damaged(_) if node.has_our_taint() => None,
+        RecordStatus::None => Some("it has no record".to_owned()),
+        RecordStatus::Released { .. } | RecordStatus::Doubtful { .. } => {
             Some("its record says that it is released already".to_owned())
         }
-        Standing::Void { .. } => {
+        RecordStatus::Void { .. } => {
             Some("its record is of another instance or of an earlier boot".to_owned())
         }
-        Standing::Damaged(damage) => Some(damage.to_string()),
+        RecordStatus::Damaged(damage) => Some(damage.to_string()),
     }
 }
 
@@ -166,7 +166,7 @@ async fn annotate(
         .header(http::header::CONTENT_TYPE, "application/merge-patch+json")
         .body(serde_json::to_vec(&patch)?)?;
     cluster
-        .call(Target::PatchNode, Lane::Ordinary, node.as_str(), request)
+        .call(Target::PatchNode, Priority::Ordinary, node.as_str(), request)
         .await
         .context(unchanged())?;
     Ok(())

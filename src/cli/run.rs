@@ -12,7 +12,7 @@ use tracing::{info, warn};
 use crate::{
     aws, cluster,
     config::{Config, ConfigError, RunArgs, ServiceConfig, print_config, unknown_variables},
-    controller::{self, Board, Outlets, Parts, TrialLog},
+    controller::{self, Board, Parts, Sinks, TrialLog},
     domain::seconds,
     observe::{
         Endpoints, Loops, Metrics, Readiness, logs, traces,
@@ -80,8 +80,8 @@ async fn serve(config: Arc<Config>) -> anyhow::Result<()> {
     if config.trial.is_some() {
         controller::vouch(&config.queue, &aws, clock, Arc::new(())).await?;
     }
-    let outlets = outlets(&config, &random, &spawner, &metrics)?;
-    let (notifier, tracer) = (outlets.notifier.clone(), outlets.tracer.clone());
+    let sinks = sinks(&config, &random, &spawner, &metrics)?;
+    let (notifier, tracer) = (sinks.notifier.clone(), sinks.tracer.clone());
     // The listener is up before the service: until that has said what it needs, nothing is ready.
     let (loops, readiness) = (Loops::new(clock), Readiness::awaiting(&controller::AWAITED));
     let endpoints = Endpoints {
@@ -101,7 +101,7 @@ async fn serve(config: Arc<Config>) -> anyhow::Result<()> {
         loops,
         readiness,
         board: Board::of_the_last(DRAINS_KEPT),
-        outlets,
+        sinks,
         shutdown,
     };
     controller::serve(parts).await;
@@ -141,12 +141,12 @@ async fn serve_endpoints(
 }
 
 /// Opens the log of a trial, and makes ready what sends notifications.
-fn outlets(
+fn sinks(
     config: &Config,
     random: &Random,
     spawner: &Spawner,
     metrics: &Arc<Metrics>,
-) -> anyhow::Result<Outlets> {
+) -> anyhow::Result<Sinks> {
     let open = |path: &PathBuf| {
         let said = || {
             format!(
@@ -170,7 +170,7 @@ fn outlets(
             metrics: Arc::clone(metrics),
         })
     };
-    Ok(Outlets {
+    Ok(Sinks {
         trial,
         notifier: settings.map(start).transpose()?,
         tracer: tracer(config, random, spawner, metrics)?,
@@ -187,7 +187,7 @@ fn tracer(
     let Some(settings) = config.service.traces.clone().filter(|_| !config.dry_run) else {
         return Ok(None);
     };
-    let pod = config.standing.pod.as_ref().map(|pod| pod.name.clone());
+    let pod = config.election.pod.as_ref().map(|pod| pod.name.clone());
     let parts = traces::ExporterParts {
         settings,
         cluster: config.ours.cluster_name.clone(),

@@ -117,7 +117,7 @@ struct Said {
     paused: watch::Sender<bool>,
     stopped: watch::Sender<bool>,
     until: watch::Sender<Option<Moment>>,
-    stranded: watch::Sender<bool>,
+    without_leader: watch::Sender<bool>,
 }
 
 /// The task.
@@ -229,8 +229,8 @@ impl LeaseKeeper {
     /// could not renew its lease in time and has not seen another holder since, or it is about to
     /// give the lease up and its last writes are under way.
     #[must_use]
-    pub fn stranded(&self) -> watch::Receiver<bool> {
-        self.guard.stranded.clone()
+    pub fn without_leader(&self) -> watch::Receiver<bool> {
+        self.guard.without_leader.clone()
     }
 
     /// The guard of all writes.
@@ -274,7 +274,7 @@ struct Receivers {
     paused: watch::Receiver<bool>,
     stopped: watch::Receiver<bool>,
     until: watch::Receiver<Option<Moment>>,
-    stranded: watch::Receiver<bool>,
+    without_leader: watch::Receiver<bool>,
 }
 
 impl Receivers {
@@ -282,7 +282,7 @@ impl Receivers {
         WriteGuard {
             clock,
             until: self.until.clone(),
-            stranded: self.stranded.clone(),
+            without_leader: self.without_leader.clone(),
             reserve,
             under_way,
         }
@@ -296,7 +296,7 @@ impl Said {
             paused: watch::Sender::new(false),
             stopped: watch::Sender::new(false),
             until: watch::Sender::new(until),
-            stranded: watch::Sender::new(false),
+            without_leader: watch::Sender::new(false),
         }
     }
 
@@ -306,7 +306,7 @@ impl Said {
             paused: self.paused.subscribe(),
             stopped: self.stopped.subscribe(),
             until: self.until.subscribe(),
-            stranded: self.stranded.subscribe(),
+            without_leader: self.without_leader.subscribe(),
         }
     }
 }
@@ -403,9 +403,9 @@ impl Keeper {
         let until = self.machine.may_write_until();
         // Stranded is said before the loss of leadership and unsaid after everything else, so that
         // nobody takes a new term for its end.
-        let stranded = self.machine.is_stranded();
-        if stranded {
-            self.said.stranded.send_if_modified(|was| !std::mem::replace(was, true));
+        let without_leader = self.machine.is_without_leader();
+        if without_leader {
+            self.said.without_leader.send_if_modified(|was| !std::mem::replace(was, true));
         }
         self.said.until.send_if_modified(|was| std::mem::replace(was, until) != until);
         for effect in effects {
@@ -456,8 +456,8 @@ impl Keeper {
                 differs
             });
         }
-        if !stranded {
-            self.said.stranded.send_if_modified(|was| std::mem::replace(was, false));
+        if !without_leader {
+            self.said.without_leader.send_if_modified(|was| std::mem::replace(was, false));
         }
     }
 }

@@ -13,12 +13,12 @@ mod error;
 mod events;
 mod evict;
 pub mod lease;
-mod mirror;
 mod nodes;
 mod observer;
 mod pods;
 mod rights;
 mod slim;
+mod store;
 mod watch;
 
 #[cfg(test)]
@@ -28,7 +28,8 @@ mod tests;
 
 pub use budgets::{BudgetChanges, BudgetEvent, BudgetWatch, list_budgets};
 pub use client::{
-    Cluster, ClusterParts, ConnectError, ConnectOptions, Gate, Lane, OpenGate, Settings, connect,
+    Cluster, ClusterParts, ConnectError, ConnectOptions, Gate, OpenGate, Priority, Settings,
+    connect,
 };
 pub use daemonsets::DaemonSets;
 pub use error::{ClusterError, Problem};
@@ -36,9 +37,9 @@ pub use events::{
     About, EventNote, Recorder, RecorderCounts, RecorderSettings, Severity,
     reason::{self, EventReason},
 };
-pub use mirror::{Change, Health};
 pub use nodes::{NodeChange, NodeChanges, NodeIndex, UnschedulableNodes, list_nodes, read_node};
 pub use observer::{CallObserver, Outcome, Silent, Target};
 pub use pods::{PodEvent, PodEvents, PodFeed, PodFeedSettings, list_pods};
 pub use rights::{LEASE_VERBS, Right, rights};
 pub use slim::KeepLabels;
+pub use store::{Change, Health};

@@ -31,7 +31,7 @@ pub struct RunArgs {
     pub lease: LeaseArgs,
     /// Election timing, and who we are.
     #[command(flatten)]
-    pub standing: StandingArgs,
+    pub election: ElectionArgs,
     /// Where AWS is.
     #[command(flatten)]
     pub aws: AwsArgs,
@@ -295,7 +295,7 @@ pub struct LeaseArgs {
 /// Election timing, and who we are.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Leader election")]
-pub struct StandingArgs {
+pub struct ElectionArgs {
     /// How long after the last sign of life of a leader another may follow it. Whole seconds
     #[arg(
         long,

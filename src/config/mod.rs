@@ -16,8 +16,8 @@ mod values;
 use std::{net::SocketAddr, time::Duration};
 
 pub use args::{
-    AwsArgs, DrainArgs, KubeArgs, LeaseArgs, LogArgs, OursArgs, QueueArgs, RunArgs, ServiceArgs,
-    StandingArgs, WebhookArgs,
+    AwsArgs, DrainArgs, ElectionArgs, KubeArgs, LeaseArgs, LogArgs, OursArgs, QueueArgs, RunArgs,
+    ServiceArgs, WebhookArgs,
 };
 pub use print::{derived_default, document, print_config, unknown_variables};
 pub use validate::ConfigError;
@@ -40,7 +40,7 @@ pub struct Config {
     /// How nodes are drained.
     pub drain: DrainConfig,
     /// Leader election, and who we are.
-    pub standing: StandingConfig,
+    pub election: ElectionConfig,
     /// Where AWS is.
     pub aws: AwsConfig,
     /// Where Kubernetes is.
@@ -118,7 +118,7 @@ pub struct DrainConfig {
 
 /// Leader election, and who we are.
 #[derive(Debug, Clone)]
-pub struct StandingConfig {
+pub struct ElectionConfig {
     /// The name of the Lease.
     pub lease_name: String,
     /// Its namespace.

@@ -44,12 +44,12 @@ fn a_queue_is_all_that_must_be_given() {
         (Duration::ZERO, Duration::from_secs(5))
     );
     assert_eq!((config.drain.max_in_flight, config.drain.max_in_flight_per_budget), (32, 8));
-    assert_eq!(config.standing.lease, election::Settings::default());
+    assert_eq!(config.election.lease, election::Settings::default());
     assert_eq!(
-        (config.standing.lease_name.as_str(), config.standing.lease_namespace.as_str()),
+        (config.election.lease_name.as_str(), config.election.lease_namespace.as_str()),
         ("sundown", "kube-system")
     );
-    assert_eq!((config.standing.node, config.standing.pod), (None, None));
+    assert_eq!((config.election.node, config.election.pod), (None, None));
     assert_eq!(config.service.metrics, Some("0.0.0.0:9808".parse().unwrap()));
     assert_eq!(config.service.probes, Some("0.0.0.0:9809".parse().unwrap()));
     assert_eq!((config.service.pod_events, config.dry_run), (PodEvents::Notable, false));
@@ -66,16 +66,16 @@ fn a_simulation_takes_flags_without_a_binary_name_and_no_variable() {
 fn a_pod_spec_says_who_we_are() {
     let surroundings = [("NODE_NAME", "n1"), ("POD_NAME", "sundown-0"), ("POD_NAMESPACE", "infra")];
     let (_, config) = run_in(&surroundings, &["--queue-url", QUEUE]).unwrap();
-    assert_eq!(config.standing.lease_namespace, "infra");
-    assert_eq!(config.standing.node.map(|n| n.to_string()).as_deref(), Some("n1"));
-    assert_eq!(config.standing.pod.map(|p| p.to_string()).as_deref(), Some("infra/sundown-0"));
+    assert_eq!(config.election.lease_namespace, "infra");
+    assert_eq!(config.election.node.map(|n| n.to_string()).as_deref(), Some("n1"));
+    assert_eq!(config.election.pod.map(|p| p.to_string()).as_deref(), Some("infra/sundown-0"));
     let (_, config) = run_in(
         &surroundings,
         &["--queue-url", QUEUE, "--lease-namespace", "other", "--node-name", "n2"],
     )
     .unwrap();
     assert_eq!(
-        (config.standing.lease_namespace.as_str(), config.standing.node.unwrap().as_str()),
+        (config.election.lease_namespace.as_str(), config.election.node.unwrap().as_str()),
         ("other", "n2")
     );
 }
@@ -107,7 +107,7 @@ fn empty_values_as_templates_leave_them_are_none() {
         (None, None, None, None)
     );
     assert_eq!(
-        (config.aws.region.as_deref(), config.standing.lease_namespace.as_str()),
+        (config.aws.region.as_deref(), config.election.lease_namespace.as_str()),
         (Some("eu-west-1"), "kube-system")
     );
 }

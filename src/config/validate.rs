@@ -3,8 +3,8 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use super::{
-    AwsConfig, Config, DrainConfig, KubeConfig, OursConfig, QueueConfig, ServiceConfig,
-    StandingConfig,
+    AwsConfig, Config, DrainConfig, ElectionConfig, KubeConfig, OursConfig, QueueConfig,
+    ServiceConfig,
     args::{DrainArgs, LeaseArgs, RunArgs},
     defaults as d,
     values::duration_text,
@@ -81,7 +81,7 @@ impl RunArgs {
         let queue = queue(&self)?;
         let ours = ours(&self)?;
         let drain = drain(&self.drain)?;
-        let standing = standing(&self, environment)?;
+        let election = election(&self, environment)?;
         let aws = aws(&self, &queue)?;
         let service = service(&self)?;
         let webhook = webhook(&self)?;
@@ -100,7 +100,7 @@ impl RunArgs {
             queue,
             ours,
             drain,
-            standing,
+            election,
             aws,
             kube,
             service,
@@ -324,8 +324,8 @@ pub(super) fn drain(a: &DrainArgs) -> Result<DrainConfig, ConfigError> {
     })
 }
 
-fn standing(args: &RunArgs, environment: Environment<'_>) -> Result<StandingConfig, ConfigError> {
-    let s = &args.standing;
+fn election(args: &RunArgs, environment: Environment<'_>) -> Result<ElectionConfig, ConfigError> {
+    let s = &args.election;
     let (lease_namespace, lease_name) = args.lease.place(environment);
     for (flag, name, most) in
         [("lease-name", &lease_name, 253), ("lease-namespace", &lease_namespace, 63)]
@@ -345,7 +345,7 @@ fn standing(args: &RunArgs, environment: Environment<'_>) -> Result<StandingConf
             ));
         }
     }
-    let lease = election(args)?;
+    let lease = lease_timing(args)?;
     let own = |flag: &Option<String>, variable| {
         given(flag.clone()).or_else(|| given(environment(variable)))
     };
@@ -361,11 +361,11 @@ fn standing(args: &RunArgs, environment: Environment<'_>) -> Result<StandingConf
         }
         (None, _) => None,
     };
-    Ok(StandingConfig { lease_name, lease_namespace, lease, node, pod })
+    Ok(ElectionConfig { lease_name, lease_namespace, lease, node, pod })
 }
 
-fn election(args: &RunArgs) -> Result<election::Settings, ConfigError> {
-    let s = &args.standing;
+fn lease_timing(args: &RunArgs) -> Result<election::Settings, ConfigError> {
+    let s = &args.election;
     let (duration, renew_deadline, retry) =
         (s.lease_duration, s.lease_renew_deadline, s.lease_retry);
     if duration.subsec_nanos() != 0 || duration.is_zero() || duration > seconds(3600) {

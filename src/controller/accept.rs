@@ -127,7 +127,7 @@ async fn write(
         let skew = term.skew();
         let options = AcceptOptions {
             exclude: early(term, interruption) && seat.take(),
-            stale: verdict.standing.is_polite(),
+            stale: verdict.certainty.is_polite(),
             sent,
             rules: term.end_that_rules(&name).map(|end| skew.to_aws(end)),
             margin: term.config.drain.deadline_margin,
@@ -140,7 +140,7 @@ async fn write(
             record::Accept::Patch { body, joins, .. } => (body, joins),
             record::Accept::Repeat => {
                 // One that waits for its proof is not believed yet.
-                if !verdict.standing.is_polite()
+                if !verdict.certainty.is_polite()
                     && matches!(interruption.what, What::StateChange(state) if state.is_over())
                 {
                     term.send(crate::fleet::Input::InstanceEnds {
@@ -197,8 +197,8 @@ async fn write(
 /// The Node's record is open: its drain goes on, or will when doubts are settled.
 pub(super) fn is_open(node: &Node, instance: &InstanceId) -> bool {
     matches!(
-        record::standing(node, Some(instance)),
-        record::Standing::Open(_) | record::Standing::Doubtful { .. }
+        record::status(node, Some(instance)),
+        record::RecordStatus::Open(_) | record::RecordStatus::Doubtful { .. }
     )
 }
 
@@ -277,7 +277,7 @@ fn done(
 /// The drain of the open record on this Node is over in this process, which has still to write
 /// `released`.
 fn has_ended(term: &Term, node: &Node) -> bool {
-    let record::Standing::Open(record) = record::standing(node, None) else { return false };
+    let record::RecordStatus::Open(record) = record::status(node, None) else { return false };
     let Some(accepted) = record.accepted().map(|at| term.skew().to_ours(at)) else { return false };
     // The report may still be that of the drain before. A drain that ended as released may be taken
     // up again by what joins.

@@ -236,7 +236,7 @@ impl Board {
         }
     }
 
-    pub(super) fn beat(&self, instance: &InstanceId, accepted: bool) {
+    pub(super) fn heartbeat(&self, instance: &InstanceId, accepted: bool) {
         if accepted {
             let mut all = self.all();
             let node = all.nodes.get(instance.as_str()).cloned();
@@ -296,11 +296,11 @@ mod tests {
         for n in 0..2_000 {
             let node = NodeName::from(format!("node-{n}").as_str());
             board.began(&node, &instance(n), "spot", at(n));
-            board.beat(&instance(n), true);
+            board.heartbeat(&instance(n), true);
             assert_eq!(heartbeats(&board, &node), Some(1));
             board.ended(&node, "empty", &[], at(n + 1));
         }
-        board.beat(&instance(9_999), true);
+        board.heartbeat(&instance(9_999), true);
         let all = board.all();
         assert_eq!((all.by_node.len(), all.nodes.len(), all.over.len()), (101, 101, 100));
         assert!(all.by_node.contains_key(&"node-1999".into()));

@@ -13,16 +13,16 @@ use tokio::sync::{OwnedMutexGuard, Semaphore, SemaphorePermit, mpsc, watch};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::{
-    Board, Outlets,
-    departed::Departed,
+    Board, Sinks,
+    deleted_nodes::DeletedNodes,
     hooks::{Granted, Hooks},
-    report::Told,
+    report::Reported,
 };
 use crate::{
     aws::{Clients, Lookups},
     cluster::{Cluster, DaemonSets, EventNote, NodeIndex, Recorder, lease::WritePermit},
     config::Config,
-    domain::{InstanceId, Moment, Node, NodeName, OwedHook, Taken},
+    domain::{InstanceId, LifecycleAction, Moment, Node, NodeName, Taken},
     fleet::{self, Input},
     lifecycle::Skew,
     observe::{Metrics, ReadyFlag},
@@ -33,24 +33,24 @@ use crate::{
 
 /// What outlives a term: clients, caches, settings. One for all, since thousands of tasks hold it.
 #[derive(Clone)]
-pub(super) struct Standing(Arc<StandingParts>);
+pub(super) struct Shared(Arc<SharedParts>);
 
-impl From<StandingParts> for Standing {
-    fn from(parts: StandingParts) -> Self {
+impl From<SharedParts> for Shared {
+    fn from(parts: SharedParts) -> Self {
         Self(Arc::new(parts))
     }
 }
 
-impl std::ops::Deref for Standing {
-    type Target = StandingParts;
+impl std::ops::Deref for Shared {
+    type Target = SharedParts;
 
-    fn deref(&self) -> &StandingParts {
+    fn deref(&self) -> &SharedParts {
         &self.0
     }
 }
 
 /// What a [`Standing`] is made of.
-pub(super) struct StandingParts {
+pub(super) struct SharedParts {
     pub(super) config: Arc<Config>,
     pub(super) policy: Arc<triage::Policy>,
     pub(super) cluster: Cluster,
@@ -66,7 +66,7 @@ pub(super) struct StandingParts {
     pub(super) metrics: Arc<Metrics>,
     pub(super) board: Board,
     pub(super) lead: Lead,
-    pub(super) departed: Departed,
+    pub(super) deleted_nodes: DeletedNodes,
     /// What this process knows of the windows of actions from its earlier terms.
     pub(super) granted: Granted,
     /// Holds while this leader knows the Nodes that its predecessor was draining. A condition of
@@ -74,14 +74,14 @@ pub(super) struct StandingParts {
     pub(super) confirmation: ReadyFlag,
     /// Until when test events that ask for it are acted on (`--accept-real-tests`).
     pub(super) real_tests_until: Option<Moment>,
-    pub(super) outlets: Outlets,
+    pub(super) sinks: Sinks,
 }
 
 /// Says what this process may do now.
 #[derive(Clone)]
 pub(super) struct Lead {
     pub(super) permit: Arc<dyn Fn() -> Option<WritePermit> + Send + Sync>,
-    pub(super) beat: Arc<dyn Fn() -> bool + Send + Sync>,
+    pub(super) heartbeat: Arc<dyn Fn() -> bool + Send + Sync>,
 }
 
 impl Lead {
@@ -93,8 +93,8 @@ impl Lead {
 
     /// It leads, or was the last to lead as far as it knows: a heartbeat does no harm even if it is
     /// not.
-    pub(super) fn may_beat(&self) -> bool {
-        (self.beat)()
+    pub(super) fn may_send_heartbeats(&self) -> bool {
+        (self.heartbeat)()
     }
 }
 
@@ -106,7 +106,7 @@ const ACCEPTS: usize = 64;
 /// One term of leadership. Clones are the same term; everything that it started ends with it.
 #[derive(Clone)]
 pub(super) struct Term {
-    pub(super) standing: Standing,
+    pub(super) shared: Shared,
     /// When it began.
     pub(super) since: Moment,
     end: CancellationToken,
@@ -117,7 +117,7 @@ pub(super) struct Term {
     pub(super) room: Arc<Mutex<LabelRoom>>,
     ends: Arc<Mutex<BTreeMap<NodeName, Moment>>>,
     said: Arc<Mutex<BTreeSet<String>>>,
-    pub(super) told: Told,
+    pub(super) told: Reported,
     paused: Arc<AtomicBool>,
     /// Bumped when a Node appears or the index changes its health: who waits for a Node looks
     /// again.
@@ -125,10 +125,10 @@ pub(super) struct Term {
 }
 
 impl std::ops::Deref for Term {
-    type Target = Standing;
+    type Target = Shared;
 
-    fn deref(&self) -> &Standing {
-        &self.standing
+    fn deref(&self) -> &Shared {
+        &self.shared
     }
 }
 
@@ -136,15 +136,15 @@ impl Term {
     /// A term that begins now; the second half receives the inputs. `kept`: what this process went
     /// on beating since its last term.
     pub(super) fn begin(
-        standing: Standing,
+        shared: Shared,
         kept: Option<Hooks>,
     ) -> (Self, mpsc::UnboundedReceiver<Input>) {
         let (inputs, heard) = mpsc::unbounded_channel();
         let end = CancellationToken::new();
-        let since = standing.clock.now();
+        let since = shared.clock.now();
         let hooks = match kept {
             Some(kept) => kept.resume(inputs.clone()),
-            None => Hooks::new(standing.clone(), inputs.clone()),
+            None => Hooks::new(shared.clone(), inputs.clone()),
         };
         let term = Self {
             since,
@@ -156,10 +156,10 @@ impl Term {
             room: Arc::default(),
             ends: Arc::default(),
             said: Arc::default(),
-            told: Told::default(),
+            told: Reported::default(),
             paused: Arc::default(),
             arrivals: watch::Sender::new(0),
-            standing,
+            shared,
         };
         (term, heard)
     }
@@ -241,8 +241,12 @@ impl Term {
 
     /// What a record makes us owe. Annotations can be written by others: a hook that is not ours is
     /// never touched, whatever one says.
-    pub(super) fn owed(&self, record: &Record, instance: &InstanceId) -> Vec<OwedHook> {
-        fleet::owed(
+    pub(super) fn open_actions(
+        &self,
+        record: &Record,
+        instance: &InstanceId,
+    ) -> Vec<LifecycleAction> {
+        fleet::open_actions(
             &self.policy,
             record,
             instance,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tracing::{info, warn};
 
-use super::context::Standing;
+use super::context::Shared;
 use crate::{
     aws::{Advice, AwsError, Clients, Queue},
     domain::seconds,
@@ -18,13 +18,13 @@ const TOLD_EVERY: u32 = 30;
 /// Asks every dead-letter queue for its depth, for as long as the process lives, whoever leads:
 /// what is in it was given up already, and is to be seen also while nobody leads. A depth that
 /// cannot be asked for is not told: an old number would be taken for today's.
-pub(super) async fn follow(standing: Standing, clients: Clients) {
+pub(super) async fn follow(shared: Shared, clients: Clients) {
     let queues: Vec<_> =
-        standing.config.queue.dead.iter().map(|url| clients.queue(&url.url)).collect();
-    futures::future::join_all(queues.iter().map(|queue| follow_one(&standing, queue))).await;
+        shared.config.queue.dead.iter().map(|url| clients.queue(&url.url)).collect();
+    futures::future::join_all(queues.iter().map(|queue| follow_one(&shared, queue))).await;
 }
 
-async fn follow_one(standing: &Standing, queue: &Queue) {
+async fn follow_one(shared: &Shared, queue: &Queue) {
     let mut failed = 0_u32;
     loop {
         match queue.attributes().await {
@@ -32,14 +32,14 @@ async fn follow_one(standing: &Standing, queue: &Queue) {
                 if std::mem::take(&mut failed) > 0 {
                     info!(queue = queue.name(), "The dead-letter queue can be asked again.");
                 }
-                standing.metrics.set_dead_letters(queue.name(), Some(attributes.visible));
+                shared.metrics.set_dead_letters(queue.name(), Some(attributes.visible));
             }
             Err(error) => {
                 if failed.is_multiple_of(TOLD_EVERY) {
                     tell(queue, &error);
                 }
                 failed = failed.wrapping_add(1);
-                standing.metrics.set_dead_letters(queue.name(), None);
+                shared.metrics.set_dead_letters(queue.name(), None);
             }
         }
         tokio::time::sleep(EVERY).await;

@@ -6,7 +6,8 @@ use super::context::Term;
 use crate::{
     cluster::{About, EventNote, EventReason, Severity},
     domain::{
-        GroupName, HookAction, HookName, Interruption, Node, OwedHook, Transition, What, seconds,
+        GroupName, HookAction, HookName, Interruption, LifecycleAction, Node, Transition, What,
+        seconds,
     },
     runtime::Backoff,
     triage::{HookClaim, HooksAnswer},
@@ -29,8 +30,8 @@ pub(super) async fn ask(term: &Term, group: &GroupName) -> Option<HooksAnswer> {
 /// Decides the claim of a terminate action that was accepted before AWS had described the hooks of
 /// its group, or while it denied that. Waits for the answer of AWS for as long as that takes:
 /// heartbeats keep the hook alive meanwhile.
-pub(super) async fn is_ours(term: &Term, owed: &OwedHook) -> bool {
-    let (group, hook) = (&owed.key.group, &owed.key.hook);
+pub(super) async fn is_ours(term: &Term, action: &LifecycleAction) -> bool {
+    let (group, hook) = (&action.key.group, &action.key.hook);
     let mut backoff = Backoff::up_to(seconds(20));
     loop {
         let answer = ask(term, group).await;
@@ -46,14 +47,14 @@ pub(super) async fn is_ours(term: &Term, owed: &OwedHook) -> bool {
             HookClaim::Unchecked => {
                 if term.first_said(&unchecked(group)) {
                     warn!(
-                        group = %group, hook = %hook, instance = %owed.key.instance, "{UNCHECKED}"
+                        group = %group, hook = %hook, instance = %action.key.instance, "{UNCHECKED}"
                     );
                 }
                 return true;
             }
             HookClaim::Foreign => {
                 info!(
-                    group = %group, hook = %hook, instance = %owed.key.instance,
+                    group = %group, hook = %hook, instance = %action.key.instance,
                     "The hook is not ours: the group has one whose name starts with sundown. It \
                      gets no more heartbeats and is not completed.");
                 return false;

@@ -71,7 +71,7 @@ pub(super) fn ended(
 }
 
 fn notifier(term: &Term, on: On) -> Option<Notifier> {
-    term.outlets.notifier.clone().filter(|n| n.wants(on))
+    term.sinks.notifier.clone().filter(|n| n.wants(on))
 }
 
 fn of_node(node: &Node, instance: &InstanceId) -> Notice {

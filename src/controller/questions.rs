@@ -12,8 +12,8 @@ use super::{
 };
 use crate::{
     aws::LookupError,
-    domain::{InstanceFacts, Interruption, Moment, Node, OwedHook, seconds},
-    triage::{BeatAnswer, GroupAnswer, HookAnswer, HooksAnswer, InstanceAnswer, Question},
+    domain::{InstanceFacts, Interruption, LifecycleAction, Moment, Node, seconds},
+    triage::{GroupAnswer, HeartbeatAnswer, HookAnswer, HooksAnswer, InstanceAnswer, Question},
 };
 
 /// An answer to a question.
@@ -24,7 +24,7 @@ pub(super) enum Answer {
     Group(GroupAnswer),
     Hook(HookAnswer),
     Hooks(HooksAnswer),
-    Beat(BeatAnswer),
+    Heartbeat(HeartbeatAnswer),
     Listed(Moment, Vec<Arc<Node>>),
     /// The call failed. Comes after a pause of 1 s, so that the question can be asked again at
     /// once.
@@ -116,14 +116,14 @@ fn ask(
                 hook_claims::ask(&term, group).await.map_or(Answer::Failed, Answer::Hooks)
             }
             // A heartbeat is a write: a dry run sends none, as if AWS had not answered.
-            Question::Beat(_) if dry => Answer::Failed,
-            Question::Beat(key) => {
-                let owed = OwedHook {
+            Question::Heartbeat(_) if dry => Answer::Failed,
+            Question::Heartbeat(key) => {
+                let action = LifecycleAction {
                     key: key.clone(),
                     token: interruption.hook().and_then(|h| h.token.clone()),
                 };
-                match term.hooks.prove(&owed, event, Source::Message).await {
-                    Some(proof) => Answer::Beat(BeatAnswer {
+                match term.hooks.prove(&action, event, Source::Message).await {
+                    Some(proof) => Answer::Heartbeat(HeartbeatAnswer {
                         at: term.clock.now(),
                         accepted: proof == Proof::Open,
                     }),

@@ -13,7 +13,7 @@ use super::{
     node_writer::{NodeWrite, patch_node, read_node},
 };
 use crate::{
-    domain::{Moment, Node, OwedHook},
+    domain::{LifecycleAction, Moment, Node},
     fleet::{Completion, DrainEvent, HookEnd, Input},
     record::{self, After, EndReason, EndedDrain, OnEnd, Record, Released},
     runtime::Clock,
@@ -23,7 +23,7 @@ use crate::{
 struct Release {
     term: Term,
     end: Completion,
-    done: BTreeSet<OwedHook>,
+    done: BTreeSet<LifecycleAction>,
 }
 
 /// What became of the writing.
@@ -75,16 +75,16 @@ pub(super) fn start(term: &Term, end: Completion) -> Option<watch::Sender<Option
 
 impl Release {
     async fn run(mut self) {
-        let owed = std::mem::take(&mut self.end.owed);
+        let actions = std::mem::take(&mut self.end.actions);
         if self.end.end_reason == EndReason::NothingHolds {
             // The interruption was disproved, or the instance is in service again: no action waits
             // for its completion.
-            for hook in owed.iter().filter(|hook| !self.end.shared.contains(hook)) {
+            for hook in actions.iter().filter(|hook| !self.end.shared.contains(hook)) {
                 self.term.hooks.forget(hook);
             }
         } else {
             let record = self.end.drain.record.clone();
-            self.complete(owed, &record).await;
+            self.complete(actions, &record).await;
         }
         if !self.end.node_gone {
             self.end.node_gone = self.write().await == Written::NodeGone;
@@ -97,45 +97,47 @@ impl Release {
     }
 
     /// Completes what `record` owes.
-    async fn complete(&mut self, owed: Vec<OwedHook>, record: &Record) {
-        let owed: Vec<_> = owed.into_iter().filter(|o| self.done.insert(o.clone())).collect();
-        let completions = owed.iter().map(|o| self.complete_one(o, record.is_unconfirmed(&o.key)));
+    async fn complete(&mut self, actions: Vec<LifecycleAction>, record: &Record) {
+        let actions: Vec<_> = actions.into_iter().filter(|o| self.done.insert(o.clone())).collect();
+        let completions =
+            actions.iter().map(|o| self.complete_one(o, record.is_unconfirmed(&o.key)));
         let results = futures::future::join_all(completions).await;
-        let over = owed
+        let over = actions
             .iter()
             .zip(&results)
             .filter(|(_, result)| result.is_some())
-            .map(|(owed, _)| owed.clone())
+            .map(|(action, _)| action.clone())
             .collect();
         self.term.send(Input::HooksOver {
             node: self.end.drain.node.name.clone(),
             uid: self.end.drain.node.uid.clone(),
             hooks: over,
         });
-        for (owed, result) in owed.iter().zip(results) {
+        for (action, result) in actions.iter().zip(results) {
             if let Some(end) = result {
                 self.term
-                    .report(&self.end.drain.node.name, DrainEvent::HookServed(owed.clone(), end));
+                    .report(&self.end.drain.node.name, DrainEvent::HookServed(action.clone(), end));
             }
         }
     }
 
     /// `None`: the term ended. `unconfirmed`: whether it is ours is found out first.
-    async fn complete_one(&self, owed: &OwedHook, unconfirmed: bool) -> Option<HookEnd> {
-        if unconfirmed && !hook_claims::is_ours(&self.term, owed).await {
-            self.term.hooks.forget(owed);
+    async fn complete_one(&self, action: &LifecycleAction, unconfirmed: bool) -> Option<HookEnd> {
+        if unconfirmed && !hook_claims::is_ours(&self.term, action).await {
+            self.term.hooks.forget(action);
             return Some(HookEnd::NotOurs);
         }
         let completion =
-            self.term.hooks.complete(owed, self.event_of(owed), Source::Record).await?;
+            self.term.hooks.complete(action, self.event_of(action), Source::Record).await?;
         Some(match completion {
             HookCompletion::Accepted => HookEnd::Completed,
             HookCompletion::Gone => HookEnd::Over,
         })
     }
 
-    fn event_of(&self, owed: &OwedHook) -> Moment {
-        let times = self.end.taken.iter().filter(|t| t.hook.as_ref() == Some(owed)).map(|t| t.time);
+    fn event_of(&self, action: &LifecycleAction) -> Moment {
+        let times =
+            self.end.taken.iter().filter(|t| t.hook.as_ref() == Some(action)).map(|t| t.time);
         times.max().unwrap_or_else(|| self.term.clock.now())
     }
 
@@ -203,7 +205,11 @@ impl Release {
             done: &self.done,
         };
         let released = Released::new(self.term.aws_now(), self.end.outcome);
-        drain.on_end(node, |record| self.term.owed(record, &self.end.drain.instance), &released)
+        drain.on_end(
+            node,
+            |record| self.term.open_actions(record, &self.end.drain.instance),
+            &released,
+        )
     }
 }
 

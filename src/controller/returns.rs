@@ -10,7 +10,7 @@ use super::{
     release,
 };
 use crate::{
-    domain::{Interruption, Node, OwedHook, Transition, seconds},
+    domain::{Interruption, LifecycleAction, Node, Transition, seconds},
     fleet::DrainEvent,
     fleet::Input,
     record::{self, After, Released, Returned},
@@ -101,7 +101,7 @@ async fn waits_again(term: &Term, interruption: &Interruption) -> bool {
 
 /// One heartbeat for each action of an open record tells whether it is open. `None`: AWS did not
 /// say.
-async fn is_any_open(term: &Term, actions: &[OwedHook]) -> Option<bool> {
+async fn is_any_open(term: &Term, actions: &[LifecycleAction]) -> Option<bool> {
     for action in actions {
         let proof = tokio::time::timeout(
             PATIENCE,

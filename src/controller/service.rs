@@ -12,17 +12,17 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tracing::{info, warn};
 
 use super::{
-    Board, Outlets,
-    context::{Lead, Standing, StandingParts, Term},
+    Board, Sinks,
+    context::{Lead, Shared, SharedParts, Term},
     counting::Counting,
     dead_letters,
-    departed::{self, Departed},
-    desk, fleet,
+    deleted_nodes::{self, DeletedNodes},
+    fleet,
     hooks::{Granted, Hooks},
+    housekeeping,
     intake::{self, Intake, IntakeHandle, IntakeObserver, IntakeView},
-    places,
+    message_reader, places,
     trial::TRIAL_BEGINS,
-    upkeep,
 };
 use crate::{
     aws::{Clients, Lookups},
@@ -64,7 +64,7 @@ pub struct Parts {
     /// Where drains are shown.
     pub board: Board,
     /// Where else it is told what happens.
-    pub outlets: Outlets,
+    pub sinks: Sinks,
     /// Ends the service: it gives everything back at once, and comes to its end when the long polls
     /// do that are open.
     pub shutdown: CancellationToken,
@@ -123,11 +123,11 @@ pub async fn serve(parts: Parts) {
         LeaseKeeper::start(LeaseParts {
             client: parts.kube.clone(),
             place: LeasePlace {
-                namespace: config.standing.lease_namespace.clone(),
-                name: config.standing.lease_name.clone(),
+                namespace: config.election.lease_namespace.clone(),
+                name: config.election.lease_name.clone(),
             },
             identity: identity.clone(),
-            settings: config.standing.lease,
+            settings: config.election.lease,
             published: config.drain.published(),
             clock: parts.clock,
             random: parts.random.clone(),
@@ -139,14 +139,14 @@ pub async fn serve(parts: Parts) {
             },
         })
     });
-    let standing = standing(&parts, &keeper, &counting, identity);
+    let shared = shared(&parts, &keeper, &counting, identity);
     say_what_runs(&config);
     parts.metrics.set_dry_run(config.dry_run);
     let inlet = Inlet::default();
-    readiness(&parts, &standing, &keeper, &inlet);
+    readiness(&parts, &shared, &keeper, &inlet);
     let alive = parts.loops.register("look_after", STUCK);
-    let look_after = parts.spawner.spawn_scoped(upkeep::look_after(
-        standing.clone(),
+    let look_after = parts.spawner.spawn_scoped(housekeeping::look_after(
+        shared.clone(),
         Arc::clone(&keeper),
         parts.readiness.clone(),
         inlet.clone(),
@@ -155,10 +155,10 @@ pub async fn serve(parts: Parts) {
     let dead_letters = (!config.queue.dead.is_empty()).then(|| {
         // Uncounted: what is refused here holds up no drain, and must not ring as if it did.
         let uncounted = Clients::from_config(&parts.aws, parts.clock, Arc::new(()));
-        parts.spawner.spawn_scoped(dead_letters::follow(standing.clone(), uncounted))
+        parts.spawner.spawn_scoped(dead_letters::follow(shared.clone(), uncounted))
     });
-    let remember_departed = parts.spawner.spawn_scoped(departed::follow(standing.clone()));
-    let (mut leadership, mut stranded) = (keeper.leadership(), keeper.stranded());
+    let remember_deleted_node = parts.spawner.spawn_scoped(deleted_nodes::follow(shared.clone()));
+    let (mut leadership, mut without_leader) = (keeper.leadership(), keeper.without_leader());
     let mut leading: Option<Leading> = None;
     // What is beaten on although this process does not lead, because nobody else does as far as it
     // knows.
@@ -168,30 +168,24 @@ pub async fn serve(parts: Parts) {
     loop {
         // Stranded is said before a lost leadership and unsaid after a new one, so it is looked at
         // on either side.
-        let was_stranded = *stranded.borrow_and_update();
+        let was_without_leader = *without_leader.borrow_and_update();
         let now_leading = matches!(&*leadership.borrow_and_update(), Leadership::Leader { .. });
-        let is_stranded = *stranded.borrow();
+        let is_without_leader = *without_leader.borrow();
         parts.metrics.set_leader(now_leading && !config.dry_run);
         match (now_leading, leading.take()) {
             (true, None) => {
-                leading = Some(Leading::begin(
-                    &standing,
-                    &parts,
-                    &counting,
-                    &keeper,
-                    &inlet,
-                    kept.take(),
-                ));
+                leading =
+                    Some(Leading::begin(&shared, &parts, &counting, &keeper, &inlet, kept.take()));
             }
             (true, Some(term)) => leading = Some(term),
             (false, Some(term)) => {
                 warn!("This process leads no more; it stands by.");
-                let (intake, hooks) = term.lost(is_stranded);
+                let (intake, hooks) = term.lost(is_without_leader);
                 kept = hooks;
                 parting.retain(|ending| !ending.is_finished());
                 parting.extend(intake.map(|intake| parts.spawner.spawn_scoped(intake.stop())));
             }
-            (false, None) if !was_stranded && !is_stranded => {
+            (false, None) if !was_without_leader && !is_without_leader => {
                 if let Some(hooks) = kept.take() {
                     info!(
                         "Another process has the Lease or may have it: the heartbeats of this \
@@ -206,7 +200,7 @@ pub async fn serve(parts: Parts) {
             biased;
             () = parts.shutdown.cancelled() => break,
             changed = leadership.changed() => if changed.is_err() { break },
-            changed = stranded.changed() => if changed.is_err() { break },
+            changed = without_leader.changed() => if changed.is_err() { break },
         }
     }
     info!(
@@ -215,17 +209,17 @@ pub async fn serve(parts: Parts) {
     );
     parts.metrics.set_leader(false);
     let was_leading = leading.is_some();
-    let (intake, beating) = leading.map(Leading::end).unzip();
+    let (intake, kept_alive) = leading.map(Leading::end).unzip();
     let intake = intake.flatten();
     // A leader that is giving the Lease up already has them in `kept`. Both end after the Lease: a
     // completion may be under way.
-    let beating = beating.or(kept);
+    let kept_alive = kept_alive.or(kept);
     let lease = async {
         if was_leading {
-            standing.recorder.close(LAST_EVENTS).await;
+            shared.recorder.close(LAST_EVENTS).await;
         }
         keeper.release(LONGEST_RELEASE).await;
-        if let Some(hooks) = beating {
+        if let Some(hooks) = kept_alive {
             hooks.end();
         }
     };
@@ -240,22 +234,22 @@ pub async fn serve(parts: Parts) {
         );
     }
     futures::join!(lease, join_all(parting));
-    drop((look_after, dead_letters, remember_departed));
+    drop((look_after, dead_letters, remember_deleted_node));
 }
 
 fn identity(config: &Config, random: &Random) -> String {
-    let name = config.standing.pod.as_ref().map_or("sundown", |p| p.name.as_str());
+    let name = config.election.pod.as_ref().map_or("sundown", |p| p.name.as_str());
     format!("{name}_{:012x}", random.below(1 << 48))
 }
 
-fn standing(
+fn shared(
     parts: &Parts,
     keeper: &Arc<LeaseKeeper>,
     counting: &Counting,
     identity: String,
-) -> Standing {
+) -> Shared {
     let config = &parts.config;
-    let (guard, beats) = (keeper.guard(), keeper.guard());
+    let (guard, heartbeats) = (keeper.guard(), keeper.guard());
     let dry = config.dry_run;
     let cluster = Cluster::new(ClusterParts {
         client: parts.kube.clone(),
@@ -268,7 +262,7 @@ fn standing(
         settings: Settings { orders: 2 * config.drain.max_in_flight, ..Settings::default() },
     });
     let labels: Vec<String> = parts
-        .outlets
+        .sinks
         .notifier
         .iter()
         .flat_map(|n| n.labels().map(str::to_owned).collect::<Vec<_>>())
@@ -277,8 +271,8 @@ fn standing(
         config.ours.nodes.keys().chain(labels.iter().map(String::as_str)).chain(places::labels()),
     );
     let aws = Clients::from_config(&parts.aws, parts.clock, Arc::new(counting.clone()));
-    let instance = config.standing.pod.as_ref().map_or(identity, |p| p.name.clone());
-    Standing::from(StandingParts {
+    let instance = config.election.pod.as_ref().map_or(identity, |p| p.name.clone());
+    Shared::from(SharedParts {
         nodes: NodeIndex::start(&cluster, keep),
         budgets: BudgetWatch::start(&cluster),
         daemon_sets: DaemonSets::new(&cluster),
@@ -298,13 +292,13 @@ fn standing(
         board: parts.board.clone(),
         lead: Lead {
             permit: Arc::new(move || guard.permit().filter(|_| !dry)),
-            beat: Arc::new(move || !dry && beats.may_beat()),
+            heartbeat: Arc::new(move || !dry && heartbeats.may_send_heartbeats()),
         },
-        departed: Departed::default(),
+        deleted_nodes: DeletedNodes::default(),
         granted: Granted::default(),
         confirmation: parts.readiness.flag("records"),
         real_tests_until: config.accept_real_tests.map(|length| parts.clock.now().plus(length)),
-        outlets: parts.outlets.clone(),
+        sinks: parts.sinks.clone(),
     })
 }
 
@@ -351,13 +345,13 @@ fn say_what_runs(config: &Config) {
     }
 }
 
-fn readiness(parts: &Parts, standing: &Standing, keeper: &LeaseKeeper, inlet: &Inlet) {
-    let nodes = standing.nodes.clone();
+fn readiness(parts: &Parts, shared: &Shared, keeper: &LeaseKeeper, inlet: &Inlet) {
+    let nodes = shared.nodes.clone();
     parts.readiness.add("nodes", move || watched(nodes.state(), "nodes"));
-    let budgets = standing.budgets.clone();
+    let budgets = shared.budgets.clone();
     parts.readiness.add("budgets", move || watched(budgets.state(), "disruption budgets"));
     // A standby has nothing to confirm.
-    standing.confirmation.set(Ok(()));
+    shared.confirmation.set(Ok(()));
     let trouble = keeper.trouble();
     parts.readiness.add("lease", move || trouble.borrow().clone().map_or(Ok(()), Err));
     let inlet = inlet.clone();
@@ -392,7 +386,7 @@ struct Leading {
 
 impl Leading {
     fn begin(
-        standing: &Standing,
+        shared: &Shared,
         parts: &Parts,
         counting: &Counting,
         keeper: &LeaseKeeper,
@@ -400,13 +394,13 @@ impl Leading {
         kept: Option<Hooks>,
     ) -> Self {
         info!("This process leads.");
-        let (term, inputs) = Term::begin(standing.clone(), kept);
+        let (term, inputs) = Term::begin(shared.clone(), kept);
         let fleet_loop = parts.loops.register("fleet", STUCK);
-        if !standing.config.dry_run {
+        if !shared.config.dry_run {
             // Both may have been silently dead while this process stood by.
-            standing.nodes.restart_watch();
-            standing.budgets.restart_watch();
-            standing.confirmation.set(Err("the unschedulable nodes are not listed yet".to_owned()));
+            shared.nodes.restart_watch();
+            shared.budgets.restart_watch();
+            shared.confirmation.set(Err("the unschedulable nodes are not listed yet".to_owned()));
             // Before anything is taken up: a pause that began before this term holds from its first
             // moment.
             term.send(crate::fleet::Input::PausedAll(*keeper.paused().borrow()));
@@ -436,8 +430,8 @@ impl Leading {
                 });
             slot.with(|place| *place = Some(handle));
             // Alive from here on: an API server that is away must not make this process look stuck.
-            let desk_loop = loops.register("desk", STUCK);
-            desk::read(task.clone(), deliveries, desk_loop).await;
+            let reader_loop = loops.register("desk", STUCK);
+            message_reader::read(task.clone(), deliveries, reader_loop).await;
         });
         Self { term, inlet: inlet.clone() }
     }
@@ -456,9 +450,9 @@ impl Leading {
     /// the queue while this process stands by already, so that the next leader need not wait for it
     /// to reappear by itself. That is nobody else's write: only who received a message has the
     /// receipt to give it back with. Where nobody else is known to lead, the heartbeats go on.
-    fn lost(self, is_stranded: bool) -> (Option<IntakeHandle>, Option<Hooks>) {
+    fn lost(self, is_without_leader: bool) -> (Option<IntakeHandle>, Option<Hooks>) {
         let handle = self.stop_receiving();
-        let kept = is_stranded.then(|| self.term.strand());
+        let kept = is_without_leader.then(|| self.term.strand());
         if kept.is_none() {
             self.term.finish();
         }

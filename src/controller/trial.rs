@@ -165,12 +165,12 @@ impl TrialLog {
 impl Term {
     /// This run is a trial.
     pub(super) fn is_trial(&self) -> bool {
-        self.outlets.trial.is_some()
+        self.sinks.trial.is_some()
     }
 
     /// Records an event of a trial. False: it could not be written down, so its message stays.
     pub(super) fn record_trial(&self, entry: &TrialEntry) -> bool {
-        let Some(log) = &self.outlets.trial else { return false };
+        let Some(log) = &self.sinks.trial else { return false };
         let written = log.write(entry);
         if let Err(error) = &written
             && self.first_said(&format!("trial log {error}"))

@@ -75,7 +75,7 @@ pub struct HookKey {
 /// A lifecycle action that waits for our CompleteLifecycleAction. Beats and completions carry the
 /// instance id of the Node itself, never one that only an annotation names.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct OwedHook {
+pub struct LifecycleAction {
     /// Which action.
     pub key: HookKey,
     /// The token of the event; sent beside the instance id when it is known.

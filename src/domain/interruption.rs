@@ -1,7 +1,8 @@
 //! What AWS said is about to happen to an instance.
 
 use super::{
-    GroupName, HookKey, HookName, InstanceId, InstanceState, LifecycleToken, Moment, OwedHook,
+    GroupName, HookKey, HookName, InstanceId, InstanceState, LifecycleAction, LifecycleToken,
+    Moment,
 };
 
 /// One thing that AWS said of one instance.
@@ -222,8 +223,8 @@ impl Interruption {
 
     /// The completion that it makes us owe, under `instance` (the Node's own).
     #[must_use]
-    pub fn owed(&self, instance: &InstanceId) -> Option<OwedHook> {
-        self.hook().map(|action| OwedHook {
+    pub fn lifecycle_action(&self, instance: &InstanceId) -> Option<LifecycleAction> {
+        self.hook().map(|action| LifecycleAction {
             key: HookKey {
                 instance: instance.clone(),
                 group: action.group.clone(),

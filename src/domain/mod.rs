@@ -27,7 +27,7 @@ pub use budget::{Budget, BudgetKey};
 pub use causes::with_causes;
 pub use compat::Compat;
 pub use hook::{
-    GroupName, HookDescription, HookKey, HookName, LifecycleToken, OwedHook, Transition,
+    GroupName, HookDescription, HookKey, HookName, LifecycleAction, LifecycleToken, Transition,
 };
 pub use instance::{InstanceFacts, InstanceId, InstanceState, NotAnInstanceId};
 pub use interruption::{

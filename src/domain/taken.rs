@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::{InstanceId, InstanceState, Interruption, Kind, Moment, OwedHook, What, seconds};
+use super::{
+    InstanceId, InstanceState, Interruption, Kind, LifecycleAction, Moment, What, seconds,
+};
 
 /// How long a spot instance has after its notice (EC2 user guide, "Spot Instance interruption
 /// notices").
@@ -23,7 +25,7 @@ pub struct Taken {
     /// When it was taken on.
     pub accepted: Moment,
     /// The completion that it makes us owe.
-    pub hook: Option<OwedHook>,
+    pub hook: Option<LifecycleAction>,
     /// The stated end (capacity).
     pub ends: Option<Moment>,
     /// The state (state change).
@@ -50,7 +52,7 @@ impl Taken {
             event_id: interruption.event_id.clone(),
             time,
             accepted: now,
-            hook: interruption.owed(instance),
+            hook: interruption.lifecycle_action(instance),
             ends: match &interruption.what {
                 What::Capacity { ends } => *ends,
                 _ => None,

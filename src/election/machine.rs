@@ -33,7 +33,7 @@ pub struct Machine {
     closing: Option<Closing>,
     /// The last term ended by its renew deadline, or the process yields and the API server has not
     /// confirmed that. Nothing was seen since that speaks of another holder.
-    is_stranded: bool,
+    is_without_leader: bool,
 }
 
 /// A resourceVersion, or that the Lease is gone.
@@ -109,7 +109,7 @@ impl Machine {
             due: Moment::MIN,
             lead: None,
             closing: None,
-            is_stranded: false,
+            is_without_leader: false,
         }
     }
 
@@ -138,8 +138,8 @@ impl Machine {
     /// only because it could not renew it in time, and has not seen another holder since, or it is
     /// closing, or it yields and the Lease names this process until its write is accepted.
     #[must_use]
-    pub const fn is_stranded(&self) -> bool {
-        self.is_stranded || self.is_closing()
+    pub const fn is_without_leader(&self) -> bool {
+        self.is_without_leader || self.is_closing()
     }
 
     /// `leaseTransitions` of the Lease under which this process leads.
@@ -281,7 +281,7 @@ impl Machine {
     fn see(&mut self, now: Moment, is: Observed, effects: &mut Vec<Effect>) {
         if is.holder.as_ref() != Some(&self.me) {
             self.lose(Lost::Taken(is.holder.clone()), effects);
-            self.is_stranded = false;
+            self.is_without_leader = false;
         }
         let since = match &self.seen {
             Seen::Lease { is: was, since } if same_record(was, &is) => *since,
@@ -335,7 +335,7 @@ impl Machine {
             && now < until
             && self.lead.replace(Lead { until, term }).is_none()
         {
-            self.is_stranded = false;
+            self.is_without_leader = false;
             effects.push(Effect::BecameLeader { term });
         }
     }
@@ -351,7 +351,7 @@ impl Machine {
         }
         self.end_closing();
         self.lead = None;
-        self.is_stranded = is_deadline && self.aim != Aim::Stop;
+        self.is_without_leader = is_deadline && self.aim != Aim::Stop;
     }
 
     /// Leadership ends now; the lease is given up when the last writes are over.
@@ -372,7 +372,7 @@ impl Machine {
             self.lead = None;
             // Until the API server accepts the write that gives the Lease up, no other process is
             // known to lead.
-            self.is_stranded = true;
+            self.is_without_leader = true;
             self.give_up(then);
         }
     }
@@ -383,7 +383,7 @@ impl Machine {
         // Yielding does not mean that another process leads. Heartbeats sent without a lease
         // continue; only `Stop` ends them.
         if aim == Aim::Stop {
-            self.is_stranded = false;
+            self.is_without_leader = false;
         }
     }
 

@@ -10,10 +10,10 @@ use std::{
 };
 
 use super::{
-    Completion, Departure, DrainEvent, Effect, Fleet, completing::Completing, effect::Effects,
+    Completion, DeletedNode, DrainEvent, Effect, Fleet, completing::Completing, effect::Effects,
 };
 use crate::{
-    domain::{InstanceId, Moment, NodeName, OwedHook, seconds},
+    domain::{InstanceId, LifecycleAction, Moment, NodeName, seconds},
     drain::Outcome,
 };
 
@@ -112,14 +112,14 @@ impl Fleet {
     }
 
     /// Another drain of the same instance that owes this lifecycle action too.
-    pub(super) fn other_that_owes(&self, owed: &OwedHook) -> Option<NodeName> {
+    pub(super) fn other_with_open_action(&self, action: &LifecycleAction) -> Option<NodeName> {
         let owes = |name: &NodeName| {
             let state = self.drains.get(name);
             state.is_some_and(|state| {
-                self.lookup.owed(&state.record, &state.instance).contains(owed)
+                self.lookup.open_actions(&state.record, &state.instance).contains(action)
             })
         };
-        self.claims.draining.get(&owed.key.instance)?.iter().find(|name| owes(name)).cloned()
+        self.claims.draining.get(&action.key.instance)?.iter().find(|name| owes(name)).cloned()
     }
 
     /// A drain has ended: starts its release, which completes when no other Node of the instance is
@@ -132,22 +132,23 @@ impl Fleet {
         let others: BTreeSet<NodeName> =
             self.claims.nodes(&instance).into_iter().filter(|other| other != name).collect();
         let of_others = others.iter().filter_map(|other| self.drains.get(other));
-        let shared =
-            of_others.flat_map(|state| self.lookup.owed(&state.record, &state.instance)).collect();
+        let shared = of_others
+            .flat_map(|state| self.lookup.open_actions(&state.record, &state.instance))
+            .collect();
         let Some(state) = self.drains.get_mut(name) else { return };
         if is_held {
             self.claims.held.insert(name.clone());
             self.out.report(name, DrainEvent::WaitsForOthers);
         }
-        let drain = Departure {
+        let drain = DeletedNode {
             node: Arc::clone(&state.node),
             instance,
             record: state.record.clone(),
             at: self.now,
         };
-        let owed = self.lookup.owed(&drain.record, &drain.instance);
+        let actions = self.lookup.open_actions(&drain.record, &drain.instance);
         // `--complete-delay` lets log shippers finish, but not beyond the deadline.
-        let delayed = matches!(outcome, Outcome::Empty) && !owed.is_empty();
+        let delayed = matches!(outcome, Outcome::Empty) && !actions.is_empty();
         let delay = if delayed { self.settings.complete_delay } else { Duration::ZERO };
         let at = self.now.plus(delay).min(state.limits.end_at.unwrap_or(Moment::MAX));
         self.last_completion += 1;
@@ -155,13 +156,13 @@ impl Fleet {
             id: self.last_completion,
             at,
             is_held,
-            owed: owed.iter().cloned().collect(),
+            actions: actions.iter().cloned().collect(),
         };
         self.out.push(Effect::Complete(Box::new(Completion {
             id: Some(completing.id),
             from: completing.from(),
             taken: state.taken.clone(),
-            owed,
+            actions,
             outcome: outcome.as_str(),
             node_gone: matches!(outcome, Outcome::NodeGone),
             end_reason: state.end_reason,

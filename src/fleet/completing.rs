@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{CompletionId, Effect, effect::Effects};
-use crate::domain::{Moment, OwedHook};
+use crate::domain::{LifecycleAction, Moment};
 
 /// When the completion of a drain that has ended may begin, and what it covers.
 #[derive(Debug)]
@@ -15,7 +15,7 @@ pub(super) struct Completing {
     /// But not while another Node that claims the instance is drained.
     pub(super) is_held: bool,
     /// The lifecycle actions that the drain owed when it ended.
-    pub(super) owed: BTreeSet<OwedHook>,
+    pub(super) actions: BTreeSet<LifecycleAction>,
 }
 
 impl Completing {
@@ -44,7 +44,7 @@ impl Completing {
 
     /// The drain owed this lifecycle action when it ended. An action that joined later is completed
     /// once the record is read for the last write.
-    pub(super) fn covers(&self, owed: &OwedHook) -> bool {
-        self.owed.contains(owed)
+    pub(super) fn covers(&self, action: &LifecycleAction) -> bool {
+        self.actions.contains(action)
     }
 }

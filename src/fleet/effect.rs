@@ -2,9 +2,9 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use super::{Departure, DrainEvent, FleetEvent};
+use super::{DeletedNode, DrainEvent, FleetEvent};
 use crate::{
-    domain::{InstanceId, Moment, Node, NodeName, OwedHook, Taken},
+    domain::{InstanceId, LifecycleAction, Moment, Node, NodeName, Taken},
     drain::Order,
     record::{EndReason, Record},
 };
@@ -39,14 +39,14 @@ pub enum Effect {
     /// Send heartbeats for a lifecycle action that a record names.
     KeepAlive {
         /// The action.
-        hook: OwedHook,
+        hook: LifecycleAction,
         /// When its interruption happened.
         event: Moment,
         /// How this leader came by it.
         origin: Origin,
     },
     /// Send no more heartbeats for an action, and do not complete it.
-    StopKeepAlive(OwedHook),
+    StopKeepAlive(LifecycleAction),
     /// Write a record on a Node, and try until that is done or not needed any more.
     Restore(Arc<Node>, Restoration),
     /// Take away from a Node what is Sundown's: its record does not count.
@@ -61,7 +61,7 @@ pub enum Effect {
     /// Nothing holds back a completion any more: its drain is forgotten.
     CompleteNow(CompletionId),
     /// Nothing is open any more of a Node that was deleted: its UID.
-    ForgetDeparted(String),
+    ForgetDeletedNode(String),
     /// A drain ends then at the latest; `None`: nothing ends it, or it is over.
     DeadlineIs(NodeName, Option<Moment>),
     /// All drains are paused or resumed.
@@ -80,7 +80,7 @@ pub enum Question {
         /// The Node.
         node: Arc<Node>,
         /// The actions, and when their interruptions happened.
-        hooks: Vec<(OwedHook, Moment)>,
+        hooks: Vec<(LifecycleAction, Moment)>,
     },
     /// Does this stale interruption hold? [`Input::Proof`](super::Input::Proof).
     Verify {
@@ -153,11 +153,11 @@ pub struct Completion {
     pub from: Option<Moment>,
     /// The Node, its instance and its record as the drain knew them: the Node may have lost the
     /// record.
-    pub drain: Departure,
+    pub drain: DeletedNode,
     /// What the record tells.
     pub taken: Vec<Taken>,
     /// The lifecycle actions that are completed.
-    pub owed: Vec<OwedHook>,
+    pub actions: Vec<LifecycleAction>,
     /// How the drain ended.
     pub outcome: &'static str,
     /// The Node is gone: nothing is written.
@@ -167,7 +167,7 @@ pub struct Completion {
     /// Events that were disproved: only where the record holds no other is the Node put back.
     pub disproved: BTreeSet<String>,
     /// Lifecycle actions that drains of other Nodes of the instance owe too.
-    pub shared: BTreeSet<OwedHook>,
+    pub shared: BTreeSet<LifecycleAction>,
 }
 
 /// The effects of one step, in their order.
@@ -203,23 +203,23 @@ impl Effects {
         self.push(Effect::DeadlineIs(node.clone(), end));
     }
 
-    pub(super) fn stop_keep_alive(&mut self, hook: &OwedHook) {
+    pub(super) fn stop_keep_alive(&mut self, hook: &LifecycleAction) {
         self.push(Effect::StopKeepAlive(hook.clone()));
     }
 
     /// Completes these lifecycle actions of a Node that was deleted.
     pub(super) fn complete_deleted(
         &mut self,
-        gone: Departure,
+        gone: DeletedNode,
         taken: Vec<Taken>,
-        owed: Vec<OwedHook>,
+        actions: Vec<LifecycleAction>,
     ) {
         self.push(Effect::Complete(Box::new(Completion {
             id: None,
             from: None,
             drain: gone,
             taken,
-            owed,
+            actions,
             outcome: crate::drain::Outcome::NodeGone.as_str(),
             node_gone: true,
             end_reason: EndReason::InstanceGoes,

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use crate::{
-    domain::{InstanceId, Interruption, Moment, Node, NodeName, OwedHook, Taken},
+    domain::{InstanceId, Interruption, LifecycleAction, Moment, Node, NodeName, Taken},
     drain::{BlockReason, Class, Note, Order, Outcome, Status},
     lifecycle::Skew,
     record::VoidReason,
@@ -57,7 +57,7 @@ pub enum DrainEvent {
     /// Pods have not gone for a while. The text names them and what blocks them.
     Blocked(String),
     /// A heartbeat has kept these lifecycle actions open.
-    HooksKeptOpen(Vec<OwedHook>),
+    HooksKeptOpen(Vec<LifecycleAction>),
     /// A person asked for the release of the node.
     ReleaseRequested,
     /// A person deleted the record a second time, which ends the drain.
@@ -127,9 +127,9 @@ pub enum DrainEvent {
     /// The drain is over.
     Ended(Box<End>),
     /// A lifecycle action was completed, or is over, or is somebody else's.
-    HookServed(OwedHook, HookEnd),
+    HookServed(LifecycleAction, HookEnd),
     /// These lifecycle actions need nothing more.
-    HooksOver(Vec<OwedHook>),
+    HooksOver(Vec<LifecycleAction>),
     /// An interruption joined while the node was about to be put back.
     Reopened,
     /// The end of the drain is in the record.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
-    domain::{Budget, InstanceId, Moment, Node, NodeName, OwedHook, Taken},
+    domain::{Budget, InstanceId, LifecycleAction, Moment, Node, NodeName, Taken},
     drain::Hearing,
     lifecycle::Skew,
     record::Record,
@@ -27,13 +27,13 @@ pub trait Facts: Send {
     /// How far AWS's clock is ahead of ours.
     fn skew(&self) -> Skew;
     /// This lifecycle action is known to be over.
-    fn is_over(&self, hook: &OwedHook) -> bool;
+    fn is_over(&self, hook: &LifecycleAction) -> bool;
     /// This process sends heartbeats for this very lifecycle action.
-    fn is_kept_alive(&self, hook: &OwedHook) -> bool;
+    fn is_kept_alive(&self, hook: &LifecycleAction) -> bool;
     /// What is remembered of the Node with this UID, which was deleted or lost its record.
-    fn departed(&self, uid: &str) -> Option<Departure>;
+    fn deleted_nodes(&self, uid: &str) -> Option<DeletedNode>;
     /// All that are remembered, the earliest first.
-    fn all_departed(&self) -> Vec<Departure>;
+    fn all_deleted_nodes(&self) -> Vec<DeletedNode>;
     /// How many heartbeats for this node AWS has accepted.
     fn heartbeats(&self, node: &NodeName) -> u64;
     /// Since when the watch of this node's pods fails, and why; `None`: it does not.
@@ -43,7 +43,7 @@ pub trait Facts: Send {
 /// A Node, its instance and its open record, as they were seen last. The Node may be deleted since,
 /// or may have lost its record.
 #[derive(Debug, Clone)]
-pub struct Departure {
+pub struct DeletedNode {
     /// As it was last.
     pub node: Arc<Node>,
     /// Its instance.
@@ -73,8 +73,12 @@ impl Lookup {
 
     /// What a record makes us owe. Annotations can be written by others: a hook that is not ours is
     /// never touched, whatever one says.
-    pub(super) fn owed(&self, record: &Record, instance: &InstanceId) -> Vec<OwedHook> {
-        owed(
+    pub(super) fn open_actions(
+        &self,
+        record: &Record,
+        instance: &InstanceId,
+    ) -> Vec<LifecycleAction> {
+        open_actions(
             &self.policy,
             record,
             instance,
@@ -95,13 +99,13 @@ impl Lookup {
 }
 
 /// The lifecycle actions that a record makes us owe, by what this process knows of them.
-pub fn owed(
+pub fn open_actions(
     policy: &Policy,
     record: &Record,
     instance: &InstanceId,
-    is_over: impl Fn(&OwedHook) -> bool,
-    is_kept_alive: impl Fn(&OwedHook) -> bool,
-) -> Vec<OwedHook> {
-    let owed = record.owed_now(instance, is_over, is_kept_alive);
-    owed.into_iter().filter(|owed| policy.hooks.cover(&owed.key.hook)).collect()
+    is_over: impl Fn(&LifecycleAction) -> bool,
+    is_kept_alive: impl Fn(&LifecycleAction) -> bool,
+) -> Vec<LifecycleAction> {
+    let actions = record.open_actions_now(instance, is_over, is_kept_alive);
+    actions.into_iter().filter(|action| policy.hooks.cover(&action.key.hook)).collect()
 }

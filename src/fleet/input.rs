@@ -3,7 +3,9 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use crate::{
-    domain::{ApiAnswer, Budget, BudgetKey, DaemonSetState, InstanceId, Node, NodeName, OwedHook},
+    domain::{
+        ApiAnswer, Budget, BudgetKey, DaemonSetState, InstanceId, LifecycleAction, Node, NodeName,
+    },
     drain::{self, Order},
     lifecycle::HookFacts,
 };
@@ -62,7 +64,7 @@ pub enum Input {
         node: Option<Arc<Node>>,
     },
     /// What deadlines need to know of a hook has changed.
-    Hook(OwedHook, HookFacts),
+    Hook(LifecycleAction, HookFacts),
     /// The answer to an order.
     Answer {
         /// The node whose drain gave it.
@@ -149,7 +151,7 @@ pub enum Input {
         /// Its UID.
         uid: String,
         /// The hooks.
-        hooks: Vec<OwedHook>,
+        hooks: Vec<LifecycleAction>,
     },
     /// The end of a release: the node's drain is history.
     Released {

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::{Departure, DrainEvent, Effect, End, Fleet};
+use super::{DeletedNode, DrainEvent, Effect, End, Fleet};
 use crate::{
-    domain::{InstanceId, Node, NodeName, OwedHook, seconds},
+    domain::{InstanceId, LifecycleAction, Node, NodeName, seconds},
     drain::{Input, NodeCondition, Outcome},
-    record::{self, Doubt, RecordDeletion, Standing, Trust, VoidReason},
+    record::{self, Doubt, RecordDeletion, RecordStatus, Trust, VoidReason},
 };
 
 /// How long the record of a vanished Node is remembered, in case its instance registers again.
@@ -73,27 +73,27 @@ impl Fleet {
         if self.gone.contains(&node.uid) {
             return;
         }
-        let of_deleted_record = self.owed_by_deleted_record(node);
+        let of_deleted_record = self.open_actions_of_deleted_record(node);
         self.settle_kept_alive(name, Some(node), &of_deleted_record);
         let instance = node.instance.clone().or_else(|| self.named.get(name).cloned());
-        match record::standing(node, instance.as_ref()) {
-            Standing::None => self.unrecorded(node, instance.as_ref()),
-            Standing::Damaged(damage) => self.damaged(node, &damage),
-            Standing::Open(record) => {
+        match record::status(node, instance.as_ref()) {
+            RecordStatus::None => self.unrecorded(node, instance.as_ref()),
+            RecordStatus::Damaged(damage) => self.damaged(node, &damage),
+            RecordStatus::Open(record) => {
                 self.damaged.remove(name);
                 self.record_seen(node);
                 if let Some(instance) = instance {
                     self.open(node, &instance, record);
                 }
             }
-            Standing::Released { .. } => {
+            RecordStatus::Released { .. } => {
                 self.damaged.remove(name);
                 self.doubted.remove(name);
                 self.update(node);
                 self.ended_elsewhere(name, "its record says that it is released");
             }
-            Standing::Void { record, why } => self.void(node, &record, why),
-            Standing::Doubtful { record, why } => self.doubtful(node, instance, record, why),
+            RecordStatus::Void { record, why } => self.void(node, &record, why),
+            RecordStatus::Doubtful { record, why } => self.doubtful(node, instance, record, why),
         }
         self.follow_pause(name);
         self.follow_people(node);
@@ -156,9 +156,9 @@ impl Fleet {
             self.out.report(name, DrainEvent::EndedVoid { took });
         }
         if let Some(state) = self.close(name) {
-            for owed in self.lookup.owed(&state.record, &state.instance) {
-                if self.other_that_owes(&owed).is_none() {
-                    self.out.stop_keep_alive(&owed);
+            for action in self.lookup.open_actions(&state.record, &state.instance) {
+                if self.other_with_open_action(&action).is_none() {
+                    self.out.stop_keep_alive(&action);
                 }
             }
         }
@@ -220,13 +220,13 @@ impl Fleet {
         if counts {
             self.trusted.insert((node.uid.clone(), node.boot_id.clone().unwrap_or_default()));
             self.see(&node);
-            if matches!(record::standing(&node, self.named.get(name)), Standing::Damaged(_)) {
+            if matches!(record::status(&node, self.named.get(name)), RecordStatus::Damaged(_)) {
                 self.begin_doubted(&node);
             }
             return;
         }
         self.take_doubted(&node);
-        if let Standing::Doubtful { record, .. } = record::standing(&node, self.named.get(name)) {
+        if let RecordStatus::Doubtful { record, .. } = record::status(&node, self.named.get(name)) {
             self.void(&node, &record, VoidReason::Rebooted);
         }
     }
@@ -272,19 +272,22 @@ impl Fleet {
     /// deleted with the Node: its lifecycle actions are completed here.
     fn close_deleted(&mut self, name: &NodeName) {
         let gone = self.drains.get(name).map(|state| {
-            let is_joined = |owed: &OwedHook| {
-                state.completing.as_ref().is_some_and(|release| !release.covers(owed))
-                    && !state.over.contains(owed)
+            let is_joined = |action: &LifecycleAction| {
+                state.completing.as_ref().is_some_and(|release| !release.covers(action))
+                    && !state.over.contains(action)
             };
-            let joined =
-                self.lookup.owed(&state.record, &state.instance).into_iter().filter(is_joined);
+            let joined = self
+                .lookup
+                .open_actions(&state.record, &state.instance)
+                .into_iter()
+                .filter(is_joined);
             let (node, instance, record) =
                 (Arc::clone(&state.node), state.instance.clone(), state.record.clone());
-            (Departure { node, instance, record, at: self.now }, joined.collect::<Vec<_>>())
+            (DeletedNode { node, instance, record, at: self.now }, joined.collect::<Vec<_>>())
         });
         self.close(name);
         let Some((gone, mut joined)) = gone else { return };
-        joined.retain(|owed| self.other_that_owes(owed).is_none());
+        joined.retain(|action| self.other_with_open_action(action).is_none());
         if !joined.is_empty() {
             self.out.report(name, DrainEvent::CompletedFromMemory);
             let taken = self.lookup.taken(&gone.record, &gone.instance);
@@ -319,7 +322,7 @@ impl Fleet {
     /// A release is done.
     pub(super) fn finished(&mut self, name: &NodeName, uid: &str, node_gone: bool) {
         if node_gone {
-            self.out.push(Effect::ForgetDeparted(uid.to_owned()));
+            self.out.push(Effect::ForgetDeletedNode(uid.to_owned()));
         }
         // Else its record would be taken up again and again for as long as the index is behind.
         if node_gone && self.lookup.facts.node(name).is_some_and(|n| n.uid == uid) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{DrainEvent, Effect, Fleet, Restoration};
 use crate::{
-    domain::{InstanceId, Node, OwedHook},
+    domain::{InstanceId, LifecycleAction, Node},
     record::{self, HeldRecord, MissingRecord, OnDeletion, OnMissingRecord, Record},
 };
 
@@ -51,7 +51,7 @@ impl Fleet {
     fn held_record(&self, node: &Node, instance: Option<&InstanceId>) -> HeldRecord {
         if let Some(state) = self.drains.get(&node.name) {
             return HeldRecord::Drain {
-                is_pending: state.drain.is_some() || self.still_owes(state),
+                is_pending: state.drain.is_some() || self.has_open_actions(state),
             };
         }
         if self.doubted.get(&node.name).is_some_and(|doubted| doubted.node.uid == node.uid)
@@ -68,9 +68,9 @@ impl Fleet {
 
     /// The lifecycle actions of a record that a person deleted while nobody led, if this leader is
     /// going to write that record back, or into the fresh record of the next interruption.
-    pub(super) fn owed_by_deleted_record(&self, node: &Node) -> Vec<OwedHook> {
+    pub(super) fn open_actions_of_deleted_record(&self, node: &Node) -> Vec<LifecycleAction> {
         let Some(gone) =
-            self.lookup.facts.departed(&node.uid).filter(|_| self.lookup.manages(node))
+            self.lookup.facts.deleted_nodes(&node.uid).filter(|_| self.lookup.manages(node))
         else {
             return Vec::new();
         };
@@ -79,7 +79,7 @@ impl Fleet {
         if self.takeover.confirmed.is_listed() && node.record().is_none() && !is_being_restored {
             return Vec::new();
         }
-        self.lookup.owed(&gone.record, &gone.instance)
+        self.lookup.open_actions(&gone.record, &gone.instance)
     }
 
     /// The Node shows an open record: the one that was written back, or a fresh one.

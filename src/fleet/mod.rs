@@ -33,7 +33,7 @@ mod node_state;
 mod orders;
 mod people;
 mod proofs;
-mod standings;
+mod reports;
 mod takeover;
 mod texts;
 
@@ -50,13 +50,13 @@ use self::{effect::Effects, facts::Lookup, node_state::NodeState, takeover::Take
 pub use self::{
     effect::{Completion, CompletionId, Effect, Origin, Question, Restoration},
     event::{AcceptedInterruption, Begin, DrainEvent, End, FleetCounts, FleetEvent, HookEnd},
-    facts::{Departure, Facts, owed},
+    facts::{DeletedNode, Facts, open_actions},
     input::{Input, LabelWrite},
     node_state::{limits_of, taken_up},
     texts::{list, named, pods},
 };
 use crate::{
-    domain::{Exclusion, InstanceId, Moment, NodeName, OwedHook, PodKey, PodUid, seconds},
+    domain::{Exclusion, InstanceId, LifecycleAction, Moment, NodeName, PodKey, PodUid, seconds},
     drain::{self, DispatchEffect, DispatchInput, Dispatcher, Note},
     lifecycle::{HookFacts, LimitSettings},
     record::Record,
@@ -99,8 +99,8 @@ pub struct Fleet {
     out: Effects,
     drains: BTreeMap<NodeName, Box<NodeState>>,
     dispatcher: Dispatcher,
-    hook_facts: BTreeMap<OwedHook, HookFacts>,
-    hook_nodes: BTreeMap<OwedHook, NodeName>,
+    hook_facts: BTreeMap<LifecycleAction, HookFacts>,
+    hook_nodes: BTreeMap<LifecycleAction, NodeName>,
     claims: claims::Claims,
     wakes: BTreeSet<(Moment, NodeName)>,
     /// Instances of Nodes without providerID, as DescribeInstances gave them.
@@ -215,7 +215,7 @@ impl Fleet {
                     self.feed(&node.name, drain::Input::Node(drain::NodeCondition::InstanceOver));
                 }
             }
-            Input::Hook(owed, facts) => self.described(owed, facts),
+            Input::Hook(action, facts) => self.described(action, facts),
             Input::Unschedulable { version, nodes } => self.take_over(&version, &nodes),
             Input::NodeRead { name, node } => self.node_read(&name, node.as_ref()),
             Input::Answer { node, order, answer } => self.answered(&node, order, answer),
@@ -244,21 +244,21 @@ impl Fleet {
     }
 
     /// What deadlines need to know of a lifecycle action has changed.
-    fn described(&mut self, owed: OwedHook, facts: HookFacts) {
-        let nodes = self.claims.nodes(&owed.key.instance);
+    fn described(&mut self, action: LifecycleAction, facts: HookFacts) {
+        let nodes = self.claims.nodes(&action.key.instance);
         if self.hook_facts.len() >= MOST_FACTS {
             // Hooks that were completed without a drain leave theirs behind.
             let drained = &self.hook_nodes;
-            self.hook_facts.retain(|owed, _| drained.contains_key(owed));
+            self.hook_facts.retain(|action, _| drained.contains_key(action));
         }
-        self.hook_facts.insert(owed, facts);
+        self.hook_facts.insert(action, facts);
         for node in nodes {
             self.refresh_limits(&node);
         }
     }
 
     /// These lifecycle actions need nothing more.
-    fn hooks_over(&mut self, node: &NodeName, uid: &str, hooks: Vec<OwedHook>) {
+    fn hooks_over(&mut self, node: &NodeName, uid: &str, hooks: Vec<LifecycleAction>) {
         if let Some(state) = self.drains.get_mut(node).filter(|state| state.node.uid == uid) {
             state.over.extend(hooks.iter().cloned());
             self.out.report(node, DrainEvent::HooksOver(hooks));
@@ -292,7 +292,7 @@ impl Fleet {
                 }));
             }
             drain::Effect::AskNode => self.ask_node(node),
-            // The lease was given up when the drain of our own node began (`upkeep`); if nobody
+            // The lease was given up when the drain of our own node began (`housekeeping`); if nobody
             // else took it, our pod goes all the same.
             drain::Effect::OnlyOwnPodLeft => self.out.report(node, DrainEvent::OnlyOwnPodLeft),
             drain::Effect::Relist => self.out.watch_pods(node),

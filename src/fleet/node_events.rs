@@ -108,7 +108,7 @@ impl Fleet {
             News::Resumed => DrainEvent::Resumed { ends: state.limits.end_at },
             News::Blocked(text) => DrainEvent::Blocked(text),
             News::KeptOpen => {
-                DrainEvent::HooksKeptOpen(self.lookup.owed(&state.record, &state.instance))
+                DrainEvent::HooksKeptOpen(self.lookup.open_actions(&state.record, &state.instance))
             }
         };
         self.out.report(name, event);

@@ -10,7 +10,7 @@ use super::{
     node_events::LastSaid,
 };
 use crate::{
-    domain::{InstanceId, Limits, Moment, Node, NodeName, OwedHook, Taken, seconds},
+    domain::{InstanceId, LifecycleAction, Limits, Moment, Node, NodeName, Taken, seconds},
     drain::{self, Drain, Input, Start},
     lifecycle::{self, HookFacts, LimitSettings, RecordClock},
     record::{self, EndReason, Record, RecordDeletion},
@@ -41,7 +41,7 @@ pub(super) struct NodeState {
     /// Events of those that were disproved.
     pub(super) disproved: BTreeSet<String>,
     /// Hooks whose completion was accepted, or that are verifiably gone.
-    pub(super) over: BTreeSet<OwedHook>,
+    pub(super) over: BTreeSet<LifecycleAction>,
     /// Events of stale interruptions that are being asked about, for as long as the drain goes on.
     pub(super) verifying: BTreeSet<String>,
     /// Whether a person has deleted its record.
@@ -89,7 +89,7 @@ fn is_sure(taken: &Taken, proved: &BTreeSet<String>) -> bool {
 pub fn limits_of(
     settings: &LimitSettings,
     taken: &[Taken],
-    hook_facts: &BTreeMap<OwedHook, HookFacts>,
+    hook_facts: &BTreeMap<LifecycleAction, HookFacts>,
     take_up: Moment,
     proved: &BTreeSet<String>,
     record_clock: Option<RecordClock>,
@@ -112,13 +112,13 @@ pub fn taken_up(accepted: Moment, leads_since: Moment, taken_over: Moment) -> Mo
 
 impl Fleet {
     /// A hook of this node waits for its completion.
-    pub(super) fn still_owes(&self, state: &NodeState) -> bool {
+    pub(super) fn has_open_actions(&self, state: &NodeState) -> bool {
         state.end_reason != EndReason::NothingHolds
             && self
                 .lookup
-                .owed(&state.record, &state.instance)
+                .open_actions(&state.record, &state.instance)
                 .iter()
-                .any(|owed| !state.over.contains(owed))
+                .any(|action| !state.over.contains(action))
     }
 
     /// Limits as the drain knows them, from facts.
@@ -194,7 +194,7 @@ impl Fleet {
     fn lasting_limits(&self, state: &NodeState) -> Limits {
         let hooks = state.taken.iter().filter_map(|taken| taken.hook.as_ref());
         let facts = hooks
-            .filter_map(|owed| Some((owed.clone(), self.hook_facts.get(owed)?.lasting())))
+            .filter_map(|action| Some((action.clone(), self.hook_facts.get(action)?.lasting())))
             .collect();
         limits_of(
             &self.settings.limits,
@@ -214,7 +214,7 @@ impl Fleet {
         let accepted = taken.iter().map(|t| t.accepted).min().unwrap_or(self.now);
         let ours = accepted >= self.settings.leads_since.minus(seconds(1));
         let take_up = taken_up(accepted, self.settings.leads_since, self.now);
-        self.owe(&node.name, &self.lookup.owed(&record, instance), &taken, ours);
+        self.keep_actions_alive(&node.name, &self.lookup.open_actions(&record, instance), &taken, ours);
         let limits = self.limits_of(&taken, take_up, &BTreeSet::new(), record_clock);
         let own_pod = self.settings.own_pod.clone();
         let start = Start { node: node.name.clone(), cordoned_at: accepted, limits, own_pod };
@@ -288,9 +288,12 @@ impl Fleet {
         let before = state.taken.len();
         state.taken = state.record_clock.skew().taken(record.taken(&instance));
         state.record = record;
-        let (taken, over, owed) =
-            (state.taken.clone(), state.is_over(), self.lookup.owed(&state.record, &instance));
-        self.owe(name, &owed, &taken, true);
+        let (taken, over, actions) = (
+            state.taken.clone(),
+            state.is_over(),
+            self.lookup.open_actions(&state.record, &instance),
+        );
+        self.keep_actions_alive(name, &actions, &taken, true);
         if over {
             self.feed(name, Input::Node(drain::NodeCondition::InstanceOver));
         }
@@ -310,7 +313,7 @@ impl Fleet {
     /// that drain owes once the next interruption has replaced it: that is written into it. What
     /// comes back is the record with all of it.
     fn carry_over(&mut self, name: &NodeName, node: &Arc<Node>, record: Record) -> Record {
-        let Some(state) = self.drains.get(name).filter(|c| self.still_owes(c)) else {
+        let Some(state) = self.drains.get(name).filter(|c| self.has_open_actions(c)) else {
             return record;
         };
         let held = state.record.clone();
@@ -320,7 +323,7 @@ impl Fleet {
             state.carrying_over = whole.is_some();
         }
         if whole.is_some() && !begun {
-            let why = "The record was replaced while a lifecycle hook is owed that it does not \
+            let why = "The record was replaced while a lifecycle hook is action that it does not \
                 name; the hook is written into it.";
             self.out.report(name, DrainEvent::RecordRestored(why));
             self.out
@@ -330,8 +333,14 @@ impl Fleet {
     }
 
     /// Starts the heartbeats of these hooks. `ours`: this leader accepted their interruptions.
-    fn owe(&mut self, name: &NodeName, owed: &[OwedHook], taken: &[Taken], ours: bool) {
-        for hook in owed {
+    fn keep_actions_alive(
+        &mut self,
+        name: &NodeName,
+        actions: &[LifecycleAction],
+        taken: &[Taken],
+        ours: bool,
+    ) {
+        for hook in actions {
             self.hook_nodes.insert(hook.clone(), name.clone());
             let event =
                 taken.iter().filter(|t| t.hook.as_ref() == Some(hook)).map(|t| t.time).max();
@@ -356,14 +365,14 @@ impl Fleet {
         }
         self.dispatch(drain::DispatchInput::Closed { node: name.clone() });
         self.out.unwatch_pods(name);
-        let owed: Vec<OwedHook> =
+        let actions: Vec<LifecycleAction> =
             self.hook_nodes.iter().filter(|(_, n)| *n == name).map(|(o, _)| o.clone()).collect();
-        for owed in owed {
-            if let Some(other) = self.other_that_owes(&owed) {
-                self.hook_nodes.insert(owed, other);
+        for action in actions {
+            if let Some(other) = self.other_with_open_action(&action) {
+                self.hook_nodes.insert(action, other);
             } else {
-                self.hook_nodes.remove(&owed);
-                self.hook_facts.remove(&owed);
+                self.hook_nodes.remove(&action);
+                self.hook_facts.remove(&action);
             }
         }
         self.complete_claimed();

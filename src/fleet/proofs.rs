@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use super::{DrainEvent, Effect, Fleet, Question, node_state::Kubelet};
 use crate::{
-    domain::{InstanceId, Node, NodeName, OwedHook, Ready, Taken},
+    domain::{InstanceId, LifecycleAction, Node, NodeName, Ready, Taken},
     drain::{self, Input, NodeCondition},
     record::{EndReason, Record},
 };
@@ -30,7 +30,7 @@ impl Fleet {
     /// The boot id differs: does one of the record's hooks still wait?
     pub(super) fn ask_hooks(&mut self, node: &Arc<Node>, instance: &InstanceId, record: &Record) {
         let taken = self.lookup.taken(record, instance);
-        let event = |hook: &OwedHook| {
+        let event = |hook: &LifecycleAction| {
             taken
                 .iter()
                 .filter(|t| t.hook.as_ref() == Some(hook))
@@ -40,7 +40,7 @@ impl Fleet {
         };
         let hooks = self
             .lookup
-            .owed(record, instance)
+            .open_actions(record, instance)
             .into_iter()
             .map(|hook| (hook.clone(), event(&hook)))
             .collect();

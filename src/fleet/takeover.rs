@@ -6,10 +6,12 @@ use std::{
     sync::Arc,
 };
 
-use super::{Departure, DrainEvent, Effect, Fleet, Origin, Question, Restoration, life::REMEMBER};
+use super::{
+    DeletedNode, DrainEvent, Effect, Fleet, Origin, Question, Restoration, life::REMEMBER,
+};
 use crate::{
-    domain::{InstanceId, Moment, Node, NodeName, OwedHook},
-    record::{self, ConfirmedNodes, Doubt, Record, Standing, Trust},
+    domain::{InstanceId, LifecycleAction, Moment, Node, NodeName},
+    record::{self, ConfirmedNodes, Doubt, Record, RecordStatus, Trust},
 };
 
 /// Which Nodes this leader has read from the API server itself, and what waits for such a read.
@@ -21,14 +23,14 @@ pub(super) struct TakeOver {
     /// Nodes that were deleted, with an open record, before the LIST was answered.
     deleted: Vec<Arc<Node>>,
     /// Lifecycle actions that get heartbeats for Nodes that are not confirmed yet.
-    kept_alive: BTreeMap<NodeName, BTreeSet<OwedHook>>,
+    kept_alive: BTreeMap<NodeName, BTreeSet<LifecycleAction>>,
 }
 
 impl Fleet {
     /// At the beginning of a term: sends heartbeats for the open actions of all records in the
     /// index and of deleted Nodes.
     pub(super) fn keep_all_alive(&mut self) {
-        for gone in self.lookup.facts.all_departed() {
+        for gone in self.lookup.facts.all_deleted_nodes() {
             self.keep_record_alive(&gone.node.name, &gone.instance, &gone.record);
         }
         for node in self.lookup.facts.all_nodes() {
@@ -43,14 +45,15 @@ impl Fleet {
             return;
         }
         let instance = node.instance.clone().or_else(|| self.named.get(&node.name).cloned());
-        match (record::standing(node, instance.as_ref()), instance) {
+        match (record::status(node, instance.as_ref()), instance) {
             (
-                Standing::Open(record) | Standing::Doubtful { record, why: Doubt::HookMayBeOpen },
+                RecordStatus::Open(record)
+                | RecordStatus::Doubtful { record, why: Doubt::HookMayBeOpen },
                 Some(instance),
             ) => {
                 self.keep_record_alive(&node.name, &instance, &record);
             }
-            (Standing::Doubtful { why: Doubt::InstanceNotKnown, record }, _)
+            (RecordStatus::Doubtful { why: Doubt::InstanceNotKnown, record }, _)
                 if record.released().is_none() =>
             {
                 self.ask_name(node);
@@ -61,7 +64,7 @@ impl Fleet {
 
     fn keep_record_alive(&mut self, name: &NodeName, instance: &InstanceId, record: &Record) {
         let taken = self.lookup.taken(record, instance);
-        for hook in self.lookup.owed(record, instance) {
+        for hook in self.lookup.open_actions(record, instance) {
             let event =
                 taken.iter().filter(|t| t.hook.as_ref() == Some(&hook)).map(|t| t.time).max();
             let event = event.unwrap_or(self.now);
@@ -81,15 +84,15 @@ impl Fleet {
         &mut self,
         name: &NodeName,
         node: Option<&Node>,
-        of_deleted_record: &[OwedHook],
+        of_deleted_record: &[LifecycleAction],
     ) {
         let Some(kept) = self.takeover.kept_alive.remove(name) else { return };
         // If the node selector does not match the Node, another Sundown completes its actions.
         let open = node.filter(|node| self.lookup.selects(node)).and_then(|node| {
             let instance = node.instance.clone().or_else(|| self.named.get(name).cloned())?;
-            match record::standing(node, Some(&instance)) {
-                Standing::Open(record) | Standing::Doubtful { record, .. } => {
-                    Some(self.lookup.owed(&record, &instance))
+            match record::status(node, Some(&instance)) {
+                RecordStatus::Open(record) | RecordStatus::Doubtful { record, .. } => {
+                    Some(self.lookup.open_actions(&record, &instance))
                 }
                 _ => None,
             }
@@ -99,11 +102,11 @@ impl Fleet {
             .into_iter()
             .partition(|hook| of_deleted_record.contains(hook) && !open.contains(hook));
         // Another Node may claim the same instance.
-        let is_owed = |hook: &OwedHook| {
+        let is_owed = |hook: &LifecycleAction| {
             let mut others = self.takeover.kept_alive.values();
             open.contains(hook)
                 || others.any(|kept| kept.contains(hook))
-                || self.other_that_owes(hook).is_some()
+                || self.other_with_open_action(hook).is_some()
         };
         let over: Vec<_> = kept.iter().filter(|hook| !is_owed(hook)).collect();
         for hook in over {
@@ -118,7 +121,7 @@ impl Fleet {
     /// that are confirmed later.
     pub(super) fn take_over(&mut self, version: &str, nodes: &[Arc<Node>]) {
         self.takeover.confirmed.listed(version, nodes.iter().map(|node| &**node));
-        let gone = self.remember_departed();
+        let gone = self.remember_deleted_node();
         for node in nodes {
             self.see(node);
         }
@@ -134,9 +137,9 @@ impl Fleet {
 
     /// Nodes that were deleted with an open record before this leader took them over. A Node that
     /// still exists and has only lost its record is not among them: `see` restores its record.
-    fn remember_departed(&mut self) -> Vec<Arc<Node>> {
+    fn remember_deleted_node(&mut self) -> Vec<Arc<Node>> {
         let mut gone = std::mem::take(&mut self.takeover.deleted);
-        for departure in self.lookup.facts.all_departed() {
+        for departure in self.lookup.facts.all_deleted_nodes() {
             let same_node = self
                 .lookup
                 .facts
@@ -254,12 +257,12 @@ impl Fleet {
             };
             // `settle_kept_alive` keeps the actions of a machine that has booted since: they are
             // completed, too, if AWS shows them open.
-            let shown = record::standing(node, Some(&instance)).with_open_actions();
+            let shown = record::status(node, Some(&instance)).with_open_actions();
             // A person deleted the record before, and it was not written back yet.
             let deleted = || {
                 self.lookup
                     .facts
-                    .departed(&node.uid)
+                    .deleted_nodes(&node.uid)
                     .filter(|gone| node.record().is_none() && gone.instance == instance)
             };
             let Some(record) = shown.or_else(|| deleted().map(|gone| gone.record)) else { return };
@@ -277,18 +280,18 @@ impl Fleet {
         {
             return;
         }
-        if is_doubted || !self.lookup.owed(&record, &instance).is_empty() {
+        if is_doubted || !self.lookup.open_actions(&record, &instance).is_empty() {
             self.out.report(
                 &node.name,
                 DrainEvent::CompletedOnceMore { instance: instance.clone(), is_doubted },
             );
         }
-        let (taken, owed) =
-            (self.lookup.taken(&record, &instance), self.lookup.owed(&record, &instance));
+        let (taken, action) =
+            (self.lookup.taken(&record, &instance), self.lookup.open_actions(&record, &instance));
         self.out.complete_deleted(
-            Departure { node: Arc::clone(node), instance, record, at: now },
+            DeletedNode { node: Arc::clone(node), instance, record, at: now },
             taken,
-            owed,
+            action,
         );
     }
 }

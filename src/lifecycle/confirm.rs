@@ -20,7 +20,7 @@
 //! | no answer, for 30 s or more | [`Next::CompleteUnseen`] |
 //!
 //! "The action's end" is the latest time at which AWS can still keep the action open
-//! ([`super::BeatSchedule::ends_by`]). After it the action is over, whatever the calls returned.
+//! ([`super::HeartbeatSchedule::ends_by`]). After it the action is over, whatever the calls returned.
 
 use std::time::Duration;
 

@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use crate::domain::{HookDescription, Kind, Limits, Moment, OwedHook, Taken, force_time, seconds};
+use crate::domain::{
+    HookDescription, Kind, LifecycleAction, Limits, Moment, Taken, force_time, seconds,
+};
 
 /// How long before its GlobalTimeout a hook is answered.
 const GLOBAL_RESERVE: Duration = seconds(60);
@@ -37,7 +39,7 @@ impl LimitSettings {
     }
 }
 
-/// What a deadline needs to know of an owed hook; from [`super::BeatSchedule::facts`].
+/// What a deadline needs to know of an owed hook; from [`super::HeartbeatSchedule::facts`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct HookFacts {
     /// What DescribeLifecycleHooks says; `None`: not yet.
@@ -65,7 +67,7 @@ impl HookFacts {
 #[must_use]
 pub fn limits(
     taken: &[Taken],
-    hooks: &BTreeMap<OwedHook, HookFacts>,
+    hooks: &BTreeMap<LifecycleAction, HookFacts>,
     take_up: Moment,
     settings: &LimitSettings,
 ) -> Limits {
@@ -88,14 +90,14 @@ pub fn limits(
 
 /// What is known of the action that an interruption owes. A window is one action's alone; what its
 /// hook is like is not.
-fn facts_of(taken: &Taken, hooks: &BTreeMap<OwedHook, HookFacts>) -> HookFacts {
-    let Some(owed) = &taken.hook else { return HookFacts::default() };
+fn facts_of(taken: &Taken, hooks: &BTreeMap<LifecycleAction, HookFacts>) -> HookFacts {
+    let Some(action) = &taken.hook else { return HookFacts::default() };
     let others = || {
         hooks
-            .range(OwedHook { key: owed.key.clone(), token: None }..)
-            .take_while(|(other, _)| other.key == owed.key)
+            .range(LifecycleAction { key: action.key.clone(), token: None }..)
+            .take_while(|(other, _)| other.key == action.key)
     };
-    hooks.get(owed).cloned().unwrap_or_else(|| HookFacts {
+    hooks.get(action).cloned().unwrap_or_else(|| HookFacts {
         description: others().find_map(|(_, f)| f.description.clone()),
         lapse: None,
     })

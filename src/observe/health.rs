@@ -132,7 +132,7 @@ impl Readiness {
 
     /// All conditions, and whether they hold.
     #[must_use]
-    pub fn standing(&self) -> Vec<(&'static str, bool)> {
+    pub fn conditions(&self) -> Vec<(&'static str, bool)> {
         let conditions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         conditions.iter().map(|(name, holds)| (*name, holds().is_ok())).collect()
     }
@@ -204,7 +204,7 @@ mod tests {
             vec![("nodes", "not yet".to_owned()), ("queue", "access denied".to_owned())]
         );
         nodes.set(Ok(()));
-        assert_eq!(readiness.standing(), vec![("nodes", true), ("queue", false)]);
+        assert_eq!(readiness.conditions(), vec![("nodes", true), ("queue", false)]);
         readiness.add("queue", || Ok(()));
         assert!(readiness.missing().is_empty());
     }

@@ -99,7 +99,7 @@ labels!(
 
 labels!(
     /// What came of a heartbeat.
-    BeatResult {
+    HeartbeatResult {
         /// Accepted.
         Accepted = "accepted",
         /// There is no such lifecycle action any more.

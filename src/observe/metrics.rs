@@ -23,8 +23,8 @@ pub use self::{
     places::Place,
 };
 use super::labels::{
-    BeatResult, CompletionResult, DrainEnd, MessageOutcome, PodState, RecordEvent, TraceResult,
-    WebhookResult,
+    CompletionResult, DrainEnd, HeartbeatResult, MessageOutcome, PodState, RecordEvent,
+    TraceResult, WebhookResult,
 };
 use crate::domain::Kind;
 
@@ -57,9 +57,9 @@ pub struct Metrics {
     deletes: Counters<1>,
     forced: Counter,
     owners_left_alone: Counter,
-    beats: Counters<1>,
-    beats_missed: Counter,
-    hooks_owed: Gauge,
+    heartbeats: Counters<1>,
+    heartbeats_missed: Counter,
+    open_actions: Gauge,
     completions: Counters<1>,
     deadline_misses: Counter,
     paused: Gauge,
@@ -145,13 +145,17 @@ impl Metrics {
                 "owners_left_alone",
                 "Owners whose pods came back on a draining node and were left alone there",
             ),
-            beats: reg(&mut r, "heartbeats", "Heartbeats of lifecycle actions, by result"),
-            beats_missed: reg(
+            heartbeats: reg(&mut r, "heartbeats", "Heartbeats of lifecycle actions, by result"),
+            heartbeats_missed: reg(
                 &mut r,
                 "heartbeats_missed",
                 "Heartbeats not accepted before two thirds of their hook's timeout were over",
             ),
-            hooks_owed: reg(&mut r, "hooks_owed", "Lifecycle actions that wait for our completion"),
+            open_actions: reg(
+                &mut r,
+                "hooks_owed",
+                "Lifecycle actions that wait for our completion",
+            ),
             completions: reg(&mut r, "completions", "Completions of lifecycle actions, by result"),
             deadline_misses: reg(
                 &mut r,
@@ -354,18 +358,18 @@ impl Metrics {
     // === lifecycle hooks
 
     /// A heartbeat was answered.
-    pub fn heartbeat(&self, result: BeatResult) {
-        self.beats.get_or_create(&[("result", result.as_str())]).inc();
+    pub fn heartbeat(&self, result: HeartbeatResult) {
+        self.heartbeats.get_or_create(&[("result", result.as_str())]).inc();
     }
 
     /// No heartbeat was accepted before two thirds of the hook's timeout were over.
     pub fn heartbeat_missed(&self) {
-        self.beats_missed.inc();
+        self.heartbeats_missed.inc();
     }
 
     /// So many lifecycle actions wait for our completion.
-    pub fn set_hooks_owed(&self, count: usize) {
-        set(&self.hooks_owed, count);
+    pub fn set_open_actions(&self, count: usize) {
+        set(&self.open_actions, count);
     }
 
     /// A completion was answered.
@@ -417,7 +421,7 @@ impl Metrics {
             &self.held,
             &self.pollers,
             &self.drains_active,
-            &self.hooks_owed,
+            &self.open_actions,
             &self.paused,
             &self.nodes_paused,
             &self.nodes_excluded,

@@ -12,8 +12,8 @@ pub mod webhook;
 pub use endpoints::Endpoints;
 pub use health::{Loop, Loops, Readiness, ReadyFlag};
 pub use labels::{
-    BeatResult, CompletionResult, DrainEnd, MessageOutcome, PodState, RecordEvent, TraceResult,
-    WebhookResult,
+    CompletionResult, DrainEnd, HeartbeatResult, MessageOutcome, PodState, RecordEvent,
+    TraceResult, WebhookResult,
 };
 pub use logs::{LogFormat, LogOnce};
 pub use metrics::{Calls, Metrics, Place, Words};

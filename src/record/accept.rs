@@ -5,12 +5,12 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::{
-    Before, MAX_BYTES, MAX_HOOKS, MAX_INTERRUPTIONS, Record, Standing, VERSION, compat,
+    Before, MAX_BYTES, MAX_HOOKS, MAX_INTERRUPTIONS, Record, RecordStatus, VERSION, compat,
     life::consume_release,
     ours,
     patch::{NodePatch, urgency},
     schema::{Entry, Known},
-    standing,
+    status,
 };
 use crate::domain::{
     Compat, EXCLUDE_FROM_LOAD_BALANCERS, InstanceId, Interruption, Kind, Moment, Node, RECORD,
@@ -123,27 +123,30 @@ pub fn accept(
         return Accept::OtherInstance;
     }
     let new = Newcomer::new(interruption, now, options);
-    let (record, joins) = match standing(node, Some(&interruption.instance)) {
-        Standing::None => (new.fresh(node, seen_before(node)), false),
-        Standing::Damaged(_) => (new.fresh(node, salvage(node)), false),
-        Standing::Void { record, .. } | Standing::Released { record, ours_stands: false }
+    let (record, joins) = match status(node, Some(&interruption.instance)) {
+        RecordStatus::None => (new.fresh(node, seen_before(node)), false),
+        RecordStatus::Damaged(_) => (new.fresh(node, salvage(node)), false),
+        RecordStatus::Void { record, .. }
+        | RecordStatus::Released { record, ours_stands: false }
             if !new.is_told_by(&record) =>
         {
             (new.fresh(node, before_us(node, &record)), false)
         }
-        Standing::Released { record, ours_stands: true } if new.brings_an_action_after(&record) => {
+        RecordStatus::Released { record, ours_stands: true }
+            if new.brings_an_action_after(&record) =>
+        {
             (new.fresh(node, record.before), false)
         }
-        Standing::Open(record) if new.adds_to(&record, options) => (new.join(record), true),
-        Standing::Doubtful { record, .. }
+        RecordStatus::Open(record) if new.adds_to(&record, options) => (new.join(record), true),
+        RecordStatus::Doubtful { record, .. }
             if !new.is_told_by(&record) && new.adds_to(&hooks_only(&record, node), options) =>
         {
             (new.join(hooks_only(&record, node)), true)
         }
-        Standing::Void { .. }
-        | Standing::Released { .. }
-        | Standing::Open(_)
-        | Standing::Doubtful { .. } => return Accept::Repeat,
+        RecordStatus::Void { .. }
+        | RecordStatus::Released { .. }
+        | RecordStatus::Open(_)
+        | RecordStatus::Doubtful { .. } => return Accept::Repeat,
     };
     let is_over_hooks = record.hooks().len() > MAX_HOOKS;
     if is_over_hooks
@@ -258,7 +261,7 @@ impl Newcomer {
     }
 
     /// It owes a hook that the record does not name, or a later action of one that it does.
-    fn owes_a_new_hook(&self, record: &Record) -> bool {
+    fn has_new_action(&self, record: &Record) -> bool {
         let mut of_this_hook =
             record.known().filter(|k| k.group == self.entry.group && k.hook == self.entry.hook);
         self.entry.hook.is_some() && of_this_hook.all(|k| self.is_a_later_action_than(k))
@@ -280,13 +283,13 @@ impl Newcomer {
         let other_token =
             self.entry.token.is_some() && record.known().all(|k| k.token != self.entry.token);
         let later_action = self.entry.hook.is_some() && began_later && other_token;
-        !self.is_told_by(record) && (self.owes_a_new_hook(record) || later_action)
+        !self.is_told_by(record) && (self.has_new_action(record) || later_action)
     }
 
     /// It owes a new hook, or brings an earlier deadline than the one that rules the open record.
     fn adds_to(&self, record: &Record, options: &AcceptOptions) -> bool {
         !self.is_told_by(record)
-            && (self.owes_a_new_hook(record) || self.ends_sooner(record, options))
+            && (self.has_new_action(record) || self.ends_sooner(record, options))
     }
 
     /// It would end the drain, or force pods, sooner than anything in the record. Both are

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{After, Record, Released, Standing, release, restore, standing, write_back_released};
-use crate::domain::{InstanceId, Node, OwedHook};
+use super::{After, Record, RecordStatus, Released, release, restore, status, write_back_released};
+use crate::domain::{InstanceId, LifecycleAction, Node};
 
 /// A drain that has ended, as far as it matters for its Node.
 #[derive(Debug, Clone, Copy)]
@@ -19,7 +19,7 @@ pub struct EndedDrain<'a> {
     /// The IDs of events that were disproved.
     pub disproved: &'a BTreeSet<String>,
     /// The lifecycle actions that are completed or known to be over.
-    pub done: &'a BTreeSet<OwedHook>,
+    pub done: &'a BTreeSet<LifecycleAction>,
 }
 
 /// Why a drain ended, as far as its Node is concerned.
@@ -46,7 +46,7 @@ pub enum OnEnd {
     },
     /// These lifecycle actions joined the drain and are completed first. Then the Node is looked at
     /// again.
-    Complete(Vec<OwedHook>, Record),
+    Complete(Vec<LifecycleAction>, Record),
     /// An interruption that was not disproved joined: the record stays open, and the node is
     /// drained.
     Reopen,
@@ -66,42 +66,42 @@ impl EndedDrain<'_> {
     pub fn on_end(
         &self,
         node: &Node,
-        owed: impl FnOnce(&Record) -> Vec<OwedHook>,
+        actions: impl FnOnce(&Record) -> Vec<LifecycleAction>,
         released: &Released,
     ) -> OnEnd {
         let is_put_back = self.why == EndReason::NothingHolds;
-        match standing(node, Some(self.instance)) {
+        match status(node, Some(self.instance)) {
             // The machine may have booted since: the drain went on because the hook was proved
             // open, so its end is written all the same.
-            Standing::Open(record) | Standing::Doubtful { record, .. } => {
-                self.on_open(node, record, owed, released)
+            RecordStatus::Open(record) | RecordStatus::Doubtful { record, .. } => {
+                self.on_open(node, record, actions, released)
             }
             // A person ended the drain by deleting its record. Every replica remembers the
             // deletion, so without a record that says how the drain ended the next leader would
             // write the open one back and drain on.
-            Standing::None if self.why == EndReason::ByHand && !self.done.is_empty() => {
+            RecordStatus::None if self.why == EndReason::ByHand && !self.done.is_empty() => {
                 OnEnd::Write {
                     patch: write_back_released(node, self.record, released),
                     is_put_back: false,
                 }
             }
             // Taken away by hand, or damaged: what was there before Sundown only the drain knows.
-            Standing::None | Standing::Damaged(_)
+            RecordStatus::None | RecordStatus::Damaged(_)
                 if is_put_back || (self.why == EndReason::ByHand && self.done.is_empty()) =>
             {
                 OnEnd::PutBack { uses_held_record: true }
             }
             // Also when the answer to the write that put it back was lost: the record stays, so
             // that a copy of its event is a repeat.
-            Standing::Released { .. } if is_put_back => {
+            RecordStatus::Released { .. } if is_put_back => {
                 let patch = restore(node, None, &After::Released(released.clone()));
                 patch.map_or(OnEnd::Nothing, |patch| OnEnd::Write { patch, is_put_back })
             }
-            Standing::Void { .. } if is_put_back => OnEnd::PutBack { uses_held_record: false },
-            Standing::None
-            | Standing::Damaged(_)
-            | Standing::Released { .. }
-            | Standing::Void { .. } => OnEnd::Nothing,
+            RecordStatus::Void { .. } if is_put_back => OnEnd::PutBack { uses_held_record: false },
+            RecordStatus::None
+            | RecordStatus::Damaged(_)
+            | RecordStatus::Released { .. }
+            | RecordStatus::Void { .. } => OnEnd::Nothing,
         }
     }
 
@@ -109,7 +109,7 @@ impl EndedDrain<'_> {
         &self,
         node: &Node,
         record: Record,
-        owed: impl FnOnce(&Record) -> Vec<OwedHook>,
+        actions: impl FnOnce(&Record) -> Vec<LifecycleAction>,
         released: &Released,
     ) -> OnEnd {
         let is_disproved = |event: &String| self.disproved.contains(event);
@@ -119,7 +119,7 @@ impl EndedDrain<'_> {
             return OnEnd::Reopen;
         }
         let more: Vec<_> =
-            owed(&record).into_iter().filter(|owed| !self.done.contains(owed)).collect();
+            actions(&record).into_iter().filter(|action| !self.done.contains(action)).collect();
         if self.why != EndReason::NothingHolds && !more.is_empty() {
             return OnEnd::Complete(more, record);
         }

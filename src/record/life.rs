@@ -102,7 +102,8 @@ pub fn reregister(node: &Node, instance: &InstanceId, record: &Record) -> Option
     let own_instance = node.instance.as_ref().unwrap_or(instance);
     let rebooted =
         record.boot.as_ref().zip(node.boot_id.as_ref()).is_some_and(|(then, now)| then != now);
-    let void = *own_instance != record.instance || (rebooted && record.owed(instance).is_empty());
+    let void =
+        *own_instance != record.instance || (rebooted && record.open_actions(instance).is_empty());
     if void || node.record().is_some() {
         return None;
     }

@@ -28,7 +28,7 @@ mod patch;
 mod returned;
 mod room;
 mod schema;
-mod standing;
+mod status;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -46,4 +46,4 @@ pub use room::LabelRoom;
 pub use schema::{
     Before, Damage, MAX_BYTES, MAX_HOOKS, MAX_INTERRUPTIONS, Record, Released, VERSION,
 };
-pub use standing::{Doubt, Ours, Standing, VoidReason, ours, standing};
+pub use status::{Doubt, Ours, RecordStatus, VoidReason, ours, status};

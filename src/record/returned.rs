@@ -20,8 +20,8 @@
 
 use std::collections::BTreeSet;
 
-use super::{Record, Standing, ours, schema::Entry, standing};
-use crate::domain::{Interruption, Moment, Node, OwedHook};
+use super::{Record, RecordStatus, ours, schema::Entry, status};
+use crate::domain::{Interruption, LifecycleAction, Moment, Node};
 
 /// What an event that an instance goes into service means for the Node's record.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub enum Returned {
     /// End the drain that is under way, and put the Node back.
     EndDrain {
         /// Actions that must be over first.
-        actions: Vec<OwedHook>,
+        actions: Vec<LifecycleAction>,
         /// The events of the record, all of which are over.
         events: BTreeSet<String>,
     },
@@ -46,12 +46,12 @@ pub fn returned(node: &Node, interruption: &Interruption) -> Returned {
         return Returned::Nothing;
     };
     let instance = &interruption.instance;
-    match standing(node, Some(instance)) {
-        Standing::Open(record) if is_all_before(&record, time) => Returned::EndDrain {
-            actions: record.owed(instance),
+    match status(node, Some(instance)) {
+        RecordStatus::Open(record) if is_all_before(&record, time) => Returned::EndDrain {
+            actions: record.open_actions(instance),
             events: record.known().map(|k| k.event.clone()).collect(),
         },
-        Standing::Released { record, .. }
+        RecordStatus::Released { record, .. }
             if ours(node, &record).any() && is_all_before(&record, time) =>
         {
             Returned::Restore

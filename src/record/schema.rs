@@ -20,7 +20,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::domain::{
-    Compat, GroupName, HookKey, HookName, InstanceId, Kind, LifecycleToken, Moment, OwedHook, Taken,
+    Compat, GroupName, HookKey, HookName, InstanceId, Kind, LifecycleAction, LifecycleToken,
+    Moment, Taken,
 };
 
 /// The version that is written.
@@ -197,8 +198,8 @@ impl Record {
     /// The completions that it owes, each action once, with the token of its newest event. The
     /// first [`MAX_HOOKS`] hooks count.
     #[must_use]
-    pub fn owed(&self, instance: &InstanceId) -> Vec<OwedHook> {
-        let mut newest: std::collections::BTreeMap<HookKey, (Moment, OwedHook)> =
+    pub fn open_actions(&self, instance: &InstanceId) -> Vec<LifecycleAction> {
+        let mut newest: std::collections::BTreeMap<HookKey, (Moment, LifecycleAction)> =
             std::collections::BTreeMap::new();
         let mut counted = self.hooks();
         counted.truncate(MAX_HOOKS);
@@ -220,13 +221,13 @@ impl Record {
     /// and an instance open at a time: where the newest is over, one that this process keeps open
     /// is owed in its place.
     #[must_use]
-    pub fn owed_now(
+    pub fn open_actions_now(
         &self,
         instance: &InstanceId,
-        is_over: impl Fn(&OwedHook) -> bool,
-        is_kept_open: impl Fn(&OwedHook) -> bool,
-    ) -> Vec<OwedHook> {
-        let in_its_place = |newest: OwedHook| {
+        is_over: impl Fn(&LifecycleAction) -> bool,
+        is_kept_open: impl Fn(&LifecycleAction) -> bool,
+    ) -> Vec<LifecycleAction> {
+        let in_its_place = |newest: LifecycleAction| {
             if !is_over(&newest) {
                 return newest;
             }
@@ -236,7 +237,7 @@ impl Record {
                 .filter(|(_, hook)| hook.key == newest.key && is_kept_open(hook));
             others.max_by_key(|(time, _)| *time).map_or(newest, |(_, kept)| kept)
         };
-        self.owed(instance).into_iter().map(in_its_place).collect()
+        self.open_actions(instance).into_iter().map(in_its_place).collect()
     }
 
     /// This hook was taken on while the other hooks of its group were not known, so that it may be
@@ -293,7 +294,7 @@ impl Known {
             event_id: self.event.clone(),
             time: self.time,
             accepted: self.accepted,
-            hook: key.map(|key| OwedHook { key, token: self.token.clone() }),
+            hook: key.map(|key| LifecycleAction { key, token: self.token.clone() }),
             ends: self.ends,
             state: self.state.as_deref().and_then(|s| s.parse().ok()),
             stale: self.stale,

@@ -38,7 +38,7 @@ pub struct Knowledge {
     /// heartbeat until AWS describes the hooks again.
     pub hooks_before: Option<HooksAnswer>,
     /// What became of the last heartbeat that was answered.
-    pub beat: Option<BeatAnswer>,
+    pub heartbeat: Option<HeartbeatAnswer>,
     /// The Nodes of the instance in the last uncached LIST, and when that was begun. Cleared when a
     /// Node in it turns out to be gone.
     pub listed: Option<(Moment, Vec<Arc<Node>>)>,
@@ -73,7 +73,7 @@ pub enum HookAnswer {
 
 /// What RecordLifecycleActionHeartbeat said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BeatAnswer {
+pub struct HeartbeatAnswer {
     /// When it was answered: an instance that was asked about no sooner was seen after the hook.
     pub at: Moment,
     /// Accepted: the hook is open. Otherwise "No active Lifecycle Action": it is not. (Any other
@@ -98,7 +98,7 @@ impl Knowledge {
             hooks: None,
             hooks_asked: None,
             hooks_before: None,
-            beat: None,
+            heartbeat: None,
             listed: None,
         }
     }

@@ -33,13 +33,13 @@ mod table;
 mod verdict;
 
 pub use hook_claim::{GroupHooks, HookClaim, HooksAnswer, OUR_PREFIX};
-pub use knowledge::{BeatAnswer, GroupAnswer, HookAnswer, InstanceAnswer, Knowledge};
+pub use knowledge::{GroupAnswer, HeartbeatAnswer, HookAnswer, InstanceAnswer, Knowledge};
 pub use owner::called;
 pub use policy::{BadGlob, HookGlobs, Policy, Staleness};
 pub use proof::disproved;
-pub use table::{beats, heartbeats_wait, triage};
+pub use table::{heartbeats, heartbeats_wait, triage};
 pub use verdict::{
-    Accept, OtherClaims, Question, Reason, Standing, Verdict, Wait, hidden_from_others,
+    Accept, Certainty, OtherClaims, Question, Reason, Verdict, Wait, hidden_from_others,
 };
 
 #[cfg(test)]

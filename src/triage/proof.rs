@@ -46,11 +46,11 @@ pub fn disproved(interruption: &Interruption, known: &Knowledge) -> Option<bool>
 pub(super) fn disproof(interruption: &Interruption, known: &Knowledge) -> Option<bool> {
     let ends = state(known).map(InstanceState::is_ending);
     let hook = matches!(interruption.what, What::Terminate(_));
-    let open = known.beat.filter(|_| hook).map(|beat| beat.accepted);
+    let open = known.heartbeat.filter(|_| hook).map(|heartbeat| heartbeat.accepted);
     match (ends, open) {
         (Some(true), _) | (_, Some(true)) => Some(false),
         (Some(false), _) if !hook => Some(true),
-        (Some(false), Some(false)) if asked_since_beat(known) => Some(true),
+        (Some(false), Some(false)) if asked_since_heartbeat(known) => Some(true),
         _ => None,
     }
 }
@@ -76,23 +76,24 @@ pub(super) fn now_state(answer: &InstanceAnswer) -> InstanceState {
 }
 
 /// A hook that closed between two questions may have closed because the instance went.
-fn asked_since_beat(known: &Knowledge) -> bool {
+fn asked_since_heartbeat(known: &Knowledge) -> bool {
     let asked = known.instance.as_ref().map(|answer| answer.at);
-    asked >= known.beat.map(|beat| beat.at)
+    asked >= known.heartbeat.map(|heartbeat| heartbeat.at)
 }
 
 /// What would prove or disprove it, as far as it is not known.
 pub(super) fn questions(interruption: &Interruption, known: &Knowledge) -> Vec<Question> {
     let mut ask = Vec::new();
-    let not_before = known.beat.map_or(known.received, |beat| beat.at.max(known.received));
+    let not_before =
+        known.heartbeat.map_or(known.received, |heartbeat| heartbeat.at.max(known.received));
     if known.instance.as_ref().is_none_or(|answer| answer.at < not_before) {
         ask.push(Question::Instance { instance: interruption.instance.clone(), not_before });
     }
-    if let (What::Terminate(action), Some(owed)) =
-        (&interruption.what, interruption.owed(&interruption.instance))
+    if let (What::Terminate(action), Some(open_action)) =
+        (&interruption.what, interruption.lifecycle_action(&interruption.instance))
     {
-        if known.beat.is_none() {
-            ask.push(Question::Beat(owed.key));
+        if known.heartbeat.is_none() {
+            ask.push(Question::Heartbeat(open_action.key));
         }
         if known.hook.is_none() {
             ask.push(Question::Hook(action.group.clone(), action.hook.clone()));

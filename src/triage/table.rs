@@ -4,14 +4,14 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    Accept, HookClaim, HooksAnswer, Knowledge, Policy, Question, Reason, Standing, Verdict, Wait,
+    Accept, Certainty, HookClaim, HooksAnswer, Knowledge, Policy, Question, Reason, Verdict, Wait,
     claims::{self, Claims},
     owner::{self, Owner},
     proof,
 };
 use crate::domain::{
-    HookAction, InstanceState, Interruption, Moment, Node, OwedHook, PoolEnd, Transition, What,
-    seconds,
+    HookAction, InstanceState, Interruption, LifecycleAction, Moment, Node, PoolEnd, Transition,
+    What, seconds,
 };
 
 /// How old what EC2 said of an instance may be when it only tells whose it is: a queue full of
@@ -67,7 +67,7 @@ pub fn triage(
 /// heartbeats for it (unless [`heartbeats_wait`] delays them). Its Node must be in the index and be
 /// ours; without a Node, the tags decide.
 #[must_use]
-pub fn beats(interruption: &Interruption, known: &Knowledge, policy: &Policy) -> bool {
+pub fn heartbeats(interruption: &Interruption, known: &Knowledge, policy: &Policy) -> bool {
     let case = Case { interruption, known, policy, now: known.received };
     if !matches!(interruption.what, What::Terminate(_)) {
         return false;
@@ -93,7 +93,7 @@ pub fn heartbeats_wait(
 }
 
 fn asks_for_heartbeat(wait: &Wait) -> bool {
-    wait.ask.iter().any(|question| matches!(question, Question::Beat(_)))
+    wait.ask.iter().any(|question| matches!(question, Question::Heartbeat(_)))
 }
 
 struct Case<'a> {
@@ -156,7 +156,7 @@ impl Case<'_> {
                 if self.waits_for_hooks() && asks_for_heartbeat(&waits) {
                     // A heartbeat that proves an action also keeps it open, which another party's
                     // hook must not be.
-                    waits.ask.retain(|question| !matches!(question, Question::Beat(_)));
+                    waits.ask.retain(|question| !matches!(question, Question::Heartbeat(_)));
                     waits.until = waits.until.into_iter().chain(self.drains_from()).min();
                     waits.proof = false;
                 }
@@ -170,7 +170,7 @@ impl Case<'_> {
     // Sundown answers launch hooks at once until it acts on them: with the default result ABANDON,
     // an unanswered hook ends every new instance.
     fn launch_hook(&self, action: &HookAction) -> Verdict {
-        let Some(owed) = self.owed() else { return self.not_acted_on_yet() };
+        let Some(open_action) = self.lifecycle_action() else { return self.not_acted_on_yet() };
         if self.node().is_some_and(|node| !self.is_for_us(&node)) {
             return self.policy.dispose(Reason::NotManaged);
         }
@@ -178,11 +178,11 @@ impl Case<'_> {
             return verdict;
         }
         if self.policy.hooks.names(&action.hook) {
-            return Verdict::AnswerLaunch(owed);
+            return Verdict::AnswerLaunch(open_action);
         }
         let Some(cluster) = &self.policy.cluster_name else { return self.not_acted_on_yet() };
         match owner::group_is_ours(self.known, cluster) {
-            Some(true) => Verdict::AnswerLaunch(owed),
+            Some(true) => Verdict::AnswerLaunch(open_action),
             Some(false) => self.policy.dispose(Reason::Foreign),
             None => wait(self.question_of_group(), None),
         }
@@ -221,11 +221,11 @@ impl Case<'_> {
             return verdict;
         }
         if !proof::is_stale(self.interruption, self.known, &self.policy.staleness, self.now) {
-            return self.accept(node, Standing::Timely);
+            return self.accept(node, Certainty::Timely);
         }
         match proof::disproof(self.interruption, self.known) {
             Some(true) => self.policy.dispose(Reason::Stale),
-            Some(false) => self.accept(node, Standing::Proved),
+            Some(false) => self.accept(node, Certainty::Proved),
             None => self.unproved(node),
         }
     }
@@ -234,7 +234,7 @@ impl Case<'_> {
     fn unproved(&self, node: Arc<Node>) -> Verdict {
         let given_up = self.known.asked.unwrap_or(self.now).plus(self.policy.staleness.cannot_ask);
         if self.now >= given_up {
-            return self.accept(node, Standing::Unproved);
+            return self.accept(node, Certainty::Unproved);
         }
         Verdict::Wait(Wait {
             ask: proof::questions(self.interruption, self.known),
@@ -255,7 +255,8 @@ impl Case<'_> {
             );
         }
         let patient_until = self.known.received.plus(PATIENCE_WITH_INDEX);
-        if self.policy.cluster_name.is_none() || self.owed().is_none() || ask.is_empty() {
+        if self.policy.cluster_name.is_none() || self.lifecycle_action().is_none() || ask.is_empty()
+        {
             wait(Vec::new(), None)
         } else if self.now < patient_until {
             wait(Vec::new(), Some(patient_until))
@@ -278,7 +279,7 @@ impl Case<'_> {
     // Nobody can say whose it is: it is neither completed nor beaten.
     fn unknown(&self) -> Verdict {
         let exists = self.known.instance.as_ref().is_some_and(|answer| answer.facts.is_some());
-        if !exists && self.owed().is_none() {
+        if !exists && self.lifecycle_action().is_none() {
             return self.policy.dispose(Reason::Foreign);
         }
         // On a shared queue, waiting would keep it from those whose it is.
@@ -310,10 +311,12 @@ impl Case<'_> {
             };
             return wait(ask, Some(if self.now < look_again { due.min(look_again) } else { due }));
         }
-        let Some(owed) = self.owed() else { return self.policy.dispose(Reason::NoNode) };
+        let Some(open_action) = self.lifecycle_action() else {
+            return self.policy.dispose(Reason::NoNode);
+        };
         let not_before = due.max(answer.at);
         match &self.known.listed {
-            Some((at, _)) if *at >= not_before => Verdict::Complete(owed),
+            Some((at, _)) if *at >= not_before => Verdict::Complete(open_action),
             _ => wait(vec![Question::List { not_before }], None),
         }
     }
@@ -447,17 +450,17 @@ impl Case<'_> {
         launched.unwrap_or(self.known.received).plus(self.policy.join_timeout)
     }
 
-    fn owed(&self) -> Option<OwedHook> {
-        self.interruption.owed(&self.interruption.instance)
+    fn lifecycle_action(&self) -> Option<LifecycleAction> {
+        self.interruption.lifecycle_action(&self.interruption.instance)
     }
 
-    fn accept(&self, node: Arc<Node>, standing: Standing) -> Verdict {
+    fn accept(&self, node: Arc<Node>, certainty: Certainty) -> Verdict {
         let state: Option<InstanceState> = proof::state(self.known);
         let others = self.claims().map(|claims| claims.others).unwrap_or_default();
         Verdict::Accept(Accept {
             node,
             instance: self.interruption.instance.clone(),
-            standing,
+            certainty,
             claim: self.hook_claim(),
             state,
             others,

@@ -177,9 +177,9 @@ fn verdict(i: &Interruption, known: &Knowledge, policy: &Policy) -> Verdict {
 }
 
 /// Accepted: with the Node's name and how sure it is.
-fn accepted(v: Verdict) -> (String, Standing) {
+fn accepted(v: Verdict) -> (String, Certainty) {
     match v {
-        Verdict::Accept(a) => (a.node.name.to_string(), a.standing),
+        Verdict::Accept(a) => (a.node.name.to_string(), a.certainty),
         other => panic!("{other:?}"),
     }
 }
@@ -207,8 +207,8 @@ fn ask_hook() -> Question {
     Question::Hook(GroupName::from("my-asg"), HookName::from("my-hook"))
 }
 
-fn ask_beat() -> Question {
-    Question::Beat(terminate().owed(&id(INSTANCE)).unwrap().key)
+fn ask_heartbeat() -> Question {
+    Question::Heartbeat(terminate().lifecycle_action(&id(INSTANCE)).unwrap().key)
 }
 
 fn long_ago() -> Moment {

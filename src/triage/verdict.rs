@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::HookClaim;
 use crate::domain::{
-    GroupName, HookKey, HookName, InstanceId, InstanceState, Moment, Node, OwedHook, seconds,
+    GroupName, HookKey, HookName, InstanceId, InstanceState, LifecycleAction, Moment, Node, seconds,
 };
 
 /// What to do with one interruption.
@@ -14,10 +14,10 @@ pub enum Verdict {
     Accept(Accept),
     /// There is no Node, and there will be none: complete the hook with CONTINUE, then delete the
     /// message.
-    Complete(OwedHook),
+    Complete(LifecycleAction),
     /// A launch hook of ours: complete it with CONTINUE at once, with a warning, then delete the
     /// message.
-    AnswerLaunch(OwedHook),
+    AnswerLaunch(LifecycleAction),
     /// Not decided yet: ask, wait, call again.
     Wait(Wait),
     /// Delete the message and count it.
@@ -49,7 +49,7 @@ pub struct Accept {
     /// DescribeInstances gave.
     pub instance: InstanceId,
     /// How sure it is.
-    pub standing: Standing,
+    pub certainty: Certainty,
     /// Whether Sundown answers its hook. `Undecided`: the hook is completed only once that is
     /// decided. `Ours` also without a hook.
     pub claim: HookClaim,
@@ -86,7 +86,7 @@ impl OtherClaims {
 
 /// How sure it is that an accepted interruption still holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum Certainty {
     /// It was read in its own time.
     Timely,
     /// It was read after its own time, and is proved.
@@ -96,7 +96,7 @@ pub enum Standing {
     Unproved,
 }
 
-impl Standing {
+impl Certainty {
     /// No pod may be forced, and nothing ends by a deadline.
     #[must_use]
     pub const fn is_polite(self) -> bool {
@@ -138,7 +138,7 @@ pub enum Question {
     /// DescribeLifecycleHooks: which hooks the group has. To `Knowledge::hooks`.
     Hooks(GroupName),
     /// One heartbeat, now. To `Knowledge::beat`.
-    Beat(HookKey),
+    Heartbeat(HookKey),
     /// One uncached LIST of the Nodes, which all who ask at about the same time share. To
     /// `Knowledge::listed`.
     List {

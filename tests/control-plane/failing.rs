@@ -28,7 +28,7 @@ const HANDED_OVER: Duration = Duration::from_secs(8);
 /// `held` of the second waits for its budget.
 async fn two_drains(stage: &Stage, slow: u64) -> [String; 2] {
     let instances: [String; 2] =
-        stage.group_beaten(3, BEAT).await[..2].to_vec().try_into().unwrap();
+        stage.group_kept_alive(3, BEAT).await[..2].to_vec().try_into().unwrap();
     run_pod(stage, &pod("slow", &node_name(&instances[0]), slow)).await;
     hold(stage, "held", &instances[1]).await;
     instances
@@ -91,15 +91,15 @@ async fn a_leader_that_is_killed_in_mid_drain_is_followed_and_nothing_is_evicted
     let unled = taken(&calls(&stage)).since_or_zero(at);
     assert!(unled < Duration::from_secs(22), "it took {unled:?}");
     // The clocks of the hooks go on: who follows beats at once.
-    let beaten = |instance: &String| {
+    let kept_alive = |instance: &String| {
         stage
             .world
             .aws
             .actions()
             .iter()
-            .any(|a| a.instance == *instance && a.beats.iter().any(|b| *b > at))
+            .any(|a| a.instance == *instance && a.heartbeats.iter().any(|b| *b > at))
     };
-    wait_for("the second one beats for both", || instances.iter().all(beaten)).await;
+    wait_for("the second one beats for both", || instances.iter().all(kept_alive)).await;
     both_end(&stage, &instances).await;
     assert!(second.metric("heartbeats_missed_total").await < 0.5);
 }
@@ -176,7 +176,7 @@ async fn first_of_watch(client: &kube::Client, version: &str) -> Value {
 async fn an_api_server_that_is_away_for_a_minute_and_has_forgotten_what_changed_meanwhile_costs_no_hook()
  {
     let Some(mut stage) = stage_of_ours(5).await else { return };
-    let instances = stage.group_beaten(4, BEAT).await;
+    let instances = stage.group_kept_alive(4, BEAT).await;
     // A budget would not hold it: nodes that cannot report for a minute are not ready, and then
     // their pods are not either.
     run_pod(&stage, &pod("slow", &node_name(&instances[0]), 600)).await;
@@ -202,9 +202,9 @@ async fn an_api_server_that_is_away_for_a_minute_and_has_forgotten_what_changed_
     let back = now();
     for action in stage.world.aws.actions() {
         assert!(action.end.is_none(), "nothing is completed meanwhile: {action:?}");
-        let beats = action.beats.iter().filter(|b| **b > at && **b < back).count();
+        let heartbeats = action.heartbeats.iter().filter(|b| **b > at && **b < back).count();
         assert!(
-            beats >= 2 && action.longest_gap(back) < BEAT,
+            heartbeats >= 2 && action.longest_gap(back) < BEAT,
             "it is beaten meanwhile: {action:?}"
         );
     }

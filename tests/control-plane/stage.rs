@@ -80,11 +80,11 @@ impl Stage {
 
     /// A group with a terminate hook `drain`, with ready Nodes. Its instances.
     pub async fn group(&self, nodes: usize) -> Vec<String> {
-        self.group_beaten(nodes, HEARTBEAT_TIMEOUT).await
+        self.group_kept_alive(nodes, HEARTBEAT_TIMEOUT).await
     }
 
     /// As [`group`](Self::group); its hook runs out without a heartbeat for so long.
-    pub async fn group_beaten(&self, nodes: usize, heartbeat_timeout: Duration) -> Vec<String> {
+    pub async fn group_kept_alive(&self, nodes: usize, heartbeat_timeout: Duration) -> Vec<String> {
         self.join(self.instances(nodes, heartbeat_timeout)).await
     }
 

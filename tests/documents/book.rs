@@ -163,7 +163,7 @@ fn the_record_on_the_page_is_one_and_every_field_is_explained() {
     let (shown, written): (Value, Value) =
         (serde_json::from_str(text).unwrap(), serde_json::from_str(&record.write()).unwrap());
     assert_eq!(shown, written);
-    assert_eq!(record.owed(record.instance()).len(), 1, "it owes the hook that it names");
+    assert_eq!(record.open_actions(record.instance()).len(), 1, "it owes the hook that it names");
     assert!(record.released().is_some_and(|r| r.outcome == "empty"));
 
     let source = read("src/record/schema.rs");

@@ -128,7 +128,7 @@ fn the_role_allows_what_is_done_with_our_lease_and_with_no_other() {
         let names = rule.resource_names.unwrap_or_default();
         // The name of an object that does not exist yet is not known to who authorises.
         let expected =
-            if rule.verbs == ["create"] { vec![] } else { vec![config().standing.lease_name] };
+            if rule.verbs == ["create"] { vec![] } else { vec![config().election.lease_name] };
         assert_eq!(names, expected, "{:?}", rule.verbs);
     }
 }
@@ -164,10 +164,10 @@ fn the_bindings_bind_the_roles_to_the_account_that_the_pods_run_as() {
 
 #[test]
 fn the_pod_says_who_it_is_and_its_lease_is_in_its_own_namespace() {
-    let standing = config().standing;
-    assert_eq!(standing.node.unwrap().as_str(), "ip-10-0-0-1");
-    assert_eq!(standing.pod.unwrap().to_string(), "sundown/sundown-6d4cf56db6-abcde");
-    assert_eq!(standing.lease_namespace, "sundown");
+    let election = config().election;
+    assert_eq!(election.node.unwrap().as_str(), "ip-10-0-0-1");
+    assert_eq!(election.pod.unwrap().to_string(), "sundown/sundown-6d4cf56db6-abcde");
+    assert_eq!(election.lease_namespace, "sundown");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use aws_credential_types::{Credentials, provider::SharedCredentialsProvider};
 use clap::Parser;
 use sundown::{
     config::{Config, RunArgs},
-    controller::{self, Board, NodeReport, Outlets, Parts},
+    controller::{self, Board, NodeReport, Parts, Sinks},
     domain::Moment,
     observe::{Loops, Metrics, Readiness},
     runtime::{Clock, Random, Spawner},
@@ -67,7 +67,7 @@ pub struct Stage {
     world_tasks: Spawner,
     environment: BTreeMap<String, String>,
     /// Where the replicas that start from now on tell what happens.
-    pub outlets: RefCell<Outlets>,
+    pub sinks: RefCell<Sinks>,
 }
 
 /// One process of the service.
@@ -103,7 +103,7 @@ impl Stage {
             flags: RefCell::default(),
             world_tasks,
             environment: BTreeMap::new(),
-            outlets: RefCell::default(),
+            sinks: RefCell::default(),
         }
     }
 
@@ -193,7 +193,7 @@ impl Stage {
             loops: loops.clone(),
             readiness: readiness.clone(),
             board: board.clone(),
-            outlets: self.outlets.borrow().clone(),
+            sinks: self.sinks.borrow().clone(),
             shutdown: shutdown.clone(),
         }));
         Replica {

@@ -24,6 +24,6 @@ mod drains;
 mod harness;
 mod judge;
 mod messages;
+mod operation;
 mod seeds;
 mod skeleton;
-mod standing;

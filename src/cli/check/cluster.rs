@@ -58,9 +58,9 @@ pub(super) fn needed(config: &Config) -> Vec<Needed> {
                 subresource: "",
                 verb,
             },
-            namespace: config.standing.lease_namespace.clone(),
+            namespace: config.election.lease_namespace.clone(),
             // Who authorises does not know the name of what is not there yet.
-            name: if verb == "create" { String::new() } else { config.standing.lease_name.clone() },
+            name: if verb == "create" { String::new() } else { config.election.lease_name.clone() },
         }));
     }
     all
@@ -367,7 +367,7 @@ pub(super) async fn list_pods(client: &Client) -> Result<Vec<Stranger>, String> 
 
 /// What the Lease says.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Standing {
+pub(super) struct LeaseState {
     /// The pod that holds it; `None`: nobody does, or there is no Lease.
     pub(super) leader: Option<String>,
     /// A person has paused all drains.
@@ -375,17 +375,17 @@ pub(super) struct Standing {
 }
 
 /// Reads the Lease.
-pub(super) async fn standing(
+pub(super) async fn lease_state(
     client: &Client,
     namespace: &str,
     name: &str,
-) -> Result<Standing, String> {
+) -> Result<LeaseState, String> {
     let api: Api<Lease> = Api::namespaced(client.clone(), namespace);
     let Some(lease) = within(api.get_opt(name)).await.map_err(|e| words_of(&e))? else {
-        return Ok(Standing::default());
+        return Ok(LeaseState::default());
     };
     let holder = lease.spec.and_then(|s| s.holder_identity).filter(|h| !h.is_empty());
-    Ok(Standing {
+    Ok(LeaseState {
         // `POD_RANDOM`
         leader: holder.map(|h| h.rsplit_once('_').map_or(h.clone(), |(pod, _)| pod.to_owned())),
         is_paused: lease
@@ -396,10 +396,10 @@ pub(super) async fn standing(
 }
 
 /// Whether the drains are paused. Advice: it was a person who paused them.
-pub(super) fn judge_pause(standing: &Standing, namespace: &str, name: &str) -> Finding {
+pub(super) fn judge_pause(lease_state: &LeaseState, namespace: &str, name: &str) -> Finding {
     const POINT: &str = "paused";
     let lease = format!("Lease {namespace}/{name}");
-    if !standing.is_paused {
+    if !lease_state.is_paused {
         return Finding::yes(POINT, lease, format!("no {PAUSE}=true: drains are not paused"));
     }
     let remedy = format!("to go on: kubectl -n {namespace} annotate lease {name} {PAUSE}-");

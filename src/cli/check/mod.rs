@@ -121,7 +121,7 @@ impl Check<'_> {
         for origin in hosts.all() {
             self.found.push(network::look_up(&origin, proxy).await);
         }
-        self.outlets(proxy).await;
+        self.sinks(proxy).await;
         let has_answered =
             self.found.iter().any(|f| f.point == "credentials" && f.answer == Answer::Yes);
         self.found.push(network::judge_clock(has_answered.then(|| self.clients.clock().skew())));
@@ -130,7 +130,7 @@ impl Check<'_> {
 
     /// The hosts that are configured and that nothing here asks: a message there would be one too
     /// many.
-    async fn outlets(&mut self, proxy: &Proxy) {
+    async fn sinks(&mut self, proxy: &Proxy) {
         if let Some(webhook) = &self.config.webhook {
             let own = webhook.proxy.as_ref().map(Secret::expose);
             self.found.push(
@@ -338,8 +338,8 @@ impl Check<'_> {
         let answers = cluster::ask_rights(&client, cluster::needed(&self.config)).await;
         self.found.extend(cluster::judge_rights(&answers));
         let pods = cluster::list_pods(&client).await;
-        let standing = &self.config.standing;
-        let (namespace, lease) = (standing.lease_namespace.as_str(), standing.lease_name.as_str());
+        let election = &self.config.election;
+        let (namespace, lease) = (election.lease_namespace.as_str(), election.lease_name.as_str());
         match &pods {
             Ok(pods) => {
                 let own = Own {
@@ -364,7 +364,7 @@ impl Check<'_> {
             let answer = lease::ask(&client, namespace, lease).await;
             self.found.push(lease::judge(namespace, lease, answer));
         }
-        let held = cluster::standing(&client, namespace, lease).await;
+        let held = cluster::lease_state(&client, namespace, lease).await;
         if let Ok(held) = &held {
             self.found.push(cluster::judge_pause(held, namespace, lease));
         }
@@ -375,7 +375,7 @@ impl Check<'_> {
     async fn leader(&mut self, leader: Result<Option<String>, String>, pods: &[cluster::Stranger]) {
         const POINT: &str = "queue.receive";
         let (port, namespace) =
-            (self.config.service.probes.map(|a| a.port()), &self.config.standing.lease_namespace);
+            (self.config.service.probes.map(|a| a.port()), &self.config.election.lease_namespace);
         if self.args.receive && self.args.readyz.is_none() {
             // It was asked of the queue itself.
             return;

@@ -185,14 +185,14 @@ const MANAGED: &str = "aws-node-termination-handler/managed";
 
 fn drain(given: &Given, ours: &mut Ours) {
     let of_node = given.number("nodeTerminationGracePeriod").filter(|s| *s != 120 && *s > 0);
-    let of_beats = given.number("heartbeatUntil").filter(|s| *s > 0);
-    if let Some(wanted) = of_node.max(of_beats) {
+    let of_heartbeats = given.number("heartbeatUntil").filter(|s| *s > 0);
+    if let Some(wanted) = of_node.max(of_heartbeats) {
         let seconds = wanted.clamp(*DRAIN_TIMEOUT.start(), *DRAIN_TIMEOUT.end());
         ours.set("config.drainTimeout", format!("{seconds}s"));
         let why = "how long a drain under a lifecycle hook may take; then its hook is completed. \
             (NTH gives up, leaves the hook open and tries again.) Spot notices have 120 s whatever \
             this says";
-        let setting = if of_node.max(of_beats) == of_beats {
+        let setting = if of_node.max(of_heartbeats) == of_heartbeats {
             "heartbeatUntil"
         } else {
             "nodeTerminationGracePeriod"

@@ -153,7 +153,7 @@ fn parts(
         loops: Loops::new(clock),
         readiness: Readiness::default(),
         board,
-        outlets: controller::Outlets::default(),
+        sinks: controller::Sinks::default(),
         shutdown,
     }
 }

@@ -13,7 +13,7 @@ use crate::{
     domain::{InstanceId, Moment, Node, NodeName, Pod, Taken, seconds},
     drain::{BlockReason, Drain, Effect, Input, Start, held_by},
     fleet::{limits_of, taken_up},
-    record::{self, Record, Standing},
+    record::{self, Record, RecordStatus},
 };
 
 /// Reasons of Events that the report says in other words.
@@ -168,7 +168,7 @@ pub(super) fn report(facts: &Facts, only: Option<&NodeName>) -> Report {
         .filter_map(|node| reader.node(node, only.is_some()))
         .collect();
     let is_over = |node: &&Node| {
-        matches!(record::standing(node, None), Standing::Released { ours_stands: true, .. })
+        matches!(record::status(node, None), RecordStatus::Released { ours_stands: true, .. })
     };
     if settings.is_none() && nodes.iter().any(|n| n.deadline.is_some()) {
         notes.push(
@@ -203,11 +203,11 @@ fn leader(facts: &Facts, lease: Option<&LeaseFacts>) -> Leader {
 
 /// Whether the pods of a node have to be read.
 pub(super) fn has_drain(node: &Node) -> bool {
-    match record::standing(node, None) {
-        Standing::Open(_) => true,
-        Standing::Doubtful { record, .. } => record.released().is_none(),
-        Standing::None | Standing::Damaged(_) => node.has_our_taint(),
-        Standing::Released { .. } | Standing::Void { .. } => false,
+    match record::status(node, None) {
+        RecordStatus::Open(_) => true,
+        RecordStatus::Doubtful { record, .. } => record.released().is_none(),
+        RecordStatus::None | RecordStatus::Damaged(_) => node.has_our_taint(),
+        RecordStatus::Released { .. } | RecordStatus::Void { .. } => false,
     }
 }
 
@@ -220,34 +220,36 @@ struct Reader<'a> {
 impl Reader<'_> {
     /// `None`: it is not drained, and nobody asked for it by name.
     fn node(&self, node: &Node, is_named: bool) -> Option<NodeStatus> {
-        let mut status = match record::standing(node, None) {
-            Standing::Open(record) => self.drain(node, &record, Vec::new()),
-            Standing::Doubtful { record, .. } if record.released().is_none() => self.drain(
+        let mut status = match record::status(node, None) {
+            RecordStatus::Open(record) => self.drain(node, &record, Vec::new()),
+            RecordStatus::Doubtful { record, .. } if record.released().is_none() => self.drain(
                 node,
                 &record,
                 vec!["The leader is finding out whether the record is of this machine.".to_owned()],
             ),
-            Standing::None | Standing::Damaged(_) if node.has_our_taint() => {
+            RecordStatus::None | RecordStatus::Damaged(_) if node.has_our_taint() => {
                 let remark = "Its record was deleted or is damaged; the leader may still know it. \
                     See operations.md, \"A record is damaged\".";
                 Self::bare(node, State::RecordLost, remark)
             }
             _ if !is_named => return None,
-            Standing::None => Self::bare(
+            RecordStatus::None => Self::bare(
                 node,
                 State::NotDraining,
                 "It has no record: nothing was announced for it.",
             ),
-            Standing::Released { record, ours_stands } => {
+            RecordStatus::Released { record, ours_stands } => {
                 Self::bare(node, State::NotDraining, &over(&record, ours_stands))
             }
-            Standing::Void { .. } => Self::bare(
+            RecordStatus::Void { .. } => Self::bare(
                 node,
                 State::NotDraining,
                 "Its record is of another instance or of an earlier boot.",
             ),
-            Standing::Damaged(damage) => Self::bare(node, State::NotDraining, &damage.to_string()),
-            Standing::Doubtful { record, .. } => {
+            RecordStatus::Damaged(damage) => {
+                Self::bare(node, State::NotDraining, &damage.to_string())
+            }
+            RecordStatus::Doubtful { record, .. } => {
                 Self::bare(node, State::NotDraining, &over(&record, false))
             }
         };
@@ -453,8 +455,8 @@ impl Reader<'_> {
 
     fn hooks(&self, node: &Node, record: &Record, instance: &InstanceId) -> Vec<Hook> {
         let accepted = record.accepted().unwrap_or(self.facts.now);
-        let owed = record.owed(instance);
-        let hook = |hook: &crate::domain::OwedHook| {
+        let actions = record.open_actions(instance);
+        let hook = |hook: &crate::domain::LifecycleAction| {
             let both = format!("{}/{}", hook.key.group, hook.key.hook);
             let kept = self.events_of(node, accepted).filter(|e| {
                 e.reason == "HookKeptOpen" && e.message.split([' ', ',']).any(|word| word == both)
@@ -465,7 +467,7 @@ impl Reader<'_> {
                 last_heartbeat: kept.map(|e| e.last).max(),
             }
         };
-        owed.iter().map(hook).collect()
+        actions.iter().map(hook).collect()
     }
 
     fn last_events(&self, node: &Node, accepted: Moment) -> Vec<LastEvent> {

@@ -8,9 +8,8 @@ use std::{convert::Infallible, fmt, sync::Arc};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{
-    Change, Cluster, ClusterError, Health, Target,
-    mirror::{self, Mirror},
-    slim,
+    Change, Cluster, ClusterError, Health, Target, slim,
+    store::{self, Store},
     watch::{Collection, Decode, Decoded, Reader},
 };
 use crate::domain::{Budget, BudgetKey};
@@ -30,14 +29,14 @@ pub enum BudgetEvent {
 pub struct BudgetWatch(Arc<Inner>);
 
 struct Inner {
-    mirror: Arc<Mirror<Budget>>,
-    restart: mirror::Restart,
+    store: Arc<Store<Budget>>,
+    restart: store::Restart,
     _watch: AbortOnDropHandle<()>,
 }
 
 struct Budgets;
 
-const WORDS: mirror::Words = mirror::Words {
+const WORDS: store::Words = store::Words {
     fails: "the watch of disruption budgets fails",
     is_well_again: "the watch of disruption budgets is well again",
 };
@@ -50,7 +49,7 @@ impl Decode for Budgets {
     }
 }
 
-impl mirror::Object for Budget {
+impl store::Object for Budget {
     type Key = BudgetKey;
     type Index = Infallible;
 
@@ -77,7 +76,7 @@ impl mirror::Object for Budget {
     }
 }
 
-impl mirror::Watched for Budget {
+impl store::Watched for Budget {
     fn key_of(meta: &slim::Meta) -> BudgetKey {
         BudgetKey { namespace: meta.namespace.clone(), name: meta.name.clone() }
     }
@@ -89,7 +88,7 @@ impl mirror::Watched for Budget {
 
 /// The changes of budgets, none of them lost; several of one budget that were not taken yet come as
 /// one.
-pub struct BudgetChanges(mirror::Changes<Budget>);
+pub struct BudgetChanges(store::Changes<Budget>);
 
 impl BudgetChanges {
     /// The next change; waits for one. `None` when there is no watch any more. May be dropped at
@@ -123,17 +122,17 @@ impl BudgetWatch {
     /// Begins to watch. Never errs: an API server that is away is tried again for ever.
     #[must_use]
     pub fn start(cluster: &Cluster) -> Self {
-        let (mirror, restart) = (Arc::new(Mirror::default()), mirror::Restart::default());
-        let keep = mirror::keep(
+        let (store, restart) = (Arc::new(Store::default()), store::Restart::default());
+        let keep = store::keep(
             cluster.clone(),
             collection(),
             Budgets,
-            mirror.clone(),
+            store.clone(),
             WORDS,
             restart.clone(),
         );
         let watch = cluster.spawner().spawn_scoped(keep);
-        Self(Arc::new(Inner { mirror, restart, _watch: watch }))
+        Self(Arc::new(Inner { store, restart, _watch: watch }))
     }
 
     /// Opens the watch anew, from where it is.
@@ -144,24 +143,24 @@ impl BudgetWatch {
     /// Whether it can be believed.
     #[must_use]
     pub fn state(&self) -> Health {
-        self.0.mirror.health()
+        self.0.store.health()
     }
 
     /// Waits until a complete list was read.
     pub async fn synced(&self) {
-        self.0.mirror.synced().await;
+        self.0.store.synced().await;
     }
 
     /// All budgets, by namespace and name.
     #[must_use]
     pub fn all(&self) -> Vec<Arc<Budget>> {
-        self.0.mirror.all()
+        self.0.store.all()
     }
 
     /// Follows it: every budget that is there comes first, then every change.
     #[must_use]
     pub fn subscribe(&self) -> BudgetChanges {
-        BudgetChanges(self.0.mirror.follow())
+        BudgetChanges(self.0.store.follow())
     }
 }
 

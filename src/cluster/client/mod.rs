@@ -141,7 +141,7 @@ impl Default for Settings {
 
 /// Which requests go first when slots are short.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lane {
+pub enum Priority {
     /// Takes a slot, in order of asking.
     Ordinary,
     /// Takes a slot only while at least half of them are free.
@@ -292,11 +292,11 @@ impl Cluster {
     pub async fn call(
         &self,
         target: Target,
-        lane: Lane,
+        priority: Priority,
         object: &str,
         request: Request<Vec<u8>>,
     ) -> Result<Bytes, ClusterError> {
-        self.call_within(Duration::MAX, target, lane, object, request).await
+        self.call_within(Duration::MAX, target, priority, object, request).await
     }
 
     /// [`Self::call`] with a time limit of its own, which includes the wait for a slot. The server
@@ -305,12 +305,12 @@ impl Cluster {
         &self,
         limit: Duration,
         target: Target,
-        lane: Lane,
+        priority: Priority,
         object: &str,
         request: Request<Vec<u8>>,
     ) -> Result<Bytes, ClusterError> {
         let begun = Instant::now();
-        let slot = self.slot(target, lane, object, limit).await?;
+        let slot = self.slot(target, priority, object, limit).await?;
         let limit = limit.saturating_sub(begun.elapsed()).min(self.parts.settings.deadline);
         if request.method() == Method::GET {
             return self.answered_within(limit, target, object, request).await;
@@ -396,7 +396,7 @@ impl Cluster {
     async fn slot(
         &self,
         target: Target,
-        lane: Lane,
+        priority: Priority,
         object: &str,
         limit: Duration,
     ) -> Result<Slot<'_>, ClusterError> {
@@ -409,7 +409,7 @@ impl Cluster {
                     .ok()
                     .map(|slot| Slot { _share: None, _slot: slot });
             }
-            while lane == Lane::Low
+            while priority == Priority::Low
                 && self.slots.available_permits() * 2 < self.parts.settings.in_flight
             {
                 tokio::time::sleep(Duration::from_millis(20)).await;

@@ -14,7 +14,7 @@ fn hanging(
 ) -> Vec<tokio::task::JoinHandle<Result<Bytes, ClusterError>>> {
     let send = |target| {
         let cluster = cluster.clone();
-        tokio::spawn(async move { cluster.call(target, Lane::Ordinary, "a", get()).await })
+        tokio::spawn(async move { cluster.call(target, Priority::Ordinary, "a", get()).await })
     };
     targets.iter().map(|target| send(*target)).collect()
 }
@@ -75,13 +75,13 @@ async fn the_low_lane_waits_until_half_of_the_slots_are_free() {
     for _ in 0..3 {
         let cluster = cluster.clone();
         tokio::spawn(
-            async move { cluster.call(Target::GetNode, Lane::Ordinary, "a", get()).await },
+            async move { cluster.call(Target::GetNode, Priority::Ordinary, "a", get()).await },
         );
     }
     tokio::time::sleep(Duration::from_millis(1)).await;
     let begun = Instant::now();
     let event = Request::post("/api/v1/namespaces/default/events").body(Vec::new()).unwrap();
-    cluster.call(Target::Event, Lane::Low, "a", event).await.unwrap();
+    cluster.call(Target::Event, Priority::Low, "a", event).await.unwrap();
     assert!(begun.elapsed() > Duration::from_secs(4), "{:?}", begun.elapsed());
 }
 
@@ -129,7 +129,7 @@ async fn a_client_from_a_kubeconfig_says_who_it_is_and_never_repeats_a_request()
     std::fs::remove_file(&path).unwrap();
     let cluster =
         Cluster::plain(client.unwrap(), Clock::system(), Random::seeded(1), Spawner::new());
-    let error = cluster.call(Target::GetNode, Lane::Ordinary, "a", get()).await.unwrap_err();
+    let error = cluster.call(Target::GetNode, Priority::Ordinary, "a", get()).await.unwrap_err();
     assert_eq!(error.problem, Problem::Overload { retry_after: Some(Duration::from_secs(1)) });
     assert_eq!(error.to_string(), "cannot get node a: the API server answered 429: slow");
     let asked = asked.lock().unwrap();

@@ -13,7 +13,7 @@ use std::{
 use kube::core::{Request, params::GetParams};
 use tokio::{sync::Mutex, time::Instant};
 
-use super::{Cluster, Lane, Problem, Target};
+use super::{Cluster, Priority, Problem, Target};
 use crate::domain::DaemonSetState;
 
 /// For how long it counts that one exists.
@@ -82,7 +82,7 @@ impl DaemonSets {
         };
         match self
             .cluster
-            .call(Target::GetDaemonSet, Lane::Ordinary, &format!("{namespace}/{name}"), request)
+            .call(Target::GetDaemonSet, Priority::Ordinary, &format!("{namespace}/{name}"), request)
             .await
         {
             Ok(_) => DaemonSetState::There,

@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 use tokio_util::task::AbortOnDropHandle;
 
 use self::reason::EventReason;
-use super::{Cluster, Lane, Problem, Target};
+use super::{Cluster, Priority, Problem, Target};
 use crate::domain::{Moment, NodeName, PodKey, PodUid};
 
 /// What an Event is about.
@@ -304,7 +304,7 @@ async fn write(cluster: &Cluster, shared: &Shared, note: EventNote, entry: &Entr
         shared.book().counts.failed += 1;
         return Duration::ZERO;
     };
-    let result = cluster.call(Target::Event, Lane::Low, note.about.name(), request).await;
+    let result = cluster.call(Target::Event, Priority::Low, note.about.name(), request).await;
     let mut book = shared.book();
     let Some(known) = book.entries.get_mut(&note) else { return Duration::ZERO };
     let problem = match result {

@@ -15,7 +15,7 @@ use kube::core::{
 };
 use serde_json::json;
 
-use super::{Cluster, ClusterError, Lane, Problem, Target};
+use super::{Cluster, ClusterError, Priority, Problem, Target};
 use crate::domain::{ApiAnswer, PodKey, PodUid};
 
 /// How long setting the condition of a pod may take, with the wait for a free slot: the DELETE of
@@ -104,7 +104,7 @@ impl Cluster {
         let request = pods_of(pod)
             .patch_subresource("status", &pod.name, &params, &patch)
             .map_err(|e| failed(Problem::Invalid, e.to_string()))?;
-        self.call_within(CONDITION, target, Lane::Ordinary, &object, request).await.map(drop)
+        self.call_within(CONDITION, target, Priority::Ordinary, &object, request).await.map(drop)
     }
 
     async fn answer(
@@ -117,7 +117,9 @@ impl Cluster {
     ) -> ApiAnswer {
         let object = pod.to_string();
         let result = match request {
-            Ok(request) => self.call_within(limit, target, Lane::Ordinary, &object, request).await,
+            Ok(request) => {
+                self.call_within(limit, target, Priority::Ordinary, &object, request).await
+            }
             // The name is none that the API could have given out.
             Err(why) => Err(ClusterError::new(
                 target.action(),

@@ -18,7 +18,7 @@ const ON_THE_WAY: Duration = seconds(1);
 pub struct WriteGuard {
     pub(super) clock: Clock,
     pub(super) until: watch::Receiver<Option<Moment>>,
-    pub(super) stranded: watch::Receiver<bool>,
+    pub(super) without_leader: watch::Receiver<bool>,
     /// How long after the renew deadline another process may lead at the earliest.
     pub(super) reserve: Duration,
     pub(super) under_way: UnderWay,
@@ -53,8 +53,8 @@ impl WriteGuard {
 
     /// This process may keep lifecycle actions open: it leads, or nobody else is known to (ADR 10).
     #[must_use]
-    pub fn may_beat(&self) -> bool {
-        self.until.borrow().is_some() || *self.stranded.borrow()
+    pub fn may_send_heartbeats(&self) -> bool {
+        self.until.borrow().is_some() || *self.without_leader.borrow()
     }
 }
 

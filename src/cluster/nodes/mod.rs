@@ -19,10 +19,10 @@ use tokio::{sync::Mutex, time::Instant};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{
-    Change, Cluster, ClusterError, Health, KeepLabels, Lane, Problem, Target,
+    Change, Cluster, ClusterError, Health, KeepLabels, Priority, Problem, Target,
     client::ServerClock,
-    mirror::{self, Mirror},
     slim,
+    store::{self, Store},
     watch::{Collection, Decode, Decoded, Reader},
 };
 use crate::domain::{InstanceId, Moment, Node, NodeName, is_older_version};
@@ -40,8 +40,8 @@ pub struct NodeIndex(Arc<Inner>);
 struct Inner {
     cluster: Cluster,
     keep: KeepLabels,
-    mirror: Arc<Mirror<Node>>,
-    restart: mirror::Restart,
+    store: Arc<Store<Node>>,
+    restart: store::Restart,
     fresh: Mutex<Option<Fresh>>,
     _watch: AbortOnDropHandle<()>,
 }
@@ -97,7 +97,7 @@ impl Nodes {
     }
 }
 
-const WORDS: mirror::Words = mirror::Words {
+const WORDS: store::Words = store::Words {
     fails: "the watch of nodes fails",
     is_well_again: "the watch of nodes is well again",
 };
@@ -125,9 +125,9 @@ fn collection() -> Collection {
 
 /// The changes of Nodes, none of them lost; several of one Node that were not taken yet come as
 /// one. A Node that went and came again under the same name comes as both.
-pub struct NodeChanges(mirror::Changes<Node>);
+pub struct NodeChanges(store::Changes<Node>);
 
-impl mirror::Object for Node {
+impl store::Object for Node {
     type Key = NodeName;
     type Index = InstanceId;
 
@@ -153,7 +153,7 @@ impl mirror::Object for Node {
     }
 }
 
-impl mirror::Watched for Node {
+impl store::Watched for Node {
     fn key_of(meta: &slim::Meta) -> NodeName {
         meta.name.as_str().into()
     }
@@ -187,12 +187,12 @@ impl NodeIndex {
     /// [`NodeIndex::state`] says how it goes.
     #[must_use]
     pub fn start(cluster: &Cluster, keep: KeepLabels) -> Self {
-        let (mirror, restart) = (Arc::new(Mirror::default()), mirror::Restart::default());
-        let copy = mirror::keep(
+        let (store, restart) = (Arc::new(Store::default()), store::Restart::default());
+        let copy = store::keep(
             cluster.clone(),
             collection(),
             Nodes::new(cluster, keep.clone()),
-            mirror.clone(),
+            store.clone(),
             WORDS,
             restart.clone(),
         );
@@ -200,7 +200,7 @@ impl NodeIndex {
         Self(Arc::new(Inner {
             cluster: cluster.clone(),
             keep,
-            mirror,
+            store,
             restart,
             fresh: Mutex::new(None),
             _watch: watch,
@@ -216,50 +216,50 @@ impl NodeIndex {
     /// Whether the index can be believed: *unknown* may be said only by one that is sound.
     #[must_use]
     pub fn state(&self) -> Health {
-        self.0.mirror.health()
+        self.0.store.health()
     }
 
     /// Waits until a complete list was read.
     pub async fn synced(&self) {
-        self.0.mirror.synced().await;
+        self.0.store.synced().await;
     }
 
     /// The Nodes of an instance: none, one, or by somebody's mistake more.
     #[must_use]
     pub fn by_instance(&self, instance: &InstanceId) -> Vec<Arc<Node>> {
-        self.0.mirror.find(instance)
+        self.0.store.find(instance)
     }
 
     /// The Nodes that do not say which instance they are, and may be one.
     #[must_use]
     pub fn without_instance(&self) -> Vec<Arc<Node>> {
-        self.0.mirror.unindexed().into_iter().filter(|node| !node.is_elsewhere).collect()
+        self.0.store.unindexed().into_iter().filter(|node| !node.is_elsewhere).collect()
     }
 
     /// A Node by its name.
     #[must_use]
     pub fn get(&self, name: &NodeName) -> Option<Arc<Node>> {
-        self.0.mirror.get(name)
+        self.0.store.get(name)
     }
 
     /// All Nodes, by name.
     #[must_use]
     pub fn all(&self) -> Vec<Arc<Node>> {
-        self.0.mirror.all()
+        self.0.store.all()
     }
 
     /// Follows the index: every Node that is there comes first, as new, then every change. A change
     /// that only the resource version shows is not told.
     #[must_use]
     pub fn subscribe(&self) -> NodeChanges {
-        NodeChanges(self.0.mirror.follow())
+        NodeChanges(self.0.store.follow())
     }
 
     /// Reads a Node past the index (uncached). `None`: there is none of that name.
     pub async fn fetch(&self, name: &NodeName) -> Result<Option<Node>, ClusterError> {
         let node = read_node(&self.0.cluster, &self.0.keep, name).await?;
         if let Some(node) = &node {
-            self.0.mirror.learn(node.clone());
+            self.0.store.learn(node.clone());
         }
         Ok(node)
     }
@@ -299,7 +299,7 @@ impl NodeIndex {
                 Ok(listed) => listed?,
                 Err(_) => return Err(endless_list()),
             };
-        listed.objects.iter().for_each(|node| self.0.mirror.learn(node.clone()));
+        listed.objects.iter().for_each(|node| self.0.store.learn(node.clone()));
         Ok(UnschedulableNodes {
             version: listed.version,
             nodes: listed.objects.into_iter().map(Arc::new).collect(),
@@ -331,18 +331,21 @@ impl NodeIndex {
         let request = Request::new(PATH)
             .patch(name.as_str(), &params, &Patch::Merge(patch))
             .map_err(|e| unbuildable(Target::PatchNode, name, &e))?;
-        let body =
-            self.0.cluster.call(Target::PatchNode, Lane::Ordinary, name.as_str(), request).await?;
+        let body = self
+            .0
+            .cluster
+            .call(Target::PatchNode, Priority::Ordinary, name.as_str(), request)
+            .await?;
         self.learn(Target::PatchNode, name, &body)
     }
 
     fn learn(&self, target: Target, name: &NodeName, body: &[u8]) -> Result<Node, ClusterError> {
         let mut node = decode(&self.0.cluster, target, &self.0.keep, name, body)?;
-        if let Some(known) = self.0.mirror.get(name).filter(|known| known.labels == node.labels) {
+        if let Some(known) = self.0.store.get(name).filter(|known| known.labels == node.labels) {
             // The index shares one copy among the Nodes of one kind.
             node.labels = Arc::clone(&known.labels);
         }
-        self.0.mirror.learn(node.clone());
+        self.0.store.learn(node.clone());
         Ok(node)
     }
 }
@@ -365,7 +368,7 @@ pub async fn read_node(
     let request = Request::new(PATH)
         .get(name.as_str(), &GetParams::default())
         .map_err(|e| unbuildable(Target::GetNode, name, &e))?;
-    match cluster.call(Target::GetNode, Lane::Ordinary, name.as_str(), request).await {
+    match cluster.call(Target::GetNode, Priority::Ordinary, name.as_str(), request).await {
         Ok(body) => decode(cluster, Target::GetNode, keep, name, &body).map(Some),
         Err(error) if error.problem == Problem::NotFound => Ok(None),
         Err(error) => Err(error),

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::cluster::{
-    Cluster, ClusterError, Lane, Problem, Target,
+    Cluster, ClusterError, Priority, Problem, Target,
     slim::{self, Meta},
 };
 
@@ -123,7 +123,7 @@ impl<D: Decode> Reader<D> {
                 .map_err(|e| broken(&e, Problem::Invalid))?;
             let body = self
                 .cluster
-                .call(collection.list, Lane::Ordinary, &collection.object, request)
+                .call(collection.list, Priority::Ordinary, &collection.object, request)
                 .await?;
             let page: Page<'_> =
                 serde_json::from_slice(&body).map_err(|e| broken(&e, Problem::Unreadable))?;

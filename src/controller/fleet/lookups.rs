@@ -13,14 +13,14 @@ use crate::{
         hooks::{Proof, Source},
     },
     domain::{
-        Budget, HookAction, HookKey, HookPurpose, InstanceId, Interruption, Kind, Moment, Node,
-        NodeName, OwedHook, Ready, SpotAction, Taken, What, seconds,
+        Budget, HookAction, HookKey, HookPurpose, InstanceId, Interruption, Kind, LifecycleAction,
+        Moment, Node, NodeName, Ready, SpotAction, Taken, What, seconds,
     },
     drain::Hearing,
-    fleet::{Departure, Facts, Input},
+    fleet::{DeletedNode, Facts, Input},
     lifecycle::Skew,
     runtime::Backoff,
-    triage::{self, BeatAnswer, HookAnswer, InstanceAnswer, Knowledge},
+    triage::{self, HeartbeatAnswer, HookAnswer, InstanceAnswer, Knowledge},
 };
 
 /// The facts of a term.
@@ -60,20 +60,20 @@ impl Facts for TermFacts {
         self.term.skew()
     }
 
-    fn is_over(&self, hook: &OwedHook) -> bool {
+    fn is_over(&self, hook: &LifecycleAction) -> bool {
         self.term.hooks.is_past(hook)
     }
 
-    fn is_kept_alive(&self, hook: &OwedHook) -> bool {
+    fn is_kept_alive(&self, hook: &LifecycleAction) -> bool {
         self.term.hooks.keeps_open(hook)
     }
 
-    fn departed(&self, uid: &str) -> Option<Departure> {
-        self.term.departed.of(uid)
+    fn deleted_nodes(&self, uid: &str) -> Option<DeletedNode> {
+        self.term.deleted_nodes.of(uid)
     }
 
-    fn all_departed(&self) -> Vec<Departure> {
-        self.term.departed.all(self.term.clock)
+    fn all_deleted_nodes(&self) -> Vec<DeletedNode> {
+        self.term.deleted_nodes.all(self.term.clock)
     }
 
     fn heartbeats(&self, node: &NodeName) -> u64 {
@@ -144,7 +144,7 @@ pub(super) async fn instance_of(term: Term, node: Arc<Node>) {
 }
 
 /// The boot id of a Node differs from its record's: does one of the record's hooks still wait?
-pub(super) async fn open_hooks(term: Term, node: Arc<Node>, hooks: Vec<(OwedHook, Moment)>) {
+pub(super) async fn open_hooks(term: Term, node: Arc<Node>, hooks: Vec<(LifecycleAction, Moment)>) {
     let (mut counts, mut over) = (false, Vec::new());
     for (hook, event) in hooks {
         match term.hooks.prove(&hook, event, Source::Record).await {
@@ -225,7 +225,7 @@ pub(super) async fn node(term: Term, name: NodeName, reads: Arc<Semaphore>) {
 
 /// What was learnt of a stale interruption.
 enum Evidence {
-    Beat(BeatAnswer),
+    Heartbeat(HeartbeatAnswer),
     /// `None`: EC2 could not be asked.
     Instance(Option<InstanceAnswer>),
     /// `None`: Auto Scaling could not be asked.
@@ -246,26 +246,26 @@ pub(super) async fn verify(term: &Term, name: NodeName, instance: &InstanceId, t
     let mut known = Knowledge::new(taken.accepted, taken.time);
     let mut asking: FuturesUnordered<BoxFuture<'_, Evidence>> = FuturesUnordered::new();
     asking.push(Box::pin(ask_instance(term, instance, Duration::ZERO)));
-    if let Some(owed) = &taken.hook {
+    if let Some(action) = &taken.hook {
         asking.push(Box::pin(async move {
             // `prove` gives `None` if the action is already known to be over. (At the end of the
             // term this task is aborted first.)
             let accepted =
-                term.hooks.prove(owed, taken.time, Source::Record).await == Some(Proof::Open);
-            Evidence::Beat(BeatAnswer { at: term.clock.now(), accepted })
+                term.hooks.prove(action, taken.time, Source::Record).await == Some(Proof::Open);
+            Evidence::Heartbeat(HeartbeatAnswer { at: term.clock.now(), accepted })
         }));
-        asking.push(Box::pin(ask_hook(term, &owed.key, Duration::ZERO)));
+        asking.push(Box::pin(ask_hook(term, &action.key, Duration::ZERO)));
     }
     while let Some(evidence) = asking.next().await {
         match evidence {
-            Evidence::Beat(answer) => known.beat = Some(answer),
+            Evidence::Heartbeat(answer) => known.heartbeat = Some(answer),
             Evidence::Instance(answer) => {
                 known.instance = answer.or(known.instance);
                 asking.push(Box::pin(ask_instance(term, instance, ASK_AGAIN)));
             }
             Evidence::Hook(Some(answer)) => known.hook = Some(answer),
             Evidence::Hook(None) => asking.extend(
-                taken.hook.as_ref().map(|owed| ask_hook(term, &owed.key, ASK_AGAIN).boxed()),
+                taken.hook.as_ref().map(|action| ask_hook(term, &action.key, ASK_AGAIN).boxed()),
             ),
         }
         if let Some(disproved) = triage::disproved(&interruption, &known) {
@@ -299,11 +299,11 @@ fn interruption(instance: &InstanceId, taken: &Taken) -> Option<Interruption> {
         Kind::Capacity => What::Capacity { ends: taken.ends },
         Kind::StateChange => What::StateChange(taken.state?),
         Kind::TerminateHook => {
-            let owed = taken.hook.as_ref()?;
+            let action = taken.hook.as_ref()?;
             What::Terminate(HookAction {
-                group: owed.key.group.clone(),
-                hook: owed.key.hook.clone(),
-                token: owed.token.clone(),
+                group: action.key.group.clone(),
+                hook: action.key.hook.clone(),
+                token: action.token.clone(),
                 origin: None,
                 destination: None,
                 purpose: HookPurpose::Ordinary,

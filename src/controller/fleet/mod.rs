@@ -87,7 +87,7 @@ fn settings(term: &Term) -> Settings {
         limits: limit_settings(config),
         exclude: config.exclude,
         complete_delay: config.complete_delay,
-        own_pod: term.config.standing.pod.clone(),
+        own_pod: term.config.election.pod.clone(),
     }
 }
 

@@ -77,7 +77,7 @@ impl Performer {
             }
             // A completion whose sender is dropped begins: see `release::wait`.
             Effect::CompleteNow(id) => drop(self.completions.remove(&id)),
-            Effect::ForgetDeparted(uid) => term.departed.forget(&uid),
+            Effect::ForgetDeletedNode(uid) => term.deleted_nodes.forget(&uid),
             Effect::DeadlineIs(node, end) => term.rules_from_now_on(&node, end),
             Effect::PausedAll(paused) => term.set_paused(paused),
         }
@@ -131,7 +131,7 @@ impl Performer {
                     patch_node(&term, node, "write the record of a re-registered node", body).await
                 }
                 Restoration::CarryOver(held) => {
-                    patch_node(&term, node, "write what is owed into the record", |node| {
+                    patch_node(&term, node, "write what is action into the record", |node| {
                         record::carry_over(node, &held)
                     })
                     .await

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tokio::sync::mpsc;
 
 use super::{Order, Source};
-use crate::domain::{HookKey, Moment, OwedHook};
+use crate::domain::{HookKey, LifecycleAction, Moment};
 
 /// The tasks of actions, by all names under which each is owed.
 ///
@@ -14,7 +14,7 @@ use crate::domain::{HookKey, Moment, OwedHook};
 /// first that comes.
 #[derive(Debug, Default)]
 pub(super) struct Book {
-    names: BTreeMap<OwedHook, Entry>,
+    names: BTreeMap<LifecycleAction, Entry>,
     running: usize,
 }
 
@@ -31,27 +31,27 @@ impl Book {
     /// from.
     pub(super) fn find(
         &mut self,
-        owed: &OwedHook,
+        action: &LifecycleAction,
         source: Source,
     ) -> Option<mpsc::UnboundedSender<Order>> {
-        let found = self.lookup(owed)?;
+        let found = self.lookup(action)?;
         // One that has just ended is being replaced by who asks.
-        found.orders.send(Order::Named(Box::new(owed.clone()), source)).ok()?;
-        let has_token = found.has_token || owed.token.is_some();
+        found.orders.send(Order::Named(Box::new(action.clone()), source)).ok()?;
+        let has_token = found.has_token || action.token.is_some();
         for (_, entry) in
-            self.of_key_mut(&owed.key).filter(|(_, e)| e.orders.same_channel(&found.orders))
+            self.of_key_mut(&action.key).filter(|(_, e)| e.orders.same_channel(&found.orders))
         {
             entry.has_token = has_token;
         }
-        self.names.entry(owed.clone()).or_insert_with(|| Entry { has_token, ..found.clone() });
+        self.names.entry(action.clone()).or_insert_with(|| Entry { has_token, ..found.clone() });
         Some(found.orders)
     }
 
-    fn lookup(&self, owed: &OwedHook) -> Option<Entry> {
+    fn lookup(&self, action: &LifecycleAction) -> Option<Entry> {
         let open = |entry: &&Entry| !entry.orders.is_closed();
-        let exact = self.names.get(owed).filter(open);
-        let others = self.of_key(&owed.key).map(|(_, entry)| entry).filter(open);
-        match &owed.token {
+        let exact = self.names.get(action).filter(open);
+        let others = self.of_key(&action.key).map(|(_, entry)| entry).filter(open);
+        match &action.token {
             _ if exact.is_some() => exact.cloned(),
             None => others.max_by_key(|entry| entry.event).cloned(),
             Some(_) => {
@@ -61,19 +61,20 @@ impl Book {
     }
 
     /// An action is owed by this very name, and its task runs.
-    pub(super) fn has_task(&self, owed: &OwedHook) -> bool {
-        self.names.get(owed).is_some_and(|entry| !entry.orders.is_closed())
+    pub(super) fn has_task(&self, action: &LifecycleAction) -> bool {
+        self.names.get(action).is_some_and(|entry| !entry.orders.is_closed())
     }
 
     /// A task that begins.
     pub(super) fn begin(
         &mut self,
-        owed: &OwedHook,
+        action: &LifecycleAction,
         event: Moment,
         orders: mpsc::UnboundedSender<Order>,
     ) {
         self.running += 1;
-        self.names.insert(owed.clone(), Entry { orders, event, has_token: owed.token.is_some() });
+        self.names
+            .insert(action.clone(), Entry { orders, event, has_token: action.token.is_some() });
     }
 
     /// A task of this hook and instance has ended.
@@ -90,9 +91,9 @@ impl Book {
     }
 
     /// This name is owed no more. The task ends when it was the last.
-    pub(super) fn forget(&mut self, owed: &OwedHook) {
-        let Some(entry) = self.names.remove(owed) else { return };
-        if !self.of_key(&owed.key).any(|(_, other)| other.orders.same_channel(&entry.orders)) {
+    pub(super) fn forget(&mut self, action: &LifecycleAction) {
+        let Some(entry) = self.names.remove(action) else { return };
+        if !self.of_key(&action.key).any(|(_, other)| other.orders.same_channel(&entry.orders)) {
             entry.orders.send(Order::Forget).ok();
         }
     }
@@ -107,18 +108,21 @@ impl Book {
         self.running
     }
 
-    fn of_key<'a>(&'a self, key: &'a HookKey) -> impl Iterator<Item = (&'a OwedHook, &'a Entry)> {
+    fn of_key<'a>(
+        &'a self,
+        key: &'a HookKey,
+    ) -> impl Iterator<Item = (&'a LifecycleAction, &'a Entry)> {
         self.names
-            .range(OwedHook { key: key.clone(), token: None }..)
+            .range(LifecycleAction { key: key.clone(), token: None }..)
             .take_while(move |(name, _)| name.key == *key)
     }
 
     fn of_key_mut<'a>(
         &'a mut self,
         key: &'a HookKey,
-    ) -> impl Iterator<Item = (&'a OwedHook, &'a mut Entry)> {
+    ) -> impl Iterator<Item = (&'a LifecycleAction, &'a mut Entry)> {
         self.names
-            .range_mut(OwedHook { key: key.clone(), token: None }..)
+            .range_mut(LifecycleAction { key: key.clone(), token: None }..)
             .take_while(move |(name, _)| name.key == *key)
     }
 }
@@ -127,8 +131,8 @@ impl Book {
 /// may be gone, starts nothing.
 #[derive(Debug, Default)]
 pub(super) struct Past {
-    known: BTreeSet<OwedHook>,
-    order: VecDeque<OwedHook>,
+    known: BTreeSet<LifecycleAction>,
+    order: VecDeque<LifecycleAction>,
 }
 
 impl Past {
@@ -136,13 +140,13 @@ impl Past {
     const MOST: usize = 10_000;
 
     /// Without a token one action cannot be told from the next.
-    pub(super) fn holds(&self, owed: &OwedHook) -> bool {
-        owed.token.is_some() && self.known.contains(owed)
+    pub(super) fn holds(&self, action: &LifecycleAction) -> bool {
+        action.token.is_some() && self.known.contains(action)
     }
 
-    pub(super) fn note(&mut self, owed: &OwedHook) {
-        if owed.token.is_some() && self.known.insert(owed.clone()) {
-            self.order.push_back(owed.clone());
+    pub(super) fn note(&mut self, action: &LifecycleAction) {
+        if action.token.is_some() && self.known.insert(action.clone()) {
+            self.order.push_back(action.clone());
         }
         if self.order.len() > Self::MOST
             && let Some(oldest) = self.order.pop_front()

@@ -12,11 +12,11 @@ use tracing::{debug, info, warn};
 use super::{Completion, Hooks, Order, Pacer, Past, Proof, Source, Undescribed, unseen};
 use crate::{
     aws::{Advice, AwsError, HookResult, LookupError},
-    controller::context::Standing,
-    domain::{HookKey, InstanceState, Moment, OwedHook, seconds},
+    controller::context::Shared,
+    domain::{HookKey, InstanceState, LifecycleAction, Moment, seconds},
     fleet::Input,
-    lifecycle::{BeatSchedule, Confirmation, End, FORBIDDEN_RETRY, HookFacts, Next, Seen},
-    observe::{BeatResult, CompletionResult},
+    lifecycle::{Confirmation, End, FORBIDDEN_RETRY, HeartbeatSchedule, HookFacts, Next, Seen},
+    observe::{CompletionResult, HeartbeatResult},
     runtime::Backoff,
 };
 
@@ -28,10 +28,10 @@ const CLAIM: Duration = seconds(300);
 
 /// Keeps one action open.
 pub(super) struct Keeper {
-    standing: Standing,
+    shared: Shared,
     inputs: mpsc::UnboundedSender<Input>,
     /// As it is called: with its token where a message brought it, unless AWS does not take that.
-    owed: OwedHook,
+    action: LifecycleAction,
     source: Source,
     /// What AWS said of the instance of an action that only a record names.
     confirmation: Confirmation,
@@ -40,8 +40,8 @@ pub(super) struct Keeper {
     /// AWS did not take the token.
     is_token_refused: bool,
     /// All names under which it is owed.
-    names: Vec<OwedHook>,
-    schedule: BeatSchedule,
+    names: Vec<LifecycleAction>,
+    schedule: HeartbeatSchedule,
     past: Arc<Mutex<Past>>,
     pacer: Pacer,
     undescribed: Undescribed,
@@ -56,7 +56,7 @@ pub(super) struct Keeper {
     /// Since when it is owed.
     since: Moment,
     /// Nobody leads: it is beaten, and no more.
-    is_stranded: bool,
+    is_without_leader: bool,
     /// A new term has not said yet that it owes it: until then it is beaten.
     unclaimed_until: Option<Moment>,
 }
@@ -64,17 +64,17 @@ pub(super) struct Keeper {
 impl Keeper {
     pub(super) fn new(
         hooks: &Hooks,
-        owed: OwedHook,
+        action: LifecycleAction,
         source: Source,
-        schedule: BeatSchedule,
+        schedule: HeartbeatSchedule,
         orders: mpsc::UnboundedReceiver<Order>,
     ) -> Self {
-        let token = owed.token.clone().filter(|_| source == Source::Message);
+        let token = action.token.clone().filter(|_| source == Source::Message);
         Self {
-            standing: hooks.standing.clone(),
+            shared: hooks.shared.clone(),
             inputs: hooks.inputs.clone(),
-            names: vec![owed.clone()],
-            owed: OwedHook { token, ..owed },
+            names: vec![action.clone()],
+            action: LifecycleAction { token, ..action },
             source,
             confirmation: Confirmation::default(),
             confirm_at: None,
@@ -90,15 +90,15 @@ impl Keeper {
             counted_missed: 0,
             is_named: false,
             complete_at: None,
-            since: hooks.standing.clock.now(),
-            is_stranded: false,
+            since: hooks.shared.clock.now(),
+            is_without_leader: false,
             unclaimed_until: None,
         }
     }
 
     /// By reference: a future that is given a value keeps room for it twice.
     pub(super) async fn keep(&mut self) {
-        let mut describe_at = Some(self.standing.clock.now());
+        let mut describe_at = Some(self.shared.clock.now());
         let mut backoff = Backoff::up_to(seconds(20));
         let far = Moment::MAX;
         // Goes on whatever else happens: an answer that is slow must not be asked for anew again
@@ -112,9 +112,9 @@ impl Keeper {
             }
             // Who does not wait any more needs no proof.
             self.proofs.retain(|proof| !proof.is_closed());
-            let clock = self.standing.clock;
+            let clock = self.shared.clock;
             let now = clock.now();
-            let until = self.beaten_until();
+            let until = self.kept_alive_until();
             if until <= now {
                 return;
             }
@@ -122,7 +122,7 @@ impl Keeper {
             let (completion_turn, completing_pacer) =
                 (self.schedule.completion_turn(now), self.pacer.clone());
             if asking.is_none() && confirming.is_some_and(|at| at <= now) {
-                asking = Some(Box::pin(unseen::ask(self.standing.clone(), self.owed.key.clone())));
+                asking = Some(Box::pin(unseen::ask(self.shared.clone(), self.action.key.clone())));
             }
             let confirming = confirming.filter(|_| asking.is_none()).unwrap_or(far);
             let due = if self.proofs.is_empty() {
@@ -136,8 +136,8 @@ impl Keeper {
             // then forgotten.
             let idle = if self.schedule.end().is_some() { now.plus(IDLE) } else { far };
             let describing = describe_at.filter(|_| self.schedule.end().is_none());
-            let lookups = self.standing.lookups.clone();
-            let (group, hook) = (self.owed.key.group.clone(), self.owed.key.hook.clone());
+            let lookups = self.shared.lookups.clone();
+            let (group, hook) = (self.action.key.group.clone(), self.action.key.hook.clone());
             tokio::select! {
                 biased;
                 order = self.orders.recv() => match order {
@@ -150,7 +150,7 @@ impl Keeper {
                     self.complete_at = match Box::pin(self.complete()).await {
                         Try::Over => None,
                         Try::Forbidden => Some(clock.now().plus(FORBIDDEN_RETRY)),
-                        Try::Failed => Some(clock.now() + backoff.pause(&self.standing.random)),
+                        Try::Failed => Some(clock.now() + backoff.pause(&self.shared.random)),
                     };
                 }
                 () = clock.sleep_until(confirming) => {}
@@ -162,7 +162,7 @@ impl Keeper {
                 }
                 () = async {
                     clock.sleep_until(due).await; pacer.turn(turn).await;
-                } => Box::pin(self.beat()).await,
+                } => Box::pin(self.heartbeat()).await,
                 () = clock.sleep_until(lapse.min(until)) => {}
                 () = clock.sleep_until(idle) => {
                     self.note_past();
@@ -175,7 +175,7 @@ impl Keeper {
                     let answer = described.inspect_err(|error| self.say_undescribed(error));
                     describe_at = answer.is_err().then(|| clock.now() + seconds(5));
                     if let Ok(description) = answer {
-                        self.undescribed.answered(&self.owed.key);
+                        self.undescribed.answered(&self.action.key);
                         if let Some(description) = description {
                             self.schedule.described(clock.now(), description);
                         }
@@ -186,8 +186,8 @@ impl Keeper {
     }
 
     fn say_undescribed(&self, error: &LookupError) {
-        let HookKey { group, hook, .. } = &self.owed.key;
-        if self.undescribed.failed(&self.owed.key) {
+        let HookKey { group, hook, .. } = &self.action.key;
+        if self.undescribed.failed(&self.action.key) {
             warn!(
                 group = %group, hook = %hook, %error,
                 "Cannot describe the lifecycle hook: it is asked on, and its actions are beaten \
@@ -205,7 +205,7 @@ impl Keeper {
     /// before.
     fn name_node(&mut self) {
         if !self.is_named
-            && let Some(node) = self.standing.nodes.by_instance(&self.owed.key.instance).first()
+            && let Some(node) = self.shared.nodes.by_instance(&self.action.key.instance).first()
         {
             self.is_named = true;
             tracing::Span::current().record("node", node.name.as_str());
@@ -227,19 +227,20 @@ impl Keeper {
                 // Whoever waited has ended with the term.
                 self.waiting.clear();
                 self.proofs.clear();
-                (self.complete_at, self.is_stranded, self.unclaimed_until) = (None, true, None);
+                (self.complete_at, self.is_without_leader, self.unclaimed_until) =
+                    (None, true, None);
                 (self.confirmation, self.confirm_at) = (Confirmation::default(), None);
             }
             Order::Resume(inputs) => {
-                (self.inputs, self.told, self.is_stranded) = (inputs, None, false);
+                (self.inputs, self.told, self.is_without_leader) = (inputs, None, false);
                 self.unclaimed_until = Some(now.plus(CLAIM));
             }
             Order::Named(name, source) => {
                 self.unclaimed_until = None;
                 if source == Source::Message {
                     self.source = source;
-                    if self.owed.token.is_none() && !self.is_token_refused {
-                        self.owed.token.clone_from(&name.token);
+                    if self.action.token.is_none() && !self.is_token_refused {
+                        self.action.token.clone_from(&name.token);
                     }
                 }
                 if !self.names.contains(&name) {
@@ -266,7 +267,7 @@ impl Keeper {
 
     /// AWS was asked at `asked` whether the instance of an action that only a record names waits.
     fn confirmed(&mut self, seen: Seen, asked: Moment) {
-        let now = self.standing.clock.now();
+        let now = self.shared.clock.now();
         if self.source == Source::Message {
             return;
         }
@@ -277,26 +278,26 @@ impl Keeper {
         };
         match next {
             Next::Complete | Next::Ask(_) => {}
-            Next::CompleteUnseen => unseen::warn_unseen(&self.standing, &self.owed.key),
+            Next::CompleteUnseen => unseen::warn_unseen(&self.shared, &self.action.key),
             Next::Prove(_) => self.schedule.hasten(now),
-            Next::Doubt(_) => unseen::report_doubt(&self.owed.key),
+            Next::Doubt(_) => unseen::report_doubt(&self.action.key),
             Next::Over => {
                 self.schedule.gone(now);
-                unseen::report_over(&self.owed.key);
+                unseen::report_over(&self.action.key);
             }
         }
     }
 
     /// While nobody leads, or has said that it is owed, it is not beaten for ever: its drain would
     /// be over by then.
-    fn beaten_until(&self) -> Moment {
-        if !self.is_stranded {
+    fn kept_alive_until(&self) -> Moment {
+        if !self.is_without_leader {
             return self.unclaimed_until.unwrap_or(Moment::MAX);
         }
         let described = self.schedule.facts(self.since).description;
         let hour = Duration::from_hours(1);
         let patience = self
-            .standing
+            .shared
             .config
             .drain
             .timeout
@@ -307,7 +308,7 @@ impl Keeper {
     fn note_past(&self) {
         let mut past = self.past.lock().unwrap_or_else(PoisonError::into_inner);
         self.names.iter().for_each(|name| past.note(name));
-        self.standing.granted.forget(&self.names);
+        self.shared.granted.forget(&self.names);
     }
 
     /// The action is over: whoever waits is told. Says whether the task may end.
@@ -323,7 +324,7 @@ impl Keeper {
         let answered = !self.waiting.is_empty();
         for waiting in self.waiting.drain(..) {
             if completion == Completion::Gone {
-                self.standing.metrics.completion(CompletionResult::Gone);
+                self.shared.metrics.completion(CompletionResult::Gone);
             }
             waiting.send(completion).ok();
         }
@@ -334,10 +335,10 @@ impl Keeper {
     }
 
     fn tell(&mut self) {
-        let now = self.standing.clock.now();
+        let now = self.shared.clock.now();
         let missed = self.schedule.counts().missed;
         for _ in self.counted_missed..missed {
-            self.standing.metrics.heartbeat_missed();
+            self.shared.metrics.heartbeat_missed();
         }
         self.counted_missed = missed;
         let facts = self.schedule.facts(now);
@@ -349,18 +350,18 @@ impl Keeper {
         }
     }
 
-    async fn beat(&mut self) {
-        let standing = self.standing.clone();
-        if !standing.lead.may_beat() {
+    async fn heartbeat(&mut self) {
+        let shared = self.shared.clone();
+        if !shared.lead.may_send_heartbeats() {
             tokio::time::sleep(Duration::from_millis(200)).await;
             return;
         }
-        self.schedule.sent(standing.clock.now());
+        self.schedule.sent(shared.clock.now());
         let limit = self.schedule.call_limit();
         let result =
-            tokio::time::timeout(limit, standing.aws.autoscaling().heartbeat(&self.owed)).await;
-        let now = standing.clock.now();
-        let key = self.owed.key.clone();
+            tokio::time::timeout(limit, shared.aws.autoscaling().heartbeat(&self.action)).await;
+        let now = shared.clock.now();
+        let key = self.action.key.clone();
         let proof = match result {
             Ok(Ok(())) => {
                 if self.is_unproved() {
@@ -370,17 +371,17 @@ impl Keeper {
                 }
                 self.schedule.accepted(now);
                 if let Some(sent) = self.schedule.last_accepted() {
-                    standing.granted.note(&self.names, sent);
+                    shared.granted.note(&self.names, sent);
                 }
-                standing.metrics.heartbeat(BeatResult::Accepted);
+                shared.metrics.heartbeat(HeartbeatResult::Accepted);
                 debug!(instance = %key.instance, hook = %key.hook, "Heartbeat accepted.");
                 Some(Proof::Open)
             }
             Ok(Err(error))
                 if error.advice() == Advice::Gone || self.is_over_after(&error).await =>
             {
-                self.schedule.gone(standing.clock.now());
-                standing.metrics.heartbeat(BeatResult::Over);
+                self.schedule.gone(shared.clock.now());
+                shared.metrics.heartbeat(HeartbeatResult::Over);
                 info!(
                     instance = %key.instance, hook = %key.hook, %error,
                     "The lifecycle action is over; no more heartbeats."
@@ -398,10 +399,10 @@ impl Keeper {
                 } else {
                     self.schedule.failed(now);
                 }
-                standing.metrics.heartbeat(if denied {
-                    BeatResult::Denied
+                shared.metrics.heartbeat(if denied {
+                    HeartbeatResult::Denied
                 } else {
-                    BeatResult::Failed
+                    HeartbeatResult::Failed
                 });
                 warn!(
                     instance = %key.instance, hook = %key.hook, %error,
@@ -412,7 +413,7 @@ impl Keeper {
             }
             Err(_) => {
                 self.schedule.failed(now);
-                standing.metrics.heartbeat(BeatResult::Failed);
+                shared.metrics.heartbeat(HeartbeatResult::Failed);
                 warn!(
                     instance = %key.instance, hook = %key.hook, limit = ?limit,
                     "A heartbeat was not answered in time and is tried again."
@@ -420,7 +421,7 @@ impl Keeper {
                 None
             }
         };
-        standing.board.beat(&key.instance, proof == Some(Proof::Open));
+        shared.board.heartbeat(&key.instance, proof == Some(Proof::Open));
         if let Some(proof) = proof {
             for waiting in self.proofs.drain(..) {
                 waiting.send(proof).ok();
@@ -435,8 +436,8 @@ impl Keeper {
         if !error.is_invalid() {
             return false;
         }
-        let key = self.owed.key.clone();
-        if error.is_about_the_token() && self.owed.token.take().is_some() {
+        let key = self.action.key.clone();
+        if error.is_about_the_token() && self.action.token.take().is_some() {
             self.is_token_refused = true;
             warn!(
                 instance = %key.instance, hook = %key.hook, %error,
@@ -444,7 +445,7 @@ impl Keeper {
                  alone.");
             return false;
         }
-        let lookups = self.standing.lookups.clone();
+        let lookups = self.shared.lookups.clone();
         let (hook, instance) = tokio::join!(
             lookups.hooks.get_fresh(&key.group, &key.hook),
             lookups.instances.get_fresh(&key.instance)
@@ -471,19 +472,19 @@ impl Keeper {
         if self.schedule.end().is_some() {
             return Try::Over;
         }
-        let standing = self.standing.clone();
-        let Some(permit) = standing.lead.permit() else { return Try::Failed };
-        let result = standing
+        let shared = self.shared.clone();
+        let Some(permit) = shared.lead.permit() else { return Try::Failed };
+        let result = shared
             .aws
             .autoscaling()
-            .complete(&self.owed, HookResult::Continue, permit.limit())
+            .complete(&self.action, HookResult::Continue, permit.limit())
             .await;
         drop(permit);
-        let key = self.owed.key.clone();
+        let key = self.action.key.clone();
         match result {
             Ok(()) => {
-                self.schedule.completed(standing.clock.now());
-                standing.metrics.completion(CompletionResult::Accepted);
+                self.schedule.completed(shared.clock.now());
+                shared.metrics.completion(CompletionResult::Accepted);
                 info!(
                     instance = %key.instance, group = %key.group, hook = %key.hook,
                     "Lifecycle action completed with CONTINUE."
@@ -491,7 +492,7 @@ impl Keeper {
                 Try::Over
             }
             Err(error) if error.advice() == Advice::Gone || self.is_over_after(&error).await => {
-                self.schedule.gone(standing.clock.now());
+                self.schedule.gone(shared.clock.now());
                 info!(
                     instance = %key.instance, group = %key.group, hook = %key.hook, %error,
                     "The lifecycle action is over already."
@@ -499,7 +500,7 @@ impl Keeper {
                 Try::Over
             }
             Err(error) => {
-                standing.metrics.completion(if error.advice() == Advice::Denied {
+                shared.metrics.completion(if error.advice() == Advice::Denied {
                     CompletionResult::Denied
                 } else {
                     CompletionResult::Failed
@@ -508,7 +509,7 @@ impl Keeper {
                     instance = %key.instance, group = %key.group, hook = %key.hook, %error,
                     "Cannot complete the lifecycle action; trying again, heartbeats go on."
                 );
-                let now = standing.clock.now();
+                let now = shared.clock.now();
                 if self.is_forbidden_for_good(&error, now) {
                     self.schedule.gone(now);
                     return Try::Over;

@@ -24,11 +24,11 @@ use self::{
     pacer::Pacer,
     undescribed::Undescribed,
 };
-use super::context::Standing;
+use super::context::Shared;
 use crate::{
-    domain::{Moment, OwedHook, seconds},
+    domain::{LifecycleAction, Moment, seconds},
     fleet::{Input, Origin},
-    lifecycle::{BeatSchedule, Start},
+    lifecycle::{HeartbeatSchedule, Start},
 };
 
 /// What is reckoned with at a take-over beyond the lease's duration: the new leader's first look,
@@ -59,7 +59,7 @@ enum Order {
     Complete(oneshot::Sender<Completion>),
     Prove(oneshot::Sender<Proof>),
     /// Somebody owes it, by this name.
-    Named(Box<OwedHook>, Source),
+    Named(Box<LifecycleAction>, Source),
     /// The term is over, and the heartbeats alone go on.
     Strand,
     /// A new term, which receives these inputs.
@@ -70,7 +70,7 @@ enum Order {
 /// All owed lifecycle actions of one term.
 #[derive(Clone)]
 pub(super) struct Hooks {
-    standing: Standing,
+    shared: Shared,
     end: CancellationToken,
     inputs: mpsc::UnboundedSender<Input>,
     book: Arc<Mutex<Book>>,
@@ -90,11 +90,11 @@ pub(super) enum Source {
 }
 
 impl Hooks {
-    pub(super) fn new(standing: Standing, inputs: mpsc::UnboundedSender<Input>) -> Self {
+    pub(super) fn new(shared: Shared, inputs: mpsc::UnboundedSender<Input>) -> Self {
         let end = CancellationToken::new();
-        let pacer = Pacer::start(standing.clock, &standing.spawner, &end);
+        let pacer = Pacer::start(shared.clock, &shared.spawner, &end);
         Self {
-            standing,
+            shared,
             end,
             inputs,
             book: Arc::default(),
@@ -107,7 +107,7 @@ impl Hooks {
     /// No more beats, of any action.
     pub(super) fn end(&self) {
         self.end.cancel();
-        self.standing.metrics.set_hooks_owed(0);
+        self.shared.metrics.set_open_actions(0);
     }
 
     /// This process may no longer write, and no other process is known to lead. Heartbeats for open
@@ -116,11 +116,11 @@ impl Hooks {
     pub(super) fn strand(&self) {
         let mut book = self.book();
         book.tell_all(|| Order::Strand);
-        let owed = book.running();
-        self.standing.metrics.set_hooks_owed(owed);
-        if owed > 0 {
+        let open_actions = book.running();
+        self.shared.metrics.set_open_actions(open_actions);
+        if open_actions > 0 {
             info!(
-                owed,
+                open_actions,
                 "No other process is known to lead yet: heartbeats go on, nothing is completed."
             );
         }
@@ -131,7 +131,7 @@ impl Hooks {
         {
             let mut book = self.book();
             book.tell_all(|| Order::Resume(inputs.clone()));
-            self.standing.metrics.set_hooks_owed(book.running());
+            self.shared.metrics.set_open_actions(book.running());
         }
         Self { inputs, ..self }
     }
@@ -141,68 +141,74 @@ impl Hooks {
     }
 
     /// The action is ours: it is beaten from now on.
-    pub(super) fn own(&self, owed: &OwedHook, event: Moment, first: Origin, source: Source) {
-        if !self.is_past(owed) {
-            self.task(owed, event, first, source);
+    pub(super) fn own(
+        &self,
+        action: &LifecycleAction,
+        event: Moment,
+        first: Origin,
+        source: Source,
+    ) {
+        if !self.is_past(action) {
+            self.task(action, event, first, source);
         }
     }
 
     /// A message tells of an action that is on a record. Where that has a task, its calls carry the
     /// token from now on.
-    pub(super) fn vouch(&self, owed: &OwedHook) {
-        if !self.is_past(owed) {
-            self.book().find(owed, Source::Message);
+    pub(super) fn vouch(&self, action: &LifecycleAction) {
+        if !self.is_past(action) {
+            self.book().find(action, Source::Message);
         }
     }
 
     /// The action is over, and its end was told to whoever waited for it.
-    pub(super) fn is_past(&self, owed: &OwedHook) -> bool {
-        self.past.lock().unwrap_or_else(PoisonError::into_inner).holds(owed)
+    pub(super) fn is_past(&self, action: &LifecycleAction) -> bool {
+        self.past.lock().unwrap_or_else(PoisonError::into_inner).holds(action)
     }
 
     /// This very action has a task, and is not known to be over.
-    pub(super) fn keeps_open(&self, owed: &OwedHook) -> bool {
-        !self.is_past(owed) && self.book().has_task(owed)
+    pub(super) fn keeps_open(&self, action: &LifecycleAction) -> bool {
+        !self.is_past(action) && self.book().has_task(action)
     }
 
     fn task(
         &self,
-        owed: &OwedHook,
+        action: &LifecycleAction,
         event: Moment,
         first: Origin,
         source: Source,
     ) -> mpsc::UnboundedSender<Order> {
         let mut book = self.book();
-        if let Some(task) = book.find(owed, source) {
+        if let Some(task) = book.find(action, source) {
             return task;
         }
         let (orders, received) = mpsc::unbounded_channel();
-        book.begin(owed, event, orders.clone());
-        let now = self.standing.clock.now();
+        book.begin(action, event, orders.clone());
+        let now = self.shared.clock.now();
         let start = match first {
             Origin::Received => Start::Received(now),
             Origin::TakenOver => Start::TakenOver {
                 at: now,
-                unled: self.standing.config.standing.lease.duration.saturating_add(SLACK),
+                unled: self.shared.config.election.lease.duration.saturating_add(SLACK),
             },
         };
-        let schedule = BeatSchedule::new(event, start, self.standing.random.fraction(), None);
-        let schedule = match self.standing.granted.last(owed) {
+        let schedule = HeartbeatSchedule::new(event, start, self.shared.random.fraction(), None);
+        let schedule = match self.shared.granted.last(action) {
             Some(sent) => schedule.known_accepted(sent),
             None => schedule,
         };
-        let mut keeper = Keeper::new(self, owed.clone(), source, schedule, received);
-        let (end, all, key) = (self.end.clone(), self.clone(), owed.key.clone());
-        self.standing.metrics.set_hooks_owed(book.running());
+        let mut keeper = Keeper::new(self, action.clone(), source, schedule, received);
+        let (end, all, key) = (self.end.clone(), self.clone(), action.key.clone());
+        self.shared.metrics.set_open_actions(book.running());
         let span = tracing::info_span!("lifecycle_action", node = tracing::field::Empty);
         // Boxed here: inside, the task would keep room for it beside the box.
         let life = Box::pin(async move { keeper.keep().await }.instrument(span));
-        drop(self.standing.spawner.spawn(async move {
+        drop(self.shared.spawner.spawn(async move {
             let ended = end.run_until_cancelled(life).await.is_some();
             let mut book = all.book();
             book.ended(&key);
             if ended {
-                all.standing.metrics.set_hooks_owed(book.running());
+                all.shared.metrics.set_open_actions(book.running());
             }
         }));
         orders
@@ -213,15 +219,15 @@ impl Hooks {
     /// shows its instance waiting (see [`crate::lifecycle::Confirmation`]).
     pub(super) async fn complete(
         &self,
-        owed: &OwedHook,
+        action: &LifecycleAction,
         event: Moment,
         source: Source,
     ) -> Option<Completion> {
-        if self.is_past(owed) {
+        if self.is_past(action) {
             return Some(Completion::Gone);
         }
         let (reply, answer) = oneshot::channel();
-        drop(self.task(owed, event, Origin::Received, source).send(Order::Complete(reply)));
+        drop(self.task(action, event, Origin::Received, source).send(Order::Complete(reply)));
         answer.await.ok()
     }
 
@@ -229,22 +235,22 @@ impl Hooks {
     /// answered it. `None`: the term ended, or the action is known to be over.
     pub(super) async fn prove(
         &self,
-        owed: &OwedHook,
+        action: &LifecycleAction,
         event: Moment,
         source: Source,
     ) -> Option<Proof> {
-        if self.is_past(owed) {
+        if self.is_past(action) {
             return Some(Proof::Gone);
         }
         let (reply, answer) = oneshot::channel();
-        drop(self.task(owed, event, Origin::Received, source).send(Order::Prove(reply)));
+        drop(self.task(action, event, Origin::Received, source).send(Order::Prove(reply)));
         answer.await.ok()
     }
 
     /// This action is not ours after all: no more beats, and no completion. Another one of the same
     /// hook stays.
-    pub(super) fn forget(&self, owed: &OwedHook) {
-        self.book().forget(owed);
+    pub(super) fn forget(&self, action: &LifecycleAction) {
+        self.book().forget(action);
     }
 }
 

@@ -4,17 +4,17 @@ use tracing::{debug, info, warn};
 
 use crate::{
     cluster::{About, EventNote, EventReason, Severity},
-    controller::context::Standing,
+    controller::context::Shared,
     domain::{HookKey, Moment, Transition},
     lifecycle::Seen,
 };
 
 /// Asks DescribeAutoScalingGroups: when it was asked, and the answer. Only terminate hooks are ever
 /// written into a record.
-pub(super) async fn ask(standing: Standing, key: HookKey) -> (Moment, Seen) {
-    let asked = standing.clock.now();
+pub(super) async fn ask(shared: Shared, key: HookKey) -> (Moment, Seen) {
+    let asked = shared.clock.now();
     let since = tokio::time::Instant::now();
-    let seen = match standing.lookups.members.state_since(&key.group, &key.instance, since).await {
+    let seen = match shared.lookups.members.state_since(&key.group, &key.instance, since).await {
         Ok(state) => {
             debug!(
                 instance = %key.instance, group = %key.group,
@@ -39,15 +39,15 @@ pub(super) async fn ask(standing: Standing, key: HookKey) -> (Moment, Seen) {
 }
 
 /// The action is completed although AWS could not be asked.
-pub(super) fn warn_unseen(standing: &Standing, key: &HookKey) {
+pub(super) fn warn_unseen(shared: &Shared, key: &HookKey) {
     warn!(
         instance = %key.instance, group = %key.group, hook = %key.hook,
         "DescribeAutoScalingGroups cannot be asked whether the instance waits in its hook. The \
          action, known only from the node's record, is completed all the same. Allow \
          autoscaling:DescribeAutoScalingGroups in the role's policy."
     );
-    if let Some(node) = standing.nodes.by_instance(&key.instance).first() {
-        standing.recorder.note(EventNote {
+    if let Some(node) = shared.nodes.by_instance(&key.instance).first() {
+        shared.recorder.note(EventNote {
             about: About::Node(node.name.clone()),
             severity: Severity::Warning,
             reason: EventReason::HookNotConfirmed,

@@ -26,10 +26,10 @@ use crate::{
 
 /// What is kept of each drain for what is reported of it later. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Told(Arc<Mutex<BTreeMap<NodeName, ToldOfNode>>>);
+pub(super) struct Reported(Arc<Mutex<BTreeMap<NodeName, ReportedOfNode>>>);
 
 #[derive(Debug)]
-struct ToldOfNode {
+struct ReportedOfNode {
     /// The kind of its first interruption.
     kind: &'static str,
     /// Where the node was when the drain began, so that what is counted of a drain is counted at
@@ -40,16 +40,16 @@ struct ToldOfNode {
     span: Span,
 }
 
-impl Told {
-    fn with<T>(&self, node: &NodeName, use_it: impl FnOnce(&mut ToldOfNode) -> T) -> Option<T> {
+impl Reported {
+    fn with<T>(&self, node: &NodeName, use_it: impl FnOnce(&mut ReportedOfNode) -> T) -> Option<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get_mut(node).map(use_it)
     }
 
-    fn insert(&self, node: &NodeName, told: ToldOfNode) {
+    fn insert(&self, node: &NodeName, told: ReportedOfNode) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(node.clone(), told);
     }
 
-    fn remove(&self, node: &NodeName) -> Option<ToldOfNode> {
+    fn remove(&self, node: &NodeName) -> Option<ReportedOfNode> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(node)
     }
 
@@ -96,7 +96,7 @@ impl Term {
             DrainEvent::Closed => {
                 let told = self.told.remove(node);
                 if let (Some(trace), Some(tracer)) =
-                    (told.and_then(|told| told.trace), &self.outlets.tracer)
+                    (told.and_then(|told| told.trace), &self.sinks.tracer)
                 {
                     tracer.send(trace.finish(self.clock.now()));
                 }
@@ -138,8 +138,8 @@ impl Term {
         } else {
             span.in_scope(|| tracing::info!("An open record was found: its drain goes on."));
         }
-        let trace = self.outlets.tracer.is_some().then(|| Box::new(trace_of(begin, kind, &place)));
-        self.told.insert(node, ToldOfNode { kind, place, trace, span });
+        let trace = self.sinks.tracer.is_some().then(|| Box::new(trace_of(begin, kind, &place)));
+        self.told.insert(node, ReportedOfNode { kind, place, trace, span });
         self.board.began(node, instance, kind, *accepted);
     }
 
@@ -215,8 +215,8 @@ impl Term {
                 .told
                 .trace(node, |trace| trace.ended(now, end.outcome.as_str(), end.outcome.left())),
             DrainEvent::HooksOver(hooks) => self.told.trace(node, |trace| {
-                for owed in hooks {
-                    trace.hook_over(now, owed.key.hook.as_str());
+                for action in hooks {
+                    trace.hook_over(now, action.key.hook.as_str());
                 }
             }),
             DrainEvent::Status(status) => self.told.trace(node, |trace| {

@@ -105,7 +105,7 @@ fn of_hook(event: &DrainEvent) -> Option<NodeNote> {
                 format!("kept open by heartbeats: {}", hooks.join(", ")),
             )
         }
-        DrainEvent::HookServed(owed, end) => {
+        DrainEvent::HookServed(action, end) => {
             let (reason, text) = match end {
                 HookEnd::Completed => (EventReason::LifecycleCompleted, "completed with CONTINUE"),
                 HookEnd::Over => (EventReason::LifecycleOver, "was over already"),
@@ -117,7 +117,7 @@ fn of_hook(event: &DrainEvent) -> Option<NodeNote> {
             (
                 Severity::Normal,
                 reason,
-                format!("Lifecycle hook {} of {} {text}", owed.key.hook, owed.key.instance),
+                format!("Lifecycle hook {} of {} {text}", action.key.hook, action.key.instance),
             )
         }
         _ => return None,
@@ -174,7 +174,7 @@ pub(super) const fn no_longer_managed(is_ignored: bool) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{HookKey, InstanceId, Moment, OwedHook, PodKey, seconds};
+    use crate::domain::{HookKey, InstanceId, LifecycleAction, Moment, PodKey, seconds};
 
     fn told(event: &DrainEvent) -> Option<(Severity, EventReason, String)> {
         let note = note(&"a".into(), event)?;
@@ -182,9 +182,9 @@ mod tests {
         Some((note.severity, note.reason, note.message))
     }
 
-    fn owed() -> OwedHook {
+    fn action() -> LifecycleAction {
         let instance: InstanceId = "i-00000000000000001".parse().unwrap();
-        OwedHook {
+        LifecycleAction {
             key: HookKey { group: "workers".into(), hook: "drain".into(), instance },
             token: None,
         }
@@ -195,7 +195,7 @@ mod tests {
         use EventReason as Reason;
         use Severity::{Normal, Warning};
         let at = Moment::UNIX_EPOCH.plus(seconds(60));
-        let instance = owed().key.instance;
+        let instance = action().key.instance;
         for (event, severity, reason, says) in [
             (DrainEvent::Uncordoned, Warning, Reason::Uncordoned, "sundown release"),
             (DrainEvent::Paused { all: true }, Warning, Reason::Paused, "`sundown resume` ends"),
@@ -227,25 +227,25 @@ mod tests {
                 "has booted since",
             ),
             (
-                DrainEvent::HooksKeptOpen(vec![owed()]),
+                DrainEvent::HooksKeptOpen(vec![action()]),
                 Normal,
                 Reason::HookKeptOpen,
                 "workers/drain",
             ),
             (
-                DrainEvent::HookServed(owed(), HookEnd::Completed),
+                DrainEvent::HookServed(action(), HookEnd::Completed),
                 Normal,
                 Reason::LifecycleCompleted,
                 "completed with CONTINUE",
             ),
             (
-                DrainEvent::HookServed(owed(), HookEnd::Over),
+                DrainEvent::HookServed(action(), HookEnd::Over),
                 Normal,
                 Reason::LifecycleOver,
                 "was over already",
             ),
             (
-                DrainEvent::HookServed(owed(), HookEnd::NotOurs),
+                DrainEvent::HookServed(action(), HookEnd::NotOurs),
                 Normal,
                 Reason::HookNotOurs,
                 "left to its owner",

@@ -24,7 +24,10 @@ fn while_the_last_writes_are_under_way_the_lease_is_renewed_and_nothing_may_be_w
         let mut bench = Bench::leading();
         assert_eq!(bench.step(1.5, ends.clone()), [Effect::Lost(Lost::GivenUp)]);
         assert_eq!(bench.machine.may_write_until(), None);
-        assert!(bench.machine.is_closing() && bench.machine.is_stranded(), "heartbeats go on");
+        assert!(
+            bench.machine.is_closing() && bench.machine.is_without_leader(),
+            "heartbeats go on"
+        );
         let renewal = bench.step(2.0, Input::Tick);
         assert_eq!(drafted(&renewal).1.holder.as_deref(), Some("me"));
         assert_eq!(bench.accept(2.1, &renewal), [], "a renewal makes no new term");
@@ -36,12 +39,12 @@ fn while_the_last_writes_are_under_way_the_lease_is_renewed_and_nothing_may_be_w
         let release = bench.step(3.5, Input::WritesOver);
         assert_eq!(drafted(&release).1.holder, None);
         assert_eq!(
-            (bench.machine.is_closing(), bench.machine.is_stranded()),
+            (bench.machine.is_closing(), bench.machine.is_without_leader()),
             (false, ends != Input::Stop)
         );
         assert_eq!(bench.machine.holds_until(), None);
         let stopped = bench.accept(3.6, &release);
-        assert!(!bench.machine.is_stranded(), "another process may lead now");
+        assert!(!bench.machine.is_without_leader(), "another process may lead now");
         assert_eq!(stopped == [Effect::Stopped], ends == Input::Stop, "{stopped:?}");
     }
 }
@@ -74,7 +77,7 @@ fn a_lease_that_is_lost_while_the_last_writes_are_under_way_is_not_bid_for_again
     assert_eq!(expired.step(10.0, Input::Tick), [], "the end of leadership was reported before");
     assert!(
         !expired.machine.is_closing()
-            && !expired.machine.is_stranded()
+            && !expired.machine.is_without_leader()
             && expired.machine.holds_until().is_none()
     );
     assert_eq!(
@@ -94,7 +97,7 @@ fn a_lease_that_is_lost_while_the_last_writes_are_under_way_is_not_bid_for_again
     yielding.step(1.0, Input::Yield(seconds(5)));
     yielding.step(2.0, Input::Tick);
     yielding.step(10.0, Input::Tick);
-    assert!(yielding.machine.is_stranded(), "it is not known that anybody else leads");
+    assert!(yielding.machine.is_without_leader(), "it is not known that anybody else leads");
 }
 
 #[test]
@@ -105,7 +108,7 @@ fn heartbeats_of_a_process_that_yields_go_on_until_the_lease_is_given_up() {
         let release = bench.step(1.0, Input::WritesOver);
         assert_eq!(drafted(&release).1.holder, None);
         bench.step(1.1, Input::WriteFailed);
-        assert!(bench.machine.is_stranded() && bench.machine.may_write_until().is_none());
+        assert!(bench.machine.is_without_leader() && bench.machine.may_write_until().is_none());
         assert_eq!(
             bench.step(3.0, Input::Tick),
             [Effect::Get],
@@ -115,17 +118,17 @@ fn heartbeats_of_a_process_that_yields_go_on_until_the_lease_is_given_up() {
     };
     let mut refused = yielding();
     let release = refused.step(3.1, Input::Observed(lease("101", "me", 0.0)));
-    assert!(refused.machine.is_stranded(), "the lease names nobody else");
+    assert!(refused.machine.is_without_leader(), "the lease names nobody else");
     refused.accept(3.2, &release);
-    assert!(!refused.machine.is_stranded());
+    assert!(!refused.machine.is_without_leader());
 
     let mut taken = yielding();
     taken.step(3.1, Input::Observed(lease("200", "other", 3.0)));
-    assert!(!taken.machine.is_stranded());
+    assert!(!taken.machine.is_without_leader());
 
     let mut stopping = yielding();
     stopping.step(3.1, Input::Stop);
-    assert!(!stopping.machine.is_stranded());
+    assert!(!stopping.machine.is_without_leader());
 }
 
 #[test]

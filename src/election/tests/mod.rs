@@ -123,12 +123,12 @@ fn a_leader_that_cannot_renew_stops_at_the_deadline_of_the_last_accepted_request
 }
 
 /// A leader that could not renew, at 10 s; a request is under way.
-fn stranded() -> Bench {
+fn without_leader() -> Bench {
     let mut bench = Bench::leading();
-    assert!(!bench.machine.is_stranded());
+    assert!(!bench.machine.is_without_leader());
     bench.step(2.0, Input::Tick);
     assert_eq!(bench.step(10.0, Input::Tick), [Effect::Lost(Lost::Deadline)]);
-    assert!(bench.machine.is_stranded());
+    assert!(bench.machine.is_without_leader());
     assert_eq!(bench.step(10.5, Input::WriteFailed).len(), 1);
     bench
 }
@@ -136,25 +136,25 @@ fn stranded() -> Bench {
 #[test]
 fn a_leader_that_could_not_renew_is_stranded_until_it_sees_another_holder_leads_again_or_gives_up()
 {
-    let mut other = stranded();
+    let mut other = without_leader();
     other.step(11.0, Input::WriteConflict);
     other.step(11.1, Input::Observed(lease("300", "other", 11.0)));
-    assert!(!other.machine.is_stranded() && other.machine.may_write_until().is_none());
+    assert!(!other.machine.is_without_leader() && other.machine.may_write_until().is_none());
 
-    let mut again = stranded();
+    let mut again = without_leader();
     again.step(11.0, Input::WriteConflict);
     let renewal = again.step(11.1, Input::Observed(lease("300", "me", 0.0)));
-    assert!(again.machine.is_stranded(), "the lease names nobody else");
+    assert!(again.machine.is_without_leader(), "the lease names nobody else");
     assert!(matches!(again.accept(11.2, &renewal).as_slice(), [Effect::BecameLeader { .. }]));
-    assert!(!again.machine.is_stranded());
+    assert!(!again.machine.is_without_leader());
 
-    let mut stopping = stranded();
+    let mut stopping = without_leader();
     stopping.step(11.0, Input::Stop);
-    assert!(!stopping.machine.is_stranded());
+    assert!(!stopping.machine.is_without_leader());
     let mut stolen = Bench::leading();
     stolen.step(1.0, Input::Nudge(Some("200".to_owned())));
     stolen.step(1.1, Input::Observed(lease("200", "thief", 1.0)));
-    assert!(!stolen.machine.is_stranded());
+    assert!(!stolen.machine.is_without_leader());
 }
 
 #[test]

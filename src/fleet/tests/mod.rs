@@ -20,7 +20,7 @@ pub(super) struct FakeFacts(Arc<Mutex<Known>>);
 #[derive(Default)]
 pub(super) struct Known {
     pub(super) nodes: BTreeMap<NodeName, Arc<Node>>,
-    pub(super) over: BTreeSet<OwedHook>,
+    pub(super) over: BTreeSet<LifecycleAction>,
 }
 
 impl FakeFacts {
@@ -55,16 +55,16 @@ impl Facts for FakeFacts {
     fn skew(&self) -> Skew {
         Skew::default()
     }
-    fn is_over(&self, hook: &OwedHook) -> bool {
+    fn is_over(&self, hook: &LifecycleAction) -> bool {
         self.with(|known| known.over.contains(hook))
     }
-    fn is_kept_alive(&self, _: &OwedHook) -> bool {
+    fn is_kept_alive(&self, _: &LifecycleAction) -> bool {
         false
     }
-    fn departed(&self, _: &str) -> Option<Departure> {
+    fn deleted_nodes(&self, _: &str) -> Option<DeletedNode> {
         None
     }
-    fn all_departed(&self) -> Vec<Departure> {
+    fn all_deleted_nodes(&self) -> Vec<DeletedNode> {
         Vec::new()
     }
     fn heartbeats(&self, _: &NodeName) -> u64 {
@@ -171,7 +171,7 @@ fn word(effect: &Effect) -> Option<&'static str> {
         Effect::Restore(_, Restoration::CarryOver(_)) => "carry over",
         Effect::PutBack(_) => "put back",
         Effect::Exclude(_) => "exclude",
-        Effect::Complete(completion) if completion.owed.is_empty() => "write the end",
+        Effect::Complete(completion) if completion.actions.is_empty() => "write the end",
         Effect::Complete(_) => "complete",
         Effect::Report(..)
         | Effect::ReportFleet(_)
@@ -179,7 +179,7 @@ fn word(effect: &Effect) -> Option<&'static str> {
         | Effect::StopReadingSilent(_)
         | Effect::CompleteFrom(..)
         | Effect::CompleteNow(_)
-        | Effect::ForgetDeparted(_)
+        | Effect::ForgetDeletedNode(_)
         | Effect::DeadlineIs(..)
         | Effect::PausedAll(_) => return None,
     })

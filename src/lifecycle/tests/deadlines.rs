@@ -25,7 +25,7 @@ fn taken(kind: Kind, time: i64, accepted: i64) -> Taken {
 
 fn hook(name: &str, time: i64, accepted: i64) -> Taken {
     Taken {
-        hook: Some(OwedHook { key: key(name), token: None }),
+        hook: Some(LifecycleAction { key: key(name), token: None }),
         ..taken(Kind::TerminateHook, time, accepted)
     }
 }
@@ -75,7 +75,7 @@ impl Case {
         let hooks = self
             .drain
             .iter()
-            .map(|f| (OwedHook { key: key("drain"), token: None }, f.clone()))
+            .map(|f| (LifecycleAction { key: key("drain"), token: None }, f.clone()))
             .collect();
         let settings = LimitSettings {
             drain_timeout: self.drain_timeout.map(seconds),
@@ -159,7 +159,7 @@ fn a_margin_takes_at_most_half_of_the_time_that_there_is() {
         spot_margin: seconds(300),
         ..LimitSettings::default()
     };
-    let force_at = |t: Taken, hooks: &BTreeMap<OwedHook, HookFacts>| {
+    let force_at = |t: Taken, hooks: &BTreeMap<LifecycleAction, HookFacts>| {
         limits(&[t], hooks, at(1), &long).force_at.map(whole)
     };
     let none = BTreeMap::new();
@@ -167,7 +167,7 @@ fn a_margin_takes_at_most_half_of_the_time_that_there_is() {
     assert_eq!(force_at(taken(Kind::Spot, 0, 1), &none), Some(60));
     assert_eq!(force_at(capacity(Some(100), 0, 1), &none), Some(50));
     let lapsing = HookFacts { lapse: Some(at(300)), ..known(of_timeout(300)) };
-    let hooks = BTreeMap::from([(OwedHook { key: key("drain"), token: None }, lapsing)]);
+    let hooks = BTreeMap::from([(LifecycleAction { key: key("drain"), token: None }, lapsing)]);
     assert_eq!(force_at(hook("drain", 0, 1), &hooks), Some(150), "the end of a window");
 }
 
@@ -201,9 +201,9 @@ fn the_first_description_sets_the_deadline_later_too() {
 }
 
 #[test]
-fn once_two_thirds_of_a_window_are_over_its_end_is_the_deadline_until_a_beat_is_accepted() {
-    let mut s = BeatSchedule::new(at(0), received(1), 0.0, Some(of_timeout(300)));
-    let told = |s: &BeatSchedule, now: i64| {
+fn once_two_thirds_of_a_window_are_over_its_end_is_the_deadline_until_a_heartbeat_is_accepted() {
+    let mut s = HeartbeatSchedule::new(at(0), received(1), 0.0, Some(of_timeout(300)));
+    let told = |s: &HeartbeatSchedule, now: i64| {
         Case::of([hook("drain", 0, 1)]).hook(s.facts(at(now))).told().0
     };
     assert_eq!(s.lapses_at(), Some(at(200)));

@@ -2,9 +2,9 @@
 #![allow(clippy::indexing_slicing, reason = "a test may panic")]
 
 mod aws_time;
-mod beats;
 mod confirm;
 mod deadlines;
+mod heartbeats;
 mod pace;
 mod properties;
 mod windows;
@@ -43,8 +43,8 @@ pub(super) fn described(heartbeat: u64, global: u64) -> HookDescription {
 }
 
 /// The heartbeats of a hook whose event came at once and that is described already.
-pub(super) fn fresh(heartbeat: u64, global: u64) -> BeatSchedule {
-    BeatSchedule::new(at(0), received(0), 0.0, Some(described(heartbeat, global)))
+pub(super) fn fresh(heartbeat: u64, global: u64) -> HeartbeatSchedule {
+    HeartbeatSchedule::new(at(0), received(0), 0.0, Some(described(heartbeat, global)))
 }
 
 /// A hook as AWS makes it: the global timeout follows from the heartbeat timeout.
@@ -66,7 +66,7 @@ pub(super) enum Answer {
 
 /// Sends what is due until `end`; each call takes `latency`. Gives the moments of sending.
 pub(super) fn run(
-    s: &mut BeatSchedule,
+    s: &mut HeartbeatSchedule,
     from: Moment,
     end: Moment,
     latency: Duration,
@@ -89,6 +89,6 @@ pub(super) fn run(
     sent
 }
 
-pub(super) fn run_secs(s: &mut BeatSchedule, end: i64, answer: Answer) -> Vec<f64> {
+pub(super) fn run_secs(s: &mut HeartbeatSchedule, end: i64, answer: Answer) -> Vec<f64> {
     run(s, at(0), at(end), Duration::ZERO, |_| answer).into_iter().map(secs).collect()
 }

@@ -60,7 +60,7 @@ fn the_pace_is_quickened_only_where_somebody_known_would_come_too_late() {
 #[test]
 fn who_has_least_time_left_has_the_first_turn() {
     let of = |start, description: Option<u64>| {
-        BeatSchedule::new(at(0), start, 0.0, description.map(of_timeout)).turn()
+        HeartbeatSchedule::new(at(0), start, 0.0, description.map(of_timeout)).turn()
     };
     let taken_over = Start::TakenOver { at: at(1000), unled: seconds(20) };
     let by = |turn: Turn| (whole(turn.by), turn.firm, turn.is_take_up);
@@ -87,8 +87,8 @@ fn the_completion_with_the_least_time_left_has_the_first_turn() {
     assert_eq!((turn(60).by, turn(300).by), (at(60), at(300)));
     let late = fresh(60, 6_000).completion_turn(at(90));
     assert_eq!((late.by, late.firm), (at(90), false), "nothing is left to be saved");
-    let mut beaten = fresh(60, 6_000);
-    beaten.sent(at(50));
-    beaten.accepted(at(50));
-    assert_eq!(beaten.completion_turn(at(51)).by, at(110));
+    let mut kept_alive = fresh(60, 6_000);
+    kept_alive.sent(at(50));
+    kept_alive.accepted(at(50));
+    assert_eq!(kept_alive.completion_turn(at(51)).by, at(110));
 }

@@ -9,7 +9,7 @@ fn timeouts() -> impl Strategy<Value = u64> {
 #[derive(Debug, Clone)]
 enum Step {
     Wait(u32),
-    Beat { latency: u32, answer: Answer },
+    Heartbeat { latency: u32, answer: Answer },
     Describe(u64),
 }
 
@@ -20,8 +20,10 @@ fn answers() -> impl Strategy<Value = Answer> {
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         (1..400_000_u32).prop_map(Step::Wait),
-        (0..10_000_u32, answers()).prop_map(|(latency, answer)| Step::Beat { latency, answer }),
-        (0..10_000_u32, answers()).prop_map(|(latency, answer)| Step::Beat { latency, answer }),
+        (0..10_000_u32, answers())
+            .prop_map(|(latency, answer)| Step::Heartbeat { latency, answer }),
+        (0..10_000_u32, answers())
+            .prop_map(|(latency, answer)| Step::Heartbeat { latency, answer }),
         timeouts().prop_map(Step::Describe),
     ];
     prop::collection::vec(step, 1..60)
@@ -42,14 +44,14 @@ fn begin(start: Start) -> Moment {
 
 proptest! {
     #[test]
-    fn with_each_beat_accepted_no_window_ever_ends_unbeaten(
+    fn with_each_heartbeat_accepted_no_window_ever_ends_without_a_heartbeat(
         timeout in timeouts(), age in 0..20_i64, spread in 0.0..=1.0_f64, latency in 0..9_000_u64,
         taken_over: bool,
     ) {
         let start = if taken_over {
             Start::TakenOver { at: at(age), unled: seconds(20) }
         } else { received(age) };
-        let mut s = BeatSchedule::new(at(0), start, spread, Some(of_timeout(timeout)));
+        let mut s = HeartbeatSchedule::new(at(0), start, spread, Some(of_timeout(timeout)));
         let latency = Duration::from_millis(latency).min(s.call_limit());
         let sent = run(&mut s, at(age), at(10_000), latency, |_| Answer::Accepted);
         let first = sent.first().copied().unwrap();
@@ -62,10 +64,10 @@ proptest! {
     }
 
     #[test]
-    fn jitter_only_ever_makes_a_beat_earlier(
+    fn jitter_only_ever_makes_a_heartbeat_earlier(
         timeout in timeouts(), age in 0..9_000_i64, spread in 0.0..=1.0_f64
     ) {
-        let of = |spread| BeatSchedule::new(
+        let of = |spread| HeartbeatSchedule::new(
             at(0), received(age), spread, Some(of_timeout(timeout))
         ).due().unwrap();
         prop_assert!(of(spread) <= of(0.0));
@@ -77,7 +79,7 @@ proptest! {
         start in starts(), described_first: bool, first in timeouts(), all in steps(),
         drain_timeout in prop::option::of(30..20_000_u64),
     ) {
-        let mut s = BeatSchedule::new(
+        let mut s = HeartbeatSchedule::new(
             at(0), start, 0.3, described_first.then(|| of_timeout(first))
         );
         let key = HookKey {
@@ -87,13 +89,13 @@ proptest! {
             kind: Some(Kind::TerminateHook), event_id: String::new(), time: at(0),
             accepted: begin(start),
             hook: Some(
-                OwedHook { key: key.clone(), token: None }
+                LifecycleAction { key: key.clone(), token: None }
             ), ends: None, state: None, stale: false,
         };
         let settings = LimitSettings {
             drain_timeout: drain_timeout.map(seconds), ..LimitSettings::default()
         };
-        let ends = |s: &BeatSchedule, now| {
+        let ends = |s: &HeartbeatSchedule, now| {
             let l = limits(
                 std::slice::from_ref(&hook), &[(hook.hook.clone().unwrap(), s.facts(now))].into(),
                 begin(start), &settings
@@ -107,7 +109,7 @@ proptest! {
             match step {
                 Step::Wait(ms) => now = now.plus(Duration::from_millis(ms.into())),
                 Step::Describe(timeout) => s.described(now, of_timeout(timeout)),
-                Step::Beat { latency, answer } => if let Some(due) = s.due() {
+                Step::Heartbeat { latency, answer } => if let Some(due) = s.due() {
                     now = now.max(due);
                     s.sent(now);
                     now = now.plus(Duration::from_millis(latency.into()));
@@ -130,11 +132,11 @@ proptest! {
     }
 
     #[test]
-    fn no_beat_is_ever_sent_after_the_global_timeout(
+    fn no_heartbeat_is_ever_sent_after_the_global_timeout(
         timeout in timeouts(), all in prop::collection::vec(answers(), 1..300),
         latency in 0..10_000_u64
     ) {
-        let mut s = BeatSchedule::new(at(0), received(0), 0.5, Some(of_timeout(timeout)));
+        let mut s = HeartbeatSchedule::new(at(0), received(0), 0.5, Some(of_timeout(timeout)));
         let mut answers = all.into_iter().cycle();
         let sent = run(
             &mut s, at(0), at(400_000), Duration::from_millis(latency), |_| answers.next().unwrap()
@@ -152,7 +154,7 @@ proptest! {
         let of = |n: i64| Moment::from_second(n).unwrap_or(
             if n < 0 { Moment::MIN } else { Moment::MAX }
         );
-        let mut s = BeatSchedule::new(
+        let mut s = HeartbeatSchedule::new(
             of(event), Start::Received(of(seen)), spread, Some(described(heartbeat, global))
         );
         run(&mut s, of(seen), of(seen).plus(seconds(1000)), Duration::ZERO, |_| Answer::Failed);

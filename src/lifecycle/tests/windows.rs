@@ -3,9 +3,9 @@
 use super::*;
 
 #[test]
-fn what_was_taken_over_lapses_as_if_nobody_had_beaten_it_since_the_last_leader_was_lost() {
+fn what_was_taken_over_lapses_as_if_nobody_had_sent_heartbeats_since_the_last_leader_was_lost() {
     let taken_over = |event| {
-        BeatSchedule::new(
+        HeartbeatSchedule::new(
             at(event),
             Start::TakenOver { at: at(0), unled: seconds(20) },
             0.0,
@@ -33,7 +33,7 @@ fn what_was_taken_over_lapses_as_if_nobody_had_beaten_it_since_the_last_leader_w
 #[test]
 fn who_leads_again_counts_on_the_last_heartbeat_that_it_knows_was_accepted() {
     let taken_over = |event| {
-        BeatSchedule::new(
+        HeartbeatSchedule::new(
             at(event),
             Start::TakenOver { at: at(0), unled: seconds(20) },
             0.0,
@@ -63,8 +63,8 @@ fn who_leads_again_counts_on_the_last_heartbeat_that_it_knows_was_accepted() {
 }
 
 #[test]
-fn what_comes_when_two_thirds_are_over_lapses_only_when_a_beat_was_tried() {
-    let late = || BeatSchedule::new(at(0), received(250), 0.0, Some(of_timeout(300)));
+fn what_comes_when_two_thirds_are_over_lapses_only_when_a_heartbeat_was_tried() {
+    let late = || HeartbeatSchedule::new(at(0), received(250), 0.0, Some(of_timeout(300)));
     assert_eq!(late().facts(at(250)).lapse, None);
     assert_eq!(late().facts(at(260)).lapse, Some(at(300)), "but not for ever");
     let mut failing = late();
@@ -80,7 +80,7 @@ fn what_comes_when_two_thirds_are_over_lapses_only_when_a_beat_was_tried() {
 #[test]
 fn a_window_that_was_over_when_its_hook_was_described_sets_no_deadline() {
     let after = |seen: Start, now: i64| {
-        let mut s = BeatSchedule::new(at(0), seen, 0.0, None);
+        let mut s = HeartbeatSchedule::new(at(0), seen, 0.0, None);
         s.sent(at(20));
         s.failed(at(20));
         s.described(at(now), of_timeout(60));
@@ -115,7 +115,7 @@ fn a_window_that_was_over_when_its_hook_was_described_sets_no_deadline() {
 #[test]
 fn when_a_hook_is_first_described_late_its_window_lapses_only_after_the_next_heartbeat_failed() {
     let described = || {
-        let mut s = BeatSchedule::new(at(0), received(1), 0.0, None);
+        let mut s = HeartbeatSchedule::new(at(0), received(1), 0.0, None);
         s.sent(at(57));
         s.failed(at(57));
         s.described(at(61), of_timeout(90));

@@ -72,7 +72,7 @@ impl Endpoints {
             return only_get();
         }
         // The conditions of readiness are evaluated when somebody asks.
-        self.metrics.set_ready(self.readiness.standing());
+        self.metrics.set_ready(self.readiness.conditions());
         match self.metrics.render() {
             Ok(text) => respond(StatusCode::OK, OPENMETRICS, text),
             Err(error) => respond(

@@ -5,8 +5,8 @@ use super::{Counters, Labels, Metrics};
 use crate::{
     domain::Kind,
     observe::labels::{
-        BeatResult, CompletionResult, DrainEnd, MessageOutcome, PodState, RecordEvent, TraceResult,
-        WebhookResult,
+        CompletionResult, DrainEnd, HeartbeatResult, MessageOutcome, PodState, RecordEvent,
+        TraceResult, WebhookResult,
     },
 };
 
@@ -77,8 +77,8 @@ impl Metrics {
         for state in PodState::ALL {
             self.set_pods(*state, 0);
         }
-        for result in BeatResult::ALL {
-            touch(&self.beats, [("result", result.as_str())]);
+        for result in HeartbeatResult::ALL {
+            touch(&self.heartbeats, [("result", result.as_str())]);
         }
         for result in CompletionResult::ALL {
             touch(&self.completions, [("result", result.as_str())]);

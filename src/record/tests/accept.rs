@@ -40,7 +40,7 @@ fn one_patch_cordons_taints_and_records() {
                }]})
     );
     let node = apply(&node, &body);
-    assert!(matches!(standing(&node, None), Standing::Open(_)));
+    assert!(matches!(status(&node, None), RecordStatus::Open(_)));
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn s27_hooks_and_a_spot_notice_of_one_node_join_one_record() {
     let two = take_on(&one, &hook("e2", 0, "logs", "t2"), 2).unwrap();
     let three = take_on(&two, &spot("e3", 10), 11).unwrap();
     assert_eq!(our_taint(&three), Some("spot"), "the kind that leaves least time");
-    assert_eq!(owed(&three), ["asg/drain", "asg/logs"]);
+    assert_eq!(open_actions(&three), ["asg/drain", "asg/logs"]);
     assert_eq!(
         kinds(&three),
         [Some(Kind::TerminateHook), Some(Kind::TerminateHook), Some(Kind::Spot)]
@@ -407,7 +407,7 @@ fn a_released_record_whose_cordon_or_taint_is_gone_is_history() {
     let mut untainted = released;
     untainted.taints.retain(|t| t.key != TAINT);
     for (node, cordoned_before) in [(uncordoned, false), (untainted, true)] {
-        assert!(matches!(standing(&node, None), Standing::Released { ours_stands: false, .. }));
+        assert!(matches!(status(&node, None), RecordStatus::Released { ours_stands: false, .. }));
         let fresh = take_on(&node, &spot("e2", 60), 61).unwrap();
         assert_eq!(kinds(&fresh), [Some(Kind::Spot)]);
         assert_eq!(
@@ -430,9 +430,9 @@ fn a_node_uncordoned_by_hand_is_not_cordoned_again_by_what_joins() {
 fn a_damaged_record_is_replaced_by_the_next_interruption() {
     let mut damaged = node();
     set_record(&mut damaged, "{\"version\":");
-    assert!(matches!(standing(&damaged, None), Standing::Damaged(_)));
+    assert!(matches!(status(&damaged, None), RecordStatus::Damaged(_)));
     let fresh = take_on(&damaged, &spot("e1", 0), 1).unwrap();
-    assert!(matches!(standing(&fresh, None), Standing::Open(_)));
+    assert!(matches!(status(&fresh, None), RecordStatus::Open(_)));
 }
 
 #[test]
@@ -466,7 +466,7 @@ fn what_joins_after_a_reboot_keeps_the_hooks_that_may_be_open() {
     both.boot_id = Some("boot-2".into());
     let joined = take_on(&both, &spot("e3", 500), 501).unwrap();
     assert_eq!(kinds(&joined), [Some(Kind::TerminateHook), Some(Kind::Spot)]);
-    assert!(matches!(standing(&joined, None), Standing::Open(_)));
+    assert!(matches!(status(&joined, None), RecordStatus::Open(_)));
 }
 
 #[test]
@@ -485,14 +485,14 @@ fn a_node_without_provider_id_is_taken_on_for_the_instance_that_was_looked_up() 
     let mut plain = node();
     plain.instance = None;
     let open = take_on(&plain, &spot("e1", 0), 1).unwrap();
-    assert!(matches!(standing(&open, Some(&id(INSTANCE))), Standing::Open(_)));
+    assert!(matches!(status(&open, Some(&id(INSTANCE))), RecordStatus::Open(_)));
     assert!(matches!(
-        standing(&open, Some(&id(OTHER))),
-        Standing::Void { why: VoidReason::OtherInstance, .. }
+        status(&open, Some(&id(OTHER))),
+        RecordStatus::Void { why: VoidReason::OtherInstance, .. }
     ));
     assert!(matches!(
-        standing(&open, None),
-        Standing::Doubtful { why: Doubt::InstanceNotKnown, .. }
+        status(&open, None),
+        RecordStatus::Doubtful { why: Doubt::InstanceNotKnown, .. }
     ));
 }
 
@@ -541,7 +541,7 @@ fn a_record_takes_four_hooks_and_the_fifth_keeps_its_message() {
     );
     let later = take_on(&node, &hook("y", 60, "h0", "t2"), 61).unwrap();
     assert_eq!(
-        owed(&later).len(),
+        open_actions(&later).len(),
         MAX_HOOKS,
         "a later action of a hook that it has is no other hook"
     );
@@ -559,7 +559,7 @@ fn of_a_record_that_somebody_else_wrote_the_first_four_hooks_count() {
         record["interruptions"].as_array_mut().unwrap().push(more);
     }
     set_record(&mut node, &record.to_string());
-    assert_eq!(owed(&node), ["asg/h0", "asg/h1", "asg/h2", "asg/h3"]);
+    assert_eq!(open_actions(&node), ["asg/h0", "asg/h1", "asg/h2", "asg/h3"]);
 }
 
 #[test]
@@ -569,7 +569,7 @@ fn a_full_record_sheds_what_owes_nothing_for_a_hook() {
         node = take_on(&node, &spot(&format!("e{n}"), -n), 0).unwrap();
     }
     let hooked = take_on(&node, &hook("h", 0, "drain", "t"), 1).unwrap();
-    assert_eq!((kinds(&hooked).len(), owed(&hooked).len()), (MAX_INTERRUPTIONS, 1));
+    assert_eq!((kinds(&hooked).len(), open_actions(&hooked).len()), (MAX_INTERRUPTIONS, 1));
 }
 
 #[test]

@@ -117,7 +117,7 @@ fn the_late_label_and_a_node_that_registers_again_go_by_the_record() {
     assert!(!open.labels.contains_key(EXCLUDE_FROM_LOAD_BALANCERS));
     let labelled = apply(&open, &exclude(&open).unwrap());
     assert_eq!(labelled.labels[EXCLUDE_FROM_LOAD_BALANCERS], "aws-node-termination-handler");
-    let Standing::Open(record) = standing(&labelled, None) else { panic!() };
+    let RecordStatus::Open(record) = status(&labelled, None) else { panic!() };
     assert_eq!(record.compat(), Some(Compat::Nth));
     let fresh = Node { uid: "uid-2".into(), ..node() };
     let again = apply(&fresh, &reregister(&fresh, &id(INSTANCE), &record).unwrap());

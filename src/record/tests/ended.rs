@@ -2,9 +2,9 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-fn key(token: &str) -> OwedHook {
+fn key(token: &str) -> LifecycleAction {
     let key = HookKey { group: "asg".into(), hook: "drain".into(), instance: id(INSTANCE) };
-    OwedHook { key, token: Some(token.into()) }
+    LifecycleAction { key, token: Some(token.into()) }
 }
 
 /// What becomes of a Node: a word for each [`OnEnd`].
@@ -40,7 +40,11 @@ fn on_end(case: &Case) -> OnEnd {
         disproved: &disproved,
         done: &done,
     };
-    drain.on_end(&case.node, |record| record.owed(&id(INSTANCE)), &Released::new(at(50), "empty"))
+    drain.on_end(
+        &case.node,
+        |record| record.open_actions(&id(INSTANCE)),
+        &Released::new(at(50), "empty"),
+    )
 }
 
 #[test]
@@ -133,7 +137,7 @@ fn what_is_written_at_the_end_of_a_drain_follows_from_its_reason_and_from_the_re
             "released",
         ),
         (
-            "the record was deleted twice, and nothing was owed",
+            "the record was deleted twice, and nothing was action",
             &deleted,
             ByHand,
             &[],
@@ -165,7 +169,7 @@ fn what_is_written_at_the_end_of_a_drain_follows_from_its_reason_and_from_the_re
             "nothing",
         ),
         (
-            "the record is damaged, and nothing was owed",
+            "the record is damaged, and nothing was action",
             &damaged,
             ByHand,
             &[],
@@ -229,6 +233,6 @@ fn the_end_that_is_written_is_never_taken_up_again() {
             panic!("{why:?}")
         };
         let after = apply(&node, &patch);
-        assert!(matches!(standing(&after, None), Standing::Released { .. }), "{why:?}");
+        assert!(matches!(status(&after, None), RecordStatus::Released { .. }), "{why:?}");
     }
 }

@@ -16,7 +16,7 @@ fn a_released_record_is_marked_and_the_cordon_stays() {
     let released = let_go(&open, 50);
     assert!(released.unschedulable && released.has_our_taint());
     assert!(!released.released_by_hand(), "the order is for this drain, not for the next");
-    let Standing::Released { record, ours_stands: true } = standing(&released, None) else {
+    let RecordStatus::Released { record, ours_stands: true } = status(&released, None) else {
         panic!()
     };
     assert_eq!(record.released(), Some(&Released::new(at(50), "empty")));
@@ -61,10 +61,13 @@ fn a_node_that_booted_during_its_drain_keeps_cordon_and_taint_when_it_is_release
     let written_back =
         apply(&deleted, &write_back_released(&deleted, &record, &Released::new(at(50), "empty")));
     for released in [let_go(&open, 50), written_back] {
-        assert!(matches!(standing(&released, None), Standing::Released { ours_stands: true, .. }));
-        let next = standing(&reboot(&released, "boot-3"), None);
+        assert!(matches!(
+            status(&released, None),
+            RecordStatus::Released { ours_stands: true, .. }
+        ));
+        let next = status(&reboot(&released, "boot-3"), None);
         assert!(
-            matches!(next, Standing::Void { why: VoidReason::Rebooted, .. }),
+            matches!(next, RecordStatus::Void { why: VoidReason::Rebooted, .. }),
             "it came back: it is put back"
         );
     }
@@ -78,7 +81,7 @@ fn what_is_put_back_after_a_disproof_leaves_its_record_as_history() {
         &restore(&open, None, &After::Released(Released::new(at(9), "stale"))).unwrap(),
     );
     assert_eq!(looks(&after), looks(&node()));
-    assert!(matches!(standing(&after, None), Standing::Released { ours_stands: false, .. }));
+    assert!(matches!(status(&after, None), RecordStatus::Released { ours_stands: false, .. }));
 }
 
 #[test]
@@ -102,8 +105,8 @@ fn a_record_on_a_node_that_is_no_instance_does_not_count() {
         ),
     );
     assert!(matches!(
-        standing(&fargate, Some(&OTHER.parse().unwrap())),
-        Standing::Void { why: VoidReason::OtherInstance, .. }
+        status(&fargate, Some(&OTHER.parse().unwrap())),
+        RecordStatus::Void { why: VoidReason::OtherInstance, .. }
     ));
 }
 
@@ -116,8 +119,8 @@ fn a_forged_record_uncordons_nothing() {
     );
     set_record(&mut theirs, &forged);
     assert!(matches!(
-        standing(&theirs, None),
-        Standing::Void { why: VoidReason::OtherInstance, .. }
+        status(&theirs, None),
+        RecordStatus::Void { why: VoidReason::OtherInstance, .. }
     ));
     let after = put_back(&theirs);
     assert!(after.unschedulable && after.record().is_none());
@@ -132,17 +135,17 @@ fn a_record_is_void_after_a_reboot_unless_a_hook_may_be_open() {
     let spotted = take_on(&node(), &spot("e1", 0), 1).unwrap();
     let hooked = take_on(&node(), &hook("e1", 0, "drain", "t1"), 1).unwrap();
     assert!(matches!(
-        standing(&reboot(spotted.clone()), None),
-        Standing::Void { why: VoidReason::Rebooted, .. }
+        status(&reboot(spotted.clone()), None),
+        RecordStatus::Void { why: VoidReason::Rebooted, .. }
     ));
     assert!(matches!(
-        standing(&reboot(hooked.clone()), None),
-        Standing::Doubtful { why: Doubt::HookMayBeOpen, .. }
+        status(&reboot(hooked.clone()), None),
+        RecordStatus::Doubtful { why: Doubt::HookMayBeOpen, .. }
     ));
     assert!(
         matches!(
-            standing(&reboot(let_go(&hooked, 9)), None),
-            Standing::Void { why: VoidReason::Rebooted, .. }
+            status(&reboot(let_go(&hooked, 9)), None),
+            RecordStatus::Void { why: VoidReason::Rebooted, .. }
         ),
         "it came back: put it back"
     );
@@ -150,13 +153,13 @@ fn a_record_is_void_after_a_reboot_unless_a_hook_may_be_open() {
     history.unschedulable = false;
     history.taints.clear();
     assert!(
-        matches!(standing(&history, None), Standing::Released { ours_stands: false, .. }),
+        matches!(status(&history, None), RecordStatus::Released { ours_stands: false, .. }),
         "nothing of ours is left"
     );
     let mut silent = spotted;
     silent.boot_id = None;
     assert!(
-        matches!(standing(&silent, None), Standing::Open(_)),
+        matches!(status(&silent, None), RecordStatus::Open(_)),
         "a boot id that is not reported says nothing"
     );
 }
@@ -164,7 +167,7 @@ fn a_record_is_void_after_a_reboot_unless_a_hook_may_be_open() {
 #[test]
 fn a_record_deleted_by_hand_is_written_back_and_nothing_else() {
     let open = take_on(&node(), &hook("e1", 0, "drain", "t1"), 1).unwrap();
-    let Standing::Open(record) = standing(&open, None) else { panic!() };
+    let RecordStatus::Open(record) = status(&open, None) else { panic!() };
     let mut bare = open.clone();
     bare.annotations.remove(RECORD);
     bare.unschedulable = false;
@@ -183,11 +186,11 @@ fn a_record_deleted_by_hand_is_written_back_and_nothing_else() {
 #[test]
 fn the_same_instance_registered_again_gets_its_record_again() {
     let open = take_on(&node(), &hook("e1", 0, "drain", "t1"), 1).unwrap();
-    let Standing::Open(record) = standing(&open, None) else { panic!() };
+    let RecordStatus::Open(record) = status(&open, None) else { panic!() };
     let new = Node { uid: "uid-2".into(), resource_version: "90".into(), taints: vec![], ..node() };
     let again = apply(&new, &reregister(&new, &id(INSTANCE), &record).unwrap());
     assert!(again.unschedulable && our_taint(&again) == Some("terminate-hook"));
-    assert_eq!(standing(&again, None), Standing::Open(record.clone()));
+    assert_eq!(status(&again, None), RecordStatus::Open(record.clone()));
 
     let other = Node { instance: Some(id(OTHER)), ..new.clone() };
     assert_eq!(
@@ -199,8 +202,8 @@ fn the_same_instance_registered_again_gets_its_record_again() {
 
     let rebooted = Node { boot_id: Some("boot-2".into()), ..new };
     let doubtful = apply(&rebooted, &reregister(&rebooted, &id(INSTANCE), &record).unwrap());
-    assert!(matches!(standing(&doubtful, None), Standing::Doubtful { .. }));
-    let Standing::Open(spotted) = standing(&take_on(&node(), &spot("e1", 0), 1).unwrap(), None)
+    assert!(matches!(status(&doubtful, None), RecordStatus::Doubtful { .. }));
+    let RecordStatus::Open(spotted) = status(&take_on(&node(), &spot("e1", 0), 1).unwrap(), None)
     else {
         panic!()
     };
@@ -210,7 +213,7 @@ fn the_same_instance_registered_again_gets_its_record_again() {
 #[test]
 fn a_record_that_is_written_again_on_a_new_node_remembers_what_others_did_to_it() {
     let open = take_on(&node(), &hook("e1", 0, "drain", "t1"), 1).unwrap();
-    let Standing::Open(ours) = standing(&open, None) else { panic!() };
+    let RecordStatus::Open(ours) = status(&open, None) else { panic!() };
     let cordoned_before =
         Record { before: Before { unschedulable: true, ..Before::default() }, ..ours.clone() };
     let out_before =
@@ -234,7 +237,7 @@ fn a_record_that_is_written_again_on_a_new_node_remembers_what_others_did_to_it(
         (new.clone(), &out_before, false, true),
     ] {
         let again = apply(&fresh, &reregister(&fresh, &id(INSTANCE), record).unwrap());
-        let Standing::Open(written) = standing(&again, None) else { panic!("{again:?}") };
+        let RecordStatus::Open(written) = status(&again, None) else { panic!("{again:?}") };
         assert_eq!(
             (written.before.unschedulable, written.before.excluded),
             (unschedulable, excluded),
@@ -261,7 +264,7 @@ fn a_deleted_record_comes_back_as_it_was_or_into_the_one_that_was_written_meanwh
     );
     let fresh = take_on(&deleted, &spot("e2", 5), 6).unwrap();
     let whole = apply(&fresh, &bring_back(&fresh, &held_record).unwrap());
-    assert_eq!((owed(&whole), kinds(&whole).len()), (vec!["asg/drain".to_owned()], 2));
+    assert_eq!((open_actions(&whole), kinds(&whole).len()), (vec!["asg/drain".to_owned()], 2));
     let mut untainted = deleted;
     untainted.taints.clear();
     for (node, why) in [
@@ -304,7 +307,7 @@ fn actions_may_be_open_until_the_release_and_after_a_reboot() {
         ("of another instance", other, false),
         ("released", let_go(&hooked, 9), false),
     ] {
-        assert_eq!(standing(&node, None).with_open_actions().is_some(), expected, "{what}");
+        assert_eq!(status(&node, None).with_open_actions().is_some(), expected, "{what}");
     }
 }
 
@@ -318,9 +321,9 @@ fn what_a_fresh_record_lacks_of_the_one_whose_place_it_took_is_written_into_it()
     set_record(&mut damaged, "{");
     for node in [deleted, damaged] {
         let fresh = take_on(&node, &spot("e2", 5), 6).unwrap();
-        assert!(owed(&fresh).is_empty());
+        assert!(open_actions(&fresh).is_empty());
         let whole = apply(&fresh, &carry_over(&fresh, &held_record).unwrap());
-        assert_eq!(owed(&whole), ["asg/drain"]);
+        assert_eq!(open_actions(&whole), ["asg/drain"]);
         assert_eq!((kinds(&whole).len(), our_taint(&whole)), (2, Some("spot")));
         assert!(
             !Record::read(whole.record().unwrap()).unwrap().before.unschedulable,

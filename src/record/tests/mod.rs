@@ -146,9 +146,13 @@ pub(crate) fn our_taint(node: &Node) -> Option<&str> {
     node.taints.iter().find(|t| t.key == TAINT).and_then(|t| t.value.as_deref())
 }
 
-pub(crate) fn owed(node: &Node) -> Vec<String> {
+pub(crate) fn open_actions(node: &Node) -> Vec<String> {
     let record = Record::read(node.record().unwrap()).unwrap();
-    record.owed(&id(INSTANCE)).iter().map(|o| format!("{}/{}", o.key.group, o.key.hook)).collect()
+    record
+        .open_actions(&id(INSTANCE))
+        .iter()
+        .map(|o| format!("{}/{}", o.key.group, o.key.hook))
+        .collect()
 }
 
 pub(crate) fn kinds(node: &Node) -> Vec<Option<Kind>> {

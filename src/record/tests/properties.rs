@@ -117,7 +117,7 @@ proptest! {
         for (interruption, now) in &all {
             held = take_on(&held, interruption, *now).unwrap_or(held);
             names.extend(interruption.hook().map(|h| format!("asg/{}", h.hook)));
-            prop_assert_eq!(owed(&held), names.iter().cloned().collect::<Vec<_>>());
+            prop_assert_eq!(open_actions(&held), names.iter().cloned().collect::<Vec<_>>());
         }
     }
 
@@ -160,7 +160,7 @@ proptest! {
     ) {
         let mut node = node();
         set_record(&mut node, &text);
-        prop_assert!(matches!(standing(&node, None), Standing::Damaged(_)));
+        prop_assert!(matches!(status(&node, None), RecordStatus::Damaged(_)));
         prop_assert!(take_on(&node, &interruption, 1).is_some());
         prop_assert_eq!(restore(&node, None, &After::Removed), None);
     }

@@ -38,8 +38,8 @@ fn a_newer_version_is_read_for_what_we_know_and_keeps_its_number() {
     let record = Record::read(&text).unwrap();
     assert!(record.version > VERSION);
     let hooks: Vec<_> =
-        record.owed(&id(INSTANCE)).into_iter().map(|o| o.key.hook.to_string()).collect();
-    assert_eq!(hooks, ["h", "h2"], "a hook is owed whatever the kind that brought it");
+        record.open_actions(&id(INSTANCE)).into_iter().map(|o| o.key.hook.to_string()).collect();
+    assert_eq!(hooks, ["h", "h2"], "a hook is action whatever the kind that brought it");
     assert!(record.write().contains("\"version\":3"));
     assert_eq!(
         record.taken(&id(INSTANCE)).iter().map(|t| t.kind).collect::<Vec<_>>(),
@@ -101,13 +101,17 @@ fn an_action_that_is_kept_open_is_owed_in_place_of_a_later_one_that_is_over() {
         ("made-up", "", "made-up"),
         ("first", "made-up", "made-up"),
     ] {
-        let is =
-            |hook: &OwedHook, token: &str| hook.token.as_ref().is_some_and(|t| t.as_str() == token);
-        let owed =
-            record.owed_now(&id(INSTANCE), |hook| is(hook, over), |hook| is(hook, kept_open));
-        assert_eq!(owed.len(), 1);
+        let is = |hook: &LifecycleAction, token: &str| {
+            hook.token.as_ref().is_some_and(|t| t.as_str() == token)
+        };
+        let actions = record.open_actions_now(
+            &id(INSTANCE),
+            |hook| is(hook, over),
+            |hook| is(hook, kept_open),
+        );
+        assert_eq!(actions.len(), 1);
         assert_eq!(
-            owed[0].token,
+            actions[0].token,
             Some(expected.into()),
             "{over} is over, {kept_open} is kept open"
         );
@@ -129,11 +133,11 @@ fn an_action_told_twice_is_owed_once_under_its_newest_token() {
     ];
     let text =
         format!(r#"{{"version":1,"instance":"{OTHER}","interruptions":[{}]}}"#, entries.join(","));
-    let owed = Record::read(&text).unwrap().owed(&id(INSTANCE));
-    assert_eq!(owed.len(), 1);
-    assert_eq!(owed[0].token, Some("new".into()));
+    let actions = Record::read(&text).unwrap().open_actions(&id(INSTANCE));
+    assert_eq!(actions.len(), 1);
+    assert_eq!(actions[0].token, Some("new".into()));
     assert_eq!(
-        owed[0].key.instance,
+        actions[0].key.instance,
         id(INSTANCE),
         "under the Node's instance, not the one that the annotation names"
     );

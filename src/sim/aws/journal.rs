@@ -121,7 +121,7 @@ pub struct ActionReport {
     /// When the global timeout ends it.
     pub global_end: Moment,
     /// Accepted heartbeats.
-    pub beats: Vec<Moment>,
+    pub heartbeats: Vec<Moment>,
     /// When, why and by whom (access key; empty: by AWS itself) it ended. `None`: it is open.
     pub end: Option<ActionEnd>,
     /// Calls for it that were refused because it was no longer open.
@@ -147,7 +147,7 @@ impl ActionReport {
         let end = self.end.as_ref().map_or(now, |e| e.at);
         let mut last = self.started;
         let mut longest = Duration::ZERO;
-        for at in self.beats.iter().copied().chain([end]) {
+        for at in self.heartbeats.iter().copied().chain([end]) {
             longest = longest.max(at.since_or_zero(last));
             last = at;
         }

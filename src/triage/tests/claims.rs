@@ -185,7 +185,7 @@ fn ec2_is_asked_which_of_several_nodes_is_the_instances_and_all_are_drained_when
         )
     };
     assert!(
-        beats(&terminate(), &known(&two, None), &policy()) && !waits(&two, None, 0),
+        heartbeats(&terminate(), &known(&two, None), &policy()) && !waits(&two, None, 0),
         "heartbeats do not wait for the answer"
     );
     let with_other = [ignored(claimant("a")), claimant("b")];

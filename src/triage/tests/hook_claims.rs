@@ -86,7 +86,7 @@ fn a_hook_beside_one_of_ours_gets_no_drain_no_heartbeat_and_no_completion() {
         verdict(&terminate(), &known, &shared(policy())),
         Verdict::Leave(Reason::ForeignHook)
     );
-    assert!(!beats(&terminate(), &known, &policy()));
+    assert!(!heartbeats(&terminate(), &known, &policy()));
     assert!(matches!(
         verdict(&interruption(What::Terminate(action("sundown-terminate"))), &known, &policy()),
         Verdict::Accept(_)
@@ -96,7 +96,7 @@ fn a_hook_beside_one_of_ours_gets_no_drain_no_heartbeat_and_no_completion() {
 #[test]
 fn while_the_hooks_of_the_group_are_not_described_there_are_heartbeats_and_no_completion() {
     let known = undescribed(with_node());
-    assert!(beats(&terminate(), &known, &policy()));
+    assert!(heartbeats(&terminate(), &known, &policy()));
     let wait = waits(verdict(&terminate(), &known, &policy()));
     assert_eq!((wait.ask, wait.until), (vec![ask_hooks()], Some(now().plus(seconds(1)))));
     // The pods need the time: the drain begins, and its completion waits.

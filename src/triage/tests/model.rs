@@ -19,7 +19,7 @@ pub(super) struct Flags {
 /// A verdict without what it carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Expected {
-    Accept(Standing),
+    Accept(Certainty),
     Complete,
     AnswerLaunch,
     Wait,
@@ -30,7 +30,7 @@ pub(super) enum Expected {
 impl Expected {
     pub(super) fn of(verdict: &Verdict) -> Self {
         match verdict {
-            Verdict::Accept(accept) => Self::Accept(accept.standing),
+            Verdict::Accept(accept) => Self::Accept(accept.certainty),
             Verdict::Complete(_) => Self::Complete,
             Verdict::AnswerLaunch(_) => Self::AnswerLaunch,
             Verdict::Wait(_) => Self::Wait,
@@ -210,16 +210,16 @@ impl Model<'_> {
 
     /// The interruption is proved (`true`) or disproved; `None` while it is neither.
     pub(super) fn holds(&self) -> Option<bool> {
-        let beat = self.known.beat.filter(|_| matches!(self.i.what, What::Terminate(_)));
-        if self.ends() == Some(true) || beat.is_some_and(|beat| beat.accepted) {
+        let heartbeat = self.known.heartbeat.filter(|_| matches!(self.i.what, What::Terminate(_)));
+        if self.ends() == Some(true) || heartbeat.is_some_and(|heartbeat| heartbeat.accepted) {
             return Some(true);
         }
         let runs = self.ends() == Some(false);
         match &self.i.what {
             // The hook was asked about before the instance was: it did not end in between.
             What::Terminate(_) => {
-                let is_over = beat.is_some_and(|beat| {
-                    self.known.instance.as_ref().is_some_and(|answer| answer.at >= beat.at)
+                let is_over = heartbeat.is_some_and(|heartbeat| {
+                    self.known.instance.as_ref().is_some_and(|answer| answer.at >= heartbeat.at)
                 });
                 (runs && is_over).then_some(false)
             }
@@ -316,14 +316,14 @@ impl Model<'_> {
             return Expected::Wait;
         }
         if !self.is_late() {
-            return Expected::Accept(Standing::Timely);
+            return Expected::Accept(Certainty::Timely);
         }
         let given_up =
             self.known.asked.is_some_and(|asked| self.now >= later(asked, WAITS_FOR_PROOF));
         match self.holds() {
-            Some(true) => Expected::Accept(Standing::Proved),
+            Some(true) => Expected::Accept(Certainty::Proved),
             Some(false) => self.dropped(Reason::Stale),
-            None if given_up => Expected::Accept(Standing::Unproved),
+            None if given_up => Expected::Accept(Certainty::Unproved),
             None => Expected::Wait,
         }
     }
@@ -370,7 +370,7 @@ impl Model<'_> {
     }
 
     /// Whether the hook gets heartbeats, under the same condition.
-    pub(super) fn beats(&self, node: Option<&Node>) -> bool {
+    pub(super) fn heartbeats(&self, node: Option<&Node>) -> bool {
         let ours = node.map_or_else(
             || self.flags.policy.cluster_name.is_some() && self.is_ours() == Some(true),
             may_touch,

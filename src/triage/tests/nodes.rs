@@ -7,18 +7,18 @@ fn an_interruption_of_a_node_that_the_cluster_knows_is_accepted_without_a_word_o
     for i in draining() {
         assert_eq!(
             accepted(verdict(&i, &with_node(), &policy())),
-            ("n".to_owned(), Standing::Timely),
+            ("n".to_owned(), Certainty::Timely),
             "{i:?}"
         );
         assert_eq!(
             accepted(verdict(&i, &with_node(), &nameless())),
-            ("n".to_owned(), Standing::Timely),
+            ("n".to_owned(), Certainty::Timely),
             "{i:?}"
         );
         let not_synced = Knowledge { index_trusted: false, ..with_node() };
         assert_eq!(
             accepted(verdict(&i, &not_synced, &policy())).1,
-            Standing::Timely,
+            Certainty::Timely,
             "what is there is there: {i:?}"
         );
     }
@@ -38,7 +38,7 @@ fn by_default_every_hook_is_ours_except_those_of_eks() {
             is_ours,
             "{hook}"
         );
-        assert_eq!(beats(&i, &with_node(), &policy()), is_ours, "{hook}");
+        assert_eq!(heartbeats(&i, &with_node(), &policy()), is_ours, "{hook}");
     }
 }
 
@@ -58,7 +58,7 @@ fn globs_replace_the_default() {
 }
 
 #[test]
-fn an_event_of_another_hook_gets_no_drain_no_beat_and_no_completion_whatever_is_known() {
+fn an_event_of_another_hook_gets_no_drain_no_heartbeat_and_no_completion_whatever_is_known() {
     let policy = with_hooks(&["ours-*"]);
     for i in [terminate(), launch()] {
         for known in [
@@ -71,7 +71,7 @@ fn an_event_of_another_hook_gets_no_drain_no_beat_and_no_completion_whatever_is_
                 verdict(&i, &known, &shared(policy.clone())),
                 Verdict::Leave(Reason::ForeignHook)
             );
-            assert!(!beats(&i, &known, &policy));
+            assert!(!heartbeats(&i, &known, &policy));
         }
     }
 }
@@ -102,7 +102,7 @@ fn c36_a_node_that_is_not_ours_to_touch_is_never_written_to() {
                 Verdict::Leave(Reason::NotManaged),
                 "{i:?}"
             );
-            assert!(!beats(&i, &known, &policy()), "{i:?}");
+            assert!(!heartbeats(&i, &known, &policy()), "{i:?}");
         }
         assert_eq!(
             verdict(&launch(), &known, &with_hooks(&["*"])),
@@ -118,7 +118,7 @@ fn c36_a_node_that_is_not_ours_to_touch_is_never_written_to() {
             &policy()
         ))
         .1,
-        Standing::Timely
+        Certainty::Timely
     );
 }
 
@@ -145,10 +145,10 @@ fn c37_a_managed_tag_counts_on_the_instance_and_on_its_group_only_when_the_insta
             other => panic!("{other:?}"),
         };
         assert_eq!(got, expected, "{known:?}");
-        assert_eq!(beats(&terminate(), &known, &tagged("managed")), is_ours);
+        assert_eq!(heartbeats(&terminate(), &known, &tagged("managed")), is_ours);
         assert_eq!(
             accepted(verdict(&terminate(), &known, &policy())).1,
-            Standing::Timely,
+            Certainty::Timely,
             "off: never looked at"
         );
     }
@@ -158,7 +158,7 @@ fn c37_a_managed_tag_counts_on_the_instance_and_on_its_group_only_when_the_insta
 }
 
 #[test]
-fn with_a_managed_tag_nothing_is_written_and_beaten_before_the_tags_are_known() {
+fn with_a_managed_tag_nothing_is_written_or_kept_alive_before_the_tags_are_known() {
     let later = now().plus(seconds(3600));
     for i in draining() {
         assert_eq!(
@@ -166,7 +166,7 @@ fn with_a_managed_tag_nothing_is_written_and_beaten_before_the_tags_are_known() 
             [ask_instance(long_ago())],
             "{i:?}"
         );
-        assert!(!beats(&i, &with_node(), &tagged("managed")), "{i:?}");
+        assert!(!heartbeats(&i, &with_node(), &tagged("managed")), "{i:?}");
     }
 }
 
@@ -191,7 +191,7 @@ fn c39_a_node_of_another_instance_is_never_taken_for_this_one() {
         Knowledge { nodes: vec![called(None)], instance: answer(Some(named.clone())), ..fresh() };
     assert_eq!(
         accepted(verdict(&spot(), &known, &policy())),
-        (DNS.to_owned(), Standing::Timely),
+        (DNS.to_owned(), Certainty::Timely),
         "no providerID: by its private DNS name"
     );
     let known = Knowledge { nodes: vec![called(None)], ..fresh() };
@@ -219,7 +219,7 @@ fn a_private_dns_name_does_not_count_for_an_instance_that_names_another_cluster(
         "two networks may have the same addresses"
     );
     assert_eq!(verdict(&terminate(), &known, &policy()), Verdict::Delete(Reason::Foreign));
-    assert!(!beats(&terminate(), &known, &policy()));
+    assert!(!heartbeats(&terminate(), &known, &policy()));
 }
 
 #[test]
@@ -242,7 +242,7 @@ fn a_private_dns_name_that_several_have_counts_for_nobody_who_is_not_known_to_be
         [Question::Name(DNS.to_owned())],
         "whose name is it?"
     );
-    assert!(!beats(&terminate(), &seen, &policy()));
+    assert!(!heartbeats(&terminate(), &seen, &policy()));
     let told = |namesakes: &[&InstanceFacts]| Knowledge {
         namesakes: Some(namesakes.iter().map(|f| (*f).clone()).collect()),
         ..seen.clone()
@@ -278,7 +278,7 @@ fn a_private_dns_name_that_several_have_counts_for_nobody_who_is_not_known_to_be
     let by_group =
         Knowledge { group: Some(GroupAnswer::Tags(ours())), ..told(&[&untagged, &other]) };
     assert_eq!(accepted(verdict(&terminate(), &by_group, &policy())).0, DNS, "its group is ours");
-    assert!(beats(&terminate(), &by_group, &policy()));
+    assert!(heartbeats(&terminate(), &by_group, &policy()));
 }
 
 #[test]
@@ -319,7 +319,7 @@ fn kinds_that_are_not_acted_on_yet_are_deleted_and_counted() {
         let i = interruption(what);
         for known in [with_node(), fresh()] {
             assert_eq!(verdict(&i, &known, &policy()), Verdict::Delete(Reason::NotActedOnYet));
-            assert!(!beats(&i, &known, &policy()));
+            assert!(!heartbeats(&i, &known, &policy()));
         }
         assert_eq!(
             verdict(&i, &with_node(), &shared(policy())),
@@ -361,12 +361,12 @@ fn a_root_volume_replacement_is_drained_and_completed_like_any_terminate_hook() 
         purpose: HookPurpose::ReplaceRootVolume,
         ..action("my-hook")
     }));
-    assert_eq!(accepted(verdict(&i, &with_node(), &policy())).1, Standing::Timely);
+    assert_eq!(accepted(verdict(&i, &with_node(), &policy())).1, Certainty::Timely);
 }
 
 #[test]
 fn a_launch_hook_is_answered_at_once_when_its_group_is_ours_or_somebody_named_it() {
-    let answer = || Verdict::AnswerLaunch(launch().owed(&id(INSTANCE)).unwrap());
+    let answer = || Verdict::AnswerLaunch(launch().lifecycle_action(&id(INSTANCE)).unwrap());
     let group = |tags| Knowledge { group: Some(GroupAnswer::Tags(tags)), ..fresh() };
     assert_eq!(verdict(&launch(), &fresh(), &with_hooks(&["my-*"])), answer());
     assert_eq!(
@@ -405,7 +405,7 @@ fn a_launch_hook_is_answered_at_once_when_its_group_is_ours_or_somebody_named_it
         )),
         [ask_instance(long_ago())]
     );
-    assert!(!beats(&launch(), &group(ours()), &policy()), "it is answered, not held open");
+    assert!(!heartbeats(&launch(), &group(ours()), &policy()), "it is answered, not held open");
 }
 
 #[test]

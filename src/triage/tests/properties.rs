@@ -114,12 +114,12 @@ prop_compose! {
         (
             hooks, hooks_before, hooks_asked
         ) in (option::of(hooks_answers()), option::of(hooks_answers()), option::of(moments())),
-        beat in option::of((moments(), any::<bool>()).prop_map(|(at, accepted)| BeatAnswer { at, accepted })),
+        heartbeat in option::of((moments(), any::<bool>()).prop_map(|(at, accepted)| HeartbeatAnswer { at, accepted })),
         listed in option::of((moments(), self::nodes())),
     ) -> Knowledge {
         Knowledge {
             received, happened, index_trusted, nodes, asked, instance, namesakes, group, hook,
-            hooks, hooks_asked, hooks_before, beat, listed
+            hooks, hooks_asked, hooks_before, heartbeat, listed
         }
     }
 }
@@ -187,30 +187,30 @@ proptest! {
                 prop_assert!(may_touch(&a.node));
                 prop_assert!(a.claim == model.claim() && a.claim != HookClaim::Foreign);
                 prop_assert_eq!(model.is_managed(), Some(true));
-                let standing = if !model.is_late() { Standing::Timely } else if model.holds() == Some(true) { Standing::Proved } else { Standing::Unproved };
-                prop_assert_eq!(a.standing, standing);
-                prop_assert!(standing != Standing::Unproved || model.holds().is_none());
+                let certainty = if !model.is_late() { Certainty::Timely } else if model.holds() == Some(true) { Certainty::Proved } else { Certainty::Unproved };
+                prop_assert_eq!(a.certainty, certainty);
+                prop_assert!(certainty != Certainty::Unproved || model.holds().is_none());
             }
-            Verdict::Complete(owed) => {
+            Verdict::Complete(open_action) => {
                 prop_assert!(
                     may_complete && matches!(
-                        &i.what, What::Terminate(action) if action.hook == owed.key.hook
+                        &i.what, What::Terminate(action) if action.hook == open_action.key.hook
                     )
                 );
                 prop_assert!(
                     policy.cluster_name.is_some() && model.is_ours() == Some(true) && known.index_trusted
                 );
                 prop_assert_eq!(model.is_managed(), Some(true));
-                prop_assert!(beats(&i, &known, policy), "what is completed was beaten");
+                prop_assert!(heartbeats(&i, &known, policy), "what is completed was beaten");
                 prop_assert!(!known.nodes.iter().any(is_of_the_instance));
                 prop_assert!(
                     known.listed.as_ref().is_some_and(|(at, nodes)| *at >= known.received && !nodes.iter().any(is_of_the_instance))
                 );
             }
-            Verdict::AnswerLaunch(owed) => {
+            Verdict::AnswerLaunch(open_action) => {
                 prop_assert!(
                     may_complete && matches!(
-                        &i.what, What::Launch(action) if action.hook == owed.key.hook
+                        &i.what, What::Launch(action) if action.hook == open_action.key.hook
                     )
                 );
                 prop_assert_eq!(model.is_managed(), Some(true));
@@ -231,7 +231,7 @@ proptest! {
             }
             Verdict::Leave(_) => prop_assert!(policy.shared_queue),
         }
-        if beats(&i, &known, policy) {
+        if heartbeats(&i, &known, policy) {
             prop_assert!(
                 matches!(i.what, What::Terminate(_)) && model.claim() != HookClaim::Foreign && model.is_managed() == Some(true)
             );
@@ -252,7 +252,7 @@ proptest! {
         let node = known.nodes.first().map(|node| &**node);
         let verdict = triage(&i, &known, &flags.policy, now);
         prop_assert_eq!(Expected::of(&verdict), model.expected(node), "{:?}", verdict);
-        prop_assert_eq!(beats(&i, &known, &flags.policy), model.beats(node));
+        prop_assert_eq!(heartbeats(&i, &known, &flags.policy), model.heartbeats(node));
         prop_assert_eq!(disproved(&i, &known), model.disproved());
     }
 }

@@ -10,8 +10,8 @@ fn described(heartbeat: u64) -> Option<HookAnswer> {
     }))
 }
 
-fn beat(accepted: bool) -> Option<BeatAnswer> {
-    Some(BeatAnswer { at: now(), accepted })
+fn heartbeat(accepted: bool) -> Option<HeartbeatAnswer> {
+    Some(HeartbeatAnswer { at: now(), accepted })
 }
 
 fn says(state: InstanceState) -> Option<InstanceAnswer> {
@@ -31,7 +31,7 @@ fn each_kind_has_its_own_time_and_is_stale_only_after_it() {
         (terminate(), 10, described(10)),
     ] {
         let known = |age| Knowledge { hook: hook.clone(), ..aged(age) };
-        assert_eq!(accepted(verdict(&i, &known(limit), &policy())).1, Standing::Timely, "{i:?}");
+        assert_eq!(accepted(verdict(&i, &known(limit), &policy())).1, Certainty::Timely, "{i:?}");
         assert!(waits(verdict(&i, &known(limit + 1), &policy())).proof, "{i:?}");
     }
 }
@@ -45,7 +45,7 @@ fn what_was_in_time_when_it_was_read_is_stale_when_it_is_decided_too_late() {
 #[test]
 fn an_event_from_the_future_is_in_time() {
     let known = Knowledge { happened: now().plus(seconds(3600)), ..with_node() };
-    assert_eq!(accepted(verdict(&spot(), &known, &policy())).1, Standing::Timely);
+    assert_eq!(accepted(verdict(&spot(), &known, &policy())).1, Certainty::Timely);
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn the_proof_is_asked_of_ec2_and_for_a_hook_by_one_heartbeat_too() {
     assert_eq!(asks(verdict(&spot(), &aged(121), &policy())), [ask_instance(now())]);
     assert_eq!(
         asks(verdict(&terminate(), &aged(31), &policy())),
-        [ask_instance(now()), ask_beat(), ask_hook()]
+        [ask_instance(now()), ask_heartbeat(), ask_hook()]
     );
     let old = Some(InstanceAnswer {
         at: now().minus(seconds(1)),
@@ -78,11 +78,11 @@ fn an_instance_that_is_going_or_gone_proves_any_interruption() {
             (says(S::Terminated), S::Terminated),
             (answer(None), S::Terminated),
         ] {
-            let known = Knowledge { instance, beat: beat(false), ..aged(3600) };
+            let known = Knowledge { instance, heartbeat: heartbeat(false), ..aged(3600) };
             let Verdict::Accept(a) = verdict(&i, &known, &policy()) else {
                 panic!("{i:?} {state:?}")
             };
-            assert_eq!((a.standing, a.state), (Standing::Proved, Some(state)));
+            assert_eq!((a.certainty, a.state), (Certainty::Proved, Some(state)));
             assert_eq!(disproved(&i, &known), Some(false));
         }
     }
@@ -90,12 +90,12 @@ fn an_instance_that_is_going_or_gone_proves_any_interruption() {
 
 #[test]
 fn one_accepted_heartbeat_proves_a_hook_and_nothing_else() {
-    let known = Knowledge { beat: beat(true), ..aged(3600) };
-    assert_eq!(accepted(verdict(&terminate(), &known, &policy())).1, Standing::Proved);
+    let known = Knowledge { heartbeat: heartbeat(true), ..aged(3600) };
+    assert_eq!(accepted(verdict(&terminate(), &known, &policy())).1, Certainty::Proved);
     let running = Knowledge { instance: says(InstanceState::Running), ..known };
     assert_eq!(
         accepted(verdict(&terminate(), &running, &policy())).1,
-        Standing::Proved,
+        Certainty::Proved,
         "an instance that waits in a hook runs"
     );
     assert_eq!(verdict(&spot(), &running, &policy()), Verdict::Delete(Reason::Stale));
@@ -106,7 +106,7 @@ fn an_instance_that_runs_disproves_anything_but_a_hook() {
     for i in draining() {
         let known = Knowledge { instance: says(InstanceState::Running), ..aged(3600) };
         if i.hook().is_some() {
-            assert_eq!(asks(verdict(&i, &known, &policy())), [ask_beat(), ask_hook()]);
+            assert_eq!(asks(verdict(&i, &known, &policy())), [ask_heartbeat(), ask_hook()]);
             assert_eq!(disproved(&i, &known), None);
         } else {
             assert_eq!(verdict(&i, &known, &policy()), Verdict::Delete(Reason::Stale), "{i:?}");
@@ -123,12 +123,12 @@ fn an_instance_that_runs_disproves_anything_but_a_hook() {
 #[test]
 fn a_hook_that_is_not_open_is_disproved_only_when_ec2_asked_no_sooner_does_not_say_that_the_instance_ends()
  {
-    let closed = Knowledge { beat: beat(false), ..aged(31) };
+    let closed = Knowledge { heartbeat: heartbeat(false), ..aged(31) };
     assert_eq!(asks(verdict(&terminate(), &closed, &policy())), [ask_instance(now()), ask_hook()]);
     let running = Knowledge { instance: says(InstanceState::Running), ..closed.clone() };
     assert_eq!(verdict(&terminate(), &running, &policy()), Verdict::Delete(Reason::Stale));
     let sooner = Knowledge {
-        beat: Some(BeatAnswer { at: now().plus(seconds(1)), accepted: false }),
+        heartbeat: Some(HeartbeatAnswer { at: now().plus(seconds(1)), accepted: false }),
         ..running
     };
     assert_eq!(
@@ -137,13 +137,13 @@ fn a_hook_that_is_not_open_is_disproved_only_when_ec2_asked_no_sooner_does_not_s
         "it may have closed because it went"
     );
     let ending = Knowledge { instance: says(InstanceState::ShuttingDown), ..closed };
-    assert_eq!(accepted(verdict(&terminate(), &ending, &policy())).1, Standing::Proved);
+    assert_eq!(accepted(verdict(&terminate(), &ending, &policy())).1, Certainty::Proved);
 }
 
 #[test]
 fn the_hooks_description_alone_can_show_that_it_is_in_time() {
     let known = Knowledge { hook: described(3600), ..aged(600) };
-    assert_eq!(accepted(verdict(&terminate(), &known, &policy())).1, Standing::Timely);
+    assert_eq!(accepted(verdict(&terminate(), &known, &policy())).1, Certainty::Timely);
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn c82_an_event_hours_old_touches_no_node_before_it_is_proved_and_is_deleted_whe
         assert!(waits(verdict(&i, &aged(5 * 3600), &policy())).proof, "{i:?}");
         let gone_by = Knowledge {
             instance: says(InstanceState::Running),
-            beat: beat(false),
+            heartbeat: heartbeat(false),
             ..aged(5 * 3600)
         };
         assert_eq!(verdict(&i, &gone_by, &policy()), Verdict::Delete(Reason::Stale), "{i:?}");
@@ -176,7 +176,7 @@ fn after_ten_seconds_without_an_answer_it_is_accepted_politely_and_asked_on() {
         let Verdict::Accept(a) = triage(&i, &known, &policy(), now().plus(seconds(10))) else {
             panic!("{i:?}")
         };
-        assert!(a.standing.is_polite() && a.state.is_none(), "{i:?}");
+        assert!(a.certainty.is_polite() && a.state.is_none(), "{i:?}");
         assert_eq!(disproved(&i, &known), None);
     }
 }
@@ -200,7 +200,7 @@ fn a_disproof_that_comes_during_the_drain_is_seen() {
     let asked = Some(now().minus(seconds(60)));
     let spot_runs = Knowledge { asked, instance: says(InstanceState::Running), ..aged(3600) };
     assert_eq!(disproved(&spot(), &spot_runs), Some(true));
-    let hook_closed = Knowledge { beat: beat(false), ..spot_runs };
+    let hook_closed = Knowledge { heartbeat: heartbeat(false), ..spot_runs };
     assert_eq!(disproved(&terminate(), &hook_closed), Some(true));
 }
 
@@ -218,7 +218,7 @@ fn a_hook_that_is_described_only_during_the_drain_holds_when_it_was_read_within_
     );
     let closed = Knowledge {
         hook: described(3600),
-        beat: beat(false),
+        heartbeat: heartbeat(false),
         instance: says(InstanceState::Running),
         ..polite
     };
@@ -226,6 +226,6 @@ fn a_hook_that_is_described_only_during_the_drain_holds_when_it_was_read_within_
 }
 
 #[test]
-fn a_stale_hook_is_beaten_while_it_is_unproved() {
-    assert!(beats(&terminate(), &aged(3600), &policy()));
+fn a_stale_hook_is_kept_alive_while_it_is_unproved() {
+    assert!(heartbeats(&terminate(), &aged(3600), &policy()));
 }

@@ -23,7 +23,7 @@ fn listed(known: Knowledge, nodes: Vec<Arc<Node>>) -> Knowledge {
 }
 
 fn completed() -> Verdict {
-    Verdict::Complete(terminate().owed(&id(INSTANCE)).unwrap())
+    Verdict::Complete(terminate().lifecycle_action(&id(INSTANCE)).unwrap())
 }
 
 fn ask_list(not_before: Moment) -> Vec<Question> {
@@ -52,7 +52,7 @@ fn unknown_is_said_only_by_an_index_that_is_synced_and_whose_watch_is_not_failin
 }
 
 #[test]
-fn while_the_index_is_away_a_hook_is_found_to_be_ours_by_its_group_and_beaten() {
+fn while_the_index_is_away_a_hook_is_found_to_be_ours_by_its_group_and_kept_alive() {
     let known = Knowledge { index_trusted: false, ..fresh() };
     let w = waits(verdict(&terminate(), &known, &policy()));
     assert_eq!((w.ask, w.until), (vec![], Some(now().plus(seconds(10)))));
@@ -61,8 +61,8 @@ fn while_the_index_is_away_a_hook_is_found_to_be_ours_by_its_group_and_beaten() 
         [ask_group()]
     );
     let told = Knowledge { group: Some(GroupAnswer::Tags(ours())), ..known.clone() };
-    assert!(beats(&terminate(), &told, &policy()));
-    assert!(!beats(&terminate(), &told, &nameless()));
+    assert!(heartbeats(&terminate(), &told, &policy()));
+    assert!(!heartbeats(&terminate(), &told, &nameless()));
     assert_eq!(
         asks(triage(&terminate(), &known, &nameless(), now().plus(seconds(10)))),
         [],
@@ -116,7 +116,7 @@ fn tags_of_no_or_another_cluster_make_it_foreign() {
                 Verdict::Leave(Reason::Foreign),
                 "{i:?}"
             );
-            assert!(!beats(&i, &known, &policy()), "{i:?}");
+            assert!(!heartbeats(&i, &known, &policy()), "{i:?}");
         }
     }
 }
@@ -125,7 +125,7 @@ fn tags_of_no_or_another_cluster_make_it_foreign() {
 fn an_instance_that_names_another_cluster_is_foreign_whatever_its_group_says() {
     let known = Knowledge { group: Some(GroupAnswer::Tags(ours())), ..alive(theirs()) };
     assert_eq!(verdict(&terminate(), &known, &policy()), Verdict::Delete(Reason::Foreign));
-    assert!(!beats(&terminate(), &known, &policy()));
+    assert!(!heartbeats(&terminate(), &known, &policy()));
 }
 
 #[test]
@@ -144,21 +144,21 @@ fn each_of_the_tags_that_name_a_cluster_counts() {
             instance: answer(None),
             ..fresh()
         };
-        assert_eq!(beats(&terminate(), &known, &policy()), is_ours, "{key}={value}");
+        assert_eq!(heartbeats(&terminate(), &known, &policy()), is_ours, "{key}={value}");
     }
     let enabled_too = tags(&[("k8s.io/cluster-autoscaler/enabled", "true")]);
     let known = Knowledge { group: Some(GroupAnswer::Tags(ours())), ..alive(enabled_too) };
-    assert!(beats(&terminate(), &known, &policy()), "`enabled` names no other cluster");
+    assert!(heartbeats(&terminate(), &known, &policy()), "`enabled` names no other cluster");
     let of_another = tags(&[("k8s.io/cluster-autoscaler/test", "owned")]);
     let known = Knowledge { group: Some(GroupAnswer::Tags(ours())), ..alive(of_another) };
     assert!(
-        beats(&terminate(), &known, &policy()),
+        heartbeats(&terminate(), &known, &policy()),
         "an autoscaler's tag names no owner: the policies of the role know none either"
     );
     let two =
         tags(&[("kubernetes.io/cluster/test", "shared"), ("kubernetes.io/cluster/prod", "shared")]);
     assert!(
-        beats(&terminate(), &alive(two), &policy()),
+        heartbeats(&terminate(), &alive(two), &policy()),
         "shared by two clusters, one of them ours"
     );
 }
@@ -222,7 +222,7 @@ fn c38_ours_and_running_is_waited_for_and_beaten_until_it_could_have_joined_then
         (vec![], Some(now().plus(seconds(60)))),
         "it is looked at again every minute"
     );
-    assert!(beats(&terminate(), &known, &policy()));
+    assert!(heartbeats(&terminate(), &known, &policy()));
     let minute = now().plus(seconds(60));
     let w = waits(triage(&terminate(), &known, &policy(), minute));
     assert_eq!((w.ask, w.until), (vec![ask_instance(minute)], Some(joins_until)));
@@ -294,7 +294,7 @@ fn ours_without_a_node_and_nothing_owed_is_deleted_without_a_list_once_it_cannot
 }
 
 #[test]
-fn without_a_cluster_name_nothing_unknown_is_completed_or_beaten_and_it_is_deleted_when_it_could_have_joined()
+fn without_a_cluster_name_nothing_unknown_is_completed_or_kept_alive_and_it_is_deleted_when_it_could_have_joined()
  {
     let known = young(ours());
     for i in draining() {
@@ -310,7 +310,7 @@ fn without_a_cluster_name_nothing_unknown_is_completed_or_beaten_and_it_is_delet
             Verdict::Leave(Reason::Unknown),
             "{i:?}"
         );
-        assert!(!beats(&i, &known, &nameless()), "{i:?}");
+        assert!(!heartbeats(&i, &known, &nameless()), "{i:?}");
         let joined = Knowledge { nodes: vec![our_node()], ..known.clone() };
         assert_eq!(accepted(verdict(&i, &joined, &nameless())).0, "n", "{i:?}");
     }
@@ -328,7 +328,7 @@ fn a_managed_tag_is_asked_of_an_instance_without_a_node_too() {
         verdict(&terminate(), &listed(alive(ours()), vec![]), &tagged("managed")),
         Verdict::Delete(Reason::NotManaged)
     );
-    assert!(!beats(&terminate(), &alive(ours()), &tagged("managed")));
+    assert!(!heartbeats(&terminate(), &alive(ours()), &tagged("managed")));
     let mut both = ours();
     both.insert("managed".to_owned(), String::new());
     assert_eq!(

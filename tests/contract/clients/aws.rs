@@ -77,7 +77,7 @@ impl Drop for Account {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn boto3_receives_beats_and_completes() {
+async fn boto3_receives_heartbeats_and_completes() {
     let Some(account) = Account::new().await else { return };
     account.world.aws.terminate(&account.instances[0], true);
     let script = account.folder.path().join("drainer.py");

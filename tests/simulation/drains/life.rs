@@ -210,12 +210,12 @@ async fn a_reboot_leaves_a_drain_alone_whose_hook_is_still_open() {
     scene.stage.pass(5).await;
     scene.terminate(0).await;
     scene.stage.pass(2).await;
-    let beats = scene.stage.actions(&scene.instances[0])[0].beats.len();
+    let heartbeats = scene.stage.actions(&scene.instances[0])[0].heartbeats.len();
     scene.stage.world.kube.reboot(&scene.node(0));
     scene.stage.pass(10).await;
     assert_eq!(
-        scene.stage.actions(&scene.instances[0])[0].beats.len(),
-        beats + 1,
+        scene.stage.actions(&scene.instances[0])[0].heartbeats.len(),
+        heartbeats + 1,
         "one beat proves it"
     );
     assert!(

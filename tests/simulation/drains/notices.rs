@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::Value;
 use sundown::{
-    controller::Outlets,
+    controller::Sinks,
     observe::{
         Metrics,
         webhook::{
@@ -60,8 +60,8 @@ fn chat(stage: &Stage, on: &[On]) -> Chat {
         spawner: Spawner::new(),
         metrics: Arc::new(Metrics::default()),
     };
-    *stage.outlets.borrow_mut() =
-        Outlets { notifier: Some(Notifier::start(parts).unwrap()), ..Outlets::default() };
+    *stage.sinks.borrow_mut() =
+        Sinks { notifier: Some(Notifier::start(parts).unwrap()), ..Sinks::default() };
     chat
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use sundown::{
-    controller::Outlets,
+    controller::Sinks,
     observe::{
         Metrics,
         traces::{Outbox, Trace, Tracer, Value},
@@ -16,7 +16,7 @@ use crate::harness::Stage;
 /// Where the traces of the replicas that start from now on come out.
 fn collector(stage: &Stage) -> Outbox {
     let (tracer, outbox) = Tracer::new(Arc::new(Metrics::default()));
-    *stage.outlets.borrow_mut() = Outlets { tracer: Some(tracer), ..Outlets::default() };
+    *stage.sinks.borrow_mut() = Sinks { tracer: Some(tracer), ..Sinks::default() };
     outbox
 }
 

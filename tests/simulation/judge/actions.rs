@@ -94,7 +94,7 @@ impl Judge<'_> {
 
     /// It timed out: something must have kept every leader from beating.
     fn excused(&mut self, name: &str, action: &ActionReport, end: Moment) {
-        let last = action.beats.last().copied().unwrap_or(action.started);
+        let last = action.heartbeats.last().copied().unwrap_or(action.started);
         let timeout = action.heartbeat_timeout;
         let interval = if timeout < Duration::from_secs(60) { timeout / 3 } else { timeout / 2 };
         // Retries, and what a dead replica had received, which is hidden for a minute.
@@ -112,11 +112,12 @@ impl Judge<'_> {
         };
         let accept = Scope::of_leader(&[MESSAGES, SEE_NODES, HEARTBEATS]).about(instance, node);
         let is_accepted = self.story.told(instance, due).iter().any(|t| t.is_of(action));
-        let beaten = self.beaten_until(action, end);
+        let kept_alive = self.kept_alive_until(action, end);
         let unknown =
             self.evidence.nodes.get(&action.instance).and_then(|n| self.unknown_from(n, end));
-        let until = [unknown, self.unlisted_from(end)].into_iter().flatten().fold(beaten, Ord::min);
-        let is_known = !action.beats.is_empty()
+        let until =
+            [unknown, self.unlisted_from(end)].into_iter().flatten().fold(kept_alive, Ord::min);
+        let is_known = !action.heartbeats.is_empty()
             || self.story.told(instance, end).iter().any(|t| t.is_of(action));
         // Nobody ever knew of it: somebody had to find it out at any time since it began.
         let (calm, enough) = if is_known {
@@ -176,7 +177,7 @@ impl Judge<'_> {
 
     /// A process that lost its Lease goes on with the heartbeats for as long as a drain may take
     /// from when it came to owe them, and then ends them.
-    fn beaten_until(&self, action: &ActionReport, end: Moment) -> Moment {
+    fn kept_alive_until(&self, action: &ActionReport, end: Moment) -> Moment {
         let accepted = self
             .story
             .told(&action.instance, end)

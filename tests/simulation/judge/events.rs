@@ -82,7 +82,7 @@ const ROWS: &[Row] = &[
     ("Paused", WARNING, NODE, |j, e, at| j.was_paused(&e.name, true, at)),
     ("Resumed", NORMAL, NODE, |j, e, at| j.was_paused(&e.name, false, at)),
     ("HookKeptOpen", NORMAL, NODE, |j, e, at| {
-        j.actions_of(&e.name).any(|a| a.beats.iter().any(|b| *b <= at + SECOND))
+        j.actions_of(&e.name).any(|a| a.heartbeats.iter().any(|b| *b <= at + SECOND))
     }),
     ("Forced", WARNING, BOTH, |j, e, at| {
         j.removed(e, at).any(|(f, _)| matches!(f, Fact::Deleted { .. }))

@@ -350,7 +350,7 @@ impl<'a> Story<'a> {
             ));
             // The last window that anybody was told was granted, once two thirds of it are over.
             let last = self
-                .told_beats(action)
+                .reported_heartbeats(action)
                 .filter(|b| *b <= now)
                 .max()
                 .unwrap_or_else(|| to_the_second(action.started));
@@ -388,14 +388,14 @@ impl<'a> Story<'a> {
     }
 
     /// The heartbeats of an action whose acceptance was heard of.
-    fn told_beats(&self, action: &ActionReport) -> impl Iterator<Item = Moment> {
+    fn reported_heartbeats(&self, action: &ActionReport) -> impl Iterator<Item = Moment> {
         let object = format!("{}/{}/{}", action.group, action.hook, action.instance);
-        let beats = self.evidence.calls.iter().filter(|c| {
+        let heartbeats = self.evidence.calls.iter().filter(|c| {
             c.api == "autoscaling:RecordLifecycleActionHeartbeat" && c.outcome == Outcome::Ok
         });
         let (from, to) =
             (action.started, action.end.as_ref().map_or(self.evidence.ended, |e| e.at));
-        beats.filter(move |c| c.object == object && c.at >= from && c.at <= to).map(|c| c.at)
+        heartbeats.filter(move |c| c.object == object && c.at >= from && c.at <= to).map(|c| c.at)
     }
 
     /// Pods that count and are on the node at that moment.

@@ -40,7 +40,7 @@ fn never_touched(stage: &Stage, instance: &str, hook: &str) -> bool {
             .actions(instance)
             .iter()
             .filter(|a| a.hook == hook)
-            .all(|a| a.beats.is_empty() && a.late_calls.is_empty())
+            .all(|a| a.heartbeats.is_empty() && a.late_calls.is_empty())
 }
 
 fn foreign(sundown: &Replica, kind: &str) -> f64 {
@@ -68,7 +68,7 @@ async fn the_hook_of_amazon_eks_is_acknowledged_and_never_acted_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn beside_a_hook_of_somebody_else_ours_is_beaten_and_completed_alone() {
+async fn beside_a_hook_of_somebody_else_ours_is_kept_alive_and_completed_alone() {
     let stage = Stage::new(51);
     let instances = group(
         &stage,
@@ -192,7 +192,7 @@ async fn undescribed(seed: u64, beside: &str) -> (Stage, String, Replica) {
     stage.pass(60).await;
     let action = stage.actions(&instances[0]).into_iter().find(|a| a.hook == "log-backup").unwrap();
     assert!(
-        action.end.is_none() && action.beats.len() >= 2,
+        action.end.is_none() && action.heartbeats.len() >= 2,
         "heartbeats, and no completion: {action:?}"
     );
     stage.world.aws.end_fault(fault);
@@ -213,12 +213,18 @@ async fn a_hook_that_turns_out_to_be_of_others_after_its_drain_is_let_go_of() {
     let (stage, instance, sundown) = undescribed(593, "sundown").await;
     stage.until(60, "ours is completed", || completed_by_us(&stage, &instance, "sundown")).await;
     stage.until(60, "that is said", || events_of(&stage, "HookNotOurs") == 1).await;
-    let beats = || {
-        stage.actions(&instance).into_iter().find(|a| a.hook == "log-backup").unwrap().beats.len()
+    let heartbeats = || {
+        stage
+            .actions(&instance)
+            .into_iter()
+            .find(|a| a.hook == "log-backup")
+            .unwrap()
+            .heartbeats
+            .len()
     };
-    let before = beats();
+    let before = heartbeats();
     stage.pass(50).await;
-    assert_eq!(beats(), before, "no more heartbeats");
+    assert_eq!(heartbeats(), before, "no more heartbeats");
     assert!(!completed_by_us(&stage, &instance, "log-backup"));
     sundown.stop().await;
     stage.end();

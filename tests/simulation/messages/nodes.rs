@@ -176,7 +176,7 @@ async fn a_node_without_a_provider_id_is_found_by_its_private_dns_name_in_batche
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hook_of_a_node_without_a_provider_id_is_beaten_and_completed() {
+async fn a_hook_of_a_node_without_a_provider_id_is_kept_alive_and_completed() {
     let stage = Stage::new(66);
     let instances = stage.group_without_nodes("asg", 2, 86_400, &[continuing_hook("drain", 60)]);
     let name = stage.world.aws.instance(&instances[0]).unwrap().private_dns;
@@ -196,7 +196,10 @@ async fn a_hook_of_a_node_without_a_provider_id_is_beaten_and_completed() {
     stage.until(10, "it is cordoned", || cordoned(&stage, &name)).await;
     stage.until(250, "it is completed", || stage.actions(&instances[0])[0].end.is_some()).await;
     let action = &stage.actions(&instances[0])[0];
-    assert!(action.beats.len() >= 4 && !action.end.as_ref().unwrap().by.is_empty(), "{action:?}");
+    assert!(
+        action.heartbeats.len() >= 4 && !action.end.as_ref().unwrap().by.is_empty(),
+        "{action:?}"
+    );
     assert!(
         action.end.as_ref().unwrap().at.duration_since(action.started)
             > jiff::SignedDuration::from_secs(150),

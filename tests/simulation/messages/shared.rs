@@ -156,7 +156,7 @@ async fn a_hook_of_others_is_not_kept_open_by_messages_that_come_again() {
     stage.pass(300).await;
     let theirs = stage.actions(&instances[0]).into_iter().find(|a| a.hook == "log-backup").unwrap();
     assert!(
-        theirs.beats.is_empty() && theirs.late_calls.is_empty(),
+        theirs.heartbeats.is_empty() && theirs.late_calls.is_empty(),
         "its message comes again and again: {theirs:?}"
     );
     assert!(stage.in_queue() > 0);

@@ -145,7 +145,7 @@ async fn a_late_hook_that_is_open_is_proved_by_one_heartbeat() {
     let node = stage.world.node_of(&instances[0]).unwrap();
     told_late(&stage, &instances[0], 400);
     stage.until(5, "its node is cordoned", || stage.is_cordoned(&instances[0])).await;
-    assert!(!stage.actions(&instances[0])[0].beats.is_empty());
+    assert!(!stage.actions(&instances[0])[0].heartbeats.is_empty());
     stage.until(120, "it is completed", || stage.actions(&instances[0])[0].end.is_some()).await;
     assert!(stage.world.kube.pods_on(&node).is_empty());
     assert_eq!(sundown.messages("terminate-hook", "accepted"), 1.0);

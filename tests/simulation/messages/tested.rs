@@ -35,7 +35,7 @@ async fn a_test_is_dry_whatever_it_says_and_its_message_is_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_test_of_a_hook_neither_beats_nor_completes_the_action_that_is_open() {
+async fn a_test_of_a_hook_neither_keeps_alive_nor_completes_the_action_that_is_open() {
     let stage = Stage::new(6);
     let instances = stage.group(2, 300);
     stage.shop(4);

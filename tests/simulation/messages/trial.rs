@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::json;
 use sundown::{
-    controller::{Outlets, TrialEntry, TrialLog, Would},
+    controller::{Sinks, TrialEntry, TrialLog, Would},
     sim::aws::{EventKind, GroupSpec, HookSpec},
 };
 
@@ -60,7 +60,7 @@ impl io::Write for Full {
 }
 
 fn trial_to(stage: &Stage, log: impl io::Write + Send + 'static) {
-    *stage.outlets.borrow_mut() = Outlets { trial: Some(TrialLog::to(log)), ..Outlets::default() };
+    *stage.sinks.borrow_mut() = Sinks { trial: Some(TrialLog::to(log)), ..Sinks::default() };
 }
 
 #[tokio::test(start_paused = true)]

@@ -155,7 +155,7 @@ async fn an_uncached_list_that_finds_the_node_keeps_its_hook_from_being_complete
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_copy_of_the_event_of_a_node_past_the_index_does_not_end_its_beats() {
+async fn a_copy_of_the_event_of_a_node_past_the_index_does_not_end_its_heartbeats() {
     let stage = Stage::new(97);
     stage.group(2, 300);
     let ours = stage.group_without_nodes("late", 2, 86_400, &[continuing_hook("drain", 60)]);
@@ -212,7 +212,7 @@ async fn all_who_need_an_uncached_list_in_the_same_second_share_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_the_list_fails_nothing_is_completed_and_beats_go_on() {
+async fn while_the_list_fails_nothing_is_completed_and_heartbeats_go_on() {
     let stage = Stage::new(97);
     stage.group(2, 300);
     let ours = stage.group_without_nodes("gone", 2, 86_400, &[continuing_hook("drain", 60)]);
@@ -239,7 +239,7 @@ async fn while_the_list_fails_nothing_is_completed_and_beats_go_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_the_api_server_is_away_nothing_unknown_is_completed_and_beats_go_on() {
+async fn while_the_api_server_is_away_nothing_unknown_is_completed_and_heartbeats_go_on() {
     for (seed, how) in [(98, Away::Refusing), (99, Away::Silent)] {
         let stage = Stage::new(seed);
         let known = stage.group(2, 60);
@@ -280,7 +280,7 @@ async fn while_the_api_server_is_away_nothing_unknown_is_completed_and_beats_go_
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_cluster_name_nothing_unknown_is_completed_or_beaten_and_the_message_waits_for_its_node()
+async fn without_a_cluster_name_nothing_unknown_is_completed_or_kept_alive_and_the_message_waits_for_its_node()
  {
     let logs = Logs::keep();
     let stage = Stage::new(100);

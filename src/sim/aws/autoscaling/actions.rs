@@ -119,7 +119,7 @@ impl State {
             started: now,
             heartbeat_timeout: hook.heartbeat_timeout,
             global_end: now.plus(hook.global_timeout()),
-            beats: Vec::new(),
+            heartbeats: Vec::new(),
             end: None,
             late_calls: Vec::new(),
         };
@@ -154,7 +154,7 @@ impl State {
     }
 
     /// A heartbeat: the timeout runs anew from now.
-    pub(in crate::sim::aws) fn beat(
+    pub(in crate::sim::aws) fn heartbeat(
         &mut self,
         now: Moment,
         named: &Named<'_>,
@@ -166,7 +166,7 @@ impl State {
             .map(|h| h.heartbeat_timeout);
         let index = self.actions.find(named, now)?;
         let action = self.actions.all.get_mut(index).ok_or(NotActive)?;
-        action.report.beats.push(now);
+        action.report.heartbeats.push(now);
         action.ends = now.plus(timeout.unwrap_or(Duration::ZERO)).min(action.report.global_end);
         Ok(())
     }

@@ -49,7 +49,7 @@ pub(in crate::sim::aws) fn handle(
         }
         "RecordLifecycleActionHeartbeat" => {
             let named = named(form)?;
-            state.beat(now, &named).map_err(|NotActive| not_active(&named))?;
+            state.heartbeat(now, &named).map_err(|NotActive| not_active(&named))?;
             nothing()
         }
         "CompleteLifecycleAction" => {

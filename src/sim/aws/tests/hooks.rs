@@ -1,14 +1,14 @@
 use super::*;
 
 impl World {
-    async fn beat(&self, instance: &str) -> Result<(), (String, String)> {
-        let beat = self
+    async fn heartbeat(&self, instance: &str) -> Result<(), (String, String)> {
+        let heartbeat = self
             .asg
             .record_lifecycle_action_heartbeat()
             .auto_scaling_group_name("g")
             .lifecycle_hook_name("h")
             .instance_id(instance);
-        let result = beat.send().await;
+        let result = heartbeat.send().await;
         if result.is_ok() { Ok(()) } else { Err(error(result)) }
     }
 
@@ -99,7 +99,7 @@ async fn a_heartbeat_starts_the_timeout_anew_and_none_ends_the_action() {
     w.aws.terminate(&i, true);
     for _ in 0..3 {
         sleep(50).await;
-        w.beat(&i).await.unwrap();
+        w.heartbeat(&i).await.unwrap();
     }
     sleep(59).await;
     assert_eq!(w.stand(&i), Some(LifecycleState::TerminatingWait));
@@ -111,8 +111,8 @@ async fn a_heartbeat_starts_the_timeout_anew_and_none_ends_the_action() {
         (end.verdict, end.at),
         (Verdict::TimedOut(HookResult::Abandon), epoch() + jiff::SignedDuration::from_secs(210))
     );
-    assert_eq!((action.beats.len(), action.longest_gap(epoch())), (3, Duration::from_mins(1)));
-    let refused = w.beat(&i).await.unwrap_err();
+    assert_eq!((action.heartbeats.len(), action.longest_gap(epoch())), (3, Duration::from_mins(1)));
+    let refused = w.heartbeat(&i).await.unwrap_err();
     assert_eq!(
         refused,
         (
@@ -123,11 +123,11 @@ async fn a_heartbeat_starts_the_timeout_anew_and_none_ends_the_action() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_global_timeout_ends_an_action_whatever_beats() {
+async fn the_global_timeout_ends_an_action_whatever_heartbeats_are_accepted() {
     let w = World::new();
     let i = w.group(hook(30));
     w.aws.terminate(&i, true);
-    while w.beat(&i).await.is_ok() {
+    while w.heartbeat(&i).await.is_ok() {
         sleep(20).await;
     }
     let end = w.aws.actions().pop().unwrap().end.unwrap();

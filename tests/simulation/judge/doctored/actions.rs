@@ -278,16 +278,16 @@ async fn an_instance_that_is_abandoned_is_seen() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hook_that_times_out_is_seen_unless_nobody_could_beat() {
+async fn a_hook_that_times_out_is_seen_unless_nobody_could_send_heartbeats() {
     let mut evidence = hooked().await;
     let at = evidence.actions[0].started + s(60);
     longer(&mut evidence, at + s(60));
     *end(&mut evidence) =
         ActionEnd { at, verdict: Verdict::TimedOut(HookResult::Continue), by: String::new() };
     breaks(&judge(&evidence), "timed out (60s)");
-    let mut beaten = evidence.clone();
-    beaten.actions[0].beats.push(at - s(20));
-    keeps(&judge(&beaten), "timed out (60s)", "the next one was not due yet");
+    let mut kept_alive = evidence.clone();
+    kept_alive.actions[0].heartbeats.push(at - s(20));
+    keeps(&judge(&kept_alive), "timed out (60s)", "the next one was not due yet");
     let mut other = evidence.clone();
     fault(&mut other, "patch nodes", at - s(25), at);
     breaks(&judge(&other), "timed out (60s)");
@@ -477,31 +477,31 @@ async fn a_leader_that_took_a_drain_over_and_whose_heartbeat_fails_forces_sooner
         "sundown-1",
         Fact::Deleted { pod, grace: 2, again: false, overrun: Vec::new() },
     );
-    let beat = |evidence: &mut Evidence, after: u64, by: &str, outcome: Outcome| {
+    let heartbeat = |evidence: &mut Evidence, after: u64, by: &str, outcome: Outcome| {
         let object = format!("asg/drain/{instance}");
         let at = started + s(after);
         evidence.calls.push(Call { at, api: BEAT.to_owned(), object, by: by.to_owned(), outcome });
     };
-    let beaten = |after: u64| {
+    let kept_alive = |after: u64| {
         let mut evidence = evidence.clone();
-        beat(&mut evidence, after, US, Outcome::Ok);
+        heartbeat(&mut evidence, after, US, Outcome::Ok);
         judge(&evidence)
     };
     keeps(
-        &beaten(18),
+        &kept_alive(18),
         EARLY,
         "two thirds are over in a second, and AWS's clock is not known better",
     );
-    breaks(&beaten(20), EARLY);
+    breaks(&kept_alive(20), EARLY);
     for after in [20, 45] {
-        beat(&mut evidence, after, US, Outcome::Ok);
+        heartbeat(&mut evidence, after, US, Outcome::Ok);
     }
     breaks(&judge(&evidence), EARLY);
     let with = |tries: &[(u64, &str, Outcome)]| {
         let mut evidence = evidence.clone();
         tries
             .iter()
-            .for_each(|(after, by, outcome)| beat(&mut evidence, *after, by, outcome.clone()));
+            .for_each(|(after, by, outcome)| heartbeat(&mut evidence, *after, by, outcome.clone()));
         judge(&evidence)
     };
     let failed = || Outcome::Error("InternalFailure".to_owned());
@@ -528,7 +528,7 @@ async fn a_leader_that_took_a_drain_over_and_whose_heartbeat_fails_forces_sooner
             is_silent: false,
         });
         if answered {
-            beat(&mut evidence, after + 3, "sundown-1", Outcome::Ok);
+            heartbeat(&mut evidence, after + 3, "sundown-1", Outcome::Ok);
         }
         judge(&evidence)
     };

@@ -38,7 +38,7 @@ async fn a_fault_excuses_only_what_needs_the_call_that_it_struck() {
     let get =
         |name: &str| excused(&struck(&evidence, "get nodes", "sundown-0", name), nodes, 105, 106);
     assert!(get(&node) && !get("another-node"));
-    let beat = |object: &str| {
+    let heartbeat = |object: &str| {
         let scope = Scope::of_leader(&[HEARTBEATS]).about(&instance, &node);
         excused(
             &struck(&evidence, "autoscaling:RecordLifecycleActionHeartbeat", "sundown-0", object),
@@ -47,7 +47,7 @@ async fn a_fault_excuses_only_what_needs_the_call_that_it_struck() {
             106,
         )
     };
-    assert!(beat(&format!("asg/drain/{instance}")) && !beat("asg/drain/i-0another"));
+    assert!(heartbeat(&format!("asg/drain/{instance}")) && !heartbeat("asg/drain/i-0another"));
     let evict = |pod: &str| {
         let scope = Scope::of_leader(&[REMOVE_PODS]).about(&instance, &node);
         excused(&struck(&evidence, "create pods/eviction", "sundown-0", pod), scope, 105, 106)

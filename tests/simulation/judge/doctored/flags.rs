@@ -77,18 +77,19 @@ async fn a_heartbeat_for_a_hook_beside_one_named_sundown_is_seen() {
     let (begun, object) = (named.started, format!("asg/other/{}", named.instance));
     evidence.actions.push(ActionReport { hook: "other".to_owned(), ..named.clone() });
     evidence.actions.push(named);
-    let beat = Call { at: begun + s(20), object, ..evidence.calls[0].clone() };
+    let heartbeat = Call { at: begun + s(20), object, ..evidence.calls[0].clone() };
     let described = Call {
         api: "autoscaling:DescribeLifecycleHooks".to_owned(),
         object: "asg".to_owned(),
         at: begun + s(4),
-        ..beat.clone()
+        ..heartbeat.clone()
     };
     let described = Call { outcome: Outcome::Ok, ..described };
-    let beat = Call { api: "autoscaling:RecordLifecycleActionHeartbeat".to_owned(), ..beat };
+    let heartbeat =
+        Call { api: "autoscaling:RecordLifecycleActionHeartbeat".to_owned(), ..heartbeat };
     let other = "RecordLifecycleActionHeartbeat for asg/other/";
     evidence.calls.retain(|c| c.api != described.api);
-    evidence.calls.push(beat);
+    evidence.calls.push(heartbeat);
     keeps(&judge(&evidence), other, "nobody had described the hooks");
     keeps(&judge(&evidence), OTHERS, "it was accepted");
     evidence.calls.push(described);

@@ -164,7 +164,7 @@ async fn a_hook_that_times_out_while_nobody_leads_is_excused_only_after_the_time
     longer(&mut evidence, at + s(60));
     evidence.actions[0].end =
         Some(ActionEnd { at, verdict: Verdict::TimedOut(HookResult::Continue), by: String::new() });
-    evidence.actions[0].beats = vec![started + s(40)];
+    evidence.actions[0].heartbeats = vec![started + s(40)];
     let is_renewal = |r: &Request| r.resource == "leases" && r.is_write();
     evidence.requests.retain(|r| !is_renewal(r) || r.at < started + s(10));
     breaks(&judge(&evidence), "timed out (60s)");

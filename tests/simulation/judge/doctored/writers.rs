@@ -68,7 +68,7 @@ async fn a_heartbeat_of_a_process_that_does_not_lead_is_seen_unless_it_led_and_c
     let evidence = hooked().await;
     let (instance, _) = node_of(&evidence);
     let end = evidence.actions[0].end.as_ref().unwrap().at;
-    let beat = |by: &str, at: Moment, from: &Evidence| {
+    let heartbeat = |by: &str, at: Moment, from: &Evidence| {
         let mut evidence = from.clone();
         let object = format!("asg/drain/{instance}");
         evidence.calls.push(Call {
@@ -80,17 +80,17 @@ async fn a_heartbeat_of_a_process_that_does_not_lead_is_seen_unless_it_led_and_c
         });
         evidence
     };
-    breaks(&judge(&beat(OTHER, end, &evidence)), NEVER);
-    keeps(&judge(&beat(US, end, &evidence)), NEVER, "it leads");
+    breaks(&judge(&heartbeat(OTHER, end, &evidence)), NEVER);
+    keeps(&judge(&heartbeat(US, end, &evidence)), NEVER, "it leads");
     let mut later = taken_over(&evidence, end, "pod-of-another", OTHER);
     later.ended = end + s(60);
-    keeps(&judge(&beat(US, end + s(10), &later)), ANOTHER, "it has not seen that yet");
-    let beats_on = beat(US, end + s(20), &later);
-    breaks(&judge(&beats_on), ANOTHER);
-    let mut cut_off = beats_on;
+    keeps(&judge(&heartbeat(US, end + s(10), &later)), ANOTHER, "it has not seen that yet");
+    let goes_on_with_heartbeats = heartbeat(US, end + s(20), &later);
+    breaks(&judge(&goes_on_with_heartbeats), ANOTHER);
+    let mut cut_off = goes_on_with_heartbeats;
     fault(&mut cut_off, "watch leases", end, end + s(20));
     keeps(&judge(&cut_off), ANOTHER, "it could not see the Lease");
-    let mut long_well = beat(US, end + s(50), &later);
+    let mut long_well = heartbeat(US, end + s(50), &later);
     fault(&mut long_well, "watch leases", end, end + s(20));
     breaks(&judge(&long_well), ANOTHER);
 }

@@ -192,7 +192,7 @@ async fn c84_what_passes_is_tried_again_and_what_is_refused_for_good_is_not() {
             tries,
             "{fault:?}"
         );
-        assert!(!stage.action(&instance).beats.is_empty(), "{fault:?}");
+        assert!(!stage.action(&instance).heartbeats.is_empty(), "{fault:?}");
         sundown.stop().await;
         stage.end();
     }
@@ -237,7 +237,9 @@ async fn a_hook_that_is_removed_in_mid_drain_is_not_an_error() {
         .until(60, "the node is drained", || sundown.metric("drains_total{end=\"empty\"}") == 1.0)
         .await;
     stage
-        .until(5, "nothing is owed", || sundown.metric("completions_total{result=\"gone\"}") == 1.0)
+        .until(5, "nothing is action", || {
+            sundown.metric("completions_total{result=\"gone\"}") == 1.0
+        })
         .await;
     assert_eq!(stage.world.aws.count("autoscaling:RecordLifecycleActionHeartbeat"), calls);
     sundown.stop().await;

@@ -11,11 +11,11 @@ use std::{
     time::Duration,
 };
 
-use super::context::Standing;
+use super::context::Shared;
 use crate::{
     cluster::NodeChange,
     domain::{Moment, Node},
-    fleet::Departure,
+    fleet::DeletedNode,
     record::{self, Record},
     runtime::Clock,
 };
@@ -29,10 +29,10 @@ const MOST: usize = 10_000;
 /// The Nodes that went with an open record or lost it, and whose hooks were not completed here yet,
 /// by UID. Clones share them.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Departed(Arc<Mutex<BTreeMap<String, Departure>>>);
+pub(super) struct DeletedNodes(Arc<Mutex<BTreeMap<String, DeletedNode>>>);
 
-impl Departed {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Departure>> {
+impl DeletedNodes {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, DeletedNode>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -42,7 +42,7 @@ impl Departed {
         let Some(instance) = node.instance.clone() else { return };
         // The actions of a machine that has booted since may be open still. Whoever leads finds
         // that out.
-        let Some(record) = record::standing(node, Some(&instance)).with_open_actions() else {
+        let Some(record) = record::status(node, Some(&instance)).with_open_actions() else {
             return;
         };
         let mut all = self.lock();
@@ -50,7 +50,7 @@ impl Departed {
         if all.len() < MOST {
             all.insert(
                 node.uid.clone(),
-                Departure { node: Arc::clone(node), instance, record, at: now },
+                DeletedNode { node: Arc::clone(node), instance, record, at: now },
             );
         }
     }
@@ -81,12 +81,12 @@ impl Departed {
     }
 
     /// What is remembered of the Node with this UID.
-    pub(super) fn of(&self, uid: &str) -> Option<Departure> {
+    pub(super) fn of(&self, uid: &str) -> Option<DeletedNode> {
         self.lock().get(uid).cloned()
     }
 
     /// All that are remembered, the earliest first.
-    pub(super) fn all(&self, clock: Clock) -> Vec<Departure> {
+    pub(super) fn all(&self, clock: Clock) -> Vec<DeletedNode> {
         let now = clock.now();
         let mut all: Vec<_> =
             self.lock().values().filter(|d| d.at.plus(REMEMBER) > now).cloned().collect();
@@ -96,16 +96,16 @@ impl Departed {
 }
 
 /// Follows the index for as long as the process lives.
-pub(super) async fn follow(standing: Standing) {
-    let mut changes = standing.nodes.subscribe();
+pub(super) async fn follow(shared: Shared) {
+    let mut changes = shared.nodes.subscribe();
     while let Some(change) = changes.next().await {
-        let now = standing.clock.now();
+        let now = shared.clock.now();
         // One that was to be left alone since its accept owes its hooks all the same.
-        let is_ours = |node: &Node| standing.policy.nodes.matches(&node.labels);
+        let is_ours = |node: &Node| shared.policy.nodes.matches(&node.labels);
         match change {
-            NodeChange::Deleted(node) if is_ours(&node) => standing.departed.note(&node, now),
+            NodeChange::Deleted(node) if is_ours(&node) => shared.deleted_nodes.note(&node, now),
             NodeChange::Applied { now: after, before: Some(before) } if is_ours(&after) => {
-                standing.departed.follow_record(&before, &after, now);
+                shared.deleted_nodes.follow_record(&before, &after, now);
             }
             NodeChange::Deleted(_) | NodeChange::Applied { .. } => {}
         }

@@ -114,7 +114,7 @@ async fn a_node_that_was_accepted_in_the_blind_minute_of_a_standby_is_drained_as
     first.kill();
     follow(&stage, 17, &second).await;
     stage.until(1, "its pods are evicted", || stage.removals().iter().any(|r| r.0 == "web")).await;
-    stage.until(1, "the hook is kept open", || !stage.action(&hooked).beats.is_empty()).await;
+    stage.until(1, "the hook is kept open", || !stage.action(&hooked).heartbeats.is_empty()).await;
     stage.until(120, "the action is completed", || stage.is_over(&hooked)).await;
     stage.completed_once(&hooked);
     second.stop().await;
@@ -208,7 +208,7 @@ async fn a_node_that_is_deleted_in_the_moment_of_the_list_has_its_action_complet
     let name = stage.name_of(&instance);
     stage.clock.sleep_until(list().unwrap().plus(s(3))).await;
     assert!(stage.world.kube.delete("nodes", "", &name));
-    stage.until(3, "what it owed is completed", || stage.is_over(&instance)).await;
+    stage.until(3, "what it action is completed", || stage.is_over(&instance)).await;
     stage.completed_once(&instance);
     second.stop().await;
     stage.end();
@@ -258,11 +258,13 @@ async fn while_the_nodes_cannot_be_listed_a_new_leader_sends_heartbeats_takes_on
     stage.world.kube.delete("poddisruptionbudgets", "shop", "blocked");
     let from_first = Match::evictions().from("sundown-0");
     stage.world.kube.inject(Rule::always(from_first, Fault::Hang));
-    let beats = stage.action(&hooked).beats.len();
+    let heartbeats = stage.action(&hooked).heartbeats.len();
     first.kill();
     follow(&stage, 17, &second).await;
     stage
-        .until(2, "the hook is kept open at once", || stage.action(&hooked).beats.len() > beats)
+        .until(2, "the hook is kept open at once", || {
+            stage.action(&hooked).heartbeats.len() > heartbeats
+        })
         .await;
     let missing = second.readiness.missing();
     let why = missing
@@ -305,7 +307,7 @@ async fn a_node_that_is_gone_without_the_standby_seeing_that_has_its_action_comp
     first.kill();
     assert!(stage.world.kube.delete("nodes", "", &name));
     follow(&stage, 17, &second).await;
-    stage.until(2, "what it owed is completed", || stage.is_over(&instance)).await;
+    stage.until(2, "what it action is completed", || stage.is_over(&instance)).await;
     stage.completed_once(&instance);
     stage.pass(90).await;
     assert_eq!(written_by(&stage, "sundown-1"), Vec::<String>::new());
@@ -348,7 +350,7 @@ async fn a_node_that_is_deleted_while_its_hook_is_asked_about_has_its_action_com
     assert!(stage.world.kube.delete("nodes", "", &name));
     stage.pass(5).await;
     stage.world.aws.end_faults();
-    stage.until(40, "what it owed is completed", || stage.is_over(&instance)).await;
+    stage.until(40, "what it action is completed", || stage.is_over(&instance)).await;
     stage.completed_once(&instance);
     assert_eq!(second.metric("hooks_owed"), 0.0);
     second.stop().await;

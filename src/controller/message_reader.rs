@@ -12,8 +12,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use super::{
-    case::{self, Fate},
     context::Term,
+    decision::{self, Disposition},
     intake::{Delivery, Ticket},
     trial::{TrialEntry, Would},
 };
@@ -96,7 +96,7 @@ impl Desk {
         // What owes no hook may come again later; a hook has to be beaten from now on.
         let owes_a_hook = !test && interruptions.iter().any(|i| i.hook().is_some());
         let given_up = if owes_a_hook { CancellationToken::new() } else { delivery.ticket.spare() };
-        let cases: Vec<_> = interruptions
+        let decisions: Vec<_> = interruptions
             .into_iter()
             .map(|interruption| {
                 // No event is from the future: taken at its word, one that says so would have a
@@ -107,7 +107,7 @@ impl Desk {
                     time.or(delivery.sent).map_or(received, |t| skew.to_ours(t).min(latest));
                 // All other times stay as AWS sent them: that is how they are recorded.
                 let interruption = Interruption { time, ..interruption };
-                case::Case::new(
+                decision::Decision::new(
                     term.clone(),
                     interruption,
                     received,
@@ -119,7 +119,7 @@ impl Desk {
             })
             .collect();
         // Its body is dropped here: what is undecided may wait for hours.
-        self.term.spawn(decide_all(cases, delivery.ticket, delivery.receive_count));
+        self.term.spawn(decide_all(decisions, delivery.ticket, delivery.receive_count));
     }
 
     /// A message is about nothing that Sundown deals with. On a shared queue it may be for others.
@@ -158,14 +158,14 @@ impl Desk {
         let first = self.told.lock().is_ok_and(|mut told| told.insert(reject.as_str()));
         if first {
             let body = excerpt(&delivery.body);
-            let fate = if shared {
+            let disposition = if shared {
                 "given back to other readers of the queue"
             } else {
                 "left for the dead-letter queue"
             };
             warn!(
                 reason = reject.as_str(), hint = %reject.hint(), queue = %delivery.queue, body,
-                "A message was not understood. It is {fate}; others of this kind are only counted."
+                "A message was not understood. It is {disposition}; others of this kind are only counted."
             );
         }
         let entry = || {
@@ -201,12 +201,12 @@ fn fingerprint(body: &str) -> String {
 }
 
 /// A message is deleted when every interruption in it is decided and none of them wants it back.
-async fn decide_all(cases: Vec<case::Case>, ticket: Ticket, receive_count: u32) {
-    let fates = join_all(cases.into_iter().map(case::Case::decide)).await;
-    match fates.into_iter().max() {
-        None | Some(Fate::Delete) => ticket.delete(),
-        Some(Fate::GiveBack) => ticket.give_back(hidden_from_others(receive_count)),
-        Some(Fate::Leave) => ticket.leave(),
+async fn decide_all(decisions: Vec<decision::Decision>, ticket: Ticket, receive_count: u32) {
+    let disposition = join_all(decisions.into_iter().map(decision::Decision::decide)).await;
+    match disposition.into_iter().max() {
+        None | Some(Disposition::Delete) => ticket.delete(),
+        Some(Disposition::GiveBack) => ticket.give_back(hidden_from_others(receive_count)),
+        Some(Disposition::Leave) => ticket.leave(),
     }
 }
 
@@ -221,7 +221,7 @@ mod tests {
     /// Ten thousand messages may wait at once, each in a future of its own.
     #[test]
     fn an_interruption_that_waits_for_its_decision_takes_little_memory() {
-        let bytes = size(case::Case::decide);
+        let bytes = size(decision::Decision::decide);
         assert!(bytes <= 3072, "{bytes} bytes");
     }
 }

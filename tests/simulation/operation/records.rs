@@ -38,7 +38,7 @@ async fn what_is_taken_over_is_completed_once_aws_shows_the_instance_waiting() {
     let (stage, instance, second) = taken_over(930, |_| {}).await;
     stage.pass(10).await;
     assert_eq!(stage.world.aws.count(GROUPS), 0, "nothing is asked before the drain has ended");
-    assert!(!stage.action(&instance).beats.is_empty(), "heartbeats go at once");
+    assert!(!stage.action(&instance).heartbeats.is_empty(), "heartbeats go at once");
     stage.until(60, "it is completed", || stage.is_over(&instance)).await;
     stage.completed_once(&instance);
     assert_eq!((stage.world.aws.count(GROUPS), events_of(&stage, "HookNotConfirmed")), (1, 0));
@@ -261,9 +261,9 @@ async fn a_completion_that_was_denied_goes_out_soon_after_a_heartbeat_has_proved
     }
     let second = stage.lead("sundown-1", &[]).await;
     stage.until(130, "it is completed", || stage.is_over(&instance)).await;
-    let beats = stage.action(&instance).beats;
-    let proved = beats.last().unwrap().since_or_zero(killed);
-    assert!(proved >= s(40), "a heartbeat was accepted after the denials: {beats:?}");
+    let heartbeats = stage.action(&instance).heartbeats;
+    let proved = heartbeats.last().unwrap().since_or_zero(killed);
+    assert!(proved >= s(40), "a heartbeat was accepted after the denials: {heartbeats:?}");
     assert!(stage.clock.now().since_or_zero(killed) <= proved + s(5));
     stage.completed_once(&instance);
     second.stop().await;

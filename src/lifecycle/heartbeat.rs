@@ -31,7 +31,7 @@ const LEAST_TIMEOUT: Duration = seconds(1);
 /// own fraction of half an interval, so that hooks which came together do not beat together; no gap
 /// is ever longer than the interval.
 #[derive(Debug, Clone, PartialEq)]
-pub struct BeatSchedule {
+pub struct HeartbeatSchedule {
     event: Moment,
     start: Start,
     /// How much of half an interval the first regular gap is shortened by.
@@ -62,7 +62,7 @@ pub struct BeatSchedule {
     forbidden: Option<Moment>,
     is_missed: bool,
     end: Option<End>,
-    counts: BeatCounts,
+    counts: HeartbeatCounts,
 }
 
 /// How we came by an action.
@@ -91,7 +91,7 @@ pub enum End {
 
 /// What was counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct BeatCounts {
+pub struct HeartbeatCounts {
     /// Heartbeats that were sent.
     pub sent: u64,
     /// Those that were accepted.
@@ -102,7 +102,7 @@ pub struct BeatCounts {
     pub missed: u64,
 }
 
-impl BeatSchedule {
+impl HeartbeatSchedule {
     /// For an action whose event is of `event`. `spread` (0 to 1, drawn once) spreads hooks in
     /// time.
     #[must_use]
@@ -136,7 +136,7 @@ impl BeatSchedule {
             forbidden: None,
             is_missed: false,
             end: None,
-            counts: BeatCounts::default(),
+            counts: HeartbeatCounts::default(),
         };
         schedule.due = schedule.planned();
         schedule
@@ -387,7 +387,7 @@ impl BeatSchedule {
 
     /// What was counted.
     #[must_use]
-    pub const fn counts(&self) -> BeatCounts {
+    pub const fn counts(&self) -> HeartbeatCounts {
         self.counts
     }
 
@@ -417,11 +417,11 @@ impl BeatSchedule {
     /// its own heartbeats.
     fn window_start(&self) -> Moment {
         let timeout = self.first.as_ref().map_or(UNDESCRIBED_TIMEOUT, |b| b.heartbeat_timeout);
-        let may_be_unbeaten =
+        let may_lack_heartbeats =
             self.first_failed.is_some_and(|failed| self.event.plus(timeout) > failed);
         let start = match (self.granted, self.start) {
             (Some(granted), _) => granted,
-            (None, _) if may_be_unbeaten => self.event,
+            (None, _) if may_lack_heartbeats => self.event,
             (None, Start::TakenOver { at, unled }) => {
                 self.event.max(at.minus(interval(timeout).saturating_add(unled).min(timeout)))
             }

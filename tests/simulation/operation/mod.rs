@@ -2,12 +2,12 @@
 //! AWS does to all of it.
 
 mod actions;
-mod beats;
 mod bursts;
 mod clocks;
 mod clouds;
 mod completions;
 mod deadlines;
+mod heartbeats;
 mod joining;
 mod leaders;
 mod pace;
@@ -16,8 +16,8 @@ mod processes;
 mod records;
 mod returned;
 mod stopping;
-mod stranded;
 mod takeovers;
+mod without_leader;
 
 use std::time::Duration;
 
@@ -145,7 +145,7 @@ fn hook(name: &str, heartbeat_timeout: u64) -> HookSpec {
 fn gaps(action: &ActionReport) -> Vec<f64> {
     let end = action.end.as_ref().map(|e| e.at);
     let signs: Vec<Moment> =
-        [action.started].into_iter().chain(action.beats.iter().copied()).chain(end).collect();
+        [action.started].into_iter().chain(action.heartbeats.iter().copied()).chain(end).collect();
     assert!(
         signs.len() > 1,
         "it had no heartbeat and no end, so no gap can be measured: {action:?}"

@@ -21,7 +21,7 @@ pub(super) fn writes(stage: &Stage) -> BTreeMap<String, Vec<Moment>> {
 /// The same without these heartbeats (of whom, and when).
 pub(super) fn written(
     stage: &Stage,
-    beats: impl Fn(&str, Moment) -> bool,
+    heartbeats: impl Fn(&str, Moment) -> bool,
 ) -> BTreeMap<String, Vec<Moment>> {
     let mut by: BTreeMap<String, Vec<Moment>> = BTreeMap::new();
     for r in stage.world.kube.requests() {
@@ -30,7 +30,8 @@ pub(super) fn written(
         }
     }
     for c in stage.world.aws.calls() {
-        let writes = c.api.contains("Complete") || (c.api == super::BEAT && beats(&c.by, c.at));
+        let writes =
+            c.api.contains("Complete") || (c.api == super::BEAT && heartbeats(&c.by, c.at));
         if c.by.starts_with("sundown") && writes && c.outcome != Outcome::LostBefore {
             by.entry(c.by).or_default().push(c.at);
         }
@@ -374,7 +375,7 @@ async fn c72_one_replica_that_is_killed_goes_on_after_its_restart() {
     first.kill();
     stage.pass(20).await;
     let again = stage.lead("sundown-1", &[]).await;
-    stage.until(3, "it is beaten at once", || !stage.action(&instance).beats.is_empty()).await;
+    stage.until(3, "it is beaten at once", || !stage.action(&instance).heartbeats.is_empty()).await;
     stage.until(300, "the action is completed", || stage.all_over()).await;
     stage.all_completed_once();
     assert_eq!(stage.removals().len(), 1, "evicted once: {:?}", stage.removals());

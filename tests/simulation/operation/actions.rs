@@ -59,7 +59,7 @@ async fn a_late_copy_of_an_action_that_is_over_leaves_the_next_one_of_its_hook_a
     stage.pass(40).await;
     stage.send_again(&a);
     stage.pass(70).await;
-    assert!(stage.action_of(&b).beats.len() >= 3, "{:?}", stage.action_of(&b));
+    assert!(stage.action_of(&b).heartbeats.len() >= 3, "{:?}", stage.action_of(&b));
     // The next leader does not remember what was over.
     first.stop().await;
     let second = stage.lead("sundown-1", &[]).await;
@@ -72,7 +72,7 @@ async fn a_late_copy_of_an_action_that_is_over_leaves_the_next_one_of_its_hook_a
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_action_that_follows_one_that_somebody_else_ended_is_beaten_and_completed() {
+async fn an_action_that_follows_one_that_somebody_else_ended_is_kept_alive_and_completed() {
     let stage = Stage::new(902);
     let instance = stage.group(1, 60).remove(0);
     stage.slow_pod(&instance, "slow", 300);
@@ -87,7 +87,7 @@ async fn an_action_that_follows_one_that_somebody_else_ended_is_beaten_and_compl
         .await;
     stage.until(220, "it is completed", || stage.action_of(&b).end.is_some()).await;
     stage.served(&b);
-    assert!(stage.action_of(&b).beats.len() >= 5);
+    assert!(stage.action_of(&b).heartbeats.len() >= 5);
     assert_eq!(stage.action_of(&a).end.unwrap().by, "ops");
     stage
         .until(5, "the record is released", || {
@@ -170,7 +170,7 @@ async fn a_request_that_is_not_taken_is_no_action_that_is_over() {
     stage.world.aws.terminate(&instance, true);
     stage.pass(150).await;
     assert!(
-        stage.action(&instance).end.is_none() && stage.action(&instance).beats.len() >= 4,
+        stage.action(&instance).end.is_none() && stage.action(&instance).heartbeats.len() >= 4,
         "{:?}",
         stage.action(&instance)
     );
@@ -202,7 +202,7 @@ async fn a_heartbeat_that_is_not_taken_is_sent_again() {
     stage.until(130, "it is completed", || stage.is_over(&instance)).await;
     stage.completed_once(&instance);
     assert_eq!(sundown.metric("heartbeats_total{result=\"failed\"}"), 2.0);
-    assert!(stage.action(&instance).beats.len() >= 2);
+    assert!(stage.action(&instance).heartbeats.len() >= 2);
     sundown.stop().await;
     stage.end();
 }

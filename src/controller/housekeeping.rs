@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use tracing::warn;
 
-use super::{context::Standing, service::Inlet};
+use super::{context::Shared, service::Inlet};
 use crate::{
     aws::{Advice, Queue},
     cluster::{
@@ -39,19 +39,19 @@ const fn pause(asked_in_vain: u32) -> u32 {
 /// What goes on whoever leads: the queue is asked for now and then, the clocks are compared, our
 /// own node is watched.
 pub(super) async fn look_after(
-    standing: Standing,
+    shared: Shared,
     keeper: Arc<LeaseKeeper>,
     readiness: Readiness,
     inlet: Inlet,
     alive: Loop,
 ) {
     let queues: Vec<_> =
-        standing.config.queue.urls.iter().map(|q| standing.aws.queue(&q.url)).collect();
+        shared.config.queue.urls.iter().map(|q| shared.aws.queue(&q.url)).collect();
     let reachable = readiness.flag("queue");
     let (mut turn, mut skew_told, mut told, mut asked_in_vain) =
-        (0_u32, false, standing.recorder.counts(), 0);
+        (0_u32, false, shared.recorder.counts(), 0);
     let mut caution = Caution::default();
-    let began = standing.clock.now();
+    let began = shared.clock.now();
     loop {
         alive.turned();
         if turn.is_multiple_of(pause(asked_in_vain)) {
@@ -68,14 +68,14 @@ pub(super) async fn look_after(
             asked_in_vain = if asked.is_ok() { 0 } else { asked_in_vain + 1 };
             let hears = inlet.view().is_some_and(|view| view.healthy());
             caution.asked(
-                standing.clock.now(),
+                shared.clock.now(),
                 !hears && matches!(&asked, Err(Unasked { is_cut_off: true, .. })),
             );
             reachable.set(asked.map_err(|unasked| unasked.why));
         }
         turn = turn.wrapping_add(1);
-        let skew = standing.aws.clock().skew();
-        standing.metrics.set_clock_skew(skew);
+        let skew = shared.aws.clock().skew();
+        shared.metrics.set_clock_skew(skew);
         if skew.is_zero() == skew_told {
             skew_told = !skew.is_zero();
             if skew_told {
@@ -86,26 +86,26 @@ pub(super) async fn look_after(
                 );
             }
         }
-        standing.metrics.set_nodes(standing.nodes.all().len());
+        shared.metrics.set_nodes(shared.nodes.all().len());
         for (target, health) in [
-            (Target::WatchNodes, standing.nodes.state()),
-            (Target::WatchBudgets, standing.budgets.state()),
+            (Target::WatchNodes, shared.nodes.state()),
+            (Target::WatchBudgets, shared.budgets.state()),
         ] {
             let since =
-                health.stale_since(began).map(|since| standing.clock.now().since_or_zero(since));
-            standing.metrics.set_watch_stale(target.as_str(), since.unwrap_or_default());
+                health.stale_since(began).map(|since| shared.clock.now().since_or_zero(since));
+            shared.metrics.set_watch_stale(target.as_str(), since.unwrap_or_default());
         }
-        let counts = standing.recorder.counts();
-        standing.metrics.events(
+        let counts = shared.recorder.counts();
+        shared.metrics.events(
             counts.written - told.written,
             counts.dropped - told.dropped,
             counts.failed - told.failed,
         );
         told = counts;
-        standing.metrics.set_held(inlet.view().map_or(0, |view| view.held()));
-        let node = standing.config.standing.node.as_ref().and_then(|name| standing.nodes.get(name));
-        if !standing.config.dry_run {
-            caution.look(standing.clock.now(), node.as_deref(), &keeper);
+        shared.metrics.set_held(inlet.view().map_or(0, |view| view.held()));
+        let node = shared.config.election.node.as_ref().and_then(|name| shared.nodes.get(name));
+        if !shared.config.dry_run {
+            caution.look(shared.clock.now(), node.as_deref(), &keeper);
         }
         tokio::time::sleep(seconds(1)).await;
     }
@@ -170,9 +170,9 @@ impl Caution {
 /// knows the instance, and of one that has booted since nobody knows whether a hook waits: for
 /// giving the Lease up the doubt is enough.
 fn is_doomed(node: &Node) -> bool {
-    match record::standing(node, None) {
-        record::Standing::Open(_) => true,
-        record::Standing::Doubtful { record, .. } => record.released().is_none(),
+    match record::status(node, None) {
+        record::RecordStatus::Open(_) => true,
+        record::RecordStatus::Doubtful { record, .. } => record.released().is_none(),
         _ => false,
     }
 }

@@ -5,7 +5,7 @@ use crate::domain::{EXCLUDE_FROM_LOAD_BALANCERS, InstanceId, Node};
 
 /// How the record of a Node stands, read against the Node itself.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Standing {
+pub enum RecordStatus {
     /// There is none.
     None,
     /// It cannot be read. Left alone, told, and replaced by the next interruption.
@@ -55,7 +55,7 @@ pub enum Doubt {
     InstanceNotKnown,
 }
 
-impl Standing {
+impl RecordStatus {
     /// The record of a drain whose lifecycle actions may be open: it is open, or the machine has
     /// booted since and nobody has asked AWS yet.
     #[must_use]
@@ -93,32 +93,34 @@ impl Ours {
 /// How the record of `node` stands. `instance` says which instance it is where the Node has no
 /// providerID (DescribeInstances by private DNS name); a providerID always goes before it.
 #[must_use]
-pub fn standing(node: &Node, instance: Option<&InstanceId>) -> Standing {
-    let Some(text) = node.record() else { return Standing::None };
+pub fn status(node: &Node, instance: Option<&InstanceId>) -> RecordStatus {
+    let Some(text) = node.record() else { return RecordStatus::None };
     let record = match Record::read(text) {
         Ok(record) => record,
-        Err(damage) => return Standing::Damaged(damage),
+        Err(damage) => return RecordStatus::Damaged(damage),
     };
     if node.is_elsewhere {
-        return Standing::Void { record, why: VoidReason::OtherInstance };
+        return RecordStatus::Void { record, why: VoidReason::OtherInstance };
     }
     let Some(instance) = node.instance.as_ref().or(instance) else {
-        return Standing::Doubtful { record, why: Doubt::InstanceNotKnown };
+        return RecordStatus::Doubtful { record, why: Doubt::InstanceNotKnown };
     };
     if *instance != record.instance {
-        return Standing::Void { record, why: VoidReason::OtherInstance };
+        return RecordStatus::Void { record, why: VoidReason::OtherInstance };
     }
     let rebooted =
         record.boot.as_ref().zip(node.boot_id.as_ref()).is_some_and(|(then, now)| then != now);
     let ours = ours(node, &record);
     match (record.released.is_some(), rebooted) {
-        (false, false) => Standing::Open(record),
-        (false, true) if record.owed(instance).is_empty() => {
-            Standing::Void { record, why: VoidReason::Rebooted }
+        (false, false) => RecordStatus::Open(record),
+        (false, true) if record.open_actions(instance).is_empty() => {
+            RecordStatus::Void { record, why: VoidReason::Rebooted }
         }
-        (false, true) => Standing::Doubtful { record, why: Doubt::HookMayBeOpen },
-        (true, true) if ours.any() => Standing::Void { record, why: VoidReason::Rebooted },
-        (true, _) => Standing::Released { record, ours_stands: ours.taint && node.unschedulable },
+        (false, true) => RecordStatus::Doubtful { record, why: Doubt::HookMayBeOpen },
+        (true, true) if ours.any() => RecordStatus::Void { record, why: VoidReason::Rebooted },
+        (true, _) => {
+            RecordStatus::Released { record, ours_stands: ours.taint && node.unschedulable }
+        }
     }
 }
 

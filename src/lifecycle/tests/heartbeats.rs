@@ -1,37 +1,37 @@
 use super::*;
 
 #[test]
-fn c57_a_completion_ends_the_beats_early() {
+fn c57_a_completion_ends_the_heartbeats_early() {
     let mut s = fresh(3, 300);
-    let beats = run(&mut s, at(0), at_ms(3_500), Duration::ZERO, |_| Answer::Accepted);
+    let heartbeats = run(&mut s, at(0), at_ms(3_500), Duration::ZERO, |_| Answer::Accepted);
     s.completed(at_ms(3_500));
-    assert_eq!(beats, [at(1), at(2), at(3)]);
+    assert_eq!(heartbeats, [at(1), at(2), at(3)]);
     assert_eq!((s.due(), s.end()), (None, Some(End::Completed)));
 }
 
 #[test]
-fn c58_the_beats_end_when_they_can_add_nothing() {
+fn c58_the_heartbeats_end_when_they_can_add_nothing() {
     assert_eq!(run_secs(&mut fresh(3, 8), 800, Answer::Accepted), [1.0, 2.0, 3.0, 4.0, 5.0]);
 }
 
 #[test]
-fn c59_throttled_beats_go_on() {
+fn c59_throttled_heartbeats_go_on() {
     let mut s = fresh(300, 30_000);
-    let beats = run_secs(&mut s, 300, Answer::Failed);
-    assert_eq!(beats, [150.0, 151.0, 153.0, 157.0, 165.0, 181.0, 206.0, 231.0, 256.0, 281.0]);
-    assert_eq!(s.counts(), BeatCounts { sent: 10, accepted: 0, failed: 10, missed: 1 });
+    let heartbeats = run_secs(&mut s, 300, Answer::Failed);
+    assert_eq!(heartbeats, [150.0, 151.0, 153.0, 157.0, 165.0, 181.0, 206.0, 231.0, 256.0, 281.0]);
+    assert_eq!(s.counts(), HeartbeatCounts { sent: 10, accepted: 0, failed: 10, missed: 1 });
     assert_eq!(s.failures_in_a_row(), 10);
 }
 
 #[test]
-fn c60_no_active_action_ends_the_beats_after_one_attempt() {
+fn c60_no_active_action_ends_the_heartbeats_after_one_attempt() {
     let mut s = fresh(3, 300);
     assert_eq!(run_secs(&mut s, 100, Answer::Gone), [1.0]);
     assert_eq!((s.end(), s.counts().failed), (Some(End::Gone), 0), "and it is not an error");
 }
 
 #[test]
-fn c61_a_completion_at_2_1_leaves_two_beats() {
+fn c61_a_completion_at_2_1_leaves_two_heartbeats() {
     let mut s = fresh(3, 300);
     assert_eq!(run(&mut s, at(0), at_ms(2_100), Duration::ZERO, |_| Answer::Accepted).len(), 2);
     s.completed(at_ms(2_100));
@@ -39,18 +39,18 @@ fn c61_a_completion_at_2_1_leaves_two_beats() {
 }
 
 #[test]
-fn c62_no_beat_is_sent_past_the_most_that_there_is() {
+fn c62_no_heartbeat_is_sent_past_the_most_that_there_is() {
     // Beats that fail go on only as long as the action can live.
-    let beats = run_secs(&mut fresh(30, 100), 1_000, Answer::Failed);
-    assert!(beats.len() > 10 && beats.into_iter().all(|t| t < 100.0));
+    let heartbeats = run_secs(&mut fresh(30, 100), 1_000, Answer::Failed);
+    assert!(heartbeats.len() > 10 && heartbeats.into_iter().all(|t| t < 100.0));
 }
 
 #[test]
-fn c67_near_the_global_timeout_the_beats_end() {
+fn c67_near_the_global_timeout_the_heartbeats_end() {
     // 40 s in all: the beat at 10 reaches that far.
     assert_eq!(run_secs(&mut fresh(30, 40), 100, Answer::Accepted), [10.0]);
-    let beats = run_secs(&mut fresh(300, 30_000), 40_000, Answer::Accepted);
-    assert_eq!(beats.last(), Some(&29_700.0));
+    let heartbeats = run_secs(&mut fresh(300, 30_000), 40_000, Answer::Accepted);
+    assert_eq!(heartbeats.last(), Some(&29_700.0));
     let mut s = fresh(300, 30_000);
     run_secs(&mut s, 40_000, Answer::Accepted);
     assert_eq!(s.window_end(), Some(at(30_000)), "no window reaches beyond it");
@@ -67,7 +67,7 @@ fn c63_the_interval_follows_from_the_hook_itself() {
         (Some(7200), 3600),
         (None, 10),
     ] {
-        let s = BeatSchedule::new(at(0), received(0), 0.0, timeout.map(of_timeout));
+        let s = HeartbeatSchedule::new(at(0), received(0), 0.0, timeout.map(of_timeout));
         assert_eq!(s.interval().as_secs(), interval, "{timeout:?}");
         assert_eq!(s.due(), Some(at(0).plus(s.interval())));
     }
@@ -78,12 +78,12 @@ fn c63_the_interval_follows_from_the_hook_itself() {
 }
 
 #[test]
-fn c64_the_first_beat_goes_at_once_when_the_event_is_older_than_half_an_interval() {
+fn c64_the_first_heartbeat_goes_at_once_when_the_event_is_older_than_half_an_interval() {
     for (age, due) in [(0, 150), (75, 150), (76, 76), (150, 150), (299, 299), (4000, 4000)] {
-        let s = BeatSchedule::new(at(0), received(age), 0.0, Some(of_timeout(300)));
+        let s = HeartbeatSchedule::new(at(0), received(age), 0.0, Some(of_timeout(300)));
         assert_eq!(s.due(), Some(at(due)), "{age}");
     }
-    let undescribed = BeatSchedule::new(at(0), received(6), 0.5, None);
+    let undescribed = HeartbeatSchedule::new(at(0), received(6), 0.5, None);
     assert_eq!(
         undescribed.due(),
         Some(at(6)),
@@ -119,20 +119,20 @@ fn c68_nothing_is_due_after_the_completion_whatever_comes_late() {
 }
 
 #[test]
-fn a_clock_that_is_ahead_puts_no_beat_off() {
-    let s = BeatSchedule::new(at(10_000), received(0), 0.0, Some(of_timeout(300)));
+fn a_clock_that_is_ahead_puts_no_heartbeat_off() {
+    let s = HeartbeatSchedule::new(at(10_000), received(0), 0.0, Some(of_timeout(300)));
     assert_eq!(s.due(), Some(at(150)));
 }
 
 #[test]
 fn three_tries_start_before_two_thirds_of_the_timeout_even_if_each_runs_into_its_limit() {
     for timeout in [Some(30), Some(45), Some(60), Some(90), Some(300), Some(7200), None] {
-        let mut s = BeatSchedule::new(at(0), received(0), 0.0, timeout.map(of_timeout));
+        let mut s = HeartbeatSchedule::new(at(0), received(0), 0.0, timeout.map(of_timeout));
         let limit = s.call_limit();
         let two_thirds = 2.0 / 3.0 * f64::from(u16::try_from(timeout.unwrap_or(30)).unwrap());
-        let beats = run(&mut s, at(0), at(7200), limit, |_| Answer::Failed);
+        let heartbeats = run(&mut s, at(0), at(7200), limit, |_| Answer::Failed);
         assert!(
-            beats.into_iter().filter(|t| secs(*t) < two_thirds).count() >= 3,
+            heartbeats.into_iter().filter(|t| secs(*t) < two_thirds).count() >= 3,
             "{timeout:?} {limit:?}"
         );
     }
@@ -142,19 +142,19 @@ fn three_tries_start_before_two_thirds_of_the_timeout_even_if_each_runs_into_its
 fn what_fails_is_tried_again_after_1_2_and_4_seconds_and_then_regularly_again() {
     let mut s = fresh(60, 6000);
     let mut fail = 3;
-    let beats = run(&mut s, at(0), at(100), Duration::ZERO, |_| {
+    let heartbeats = run(&mut s, at(0), at(100), Duration::ZERO, |_| {
         fail -= 1;
         if fail >= 0 { Answer::Failed } else { Answer::Accepted }
     });
     assert_eq!(
-        beats.into_iter().map(secs).collect::<Vec<_>>(),
+        heartbeats.into_iter().map(secs).collect::<Vec<_>>(),
         [30.0, 31.0, 33.0, 37.0, 67.0, 97.0]
     );
 }
 
 #[test]
-fn a_description_sets_the_interval_from_the_last_beat_on() {
-    let mut s = BeatSchedule::new(at(0), received(0), 0.0, None);
+fn a_description_sets_the_interval_from_the_last_heartbeat_on() {
+    let mut s = HeartbeatSchedule::new(at(0), received(0), 0.0, None);
     assert_eq!(run_secs(&mut s, 25, Answer::Accepted), [10.0, 20.0]);
     assert_eq!(
         (s.window_end(), s.facts(at(999)).lapse),
@@ -164,11 +164,11 @@ fn a_description_sets_the_interval_from_the_last_beat_on() {
     s.described(at(25), of_timeout(300));
     assert_eq!((s.due(), s.window_end()), (Some(at(170)), Some(at(320))));
 
-    let mut none_sent = BeatSchedule::new(at(0), received(0), 0.0, None);
+    let mut none_sent = HeartbeatSchedule::new(at(0), received(0), 0.0, None);
     none_sent.described(at(1), of_timeout(3600));
     assert_eq!(none_sent.due(), Some(at(1800)));
 
-    let mut failing = BeatSchedule::new(at(0), received(0), 0.0, None);
+    let mut failing = HeartbeatSchedule::new(at(0), received(0), 0.0, None);
     failing.sent(at(10));
     failing.failed(at(10));
     failing.described(at(10), of_timeout(3600));
@@ -176,8 +176,8 @@ fn a_description_sets_the_interval_from_the_last_beat_on() {
 }
 
 #[test]
-fn an_action_that_comes_after_its_global_timeout_is_beaten_until_aws_says_that_it_is_gone() {
-    let mut s = BeatSchedule::new(at(0), received(4000), 0.0, Some(of_timeout(30)));
+fn an_action_that_comes_after_its_global_timeout_is_kept_alive_until_aws_says_that_it_is_gone() {
+    let mut s = HeartbeatSchedule::new(at(0), received(4000), 0.0, Some(of_timeout(30)));
     assert_eq!(run_secs(&mut s, 4010, Answer::Failed), [4000.0, 4001.0, 4003.0, 4007.0]);
     assert_eq!(
         run(&mut s, at(4011), at(5000), Duration::ZERO, |_| Answer::Gone),
@@ -195,11 +195,11 @@ fn a_hook_that_is_changed_later_gains_another_interval_and_no_other_deadline() {
 }
 
 #[test]
-fn a_thousand_hooks_that_came_together_do_not_beat_together() {
+fn a_thousand_hooks_that_came_together_do_not_send_heartbeats_together() {
     for described_late in [false, true] {
         let mut per_second = std::collections::BTreeMap::<i64, u32>::new();
         for n in 0..1000_u32 {
-            let mut s = BeatSchedule::new(
+            let mut s = HeartbeatSchedule::new(
                 at(0),
                 received(0),
                 f64::from(n) / 1000.0,
@@ -221,7 +221,7 @@ fn a_thousand_hooks_that_came_together_do_not_beat_together() {
 #[test]
 fn what_fails_together_is_not_tried_again_together() {
     let tries = |spread| {
-        let mut s = BeatSchedule::new(at(0), received(100), spread, Some(of_timeout(300)));
+        let mut s = HeartbeatSchedule::new(at(0), received(100), spread, Some(of_timeout(300)));
         run(&mut s, at(100), at(107), Duration::ZERO, |_| Answer::Failed)
             .into_iter()
             .map(secs)
@@ -276,8 +276,12 @@ fn a_slow_answer_lends_no_time() {
 #[test]
 fn a_heartbeat_that_a_policy_forbids_is_tried_again_while_the_window_may_be_open_and_then_every_five_minutes()
  {
-    let mut s =
-        BeatSchedule::new(at(0), Start::TakenOver { at: at(10), unled: seconds(15) }, 0.0, None);
+    let mut s = HeartbeatSchedule::new(
+        at(0),
+        Start::TakenOver { at: at(10), unled: seconds(15) },
+        0.0,
+        None,
+    );
     assert_eq!(s.due(), Some(at(10)));
     s.sent(at(10));
     s.forbidden(at(10));
@@ -302,13 +306,13 @@ fn a_heartbeat_that_a_policy_forbids_is_tried_again_while_the_window_may_be_open
     s.accepted(at(1228));
     assert!(s.due().is_some_and(|due| due <= at(1378)), "allowed again, it goes on as ever");
     assert_eq!(s.ends_by(), at(6_000));
-    assert_eq!(BeatSchedule::new(at(0), received(0), 0.0, None).ends_by(), at(48 * 3600));
+    assert_eq!(HeartbeatSchedule::new(at(0), received(0), 0.0, None).ends_by(), at(48 * 3600));
 }
 
 #[test]
 fn an_action_ends_by_its_global_timeout_unless_a_later_heartbeat_shows_that_its_event_had_a_wrong_time()
  {
-    let mut s = BeatSchedule::new(at(0), received(4000), 0.0, Some(of_timeout(30)));
+    let mut s = HeartbeatSchedule::new(at(0), received(4000), 0.0, Some(of_timeout(30)));
     assert_eq!(s.ends_by(), at(3_000));
     s.sent(at(4000));
     s.failed(at(4001));

@@ -28,7 +28,7 @@ fn has_taint(stage: &Stage, instance: &str) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn paused_everything_is_accepted_and_beaten_and_nothing_is_evicted() {
+async fn paused_everything_is_accepted_and_kept_alive_and_nothing_is_evicted() {
     let stage = Stage::new(1_301);
     let hooked = stage.group(3, 60);
     let spot = stage.spot_group(1).remove(0);

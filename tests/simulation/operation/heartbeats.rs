@@ -12,7 +12,7 @@ use crate::{harness::Stage, judge};
 const BEAT: &str = "autoscaling:RecordLifecycleActionHeartbeat";
 
 #[tokio::test(start_paused = true)]
-async fn c57_beats_go_on_for_as_long_as_the_drain_and_end_with_it() {
+async fn c57_heartbeats_go_on_for_as_long_as_the_drain_and_end_with_it() {
     let stage = Stage::new(57);
     let instance = stage.group(1, 60).remove(0);
     stage.slow_pod(&instance, "slow", 100);
@@ -22,14 +22,14 @@ async fn c57_beats_go_on_for_as_long_as_the_drain_and_end_with_it() {
     let action = stage.action(&instance);
     // One every 30 s; the first between 15 and 30 s after the event, so that hooks that came
     // together do not beat together.
-    assert!((3..=4).contains(&action.beats.len()), "{action:?}");
+    assert!((3..=4).contains(&action.heartbeats.len()), "{action:?}");
     let gaps = gaps(&action);
     assert!((15.0..=30.5).contains(&gaps[0]), "{gaps:?}");
-    assert!(gaps[1..action.beats.len()].iter().all(|g| (29.5..=30.5).contains(g)), "{gaps:?}");
+    assert!(gaps[1..action.heartbeats.len()].iter().all(|g| (29.5..=30.5).contains(g)), "{gaps:?}");
     stage.completed_once(&instance);
     assert_eq!(
         sundown.metric("heartbeats_total{result=\"accepted\"}") as usize,
-        action.beats.len()
+        action.heartbeats.len()
     );
     stage.pass(120).await;
     stage.completed_once(&instance);
@@ -39,7 +39,7 @@ async fn c57_beats_go_on_for_as_long_as_the_drain_and_end_with_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c58_c62_c67_no_beat_is_sent_that_could_not_reach_beyond_the_global_timeout() {
+async fn c58_c62_c67_no_heartbeat_is_sent_that_could_not_reach_beyond_the_global_timeout() {
     let stage = Stage::new(58);
     let instance = stage.group(1, 30).remove(0);
     stage.slow_pod(&instance, "slow", 9_000);
@@ -54,7 +54,11 @@ async fn c58_c62_c67_no_beat_is_sent_that_could_not_reach_beyond_the_global_time
     let action = stage.action(&instance);
     assert_eq!(action.end.as_ref().unwrap().verdict, Verdict::GlobalTimeout(HookResult::Continue));
     assert!(gaps(&action).iter().all(|g| *g <= 30.0), "no window ran out: {:?}", gaps(&action));
-    assert!((290..=303).contains(&action.beats.len()), "one every 10 s: {}", action.beats.len());
+    assert!(
+        (290..=303).contains(&action.heartbeats.len()),
+        "one every 10 s: {}",
+        action.heartbeats.len()
+    );
     assert_eq!(action.late_calls.len(), 0, "nobody beats an action that must be over");
     sundown.kill();
     stage.end();
@@ -105,7 +109,9 @@ async fn c59_a_throttled_heartbeat_is_tried_again_in_time_and_without_spinning()
         "at least three tries before two thirds of the timeout: {failed}"
     );
     stage.world.aws.end_fault(throttled);
-    stage.until(10, "a heartbeat is accepted", || !stage.action(&instance).beats.is_empty()).await;
+    stage
+        .until(10, "a heartbeat is accepted", || !stage.action(&instance).heartbeats.is_empty())
+        .await;
     stage.until(290, "the action is completed", || stage.is_over(&instance)).await;
     stage.completed_once(&instance);
     let calls = stage.world.aws.count(BEAT);
@@ -143,7 +149,7 @@ async fn c60_c66_an_action_that_somebody_else_ended_is_beaten_once_more_and_the_
     stage.until(5, "the node is cordoned", || stage.is_cordoned(&instance)).await;
     let node = stage.name_of(&instance);
     stage.pass(40).await;
-    let before = stage.action(&instance).beats.len();
+    let before = stage.action(&instance).heartbeats.len();
     assert!(before >= 1);
     let deadline = sundown.drain(&node).unwrap().ends_at;
     assert!(deadline.is_some());
@@ -177,7 +183,7 @@ async fn c60_c66_an_action_that_somebody_else_ended_is_beaten_once_more_and_the_
 }
 
 #[tokio::test(start_paused = true)]
-async fn c61_a_release_by_hand_ends_the_beats_with_the_completion() {
+async fn c61_a_release_by_hand_ends_the_heartbeats_with_the_completion() {
     let stage = Stage::new(61);
     let instance = stage.group(1, 60).remove(0);
     stage.slow_pod(&instance, "slow", 1_000);
@@ -185,14 +191,14 @@ async fn c61_a_release_by_hand_ends_the_beats_with_the_completion() {
     stage.world.aws.terminate(&instance, true);
     stage.pass(65).await;
     let node = stage.name_of(&instance);
-    assert_eq!(stage.action(&instance).beats.len(), 2);
+    assert_eq!(stage.action(&instance).heartbeats.len(), 2);
     stage.world.kube.edit("nodes", "", &node, |n| {
         n["metadata"]["annotations"]["sundown.dev/release"] = "true".into();
     });
     stage.until(2, "the action is completed", || stage.is_over(&instance)).await;
     stage.pass(60).await;
     stage.completed_once(&instance);
-    assert_eq!(stage.action(&instance).beats.len(), 2);
+    assert_eq!(stage.action(&instance).heartbeats.len(), 2);
     sundown.stop().await;
     stage.end();
 }
@@ -247,9 +253,9 @@ async fn c63_a_hook_that_cannot_be_described_is_beaten_as_if_it_had_thirty_secon
     // Described at last: from then on half of 600 s.
     stage.world.aws.end_fault(denied);
     stage.pass(60).await;
-    let beats = stage.action(&instance).beats.len();
+    let heartbeats = stage.action(&instance).heartbeats.len();
     stage.until(200, "the action is completed", || stage.is_over(&instance)).await;
-    assert!(stage.action(&instance).beats.len() <= beats + 1);
+    assert!(stage.action(&instance).heartbeats.len() <= heartbeats + 1);
     stage.completed_once(&instance);
     sundown.stop().await;
     stage.end();
@@ -270,7 +276,7 @@ async fn c63_a_hook_that_is_gone_when_its_event_is_read_is_drained_for_and_not_a
     stage
         .until(150, "it is drained", || sundown.metric("drains_total{end=\"empty\"}") == 1.0)
         .await;
-    stage.until(5, "nothing is owed", || sundown.metric("hooks_owed") == 0.0).await;
+    stage.until(5, "nothing is action", || sundown.metric("hooks_owed") == 0.0).await;
     stage.pass(300).await;
     let describes = stage.world.aws.count("autoscaling:DescribeLifecycleHooks");
     assert!((1..=10).contains(&describes), "{describes} descriptions");
@@ -287,7 +293,7 @@ async fn c64_an_event_that_is_read_late_is_beaten_at_once() {
     stage.world.aws.terminate(&instance, true);
     stage.pass(70).await;
     let sundown = stage.lead("sundown-0", &[]).await;
-    stage.until(3, "the first heartbeat", || !stage.action(&instance).beats.is_empty()).await;
+    stage.until(3, "the first heartbeat", || !stage.action(&instance).heartbeats.is_empty()).await;
     stage.until(120, "the action is completed", || stage.is_over(&instance)).await;
     stage.completed_once(&instance);
     sundown.stop().await;
@@ -295,7 +301,7 @@ async fn c64_an_event_that_is_read_late_is_beaten_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn beats_do_not_wait_for_a_node_that_cannot_be_patched() {
+async fn heartbeats_do_not_wait_for_a_node_that_cannot_be_patched() {
     let stage = Stage::new(65);
     let instance = stage.group(1, 60).remove(0);
     let sundown = stage.lead("sundown-0", &[]).await;
@@ -305,7 +311,7 @@ async fn beats_do_not_wait_for_a_node_that_cannot_be_patched() {
     assert!(!stage.is_cordoned(&instance));
     let action = stage.action(&instance);
     assert!(action.end.is_none() && gaps(&action).iter().all(|g| *g <= 30.5), "{action:?}");
-    assert!(action.beats.len() >= 9);
+    assert!(action.heartbeats.len() >= 9);
     stage.world.kube.lift(rule);
     stage.until(30, "the node is cordoned", || stage.is_cordoned(&instance)).await;
     stage.until(60, "the action is completed", || stage.is_over(&instance)).await;
@@ -350,7 +356,7 @@ async fn a_thousand_hooks_are_kept_open_without_bursts() {
     let mut seconds = std::collections::BTreeMap::<i64, usize>::new();
     for action in &actions {
         assert!(action.end.is_none() && gaps(action).iter().all(|g| *g <= 151.0), "{action:?}");
-        action.beats.iter().for_each(|b| *seconds.entry(b.as_second()).or_default() += 1);
+        action.heartbeats.iter().for_each(|b| *seconds.entry(b.as_second()).or_default() += 1);
     }
     let busiest = seconds.values().max().unwrap();
     assert!(*busiest <= 40, "{busiest} heartbeats in one second");

@@ -63,7 +63,7 @@ async fn a_completion_whose_credentials_have_expired_is_sent_again_like_any_that
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_completion_that_hangs_keeps_no_beat_from_going_out() {
+async fn a_completion_that_hangs_keeps_no_heartbeat_from_going_out() {
     assert_eq!(drained_under(437, AwsFault::Hang, 6, "failed").await, 7);
 }
 
@@ -98,7 +98,8 @@ async fn c42_an_action_that_is_over_already_counts_as_completed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c44_c68_a_message_that_could_not_be_deleted_drains_beats_and_completes_nothing_again() {
+async fn c44_c68_a_message_that_could_not_be_deleted_drains_heartbeats_and_completes_nothing_again()
+{
     for the_node_stays in [true, false] {
         let stage = Stage::new(44);
         let instance = stage.group(1, 60).remove(0);
@@ -182,7 +183,7 @@ async fn a_completion_waits_for_logs_to_be_shipped_and_not_beyond_the_deadline()
         .await;
     stage.pass(85).await;
     assert!(!stage.is_over(&instances[0]), "the delay");
-    assert!(stage.action(&instances[0]).beats.len() >= 3, "beats go on meanwhile");
+    assert!(stage.action(&instances[0]).heartbeats.len() >= 3, "beats go on meanwhile");
     stage.until(10, "the action is completed", || stage.is_over(&instances[0])).await;
     // One that is drained shortly before its deadline.
     stage.slow_pod(&instances[1], "slower", 260);
@@ -276,7 +277,7 @@ async fn a_new_leader_does_not_speak_of_nodes_that_went_and_owed_nothing() {
     for instance in [&spot, &hooked] {
         assert!(stage.world.kube.delete("nodes", "", &stage.name_of(instance)));
     }
-    stage.until(10, "the leader completes what was owed", || stage.is_over(&hooked)).await;
+    stage.until(10, "the leader completes what was action", || stage.is_over(&hooked)).await;
     stage.pass(30).await;
     first.kill();
     stage.until(20, "the standby leads", || second.metrics.leads()).await;

@@ -9,7 +9,7 @@ use super::{gaps, hook, s};
 use crate::harness::Stage;
 
 #[tokio::test(start_paused = true)]
-async fn c50_a_budget_that_never_gives_way_is_overruled_in_time_after_three_hours_of_beats() {
+async fn c50_a_budget_that_never_gives_way_is_overruled_in_time_after_three_hours_of_heartbeats() {
     let stage = Stage::new(50);
     let instance = stage.group(1, 300).remove(0);
     stage.blocked_pod(&instance, "quorum", 30);
@@ -23,7 +23,11 @@ async fn c50_a_budget_that_never_gives_way_is_overruled_in_time_after_three_hour
     let took = action.end.as_ref().unwrap().at.since_or_zero(action.started).as_secs();
     // Asked to go 30 s before the deadline (less its margin of 5 s), and gone a second later.
     assert!((10_760..=10_790).contains(&took), "{took}");
-    assert!((71..=73).contains(&action.beats.len()), "one every 150 s: {}", action.beats.len());
+    assert!(
+        (71..=73).contains(&action.heartbeats.len()),
+        "one every 150 s: {}",
+        action.heartbeats.len()
+    );
     let removals = stage.removals();
     assert_eq!(removals.len(), 1);
     let (pod, grace, deleted, _) = &removals[0];
@@ -217,7 +221,8 @@ async fn without_a_deadline_a_drain_ends_after_the_drain_timeout() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_nobody_could_beat_is_forced_before_its_first_window_ends_also_by_the_next_leader() {
+async fn what_nobody_could_keep_alive_is_forced_before_its_first_window_ends_also_by_the_next_leader()
+ {
     let stage = Stage::new(56);
     let instance = stage.group(1, 300).remove(0);
     stage.blocked_pod(&instance, "quorum", 30);

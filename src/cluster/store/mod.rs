@@ -83,7 +83,7 @@ pub(super) trait Object: PartialEq + Send + Sync + 'static {
     fn is_older(&self, other: &Self) -> bool;
 }
 
-pub(super) struct Mirror<T: Object>(Mutex<State<T>>);
+pub(super) struct Store<T: Object>(Mutex<State<T>>);
 
 struct State<T: Object> {
     objects: BTreeMap<T::Key, Arc<T>>,
@@ -115,7 +115,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl<T: Object> Default for Mirror<T> {
+impl<T: Object> Default for Store<T> {
     fn default() -> Self {
         Self(Mutex::new(State {
             objects: BTreeMap::new(),
@@ -129,7 +129,7 @@ impl<T: Object> Default for Mirror<T> {
     }
 }
 
-impl<T: Object> Mirror<T> {
+impl<T: Object> Store<T> {
     pub(super) fn health(&self) -> Health {
         lock(&self.0).health
     }

@@ -16,12 +16,12 @@ use crate::harness::Stage;
 /// One writer at a time, but that who was cut off at this moment goes on sending heartbeats: it
 /// cannot know that somebody else leads, and they do no harm
 /// (docs/adr/0010-heartbeats-go-on-while-nobody-leads.md).
-fn one_writer_but_for_beats_of(stage: &Stage, replica: &str, cut_off: Moment) {
+fn one_writer_but_for_heartbeats_of(stage: &Stage, replica: &str, cut_off: Moment) {
     one_at_a_time(written(stage, |by, at| by != replica || at < cut_off));
 }
 
 /// When this replica sent heartbeats.
-fn beats_of(stage: &Stage, replica: &str) -> Vec<Moment> {
+fn heartbeats_of(stage: &Stage, replica: &str) -> Vec<Moment> {
     stage
         .world
         .aws
@@ -53,7 +53,7 @@ async fn c73_a_leader_that_is_cut_off_from_the_api_server_stops_before_another_b
     );
     stage.pass(30).await;
     assert!(
-        beats_of(&stage, "sundown-0").last().is_some_and(|at| at.since_or_zero(begun) > s(30)),
+        heartbeats_of(&stage, "sundown-0").last().is_some_and(|at| at.since_or_zero(begun) > s(30)),
         "it knows of nobody else who leads"
     );
     stage.world.kube.lift(partition);
@@ -68,12 +68,12 @@ async fn c73_a_leader_that_is_cut_off_from_the_api_server_stops_before_another_b
         );
     }
     assert!(
-        beats_of(&stage, "sundown-0").last().is_some_and(|at| *at < seen),
+        heartbeats_of(&stage, "sundown-0").last().is_some_and(|at| *at < seen),
         "none once it has seen the other"
     );
     assert_eq!(first.metric("hooks_owed"), 0.0);
     drains.forced_on_time(&stage);
-    one_writer_but_for_beats_of(&stage, "sundown-0", begun);
+    one_writer_but_for_heartbeats_of(&stage, "sundown-0", begun);
     first.stop().await;
     second.stop().await;
     stage.end();
@@ -100,7 +100,7 @@ async fn c73_what_another_leader_has_completed_is_beaten_once_more_by_one_that_i
     let action = stage.action(&instance);
     assert_eq!(action.end.unwrap().by, "sundown-1");
     assert_eq!(action.late_calls.len(), 1, "one heartbeat tells, and no further one");
-    one_writer_but_for_beats_of(&stage, "sundown-0", begun);
+    one_writer_but_for_heartbeats_of(&stage, "sundown-0", begun);
     // Nothing of it is left when it may lead again.
     stage.world.kube.lift(partition);
     second.kill();
@@ -159,7 +159,7 @@ async fn c80_an_api_server_that_is_away_for_five_minutes_costs_no_hook() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_beaten_while_nobody_leads_is_not_beaten_beyond_its_drain() {
+async fn what_is_kept_alive_while_nobody_leads_is_not_kept_alive_beyond_its_drain() {
     let stage = Stage::new(801);
     let instance = stage.group(1, 60).remove(0);
     stage.slow_pod(&instance, "slow", 3_000);
@@ -171,7 +171,7 @@ async fn what_is_beaten_while_nobody_leads_is_not_beaten_beyond_its_drain() {
     assert!(!stage.is_over(&instance));
     stage.pass(120).await;
     let action = stage.action(&instance);
-    let last = action.beats.last().unwrap().since_or_zero(action.started).as_secs();
+    let last = action.heartbeats.last().unwrap().since_or_zero(action.started).as_secs();
     assert!((560..=605).contains(&last), "the last heartbeat came after {last} s");
     assert_eq!(sundown.metric("hooks_owed"), 0.0);
     sundown.kill();

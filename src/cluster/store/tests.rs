@@ -53,70 +53,70 @@ fn told(changes: &mut Changes<Thing>) -> Vec<String> {
 
 #[test]
 fn an_object_is_found_by_its_index_or_among_those_without_one() {
-    let mirror: Mirror<Thing> = Mirror::default();
-    let found = |index| mirror.find(&index).iter().map(|t| t.name).collect::<Vec<_>>();
-    let without = || mirror.unindexed().iter().map(|t| t.name).collect::<Vec<_>>();
-    mirror.apply(thing(1, 1, ""));
-    mirror.apply(Thing { name: "b", ..thing(2, 2, "red") });
-    mirror.apply(Thing { name: "c", ..thing(3, 3, "red") });
+    let store: Store<Thing> = Store::default();
+    let found = |index| store.find(&index).iter().map(|t| t.name).collect::<Vec<_>>();
+    let without = || store.unindexed().iter().map(|t| t.name).collect::<Vec<_>>();
+    store.apply(thing(1, 1, ""));
+    store.apply(Thing { name: "b", ..thing(2, 2, "red") });
+    store.apply(Thing { name: "c", ..thing(3, 3, "red") });
     assert_eq!((found("red"), without()), (vec!["b", "c"], vec!["a"]));
-    mirror.apply(thing(1, 4, "red"));
-    mirror.apply(Thing { name: "b", ..thing(2, 5, "") });
+    store.apply(thing(1, 4, "red"));
+    store.apply(Thing { name: "b", ..thing(2, 5, "") });
     assert_eq!((found("red"), without()), (vec!["c", "a"], vec!["b"]));
-    mirror.delete(&"b", |_| true);
-    mirror.delete(&"c", |_| true);
+    store.delete(&"b", |_| true);
+    store.delete(&"c", |_| true);
     assert_eq!((found("red"), without()), (vec!["a"], vec![]));
 }
 
 #[test]
 fn several_changes_come_as_one_and_a_successor_as_two() {
-    let mirror = Mirror::default();
-    let mut changes = mirror.follow();
-    mirror.apply(thing(1, 1, "red"));
-    mirror.apply(thing(1, 2, "green"));
+    let store = Store::default();
+    let mut changes = store.follow();
+    store.apply(thing(1, 1, "red"));
+    store.apply(thing(1, 2, "green"));
     assert_eq!(told(&mut changes), ["new green"]);
-    mirror.apply(thing(1, 3, "blue"));
-    mirror.apply(thing(1, 4, "black"));
+    store.apply(thing(1, 3, "blue"));
+    store.apply(thing(1, 4, "black"));
     assert_eq!(told(&mut changes), ["green to black"]);
-    mirror.apply(thing(1, 5, "white"));
-    mirror.delete(&"a", |_| true);
-    mirror.apply(thing(2, 6, "red"));
-    mirror.apply(thing(2, 7, "blue"));
-    mirror.apply(thing(3, 8, "green"));
+    store.apply(thing(1, 5, "white"));
+    store.delete(&"a", |_| true);
+    store.apply(thing(2, 6, "red"));
+    store.apply(thing(2, 7, "blue"));
+    store.apply(thing(3, 8, "green"));
     assert_eq!(told(&mut changes), ["gone white", "gone blue", "new green"]);
-    assert_eq!(told(&mut mirror.follow()), ["new green"]);
-    assert!(mirror.find(&"red").is_empty());
-    assert_eq!(mirror.find(&"green").len(), 1);
+    assert_eq!(told(&mut store.follow()), ["new green"]);
+    assert!(store.find(&"red").is_empty());
+    assert_eq!(store.find(&"green").len(), 1);
 }
 
 #[test]
 fn what_is_older_or_of_another_object_changes_nothing() {
-    let mirror = Mirror::default();
-    mirror.apply(thing(2, 5, "red"));
-    mirror.apply(thing(2, 4, "blue"));
-    mirror.delete(&"a", |known| known.uid == 1);
-    mirror.learn(thing(1, 9, "blue"));
-    assert_eq!(*mirror.all()[0], thing(2, 5, "red"));
-    mirror.delete(&"a", |known| known.uid == 2);
-    mirror.learn(thing(2, 9, "blue"));
-    assert!(mirror.all().is_empty(), "an answer that comes after the deletion brings nothing back");
+    let store = Store::default();
+    store.apply(thing(2, 5, "red"));
+    store.apply(thing(2, 4, "blue"));
+    store.delete(&"a", |known| known.uid == 1);
+    store.learn(thing(1, 9, "blue"));
+    assert_eq!(*store.all()[0], thing(2, 5, "red"));
+    store.delete(&"a", |known| known.uid == 2);
+    store.learn(thing(2, 9, "blue"));
+    assert!(store.all().is_empty(), "an answer that comes after the deletion brings nothing back");
 }
 
 #[test]
 fn a_list_counts_even_with_a_lower_version_but_not_against_what_was_learnt_since_it_began() {
-    let mirror = Mirror::default();
-    mirror.apply(thing(1, 50, "red"));
-    mirror.listing();
-    mirror.replace(vec![thing(1, 3, "blue")], |_| false);
-    assert_eq!(mirror.all()[0].colour, "blue", "a cluster restored from a backup");
-    mirror.listing();
-    mirror.learn(thing(1, 9, "green"));
-    mirror.replace(vec![thing(1, 8, "blue")], |_| false);
-    assert_eq!(mirror.all()[0].colour, "green");
-    mirror.replace(vec![], |key| *key == "a");
-    assert_eq!(mirror.all().len(), 1);
-    mirror.replace(vec![], |_| false);
-    assert!(mirror.all().is_empty() && mirror.find(&"green").is_empty());
+    let store = Store::default();
+    store.apply(thing(1, 50, "red"));
+    store.listing();
+    store.replace(vec![thing(1, 3, "blue")], |_| false);
+    assert_eq!(store.all()[0].colour, "blue", "a cluster restored from a backup");
+    store.listing();
+    store.learn(thing(1, 9, "green"));
+    store.replace(vec![thing(1, 8, "blue")], |_| false);
+    assert_eq!(store.all()[0].colour, "green");
+    store.replace(vec![], |key| *key == "a");
+    assert_eq!(store.all().len(), 1);
+    store.replace(vec![], |_| false);
+    assert!(store.all().is_empty() && store.find(&"green").is_empty());
 }
 
 #[test]

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     cluster::{About, EventNote, EventReason, Severity},
-    domain::{Interruption, Moment, Node, OwedHook, seconds},
+    domain::{Interruption, LifecycleAction, Moment, Node, seconds},
     fleet::{Input, Origin},
     observe::MessageOutcome,
     record,
@@ -29,7 +29,7 @@ use crate::{
 /// What becomes of the message. Of several interruptions in one message the last in this order
 /// counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Fate {
+pub(super) enum Disposition {
     /// Nobody needs it any more.
     Delete,
     /// Another reader of the queue may want it: it is to reappear soon.
@@ -39,14 +39,14 @@ pub(super) enum Fate {
 }
 
 /// One interruption on its way to a decision.
-pub(super) struct Case {
+pub(super) struct Decision {
     term: Term,
     interruption: Interruption,
     known: Knowledge,
     /// When its message was sent, on AWS's clock, as are all times in the interruption.
     sent: Option<Moment>,
     undecided: Option<Undecided>,
-    beating: Option<OwedHook>,
+    kept_alive: Option<LifecycleAction>,
     /// Its message was given up to make room for others: it reappears by itself, and is decided
     /// then.
     given_up: CancellationToken,
@@ -73,7 +73,7 @@ impl Drop for Undecided {
     }
 }
 
-impl Case {
+impl Decision {
     pub(super) fn new(
         term: Term,
         interruption: Interruption,
@@ -90,7 +90,7 @@ impl Case {
             interruption,
             sent,
             undecided,
-            beating: None,
+            kept_alive: None,
             given_up,
             test,
         }
@@ -102,7 +102,7 @@ impl Case {
     }
 
     /// Comes to a decision, however long that takes.
-    pub(super) async fn decide(mut self) -> Fate {
+    pub(super) async fn decide(mut self) -> Disposition {
         let mut questions = Questions::default();
         let mut arrivals = self.term.arrivals.subscribe();
         let (mut accepting, mut tries) = (Backoff::up_to(seconds(10)), accept::Tries::default());
@@ -110,7 +110,7 @@ impl Case {
             arrivals.mark_unchanged();
             if self.given_up.is_cancelled() {
                 self.term.metrics.message(Some(self.interruption.kind()), MessageOutcome::Left);
-                return Fate::Leave;
+                return Disposition::Leave;
             }
             self.look();
             if !self.test && !tries.is_lost() && self.is_on_record() {
@@ -119,37 +119,37 @@ impl Case {
                     .nodes
                     .iter()
                     .any(|node| accept::is_open(node, &self.interruption.instance));
-                if let Some(owed) = self
+                if let Some(action) = self
                     .interruption
-                    .owed(&self.interruption.instance)
+                    .lifecycle_action(&self.interruption.instance)
                     .filter(|_| open && !self.is_dry())
                 {
-                    self.term.hooks.vouch(&owed);
+                    self.term.hooks.vouch(&action);
                 }
                 return self.accepted(Accepted::Repeat { open });
             }
             if self.interruption.goes_into_service()
                 && !self.is_dry()
-                && let Some(fate) = Box::pin(self.returned()).await
+                && let Some(disposition) = Box::pin(self.returned()).await
             {
-                return fate;
+                return disposition;
             }
-            self.beat_if_ours();
+            self.keep_alive_if_ours();
             let now = self.term.clock.now();
             let wait = match triage(&self.interruption, &self.known, &self.term.policy, now) {
-                Verdict::Delete(reason) => return self.dispose(reason, Fate::Delete),
-                Verdict::Leave(reason) => return self.dispose(reason, Fate::GiveBack),
+                Verdict::Delete(reason) => return self.dispose(reason, Disposition::Delete),
+                Verdict::Leave(reason) => return self.dispose(reason, Disposition::GiveBack),
                 verdict
                 @ (Verdict::Complete(_) | Verdict::AnswerLaunch(_) | Verdict::Accept(_))
                     if self.is_dry() =>
                 {
                     return self.only_say(&verdict);
                 }
-                Verdict::Complete(owed) => {
-                    return Box::pin(self.complete(owed, MessageOutcome::Completed)).await;
+                Verdict::Complete(action) => {
+                    return Box::pin(self.complete(action, MessageOutcome::Completed)).await;
                 }
-                Verdict::AnswerLaunch(owed) => {
-                    return Box::pin(self.complete(owed, MessageOutcome::LaunchAnswered)).await;
+                Verdict::AnswerLaunch(action) => {
+                    return Box::pin(self.complete(action, MessageOutcome::LaunchAnswered)).await;
                 }
                 Verdict::Accept(accept) => {
                     let (happened, sent) = (self.known.happened, self.sent);
@@ -259,20 +259,20 @@ impl Case {
             && self.known.nodes.iter().all(|node| record::recognise(node, &self.interruption))
     }
 
-    fn beat_if_ours(&mut self) {
-        if self.beating.is_none()
+    fn keep_alive_if_ours(&mut self) {
+        if self.kept_alive.is_none()
             && !self.is_dry()
-            && crate::triage::beats(&self.interruption, &self.known, &self.term.policy)
+            && crate::triage::heartbeats(&self.interruption, &self.known, &self.term.policy)
             && !crate::triage::heartbeats_wait(
                 &self.interruption,
                 &self.known,
                 &self.term.policy,
                 self.term.clock.now(),
             )
-            && let Some(owed) = self.interruption.owed(&self.interruption.instance)
+            && let Some(action) = self.interruption.lifecycle_action(&self.interruption.instance)
         {
-            self.term.hooks.own(&owed, self.known.happened, Origin::Received, Source::Message);
-            self.beating = Some(owed);
+            self.term.hooks.own(&action, self.known.happened, Origin::Received, Source::Message);
+            self.kept_alive = Some(action);
         }
     }
 
@@ -283,7 +283,7 @@ impl Case {
             Answer::Group(answer) => self.known.group = Some(answer),
             Answer::Hook(answer) => self.known.hook = Some(answer),
             Answer::Hooks(answer) => self.known.hooks = Some(answer),
-            Answer::Beat(answer) => self.known.beat = Some(answer),
+            Answer::Heartbeat(answer) => self.known.heartbeat = Some(answer),
             Answer::Listed(at, nodes) => {
                 let ours = |n: &Arc<Node>| {
                     n.instance.as_ref() == Some(&self.interruption.instance)
@@ -300,21 +300,27 @@ impl Case {
         }
     }
 
-    fn dispose(&mut self, reason: Reason, fate: Fate) -> Fate {
+    fn dispose(&mut self, reason: Reason, disposition: Disposition) -> Disposition {
         if self.test {
-            return self
-                .tell_test(&format!("it would not be acted on ({})", reason.as_str()), fate);
+            return self.tell_test(
+                &format!("it would not be acted on ({})", reason.as_str()),
+                disposition,
+            );
         }
-        if let Some(owed) = self.beating.take() {
-            self.term.hooks.forget(&owed);
+        if let Some(action) = self.kept_alive.take() {
+            self.term.hooks.forget(&action);
         }
-        if let (Reason::Stale, Some(owed)) =
-            (reason, self.interruption.owed(&self.interruption.instance))
+        if let (Reason::Stale, Some(action)) =
+            (reason, self.interruption.lifecycle_action(&self.interruption.instance))
         {
             // It was only asked whether it still waits.
-            self.term.hooks.forget(&owed);
+            self.term.hooks.forget(&action);
         }
-        let outcome = if fate == Fate::GiveBack { MessageOutcome::Left } else { outcome(reason) };
+        let outcome = if disposition == Disposition::GiveBack {
+            MessageOutcome::Left
+        } else {
+            outcome(reason)
+        };
         self.term.metrics.message(Some(self.interruption.kind()), outcome);
         let (instance, kind, reason) =
             (&self.interruption.instance, self.interruption.kind().as_str(), reason.as_str());
@@ -339,17 +345,17 @@ impl Case {
         }
         self.say_once(
             reason,
-            if fate == Fate::Delete {
+            if disposition == Disposition::Delete {
                 "delete it and do nothing"
             } else {
                 "leave it to others and do nothing"
             },
         );
-        self.record_trial(Would::Nothing, reason, None).unwrap_or(fate)
+        self.record_trial(Would::Nothing, reason, None).unwrap_or(disposition)
     }
 
     /// What becomes of the message in a trial, where it is written down; `None`: this is none.
-    fn record_trial(&self, would: Would, why: &str, node: Option<&Node>) -> Option<Fate> {
+    fn record_trial(&self, would: Would, why: &str, node: Option<&Node>) -> Option<Disposition> {
         if !self.term.is_trial() {
             return None;
         }
@@ -365,7 +371,7 @@ impl Case {
                 would,
             )
         };
-        Some(if self.term.record_trial(&entry) { Fate::Delete } else { Fate::Leave })
+        Some(if self.term.record_trial(&entry) { Disposition::Delete } else { Disposition::Leave })
     }
 
     /// An instance without a Node is waited for: who looks for it should find that in the log.
@@ -377,9 +383,9 @@ impl Case {
                 .term
                 .first_said(&format!("{instance} {kind} {} waits", self.interruption.event_id))
         {
-            let beating = self.beating.is_some();
+            let kept_alive = self.kept_alive.is_some();
             info!(
-                instance = %instance, kind, until = %format_args!("{until:.0}"), beating,
+                instance = %instance, kind, until = %format_args!("{until:.0}"), kept_alive,
                 "The instance has no Node: its message is kept for now."
             );
         }
@@ -396,14 +402,14 @@ impl Case {
     }
 
     /// A dry run: what would be done is said once for each event. The message reappears by itself.
-    fn only_say(&mut self, verdict: &Verdict) -> Fate {
+    fn only_say(&mut self, verdict: &Verdict) -> Disposition {
         if self.test {
             return self.tell_test(
                 match verdict {
                     Verdict::Accept(_) => "the node would be cordoned and drained",
                     _ => "its lifecycle action would be completed with CONTINUE",
                 },
-                Fate::Delete,
+                Disposition::Delete,
             );
         }
         let interruption = &self.interruption;
@@ -417,13 +423,13 @@ impl Case {
                 Verdict::Accept(accept) => {
                     info!(
                         node = %accept.node.name, instance = %accept.instance, kind,
-                        standing = ?accept.standing, "Dry run: would cordon and drain the node."
+                        certainty = ?accept.certainty, "Dry run: would cordon and drain the node."
                     );
                 }
-                Verdict::Complete(owed) | Verdict::AnswerLaunch(owed) => {
+                Verdict::Complete(action) | Verdict::AnswerLaunch(action) => {
                     info!(
-                        instance = %owed.key.instance, group = %owed.key.group,
-                        hook = %owed.key.hook, kind,
+                        instance = %action.key.instance, group = %action.key.group,
+                        hook = %action.key.hook, kind,
                         "Dry run: would complete the lifecycle action with CONTINUE."
                     );
                 }
@@ -435,11 +441,11 @@ impl Case {
             Verdict::AnswerLaunch(_) => (Would::AnswerLaunch, None),
             _ => (Would::Complete, None),
         };
-        self.record_trial(would, "", node).unwrap_or(Fate::Leave)
+        self.record_trial(would, "", node).unwrap_or(Disposition::Leave)
     }
 
     /// A test: what would be done is told in the log, and on the Node for whoever cannot see that.
-    fn tell_test(&self, what: &str, fate: Fate) -> Fate {
+    fn tell_test(&self, what: &str, disposition: Disposition) -> Disposition {
         let (instance, kind) = (&self.interruption.instance, self.interruption.kind());
         self.term.metrics.message(Some(kind), MessageOutcome::Test);
         let lag = self.known.received.since_or_zero(self.known.happened);
@@ -459,44 +465,44 @@ impl Case {
                 ),
             });
         }
-        fate
+        disposition
     }
 
-    fn undecided_test(&self) -> Fate {
+    fn undecided_test(&self) -> Disposition {
         self.tell_test(
             "it would wait for what could not be learnt in a minute: is the instance one of this \
              cluster?",
-            Fate::Delete,
+            Disposition::Delete,
         )
     }
 
-    async fn complete(&mut self, owed: OwedHook, outcome: MessageOutcome) -> Fate {
+    async fn complete(&mut self, action: LifecycleAction, outcome: MessageOutcome) -> Disposition {
         self.undecided = None;
         let kind = self.interruption.kind();
         self.warn_of_guess(None);
         match outcome {
             MessageOutcome::LaunchAnswered => warn!(
-                instance = %owed.key.instance, group = %owed.key.group, hook = %owed.key.hook,
+                instance = %action.key.instance, group = %action.key.group, hook = %action.key.hook,
                 "A launch hook of ours is answered CONTINUE at once: this version does not wait \
                  for new nodes to become ready."
             ),
             _ => {
                 info!(
-                    instance = %owed.key.instance, group = %owed.key.group, hook = %owed.key.hook,
+                    instance = %action.key.instance, group = %action.key.group, hook = %action.key.hook,
                     "The instance has no Node; its hook is completed."
                 );
             }
         }
-        if self.term.hooks.complete(&owed, self.known.happened, Source::Message).await.is_none() {
-            return Fate::Leave;
+        if self.term.hooks.complete(&action, self.known.happened, Source::Message).await.is_none() {
+            return Disposition::Leave;
         }
         self.term.metrics.message(Some(kind), outcome);
-        Fate::Delete
+        Disposition::Delete
     }
 
     /// An instance that is back in service: what its record left on the Node is put back. `None`:
     /// its message is decided like any other.
-    async fn returned(&mut self) -> Option<Fate> {
+    async fn returned(&mut self) -> Option<Disposition> {
         while !self.given_up.is_cancelled() {
             self.look();
             let of_instance = |n: &&Arc<Node>| {
@@ -504,17 +510,17 @@ impl Case {
             };
             let node = self.known.nodes.iter().find(of_instance).cloned()?;
             self.undecided = None;
-            let (outcome, fate) =
+            let (outcome, disposition) =
                 match returns::put_back(&self.term, &node, &self.interruption).await {
                     Back::No => return None,
                     Back::Again => continue,
                     // A launch action still waits for its answer.
                     Back::Restored if self.interruption.hook().is_some() => return None,
-                    Back::Restored => (MessageOutcome::Restored, Fate::Delete),
-                    Back::Untold => (MessageOutcome::Left, Fate::Leave),
+                    Back::Restored => (MessageOutcome::Restored, Disposition::Delete),
+                    Back::Untold => (MessageOutcome::Left, Disposition::Leave),
                 };
             self.term.metrics.message(Some(self.interruption.kind()), outcome);
-            return Some(fate);
+            return Some(disposition);
         }
         None
     }
@@ -523,22 +529,22 @@ impl Case {
         hook_claims::warn_of_guess(&self.term, &self.interruption, self.known.hooks.as_ref(), node);
     }
 
-    fn accepted(&mut self, accepted: Accepted) -> Fate {
+    fn accepted(&mut self, accepted: Accepted) -> Disposition {
         let outcome = match accepted {
             Accepted::New => MessageOutcome::Accepted,
             Accepted::Joined => MessageOutcome::Joined,
             Accepted::Repeat { open } => {
                 // What was beaten for this event alone, and no open record owes, is beaten no
                 // longer.
-                if let Some(owed) = self.beating.take_if(|_| !open) {
-                    self.term.hooks.forget(&owed);
+                if let Some(action) = self.kept_alive.take_if(|_| !open) {
+                    self.term.hooks.forget(&action);
                 }
                 self.say_once("repeat", "delete it: the node's record holds it already");
-                if let Some(fate) = self.record_trial(Would::Nothing, "repeat", None) {
+                if let Some(disposition) = self.record_trial(Would::Nothing, "repeat", None) {
                     self.term
                         .metrics
                         .message(Some(self.interruption.kind()), MessageOutcome::Repeat);
-                    return fate;
+                    return disposition;
                 }
                 MessageOutcome::Repeat
             }
@@ -554,11 +560,11 @@ impl Case {
                     );
                 }
                 self.term.metrics.message(Some(self.interruption.kind()), MessageOutcome::Left);
-                return Fate::Leave;
+                return Disposition::Leave;
             }
         };
         self.term.metrics.message(Some(self.interruption.kind()), outcome);
-        Fate::Delete
+        Disposition::Delete
     }
 }
 

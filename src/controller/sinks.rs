@@ -5,7 +5,7 @@ use crate::observe::{traces::Tracer, webhook::Notifier};
 
 /// Where else it is told what happens. By default nowhere.
 #[derive(Debug, Clone, Default)]
-pub struct Outlets {
+pub struct Sinks {
     /// This run is a trial, recorded there.
     pub trial: Option<TrialLog>,
     /// Who sends notifications.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures::FutureExt as _;
 use tokio::sync::Notify;
 
-use super::{Mirror, Object};
+use super::{Object, Store};
 use crate::cluster::{
     Cluster, Problem,
     slim::Meta,
@@ -49,7 +49,7 @@ pub(in crate::cluster) async fn keep<D>(
     cluster: Cluster,
     collection: Collection,
     decode: D,
-    mirror: Arc<Mirror<D::Object>>,
+    store: Arc<Store<D::Object>>,
     words: Words,
     restart: Restart,
 ) where
@@ -69,27 +69,27 @@ pub(in crate::cluster) async fn keep<D>(
             signal = watch.next() => signal,
         };
         match signal {
-            Signal::Listing => mirror.listing(),
+            Signal::Listing => store.listing(),
             Signal::Listed(listed) => {
                 // One that is there but cannot be read is kept as it was last: it must not look
                 // deleted.
-                mirror.replace(listed.objects, |key| {
+                store.replace(listed.objects, |key| {
                     listed.unreadable.iter().any(|bad| D::Object::key_of(bad) == *key)
                 });
                 restart.settle();
             }
             Signal::Watching => {
-                if let Some(since) = mirror.well(cluster.clock().now()) {
+                if let Some(since) = store.well(cluster.clock().now()) {
                     tracing::info!(%since, "{}", words.is_well_again);
                 }
             }
-            Signal::Applied(_, object) => mirror.apply(object),
+            Signal::Applied(_, object) => store.apply(object),
             Signal::Deleted(meta, _) => {
-                mirror.delete(&D::Object::key_of(&meta), |known| known.is_meant(&meta));
+                store.delete(&D::Object::key_of(&meta), |known| known.is_meant(&meta));
             }
             Signal::Failing(error) => {
                 // A version that is too old is routine: everything is listed again.
-                if mirror.failing(cluster.clock().now()) && error.problem != Problem::Expired {
+                if store.failing(cluster.clock().now()) && error.problem != Problem::Expired {
                     tracing::warn!(%error, "{}", words.fails);
                 }
             }

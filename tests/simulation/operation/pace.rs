@@ -33,7 +33,7 @@ fn at_most(most: usize, moments: &[Moment]) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_thousand_late_hooks_are_beaten_one_after_the_other_and_none_runs_out() {
+async fn a_thousand_late_hooks_are_kept_alive_one_after_the_other_and_none_runs_out() {
     let stage = Stage::new(911);
     let instances = stage.group(1_000, 300);
     for (n, instance) in instances.iter().enumerate() {
@@ -46,7 +46,7 @@ async fn a_thousand_late_hooks_are_beaten_one_after_the_other_and_none_runs_out(
     stage.pass(270).await;
     let actions = stage.world.aws.actions();
     assert_eq!(actions.len(), instances.len());
-    assert!(actions.iter().all(|a| a.end.is_none() && !a.beats.is_empty()));
+    assert!(actions.iter().all(|a| a.end.is_none() && !a.heartbeats.is_empty()));
     let moments: Vec<_> = sent(&stage).into_iter().map(|(at, ..)| at).collect();
     at_most(40, &moments);
     assert!(moments.len() < 4_000, "{}", moments.len());
@@ -74,7 +74,7 @@ async fn proofs_that_are_throttled_are_asked_for_no_faster_than_other_heartbeats
     stage.pass(120).await;
     let actions = stage.world.aws.actions();
     assert_eq!(actions.len(), instances.len());
-    assert!(actions.iter().all(|a| a.end.is_none() && !a.beats.is_empty()));
+    assert!(actions.iter().all(|a| a.end.is_none() && !a.heartbeats.is_empty()));
     sundown.kill();
     stage.end();
 }
@@ -93,13 +93,13 @@ async fn a_proof_that_is_not_allowed_is_asked_for_slowly() {
     let calls = stage.world.aws.count(BEAT);
     assert!((5..60).contains(&calls), "{calls} heartbeats in ten minutes");
     stage.world.aws.end_fault(denied);
-    stage.until(35, "it is beaten", || !stage.action(&instance).beats.is_empty()).await;
+    stage.until(35, "it is beaten", || !stage.action(&instance).heartbeats.is_empty()).await;
     sundown.kill();
     stage.end();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_take_over_of_more_than_a_thousand_beats_those_with_least_time_first() {
+async fn a_take_over_of_more_than_a_thousand_keeps_those_alive_with_least_time_first() {
     let stage = Stage::new(914);
     let long = stage.group_with("long", 1_050, &[super::hook("drain", 600)]);
     let short = stage.group_with("short", 50, &[super::hook("drain", 60)]);

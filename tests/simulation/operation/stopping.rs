@@ -61,7 +61,7 @@ async fn a_leader_that_stops_holds_the_lease_until_its_last_eviction_is_over_and
     stage.world.aws.terminate(&hooked, true);
     stage
         .until(60, "its hook is kept open", || {
-            stage.actions(&hooked).iter().any(|a| a.beats.len() >= 2)
+            stage.actions(&hooked).iter().any(|a| a.heartbeats.len() >= 2)
         })
         .await;
     // One is answered slowly. The other waits for the same lane, and is asked by the next leader.
