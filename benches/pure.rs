@@ -209,8 +209,8 @@ impl Core {
     }
 
     fn dispatch(&mut self, input: DispatchInput) {
-        let let_go = self.dispatcher.step(at(self.now), input);
-        self.go.extend(let_go.into_iter().map(|DispatchEffect::Go { uid, .. }| uid));
+        let sends = self.dispatcher.step(at(self.now), input);
+        self.go.extend(sends.into_iter().map(|DispatchEffect::Send { uid, .. }| uid));
     }
 }
 

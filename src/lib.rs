@@ -1,7 +1,7 @@
 //! Sundown drains Kubernetes nodes before AWS takes their instances away.
 //!
-//! The rooms, the arrows between them and the rules of the house are described in
-//! `docs/architecture.md`.
+//! `docs/architecture.md` describes the modules, which of them may use which, and the rules that
+//! their code follows.
 
 pub mod aws;
 pub mod cli;

@@ -16,6 +16,7 @@ mod skip;
 use std::{
     io::{Read as _, Write as _},
     process::{Command, Output},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -430,7 +431,7 @@ fn flags_that_contradict_each_other_or_are_out_of_range_are_refused() {
         assert_eq!(simulate(flags, &[]).status.code(), Some(2), "{flags:?}");
     }
     let said = String::from_utf8(simulate(&["--log-level", "inof"], &[]).stderr).unwrap();
-    assert!(said.contains("--log-level") && said.contains("`inof` is no level"), "{said}");
+    assert!(said.contains("--log-level") && said.contains("`inof` is not a level"), "{said}");
 }
 
 #[test]
@@ -512,6 +513,139 @@ fn a_terminal_shows_the_timeline_of_a_pipe_in_color_and_cut_to_its_width() {
     );
     let dumb = on_a_terminal("--speed max", &[("TERM", "dumb")]).unwrap();
     assert!(!dumb.contains('\u{1b}'), "{dumb}");
+}
+
+/// `sundown simulate` on a terminal of 80 columns and 24 rows, with somebody at its keyboard.
+/// Dropped, it ends.
+struct Terminal {
+    script: std::process::Child,
+    shown: Arc<Mutex<Vec<u8>>>,
+    reader: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Terminal {
+    /// Plays a scenario. The terminal shows its settings (`stty -g`) before and afterwards. `None`:
+    /// there is no `script` (util-linux) to make one.
+    fn play(name: &str, text: &str) -> Option<Self> {
+        let file = scenario(name, text);
+        // Without the trap, the Ctrl-C that ends the simulation ends the shell too.
+        let line = format!(
+            "stty cols 80 rows 24 echo; trap : INT; stty -g; '{}' simulate --scenario '{}'; \
+             status=$?; stty -g; exit $status",
+            env!("CARGO_BIN_EXE_sundown"),
+            file.display()
+        );
+        let mut command = Command::new("script");
+        command.args(["-qec", &line, "/dev/null"]).env_remove("NO_COLOR");
+        command.envs([("TERM", "xterm"), ("SHELL", "/bin/sh")]);
+        command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+        let mut script = command.spawn().ok()?;
+        let (mut output, shown) = (script.stdout.take().unwrap(), Arc::default());
+        let all: Arc<Mutex<Vec<u8>>> = Arc::clone(&shown);
+        let read = move || {
+            let mut some = [0; 4096];
+            while let Ok(n @ 1..) = output.read(&mut some) {
+                all.lock().unwrap().extend_from_slice(&some[..n]);
+            }
+        };
+        Some(Self { script, shown, reader: Some(std::thread::spawn(read)) })
+    }
+
+    fn shown(&self) -> String {
+        String::from_utf8_lossy(&self.shown.lock().unwrap()).into_owned()
+    }
+
+    /// Waits until a line with all of these words is shown.
+    fn shows(&mut self, words: &[&str]) {
+        let end = std::time::Instant::now() + Duration::from_mins(1);
+        let is_shown =
+            |text: &str| text.lines().any(|line| words.iter().all(|word| line.contains(word)));
+        while !is_shown(&self.shown()) {
+            assert!(
+                self.script.try_wait().unwrap().is_none() && std::time::Instant::now() < end,
+                "no line with {words:?}:\n{}",
+                self.shown()
+            );
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Presses a key and waits for the end. Returns the exit code and what the terminal has shown.
+    fn ends_after(mut self, key: u8, limit: Duration) -> (Option<i32>, String) {
+        let pressed = std::time::Instant::now();
+        self.script.stdin.as_mut().unwrap().write_all(&[key]).unwrap();
+        loop {
+            if let Some(status) = self.script.try_wait().unwrap() {
+                self.reader.take().unwrap().join().unwrap();
+                return (status.code(), self.shown());
+            }
+            assert!(pressed.elapsed() < limit, "it goes on after {limit:?}:\n{}", self.shown());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        drop(self.script.kill());
+        drop(self.script.wait());
+    }
+}
+
+#[test]
+fn a_terminal_shows_the_default_speed_and_enter_goes_to_the_end() {
+    // At the default speed the event comes after three minutes. To go to the end takes seconds.
+    let text = "{ name: n, groups: [{ name: g, nodes: 2, spot: true }], events: [{ at: 90m, spot: \
+        { group: g, count: 1 } }], until: 2h }";
+    let Some(mut terminal) = Terminal::play("enter", text) else {
+        skip::skip("there is no `script` (util-linux)");
+        return;
+    };
+    terminal.shows(&["speed 30", "Enter"]);
+    let (code, shown) = terminal.ends_after(b'\r', Duration::from_mins(1));
+    assert_eq!(code, Some(0), "{shown}");
+    let lines = without_sequences(&shown);
+    for words in [" 1:30:00  EC2 reclaims", "cordoned  spot", "simulated time"] {
+        assert!(lines.iter().any(|line| line.contains(words)), "no {words}: {lines:#?}");
+    }
+    // Until the event the block is one row. Enter has moved the cursor down by another.
+    let before = shown.split("EC2 reclaims").next().unwrap();
+    assert!(before.contains("\u{1b}[2A"), "the row of Enter is not drawn over: {before}");
+}
+
+#[test]
+fn ctrl_c_on_a_terminal_ends_a_simulation_at_once_and_leaves_the_terminal_as_it_was() {
+    // The drain takes 20 minutes, 40 seconds at the default speed.
+    let text = "{ name: n, groups: [{ name: g, nodes: 2, hook: { name: h, heartbeatTimeout: 5m } \
+        }], workloads: [{ kind: Deployment, namespace: shop, name: one, replicas: 1, budget: { \
+        minAvailable: 1 } }], events: [{ at: 1s, scaleIn: { group: g, count: 1, running: shop/one \
+        } }] }";
+    let Some(mut terminal) = Terminal::play("ctrl-c", text) else {
+        skip::skip("there is no `script` (util-linux)");
+        return;
+    };
+    terminal.shows(&["1 draining", "Ctrl-C"]);
+    let (code, shown) = terminal.ends_after(b'\x03', Duration::from_secs(5));
+    assert_eq!(code, Some(0), "as docs/commands.md says: {shown}");
+    assert!(shown.contains("ended by hand"), "{shown}");
+
+    let after_the_block = shown.rsplit("\u{1b}[J").next().unwrap();
+    assert!(!after_the_block.contains("Ctrl-C"), "the block stays: {shown}");
+    for (what, begin, end) in [
+        ("the cursor is hidden", "\u{1b}[?25l", "\u{1b}[?25h"),
+        ("lines are not wrapped", "\u{1b}[?7l", "\u{1b}[?7h"),
+        ("the other screen is shown", "\u{1b}[?1049h", "\u{1b}[?1049l"),
+    ] {
+        assert!(shown.rfind(begin) <= shown.rfind(end), "{what}: {shown}");
+    }
+    let last_color = shown
+        .rsplit("\u{1b}[")
+        .filter_map(|part| part.split_once('m').map(|(color, _)| color))
+        .find(|color| color.bytes().all(|b| b.is_ascii_digit() || b == b';'));
+    assert_eq!(last_color, Some("0"), "a color stays: {shown}");
+    let settings: Vec<_> = shown.lines().collect();
+    assert!(settings[0].contains(':'), "{shown}");
+    assert_eq!(settings.first(), settings.last(), "the settings of the terminal: {shown}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Auto Scaling: lifecycle actions, hooks and groups.
+//! The calls to Auto Scaling about lifecycle actions, hooks and groups.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -16,19 +16,21 @@ use aws_smithy_types::config_bag::ConfigBag;
 use super::{Api, AwsError, call::Caller};
 use crate::domain::{GroupName, HookDescription, HookName, LifecycleAction, Transition};
 
-/// How long a call may take.
+/// The time limit of a call.
 pub(super) const LIMIT: Duration = Duration::from_secs(11);
-/// How many groups one call describes at most (`MaxRecords`).
+/// How many groups one call can describe (`MaxRecords`).
 pub(super) const GROUPS: usize = 100;
-/// No answer has more pages than this: a server that never ends its pages must not hold us.
+/// How many pages of an answer are read: a server that always sends another page must not keep us
+/// busy for ever.
 pub(super) const PAGES: usize = 20;
 
 /// `LifecycleActionResult`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HookResult {
-    /// `CONTINUE`: go on with what the hook held up.
+    /// `CONTINUE`: Auto Scaling continues the launch or the termination.
     Continue,
-    /// `ABANDON`: of a launch: terminate; of a termination: skip the other hooks.
+    /// `ABANDON`: Auto Scaling terminates an instance that launches; for a termination, it skips
+    /// the other hooks.
     Abandon,
 }
 
@@ -43,12 +45,12 @@ impl HookResult {
     }
 }
 
-/// What DescribeAutoScalingGroups says of a group.
+/// A group without its instances, from DescribeAutoScalingGroups.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupFacts {
-    /// Which group.
+    /// `AutoScalingGroupName`.
     pub group: GroupName,
-    /// Its tags.
+    /// Values of `Tags` by key; empty for a tag without value.
     pub tags: BTreeMap<String, String>,
 }
 
@@ -59,9 +61,9 @@ pub struct AutoScaling {
     pub(super) caller: Caller,
 }
 
-/// The answers to heartbeats and completions carry nothing, so the SDK takes any body with status
-/// 200 for one: a proxy's page would complete an action that still waits. An answer of Auto Scaling
-/// says which action it answers.
+/// Refuses answers that do not come from Auto Scaling. The answers to heartbeats and completions
+/// have no fields, so the SDK accepts any body with status 200: after a proxy's page, Sundown would
+/// count an action as completed that still waits. A true answer contains the name of the action.
 #[derive(Debug)]
 struct Acknowledged;
 
@@ -81,7 +83,7 @@ impl Intercept for Acknowledged {
         if context.output_or_error().is_ok()
             && !context.response().body().bytes().is_some_and(is_answer)
         {
-            return Err("the answer is none of Auto Scaling's".into());
+            return Err("the answer does not come from Auto Scaling".into());
         }
         Ok(())
     }
@@ -93,10 +95,10 @@ impl AutoScaling {
     }
 
     /// RecordLifecycleActionHeartbeat: AWS waits another HeartbeatTimeout from now. Sends the token
-    /// too where it is known.
+    /// too if it is known.
     ///
-    /// Fails with [`super::Advice::Gone`] when AWS says that nothing waits any more, in those
-    /// words: any other refusal says nothing of that.
+    /// Fails with [`super::Advice::Gone`] when AWS answers that the action no longer waits
+    /// ([`AwsError::is_no_active_action`]). Any other refusal does not mean that.
     pub async fn heartbeat(&self, action: &LifecycleAction) -> Result<(), AwsError> {
         let request = self
             .client
@@ -116,11 +118,11 @@ impl AutoScaling {
             .map(drop)
     }
 
-    /// CompleteLifecycleAction. Sends the token too where it is known. `limit`: how long the call
-    /// may take at most, if that is less than any call may take.
+    /// CompleteLifecycleAction. Sends the token too if it is known. The call takes at most `limit`,
+    /// and never longer than the limit of all calls (11 s).
     ///
-    /// Fails with [`super::Advice::Gone`] when nothing waits any more: completed before, timed out
-    /// or abandoned.
+    /// Fails with [`super::Advice::Gone`] when the action no longer waits: it was completed before,
+    /// timed out or was abandoned.
     pub async fn complete(
         &self,
         action: &LifecycleAction,
@@ -142,9 +144,9 @@ impl AutoScaling {
             .map(drop)
     }
 
-    /// DescribeLifecycleHooks: all hooks of a group (50 at most), each with its transition; that is
-    /// `None` where AWS names one that this version does not know. A group that does not exist
-    /// fails with [`super::Advice::Gone`].
+    /// DescribeLifecycleHooks: all hooks of a group (50 at most), each with its transition. The
+    /// transition is `None` if this version does not know it. Fails with [`super::Advice::Gone`]
+    /// when the group does not exist.
     pub async fn describe_hooks(
         &self,
         group: &GroupName,
@@ -160,7 +162,7 @@ impl AutoScaling {
     }
 
     /// DescribeAutoScalingGroups of up to 100 groups by name, without their instances. Groups that
-    /// do not exist are left out; no names, no call (an empty list would mean all groups).
+    /// do not exist are left out. Without names, no call is made: it would mean all groups.
     pub async fn describe_groups(&self, names: &[GroupName]) -> Result<Vec<GroupFacts>, AwsError> {
         let mut groups = Vec::new();
         let mut page = None;
@@ -198,7 +200,7 @@ impl AutoScaling {
                 return Ok(groups);
             }
         }
-        // Half an answer would say of the rest that it does not exist.
+        // In a part of the answer, the groups of the other pages would look deleted.
         Err(AwsError::endless(Api::DescribeAutoScalingGroups, object))
     }
 }

@@ -1,4 +1,4 @@
-//! One call: its deadline, and what is told of it.
+//! The AWS actions that Sundown calls, and the deadline and report of every call.
 
 use std::{future::Future, sync::Arc, time::Duration};
 
@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::{AwsError, error};
 
-/// The AWS actions that are called. A metric label, and the list that an IAM policy must allow.
+/// An AWS action that Sundown calls. A metric label, and the list that IAM policies must allow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Api {
     /// `sqs:ReceiveMessage`.
@@ -29,7 +29,7 @@ pub enum Api {
     DescribeAutoScalingGroups,
     /// `ec2:DescribeInstances`.
     DescribeInstances,
-    /// `sts:GetCallerIdentity`: every caller may.
+    /// `sts:GetCallerIdentity`. It needs no permission.
     GetCallerIdentity,
     /// `autoscaling:DescribePolicies`.
     DescribePolicies,
@@ -48,7 +48,7 @@ pub enum Api {
 }
 
 impl Api {
-    /// Every action of the service, for tables and for initialising metrics.
+    /// The actions of the service, for tables and for initializing metrics.
     pub const ALL: [Self; 9] = [
         Self::ReceiveMessage,
         Self::DeleteMessageBatch,
@@ -61,7 +61,7 @@ impl Api {
         Self::DescribeInstances,
     ];
 
-    /// What only `sundown check` calls, to look: never the service.
+    /// The actions that only `sundown check` calls, never the service. They only read.
     pub const OF_CHECK: [Self; 4] = [
         Self::GetCallerIdentity,
         Self::DescribePolicies,
@@ -69,10 +69,10 @@ impl Api {
         Self::ListTargetsByRule,
     ];
 
-    /// What only `sundown send-test` calls, as the person who runs it.
+    /// The actions that only `sundown send-test` calls, with the credentials of the operator.
     pub const OF_TESTS: [Self; 2] = [Self::PutEvents, Self::SendMessage];
 
-    /// What only `sundown enroll` calls, as the person who runs it.
+    /// The actions that only `sundown enroll` calls, with the credentials of the operator.
     pub const OF_ENROLLING: [Self; 2] = [Self::PutLifecycleHook, Self::DeleteLifecycleHook];
 
     /// The action as AWS names it.
@@ -99,14 +99,15 @@ impl Api {
         }
     }
 
-    /// The permission that allows it, as IAM writes it: batches have none of their own.
+    /// The permission that allows the action, as IAM writes it. A batch action has the permission
+    /// of the action without `Batch`.
     #[must_use]
     pub fn permission(self) -> String {
         let action = self.as_str();
         format!("{}:{}", self.service(), action.strip_suffix("Batch").unwrap_or(action))
     }
 
-    /// The service whose action it is, as IAM writes it.
+    /// The service of the action, as IAM writes it.
     #[must_use]
     pub const fn service(self) -> &'static str {
         match self {
@@ -132,29 +133,29 @@ impl Api {
 /// How a call ended: a metric label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Outcome {
-    /// It was done.
+    /// AWS answered that the call succeeded.
     Ok,
     /// AWS asks for fewer calls (`Throttling`, `RequestLimitExceeded`, 429).
     Throttled,
     /// AWS failed (5xx, `ResourceContention`).
     Server,
-    /// No answer in time; the call may have had its effect.
+    /// No answer in time; the call may have taken effect.
     Timeout,
-    /// No connection, or one that broke; the call may have had its effect.
+    /// There was no connection, or it broke; the call may have taken effect.
     Unreachable,
-    /// Not allowed.
+    /// The caller lacks a permission, or a person must change a policy or a setting.
     Denied,
-    /// No credentials were found, or AWS does not take them: expired, unknown, or a wrong
-    /// signature. Mostly it passes: they are renewed.
+    /// No credentials were found, or AWS did not accept them: expired, unknown, or a wrong
+    /// signature. This usually passes when the credentials are renewed.
     Credentials,
-    /// What it was about does not exist (any more).
+    /// The object of the call does not exist, or no longer exists.
     Gone,
-    /// Anything else that AWS refused, or an answer that made no sense.
+    /// AWS refused the call for another reason, or its answer could not be understood.
     Rejected,
 }
 
 impl Outcome {
-    /// Every outcome, for tables and for initialising metrics.
+    /// Every outcome, for tables and for initializing metrics.
     pub const ALL: [Self; 9] = [
         Self::Ok,
         Self::Throttled,
@@ -167,7 +168,7 @@ impl Outcome {
         Self::Rejected,
     ];
 
-    /// Its word in labels and logs.
+    /// Its value in metric labels and logs.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -184,7 +185,7 @@ impl Outcome {
     }
 }
 
-/// Is told of every call when it has ended. `()` does not care.
+/// Gets a report of every call when it has ended. `()` ignores them.
 pub trait CallObserver: Send + Sync + 'static {
     /// `api` ended with `outcome` after `took`.
     fn called(&self, api: Api, outcome: Outcome, took: Duration);
@@ -194,7 +195,7 @@ impl CallObserver for () {
     fn called(&self, _: Api, _: Outcome, _: Duration) {}
 }
 
-/// Makes calls: bounds them, reports them, translates their errors.
+/// Makes calls: limits their time, reports them, and converts their errors.
 #[derive(Clone)]
 pub(super) struct Caller(Arc<dyn CallObserver>);
 
@@ -203,7 +204,7 @@ impl Caller {
         Self(observer)
     }
 
-    /// Runs `request` for `limit` at most. `object` is what it is about, for the error.
+    /// Runs `request` for at most `limit`. `object` names the object of the call in errors.
     pub(super) async fn call<T, E, R>(
         &self,
         api: Api,

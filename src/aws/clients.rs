@@ -1,4 +1,4 @@
-//! The clients, set up alike.
+//! The clients of all AWS services, with the same settings.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,14 +14,14 @@ use super::{
 };
 use crate::runtime::Clock;
 
-/// A connection that takes longer is not coming.
+/// The time limit for opening a connection.
 const CONNECT: Duration = Duration::from_millis(3100);
 /// The SDK's own limit on one attempt of a long poll (20 s at most).
 const RECEIVE: Duration = Duration::from_secs(30);
 /// The SDK's own limit on one attempt of anything else.
 const ATTEMPT: Duration = Duration::from_secs(10);
 
-/// The clients of all services: without retries of their own, with attempt timeouts, feeding one
+/// The clients of all services. They do not retry, have attempt timeouts, and feed one
 /// [`AwsClock`].
 #[derive(Debug, Clone)]
 pub struct Clients {
@@ -32,8 +32,9 @@ pub struct Clients {
     ec2: Ec2,
 }
 
-/// Where one endpoint stands for all, the choice of AWS's own (`AWS_USE_FIPS_ENDPOINT`,
-/// `AWS_USE_DUALSTACK_ENDPOINT`) means nothing, and the SDK refuses to be told both.
+/// Clears the choice between AWS's own endpoints (`AWS_USE_FIPS_ENDPOINT`,
+/// `AWS_USE_DUALSTACK_ENDPOINT`) if one endpoint is set for all services: it has no meaning then,
+/// and the SDK refuses both together.
 fn own_endpoint(base: &SdkConfig) -> SdkConfig {
     if base.endpoint_url().is_some() {
         base.to_builder().use_fips(false).use_dual_stack(false).build()
@@ -42,18 +43,18 @@ fn own_endpoint(base: &SdkConfig) -> SdkConfig {
     }
 }
 
-/// Whose credentials are used.
+/// The owner of the credentials that are used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
-    /// The account.
+    /// The number of the AWS account.
     pub account: String,
     /// The principal: a user, or a role that was assumed.
     pub arn: String,
 }
 
 impl Clients {
-    /// Clients on top of `base`, which brings region, credentials, HTTP client, time source and
-    /// sleep: [`super::load`]ed, or put together by a simulation.
+    /// Clients with the region, credentials, HTTP client, time source and sleep of `base`, which
+    /// comes from [`super::load`] or from a simulation.
     #[must_use]
     pub fn from_config(base: &SdkConfig, clock: Clock, observer: Arc<dyn CallObserver>) -> Self {
         let clock = AwsClock::new(clock);
@@ -67,8 +68,8 @@ impl Clients {
                     .operation_attempt_timeout(ATTEMPT)
                     .build(),
             )
-            // Our own deadlines cover what this guards against, and it has cut long polls off
-            // before (awslabs/aws-sdk-rust#1148).
+            // Our own deadlines end stalled streams, and this protection has cut off long polls
+            // (awslabs/aws-sdk-rust#1148).
             .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
             .build();
         let autoscaling =
@@ -86,7 +87,7 @@ impl Clients {
         }
     }
 
-    /// The time as AWS sees it.
+    /// AWS's clock, as the answers to these clients show it.
     #[must_use]
     pub fn clock(&self) -> &AwsClock {
         &self.clock
@@ -104,13 +105,13 @@ impl Clients {
         &self.ec2
     }
 
-    /// EventBridge, in the region of the configuration. For people's commands.
+    /// EventBridge, in the region of the configuration. For operator commands.
     #[must_use]
     pub fn event_bridge(&self) -> EventBridge {
         EventBridge::new(self.base.clone(), self.caller.clone())
     }
 
-    /// GetCallerIdentity: the account and the principal whose credentials are used. For people's
+    /// GetCallerIdentity: the account and the principal whose credentials are used. For operator
     /// commands.
     pub async fn identity(&self) -> Result<Identity, AwsError> {
         let config =
@@ -137,19 +138,20 @@ impl Clients {
         self.base.region().map(Region::as_ref)
     }
 
-    /// The queue at this URL, in the region that the URL names, else that of the configuration.
+    /// The queue at this URL, in the region that the URL names, else in the region of the
+    /// configuration.
     #[must_use]
     pub fn queue(&self, url: &str) -> Queue {
         let mut base = self.base.to_builder();
         if let Ok(region) = region_of_queue(url) {
             base = base.region(Region::new(region));
         }
-        // Set here and not on the client, `AWS_ENDPOINT_URL_SQS` goes before it.
+        // Set on the base and not on the client, so that `AWS_ENDPOINT_URL_SQS` overrides it.
         if self.base.endpoint_url().is_none()
             && let Some(endpoint) = endpoint_of_queue(url)
         {
-            // The host of the URL is the one that is meant, FIPS or dual-stack or neither: the SDK
-            // refuses to be told both.
+            // The URL already names the host to use, whether FIPS, dual-stack or neither. The SDK
+            // refuses an endpoint together with FIPS or dual-stack.
             base = base.endpoint_url(endpoint).use_fips(false).use_dual_stack(false);
         }
         let config = aws_sdk_sqs::config::Builder::from(&base.build())

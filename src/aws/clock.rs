@@ -1,4 +1,4 @@
-//! The time as AWS sees it.
+//! AWS's clock, by the `Date` headers of its answers.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -23,7 +23,7 @@ use crate::{
     runtime::Clock,
 };
 
-/// How far AWS's clock is from ours, by the `Date` header of its answers.
+/// Our clock, corrected by its difference from AWS's clock. Clones share one estimate.
 #[derive(Debug, Clone)]
 pub struct AwsClock {
     clock: Clock,
@@ -31,31 +31,32 @@ pub struct AwsClock {
 }
 
 impl AwsClock {
-    /// A clock that agrees with ours until AWS says otherwise.
+    /// A clock that shows our time until answers of AWS show a difference.
     #[must_use]
     pub fn new(clock: Clock) -> Self {
         Self { clock, skew: Arc::default() }
     }
 
-    /// The time now, as AWS sees it.
+    /// The time now by AWS's clock.
     #[must_use]
     pub fn now(&self) -> Moment {
         self.clock.now() + self.skew()
     }
 
-    /// AWS's time less ours; zero while that is under 2 s.
+    /// AWS's time minus ours. Zero if it is under 2 s or not known.
     #[must_use]
     pub fn skew(&self) -> SignedDuration {
         self.lock().skew()
     }
 
-    /// The same; `None` while no answer of AWS has told its time.
+    /// As [`Self::skew`]. Until an answer of AWS has shown its time within 2 s: `guess`, unless
+    /// slower answers rule it out.
     #[must_use]
-    pub fn measured(&self) -> Option<SignedDuration> {
-        self.lock().measured()
+    pub fn skew_or(&self, guess: SignedDuration) -> SignedDuration {
+        self.lock().skew_or(guess)
     }
 
-    /// What feeds it: to be put into every client.
+    /// The interceptor that feeds the clock. Every client must have it.
     pub(super) fn reader(&self) -> DateReader {
         DateReader(self.clone())
     }
@@ -99,7 +100,7 @@ impl Intercept for DateReader {
         bag: &mut ConfigBag,
     ) -> Result<(), BoxError> {
         let headers = context.response().headers();
-        // An answer with an `Age` came out of a cache (RFC 9111, 5.1): its date is old.
+        // An answer with an `Age` header came from a cache (RFC 9111, 5.1), so its date is old.
         let date = if headers.get("age").is_some() { None } else { headers.get("date") };
         if let (Some(date), Some(SentAt(sent))) = (date, bag.load::<SentAt>()) {
             let now = self.0.clock.now();

@@ -1,4 +1,4 @@
-//! The configuration of the SDK for real use.
+//! Loads the configuration of the AWS SDK from flags and environment.
 
 use std::path::PathBuf;
 
@@ -17,73 +17,72 @@ use rustls::{
 
 use super::Hosts;
 
-/// What is said about AWS besides what the environment says.
+/// Settings that override the environment.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Options {
-    /// The region; `None`: from the environment (`AWS_REGION`, profile, and only then the
-    /// instance's metadata).
+    /// The region; `None`: from `AWS_REGION`, else the profile, else the instance's metadata.
     pub region: Option<String>,
     /// An endpoint for all services (`--aws-endpoint-url`); `None`: `AWS_ENDPOINT_URL*`, else AWS's
     /// own.
     pub endpoint_url: Option<String>,
 }
 
-/// What the environment says of AWS cannot be used.
+/// A setting for AWS that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Unusable {
-    /// The file of certificates.
+pub enum InvalidConfig {
+    /// The file of certificates in `AWS_CA_BUNDLE`.
     #[error(transparent)]
     Bundle(#[from] BadBundle),
-    /// An endpoint that is no URL.
+    /// An endpoint that is not a URL.
     #[error(
         "the endpoint of AWS is `{0}` (--aws-endpoint-url, AWS_ENDPOINT_URL or the profile), \
-         which is no URL; give one such as https://vpce.example.com, or take it away"
+         which is not a URL; set one such as https://vpce.example.com, or remove the setting"
     )]
     Endpoint(String),
-    /// A region that cannot be one.
+    /// A region with characters that no region has.
     #[error(
-        "the region is `{0}` (AWS_REGION, AWS_DEFAULT_REGION or the profile), which is none; give \
-         one such as eu-west-1"
+        "the region is `{0}` (AWS_REGION, AWS_DEFAULT_REGION or the profile), which is not a \
+         valid region; set one such as eu-west-1"
     )]
     Region(String),
 }
 
-/// The file with certificates of one's own cannot be used.
+/// A file of certificates in `AWS_CA_BUNDLE` that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("AWS_CA_BUNDLE is {}: {why}; give a file with the certificates of your own authorities in \
-    PEM, or take the variable away", file.display())]
+    PEM, or unset the variable", file.display())]
 pub struct BadBundle {
-    /// The file.
+    /// The value of `AWS_CA_BUNDLE`.
     pub file: PathBuf,
-    /// What is wrong with it.
+    /// Why the file cannot be used, for people.
     pub why: String,
 }
 
-/// Reads what the environment says: credentials (environment, profile, IRSA, Pod Identity, and only
-/// when none of these is there the instance's metadata), region, endpoints, and the proxy.
+/// Reads from the environment: credentials (environment, profile, IRSA, Pod Identity, and only if
+/// none of these is there the instance's metadata), region, endpoints, and the proxy.
 ///
-/// `HTTPS_PROXY` and `NO_PROXY` are honoured. So are `HTTP_PROXY` and `ALL_PROXY`: where one of
-/// these is set, `NO_PROXY` must name 169.254.170.23 and 169.254.169.254, or Pod Identity and
-/// instance metadata are asked through the proxy. The authorities in the file `AWS_CA_BUNDLE` are
-/// trusted besides those of the machine (`SSL_CERT_FILE` says which these are).
+/// Uses `HTTPS_PROXY` and `NO_PROXY`. Uses `HTTP_PROXY` and `ALL_PROXY` too: if one of these is
+/// set, `NO_PROXY` must name 169.254.170.23 and 169.254.169.254; otherwise requests for Pod
+/// Identity and instance metadata go through the proxy. The authorities in the file `AWS_CA_BUNDLE`
+/// are trusted in addition to those of the machine (which `SSL_CERT_FILE` names).
 ///
-/// No credentials are asked for before the first call. Asks nobody unless neither the argument nor
-/// environment nor profile names a region. Errs when the file of certificates, an endpoint or the
+/// Requests no credentials before the first call, and makes no request at all unless argument,
+/// environment and profile lack a region. Errs when the file of certificates, an endpoint or the
 /// region cannot be used.
-pub async fn load(options: &Options) -> Result<SdkConfig, Unusable> {
-    judged(
+pub async fn load(options: &Options) -> Result<SdkConfig, InvalidConfig> {
+    checked(
         loaded(options, http_client(bundle(&|name| std::env::var_os(name).map(Into::into))?)).await,
     )
 }
 
-/// The same, where every host that is asked is noted in `hosts`.
-pub async fn load_watched(options: &Options, hosts: &Hosts) -> Result<SdkConfig, Unusable> {
+/// As [`load`], but every host that is called is added to `hosts`.
+pub async fn load_watched(options: &Options, hosts: &Hosts) -> Result<SdkConfig, InvalidConfig> {
     let http = http_client(bundle(&|name| std::env::var_os(name).map(Into::into))?);
-    judged(loaded(options, hosts.watch(http)).await)
+    checked(loaded(options, hosts.watch(http)).await)
 }
 
-/// What the environment and the profile say of single services and of all, without what is empty:
-/// the SDK's clients panic at an endpoint that is.
+/// The settings for single services and for all from environment and profile, without empty values:
+/// the SDK's clients panic on an empty endpoint.
 #[derive(Debug)]
 struct NotEmpty(SdkConfig);
 
@@ -93,9 +92,9 @@ impl LoadServiceConfig for NotEmpty {
     }
 }
 
-/// What is empty counts as not given (an empty key of a ConfigMap); what cannot be used is refused
-/// here, where it can be named.
-fn judged(base: SdkConfig) -> Result<SdkConfig, Unusable> {
+/// Treats empty settings as not given (an empty key of a ConfigMap), and refuses invalid ones with
+/// an error that names them.
+fn checked(base: SdkConfig) -> Result<SdkConfig, InvalidConfig> {
     let (region, url) =
         (base.region().map(|r| r.as_ref().to_owned()), base.endpoint_url().map(str::to_owned));
     let mut builder = base.to_builder().service_config(NotEmpty(base));
@@ -106,7 +105,7 @@ fn judged(base: SdkConfig) -> Result<SdkConfig, Unusable> {
                 .bytes()
                 .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-') =>
         {
-            return Err(Unusable::Region(region));
+            return Err(InvalidConfig::Region(region));
         }
         _ => {}
     }
@@ -116,7 +115,7 @@ fn judged(base: SdkConfig) -> Result<SdkConfig, Unusable> {
             if !url::Url::parse(&url)
                 .is_ok_and(|u| matches!(u.scheme(), "http" | "https") && u.has_host()) =>
         {
-            return Err(Unusable::Endpoint(url));
+            return Err(InvalidConfig::Endpoint(url));
         }
         _ => {}
     }
@@ -134,8 +133,8 @@ async fn loaded(options: &Options, http: SharedHttpClient) -> SdkConfig {
     loader.load().await
 }
 
-/// One HTTP client for all: by default each service client has its own connections and its own copy
-/// of the root certificates.
+/// One HTTP client for all services. By default each service client has its own connections and its
+/// own copy of the root certificates.
 fn http_client(bundle: Option<Vec<u8>>) -> SharedHttpClient {
     Builder::new().build_with_connector_fn(move |settings, components| {
         let mut connector =
@@ -145,8 +144,8 @@ fn http_client(bundle: Option<Vec<u8>>) -> SharedHttpClient {
             connector.set_sleep_impl(components.sleep_impl());
         }
         connector.set_proxy_config(Some(ProxyConfig::from_env()));
-        // Only where there is something to add: the machine's own are parsed once for all
-        // otherwise.
+        // Only set if there are certificates to add. Otherwise the machine's certificates are
+        // parsed once for all clients.
         let trusted =
             bundle.as_ref().map(|pem| TrustStore::default().with_pem_certificate(pem.clone()));
         if let Some(context) =
@@ -158,8 +157,8 @@ fn http_client(bundle: Option<Vec<u8>>) -> SharedHttpClient {
     })
 }
 
-/// The certificates of one's own, as they stand in their file. All are read here: the client panics
-/// at one that it cannot read.
+/// The content of the file in `AWS_CA_BUNDLE`; `None`: the variable is not set. Parses every
+/// certificate, because the client panics on one that it cannot read.
 fn bundle(variable: &dyn Fn(&str) -> Option<PathBuf>) -> Result<Option<Vec<u8>>, BadBundle> {
     let Some(file) = variable("AWS_CA_BUNDLE").filter(|f| !f.as_os_str().is_empty()) else {
         return Ok(None);
@@ -168,16 +167,12 @@ fn bundle(variable: &dyn Fn(&str) -> Option<PathBuf>) -> Result<Option<Vec<u8>>,
     let pem = std::fs::read(&file).map_err(|error| bad(format!("it cannot be read ({error})")))?;
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(&pem) {
-        let certificate = certificate.map_err(|error| bad(format!("it is no PEM ({error})")))?;
+        let certificate = certificate.map_err(|error| bad(format!("it is not PEM ({error})")))?;
         roots.add(certificate).map_err(|error| {
             bad(format!("certificate {} cannot be used ({error})", roots.len() + 1))
         })?;
     }
-    if roots.is_empty() {
-        Err(bad("there is no certificate in it".to_owned()))
-    } else {
-        Ok(Some(pem))
-    }
+    if roots.is_empty() { Err(bad("it contains no certificate".to_owned())) } else { Ok(Some(pem)) }
 }
 
 #[cfg(test)]
@@ -185,7 +180,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn arguments_go_before_the_environment() {
+    async fn arguments_override_the_environment() {
         let options = Options {
             region: Some("eu-central-2".into()),
             endpoint_url: Some("http://127.0.0.1:9".into()),
@@ -198,8 +193,8 @@ mod tests {
 
     const IDENTITY: &str = "<GetCallerIdentityResponse><GetCallerIdentityResult><Arn>arn:aws:iam::1:user/x</Arn><UserId>x</UserId><Account>1</Account></GetCallerIdentityResult></GetCallerIdentityResponse>";
 
-    /// An authority of one's own, and a server with a certificate of it that answers every request;
-    /// the authority's certificate and the URL.
+    /// Starts a server with a certificate of a private authority that answers every request.
+    /// Returns the certificate of the authority and the URL of the server.
     async fn private_server() -> (String, String) {
         use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
         use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -264,12 +259,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_authority_of_ones_own_is_trusted_where_its_bundle_is_given_and_only_there() {
+    async fn a_private_authority_is_trusted_only_if_its_bundle_is_given() {
         let (pem, url) = private_server().await;
         let error = identity(&url, None).await.unwrap_err();
         assert!(error.message().to_lowercase().contains("certificate"), "{error}");
         let file = std::env::temp_dir().join(format!("sundown-bundle-{}.pem", std::process::id()));
-        // Two of them: a bundle may have many.
+        // Two certificates, because a bundle may have several.
         std::fs::write(&file, format!("{}{pem}", private_server().await.0)).unwrap();
         let read = bundle(&|_| Some(file.clone())).unwrap();
         std::fs::remove_file(&file).unwrap();
@@ -277,18 +272,18 @@ mod tests {
     }
 
     #[derive(Debug)]
-    struct Says(&'static str);
+    struct Always(&'static str);
 
-    impl LoadServiceConfig for Says {
+    impl LoadServiceConfig for Always {
         fn load_config(&self, _: ServiceConfigKey<'_>) -> Option<String> {
             Some(self.0.to_owned())
         }
     }
 
     #[test]
-    fn endpoints_and_regions_that_are_empty_are_not_given_and_bad_ones_are_named() {
+    fn empty_endpoints_and_regions_are_ignored_and_errors_name_invalid_ones() {
         let base = |region: &str, url: &str| {
-            judged(
+            checked(
                 SdkConfig::builder()
                     .region(Region::new(region.to_owned()))
                     .endpoint_url(url)
@@ -304,13 +299,16 @@ mod tests {
         let none = base("", " ").unwrap();
         assert_eq!((none.region(), none.endpoint_url()), (None, None));
         for url in ["vpce.example.com", "ftp://vpce.example.com", "https://"] {
-            assert_eq!(base("eu-west-1", url).unwrap_err(), Unusable::Endpoint(url.to_owned()));
+            assert_eq!(
+                base("eu-west-1", url).unwrap_err(),
+                InvalidConfig::Endpoint(url.to_owned())
+            );
         }
-        assert_eq!(base("eu west", "").unwrap_err(), Unusable::Region("eu west".to_owned()));
-        // As the SDK's clients ask, for `AWS_ENDPOINT_URL_SQS`, and for `AWS_ENDPOINT_URL` where
-        // there is none.
-        let of_sqs = |says: &'static str| {
-            let base = judged(SdkConfig::builder().service_config(Says(says)).build()).unwrap();
+        assert_eq!(base("eu west", "").unwrap_err(), InvalidConfig::Region("eu west".to_owned()));
+        // As the SDK's clients look for `AWS_ENDPOINT_URL_SQS`, and without it for
+        // `AWS_ENDPOINT_URL`.
+        let of_sqs = |value: &'static str| {
+            let base = checked(SdkConfig::builder().service_config(Always(value)).build()).unwrap();
             let key = ServiceConfigKey::builder()
                 .service_id("SQS")
                 .env("AWS_ENDPOINT_URL")
@@ -323,19 +321,19 @@ mod tests {
     }
 
     #[test]
-    fn a_bundle_that_cannot_be_used_is_named_with_what_is_wrong() {
+    fn the_error_of_a_bad_bundle_names_the_file_and_the_reason() {
         assert_eq!(bundle(&|_| None), Ok(None));
         assert_eq!(bundle(&|_| Some(PathBuf::new())), Ok(None));
         let file =
             std::env::temp_dir().join(format!("sundown-bad-bundle-{}.pem", std::process::id()));
         for (text, word) in [
             ("", "no certificate"),
-            ("-----BEGIN CERTIFICATE-----\n!!!\n-----END CERTIFICATE-----\n", "no PEM"),
+            ("-----BEGIN CERTIFICATE-----\n!!!\n-----END CERTIFICATE-----\n", "not PEM"),
             ("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "certificate 1"),
         ] {
             std::fs::write(&file, text).unwrap();
-            let said = bundle(&|_| Some(file.clone())).unwrap_err().to_string();
-            assert!(said.contains(word) && said.contains(file.to_str().unwrap()), "{said}");
+            let error = bundle(&|_| Some(file.clone())).unwrap_err().to_string();
+            assert!(error.contains(word) && error.contains(file.to_str().unwrap()), "{error}");
         }
         std::fs::remove_file(&file).unwrap();
         assert!(

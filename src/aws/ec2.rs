@@ -1,4 +1,4 @@
-//! EC2: instances.
+//! The calls to EC2 about instances.
 
 use std::time::Duration;
 
@@ -7,11 +7,12 @@ use aws_sdk_ec2::types::{Filter, Instance};
 use super::{Api, AwsError, call::Caller};
 use crate::domain::{InstanceFacts, InstanceId, InstanceState, Moment};
 
-/// How long a call may take.
+/// The time limit of a call.
 const LIMIT: Duration = Duration::from_secs(11);
-/// How many values one filter has at most.
+/// How many values one filter can have.
 pub(super) const FILTER_VALUES: usize = 200;
-/// No answer has more pages than this: a server that never ends its pages must not hold us.
+/// How many pages of an answer are read: a server that always sends another page must not keep us
+/// busy for ever.
 const PAGES: usize = 20;
 
 /// EC2 in one region.
@@ -26,9 +27,9 @@ impl Ec2 {
         Self { client, caller }
     }
 
-    /// DescribeInstances of up to 200 instances, by filter: instances that do not exist are left
-    /// out (asked for by id, one unknown id fails the whole call). No ids, no call: an empty list
-    /// would mean all instances.
+    /// DescribeInstances of up to 200 instances. It uses a filter, so that instances that do not
+    /// exist are left out; by `InstanceId`, one unknown id would fail the whole call. Without ids,
+    /// no call is made: it would mean all instances.
     pub async fn describe_instances(
         &self,
         ids: &[InstanceId],
@@ -42,7 +43,7 @@ impl Ec2 {
         .await
     }
 
-    /// DescribeInstances of up to 200 private DNS names. No names, no call.
+    /// DescribeInstances of up to 200 private DNS names. Without names, no call is made.
     pub async fn by_private_dns(&self, names: &[String]) -> Result<Vec<InstanceFacts>, AwsError> {
         let Some(first) = names.first() else { return Ok(Vec::new()) };
         self.describe("private-dns-name", names.to_vec(), &of_many(first, names.len())).await
@@ -73,7 +74,7 @@ impl Ec2 {
                 return Ok(found);
             }
         }
-        // Half an answer would say of the rest that it does not exist.
+        // In a part of the answer, the instances of the other pages would look deleted.
         Err(AwsError::endless(Api::DescribeInstances, object))
     }
 }
@@ -86,12 +87,12 @@ pub(super) fn of_many(first: &impl std::fmt::Display, count: usize) -> String {
     }
 }
 
-/// `None` for an id that is none: nobody asked for it.
+/// `None` if the id is not a valid instance id: Sundown did not ask for that instance.
 fn facts(instance: Instance) -> Option<InstanceFacts> {
     let state = instance.state.and_then(|s| s.name);
     Some(InstanceFacts {
         id: instance.instance_id?.parse().ok()?,
-        // The instance exists, and a state that is not known proves no end.
+        // The instance exists, and an unknown state does not prove that it has ended.
         state: state.and_then(|s| s.as_str().parse().ok()).unwrap_or(InstanceState::Running),
         launched: instance.launch_time.and_then(|t| Moment::from_second(t.secs()).ok()),
         private_dns: instance.private_dns_name.filter(|name| !name.is_empty()),

@@ -1,4 +1,4 @@
-//! What went wrong with a call, and what to do about it.
+//! Failed calls to AWS, and what to do about them.
 
 use std::{error::Error, time::Duration};
 
@@ -9,19 +9,19 @@ use aws_smithy_runtime_api::{client::result::SdkError, http::Response};
 use super::{Api, Outcome};
 use crate::domain::with_causes;
 
-/// How Auto Scaling begins to say that an action was completed, timed out or abandoned ("… found
-/// with token", "… with instance ID").
+/// The start of Auto Scaling's message that a lifecycle action was completed, timed out or was
+/// abandoned ("… found with token", "… with instance ID").
 const NO_ACTIVE_ACTION: &str = "No active Lifecycle Action";
 
 /// What to do about an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Advice {
-    /// Ask again, after a pause.
+    /// Try again after a pause.
     Retry,
-    /// Do not ask again: what the call was about does not exist (any more). Of a beat or a
-    /// completion: nothing is owed.
+    /// Do not try again: the object of the call does not exist, or no longer exists. For a
+    /// heartbeat or a completion: the lifecycle action is no longer open.
     Gone,
-    /// Ask again, slowly, and say so loudly: a person must grant a permission.
+    /// Try again slowly and log a warning: a person must grant a permission.
     Denied,
 }
 
@@ -41,13 +41,13 @@ fn in_parentheses(code: &str) -> String {
 }
 
 impl AwsError {
-    /// A policy forbids the call. Not so for credentials that are missing, expired or wrong.
+    /// Whether a policy forbids the call. False if credentials are missing, expired or wrong.
     #[must_use]
     pub const fn is_forbidden(&self) -> bool {
         matches!(self.outcome, Outcome::Denied)
     }
 
-    /// What to do about it.
+    /// What the caller should do about the error.
     #[must_use]
     pub const fn advice(&self) -> Advice {
         match self.outcome {
@@ -63,7 +63,7 @@ impl AwsError {
         }
     }
 
-    /// How the call ended, as a label. Never [`Outcome::Ok`].
+    /// How the call ended, as a metric label. Never [`Outcome::Ok`].
     #[must_use]
     pub const fn outcome(&self) -> Outcome {
         self.outcome
@@ -75,13 +75,13 @@ impl AwsError {
         self.api
     }
 
-    /// What the call was about: a queue's name, an instance, a group.
+    /// The object of the call: the name of a queue, an instance or a group.
     #[must_use]
     pub fn object(&self) -> &str {
         &self.object
     }
 
-    /// AWS's error code; empty when AWS did not answer.
+    /// AWS's error code; empty if AWS did not answer.
     #[must_use]
     pub fn code(&self) -> &str {
         &self.code
@@ -93,22 +93,22 @@ impl AwsError {
         &self.message
     }
 
-    /// Auto Scaling says that no such action waits: it was completed, timed out or abandoned, or
-    /// never was.
+    /// Whether Auto Scaling answered that no such lifecycle action waits: it was completed, timed
+    /// out or was abandoned, or it never existed.
     #[must_use]
     pub fn is_no_active_action(&self) -> bool {
         self.is_invalid() && self.message.contains(NO_ACTIVE_ACTION)
     }
 
-    /// Auto Scaling does not take the request as it is. Whether anything waits still, that alone
-    /// does not say.
+    /// Whether Auto Scaling refused the request as invalid. This alone does not show whether the
+    /// lifecycle action still waits.
     #[must_use]
     pub fn is_invalid(&self) -> bool {
         self.code == "ValidationError"
     }
 
-    /// It is the token of the lifecycle action that Auto Scaling does not take (its form, not an
-    /// action that is over).
+    /// Whether Auto Scaling refused the form of the lifecycle action token. (The action may still
+    /// be open.)
     #[must_use]
     pub fn is_about_the_token(&self) -> bool {
         self.is_invalid()
@@ -127,7 +127,7 @@ impl AwsError {
         }
     }
 
-    /// A part of a call was refused while the call as such was not.
+    /// An error of one entry of a call that succeeded as a whole.
     pub(super) fn refused(api: Api, object: &str, code: &str, message: &str) -> Self {
         let outcome = classify(api, 400, code, message);
         Self {
@@ -139,7 +139,7 @@ impl AwsError {
         }
     }
 
-    /// Its pages have no end.
+    /// An answer with more pages than Sundown reads.
     pub(super) fn endless(api: Api, object: &str) -> Self {
         let message = "the answer has too many pages".to_owned();
         Self {
@@ -172,7 +172,7 @@ impl AwsError {
             }
             SdkError::TimeoutError(_) => (Outcome::Timeout, String::new(), with_causes(error)),
             SdkError::ResponseError(answer) => {
-                // An answer that is no AWS answer: a proxy's page, or a body that broke off.
+                // The answer does not come from AWS (a page of a proxy), or its body was cut off.
                 let status = answer.raw().status();
                 (
                     if status >= 500 { Outcome::Server } else { Outcome::Rejected },
@@ -189,7 +189,8 @@ impl AwsError {
     }
 }
 
-/// The status of a raw answer; a trait only because the SDKs are generic over it.
+/// Access to the status of a raw answer. A trait, because the SDKs are generic over the answer
+/// type.
 pub(super) trait Status {
     /// The HTTP status code.
     fn status(&self) -> u16;
@@ -201,7 +202,7 @@ impl Status for Response {
     }
 }
 
-/// No answer came: are there no credentials, or no connection?
+/// The outcome of a call without an answer: credentials are missing, or there is no connection.
 fn without_answer(error: &(dyn Error + 'static)) -> Outcome {
     let mut link = Some(error);
     while let Some(e) = link {
@@ -214,8 +215,8 @@ fn without_answer(error: &(dyn Error + 'static)) -> Outcome {
     Outcome::Unreachable
 }
 
-/// What an error answer means. Codes are those of the API models and of "Common Errors" in the API
-/// references.
+/// The outcome that an error answer means. The codes are those of the API models and of "Common
+/// Errors" in the API references.
 fn classify(api: Api, status: u16, code: &str, message: &str) -> Outcome {
     let code = code.rsplit('#').next().unwrap_or(code);
     match code {
@@ -239,13 +240,13 @@ fn classify(api: Api, status: u16, code: &str, message: &str) -> Outcome {
         | "InvalidAddress"
         | "InvalidInstanceID.NotFound"
         | "InvalidInstanceID.Malformed"
-        // Of EventBridge: there is no such rule.
+        // EventBridge: there is no such rule.
         | "ResourceNotFoundException" => Outcome::Gone,
-        // Auto Scaling has one code for an action that is over, for a group that was deleted, and
-        // for a request that it does not take. Only the message tells them apart, and only the
-        // first two are an end.
-        "ValidationError" if says_that_it_is_gone(api, message) => Outcome::Gone,
-        // Somebody else changes the group just now (declared with HTTP 500).
+        // Auto Scaling has one code for an action that has ended, for a group that was deleted, and
+        // for an invalid request. Only the message distinguishes them, and only the first two mean
+        // that the object is gone.
+        "ValidationError" if is_gone(api, message) => Outcome::Gone,
+        // Another change of the group is under way (declared with HTTP 500).
         "ResourceContention" | "ResourceContentionFault" | "InternalFailure" | "InternalError" | "ServiceUnavailable" | "Unavailable" => {
             Outcome::Server
         }
@@ -254,7 +255,7 @@ fn classify(api: Api, status: u16, code: &str, message: &str) -> Outcome {
         | "UnauthorizedOperation"
         | "UnauthorizedAccess"
         | "NotAuthorized"
-        // Of EventBridge: the source of an event is not one's own.
+        // EventBridge: the caller may not use this `source` of an event.
         | "NotAuthorizedForSourceException"
         | "OptInRequired"
         | "RequestTimeTooSkewed"
@@ -262,7 +263,7 @@ fn classify(api: Api, status: u16, code: &str, message: &str) -> Outcome {
         | "Blocked"
         | "PendingVerification" => Outcome::Denied,
         _ if is_about_credentials(code) => Outcome::Credentials,
-        // The queue's key: a policy or a state that a person must change.
+        // The KMS key of the queue: a person must change its policy or its state.
         _ if code.starts_with("Kms") || code.starts_with("KMS.") => Outcome::Denied,
         _ => match status {
             401 | 403 => Outcome::Denied,
@@ -274,7 +275,8 @@ fn classify(api: Api, status: u16, code: &str, message: &str) -> Outcome {
     }
 }
 
-/// Codes of the query services and of SQS (each service's "Common Errors").
+/// Whether AWS did not accept the credentials, by the codes of the Query APIs and of SQS (each
+/// service's "Common Errors").
 fn is_about_credentials(code: &str) -> bool {
     matches!(
         code,
@@ -292,8 +294,9 @@ fn is_about_credentials(code: &str) -> bool {
     )
 }
 
-/// Of a lifecycle action: it waits no more. Of the hooks of a group: there is no such group.
-fn says_that_it_is_gone(api: Api, message: &str) -> bool {
+/// Whether a `ValidationError` means that the lifecycle action no longer waits, or (for
+/// DescribeLifecycleHooks) that the group does not exist.
+fn is_gone(api: Api, message: &str) -> bool {
     match api {
         Api::RecordLifecycleActionHeartbeat | Api::CompleteLifecycleAction => {
             message.contains(NO_ACTIVE_ACTION)
@@ -342,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_words_of_a_validation_error_say_that_something_is_gone() {
+    fn only_the_message_of_a_validation_error_shows_that_the_object_is_gone() {
         use Api::RecordLifecycleActionHeartbeat as Heartbeat;
         use Api::{
             CompleteLifecycleAction as Complete, DescribeAutoScalingGroups as Groups,

@@ -1,7 +1,7 @@
-//! EventBridge, as far as people's commands call it.
+//! The calls to EventBridge that operator commands make.
 //!
-//! Its three calls are small signed JSON requests: a crate with all its operations would cost more
-//! than they do.
+//! They are three small signed JSON requests. They need less code than a crate with all operations
+//! would add to the binary.
 
 use std::{fmt, time::Duration};
 
@@ -28,9 +28,9 @@ use serde_json::{Value, json};
 
 use super::{Api, AwsError, call::Caller, region::partition};
 
-/// How long a call may take.
+/// The time limit of a call.
 const LIMIT: Duration = Duration::from_secs(11);
-/// No answer has more pages than this.
+/// How many pages of an answer are read.
 const PAGES: usize = 20;
 
 /// EventBridge in one region.
@@ -40,36 +40,36 @@ pub struct EventBridge {
     caller: Caller,
 }
 
-/// A rule as DescribeRule and ListTargetsByRule tell of it.
+/// A rule, from DescribeRule and ListTargetsByRule.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RuleFacts {
-    /// Its name.
+    /// `Name`.
     pub name: String,
     /// `ENABLED`, `DISABLED`, …
     pub state: String,
     /// `EventPattern`, the JSON text; empty for a schedule.
     pub pattern: String,
-    /// Its targets.
+    /// `Targets`, of all pages.
     pub targets: Vec<TargetFacts>,
 }
 
 /// A target of a rule.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TargetFacts {
-    /// Where it sends to.
+    /// The ARN of the queue, topic, … to which it sends events.
     pub arn: String,
-    /// Its own dead-letter queue.
+    /// The ARN of its dead-letter queue; `None`: it has none.
     pub dead_letters: Option<String>,
-    /// `MaximumRetryAttempts`, where a retry policy says so.
+    /// `MaximumRetryAttempts` of its retry policy; `None`: AWS's default.
     pub attempts: Option<u64>,
-    /// It does not send the event as it is.
+    /// Whether it changes the event (`Input`, `InputPath` or `InputTransformer`).
     pub transforms: bool,
 }
 
-/// An event that is put on the default bus.
+/// An event for the default bus.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PutEvent<'a> {
-    /// `source`. Those that begin with `aws.` only AWS may use.
+    /// `source`. Only AWS may use a source that begins with `aws.`.
     pub source: &'a str,
     /// `detail-type`.
     pub detail_type: &'a str,
@@ -79,7 +79,7 @@ pub struct PutEvent<'a> {
     pub resources: &'a [String],
 }
 
-/// EventBridge says no.
+/// An error answer of EventBridge.
 #[derive(Debug)]
 struct Refused(ErrorMetadata);
 
@@ -97,7 +97,7 @@ impl ProvideErrorMetadata for Refused {
     }
 }
 
-/// A signed request.
+/// A request with its signature. Its `Debug` text contains neither.
 struct Signed(http::Request<String>);
 
 impl fmt::Debug for Signed {
@@ -111,10 +111,10 @@ impl EventBridge {
         Self { base, caller }
     }
 
-    /// PutEvents of one event; its id.
+    /// PutEvents of one event; returns its id.
     ///
-    /// EventBridge answers a call of which an event failed as if all were well; that one event's
-    /// error is the error of the call here.
+    /// EventBridge answers a call with status 200 even if its events failed. Here, the error of the
+    /// event is the error of the call.
     pub async fn put_event(&self, event: &PutEvent<'_>) -> Result<String, AwsError> {
         let entry = json!({
             "Source": event.source, "DetailType": event.detail_type,
@@ -131,7 +131,7 @@ impl EventBridge {
         }
     }
 
-    /// DescribeRule and ListTargetsByRule of a rule of the default bus.
+    /// DescribeRule and ListTargetsByRule of a rule on the default bus.
     pub async fn rule(&self, name: &str) -> Result<RuleFacts, AwsError> {
         let described = self.call(Api::DescribeRule, name, &json!({ "Name": name })).await?;
         let (mut targets, mut page) = (Vec::new(), Value::Null);
@@ -208,9 +208,9 @@ impl EventBridge {
         ))
     }
 
-    /// The endpoint that somebody has set, found as the SDK's own clients find theirs: what the
-    /// program says, else `AWS_ENDPOINT_URL_EVENTBRIDGE` (or the profile's services), else what
-    /// holds for all.
+    /// The endpoint from the configuration, in the order of the SDK's own clients: the one that the
+    /// program sets, else `AWS_ENDPOINT_URL_EVENTBRIDGE` (or the profile's services), else the one
+    /// for all services.
     fn configured(&self) -> Option<String> {
         let for_all = || self.base.endpoint_url().map(str::to_owned);
         if self.base.get_origin("endpoint_url").is_client_config() {
@@ -260,7 +260,7 @@ impl EventBridge {
 }
 
 /// The endpoint of EventBridge in a region (AWS General Reference, "Amazon EventBridge endpoints").
-/// GovCloud has none named FIPS: its own are.
+/// The ordinary endpoints of GovCloud are FIPS endpoints, without `fips` in their names.
 fn endpoint(region: &str, fips: bool, dual_stack: bool) -> String {
     let partition = partition(region);
     let service = if fips && !region.starts_with("us-gov-") { "events-fips" } else { "events" };

@@ -1,4 +1,4 @@
-//! A minimal AWS for the tests of the shells: whatever a closure answers, and a small queue.
+//! A minimal AWS for the tests of the shells: clients that a closure answers, and a small queue.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -27,18 +27,18 @@ use tokio::{sync::Notify, time::Instant};
 use super::{Api, CallObserver, Clients, Outcome};
 use crate::runtime::Clock;
 
-/// A request as the fake sees it.
+/// A request that the fake received.
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
     /// `ReceiveMessage`, `CompleteLifecycleAction` and so on.
     pub(crate) action: String,
-    /// The parameters, of either protocol.
+    /// The parameters, from JSON or from a Query form.
     pub(crate) input: Value,
-    /// When it came.
+    /// When the request arrived.
     pub(crate) at: Instant,
 }
 
-/// What the fake answers.
+/// An answer of the fake.
 #[derive(Debug, Clone)]
 pub(crate) enum Reply {
     Answer {
@@ -46,9 +46,9 @@ pub(crate) enum Reply {
         body: String,
         date: Option<String>,
     },
-    /// A socket that is half open: nothing ever comes.
+    /// The connection is half open: no answer ever comes.
     Never,
-    /// A connection that is reset.
+    /// The connection is reset.
     Reset,
 }
 
@@ -65,7 +65,7 @@ impl Reply {
     pub(crate) fn json_error(status: u16, code: &str) -> Self {
         Self::Answer {
             status,
-            body: json!({"__type": code, "message": "said the fake"}).to_string(),
+            body: json!({"__type": code, "message": "an error of the fake"}).to_string(),
             date: None,
         }
     }
@@ -147,7 +147,7 @@ impl TimeSource for Time {
     }
 }
 
-/// The clock of the tests: 2027-01-15T08:00:00Z when it is made.
+/// A clock for tests that starts at 2027-01-15T08:00:00Z.
 pub(crate) fn clock() -> Clock {
     Clock::starting_at("2027-01-15T08:00:00Z".parse().unwrap())
 }
@@ -169,7 +169,7 @@ fn base(handler: Handler) -> SdkConfig {
         .build()
 }
 
-/// Clients that are answered by a closure.
+/// Clients whose requests a closure answers.
 pub(crate) fn clients<F>(handler: impl Fn(Call) -> F + Send + Sync + 'static) -> Clients
 where
     F: Future<Output = Reply> + Send + 'static,
@@ -177,7 +177,7 @@ where
     observed_clients((), handler)
 }
 
-/// As [`clients`], with calls reported.
+/// As [`clients`], with an observer.
 pub(crate) fn observed_clients<F>(
     observer: impl CallObserver,
     handler: impl Fn(Call) -> F + Send + Sync + 'static,
@@ -192,7 +192,7 @@ where
     )
 }
 
-/// Clients that sign nothing, because there are no credentials.
+/// Clients without credentials, which cannot sign requests.
 pub(crate) fn clients_without_credentials() -> Clients {
     let base = base(Arc::new(|_| Box::pin(async { Reply::Never })));
     let none =
@@ -215,11 +215,11 @@ impl aws_credential_types::provider::ProvideCredentials for NoCredentials {
         Self: 'a,
     {
         use aws_credential_types::provider::{error::CredentialsError, future::ProvideCredentials};
-        ProvideCredentials::ready(Err(CredentialsError::not_loaded("there are none")))
+        ProvideCredentials::ready(Err(CredentialsError::not_loaded("no credentials")))
     }
 }
 
-/// Remembers the calls that were reported.
+/// An observer that keeps all reported calls.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Reported(Arc<Mutex<Vec<(Api, Outcome, Duration)>>>);
 
@@ -256,7 +256,7 @@ struct QueueState {
     /// When the first message was sent.
     begun: Option<Instant>,
     messages: BTreeMap<u64, Stored>,
-    /// The same, by when they are visible.
+    /// The messages by the time when they become visible.
     order: BTreeSet<(Instant, u64)>,
     calls: Vec<Call>,
     fault: Option<Fault>,
@@ -278,7 +278,8 @@ impl QueueState {
     }
 }
 
-/// A queue that long polls, hides, and knows only the newest receipt of a message.
+/// A queue with long polls and visibility timeouts that accepts only the newest receipt of a
+/// message.
 #[derive(Clone, Default)]
 pub(crate) struct FakeQueue {
     state: Arc<Mutex<QueueState>>,
@@ -327,7 +328,7 @@ impl FakeQueue {
         self.arrival.notify_waiters();
     }
 
-    /// What answers in place of the queue, where it answers at all.
+    /// Sets a closure that answers instead of the queue if it returns a reply.
     pub(crate) fn fault(&self, fault: impl FnMut(&Call) -> Option<Reply> + Send + 'static) {
         self.state.lock().unwrap().fault = Some(Box::new(fault));
     }
@@ -348,7 +349,7 @@ impl FakeQueue {
         self.state.lock().unwrap().messages.len()
     }
 
-    /// How many could be received now.
+    /// How many messages could be received now.
     pub(crate) fn visible(&self) -> usize {
         let now = Instant::now();
         self.state.lock().unwrap().messages.values().filter(|m| m.visible_at <= now).count()
@@ -365,7 +366,7 @@ impl FakeQueue {
             return reply;
         }
         match call.action.as_str() {
-            // Like the real one, it does not notice that who asked is gone.
+            // Like SQS, the fake does not notice that the client has disconnected.
             "ReceiveMessage" => {
                 tokio::spawn(async move { self.receive(&call.input).await }).await.unwrap()
             }
@@ -441,8 +442,8 @@ impl FakeQueue {
         (found, state.order.first().map(|(at, _)| *at))
     }
 
-    /// `each`: the key of the message if this is its newest receipt, and the entry; false is a
-    /// sender fault.
+    /// Calls `each` for every entry, with the key of the message if this is its newest receipt. If
+    /// `each` returns false, the entry fails with a sender fault.
     fn batch(
         &self,
         input: &Value,

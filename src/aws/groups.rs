@@ -1,5 +1,5 @@
-//! Groups with their members and hooks, and the calls that change hooks. They are for the commands
-//! of people; the service makes one of them, [`AutoScaling::members_of`].
+//! The calls about groups with their instances and hooks, and those that change hooks. They are for
+//! operator commands; the service uses only [`AutoScaling::members_of`].
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -11,42 +11,42 @@ use super::{
 };
 use crate::domain::{GroupName, HookName, Transition};
 
-/// Which groups are looked for.
+/// Selects groups by tag.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GroupFilter {
-    /// Those with this tag, whatever its value.
+    /// Groups with this tag key and any value.
     TagKey(String),
-    /// Those with this tag and value.
+    /// Groups with this tag key and value.
     Tag(String, String),
 }
 
-/// A group as DescribeAutoScalingGroups tells of it.
+/// A group, from DescribeAutoScalingGroups.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
-    /// Which group.
+    /// `AutoScalingGroupName`.
     pub group: GroupName,
-    /// Its tags.
+    /// Values of `Tags` by key; empty for a tag without value.
     pub tags: BTreeMap<String, String>,
-    /// Its instances, with their lifecycle states in AWS's words.
+    /// The instances: `InstanceId` and `LifecycleState`, as AWS writes them.
     pub members: Vec<(String, String)>,
 }
 
-/// A lifecycle hook as DescribeLifecycleHooks tells of it.
+/// A lifecycle hook, from DescribeLifecycleHooks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hook {
-    /// Its name.
+    /// `LifecycleHookName`.
     pub hook: HookName,
-    /// What it waits for.
+    /// `LifecycleTransition`: whether the hook holds launches or terminations.
     pub transition: Transition,
     /// `HeartbeatTimeout`.
     pub heartbeat_timeout: Duration,
     /// `GlobalTimeout`.
     pub global_timeout: Duration,
-    /// What happens when nobody answers in time.
+    /// `DefaultResult`: the result if nobody completes the action in time.
     pub default_result: HookResult,
     /// `NotificationMetadata`.
     pub metadata: Option<String>,
-    /// `NotificationTargetARN`: it tells a queue or topic itself, besides EventBridge.
+    /// `NotificationTargetARN`: the queue or topic that the hook notifies besides EventBridge.
     pub target: Option<String>,
 }
 
@@ -63,8 +63,8 @@ impl Group {
 }
 
 impl AutoScaling {
-    /// DescribeAutoScalingGroups of the groups that fit all of these filters, with their members.
-    /// No filter, no call: it would mean all groups.
+    /// DescribeAutoScalingGroups of the groups that match all of these filters, with their
+    /// instances. Without filters, no call is made: it would mean all groups.
     pub async fn groups(&self, filters: &[GroupFilter]) -> Result<Vec<Group>, AwsError> {
         if filters.is_empty() {
             return Ok(Vec::new());
@@ -74,7 +74,7 @@ impl AutoScaling {
         self.describe(&object, |request| request.set_filters(Some(filters.clone()))).await
     }
 
-    /// DescribeAutoScalingGroups of one group, with its members; `None`: there is no such group.
+    /// DescribeAutoScalingGroups of one group, with its instances; `None`: there is no such group.
     pub async fn group(&self, name: &GroupName) -> Result<Option<Group>, AwsError> {
         let found = self
             .describe(name.as_str(), |request| request.auto_scaling_group_names(name.as_str()))
@@ -82,7 +82,7 @@ impl AutoScaling {
         Ok(found.into_iter().find(|g| g.group == *name))
     }
 
-    /// DescribeAutoScalingGroups of up to 100 groups by name, with their members. Groups that do
+    /// DescribeAutoScalingGroups of up to 100 groups by name, with their instances. Groups that do
     /// not exist are left out.
     pub async fn members_of(&self, names: &[GroupName]) -> Result<Vec<Group>, AwsError> {
         let Some(first) = names.first() else { return Ok(Vec::new()) };
@@ -117,7 +117,8 @@ impl AutoScaling {
         Err(AwsError::endless(Api::DescribeAutoScalingGroups, object))
     }
 
-    /// DescribeLifecycleHooks: all hooks of a group (50 at most), with all that is said of them.
+    /// DescribeLifecycleHooks: all hooks of a group (50 at most). Hooks of a transition that this
+    /// version does not know are left out.
     pub async fn hooks(&self, group: &GroupName) -> Result<Vec<Hook>, AwsError> {
         let request =
             self.client.describe_lifecycle_hooks().auto_scaling_group_name(group.as_str());
@@ -128,7 +129,7 @@ impl AutoScaling {
         Ok(answer.lifecycle_hooks.unwrap_or_default().iter().filter_map(hook).collect())
     }
 
-    /// PutLifecycleHook: makes a hook, or changes the one of this name.
+    /// PutLifecycleHook: creates a hook, or changes the hook of this name.
     pub async fn put_hook(&self, group: &GroupName, hook: &Hook) -> Result<(), AwsError> {
         let object = format!("hook {} of group {group}", hook.hook);
         let request = self
@@ -143,8 +144,8 @@ impl AutoScaling {
         self.caller.call(Api::PutLifecycleHook, &object, LIMIT, request.send()).await.map(drop)
     }
 
-    /// DeleteLifecycleHook. AWS completes what waits in it first: a termination with CONTINUE, a
-    /// launch with ABANDON.
+    /// DeleteLifecycleHook. AWS first completes the actions that wait in the hook: terminations
+    /// with CONTINUE, launches with ABANDON.
     pub async fn delete_hook(&self, group: &GroupName, hook: &HookName) -> Result<(), AwsError> {
         let object = format!("hook {hook} of group {group}");
         let request = self
@@ -155,7 +156,7 @@ impl AutoScaling {
         self.caller.call(Api::DeleteLifecycleHook, &object, LIMIT, request.send()).await.map(drop)
     }
 
-    /// DescribePolicies: the groups that have a policy of simple scaling, with its name.
+    /// DescribePolicies: the groups that have a simple scaling policy, with the name of the policy.
     pub async fn simple_scaling(&self) -> Result<Vec<(GroupName, String)>, AwsError> {
         let (mut found, mut page) = (Vec::new(), None);
         for _ in 0..PAGES {
@@ -184,9 +185,9 @@ impl AutoScaling {
         Err(AwsError::endless(Api::DescribePolicies, "the region"))
     }
 
-    /// A heartbeat of a lifecycle action that never was: `token` is made up, and no instance is
-    /// named. Whoever may send heartbeats for the group is told that there is no such action;
-    /// nothing is changed.
+    /// Sends a heartbeat for a lifecycle action that does not exist: `token` is invented, and no
+    /// instance is named. If the caller may send heartbeats for the group, AWS answers that there
+    /// is no such action. Nothing changes.
     pub async fn probe_heartbeat(
         &self,
         group: &GroupName,
@@ -206,7 +207,8 @@ impl AutoScaling {
             .map(drop)
     }
 
-    /// The completion of a lifecycle action that never was, as [`AutoScaling::probe_heartbeat`].
+    /// Sends a completion for a lifecycle action that does not exist, as
+    /// [`AutoScaling::probe_heartbeat`].
     pub async fn probe_completion(
         &self,
         group: &GroupName,
@@ -268,7 +270,7 @@ fn group(described: AutoScalingGroup) -> Option<Group> {
 fn hook(described: &LifecycleHook) -> Option<Hook> {
     let timing = description(described)?;
     let transition = transition(described)?;
-    // AWS's own default.
+    // AWS's default is ABANDON.
     let default_result = if described.default_result() == Some("CONTINUE") {
         HookResult::Continue
     } else {

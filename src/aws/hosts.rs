@@ -1,4 +1,4 @@
-//! Which hosts are asked, and how they are reached: directly or through a proxy.
+//! Notes the hosts that AWS's clients call, and which of them are reached through a proxy.
 
 use std::{
     collections::BTreeSet,
@@ -16,13 +16,13 @@ use aws_smithy_runtime_api::client::{
 use hyper_util::client::proxy::matcher::Matcher;
 use url::Url;
 
-/// The hosts that AWS's clients have asked so far, as origins
-/// (`https://sqs.eu-west-1.amazonaws.com`). Clones are the same.
+/// The hosts that AWS's clients have called so far, as origins
+/// (`https://sqs.eu-west-1.amazonaws.com`). Clones share the set.
 #[derive(Debug, Clone, Default)]
 pub struct Hosts(Arc<Mutex<BTreeSet<String>>>);
 
 impl Hosts {
-    /// All of them, in order.
+    /// All hosts, sorted.
     #[must_use]
     pub fn all(&self) -> Vec<String> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
@@ -32,7 +32,7 @@ impl Hosts {
         SharedHttpClient::new(Watched { inner, hosts: self.clone() })
     }
 
-    fn saw(&self, url: &str) {
+    fn note(&self, url: &str) {
         let origin = Url::parse(url).ok().map(|url| url.origin()).filter(url::Origin::is_tuple);
         if let Some(origin) = origin {
             self.0
@@ -70,7 +70,7 @@ impl HttpClient for Watched {
 
 impl HttpConnector for WatchedConnector {
     fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
-        self.hosts.saw(request.uri());
+        self.hosts.note(request.uri());
         self.inner.call(request)
     }
 }
@@ -80,13 +80,13 @@ impl HttpConnector for WatchedConnector {
 pub struct Proxy(Matcher);
 
 impl Proxy {
-    /// Of the environment of this process.
+    /// Reads the environment of this process.
     #[must_use]
     pub fn from_env() -> Self {
         Self(Matcher::from_env())
     }
 
-    /// The proxy through which this URL is asked, without its password; `None`: directly.
+    /// The proxy through which this URL is reached, without its password; `None`: directly.
     #[must_use]
     pub fn of(&self, url: &str) -> Option<String> {
         let through = self.0.intercept(&url.parse().ok()?)?;
@@ -98,7 +98,7 @@ impl Proxy {
         ))
     }
 
-    /// For tests: what these variables would say.
+    /// For tests: the settings from these values of the variables.
     #[must_use]
     pub fn of_variables(http: &str, https: &str, no: &str) -> Self {
         Self(
@@ -124,13 +124,13 @@ mod tests {
             "http://127.0.0.1:9/",
             "garbage",
         ] {
-            hosts.saw(url);
+            hosts.note(url);
         }
         assert_eq!(hosts.all(), ["http://127.0.0.1:9", "https://sqs.eu-west-1.amazonaws.com"]);
     }
 
     #[test]
-    fn what_goes_through_a_proxy_is_what_no_proxy_does_not_name() {
+    fn a_url_goes_through_the_proxy_unless_no_proxy_names_its_host() {
         let endpoints = [
             "http://169.254.170.23/v1/credentials",
             "http://[fd00:ec2::23]/v1/credentials",

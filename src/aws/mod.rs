@@ -1,8 +1,8 @@
-//! The AWS edge: SQS, Auto Scaling and EC2, as far as Sundown calls them.
+//! The AWS edge: the calls to SQS, Auto Scaling and EC2 that Sundown needs.
 //!
-//! Every call has a deadline of its own, is reported to a [`CallObserver`], and fails with an
-//! [`AwsError`] that says what to do about it ([`Advice`]). Nothing here retries except the
-//! [`lookup`]s, and nothing here knows what a pod is.
+//! Every call has its own deadline, is reported to a [`CallObserver`], and fails with an
+//! [`AwsError`] with [`Advice`] on what to do. Only the [`lookup`]s retry, and nothing here knows
+//! what a pod is.
 
 mod autoscaling;
 mod call;
@@ -29,7 +29,7 @@ pub use autoscaling::{AutoScaling, GroupFacts, HookResult};
 pub use call::{Api, CallObserver, Outcome};
 pub use clients::{Clients, Identity};
 pub use clock::AwsClock;
-pub use config::{BadBundle, Options, Unusable, load, load_watched};
+pub use config::{BadBundle, InvalidConfig, Options, load, load_watched};
 pub use ec2::Ec2;
 pub use error::{Advice, AwsError};
 pub use event_bridge::{EventBridge, PutEvent, RuleFacts, TargetFacts};

@@ -1,5 +1,5 @@
-//! Which host each client asks, and for which region it signs: in every partition, with FIPS, dual
-//! stack and VPC endpoints.
+//! The host that each client calls, and the region for which it signs, in every partition, with
+//! FIPS, dual stack and VPC endpoints.
 #![allow(clippy::indexing_slicing, reason = "a test may panic")]
 
 use std::sync::{Arc, Mutex};
@@ -19,7 +19,7 @@ use aws_smithy_runtime_api::client::{
 use super::{Clients, GroupFilter};
 use crate::runtime::Clock;
 
-/// Answers nothing, and remembers who was asked: host, and region and service of the signature.
+/// Answers no request, and keeps its host and the region and service of its signature.
 #[derive(Debug, Clone, Default)]
 struct Asked(Arc<Mutex<Vec<(String, String)>>>);
 
@@ -35,7 +35,7 @@ impl HttpConnector for Asked {
             .map(str::to_owned)
             .collect();
         self.0.lock().unwrap().push((host, format!("{}/{}", scope[2], scope[3])));
-        HttpConnectorFuture::ready(Err(ConnectorError::io("nobody is there".into())))
+        HttpConnectorFuture::ready(Err(ConnectorError::io("connection refused".into())))
     }
 }
 
@@ -63,8 +63,8 @@ fn base(region: &str, fips: bool, dual_stack: bool) -> SdkConfig {
         .build()
 }
 
-/// What is asked when the queue at `url` is looked at, then groups, instances, a rule and our
-/// identity.
+/// The requests for the attributes of the queue at `url`, groups, instances, a rule and our
+/// identity, in this order.
 async fn asked(base: SdkConfig, url: &str) -> Vec<(String, String)> {
     let asked = Asked::default();
     let clients = Clients::from_config(
@@ -80,12 +80,12 @@ async fn asked(base: SdkConfig, url: &str) -> Vec<(String, String)> {
     assert!(clients.event_bridge().rule("r").await.is_err());
     assert!(clients.identity().await.is_err());
     let all = asked.0.lock().unwrap().clone();
-    assert_eq!(all.len(), 5, "each of them left: {all:?}");
+    assert_eq!(all.len(), 5, "each request was sent: {all:?}");
     all
 }
 
 /// Region of the instances; FIPS; dual stack; queue URL; host of the queue and region of its
-/// signature; what comes between a service and its region, and what after.
+/// signature; the part of other hosts between the service and the region, and their suffix.
 type Row = (
     &'static str,
     bool,
@@ -128,7 +128,7 @@ const ROWS: &[Row] = &[
         "",
         "amazonaws.com",
     ),
-    // The queue of another region than the cluster's is signed for its own.
+    // Requests for a queue in another region are signed for the region of the queue.
     (
         "eu-west-1",
         false,
@@ -169,7 +169,7 @@ const ROWS: &[Row] = &[
         "",
         "amazonaws.com",
     ),
-    // Dual stack: by the URL alone for the queue, by the environment for all.
+    // Dual stack: by the URL only for the queue, by the environment for all services.
     (
         "eu-west-1",
         false,
@@ -257,7 +257,7 @@ async fn every_url_and_region_has_its_host_and_is_signed_for_its_region() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn in_govcloud_fips_is_what_the_ordinary_hosts_are_for_most() {
+async fn in_govcloud_fips_uses_the_ordinary_hosts_of_most_services() {
     let all =
         asked(base("us-gov-west-1", true, false), "https://sqs.us-gov-west-1.amazonaws.com/1/q")
             .await;
@@ -275,7 +275,7 @@ async fn in_govcloud_fips_is_what_the_ordinary_hosts_are_for_most() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_endpoint_for_all_is_asked_whatever_else_is_said() {
+async fn one_endpoint_for_all_services_overrides_the_other_settings() {
     for (fips, dual_stack) in [(false, false), (true, false), (false, true)] {
         let base = base("eu-west-1", fips, dual_stack)
             .into_builder()
@@ -287,11 +287,11 @@ async fn one_endpoint_for_all_is_asked_whatever_else_is_said() {
     }
 }
 
-/// What the environment says of the endpoints of single services.
+/// The endpoints of single services, as the environment sets them.
 #[derive(Debug)]
-struct Said(&'static [(&'static str, &'static str)]);
+struct ServiceEndpoints(&'static [(&'static str, &'static str)]);
 
-impl aws_types::service_config::LoadServiceConfig for Said {
+impl aws_types::service_config::LoadServiceConfig for ServiceEndpoints {
     fn load_config(&self, key: aws_types::service_config::ServiceConfigKey<'_>) -> Option<String> {
         assert_eq!((key.env(), key.profile()), ("AWS_ENDPOINT_URL", "endpoint_url"));
         self.0
@@ -305,7 +305,10 @@ impl aws_types::service_config::LoadServiceConfig for Said {
 async fn a_service_may_have_an_endpoint_of_its_own_unless_the_program_names_one_for_all() {
     const QUEUE: &str = "https://sqs.eu-west-1.amazonaws.com/1/q";
     let own = || {
-        Said(&[("EventBridge", "https://events.example.com/"), ("STS", "https://sts.example.com")])
+        ServiceEndpoints(&[
+            ("EventBridge", "https://events.example.com/"),
+            ("STS", "https://sts.example.com"),
+        ])
     };
     let hosts = async |base: SdkConfig| {
         asked(base, QUEUE).await.into_iter().map(|(host, _)| host).collect::<Vec<_>>()
@@ -321,7 +324,7 @@ async fn a_service_may_have_an_endpoint_of_its_own_unless_the_program_names_one_
             "sts.example.com"
         ]
     );
-    // As `AWS_ENDPOINT_URL` alone would have it: for those that have none of their own.
+    // As `AWS_ENDPOINT_URL` does: for the services without an endpoint of their own.
     let for_all = base("eu-west-1", false, false)
         .into_builder()
         .endpoint_url("https://aws.example.com")
@@ -330,7 +333,7 @@ async fn a_service_may_have_an_endpoint_of_its_own_unless_the_program_names_one_
         hosts(with(for_all.clone())).await[2..],
         ["aws.example.com", "events.example.com", "sts.example.com"]
     );
-    let mut said = with(for_all).into_builder();
-    said.insert_origin("endpoint_url", aws_types::origin::Origin::shared_config());
-    assert!(hosts(said.build()).await.iter().all(|host| host == "aws.example.com"));
+    let mut by_program = with(for_all).into_builder();
+    by_program.insert_origin("endpoint_url", aws_types::origin::Origin::shared_config());
+    assert!(hosts(by_program.build()).await.iter().all(|host| host == "aws.example.com"));
 }

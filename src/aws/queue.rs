@@ -15,17 +15,17 @@ use crate::domain::Moment;
 pub(crate) const BATCH: usize = 10;
 /// How long a call other than a receive may take.
 const LIMIT: Duration = Duration::from_secs(10);
-/// How much longer than it waits a receive may take.
+/// How much longer a receive may take than the wait that it asks for.
 const RECEIVE_MARGIN: Duration = Duration::from_secs(10);
 
-/// What a message is deleted and extended by. Each receive gives a new one, and only the newest is
-/// sure to work.
+/// The receipt handle by which a message is deleted or its visibility is changed. Each receive
+/// gives a new one, and only the newest is sure to work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Receipt(Arc<str>);
 
 impl Receipt {
-    /// One that no queue ever gave: what a call with it answers says whether the call is allowed,
-    /// and harms nothing.
+    /// A receipt that no queue has issued. A call with it does no harm, and the answer shows
+    /// whether the call is allowed.
     #[must_use]
     pub fn bogus() -> Self {
         Self("c3VuZG93bi1jaGVjaw".into())
@@ -35,30 +35,30 @@ impl Receipt {
 /// A message as it was received.
 #[derive(Debug)]
 pub struct Message {
-    /// The same for every copy of it.
+    /// `MessageId`: the same whenever the message is received again.
     pub id: Arc<str>,
-    /// Of this receive.
+    /// The receipt of this receive.
     pub receipt: Receipt,
-    /// Whatever somebody sent.
+    /// What the sender put in: not trusted.
     pub body: Body,
-    /// `SentTimestamp`.
+    /// `SentTimestamp`, by AWS's clock; `None` if AWS did not send it.
     pub sent: Option<Moment>,
-    /// `ApproximateReceiveCount`; 1 when it is not said.
+    /// `ApproximateReceiveCount`; 1 if AWS did not send it.
     pub receive_count: u32,
 }
 
-/// An entry of a batch that failed while the call as such did not.
+/// An entry of a batch that failed although the call succeeded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EntryFailure {
-    /// Which of the receipts that were given.
+    /// The index of the entry in the batch.
     pub index: usize,
-    /// The receipt is at fault (expired, replaced by a newer one): asking again cannot help.
+    /// The receipt is wrong (expired, or replaced by a newer one), so trying again cannot help.
     pub sender_fault: bool,
     /// AWS's error code.
     pub code: String,
 }
 
-/// What `GetQueueAttributes` says, as far as it is looked at.
+/// The attributes that Sundown reads by `GetQueueAttributes`. A count that AWS did not send is 0.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct QueueAttributes {
     /// `ApproximateNumberOfMessages`.
@@ -71,7 +71,7 @@ pub struct QueueAttributes {
     pub redrive_policy: Option<String>,
 }
 
-/// One queue.
+/// A client for one queue.
 #[derive(Debug, Clone)]
 pub struct Queue {
     client: aws_sdk_sqs::Client,
@@ -84,21 +84,21 @@ impl Queue {
         Self { client, caller, url: url.into() }
     }
 
-    /// Its URL.
+    /// The queue URL, as in the configuration.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Its name: the last part of the URL. For logs and labels.
+    /// The name of the queue: the last part of the URL. For logs and metric labels.
     #[must_use]
     pub fn name(&self) -> &str {
         self.url.rsplit('/').next().unwrap_or(&self.url)
     }
 
-    /// Receives up to `max` messages (1 to 10), waiting up to `wait` (20 s at most) for the first;
-    /// they stay invisible to others for `visibility`. The answer is read when it fits into
-    /// `limit`.
+    /// Receives up to `max` messages (1 to 10) and waits up to `wait` (at most 20 s) for the first.
+    /// The messages stay invisible to other receivers for `visibility`. The answer is read as soon
+    /// as it fits into `limit`.
     pub async fn receive(
         &self,
         max: usize,
@@ -133,8 +133,7 @@ impl Queue {
             .collect())
     }
 
-    /// Deletes up to 10 messages. What comes back are the entries that failed; none of them when
-    /// all are deleted.
+    /// Deletes up to 10 messages. Returns the entries that failed.
     pub async fn delete_batch(&self, receipts: &[Receipt]) -> Result<Vec<EntryFailure>, AwsError> {
         if receipts.is_empty() {
             return Ok(Vec::new());
@@ -156,8 +155,8 @@ impl Queue {
         Ok(failures(&answer.failed))
     }
 
-    /// Hides up to 10 messages, each for this long from now (whole seconds); zero shows it at once.
-    /// Returns the entries that failed.
+    /// Hides up to 10 messages, each for its duration from now (in whole seconds); zero makes a
+    /// message visible at once. Returns the entries that failed.
     pub async fn change_visibility_batch(
         &self,
         messages: &[(Receipt, Duration)],
@@ -183,7 +182,8 @@ impl Queue {
         Ok(failures(&answer.failed))
     }
 
-    /// Asks for its attributes: whether it is there and may be used, and how much is in it.
+    /// Reads the attributes that show whether the queue exists and may be used, and how many
+    /// messages it has.
     pub async fn attributes(&self) -> Result<QueueAttributes, AwsError> {
         let request = self
             .client
@@ -205,7 +205,7 @@ impl Queue {
         })
     }
 
-    /// All its attributes, by their names in the API.
+    /// Reads all attributes of the queue, by their names in the API.
     pub async fn all_attributes(&self) -> Result<BTreeMap<String, String>, AwsError> {
         let request = self
             .client
@@ -222,7 +222,7 @@ impl Queue {
             .collect())
     }
 
-    /// Puts a message on it; its id. Nothing but a person's test ever does.
+    /// Sends a message and returns its id. Only `sundown send-test` calls this.
     pub async fn send(&self, body: &str) -> Result<String, AwsError> {
         let request = self.client.send_message().queue_url(&*self.url).message_body(body);
         let answer = self.caller.call(Api::SendMessage, self.name(), LIMIT, request.send()).await?;
@@ -234,7 +234,7 @@ fn whole(n: u64) -> i32 {
     i32::try_from(n).unwrap_or(i32::MAX)
 }
 
-/// `None` for a message without id or receipt: nothing could ever be done with it.
+/// `None` for a message without id or receipt: Sundown could not delete it.
 fn message(m: SqsMessage, share: &Share) -> Option<Message> {
     let attribute = |name| m.attributes.as_ref().and_then(|all| all.get(&name));
     let sent = attribute(MessageSystemAttributeName::SentTimestamp)

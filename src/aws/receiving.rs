@@ -1,6 +1,6 @@
-//! Bounds the memory of received messages: the answer to a receive is read off the connection only
+//! Limits the memory of received messages. The answer to a receive is read from the connection only
 //! when there is room for it, and takes that room until its last body is dropped. One answer may
-//! bring ten messages of 1 MiB.
+//! have ten messages of 1 MiB.
 
 use std::{
     fmt,
@@ -25,12 +25,12 @@ use hyper::body::{Frame, SizeHint};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::PollSemaphore;
 
-/// Bytes of received messages in memory at once, over all queues. While an answer is parsed it is
-/// there twice, as it came and as bodies. An answer for which this is too little is read when
-/// nothing else is there.
+/// How many bytes of received messages may be in memory at once, over all queues. An answer counts
+/// twice, because while it is parsed it is there as received and as bodies. An answer that is too
+/// large for this limit is read when no other is in memory.
 const LIMIT: u32 = 16 * 1024 * 1024;
 
-/// How many bytes of received messages may be in memory, and how many are.
+/// Counts the bytes of received messages in memory, and limits them.
 #[derive(Debug, Clone)]
 pub struct ByteLimit(Arc<Semaphore>);
 
@@ -41,26 +41,27 @@ impl Default for ByteLimit {
 }
 
 impl ByteLimit {
-    /// How many bytes of messages are in memory, or are about to be.
+    /// How many bytes of messages are in memory or about to be read.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         (LIMIT as usize).saturating_sub(self.0.available_permits())
     }
 
-    /// How many answers with this many bytes of bodies fit in at once; one always does.
+    /// How many answers with `bytes` bytes of bodies fit at once; at least one.
     #[must_use]
     pub fn answers_of(bytes: usize) -> usize {
         (LIMIT as usize / bytes.saturating_mul(2).max(1)).max(1)
     }
 
-    /// What makes an answer wait until it fits, and where the bytes that it takes are found then.
+    /// A gate that makes one answer wait until it fits, and the share that holds its bytes from
+    /// then on.
     pub(super) fn gate(&self) -> (Gate, Share) {
         let share = Share::default();
         (Gate { limit: self.clone(), share: share.clone() }, share)
     }
 }
 
-/// The bytes that one answer takes; none until it is read.
+/// The bytes that one answer takes; empty until it is read.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Share(Arc<Mutex<Option<OwnedSemaphorePermit>>>);
 
@@ -69,8 +70,8 @@ impl Share {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(permit);
     }
 
-    /// Gives each body its part. What the answer took beside them is free again when this is
-    /// dropped.
+    /// Makes a body, with its part of the bytes. The bytes of the answer that belong to no body are
+    /// freed when the share is dropped.
     pub(super) fn body(&self, text: String) -> Body {
         let mut share = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes = share.as_mut().and_then(|all| all.split(text.len().min(all.num_permits())));
@@ -78,7 +79,8 @@ impl Share {
     }
 }
 
-/// The body of a message: whatever somebody sent. Its bytes count as in flight until it is dropped.
+/// The body of a message, as the sender wrote it: not trusted. Its bytes count as in memory until
+/// it is dropped.
 pub struct Body {
     text: String,
     _bytes: Option<OwnedSemaphorePermit>,
@@ -92,7 +94,7 @@ impl Deref for Body {
     }
 }
 
-/// Bodies are long and hold tokens.
+/// Shows only the length, because bodies are long and contain tokens.
 impl fmt::Debug for Body {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Body({} bytes)", self.text.len())
@@ -123,7 +125,7 @@ impl Intercept for Gate {
             .body()
             .content_length()
             .or_else(|| response.headers().get("content-length")?.parse().ok());
-        // Where its length is not said it may be anything.
+        // Without a length, the answer may be of any size, so it takes the whole limit.
         let needed = length
             .map_or(LIMIT, |n| u32::try_from(n.saturating_mul(2)).unwrap_or(LIMIT).clamp(1, LIMIT));
         let inner = std::mem::replace(response.body_mut(), SdkBody::taken());
@@ -134,8 +136,8 @@ impl Intercept for Gate {
     }
 }
 
-/// A body that is read when there is room for it. Until then its bytes stay in the connection,
-/// which stops the sender.
+/// A body that is read when there is room for it. Until then its bytes stay in the connection, and
+/// flow control stops the sender.
 struct GatedBody {
     inner: SdkBody,
     waiting: Option<(PollSemaphore, u32)>,

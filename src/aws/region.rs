@@ -1,4 +1,4 @@
-//! What a queue's URL says about its region and endpoint.
+//! The region and the endpoint that the URL of a queue names.
 
 use url::Url;
 
@@ -15,19 +15,19 @@ pub struct UnknownRegion(pub String);
 /// endpoints (`vpce-….sqs.eu-west-1.vpce.amazonaws.com`).
 ///
 /// # Errors
-/// When it names none: a local endpoint, a host of one's own.
+/// When the URL names no region: a local endpoint or a custom host.
 pub fn region_of_queue(url: &str) -> Result<String, UnknownRegion> {
     host(url).as_deref().and_then(region_of_host).ok_or_else(|| UnknownRegion(url.to_owned()))
 }
 
-/// The endpoint to talk to, where it is not the one that the SDK knows for the region: VPC
-/// endpoints, dual-stack and FIPS hosts, and hosts that are none of AWS's.
+/// The endpoint of the queue, if it is not the SDK's endpoint for the region: a VPC endpoint, a
+/// dual-stack or FIPS host, or a host that does not belong to AWS.
 pub(super) fn endpoint_of_queue(url: &str) -> Option<String> {
     let parsed = Url::parse(url).ok()?;
     let host = parsed.host_str()?;
     let labels: Vec<_> = host.split('.').collect();
     let standard = match *labels.as_slice() {
-        // The legacy hosts do not speak today's protocol for sure; the region's own does.
+        // The legacy hosts may not support today's protocol; the endpoint of the region does.
         ["sqs", region, "amazonaws", ..] | [region, "queue", "amazonaws", ..] => is_region(region),
         ["queue", "amazonaws", ..] => true,
         _ => false,
@@ -36,12 +36,12 @@ pub(super) fn endpoint_of_queue(url: &str) -> Option<String> {
     (!standard && origin.is_tuple()).then(|| origin.ascii_serialization())
 }
 
-/// What the hosts of a partition of AWS end with.
+/// The DNS suffixes of the hosts of an AWS partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Partition {
-    /// Of ordinary hosts.
+    /// The suffix of ordinary hosts.
     pub(super) zone: &'static str,
-    /// Of dual-stack hosts.
+    /// The suffix of dual-stack hosts.
     pub(super) dual_stack: &'static str,
 }
 
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_of_ones_own_names_no_region_and_is_its_own_endpoint() {
+    fn a_custom_host_names_no_region_and_is_its_own_endpoint() {
         for (url, endpoint) in [
             ("http://127.0.0.1:4566/000000000000/q", Some("http://127.0.0.1:4566")),
             ("https://sqs.example.com/1/q", Some("https://sqs.example.com")),

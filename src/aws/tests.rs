@@ -1,4 +1,4 @@
-//! The calls against a fake that answers what it is told to.
+//! The calls, against a fake with scripted answers.
 #![allow(clippy::indexing_slicing, reason = "a test may panic")]
 
 use std::time::Duration;
@@ -34,7 +34,7 @@ fn completing(reply: Reply) -> (Clients, Reported) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c84_every_failure_has_its_advice_and_is_reported_once_and_not_retried_here() {
+async fn c84_every_failure_has_its_advice_is_reported_once_and_is_not_retried() {
     let no_action = "No active Lifecycle Action found with instance ID i-00000000000000001";
     for (reply, advice, outcome) in [
         (Reply::xml_error(400, "Throttling", "Rate exceeded"), Advice::Retry, Outcome::Throttled),
@@ -79,7 +79,7 @@ async fn c84_every_failure_has_its_advice_and_is_reported_once_and_not_retried_h
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_says_what_failed_on_what_and_why() {
+async fn an_error_names_the_action_its_object_and_the_reason() {
     let (clients, _) = completing(Reply::xml_error(
         400,
         "ValidationError",
@@ -114,12 +114,12 @@ async fn an_error_says_what_failed_on_what_and_why() {
         .to_string();
     assert!(
         text.contains("dispatch failure: ") && !text.contains(['{', '(']),
-        "causes in words, and none twice: {text}"
+        "the causes as text, each once: {text}"
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_credentials_a_call_is_made_again_when_there_are_some() {
+async fn without_credentials_the_advice_is_to_retry() {
     let error = clients_without_credentials()
         .autoscaling()
         .complete(&action(), HookResult::Continue, Duration::MAX)
@@ -129,7 +129,7 @@ async fn without_credentials_a_call_is_made_again_when_there_are_some() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_half_open_connection_costs_eleven_seconds_at_most() {
+async fn a_call_on_a_half_open_connection_ends_after_eleven_seconds_at_most() {
     let (clients, reported) = completing(Reply::Never);
     let began = Instant::now();
     assert!(clients.autoscaling().heartbeat(&action()).await.is_err());
@@ -173,7 +173,7 @@ async fn heartbeats_and_completions_carry_instance_and_token() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn instances_are_asked_for_by_filter_over_all_pages_and_never_without_a_list() {
+async fn instances_are_described_by_filter_over_all_pages_and_never_without_a_list() {
     let clients = clients(|call: Call| async move {
         assert_eq!(call.action, "DescribeInstances");
         assert_eq!(call.input["Filter.1.Name"], "instance-id");
@@ -204,7 +204,7 @@ async fn instances_are_asked_for_by_filter_over_all_pages_and_never_without_a_li
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_instance_in_a_state_of_the_future_exists_and_pages_without_end_are_an_error() {
+async fn an_instance_in_an_unknown_state_counts_as_running_and_endless_pages_are_an_error() {
     let (state, next) =
         ("<instanceState><name>teleporting</name></instanceState>", "<nextToken>more</nextToken>");
     let one = format!(
@@ -259,13 +259,14 @@ async fn hooks_and_groups_are_read_with_their_defaults() {
     assert_eq!((groups.len(), groups[0].tags["kubernetes.io/cluster/c"].as_str()), (1, "owned"));
 }
 
-/// Answers with the fake's time plus `skew`, as a `Date` header.
+/// The skew that clients measure. Each answer comes after its delay, with a `Date` header that is
+/// `ahead` plus its own number of seconds ahead of our clock.
 async fn skew_of(ahead: i64, answers: &[(i64, Duration)]) -> jiff::SignedDuration {
-    let (tell, told) = std::sync::mpsc::channel();
-    let told = std::sync::Mutex::new(told);
+    let (script, next) = std::sync::mpsc::channel();
+    let next = std::sync::Mutex::new(next);
     let clock = fake::clock();
     let clients = clients(move |_| {
-        let (off, delay): (i64, Duration) = told.lock().unwrap().recv().unwrap();
+        let (off, delay): (i64, Duration) = next.lock().unwrap().recv().unwrap();
         async move {
             tokio::time::sleep(delay).await;
             let at = clock.now() + jiff::SignedDuration::from_secs(off);
@@ -274,7 +275,7 @@ async fn skew_of(ahead: i64, answers: &[(i64, Duration)]) -> jiff::SignedDuratio
         }
     });
     for (extra, delay) in answers {
-        tell.send((ahead + extra, *delay)).unwrap();
+        script.send((ahead + extra, *delay)).unwrap();
         clients.autoscaling().heartbeat(&action()).await.unwrap_err();
     }
     let (shown, ours) = (clients.clock().now(), clock.now());
@@ -290,7 +291,7 @@ async fn the_clock_follows_the_date_of_answers_errors_included() {
     assert_eq!(
         skew_of(1, &[(0, fast); 5]).await,
         jiff::SignedDuration::ZERO,
-        "under two seconds is none"
+        "less than two seconds is no skew"
     );
     for ahead in [5, 300, -5, -7200] {
         let skew = skew_of(ahead, &[(0, fast); 5]).await;
@@ -299,15 +300,15 @@ async fn the_clock_follows_the_date_of_answers_errors_included() {
     assert_eq!(
         skew_of(0, &[(0, fast), (9_000, fast)]).await,
         jiff::SignedDuration::ZERO,
-        "one of two"
+        "one wrong header of two"
     );
     assert_eq!(
         skew_of(0, &[(0, fast), (9_000, fast), (0, fast)]).await,
         jiff::SignedDuration::ZERO,
-        "one wrong header"
+        "one wrong header of three"
     );
     let skew = skew_of(60, &[(0, fast), (0, seconds(9)), (0, seconds(9))]).await;
-    assert!((59..=61).contains(&skew.as_secs()), "slow answers say nothing: {skew}");
+    assert!((59..=61).contains(&skew.as_secs()), "slow answers are ignored: {skew}");
     let mut idle = vec![(0, seconds(9)); 20];
     idle.insert(0, (0, fast));
     for ahead in [-15, -60] {

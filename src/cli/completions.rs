@@ -14,7 +14,8 @@ pub(super) struct CompletionsArgs {
 }
 
 pub(super) fn main(args: &CompletionsArgs, mut command: Command) -> anyhow::Result<ExitCode> {
-    // Written at once: what reads may close the pipe early, and the generator does not expect that.
+    // The script is generated first and written at once, because the generator panics if the reader
+    // closes the pipe early.
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut command, "sundown", &mut script);
     std::io::stdout().write_all(&script)?;

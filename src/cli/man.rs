@@ -1,4 +1,4 @@
-//! `sundown man`: the manual pages, made of the same definitions as the help.
+//! `sundown man`: prints the manual pages, made from the definitions of the help.
 
 use std::{io::Write as _, path::PathBuf, process::ExitCode};
 
@@ -11,22 +11,20 @@ pub(super) struct ManArgs {
     /// The command whose page is printed, such as `run`; without it the page of `sundown`
     #[arg(value_name = "COMMAND")]
     command: Option<String>,
-    /// Write the pages of all commands into this folder, which must be there
+    /// Write the pages of all commands into this folder, which must exist
     #[arg(long, value_name = "FOLDER", conflicts_with = "command")]
     dir: Option<PathBuf>,
 }
 
 /// There is no such command.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "there is no command `{0}`, so it has no page; `sundown --help` lists those that there are"
-)]
+#[error("there is no command `{0}`, so it has no page; `sundown --help` lists all commands")]
 pub(super) struct NoSuchCommand(String);
 
 pub(super) fn main(args: &ManArgs, command: Command) -> anyhow::Result<ExitCode> {
     if let Some(dir) = &args.dir {
         clap_mangen::generate_to(command, dir).with_context(|| {
-            format!("the pages cannot be written to {}; give a folder that is there", dir.display())
+            format!("the pages cannot be written to {}; give a folder that exists", dir.display())
         })?;
         return Ok(ExitCode::SUCCESS);
     }

@@ -33,7 +33,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run the service: receive interruptions from SQS, drain nodes, tell AWS
+    /// Run the service: receive interruptions from SQS, drain nodes, complete lifecycle actions
     Run(Box<RunArgs>),
     /// Show it working: the service against an embedded AWS and an embedded Kubernetes. Needs
     /// nothing
@@ -42,7 +42,7 @@ enum Command {
     Check(Box<check::CheckArgs>),
     /// Give Auto Scaling groups their lifecycle hooks, with your own credentials, or take them away
     Enroll(enroll::EnrollArgs),
-    /// Send one test event: the service tells what it would do about it
+    /// Send one test event: the service reports what it would do about it
     SendTest(send_test::SendTestArgs),
     /// Show what is being drained, until when, and what holds it. Reads the cluster only
     Status(status::StatusArgs),
@@ -50,13 +50,13 @@ enum Command {
     Pause(pause::PauseArgs),
     /// Let the drains go on
     Resume(pause::PauseArgs),
-    /// End the drain of one node and complete what it owes
+    /// End the drain of one node and complete its lifecycle actions
     Release(pause::ReleaseArgs),
     /// Read the settings of aws-node-termination-handler and print ours, what differs, and what has
     /// no counterpart
     FromNth(from_nth::FromNthArgs),
-    /// Tell what a trial (`run --dry-run --trial`) has recorded: what came, what would have been
-    /// done, how soon
+    /// Report what a trial (`run --dry-run --trial`) has recorded: which events came, what would
+    /// have been done, how soon
     TrialReport(trial_report::TrialReportArgs),
     /// Print what a shell needs to complete commands and flags
     Completions(completions::CompletionsArgs),
@@ -64,8 +64,8 @@ enum Command {
     Man(man::ManArgs),
 }
 
-/// Parses the command line and does what it says. 0: done; 1: it failed, and said why; 2: the
-/// command line or a setting is wrong.
+/// Parses the command line and runs the command. Exit code 0: done; 1: it failed, with the reason
+/// on standard error; 2: the command line or a setting is wrong. Some commands have further codes.
 #[must_use]
 pub fn main() -> ExitCode {
     let matches = match matches() {
@@ -76,7 +76,7 @@ pub fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => error.exit(),
     };
-    // rustls is told once which cryptography to use: the one that the AWS SDK brings.
+    // Sets the cryptography of rustls for the process: the one that the AWS SDK uses.
     rustls::crypto::aws_lc_rs::default_provider().install_default().ok();
     let result = match cli.command {
         Command::Run(args) => run::main(&args, matches.subcommand_matches("run")),
@@ -95,10 +95,10 @@ pub fn main() -> ExitCode {
     };
     match result {
         Ok(code) => code,
-        // `sundown ... | head -1`: whoever reads has enough.
+        // `sundown ... | head -1`: the reader has closed the pipe.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            complain(&words::told(&error));
+            print_error(&words::on_one_line(&error));
             if is_asked_wrongly(&error) { ExitCode::from(2) } else { ExitCode::FAILURE }
         }
     }
@@ -116,9 +116,9 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 
 fn is_asked_wrongly(error: &anyhow::Error) -> bool {
     error.is::<crate::config::ConfigError>()
-        || error.is::<crate::aws::Unusable>()
-        || error.is::<crate::observe::webhook::Unusable>()
-        || error.is::<crate::observe::traces::Unusable>()
+        || error.is::<crate::aws::InvalidConfig>()
+        || error.is::<crate::observe::webhook::UnusableSettings>()
+        || error.is::<crate::observe::traces::UnusableSettings>()
         || matches!(
             error.downcast_ref(),
             Some(crate::controller::NotATrialQueue::HasDeadLetters(_))
@@ -130,12 +130,12 @@ fn is_asked_wrongly(error: &anyhow::Error) -> bool {
         || error.is::<trial_report::NoTrial>()
 }
 
-/// All commands, with every default said.
+/// All commands, with every default in their help.
 fn whole_command() -> clap::Command {
     words::with_derived_defaults(<Cli as clap::CommandFactory>::command())
 }
 
-/// kubectl runs a file `kubectl-sundown` for `kubectl sundown`: usage then says so.
+/// kubectl runs a file `kubectl-sundown` for `kubectl sundown`. The usage text then has this name.
 fn named_as_called(command: clap::Command, called: Option<&OsString>) -> clap::Command {
     let file = called.map(Path::new).and_then(Path::file_stem);
     if file.is_some_and(|name| name == "kubectl-sundown") {
@@ -152,7 +152,7 @@ fn matches() -> Result<clap::ArgMatches, clap::Error> {
         words::without_empty_variables(command.clone(), |name| std::env::var_os(name));
     without_empty.try_get_matches_from(&line).or_else(|mut error| {
         if error.kind() == clap::error::ErrorKind::DisplayHelp {
-            // The help has every variable, those that are empty too.
+            // The help names every variable, also the empty ones.
             return command.try_get_matches_from(&line);
         }
         words::name_variable(&mut error, &command, &line);
@@ -160,7 +160,7 @@ fn matches() -> Result<clap::ArgMatches, clap::Error> {
     })
 }
 
-fn complain(text: &str) {
+fn print_error(text: &str) {
     use std::io::Write as _;
     writeln!(std::io::stderr(), "sundown: {text}").ok();
 }

@@ -1,5 +1,5 @@
-//! The page of the flags of all commands but `run`, made of the same definitions as the help.
-//! (`config::document` makes that of `run`.)
+//! Makes `docs/flags.md`, the page of the flags of all commands except `run`, from the definitions
+//! of the help. (`config::document` makes that of `run`.)
 
 use std::collections::BTreeSet;
 
@@ -8,13 +8,14 @@ use clap::{Arg, ArgAction, Command};
 const HEAD: &str = "# Flags of the commands
 
 Every command besides `sundown run` (whose flags are [on a page of their own](configuration.md)),
-with its arguments, its flags, their variables and their defaults. A flag wins over its variable; a
-variable that is empty counts as not given. Durations are written as `90s`, `5m`, `1h30m`. What the
-commands are for is told in [Commands](commands.md), [Operations](operations.md) and
-[Scenarios](scenarios.md). This page is generated from the code and held against it by a test.
+with its arguments, its flags, their variables and their defaults. A flag wins over its variable; an
+empty variable counts as not given. Durations are written as `90s`, `5m`, `1h30m`. What the commands
+are for is explained in [Commands](commands.md), [Operations](operations.md) and
+[Scenarios](scenarios.md). This page is generated from the code, and a test compares it with the
+code.
 ";
 
-/// The page `docs/flags.md`.
+/// Returns the text of `docs/flags.md`.
 #[must_use]
 pub fn document() -> String {
     let whole = super::whole_command();

@@ -1,8 +1,8 @@
-//! Colors on a terminal.
+//! Colors text on a terminal.
 
 use std::io::IsTerminal as _;
 
-/// What a piece of text means to its reader.
+/// What a text means to its reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tone {
     /// Needs attention now.
@@ -11,33 +11,35 @@ pub(super) enum Tone {
     Caution,
     /// As it should be.
     Good,
-    /// A heading.
+    /// A heading, printed bold.
     Strong,
     /// Less important.
     Faint,
 }
 
-/// Colors text, or leaves it as it is, which is the default.
+/// Colors text, or (by default) leaves it as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Paint {
     is_on: bool,
 }
 
 impl Paint {
-    /// Colors, or none.
+    /// `is_on`: whether to color text.
     #[cfg(test)]
     pub(super) const fn new(is_on: bool) -> Self {
         Self { is_on }
     }
 
-    /// Colors on a terminal, unless `NO_COLOR` (no-color.org) or `TERM=dumb` says otherwise.
+    /// With colors if standard output is a terminal, unless `NO_COLOR` (no-color.org) or
+    /// `TERM=dumb` is set.
     pub(super) fn of_stdout() -> Self {
         let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         Self { is_on: std::io::stdout().is_terminal() && !no_color && !is_dumb }
     }
 
-    /// The text in its color. Its width is measured before.
+    /// The text in its color. Measure its width before, because control sequences count as
+    /// characters.
     pub(super) fn text(self, tone: Tone, text: &str) -> String {
         let code = match tone {
             Tone::Bad => "1;31",

@@ -1,4 +1,4 @@
-//! `sundown pause`, `resume` and `release`: what a person decides, written where the leader looks.
+//! `sundown pause`, `resume` and `release`: write annotations that the leader obeys.
 
 use std::process::ExitCode;
 
@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::{
-    people::{connect_kube, lease_search, say},
+    people::{connect_kube, lease_search, print_line},
     status::read::named,
 };
 use crate::{
@@ -21,14 +21,14 @@ use crate::{
     runtime::{Clock, Random, Spawner},
 };
 
-/// What to do where Kubernetes does not do it.
+/// What to do if Kubernetes refuses the change.
 const LOOK_AT: &str = "look at --kubeconfig, --context, the way to its API server, and your rights";
 
 fn unchanged() -> String {
     format!("nothing was changed ({LOOK_AT})")
 }
 
-/// There is no drain to end: what was asked makes no sense, and nothing was changed.
+/// There is no drain to end, so nothing was changed.
 #[derive(Debug, thiserror::Error)]
 #[error("{node} is not being drained ({why}), so there is nothing to release; nothing was changed")]
 pub(super) struct NothingToRelease {
@@ -66,7 +66,7 @@ pub(super) fn pause(args: PauseArgs, on: bool) -> anyhow::Result<ExitCode> {
         if let Some(node) = args.node {
             let found = read(&client, &name(&node)?).await?;
             annotate(client, &found.name, PAUSE, if on { Some("true") } else { None }).await?;
-            say(&of_node(&found, on));
+            print_line(&of_node(&found, on));
             return Ok(());
         }
         let unchanged = || format!("the drains are as they were ({LOOK_AT})");
@@ -76,12 +76,15 @@ pub(super) fn pause(args: PauseArgs, on: bool) -> anyhow::Result<ExitCode> {
             found.ok_or_else(|| LeaseError::missing(&search.place())).with_context(unchanged)?;
         let changed = set_paused(client, &place, on).await.with_context(unchanged)?;
         let already = if changed { "" } else { " already" };
-        say(&format!("All drains are {word}{already} (Lease {}/{}).", place.namespace, place.name));
+        print_line(&format!(
+            "All drains are {word}{already} (Lease {}/{}).",
+            place.namespace, place.name
+        ));
         Ok(())
     })
 }
 
-/// What the command has come to for one node, which is as it was before.
+/// The result for one node. `found`: the node before the command.
 fn of_node(found: &Node, on: bool) -> String {
     let node = &found.name;
     match (on, refusal(found).is_some(), found.paused()) {
@@ -108,24 +111,26 @@ pub(super) fn release(args: &ReleaseArgs) -> anyhow::Result<ExitCode> {
         let client = connect_kube(&args.kube).await?;
         let found = read(&client, &name(&args.node)?).await?;
         let node = found.name.clone();
-        // Without a drain the order would lie there until one comes.
+        // Without a drain the annotation would stay and end the next drain.
         if let Some(why) = refusal(&found) {
             return Err(NothingToRelease { node, why }.into());
         }
         annotate(client, &node, RELEASE, Some("true")).await?;
-        say(&format!("The leader ends the drain of {node} and completes what it owes."));
+        print_line(&format!(
+            "The leader ends the drain of {node} and completes its lifecycle actions."
+        ));
         Ok(())
     })
 }
 
-/// The node of this name, of the instance of this ID, or with this first label of its name.
+/// Finds a node by its name, its instance ID, or the first label of its name.
 async fn read(client: &kube::Client, node: &NodeName) -> anyhow::Result<Node> {
     let (cluster, keep) = (plain(client.clone()), KeepLabels::keys([]));
     if let Some(found) = cluster::read_node(&cluster, &keep, node).await.context(unchanged())? {
         return Ok(found);
     }
     if node.as_str().contains('.') {
-        // Neither the ID of an instance nor the first label of a name.
+        // It cannot be an instance ID or the first label of a name.
         bail!("there is no node `{node}`; nothing was changed");
     }
     let nodes = cluster::list_nodes(&cluster, &keep).await.context(unchanged())?;
@@ -140,11 +145,11 @@ fn refusal(node: &Node) -> Option<String> {
     match record::status(node, None) {
         RecordStatus::Open(_) => None,
         RecordStatus::Doubtful { record, .. } if record.released().is_none() => None,
-        // Somebody took the record away or damaged it; the leader may hold it in memory.
+        // The record was deleted or damaged, but the leader may still have it in memory.
         RecordStatus::None | RecordStatus::Damaged(_) if node.has_our_taint() => None,
         RecordStatus::None => Some("it has no record".to_owned()),
         RecordStatus::Released { .. } | RecordStatus::Doubtful { .. } => {
-            Some("its record says that it is released already".to_owned())
+            Some("its record shows that it is released already".to_owned())
         }
         RecordStatus::Void { .. } => {
             Some("its record is of another instance or of an earlier boot".to_owned())
@@ -222,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn pause_and_resume_say_what_they_have_done_and_that_there_was_nothing_to_do() {
+    fn pause_and_resume_report_what_they_changed_or_that_there_was_nothing_to_do() {
         for (is_drained, is_paused, on, words) in [
             (true, false, true, "The drain of n is paused."),
             (false, false, true, "n is not being drained. Its next drain will wait"),
@@ -232,8 +237,8 @@ mod tests {
             (false, false, false, "nothing to resume"),
         ] {
             let annotations: &[(&str, &str)] = if is_paused { &[(PAUSE, "true")] } else { &[] };
-            let said = of_node(&node(annotations, is_drained), on);
-            assert!(said.contains(words), "{said} instead of {words}");
+            let text = of_node(&node(annotations, is_drained), on);
+            assert!(text.contains(words), "{text} instead of {words}");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! What the commands of people have in common: a runtime, a client for AWS with their credentials,
-//! words on standard output.
+//! Shared by the commands that users run: a runtime, clients with the user's credentials, standard
+//! output.
 
 use std::{io::Write as _, sync::Arc};
 
@@ -20,8 +20,8 @@ pub(super) fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyh
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
 }
 
-/// AWS, as the environment says whose credentials and which region; `region` where the flags say
-/// none.
+/// Clients for AWS, with credentials and region of the environment. `region` is used if the flags
+/// name none.
 pub(super) async fn connect(args: &AwsArgs, region: Option<&str>) -> anyhow::Result<Clients> {
     let given = |value: &Option<String>| value.clone().filter(|v| !v.trim().is_empty());
     let region = given(&args.region).or_else(|| region.map(str::to_owned));
@@ -33,7 +33,7 @@ pub(super) async fn connect(args: &AwsArgs, region: Option<&str>) -> anyhow::Res
     Ok(Clients::from_config(&base, Clock::system(), Arc::new(())))
 }
 
-/// Kubernetes, as kubectl would reach it.
+/// A client for Kubernetes, configured as kubectl is.
 pub(super) async fn connect_kube(args: &KubeArgs) -> anyhow::Result<kube::Client> {
     let options = cluster::ConnectOptions {
         kubeconfig: args.kubeconfig.clone(),
@@ -42,12 +42,12 @@ pub(super) async fn connect_kube(args: &KubeArgs) -> anyhow::Result<kube::Client
     cluster::connect(&options).await.context("no API server to talk to (`--kubeconfig`)")
 }
 
-/// Which Lease is meant: what flags, variables and the pod say, or else any that carries the label
-/// of Sundown.
+/// Where to look for the Lease: at the place in flags, variables and the pod's environment, or else
+/// any Lease with Sundown's label.
 pub(super) fn lease_search(args: &LeaseArgs) -> LeaseSearch {
     let (place, is_placed) = args.place_or_default(&|name| std::env::var(name).ok());
     let (namespace, name) = place;
-    // The name that is the default was most likely not chosen: a Lease of any name is meant.
+    // The user has most likely not chosen the default name, so a Lease of any name matches.
     let is_named = name != crate::config::defaults::LEASE_NAME;
     LeaseSearch {
         namespace: is_placed.then(|| namespace.clone()),
@@ -56,11 +56,11 @@ pub(super) fn lease_search(args: &LeaseArgs) -> LeaseSearch {
     }
 }
 
-/// A call with a person's own credentials failed: what AWS says, and what they can do about it.
-/// `policy`: where the right is that they may lack.
+/// The error of a call with the user's own credentials, with a remedy. `policy`: where the
+/// documentation has the policy that they may need.
 pub(super) fn advised(error: AwsError, policy: &str) -> anyhow::Error {
     let remedy = match error.outcome() {
-        // The SDK found none, or AWS does not know them: no policy helps.
+        // The SDK found no credentials, or AWS does not know them. No policy helps.
         Outcome::Credentials => {
             "AWS takes no credentials of yours: look at `aws sts get-caller-identity` and \
              AWS_PROFILE"
@@ -93,8 +93,8 @@ pub(super) fn uuid(random: &Random) -> String {
     )
 }
 
-/// A line on standard output.
-pub(super) fn say(text: &str) {
+/// Prints a line on standard output.
+pub(super) fn print_line(text: &str) {
     writeln!(std::io::stdout(), "{text}").ok();
 }
 

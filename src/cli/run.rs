@@ -21,10 +21,10 @@ use crate::{
     runtime::{Clock, Random, Spawner},
 };
 
-/// So many of the drains that are over are remembered.
+/// The most ended drains that are remembered.
 const DRAINS_KEPT: usize = 100;
-/// How long notifications and traces may still take when everything else has ended.
-const LAST_WORDS: Duration = seconds(2);
+/// How long notifications and traces may take after everything else has ended.
+const FLUSH_LIMIT: Duration = seconds(2);
 
 pub(super) fn main(args: &RunArgs, matches: Option<&ArgMatches>) -> anyhow::Result<ExitCode> {
     let print = args.print_config;
@@ -53,7 +53,7 @@ pub(super) fn main(args: &RunArgs, matches: Option<&ArgMatches>) -> anyhow::Resu
         .build()
         .context("cannot start the runtime")?;
     runtime.block_on(serve(Arc::new(config)))?;
-    // Whatever still runs now has nothing to say any more.
+    // Tasks that still run now have nothing left to report.
     runtime.shutdown_timeout(Duration::from_millis(200));
     Ok(ExitCode::SUCCESS)
 }
@@ -66,7 +66,7 @@ async fn serve(config: Arc<Config>) -> anyhow::Result<()> {
     let aws =
         aws::load(&aws::Options { region, endpoint_url: config.aws.endpoint_url.clone() }).await?;
     if aws.region().is_none() {
-        // No call could be signed: better said now than with every call.
+        // Without a region no call can be signed. One error now is better than one with every call.
         return Err(ConfigError::no_region().into());
     }
     let options = cluster::ConnectOptions {
@@ -76,13 +76,14 @@ async fn serve(config: Arc<Config>) -> anyhow::Result<()> {
     let kube = cluster::connect(&options)
         .await
         .context("no API server to talk to (`--kubeconfig`, or run in the cluster)")?;
-    let metrics = Arc::new(Metrics::new(&controller::words()));
+    let metrics = Arc::new(Metrics::new(&controller::label_values()));
     if config.trial.is_some() {
-        controller::vouch(&config.queue, &aws, clock, Arc::new(())).await?;
+        controller::check_trial_queues(&config.queue, &aws, clock, Arc::new(())).await?;
     }
     let sinks = sinks(&config, &random, &spawner, &metrics)?;
     let (notifier, tracer) = (sinks.notifier.clone(), sinks.tracer.clone());
-    // The listener is up before the service: until that has said what it needs, nothing is ready.
+    // The listener starts before the service. `/readyz` fails until every part of the service has
+    // reported.
     let (loops, readiness) = (Loops::new(clock), Readiness::awaiting(&controller::AWAITED));
     let endpoints = Endpoints {
         metrics: Arc::clone(&metrics),
@@ -106,8 +107,8 @@ async fn serve(config: Arc<Config>) -> anyhow::Result<()> {
     };
     controller::serve(parts).await;
     let notices: OptionFuture<_> =
-        notifier.as_ref().map(|notifier| notifier.flush(LAST_WORDS)).into();
-    let traces: OptionFuture<_> = tracer.as_ref().map(|tracer| tracer.flush(LAST_WORDS)).into();
+        notifier.as_ref().map(|notifier| notifier.flush(FLUSH_LIMIT)).into();
+    let traces: OptionFuture<_> = tracer.as_ref().map(|tracer| tracer.flush(FLUSH_LIMIT)).into();
     futures::join!(notices, traces);
     info!("Stopped.");
     tokio::time::timeout(seconds(1), spawner.finished(Duration::from_millis(200))).await.ok();
@@ -140,7 +141,7 @@ async fn serve_endpoints(
     Ok(())
 }
 
-/// Opens the log of a trial, and makes ready what sends notifications.
+/// Opens the log of a trial, and sets up the notifier and the tracer.
 fn sinks(
     config: &Config,
     random: &Random,
@@ -148,17 +149,17 @@ fn sinks(
     metrics: &Arc<Metrics>,
 ) -> anyhow::Result<Sinks> {
     let open = |path: &PathBuf| {
-        let said = || {
+        let context = || {
             format!(
                 "cannot write the trial's log to {}; give a file that can be written with \
                  --trial-log, or - for standard output",
                 path.display()
             )
         };
-        TrialLog::open(path).with_context(said)
+        TrialLog::open(path).with_context(context)
     };
     let trial = config.trial.as_ref().map(open).transpose()?;
-    // A dry run drains nothing, so there is nothing to tell.
+    // A dry run drains nothing, so it has nothing to notify of.
     let settings = config.webhook.clone().filter(|_| !config.dry_run);
     let start = |settings| {
         Notifier::start(NotifierParts {
@@ -199,7 +200,7 @@ fn tracer(
     Ok(Some(traces::start(parts)?))
 }
 
-/// A configuration that asks for traces was refused.
+/// A build without `otlp` refuses a configuration with traces, so there is no tracer.
 #[cfg(not(feature = "otlp"))]
 #[allow(clippy::unnecessary_wraps, reason = "as the other")]
 fn tracer(
@@ -211,11 +212,12 @@ fn tracer(
     Ok(None)
 }
 
-/// The first SIGTERM or SIGINT ends the service in good order, a second one at once.
+/// The first SIGTERM or SIGINT shuts the service down gracefully, a second one ends the process at
+/// once.
 fn on_signals(shutdown: CancellationToken, spawner: &Spawner) -> anyhow::Result<()> {
     let mut term = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     let mut int = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
-    // It lives as long as the process.
+    // The task lives as long as the process.
     drop(spawner.spawn(async move {
         for turn in 0.. {
             tokio::select! {

@@ -1,4 +1,4 @@
-//! `sundown trial-report`: what a trial recorded.
+//! `sundown trial-report`: reports what a trial has recorded.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,8 +20,8 @@ use crate::{
 /// The flags of `sundown trial-report`.
 #[derive(Debug, Clone, Args)]
 pub(super) struct TrialReportArgs {
-    /// What `sundown run --dry-run --trial` has written, as a file (`--trial-log`) or as
-    /// `kubectl logs` prints it; `-` is standard input. Lines of other logs are passed over
+    /// What `sundown run --dry-run --trial` has written, as a file (`--trial-log`) or as `kubectl
+    /// logs` prints it; `-` is standard input. Lines of other logs are skipped
     #[arg(value_name = "FILE", required = true)]
     files: Vec<String>,
     /// What is printed
@@ -29,77 +29,58 @@ pub(super) struct TrialReportArgs {
     output: Output,
 }
 
-/// What is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Output {
-    /// For a person.
+    /// A text for people.
     Text,
-    /// For programs.
+    /// JSON for programs.
     Json,
 }
 
-/// There is nothing to report on.
+/// The input is not the log of a trial.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NoTrial {
     /// A file cannot be read.
     #[error(
         "cannot read {path}: {source}; give the file that --trial-log names, or - for standard input"
     )]
-    Read {
-        /// Which.
-        path: String,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// A file has nothing in it.
+    Read { path: String, source: std::io::Error },
+    /// A file is empty.
     #[error(
-        "{path} is empty: no event came to the trial, or this is not its log; give what `kubectl logs` prints of the trial, which says that it runs"
+        "{path} is empty: no event came to the trial, or this is not its log; give what `kubectl logs` prints of the trial, which has a line about its start"
     )]
-    Empty {
-        /// Which.
-        path: String,
-    },
-    /// A file is of something else, such as the log of a Sundown that is no trial.
+    Empty { path: String },
+    /// A file is something else, such as the log of a Sundown that does not run a trial.
     #[error(
         "{path} is not the log of a trial ({lines} read, and none is of a trial); give the file that --trial-log names, or what `kubectl logs` prints of the trial"
     )]
-    OfSomethingElse {
-        /// Which.
-        path: String,
-        /// How many it has.
-        lines: String,
-    },
-    /// A line is of a version that is not known.
+    OfSomethingElse { path: String, lines: String },
+    /// A line has a newer format version.
     #[error(
         "line {line} was written by a newer Sundown (trial {version}); use that one's trial-report"
     )]
-    Newer {
-        /// Which.
-        line: usize,
-        /// Its version.
-        version: u64,
-    },
+    Newer { line: usize, version: u64 },
 }
 
-/// What a trial recorded.
+/// The report. Also the JSON of `-o json`.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Report {
-    /// From the first event to the last.
+    /// The time of the first event. `to`: that of the last.
     from: Option<Moment>,
     to: Option<Moment>,
-    /// How many events came, each once.
+    /// The number of different events.
     events: usize,
-    /// How many of them came again.
+    /// The number of repeated deliveries.
     copies: usize,
-    /// Lines that are none of a trial.
+    /// Lines that a trial did not write.
     other_lines: usize,
     kinds: BTreeMap<String, OfKind>,
-    /// Each event, in the order in which they were decided.
+    /// The events, in the order of their decisions.
     entries: Vec<TrialEntry>,
 }
 
-/// What became of one kind.
+/// The decisions about events of one kind.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct OfKind {
@@ -109,8 +90,8 @@ struct OfKind {
     would_answer_launch: usize,
     nothing: BTreeMap<String, usize>,
     not_understood: BTreeMap<String, usize>,
-    /// From the event to the decision, in milliseconds: the half of them, and the slowest. Of those
-    /// that would be acted on.
+    /// Median and maximum of the time from the event to the decision, in milliseconds, of the
+    /// events that a run would act on.
     median_lag_ms: Option<u64>,
     longest_lag_ms: Option<u64>,
 }
@@ -133,15 +114,15 @@ pub(super) fn main(args: &TrialReportArgs) -> anyhow::Result<ExitCode> {
     }
     let report = report(&text)?;
     let printed = match args.output {
-        Output::Text => told(&report),
+        Output::Text => as_text(&report),
         Output::Json => format!("{}\n", serde_json::to_string_pretty(&report)?),
     };
     std::io::stdout().write_all(printed.as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Each file must have a line of a trial, or the line that a trial logs when it starts: to a trial
-/// nothing may have come yet.
+/// Checks that a file has a line of a trial, or the line that a trial logs when it starts. A trial
+/// without events has only the latter.
 fn demand_a_trial(path: &str, text: &str) -> Result<(), NoTrial> {
     let lines: Vec<_> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     let is_of_trial = |line: &&str| line.contains("\"trial\":") || line.contains(TRIAL_BEGINS);
@@ -172,11 +153,11 @@ fn report(text: &str) -> Result<Report, NoTrial> {
             }
         }
         let Ok(entry) = serde_json::from_str::<TrialEntry>(json) else {
-            // Cut off where the process ended.
+            // The line is cut off, because the process ended.
             report.other_lines += 1;
             continue;
         };
-        // What is about no instance has nothing to be known by.
+        // An entry without an instance cannot be recognized as a repeat.
         if !entry.instance.is_empty()
             && !seen.insert((
                 entry.event.clone(),
@@ -198,7 +179,7 @@ fn report(text: &str) -> Result<Report, NoTrial> {
     Ok(report)
 }
 
-/// When it happened, as far as anybody says.
+/// The time of the event, or else of its decision.
 fn when(entry: &TrialEntry) -> Moment {
     entry.time.or(entry.sent).unwrap_or(entry.at)
 }
@@ -235,10 +216,10 @@ fn count(report: &mut Report) {
     }
 }
 
-fn told(report: &Report) -> String {
+fn as_text(report: &Report) -> String {
     let (Some(from), Some(to)) = (report.from, report.to) else {
         return "No event was recorded. See that the rules have the trial's queue as a target, and \
-            that the trial runs (its log says so).\n"
+            that the trial runs (its log shows it).\n"
             .to_owned();
     };
     let mut out = format!("{}, {from:.0} to {to:.0}", count_of(report.events, "event"));
@@ -285,7 +266,7 @@ fn seconds(ms: u64) -> String {
     format!("{}.{} s", ms / 1000, ms % 1000 / 100)
 }
 
-/// One event.
+/// A line about one event.
 fn line(entry: &TrialEntry) -> String {
     let kind = if entry.kind.is_empty() { "other" } else { &entry.kind };
     let hook = if entry.hook.is_empty() {
@@ -355,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn each_event_is_counted_once_and_other_lines_are_passed_over() {
+    fn each_event_is_counted_once_and_other_lines_are_skipped() {
         let report = report(&log()).unwrap();
         assert_eq!((report.events, report.copies, report.other_lines), (7, 1, 2));
         let spot = &report.kinds["spot"];
@@ -375,8 +356,8 @@ mod tests {
     }
 
     #[test]
-    fn a_person_is_told_what_came_when_what_would_be_done_and_how_soon() {
-        let text = told(&report(&log()).unwrap());
+    fn the_text_has_the_events_their_times_and_what_would_have_been_done() {
+        let text = as_text(&report(&log()).unwrap());
         for words in [
             "7 events, 2026-01-05T09:00:00Z to 2026-01-05T09:00:10Z; 1 came more than once; 2 \
              lines of other logs passed over",
@@ -410,15 +391,15 @@ mod tests {
             ("{\"a\":1}\n\nb", "(2 lines read"),
             ("apiVersion: v1", "--trial-log"),
         ] {
-            let said = demand_a_trial("f", text).unwrap_err().to_string();
-            assert!(said.contains(words), "{text}: {said}");
+            let error = demand_a_trial("f", text).unwrap_err().to_string();
+            assert!(error.contains(words), "{text}: {error}");
         }
     }
 
     #[test]
-    fn a_log_of_nothing_and_one_of_a_newer_version_say_so() {
-        assert!(told(&report("").unwrap()).contains("No event was recorded"));
-        let said = report("\n{\"trial\":2}").unwrap_err().to_string();
-        assert!(said.contains("line 2") && said.contains("trial 2"), "{said}");
+    fn an_empty_log_and_one_of_a_newer_version_are_reported() {
+        assert!(as_text(&report("").unwrap()).contains("No event was recorded"));
+        let error = report("\n{\"trial\":2}").unwrap_err().to_string();
+        assert!(error.contains("line 2") && error.contains("trial 2"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! What a person is told on standard error, and what of the environment counts.
+//! Errors on standard error, defaults in the help, and empty environment variables.
 
 use std::ffi::{OsStr, OsString};
 
@@ -10,7 +10,8 @@ use clap::{
 
 use crate::config::derived_default;
 
-/// The commands without the variables that are empty: as templates leave them, they say nothing.
+/// The commands without environment variables that are empty. Templates leave such variables; they
+/// count as unset.
 pub(super) fn without_empty_variables(
     command: Command,
     value: impl Fn(&OsStr) -> Option<OsString>,
@@ -25,8 +26,7 @@ pub(super) fn without_empty_variables(
     })
 }
 
-/// The commands whose help says the defaults that are found out as they are needed, as it says the
-/// others.
+/// The commands whose help also has the defaults that are derived at run time.
 pub(super) fn with_derived_defaults(command: Command) -> Command {
     command.mut_subcommands(|command| {
         command.mut_args(|arg| {
@@ -40,13 +40,13 @@ pub(super) fn with_derived_defaults(command: Command) -> Command {
     })
 }
 
-/// Names the variable in an error about the value of a flag that is not on the command line: that
-/// is where the value came from.
+/// Adds the environment variable to an error about a flag's value, if the flag is not on the
+/// command line and the value came from the variable.
 pub(super) fn name_variable(error: &mut clap::Error, command: &Command, line: &[OsString]) {
     if !matches!(error.kind(), ErrorKind::ValueValidation | ErrorKind::InvalidValue) {
         return;
     }
-    // `--max-pollers <N>`
+    // Such as `--max-pollers <N>`.
     let Some(ContextValue::String(named)) = error.get(ContextKind::InvalidArg) else { return };
     let Some(flag) = named.split([' ', '=', '[']).next().filter(|f| f.starts_with("--")) else {
         return;
@@ -67,10 +67,10 @@ pub(super) fn name_variable(error: &mut clap::Error, command: &Command, line: &[
     error.insert(ContextKind::InvalidArg, ContextValue::String(text));
 }
 
-/// An error and its causes on one line, each said once: libraries repeat their causes in their own
-/// words. Of a cause with many lines only the first: others quote the file that could not be read,
-/// and a kubeconfig holds secrets.
-pub(super) fn told(error: &anyhow::Error) -> String {
+/// An error and its causes on one line. A cause that is already in the text is left out, because
+/// libraries repeat their causes. Of a cause only the first line is printed, because the others may
+/// quote a file such as a kubeconfig, which holds secrets.
+pub(super) fn on_one_line(error: &anyhow::Error) -> String {
     let mut text = error.to_string();
     for cause in error.chain().skip(1) {
         let cause = cause.to_string();
@@ -99,21 +99,21 @@ mod tests {
     struct Repeats(#[source] std::io::Error);
 
     #[test]
-    fn a_cause_is_told_once_and_on_one_line() {
+    fn causes_are_on_one_line_and_not_repeated() {
         let error =
             anyhow::Error::new(Repeats(std::io::Error::other("it is gone\n  here: secret")))
                 .context("no server");
-        assert_eq!(told(&error), "no server: cannot read it: it is gone");
-        assert_eq!(told(&anyhow::anyhow!("two\nlines")), "two\nlines", "our own words");
+        assert_eq!(on_one_line(&error), "no server: cannot read it: it is gone");
+        assert_eq!(on_one_line(&anyhow::anyhow!("two\nlines")), "two\nlines", "our own words");
     }
 
     #[test]
-    fn one_thing_is_told_in_the_singular() {
+    fn a_single_thing_is_in_the_singular() {
         assert_eq!([0, 1, 2].map(|n| count(n, "hook")), ["0 hooks", "1 hook", "2 hooks"]);
     }
 
     #[test]
-    fn a_variable_that_is_empty_or_blank_is_no_variable_and_another_is() {
+    fn empty_and_blank_variables_count_as_unset() {
         let set = |name: &OsStr| match name.to_str() {
             Some("SUNDOWN_DRAIN_TIMEOUT") => Some("".into()),
             Some("SUNDOWN_NODE_SELECTOR") => Some(" ".into()),
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn the_variable_is_named_where_the_flag_is_not_on_the_command_line() {
+    fn an_error_names_the_variable_if_the_flag_is_not_on_the_command_line() {
         let command = Cli::command();
         for (line, names_it) in [
             (&["sundown", "run", "--max-pollers", "many"][..], false),

@@ -1,4 +1,4 @@
-//! What went wrong with a request, and what that means.
+//! Failed requests to the API server, and what the caller should do about them.
 
 use std::{fmt, time::Duration};
 
@@ -6,47 +6,46 @@ use kube::core::Status;
 
 use crate::domain::{ApiAnswer, with_causes};
 
-/// What a failed request means for whoever made it.
+/// What a failed request means for its caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Problem {
-    /// 409: the object has changed since it was read, or it is another one (or it exists already).
-    /// Read again, then try again.
+    /// 409: the object has changed since it was read, or another object has its name, or it exists
+    /// already. Read it again, then try again.
     Conflict,
-    /// 404, in the API server's own words: no such object.
+    /// 404 with the reason of the API server itself: the object does not exist.
     NotFound,
-    /// 403 in the words of the API server's authorizer: a right is missing.
+    /// 403 with the message of the API server's authorizer: a right is missing.
     Forbidden,
-    /// 403 otherwise: we may, but this one request is not let in. An admission webhook or policy, a
-    /// namespace that is being terminated, the state of a disruption budget.
+    /// Any other 403: we have the right, but this one request is refused, by an admission webhook
+    /// or policy, a namespace that is being terminated, or the state of a disruption budget.
     NotAdmitted,
     /// 401: the credentials are not accepted.
     Unauthorized,
-    /// 400, 422 and what else says that the request itself is wrong.
+    /// 400, 422 and other codes that mean that the request itself is wrong.
     Invalid,
-    /// 429 that does not come from a disruption budget: the API server sheds load, everything
-    /// should slow down.
+    /// 429 without the cause of a disruption budget: the API server sheds load, every caller should
+    /// slow down.
     Overload {
-        /// How long it asks to be left alone.
+        /// The pause that the API server asks for, if it names one.
         retry_after: Option<Duration>,
     },
-    /// 429 with a cause: a disruption budget says no to this one request.
+    /// 429 with the cause `DisruptionBudget`: a budget refuses this one request.
     Refused,
-    /// 410: the resource version is too old, list again.
+    /// 410: the resource version is too old; list again.
     Expired,
     /// 5xx: the server, or something behind it, failed.
     Server,
-    /// No answer: no connection, it broke, or our deadline passed. The request may or may not have
-    /// had an effect.
+    /// No answer: there was no connection, it broke, or our deadline passed. The request may have
+    /// taken effect or not.
     Unreachable,
-    /// There was an answer, but it could not be read.
+    /// The answer could not be read.
     Unreadable,
-    /// Not sent: the gate for writes is closed (no longer the leader, or nothing may be written at
-    /// all).
+    /// Not sent: the gate permits no write, because this process does not lead or may never write.
     HeldBack,
 }
 
 impl Problem {
-    /// Its word in labels and logs.
+    /// Its value in metric labels and logs.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -66,7 +65,7 @@ impl Problem {
         }
     }
 
-    /// What an answer that is no 2xx means.
+    /// The problem behind an answer that is not 2xx.
     #[must_use]
     pub fn of(answer: &ApiAnswer) -> Self {
         match answer.code {
@@ -79,38 +78,38 @@ impl Problem {
             410 => Self::Expired,
             429 if answer.has_cause("DisruptionBudget") => Self::Refused,
             429 => Self::Overload { retry_after: answer.retry_after },
-            // A proxy that does not find its way says 404 too, in other words.
+            // Without the reason `NotFound`, a 404 comes from a proxy that found no backend.
             404 | 500.. => Self::Server,
             _ => Self::Invalid,
         }
     }
 }
 
-/// `pods "p" is forbidden: User "system:serviceaccount:sundown:sundown" cannot create resource "pods/eviction" …`,
-/// as RBAC and every other authorizer has it worded. Admission begins alike and goes on otherwise
-/// ("unable to create new content", "violates PodSecurity"); a webhook's own words, which may quote
-/// anything, come after its name.
+/// `pods "p" is forbidden: User "system:serviceaccount:sundown:sundown" cannot create resource
+/// "pods/eviction" …`, as RBAC and every other authorizer words it. Messages of admission begin
+/// alike but continue differently ("unable to create new content", "violates PodSecurity"). The
+/// text of a webhook may quote anything, but follows the words "admission webhook".
 fn lacks_a_right(message: &str) -> bool {
     message.split_once("forbidden: User \"").is_some_and(|(before, after)| {
         !before.contains("admission webhook") && after.contains("\" cannot ")
     })
 }
 
-/// A request that failed: what was to be done, to what, and why it was not.
+/// A request that failed: the action, its object and the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterError {
-    /// What was to be done, as a phrase after "cannot".
+    /// The action that failed, as a phrase after "cannot".
     pub action: &'static str,
-    /// To which object; empty for a whole collection.
+    /// The object of the action; empty for a whole collection.
     pub object: String,
-    /// What it means.
+    /// What the failure means for the caller.
     pub problem: Problem,
-    /// What the API server said; code 0 when it said nothing.
+    /// The API server's answer; its code is 0 if there was none.
     pub answer: Box<ApiAnswer>,
 }
 
 impl ClusterError {
-    /// From an answer that is no 2xx.
+    /// An error from an answer that is not 2xx.
     #[must_use]
     pub fn new(action: &'static str, object: impl Into<String>, answer: ApiAnswer) -> Self {
         Self {
@@ -121,9 +120,9 @@ impl ClusterError {
         }
     }
 
-    /// Without an answer.
+    /// An error without an answer of the API server.
     #[must_use]
-    pub fn silent(
+    pub fn without_answer(
         action: &'static str,
         object: impl Into<String>,
         problem: Problem,
@@ -133,19 +132,19 @@ impl ClusterError {
         Self { action, object: object.into(), problem, answer: Box::new(answer) }
     }
 
-    /// From an error of the client. An error status that was no JSON has lost its `Retry-After`
-    /// here; [`super::Cluster::call`] keeps it.
+    /// An error of the kube client. It has lost the `Retry-After` of an answer that was not JSON;
+    /// [`super::Cluster::call`] keeps it.
     #[must_use]
     pub fn from_kube(action: &'static str, object: impl Into<String>, error: &kube::Error) -> Self {
         match error {
             kube::Error::Api(status) => Self::new(action, object, answer_of(status, None)),
             kube::Error::SerdeError(e) => {
-                Self::silent(action, object, Problem::Unreadable, e.to_string())
+                Self::without_answer(action, object, Problem::Unreadable, e.to_string())
             }
             kube::Error::BuildRequest(e) => {
-                Self::silent(action, object, Problem::Invalid, e.to_string())
+                Self::without_answer(action, object, Problem::Invalid, e.to_string())
             }
-            other => Self::silent(action, object, Problem::Unreachable, with_causes(other)),
+            other => Self::without_answer(action, object, Problem::Unreachable, with_causes(other)),
         }
     }
 }
@@ -169,7 +168,7 @@ impl fmt::Display for ClusterError {
 
 impl std::error::Error for ClusterError {}
 
-/// A Status object as an answer. `header` is the `Retry-After` of the response.
+/// Converts a Status object. `header` is the `Retry-After` of the response.
 pub(super) fn answer_of(status: &Status, header: Option<Duration>) -> ApiAnswer {
     let details = status.details.as_ref();
     let asked = details
@@ -191,7 +190,7 @@ pub(super) fn answer_of(status: &Status, header: Option<Duration>) -> ApiAnswer 
 mod tests {
     use super::*;
 
-    /// What alerts as a missing permission must be one.
+    /// `Forbidden` raises an alert about a missing permission, so nothing else may be `Forbidden`.
     #[test]
     fn only_a_missing_right_is_forbidden() {
         let user = "User \"system:serviceaccount:sundown:sundown\" cannot create resource \

@@ -1,5 +1,5 @@
-//! A small API server for the tests of this room: objects, LIST in pages, WATCH with bookmarks,
-//! faults, and a record of requests.
+//! A small API server for the tests of `cluster`: objects, LIST in pages, WATCH with bookmarks,
+//! faults, and a list of the received requests.
 
 #![allow(clippy::indexing_slicing, reason = "a test may panic")]
 
@@ -25,7 +25,7 @@ use crate::{
 
 type Answer = Response<UnsyncBoxBody<Bytes, std::io::Error>>;
 
-/// A request as it came.
+/// A request that the fake received.
 #[derive(Debug, Clone)]
 pub(super) struct Seen {
     pub(super) method: Method,
@@ -45,16 +45,16 @@ impl Seen {
     }
 }
 
-/// What happens to a request instead of the ordinary.
+/// What happens to a request instead of a normal answer.
 #[derive(Debug, Clone)]
 pub(super) enum Fault {
-    /// Answers this.
+    /// The answer has this code, `Retry-After` header and body.
     Answer(u16, Option<&'static str>, String),
-    /// The connection breaks.
+    /// The connection breaks before the answer.
     Broken,
-    /// There is never an answer.
+    /// The request is never answered.
     Hang,
-    /// It takes this long.
+    /// The normal answer comes after this time.
     Slow(Duration),
 }
 
@@ -63,15 +63,15 @@ type Script = Box<dyn Fn(&Seen) -> Option<Fault> + Send>;
 #[derive(Default)]
 struct World {
     version: u64,
-    /// Changes before this version are forgotten.
+    /// A watch from before this version is answered with 410.
     oldest: u64,
-    /// By collection, then by namespace and name.
+    /// Objects by collection, then by namespace and name.
     objects: BTreeMap<String, BTreeMap<String, Value>>,
     log: Vec<(u64, String, Value)>,
     watches: Vec<Watch>,
     seen: Vec<Seen>,
     script: Option<Script>,
-    /// No watch brings anything, and none ends.
+    /// Watches deliver nothing and do not end.
     frozen: bool,
 }
 
@@ -88,7 +88,7 @@ pub(super) const NODES: &str = "/api/v1/nodes";
 pub(super) const PODS: &str = "/api/v1/pods";
 pub(super) const BUDGETS: &str = "/apis/policy/v1/poddisruptionbudgets";
 
-/// Counts what it is told.
+/// Keeps the outcome of every request, and counts unreadable objects.
 #[derive(Default)]
 pub(super) struct Counter(pub(super) Mutex<Vec<(Target, Outcome)>>, pub(super) Mutex<u32>);
 
@@ -154,7 +154,7 @@ impl Fake {
         self.world().seen.clear();
     }
 
-    /// Writes an object as its owner would.
+    /// Creates or replaces an object, as another client would.
     pub(super) fn put(&self, collection: &str, mut object: Value) -> Value {
         let mut world = self.world();
         world.version += 1;
@@ -165,7 +165,7 @@ impl Fake {
             .entry(collection.to_owned())
             .or_default()
             .insert(key_of(&object), object.clone());
-        world.tell(collection, if known.is_some() { "MODIFIED" } else { "ADDED" }, &object);
+        world.record(collection, if known.is_some() { "MODIFIED" } else { "ADDED" }, &object);
         object
     }
 
@@ -176,10 +176,10 @@ impl Fake {
         };
         world.version += 1;
         object["metadata"]["resourceVersion"] = json!(world.version.to_string());
-        world.tell(collection, "DELETED", &object);
+        world.record(collection, "DELETED", &object);
     }
 
-    /// Every watch ends: by a broken connection, or in order.
+    /// Ends every watch: by a broken connection, or normally.
     pub(super) fn cut(&self, broken: bool) {
         for watch in self.world().watches.drain(..) {
             if broken {
@@ -188,19 +188,19 @@ impl Fake {
         }
     }
 
-    /// The watches go on, but nothing comes through them, not even their end.
+    /// Keeps watches open but delivers nothing through them, not even their end.
     pub(super) fn freeze(&self, frozen: bool) {
         self.world().frozen = frozen;
     }
 
     /// Sends this line to every watch of a collection.
-    pub(super) fn say(&self, collection: &str, line: &Value) {
+    pub(super) fn send_line(&self, collection: &str, line: &Value) {
         for watch in self.world().watches.iter().filter(|w| w.collection == collection) {
             watch.lines.send(Ok(format!("{line}\n").into())).ok();
         }
     }
 
-    /// Forgets all changes so far: watches from before get a 410.
+    /// Forgets all changes so far: a watch from an earlier version gets a 410.
     pub(super) fn compact(&self) {
         let mut world = self.world();
         world.version += 1;
@@ -275,7 +275,7 @@ fn selected(object: &Value, fields: Option<&String>) -> bool {
 }
 
 impl World {
-    fn tell(&mut self, collection: &str, kind: &str, object: &Value) {
+    fn record(&mut self, collection: &str, kind: &str, object: &Value) {
         let event = json!({"type": kind, "object": object});
         self.log.push((self.version, collection.to_owned(), event.clone()));
         if self.frozen {
@@ -328,7 +328,7 @@ impl World {
             .entry(collection.to_owned())
             .or_default()
             .insert(key_of(&object), object.clone());
-        self.tell(collection, "MODIFIED", &object);
+        self.record(collection, "MODIFIED", &object);
         answer(200, &object)
     }
 
@@ -393,7 +393,7 @@ impl World {
     }
 }
 
-/// A Node with an instance, and much that is of no interest.
+/// A Node with an instance, and with fields that Sundown does not read.
 pub(super) fn node(name: &str, provider_id: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Node",
@@ -444,7 +444,7 @@ pub(super) fn pod(name: &str, node: &str) -> Value {
     })
 }
 
-/// Lets everything that can happen now happen.
+/// Lets all tasks run until they wait for time to pass.
 pub(super) async fn settle() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }

@@ -1,8 +1,9 @@
-//! The Lease: who leads, and whether all is paused.
+//! The Lease: which process leads, and whether all drains are paused.
 //!
-//! The shell of [`crate::election`]: performs its requests one at a time, each with a deadline; a
-//! watch shows it changes at once (its content is not believed, it may lag), and reading every few
-//! seconds is the net below that.
+//! The shell of [`crate::election`]: performs its requests one at a time, each with a deadline. A
+//! watch reports changes of the Lease at once. Because a watch may lag, its content is not trusted:
+//! it only makes the machine read the Lease. If the watch fails, the reads every few seconds
+//! remain.
 
 mod calls;
 mod find;
@@ -32,66 +33,69 @@ use crate::{
     runtime::{Clock, Random, Spawner},
 };
 
-/// Which Lease.
+/// Identifies the Lease of one Sundown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeasePlace {
-    /// Its namespace.
+    /// `metadata.namespace` of the Lease.
     pub namespace: String,
-    /// Its name.
+    /// `metadata.name` of the Lease.
     pub name: String,
 }
 
-/// Who leads.
+/// The role of this process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Leadership {
-    /// This process.
+    /// This process leads.
     Leader {
-        /// Since when.
+        /// When it became the leader.
         since: Moment,
         /// `leaseTransitions` of the Lease.
         term: u32,
     },
-    /// Somebody else, or nobody.
+    /// Another process leads, or none.
     Standby {
         /// The holder, as last read.
         holder: Option<String>,
     },
 }
 
-/// Told of every turn of a loop.
-pub type OnTurn = Box<dyn Fn() + Send + Sync>;
+/// Called in every iteration of a loop, to show that its task is alive.
+pub type OnIteration = Box<dyn Fn() + Send + Sync>;
 
-/// How long giving the Lease up may take: the last writes, then the Lease itself.
+/// How long giving the Lease up may take: the last writes, then the write of the Lease itself.
 pub const LONGEST_RELEASE: Duration = LAST_WRITES.saturating_add(seconds(3));
 
-/// The keeper turns this often at least.
-const TURN: Duration = seconds(10);
+/// The longest time between two iterations of the keeper's loop.
+const LONGEST_WAIT: Duration = seconds(10);
 
 /// What a keeper needs.
 pub struct LeaseParts {
-    /// A client without retries of its own.
+    /// A client that does not retry by itself.
     pub client: kube::Client,
-    /// Which Lease.
+    /// The Lease for which replicas compete.
     pub place: LeasePlace,
-    /// Unique to this process: the pod's name and something random.
+    /// Unique to this process: the pod's name and a random suffix.
     pub identity: String,
-    /// The timing.
+    /// The timing of the election.
     pub settings: Settings,
-    /// What the annotation `sundown.dev/settings` of the Lease says while this process leads.
+    /// Whether this process knows what a leader needs to know. If not, it lets others bid first
+    /// until [`LeaseKeeper::ready`].
+    pub is_ready: bool,
+    /// The value of the annotation `sundown.dev/settings` of the Lease while this process leads.
     pub published: String,
-    /// The clock.
+    /// Wall time; in a simulation, simulated time.
     pub clock: Clock,
-    /// Jitter.
+    /// For jitter.
     pub random: Random,
-    /// Starts the task.
+    /// Starts the tasks of the keeper and of its watch.
     pub spawner: Spawner,
-    /// Told of every call.
+    /// Called after every request that concerns the Lease.
     pub on_call: OnCall,
-    /// Told every ten seconds at least that the keeper goes on; dropped when it ends.
-    pub on_turn: OnTurn,
+    /// Called at least every ten seconds while the keeper's task is alive; dropped when it ends.
+    pub on_iteration: OnIteration,
 }
 
-/// Takes part in the election and keeps the lease once it is won. Dropped, it stops renewing.
+/// Takes part in the election and keeps the lease once it is won. When dropped, it stops renewing.
 #[derive(Debug)]
 pub struct LeaseKeeper {
     leadership: watch::Receiver<Leadership>,
@@ -103,41 +107,41 @@ pub struct LeaseKeeper {
     _held: Held,
 }
 
-/// What must live as long as the keeper.
+/// What must live as long as the keeper: its task or, in a dry run, the other ends of its channels.
 #[derive(Debug)]
 enum Held {
     Task { _keeper: AbortOnDropHandle<()> },
-    Said { _said: Said, _commands: mpsc::UnboundedReceiver<Input> },
+    Channels { _senders: Senders, _commands: mpsc::UnboundedReceiver<Input> },
 }
 
-/// The sending ends of what the keeper tells.
+/// The sending ends of what the keeper publishes.
 #[derive(Debug)]
-struct Said {
+struct Senders {
     leadership: watch::Sender<Leadership>,
     paused: watch::Sender<bool>,
     stopped: watch::Sender<bool>,
     until: watch::Sender<Option<Moment>>,
-    without_leader: watch::Sender<bool>,
+    heartbeats_only: watch::Sender<bool>,
 }
 
-/// The task.
+/// The state of the keeper's task.
 struct Keeper {
     machine: Machine,
     calls: Calls,
     clock: Clock,
     random: Random,
     place: LeasePlace,
-    /// The object as last read: what others wrote on it survives our replacing it.
+    /// The object as last read. A replacement starts from it, so that it keeps what others wrote.
     last: Option<Lease>,
-    said: Said,
+    senders: Senders,
     under_way: Option<BoxFuture<'static, Answer>>,
     /// The writes in flight: the lease is given up only when none is left.
     writes: UnderWay,
-    on_turn: OnTurn,
+    on_iteration: OnIteration,
 }
 
 impl LeaseKeeper {
-    /// Starts to take part.
+    /// Starts to take part in the election.
     #[must_use]
     pub fn start(parts: LeaseParts) -> Self {
         let LeaseParts {
@@ -145,21 +149,23 @@ impl LeaseKeeper {
             place,
             identity,
             settings,
+            is_ready,
             published,
             clock,
             random,
             spawner,
             on_call,
-            on_turn,
+            on_iteration,
         } = parts;
         let calls = Calls::new(client, &place, published, clock, on_call);
         let trouble = calls.trouble();
         let machine = Machine::new(identity, settings);
-        let said = Said::new(Leadership::Standby { holder: None }, None);
+        let machine = if is_ready { machine } else { machine.not_ready() };
+        let senders = Senders::new(Leadership::Standby { holder: None }, None);
         let (commands, inbox) = mpsc::unbounded_channel();
         let (shown, watched) = watch::channel(None);
         let watching = spawner.spawn_scoped(calls.clone().watch(shown, random.clone()));
-        let (receivers, writes) = (said.receivers(), UnderWay::default());
+        let (receivers, writes) = (senders.receivers(), UnderWay::default());
         let reserve = settings.duration.saturating_sub(settings.renew_deadline);
         let guard = receivers.guard(clock, reserve, writes.clone());
         let keeper = Keeper {
@@ -169,29 +175,30 @@ impl LeaseKeeper {
             random,
             place,
             last: None,
-            said,
+            senders,
             under_way: None,
             writes,
-            on_turn,
+            on_iteration,
         };
         let task = spawner.spawn_scoped(keeper.run(inbox, watched, watching));
         Self::of(receivers, guard, trouble, commands, Held::Task { _keeper: task })
     }
 
-    /// Leads without a Lease, for ever: a dry run.
+    /// For a dry run: leads without a Lease until it is dropped.
     #[must_use]
     pub fn without_lease(clock: Clock) -> Self {
-        let said = Said::new(Leadership::Leader { since: clock.now(), term: 0 }, Some(Moment::MAX));
+        let leader = Leadership::Leader { since: clock.now(), term: 0 };
+        let senders = Senders::new(leader, Some(Moment::MAX));
         let (commands, inbox) = mpsc::unbounded_channel();
-        said.stopped.send_replace(true);
-        let receivers = said.receivers();
+        senders.stopped.send_replace(true);
+        let receivers = senders.receivers();
         let guard = receivers.guard(clock, Duration::ZERO, UnderWay::default());
         Self::of(
             receivers,
             guard,
             watch::channel(None).1,
             commands,
-            Held::Said { _said: said, _commands: inbox },
+            Held::Channels { _senders: senders, _commands: inbox },
         )
     }
 
@@ -206,34 +213,33 @@ impl LeaseKeeper {
         Self { leadership, paused, stopped, trouble, guard, commands, _held: held }
     }
 
-    /// Who leads.
+    /// The role of this process, now and whenever it changes.
     #[must_use]
     pub fn leadership(&self) -> watch::Receiver<Leadership> {
         self.leadership.clone()
     }
 
-    /// The Lease carries `sundown.dev/pause: "true"`: all drains are paused.
+    /// `true` while the Lease carries `sundown.dev/pause: "true"`: all drains are paused.
     #[must_use]
     pub fn paused(&self) -> watch::Receiver<bool> {
         self.paused.clone()
     }
 
-    /// Why the Lease could not be read or written last; `None` while it can. Nobody leads who
-    /// cannot.
+    /// Why the last read or write of the Lease failed; `None` while they succeed. A process whose
+    /// calls on the Lease fail cannot lead.
     #[must_use]
     pub fn trouble(&self) -> watch::Receiver<Option<String>> {
         self.trouble.clone()
     }
 
-    /// Whether this process may not write although, as far as it knows, no other process leads: it
-    /// could not renew its lease in time and has not seen another holder since, or it is about to
-    /// give the lease up and its last writes are under way.
+    /// `true` while this process, which led, may send heartbeats but nothing else: it may no longer
+    /// write, and as far as it knows no other process leads ([`Machine::is_heartbeats_only`]).
     #[must_use]
-    pub fn without_leader(&self) -> watch::Receiver<bool> {
-        self.guard.without_leader.clone()
+    pub fn heartbeats_only(&self) -> watch::Receiver<bool> {
+        self.guard.heartbeats_only.clone()
     }
 
-    /// The guard of all writes.
+    /// The guard that every write must ask. Clones share it.
     #[must_use]
     pub fn guard(&self) -> WriteGuard {
         self.guard.clone()
@@ -244,26 +250,33 @@ impl LeaseKeeper {
     /// `bid_again_after`. For a process whose own node drains, or that reaches no queue. Further
     /// calls change nothing.
     pub fn yield_lease(&self, bid_again_after: Duration) {
-        self.tell(Input::Yield(bid_again_after));
+        self.send(Input::Yield(bid_again_after));
     }
 
-    /// Bids as ever again: there is no reason any more to let another go first.
+    /// Ends what [`Self::yield_lease`] began: from now on this process bids as soon as the lease is
+    /// free.
     pub fn bid_normally(&self) {
-        self.tell(Input::Eager);
+        self.send(Input::BidNormally);
+    }
+
+    /// This process now knows what a leader needs to know: from now on it bids as soon as the lease
+    /// is free.
+    pub fn ready(&self) {
+        self.send(Input::Ready);
     }
 
     /// Gives the lease up, once no write of this process is under way ([`WriteGuard::permit`]), and
-    /// never bids again. Leadership ends at once. Waits until the lease is verifiably not ours,
-    /// `limit` at most, and says whether it is.
+    /// never bids again. Leadership ends at once. Waits at most `limit` until this process
+    /// verifiably does not hold the lease, and returns whether that is so.
     pub async fn release(&self, limit: Duration) -> bool {
-        self.tell(Input::Stop);
+        self.send(Input::Stop);
         let mut stopped = self.stopped.clone();
         tokio::time::timeout(limit, stopped.wait_for(|stopped| *stopped))
             .await
             .is_ok_and(|seen| seen.is_ok())
     }
 
-    fn tell(&self, input: Input) {
+    fn send(&self, input: Input) {
         // A task that has ended has no lease to give up.
         drop(self.commands.send(input));
     }
@@ -274,7 +287,7 @@ struct Receivers {
     paused: watch::Receiver<bool>,
     stopped: watch::Receiver<bool>,
     until: watch::Receiver<Option<Moment>>,
-    without_leader: watch::Receiver<bool>,
+    heartbeats_only: watch::Receiver<bool>,
 }
 
 impl Receivers {
@@ -282,21 +295,21 @@ impl Receivers {
         WriteGuard {
             clock,
             until: self.until.clone(),
-            without_leader: self.without_leader.clone(),
+            heartbeats_only: self.heartbeats_only.clone(),
             reserve,
             under_way,
         }
     }
 }
 
-impl Said {
+impl Senders {
     fn new(leadership: Leadership, until: Option<Moment>) -> Self {
         Self {
             leadership: watch::Sender::new(leadership),
             paused: watch::Sender::new(false),
             stopped: watch::Sender::new(false),
             until: watch::Sender::new(until),
-            without_leader: watch::Sender::new(false),
+            heartbeats_only: watch::Sender::new(false),
         }
     }
 
@@ -306,7 +319,7 @@ impl Said {
             paused: self.paused.subscribe(),
             stopped: self.stopped.subscribe(),
             until: self.until.subscribe(),
-            without_leader: self.without_leader.subscribe(),
+            heartbeats_only: self.heartbeats_only.subscribe(),
         }
     }
 }
@@ -320,10 +333,9 @@ impl Keeper {
     ) {
         self.step(Input::Tick);
         loop {
-            (self.on_turn)();
-            // Nothing is planned while a request is under way, and that has its own deadline.
-            let turn = self.clock.now().plus(TURN);
-            let wake = self.machine.next_wake().map_or(turn, |at| at.min(turn));
+            (self.on_iteration)();
+            let latest = self.clock.now().plus(LONGEST_WAIT);
+            let wake = self.machine.next_wake().map_or(latest, |at| at.min(latest));
             let answer = async {
                 match &mut self.under_way {
                     Some(call) => call.await,
@@ -362,7 +374,10 @@ impl Keeper {
                     .as_ref()
                     .is_some_and(|a| a.get(PAUSE).is_some_and(|v| v == "true"));
                 self.last = Some(*lease);
-                if self.said.paused.send_if_modified(|was| std::mem::replace(was, paused) != paused)
+                if self
+                    .senders
+                    .paused
+                    .send_if_modified(|was| std::mem::replace(was, paused) != paused)
                 {
                     tracing::info!(paused, "the pause annotation of the Lease changed");
                 }
@@ -371,25 +386,26 @@ impl Keeper {
         self.step(answer.input);
     }
 
-    /// The annotation that pauses all drains goes with its Lease, but who deletes a Lease has not
-    /// said `resume`: the drains stay paused, and is written again with the Lease.
+    /// The annotation that pauses all drains disappears with its Lease. Deleting the Lease does not
+    /// mean `sundown resume`, so the drains stay paused, and the annotation is written again with
+    /// the Lease.
     fn missing(&mut self) {
         if self.last.take().is_some() && self.is_paused() {
             tracing::warn!(
                 namespace = %self.place.namespace, lease = %self.place.name,
-                "The Lease is gone while all drains are paused. They stay paused, and the \
-                 annotation is written again with the Lease; `sundown resume` ends it."
+                "The Lease is gone while all drains are paused. They stay paused: Sundown writes \
+                 the pause annotation again with the Lease. `sundown resume` ends the pause."
             );
         }
     }
 
     fn is_paused(&self) -> bool {
-        *self.said.paused.borrow()
+        *self.senders.paused.borrow()
     }
 
     fn step(&mut self, input: Input) {
         self.take_in(input);
-        // The guard is closed by now, so that no further write begins.
+        // While the machine is closing, the guard permits no write, so the count cannot rise.
         if self.machine.is_closing() && self.writes.is_none() {
             self.take_in(Input::WritesOver);
         }
@@ -398,16 +414,16 @@ impl Keeper {
     fn take_in(&mut self, input: Input) {
         let now = self.clock.now();
         let effects = self.machine.step(now, self.random.fraction(), input);
-        // The guard first: whoever hears of leadership may write, whoever does not hear of its loss
-        // may not.
+        // The guard is updated before leadership is published: a task that sees the new leadership
+        // may write, and one that has not seen its loss yet may not.
         let until = self.machine.may_write_until();
-        // Stranded is said before the loss of leadership and unsaid after everything else, so that
-        // nobody takes a new term for its end.
-        let without_leader = self.machine.is_without_leader();
-        if without_leader {
-            self.said.without_leader.send_if_modified(|was| !std::mem::replace(was, true));
+        // `heartbeats_only` is set before the loss of leadership is published, and cleared after
+        // everything else, so that nobody takes the start of a new term for the end of heartbeats.
+        let heartbeats_only = self.machine.is_heartbeats_only();
+        if heartbeats_only {
+            self.senders.heartbeats_only.send_if_modified(|was| !std::mem::replace(was, true));
         }
-        self.said.until.send_if_modified(|was| std::mem::replace(was, until) != until);
+        self.senders.until.send_if_modified(|was| std::mem::replace(was, until) != until);
         for effect in effects {
             match effect {
                 Effect::Get => self.under_way = Some(self.calls.get()),
@@ -421,15 +437,15 @@ impl Keeper {
                     tracing::info!(
                         namespace = %self.place.namespace, lease = %self.place.name, term,
                         "this process leads");
-                    self.said.leadership.send_replace(Leadership::Leader { since: now, term });
+                    self.senders.leadership.send_replace(Leadership::Leader { since: now, term });
                 }
                 Effect::Lost(why) => {
                     match why {
                         Lost::GivenUp => {
                             tracing::info!(
-                                "The lease is given up as soon as no write is under way, so that \
-                                 another may lead: this process stops, its own node drains, or it \
-                                 reaches no queue."
+                                "This process gives the Lease up as soon as none of its writes is \
+                                 under way, so that another replica can lead: it is stopping, its \
+                                 own node drains, or it reaches no queue."
                             );
                         }
                         Lost::Deadline => tracing::warn!(
@@ -437,27 +453,27 @@ impl Keeper {
                         ),
                         Lost::Taken(holder) => tracing::warn!(
                             holder,
-                            "leadership is lost: the Lease names somebody else"
+                            "leadership is lost: the Lease names another holder"
                         ),
                     }
-                    self.said.leadership.send_replace(Leadership::Standby { holder: None });
+                    self.senders.leadership.send_replace(Leadership::Standby { holder: None });
                 }
                 Effect::Stopped => {
-                    self.said.stopped.send_replace(true);
+                    self.senders.stopped.send_replace(true);
                 }
             }
         }
         if until.is_none() {
             let holder = self.machine.holder().map(str::to_owned);
-            self.said.leadership.send_if_modified(|was| {
+            self.senders.leadership.send_if_modified(|was| {
                 let is = Leadership::Standby { holder };
                 let differs = *was != is;
                 *was = is;
                 differs
             });
         }
-        if !without_leader {
-            self.said.without_leader.send_if_modified(|was| std::mem::replace(was, false));
+        if !heartbeats_only {
+            self.senders.heartbeats_only.send_if_modified(|was| std::mem::replace(was, false));
         }
     }
 }

@@ -1,9 +1,9 @@
-//! The Kubernetes edge: requests to the API server, and copies of what Sundown looks at, kept by
-//! watches.
+//! The Kubernetes edge: requests to the API server, and stores of Nodes, pods and budgets that
+//! watches keep up to date.
 //!
-//! Nothing here decides what becomes of a node. Every request goes through [`Cluster::call`]: one
-//! deadline, one cap on requests in flight, one gate for writes, one place that counts. No request
-//! is repeated here, except by the watches and for Events; whoever asks decides whether to ask
+//! Nothing here decides what happens to a node. Every request goes through [`Cluster::call`]: one
+//! deadline, one cap on requests in flight, one gate for writes, one place that counts. Only the
+//! watches and the recorder of Events repeat a request; elsewhere the caller decides whether to try
 //! again.
 
 mod budgets;
@@ -38,7 +38,7 @@ pub use events::{
     reason::{self, EventReason},
 };
 pub use nodes::{NodeChange, NodeChanges, NodeIndex, UnschedulableNodes, list_nodes, read_node};
-pub use observer::{CallObserver, Outcome, Silent, Target};
+pub use observer::{CallObserver, Outcome, Target, Uncounted};
 pub use pods::{PodEvent, PodEvents, PodFeed, PodFeedSettings, list_pods};
 pub use rights::{LEASE_VERBS, Right, rights};
 pub use slim::KeepLabels;

@@ -1,10 +1,10 @@
-//! Who counts requests to the API server.
+//! Counts requests to the API server.
 
 use std::time::Duration;
 
 use super::Problem;
 
-/// What a request is for: a metric label.
+/// The kind of a request: a metric label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Target {
     /// LIST of nodes.
@@ -36,7 +36,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// Every target, for initialising metrics.
+    /// Every target, for initializing metrics.
     pub const ALL: [Self; 13] = [
         Self::ListNodes,
         Self::WatchNodes,
@@ -53,7 +53,7 @@ impl Target {
         Self::Event,
     ];
 
-    /// What it does, as a phrase after "cannot".
+    /// What the request does, as a phrase after "cannot".
     pub(super) const fn action(self) -> &'static str {
         match self {
             Self::ListNodes => "list nodes",
@@ -72,13 +72,13 @@ impl Target {
         }
     }
 
-    /// It goes on for minutes, and shows changes as they come.
+    /// Whether the request stays open and delivers changes as they happen.
     #[must_use]
     pub const fn is_watch(self) -> bool {
         matches!(self, Self::WatchNodes | Self::WatchPods | Self::WatchBudgets)
     }
 
-    /// Its word in labels.
+    /// Its value in metric labels.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -102,14 +102,14 @@ impl Target {
 /// How a request ended: a metric label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Outcome {
-    /// A 2xx. Of a watch: it was opened.
+    /// Answered with 2xx. A watch: it was opened.
     Ok,
-    /// Anything else.
+    /// Answered with anything else, not answered, or not sent.
     Failed(Problem),
 }
 
 impl Outcome {
-    /// Every word of [`Outcome::as_str`], for initialising metrics.
+    /// Every value of [`Outcome::as_str`], for initializing metrics.
     pub const WORDS: [&'static str; 14] = [
         "ok",
         "conflict",
@@ -127,7 +127,7 @@ impl Outcome {
         "held_back",
     ];
 
-    /// Its word in labels.
+    /// Its value in metric labels.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -139,14 +139,14 @@ impl Outcome {
 
 /// Counts requests. Called from many tasks at once; must not block.
 pub trait CallObserver: Send + Sync + 'static {
-    /// A request ended, `took` after it was let go (waiting for a free slot does not count). One
-    /// that the gate held back took no time.
+    /// A request ended, `took` after it was sent (waiting for a free slot does not count). A
+    /// request that was not sent took no time.
     fn called(&self, target: Target, outcome: Outcome, took: Duration);
-    /// A watch that was open broke, and is opened again.
+    /// A watch that was open failed, and is opened again.
     fn broke(&self, target: Target) {
         let _ = target;
     }
-    /// An object could not be read and was passed over, or only the most needed of it was read.
+    /// An object could not be read and was skipped, or only its most important fields were read.
     fn unreadable(&self, target: Target) {
         let _ = target;
     }
@@ -154,8 +154,8 @@ pub trait CallObserver: Send + Sync + 'static {
 
 /// Counts nothing.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Silent;
+pub struct Uncounted;
 
-impl CallObserver for Silent {
+impl CallObserver for Uncounted {
     fn called(&self, _: Target, _: Outcome, _: Duration) {}
 }

@@ -1,18 +1,18 @@
-//! What RBAC must allow for each request. One table: manifests are held against it, and
-//! `sundown check` asks for every row.
+//! The RBAC rights that each request needs. One table: a test compares the manifests with it, and
+//! `sundown check` asks the API server for every row.
 
 use super::Target;
 
-/// A verb on a resource.
+/// A verb on a resource, as a rule of a Role or ClusterRole grants it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Right {
     /// The API group; empty for the core group.
     pub group: &'static str,
-    /// The plural name.
+    /// The plural name, such as `pods`.
     pub resource: &'static str,
-    /// The subresource; empty where there is none.
+    /// The subresource; empty for the resource itself.
     pub subresource: &'static str,
-    /// The verb.
+    /// Such as `create` or `patch`.
     pub verb: &'static str,
 }
 
@@ -24,7 +24,7 @@ const fn of(group: &'static str, resource: &'static str, verb: &'static str) -> 
     Right { group, resource, subresource: "", verb }
 }
 
-/// What a request of this kind needs.
+/// The rights that a request of this kind needs.
 #[must_use]
 pub const fn rights(target: Target) -> &'static [Right] {
     match target {
@@ -48,11 +48,12 @@ pub const fn rights(target: Target) -> &'static [Right] {
     }
 }
 
-/// What is done with the Lease, in its own namespace (`lease/calls.rs`, `lease/pause.rs`).
+/// The verbs on the Lease, in its own namespace (`lease/calls.rs`, `lease/pause.rs`).
 pub const LEASE_VERBS: [&str; 5] = ["create", "get", "patch", "update", "watch"];
 
 impl Right {
-    /// As people write it: `create pods/eviction`, `list poddisruptionbudgets.policy`.
+    /// The right as text, such as `create pods/eviction` or `list poddisruptionbudgets.policy`:
+    /// arguments for `kubectl auth can-i`.
     #[must_use]
     pub fn words(&self) -> String {
         let group = if self.group.is_empty() { String::new() } else { format!(".{}", self.group) };
@@ -64,7 +65,7 @@ impl Right {
         format!("{} {}{group}{subresource}", self.verb, self.resource)
     }
 
-    /// It changes something.
+    /// Whether the verb changes an object.
     #[must_use]
     pub fn writes(&self) -> bool {
         !matches!(self.verb, "get" | "list" | "watch")
@@ -77,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rights_are_told_as_kubectl_takes_them() {
+    fn rights_are_written_as_kubectl_takes_them() {
         assert_eq!(rights(Target::Evict)[0].words(), "create pods/eviction");
         assert_eq!(rights(Target::ListBudgets)[0].words(), "list poddisruptionbudgets.policy");
         assert!(

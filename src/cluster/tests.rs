@@ -1,4 +1,4 @@
-//! All of the room together, on many threads and in real time.
+//! All parts of `cluster` together, on several threads and in real time.
 
 use std::time::Duration;
 
@@ -72,7 +72,7 @@ async fn everything_works_on_many_threads_and_ends_when_it_is_dropped() {
 }
 
 #[test]
-fn every_word_of_an_outcome_is_known_beforehand() {
+fn the_list_of_outcome_labels_is_complete() {
     use super::{Outcome, Problem as P};
     let all = [
         P::Conflict,

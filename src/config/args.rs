@@ -1,5 +1,5 @@
-//! The flags. The doc comment of a field is its help and its row in the documentation; every one
-//! has a `SUNDOWN_*` variable.
+//! The flags. The doc comment of a field is its help text and its row in
+//! `docs/configuration.md`. Each flag has a `SUNDOWN_*` variable.
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
@@ -17,44 +17,43 @@ use crate::{
 /// The flags of `sundown run`.
 #[derive(Debug, Clone, Args)]
 pub struct RunArgs {
-    /// The queues.
+    /// SQS queues to receive from and how many messages to hold.
     #[command(flatten)]
     pub queue: QueueArgs,
-    /// What is ours.
+    /// Which hooks, nodes and instances Sundown acts on.
     #[command(flatten)]
     pub ours: OursArgs,
     /// How nodes are drained.
     #[command(flatten)]
     pub drain: DrainArgs,
-    /// Which Lease.
+    /// Name and namespace of the leader election Lease.
     #[command(flatten)]
     pub lease: LeaseArgs,
-    /// Election timing, and who we are.
+    /// Election timing, and this process's node and pod.
     #[command(flatten)]
     pub election: ElectionArgs,
-    /// Where AWS is.
+    /// AWS region and endpoint.
     #[command(flatten)]
     pub aws: AwsArgs,
-    /// Where Kubernetes is.
+    /// Kubeconfig file and context.
     #[command(flatten)]
     pub kube: KubeArgs,
-    /// Metrics and events.
+    /// Metrics, probes, Events on pods, and traces.
     #[command(flatten)]
     pub service: ServiceArgs,
-    /// Logs.
+    /// Log filter and format.
     #[command(flatten)]
     pub log: LogArgs,
-    /// Notifications.
+    /// Notifications by webhook.
     #[command(flatten)]
     pub webhook: WebhookArgs,
-    /// Say once for each event what would be done, and write nothing to AWS or Kubernetes. Needs a
-    /// queue of its own: messages reappear by themselves and are received again and again. Takes no
-    /// Lease
+    /// Report once for each event what would be done, and write nothing to AWS or Kubernetes. Needs
+    /// a queue of its own: messages stay in it and are received again and again. Takes no Lease
     #[arg(long, env = "SUNDOWN_DRY_RUN", value_parser = parse_switch, help_heading = "Trying it")]
     pub dry_run: bool,
-    /// For how long from the start test events that ask for it (`sundown send-test --real`) are
-    /// acted on, 24h at most. Otherwise, and afterwards, it is only told what would be done about a
-    /// test event
+    /// How long after its start Sundown acts on test events that ask for it (`sundown send-test
+    /// --real`), 24h at most. Without this flag, and afterwards, Sundown only reports what it would
+    /// do about a test event
     #[arg(
         long,
         env = "SUNDOWN_ACCEPT_REAL_TESTS",
@@ -63,12 +62,12 @@ pub struct RunArgs {
         help_heading = "Trying it",
     )]
     pub accept_real_tests: Option<Duration>,
-    /// With `--dry-run`: record what comes and what would be done with it in `--trial-log`, and
-    /// delete it, so that each event is told once. Takes a queue made for that alone, whose name
-    /// ends with `-trial` and which has no dead-letter queue; refuses any other
+    /// With `--dry-run`: record each message and what would be done about it in `--trial-log`, then
+    /// delete the message, so that each event is reported once. Needs a queue made for the trial
+    /// alone, whose name ends with `-trial` and which has no dead-letter queue; refuses any other
     #[arg(long, env = "SUNDOWN_TRIAL", value_parser = parse_switch, help_heading = "Trying it")]
     pub trial: bool,
-    /// File to which a trial appends, one JSON object a line, for `sundown trial-report`; `-` is
+    /// File to which a trial appends one JSON object per line, for `sundown trial-report`; `-` is
     /// standard output
     #[arg(
         long,
@@ -78,8 +77,8 @@ pub struct RunArgs {
         help_heading = "Trying it",
     )]
     pub trial_log: PathBuf,
-    /// Print every flag with its value, its variable and its default, then the variables that no
-    /// flag has, and exit. Needs no queue
+    /// Print every flag with its value, variable and default, then the unknown `SUNDOWN_*`
+    /// variables, and exit. Needs no queue
     #[arg(
         long,
         env = "SUNDOWN_PRINT_CONFIG",
@@ -90,8 +89,8 @@ pub struct RunArgs {
 }
 
 impl RunArgs {
-    /// Of flags alone, whatever the environment's variables say: for a simulation, which must not
-    /// depend on them.
+    /// Parses flags and ignores environment variables, so that a simulation does not depend on
+    /// them. Errs when clap refuses a flag.
     pub fn from_flags(
         flags: impl IntoIterator<Item = impl Into<OsString> + Clone>,
     ) -> Result<Self, clap::Error> {
@@ -106,7 +105,7 @@ pub(super) fn matches(
     command.mut_args(|arg| arg.env(Resettable::Reset)).try_get_matches_from(flags)
 }
 
-/// The queues.
+/// The flags under "Queues": SQS queues to receive from and how many messages to hold.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Queues")]
 pub struct QueueArgs {
@@ -114,15 +113,16 @@ pub struct QueueArgs {
     /// queue belongs to one cluster
     #[arg(long, env = "SUNDOWN_QUEUE_URL", value_name = "URL", value_delimiter = ',')]
     pub queue_url: Vec<QueueUrl>,
-    /// URL of a dead-letter queue whose depth is told as a metric (`sundown_dlq_messages`);
-    /// repeatable (in the variable: separated by commas). Nothing is received from it
+    /// URL of a dead-letter queue whose depth is reported as a metric (`sundown_dlq_messages`);
+    /// repeatable (in the variable: separated by commas). Sundown receives nothing from it
     #[arg(long, env = "SUNDOWN_DLQ_URL", value_name = "URL", value_delimiter = ',')]
     pub dlq_url: Vec<QueueUrl>,
-    /// Never delete a message that is not for this cluster: other clusters receive from the queues
-    /// too
+    /// Never delete a message that is not for this cluster, because other clusters receive from the
+    /// same queues
     #[arg(long, env = "SUNDOWN_SHARED_QUEUE", value_parser = parse_switch)]
     pub shared_queue: bool,
-    /// Concurrent long polls per queue, at most: 1 to 16. As many are made as the queue keeps busy
+    /// Most concurrent long polls per queue: 1 to 16. Sundown makes only as many as the queue keeps
+    /// busy
     #[arg(
         long,
         env = "SUNDOWN_MAX_POLLERS",
@@ -131,7 +131,7 @@ pub struct QueueArgs {
         value_parser = parse_count,
     )]
     pub max_pollers: usize,
-    /// Messages held at once while they are undecided, at most; receiving stops there
+    /// Most undecided messages to hold at once; Sundown stops receiving when it holds this many
     #[arg(
         long,
         env = "SUNDOWN_MAX_HELD",
@@ -142,16 +142,16 @@ pub struct QueueArgs {
     pub max_held: usize,
 }
 
-/// What is ours.
+/// The flags under "Ours or not": which hooks, nodes and instances Sundown acts on.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Ours or not")]
 pub struct OursArgs {
-    /// Name of a lifecycle hook that is ours, with the wildcards * and ?; repeatable (in the
-    /// variable: separated by commas). The default `*` goes by the hooks of each group and by
-    /// transition: where a name starts with `sundown`, those hooks alone are ours, else all but
-    /// EKS's. EKS's own `Terminate-LC-Hook` and `Launch-LC-Hook` are ours only where they are named
-    /// in full. Launch hooks matched by an explicit one (`*` alone is none) are answered CONTINUE
-    /// whatever their group's tags say
+    /// Name of a lifecycle hook that Sundown answers, with the wildcards * and ?; repeatable (in
+    /// the variable: separated by commas). With the default `*`, Sundown decides for each group and
+    /// transition: if hooks there have names that start with `sundown`, it answers those alone,
+    /// else all but EKS's. It answers EKS's own `Terminate-LC-Hook` and `Launch-LC-Hook` only if
+    /// they are named here in full. A launch hook that matches a name or pattern other than `*`
+    /// gets CONTINUE, whatever the tags of its group are
     #[arg(
         long,
         env = "SUNDOWN_LIFECYCLE_HOOK",
@@ -160,8 +160,8 @@ pub struct OursArgs {
         default_value = d::LIFECYCLE_HOOK,
     )]
     pub lifecycle_hook: Vec<String>,
-    /// Label selector of the nodes that are ours to drain; others are never written to. The default
-    /// leaves those of Karpenter and of EKS Auto Mode alone; `kubernetes.io/os` is every node
+    /// Label selector of the nodes to drain; Sundown never writes to others. The default leaves out
+    /// the nodes of Karpenter and of EKS Auto Mode; `kubernetes.io/os` selects every node
     #[arg(
         long,
         env = "SUNDOWN_NODE_SELECTOR",
@@ -173,10 +173,10 @@ pub struct OursArgs {
     #[arg(long, env = "SUNDOWN_MANAGED_TAG", value_name = "KEY")]
     pub managed_tag: Option<String>,
     /// Name of the cluster in the tags `kubernetes.io/cluster/NAME` of instances and groups.
-    /// Without it nothing is completed or kept alive for an instance that has no Node
+    /// Without it, Sundown sends no heartbeat and no completion for an instance that has no Node
     #[arg(long, env = "SUNDOWN_CLUSTER_NAME", value_name = "NAME")]
     pub cluster_name: Option<String>,
-    /// How long after its launch a running instance may still get its Node
+    /// How long after its launch a running instance may have no Node yet
     #[arg(
         long,
         env = "SUNDOWN_JOIN_TIMEOUT",
@@ -187,7 +187,7 @@ pub struct OursArgs {
     pub join_timeout: Duration,
 }
 
-/// How nodes are drained.
+/// The flags under "Drain": how nodes are drained.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Drain")]
 pub struct DrainArgs {
@@ -199,9 +199,9 @@ pub struct DrainArgs {
         value_parser = parse_duration,
     )]
     pub drain_timeout: Option<Duration>,
-    /// How long before its deadline the pods of a node are to be gone: they are forced towards that
-    /// moment, and the drain waits for them until the deadline itself, less 2 s. Never more than
-    /// half of the time there is (30 s where an instance is stopped)
+    /// How long before the deadline the pods of a node should be gone. Sundown forces pods
+    /// towards that moment, but waits for them until 2 s before the deadline. Never more than half
+    /// of the available time (30 s if the instance is stopped)
     #[arg(
         long,
         env = "SUNDOWN_DEADLINE_MARGIN",
@@ -210,7 +210,7 @@ pub struct DrainArgs {
         value_parser = parse_duration,
     )]
     pub deadline_margin: Duration,
-    /// The same where a spot notice sets the deadline
+    /// `--deadline-margin` for a deadline that a spot notice sets
     #[arg(
         long,
         env = "SUNDOWN_SPOT_DEADLINE_MARGIN",
@@ -219,29 +219,29 @@ pub struct DrainArgs {
         value_parser = parse_duration,
     )]
     pub spot_deadline_margin: Duration,
-    /// When a pod whose eviction is refused is deleted: `never`, `deadline` (not before its last
-    /// second, which is all the time that the pod has then), or a share of the time to the
-    /// deadline, 0 to 1: as late as the pod's own grace period allows, but not before this share is
-    /// over
+    /// When to delete a pod whose eviction is refused: `never`, `deadline` (in the last second
+    /// before it, which is all the time that the pod then gets to stop), or a share of the time to
+    /// the deadline, 0 to 1: as late as the pod's grace period allows, but not before this share
+    /// has passed
     #[arg(long, env = "SUNDOWN_FORCE_AFTER", value_name = "WHEN", default_value = d::FORCE_AFTER)]
     pub force_after: ForceAfter,
-    /// Set the condition `DisruptionTarget` of a pod before it is deleted although its eviction is
-    /// refused, so that the pod failure policy of a Job does not count a failure. Needs the right
-    /// to patch `pods/status`. The delete follows within 1 s, whatever the answer is
+    /// Set the condition `DisruptionTarget` of a pod before deleting it despite a refused eviction,
+    /// so that a Job's pod failure policy does not count a failure. Needs the permission to patch
+    /// `pods/status`. The delete follows within 1 s, whatever the answer is
     #[arg(long, env = "SUNDOWN_DISRUPTION_TARGET", value_parser = parse_switch)]
     pub disruption_target: bool,
     /// When a node leaves load balancers (label
-    /// `node.kubernetes.io/exclude-from-external-load-balancers`): with the accept, when its last
-    /// pod is going, or not at all
+    /// `node.kubernetes.io/exclude-from-external-load-balancers`): when Sundown accepts the
+    /// interruption, when its last pod is terminating, or never
     #[arg(long, env = "SUNDOWN_EXCLUDE_FROM_LOAD_BALANCERS", value_name = "WHEN", value_enum)]
     pub exclude_from_load_balancers: Option<Exclusion>,
-    /// Also write what tools know another handler by: `nth` writes the taints of
-    /// aws-node-termination-handler beside ours, and its value of the load balancer label. They are
-    /// taken away with ours
+    /// Also mark nodes as another handler does, for tools that look for its marks: `nth` adds the
+    /// taints of aws-node-termination-handler and uses its value of the load balancer label. They
+    /// are removed together with Sundown's own
     #[arg(long, env = "SUNDOWN_COMPAT", value_name = "HANDLER")]
     pub compat: Option<Compat>,
-    /// How long to wait after a drain before its lifecycle actions are completed, for those who
-    /// ship logs
+    /// How long to wait after a drain before completing its lifecycle actions, so that log shippers
+    /// can finish
     #[arg(
         long,
         env = "SUNDOWN_COMPLETE_DELAY",
@@ -250,7 +250,8 @@ pub struct DrainArgs {
         value_parser = parse_duration,
     )]
     pub complete_delay: Duration,
-    /// How long a drain lasts at least, from the cordon, so that what was just scheduled is seen
+    /// Shortest time from the cordon to the end of a drain, so that pods which were just scheduled
+    /// are seen
     #[arg(
         long,
         env = "SUNDOWN_MIN_DRAIN_TIME",
@@ -259,8 +260,8 @@ pub struct DrainArgs {
         value_parser = parse_duration,
     )]
     pub min_drain_time: Duration,
-    /// Evictions in flight over all drains, at most, and a quarter more for deletes. Those that an
-    /// admission webhook does not answer do not count: at most as many again
+    /// Most evictions in flight over all drains, and a quarter more for deletes. Evictions that an
+    /// admission webhook leaves unanswered are counted apart, up to the same number
     #[arg(
         long,
         env = "SUNDOWN_MAX_EVICTIONS",
@@ -269,7 +270,7 @@ pub struct DrainArgs {
         value_parser = parse_count,
     )]
     pub max_evictions: usize,
-    /// Evictions in flight for one disruption budget, at most
+    /// Most evictions in flight for one PodDisruptionBudget
     #[arg(
         long,
         env = "SUNDOWN_MAX_EVICTIONS_PER_BUDGET",
@@ -280,7 +281,7 @@ pub struct DrainArgs {
     pub max_evictions_per_budget: usize,
 }
 
-/// Which Lease.
+/// The flags that name the Lease.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Leader election")]
 pub struct LeaseArgs {
@@ -292,11 +293,11 @@ pub struct LeaseArgs {
     pub lease_namespace: Option<String>,
 }
 
-/// Election timing, and who we are.
+/// Election timing, and the node and pod of this process.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Leader election")]
 pub struct ElectionArgs {
-    /// How long after the last sign of life of a leader another may follow it. Whole seconds
+    /// How long after a leader's last renewal another replica may take the Lease. Whole seconds
     #[arg(
         long,
         env = "SUNDOWN_LEASE_DURATION",
@@ -305,7 +306,7 @@ pub struct ElectionArgs {
         value_parser = parse_duration,
     )]
     pub lease_duration: Duration,
-    /// How long after its last renewal a leader goes on
+    /// How long after its last renewal a leader keeps leading
     #[arg(
         long,
         env = "SUNDOWN_LEASE_RENEW_DEADLINE",
@@ -314,7 +315,7 @@ pub struct ElectionArgs {
         value_parser = parse_duration,
     )]
     pub lease_renew_deadline: Duration,
-    /// The pause between renewals, and between the reads of a standby
+    /// Interval between renewals, and between the reads of a standby
     #[arg(
         long,
         env = "SUNDOWN_LEASE_RETRY",
@@ -334,31 +335,31 @@ pub struct ElectionArgs {
     pub pod_namespace: Option<String>,
 }
 
-/// Where AWS is.
+/// The flags under "AWS".
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "AWS")]
 pub struct AwsArgs {
     /// Region of EC2 and Auto Scaling
     #[arg(long, env = "SUNDOWN_REGION", value_name = "REGION")]
     pub region: Option<String>,
-    /// Send all AWS calls there instead of to AWS
+    /// Send all AWS calls to this URL instead of AWS
     #[arg(long, env = "SUNDOWN_AWS_ENDPOINT_URL", value_name = "URL")]
     pub aws_endpoint_url: Option<String>,
 }
 
-/// Where Kubernetes is.
+/// The flags under "Kubernetes".
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Kubernetes")]
 pub struct KubeArgs {
     /// Kubeconfig file
     #[arg(long, env = "SUNDOWN_KUBECONFIG", value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
-    /// Context in it
+    /// Context in the kubeconfig file
     #[arg(long, env = "SUNDOWN_CONTEXT", value_name = "NAME")]
     pub context: Option<String>,
 }
 
-/// Metrics and events.
+/// The addresses to serve on, Events on pods, and traces.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Observing it")]
 pub struct ServiceArgs {
@@ -378,7 +379,7 @@ pub struct ServiceArgs {
         default_value = d::PROBE_LISTEN,
     )]
     pub probe_listen: Listen,
-    /// Which Events are written on pods: `notable` (blocked for more than 30 s, or forced) or `all`
+    /// Which Events to write on pods: `notable` (blocked for more than 30 s, or forced) or `all`
     /// (every eviction)
     #[arg(
         long,
@@ -388,24 +389,24 @@ pub struct ServiceArgs {
         value_enum,
     )]
     pub pod_events: PodEvents,
-    /// URL of a collector to which a trace of each drain is sent, by OTLP over HTTP (such as
+    /// URL of a collector that gets a trace of each drain, by OTLP over HTTP (such as
     /// http://collector:4318; `/v1/traces` is appended)
     #[arg(long, env = "SUNDOWN_OTLP_ENDPOINT", value_name = "URL")]
     pub otlp_endpoint: Option<String>,
-    /// File with more headers for it, one `Name: value` a line, as a Secret is mounted; read anew
-    /// for every request
+    /// File with more headers for the collector, one `Name: value` per line, such as a mounted
+    /// Secret; read again for every request
     #[arg(long, env = "SUNDOWN_OTLP_HEADERS_FILE", value_name = "FILE")]
     pub otlp_headers_file: Option<PathBuf>,
 }
 
-/// Logs.
+/// Log filter and format.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Observing it")]
 pub struct LogArgs {
-    /// What is logged: a level, or tracing's filter directives (`info,sundown::drain=trace`)
+    /// What to log: a level, or tracing's filter directives (`info,sundown::drain=trace`)
     #[arg(long, env = "SUNDOWN_LOG", value_name = "FILTER", default_value = d::LOG_LEVEL)]
     pub log_level: String,
-    /// How log lines look: `auto` (pretty on a terminal, else JSON), `pretty` or `json`
+    /// Format of log lines: `auto` (pretty on a terminal, else JSON), `pretty` or `json`
     #[arg(
         long,
         env = "SUNDOWN_LOG_FORMAT",
@@ -416,16 +417,16 @@ pub struct LogArgs {
     pub log_format: LogFormat,
 }
 
-/// Notifications.
+/// The flags under "Notifications".
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Notifications")]
 pub struct WebhookArgs {
-    /// URL to which notifications are posted, as Slack and others take them
-    /// (docs/notifications.md). It is a secret: give the variable from one
+    /// URL to post notifications to, such as Slack's (docs/notifications.md). It is a secret: set
+    /// the variable from a Secret
     #[arg(long, env = "SUNDOWN_WEBHOOK_URL", value_name = "URL", hide_env_values = true)]
     pub webhook_url: Option<String>,
-    /// What is told: `accepted` (an interruption is taken on), `ended` (a drain is over), or both,
-    /// separated by a comma
+    /// When to notify: `accepted` (Sundown accepts an interruption), `ended` (a drain is over), or
+    /// both, separated by a comma
     #[arg(
         long,
         env = "SUNDOWN_WEBHOOK_ON",
@@ -434,13 +435,13 @@ pub struct WebhookArgs {
         default_value = d::WEBHOOK_ON,
     )]
     pub webhook_on: Vec<On>,
-    /// What a notification says: JSON or text with names in braces, such as `{{ summary }}`
+    /// Template of a notification: JSON or text with names in braces, such as `{{ summary }}`
     #[arg(long, env = "SUNDOWN_WEBHOOK_TEMPLATE", value_name = "TEXT")]
     pub webhook_template: Option<String>,
-    /// The same, from a file
+    /// File with the template of a notification
     #[arg(long, env = "SUNDOWN_WEBHOOK_TEMPLATE_FILE", value_name = "FILE")]
     pub webhook_template_file: Option<PathBuf>,
-    /// File with more headers, one `Name: value` a line, as a Secret is mounted; read anew for
+    /// File with more headers, one `Name: value` per line, such as a mounted Secret; read again for
     /// every notification
     #[arg(long, env = "SUNDOWN_WEBHOOK_HEADERS_FILE", value_name = "FILE")]
     pub webhook_headers_file: Option<PathBuf>,

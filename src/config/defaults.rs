@@ -1,12 +1,12 @@
-//! The one table of defaults, in the words of the command line.
+//! The only table of flag defaults, as they are written on the command line.
 
 /// `--max-pollers`.
 pub const MAX_POLLERS: &str = "16";
 /// `--max-held`.
 pub const MAX_HELD: &str = "10000";
-/// `--lifecycle-hook`: nobody has named a hook, so that the hooks of each group decide.
+/// `--lifecycle-hook`: no hook is named, so the hooks of each group decide.
 pub const LIFECYCLE_HOOK: &str = "*";
-/// `--node-selector`: nodes of Karpenter and of EKS Auto Mode are drained by those.
+/// `--node-selector`: Karpenter and EKS Auto Mode drain their own nodes.
 pub const NODE_SELECTOR: &str = "!karpenter.sh/nodepool,eks.amazonaws.com/compute-type!=auto";
 /// `--join-timeout`.
 pub const JOIN_TIMEOUT: &str = "5m";
@@ -26,7 +26,7 @@ pub const MAX_EVICTIONS: &str = "32";
 pub const MAX_EVICTIONS_PER_BUDGET: &str = "8";
 /// `--lease-name`.
 pub const LEASE_NAME: &str = "sundown";
-/// `--lease-namespace`, where `POD_NAMESPACE` does not say one.
+/// `--lease-namespace`, if `POD_NAMESPACE` is not set.
 pub const LEASE_NAMESPACE: &str = "kube-system";
 /// `--lease-duration`.
 pub const LEASE_DURATION: &str = "15s";
@@ -50,7 +50,7 @@ pub const TRIAL_LOG: &str = "-";
 /// `--webhook-on`.
 pub const WEBHOOK_ON: &str = "ended";
 
-/// The defaults that are not words: what stands in the documentation instead.
+/// Flags whose default is derived at run time, each with the text that the documentation shows.
 pub const DERIVED: &[(&str, &str)] = &[
     ("queue-url", "none: required"),
     ("drain-timeout", "max(1 h, the hook's HeartbeatTimeout)"),

@@ -1,8 +1,8 @@
-//! Flags and their one table of defaults.
+//! Flags and their only table of defaults.
 //!
-//! A flag is a field of one of the groups in `args`, with its default from [`defaults`]; what is in
-//! a [`Config`] has been validated and has the types of `domain`. The page `docs/configuration.md`
-//! is generated from the same flags ([`document`]), and a test holds it against them.
+//! A flag is a field of one of the groups in `args`, with its default from [`defaults`]. The values
+//! in a [`Config`] are validated and have the types of `domain`. The page `docs/configuration.md`
+//! is generated from the same flags ([`document`]), and a test compares it with them.
 
 mod args;
 pub mod defaults;
@@ -30,61 +30,63 @@ use crate::{
     triage::HookGlobs,
 };
 
-/// Everything that a run is told, validated.
+/// The validated configuration of `sundown run`.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// The queues.
+    /// SQS queues to receive from and how many messages to hold.
     pub queue: QueueConfig,
-    /// What is ours.
+    /// Which hooks, nodes and instances Sundown acts on.
     pub ours: OursConfig,
     /// How nodes are drained.
     pub drain: DrainConfig,
-    /// Leader election, and who we are.
+    /// Leader election, and this process's node and pod.
     pub election: ElectionConfig,
-    /// Where AWS is.
+    /// AWS region and endpoint.
     pub aws: AwsConfig,
-    /// Where Kubernetes is.
+    /// Kubeconfig file and context.
     pub kube: KubeConfig,
-    /// Logs, metrics, events.
+    /// Logs, metrics, probes, Events on pods, and traces.
     pub service: ServiceConfig,
     /// How notifications are sent; `None`: not at all.
     pub webhook: Option<webhook::Settings>,
-    /// Say what would be done, write nothing.
+    /// Report what would be done, and write nothing to AWS or Kubernetes.
     pub dry_run: bool,
-    /// For how long from the start test events that ask for it are acted on.
+    /// How long after its start Sundown acts on test events that ask for it, 24 h at most. `None`:
+    /// never.
     pub accept_real_tests: Option<Duration>,
-    /// The log of a trial, `-` for standard output: what comes is recorded there and deleted.
-    /// `None`: no trial.
+    /// The log of a trial, `-` for standard output: Sundown records each message there and deletes
+    /// it. `None`: no trial.
     pub trial: Option<std::path::PathBuf>,
 }
 
-/// The queues.
+/// SQS queues to receive from and how many messages to hold.
 #[derive(Debug, Clone)]
 pub struct QueueConfig {
-    /// At least one, but where the configuration is only printed; no two alike.
+    /// Queues to receive from, without duplicates. Empty only if the configuration is printed and
+    /// not run.
     pub urls: Vec<QueueUrl>,
-    /// Dead-letter queues whose depth is told; none of `urls`, no two alike.
+    /// Dead-letter queues whose depth is a metric, without duplicates and without any of `urls`.
     pub dead: Vec<QueueUrl>,
-    /// Messages that are not for us are left to others.
+    /// Never delete messages that are not for this cluster, because others receive them too.
     pub shared: bool,
-    /// Concurrent long polls per queue, at most: 1 to 16.
+    /// Most concurrent long polls per queue: 1 to 16.
     pub max_pollers: usize,
-    /// Undecided messages held, at most.
+    /// Most undecided messages to hold at once: 10 to 100 000.
     pub max_held: usize,
 }
 
-/// What is ours.
+/// Which hooks, nodes and instances Sundown acts on.
 #[derive(Debug, Clone)]
 pub struct OursConfig {
-    /// Which lifecycle hooks.
+    /// Lifecycle hooks that Sundown answers (`--lifecycle-hook`).
     pub hooks: HookGlobs,
-    /// Which nodes.
+    /// Nodes that Sundown drains (`--node-selector`); it never writes to others.
     pub nodes: Selector,
-    /// The tag that an instance must carry.
+    /// Key of the tag that an instance must carry; `None`: no tag is needed.
     pub managed_tag: Option<String>,
-    /// The name under which instances and groups are tagged `kubernetes.io/cluster/NAME`.
+    /// The name of the cluster in the tags `kubernetes.io/cluster/NAME` of instances and groups.
     pub cluster_name: Option<String>,
-    /// How long an instance that runs may have no Node, from its launch.
+    /// How long after its launch a running instance may have no Node yet.
     pub join_timeout: Duration,
 }
 
@@ -93,64 +95,64 @@ pub struct OursConfig {
 pub struct DrainConfig {
     /// How long a drain may take; `None`: max(1 h, the hook's HeartbeatTimeout).
     pub timeout: Option<Duration>,
-    /// How long before a deadline its drain is over.
+    /// How long before a deadline the pods of the node should be gone.
     pub deadline_margin: Duration,
-    /// The same for spot notices.
+    /// `deadline_margin` for a deadline that a spot notice sets.
     pub spot_deadline_margin: Duration,
-    /// When a pod that a budget holds is deleted.
+    /// When a pod whose eviction is refused is deleted.
     pub force_after: ForceAfter,
     /// When nodes leave load balancers; `None`: early for spot and ending states, late for hooks.
     pub exclude: Option<Exclusion>,
-    /// What tools know another handler by is written too.
+    /// The other handler whose marks Sundown also writes on nodes; `None`: only its own marks.
     pub compat: Option<Compat>,
-    /// A pod gets the condition `DisruptionTarget` before it is deleted against its budget.
+    /// Set the condition `DisruptionTarget` of a pod before deleting it despite a refused eviction.
     pub disruption_target: bool,
-    /// The wait between the end of a drain and the completion of its hooks.
+    /// How long to wait after a drain before completing its lifecycle actions.
     pub complete_delay: Duration,
-    /// How long a drain lasts at least, from the cordon.
+    /// Shortest time from the cordon to the end of a drain.
     pub min_time: Duration,
-    /// `--max-evictions`: evictions in flight, at most; see [`crate::drain::DispatchSettings`] for
-    /// what does not count.
+    /// `--max-evictions`: most evictions in flight. [`crate::drain::DispatchSettings`] lists which
+    /// requests do not count.
     pub max_in_flight: usize,
-    /// Evictions in flight for one budget, at most.
+    /// Most evictions in flight for one PodDisruptionBudget.
     pub max_in_flight_per_budget: usize,
 }
 
-/// Leader election, and who we are.
+/// Leader election, and the node and pod of this process.
 #[derive(Debug, Clone)]
 pub struct ElectionConfig {
     /// The name of the Lease.
     pub lease_name: String,
-    /// Its namespace.
+    /// The namespace of the Lease.
     pub lease_namespace: String,
-    /// The timing.
+    /// Lease duration, renew deadline and retry interval.
     pub lease: election::Settings,
-    /// The node that this process runs on.
+    /// The node that this process runs on; `None`: not known.
     pub node: Option<NodeName>,
-    /// The pod that this process runs in.
+    /// The pod that this process runs in; `None`: not known.
     pub pod: Option<PodKey>,
 }
 
-/// Where AWS is.
+/// AWS region and endpoint.
 #[derive(Debug, Clone)]
 pub struct AwsConfig {
-    /// The region of EC2 and Auto Scaling: the flag, else the one that the queues' URLs name;
-    /// `None`: the environment's.
+    /// The region of EC2 and Auto Scaling: from the flag, else from the queues' URLs. `None`: from
+    /// the environment.
     pub region: Option<String>,
-    /// Where all AWS calls go instead of AWS.
+    /// URL to send all AWS calls to; `None`: AWS itself.
     pub endpoint_url: Option<String>,
 }
 
-/// Where Kubernetes is.
+/// Kubeconfig file and context.
 #[derive(Debug, Clone)]
 pub struct KubeConfig {
-    /// The kubeconfig file; `None`: the ambient one, else in-cluster.
+    /// The kubeconfig file; `None`: `KUBECONFIG` or `~/.kube/config`, else in-cluster.
     pub kubeconfig: Option<std::path::PathBuf>,
-    /// Its context.
+    /// The context in the kubeconfig file; `None`: its current context.
     pub context: Option<String>,
 }
 
-/// Logs, metrics, events.
+/// Logs, metrics, probes, Events on pods, and traces.
 #[derive(Debug, Clone)]
 pub struct ServiceConfig {
     /// Address of `/metrics`; `None`: not served.
@@ -161,8 +163,8 @@ pub struct ServiceConfig {
     pub pod_events: PodEvents,
     /// How traces are sent; `None`: not at all.
     pub traces: Option<traces::Settings>,
-    /// The log filter.
+    /// A level, or tracing's filter directives.
     pub log_level: String,
-    /// How log lines look.
+    /// Format of log lines.
     pub log_format: LogFormat,
 }

@@ -1,4 +1,4 @@
-//! What the flags are, for people: `--print-config` and the documentation.
+//! The flags in human-readable form: `--print-config` and `docs/configuration.md`.
 
 use clap::{Arg, ArgAction, ArgMatches, Args as _, Command, parser::ValueSource};
 
@@ -8,9 +8,9 @@ use super::{
     validate::{Environment, given},
 };
 
-/// Every flag with its value, where that comes from, its variable and its default: one line each.
-/// `environment` answers for the variables that are looked at where a flag is not given
-/// (`POD_NAMESPACE`, `AWS_REGION`).
+/// One line for each flag: its value, the source of the value, its variable and its default.
+/// `environment` looks up the variables that replace a flag that is not given (`POD_NAMESPACE`,
+/// `AWS_REGION`).
 #[must_use]
 pub fn print_config(
     matches: &ArgMatches,
@@ -72,13 +72,14 @@ Durations are written as `90s`, `5m`, `1h30m`. This page is generated from the c
 it by a test.
 ";
 
-/// The default of a flag that is not in its definition because it is found out as it is needed.
+/// The text for the default of a flag whose default is derived at run time; `None` for a flag with
+/// a fixed default or none.
 #[must_use]
 pub fn derived_default(flag: &str) -> Option<&'static str> {
     DERIVED.iter().find(|(name, _)| *name == flag).map(|(_, words)| *words)
 }
 
-/// The variable of a flag, as its definition says.
+/// The environment variable in a flag's definition; empty for an unknown flag.
 pub(super) fn variable(flag: &str) -> String {
     let arg = flags().into_iter().find(|a| name(a) == flag);
     arg.and_then(|a| a.get_env().map(|v| v.to_string_lossy().into_owned())).unwrap_or_default()
@@ -131,8 +132,8 @@ fn default_cell(arg: &Arg) -> String {
     if literal { format!("`{text}`") } else { text }
 }
 
-/// What stands for a value that nobody gave: there is none, or what the default says is found out
-/// as it is needed.
+/// The text for a value that is not given: `(derived)` if the default is derived at run time, else
+/// `(none)`.
 fn absent(arg: &Arg) -> &'static str {
     if derived_default(name(arg)).is_some_and(|words| !words.starts_with("none")) {
         "(derived)"
@@ -141,8 +142,8 @@ fn absent(arg: &Arg) -> &'static str {
     }
 }
 
-/// Those of these variables that look like a setting of ours and are none: misspelt, or of another
-/// version. What Kubernetes sets for Services of our name is left out.
+/// The variables in `set` that start with `SUNDOWN_` and belong to no flag: misspelt, or of another
+/// version. Leaves out those that Kubernetes sets for Services with Sundown's name.
 #[must_use]
 pub fn unknown_variables(set: impl Iterator<Item = String>) -> Vec<String> {
     let known: Vec<String> = flags()
@@ -159,12 +160,12 @@ pub fn unknown_variables(set: impl Iterator<Item = String>) -> Vec<String> {
     all
 }
 
-/// Its value is not shown to anybody.
+/// Whether the value of this flag must not be printed.
 fn is_secret(arg: &Arg) -> bool {
     arg.is_hide_env_values_set()
 }
 
-/// The value in force and where it comes from.
+/// The effective value and its source.
 fn value(
     arg: &Arg,
     matches: &ArgMatches,
@@ -190,7 +191,7 @@ fn value(
         return (text, source.to_owned());
     }
     match name(arg) {
-        // The only flag whose empty value is one.
+        // The only flag for which an empty value counts as given.
         "node-selector" if raw.is_some() => ("(every node)".to_owned(), source.to_owned()),
         "queue-url" => (absent(arg).to_owned(), "required".to_owned()),
         flag => surroundings(flag, args, environment)
@@ -198,7 +199,7 @@ fn value(
     }
 }
 
-/// What stands in for a flag that is not given, and where it was found.
+/// The value that replaces a flag that is not given, and its source.
 fn surroundings(
     flag: &str,
     args: &RunArgs,

@@ -1,4 +1,4 @@
-//! The settings that bear on deadlines, as the leader publishes them on its Lease for
+//! The settings that affect deadlines, as the leader publishes them on its Lease for
 //! `sundown status`.
 
 use clap::{Args as _, Command, FromArgMatches as _, builder::Resettable};
@@ -7,7 +7,7 @@ use super::{DrainConfig, args::DrainArgs, validate::drain, values::duration_text
 use crate::domain::ForceAfter;
 
 impl DrainConfig {
-    /// What decides about deadlines and force, as flags of `sundown run` in one line.
+    /// The settings for deadlines and forced deletes, as flags of `sundown run` on one line.
     #[must_use]
     pub fn published(&self) -> String {
         let force = match self.force_after {
@@ -28,10 +28,8 @@ impl DrainConfig {
         )
     }
 
-    /// Reads what a leader has published; empty text is the defaults. Flags that this version does
-    /// not know are passed over.
-    ///
-    /// `None`: a value cannot be used.
+    /// Parses what a leader published; empty text means the defaults. Ignores flags that this
+    /// version does not know. `None` if a value is invalid.
     #[must_use]
     pub fn from_published(text: &str) -> Option<Self> {
         let command = DrainArgs::augment_args(Command::new("published").no_binary_name(true));

@@ -319,11 +319,11 @@ fn flags_that_are_missing_contradictory_or_out_of_range_are_refused_with_name_va
         }
         match run(&all) {
             Ok(_) => assert_eq!(name, "", "{flags:?} is accepted"),
-            Err(said) => {
-                assert!(!name.is_empty(), "{flags:?}: {said}");
+            Err(error) => {
+                assert!(!name.is_empty(), "{flags:?}: {error}");
                 assert!(
-                    said.contains(name) && said.contains(value) && said.contains(remedy),
-                    "{flags:?}: {said}"
+                    error.contains(name) && error.contains(value) && error.contains(remedy),
+                    "{flags:?}: {error}"
                 );
             }
         }
@@ -399,7 +399,7 @@ fn every_flag_has_a_variable_of_its_own_and_is_printed_with_value_variable_and_d
             (arg.get_long().unwrap(), arg.get_env().unwrap_or_default().to_str().unwrap());
         assert!(variable.starts_with("SUNDOWN_"), "--{long} has the variable `{variable}`");
         assert!(variables.insert(variable.to_owned()), "{variable} is used twice");
-        assert!(arg.get_help().is_some(), "--{long} says nothing");
+        assert!(arg.get_help().is_some(), "--{long} has no help text");
         let lines = printed.lines().filter(|l| {
             l.starts_with(&format!("--{long} "))
                 && l.contains(&format!("variable {variable}; default: "))

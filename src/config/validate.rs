@@ -1,4 +1,4 @@
-//! From flags to a configuration that holds together.
+//! Validates flags, alone and against each other, and builds a [`Config`] from them.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -19,16 +19,16 @@ use crate::{
     triage::HookGlobs,
 };
 
-/// How long a call on the Lease may take: it must be over before somebody else may lead.
+/// How long a call on the Lease may take: it must end before another replica may lead.
 const LEASE_CALL: Duration = seconds(5);
 
-/// A flag that cannot be used: which, its value, what to do.
+/// A flag that cannot be used, its value, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("--{flag} ({variable}) is {value}: {remedy}")]
 pub struct ConfigError {
     /// The flag, without its dashes.
     pub flag: &'static str,
-    /// Its variable.
+    /// The flag's environment variable, `SUNDOWN_…`.
     pub variable: String,
     /// Its value, quoted, or `not given`.
     pub value: String,
@@ -42,7 +42,7 @@ impl ConfigError {
         Self { flag, variable: super::print::variable(flag), value, remedy: remedy.into() }
     }
 
-    /// A command that puts something on a queue was told none.
+    /// The error of a command that sends to a queue and has no `--queue-url`.
     #[must_use]
     pub fn no_queue() -> Self {
         Self::new(
@@ -52,7 +52,7 @@ impl ConfigError {
         )
     }
 
-    /// Nothing says in which region the instances are, neither flags nor the environment.
+    /// The error if neither flags nor the environment name the region of the instances.
     #[must_use]
     pub fn no_region() -> Self {
         Self::new(
@@ -68,12 +68,12 @@ impl ConfigError {
     }
 }
 
-/// The process environment, or a test's.
+/// Looks up an environment variable: of the process, or of a test.
 pub(super) type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 impl RunArgs {
-    /// Validates. `environment` answers for the plain variables that a pod spec sets: `NODE_NAME`,
-    /// `POD_NAME`, `POD_NAMESPACE`.
+    /// Validates the flags. `environment` looks up the variables that a pod spec sets: `NODE_NAME`,
+    /// `POD_NAME`, `POD_NAMESPACE`. Errs with the first flag that cannot be used.
     pub fn config(
         self,
         environment: &dyn Fn(&str) -> Option<String>,
@@ -113,14 +113,14 @@ impl RunArgs {
 }
 
 impl LeaseArgs {
-    /// Namespace and name of the Lease: the namespace is the flag's, else that of our own pod, else
-    /// `kube-system`.
+    /// Namespace and name of the Lease. The namespace is the flag's, else that of this process's
+    /// pod (`POD_NAMESPACE`), else `kube-system`.
     #[must_use]
     pub fn place(&self, environment: &dyn Fn(&str) -> Option<String>) -> (String, String) {
         self.place_or_default(environment).0
     }
 
-    /// The same, and whether anything but the default says the namespace.
+    /// [`Self::place`], and `true` if the namespace is from the flag or `POD_NAMESPACE`.
     #[must_use]
     pub fn place_or_default(
         &self,
@@ -136,7 +136,7 @@ impl LeaseArgs {
     }
 }
 
-/// An empty value, as templates leave it, is none.
+/// The trimmed value; `None` if it is empty, because templates leave empty values.
 pub(super) fn given(value: Option<String>) -> Option<String> {
     value.map(|v| v.trim().to_owned()).filter(|v| !v.is_empty())
 }
@@ -159,7 +159,7 @@ fn within(
 
 fn queue(args: &RunArgs) -> Result<QueueConfig, ConfigError> {
     let q = &args.queue;
-    // To look at what is in force needs no queue.
+    // Printing the configuration needs no queue.
     if q.queue_url.is_empty() && !args.print_config {
         return Err(ConfigError::new(
             "queue-url",
@@ -211,7 +211,7 @@ fn queue(args: &RunArgs) -> Result<QueueConfig, ConfigError> {
 
 fn ours(args: &RunArgs) -> Result<OursConfig, ConfigError> {
     let o = &args.ours;
-    // The default stands for "all", which none given means to the triage.
+    // The default `*` means all hooks; triage expects an empty list for that.
     let explicit = !matches!(o.lifecycle_hook.as_slice(), [only] if only == d::LIFECYCLE_HOOK);
     let given_hooks: &[String] = if explicit { &o.lifecycle_hook } else { &[] };
     let hooks = HookGlobs::new(given_hooks).map_err(|bad| {
@@ -236,8 +236,8 @@ fn ours(args: &RunArgs) -> Result<OursConfig, ConfigError> {
         ));
     }
     let cluster_name = given(o.cluster_name.clone());
-    // What EKS and kops take, and what fits into the key of a tag. Anything else is in no tag: all
-    // would be foreign, without a word.
+    // The characters that EKS and kops allow and that fit into the key of a tag. No tag has any
+    // other name, so Sundown would silently treat every instance as another cluster's.
     let fits = |name: &&str| {
         name.len() <= 100 && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
     };
@@ -484,7 +484,7 @@ fn traces(args: &RunArgs) -> Result<Option<traces::Settings>, ConfigError> {
             sent; give the collector's token in --otlp-headers-file";
         return Err(ConfigError::new("otlp-endpoint", Some("(not shown)"), remedy));
     }
-    // OTLP over gRPC has no path, and another port: 4317 is where it listens.
+    // OTLP over gRPC has no path and listens on another port, 4317.
     let fine = parsed.is_some_and(|u| {
         matches!(u.scheme(), "http" | "https") && u.host_str().is_some() && u.query().is_none()
     });
@@ -498,7 +498,7 @@ fn traces(args: &RunArgs) -> Result<Option<traces::Settings>, ConfigError> {
     Ok(Some(traces::Settings::at(&text, headers)))
 }
 
-/// A URL that is a secret: an error does not show it.
+/// Parses a URL that is a secret; errors do not show it.
 fn secret_url(
     flag: &'static str,
     text: Option<String>,
@@ -568,7 +568,8 @@ fn trial(args: &RunArgs) -> Result<Option<std::path::PathBuf>, ConfigError> {
              its own",
         ));
     }
-    // As terraform/ calls it, with and without what it appends to a prefix.
+    // The name that terraform/ gives the queue, with or without the suffix that it appends to a
+    // prefix.
     let made_for_it = |name: &str| name.ends_with("-trial") || name.contains("-trial-");
     if let Some(other) = args.queue.queue_url.iter().find(|q| !made_for_it(&q.name)) {
         let remedy = "not the queue of a trial, and a trial deletes what it receives; make one \

@@ -13,7 +13,7 @@ pub struct QueueUrl {
     pub url: String,
     /// The region that its host names; `None` for a host that is not AWS's.
     pub region: Option<String>,
-    /// The name of the queue.
+    /// The name of the queue: the last segment of the URL's path.
     pub name: String,
 }
 
@@ -38,7 +38,7 @@ pub enum PodEvents {
     /// Pods that are blocked for more than 30 s, and pods that are forced.
     #[default]
     Notable,
-    /// Every pod that is evicted, too.
+    /// Also every pod that is evicted.
     All,
 }
 
@@ -73,8 +73,8 @@ impl FromStr for QueueUrl {
         let host = url.host_str().ok_or_else(|| format!("no host in it; {remedy}"))?;
         let name = url.path_segments().and_then(|mut s| s.next_back()).filter(|n| !n.is_empty());
         let name = name.ok_or_else(|| format!("no queue name at its end; {remedy}"))?.to_owned();
-        // Where one message of a FIFO queue's group is held, none after it comes; and EventBridge
-        // needs a group for each message.
+        // While Sundown holds one message of a FIFO queue's group, SQS delivers no later message
+        // of that group. EventBridge also needs a group for each message.
         if name.rsplit_once('.').is_some_and(|(_, kind)| kind == "fifo") {
             return Err("a FIFO queue, which brings nothing while a message before it is held; \
                 give a standard queue"
@@ -120,7 +120,7 @@ impl FromStr for Listen {
     }
 }
 
-/// Reads whether something is on, as its variable says it.
+/// Parses a boolean flag or variable: `true`, `yes`, `on`, `1` and their opposites, in any case.
 pub(super) fn parse_switch(text: &str) -> Result<bool, String> {
     match text.trim().to_ascii_lowercase().as_str() {
         "true" | "t" | "yes" | "y" | "on" | "1" => Ok(true),
@@ -129,12 +129,13 @@ pub(super) fn parse_switch(text: &str) -> Result<bool, String> {
     }
 }
 
-/// Reads a number of things.
+/// Parses a whole number that is not negative.
 pub(super) fn parse_count(text: &str) -> Result<usize, String> {
     text.trim().parse().map_err(|_| "use a whole number".to_owned())
 }
 
-/// Reads a duration as people write it: `90s`, `5m`, `1h30m`, `500ms`, `0`.
+/// Parses a duration such as `90s`, `5m`, `1h30m`, `500ms` or `0`. Errs if the unit is missing or
+/// the duration is negative.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let remedy = "use hours, minutes and seconds with their units, such as 90s, 5m or 1h30m";
     let trimmed = text.trim();
@@ -192,8 +193,8 @@ mod tests {
         assert_eq!(parse_duration("500ms"), Ok(Duration::from_millis(500)));
         assert_eq!(duration_text(Duration::from_millis(90_500)), "1m30s500ms");
         for bad in ["", "5", "-5s", "5x", "s", "PT5M", "five minutes", "1d"] {
-            let said = parse_duration(bad).unwrap_err();
-            assert!(said.contains("90s, 5m or 1h30m"), "{bad}: {said}");
+            let error = parse_duration(bad).unwrap_err();
+            assert!(error.contains("90s, 5m or 1h30m"), "{bad}: {error}");
         }
     }
 
@@ -232,8 +233,8 @@ mod tests {
             "https://sqs.eu-west-1.amazonaws.com/",
             "ftp://x/y",
         ] {
-            let said = bad.parse::<QueueUrl>().unwrap_err();
-            assert!(said.contains("aws sqs get-queue-url"), "{bad}: {said}");
+            let error = bad.parse::<QueueUrl>().unwrap_err();
+            assert!(error.contains("aws sqs get-queue-url"), "{bad}: {error}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Taking an interruption on: one PATCH of its Node.
+//! Accepts an interruption: one PATCH of its Node.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,32 +7,32 @@ use tracing::{debug, warn};
 use super::context::Term;
 use crate::{
     cluster::Problem,
-    domain::{Exclusion, InstanceId, Interruption, Moment, Node, NodeName, What, seconds},
+    domain::{Cause, Exclusion, InstanceId, Interruption, Moment, Node, NodeName, seconds},
     fleet::{AcceptedInterruption, DrainEvent},
     observe::{DrainEnd, RecordEvent},
     record::{self, AcceptOptions},
     triage,
 };
 
-/// How an interruption was taken on.
+/// How an interruption was accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Accepted {
-    /// A new record.
+    /// A new record was written.
     New,
-    /// It joined an open one.
+    /// It joined an open record.
     Joined,
-    /// The record holds it all.
+    /// The record already holds the interruption.
     Repeat {
-        /// That record is open: what it owes goes on.
+        /// The record is open: its heartbeats and its drain go on.
         open: bool,
     },
-    /// The record has no room.
+    /// The record has no room for another interruption.
     Full,
 }
 
 impl Accepted {
-    /// The same interruption was accepted for another Node too, which claims the same instance.
-    /// What an open record of either owes goes on.
+    /// Combines the results for two Nodes that claim the same instance. If the record of either is
+    /// open, the result shows that.
     pub(super) const fn and(self, other: Self) -> Self {
         match (self, other) {
             (
@@ -44,35 +44,36 @@ impl Accepted {
     }
 }
 
-/// What earlier tries to take one interruption on have taught.
+/// What is known from earlier tries to accept one interruption.
 #[derive(Debug, Default)]
 pub(super) struct Tries {
-    /// The answer to one of them was lost: it may have had its effect.
+    /// The answer to one of them was lost: that PATCH may have had its effect.
     lost: bool,
-    /// How long the API server asked to be left alone.
+    /// The `Retry-After` of the API server.
     retry_after: Option<Duration>,
 }
 
 impl Tries {
-    /// One of them may have written the record: what is found there is no proof of a repeat.
+    /// Whether one of them may have written the record. An interruption in the record is then no
+    /// proof of a repeat.
     pub(super) const fn is_lost(&self) -> bool {
         self.lost
     }
 
-    /// How long the next try waits at least.
+    /// The shortest pause before the next try.
     pub(super) fn pause(&mut self) -> Duration {
         self.retry_after.take().unwrap_or_default().min(LONGEST_PAUSE)
     }
 }
 
-/// No server is believed that asks for more.
+/// A `Retry-After` beyond this is ignored.
 const LONGEST_PAUSE: Duration = seconds(30);
-/// Conflicts are met by reading again, this often at most…
+/// After a conflict the Node is read and patched again, at most this often…
 const TRIES: u32 = 10;
 /// …and for this long.
 const TIME: Duration = seconds(10);
 
-/// Writes the record. `None`: it did not succeed now and is to be tried again by whoever decides
+/// Writes the record. `None`: it failed, and the interruption must be decided and accepted again
 /// (the Node may be gone).
 pub(super) async fn accept(
     term: &Term,
@@ -83,7 +84,7 @@ pub(super) async fn accept(
     tries: &mut Tries,
 ) -> Option<Accepted> {
     let _gate = term.gate(&verdict.node.name).await;
-    // Whoever waits longer lets others write the Node meanwhile, and decides anew.
+    // After a longer wait the interruption is decided again. Others may write the Node meanwhile.
     let Ok(_turn) = tokio::time::timeout(TIME, term.accept_turn()).await else {
         debug!(node = %verdict.node.name, "Too many records are being written; trying again.");
         return None;
@@ -92,7 +93,7 @@ pub(super) async fn accept(
     Box::pin(write(term, interruption, verdict, happened, sent, tries)).await
 }
 
-/// The caller must hold the gate of the Node.
+/// The caller must hold the write lock of the Node ([`Term::gate`]).
 async fn write(
     term: &Term,
     interruption: &Interruption,
@@ -103,15 +104,15 @@ async fn write(
 ) -> Option<Accepted> {
     let name = verdict.node.name.clone();
     let begun = term.clock.now();
-    // The index may have moved on while the gate was waited for; it is never older than what was
-    // seen.
+    // The index may have changed while this waited for the lock. It is never older than
+    // `verdict.node`.
     let mut node: Node = match term.nodes.get(&name) {
         Some(now) if now.uid == verdict.node.uid => (*now).clone(),
         _ => (*verdict.node).clone(),
     };
-    let mut seat = Seat { term, name: &name, taken: false };
+    let mut slot = LabelSlot { term, name: &name, taken: false };
     for _ in 0..TRIES {
-        if tries.lost && record::recognise(&node, interruption) {
+        if tries.lost && record::recognize(&node, interruption) {
             done(term, interruption, verdict, &node, happened, false);
             return Some(Accepted::New);
         }
@@ -120,16 +121,17 @@ async fn write(
             break;
         }
         if !term.manages(&node) {
-            // Somebody told us to leave it alone since it was looked at.
+            // Since the decision, the node selector no longer matches it or it has the annotation
+            // `sundown.dev/ignore`.
             return None;
         }
         // A record is written on AWS's clock.
         let skew = term.skew();
         let options = AcceptOptions {
-            exclude: early(term, interruption) && seat.take(),
+            exclude: early(term, interruption) && slot.take(),
             stale: verdict.certainty.is_polite(),
             sent,
-            rules: term.end_that_rules(&name).map(|end| skew.to_aws(end)),
+            current_limit: term.end_that_rules(&name).map(|end| skew.to_aws(end)),
             margin: term.config.drain.deadline_margin,
             spot_margin: term.config.drain.spot_deadline_margin,
             compat: term.config.drain.compat,
@@ -139,14 +141,14 @@ async fn write(
         let (body, joins) = match record::accept(&node, interruption, skew.to_aws(now), &options) {
             record::Accept::Patch { body, joins, .. } => (body, joins),
             record::Accept::Repeat => {
-                // One that waits for its proof is not believed yet.
+                // A stale interruption does not count before its proof.
                 if !verdict.certainty.is_polite()
-                    && matches!(interruption.what, What::StateChange(state) if state.is_over())
+                    && matches!(interruption.cause, Cause::StateChange(state) if state.is_over())
                 {
                     term.send(crate::fleet::Input::InstanceEnds {
                         node: name.clone(),
                         instance: verdict.instance.clone(),
-                        over: true,
+                        has_ended: true,
                     });
                 }
                 return Some(Accepted::Repeat { open: is_open(&node, &interruption.instance) });
@@ -156,7 +158,7 @@ async fn write(
         };
         match term.nodes.patch(&name, &body).await {
             Ok(patched) => {
-                seat.used(&patched);
+                slot.used(&patched);
                 done(term, interruption, verdict, &patched, happened, joins);
                 return Some(if joins { Accepted::Joined } else { Accepted::New });
             }
@@ -183,9 +185,9 @@ async fn write(
                     Ok(Some(fresh)) if fresh.uid == node.uid => node = fresh,
                     Ok(_) | Err(_) => return None,
                 }
-                // Only a conflict is met by sending again at once; a server in trouble is given
+                // Only after a conflict is the PATCH sent again at once. A failing server gets
                 // time.
-                if error.problem != Problem::Conflict && !record::recognise(&node, interruption) {
+                if error.problem != Problem::Conflict && !record::recognize(&node, interruption) {
                     return None;
                 }
             }
@@ -194,7 +196,7 @@ async fn write(
     None
 }
 
-/// The Node's record is open: its drain goes on, or will when doubts are settled.
+/// Whether the Node's record is open: its drain goes on, or will once a doubt about it is settled.
 pub(super) fn is_open(node: &Node, instance: &InstanceId) -> bool {
     matches!(
         record::status(node, Some(instance)),
@@ -202,14 +204,15 @@ pub(super) fn is_open(node: &Node, instance: &InstanceId) -> bool {
     )
 }
 
-/// A place among the nodes that may be out of load balancers; given back unless it was used.
-struct Seat<'a> {
+/// One of the places for nodes that may leave load balancers at once. Given back when it is
+/// dropped, unless it was used.
+struct LabelSlot<'a> {
     term: &'a Term,
     name: &'a NodeName,
     taken: bool,
 }
 
-impl Seat<'_> {
+impl LabelSlot<'_> {
     fn take(&mut self) -> bool {
         let taken = self.term.with_room(|room| room.take(self.name));
         self.taken |= taken;
@@ -223,7 +226,7 @@ impl Seat<'_> {
     }
 }
 
-impl Drop for Seat<'_> {
+impl Drop for LabelSlot<'_> {
     fn drop(&mut self) {
         if self.taken {
             self.term.with_room(|room| room.settled(self.name, None));
@@ -231,14 +234,14 @@ impl Drop for Seat<'_> {
     }
 }
 
-/// The label that takes the node out of load balancers goes into the accept itself.
+/// Whether the PATCH of the accept also sets the label that takes the node out of load balancers.
 fn early(term: &Term, interruption: &Interruption) -> bool {
     match term.config.drain.exclude {
         Some(Exclusion::Early) => true,
         Some(Exclusion::Late | Exclusion::Never) => false,
         None => matches!(
-            interruption.what,
-            What::Spot(_) | What::Capacity { .. } | What::StateChange(_)
+            interruption.cause,
+            Cause::Spot(_) | Cause::Capacity { .. } | Cause::StateChange(_)
         ),
     }
 }
@@ -251,11 +254,11 @@ fn done(
     happened: Moment,
     joins: bool,
 ) {
-    let over = verdict.state.is_some_and(crate::domain::InstanceState::is_over);
+    let instance_has_ended = verdict.state.is_some_and(crate::domain::InstanceState::is_over);
     let outlook = if joins && has_ended(term, node) {
         Outlook::Ended
     } else {
-        Outlook::of(node, term.is_paused(), over)
+        Outlook::of(node, term.is_paused(), instance_has_ended)
     };
     // The index holds the PATCH's response already. Sharing it saves a copy of the Node for each
     // drain.
@@ -271,16 +274,20 @@ fn done(
         follows: outlook.words(),
     };
     term.report(&node.name, DrainEvent::Accepted(Box::new(accepted)));
-    term.send(crate::fleet::Input::Accepted { node, instance: verdict.instance.clone(), over });
+    term.send(crate::fleet::Input::Accepted {
+        node,
+        instance: verdict.instance.clone(),
+        instance_has_ended,
+    });
 }
 
-/// The drain of the open record on this Node is over in this process, which has still to write
-/// `released`.
+/// Whether the drain of this Node's open record has ended in this process, which has not yet
+/// written `released`.
 fn has_ended(term: &Term, node: &Node) -> bool {
     let record::RecordStatus::Open(record) = record::status(node, None) else { return false };
     let Some(accepted) = record.accepted().map(|at| term.skew().to_ours(at)) else { return false };
-    // The report may still be that of the drain before. A drain that ended as released may be taken
-    // up again by what joins.
+    // The report may be about the drain before. A drain that ended as released goes on if an
+    // interruption joins.
     let report =
         term.board.report(&node.name).filter(|report| report.phase != DrainEnd::Released.as_str());
     report.and_then(|report| report.drained).is_some_and(|ended| ended >= accepted)
@@ -294,7 +301,7 @@ enum Outlook {
     Paused,
     /// Somebody asked for the node's release: its drain ends at once.
     Released,
-    /// Nothing runs on the instance any more.
+    /// The instance no longer runs.
     Over,
     /// It joins a record whose drain is over and that is not released yet.
     Ended,
@@ -334,7 +341,7 @@ mod tests {
         use Accepted::{Full, Joined, New, Repeat};
         let (open, over) = (Repeat { open: true }, Repeat { open: false });
         for (one, other, expected) in [
-            // The drain of the one had ended, and the other one is to be drained now.
+            // The drain of the first node has ended, and the other node is to be drained now.
             (over, New, New),
             (over, Joined, Joined),
             (over, open, open),

@@ -1,4 +1,4 @@
-//! What is known of every drain, for people: the live view and the summary of a simulation.
+//! A report about each drain, for the live view and the summary of a simulation.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -11,68 +11,69 @@ use crate::{
     drain::{Class, Order, Status},
 };
 
-/// The drains of this process, those that are over included. Clones show the same.
+/// The reports about the drains of this process, including ended ones. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct Board(Arc<Mutex<Reports>>);
 
 #[derive(Debug, Default)]
 struct Reports {
     by_node: BTreeMap<NodeName, NodeReport>,
-    /// The node of each instance that has a report: heartbeats are told by instance.
+    /// The node of each instance that has a report, because heartbeats are reported by instance.
     nodes: BTreeMap<String, NodeName>,
-    /// Those that are over, in the order in which they ended.
+    /// The nodes of ended drains, in the order in which they ended.
     over: VecDeque<(NodeName, Moment)>,
-    /// So many of these are kept; `None`: all.
+    /// How many ended drains are kept. `None`: all.
     most_over: Option<usize>,
 }
 
-/// One drain.
+/// The report about one drain.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct NodeReport {
-    /// The instance.
+    /// The id of the node's instance.
     pub instance: String,
     /// The kind of its first interruption.
     pub kind: &'static str,
-    /// When it was taken on, which is when the node was cordoned.
+    /// When the interruption was accepted, which cordons the node.
     pub cordoned: Moment,
-    /// When its drain ended.
+    /// When the drain ended. `None`: it goes on.
     pub drained: Option<Moment>,
     /// `listing`, `draining`, `paused`, or how it ended.
     pub phase: &'static str,
-    /// Pods that count and are still there.
+    /// How many pods must still leave.
     pub left: usize,
-    /// What blocks which pod, in a line.
+    /// The blocked pods, each with what blocks it (`shop/web-1 pdb`).
     pub blocked: Vec<String>,
-    /// When it ends at the latest.
+    /// When the drain ends at the latest. `None`: it has no deadline.
     pub ends_at: Option<Moment>,
-    /// Evictions that were accepted.
+    /// How many evictions the API server accepted.
     pub evictions: u64,
-    /// Evictions that were refused, whatever the reason.
+    /// How many evictions and deletes were refused or failed, for any reason.
     pub refusals: u64,
-    /// Deletes that were accepted.
+    /// How many deletes the API server accepted.
     pub deletes: u64,
-    /// Pods that were forced.
+    /// Pods that were deleted because the deadline came.
     pub forced: Vec<String>,
     /// Pods that were left when the drain ended.
     pub left_at_end: Vec<String>,
-    /// How long which pod was blocked, and by what.
+    /// How long each pod was blocked, and by what. Includes only blocks that have ended.
     pub blocked_for: Vec<BlockedFor>,
-    /// Heartbeats that were accepted.
+    /// How many heartbeats for the instance AWS accepted.
     pub heartbeats: u64,
-    /// `CONTINUE`, or `over` where the action was over already; empty while nothing was completed.
+    /// One entry for each lifecycle action that is over: `CONTINUE` if Sundown completed it, `over`
+    /// if it was already over.
     pub completed: Vec<&'static str>,
     #[serde(skip)]
     blocked_since: BTreeMap<(PodKey, &'static str), Moment>,
 }
 
-/// A pod that was blocked for a while.
+/// How long a pod was blocked for one reason.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct BlockedFor {
-    /// Which pod.
+    /// Namespace and name of the pod.
     pub pod: String,
-    /// By what.
+    /// The reason, as in metrics (`pdb`, `webhook`).
     pub reason: &'static str,
-    /// In whole seconds, all times taken together.
+    /// The sum of all times for which it was blocked.
     pub seconds: u64,
 }
 
@@ -88,8 +89,8 @@ impl Reports {
         self.by_node.insert(node.clone(), report);
     }
 
-    /// The oldest of those that are over make room. One whose node is drained anew since is over no
-    /// longer.
+    /// Removes the reports about the oldest ended drains beyond the limit. A report stays if its
+    /// node is drained again.
     fn make_room(&mut self) {
         let Some(most) = self.most_over else { return };
         while self.over.len() > most {
@@ -110,8 +111,8 @@ impl Reports {
 }
 
 impl Board {
-    /// A board that keeps so many of the drains that are over, the last ones: for a process that
-    /// runs for months.
+    /// A board that keeps only the last `most_over` ended drains, for a process that runs for
+    /// months.
     #[must_use]
     pub fn of_the_last(most_over: usize) -> Self {
         Self(Arc::new(Mutex::new(Reports { most_over: Some(most_over), ..Reports::default() })))
@@ -121,7 +122,7 @@ impl Board {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Another process has the drains from now on.
+    /// Removes all reports, because another process leads.
     pub(super) fn clear(&self) {
         let mut all = self.all();
         *all = Reports { most_over: all.most_over, ..Reports::default() };
@@ -133,18 +134,18 @@ impl Board {
         }
     }
 
-    /// The drain of one node.
+    /// The report about the drain of one node.
     #[must_use]
     pub fn report(&self, node: &NodeName) -> Option<NodeReport> {
         self.all().by_node.get(node).cloned()
     }
 
-    /// Heartbeats for a node's hooks that AWS has accepted so far.
+    /// How many heartbeats for a node's lifecycle actions AWS has accepted.
     pub(super) fn heartbeats(&self, node: &NodeName) -> u64 {
         self.all().by_node.get(node).map_or(0, |r| r.heartbeats)
     }
 
-    /// All drains, by the name of their node.
+    /// A copy of all reports, by node.
     #[must_use]
     pub fn snapshot(&self) -> BTreeMap<NodeName, NodeReport> {
         self.all().by_node.clone()
@@ -163,7 +164,7 @@ impl Board {
             .get(node)
             .filter(|r| r.instance == instance.as_str() && r.cordoned == cordoned)
             .cloned();
-        // Begun again: something joined while its release ran.
+        // The drain begins again: an interruption joined during its release.
         let before = before.map(|r| NodeReport { drained: None, phase: "listing", ..r });
         let report = before.unwrap_or_else(|| NodeReport {
             instance: instance.to_string(),
@@ -220,7 +221,7 @@ impl Board {
         self.all().by_node.get(node).map(|r| r.forced.clone()).unwrap_or_default()
     }
 
-    /// The drain of a node is over; `left`: the pods that are left.
+    /// The drain of a node has ended. `how`: the new phase, `left`: the pods that are left.
     pub(super) fn ended(&self, node: &NodeName, how: &'static str, left: &[PodKey], now: Moment) {
         self.with(node, |r| {
             r.left_at_end = left.iter().map(ToString::to_string).collect();
@@ -252,7 +253,7 @@ impl Board {
 }
 
 impl NodeReport {
-    /// Adds up the time of what is blocked no more.
+    /// Adds the times of pods that are no longer blocked to `blocked_for`.
     fn settle_blocked(&mut self, now: Moment, still: impl Fn(&(PodKey, &'static str)) -> bool) {
         let over: Vec<_> = self.blocked_since.extract_if(.., |one, _| !still(one)).collect();
         for ((pod, reason), since) in over {
@@ -264,7 +265,7 @@ impl NodeReport {
         }
     }
 
-    /// How long which pod was blocked until `now`, and by what: those that are blocked still count.
+    /// How long each pod was blocked until `now`, and by what. Includes pods that are blocked now.
     #[must_use]
     pub fn blocked_until(&self, now: Moment) -> Vec<BlockedFor> {
         let mut report = self.clone();
@@ -288,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_board_keeps_no_more_drains_than_it_was_told_to_and_never_loses_one_that_goes_on() {
+    fn a_board_keeps_a_limited_number_of_ended_drains_and_all_that_go_on() {
         let board = Board::of_the_last(100);
         let at = |n: u64| Moment::UNIX_EPOCH.plus(Duration::from_secs(n));
         let instance = |n: u64| format!("i-{n:017x}").parse::<InstanceId>().unwrap();
@@ -309,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_is_drained_again_is_not_taken_for_its_last_drain() {
+    fn a_node_that_is_drained_again_keeps_its_report() {
         let board = Board::of_the_last(1);
         let at = |n: u64| Moment::UNIX_EPOCH.plus(Duration::from_secs(n));
         let instance: InstanceId = "i-00000000000000001".parse().unwrap();
@@ -320,6 +321,6 @@ mod tests {
             board.began(&other.into(), &"i-00000000000000002".parse().unwrap(), "spot", at(3));
             board.ended(&other.into(), "empty", &[], at(4));
         }
-        assert!(board.snapshot().contains_key(&"a".into()), "it goes on");
+        assert!(board.snapshot().contains_key(&"a".into()), "its drain goes on");
     }
 }

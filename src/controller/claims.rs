@@ -1,5 +1,5 @@
-//! Accepting an interruption whose instance several Nodes claim (`triage/claims.rs` decides what
-//! happens to each).
+//! Accepts an interruption, also if several Nodes claim its instance (`triage/claims.rs` decides
+//! what happens to each).
 
 use tracing::warn;
 
@@ -15,11 +15,11 @@ use crate::{
     triage::{self, OtherClaims},
 };
 
-/// How often a Node is read again and patched again after a conflict.
+/// How many tries the PATCH that cordons a Node gets, after conflicts.
 const TRIES: usize = 5;
 
 /// Accepts an interruption for its Node, and for every other Node that is drained with it. `None`:
-/// it did not succeed for one of them and is to be tried again.
+/// it failed for one of them and must be tried again.
 pub(super) async fn accept(
     term: &Term,
     interruption: &Interruption,
@@ -33,7 +33,8 @@ pub(super) async fn accept(
         warn_of(term, verdict);
     }
     if let OtherClaims::Drain(others) = &verdict.others {
-        // Before the first record is written: its drain may be over before the second has begun.
+        // Sent before the first record is written: the drain of one node may be over before that of
+        // another begins.
         let nodes = others
             .iter()
             .map(|node| node.name.clone())
@@ -41,8 +42,8 @@ pub(super) async fn accept(
             .collect();
         term.send(Input::Claimed { instance: verdict.instance.clone(), nodes });
     }
-    // A Node that cannot be written, which its own kubelet can bring about, keeps no other Node
-    // from being accepted.
+    // A failure for one Node does not stop the others: a kubelet can make its own Node impossible
+    // to write.
     let mut accepted = accept::accept(term, interruption, verdict, happened, sent, tries).await;
     for node in others {
         if matches!(verdict.others, OtherClaims::Cordon(_)) {
@@ -74,7 +75,7 @@ fn warn_of(term: &Term, verdict: &triage::Accept) {
              drained: {node}, {names}."
         ),
     };
-    if term.first_said(&format!("{instance} {node} {names}")) {
+    if term.first_time(&format!("{instance} {node} {names}")) {
         warn!(instance = %instance, node = %node, ?others, "{message}");
     }
     for name in claimants.into_iter().chain([node]) {
@@ -88,8 +89,8 @@ fn warn_of(term: &Term, verdict: &triage::Accept) {
     }
 }
 
-/// Cordons a Node, and nothing else. A failure only leaves it schedulable: it is logged and not
-/// tried again.
+/// Cordons a Node, and nothing else. A failure is logged and not retried: it only leaves the Node
+/// schedulable.
 async fn cordon(term: &Term, node: &Node) {
     let _gate = term.gate(&node.name).await;
     let mut seen = term.nodes.get(&node.name).map(|node| (*node).clone());

@@ -1,4 +1,4 @@
-//! What every part of one term of leadership shares.
+//! What the tasks of one term of leadership share.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,14 +15,14 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use super::{
     Board, Sinks,
     deleted_nodes::DeletedNodes,
-    hooks::{Granted, Hooks},
+    hooks::{HeartbeatAnswers, Hooks},
     report::Reported,
 };
 use crate::{
     aws::{Clients, Lookups},
     cluster::{Cluster, DaemonSets, EventNote, NodeIndex, Recorder, lease::WritePermit},
     config::Config,
-    domain::{InstanceId, LifecycleAction, Moment, Node, NodeName, Taken},
+    domain::{InstanceId, InterruptionFacts, LifecycleAction, Moment, Node, NodeName},
     fleet::{self, Input},
     lifecycle::Skew,
     observe::{Metrics, ReadyFlag},
@@ -31,7 +31,8 @@ use crate::{
     triage,
 };
 
-/// What outlives a term: clients, caches, settings. One for all, since thousands of tasks hold it.
+/// What outlives a term: clients, caches, settings. All clones are one object, because thousands of
+/// tasks hold it.
 #[derive(Clone)]
 pub(super) struct Shared(Arc<SharedParts>);
 
@@ -49,7 +50,7 @@ impl std::ops::Deref for Shared {
     }
 }
 
-/// What a [`Standing`] is made of.
+/// The fields of [`Shared`].
 pub(super) struct SharedParts {
     pub(super) config: Arc<Config>,
     pub(super) policy: Arc<triage::Policy>,
@@ -65,62 +66,66 @@ pub(super) struct SharedParts {
     pub(super) spawner: Spawner,
     pub(super) metrics: Arc<Metrics>,
     pub(super) board: Board,
-    pub(super) lead: Lead,
+    pub(super) rights: LeaderRights,
     pub(super) deleted_nodes: DeletedNodes,
-    /// What this process knows of the windows of actions from its earlier terms.
-    pub(super) granted: Granted,
-    /// Holds while this leader knows the Nodes that its predecessor was draining. A condition of
-    /// `/readyz`.
-    pub(super) confirmation: ReadyFlag,
+    /// Kept from term to term: what AWS last answered to the heartbeats of each action.
+    pub(super) heartbeat_answers: HeartbeatAnswers,
+    /// The condition `records` of `/readyz`: this leader has listed the unschedulable Nodes, so it
+    /// knows which ones its predecessor was draining. A standby fulfills it.
+    pub(super) records_ready: ReadyFlag,
     /// Until when test events that ask for it are acted on (`--accept-real-tests`).
     pub(super) real_tests_until: Option<Moment>,
     pub(super) sinks: Sinks,
 }
 
-/// Says what this process may do now.
+/// What this process may do at the moment.
 #[derive(Clone)]
-pub(super) struct Lead {
+pub(super) struct LeaderRights {
     pub(super) permit: Arc<dyn Fn() -> Option<WritePermit> + Send + Sync>,
     pub(super) heartbeat: Arc<dyn Fn() -> bool + Send + Sync>,
 }
 
-impl Lead {
-    /// The right to make one write, to be held until it is answered. `None`: this process does not
-    /// lead, or its renew deadline is over.
+impl LeaderRights {
+    /// The right to make one write. Hold it until the write is answered. `None`: this process does
+    /// not lead, or its renew deadline is over.
     pub(super) fn permit(&self) -> Option<WritePermit> {
         (self.permit)()
     }
 
-    /// It leads, or was the last to lead as far as it knows: a heartbeat does no harm even if it is
-    /// not.
+    /// Whether this process leads, or was the last leader as far as it knows. If another process
+    /// leads already, its heartbeats do no harm.
     pub(super) fn may_send_heartbeats(&self) -> bool {
         (self.heartbeat)()
     }
 }
 
-/// How many records are written at once: some more than PATCHes of Nodes may be in flight, so that
-/// the next one is always ready. Each takes about 10 KB of memory, and ten thousand notices may
-/// come at once.
+/// How many records are written at once. That is more than the PATCHes of Nodes that may be in
+/// flight, so that the next one is always ready. Each takes about 10 KB of memory, and ten thousand
+/// notices may come at once.
 const ACCEPTS: usize = 64;
+/// The same for all other PATCHes of Nodes. They have slots of their own, so that an accept never
+/// waits for the end of a drain.
+const NODE_WRITES: usize = 64;
 
-/// One term of leadership. Clones are the same term; everything that it started ends with it.
+/// One term of leadership. Clones are the same term. All tasks that it started end with it.
 #[derive(Clone)]
 pub(super) struct Term {
     pub(super) shared: Shared,
-    /// When it began.
+    /// When the term began.
     pub(super) since: Moment,
     end: CancellationToken,
     inputs: mpsc::UnboundedSender<Input>,
     pub(super) hooks: Hooks,
     gates: Arc<Mutex<BTreeMap<NodeName, Arc<tokio::sync::Mutex<()>>>>>,
     accepts: Arc<Semaphore>,
+    node_writes: Arc<Semaphore>,
     pub(super) room: Arc<Mutex<LabelRoom>>,
     ends: Arc<Mutex<BTreeMap<NodeName, Moment>>>,
-    said: Arc<Mutex<BTreeSet<String>>>,
-    pub(super) told: Reported,
+    seen_keys: Arc<Mutex<BTreeSet<String>>>,
+    pub(super) reported: Reported,
     paused: Arc<AtomicBool>,
-    /// Bumped when a Node appears or the index changes its health: who waits for a Node looks
-    /// again.
+    /// Incremented when a Node appears or the instance of a Node changes, so that the decisions
+    /// that wait for a Node look at the index again.
     pub(super) arrivals: watch::Sender<u64>,
 }
 
@@ -133,13 +138,13 @@ impl std::ops::Deref for Term {
 }
 
 impl Term {
-    /// A term that begins now; the second half receives the inputs. `kept`: what this process went
-    /// on beating since its last term.
+    /// Begins a term. Returns it with the receiver of the fleet's inputs. `kept`: the actions that
+    /// this process has kept alive since its last term.
     pub(super) fn begin(
         shared: Shared,
         kept: Option<Hooks>,
     ) -> (Self, mpsc::UnboundedReceiver<Input>) {
-        let (inputs, heard) = mpsc::unbounded_channel();
+        let (inputs, received) = mpsc::unbounded_channel();
         let end = CancellationToken::new();
         let since = shared.clock.now();
         let hooks = match kept {
@@ -153,18 +158,19 @@ impl Term {
             hooks,
             gates: Arc::default(),
             accepts: Arc::new(Semaphore::new(ACCEPTS)),
+            node_writes: Arc::new(Semaphore::new(NODE_WRITES)),
             room: Arc::default(),
             ends: Arc::default(),
-            said: Arc::default(),
-            told: Reported::default(),
+            seen_keys: Arc::default(),
+            reported: Reported::default(),
             paused: Arc::default(),
             arrivals: watch::Sender::new(0),
             shared,
         };
-        (term, heard)
+        (term, received)
     }
 
-    /// All drains are paused, as far as the leader has seen.
+    /// Whether all drains are paused, as far as the leader has seen.
     pub(super) fn is_paused(&self) -> bool {
         self.paused.load(Ordering::Relaxed)
     }
@@ -200,28 +206,28 @@ impl Term {
         })
     }
 
-    /// Ends everything that the term started.
+    /// Ends all tasks that the term started, and all heartbeats.
     pub(super) fn finish(&self) {
         self.end.cancel();
         self.hooks.end();
     }
 
-    /// Ends everything but the heartbeats, which go on until [`Hooks::end`], and the requests that
-    /// are under way.
-    pub(super) fn strand(&self) -> Hooks {
+    /// Ends all tasks except the heartbeats, which go on until [`Hooks::end`], and the requests
+    /// that are under way.
+    pub(super) fn keep_heartbeats_only(&self) -> Hooks {
         self.end.cancel();
-        self.hooks.strand();
+        self.hooks.keep_heartbeats_only();
         self.hooks.clone()
     }
 
     /// Sends the fleet an input.
     pub(super) fn send(&self, input: Input) {
-        // Nobody hears at the end of a term, and then nothing is to be done about it.
+        // It fails only at the end of a term, when no input matters.
         drop(self.inputs.send(input));
     }
 
-    /// One writer of a Node at a time: two interruptions of one node are taken on one after the
-    /// other.
+    /// Locks the Node for a write by this process, so that two interruptions of one Node are
+    /// accepted one after the other.
     pub(super) async fn gate(&self, node: &NodeName) -> OwnedMutexGuard<()> {
         let gate = {
             let mut gates = self.gates.lock().unwrap_or_else(PoisonError::into_inner);
@@ -233,14 +239,20 @@ impl Term {
         gate.lock_owned().await
     }
 
-    /// Waits until another record may be written. Held until it is.
+    /// Waits until another Node may be patched. Hold the permit until that is done.
+    pub(super) async fn write_turn(&self) -> Option<SemaphorePermit<'_>> {
+        // The semaphore is never closed.
+        self.node_writes.acquire().await.ok()
+    }
+
+    /// Waits until another record may be written. Hold the permit until it is written.
     pub(super) async fn accept_turn(&self) -> Option<SemaphorePermit<'_>> {
-        // It is never closed.
+        // The semaphore is never closed.
         self.accepts.acquire().await.ok()
     }
 
-    /// What a record makes us owe. Annotations can be written by others: a hook that is not ours is
-    /// never touched, whatever one says.
+    /// The open lifecycle actions of a record. Others can write annotations, so a hook that is not
+    /// ours is left out even if the record names it.
     pub(super) fn open_actions(
         &self,
         record: &Record,
@@ -250,16 +262,16 @@ impl Term {
             &self.policy,
             record,
             instance,
-            |hook| self.hooks.is_past(hook),
-            |hook| self.hooks.keeps_open(hook),
+            |hook| self.hooks.is_over(hook),
+            |hook| self.hooks.is_kept_alive(hook),
         )
     }
 
-    /// How far AWS's clock is ahead of ours. Until AWS has answered this process, the API server's
-    /// clock is used instead: it is right more often than the clock of a machine that AWS does not
-    /// answer.
+    /// How far AWS's clock is ahead of ours. Until AWS has answered this process within 2 s, the API
+    /// server's clock is used instead, as far as AWS's slower answers allow it: it is right more
+    /// often than the clock of a machine that AWS does not answer.
     pub(super) fn skew(&self) -> Skew {
-        Skew::new(self.aws.clock().measured().unwrap_or_else(|| self.cluster.server_skew()))
+        Skew::new(self.aws.clock().skew_or(self.cluster.server_skew()))
     }
 
     /// The time now on AWS's clock.
@@ -267,28 +279,28 @@ impl Term {
         self.skew().to_aws(self.clock.now())
     }
 
-    /// What a record holds, on our clock.
-    pub(super) fn taken(&self, record: &Record, instance: &InstanceId) -> Vec<Taken> {
-        self.skew().taken(record.taken(instance))
+    /// The interruptions in a record, with their times on our clock.
+    pub(super) fn taken(&self, record: &Record, instance: &InstanceId) -> Vec<InterruptionFacts> {
+        self.skew().taken(record.interruptions(instance))
     }
 
-    /// This Node is ours to drain: the node selector takes it, and nobody asked to leave it alone.
+    /// Whether Sundown drains this Node: `--node-selector` matches it, and nobody asked to leave it
+    /// alone (`sundown.dev/ignore`).
     pub(super) fn manages(&self, node: &Node) -> bool {
         self.selects(node) && !node.ignored()
     }
 
-    /// The node selector takes it.
+    /// Whether `--node-selector` matches the Node.
     pub(super) fn selects(&self, node: &Node) -> bool {
         self.policy.nodes.matches(&node.labels)
     }
 
-    /// Asks the label room something.
+    /// Calls `ask` with the number of nodes that may leave load balancers.
     pub(super) fn with_room<T>(&self, ask: impl FnOnce(&mut LabelRoom) -> T) -> T {
         ask(&mut self.room.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The drain of this node ends at `end` at the latest, as its leader derives it; `None`:
-    /// nothing ends it, or it is over.
+    /// Sets when the drain of this node ends at the latest. `None`: it has no deadline, or is over.
     pub(super) fn rules_from_now_on(&self, node: &NodeName, end: Option<Moment>) {
         let mut ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
         match end {
@@ -297,27 +309,28 @@ impl Term {
         };
     }
 
-    /// When the drain of this node ends at the latest; `None`: nothing ends it, or it is not taken
-    /// up yet.
+    /// When the drain of this node ends at the latest. `None`: it has no deadline, or has not begun
+    /// in this term.
     pub(super) fn end_that_rules(&self, node: &NodeName) -> Option<Moment> {
         self.ends.lock().unwrap_or_else(PoisonError::into_inner).get(node).copied()
     }
 
-    /// Test events that ask for it are acted on.
+    /// Whether test events that ask for it are acted on (`--accept-real-tests`).
     pub(super) fn takes_real_tests(&self) -> bool {
         self.real_tests_until.is_some_and(|until| self.clock.now() < until)
     }
 
-    /// This event of a dry run, known by this text, was not spoken of yet.
-    pub(super) fn first_said(&self, event: &str) -> bool {
-        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        if said.len() >= 10_000 {
-            said.clear();
+    /// Whether `key` is passed for the first time in this term, for log lines that are written only
+    /// once. After 10 000 keys all of them count as new again.
+    pub(super) fn first_time(&self, key: &str) -> bool {
+        let mut seen_keys = self.seen_keys.lock().unwrap_or_else(PoisonError::into_inner);
+        if seen_keys.len() >= 10_000 {
+            seen_keys.clear();
         }
-        said.insert(event.to_owned())
+        seen_keys.insert(key.to_owned())
     }
 
-    /// Has an Event written. A dry run writes nothing.
+    /// Writes a Kubernetes Event, except in a dry run.
     pub(super) fn note(&self, note: EventNote) {
         if !self.config.dry_run {
             self.recorder.note(note);

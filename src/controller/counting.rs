@@ -1,4 +1,4 @@
-//! Has the shells count what they do.
+//! Connects the shells to the metrics.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,10 +8,10 @@ use crate::{
     cluster::lease::{LeaseCall, Verb},
     drain,
     interruption::Reject,
-    observe::{Calls, Metrics, Words},
+    observe::{Calls, LabelValues, Metrics},
 };
 
-/// Counts on the metrics for every shell.
+/// Passes what the shells observe on to the metrics.
 #[derive(Clone)]
 pub(super) struct Counting(pub(super) Arc<Metrics>);
 
@@ -72,7 +72,7 @@ impl IntakeObserver for Counting {
 }
 
 impl Counting {
-    /// Counts calls on the Lease.
+    /// The callback that counts calls on the Lease.
     pub(super) fn lease(&self) -> cluster::lease::OnCall {
         let metrics = Arc::clone(&self.0);
         Arc::new(move |call: LeaseCall| {
@@ -88,15 +88,15 @@ impl Counting {
     }
 }
 
-/// The words of all rooms, for the metrics.
+/// The label values of all rooms, so that every counter starts at 0.
 #[must_use]
-pub fn words() -> Words {
+pub fn label_values() -> LabelValues {
     let of_aws = aws::Api::ALL.iter().map(|api| Calls {
         target: api.service(),
         action: api.as_str(),
         outcomes: aws::Outcome::ALL.iter().map(|o| o.as_str()).collect(),
     });
-    // What concerns the Lease has its own actions and outcomes.
+    // Calls on the Lease have actions and outcomes of their own.
     let of_cluster = cluster::Target::ALL.iter().map(|target| Calls {
         target: "kubernetes",
         action: target.as_str(),
@@ -108,13 +108,13 @@ pub fn words() -> Words {
         outcomes: LeaseCall::OUTCOMES.to_vec(),
     });
     let watches = cluster::Target::ALL.iter().filter(|t| t.is_watch()).map(|t| t.as_str());
-    Words {
+    LabelValues {
         rejections: Reject::LABELS.to_vec(),
         block_reasons: drain::BlockReason::ALL.iter().map(|r| r.as_str()).collect(),
         answers: drain::Class::WORDS.to_vec(),
         calls: of_aws.chain(of_cluster).chain(of_lease).collect(),
         watches: watches.chain([Verb::Watch.action()]).collect(),
-        mirrors: [cluster::Target::WatchNodes, cluster::Target::WatchBudgets]
+        caches: [cluster::Target::WatchNodes, cluster::Target::WatchBudgets]
             .map(cluster::Target::as_str)
             .to_vec(),
         conditions: super::service::CONDITIONS.to_vec(),

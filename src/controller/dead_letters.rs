@@ -10,14 +10,14 @@ use crate::{
     domain::seconds,
 };
 
-/// How often each queue is asked. CloudWatch does it no more often either.
+/// How often each queue is asked, as often as CloudWatch does.
 const EVERY: Duration = seconds(60);
-/// A lasting error is told every so many times.
-const TOLD_EVERY: u32 = 30;
+/// Of errors in a row, the first and every 30th after it are logged.
+const LOG_EVERY: u32 = 30;
 
-/// Asks every dead-letter queue for its depth, for as long as the process lives, whoever leads:
-/// what is in it was given up already, and is to be seen also while nobody leads. A depth that
-/// cannot be asked for is not told: an old number would be taken for today's.
+/// Asks every dead-letter queue for its depth, on every replica, for as long as the process lives:
+/// people must see the depth also while nobody leads. While a queue cannot be asked, the metric
+/// shows no depth, because an old number would be misleading.
 pub(super) async fn follow(shared: Shared, clients: Clients) {
     let queues: Vec<_> =
         shared.config.queue.dead.iter().map(|url| clients.queue(&url.url)).collect();
@@ -35,8 +35,8 @@ async fn follow_one(shared: &Shared, queue: &Queue) {
                 shared.metrics.set_dead_letters(queue.name(), Some(attributes.visible));
             }
             Err(error) => {
-                if failed.is_multiple_of(TOLD_EVERY) {
-                    tell(queue, &error);
+                if failed.is_multiple_of(LOG_EVERY) {
+                    log(queue, &error);
                 }
                 failed = failed.wrapping_add(1);
                 shared.metrics.set_dead_letters(queue.name(), None);
@@ -46,7 +46,7 @@ async fn follow_one(shared: &Shared, queue: &Queue) {
     }
 }
 
-fn tell(queue: &Queue, error: &AwsError) {
+fn log(queue: &Queue, error: &AwsError) {
     let remedy = match error.advice() {
         Advice::Denied => "allow sqs:GetQueueAttributes on it in the role's policy",
         Advice::Gone => "check --dlq-url, its region and its account",
@@ -54,5 +54,6 @@ fn tell(queue: &Queue, error: &AwsError) {
     };
     warn!(
         queue = queue.name(), %error, remedy,
-        "The dead-letter queue cannot be asked for its depth; asking on. Drains do not need it.");
+        "The dead-letter queue cannot be asked for its depth; trying again. Drains do not need \
+         it.");
 }

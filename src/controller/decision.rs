@@ -1,5 +1,4 @@
-//! The course of one interruption from its message to a decision: asks what the triage wants to
-//! know, and does what it says.
+//! Decides about one interruption: asks the questions of the triage, and carries out its verdict.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,7 +12,7 @@ use super::{
     hook_claims,
     hooks::Source,
     questions::{Answer, Questions},
-    returns::{self, Back},
+    returns::{self, ReturnOutcome},
     trial::{TrialEntry, Would},
 };
 use crate::{
@@ -26,19 +25,19 @@ use crate::{
     triage::{HooksAnswer, Knowledge, Reason, Verdict, triage},
 };
 
-/// What becomes of the message. Of several interruptions in one message the last in this order
-/// counts.
+/// What happens to the message. If it holds several interruptions, the last of their dispositions
+/// in this order counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Disposition {
-    /// Nobody needs it any more.
+    /// Delete it: nobody needs it.
     Delete,
-    /// Another reader of the queue may want it: it is to reappear soon.
+    /// Make it visible again soon: another reader of the queue may want it.
     GiveBack,
-    /// It is to reappear when its visibility timeout is over.
+    /// Let it reappear when its visibility timeout is over.
     Leave,
 }
 
-/// One interruption on its way to a decision.
+/// An interruption and what is known about it so far. See [`Decision::decide`].
 pub(super) struct Decision {
     term: Term,
     interruption: Interruption,
@@ -46,18 +45,19 @@ pub(super) struct Decision {
     /// When its message was sent, on AWS's clock, as are all times in the interruption.
     sent: Option<Moment>,
     undecided: Option<Undecided>,
+    /// The lifecycle action that is kept alive for this interruption.
     kept_alive: Option<LifecycleAction>,
-    /// Its message was given up to make room for others: it reappears by itself, and is decided
-    /// then.
+    /// Canceled when its message is given up to make room for others. The message reappears by
+    /// itself, and is decided then.
     given_up: CancellationToken,
-    /// A test event: it is told what would be done, and nothing is.
+    /// A test event: Sundown reports what it would do, and does nothing.
     test: bool,
 }
 
-/// A test is decided so soon after it came, or told to be undecided.
+/// After this time a test event is reported as undecided.
 const TEST: Duration = seconds(60);
 
-/// Holds the evictions of a burst back while it lives.
+/// While an interruption has one of these, the fleet holds the evictions of a burst back.
 struct Undecided(Term);
 
 impl Undecided {
@@ -96,12 +96,12 @@ impl Decision {
         }
     }
 
-    /// Nothing is written for it.
+    /// Whether nothing may be written because of this interruption.
     fn is_dry(&self) -> bool {
         self.test || self.term.config.dry_run
     }
 
-    /// Comes to a decision, however long that takes.
+    /// Decides, however long that takes, and carries the decision out.
     pub(super) async fn decide(mut self) -> Disposition {
         let mut questions = Questions::default();
         let mut arrivals = self.term.arrivals.subscribe();
@@ -112,7 +112,7 @@ impl Decision {
                 self.term.metrics.message(Some(self.interruption.kind()), MessageOutcome::Left);
                 return Disposition::Leave;
             }
-            self.look();
+            self.read_index();
             if !self.test && !tries.is_lost() && self.is_on_record() {
                 let open = self
                     .known
@@ -124,7 +124,7 @@ impl Decision {
                     .lifecycle_action(&self.interruption.instance)
                     .filter(|_| open && !self.is_dry())
                 {
-                    self.term.hooks.vouch(&action);
+                    self.term.hooks.learn_token(&action);
                 }
                 return self.accepted(Accepted::Repeat { open });
             }
@@ -143,7 +143,7 @@ impl Decision {
                 @ (Verdict::Complete(_) | Verdict::AnswerLaunch(_) | Verdict::Accept(_))
                     if self.is_dry() =>
                 {
-                    return self.only_say(&verdict);
+                    return self.dry_run(&verdict);
                 }
                 Verdict::Complete(action) => {
                     return Box::pin(self.complete(action, MessageOutcome::Completed)).await;
@@ -162,14 +162,14 @@ impl Decision {
                         &mut tries,
                     );
                     let result = Box::pin(writing).await;
-                    // Accepted, or failed once: either way the others of the burst need not wait
-                    // for it any longer.
+                    // Accepted, or failed once: in both cases the rest of the burst no longer waits
+                    // for this interruption.
                     self.undecided = None;
                     if let Some(accepted) = result {
                         self.warn_of_guess(Some(&accept.node));
                         return self.accepted(accepted);
                     }
-                    // What was seen may be gone by now: it is looked for anew.
+                    // The listed Nodes may be gone by now, so they are listed again.
                     self.known.listed = None;
                     let until = self
                         .term
@@ -195,12 +195,12 @@ impl Decision {
                 );
             }
             if questions.is_empty() {
-                self.say_that_it_waits(wait.until);
-                // It waits for time or for a Node, which is no reason to hold back the evictions of
-                // others.
+                self.log_waiting(wait.until);
+                // It waits for a time or for a Node. That is no reason to hold the evictions of
+                // other nodes back.
                 self.undecided = None;
             }
-            // The index's health changes without a word: look again now and then.
+            // No signal comes when the health of the index changes: look again every 2 s.
             let until = wait
                 .until
                 .unwrap_or(Moment::MAX)
@@ -208,7 +208,7 @@ impl Decision {
                 .max(now.plus(Duration::from_millis(20)));
             tokio::select! {
                 biased;
-                learnt = questions.answer() => self.learn(learnt),
+                learned = questions.answer() => self.learn(learned),
                 _ = arrivals.changed() => {}
                 () = self.given_up.cancelled() => {}
                 () = self.term.clock.sleep_until(until) => {}
@@ -216,20 +216,21 @@ impl Decision {
         }
     }
 
-    /// Takes in what is answered until then: the PATCH may fail until only a proof lets it be sent.
+    /// Waits until that time and takes in the answers that arrive. While the PATCH keeps failing,
+    /// the interruption may become stale, and then needs one of these answers as a proof.
     async fn learn_until(&mut self, until: Moment, questions: &mut Questions) {
         let clock = self.term.clock;
         loop {
             tokio::select! {
                 biased;
-                learnt = questions.answer() => self.learn(learnt),
+                learned = questions.answer() => self.learn(learned),
                 () = clock.sleep_until(until) => return,
             }
         }
     }
 
-    /// What the index says now, and what was heard before of the hooks of its group.
-    fn look(&mut self) {
+    /// Reads the Nodes of the instance from the index, and the last known hooks of its group.
+    fn read_index(&mut self) {
         let nodes = &self.term.nodes;
         self.known.index_trusted = nodes.state().is_sound();
         self.known.nodes = nodes.by_instance(&self.interruption.instance);
@@ -239,7 +240,7 @@ impl Decision {
             self.known.nodes = nodes
                 .without_instance()
                 .into_iter()
-                .filter(|n| Knowledge::is_called(n, facts))
+                .filter(|n| Knowledge::is_named_after(n, facts))
                 .collect();
         }
         if !matches!(self.known.hooks, Some(HooksAnswer::Described(_)))
@@ -250,13 +251,13 @@ impl Decision {
         }
     }
 
-    /// The record of its Node tells this very event: a copy. Whatever was to be proved, beaten and
-    /// completed for it is the business of whoever has the record, and after its release there is
-    /// nothing left to beat.
+    /// Whether the record of its Node holds this event already, so that the message is a copy. All
+    /// proofs, heartbeats and completions for it are then up to the drain of that record; after the
+    /// release there is nothing left to keep alive.
     fn is_on_record(&self) -> bool {
         // Of several Nodes that claim the instance, each that is drained has a record of its own.
         !self.known.nodes.is_empty()
-            && self.known.nodes.iter().all(|node| record::recognise(node, &self.interruption))
+            && self.known.nodes.iter().all(|node| record::recognize(node, &self.interruption))
     }
 
     fn keep_alive_if_ours(&mut self) {
@@ -276,8 +277,8 @@ impl Decision {
         }
     }
 
-    fn learn(&mut self, learnt: Answer) {
-        match learnt {
+    fn learn(&mut self, learned: Answer) {
+        match learned {
             Answer::Instance(answer) => self.known.instance = Some(answer),
             Answer::InstancesWithName(all) => self.known.namesakes = Some(all),
             Answer::Group(answer) => self.known.group = Some(answer),
@@ -292,7 +293,7 @@ impl Decision {
                             .instance
                             .as_ref()
                             .and_then(|i| i.facts.as_ref())
-                            .is_some_and(|f| Knowledge::is_called(n, f))
+                            .is_some_and(|f| Knowledge::is_named_after(n, f))
                 };
                 self.known.listed = Some((at, nodes.into_iter().filter(ours).collect()));
             }
@@ -302,7 +303,7 @@ impl Decision {
 
     fn dispose(&mut self, reason: Reason, disposition: Disposition) -> Disposition {
         if self.test {
-            return self.tell_test(
+            return self.report_test(
                 &format!("it would not be acted on ({})", reason.as_str()),
                 disposition,
             );
@@ -313,7 +314,7 @@ impl Decision {
         if let (Reason::Stale, Some(action)) =
             (reason, self.interruption.lifecycle_action(&self.interruption.instance))
         {
-            // It was only asked whether it still waits.
+            // Its task only asked whether the action is still open.
             self.term.hooks.forget(&action);
         }
         let outcome = if disposition == Disposition::GiveBack {
@@ -327,14 +328,14 @@ impl Decision {
         if reason == Reason::Stale.as_str() {
             info!(
                 instance = %instance, kind,
-                "Not acted on: it was read after its own time, and is not so (any more)."
+                "Ignored a stale interruption: it was read late and no longer applies."
             );
         } else {
-            debug!(instance = %instance, kind, reason, "Not acted on.");
+            debug!(instance = %instance, kind, reason, "Ignored an interruption.");
         }
         if let (Some(node), Some(all)) = (self.known.nodes.first(), &self.known.namesakes)
             && all.len() > 1
-            && self.term.first_said(&format!("{instance} is called {}", node.name))
+            && self.term.first_time(&format!("{instance} is called {}", node.name))
         {
             warn!(
                 instance = %instance, kind, reason, node = %node.name, namesakes = all.len(),
@@ -343,7 +344,7 @@ impl Decision {
                  instances kubernetes.io/cluster/<--cluster-name>."
             );
         }
-        self.say_once(
+        self.log_dry_run(
             reason,
             if disposition == Disposition::Delete {
                 "delete it and do nothing"
@@ -354,7 +355,8 @@ impl Decision {
         self.record_trial(Would::Nothing, reason, None).unwrap_or(disposition)
     }
 
-    /// What becomes of the message in a trial, where it is written down; `None`: this is none.
+    /// In a trial: records the event, and returns what happens to the message. `None`: this is not
+    /// a trial.
     fn record_trial(&self, would: Would, why: &str, node: Option<&Node>) -> Option<Disposition> {
         if !self.term.is_trial() {
             return None;
@@ -374,14 +376,14 @@ impl Decision {
         Some(if self.term.record_trial(&entry) { Disposition::Delete } else { Disposition::Leave })
     }
 
-    /// An instance without a Node is waited for: who looks for it should find that in the log.
-    fn say_that_it_waits(&self, until: Option<Moment>) {
+    /// Logs once that an interruption waits because its instance has no Node.
+    fn log_waiting(&self, until: Option<Moment>) {
         let (instance, kind) = (&self.interruption.instance, self.interruption.kind().as_str());
         if let Some(until) = until
             && self.known.nodes.is_empty()
             && self
                 .term
-                .first_said(&format!("{instance} {kind} {} waits", self.interruption.event_id))
+                .first_time(&format!("{instance} {kind} {} waits", self.interruption.event_id))
         {
             let kept_alive = self.kept_alive.is_some();
             info!(
@@ -391,20 +393,21 @@ impl Decision {
         }
     }
 
-    /// A dry run: what would be done with an interruption that is not acted on.
-    fn say_once(&self, reason: &str, what: &str) {
+    /// In a dry run: logs once what would happen to the message of an ignored interruption.
+    fn log_dry_run(&self, reason: &str, what: &str) {
         let (instance, kind) = (&self.interruption.instance, self.interruption.kind().as_str());
         if self.term.config.dry_run
-            && self.term.first_said(&format!("{instance} {kind} {}", self.interruption.event_id))
+            && self.term.first_time(&format!("{instance} {kind} {}", self.interruption.event_id))
         {
             info!(instance = %instance, kind, reason, "Dry run: would {what}.");
         }
     }
 
-    /// A dry run: what would be done is said once for each event. The message reappears by itself.
-    fn only_say(&mut self, verdict: &Verdict) -> Disposition {
+    /// In a dry run: logs once for each event what would be done. The message reappears by itself.
+    /// For a test event: reports what would be done.
+    fn dry_run(&mut self, verdict: &Verdict) -> Disposition {
         if self.test {
-            return self.tell_test(
+            return self.report_test(
                 match verdict {
                     Verdict::Accept(_) => "the node would be cordoned and drained",
                     _ => "its lifecycle action would be completed with CONTINUE",
@@ -417,7 +420,7 @@ impl Decision {
         self.term.metrics.message(Some(interruption.kind()), MessageOutcome::DryRun);
         if self
             .term
-            .first_said(&format!("{} {kind} {}", interruption.instance, interruption.event_id))
+            .first_time(&format!("{} {kind} {}", interruption.instance, interruption.event_id))
         {
             match verdict {
                 Verdict::Accept(accept) => {
@@ -444,14 +447,15 @@ impl Decision {
         self.record_trial(would, "", node).unwrap_or(Disposition::Leave)
     }
 
-    /// A test: what would be done is told in the log, and on the Node for whoever cannot see that.
-    fn tell_test(&self, what: &str, disposition: Disposition) -> Disposition {
+    /// For a test event: reports what would be done in the log, and in an Event on the Node for
+    /// people who cannot read the log.
+    fn report_test(&self, what: &str, disposition: Disposition) -> Disposition {
         let (instance, kind) = (&self.interruption.instance, self.interruption.kind());
         self.term.metrics.message(Some(kind), MessageOutcome::Test);
         let lag = self.known.received.since_or_zero(self.known.happened);
         info!(
             instance = %instance, kind = kind.as_str(), event = %self.interruption.event_id, ?lag,
-            "Test event: were it real, {what}."
+            "Test event: if it were real, {what}."
         );
         if let Some(node) = self.known.nodes.first() {
             self.term.note(EventNote {
@@ -459,7 +463,7 @@ impl Decision {
                 severity: Severity::Normal,
                 reason: EventReason::TestReceived,
                 message: format!(
-                    "test event {} of kind {} of {instance}: were it real, {what}",
+                    "test event {} of kind {} of {instance}: if it were real, {what}",
                     self.interruption.event_id,
                     kind.as_str()
                 ),
@@ -469,9 +473,9 @@ impl Decision {
     }
 
     fn undecided_test(&self) -> Disposition {
-        self.tell_test(
-            "it would wait for what could not be learnt in a minute: is the instance one of this \
-             cluster?",
+        self.report_test(
+            "it would still wait, because a minute was not enough to decide: is the instance one \
+             of this cluster?",
             Disposition::Delete,
         )
     }
@@ -488,8 +492,9 @@ impl Decision {
             ),
             _ => {
                 info!(
-                    instance = %action.key.instance, group = %action.key.group, hook = %action.key.hook,
-                    "The instance has no Node; its hook is completed."
+                    instance = %action.key.instance, group = %action.key.group,
+                    hook = %action.key.hook,
+                    "The instance has no Node; Sundown completes its lifecycle action."
                 );
             }
         }
@@ -500,11 +505,11 @@ impl Decision {
         Disposition::Delete
     }
 
-    /// An instance that is back in service: what its record left on the Node is put back. `None`:
-    /// its message is decided like any other.
+    /// For an instance that is back in service: puts its Node back as it was before the drain.
+    /// `None`: the message is decided like any other.
     async fn returned(&mut self) -> Option<Disposition> {
         while !self.given_up.is_cancelled() {
-            self.look();
+            self.read_index();
             let of_instance = |n: &&Arc<Node>| {
                 n.instance.as_ref() == Some(&self.interruption.instance) && self.term.manages(n)
             };
@@ -512,12 +517,12 @@ impl Decision {
             self.undecided = None;
             let (outcome, disposition) =
                 match returns::put_back(&self.term, &node, &self.interruption).await {
-                    Back::No => return None,
-                    Back::Again => continue,
+                    ReturnOutcome::NotPutBack => return None,
+                    ReturnOutcome::Retry => continue,
                     // A launch action still waits for its answer.
-                    Back::Restored if self.interruption.hook().is_some() => return None,
-                    Back::Restored => (MessageOutcome::Restored, Disposition::Delete),
-                    Back::Untold => (MessageOutcome::Left, Disposition::Leave),
+                    ReturnOutcome::PutBack if self.interruption.hook().is_some() => return None,
+                    ReturnOutcome::PutBack => (MessageOutcome::Restored, Disposition::Delete),
+                    ReturnOutcome::Unknown => (MessageOutcome::Left, Disposition::Leave),
                 };
             self.term.metrics.message(Some(self.interruption.kind()), outcome);
             return Some(disposition);
@@ -534,12 +539,11 @@ impl Decision {
             Accepted::New => MessageOutcome::Accepted,
             Accepted::Joined => MessageOutcome::Joined,
             Accepted::Repeat { open } => {
-                // What was beaten for this event alone, and no open record owes, is beaten no
-                // longer.
+                // The action was kept alive for this event only, and no open record needs it.
                 if let Some(action) = self.kept_alive.take_if(|_| !open) {
                     self.term.hooks.forget(&action);
                 }
-                self.say_once("repeat", "delete it: the node's record holds it already");
+                self.log_dry_run("repeat", "delete it: the node's record holds it already");
                 if let Some(disposition) = self.record_trial(Would::Nothing, "repeat", None) {
                     self.term
                         .metrics
@@ -549,7 +553,7 @@ impl Decision {
                 MessageOutcome::Repeat
             }
             Accepted::Full => {
-                if self.term.first_said(&format!("{} full", self.interruption.event_id)) {
+                if self.term.first_time(&format!("{} full", self.interruption.event_id)) {
                     let (instance, event) =
                         (&self.interruption.instance, &self.interruption.event_id);
                     warn!(

@@ -1,9 +1,10 @@
-//! Nodes that went with an open record, or lost it: what they owe outlives it.
+//! Nodes that were deleted with an open record, or whose open record was deleted. Their lifecycle
+//! actions must still be completed.
 //!
-//! The record lies on the Node, so that it goes with it, and a person can delete it. A leader
-//! completes what a vanished Node owes from memory at once, and writes a deleted record back; while
-//! nobody leads, nobody does. So every replica, also one that stands by, remembers such Nodes from
-//! its own index, and the next leader among them makes up for it.
+//! A record disappears with its Node, and a person can delete it. A leader completes the open
+//! actions of a deleted Node from memory at once, and writes a deleted record back. While nobody
+//! leads, nobody does. So every replica, standbys included, remembers such Nodes from its own
+//! index, and the next leader among them does it then.
 
 use std::{
     collections::BTreeMap,
@@ -13,35 +14,43 @@ use std::{
 
 use super::context::Shared;
 use crate::{
-    cluster::NodeChange,
+    cluster::{NodeChange, NodeChanges},
     domain::{Moment, Node},
-    fleet::DeletedNode,
+    fleet::LastKnownNode,
     record::{self, Record},
     runtime::Clock,
 };
 
-/// How long a Node is remembered: no action outlives its last heartbeat by more than the longest
-/// heartbeat timeout (7 200 s, `PutLifecycleHook`).
+/// How long a Node is remembered. An action ends at the latest one heartbeat timeout after its last
+/// heartbeat, and the longest timeout is 7 200 s (`PutLifecycleHook`).
 const REMEMBER: Duration = Duration::from_hours(2);
-/// So many are remembered.
+/// How many Nodes are remembered at most.
 const MOST: usize = 10_000;
 
-/// The Nodes that went with an open record or lost it, and whose hooks were not completed here yet,
-/// by UID. Clones share them.
-#[derive(Debug, Clone, Default)]
-pub(super) struct DeletedNodes(Arc<Mutex<BTreeMap<String, DeletedNode>>>);
+/// By UID: Nodes that were deleted with an open record or lost it, and whose actions this process
+/// has not completed yet. Clones share them.
+#[derive(Clone, Default)]
+pub(super) struct DeletedNodes {
+    nodes: Arc<Mutex<BTreeMap<String, LastKnownNode>>>,
+    /// The changes of the index that were not looked at yet; `None` until [`follow`] begins.
+    unseen: Arc<Mutex<Option<NodeChanges>>>,
+}
 
 impl DeletedNodes {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, DeletedNode>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, LastKnownNode>> {
+        self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock_unseen(&self) -> MutexGuard<'_, Option<NodeChanges>> {
+        self.unseen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn note(&self, node: &Arc<Node>, now: Moment) {
-        // Of a Node without providerID only DescribeInstances knows the instance; its record alone
-        // is not believed.
+        // Without providerID only DescribeInstances shows the instance of a Node. The record alone
+        // does not prove it.
         let Some(instance) = node.instance.clone() else { return };
-        // The actions of a machine that has booted since may be open still. Whoever leads finds
-        // that out.
+        // If the machine has booted since the record was written, its actions may still be open.
+        // The leader finds that out.
         let Some(record) = record::status(node, Some(&instance)).with_open_actions() else {
             return;
         };
@@ -50,13 +59,13 @@ impl DeletedNodes {
         if all.len() < MOST {
             all.insert(
                 node.uid.clone(),
-                DeletedNode { node: Arc::clone(node), instance, record, at: now },
+                LastKnownNode { node: Arc::clone(node), instance, record, at: now },
             );
         }
     }
 
-    /// A Node that lost its open record and kept our taint: a person deleted it. What Sundown puts
-    /// back loses both in one patch.
+    /// Remembers a Node that lost its open record but kept our taint: a person deleted the record.
+    /// When Sundown puts a Node back, it removes both in one patch.
     fn follow_record(&self, before: &Arc<Node>, after: &Node, now: Moment) {
         let is_lost = after.record().is_none() && after.has_our_taint() && before.uid == after.uid;
         if is_lost && before.record().is_some() {
@@ -66,8 +75,8 @@ impl DeletedNodes {
         }
     }
 
-    /// The next interruption has written a fresh record that does not name every hook of the one
-    /// that was lost.
+    /// Whether the Node has a newer record, written for another interruption, that does not name
+    /// every hook of the remembered one.
     fn is_lacking(&self, node: &Node) -> bool {
         let all = self.lock();
         let Some(held) = all.get(&node.uid) else { return false };
@@ -75,18 +84,18 @@ impl DeletedNodes {
         fresh.is_some_and(|fresh| record::carried_over(&fresh, &held.record).is_some())
     }
 
-    /// What it owed is completed, or is written on it again.
+    /// Forgets a Node: its actions are completed, or its record is written again.
     pub(super) fn forget(&self, uid: &str) {
         self.lock().remove(uid);
     }
 
-    /// What is remembered of the Node with this UID.
-    pub(super) fn of(&self, uid: &str) -> Option<DeletedNode> {
+    /// The remembered Node with this UID.
+    pub(super) fn of(&self, uid: &str) -> Option<LastKnownNode> {
         self.lock().get(uid).cloned()
     }
 
-    /// All that are remembered, the earliest first.
-    pub(super) fn all(&self, clock: Clock) -> Vec<DeletedNode> {
+    /// All remembered Nodes, the earliest first.
+    pub(super) fn all(&self, clock: Clock) -> Vec<LastKnownNode> {
         let now = clock.now();
         let mut all: Vec<_> =
             self.lock().values().filter(|d| d.at.plus(REMEMBER) > now).cloned().collect();
@@ -95,12 +104,23 @@ impl DeletedNodes {
     }
 }
 
-/// Follows the index for as long as the process lives.
+/// Follows the index of Nodes for as long as the process lives.
 pub(super) async fn follow(shared: Shared) {
+    *shared.deleted_nodes.lock_unseen() = Some(shared.nodes.subscribe());
     let mut changes = shared.nodes.subscribe();
-    while let Some(change) = changes.next().await {
+    while changes.next().await.is_some() {
+        catch_up(&shared);
+    }
+}
+
+/// Looks at every change that the index has made so far. Call it before you read what is
+/// remembered: the index may have shown a Node without its record a moment ago.
+pub(super) fn catch_up(shared: &Shared) {
+    let mut unseen = shared.deleted_nodes.lock_unseen();
+    while let Some(change) = unseen.as_mut().and_then(NodeChanges::try_next) {
         let now = shared.clock.now();
-        // One that was to be left alone since its accept owes its hooks all the same.
+        // A Node that was annotated `sundown.dev/ignore` after its accept counts: its actions are
+        // completed all the same.
         let is_ours = |node: &Node| shared.policy.nodes.matches(&node.labels);
         match change {
             NodeChange::Deleted(node) if is_ours(&node) => shared.deleted_nodes.note(&node, now),

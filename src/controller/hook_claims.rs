@@ -1,4 +1,4 @@
-//! Whether a lifecycle hook is ours: asked of AWS, and reported where the answer rests on a guess.
+//! Asks AWS whether a lifecycle hook is ours, and warns if the answer is a guess.
 
 use tracing::{debug, info, warn};
 
@@ -6,18 +6,18 @@ use super::context::Term;
 use crate::{
     cluster::{About, EventNote, EventReason, Severity},
     domain::{
-        GroupName, HookAction, HookName, Interruption, LifecycleAction, Node, Transition, What,
+        Cause, GroupName, HookAction, HookName, Interruption, LifecycleAction, Node, Transition,
         seconds,
     },
     runtime::Backoff,
     triage::{HookClaim, HooksAnswer},
 };
 
-/// What DescribeLifecycleHooks says of a group's hooks. `None`: no answer now; ask again after a
+/// Asks DescribeLifecycleHooks for the hooks of a group. `None`: no answer now; ask again after a
 /// pause.
 pub(super) async fn ask(term: &Term, group: &GroupName) -> Option<HooksAnswer> {
     match term.lookups.hooks.of_group(group).await {
-        // Of a group that is gone, no hook is left to be answered by anybody.
+        // A group that does not exist has no hooks.
         Ok(hooks) => Some(HooksAnswer::Described(hooks.unwrap_or_default())),
         Err(error) if error.is_forbidden() => Some(HooksAnswer::Denied),
         Err(error) => {
@@ -27,9 +27,9 @@ pub(super) async fn ask(term: &Term, group: &GroupName) -> Option<HooksAnswer> {
     }
 }
 
-/// Decides the claim of a terminate action that was accepted before AWS had described the hooks of
-/// its group, or while it denied that. Waits for the answer of AWS for as long as that takes:
-/// heartbeats keep the hook alive meanwhile.
+/// Decides whether a terminate action is ours if it was accepted before AWS described the hooks of
+/// its group, or while AWS denied that. Waits for AWS's answer as long as necessary: heartbeats
+/// keep the action alive meanwhile.
 pub(super) async fn is_ours(term: &Term, action: &LifecycleAction) -> bool {
     let (group, hook) = (&action.key.group, &action.key.hook);
     let mut backoff = Backoff::up_to(seconds(20));
@@ -43,9 +43,9 @@ pub(super) async fn is_ours(term: &Term, action: &LifecycleAction) -> bool {
             before.as_ref(),
         ) {
             HookClaim::Ours => return true,
-            // It was said at the accept if this leader accepted it.
+            // If this leader accepted the interruption, it logged this then.
             HookClaim::Unchecked => {
-                if term.first_said(&unchecked(group)) {
+                if term.first_time(&unchecked(group)) {
                     warn!(
                         group = %group, hook = %hook, instance = %action.key.instance, "{UNCHECKED}"
                     );
@@ -55,8 +55,8 @@ pub(super) async fn is_ours(term: &Term, action: &LifecycleAction) -> bool {
             HookClaim::Foreign => {
                 info!(
                     group = %group, hook = %hook, instance = %action.key.instance,
-                    "The hook is not ours: the group has one whose name starts with sundown. It \
-                     gets no more heartbeats and is not completed.");
+                    "The hook is not ours: the group has one whose name starts with sundown. \
+                     Sundown sends it no more heartbeats and does not complete its action.");
                 return false;
             }
             HookClaim::Undecided => tokio::time::sleep(backoff.pause(&term.random)).await,
@@ -65,16 +65,16 @@ pub(super) async fn is_ours(term: &Term, action: &LifecycleAction) -> bool {
 }
 
 const UNCHECKED: &str = "DescribeLifecycleHooks is denied, so Sundown cannot see whether this \
-    hook is another party's. It is completed after the drain, unless AWS describes it as another \
-    party's before. Allow autoscaling:DescribeLifecycleHooks in the role's policy, or name your \
-    hooks with --lifecycle-hook.";
+    hook is another party's. Sundown completes it after the drain, unless AWS shows by then that \
+    it is another party's. Allow autoscaling:DescribeLifecycleHooks in the role's policy, or name \
+    your hooks with --lifecycle-hook.";
 
-/// Under these words it is said once for each group and term.
+/// The key by which [`UNCHECKED`] is logged once for each group and term.
 fn unchecked(group: &GroupName) -> String {
     format!("hooks of {group} are not checked")
 }
 
-/// Warns once for each group and term where a hook is taken for ours on a guess.
+/// Warns, once for each group and term, if Sundown only guesses that a hook is ours.
 pub(super) fn warn_of_guess(
     term: &Term,
     interruption: &Interruption,
@@ -82,7 +82,7 @@ pub(super) fn warn_of_guess(
     node: Option<&Node>,
 ) {
     let Some(HookAction { group, hook, .. }) = interruption.hook() else { return };
-    let transition = if matches!(interruption.what, What::Launch(_)) {
+    let transition = if matches!(interruption.cause, Cause::Launch(_)) {
         Transition::Launching
     } else {
         Transition::Terminating
@@ -98,27 +98,28 @@ pub(super) fn warn_of_guess(
         }
     };
     let claim = term.policy.hooks.claim(hook, transition, hooks);
-    if claim == HookClaim::Unchecked && term.first_said(&unchecked(group)) {
+    if claim == HookClaim::Unchecked && term.first_time(&unchecked(group)) {
         warn!(group = %group, hook = %hook, "{UNCHECKED}");
         note(EventReason::HooksNotChecked, format!("Group {group}, hook {hook}: {UNCHECKED}"));
     }
     let Some(HooksAnswer::Described(all)) = hooks else { return };
     let guessed = term.policy.hooks.guessed(all, transition);
     if !guessed.is_empty()
-        && term.first_said(&format!("{} hooks of {group} are guessed", transition.word()))
+        && term.first_time(&format!("{} hooks of {group} are guessed", transition.word()))
     {
         let hooks: Vec<&str> = guessed.iter().map(HookName::as_str).collect();
         let names = hooks.join(", ");
         let what = transition.word();
         warn!(group = %group, ?hooks, "Sundown completes several {what} hooks of one group, \
-            because none of them starts with sundown. One that another tool answers is cut short. \
-            Name yours with --lifecycle-hook, or add one with `sundown enroll`.");
+            because none of them starts with sundown. If another tool answers one of them, Sundown \
+            may complete it before that tool has finished. Name yours with --lifecycle-hook, or \
+            add one with `sundown enroll`.");
         note(
             EventReason::SeveralHooks,
             format!(
-                "Sundown completes {} {what} hooks of group {group}: {names}. One that another \
-                 tool answers is cut short. Name yours with --lifecycle-hook, or add one with \
-                 `sundown enroll`.",
+                "Sundown completes {} {what} hooks of group {group}: {names}. If another tool \
+                 answers one of them, Sundown may complete it before that tool has finished. Name \
+                 yours with --lifecycle-hook, or add one with `sundown enroll`.",
                 guessed.len()
             ),
         );

@@ -1,11 +1,11 @@
-//! What goes on whoever leads: queues, clocks and the own node are looked at, and who had better
-//! not lead steps back.
+//! Background checks on every replica: queues, clocks, its own node. A leader that cannot reach its
+//! queues, or whose node is drained, gives the Lease up.
 
 use std::{sync::Arc, time::Duration};
 
 use tracing::warn;
 
-use super::{context::Shared, service::Inlet};
+use super::{context::Shared, service::IntakeSlot};
 use crate::{
     aws::{Advice, Queue},
     cluster::{
@@ -17,17 +17,17 @@ use crate::{
     record,
 };
 
-/// So long no queue may be out of reach before another process is let go first. Credentials that
-/// are renewed and connections that are made anew take seconds.
-const CUT_OFF: Duration = seconds(60);
-/// How long a Lease must have been free before a process bids that had better not lead.
-const RELUCTANCE: Duration = seconds(5);
-/// How often at most a process that stays cut off gives the Lease up: where nobody does better,
-/// each time costs seconds.
-const SELDOM: Duration = seconds(600);
+/// After this long without an answer from any queue, a process lets another one lead. Renewed
+/// credentials and new connections take only seconds.
+const CUT_OFF_AFTER: Duration = seconds(60);
+/// A process that gave the Lease up bids only after the Lease has been free for this long.
+const BID_DELAY: Duration = seconds(5);
+/// The longest pause before a process that stays cut off gives the Lease up again. If no other
+/// replica takes over, each time costs seconds.
+const LONGEST_PAUSE: Duration = seconds(600);
 
-/// Seconds between two looks at the queues while one of them cannot be asked: often at first,
-/// because most faults last seconds.
+/// How many seconds pass between two checks of the queues. After a failure the first checks are
+/// frequent, because most faults last seconds.
 const fn pause(asked_in_vain: u32) -> u32 {
     match asked_in_vain {
         0 => 30,
@@ -36,28 +36,27 @@ const fn pause(asked_in_vain: u32) -> u32 {
     }
 }
 
-/// What goes on whoever leads: the queue is asked for now and then, the clocks are compared, our
-/// own node is watched.
-pub(super) async fn look_after(
+/// Runs the checks for as long as the process lives.
+pub(super) async fn run(
     shared: Shared,
     keeper: Arc<LeaseKeeper>,
     readiness: Readiness,
-    inlet: Inlet,
+    intake_slot: IntakeSlot,
     alive: Loop,
 ) {
     let queues: Vec<_> =
         shared.config.queue.urls.iter().map(|q| shared.aws.queue(&q.url)).collect();
     let reachable = readiness.flag("queue");
-    let (mut turn, mut skew_told, mut told, mut asked_in_vain) =
+    let (mut turn, mut is_skew_logged, mut counted, mut failures) =
         (0_u32, false, shared.recorder.counts(), 0);
-    let mut caution = Caution::default();
+    let mut step_down = StepDown::default();
     let began = shared.clock.now();
     loop {
-        alive.turned();
-        if turn.is_multiple_of(pause(asked_in_vain)) {
-            let asked = ask(&queues).await;
-            if let (Err(Unasked { why, .. }), true) =
-                (&asked, asked_in_vain == 0 || turn.is_multiple_of(30))
+        alive.made_progress();
+        if turn.is_multiple_of(pause(failures)) {
+            let answer = ask(&queues).await;
+            if let (Err(QueueFailure { why, .. }), true) =
+                (&answer, failures == 0 || turn.is_multiple_of(30))
             {
                 warn!(
                     why,
@@ -65,24 +64,24 @@ pub(super) async fn look_after(
                      until they can."
                 );
             }
-            asked_in_vain = if asked.is_ok() { 0 } else { asked_in_vain + 1 };
-            let hears = inlet.view().is_some_and(|view| view.healthy());
-            caution.asked(
+            failures = if answer.is_ok() { 0 } else { failures + 1 };
+            let receives = intake_slot.view().is_some_and(|view| view.healthy());
+            step_down.queues_asked(
                 shared.clock.now(),
-                !hears && matches!(&asked, Err(Unasked { is_cut_off: true, .. })),
+                !receives && matches!(&answer, Err(QueueFailure { is_cut_off: true, .. })),
             );
-            reachable.set(asked.map_err(|unasked| unasked.why));
+            reachable.set(answer.map_err(|failure| failure.why));
         }
         turn = turn.wrapping_add(1);
         let skew = shared.aws.clock().skew();
         shared.metrics.set_clock_skew(skew);
-        if skew.is_zero() == skew_told {
-            skew_told = !skew.is_zero();
-            if skew_told {
+        if skew.is_zero() == is_skew_logged {
+            is_skew_logged = !skew.is_zero();
+            if is_skew_logged {
                 warn!(
                     ?skew,
-                    "The clock of this machine differs from AWS's by more than 2 s. The age of \
-                     events is measured by AWS's."
+                    "The clock of this machine differs from AWS's by more than 2 s. Sundown \
+                     measures the age of events by AWS's clock."
                 );
             }
         }
@@ -97,79 +96,83 @@ pub(super) async fn look_after(
         }
         let counts = shared.recorder.counts();
         shared.metrics.events(
-            counts.written - told.written,
-            counts.dropped - told.dropped,
-            counts.failed - told.failed,
+            counts.written - counted.written,
+            counts.dropped - counted.dropped,
+            counts.failed - counted.failed,
         );
-        told = counts;
-        shared.metrics.set_held(inlet.view().map_or(0, |view| view.held()));
+        counted = counts;
+        shared.metrics.set_held(intake_slot.view().map_or(0, |view| view.held()));
         let node = shared.config.election.node.as_ref().and_then(|name| shared.nodes.get(name));
         if !shared.config.dry_run {
-            caution.look(shared.clock.now(), node.as_deref(), &keeper);
+            step_down.check(shared.clock.now(), node.as_deref(), &keeper);
         }
         tokio::time::sleep(seconds(1)).await;
     }
 }
 
-/// Whether another process had better lead.
+/// Decides when this process gives the Lease up because another replica may be a better leader.
 #[derive(Debug, Default)]
-struct Caution {
+struct StepDown {
     /// Our own node is being drained.
-    is_going: bool,
-    /// Since when every queue has been out of reach.
+    is_node_draining: bool,
+    /// Since when no queue has been reachable.
     cut_off_since: Option<Moment>,
-    /// When the Lease is given up the next time, and how long after that again, while it stays so.
-    /// The other one may be away just now.
-    again: Option<(Moment, Duration)>,
-    is_told: bool,
+    /// When to give the Lease up the next time, and the pause that led to that time. It is repeated
+    /// while this process stays cut off: no other replica may be ready at the first time.
+    next: Option<(Moment, Duration)>,
+    /// This process has given the Lease up, and bids late.
+    has_yielded: bool,
 }
 
-impl Caution {
-    fn asked(&mut self, now: Moment, is_cut_off: bool) {
+impl StepDown {
+    fn queues_asked(&mut self, now: Moment, is_cut_off: bool) {
         self.cut_off_since = is_cut_off.then(|| self.cut_off_since.unwrap_or(now));
-        self.again = self.cut_off_since.and(self.again.or(Some((now.plus(CUT_OFF), CUT_OFF))));
+        self.next =
+            self.cut_off_since.and(self.next.or(Some((now.plus(CUT_OFF_AFTER), CUT_OFF_AFTER))));
     }
 
-    /// Gives the Lease up where there is a reason, and bids as ever again when there is none any
-    /// more. A node that is not there tells nothing.
-    fn look(&mut self, now: Moment, node: Option<&Node>, keeper: &LeaseKeeper) {
-        let is_going = node.map_or(self.is_going, is_doomed);
-        let was_going = std::mem::replace(&mut self.is_going, is_going);
-        let is_due = self.again.is_some_and(|(at, _)| now >= at);
+    /// Gives the Lease up if there is a reason, and bids normally again when all reasons are gone.
+    /// If `node` is `None`, the last known state of our own node counts.
+    fn check(&mut self, now: Moment, node: Option<&Node>, keeper: &LeaseKeeper) {
+        let is_draining = node.map_or(self.is_node_draining, may_be_draining);
+        let was_draining = std::mem::replace(&mut self.is_node_draining, is_draining);
+        let is_due = self.next.is_some_and(|(at, _)| now >= at);
         if is_due {
-            let pause = self.again.map_or(CUT_OFF, |(_, pause)| (pause * 5).min(SELDOM));
-            self.again = Some((now.plus(pause), pause));
-            self.say(keeper);
+            let pause =
+                self.next.map_or(CUT_OFF_AFTER, |(_, pause)| (pause * 5).min(LONGEST_PAUSE));
+            self.next = Some((now.plus(pause), pause));
+            self.warn(keeper);
         }
-        if is_due || (self.is_going && !was_going) {
-            // Who has given it up once keeps what it gets, unless it begins anew.
+        if is_due || (self.is_node_draining && !was_draining) {
+            // `yield_lease` has no effect a second time without `bid_normally` before it.
             keeper.bid_normally();
-            keeper.yield_lease(RELUCTANCE);
-            self.is_told = true;
-        } else if self.is_told && !self.is_going && self.cut_off_since.is_none() {
+            keeper.yield_lease(BID_DELAY);
+            self.has_yielded = true;
+        } else if self.has_yielded && !self.is_node_draining && self.cut_off_since.is_none() {
             keeper.bid_normally();
-            self.is_told = false;
+            self.has_yielded = false;
         }
     }
 
-    /// Before it is given up: a standby has nothing to tell.
-    fn say(&self, keeper: &LeaseKeeper) {
+    /// Warns before a leader that reaches no queue gives the Lease up. A standby has nothing to
+    /// report.
+    fn warn(&self, keeper: &LeaseKeeper) {
         let leads = matches!(&*keeper.leadership().borrow(), Leadership::Leader { .. });
         if leads {
             warn!(
                 since = self.cut_off_since.map(tracing::field::display),
-                "No queue can be asked: the Lease is given up, so that another replica leads if \
-                 there is one. Look at the role, the credentials and the network of this pod and \
-                 of its node."
+                "No queue can be asked: this process gives the Lease up, so that another replica \
+                 leads if there is one. Check the role, the credentials and the network of this \
+                 pod and of its node."
             );
         }
     }
 }
 
-/// Its record is open, as far as the Node alone tells. Of a Node without providerID nobody here
-/// knows the instance, and of one that has booted since nobody knows whether a hook waits: for
-/// giving the Lease up the doubt is enough.
-fn is_doomed(node: &Node) -> bool {
+/// Whether the Node's record is open, as far as the Node alone shows. Two cases stay in doubt here:
+/// a Node without providerID, whose instance is unknown, and one that has booted since the record
+/// was written, whose hook may still wait. For giving the Lease up the doubt is enough.
+fn may_be_draining(node: &Node) -> bool {
     match record::status(node, None) {
         record::RecordStatus::Open(_) => true,
         record::RecordStatus::Doubtful { record, .. } => record.released().is_none(),
@@ -177,16 +180,17 @@ fn is_doomed(node: &Node) -> bool {
     }
 }
 
-/// Queues that could not be asked.
-struct Unasked {
+/// Some queues could not be asked.
+struct QueueFailure {
+    /// The names of those queues, each with its error.
     why: String,
-    /// Not one could, though they may well be there: it may be this process alone (a node without
-    /// the role or without a way out).
+    /// None could be asked, and none is known not to exist: the fault may lie with this process
+    /// alone (a node without the role or without a network path).
     is_cut_off: bool,
 }
 
-/// Asks the queues for their attributes, which shows whether they are there and may be used.
-async fn ask(queues: &[Queue]) -> Result<(), Unasked> {
+/// Asks the queues for their attributes, which shows whether they exist and may be used.
+async fn ask(queues: &[Queue]) -> Result<(), QueueFailure> {
     let answers = futures::future::join_all(queues.iter().map(Queue::attributes)).await;
     let failed: Vec<_> = queues
         .iter()
@@ -202,5 +206,5 @@ async fn ask(queues: &[Queue]) -> Result<(), Unasked> {
         .collect();
     let is_cut_off = failed.len() == queues.len()
         && failed.iter().all(|(_, error)| error.advice() != Advice::Gone);
-    Err(Unasked { why: why.join("; "), is_cut_off })
+    Err(QueueFailure { why: why.join("; "), is_cut_off })
 }

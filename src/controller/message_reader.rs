@@ -1,4 +1,4 @@
-//! Where messages are read and handed to their cases.
+//! Parses the messages of the intake and starts a decision for each interruption.
 
 use std::{
     collections::BTreeSet,
@@ -6,14 +6,14 @@ use std::{
     sync::Mutex,
 };
 
-use futures::future::join_all;
+use futures::{StreamExt as _, stream};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use super::{
     context::Term,
-    decision::{self, Disposition},
+    decision::{Decision, Disposition},
     intake::{Delivery, Ticket},
     trial::{TrialEntry, Would},
 };
@@ -24,26 +24,31 @@ use crate::{
     triage::hidden_from_others,
 };
 
-/// Reads deliveries until there are no more, and starts a case for each interruption.
+/// How many interruptions of one message are decided at the same time. An event of AWS Health can
+/// name tens of thousands of entities, and each takes up to 3 KB until it is decided.
+const DECISIONS: usize = 128;
+
+/// Reads deliveries until the intake has stopped, and starts a decision for each interruption.
 pub(super) async fn read(term: Term, mut deliveries: mpsc::Receiver<Delivery>, alive: Loop) {
-    let desk = Desk { term, told: Mutex::default() };
+    let reader = MessageReader { term, logged_rejects: Mutex::default() };
     loop {
-        alive.turned();
+        alive.made_progress();
         match tokio::time::timeout(seconds(10), deliveries.recv()).await {
-            Ok(Some(delivery)) => desk.open(delivery),
+            Ok(Some(delivery)) => reader.handle(delivery),
             Ok(None) => return,
             Err(_) => {}
         }
     }
 }
 
-struct Desk {
+struct MessageReader {
     term: Term,
-    told: Mutex<BTreeSet<&'static str>>,
+    /// The reasons of rejected messages that are already logged.
+    logged_rejects: Mutex<BTreeSet<&'static str>>,
 }
 
-impl Desk {
-    fn open(&self, delivery: Delivery) {
+impl MessageReader {
+    fn handle(&self, delivery: Delivery) {
         match parse(&*delivery.body) {
             Err(reject) => self.reject(delivery, &reject),
             Ok(Parsed::TestNotification) => {
@@ -62,72 +67,65 @@ impl Desk {
                     }
                     (true, false) => warn!(
                         queue = %delivery.queue,
-                        "A test event asks to be acted on, and this process does not do that (any \
-                         more): --accept-real-tests. It is only told what would be done."
+                        "A test event asks to be acted on, but --accept-real-tests is not set or \
+                         its time is over. Sundown only reports what it would do."
                     ),
                     (false, _) => {
                         info!(
                             queue = %delivery.queue,
-                            "A test event came: it is told what would be done, and nothing is.");
+                            "Received a test event. Sundown reports what it would do, and does \
+                             nothing.");
                     }
                 }
                 if test.ignored > 0 {
                     let (read, ignored) = (test.interruptions.len(), test.ignored);
                     warn!(
                         queue = %delivery.queue, read, ignored,
-                        "A test event names too many instances: only the first ones are looked \
-                         at.");
+                        "A test event names too many instances. Sundown ignores all but the first \
+                         ones.");
                 }
-                self.take_on(test.interruptions, delivery, !is_real);
+                self.start_decisions(test.interruptions, delivery, !is_real);
             }
             Ok(Parsed::Interruptions(interruptions)) => {
-                self.take_on(interruptions, delivery, false);
+                self.start_decisions(interruptions, delivery, false);
             }
         }
     }
 
-    /// Starts a case for each interruption. A test is decided like any other, and nothing is done
-    /// about it.
-    fn take_on(&self, interruptions: Vec<Interruption>, delivery: Delivery, test: bool) {
+    /// Starts a decision for each interruption. `test`: it is only reported.
+    fn start_decisions(&self, interruptions: Vec<Interruption>, delivery: Delivery, test: bool) {
         let term = self.term.clone();
-        // What differs between AWS's clock and ours must not make an event look old.
+        // The difference between AWS's clock and ours must not make an event look old.
         let skew = term.skew();
         let received = term.clock.now();
-        // What owes no hook may come again later; a hook has to be beaten from now on.
-        let owes_a_hook = !test && interruptions.iter().any(|i| i.hook().is_some());
-        let given_up = if owes_a_hook { CancellationToken::new() } else { delivery.ticket.spare() };
-        let decisions: Vec<_> = interruptions
-            .into_iter()
-            .map(|interruption| {
-                // No event is from the future: taken at its word, one that says so would have a
-                // deadline that never comes.
-                let latest = received.plus(seconds(5));
-                let time = interruption.time.map(|t| t.min(skew.to_aws(latest)));
-                let happened =
-                    time.or(delivery.sent).map_or(received, |t| skew.to_ours(t).min(latest));
-                // All other times stay as AWS sent them: that is how they are recorded.
-                let interruption = Interruption { time, ..interruption };
-                decision::Decision::new(
-                    term.clone(),
-                    interruption,
-                    received,
-                    happened,
-                    delivery.sent,
-                    given_up.clone(),
-                    test,
-                )
-            })
-            .collect();
-        // Its body is dropped here: what is undecided may wait for hours.
+        // A message without a lifecycle hook may come again later. A hook needs heartbeats from now
+        // on.
+        let has_hook = !test && interruptions.iter().any(|i| i.hook().is_some());
+        let given_up = if has_hook { CancellationToken::new() } else { delivery.ticket.spare() };
+        let sent = delivery.sent;
+        let mut decisions = interruptions.into_iter().map(move |interruption| {
+            // An event with a time in the future would have a deadline that never comes.
+            let latest = received.plus(seconds(5));
+            let time = interruption.time.map(|t| t.min(skew.to_aws(latest)));
+            let happened = time.or(sent).map_or(received, |t| skew.to_ours(t).min(latest));
+            // All other times stay as AWS sent them: that is how they are recorded.
+            let interruption = Interruption { time, ..interruption };
+            let (term, given_up) = (term.clone(), given_up.clone());
+            Decision::new(term, interruption, received, happened, sent, given_up, test)
+        });
+        let first: Vec<_> = decisions.by_ref().take(DECISIONS).collect();
+        let decisions = first.into_iter().chain(decisions);
+        // The body is dropped here: an undecided message may wait for hours.
         self.term.spawn(decide_all(decisions, delivery.ticket, delivery.receive_count));
     }
 
-    /// A message is about nothing that Sundown deals with. On a shared queue it may be for others.
+    /// Disposes of a message that is about nothing that Sundown handles: gives it back if the queue
+    /// is shared, because it may be for others, and deletes it otherwise.
     fn dispose(&self, delivery: Delivery, reason: &str, outcome: MessageOutcome) {
         let shared = self.term.policy.shared_queue;
-        debug!(reason, "A message is about nothing that Sundown deals with.");
+        debug!(reason, "A message is about nothing that Sundown handles.");
         self.term.metrics.message(None, if shared { MessageOutcome::Left } else { outcome });
-        if self.term.config.dry_run && self.term.first_said(&fingerprint(&delivery.body)) {
+        if self.term.config.dry_run && self.term.first_time(&fingerprint(&delivery.body)) {
             let what = if shared { "leave it to others" } else { "delete it" };
             info!(reason, queue = %delivery.queue, "Dry run: would {what} and do nothing.");
         }
@@ -155,7 +153,8 @@ impl Desk {
         if shared {
             self.term.metrics.message(None, MessageOutcome::Left);
         }
-        let first = self.told.lock().is_ok_and(|mut told| told.insert(reject.as_str()));
+        let first =
+            self.logged_rejects.lock().is_ok_and(|mut logged| logged.insert(reject.as_str()));
         if first {
             let body = excerpt(&delivery.body);
             let disposition = if shared {
@@ -165,7 +164,8 @@ impl Desk {
             };
             warn!(
                 reason = reject.as_str(), hint = %reject.hint(), queue = %delivery.queue, body,
-                "A message was not understood. It is {disposition}; others of this kind are only counted."
+                "A message was not understood. It is {disposition}; others of this kind are only \
+                 counted."
             );
         }
         let entry = || {
@@ -180,7 +180,7 @@ impl Desk {
             return delivery.ticket.delete();
         }
         if shared {
-            // Another party's reader may understand it.
+            // Another reader of the queue may understand it.
             give_back(delivery);
         } else {
             delivery.ticket.leave();
@@ -188,22 +188,27 @@ impl Desk {
     }
 }
 
-/// Another reader of the queue may want it.
+/// Gives a message back, because another reader of the queue may want it.
 fn give_back(delivery: Delivery) {
     delivery.ticket.give_back(hidden_from_others(delivery.receive_count));
 }
 
-/// What tells one body from another.
+/// A hash of a body, to recognize it again.
 fn fingerprint(body: &str) -> String {
     let mut hasher = DefaultHasher::new();
     body.hash(&mut hasher);
     format!("{:x}", hasher.finish())
 }
 
-/// A message is deleted when every interruption in it is decided and none of them wants it back.
-async fn decide_all(decisions: Vec<decision::Decision>, ticket: Ticket, receive_count: u32) {
-    let disposition = join_all(decisions.into_iter().map(decision::Decision::decide)).await;
-    match disposition.into_iter().max() {
+/// Waits for the decisions about all interruptions of a message. Then deletes the message, unless
+/// one of them needs it to come again.
+async fn decide_all(
+    decisions: impl Iterator<Item = Decision> + Send,
+    ticket: Ticket,
+    receive_count: u32,
+) {
+    let decided = stream::iter(decisions.map(Decision::decide)).buffer_unordered(DECISIONS);
+    match decided.fold(None, async |last, next| last.max(Some(next))).await {
         None | Some(Disposition::Delete) => ticket.delete(),
         Some(Disposition::GiveBack) => ticket.give_back(hidden_from_others(receive_count)),
         Some(Disposition::Leave) => ticket.leave(),
@@ -221,7 +226,7 @@ mod tests {
     /// Ten thousand messages may wait at once, each in a future of its own.
     #[test]
     fn an_interruption_that_waits_for_its_decision_takes_little_memory() {
-        let bytes = size(decision::Decision::decide);
+        let bytes = size(Decision::decide);
         assert!(bytes <= 3072, "{bytes} bytes");
     }
 }

@@ -1,15 +1,20 @@
-//! Runs the pure machines and performs their effects.
+//! Runs the pure state machines and performs their effects.
 //!
-//! - `service`: the one function that a run and a simulation call; leadership comes and goes in it.
-//!   `housekeeping`: what goes on whoever leads.
-//! - `intake`: from the queues to the desk. `desk`, `case`: from a message to a decision. `accept`:
-//!   the PATCH.
-//! - `fleet`: the task that runs [`crate::fleet`], and `fleet::perform`, where its effects become
-//!   calls. `hooks`: heartbeats and completions. `release`: the end of a drain. `node_writer`:
-//!   writes of a Node that must succeed in the end. `departed`: what a Node owed that went while
-//!   nobody led. `dead_letters`: how deep those queues are.
-//! - `report`: what happens to drains becomes log lines, metrics, Events, notifications and traces.
-//!   `sinks`: where else: `trial`, `notices`. `places`: where a node is, for figures.
+//! - The process: `service` has [`serve`], the one function that `sundown run` and a simulation
+//!   call; leadership begins and ends there. `context`: what the tasks of a term share.
+//!   `housekeeping`: background checks on every replica. `dead_letters`: the depth of the
+//!   dead-letter queues.
+//! - A message: `intake` receives and deletes it, `message_reader` parses it, `decision` and
+//!   `questions` decide about each of its interruptions. `hook_claims`: which lifecycle hooks are
+//!   ours. `returns`: instances that are back in service. `claims` and `accept` write the record.
+//! - A drain: `fleet` runs [`crate::fleet`], and `fleet::perform` turns its effects into calls.
+//!   `hooks`: heartbeats and completions. `release`: the end of a drain. `node_writer`: PATCHes of
+//!   Nodes, retried until they succeed. `deleted_nodes`: Nodes that disappeared with open lifecycle
+//!   actions while nobody led.
+//! - Output: `report` turns events into log lines, metrics, Kubernetes Events, notifications
+//!   (`notices`) and traces. `board`: a report about each drain, for people. `sinks`: other
+//!   receivers, such as the log of a `trial`. `places`: group, zone and type of a node. `counting`:
+//!   metrics of calls.
 
 mod accept;
 mod board;
@@ -37,8 +42,8 @@ mod sinks;
 mod trial;
 
 pub use board::{BlockedFor, Board, NodeReport};
-pub use counting::words;
+pub use counting::label_values;
 pub use fleet::{drain_settings, limit_settings};
 pub use service::{AWAITED, Parts, serve};
 pub use sinks::Sinks;
-pub use trial::{NotATrialQueue, TRIAL_BEGINS, TrialEntry, TrialLog, Would, vouch};
+pub use trial::{NotATrialQueue, TRIAL_BEGINS, TrialEntry, TrialLog, Would, check_trial_queues};

@@ -1,5 +1,7 @@
-//! Writes of a Node that must succeed in the end: until then, what they say is known to this
-//! process only.
+//! PATCHes of Nodes that must succeed in the end: until then, only this process knows what they
+//! write.
+
+use std::sync::Arc;
 
 use serde_json::Value;
 use tracing::warn;
@@ -16,28 +18,32 @@ use crate::{
 pub(super) enum NodeWrite {
     /// The patch was accepted.
     Patched,
-    /// There was nothing to write, from the beginning or any more.
+    /// There was nothing to write, from the beginning or after a failed try.
     Unneeded,
     /// The Node is gone, or another one has its name.
     NodeGone,
 }
 
-/// Patches a Node, and tries again until one of the ends above. `body`: the patch for the Node as
-/// it is now, or `None` if nothing is to be written. It is asked while no other task of this
-/// process writes the Node: the wait for that can take half a minute. After each failure it is
-/// asked again with the Node past the index. `what` is for the log: "put the node back".
+/// Patches a Node, and retries until one of the ends in [`NodeWrite`]. `body` returns the patch for
+/// the Node as it is now, or `None` if there is nothing to write. It is called while no other task
+/// of this process writes the Node; the wait for that can take half a minute. After each failure it
+/// is called again with the Node as the API server returns it. `what` is for the log, such as "put
+/// the node back".
 pub(super) async fn patch_node(
     term: &Term,
-    mut node: Node,
+    mut node: Arc<Node>,
     what: &'static str,
-    mut body: impl FnMut(&Node) -> Option<Value>,
+    mut body: impl FnMut(&Arc<Node>) -> Option<Value>,
 ) -> NodeWrite {
     let mut backoff = pauses();
     loop {
         let result = {
             let _gate = term.gate(&node.name).await;
+            let _turn = term.write_turn().await;
             let Some(patch) = body(&node) else { return NodeWrite::Unneeded };
-            term.nodes.patch(&node.name, &patch).await
+            // Boxed, as what follows: thousands of tasks that wait for their turn do not reserve
+            // the memory of a request.
+            Box::pin(term.nodes.patch(&node.name, &patch)).await
         };
         let pause = match result {
             Ok(_) => return NodeWrite::Patched,
@@ -51,15 +57,14 @@ pub(super) async fn patch_node(
             }
         };
         tokio::time::sleep(pause).await;
-        match read_node(term, &node.name).await.filter(|fresh| fresh.uid == node.uid) {
-            Some(fresh) => node = fresh,
+        match Box::pin(read_node(term, &node.name)).await.filter(|fresh| fresh.uid == node.uid) {
+            Some(fresh) => node = Arc::new(fresh),
             None => return NodeWrite::NodeGone,
         }
     }
 }
 
-/// The Node past the index, `None` if it does not exist. While the API server cannot answer, asks
-/// on.
+/// Reads the Node from the API server, and retries until that succeeds. `None`: it does not exist.
 pub(super) async fn read_node(term: &Term, name: &NodeName) -> Option<Node> {
     let mut backoff = pauses();
     loop {

@@ -1,20 +1,20 @@
-//! Notifications: what is told of accepts and of ended drains.
+//! Notifications about accepted interruptions and ended drains.
 
 use std::time::Duration;
 
 use super::context::Term;
 use crate::{
-    domain::{InstanceId, Interruption, Kind, Node, NodeName, Taken, seconds},
+    domain::{InstanceId, Interruption, InterruptionFacts, Kind, Node, NodeName, seconds},
     drain::Outcome,
     observe::webhook::{Notice, Notifier, On},
 };
 
 /// The tag in which Auto Scaling names the group of an instance.
 const GROUP_TAG: &str = "aws:autoscaling:groupName";
-/// How long is waited for the name of a group, which only EC2 knows where no hook names it.
+/// How long to wait for the name of a group from EC2, if no hook names it.
 const GROUP: Duration = seconds(5);
 
-/// An interruption was taken on.
+/// Notifies that an interruption was accepted.
 pub(super) fn accepted(
     term: &Term,
     interruption: &Interruption,
@@ -29,19 +29,20 @@ pub(super) fn accepted(
         kind: interruption.kind().as_str(),
         time: interruption.time,
         group: interruption.hook().map(|h| h.group.to_string()),
-        deadline: Taken::new(interruption, instance, None, now, false).machine_goes(),
+        deadline: InterruptionFacts::new(interruption, instance, None, now, false)
+            .machine_ends_at(),
         outcome: On::Accepted.as_str(),
         ..of_node(node, instance)
     };
-    tell(term, notifier, notice, instance);
+    send(term, notifier, notice, instance);
 }
 
-/// A drain is over.
+/// Notifies that a drain has ended.
 pub(super) fn ended(
     term: &Term,
     node: &Node,
     instance: &InstanceId,
-    taken: &[Taken],
+    taken: &[InterruptionFacts],
     outcome: &Outcome,
     took: Duration,
 ) {
@@ -58,7 +59,7 @@ pub(super) fn ended(
         kind: last.and_then(|t| t.kind).map_or("unknown", Kind::as_str),
         time: last.map(|t| t.time),
         group: hook.map(|h| h.key.group.to_string()),
-        deadline: taken.iter().filter_map(Taken::machine_goes).min(),
+        deadline: taken.iter().filter_map(InterruptionFacts::machine_ends_at).min(),
         outcome: outcome.as_str(),
         took: Some(took),
         evicted: report.as_ref().map_or(0, |r| r.evictions),
@@ -67,7 +68,7 @@ pub(super) fn ended(
         left: outcome.left().iter().map(ToString::to_string).collect(),
         ..of_node(node, instance)
     };
-    tell(term, notifier, notice, instance);
+    send(term, notifier, notice, instance);
 }
 
 fn notifier(term: &Term, on: On) -> Option<Notifier> {
@@ -83,11 +84,10 @@ fn of_node(node: &Node, instance: &InstanceId) -> Notice {
     }
 }
 
-/// Has it sent; finds the group out first, where somebody wants to read it and no hook has named
-/// it.
-fn tell(term: &Term, notifier: Notifier, mut notice: Notice, instance: &InstanceId) {
-    if notice.group.is_some() || !notifier.names("group") {
-        return notifier.tell(notice);
+/// Sends a notice. If the template uses the group and no hook names it, asks EC2 for it first.
+fn send(term: &Term, notifier: Notifier, mut notice: Notice, instance: &InstanceId) {
+    if notice.group.is_some() || !notifier.uses("group") {
+        return notifier.notify(notice);
     }
     let (term, instance) = (term.clone(), instance.clone());
     drop(term.spawner.clone().spawn(async move {
@@ -97,6 +97,6 @@ fn tell(term: &Term, notifier: Notifier, mut notice: Notice, instance: &Instance
             .and_then(Result::ok)
             .flatten()
             .and_then(|facts| facts.tags.get(GROUP_TAG).cloned());
-        notifier.tell(notice);
+        notifier.notify(notice);
     }));
 }

@@ -1,13 +1,13 @@
-//! Where a node is, for figures.
+//! Group, zone and instance type of a node, for metrics and traces.
 
 use crate::{domain::Node, observe::Place};
 
-/// The labels by which nodes say their zone and their instance type.
+/// The labels of a Node that hold its zone and its instance type.
 const ZONE: &str = "topology.kubernetes.io/zone";
 const TYPE: &str = "node.kubernetes.io/instance-type";
-/// Those by which they say their group: of EKS, eksctl, kOps and kube-aws (its `awsNodeLabels`, by
-/// builtin/files/userdata/cloud-config-worker: the Auto Scaling group). Of events only a lifecycle
-/// hook's names that group, and EC2 is not asked for the sake of figures.
+/// The labels that hold its group: of EKS, eksctl, kOps and kube-aws (its `awsNodeLabels`, by
+/// builtin/files/userdata/cloud-config-worker: the Auto Scaling group). They come first because
+/// only the events of lifecycle hooks name a group, and EC2 is not asked for metrics alone.
 const GROUPS: [&str; 4] = [
     "eks.amazonaws.com/nodegroup",
     "alpha.eksctl.io/nodegroup-name",
@@ -15,15 +15,16 @@ const GROUPS: [&str; 4] = [
     "kube-aws.coreos.com/autoscalinggroup",
 ];
 
-/// The labels of nodes that have to be known.
+/// All labels that the index of Nodes must keep for this.
 pub(super) fn labels<'a>() -> impl Iterator<Item = &'a str> {
     [ZONE, TYPE].into_iter().chain(GROUPS)
 }
 
-/// Where this node is. `group`: the Auto Scaling group that a lifecycle hook names.
+/// The place of this node. `group`: the Auto Scaling group that a lifecycle hook names.
 pub(super) fn of(node: &Node, group: Option<&str>) -> Place {
     let label = |key: &str| node.labels.get(key).cloned().unwrap_or_default();
-    // The label first: a hook's event and a spot notice of one node are then told of one group.
+    // The label comes first, so that a hook's event and a spot notice of one node count for the
+    // same group.
     let group = GROUPS
         .iter()
         .find_map(|key| node.labels.get(*key).cloned())
@@ -63,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_is_what_the_label_of_whoever_made_the_node_says_then_what_the_hook_names() {
+    fn the_group_comes_from_the_label_of_a_provisioner_and_otherwise_from_the_hook() {
         for key in GROUPS {
             assert_eq!(group(&[("app", "x"), (key, "workers")], Some("asg")), "workers", "{key}");
             assert!(labels().any(|kept| kept == key), "the index keeps {key}");
@@ -84,6 +85,6 @@ mod tests {
             "a spot notice names no group"
         );
         assert_eq!(group(&[("app", "x")], Some("asg")), "asg");
-        assert_eq!(group(&[("app", "x")], None), "", "told as unknown");
+        assert_eq!(group(&[("app", "x")], None), "", "unknown");
     }
 }

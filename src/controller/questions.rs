@@ -1,4 +1,4 @@
-//! The questions that the triage of one interruption asks of AWS and Kubernetes, and their answers.
+//! Asks AWS and Kubernetes the questions of the triage of one interruption.
 
 use std::{collections::BTreeSet, future::pending, pin::Pin, sync::Arc};
 
@@ -26,14 +26,14 @@ pub(super) enum Answer {
     Hooks(HooksAnswer),
     Heartbeat(HeartbeatAnswer),
     Listed(Moment, Vec<Arc<Node>>),
-    /// The call failed. Comes after a pause of 1 s, so that the question can be asked again at
-    /// once.
+    /// The call failed. This answer comes 1 s after the failure, so that the question may be asked
+    /// again at once.
     Failed,
 }
 
 type Asking = Pin<Box<dyn Future<Output = (Question, Answer)> + Send>>;
 
-/// The questions that wait for an answer. Each is asked once at a time.
+/// The questions that wait for an answer. The same question never waits twice.
 #[derive(Default)]
 pub(super) struct Questions {
     asking: FuturesUnordered<Asking>,
@@ -41,8 +41,8 @@ pub(super) struct Questions {
 }
 
 impl Questions {
-    /// Asks, unless the same question waits for its answer already. `event`: when the event
-    /// happened.
+    /// Asks the question, unless it already waits for its answer. `event`: when the event happened.
+    /// `dry`: nothing may be written.
     pub(super) fn ask(
         &mut self,
         term: &Term,
@@ -56,12 +56,12 @@ impl Questions {
         }
     }
 
-    /// No question waits for an answer.
+    /// Whether no question waits for an answer.
     pub(super) fn is_empty(&self) -> bool {
         self.asking.is_empty()
     }
 
-    /// The next answer. Waits forever while no question is open. Dropping this future loses no
+    /// Waits for the next answer, forever if no question waits. Dropping this future loses no
     /// answer.
     pub(super) async fn answer(&mut self) -> Answer {
         match self.asking.next().await {
@@ -74,7 +74,7 @@ impl Questions {
     }
 }
 
-/// Asks one question. Lookups wait, batch and retry by themselves.
+/// Asks one question. The lookups limit their rate, batch and retry by themselves.
 fn ask(
     term: Term,
     interruption: Interruption,
@@ -133,8 +133,8 @@ fn ask(
             Question::List { .. } => match term.nodes.list_fresh().await {
                 Ok(nodes) => Answer::Listed(asked_at, nodes),
                 Err(error) => {
-                    debug!(%error, "Cannot list the Nodes from the API server itself; the \
-                        lifecycle action is not completed until that works.");
+                    debug!(%error, "Cannot list the Nodes at the API server; Sundown does not \
+                        complete the lifecycle action until that works.");
                     Answer::Failed
                 }
             },
@@ -153,7 +153,7 @@ fn answered<T>(
     match found {
         Ok(found) => answer(found),
         Err(error) => {
-            debug!(%error, "A question to AWS failed; it is asked again.");
+            debug!(%error, "A question to AWS failed; asking again.");
             Answer::Failed
         }
     }

@@ -1,5 +1,4 @@
-//! The end of a drain: every owed lifecycle action is completed, whatever became of the drain; then
-//! the record says so.
+//! The end of a drain: completes its open lifecycle actions, then writes the end into the record.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -14,38 +13,39 @@ use super::{
 };
 use crate::{
     domain::{LifecycleAction, Moment, Node},
-    fleet::{Completion, DrainEvent, HookEnd, Input},
+    fleet::{ActionEnd, Completion, DrainEvent, Input},
     record::{self, After, EndReason, EndedDrain, OnEnd, Record, Released},
     runtime::Clock,
 };
 
-/// A completion that runs. The Node itself is read anew.
+/// A running completion. It reads the Node again before it writes.
 struct Release {
     term: Term,
-    end: Completion,
+    /// Boxed: a future holds what it was given and what it runs, one beside the other.
+    end: Box<Completion>,
     done: BTreeSet<LifecycleAction>,
 }
 
-/// What became of the writing.
+/// How the write of the end went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Written {
-    /// The record says that it is released, or there is nothing to be written.
+    /// The end is written, or there was nothing to write.
     Done,
-    /// There is no such Node any more, whatever the index says.
+    /// The Node no longer exists, even if the index still shows it.
     NodeGone,
-    /// It was to be put back, and an interruption that was not judged has joined: it stays open,
-    /// and is drained on.
+    /// The Node was to be put back, but another interruption has joined that is not disproved. Its
+    /// record stays open, and the drain goes on.
     Reopened,
 }
 
-/// Waits until a completion may begin. `None`: not yet.
+/// Waits until a completion may begin. While the channel holds `None`, it may not begin.
 async fn wait(clock: Clock, mut told: watch::Receiver<Option<Moment>>) {
     loop {
         let from = *told.borrow_and_update();
         tokio::select! {
             biased;
             changed = told.changed() => if changed.is_err() {
-                // Its drain is forgotten: there is no node any more for whose sake anybody waits.
+                // The fleet has dropped the sender: nothing is left to wait for (`CompleteNow`).
                 return;
             },
             () = clock.sleep_until(from.unwrap_or(Moment::MAX)), if from.is_some() => return,
@@ -53,8 +53,9 @@ async fn wait(clock: Clock, mut told: watch::Receiver<Option<Moment>>) {
     }
 }
 
-/// Starts a completion. What comes back says when it may begin, if it may not at once.
-pub(super) fn start(term: &Term, end: Completion) -> Option<watch::Sender<Option<Moment>>> {
+/// Starts a completion. Returns a sender for the time at which it may begin; `None` if it begins at
+/// once.
+pub(super) fn start(term: &Term, end: Box<Completion>) -> Option<watch::Sender<Option<Moment>>> {
     let (id, from, clock) = (end.id, end.from, term.clock);
     let release = Release { term: term.clone(), done: BTreeSet::new(), end };
     if id.is_none() {
@@ -84,65 +85,72 @@ impl Release {
             }
         } else {
             let record = self.end.drain.record.clone();
-            self.complete(actions, &record).await;
+            Box::pin(self.complete(actions, &record)).await;
         }
-        if !self.end.node_gone {
-            self.end.node_gone = self.write().await == Written::NodeGone;
+        if !self.end.is_node_deleted {
+            self.end.is_node_deleted = self.write().await == Written::NodeGone;
         }
-        self.term.send(Input::Released {
+        self.term.send(Input::CompletionDone {
             node: self.end.drain.node.name.clone(),
             uid: self.end.drain.node.uid.clone(),
-            node_gone: self.end.node_gone,
+            is_node_deleted: self.end.is_node_deleted,
         });
     }
 
-    /// Completes what `record` owes.
+    /// Completes these lifecycle actions of `record`.
     async fn complete(&mut self, actions: Vec<LifecycleAction>, record: &Record) {
         let actions: Vec<_> = actions.into_iter().filter(|o| self.done.insert(o.clone())).collect();
         let completions =
             actions.iter().map(|o| self.complete_one(o, record.is_unconfirmed(&o.key)));
         let results = futures::future::join_all(completions).await;
-        let over = actions
+        let closed = actions
             .iter()
             .zip(&results)
             .filter(|(_, result)| result.is_some())
             .map(|(action, _)| action.clone())
             .collect();
-        self.term.send(Input::HooksOver {
+        self.term.send(Input::ActionsClosed {
             node: self.end.drain.node.name.clone(),
             uid: self.end.drain.node.uid.clone(),
-            hooks: over,
+            actions: closed,
         });
         for (action, result) in actions.iter().zip(results) {
             if let Some(end) = result {
-                self.term
-                    .report(&self.end.drain.node.name, DrainEvent::HookServed(action.clone(), end));
+                self.term.report(
+                    &self.end.drain.node.name,
+                    DrainEvent::ActionEnded(action.clone(), end),
+                );
             }
         }
     }
 
-    /// `None`: the term ended. `unconfirmed`: whether it is ours is found out first.
-    async fn complete_one(&self, action: &LifecycleAction, unconfirmed: bool) -> Option<HookEnd> {
+    /// Completes one action. `None`: the term ended. `unconfirmed`: asks first whether its hook is
+    /// ours.
+    async fn complete_one(&self, action: &LifecycleAction, unconfirmed: bool) -> Option<ActionEnd> {
         if unconfirmed && !hook_claims::is_ours(&self.term, action).await {
             self.term.hooks.forget(action);
-            return Some(HookEnd::NotOurs);
+            return Some(ActionEnd::NotOurs);
         }
         let completion =
             self.term.hooks.complete(action, self.event_of(action), Source::Record).await?;
         Some(match completion {
-            HookCompletion::Accepted => HookEnd::Completed,
-            HookCompletion::Gone => HookEnd::Over,
+            HookCompletion::Accepted => ActionEnd::Completed,
+            HookCompletion::Gone => ActionEnd::AlreadyClosed,
         })
     }
 
     fn event_of(&self, action: &LifecycleAction) -> Moment {
-        let times =
-            self.end.taken.iter().filter(|t| t.hook.as_ref() == Some(action)).map(|t| t.time);
+        let times = self
+            .end
+            .interruptions
+            .iter()
+            .filter(|t| t.hook.as_ref() == Some(action))
+            .map(|t| t.time);
         times.max().unwrap_or_else(|| self.term.clock.now())
     }
 
-    /// Writes the end into the record. What has joined meanwhile and owes another hook is completed
-    /// first.
+    /// Writes the end into the record. If an interruption with another hook has joined meanwhile,
+    /// completes that action first.
     async fn write(&mut self) -> Written {
         let mut fresh = match self
             .term
@@ -150,21 +158,20 @@ impl Release {
             .get(&self.end.drain.node.name)
             .filter(|node| node.uid == self.end.drain.node.uid)
         {
-            Some(node) => Some((*node).clone()),
-            // Accepted past the index, which does not have it yet, or shows a Node that was deleted
-            // since.
-            None => read_node(&self.term, &self.end.drain.node.name).await,
+            Some(node) => Some(node),
+            // The index does not show the accepted Node yet, or shows an older Node of that name.
+            None => self.read_past_index().await,
         };
         loop {
             let Some(node) = fresh.filter(|n| n.uid == self.end.drain.node.uid) else {
                 return Written::NodeGone;
             };
             // `patch_node` calls the closure for each attempt: both hold what the last one saw.
-            let (mut last, mut on_end) = (node.clone(), OnEnd::Nothing);
+            let (mut last, mut on_end) = (Arc::clone(&node), OnEnd::Nothing);
             let write = patch_node(&self.term, node, "write the release", |node| {
-                last = node.clone();
+                last = Arc::clone(node);
                 on_end = self.on_end(node);
-                if let OnEnd::Write { patch, .. } = &on_end { Some(patch.clone()) } else { None }
+                if let OnEnd::Write { patch, .. } = &mut on_end { Some(patch.take()) } else { None }
             });
             if write.await == NodeWrite::NodeGone {
                 return Written::NodeGone;
@@ -180,7 +187,7 @@ impl Release {
                 }
                 OnEnd::PutBack { uses_held_record } => {
                     let held = uses_held_record.then_some(&self.end.drain.record);
-                    put_back_now(&self.term, &last, held, &After::Removed).await;
+                    Box::pin(put_back_now(&self.term, last, held, &After::Removed)).await;
                     return Written::Done;
                 }
                 OnEnd::Reopen => {
@@ -188,12 +195,16 @@ impl Release {
                     return Written::Reopened;
                 }
                 OnEnd::Complete(more, record) => {
-                    self.end.taken = self.term.taken(&record, &self.end.drain.instance);
-                    self.complete(more, &record).await;
-                    fresh = read_node(&self.term, &self.end.drain.node.name).await;
+                    self.end.interruptions = self.term.taken(&record, &self.end.drain.instance);
+                    Box::pin(self.complete(more, &record)).await;
+                    fresh = self.read_past_index().await;
                 }
             }
         }
+    }
+
+    async fn read_past_index(&self) -> Option<Arc<Node>> {
+        Box::pin(read_node(&self.term, &self.end.drain.node.name)).await.map(Arc::new)
     }
 
     fn on_end(&self, node: &Node) -> OnEnd {
@@ -213,21 +224,43 @@ impl Release {
     }
 }
 
-/// Puts what is still ours on a Node back, trying until that is done, the Node is gone, or its
-/// record is another one.
+/// Starts a task that puts back what Sundown changed on a Node. It retries until that is done, the
+/// Node is gone, or its record is another one.
 pub(super) fn put_back(term: &Term, node: Arc<Node>, after: After) {
     let task = term.clone();
-    term.spawn(async move { put_back_now(&task, &node, None, &after).await });
+    term.spawn(async move { put_back_now(&task, node, None, &after).await });
 }
 
-/// `held`: the record for a Node that has none that can be read.
-pub(super) async fn put_back_now(term: &Term, node: &Node, held: Option<&Record>, after: &After) {
-    let judged = node.record().map(str::to_owned);
+/// Puts back what Sundown changed on a Node, as [`put_back`], and waits for that. `held`: the
+/// record to use if the Node's own cannot be read.
+pub(super) async fn put_back_now(
+    term: &Term,
+    node: Arc<Node>,
+    held: Option<&Record>,
+    after: &After,
+) {
+    let judged = Arc::clone(&node);
     // A new record, written by an accept meanwhile, is not ours to take away.
-    let body = |node: &Node| {
-        record::restore(node, held, after).filter(|_| node.record() == judged.as_deref())
+    let body = |node: &Arc<Node>| {
+        record::restore_node(node, held, after).filter(|_| node.record() == judged.record())
     };
-    if patch_node(term, node.clone(), "put the node back", body).await == NodeWrite::Patched {
-        term.report(&node.name, DrainEvent::PutBack);
+    if patch_node(term, node, "put the node back", body).await == NodeWrite::Patched {
+        term.report(&judged.name, DrainEvent::PutBack);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn size<A, F: Future>(_: impl Fn(A) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    /// Ten thousand drains may end at once, each in a future of its own.
+    #[test]
+    fn a_completion_that_waits_for_its_turn_to_write_takes_little_memory() {
+        let bytes = size(Release::run);
+        assert!(bytes <= 2048, "{bytes} bytes");
     }
 }

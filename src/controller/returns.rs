@@ -16,82 +16,87 @@ use crate::{
     record::{self, After, Released, Returned},
 };
 
-/// For this long a heartbeat is waited for that tells whether an action is open.
-const PATIENCE: std::time::Duration = seconds(30);
-/// A drain that ends, and the index after it, are given this long, in looks of a quarter second.
+/// How long to wait for the answer to a heartbeat, which shows whether an action is open.
+const HEARTBEAT_TIMEOUT: std::time::Duration = seconds(30);
+/// After a drain ends, the index is read this many times, every 250 ms, until it shows that the
+/// Node is as it was.
 const LOOKS: u32 = 20;
 
-/// What became of a Node whose instance is back in service.
+/// What happened to a Node whose instance is back in service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Back {
-    /// There was nothing to put back.
-    No,
-    /// It is as it was.
-    Restored,
-    /// Look at it again.
-    Again,
-    /// AWS did not say whether a terminate action is open.
-    Untold,
+pub(super) enum ReturnOutcome {
+    /// Nothing: there was nothing to put back, or a terminate action is open.
+    NotPutBack,
+    /// The Node is as it was.
+    PutBack,
+    /// Not known yet. Try again.
+    Retry,
+    /// Nothing: AWS did not answer whether a terminate action is open.
+    Unknown,
 }
 
-/// Puts the Node back if the event says that its instance is in service again, and nothing speaks
-/// against it.
-pub(super) async fn put_back(term: &Term, node: &Arc<Node>, interruption: &Interruption) -> Back {
-    // Past the index, which may be behind at the beginning of a term: it may not show yet what
-    // there is to put back.
+/// Puts the Node back as it was if the event reports that its instance is in service again, and no
+/// terminate action of the instance is open.
+pub(super) async fn put_back(
+    term: &Term,
+    node: &Arc<Node>,
+    interruption: &Interruption,
+) -> ReturnOutcome {
+    // Reads from the API server: at the beginning of a term the index may not show yet what there
+    // is to put back.
     let node = &match term.nodes.fetch(&node.name).await {
-        Ok(Some(fresh)) if fresh.uid == node.uid => fresh,
-        Ok(_) => return Back::No,
+        Ok(Some(fresh)) if fresh.uid == node.uid => Arc::new(fresh),
+        Ok(_) => return ReturnOutcome::NotPutBack,
         Err(error) => {
             debug!(
                 node = %node.name, %error,
                 "Cannot read the node of an instance that is back in service; trying again."
             );
             tokio::time::sleep(seconds(1)).await;
-            return Back::Again;
+            return ReturnOutcome::Retry;
         }
     };
     let (open, ended) = match record::returned(node, interruption) {
-        Returned::Nothing => return Back::No,
-        Returned::Restore => (Some(waits_again(term, interruption).await), None),
+        Returned::Nothing => return ReturnOutcome::NotPutBack,
+        Returned::RestoreNode => (Some(waits_again(term, interruption).await), None),
         Returned::EndDrain { actions, events } => (is_any_open(term, &actions).await, Some(events)),
     };
     match open {
-        None => return Back::Untold,
+        None => return ReturnOutcome::Unknown,
         Some(true) => {
             info!(
                 node = %node.name, instance = %interruption.instance,
                 "The instance was launched into its group, and a terminate action of it is open: \
                  its node is not put back.");
-            return Back::No;
+            return ReturnOutcome::NotPutBack;
         }
         Some(false) => {}
     }
     if let Some(events) = ended {
-        // The drain ends, and its release puts the Node back.
+        // The fleet ends the drain, and its release puts the Node back.
         term.send(Input::Returned { node: node.name.clone(), uid: node.uid.clone(), events });
         for _ in 0..LOOKS {
             tokio::time::sleep(std::time::Duration::from_millis(250)).await;
             let now = term.nodes.get(&node.name).map(|n| record::returned(&n, interruption));
             if now.is_none_or(|now| now == Returned::Nothing) {
-                return Back::Restored;
+                return ReturnOutcome::PutBack;
             }
         }
-        return Back::Again;
+        return ReturnOutcome::Retry;
     }
     term.report(&node.name, DrainEvent::InstanceReturned);
     release::put_back_now(
         term,
-        node,
+        Arc::clone(node),
         None,
         &After::Released(Released::new(term.aws_now(), "returned")),
     )
     .await;
-    Back::Restored
+    ReturnOutcome::PutBack
 }
 
-/// AWS shows the instance waiting for another termination, whose event is yet to come. Where AWS
-/// cannot be asked, the record tells enough: it is released, so its own actions are over.
+/// Whether AWS shows the instance waiting in a terminate hook again, for an event that is yet to
+/// come. `false` if AWS does not answer: the record is released, so its own actions are over.
 async fn waits_again(term: &Term, interruption: &Interruption) -> bool {
     let Some(group) = interruption.group() else { return false };
     let now = tokio::time::Instant::now();
@@ -99,12 +104,12 @@ async fn waits_again(term: &Term, interruption: &Interruption) -> bool {
     state.is_ok_and(|state| state.is_some_and(|state| Transition::Terminating.holds(&state)))
 }
 
-/// One heartbeat for each action of an open record tells whether it is open. `None`: AWS did not
-/// say.
+/// Whether one of the actions of an open record is open: sends one heartbeat for each. `None`: AWS
+/// did not answer one of them in time.
 async fn is_any_open(term: &Term, actions: &[LifecycleAction]) -> Option<bool> {
     for action in actions {
         let proof = tokio::time::timeout(
-            PATIENCE,
+            HEARTBEAT_TIMEOUT,
             term.hooks.prove(action, term.clock.now(), Source::Record),
         )
         .await;
@@ -114,7 +119,7 @@ async fn is_any_open(term: &Term, actions: &[LifecycleAction]) -> Option<bool> {
             None => {
                 debug!(
                     instance = %action.key.instance, hook = %action.key.hook,
-                    "No heartbeat told whether the action is open."
+                    "AWS did not answer whether the action is open."
                 );
                 return None;
             }

@@ -1,5 +1,5 @@
-//! The service: what a run and a simulation both call, with their own clients, clock, randomness
-//! and spawner.
+//! The service: the one function that `sundown run` and a simulation call, with clients, a clock,
+//! randomness and a spawner of their own.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -13,12 +13,12 @@ use tracing::{info, warn};
 
 use super::{
     Board, Sinks,
-    context::{Lead, Shared, SharedParts, Term},
+    context::{LeaderRights, Shared, SharedParts, Term},
     counting::Counting,
     dead_letters,
     deleted_nodes::{self, DeletedNodes},
     fleet,
-    hooks::{Granted, Hooks},
+    hooks::{HeartbeatAnswers, Hooks},
     housekeeping,
     intake::{self, Intake, IntakeHandle, IntakeObserver, IntakeView},
     message_reader, places,
@@ -41,46 +41,46 @@ use crate::{
     triage,
 };
 
-/// What the service works with.
+/// The arguments of [`serve`].
 pub struct Parts {
-    /// What it is told.
+    /// The settings, as read from flags and environment variables.
     pub config: Arc<Config>,
     /// A client for the API server, without retries of its own.
     pub kube: kube::Client,
-    /// How AWS is reached: region, credentials, HTTP client, time source.
+    /// How to reach AWS: region, credentials, HTTP client, time source.
     pub aws: SdkConfig,
-    /// The time.
+    /// The source of the time for all tasks.
     pub clock: Clock,
-    /// Randomness.
+    /// The source of all randomness, such as the jitter of pauses.
     pub random: Random,
-    /// Starts tasks.
+    /// Starts all tasks.
     pub spawner: Spawner,
-    /// Where everything is counted.
+    /// All counters and gauges.
     pub metrics: Arc<Metrics>,
-    /// Which loops must turn.
+    /// The service registers its loops here. `/livez` fails if one of them is stuck.
     pub loops: Loops,
-    /// When it is ready.
+    /// The service sets the conditions of `/readyz` here.
     pub readiness: Readiness,
-    /// Where drains are shown.
+    /// The service records its drains here, for people.
     pub board: Board,
-    /// Where else it is told what happens.
+    /// Other receivers of what happens. By default none.
     pub sinks: Sinks,
-    /// Ends the service: it gives everything back at once, and comes to its end when the long polls
-    /// do that are open.
+    /// Cancel it to stop the service: it gives messages and the Lease back at once, and returns
+    /// when its open long polls have ended.
     pub shutdown: CancellationToken,
 }
 
-/// A loop that has not turned for so long is stuck: every wait in it has a deadline that is far
-/// shorter.
+/// A loop that has not turned for this long is stuck: every wait in it has a far shorter deadline.
 const STUCK: Duration = seconds(60);
-/// How long the last Events may hold the Lease back; one that is on its way then, as long again.
+/// How long the last Events may delay giving the Lease up. A request that is under way then may
+/// take as long again.
 const LAST_EVENTS: Duration = Duration::from_millis(300);
 
-/// The intake of the term that lasts; none on a standby.
+/// The intake of the current term. Empty on a standby.
 #[derive(Clone, Default)]
-pub(super) struct Inlet(Arc<Mutex<Option<IntakeHandle>>>);
+pub(super) struct IntakeSlot(Arc<Mutex<Option<IntakeHandle>>>);
 
-impl Inlet {
+impl IntakeSlot {
     fn with<T>(&self, look: impl FnOnce(&mut Option<IntakeHandle>) -> T) -> T {
         look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -90,12 +90,13 @@ impl Inlet {
     }
 }
 
-/// Closed unless this process leads.
+/// Allows writes to Kubernetes only while this process leads.
 struct LeaderGate(WriteGuard);
 
 impl Gate for LeaderGate {
     fn permit(&self, target: Target) -> Option<WritePermit> {
-        // Giving the Lease up does not wait for Events: the recorder waits for its own requests.
+        // A permit would delay giving the Lease up. Events need none: the recorder waits for its
+        // own requests.
         if target == Target::Event {
             self.0.time_left().map(WritePermit::within)
         } else {
@@ -104,15 +105,16 @@ impl Gate for LeaderGate {
     }
 }
 
-/// The conditions of `/readyz` that [`serve`] adds as it goes.
+/// The conditions of `/readyz` that must exist before a process can be ready. [`serve`] adds them
+/// while it starts.
 pub const AWAITED: [&str; 3] = ["nodes", "budgets", "queue"];
 
 /// All conditions of `/readyz`.
 pub(super) const CONDITIONS: [&str; 6] =
     ["nodes", "budgets", "queue", "lease", "receiving", "records"];
 
-/// Runs until `shutdown`. Never errs: AWS and Kubernetes may come and go, both are tried again for
-/// ever.
+/// Runs the service until `shutdown`. It never fails: calls to AWS and Kubernetes are retried for
+/// as long as the service runs.
 pub async fn serve(parts: Parts) {
     let config = Arc::clone(&parts.config);
     let counting = Counting(Arc::clone(&parts.metrics));
@@ -128,67 +130,82 @@ pub async fn serve(parts: Parts) {
             },
             identity: identity.clone(),
             settings: config.election.lease,
+            // A leader that has not listed the Nodes knows no record, so it could not even send
+            // heartbeats.
+            is_ready: false,
             published: config.drain.published(),
             clock: parts.clock,
             random: parts.random.clone(),
             spawner: parts.spawner.clone(),
             on_call: counting.lease(),
-            on_turn: {
+            on_iteration: {
                 let alive = parts.loops.register("lease", STUCK);
-                Box::new(move || alive.turned())
+                Box::new(move || alive.made_progress())
             },
         })
     });
     let shared = shared(&parts, &keeper, &counting, identity);
-    say_what_runs(&config);
+    let (ready, nodes) = (Arc::clone(&keeper), shared.nodes.clone());
+    let bid_when_ready = parts.spawner.spawn_scoped(async move {
+        nodes.synced().await;
+        ready.ready();
+    });
+    log_start(&config);
     parts.metrics.set_dry_run(config.dry_run);
-    let inlet = Inlet::default();
-    readiness(&parts, &shared, &keeper, &inlet);
-    let alive = parts.loops.register("look_after", STUCK);
-    let look_after = parts.spawner.spawn_scoped(housekeeping::look_after(
+    let intake_slot = IntakeSlot::default();
+    readiness(&parts, &shared, &keeper, &intake_slot);
+    let alive = parts.loops.register("housekeeping", STUCK);
+    let housekeeping = parts.spawner.spawn_scoped(housekeeping::run(
         shared.clone(),
         Arc::clone(&keeper),
         parts.readiness.clone(),
-        inlet.clone(),
+        intake_slot.clone(),
         alive,
     ));
     let dead_letters = (!config.queue.dead.is_empty()).then(|| {
-        // Uncounted: what is refused here holds up no drain, and must not ring as if it did.
+        // Not counted: a call that is refused here delays no drain, and must cause no alert.
         let uncounted = Clients::from_config(&parts.aws, parts.clock, Arc::new(()));
         parts.spawner.spawn_scoped(dead_letters::follow(shared.clone(), uncounted))
     });
     let remember_deleted_node = parts.spawner.spawn_scoped(deleted_nodes::follow(shared.clone()));
-    let (mut leadership, mut without_leader) = (keeper.leadership(), keeper.without_leader());
+    let (mut leadership, mut heartbeats_only) = (keeper.leadership(), keeper.heartbeats_only());
     let mut leading: Option<Leading> = None;
-    // What is beaten on although this process does not lead, because nobody else does as far as it
-    // knows.
+    // The actions that this process keeps alive although it does not lead, because no other process
+    // is known to lead.
     let mut kept: Option<Hooks> = None;
-    // Intakes of terms that are over: they give back what their long poll brings.
-    let mut parting: Vec<AbortOnDropHandle<bool>> = Vec::new();
+    // Intakes of ended terms: they give back the messages that their open long polls bring.
+    let mut stopping_intakes: Vec<AbortOnDropHandle<bool>> = Vec::new();
     loop {
-        // Stranded is said before a lost leadership and unsaid after a new one, so it is looked at
-        // on either side.
-        let was_without_leader = *without_leader.borrow_and_update();
+        // `heartbeats_only` is set before a leadership is lost and cleared after a new one begins.
+        // It is read before and after `leadership`: heartbeats end only if it is false both times.
+        let was_heartbeats_only = *heartbeats_only.borrow_and_update();
         let now_leading = matches!(&*leadership.borrow_and_update(), Leadership::Leader { .. });
-        let is_without_leader = *without_leader.borrow();
+        let is_heartbeats_only = *heartbeats_only.borrow();
         parts.metrics.set_leader(now_leading && !config.dry_run);
         match (now_leading, leading.take()) {
             (true, None) => {
-                leading =
-                    Some(Leading::begin(&shared, &parts, &counting, &keeper, &inlet, kept.take()));
+                leading = Some(Leading::begin(
+                    &shared,
+                    &parts,
+                    &counting,
+                    &keeper,
+                    &intake_slot,
+                    kept.take(),
+                ));
             }
             (true, Some(term)) => leading = Some(term),
             (false, Some(term)) => {
-                warn!("This process leads no more; it stands by.");
-                let (intake, hooks) = term.lost(is_without_leader);
+                warn!("This process no longer leads; it stands by.");
+                let (intake, hooks) = term.lost(is_heartbeats_only);
                 kept = hooks;
-                parting.retain(|ending| !ending.is_finished());
-                parting.extend(intake.map(|intake| parts.spawner.spawn_scoped(intake.stop())));
+                stopping_intakes.retain(|ending| !ending.is_finished());
+                stopping_intakes
+                    .extend(intake.map(|intake| parts.spawner.spawn_scoped(intake.stop())));
             }
-            (false, None) if !was_without_leader && !is_without_leader => {
+            (false, None) if !was_heartbeats_only && !is_heartbeats_only => {
                 if let Some(hooks) = kept.take() {
                     info!(
-                        "Another process has the Lease or may have it: the heartbeats of this \
+                        "Another process holds the Lease or may hold it: the heartbeats of this \
                          process end."
                     );
                     hooks.end();
@@ -200,19 +217,19 @@ pub async fn serve(parts: Parts) {
             biased;
             () = parts.shutdown.cancelled() => break,
             changed = leadership.changed() => if changed.is_err() { break },
-            changed = without_leader.changed() => if changed.is_err() { break },
+            changed = heartbeats_only.changed() => if changed.is_err() { break },
         }
     }
     info!(
-        "Stopping: nothing more is accepted, the Lease is given up when the last writes are over, \
-         and messages that are not accepted go back."
+        "Stopping: Sundown accepts no more interruptions, gives the Lease up when its last writes \
+         are over, and gives undecided messages back."
     );
     parts.metrics.set_leader(false);
     let was_leading = leading.is_some();
     let (intake, kept_alive) = leading.map(Leading::end).unzip();
     let intake = intake.flatten();
-    // A leader that is giving the Lease up already has them in `kept`. Both end after the Lease: a
-    // completion may be under way.
+    // If this leader has already begun to give the Lease up, its actions are in `kept`. In both
+    // cases they end after the Lease is given up, because a completion may be under way.
     let kept_alive = kept_alive.or(kept);
     let lease = async {
         if was_leading {
@@ -223,18 +240,18 @@ pub async fn serve(parts: Parts) {
             hooks.end();
         }
     };
-    // Long polls take their time to end; the next leader need not wait for that.
-    parting.extend(intake.map(|intake| parts.spawner.spawn_scoped(intake.stop())));
-    parting.retain(|ending| !ending.is_finished());
-    if !parting.is_empty() && !config.dry_run {
+    // The open long polls end while the Lease is given up: the next leader does not wait for them.
+    stopping_intakes.extend(intake.map(|intake| parts.spawner.spawn_scoped(intake.stop())));
+    stopping_intakes.retain(|ending| !ending.is_finished());
+    if !stopping_intakes.is_empty() && !config.dry_run {
         info!(
-            "SQS does not notice that nobody listens any more: waiting until it has answered the \
-             long poll that is open, some 20 s, to give back what that brings. A second signal \
-             ends the process at once."
+            "SQS keeps serving a long poll after the client disconnects: waiting some 20 s until \
+             the open one ends, to give back the messages that it brings. A second signal ends the \
+             process at once."
         );
     }
-    futures::join!(lease, join_all(parting));
-    drop((look_after, dead_letters, remember_deleted_node));
+    futures::join!(lease, join_all(stopping_intakes));
+    drop((housekeeping, dead_letters, remember_deleted_node, bid_when_ready));
 }
 
 fn identity(config: &Config, random: &Random) -> String {
@@ -258,8 +275,8 @@ fn shared(
         spawner: parts.spawner.clone(),
         observer: Arc::new(counting.clone()),
         gate: Arc::new(LeaderGate(guard.clone())),
-        // As many as the dispatcher ever has under way (`drain::DispatchSettings`).
-        settings: Settings { orders: 2 * config.drain.max_in_flight, ..Settings::default() },
+        // The most requests that the dispatcher has under way (`drain::DispatchSettings`).
+        settings: Settings { pod_writes: 2 * config.drain.max_in_flight, ..Settings::default() },
     });
     let labels: Vec<String> = parts
         .sinks
@@ -290,13 +307,13 @@ fn shared(
         spawner: parts.spawner.clone(),
         metrics: Arc::clone(&parts.metrics),
         board: parts.board.clone(),
-        lead: Lead {
+        rights: LeaderRights {
             permit: Arc::new(move || guard.permit().filter(|_| !dry)),
             heartbeat: Arc::new(move || !dry && heartbeats.may_send_heartbeats()),
         },
         deleted_nodes: DeletedNodes::default(),
-        granted: Granted::default(),
-        confirmation: parts.readiness.flag("records"),
+        heartbeat_answers: HeartbeatAnswers::default(),
+        records_ready: parts.readiness.flag("records"),
         real_tests_until: config.accept_real_tests.map(|length| parts.clock.now().plus(length)),
         sinks: parts.sinks.clone(),
     })
@@ -313,7 +330,7 @@ fn policy(config: &Config) -> triage::Policy {
     }
 }
 
-fn say_what_runs(config: &Config) {
+fn log_start(config: &Config) {
     let queues: Vec<_> = config.queue.urls.iter().map(|q| q.url.as_str()).collect();
     info!(
         version = env!("CARGO_PKG_VERSION"),
@@ -322,9 +339,9 @@ fn say_what_runs(config: &Config) {
     );
     if config.ours.cluster_name.is_none() {
         warn!(
-            "No --cluster-name is given: an instance without a Node is never completed or beaten \
-             for; its message waits until 5 min from its launch and is then deleted and counted as \
-             unknown."
+            "No --cluster-name is given: Sundown sends no heartbeats for an instance without a \
+             Node and does not complete its lifecycle actions. Its message waits until 5 min from \
+             its launch, and is then deleted and counted as unknown."
         );
     }
     if let Some(length) = config.accept_real_tests {
@@ -333,8 +350,8 @@ fn say_what_runs(config: &Config) {
     }
     if config.dry_run && config.trial.is_some() {
         warn!(
-            "{TRIAL_BEGINS}, but that each event is recorded in the trial's log and deleted from \
-             the trial's queue."
+            "{TRIAL_BEGINS}. Each event is recorded in the trial's log and deleted from the \
+             trial's queue."
         );
     } else if config.dry_run {
         warn!(
@@ -345,19 +362,19 @@ fn say_what_runs(config: &Config) {
     }
 }
 
-fn readiness(parts: &Parts, shared: &Shared, keeper: &LeaseKeeper, inlet: &Inlet) {
+fn readiness(parts: &Parts, shared: &Shared, keeper: &LeaseKeeper, intake_slot: &IntakeSlot) {
     let nodes = shared.nodes.clone();
     parts.readiness.add("nodes", move || watched(nodes.state(), "nodes"));
     let budgets = shared.budgets.clone();
     parts.readiness.add("budgets", move || watched(budgets.state(), "disruption budgets"));
-    // A standby has nothing to confirm.
-    shared.confirmation.set(Ok(()));
+    // A standby need not know the records.
+    shared.records_ready.set(Ok(()));
     let trouble = keeper.trouble();
     parts.readiness.add("lease", move || trouble.borrow().clone().map_or(Ok(()), Err));
-    let inlet = inlet.clone();
+    let intake_slot = intake_slot.clone();
     parts.readiness.add("receiving", move || {
-        // A standby does not receive, and is ready all the same.
-        let Some(view) = inlet.view().filter(|view| !view.healthy()) else { return Ok(()) };
+        // A standby receives nothing, and is ready all the same.
+        let Some(view) = intake_slot.view().filter(|view| !view.healthy()) else { return Ok(()) };
         if view.crowded() {
             return Err(format!("no room for more messages: {} are held undecided", view.held()));
         }
@@ -378,10 +395,10 @@ fn watched(health: Health, what: &str) -> Result<(), String> {
     }
 }
 
-/// One term of leadership, while it lasts.
+/// The current term of leadership and its intake.
 struct Leading {
     term: Term,
-    inlet: Inlet,
+    intake_slot: IntakeSlot,
 }
 
 impl Leading {
@@ -390,27 +407,28 @@ impl Leading {
         parts: &Parts,
         counting: &Counting,
         keeper: &LeaseKeeper,
-        inlet: &Inlet,
+        intake_slot: &IntakeSlot,
         kept: Option<Hooks>,
     ) -> Self {
         info!("This process leads.");
         let (term, inputs) = Term::begin(shared.clone(), kept);
         let fleet_loop = parts.loops.register("fleet", STUCK);
         if !shared.config.dry_run {
-            // Both may have been silently dead while this process stood by.
+            // A watch can lose its connection without an error while a process stands by. So both
+            // are opened again.
             shared.nodes.restart_watch();
             shared.budgets.restart_watch();
-            shared.confirmation.set(Err("the unschedulable nodes are not listed yet".to_owned()));
-            // Before anything is taken up: a pause that began before this term holds from its first
-            // moment.
+            shared.records_ready.set(Err("the unschedulable nodes are not listed yet".to_owned()));
+            // Before the first node: a pause that began before this term applies from the start.
             term.send(crate::fleet::Input::PausedAll(*keeper.paused().borrow()));
-            term.spawn(fleet::work(term.clone(), inputs, fleet_loop));
+            term.spawn(fleet::run(term.clone(), inputs, fleet_loop));
             term.spawn(follow_pause(term.clone(), keeper.paused()));
         }
-        let (task, slot, loops) = (term.clone(), inlet.clone(), parts.loops.clone());
+        let (task, slot, loops) = (term.clone(), intake_slot.clone(), parts.loops.clone());
         let observer: Arc<dyn IntakeObserver> = Arc::new(counting.clone());
         term.spawn(async move {
-            // Nothing can be decided before the nodes are known; messages are safe in their queue.
+            // Nothing can be decided before the nodes are known. Until then messages are safe in
+            // their queue.
             task.nodes.synced().await;
             let queue = &task.config.queue;
             let settings = intake::Settings {
@@ -429,44 +447,45 @@ impl Leading {
                     loops.register("poller", STUCK)
                 });
             slot.with(|place| *place = Some(handle));
-            // Alive from here on: an API server that is away must not make this process look stuck.
-            let reader_loop = loops.register("desk", STUCK);
+            // Registered only now: a process that waits for the API server must not look stuck.
+            let reader_loop = loops.register("message_reader", STUCK);
             message_reader::read(task.clone(), deliveries, reader_loop).await;
         });
-        Self { term, inlet: inlet.clone() }
+        Self { term, intake_slot: intake_slot.clone() }
     }
 
-    /// Ends the term of a process that stops: it receives no more messages and begins no write. It
-    /// returns the intake, which has messages to give back, and the heartbeats, which go on while
-    /// the last writes are under way. Heartbeats do no harm if another process leads by then.
+    /// Ends the term because the process stops: no more messages are received, and no write begins.
+    /// Returns the intake, which has messages to give back, and the hooks, whose heartbeats go on
+    /// while the last writes are under way. They do no harm if another process leads by then.
     fn end(self) -> (Option<IntakeHandle>, Hooks) {
         let handle = self.stop_receiving();
-        let hooks = self.term.strand();
-        self.term.confirmation.set(Ok(()));
+        let hooks = self.term.keep_heartbeats_only();
+        self.term.records_ready.set(Ok(()));
         (handle, hooks)
     }
 
-    /// Leadership is lost: whatever the term started ends at once. What is undecided goes back to
-    /// the queue while this process stands by already, so that the next leader need not wait for it
-    /// to reappear by itself. That is nobody else's write: only who received a message has the
-    /// receipt to give it back with. Where nobody else is known to lead, the heartbeats go on.
-    fn lost(self, is_without_leader: bool) -> (Option<IntakeHandle>, Option<Hooks>) {
+    /// Ends the term because leadership is lost: all its tasks end at once. Returns the intake, to
+    /// give undecided messages back while this process stands by, so that the next leader need not
+    /// wait for them to reappear. Writing to the queue is safe then: only the process that received
+    /// a message has the receipt to give it back. If no other process is known to lead, also
+    /// returns the hooks, whose heartbeats go on.
+    fn lost(self, is_heartbeats_only: bool) -> (Option<IntakeHandle>, Option<Hooks>) {
         let handle = self.stop_receiving();
-        let kept = is_without_leader.then(|| self.term.strand());
+        let kept = is_heartbeats_only.then(|| self.term.keep_heartbeats_only());
         if kept.is_none() {
             self.term.finish();
         }
-        self.term.confirmation.set(Ok(()));
+        self.term.records_ready.set(Ok(()));
         self.term.board.clear();
         (handle, kept)
     }
 
     fn stop_receiving(&self) -> Option<IntakeHandle> {
-        let handle = self.inlet.with(Option::take);
+        let handle = self.intake_slot.with(Option::take);
         if let Some(handle) = &handle {
             handle.stop_receiving();
         }
-        self.term.metrics.stands_by();
+        self.term.metrics.reset_leader_gauges();
         handle
     }
 }

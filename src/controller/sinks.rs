@@ -1,15 +1,15 @@
-//! Where else it is told what happens, besides logs, metrics and Events.
+//! Receivers of what happens, besides logs, metrics and Events.
 
 use super::TrialLog;
 use crate::observe::{traces::Tracer, webhook::Notifier};
 
-/// Where else it is told what happens. By default nowhere.
+/// Receivers of what happens, besides logs, metrics and Events. By default none.
 #[derive(Debug, Clone, Default)]
 pub struct Sinks {
-    /// This run is a trial, recorded there.
+    /// The log of a trial. `None`: this run is not a trial.
     pub trial: Option<TrialLog>,
-    /// Who sends notifications.
+    /// Sends notifications. `None` without a webhook.
     pub notifier: Option<Notifier>,
-    /// Who sends traces.
+    /// Sends traces. `None` without a collector.
     pub tracer: Option<Tracer>,
 }

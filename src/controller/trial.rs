@@ -15,20 +15,21 @@ use super::context::Term;
 use crate::{
     aws::{AwsError, CallObserver, Clients},
     config::QueueConfig,
-    domain::{Interruption, Moment, Taken},
+    domain::{Interruption, InterruptionFacts, Moment},
     runtime::Clock,
 };
 
-/// How the line begins that every trial logs at its start. `sundown trial-report` knows by it the
-/// log of a trial to which nothing came.
+/// The beginning of the line that every trial logs at its start. By it `sundown trial-report`
+/// recognizes the log of a trial that received nothing.
 pub const TRIAL_BEGINS: &str = "Trial: nothing is written to AWS or Kubernetes";
 
 /// One line of a trial's log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrialEntry {
-    /// The version of this shape: 1.
+    /// The version of this format: 1.
     pub trial: u32,
-    /// When it was decided.
+    /// When Sundown decided. For a message without an interruption on our clock, otherwise on
+    /// AWS's, as the times below.
     pub at: Moment,
     /// When its message was sent to the queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -36,33 +37,33 @@ pub struct TrialEntry {
     /// When its message was received.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub received: Option<Moment>,
-    /// The event's own id.
+    /// The id in the event.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub event: String,
-    /// Its kind; empty where the message is about no interruption.
+    /// The kind of the interruption. Empty if the message is about none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub kind: String,
-    /// When AWS says that it happened.
+    /// The time in the event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<Moment>,
-    /// The instance.
+    /// The id of the instance. Empty if the message is about no interruption.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub instance: String,
-    /// Its Auto Scaling group, where the event names it.
+    /// The Auto Scaling group that the event names, or empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub group: String,
-    /// The lifecycle hook.
+    /// The lifecycle hook that the event names, or empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub hook: String,
-    /// The node.
+    /// The name of the instance's Node. Empty if none is known.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub node: String,
     /// What would be done.
     pub would: Would,
-    /// Why nothing would be done, or why it was not understood.
+    /// Why nothing would be done, or why the message was not understood. Otherwise empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub why: String,
-    /// When the machine goes, where the event says so.
+    /// When AWS takes the machine away, if the event shows that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ends: Option<Moment>,
 }
@@ -73,18 +74,18 @@ pub struct TrialEntry {
 pub enum Would {
     /// Cordon and drain the node.
     Drain,
-    /// Complete the lifecycle action: the instance has no node.
+    /// Complete the lifecycle action, because the instance has no node.
     Complete,
     /// Answer the launch hook with CONTINUE.
     AnswerLaunch,
-    /// Nothing.
+    /// Nothing, see [`TrialEntry::why`].
     Nothing,
-    /// Leave it for the dead-letter queue.
+    /// Leave the message for the dead-letter queue.
     NotUnderstood,
 }
 
 impl TrialEntry {
-    /// About a message that is about no interruption.
+    /// An entry for a message that is about no interruption.
     pub(super) fn of_message(at: Moment, sent: Option<Moment>, would: Would, why: &str) -> Self {
         let none = String::new;
         Self {
@@ -105,7 +106,7 @@ impl TrialEntry {
         }
     }
 
-    /// About an interruption.
+    /// An entry for an interruption.
     pub(super) fn of(
         interruption: &Interruption,
         at: Moment,
@@ -122,13 +123,13 @@ impl TrialEntry {
             instance: instance.to_string(),
             group: hook.map(|h| h.group.to_string()).unwrap_or_default(),
             hook: hook.map(|h| h.hook.to_string()).unwrap_or_default(),
-            ends: Taken::new(interruption, instance, sent, at, false).machine_goes(),
+            ends: InterruptionFacts::new(interruption, instance, sent, at, false).machine_ends_at(),
             ..Self::of_message(at, sent, would, "")
         }
     }
 }
 
-/// Where a trial is recorded. Clones write to the same place.
+/// The log of a trial, one JSON object a line. Clones write to the same place.
 #[derive(Clone)]
 pub struct TrialLog(Arc<Mutex<Box<dyn io::Write + Send>>>);
 
@@ -139,7 +140,7 @@ impl fmt::Debug for TrialLog {
 }
 
 impl TrialLog {
-    /// Appends to a file; `-` is standard output.
+    /// Appends to a file. `-` is standard output.
     pub fn open(path: &Path) -> io::Result<Self> {
         if path.as_os_str() == "-" {
             return Ok(Self::to(io::stdout()));
@@ -147,7 +148,7 @@ impl TrialLog {
         Ok(Self::to(fs::OpenOptions::new().create(true).append(true).open(path)?))
     }
 
-    /// Writes there.
+    /// Writes to `place`.
     pub fn to(place: impl io::Write + Send + 'static) -> Self {
         Self(Arc::new(Mutex::new(Box::new(place))))
     }
@@ -156,58 +157,58 @@ impl TrialLog {
         let mut line = serde_json::to_vec(entry)?;
         line.push(b'\n');
         let mut place = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // One write a line: what ends in the middle of a trial leaves whole lines behind.
+        // One write for each line, so that a process that is killed leaves whole lines behind.
         place.write_all(&line)?;
         place.flush()
     }
 }
 
 impl Term {
-    /// This run is a trial.
+    /// Whether this run is a trial.
     pub(super) fn is_trial(&self) -> bool {
         self.sinks.trial.is_some()
     }
 
-    /// Records an event of a trial. False: it could not be written down, so its message stays.
+    /// Records an event of a trial. `false`: it could not be written, so its message must stay.
     pub(super) fn record_trial(&self, entry: &TrialEntry) -> bool {
         let Some(log) = &self.sinks.trial else { return false };
         let written = log.write(entry);
         if let Err(error) = &written
-            && self.first_said(&format!("trial log {error}"))
+            && self.first_time(&format!("trial log {error}"))
         {
-            error!(%error, "The trial's log cannot be written: events stay in their queue until \
-                it can.");
+            error!(%error, "Cannot write the trial's log. Events stay in their queue until that \
+                works.");
         }
         written.is_ok()
     }
 }
 
-/// A queue is not one that a trial may delete from.
+/// A trial must not delete from a queue.
 #[derive(Debug, thiserror::Error)]
 pub enum NotATrialQueue {
-    /// It has a dead-letter queue.
+    /// The queue with this URL has a dead-letter queue.
     #[error(
-        "{0} has a dead-letter queue, which no queue of a trial has: it looks like one that \
-         somebody lives on. Nothing was received; make a queue for the trial alone (terraform/: \
-         trial_queue)"
+        "{0} has a dead-letter queue, so it looks like a queue in use, and a trial deletes what it \
+         receives. Nothing was received; make a queue for the trial alone (terraform/: trial_queue)"
     )]
     HasDeadLetters(String),
-    /// It cannot be asked.
+    /// The attributes of the queue cannot be read.
     #[error(
-        "{queue} cannot be asked whether it is the queue of a trial; nothing was received. Allow \
-         sqs:GetQueueAttributes, and see that it is there"
+        "the attributes of {queue} cannot be read, which show whether it is the queue of a trial; \
+         nothing was received. Allow sqs:GetQueueAttributes, and check that the queue exists"
     )]
     Silent {
-        /// Which.
+        /// The URL of the queue.
         queue: String,
-        /// Why.
+        /// The error of the call.
         #[source]
         source: AwsError,
     },
 }
 
-/// Looks at the queues of a trial before anything is received.
-pub async fn vouch(
+/// Checks the queues of a trial before anything is received: a queue with a dead-letter queue is
+/// refused. Fails also if the attributes of a queue cannot be read.
+pub async fn check_trial_queues(
     queues: &QueueConfig,
     aws: &SdkConfig,
     clock: Clock,

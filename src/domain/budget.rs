@@ -5,9 +5,9 @@ use super::{Pod, Selector};
 /// Namespace and name of a PodDisruptionBudget.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BudgetKey {
-    /// The namespace.
+    /// `metadata.namespace`.
     pub namespace: String,
-    /// The name.
+    /// `metadata.name`.
     pub name: String,
 }
 
@@ -17,12 +17,12 @@ impl std::fmt::Display for BudgetKey {
     }
 }
 
-/// A PodDisruptionBudget (`policy/v1`), slim.
+/// The fields of a PodDisruptionBudget (`policy/v1`) that Sundown uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Budget {
     /// Namespace and name.
     pub key: BudgetKey,
-    /// `spec.selector`; `None` selects nothing, an empty one everything in the namespace.
+    /// `spec.selector`; `None` selects no pod, an empty one every pod in the namespace.
     pub selector: Option<Selector>,
     /// `status.disruptionsAllowed`.
     pub allowed: i64,
@@ -32,13 +32,13 @@ pub struct Budget {
     pub desired: i64,
     /// `metadata.generation`.
     pub generation: i64,
-    /// `status.observedGeneration`: below `generation` the server refuses every eviction for a
-    /// while.
+    /// `status.observedGeneration`: while it is below `generation`, the API server refuses every
+    /// eviction.
     pub observed: i64,
 }
 
 impl Budget {
-    /// It counts this pod.
+    /// Whether this budget covers the pod.
     #[must_use]
     pub fn selects(&self, pod: &Pod) -> bool {
         *self.key.namespace == *pod.key.namespace

@@ -1,7 +1,7 @@
-//! Errors in words.
+//! Error messages with their causes.
 
-/// An error and what caused it, on one line: the outermost alone ("client error (Connect)") tells
-/// nothing.
+/// An error and up to 8 of its causes on one line. The outermost error alone, such as "client error
+/// (Connect)", does not help an operator.
 #[must_use]
 pub fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();

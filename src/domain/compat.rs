@@ -1,8 +1,8 @@
-//! Marks of other handlers that tools read.
+//! Taints and labels of other handlers that external tools look for.
 
 use std::str::FromStr;
 
-/// Whose marks are written beside ours.
+/// The handler whose marks Sundown writes in addition to its own (`--compat`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Compat {
     /// aws-node-termination-handler.
@@ -10,7 +10,7 @@ pub enum Compat {
 }
 
 impl Compat {
-    /// Its word, in flags and records.
+    /// The handler's short name in flags and records.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

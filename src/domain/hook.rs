@@ -55,41 +55,42 @@ name!(
     HookName
 );
 name!(
-    /// The token of one lifecycle action (36 characters). Optional wherever the instance id is
-    /// given.
+    /// The token of one lifecycle action (36 characters). AWS does not need it in a call that has
+    /// the instance id.
     LifecycleToken
 );
 
-/// A hook and an instance. AWS keeps at most one action open for them at a time, but one can follow
-/// another: only the token tells those apart.
+/// A hook and an instance. AWS keeps at most one action open for them at a time, but a second can
+/// follow the first: only the token distinguishes the two.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HookKey {
     /// The instance that waits in the hook.
     pub instance: InstanceId,
     /// Its Auto Scaling group.
     pub group: GroupName,
-    /// The hook.
+    /// The name of the hook in this group.
     pub hook: HookName,
 }
 
-/// A lifecycle action that waits for our CompleteLifecycleAction. Beats and completions carry the
-/// instance id of the Node itself, never one that only an annotation names.
+/// A lifecycle action that waits for our CompleteLifecycleAction. Heartbeats and completions carry
+/// the instance id of the Node itself, never one that only an annotation names.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LifecycleAction {
-    /// Which action.
+    /// The hook and the instance that waits in it.
     pub key: HookKey,
-    /// The token of the event; sent beside the instance id when it is known.
+    /// The token from the event, sent together with the instance id; `None` if the event had none.
     pub token: Option<LifecycleToken>,
 }
 
-/// What DescribeLifecycleHooks says of a hook.
+/// A hook's timeouts from DescribeLifecycleHooks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HookDescription {
-    /// The hook.
+    /// `LifecycleHookName`.
     pub hook: HookName,
-    /// `HeartbeatTimeout`: how long AWS waits after the start or the last beat (30 s to 7200 s).
+    /// `HeartbeatTimeout`: how long AWS waits after the start or the last heartbeat (30 s to
+    /// 7200 s).
     pub heartbeat_timeout: Duration,
-    /// `GlobalTimeout`: how long AWS waits in all: min(48 h, 100 × HeartbeatTimeout).
+    /// `GlobalTimeout`: how long AWS waits in total: min(48 h, 100 × HeartbeatTimeout).
     pub global_timeout: Duration,
 }
 
@@ -98,12 +99,12 @@ pub struct HookDescription {
 pub enum Transition {
     /// The launch of an instance.
     Launching,
-    /// Its termination.
+    /// The termination of an instance.
     Terminating,
 }
 
 impl Transition {
-    /// As AWS writes it.
+    /// The transition as AWS writes it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -112,7 +113,7 @@ impl Transition {
         }
     }
 
-    /// The word for people.
+    /// The transition in log lines and messages.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -122,8 +123,8 @@ impl Transition {
     }
 
     /// The lifecycle states of instances that such a hook keeps waiting (Auto Scaling API
-    /// reference, `LifecycleState`). `Warmed:Pending:Wait` is both: of an instance that is launched
-    /// into a warm pool, and of one that a terminate hook holds on its way back there.
+    /// reference, `LifecycleState`). `Warmed:Pending:Wait` belongs to both transitions: an instance
+    /// may be launched into a warm pool, or a terminate hook may hold it on its way back there.
     #[must_use]
     pub fn holds(self, state: &str) -> bool {
         match self {

@@ -23,7 +23,7 @@ impl InstanceId {
 
     /// The id in a Node's `spec.providerID`: `aws:///eu-west-1a/i-…`, `aws:///i-…`, `aws://i-…`,
     /// `aws://eu-west-1a/i-…`. `None` for another cloud, for Fargate (`aws:///…/fargate-ip-…`) and
-    /// for what is no id.
+    /// for text that is not an id.
     #[must_use]
     pub fn from_provider_id(provider_id: &str) -> Option<Self> {
         let rest = provider_id.strip_prefix("aws://")?;
@@ -60,22 +60,22 @@ impl fmt::Debug for InstanceId {
 /// The state of an instance as EC2 names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum InstanceState {
-    /// Being started.
+    /// Starting.
     Pending,
     /// Running.
     Running,
-    /// Being stopped or hibernated.
+    /// Stopping or hibernating.
     Stopping,
     /// Stopped; may be started again.
     Stopped,
-    /// Being terminated.
+    /// Terminating.
     ShuttingDown,
-    /// Gone for good.
+    /// Terminated; never starts again.
     Terminated,
 }
 
 impl InstanceState {
-    /// EC2's word for it.
+    /// The state as EC2 writes it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -88,13 +88,13 @@ impl InstanceState {
         }
     }
 
-    /// The instance is going or gone: whatever runs on it ends.
+    /// The instance is stopping, shutting down, stopped or terminated.
     #[must_use]
     pub const fn is_ending(self) -> bool {
         !matches!(self, Self::Pending | Self::Running)
     }
 
-    /// Nothing runs on the instance any more.
+    /// The instance is stopped or terminated: nothing runs on it.
     #[must_use]
     pub const fn is_over(self) -> bool {
         matches!(self, Self::Stopped | Self::Terminated)
@@ -117,20 +117,20 @@ impl FromStr for InstanceState {
     }
 }
 
-/// What DescribeInstances says of an instance.
+/// An instance's fields from DescribeInstances.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InstanceFacts {
-    /// Which instance.
+    /// `InstanceId`.
     pub id: InstanceId,
-    /// Its state now.
+    /// `State.Name` at the time of the answer.
     pub state: InstanceState,
-    /// When it was launched (of a stopped and started one: the last time).
+    /// `LaunchTime`; after a stop, the time of the last start.
     pub launched: Option<Moment>,
-    /// Its private DNS name; empty ones are `None`.
+    /// Its private DNS name; `None` if empty.
     pub private_dns: Option<String>,
     /// Its private IPv4 address; `None` once it is terminated.
     pub private_address: Option<String>,
-    /// Its tags; those of a terminated instance are soon gone.
+    /// Its tags; EC2 soon removes those of a terminated instance.
     pub tags: BTreeMap<String, String>,
 }
 

@@ -1,27 +1,29 @@
-//! What AWS said is about to happen to an instance.
+//! Interruptions: AWS notices about what is going to happen to an instance.
+
+use std::sync::Arc;
 
 use super::{
     GroupName, HookKey, HookName, InstanceId, InstanceState, LifecycleAction, LifecycleToken,
     Moment,
 };
 
-/// One thing that AWS said of one instance.
+/// One AWS notice about one instance.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interruption {
     /// The instance it is about.
     pub instance: InstanceId,
     /// The event's own id (EventBridge `id`, native `RequestId`); empty when it has none.
     pub event_id: String,
-    /// When AWS says that it happened. `None`: not said; the time at which the message was sent
-    /// stands in.
+    /// The event's time. `None`: the event has no time, and the time at which its message was sent
+    /// replaces it.
     pub time: Option<Moment>,
-    /// What it is.
-    pub what: What,
+    /// The type of the event, with the fields of that type.
+    pub cause: Cause,
 }
 
 /// What is about to happen.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum What {
+pub enum Cause {
     /// A terminate hook waits: `EC2 Instance-terminate Lifecycle Action`, or its native form.
     Terminate(HookAction),
     /// A launch hook waits: `EC2 Instance-launch Lifecycle Action`, or its native form.
@@ -31,11 +33,11 @@ pub enum What {
         /// The group that launched it.
         group: GroupName,
     },
-    /// `EC2 Spot Instance Interruption Warning`: two minutes.
+    /// `EC2 Spot Instance Interruption Warning`, two minutes ahead.
     Spot(SpotAction),
     /// `EC2 Capacity Reservation Instance Interruption Warning`.
     Capacity {
-        /// `instance-termination-time`; the event's time + 120 s when it is not given.
+        /// `instance-termination-time`; `None` if not given: then the end is 120 s after the event.
         ends: Option<Moment>,
     },
     /// `EC2 Instance Rebalance Recommendation`.
@@ -43,23 +45,23 @@ pub enum What {
     /// `EC2 Instance State-change Notification`.
     StateChange(InstanceState),
     /// `AWS Health Event`, for one affected entity.
-    Health(HealthNotice),
+    Health(Arc<HealthNotice>),
 }
 
 /// A lifecycle action as an event describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HookAction {
-    /// The Auto Scaling group.
+    /// `AutoScalingGroupName`.
     pub group: GroupName,
-    /// The hook.
+    /// `LifecycleHookName`.
     pub hook: HookName,
-    /// The action's token.
+    /// `LifecycleActionToken`.
     pub token: Option<LifecycleToken>,
-    /// `Origin`, where it is given.
+    /// `Origin`; `None` if not given.
     pub origin: Option<PoolEnd>,
-    /// `Destination`, where it is given.
+    /// `Destination`; `None` if not given.
     pub destination: Option<PoolEnd>,
-    /// Whether the instance really goes.
+    /// Whether the instance really launches or terminates, or only gets a new root volume.
     pub purpose: HookPurpose,
 }
 
@@ -91,48 +93,49 @@ pub enum SpotAction {
     Terminate,
     /// Stopped in two minutes.
     Stop,
-    /// Hibernated, beginning at once.
+    /// Hibernated; hibernation begins at once.
     Hibernate,
 }
 
-/// What an AWS Health event says of one entity.
+/// The part of an AWS Health event about one affected entity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HealthNotice {
     /// `eventArn`.
     pub event_arn: String,
-    /// `communicationId`, for telling repeats.
+    /// `communicationId`, which identifies repeated notices.
     pub communication_id: Option<String>,
     /// `eventTypeCode`.
     pub code: String,
     /// `startTime`.
     pub starts: Option<Moment>,
-    /// `statusCode` is `closed`: called off or over.
+    /// `statusCode` is `closed`: the event is canceled or over.
     pub closed: bool,
 }
 
-/// The kind of an interruption: a metric label, the value of the taint, a word in the record.
+/// The kind of an interruption: used as a metric label, as the value of the taint, and in the
+/// record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// A terminate hook.
+    /// [`Cause::Terminate`].
     TerminateHook,
-    /// A launch hook.
+    /// [`Cause::Launch`].
     LaunchHook,
-    /// A launch that succeeded.
+    /// [`Cause::LaunchSuccessful`].
     LaunchSuccessful,
-    /// A spot interruption.
+    /// [`Cause::Spot`].
     Spot,
-    /// A capacity reservation that ends.
+    /// [`Cause::Capacity`].
     Capacity,
-    /// A rebalance recommendation.
+    /// [`Cause::Rebalance`].
     Rebalance,
-    /// A change of the instance's state.
+    /// [`Cause::StateChange`].
     StateChange,
-    /// A scheduled change that AWS Health announced.
+    /// [`Cause::Health`].
     Health,
 }
 
 impl Kind {
-    /// Every kind, for tables and for initialising metrics.
+    /// Every kind, for tables and for initializing metrics.
     pub const ALL: [Self; 8] = [
         Self::TerminateHook,
         Self::LaunchHook,
@@ -144,7 +147,7 @@ impl Kind {
         Self::Health,
     ];
 
-    /// Its word in labels, taints and records.
+    /// The text of this kind in metric labels, taints and records.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -159,7 +162,7 @@ impl Kind {
         }
     }
 
-    /// The kind with this word; `None` for a word of a newer version.
+    /// The kind that [`Self::as_str`] writes this way; `None` for a kind of a newer version.
     #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|k| k.as_str() == word)
@@ -167,61 +170,62 @@ impl Kind {
 }
 
 impl Interruption {
-    /// Its kind.
+    /// The kind that matches its cause.
     #[must_use]
     pub const fn kind(&self) -> Kind {
-        match self.what {
-            What::Terminate(_) => Kind::TerminateHook,
-            What::Launch(_) => Kind::LaunchHook,
-            What::LaunchSuccessful { .. } => Kind::LaunchSuccessful,
-            What::Spot(_) => Kind::Spot,
-            What::Capacity { .. } => Kind::Capacity,
-            What::Rebalance => Kind::Rebalance,
-            What::StateChange(_) => Kind::StateChange,
-            What::Health(_) => Kind::Health,
+        match self.cause {
+            Cause::Terminate(_) => Kind::TerminateHook,
+            Cause::Launch(_) => Kind::LaunchHook,
+            Cause::LaunchSuccessful { .. } => Kind::LaunchSuccessful,
+            Cause::Spot(_) => Kind::Spot,
+            Cause::Capacity { .. } => Kind::Capacity,
+            Cause::Rebalance => Kind::Rebalance,
+            Cause::StateChange(_) => Kind::StateChange,
+            Cause::Health(_) => Kind::Health,
         }
     }
 
-    /// The lifecycle action in it, for either kind of hook.
+    /// The lifecycle action of a terminate or launch hook; `None` for other causes.
     #[must_use]
     pub const fn hook(&self) -> Option<&HookAction> {
-        match &self.what {
-            What::Terminate(action) | What::Launch(action) => Some(action),
-            What::LaunchSuccessful { .. }
-            | What::Spot(_)
-            | What::Capacity { .. }
-            | What::Rebalance
-            | What::StateChange(_)
-            | What::Health(_) => None,
+        match &self.cause {
+            Cause::Terminate(action) | Cause::Launch(action) => Some(action),
+            Cause::LaunchSuccessful { .. }
+            | Cause::Spot(_)
+            | Cause::Capacity { .. }
+            | Cause::Rebalance
+            | Cause::StateChange(_)
+            | Cause::Health(_) => None,
         }
     }
 
-    /// It says that the instance goes into service in its group: out of a warm pool, or by a launch
+    /// Whether the instance goes into service in its group: out of a warm pool, or by a launch
     /// action.
     #[must_use]
     pub fn goes_into_service(&self) -> bool {
-        match &self.what {
-            What::LaunchSuccessful { .. } => true,
-            What::Launch(action) => action.destination == Some(PoolEnd::Group),
-            What::Terminate(_)
-            | What::Spot(_)
-            | What::Capacity { .. }
-            | What::Rebalance
-            | What::StateChange(_)
-            | What::Health(_) => false,
+        match &self.cause {
+            Cause::LaunchSuccessful { .. } => true,
+            Cause::Launch(action) => action.destination == Some(PoolEnd::Group),
+            Cause::Terminate(_)
+            | Cause::Spot(_)
+            | Cause::Capacity { .. }
+            | Cause::Rebalance
+            | Cause::StateChange(_)
+            | Cause::Health(_) => false,
         }
     }
 
-    /// The Auto Scaling group that it names.
+    /// The Auto Scaling group that it names; `None` if its cause names none.
     #[must_use]
     pub fn group(&self) -> Option<&GroupName> {
-        match &self.what {
-            What::LaunchSuccessful { group } => Some(group),
+        match &self.cause {
+            Cause::LaunchSuccessful { group } => Some(group),
             _ => self.hook().map(|action| &action.group),
         }
     }
 
-    /// The completion that it makes us owe, under `instance` (the Node's own).
+    /// The lifecycle action that Sundown must complete, under `instance` (the Node's own); `None`
+    /// without a hook.
     #[must_use]
     pub fn lifecycle_action(&self, instance: &InstanceId) -> Option<LifecycleAction> {
         self.hook().map(|action| LifecycleAction {

@@ -1,18 +1,18 @@
-//! The keys that Sundown writes on objects, and the few of others that it reads.
+//! Annotation, label and taint keys that Sundown writes on objects, and a few that it only reads.
 
-/// Annotation of a Node: the record of what was taken on (`record/`).
+/// Annotation of a Node: the record of its accepted interruptions (`record/`).
 pub const RECORD: &str = "sundown.dev/record";
 /// Annotation of a Node: `"true"` = never touch this node.
 pub const IGNORE: &str = "sundown.dev/ignore";
-/// Annotation of a Node: `"true"` = hold this drain. On the Lease: hold all drains.
+/// Annotation of a Node: `"true"` = pause this drain. On the Lease: pause all drains.
 pub const PAUSE: &str = "sundown.dev/pause";
-/// Annotation of a Node: `"true"` = end this drain and complete what is owed.
+/// Annotation of a Node: `"true"` = end this drain and complete its open lifecycle actions.
 pub const RELEASE: &str = "sundown.dev/release";
-/// Annotation of the Lease: the leader's settings that bear on deadlines, as flags of
+/// Annotation of the Lease: the leader's settings that affect deadlines, as flags of
 /// `sundown run`.
 pub const SETTINGS: &str = "sundown.dev/settings";
-/// Label of the Lease, with the value [`LEASE_LABEL_VALUE`]: how people's commands find it in any
-/// namespace.
+/// Label of the Lease, with the value [`LEASE_LABEL_VALUE`]: commands such as `sundown status` find
+/// the Lease by it in any namespace.
 pub const LEASE_LABEL: &str = "app.kubernetes.io/name";
 /// The value of [`LEASE_LABEL`].
 pub const LEASE_LABEL_VALUE: &str = "sundown";
@@ -24,7 +24,7 @@ pub const PREFIX: &str = "sundown.dev/";
 /// Label that takes a node out of load balancers (KEP-1143; any value counts for most controllers).
 pub const EXCLUDE_FROM_LOAD_BALANCERS: &str =
     "node.kubernetes.io/exclude-from-external-load-balancers";
-/// The value of that label when it is ours.
+/// The value of that label if Sundown set it.
 pub const EXCLUDED_BY_US: &str = "sundown";
-/// Annotation of a mirror pod (a static pod's image in the API).
+/// Annotation of a mirror pod: the API object that represents a static pod.
 pub const MIRROR: &str = "kubernetes.io/config.mirror";

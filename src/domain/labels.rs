@@ -5,28 +5,28 @@ use std::fmt;
 /// The labels of an object, sorted by key, in one piece of memory: there are tens of thousands of
 /// pods, and a `BTreeMap` takes half a kilobyte for the first label alone.
 ///
-/// A key or value never contains a control character (Kubernetes API conventions, "labels"); a pair
-/// that does is not kept.
+/// A key or value never contains a control character (Kubernetes API conventions, "labels"). A pair
+/// that contains NUL is dropped.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Labels(Box<str>);
 
-/// Ends a key and ends a value.
+/// Terminates each key and each value.
 const END: char = '\0';
 
 impl Labels {
-    /// The value of a key.
+    /// The value of this label key; `None` if there is no such label.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&str> {
         self.iter().find(|(k, _)| *k == key).map(|(_, value)| value)
     }
 
-    /// All of them, by key.
+    /// All labels, sorted by key.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         let mut words = self.0.split_terminator(END);
         std::iter::from_fn(move || words.next().zip(words.next()))
     }
 
-    /// There are none.
+    /// Whether there is no label.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -1,8 +1,8 @@
-//! The words of the field: instances, nodes, pods, hooks, interruptions, disruption budgets,
-//! moments.
+//! The types that all modules share: instances, nodes, pods, hooks, interruptions, disruption
+//! budgets, moments.
 //!
-//! Nothing here talks to anybody and nothing here decides anything. A type of this room cannot hold
-//! nonsense: what comes from outside is parsed into it once, at the edge.
+//! This module does no I/O and makes no decisions. Its types hold only valid values: input from
+//! outside is parsed into them once, where it enters.
 
 mod answer;
 mod budget;
@@ -11,6 +11,7 @@ mod compat;
 mod hook;
 mod instance;
 mod interruption;
+mod interruption_facts;
 mod keys;
 mod labels;
 mod moment;
@@ -20,7 +21,6 @@ mod region;
 mod rules;
 mod selector;
 mod skew;
-mod taken;
 
 pub use answer::ApiAnswer;
 pub use budget::{Budget, BudgetKey};
@@ -31,8 +31,9 @@ pub use hook::{
 };
 pub use instance::{InstanceFacts, InstanceId, InstanceState, NotAnInstanceId};
 pub use interruption::{
-    HealthNotice, HookAction, HookPurpose, Interruption, Kind, PoolEnd, SpotAction, What,
+    Cause, HealthNotice, HookAction, HookPurpose, Interruption, Kind, PoolEnd, SpotAction,
 };
+pub use interruption_facts::{ENDING_NOTICE, InterruptionFacts, SPOT_NOTICE, force_time};
 pub use keys::*;
 pub use labels::Labels;
 pub use moment::{Moment, seconds};
@@ -42,4 +43,3 @@ pub use region::{is_region, region_of_host};
 pub use rules::{DaemonSetState, Exclusion, ForceAfter, Limits};
 pub use selector::{BadSelector, Selector};
 pub use skew::{ClockSkew, SteadySkew};
-pub use taken::{ENDING_NOTICE, SPOT_NOTICE, Taken, force_time};

@@ -11,13 +11,13 @@ use std::{
 use jiff::{SignedDuration, Timestamp, fmt::strtime};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A point in wall time, in whole microseconds. In the pure rooms `now` is always an argument of
+/// A point in wall time, in whole microseconds. In the pure modules `now` is always an argument of
 /// this type.
 ///
-/// Its range is that of [`jiff::Timestamp`], the years -9999 to 9999, and arithmetic stops at the
-/// ends: events carry times written by others, and no such time may end the process. Kubernetes and
-/// AWS write no finer times. A drain keeps several moments for each pod: an `Option<Moment>` takes
-/// 8 bytes, an `Option` of jiff's type 24.
+/// Its range is that of [`jiff::Timestamp`], the years -9999 to 9999. Arithmetic stops at the ends
+/// of the range, so that no time in an event can make the process panic. Kubernetes and AWS write
+/// no finer times. A drain keeps several moments for each pod: an `Option<Moment>` takes 8 bytes,
+/// an `Option` of jiff's type 24.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Moment(
     /// Microseconds since a microsecond before [`Moment::MIN`].
@@ -36,9 +36,9 @@ const FIRST: i64 = -377_705_023_201_000_000;
 const LAST: i64 = 253_402_207_200_999_999;
 
 impl Moment {
-    /// The beginning of time.
+    /// The earliest moment: the beginning of [`jiff::Timestamp`]'s range.
     pub const MIN: Self = Self::from_microsecond(FIRST);
-    /// The end of time.
+    /// The latest moment: the end of [`jiff::Timestamp`]'s range.
     pub const MAX: Self = Self::from_microsecond(LAST);
     /// The beginning of 1970.
     pub const UNIX_EPOCH: Self = Self::from_microsecond(0);
@@ -84,31 +84,31 @@ impl Moment {
         i128::from(self.as_microsecond()) * 1_000
     }
 
-    /// This moment plus `d`; the end of time when that is beyond it.
+    /// This moment plus `d`, at most [`Moment::MAX`].
     #[must_use]
     pub fn plus(self, d: Duration) -> Self {
         Self::from_microsecond(self.as_microsecond().saturating_add(microseconds(d)))
     }
 
-    /// This moment less `d`; the beginning of time when that is before it.
+    /// This moment less `d`, at least [`Moment::MIN`].
     #[must_use]
     pub fn minus(self, d: Duration) -> Self {
         Self::from_microsecond(self.as_microsecond().saturating_sub(microseconds(d)))
     }
 
-    /// How long after `earlier` this moment is; negative when it is before it.
+    /// The time from `earlier` to this moment; negative if this moment is before `earlier`.
     #[must_use]
     pub const fn duration_since(self, earlier: Self) -> SignedDuration {
         SignedDuration::from_micros(self.as_microsecond().saturating_sub(earlier.as_microsecond()))
     }
 
-    /// How long after `earlier` this moment is; zero when it is not after it.
+    /// The time from `earlier` to this moment; zero if this moment is not after `earlier`.
     #[must_use]
     pub const fn since_or_zero(self, earlier: Self) -> Duration {
         Duration::from_micros(self.0.get().saturating_sub(earlier.0.get()))
     }
 
-    /// In UTC, in the form of [`strtime`].
+    /// This moment in UTC, formatted by a [`strtime`] format string.
     pub fn strftime(self, form: &str) -> strtime::Display<'_> {
         Timestamp::from(self).strftime(form)
     }
@@ -260,7 +260,7 @@ mod tests {
     }
 
     proptest! {
-        /// Every method says the same as jiff's.
+        /// Every method gives the same result as jiff's.
         #[test]
         fn a_moment_is_what_jiff_has(
             a in any_timestamp(), b in any_timestamp(), d in any_duration()

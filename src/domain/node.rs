@@ -1,4 +1,4 @@
-//! Nodes, as far as Sundown looks at them.
+//! The fields of Nodes that Sundown uses.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -9,21 +9,21 @@ super::hook::name!(
     NodeName
 );
 
-/// A Node, slim: what the index keeps of it.
+/// The fields of a Node that the index keeps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
     /// `metadata.name`.
     pub name: NodeName,
-    /// `metadata.uid`: tells a Node from a later one of the same name.
+    /// `metadata.uid`: distinguishes a Node from a later one with the same name.
     pub uid: String,
     /// `metadata.resourceVersion`, sent with every write.
     pub resource_version: String,
     /// `metadata.creationTimestamp`.
     pub created: Option<Moment>,
-    /// The instance in `spec.providerID`.
+    /// The instance in `spec.providerID`; `None` if it names none.
     pub instance: Option<InstanceId>,
-    /// Its providerID names something that is no EC2 instance (Fargate, another cloud, a machine on
-    /// premises): no instance is meant by its name.
+    /// Its providerID names something other than an EC2 instance (Fargate, another cloud, a machine
+    /// on premises), so its name must not be matched to an instance either.
     pub is_elsewhere: bool,
     /// `status.nodeInfo.bootID`.
     pub boot_id: Option<String>,
@@ -31,20 +31,20 @@ pub struct Node {
     pub unschedulable: bool,
     /// `spec.taints`, all of them: a merge patch replaces the whole list.
     pub taints: Vec<Taint>,
-    /// The labels that somebody asked the index to keep. Nodes of one kind share them: half a
-    /// kilobyte each would be more than the rest.
+    /// The labels that the index was configured to keep. Nodes with equal labels share one map,
+    /// because half a kilobyte per node would be more than all other fields.
     pub labels: Arc<BTreeMap<String, String>>,
-    /// The annotations under `sundown.dev/`.
+    /// The annotations whose keys start with `sundown.dev/`.
     pub annotations: BTreeMap<String, String>,
     /// The `Ready` condition.
     pub ready: Ready,
     /// When the `Ready` condition last changed its status.
     pub ready_since: Option<Moment>,
-    /// The address of type `InternalDNS`, else `Hostname`: how EC2 may know a Node without
-    /// providerID.
+    /// The address of type `InternalDNS`, else `Hostname`: EC2 may know a Node without providerID
+    /// by it.
     pub dns: Option<String>,
-    /// The first address of type `InternalIP`. The kubelet reports it, so it is a claim and no
-    /// proof.
+    /// The first address of type `InternalIP`. The kubelet reports it, so it does not prove the
+    /// Node's identity.
     pub address: Option<String>,
 }
 
@@ -55,18 +55,18 @@ pub enum Ready {
     True,
     /// `False`.
     False,
-    /// `Unknown`, or no such condition: nothing was heard from the kubelet.
+    /// `Unknown`, or no such condition: the kubelet has not reported.
     #[default]
     Unknown,
 }
 
-/// A taint, with everything that must survive our rewriting of the list.
+/// A taint, with every field that Sundown must keep when it rewrites the list.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Taint {
-    /// Its key.
+    /// The taint key, such as `sundown.dev/interruption`.
     pub key: String,
-    /// Its value.
+    /// The taint value; `None` if the taint has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
     /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
@@ -76,16 +76,16 @@ pub struct Taint {
     pub time_added: Option<String>,
 }
 
-/// Whether resource version `a` is older than `b`. Versions are opaque by the API's contract, but
-/// every API server uses growing numbers, and Kubernetes compares them itself since 1.35
-/// (KEP-5504). `false` where one of them is no number.
+/// Whether resource version `a` is older than `b`. By contract, versions are opaque; but every API
+/// server uses growing numbers, and Kubernetes itself compares them since 1.35 (KEP-5504). `false`
+/// if one of them is not a number.
 #[must_use]
 pub fn is_older_version(a: &str, b: &str) -> bool {
     matches!((a.parse::<u64>(), b.parse::<u64>()), (Ok(a), Ok(b)) if a < b)
 }
 
 impl Node {
-    /// It is an earlier version of the same Node object.
+    /// Whether this is an earlier version of the same Node object.
     #[must_use]
     pub fn is_older_than(&self, other: &Self) -> bool {
         self.uid == other.uid && is_older_version(&self.resource_version, &other.resource_version)
@@ -113,13 +113,13 @@ impl Node {
         self.says(RELEASE)
     }
 
-    /// The text of the record annotation.
+    /// The text of the [`RECORD`] annotation; `None` without one.
     #[must_use]
     pub fn record(&self) -> Option<&str> {
         self.annotations.get(RECORD).map(String::as_str)
     }
 
-    /// Our taint stands on it.
+    /// Whether the Node has a taint with the key [`TAINT`].
     #[must_use]
     pub fn has_our_taint(&self) -> bool {
         self.taints.iter().any(|t| t.key == TAINT)

@@ -1,4 +1,4 @@
-//! Pods, as far as Sundown looks at them.
+//! The fields of pods that Sundown uses.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,12 +9,12 @@ super::hook::name!(
     PodUid
 );
 
-/// Namespace and name.
+/// Namespace and name of a pod.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PodKey {
-    /// The namespace. Pods of one node share the text.
+    /// `metadata.namespace`. Pods of one node share the text.
     pub namespace: Arc<str>,
-    /// The name.
+    /// `metadata.name`.
     pub name: String,
 }
 
@@ -24,7 +24,7 @@ impl std::fmt::Display for PodKey {
     }
 }
 
-/// A pod, slim: what a drain looks at.
+/// The fields of a pod that a drain uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pod {
     /// Namespace and name.
@@ -39,19 +39,19 @@ pub struct Pod {
     pub phase: Phase,
     /// The `Ready` condition is `True`.
     pub ready: bool,
-    /// `metadata.creationTimestamp`, by our clock: the API server writes whole seconds of its own,
-    /// and a difference of 2 s and more is taken out. `None` where it cannot be read.
+    /// `metadata.creationTimestamp`, by our clock. The API server writes whole seconds of its own
+    /// clock; a difference of 2 s or more between the clocks is corrected. `None` if unreadable.
     pub created: Option<Moment>,
-    /// `metadata.deletionTimestamp`: by when it must be gone (the time of the request plus the
-    /// grace period). By our clock, too.
+    /// `metadata.deletionTimestamp`: when the pod must be gone (the time of the request plus the
+    /// grace period), also by our clock.
     pub deletion: Option<Moment>,
-    /// `spec.terminationGracePeriodSeconds`; 30 s where it is not said.
+    /// `spec.terminationGracePeriodSeconds`; 30 s if absent.
     pub grace: Duration,
     /// The owner with `controller: true`.
     pub owner: Option<Box<Owner>>,
-    /// It is the image of a static pod.
+    /// It is a mirror pod: the API object that represents a static pod.
     pub mirror: bool,
-    /// A toleration names the key of our taint (one that tolerates every key does not count).
+    /// A toleration names the key of our taint. A toleration of every key does not count.
     pub tolerates_us: bool,
     /// `metadata.finalizers` is not empty.
     pub finalizers: bool,
@@ -64,16 +64,16 @@ pub enum Phase {
     Pending,
     /// Running.
     Running,
-    /// All containers ended well, for good.
+    /// All containers ended successfully and will not restart.
     Succeeded,
-    /// All containers ended, one of them badly, for good.
+    /// All containers ended and will not restart; at least one failed.
     Failed,
-    /// Not known, or a word of a newer version.
+    /// Not known, or a phase of a newer Kubernetes version.
     Unknown,
 }
 
 impl Phase {
-    /// Nothing of the pod runs any more, and nothing will.
+    /// No container of the pod runs or will run again.
     #[must_use]
     pub const fn is_finished(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed)
@@ -92,8 +92,8 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// It is a DaemonSet of Kubernetes itself. Foreign kinds of that name are ordinary controllers,
-    /// as for kubectl.
+    /// It is a DaemonSet of `apps/v1`. Kinds of that name in other API groups are ordinary
+    /// controllers, as for kubectl.
     #[must_use]
     pub fn is_daemon_set(&self) -> bool {
         self.kind == "DaemonSet" && self.api_version == "apps/v1"

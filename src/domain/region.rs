@@ -1,9 +1,9 @@
-//! The names of AWS's regions, and the hosts that have them in theirs.
+//! AWS region names, and host names that contain them.
 
 /// The region in the host of an SQS endpoint: `sqs.R.amazonaws.com` and those of other partitions,
 /// `sqs-fips.R.…`, `sqs.R.api.aws` (dual stack), `vpce-….sqs.R.vpce.amazonaws.com`, and the legacy
 /// `R.queue.amazonaws.com` and `queue.amazonaws.com` (AWS General Reference, "Amazon SQS
-/// endpoints"). `None` where it names none.
+/// endpoints"). `None` if the host names no region.
 #[must_use]
 pub fn region_of_host(host: &str) -> Option<String> {
     let labels: Vec<_> = host.split('.').collect();
@@ -18,7 +18,8 @@ pub fn region_of_host(host: &str) -> Option<String> {
     })
 }
 
-/// `eu-west-1`, `us-gov-east-1`, `us-iso-east-1`, `eusc-de-east-1`: two words or more and a number.
+/// Whether the text has the form of a region name: two words or more and a number, such as
+/// `eu-west-1`, `us-gov-east-1`, `us-iso-east-1`, `eusc-de-east-1`.
 #[must_use]
 pub fn is_region(label: &str) -> bool {
     let mut words = label.split('-').rev();

@@ -1,30 +1,30 @@
-//! What a drain is held to.
+//! The deadlines and rules of a drain.
 
 use super::Moment;
 
-/// What a drain is held to now: `lifecycle` derives it from facts, again whenever they change, and
-/// `drain` keeps to it.
+/// The current deadlines of a drain. `lifecycle` derives them from the facts and does so again
+/// whenever the facts change; `drain` obeys them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// The deadline less its margin: grace periods are shortened, and pods are forced, towards it.
-    /// `None`: nothing is shortened or forced.
+    /// The deadline less its margin: grace periods are shortened, and pods are forced, so that the
+    /// pods are gone by then. `None`: nothing is shortened or forced.
     pub force_at: Option<Moment>,
-    /// When the interruption whose deadline rules was accepted, or the take-up from which its
-    /// deadline counts anew; the earliest of all where none rules.
+    /// When Sundown accepted the interruption that sets the deadline, or took the drain up again if
+    /// the deadline counts from there. Without a deadline, the earliest accept of all.
     pub accepted: Moment,
-    /// The drain ends then, whatever is left: at the deadline, less the time of one call. `None`:
-    /// it does not end by itself before its node is empty.
+    /// When the drain ends, even if pods are left: the deadline, less the time of one call. `None`:
+    /// the drain ends only when its node is empty.
     pub end_at: Option<Moment>,
-    /// Spot, capacity or an ending state is among the interruptions: the node goes first when a
-    /// budget frees.
+    /// Spot, capacity or an ending state is among the interruptions: this node's pods are evicted
+    /// first when a disruption budget allows an eviction.
     pub urgent: bool,
 }
 
 impl Limits {
-    /// Nothing is shortened or forced, and no deadline ends the drain: for an interruption that is
-    /// stale and not yet proved.
+    /// Limits under which nothing is shortened or forced and no deadline ends the drain: for a
+    /// stale interruption that is not yet proved.
     #[must_use]
-    pub const fn polite(accepted: Moment, urgent: bool) -> Self {
+    pub const fn without_deadline(accepted: Moment, urgent: bool) -> Self {
         Self { force_at: None, accepted, end_at: None, urgent }
     }
 }
@@ -34,11 +34,11 @@ impl Limits {
 pub enum ForceAfter {
     /// Never: the deadline passes.
     Never,
-    /// Not before the deadline: a second before it, whatever the pod's own grace period is. The
-    /// same as a share of 1.
+    /// One second before the deadline, whatever the pod's own grace period is. The same as a share
+    /// of 1.
     Deadline,
-    /// So early that the pod still has its own grace period before the deadline, but not before
-    /// this share (0 to 1) of the time between the accept and the deadline is over.
+    /// Early enough that the pod has its own grace period before the deadline, but not before this
+    /// share (0 to 1) of the time between the accept and the deadline has passed.
     Share(f64),
 }
 
@@ -48,21 +48,21 @@ impl Default for ForceAfter {
     }
 }
 
-/// What is known of a DaemonSet that owns a pod.
+/// Whether the DaemonSet that owns a pod exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DaemonSetState {
-    /// It exists: its pods would come back at once and are left alone.
-    There,
-    /// It does not exist: its pods are ordinary ones.
+    /// It exists and would recreate its pods at once, so Sundown leaves them alone.
+    Exists,
+    /// It does not exist: its pods are treated as ordinary pods.
     Gone,
-    /// It may not be read, or the API server did not answer: taken as there.
+    /// Sundown may not read it, or the API server did not answer: treated as [`Self::Exists`].
     Unreadable,
 }
 
 /// When a node leaves load balancers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exclusion {
-    /// With the accept.
+    /// When Sundown accepts the interruption.
     Early,
     /// When the last pod that counts is terminating, or 60 s before the deadline.
     Late,

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, str::FromStr};
 
 use super::Labels;
 
-/// A label selector: every requirement must hold. An empty one holds for everything.
+/// A label selector: every requirement must hold. An empty one selects everything.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Selector(Vec<Requirement>);
 
@@ -30,9 +30,8 @@ pub struct BadSelector {
 }
 
 impl Selector {
-    /// From the fields of a `LabelSelector` object. `None` when it has an operator that does not
-    /// exist: the API server ignores such a budget too (facts of `eviction.go`: an invalid selector
-    /// matches nothing).
+    /// From the fields of a `LabelSelector` object. `None` if it has an unknown operator: the API
+    /// server ignores such a budget too (`eviction.go`: an invalid selector matches nothing).
     #[must_use]
     pub fn from_parts(
         labels: impl IntoIterator<Item = (String, String)>,
@@ -74,7 +73,7 @@ impl Selector {
         })
     }
 
-    /// The label keys that it looks at: what an index must keep.
+    /// The label keys that the selector reads and an index must therefore keep.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|r| match r {
             Requirement::In(key, _)

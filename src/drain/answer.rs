@@ -1,60 +1,62 @@
 //! What an answer to an eviction or a delete means.
 //!
-//! The order of decisions on the server's side is in kubernetes
-//! `pkg/registry/core/pod/storage/eviction.go`; API priority and fairness answers in front of it
-//! (`staging/src/k8s.io/apiserver/pkg/server/filters`), admission webhooks may answer anything.
+//! The API server decides in the order of kubernetes `pkg/registry/core/pod/storage/eviction.go`.
+//! API priority and fairness answers before it (`staging/src/k8s.io/apiserver/pkg/server/filters`).
+//! Admission webhooks may answer anything.
 
 use std::time::Duration;
 
 use super::BlockReason;
 use crate::domain::{ApiAnswer, seconds};
 
-/// What an answer to an eviction or a delete means.
+/// The meaning of an answer to an eviction or a delete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
-    /// 2xx. No proof: webhooks answer so while the pod lives on. Its UID must be seen gone.
+    /// 2xx. This does not prove that the pod terminates: a webhook can answer so and keep the pod.
+    /// Only its UID disappearing from the watch does.
     Accepted,
     /// 404 about the pod: it is gone.
     Gone,
-    /// 409 about the UID: another pod has its name by now, so this one is gone.
+    /// 409 about the UID: another pod has the name now, so this pod is gone.
     OtherUid,
-    /// 409 otherwise: somebody else wrote at the same time.
+    /// Any other 409: another client wrote at the same time.
     Conflict,
-    /// 429 by its disruption budget.
+    /// 429 because of its disruption budget.
     Budget,
-    /// 429 by its disruption budget whose status is behind its spec.
+    /// 429 because of its disruption budget, whose status is behind its spec.
     BudgetLagging {
-        /// When the server thinks that it is worth another try.
+        /// How long to wait, from the answer, at most 30 s; 10 s if the answer has no time.
         retry_after: Duration,
     },
-    /// 403 by the state of its disruption budget: negative allowance, or more than 2000 evictions
-    /// not confirmed.
+    /// 403 because its disruption budget is broken: its allowance is negative, or more than 2000
+    /// evictions are not confirmed.
     BudgetBroken,
-    /// 500: more than one disruption budget counts it.
+    /// 500: more than one disruption budget selects the pod.
     TwoBudgets,
-    /// 429 by the API server's own limits: it has too much to do, for all of us.
+    /// 429 because the API server is overloaded: no client should send anything.
     Overload {
-        /// How long nothing is to be sent.
+        /// How long to send nothing, from the answer, at most 30 s; 1 s if the answer has no time.
         retry_after: Duration,
     },
-    /// An admission webhook or policy refused, with whatever code. Some start what we want by
-    /// refusing (KubeVirt's 429: `Eviction triggered evacuation`).
+    /// An admission webhook or policy refused, with whatever code. Some begin the eviction
+    /// themselves and refuse ours (KubeVirt's 429: `Eviction triggered evacuation`).
     Webhook,
     /// 403: its namespace is being deleted. The namespace controller will delete the pod.
     NamespaceTerminating,
-    /// 403 otherwise: our rights do not suffice.
+    /// Any other 403: Sundown lacks the RBAC rights.
     Forbidden,
-    /// 401: our credentials are not accepted, or not any more. They are renewed beneath us.
+    /// 401: the API server does not accept Sundown's credentials, or no longer. The Kubernetes
+    /// client renews them.
     Unauthorized,
-    /// No answer, or 5xx: it may or may not have had an effect. Repeating is harmless thanks to the
-    /// UID.
+    /// No answer, or 5xx: the request may have had an effect. It is safe to repeat it, because the
+    /// UID is a precondition.
     Transient,
-    /// 400, 422 or a code that should not be: our fault.
+    /// 400, 422 or an unexpected code: a fault of Sundown.
     Malformed,
 }
 
 impl Class {
-    /// Every label, for initialising metrics.
+    /// Every label, to initialize metrics.
     pub const WORDS: [&'static str; 15] = [
         "accepted",
         "gone",
@@ -73,7 +75,7 @@ impl Class {
         "malformed",
     ];
 
-    /// What it says of the pod that was asked for; `None` where the pod goes.
+    /// Why the pod is blocked after this answer; `None`: it is not blocked.
     #[must_use]
     pub const fn blocks(self) -> Option<BlockReason> {
         Some(match self {
@@ -89,7 +91,7 @@ impl Class {
         })
     }
 
-    /// The label of metrics: evictions by answer.
+    /// Label of the metric that counts evictions by answer.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -112,39 +114,43 @@ impl Class {
     }
 }
 
-/// Reasons of 429 that no eviction logic gave: none, or what kube-rs puts where the body is no
-/// `Status`.
+/// `reason` of a 429 that does not come from the eviction code: empty, or what kube-rs fills in if
+/// the body is not a `Status`.
 const NOT_JSON: [&str; 2] = ["", "Failed to parse error data"];
-/// What the API server itself says in a JSON 429 when it cannot serve (kubernetes apiserver
-/// `pkg/storage/cacher`, `pkg/server/filters`).
+/// Beginnings of `message` in a JSON 429 that the API server sends when it cannot serve (kubernetes
+/// apiserver `pkg/storage/cacher`, `pkg/server/filters`).
 const SERVER_BUSY: [&str; 2] = ["storage is (re)initializing", "Too many requests"];
-/// 429 without `Retry-After`.
+/// The pause after a 429 without `Retry-After`.
 const DEFAULT_RETRY: Duration = seconds(1);
-/// No longer is waited because a server said so: one odd answer of some proxy must not stop
+/// The longest wait that an answer can request: one odd answer of some proxy must not stop
 /// everything for an hour.
-const RETRY_AT_MOST: Duration = seconds(30);
-/// What the server says for a budget whose status is behind its spec.
+const MAX_RETRY_AFTER: Duration = seconds(30);
+/// The wait that the API server states for a budget whose status is behind its spec.
 const LAGGING_RETRY: Duration = seconds(10);
 
-/// Says what an answer to an eviction or a delete means.
+/// Classifies an answer to an eviction or a delete. Code 0: no answer.
 #[must_use]
 pub fn classify(answer: &ApiAnswer) -> Class {
-    let says = |text: &str| answer.message.contains(text);
+    let has_message = |text: &str| answer.message.contains(text);
     match answer.code {
         200..=299 => Class::Accepted,
-        // Others say nothing of the pod: a proxy's "404 page not found", a webhook that passes on a
-        // 404 of its own, a namespace that was force-finalised with pods still in it.
+        // Other 404s are not about the pod: a proxy's "404 page not found", a webhook that passes
+        // on a 404 of its own, a namespace that was force-finalized with pods still in it.
         404 if answer.reason == "NotFound" && answer.message.starts_with("pods \"") => Class::Gone,
         409 if refused_by_admission(answer) => Class::Webhook,
-        409 if says("UID in the precondition") || says("UID in precondition") => Class::OtherUid,
+        409 if has_message("UID in the precondition") || has_message("UID in precondition") => {
+            Class::OtherUid
+        }
         409 => Class::Conflict,
         429 => too_many(answer),
         403 if answer.has_cause("NamespaceTerminating") => Class::NamespaceTerminating,
-        403 if says("pdb disruptions allowed is negative") || says("DisruptedPods map too big") => {
+        403 if has_message("pdb disruptions allowed is negative")
+            || has_message("DisruptedPods map too big") =>
+        {
             Class::BudgetBroken
         }
-        500 if says("more than one PodDisruptionBudget") => Class::TwoBudgets,
-        // A webhook that could not be called ("failed calling webhook") is 500 as well: it may be
+        500 if has_message("more than one PodDisruptionBudget") => Class::TwoBudgets,
+        // A webhook that could not be called ("failed calling webhook") is also a 500: it may be
         // back soon.
         400..=499 if refused_by_admission(answer) => Class::Webhook,
         401 => Class::Unauthorized,
@@ -154,15 +160,16 @@ pub fn classify(answer: &ApiAnswer) -> Class {
     }
 }
 
-/// Whether the call may have taken effect although its success was not answered. A call that was
-/// never sent has not, nor one that the API server refused because it could not ask a webhook.
+/// Whether the call may have taken effect although no success was answered. A call that was never
+/// sent has not, nor one that the API server refused because it could not call a webhook.
 pub(super) fn may_have_taken_effect(answer: &ApiAnswer) -> bool {
     let was_refused = answer.code == 404 || answer.message.contains("failed calling webhook");
     classify(answer) == Class::Transient && !was_refused && !answer.was_held_back()
 }
 
 fn too_many(answer: &ApiAnswer) -> Class {
-    let retry_after = |default: Duration| answer.retry_after.unwrap_or(default).min(RETRY_AT_MOST);
+    let retry_after =
+        |default: Duration| answer.retry_after.unwrap_or(default).min(MAX_RETRY_AFTER);
     if answer.has_cause("DisruptionBudget") {
         let lagging = answer.retry_after.is_some()
             || answer.causes.iter().any(|(_, m)| m.contains("still being processed"));
@@ -188,17 +195,17 @@ fn refused_by_admission(answer: &ApiAnswer) -> bool {
         || answer.message.contains("denied request")
 }
 
-/// The most that is kept of what a server says: webhooks may say anything.
-const WORDS_AT_MOST: usize = 500;
+/// Longest message that is kept, in characters: webhooks may send anything.
+const MAX_MESSAGE: usize = 500;
 
-/// What the server said, its causes included: the message of a refusal by a budget is always the
-/// same, its cause names budget and numbers.
-pub(super) fn words(answer: &ApiAnswer) -> String {
+/// The message of an answer with its causes. The message of a refusal by a budget is always the
+/// same; its cause names the budget and the numbers.
+pub(super) fn full_message(answer: &ApiAnswer) -> String {
     let causes = answer.causes.iter().map(|(_, message)| message.as_str());
     let parts: Vec<&str> =
         std::iter::once(answer.message.as_str()).chain(causes).filter(|m| !m.is_empty()).collect();
     let text = parts.join(" ");
-    match text.char_indices().nth(WORDS_AT_MOST) {
+    match text.char_indices().nth(MAX_MESSAGE) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
         None => text,
     }

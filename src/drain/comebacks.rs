@@ -1,9 +1,9 @@
 //! Pods that come back on the node that they are evicted from.
 //!
-//! A controller whose pods tolerate the cordon puts each that goes back on the same node: an
-//! OpenKruise DaemonSet, a Deployment that tolerates everything. Evicting them again and again
-//! helps nobody and never ends, so an owner's new pods are drained a few times and then left alone.
-//! Those that were there at the cordon are always drained.
+//! A controller whose pods tolerate the cordon (an OpenKruise DaemonSet, a Deployment that
+//! tolerates everything) creates each evicted pod again on the same node. Evicting them again and
+//! again helps nobody and never ends. So Sundown drains the first few new pods of an owner and
+//! leaves the later ones alone. It always drains pods that existed at the cordon.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,35 +12,35 @@ use std::{
 
 use crate::domain::{Owner, Pod, PodUid, seconds};
 
-/// So many new pods of one owner are drained; from the next on its new pods are left alone.
-pub(super) const DRAINED: usize = 3;
+/// How many new pods of one owner are drained. From the next one on its new pods are left alone.
+pub(super) const MAX_DRAINED: usize = 3;
 
-/// So long after the cordon the scheduler may still bind pods that it had chosen the node for: that
-/// many of one owner are no sign yet.
-pub(super) const SCHEDULED_BEFORE: Duration = seconds(5);
+/// How long after the cordon the scheduler may still bind pods for which it had chosen the node:
+/// until then, many new pods of one owner do not mean that its pods come back.
+pub(super) const SCHEDULING_TIME: Duration = seconds(5);
 
 /// When a pod came to the node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Arrival {
-    /// It was there at the cordon, or nobody owns it.
-    There,
+    /// Before the cordon, as far as is known.
+    BeforeCordon,
     /// After the cordon, while pods that were being scheduled still arrive.
-    Soon,
-    /// Later.
+    Settling,
+    /// After that time.
     Late,
 }
 
-/// What becomes of a pod that came.
+/// What to do with a new pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It is drained.
+    /// Drain it.
     Drain,
-    /// It is drained, once no pod that was being scheduled can arrive any more.
+    /// Drain it once no pod that was being scheduled can arrive.
     DrainLater,
-    /// It is left alone. `first`: the first of its owner that is; how many new pods of the owner
-    /// there were by then.
+    /// Leave it alone.
     LeaveAlone {
-        /// See there.
+        /// If this is the first pod of its owner that is left alone: how many new pods of the owner
+        /// came so far. Otherwise `None`.
         first: Option<usize>,
     },
 }
@@ -49,27 +49,27 @@ pub(super) enum Verdict {
 pub(super) type OwnerKey = (String, Owner);
 
 #[derive(Debug, Default)]
-struct Seen {
+struct OwnerPods {
     new: usize,
-    /// Those that are drained. One that an answer says is gone is seen once more if the watch lags
-    /// behind: it counts once.
+    /// The new pods that are drained. If the watch lags, a pod that an answer reported gone is seen
+    /// once more: it counts once.
     drained: BTreeSet<PodUid>,
     left_alone: bool,
 }
 
-/// How many new pods of which owner came to the node.
+/// Counts the new pods on the node by owner.
 #[derive(Debug, Default)]
-pub(super) struct Comebacks(BTreeMap<OwnerKey, Seen>);
+pub(super) struct Comebacks(BTreeMap<OwnerKey, OwnerPods>);
 
 impl Comebacks {
-    /// The owner by which a pod's predecessors are known; `None`: nobody would put it back.
+    /// The owner that would create the pod again; `None`: no owner.
     pub(super) fn key(pod: &Pod) -> Option<OwnerKey> {
         pod.owner.as_ref().map(|owner| (pod.key.namespace.to_string(), (**owner).clone()))
     }
 
-    /// A pod came that was not seen before.
-    pub(super) fn came(&mut self, pod: &Pod, arrival: Arrival) -> Verdict {
-        if arrival == Arrival::There {
+    /// Counts a pod that was not seen before, and decides what to do with it.
+    pub(super) fn arrived(&mut self, pod: &Pod, arrival: Arrival) -> Verdict {
+        if arrival == Arrival::BeforeCordon {
             return Verdict::Drain;
         }
         let Some(key) = Self::key(pod) else { return Verdict::Drain };
@@ -80,9 +80,9 @@ impl Comebacks {
         seen.new += 1;
         let verdict = if seen.left_alone {
             Verdict::LeaveAlone { first: None }
-        } else if seen.new <= DRAINED {
+        } else if seen.new <= MAX_DRAINED {
             Verdict::Drain
-        } else if arrival == Arrival::Soon {
+        } else if arrival == Arrival::Settling {
             Verdict::DrainLater
         } else {
             Verdict::LeaveAlone { first: Some(seen.new) }

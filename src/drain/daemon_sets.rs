@@ -1,5 +1,5 @@
-//! What is known of the DaemonSets that own pods of one node: each is asked for once; one that was
-//! gone again, as it may be back.
+//! Which DaemonSets that own pods of one node exist. Each is looked up once; one that did not exist
+//! is looked up again for each new pod, because it may have been created since.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,49 +9,50 @@ use crate::domain::{DaemonSetState, PodUid};
 pub(super) type DaemonSetKey = (String, String);
 
 #[derive(Debug)]
-enum Asked {
-    /// Asked; these pods wait for the answer.
-    Open(BTreeSet<PodUid>),
-    /// Answered.
+enum Answer {
+    /// The look-up has no answer yet; these pods wait for it.
+    Pending(BTreeSet<PodUid>),
+    /// The answer of the look-up.
     Known(DaemonSetState),
 }
 
-/// What a look-up says.
+/// The result of [`DaemonSets::look_up`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lookup {
-    /// Nobody has asked yet: ask now.
+    /// Not looked up yet: the caller must do so now.
     Ask,
-    /// Asked, not answered.
+    /// Being looked up: wait for the answer.
     Wait,
-    /// Answered.
+    /// The answer of the look-up.
     Known(DaemonSetState),
 }
 
-/// What is known of DaemonSets.
+/// The DaemonSets that were looked up, or are being looked up.
 #[derive(Debug, Default)]
-pub(super) struct DaemonSets(BTreeMap<DaemonSetKey, Asked>);
+pub(super) struct DaemonSets(BTreeMap<DaemonSetKey, Answer>);
 
 impl DaemonSets {
-    /// What is known of this one for a pod that was not looked up before; if nothing, the pod waits
-    /// for the answer.
+    /// Looks up a DaemonSet for a pod that was not looked up before. Unless it is known, the pod
+    /// waits for the answer.
     pub(super) fn look_up(&mut self, key: &DaemonSetKey, uid: &PodUid) -> Lookup {
         match self.0.get_mut(key) {
-            Some(Asked::Known(state)) if *state != DaemonSetState::Gone => Lookup::Known(*state),
-            Some(Asked::Open(waiting)) => {
+            Some(Answer::Known(state)) if *state != DaemonSetState::Gone => Lookup::Known(*state),
+            Some(Answer::Pending(waiting)) => {
                 waiting.insert(uid.clone());
                 Lookup::Wait
             }
-            Some(Asked::Known(_)) | None => {
-                self.0.insert(key.clone(), Asked::Open(BTreeSet::from([uid.clone()])));
+            Some(Answer::Known(_)) | None => {
+                self.0.insert(key.clone(), Answer::Pending(BTreeSet::from([uid.clone()])));
                 Lookup::Ask
             }
         }
     }
 
-    /// Takes an answer. The pods that waited for it, to each of which it is to be applied as it is.
+    /// Records an answer. Returns the pods that waited for it. The caller must apply the answer to
+    /// each of them as it is, because [`Self::look_up`] may ask again.
     pub(super) fn answer(&mut self, key: DaemonSetKey, state: DaemonSetState) -> BTreeSet<PodUid> {
-        match self.0.insert(key, Asked::Known(state)) {
-            Some(Asked::Open(waiting)) => waiting,
+        match self.0.insert(key, Answer::Known(state)) {
+            Some(Answer::Pending(waiting)) => waiting,
             _ => BTreeSet::new(),
         }
     }

@@ -1,32 +1,35 @@
-//! The dispatcher over all drains, which alone lets orders go.
+//! Settings, inputs and effects of the dispatcher.
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Class, Turn};
+use super::{Class, NodePriority};
 use crate::domain::{Budget, BudgetKey, Moment, NodeName, Pod, PodUid, seconds};
 
-/// What the dispatcher keeps to.
+/// Limits and waits of the dispatcher.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DispatchSettings {
-    /// Evictions under way at any time, and a quarter more if these are deletes. Requests of lanes
+    /// Evictions in flight at any time, and a quarter more if these are deletes. Requests in queues
     /// that have had no answer for a second do not count, as long as no more than twice as many are
-    /// under way in all.
+    /// in flight in all.
     pub in_flight: usize,
-    /// Evictions under way under one budget, however much it allows.
+    /// Evictions in flight under one budget, however many the budget allows.
     pub per_budget: usize,
-    /// Requests under way in a lane (a budget, a namespace's other pods, a namespace's deletes)
-    /// before its first answer. Each answer adds three; one that does not come in time brings the
-    /// lane back to this.
-    pub first: usize,
-    /// Evictions of a burst wait until no interruption has come in for this long…
+    /// Requests in flight in a request queue (a budget, a namespace's other pods, a namespace's
+    /// deletes) before its first answer. Each answer adds three. A request that times out brings
+    /// the queue back to this number.
+    pub initial_window: usize,
+    /// Evictions of a burst of interruptions wait until no interruption has come in for this long.
+    /// `burst_urgent` and `burst_relaxed` limit that wait.
     pub burst_quiet: Duration,
-    /// …at the latest this long after its first accept, if one of it is urgent…
+    /// The evictions of a burst begin this long after its first accept at the latest, if an
+    /// interruption in it is urgent.
     pub burst_urgent: Duration,
-    /// …or this long, if none is.
+    /// The same if no interruption in the burst is urgent.
     pub burst_relaxed: Duration,
-    /// How long a refused pod waits for what could help before it is tried again anyway, ± 50 %.
+    /// A refused pod is retried after this time, ± 50 %, even if nothing has changed that could
+    /// help.
     pub probe: Duration,
-    /// For the jitter.
+    /// Seed for the jitter of retries.
     pub seed: u64,
 }
 
@@ -35,7 +38,7 @@ impl Default for DispatchSettings {
         Self {
             in_flight: 32,
             per_budget: 8,
-            first: 1,
+            initial_window: 1,
             burst_quiet: Duration::from_millis(200),
             burst_urgent: Duration::from_millis(800),
             burst_relaxed: seconds(2),
@@ -45,126 +48,129 @@ impl Default for DispatchSettings {
     }
 }
 
-/// How a pod is to go.
+/// How a pod is to be removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum By {
-    /// By an eviction, when it is its turn.
+pub enum Method {
+    /// By an eviction, which waits for its budget and its burst.
     Eviction,
-    /// By a delete, which waits for no budget and for no burst; but no eviction of it was sent yet,
-    /// and if one can be sent at its turn, that goes instead.
+    /// By a delete, which waits neither for a budget nor for a burst. No eviction of the pod was
+    /// sent yet: if one can be sent at that moment, it is sent instead.
     EvictionOrDelete,
-    /// By a delete, which waits for no budget and for no burst.
+    /// By a delete, which waits neither for a budget nor for a burst.
     Delete,
 }
 
-impl By {
-    /// It waits among the deletes.
+impl Method {
+    /// Whether the pod waits in the queue of deletes of its namespace.
     #[must_use]
     pub const fn is_delete(self) -> bool {
         matches!(self, Self::EvictionOrDelete | Self::Delete)
     }
 }
 
-/// What the dispatcher is told. Those marked † come from drains, as
+/// Inputs of [`Dispatcher::step`](super::Dispatcher::step). Those marked † come from drains, as
 /// [`Effect::Dispatch`](super::Effect::Dispatch).
 #[derive(Debug, Clone, PartialEq)]
 pub enum DispatchInput {
-    /// † An order is wanted for this pod. Again for a pod that is known: what changed of it.
-    Want {
-        /// Its node.
+    /// † A drain requests that this pod be removed. Sent again if the pod or the method has
+    /// changed.
+    Request {
+        /// `metadata.name` of the Node.
         node: NodeName,
-        /// The pod.
+        /// As the drain knows it now, so that both share one copy.
         pod: Arc<Pod>,
-        /// By what.
-        by: By,
+        /// How the pod is to be removed.
+        method: Method,
     },
-    /// † No order is wanted for this pod any more.
-    Unwant {
-        /// The pod.
+    /// † The pod is no longer to be removed.
+    Cancel {
+        /// UID of the pod.
         uid: PodUid,
     },
-    /// † The place of a drain among all.
-    Turn {
-        /// Its node.
+    /// † The priority of a node has changed.
+    Priority {
+        /// `metadata.name` of the Node.
         node: NodeName,
-        /// Its place.
-        turn: Turn,
+        /// Among all nodes.
+        priority: NodePriority,
     },
-    /// † The drain is over (or dropped, at the loss of leadership): everything of it is forgotten
-    /// but what is under way.
+    /// † The drain is over, or dropped when leadership was lost. The dispatcher forgets everything
+    /// about the node except its requests in flight.
     Closed {
-        /// Its node.
+        /// `metadata.name` of the Node.
         node: NodeName,
     },
-    /// What an order that was let go brought.
+    /// An order was answered, or no answer came in time.
     Answer {
-        /// The pod.
+        /// UID of the pod.
         uid: PodUid,
-        /// What the answer means.
+        /// Meaning of the answer, from [`classify`](super::classify).
         class: Class,
     },
-    /// An order that was let go was not wanted any more, and not sent.
+    /// The drain no longer wanted the order of [`DispatchEffect::Send`], so it was not sent.
     Withdrawn {
-        /// The pod.
+        /// UID of the pod.
         uid: PodUid,
     },
-    /// A disruption budget appeared or changed.
+    /// A disruption budget was created or changed.
     Budget(Budget),
     /// A disruption budget was deleted.
     BudgetGone(BudgetKey),
-    /// The drain of one node is paused or resumed; said after its drain was closed, it must be said
-    /// again to the next one.
+    /// The drain of one node is paused or resumed. After [`DispatchInput::Closed`] the caller must
+    /// send this again for the next drain of the node.
     Paused {
-        /// The node.
+        /// `metadata.name` of the Node.
         node: NodeName,
-        /// On.
+        /// `true`: paused; `false`: resumed.
         paused: bool,
     },
-    /// All drains are paused or resumed. The drains are told as well, each by
-    /// [`Input::Paused`](super::Input::Paused): they neither force nor end by their deadline then.
+    /// All drains are paused (`true`) or resumed. The caller also sends
+    /// [`Input::Paused`](super::Input::Paused) or [`Input::Resumed`](super::Input::Resumed) to each
+    /// drain, so that none forces a delete or ends by its deadline.
     PausedAll(bool),
     /// An interruption was received and is not decided yet.
     Arrived,
-    /// An interruption that arrived is decided, or its accept has failed once. As often as
-    /// [`DispatchInput::Arrived`].
+    /// An interruption that arrived is decided, or its accept has failed once. Must be sent once
+    /// for each [`DispatchInput::Arrived`].
     Settled,
-    /// An interruption of this node was accepted. A node that this is not said of (taken over from
+    /// An interruption of this node was accepted. A node without this input (taken over from
     /// another leader) waits for no burst.
     Accepted {
-        /// The node.
+        /// `metadata.name` of the Node.
         node: NodeName,
-        /// See [`Limits::urgent`](crate::domain::Limits::urgent).
+        /// As in [`Limits::urgent`](crate::domain::Limits::urgent).
         urgent: bool,
     },
-    /// Time has passed.
+    /// Sent at [`Dispatcher::next_wake`](super::Dispatcher::next_wake).
     Tick,
 }
 
-/// What the dispatcher wants done.
+/// What the dispatcher asks its caller to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DispatchEffect {
-    /// This pod's order goes now.
-    Go {
-        /// Its node.
+    /// Send the order for this pod now.
+    Send {
+        /// `metadata.name` of the Node.
         node: NodeName,
-        /// The pod.
+        /// UID of the pod.
         uid: PodUid,
-        /// An eviction was asked for, or there is room for one.
+        /// Whether an eviction may be sent: it was requested, or there is room for one.
         evict: bool,
     },
 }
 
-/// What the dispatcher says of itself.
+/// What the dispatcher is doing at this moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DispatchStatus {
-    /// Orders under way.
+    /// Requests in flight.
     pub in_flight: usize,
-    /// Pods for which an order is wanted and not under way.
+    /// Pods to be removed for which no request is in flight.
     pub waiting: usize,
-    /// Interruptions received and not decided.
+    /// Interruptions that were received and are not decided yet.
     pub undecided: u64,
-    /// Nodes that wait for their burst to be over.
+    /// Nodes whose evictions wait for the other nodes of their burst.
     pub held: usize,
-    /// Nothing is sent before this: the API server has too much to do.
+    /// The API server is overloaded: no eviction is sent before this time, and only a delete that
+    /// cannot wait. `None`: not overloaded.
     pub overloaded_until: Option<Moment>,
 }

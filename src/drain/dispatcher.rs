@@ -1,4 +1,4 @@
-//! The dispatcher as a state machine.
+//! The dispatcher: decides which request is sent next, and when.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -7,77 +7,81 @@ use std::{
 };
 
 use super::{
-    By, Class, DispatchEffect, DispatchInput, DispatchSettings, DispatchStatus,
-    gate::{Gate, Waits},
-    lane::{Head, LaneKey, Reply, SILENT_AFTER},
-    lanes::{Bounds, Landing, Lanes},
-    patience::Patience,
+    Class, DispatchEffect, DispatchInput, DispatchSettings, DispatchStatus, Method,
+    burst_gate::{BurstGate, BurstWaits},
+    dispatch_state::{DrainingNode, PodRequest, SentRequest, State},
+    request_queue::{QueueKey, Reply, SILENT_AFTER, SubQueue},
+    request_queues::{BudgetOutcome, QueueLimits, RequestQueues},
+    retry_backoff::RetryBackoff,
     slots::Slots,
-    wanted::{Flight, NodeState, State, Wanted},
 };
 use crate::domain::{Budget, BudgetKey, Moment, NodeName, Pod, PodUid, seconds};
 
-/// How long the disruption controller has to see that a pod is not ready any more. Until its
-/// budget's status says so the API server counts the pod as healthy, and lets it go although the
-/// budget is not kept without it (seen 64 ms after the pod's status).
-const SETTLED: Duration = seconds(3);
+/// How long the disruption controller may take to see that a pod is no longer ready. Until its
+/// budget's status shows that, the API server counts the pod as healthy and evicts it although the
+/// budget is then violated (seen 64 ms after the change of the pod's status).
+const UNREADY_NOTICED: Duration = seconds(3);
 
-/// The dispatcher over all drains, which alone lets orders go.
+/// The dispatcher over all drains: only what it lets through is sent.
 #[derive(Debug)]
 pub struct Dispatcher {
     slots: Slots,
-    patience: Patience,
-    pods: BTreeMap<PodUid, Wanted>,
+    retry_backoff: RetryBackoff,
+    pods: BTreeMap<PodUid, PodRequest>,
     namespaces: BTreeMap<Arc<str>, BTreeSet<PodUid>>,
-    nodes: BTreeMap<NodeName, NodeState>,
+    nodes: BTreeMap<NodeName, DrainingNode>,
     budgets: BTreeMap<Arc<BudgetKey>, Budget>,
-    lanes: Lanes,
-    flights: BTreeMap<PodUid, Flight>,
-    /// When which parked pod is tried again by time alone.
+    queues: RequestQueues,
+    in_flight: BTreeMap<PodUid, SentRequest>,
+    /// When each parked pod is retried even if nothing has changed.
     timers: BTreeSet<(Moment, PodUid)>,
-    gate: Gate,
+    gate: BurstGate,
     overloaded_until: Option<Moment>,
     paused: bool,
 }
 
 impl Dispatcher {
-    /// A dispatcher with nothing to do.
+    /// A dispatcher without pods and budgets.
     #[must_use]
     pub fn new(settings: DispatchSettings) -> Self {
-        let waits = Waits {
+        let waits = BurstWaits {
             quiet: settings.burst_quiet,
             urgent: settings.burst_urgent,
             relaxed: settings.burst_relaxed,
         };
         let slots = Slots::new(settings.in_flight);
-        let bounds = Bounds {
+        let limits = QueueLimits {
             per_budget: settings.per_budget,
-            first: settings.first.max(1),
-            most: slots.for_deletes(),
+            initial_window: settings.initial_window.max(1),
+            max_window: slots.for_deletes(),
             suspects: slots.for_suspects(),
         };
         Self {
             slots,
-            patience: Patience::new(settings.probe, settings.seed),
+            retry_backoff: RetryBackoff::new(settings.probe, settings.seed),
             pods: BTreeMap::new(),
             namespaces: BTreeMap::new(),
             nodes: BTreeMap::new(),
             budgets: BTreeMap::new(),
-            lanes: Lanes::new(bounds),
-            flights: BTreeMap::new(),
+            queues: RequestQueues::new(limits),
+            in_flight: BTreeMap::new(),
             timers: BTreeSet::new(),
-            gate: Gate::new(waits),
+            gate: BurstGate::new(waits),
             overloaded_until: None,
             paused: false,
         }
     }
 
-    /// Takes an input and says which orders go now.
+    /// Applies an input, and returns the requests to send now.
     pub fn step(&mut self, now: Moment, input: DispatchInput) -> Vec<DispatchEffect> {
         match input {
-            DispatchInput::Want { node, pod, by } => self.want(now, node, pod, by),
-            DispatchInput::Unwant { uid } => self.forget(&uid),
-            DispatchInput::Turn { node, turn } => self.change_node(&node, |n| n.turn = turn),
+            DispatchInput::Request { node, pod, method } => {
+                self.request_removal(now, node, pod, method)
+            }
+            DispatchInput::Cancel { uid } => self.forget(&uid),
+            DispatchInput::Priority { node, priority } => {
+                self.change_node(&node, |n| n.priority = priority)
+            }
             DispatchInput::Closed { node } => self.close(&node),
             DispatchInput::Answer { uid, class } => self.answered(now, &uid, class),
             DispatchInput::Withdrawn { uid } => self.withdrawn(now, &uid),
@@ -93,132 +97,143 @@ impl Dispatcher {
             DispatchInput::Paused { .. } | DispatchInput::Tick => {}
         }
         self.pass_time(now);
-        self.let_go(now)
+        self.send_ready(now)
     }
 
-    /// When it wants a [`DispatchInput::Tick`].
+    /// When the caller should send a [`DispatchInput::Tick`]; `None`: at no time.
     #[must_use]
     pub fn next_wake(&self) -> Option<Moment> {
         let pod = self.timers.first().map(|(at, _)| *at);
-        [pod, self.gate.opens_at(), self.overloaded_until, self.lanes.next_wake()]
+        [pod, self.gate.opens_at(), self.overloaded_until, self.queues.next_wake()]
             .into_iter()
             .flatten()
             .min()
     }
 
-    /// What it says of itself.
+    /// How many requests are in flight and waiting, and why.
     #[must_use]
     pub fn status(&self) -> DispatchStatus {
-        let under_way = self.flights.keys().filter(|uid| self.pods.contains_key(*uid)).count();
+        let in_flight = self.in_flight.keys().filter(|uid| self.pods.contains_key(*uid)).count();
         DispatchStatus {
-            in_flight: self.flights.len(),
-            waiting: self.pods.len() - under_way,
+            in_flight: self.in_flight.len(),
+            waiting: self.pods.len() - in_flight,
             undecided: self.gate.undecided(),
             held: self.gate.held(),
             overloaded_until: self.overloaded_until,
         }
     }
 
-    // ---- letting go ----
+    // ---- sending ----
 
     fn pass_time(&mut self, now: Moment) {
         self.overloaded_until = self.overloaded_until.filter(|until| *until > now);
         for node in self.gate.open(now) {
             self.change_node(&node, |n| n.held = false);
         }
-        self.lanes.tick(now);
+        self.queues.tick(now);
         while let Some((_, uid)) = self.timers.first().filter(|(at, _)| *at <= now).cloned() {
             self.wake(&uid);
         }
     }
 
-    /// Lets go what may: deletes first, then evictions, each in the order of turns.
-    fn let_go(&mut self, now: Moment) -> Vec<DispatchEffect> {
-        let mut gone = Vec::new();
+    /// Returns all requests that may be sent: deletes first, then evictions, each in the order of
+    /// priority.
+    fn send_ready(&mut self, now: Moment) -> Vec<DispatchEffect> {
+        let mut sends = Vec::new();
         while let Some(uid) = self.next() {
             self.leave_queue(&uid);
-            let Some(lane) = self.pods.get(&uid).map(|wanted| self.lane_of_order(wanted)) else {
+            let Some(queue) = self.pods.get(&uid).map(|request| self.queue_for_request(request))
+            else {
                 break;
             };
-            let version = self.lanes.launched(now, &lane);
-            let Some(wanted) = self.pods.get_mut(&uid) else { break };
-            wanted.state = State::UnderWay;
-            (wanted.again, wanted.soon) = (false, None);
-            let evict = !lane.is_delete();
-            if let Some(node) = self.nodes.get_mut(&wanted.node).filter(|_| evict) {
+            let version = self.queues.sent(now, &queue);
+            let Some(request) = self.pods.get_mut(&uid) else { break };
+            request.state = State::InFlight;
+            (request.retry_at_once, request.retry_by) = (false, None);
+            let evict = !queue.is_delete();
+            if let Some(node) = self.nodes.get_mut(&request.node).filter(|_| evict) {
                 node.started = true;
             }
-            gone.push(DispatchEffect::Go { node: wanted.node.clone(), uid: uid.clone(), evict });
-            self.flights.insert(uid, Flight { pod: wanted.pod.clone(), lane, sent: now, version });
+            sends.push(DispatchEffect::Send {
+                node: request.node.clone(),
+                uid: uid.clone(),
+                evict,
+            });
+            self.in_flight
+                .insert(uid, SentRequest { pod: request.pod.clone(), queue, sent: now, version });
         }
-        gone
+        sends
     }
 
-    /// The pod whose turn it is, if there is a slot for it.
+    /// The pod that is next, if there is a slot for it.
     fn next(&self) -> Option<PodUid> {
-        let (counted, all) = (self.lanes.counted(), self.flights.len());
+        let (counted, all) = (self.queues.counted(), self.in_flight.len());
         let delete = || Some(()).filter(|()| self.slots.has_room_for_delete(counted, all));
         match self.overloaded_until {
             _ if self.paused => None,
-            None => delete().and_then(|()| self.lanes.next_delete()).or_else(|| {
-                let (uid, urgent) = self.lanes.next_eviction()?;
+            None => delete().and_then(|()| self.queues.next_delete()).or_else(|| {
+                let (uid, urgent) = self.queues.next_eviction()?;
                 Some(uid).filter(|_| self.slots.has_room_for_eviction(urgent, counted, all))
             }),
-            // What would come too late after the pause does not wait for it.
-            Some(until) => delete().and_then(|()| self.lanes.next_delete_due(until)),
+            // A delete whose deadline is before the end of the pause does not wait for it.
+            Some(until) => delete().and_then(|()| self.queues.next_delete_due(until)),
         }
     }
 
-    /// The lane in which the order of a pod goes now. One that was never evicted is, where its lane
-    /// of evictions has room.
-    fn lane_of_order(&self, wanted: &Wanted) -> LaneKey {
-        // The slots that only deletes may use stay theirs.
+    /// The queue in which the request for a pod is sent now. A pod whose eviction was never tried
+    /// is evicted if its queue of evictions has room.
+    fn queue_for_request(&self, request: &PodRequest) -> QueueKey {
+        // An eviction must not take a slot that is reserved for deletes.
         let has_slot =
-            || self.slots.has_room_for_eviction(true, self.lanes.counted(), self.flights.len());
-        if wanted.by == By::EvictionOrDelete && self.overloaded_until.is_none() && has_slot() {
-            let lane = self.lane_of(&wanted.pod, By::Eviction);
-            if self.lanes.has_room(&lane) {
-                return lane;
+            || self.slots.has_room_for_eviction(true, self.queues.counted(), self.in_flight.len());
+        if request.method == Method::EvictionOrDelete
+            && self.overloaded_until.is_none()
+            && has_slot()
+        {
+            let queue = self.queue_of(&request.pod, Method::Eviction);
+            if self.queues.has_room(&queue) {
+                return queue;
             }
         }
-        wanted.lane.clone()
+        request.queue.clone()
     }
 
-    /// An order is over. Whether it was an eviction; `None`: no such order is under way.
-    fn land(&mut self, now: Moment, uid: &PodUid, class: Option<Class>) -> Option<bool> {
-        let flight = self.flights.remove(uid)?;
+    /// Records that a request ended. Returns whether it was an eviction; `None`: no request for
+    /// this pod is in flight.
+    fn end_request(&mut self, now: Moment, uid: &PodUid, class: Option<Class>) -> Option<bool> {
+        let request = self.in_flight.remove(uid)?;
         let reply = match class {
             None => Reply::Withdrawn,
-            Some(Class::Transient) if flight.sent.plus(SILENT_AFTER) <= now => Reply::TimedOut,
+            Some(Class::Transient) if request.sent.plus(SILENT_AFTER) <= now => Reply::TimedOut,
             Some(_) => Reply::Answered,
         };
-        let landing = match class {
-            Some(Class::Accepted) => Landing::Used,
+        let outcome = match class {
+            Some(Class::Accepted) => BudgetOutcome::Used,
             Some(Class::Budget | Class::BudgetLagging { .. } | Class::BudgetBroken) => {
-                Landing::Refused(flight.version)
+                BudgetOutcome::Refused(request.version)
             }
-            _ => Landing::Other,
+            _ => BudgetOutcome::Unaffected,
         };
-        self.lanes.landed(now, &flight.lane, &flight.pod, reply, landing);
-        Some(!flight.lane.is_delete())
+        self.queues.ended(now, &request.queue, &request.pod, reply, outcome);
+        Some(!request.queue.is_delete())
     }
 
     fn answered(&mut self, now: Moment, uid: &PodUid, class: Class) {
-        let landed = self.land(now, uid, Some(class));
+        let ended = self.end_request(now, uid, Some(class));
         if let Class::Overload { retry_after } = class {
             self.overloaded_until = self.overloaded_until.max(Some(now.plus(retry_after)));
         }
-        let Some(evicted) = landed else { return };
-        let Some(wanted) = self.pods.get_mut(uid).filter(|w| w.state == State::UnderWay) else {
+        let Some(evicted) = ended else { return };
+        let Some(request) = self.pods.get_mut(uid).filter(|w| w.state == State::InFlight) else {
             return;
         };
         if class == Class::Accepted {
             self.forget(uid);
             return;
         }
-        // Of a pod that is gone its drain says at once that nothing is wanted any more; unless it
-        // knows better.
-        let passing = matches!(
+        // If the pod is gone, its drain cancels the request right after this, unless a LIST has
+        // shown the pod.
+        let is_transient = matches!(
             class,
             Class::Transient
                 | Class::Unauthorized
@@ -226,22 +241,23 @@ impl Dispatcher {
                 | Class::Gone
                 | Class::OtherUid
         );
-        if evicted && wanted.by == By::EvictionOrDelete {
-            // It was tried now. Its drain says the same as soon as it has heard the answer.
-            wanted.by = By::Delete;
+        if evicted && request.method == Method::EvictionOrDelete {
+            // The eviction was tried now. The drain requests the delete as soon as it has the
+            // answer.
+            request.method = Method::Delete;
         }
-        let delete = wanted.by.is_delete();
-        let wait = self.patience.wait(class, wanted.tries, delete);
-        // It is to be deleted by now: how its eviction failed is no reason to wait with that.
-        let passing = passing && !(evicted && delete);
-        wanted.tries = if passing { wanted.tries.saturating_add(1) } else { 0 };
+        let delete = request.method.is_delete();
+        let wait = self.retry_backoff.wait(class, request.tries, delete);
+        // By now the pod is to be deleted: a failed eviction is no reason to wait with that.
+        let is_transient = is_transient && !(evicted && delete);
+        request.tries = if is_transient { request.tries.saturating_add(1) } else { 0 };
         let on_budget =
             matches!(class, Class::Budget | Class::BudgetLagging { .. } | Class::BudgetBroken);
-        wanted.state = match wait {
-            Some(wait) if passing || !wanted.again => {
+        request.state = match wait {
+            Some(wait) if is_transient || !request.retry_at_once => {
                 let until = now.plus(wait);
                 State::Parked {
-                    until: wanted.soon.take().map_or(until, |soon| until.min(soon.max(now))),
+                    until: request.retry_by.take().map_or(until, |at| until.min(at.max(now))),
                     on_budget,
                 }
             }
@@ -251,12 +267,12 @@ impl Dispatcher {
     }
 
     fn withdrawn(&mut self, now: Moment, uid: &PodUid) {
-        if self.land(now, uid, None).is_none() {
+        if self.end_request(now, uid, None).is_none() {
             return;
         }
         match self.pods.get_mut(uid) {
-            Some(wanted) if wanted.again => {
-                wanted.state = State::Ready;
+            Some(request) if request.retry_at_once => {
+                request.state = State::Ready;
                 self.enter_queue(uid);
             }
             Some(_) => self.forget(uid),
@@ -264,54 +280,65 @@ impl Dispatcher {
         }
     }
 
-    // ---- what is wanted ----
+    // ---- pods to remove ----
 
-    fn want(&mut self, now: Moment, node: NodeName, pod: Arc<Pod>, by: By) {
+    fn request_removal(&mut self, now: Moment, node: NodeName, pod: Arc<Pod>, method: Method) {
         let uid = pod.uid.clone();
-        let (lane, delete) = (self.lane_of(&pod, by), by.is_delete());
-        let under_way = self.flights.contains_key(&uid);
-        let Some(wanted) = self.pods.get(&uid) else {
-            let place = self.nodes.entry(node.clone()).or_default();
-            place.pods.insert(uid.clone());
-            place.join(&lane);
+        let (queue, delete) = (self.queue_of(&pod, method), method.is_delete());
+        let is_in_flight = self.in_flight.contains_key(&uid);
+        let Some(request) = self.pods.get(&uid) else {
+            let node_state = self.nodes.entry(node.clone()).or_default();
+            node_state.pods.insert(uid.clone());
+            node_state.join(&queue);
             self.namespaces.entry(pod.key.namespace.clone()).or_default().insert(uid.clone());
-            let state = if under_way { State::UnderWay } else { State::Ready };
+            let state = if is_in_flight { State::InFlight } else { State::Ready };
             self.pods.insert(
                 uid.clone(),
-                Wanted { node, pod, by, lane, state, tries: 0, again: under_way, soon: None },
+                PodRequest {
+                    node,
+                    pod,
+                    method,
+                    queue,
+                    state,
+                    tries: 0,
+                    retry_at_once: is_in_flight,
+                    retry_by: None,
+                },
             );
             self.enter_queue(&uid);
             return;
         };
-        let other = wanted.pod.phase != pod.phase || wanted.pod.labels != pod.labels;
-        let helps = wanted.by != by || (other || !wanted.pod.ready && pod.ready) && !delete;
-        let failed = wanted.pod.ready && !pod.ready && !delete;
+        let changed = request.pod.phase != pod.phase || request.pod.labels != pod.labels;
+        let is_retry_useful =
+            request.method != method || (changed || !request.pod.ready && pod.ready) && !delete;
+        let became_unready = request.pod.ready && !pod.ready && !delete;
         self.leave_queue(&uid);
-        if let Some(wanted) = self.pods.get_mut(&uid) {
-            wanted.pod = pod;
-            if wanted.by != by {
-                wanted.tries = 0;
+        if let Some(request) = self.pods.get_mut(&uid) {
+            request.pod = pod;
+            if request.method != method {
+                request.tries = 0;
             }
-            wanted.by = by;
+            request.method = method;
         }
-        self.move_to_lane(&uid, lane);
-        if helps {
+        self.move_to_queue(&uid, queue);
+        if is_retry_useful {
             self.ready(&uid);
-        } else if failed {
-            self.ready_after(&uid, now.plus(SETTLED));
+        } else if became_unready {
+            self.ready_after(&uid, now.plus(UNREADY_NOTICED));
         }
         self.enter_queue(&uid);
     }
 
-    /// No order is wanted for it any more. One that is under way still counts until its answer.
+    /// Forgets a pod that is no longer to be removed. A request in flight still counts until its
+    /// answer.
     fn forget(&mut self, uid: &PodUid) {
         self.leave_queue(uid);
-        let Some(wanted) = self.pods.remove(uid) else { return };
-        if let Some(node) = self.nodes.get_mut(&wanted.node) {
+        let Some(request) = self.pods.remove(uid) else { return };
+        if let Some(node) = self.nodes.get_mut(&request.node) {
             node.pods.remove(uid);
-            node.leave(&wanted.lane);
+            node.leave(&request.queue);
         }
-        let namespace = &wanted.pod.key.namespace;
+        let namespace = &request.pod.key.namespace;
         if let Some(pods) = self.namespaces.get_mut(namespace) {
             pods.remove(uid);
             if pods.is_empty() {
@@ -330,40 +357,52 @@ impl Dispatcher {
 
     // ---- queues ----
 
-    /// Puts a pod where its state belongs.
+    /// Puts a pod into the queue and timers that fit its state.
     fn enter_queue(&mut self, uid: &PodUid) {
-        let Some(wanted) = self.pods.get(uid) else { return };
-        let Some(node) = self.nodes.get(&wanted.node) else { return };
-        let turn = node.turn_in(&wanted.lane);
-        match wanted.state {
-            State::UnderWay => {}
+        let Some(request) = self.pods.get(uid) else { return };
+        let Some(node) = self.nodes.get(&request.node) else { return };
+        let priority = node.priority_in(&request.queue);
+        match request.state {
+            State::InFlight => {}
             State::Ready => {
-                self.lanes.add(&wanted.lane, Head::Fresh, &wanted.node, turn, &wanted.pod);
+                self.queues.add(
+                    &request.queue,
+                    SubQueue::Fresh,
+                    &request.node,
+                    priority,
+                    &request.pod,
+                );
             }
             State::Parked { until, on_budget } => {
                 self.timers.insert((until, uid.clone()));
-                if on_budget && !wanted.by.is_delete() {
-                    self.lanes.add(&wanted.lane, Head::Parked, &wanted.node, turn, &wanted.pod);
+                if on_budget && !request.method.is_delete() {
+                    self.queues.add(
+                        &request.queue,
+                        SubQueue::Parked,
+                        &request.node,
+                        priority,
+                        &request.pod,
+                    );
                 }
             }
         }
     }
 
-    /// Takes a pod out of wherever it waits; its state stays.
+    /// Takes a pod out of its queue and timers; its state stays.
     fn leave_queue(&mut self, uid: &PodUid) {
-        let Some(wanted) = self.pods.get(uid) else { return };
-        match wanted.state {
-            State::UnderWay => return,
+        let Some(request) = self.pods.get(uid) else { return };
+        match request.state {
+            State::InFlight => return,
             State::Ready => {}
             State::Parked { until, .. } => {
                 self.timers.remove(&(until, uid.clone()));
             }
         }
-        self.lanes.remove(&wanted.lane, &wanted.node, &wanted.pod);
+        self.queues.remove(&request.queue, &request.node, &request.pod);
     }
 
-    /// Something happened that could help: a parked pod need not wait any more, and one under way
-    /// need not wait if it is refused.
+    /// Something happened that could help: a parked pod becomes ready, and a pod whose request is
+    /// in flight is retried at once if it is refused.
     fn wake(&mut self, uid: &PodUid) {
         self.leave_queue(uid);
         self.ready(uid);
@@ -372,18 +411,19 @@ impl Dispatcher {
 
     fn ready(&mut self, uid: &PodUid) {
         match self.pods.get_mut(uid) {
-            Some(wanted) if wanted.state == State::UnderWay => wanted.again = true,
-            Some(wanted) => wanted.state = State::Ready,
+            Some(request) if request.state == State::InFlight => request.retry_at_once = true,
+            Some(request) => request.state = State::Ready,
             None => {}
         }
     }
 
-    /// As [`ready`](Self::ready), but then; at once where no budget is asked.
+    /// Like [`ready`](Self::ready), but not before `at`; at once if the pod is not in the queue of
+    /// a budget.
     fn ready_after(&mut self, uid: &PodUid, at: Moment) {
         match self.pods.get_mut(uid) {
-            Some(Wanted { lane: LaneKey::Budget(_), state, soon, .. }) => match state {
+            Some(PodRequest { queue: QueueKey::Budget(_), state, retry_by, .. }) => match state {
                 State::Parked { until, .. } => *until = at.min(*until),
-                State::UnderWay => *soon = Some(at),
+                State::InFlight => *retry_by = Some(at),
                 State::Ready => {}
             },
             _ => self.ready(uid),
@@ -391,27 +431,27 @@ impl Dispatcher {
     }
 
     /// Must be called while the pod is in no queue.
-    fn move_to_lane(&mut self, uid: &PodUid, lane: LaneKey) {
-        let Some(wanted) = self.pods.get_mut(uid).filter(|w| w.lane != lane) else { return };
-        if let Some(node) = self.nodes.get_mut(&wanted.node) {
-            node.leave(&wanted.lane);
-            node.join(&lane);
+    fn move_to_queue(&mut self, uid: &PodUid, queue: QueueKey) {
+        let Some(request) = self.pods.get_mut(uid).filter(|w| w.queue != queue) else { return };
+        if let Some(node) = self.nodes.get_mut(&request.node) {
+            node.leave(&request.queue);
+            node.join(&queue);
         }
-        wanted.lane = lane;
+        request.queue = queue;
     }
 
     // ---- nodes ----
 
-    /// Changes what is known of a node, and its place wherever its pods wait.
-    fn change_node(&mut self, name: &NodeName, f: impl FnOnce(&mut NodeState)) {
+    /// Changes the state of a node, and its priority in every queue in which its pods wait.
+    fn change_node(&mut self, name: &NodeName, f: impl FnOnce(&mut DrainingNode)) {
         let node = self.nodes.entry(name.clone()).or_default();
-        let before = (node.turn, node.paused, node.held);
+        let before = (node.priority, node.paused, node.held);
         f(node);
-        if before == (node.turn, node.paused, node.held) {
+        if before == (node.priority, node.paused, node.held) {
             return;
         }
-        for lane in node.lanes.keys() {
-            self.lanes.set_turn(lane, name, node.turn_in(lane));
+        for queue in node.queues.keys() {
+            self.queues.set_priority(queue, name, node.priority_in(queue));
         }
     }
 
@@ -425,10 +465,10 @@ impl Dispatcher {
 
     // ---- budgets ----
 
-    fn lane_of(&self, pod: &Pod, by: By) -> LaneKey {
+    fn queue_of(&self, pod: &Pod, method: Method) -> QueueKey {
         let namespace = &pod.key.namespace;
-        if by.is_delete() {
-            return LaneKey::Delete(namespace.clone());
+        if method.is_delete() {
+            return QueueKey::Deletes(namespace.clone());
         }
         let first = BudgetKey { namespace: namespace.to_string(), name: String::new() };
         let mut matching = self
@@ -437,9 +477,9 @@ impl Dispatcher {
             .take_while(|(key, _)| *key.namespace == **namespace)
             .filter(|(_, b)| b.selects(pod));
         match (matching.next(), matching.next()) {
-            (None, _) => LaneKey::Free(namespace.clone()),
-            (Some((key, _)), None) => LaneKey::Budget(key.clone()),
-            (Some(_), Some(_)) => LaneKey::Tangled(namespace.clone()),
+            (None, _) => QueueKey::Unbudgeted(namespace.clone()),
+            (Some((key, _)), None) => QueueKey::Budget(key.clone()),
+            (Some(_), Some(_)) => QueueKey::SeveralBudgets(namespace.clone()),
         }
     }
 
@@ -451,17 +491,18 @@ impl Dispatcher {
         let before = self.budgets.insert(key.clone(), budget.clone());
         let selector_is_new = before.as_ref().is_none_or(|b| b.selector != budget.selector);
         let spec_is_new = before.as_ref().is_none_or(|b| b.generation != budget.generation);
-        let unready = self.lanes.budget(&key, budget);
+        let unready = self.queues.budget(&key, budget);
         if selector_is_new {
-            self.sort_anew(&budget.key.namespace, |pod| {
+            self.requeue(&budget.key.namespace, |pod| {
                 budget.selects(pod) || before.as_ref().is_some_and(|b| b.selects(pod))
             });
         } else if spec_is_new {
-            // A pod that two budgets count is refused before any status is looked at, so that only
-            // their specs matter to it.
-            let tangled =
-                |w: &Wanted| matches!(w.lane, LaneKey::Tangled(_)) && budget.selects(&w.pod);
-            for uid in self.in_namespace(&budget.key.namespace, tangled) {
+            // The API server refuses a pod that two budgets select before it looks at their status,
+            // so only their specs matter.
+            let has_several_budgets = |w: &PodRequest| {
+                matches!(w.queue, QueueKey::SeveralBudgets(_)) && budget.selects(&w.pod)
+            };
+            for uid in self.in_namespace(&budget.key.namespace, has_several_budgets) {
                 self.wake(&uid);
             }
         }
@@ -474,24 +515,28 @@ impl Dispatcher {
 
     fn budget_gone(&mut self, key: &BudgetKey) {
         let Some((shared, budget)) = self.budgets.remove_entry(key) else { return };
-        self.lanes.budget_gone(shared);
-        self.sort_anew(&key.namespace, |pod| budget.selects(pod));
+        self.queues.budget_gone(shared);
+        self.requeue(&key.namespace, |pod| budget.selects(pod));
     }
 
-    fn in_namespace(&self, namespace: &str, concerned: impl Fn(&Wanted) -> bool) -> Vec<PodUid> {
+    fn in_namespace(
+        &self,
+        namespace: &str,
+        is_affected: impl Fn(&PodRequest) -> bool,
+    ) -> Vec<PodUid> {
         let uids = self.namespaces.get(namespace).into_iter().flatten();
-        uids.filter(|uid| self.pods.get(*uid).is_some_and(&concerned)).cloned().collect()
+        uids.filter(|uid| self.pods.get(*uid).is_some_and(&is_affected)).cloned().collect()
     }
 
-    /// The budgets of a namespace count other pods than before: those concerned get their lane
-    /// anew, and need not wait.
-    fn sort_anew(&mut self, namespace: &str, concerned: impl Fn(&Pod) -> bool) {
-        for uid in self.in_namespace(namespace, |w| concerned(&w.pod)) {
-            let Some(lane) = self.pods.get(&uid).map(|w| self.lane_of(&w.pod, w.by)) else {
+    /// The budgets of a namespace select other pods than before: puts the affected pods into their
+    /// new queues, ready to be tried.
+    fn requeue(&mut self, namespace: &str, is_affected: impl Fn(&Pod) -> bool) {
+        for uid in self.in_namespace(namespace, |w| is_affected(&w.pod)) {
+            let Some(queue) = self.pods.get(&uid).map(|w| self.queue_of(&w.pod, w.method)) else {
                 continue;
             };
             self.leave_queue(&uid);
-            self.move_to_lane(&uid, lane);
+            self.move_to_queue(&uid, queue);
             self.ready(&uid);
             self.enter_queue(&uid);
         }

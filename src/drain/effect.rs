@@ -1,105 +1,110 @@
-//! What a drain wants done.
+//! What a drain asks its caller to do, and how a drain ends.
 
 use std::time::Duration;
 
 use super::{BlockReason, DispatchInput};
 use crate::domain::{Moment, Owner, PodKey, PodUid};
 
-/// What a drain wants done.
+/// What a drain asks its caller to do.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
-    /// To be fed to the dispatcher, as it is.
+    /// Pass this to the dispatcher, unchanged.
     Dispatch(DispatchInput),
-    /// Is there such a DaemonSet (apps/v1)? Asked once per drain; must be answered by
-    /// [`Input::DaemonSet`](super::Input::DaemonSet): until then the drain cannot end as empty. A
-    /// failure that lasts is `Unreadable`.
+    /// Find out whether this DaemonSet (apps/v1) exists. Asked once per drain, and again for new
+    /// pods if it did not exist. The caller must answer with
+    /// [`Input::DaemonSet`](super::Input::DaemonSet), or the drain cannot end as empty. If the
+    /// look-up keeps failing, the answer is `Unreadable`.
     AskDaemonSet {
-        /// Its namespace.
+        /// Namespace of the DaemonSet.
         namespace: String,
-        /// Its name.
+        /// `metadata.name` of the DaemonSet.
         name: String,
     },
-    /// The pods of an unreachable node were waited for long enough: is its kubelet still silent, by
-    /// the Node as it is now? Must be answered by
+    /// The wait for the pods of an unreachable node is over. Read the Node from the API server: is
+    /// its kubelet still silent? The caller must answer with
     /// [`NodeCondition::StillUnreachable`](super::NodeCondition::StillUnreachable) or
-    /// [`NodeCondition::Fine`](super::NodeCondition::Fine): until then the drain goes on, at the
-    /// longest until its deadline, if it has one.
+    /// [`NodeCondition::Fine`](super::NodeCondition::Fine). Until then the drain goes on, until its
+    /// deadline at the latest, if it has one.
     AskNode,
-    /// Nothing that counts is left but our own pod, and the effects after this one ask for its
-    /// eviction. Leadership was to be handed over when the drain of its node began.
+    /// Of the pods that count only Sundown's own is left, and the effects after this one request
+    /// its eviction. The caller should have handed leadership over when the drain of its own node
+    /// began.
     OnlyOwnPodLeft,
-    /// The watch has missed the end of a pod, or is not open: the node's pods are to be listed
-    /// anew, with a new watch ([`Input::Listed`](super::Input::Listed),
-    /// [`Input::Watch`](super::Input::Watch)).
+    /// List the pods of the node again and open a new watch, because the watch missed the end of a
+    /// pod or is not open. The caller answers with [`Input::Listed`](super::Input::Listed) and
+    /// [`Input::Watch`](super::Input::Watch).
     Relist,
-    /// Something that people should hear of.
+    /// Report this to people.
     Note(Note),
-    /// The drain is over, and this is how. Comes once, as the last effect; later inputs have none.
+    /// The drain is over. Sent once, as the last effect; later inputs have no effects.
     Ended(Outcome),
 }
 
-/// Something that people should hear of: Events, logs, metrics.
+/// Something to report in Events, logs and metrics.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Note {
-    /// A pod was deleted although its eviction was refused or got no answer.
+    /// Sundown deleted a pod whose eviction was refused, had no answer, had no effect, or could not
+    /// be sent in time.
     Forced {
-        /// Which pod.
+        /// Namespace and name of the pod.
         pod: PodKey,
-        /// Its UID.
+        /// UID of the pod: a name can be used again.
         uid: PodUid,
-        /// Its grace period, in seconds.
+        /// Grace period of the delete, in seconds, at least 1.
         grace: u32,
-        /// What had blocked it.
+        /// Why the pod could not be evicted.
         reason: BlockReason,
     },
-    /// A pod was evicted, or its termination shortened, with less than its own grace period.
+    /// Sundown gave a pod less than its own grace period: at its eviction, or later while it
+    /// terminated.
     ShortenedGrace {
-        /// Which pod.
+        /// Namespace and name of the pod.
         pod: PodKey,
-        /// Its UID.
+        /// UID of the pod: a name can be used again.
         uid: PodUid,
-        /// What it was given, in seconds.
+        /// The shortened grace period, in seconds, at least 1.
         grace: u32,
-        /// What it asks for.
+        /// The pod's `terminationGracePeriodSeconds`.
         own: Duration,
     },
     /// A pod has been blocked for longer than
-    /// [`Settings::tell_blocked_after`](super::Settings::tell_blocked_after). Comes once per pod.
+    /// [`Settings::report_blocked_after`](super::Settings::report_blocked_after). Reported once per
+    /// pod.
     Blocked {
-        /// Which pod.
+        /// Namespace and name of the pod.
         pod: PodKey,
-        /// Its UID.
+        /// UID of the pod: a name can be used again.
         uid: PodUid,
-        /// By what.
+        /// Why it is blocked now; the reason may have changed since `since`.
         reason: BlockReason,
-        /// In the server's words.
+        /// Message of the API server, with its causes, at most 500 characters.
         message: String,
-        /// Since when.
+        /// When the pod was first blocked, for whatever reason.
         since: Moment,
     },
-    /// The API refused an order as malformed (400, 422 or a code that should not be): our own
-    /// fault. Comes once per pod.
+    /// The API server refused a request as malformed (400, 422 or an unexpected code), which is a
+    /// fault of Sundown. Reported once per pod.
     Malformed {
-        /// Which pod.
+        /// Namespace and name of the pod.
         pod: PodKey,
-        /// In the server's words.
+        /// Message of the API server, with its causes, at most 500 characters.
         message: String,
     },
-    /// New pods of this owner come back on the node: from here on they are left alone, and not
-    /// waited for. Comes once per owner.
+    /// The controller of evicted pods keeps creating new ones on the node. From now on Sundown
+    /// leaves its new pods alone and does not wait for them. Reported once per owner.
     CameBack {
-        /// The namespace of the pods.
+        /// Namespace of the pods and their owner.
         namespace: String,
-        /// Who puts them back.
+        /// The controller that creates the new pods.
         owner: Owner,
-        /// How many new pods of it there were so far.
+        /// How many new pods of this owner came to the node so far.
         new: usize,
     },
-    /// A DaemonSet's pod whose DaemonSet is gone: it is drained like any other.
+    /// The DaemonSet that owns this pod does not exist, so the pod is drained like any other.
     OrphanedDaemonSet {
-        /// Which pod.
+        /// Namespace and name of the pod.
         pod: PodKey,
-        /// The DaemonSet that is not there.
+        /// `metadata.name` of the missing DaemonSet.
         daemon_set: String,
     },
 }
@@ -109,34 +114,34 @@ pub enum Note {
 pub enum Outcome {
     /// No pod that counts is left.
     Empty,
-    /// The deadline is there.
+    /// The deadline was reached.
     DeadlineReached {
-        /// The pods that are still there.
+        /// Pods that count and still exist, in the order of namespace and name.
         left: Vec<PodKey>,
     },
-    /// No deadline ruled, and the longest time for a drain is over.
+    /// The drain had no deadline and reached the longest time that a drain may take.
     TimedOut {
-        /// The pods that are still there.
+        /// Pods that count and still exist, in the order of namespace and name.
         left: Vec<PodKey>,
     },
-    /// The Node was deleted.
+    /// The Node object was deleted.
     NodeGone,
-    /// The instance is stopped or terminated.
+    /// EC2 reports the instance as stopped or terminated.
     InstanceOver,
-    /// The node is unreachable and its pods were waited for long enough.
+    /// The node is unreachable, and the wait for its pods is over.
     Unreachable {
-        /// The pods that are still there.
+        /// Pods that count and still exist, in the order of namespace and name.
         left: Vec<PodKey>,
     },
-    /// Ended from outside.
+    /// A person released the node, or its interruption was disproved.
     Released {
-        /// The pods that are still there.
+        /// Pods that count and still exist, in the order of namespace and name.
         left: Vec<PodKey>,
     },
 }
 
 impl Outcome {
-    /// The word for it in metrics and logs.
+    /// Label in metrics and logs.
     #[must_use]
     pub const fn as_str(&self) -> &'static str {
         match self {
@@ -150,7 +155,7 @@ impl Outcome {
         }
     }
 
-    /// The pods that were still there.
+    /// Pods that count and still existed at the end; empty if the node or its instance is gone.
     #[must_use]
     pub fn left(&self) -> &[PodKey] {
         match self {
@@ -163,33 +168,34 @@ impl Outcome {
     }
 }
 
-/// One request about one pod, always with its UID as a precondition.
+/// One request to evict or delete one pod, always with the pod's UID as a precondition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Order {
     /// POST of a `policy/v1` Eviction.
     Evict {
-        /// Which pod.
+        /// Namespace and name of the pod.
         pod: PodKey,
-        /// The precondition.
+        /// Precondition: the request fails if the pod has another UID.
         uid: PodUid,
-        /// `gracePeriodSeconds`, at least 1; `None`: the pod's own, nothing is sent.
+        /// `gracePeriodSeconds`, at least 1. `None`: not sent, so the pod has its own grace period.
         grace: Option<u32>,
     },
     /// DELETE of the pod.
     Delete {
-        /// Which pod.
+        /// Namespace and name of the pod.
         pod: PodKey,
-        /// The precondition.
+        /// Precondition: the request fails if the pod has another UID.
         uid: PodUid,
-        /// `gracePeriodSeconds`, at least 1: a delete is only ever sent towards a deadline.
+        /// `gracePeriodSeconds`, at least 1. Always set, because a pod is deleted only if there is
+        /// a deadline.
         grace: u32,
-        /// Why it is not an eviction.
+        /// Why Sundown deletes the pod instead of evicting it.
         why: DeleteWhy,
     },
 }
 
 impl Order {
-    /// The pod's namespace and name.
+    /// Namespace and name of the pod that this order is about.
     #[must_use]
     pub const fn pod(&self) -> &PodKey {
         match self {
@@ -197,7 +203,7 @@ impl Order {
         }
     }
 
-    /// The pod's UID.
+    /// UID of the pod that this order is about.
     #[must_use]
     pub const fn uid(&self) -> &PodUid {
         match self {
@@ -206,11 +212,13 @@ impl Order {
     }
 }
 
-/// Why a pod is deleted.
+/// Why Sundown deletes a pod instead of evicting it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DeleteWhy {
-    /// Its eviction was refused, had no answer or had no effect, and the deadline comes.
+    /// Its eviction was refused, had no answer, had no effect or could not be sent, and the
+    /// deadline is near.
     Forced,
-    /// It is terminating, but would outlive the deadline.
+    /// The pod is terminating, but would outlive the deadline: the delete shortens its grace
+    /// period.
     Shortened,
 }

@@ -1,24 +1,24 @@
-//! Grace periods and the moment at which politeness ends.
+//! Grace periods, and when a pod is deleted instead of evicted.
 
 use std::time::Duration;
 
 use crate::domain::{ForceAfter, Limits, Moment, seconds};
 
-/// The shortest grace period that is ever given. 0 would kill at once, without the API waiting for
-/// the kubelet.
-pub(super) const SHORTEST: Duration = seconds(1);
+/// The shortest grace period that Sundown sends. 0 would remove the pod at once, without waiting
+/// for the kubelet.
+pub(super) const MIN_GRACE: Duration = seconds(1);
 
-/// So long an eviction has to be answered where its pod may be deleted already, but need not be
-/// yet: evictions under one budget hinder each other in the API server, half a second for each
-/// conflict, and one that is slowly granted must not be taken for a hung one…
-const FAIR: Duration = seconds(6);
-/// …and so long at least, however near the deadline is. So long, too, a pod that may be deleted
-/// waits for a slot for its first eviction.
-pub(super) const LEAST: Duration = seconds(2);
+/// How long an eviction may take to be answered while its pod may be deleted already, but need not
+/// be yet. Evictions under one budget delay each other in the API server, half a second for each
+/// conflict, and an eviction that is granted slowly must not be taken for a hanging one.
+const FAIR_TIMEOUT: Duration = seconds(6);
+/// The shortest time that an eviction is given to be answered, however near the deadline is. Also
+/// how long a pod that may be deleted waits for a slot for its first eviction.
+pub(super) const MIN_TIMEOUT: Duration = seconds(2);
 
-/// Until when the answer to an eviction that is sent now is waited for: then the pod is to be
-/// deleted, which must not wait for one. A pod that is never deleted: until its drain ends, because
-/// no pod is evicted after that. `None`: as long as for any call.
+/// Until when to wait for the answer to an eviction that is sent now. After that the pod is
+/// deleted, which must not wait for the answer. If the pod is never deleted: until its drain ends,
+/// because no pod is evicted after that. `None`: as long as for any call.
 #[must_use]
 pub(super) fn evict_until(
     force: ForceAfter,
@@ -27,21 +27,21 @@ pub(super) fn evict_until(
     now: Moment,
 ) -> Option<Moment> {
     let Some(from) = delete_from(force, limits, own) else {
-        return limits.end_at.map(|end| end.max(now.plus(LEAST)));
+        return limits.end_at.map(|end| end.max(now.plus(MIN_TIMEOUT)));
     };
-    // Later than that its own grace period is cut.
+    // After this time the pod's own grace period would be shortened.
     let latest = limits.force_at?.minus(own);
-    Some(from.max(now.plus(FAIR).min(latest)).max(now.plus(LEAST)))
+    Some(from.max(now.plus(FAIR_TIMEOUT).min(latest)).max(now.plus(MIN_TIMEOUT)))
 }
 
-/// The grace period, in seconds, of a pod that is to be gone by `force_at`: its own, or what is
-/// left, at least 1.
+/// The grace period, in seconds, of a pod that is to be gone by `force_at`: its own, or the time
+/// that is left, at least 1.
 ///
 /// Rounded to the nearest second: a timer that fires a few milliseconds late must not cost a pod a
 /// whole second of its own grace.
 #[must_use]
 pub(super) fn grace_towards(force_at: Moment, own: Duration, now: Moment) -> u32 {
-    let grace = own.min(force_at.since_or_zero(now)).max(SHORTEST);
+    let grace = own.min(force_at.since_or_zero(now)).max(MIN_GRACE);
     let rounded = grace.as_secs() + u64::from(grace.subsec_millis() >= 500);
     u32::try_from(rounded).unwrap_or(u32::MAX)
 }
@@ -56,13 +56,13 @@ pub(super) fn delete_from(force: ForceAfter, limits: &Limits, own: Duration) -> 
         ForceAfter::Share(share) => share,
     };
     let window = force_at.since_or_zero(limits.accepted);
-    let polite_until = limits.accepted.plus(part(window, share));
-    Some(force_at.minus(own).max(polite_until).min(force_at.minus(SHORTEST)))
+    let evictions_only_until = limits.accepted.plus(share_of(window, share));
+    Some(force_at.minus(own).max(evictions_only_until).min(force_at.minus(MIN_GRACE)))
 }
 
-/// `share` of `window`; a share that is no number between 0 and 1 is taken as the nearest of these
-/// (NaN as 1, the polite end).
-fn part(window: Duration, share: f64) -> Duration {
+/// `share` of `window`. A share below 0 or above 1 is taken as 0 or 1, NaN as 1 (the latest
+/// delete).
+fn share_of(window: Duration, share: f64) -> Duration {
     let share = if share.is_nan() { 1.0 } else { share.clamp(0.0, 1.0) };
     Duration::try_from_secs_f64(window.as_secs_f64() * share).unwrap_or(window)
 }

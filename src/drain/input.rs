@@ -1,4 +1,4 @@
-//! What a drain is told.
+//! Settings of a drain, and its inputs.
 
 use std::time::Duration;
 
@@ -7,35 +7,35 @@ use crate::domain::{
     ApiAnswer, DaemonSetState, ForceAfter, Limits, Moment, NodeName, Pod, PodKey, PodUid, seconds,
 };
 
-/// What is the same for every drain.
+/// Settings that are the same for every drain.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
-    /// When a pod that may not be evicted is deleted instead.
+    /// When a pod whose eviction is refused is deleted instead.
     pub force: ForceAfter,
-    /// An empty node is drained only this long after its cordon: pods that were being bound to it
-    /// still arrive.
+    /// The drain of an empty node ends this long after its cordon at the earliest, because pods
+    /// that were being bound to the node still arrive.
     pub min_drain: Duration,
-    /// How long the pods of an unreachable node are waited for.
+    /// How long the drain waits for the pods of an unreachable node.
     pub unreachable_wait: Duration,
-    /// How long after its eviction was accepted a pod may stay without a deletion time before it
-    /// counts as intercepted by a webhook.
+    /// A pod whose eviction was accepted this long ago, and that still has no deletion time, counts
+    /// as intercepted by a webhook.
     pub intercepted_after: Duration,
-    /// How long after its eviction was accepted an intercepted pod is asked again.
-    pub ask_again: Duration,
-    /// How long a pod may be refused before it is told aloud
+    /// How long after an accepted eviction an intercepted pod is evicted again.
+    pub evict_again_after: Duration,
+    /// A pod that has been blocked for this long is reported
     /// ([`Note::Blocked`](super::Note::Blocked)).
-    pub tell_blocked_after: Duration,
-    /// How long after its deletion time a pod that is still there counts as stuck.
+    pub report_blocked_after: Duration,
+    /// A pod that still exists this long after its deletion time counts as stuck.
     pub stuck_after: Duration,
-    /// How long after the server said that a pod is gone the watch may take to say so before the
-    /// pods are listed anew, and how far apart two such LISTs are.
+    /// If an answer reported a pod gone and the watch has not confirmed that within this time, the
+    /// drain lists the pods again. Also the shortest time between two such LISTs.
     pub relist_after: Duration,
-    /// How long after it was opened the watch may take to tell what happened before.
+    /// How long a watch that was just opened may take to deliver earlier events.
     pub caught_up_after: Duration,
-    /// How far apart LISTs are while the watch is not open and pods are left.
+    /// Time between two LISTs while the watch is not open and pods are left.
     pub blind_relist_after: Duration,
-    /// A terminating pod is shortened only if it would outlive the deadline by more than this: API
-    /// servers round to seconds, and clocks differ.
+    /// The grace period of a terminating pod is shortened only if the pod would outlive the
+    /// deadline by more than this: API servers round to seconds, and clocks differ.
     pub shorten_slack: Duration,
 }
 
@@ -46,8 +46,8 @@ impl Default for Settings {
             min_drain: seconds(5),
             unreachable_wait: seconds(30),
             intercepted_after: seconds(5),
-            ask_again: seconds(30),
-            tell_blocked_after: seconds(30),
+            evict_again_after: seconds(30),
+            report_blocked_after: seconds(30),
             stuck_after: seconds(60),
             relist_after: seconds(5),
             caught_up_after: seconds(1),
@@ -57,85 +57,85 @@ impl Default for Settings {
     }
 }
 
-/// A drain at its take-up.
+/// What a drain needs when it begins: at the accept, or when another leader takes it over.
 #[derive(Debug, Clone)]
 pub struct Start {
-    /// The node.
+    /// `metadata.name` of the Node.
     pub node: NodeName,
-    /// When it was cordoned: [`Settings::min_drain`] counts from then.
+    /// When the node was cordoned. [`Settings::min_drain`] counts from then.
     pub cordoned_at: Moment,
-    /// What rules now.
+    /// Deadline and urgency; [`Input::Limits`] replaces them.
     pub limits: Limits,
-    /// Our own pod, if it may be on this node: it goes last.
+    /// Sundown's own pod, if it may run on this node: it is evicted last.
     pub own_pod: Option<PodKey>,
 }
 
-/// What a drain is told.
+/// What happened: the inputs of [`Drain::step`](super::Drain::step).
 #[derive(Debug, Clone)]
 pub enum Input {
-    /// All pods of the node, after the watch was attached or began anew: those that are not in it
-    /// are gone.
+    /// All pods of the node, after the watch was opened or reopened. A pod that is not in the list
+    /// is gone.
     Listed(Vec<Pod>),
     /// A pod appeared or changed.
     Changed(Pod),
     /// A pod is no longer in the API.
     Gone(PodUid),
-    /// How the watch of the pods does. As long as nothing is said of it, it counts as open.
+    /// State of the watch of the node's pods. Until the first such input it counts as open.
     Watch(WatchState),
     /// The answer to [`Effect::AskDaemonSet`](super::Effect::AskDaemonSet).
     DaemonSet {
-        /// Its namespace.
+        /// Namespace of the DaemonSet.
         namespace: String,
-        /// Its name.
+        /// `metadata.name` of the DaemonSet.
         name: String,
-        /// What is known of it.
+        /// Whether it exists. `Unreadable` if that could not be found out.
         state: DaemonSetState,
     },
-    /// What rules from now on.
+    /// New deadline or urgency.
     Limits(Limits),
-    /// The drain is paused: no new evictions, no force. The deadline stands, but neither forces nor
-    /// ends; an empty node still ends.
+    /// The drain is paused: it evicts and deletes nothing. The deadline stays, but neither forces a
+    /// delete nor ends the drain. The drain of an empty node still ends.
     Paused,
-    /// The pause is over. That is a take-up, so the limits are computed anew (a deadline that
-    /// passed meanwhile is void).
+    /// The pause is over. The caller computes the limits anew: a deadline that passed during the
+    /// pause no longer applies.
     Resumed(Limits),
-    /// What became of the node or its instance.
+    /// The node or its instance changed.
     Node(NodeCondition),
-    /// The answer to an order that was sent.
+    /// The API server answered an order, or no answer came in time (code 0).
     Answer {
-        /// What was sent.
+        /// The order from [`Drain::order`](super::Drain::order).
         order: Order,
-        /// What came back.
+        /// The answer, also passed to [`classify`](super::classify).
         answer: ApiAnswer,
     },
-    /// The drain ends now: by hand, or because its interruption was disproved.
+    /// The drain ends now: a person released the node, or its interruption was disproved.
     Release,
-    /// Time has passed.
+    /// Sent at [`Drain::next_wake`](super::Drain::next_wake).
     Tick,
 }
 
-/// How the watch of a node's pods does.
+/// State of the watch of a node's pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WatchState {
-    /// What was listed is kept up to date.
+    /// The watch delivers every change since the last LIST.
     Open,
-    /// Not open (yet, or any more): nothing is known of changes since the last LIST.
+    /// The watch is not open: changes since the last LIST are unknown.
     Blind,
 }
 
-/// What became of the node.
+/// Condition of a node or its instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NodeCondition {
-    /// Nothing special.
+    /// The node exists and its kubelet reports.
     Fine,
-    /// Nothing was heard from its kubelet for so long that waiting for pods makes no sense (the
-    /// rule is the caller's).
+    /// The kubelet has been silent for too long, by the rule of [`is_silent`](super::is_silent), so
+    /// the drain waits only [`Settings::unreachable_wait`] more for the pods.
     Unreachable,
-    /// The same by the Node as it was read past the index: the answer to
+    /// The kubelet is still silent according to a fresh GET of the Node: the answer to
     /// [`Effect::AskNode`](super::Effect::AskNode).
     StillUnreachable,
-    /// The Node object is gone.
+    /// The Node object was deleted.
     Deleted,
-    /// EC2 says that its instance is stopped or terminated.
+    /// EC2 reports the instance as stopped or terminated.
     InstanceOver,
 }

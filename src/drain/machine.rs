@@ -1,4 +1,4 @@
-//! The drain of one node.
+//! The drain of one node: decides what happens to each of its pods, and when the drain is over.
 
 mod arrivals;
 mod ending;
@@ -9,20 +9,20 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use self::{arrivals::Source, unanswered::Unanswered};
 use super::{
-    Class, DispatchInput, Effect, Input, LeftAlone, Note, Order, Outcome, Phase, Settings, Start,
-    Status, Turn,
-    answer::words,
+    Class, DispatchInput, Effect, Input, LeftAlone, NodePriority, Note, Order, Outcome, Phase,
+    Settings, Start, Status,
+    answer::full_message,
     classify,
     comebacks::Comebacks,
     daemon_sets::{DaemonSetKey, DaemonSets, Lookup},
-    pod::{Belongs, Entry, Rules, Tally, Wish},
-    silence::Silence,
+    pod::{Desired, Disposition, Entry, Rules, Tally},
+    silence::KubeletSilence,
     status,
     view::View,
 };
 use crate::domain::{ApiAnswer, DaemonSetState, Limits, Moment, NodeName, Pod, PodKey, PodUid};
 
-/// The drain of one node.
+/// The drain of one node, as a state machine.
 #[derive(Debug)]
 pub struct Drain {
     node: NodeName,
@@ -30,31 +30,31 @@ pub struct Drain {
     own_pod: Option<PodKey>,
     settings: Settings,
     limits: Limits,
-    /// Boxed, because the map reserves room for eleven pods at once: of ten thousand nodes with a
-    /// few pods each that is much.
+    /// Boxed, because the map reserves room for eleven pods at once, which is much for ten thousand
+    /// nodes with a few pods each.
     pods: BTreeMap<PodUid, Box<Entry>>,
     tally: Tally,
     daemon_sets: DaemonSets,
     comebacks: Comebacks,
-    /// When which pod is to be looked at again.
+    /// When to evaluate which pod again.
     timers: BTreeSet<(Moment, PodUid)>,
-    /// Our own pods among `pods` (the name may be used again).
+    /// Sundown's own pods among `pods`: several, because a name can be used again.
     own: BTreeSet<PodUid>,
     forced: Vec<PodKey>,
-    /// Deletes by force that have no answer.
+    /// Forced deletes without an answer.
     unanswered: BTreeMap<PodUid, Unanswered>,
     view: View,
     paused: bool,
     over: bool,
-    silence: Silence,
-    /// What the dispatcher knows of our place.
-    turn: Option<Turn>,
-    only_own_told: bool,
-    out: Vec<Effect>,
+    silence: KubeletSilence,
+    /// The priority that the dispatcher was last sent.
+    priority: Option<NodePriority>,
+    only_own_reported: bool,
+    effects: Vec<Effect>,
 }
 
 impl Drain {
-    /// A drain at its take-up: at the accept, after a change of leader.
+    /// A drain that begins: at the accept, or when this leader takes the node over.
     #[must_use]
     pub fn new(start: Start, settings: Settings) -> Self {
         Self {
@@ -74,49 +74,49 @@ impl Drain {
             view: View::default(),
             paused: false,
             over: false,
-            silence: Silence::default(),
-            turn: None,
-            only_own_told: false,
-            out: Vec::new(),
+            silence: KubeletSilence::default(),
+            priority: None,
+            only_own_reported: false,
+            effects: Vec::new(),
         }
     }
 
-    /// Its node.
+    /// `metadata.name` of the Node.
     #[must_use]
     pub fn node(&self) -> &NodeName {
         &self.node
     }
 
-    /// Takes an input and says what is to be done.
+    /// Applies an input, and returns what the caller must do.
     pub fn step(&mut self, now: Moment, input: Input) -> Vec<Effect> {
         if self.over {
             return Vec::new();
         }
-        self.take(now, input);
-        self.tell_unanswered(false);
+        self.apply(now, input);
+        self.report_unanswered(false);
         if self.view.has_caught_up(now) {
-            self.look_at_all(now);
+            self.evaluate_all(now);
         }
-        self.look_at_due(now);
+        self.evaluate_due(now);
         self.end_if_over(now);
         if !self.over {
-            self.tell_turn();
+            self.send_priority();
         }
-        std::mem::take(&mut self.out)
+        std::mem::take(&mut self.effects)
     }
 
-    fn take(&mut self, now: Moment, input: Input) {
+    fn apply(&mut self, now: Moment, input: Input) {
         match input {
             Input::Listed(pods) => self.listed(now, pods),
             Input::Changed(pod) => {
-                if let Some((uid, matters)) = self.insert(now, pod, Source::Watch) {
-                    self.look_at(now, &uid, matters);
+                if let Some((uid, notify)) = self.insert(now, pod, Source::Watch) {
+                    self.evaluate(now, &uid, notify);
                 }
             }
             Input::Gone(uid) => self.remove(now, &uid),
             Input::Watch(state) => {
                 if self.view.watch(now, state, &self.settings) {
-                    self.look_at_all(now);
+                    self.evaluate_all(now);
                 }
             }
             Input::DaemonSet { namespace, name, state } => {
@@ -124,32 +124,33 @@ impl Drain {
             }
             Input::Paused if !self.paused => {
                 self.paused = true;
-                self.look_at_all(now);
+                self.evaluate_all(now);
             }
             Input::Resumed(limits) if self.paused => {
                 self.paused = false;
                 self.limits = limits;
                 self.silence.resumed(now);
-                self.look_at_all(now);
+                self.evaluate_all(now);
             }
-            Input::Limits(limits) | Input::Resumed(limits) => self.limit(now, limits),
-            Input::Node(condition) => self.condition(now, condition),
+            Input::Limits(limits) | Input::Resumed(limits) => self.set_limits(now, limits),
+            Input::Node(condition) => self.set_condition(now, condition),
             Input::Answer { order, answer } => self.answered(now, &order, &answer),
             Input::Release => self.end(Outcome::Released { left: self.left() }),
             Input::Paused | Input::Tick => {}
         }
     }
 
-    /// What to send for a pod that the dispatcher let go, computed for `now`; `None`: nothing is
-    /// wanted for it any more. The dispatcher, told so, forgets it: what is wanted later has to be
-    /// told anew. `evict` is what the dispatcher said of room for an eviction.
+    /// The order to send for a pod after [`DispatchEffect::Send`](super::DispatchEffect::Send),
+    /// computed for `now`. `None`: nothing is to be done with the pod at the moment. The dispatcher
+    /// forgets the pod then, so the drain requests it again when that changes. `evict`: as in the
+    /// effect.
     #[must_use]
     pub fn order(&mut self, uid: &PodUid, now: Moment, evict: bool) -> Option<Order> {
         let rules = self.rules(now);
         let entry = self.pods.get_mut(uid)?;
         let order = entry.order(&rules, now, evict);
         if order.is_none() {
-            entry.told = Wish::Nothing;
+            entry.requested = Desired::Nothing;
         }
         if let Some(order) = &order {
             self.sent(order, now);
@@ -157,46 +158,46 @@ impl Drain {
         order
     }
 
-    /// Until when the answer to an eviction of this pod that is sent now is waited for; `None`: as
+    /// Until when to wait for the answer to an eviction of this pod that is sent now; `None`: as
     /// long as for any call.
     #[must_use]
     pub fn evict_until(&self, uid: &PodUid, now: Moment) -> Option<Moment> {
         self.pods.get(uid)?.evict_until(&self.rules(now), now)
     }
 
-    /// What people should hear of an order that is sent now if it is accepted: that a pod was
-    /// deleted by force. This drain says so itself, unless it has ended by then, or knows nothing
-    /// of the pod any more.
+    /// What the caller must report if this order is accepted after the drain has ended, or no
+    /// longer knows the pod: that the pod was deleted by force. Otherwise the drain reports that
+    /// itself.
     #[must_use]
     pub fn note_if_accepted(&self, order: &Order) -> Option<Note> {
-        self.pods.get(order.uid())?.note_of(order)
+        self.pods.get(order.uid())?.forced_note(order)
     }
 
-    /// When it wants an [`Input::Tick`].
+    /// When the caller should send an [`Input::Tick`]; `None`: at no time.
     #[must_use]
     pub fn next_wake(&self) -> Option<Moment> {
         if self.over {
             return None;
         }
         let pod = self.timers.first().map(|(at, _)| *at);
-        [pod, self.next_end()].into_iter().flatten().min()
+        [pod, self.next_check()].into_iter().flatten().min()
     }
 
-    /// The pods of the node have been listed since this drain was taken up: what it says is left is
-    /// all that is left.
+    /// Whether the pods of the node have been listed since this drain began. If not, it may not
+    /// know all pods that are left.
     #[must_use]
     pub const fn has_listed_pods(&self) -> bool {
         self.view.listed_at.is_some()
     }
 
-    /// Every pod that counts is terminating (or none is left): the node's load balancers need it no
-    /// more.
+    /// Whether every pod that counts is terminating (or none is left): the node no longer needs its
+    /// load balancers.
     #[must_use]
     pub const fn is_last_pod_terminating(&self) -> bool {
         self.view.listed_at.is_some() && self.tally.terminating == self.tally.left
     }
 
-    /// What it says of itself.
+    /// The state of the drain at `now`.
     #[must_use]
     pub fn status(&self, now: Moment) -> Status {
         let phase = match (self.over, self.paused, self.view.listed_at.is_some()) {
@@ -230,15 +231,15 @@ impl Drain {
         Rules {
             limits: self.limits,
             settings: self.settings,
-            still: self.paused || self.over,
+            is_inactive: self.paused || self.over,
             own_may_go: self.view.listed_at.is_some() && self.tally.others == 0,
             known_until: self.view.known_until(now),
             blind: self.view.is_blind(),
         }
     }
 
-    /// Takes all pods first and looks at them afterwards: our own pod must not seem to be the last
-    /// one in between.
+    /// Inserts all pods first and evaluates them afterwards. Otherwise Sundown's own pod could seem
+    /// to be the last one in between.
     fn listed(&mut self, now: Moment, pods: Vec<Pod>) {
         let seen: BTreeSet<PodUid> = pods.iter().map(|p| p.uid.clone()).collect();
         let lost: Vec<PodUid> =
@@ -250,42 +251,42 @@ impl Drain {
         for uid in lost {
             self.remove(now, &uid);
         }
-        for (uid, matters) in changed {
-            self.look_at(now, &uid, matters);
+        for (uid, notify) in changed {
+            self.evaluate(now, &uid, notify);
         }
     }
 
-    /// Takes a pod in, or what is new of it, without looking at what follows. Whether the
-    /// dispatcher should hear of it even if the same is wanted.
+    /// Inserts or updates a pod, without evaluating it. Returns its UID, and whether the dispatcher
+    /// needs the new version even if the same is requested. `None`: the pod is on another node.
     fn insert(&mut self, now: Moment, mut pod: Pod, source: Source) -> Option<(PodUid, bool)> {
         if pod.node.as_ref().is_some_and(|node| *node != self.node) {
             return None;
         }
         self.share(&mut pod);
         let uid = pod.uid.clone();
-        let (before, matters) = if let Some(entry) = self.pods.get_mut(&uid) {
+        let (before, notify) = if let Some(entry) = self.pods.get_mut(&uid) {
             let before = entry.tally();
-            let matters = entry.update(pod);
+            let notify = entry.update(pod);
             if source != Source::Watch {
-                entry.found(now);
+                entry.listed(now);
             }
-            (before, matters)
+            (before, notify)
         } else {
-            let entry = self.newcomer(now, pod, source);
+            let entry = self.new_entry(now, pod, source);
             if entry.own {
                 self.own.insert(uid.clone());
             }
             self.pods.insert(uid.clone(), Box::new(entry));
             (Tally::default(), false)
         };
-        self.sort_in(&uid);
+        self.resolve_daemon_set(&uid);
         if let Some(entry) = self.pods.get(&uid) {
             self.tally.replace(before, entry.tally());
         }
-        Some((uid, matters))
+        Some((uid, notify))
     }
 
-    /// Has a pod share the texts that pods of this node have in common: there may be tens of
+    /// Lets a pod share strings with the other pods of this node, because there may be tens of
     /// thousands of pods.
     fn share(&self, pod: &mut Pod) {
         pod.node = Some(self.node.clone());
@@ -298,38 +299,43 @@ impl Drain {
         }
     }
 
-    /// Finds out whether a DaemonSet's pod counts, or asks.
-    fn sort_in(&mut self, uid: &PodUid) {
-        let Some(entry) =
-            self.pods.get(uid).filter(|e| e.belongs == Belongs::Unknown && e.gone.is_none())
+    /// Finds out whether a DaemonSet's pod counts, or asks the caller to look the DaemonSet up.
+    fn resolve_daemon_set(&mut self, uid: &PodUid) {
+        let Some(entry) = self
+            .pods
+            .get(uid)
+            .filter(|e| e.disposition == Disposition::Unknown && e.gone.is_none())
         else {
             return;
         };
         let Some(owner) = &entry.pod.owner else { return };
         let key = (entry.pod.key.namespace.to_string(), owner.name.clone());
         match self.daemon_sets.look_up(&key, uid) {
-            Lookup::Known(state) => self.belongs_to(uid, state),
-            Lookup::Ask => self.out.push(Effect::AskDaemonSet { namespace: key.0, name: key.1 }),
+            Lookup::Known(state) => self.apply_daemon_set(uid, state),
+            Lookup::Ask => {
+                self.effects.push(Effect::AskDaemonSet { namespace: key.0, name: key.1 })
+            }
             Lookup::Wait => {}
         }
     }
 
-    /// This is known of the DaemonSet that owns a pod.
-    fn belongs_to(&mut self, uid: &PodUid, state: DaemonSetState) {
-        let Some(entry) = self.pods.get_mut(uid).filter(|e| e.belongs == Belongs::Unknown) else {
+    /// Applies what is known of the DaemonSet that owns a pod.
+    fn apply_daemon_set(&mut self, uid: &PodUid, state: DaemonSetState) {
+        let Some(entry) = self.pods.get_mut(uid).filter(|e| e.disposition == Disposition::Unknown)
+        else {
             return;
         };
         let Some(owner) = &entry.pod.owner else { return };
         match state {
             DaemonSetState::Gone => {
-                entry.belongs = Belongs::Counts;
-                self.out.push(Effect::Note(Note::OrphanedDaemonSet {
+                entry.disposition = Disposition::Counts;
+                self.effects.push(Effect::Note(Note::OrphanedDaemonSet {
                     pod: entry.pod.key.clone(),
                     daemon_set: owner.name.clone(),
                 }));
             }
-            DaemonSetState::There | DaemonSetState::Unreadable => {
-                entry.belongs = Belongs::Untouched;
+            DaemonSetState::Exists | DaemonSetState::Unreadable => {
+                entry.disposition = Disposition::Untouched;
             }
         }
     }
@@ -337,19 +343,19 @@ impl Drain {
     fn daemon_set(&mut self, now: Moment, key: DaemonSetKey, state: DaemonSetState) {
         let name = key.1.clone();
         for uid in self.daemon_sets.answer(key, state) {
-            // It may have been adopted by another one meanwhile.
+            // Another DaemonSet may have adopted the pod since.
             let owned = |e: &&Entry| e.pod.owner.as_ref().is_some_and(|o| o.name == name);
             let Some(before) = self.pods.get(&uid).map(|e| &**e).filter(owned).map(Entry::tally)
             else {
                 continue;
             };
-            self.belongs_to(&uid, state);
+            self.apply_daemon_set(&uid, state);
             if let Some(entry) = self.pods.get(&uid) {
                 self.tally.replace(before, entry.tally());
             }
-            self.look_at(now, &uid, false);
+            self.evaluate(now, &uid, false);
         }
-        self.look_at_own(now);
+        self.evaluate_own(now);
     }
 
     fn remove(&mut self, now: Moment, uid: &PodUid) {
@@ -359,62 +365,63 @@ impl Drain {
         if let Some(at) = entry.wake {
             self.timers.remove(&(at, uid.clone()));
         }
-        if entry.told != Wish::Nothing {
-            self.out.push(Effect::Dispatch(DispatchInput::Unwant { uid: uid.clone() }));
+        if entry.requested != Desired::Nothing {
+            self.effects.push(Effect::Dispatch(DispatchInput::Cancel { uid: uid.clone() }));
         }
         if entry.own {
             self.own.remove(uid);
         }
-        self.look_at_own(now);
+        self.evaluate_own(now);
     }
 
-    // ---- what is wanted ----
+    // ---- evaluation of pods ----
 
-    /// Looks at one pod after something changed, and at our own when that makes it the last one (or
-    /// no longer the last).
-    fn look_at(&mut self, now: Moment, uid: &PodUid, matters: bool) {
-        self.look_at_one(now, uid, matters);
-        self.look_at_own(now);
+    /// Evaluates one pod after a change, and then Sundown's own pod, which may be the last one now,
+    /// or no longer the last.
+    fn evaluate(&mut self, now: Moment, uid: &PodUid, notify: bool) {
+        self.evaluate_pod(now, uid, notify);
+        self.evaluate_own(now);
     }
 
-    fn look_at_own(&mut self, now: Moment) {
+    fn evaluate_own(&mut self, now: Moment) {
         for uid in self.own.clone() {
-            self.look_at_one(now, &uid, false);
+            self.evaluate_pod(now, &uid, false);
         }
     }
 
-    fn look_at_all(&mut self, now: Moment) {
+    fn evaluate_all(&mut self, now: Moment) {
         let all: Vec<PodUid> = self.pods.keys().cloned().collect();
         for uid in all {
-            self.look_at_one(now, &uid, false);
+            self.evaluate_pod(now, &uid, false);
         }
     }
 
-    fn look_at_due(&mut self, now: Moment) {
+    fn evaluate_due(&mut self, now: Moment) {
         while let Some((at, uid)) = self.timers.first().filter(|(at, _)| *at <= now).cloned() {
             self.timers.remove(&(at, uid.clone()));
-            self.look_at_one(now, &uid, false);
+            self.evaluate_pod(now, &uid, false);
         }
     }
 
-    /// Tells the dispatcher what is wanted for a pod, if that is new; says aloud what has to be;
-    /// sets its timer.
-    fn look_at_one(&mut self, now: Moment, uid: &PodUid, matters: bool) {
+    /// Requests from the dispatcher what is to be done with a pod, if that has changed (or if
+    /// `notify` and the pod is to be removed); reports a pod that has been blocked for long; sets
+    /// the timer of the pod.
+    fn evaluate_pod(&mut self, now: Moment, uid: &PodUid, notify: bool) {
         let rules = self.rules(now);
         let Some(entry) = self.pods.get_mut(uid) else { return };
         let before = entry.tally();
-        entry.age(&rules);
+        entry.apply_time(&rules);
         self.tally.replace(before, entry.tally());
         self.view.missed |=
             entry.gone.is_some_and(|at| at.plus(rules.settings.relist_after) <= now);
         if let Some(block) = entry
             .block
             .as_mut()
-            .filter(|b| !b.told && b.since.plus(rules.settings.tell_blocked_after) <= now)
+            .filter(|b| !b.reported && b.since.plus(rules.settings.report_blocked_after) <= now)
         {
-            block.told = true;
+            block.reported = true;
             let (reason, message, since) = (block.reason, block.message.clone(), block.since);
-            self.out.push(Effect::Note(Note::Blocked {
+            self.effects.push(Effect::Note(Note::Blocked {
                 pod: entry.pod.key.clone(),
                 uid: entry.pod.uid.clone(),
                 reason,
@@ -422,7 +429,7 @@ impl Drain {
                 since,
             }));
         }
-        let wish = entry.look(&rules, now);
+        let desired = entry.update_desired(&rules, now);
         let wake = entry.next_change(&rules, now);
         if wake != entry.wake {
             if let Some(at) = entry.wake {
@@ -431,26 +438,34 @@ impl Drain {
             self.timers.extend(wake.map(|at| (at, uid.clone())));
             entry.wake = wake;
         }
-        if wish == entry.told && (!matters || wish == Wish::Nothing) {
+        if desired == entry.requested && (!notify || desired == Desired::Nothing) {
             return;
         }
-        entry.told = wish;
-        if entry.own && wish != Wish::Nothing && !std::mem::replace(&mut self.only_own_told, true) {
-            self.out.push(Effect::OnlyOwnPodLeft);
+        entry.requested = desired;
+        if entry.own
+            && desired != Desired::Nothing
+            && !std::mem::replace(&mut self.only_own_reported, true)
+        {
+            self.effects.push(Effect::OnlyOwnPodLeft);
         }
-        self.out.push(Effect::Dispatch(match wish.by() {
-            None => DispatchInput::Unwant { uid: uid.clone() },
-            Some(by) => DispatchInput::Want { node: self.node.clone(), pod: entry.pod.clone(), by },
+        self.effects.push(Effect::Dispatch(match desired.method() {
+            None => DispatchInput::Cancel { uid: uid.clone() },
+            Some(method) => {
+                DispatchInput::Request { node: self.node.clone(), pod: entry.pod.clone(), method }
+            }
         }));
     }
 
-    fn tell_turn(&mut self) {
+    fn send_priority(&mut self) {
         let deadline = self.limits.force_at.or(self.limits.end_at).unwrap_or(Moment::MAX);
-        let turn = Turn { relaxed: !self.limits.urgent, deadline, left: self.tally.left };
-        if self.turn != Some(turn) {
-            self.turn = Some(turn);
-            self.out
-                .insert(0, Effect::Dispatch(DispatchInput::Turn { node: self.node.clone(), turn }));
+        let priority =
+            NodePriority { relaxed: !self.limits.urgent, deadline, left: self.tally.left };
+        if self.priority != Some(priority) {
+            self.priority = Some(priority);
+            self.effects.insert(
+                0,
+                Effect::Dispatch(DispatchInput::Priority { node: self.node.clone(), priority }),
+            );
         }
     }
 
@@ -465,23 +480,27 @@ impl Drain {
         let (before, key) = (entry.tally(), entry.pod.key.clone());
         match (class, order) {
             (Class::Accepted, _) => {
-                entry.told = Wish::Nothing;
+                entry.requested = Desired::Nothing;
                 let note = entry.accepted(now, order, self.limits.force_at);
                 if matches!(note, Some(Note::Forced { .. })) {
                     self.forced.push(key);
                 }
-                self.out.extend(note.map(Effect::Note));
+                self.effects.extend(note.map(Effect::Note));
             }
-            (Class::Gone | Class::OtherUid, _) if !entry.is_there => entry.gone = Some(now),
+            (Class::Gone | Class::OtherUid, _) if !entry.listed_after_404 => entry.gone = Some(now),
             _ => {
-                entry.refuse(now, class, order, words(answer));
-                if class == Class::Malformed && !std::mem::replace(&mut entry.malformed, true) {
-                    self.out
-                        .push(Effect::Note(Note::Malformed { pod: key, message: words(answer) }));
+                entry.refuse(now, class, order, full_message(answer));
+                if class == Class::Malformed
+                    && !std::mem::replace(&mut entry.malformed_reported, true)
+                {
+                    self.effects.push(Effect::Note(Note::Malformed {
+                        pod: key,
+                        message: full_message(answer),
+                    }));
                 }
             }
         }
         self.tally.replace(before, entry.tally());
-        self.look_at(now, order.uid(), false);
+        self.evaluate(now, order.uid(), false);
     }
 }

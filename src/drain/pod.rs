@@ -1,28 +1,28 @@
-//! One pod of a drain: whether it counts, and what is wanted for it.
+//! One pod of a drain: whether it counts, and what is to be done with it.
 
 use std::sync::Arc;
 
-use super::{BlockReason, By, Class, DeleteWhy, Note, Order, Settings, force};
+use super::{BlockReason, Class, DeleteWhy, Method, Note, Order, Settings, force};
 use crate::domain::{Limits, Moment, Pod, PodKey};
 
 /// Whether a pod counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Belongs {
-    /// It is evicted and waited for.
+pub(super) enum Disposition {
+    /// Sundown evicts it and waits for it.
     Counts,
-    /// Its DaemonSet was not looked at yet: not touched, but the drain does not end without
-    /// knowing.
+    /// It belongs to a DaemonSet that was not looked up yet. Sundown does not touch it, but the
+    /// drain cannot end as empty before it knows.
     Unknown,
-    /// Neither touched nor waited for.
+    /// Sundown neither touches it nor waits for it.
     Untouched,
 }
 
-impl Belongs {
-    /// What can be said without asking anybody; `Unknown` for a DaemonSet's pod.
+impl Disposition {
+    /// The disposition of a pod before any look-up; `Unknown` for a pod of a DaemonSet.
     ///
-    /// Finished pods stay: their logs and status are of use, and they hold nothing. One that is
-    /// being deleted still holds its volumes, until the kubelet has taken its object away.
-    fn at_first_sight(pod: &Pod) -> Self {
+    /// Finished pods stay: their logs and status are useful, and they hold no resources. A finished
+    /// pod with a deletion time still holds its volumes until the kubelet has removed its object.
+    fn initial(pod: &Pod) -> Self {
         if pod.phase.is_finished() && pod.deletion.is_none() {
             Self::Untouched
         } else {
@@ -30,9 +30,9 @@ impl Belongs {
         }
     }
 
-    /// The same, whatever its phase is.
+    /// The same without regard to the pod's phase.
     ///
-    /// Mirror pods belong to the kubelet. A toleration that names our taint says that the pod wants
+    /// Mirror pods belong to the kubelet. A pod with a toleration that names Sundown's taint wants
     /// to stay to the end.
     fn by_kind(pod: &Pod) -> Self {
         if pod.mirror || pod.tolerates_us {
@@ -45,50 +45,51 @@ impl Belongs {
     }
 }
 
-/// What is wanted for a pod.
+/// What is to be done with a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wish {
+pub(super) enum Desired {
     Nothing,
     Evict,
-    /// It may be deleted, and no eviction of it was ever answered: it is evicted if that can be
-    /// done at once, else deleted.
+    /// The pod may be deleted, and no eviction of it was ever answered: evict it if that can be
+    /// done at once, otherwise delete it.
     EvictOrDelete,
     Delete(DeleteWhy),
 }
 
-impl Wish {
-    /// In the words of the dispatcher; `None`: nothing.
-    pub(super) const fn by(self) -> Option<By> {
+impl Desired {
+    /// The request to the dispatcher; `None`: none.
+    pub(super) const fn method(self) -> Option<Method> {
         match self {
             Self::Nothing => None,
-            Self::Evict => Some(By::Eviction),
-            Self::EvictOrDelete => Some(By::EvictionOrDelete),
-            Self::Delete(_) => Some(By::Delete),
+            Self::Evict => Some(Method::Eviction),
+            Self::EvictOrDelete => Some(Method::EvictionOrDelete),
+            Self::Delete(_) => Some(Method::Delete),
         }
     }
 }
 
-/// Why a pod does not go.
+/// Why a pod is blocked.
 #[derive(Debug, Clone)]
 pub(super) struct Block {
     pub(super) reason: BlockReason,
     pub(super) message: String,
     pub(super) since: Moment,
-    pub(super) told: bool,
+    pub(super) reported: bool,
 }
 
-/// How many pods are in which state: the sum over all entries, kept up to date at each change.
+/// Pods by state: the sum over all entries, kept up to date at each change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Tally {
-    /// Those that count or may count, and are there.
+    /// Pods that count or may count, and still exist.
     pub(super) left: usize,
-    /// Those of `left` whose DaemonSet is not known yet.
+    /// Pods in `left` whose DaemonSet was not looked up yet.
     pub(super) unknown: usize,
-    /// Those of `left` that are terminating.
+    /// Pods in `left` that are terminating.
     pub(super) terminating: usize,
-    /// Those of `left` that are not our own pod.
+    /// Pods in `left` other than Sundown's own pod.
     pub(super) others: usize,
-    /// Those of which the server says that they are gone, and the watch does not yet.
+    /// Pods that the API server reported gone (404, or 409 because of the UID), which the watch has
+    /// not confirmed yet.
     pub(super) gone: usize,
 }
 
@@ -102,18 +103,18 @@ impl Tally {
     }
 }
 
-/// What holds for all pods of the drain at this moment.
+/// The state of the drain on which the decision about each pod depends.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rules {
     pub(super) limits: Limits,
     pub(super) settings: Settings,
     /// The drain is paused or over.
-    pub(super) still: bool,
-    /// Nothing that counts is left but our own pod.
+    pub(super) is_inactive: bool,
+    /// Of the pods that count only Sundown's own is left.
     pub(super) own_may_go: bool,
-    /// Whatever had happened to pods by then is known.
+    /// All changes of pods until then are known.
     pub(super) known_until: Moment,
-    /// Nothing will be known of what happens to pods.
+    /// The watch is not open: no changes of pods arrive.
     pub(super) blind: bool,
 }
 
@@ -121,39 +122,41 @@ pub(super) struct Rules {
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) pod: Arc<Pod>,
-    pub(super) belongs: Belongs,
-    /// It is our own.
+    pub(super) disposition: Disposition,
+    /// It is Sundown's own pod.
     pub(super) own: bool,
-    /// What the dispatcher believes to be wanted.
-    pub(super) told: Wish,
-    /// Since when an order for it is wanted without a break (a pause is one); `None`: none is
-    /// wanted.
+    /// What the dispatcher was last asked to do with it.
+    pub(super) requested: Desired,
+    /// Since when it is to be removed, without interruption (a pause interrupts); `None`: it is not
+    /// to be removed.
     wanted_since: Option<Moment>,
-    /// An eviction of it was refused, had no answer, or had no effect: from here on it may be
+    /// An eviction of it was refused, had no answer, or had no effect: from then on it may be
     /// deleted.
     pub(super) refused: Option<BlockReason>,
-    /// When an order was last accepted, as long as no deletion time is seen.
+    /// When an order for it was last accepted while it had no deletion time; `None` after a later
+    /// refusal.
     pub(super) accepted_at: Option<Moment>,
-    /// Since when the server says that it is gone; the watch will follow.
+    /// When the API server reported it gone (404, or 409 because of the UID); the watch has not
+    /// confirmed that yet.
     pub(super) gone: Option<Moment>,
-    /// A LIST has shown it after the server had said so: it is not believed again.
-    pub(super) is_there: bool,
+    /// A LIST has shown it after such an answer: later ones count as failures.
+    pub(super) listed_after_404: bool,
     pub(super) block: Option<Box<Block>>,
-    /// Towards which deadline it was shortened.
+    /// The deadline towards which its termination was shortened.
     pub(super) shortened_for: Option<Moment>,
     /// It came to the node after the cordon.
     pub(super) new: bool,
-    /// It came back too often: neither touched nor waited for.
+    /// Its owner's pods came back too often: Sundown neither touches it nor waits for it.
     left_alone: bool,
-    /// Nothing is done with it before this.
+    /// It is not evicted before this time.
     pub(super) not_before: Option<Moment>,
-    /// It was deleted by force; told aloud.
+    /// It was deleted by force, which was reported.
     pub(super) forced: bool,
     /// The answer to an eviction of it was lost, so the eviction may have had its effect.
     pub(super) eviction_lost: bool,
-    /// A malformed order for it was told aloud.
-    pub(super) malformed: bool,
-    /// Its entry among the timers.
+    /// A request for it was malformed, which was reported.
+    pub(super) malformed_reported: bool,
+    /// When its timer ends; `None`: it has no timer.
     pub(super) wake: Option<Moment>,
 }
 
@@ -161,14 +164,14 @@ impl Entry {
     pub(super) fn new(pod: Pod, own_pod: Option<&PodKey>) -> Self {
         Self {
             own: own_pod == Some(&pod.key),
-            belongs: Belongs::at_first_sight(&pod),
+            disposition: Disposition::initial(&pod),
             pod: Arc::new(pod),
-            told: Wish::Nothing,
+            requested: Desired::Nothing,
             wanted_since: None,
             refused: None,
             accepted_at: None,
             gone: None,
-            is_there: false,
+            listed_after_404: false,
             block: None,
             shortened_for: None,
             new: false,
@@ -176,107 +179,111 @@ impl Entry {
             not_before: None,
             forced: false,
             eviction_lost: false,
-            malformed: false,
+            malformed_reported: false,
             wake: None,
         }
     }
 
-    /// It is there and counts.
+    /// Whether it counts and still exists.
     pub(super) fn counts(&self) -> bool {
-        self.belongs == Belongs::Counts && self.gone.is_none()
+        self.disposition == Disposition::Counts && self.gone.is_none()
     }
 
-    /// It came back too often. One that goes already is waited for all the same. Whether it is left
-    /// alone now.
+    /// Leaves it alone, because its owner's pods came back too often; a pod that is leaving anyway
+    /// still counts. Returns whether it is left alone now.
     pub(super) fn leave_alone(&mut self) -> bool {
         let goes = self.pod.deletion.is_some() || self.accepted_at.is_some();
         if self.new && !goes {
             self.left_alone = true;
-            self.belongs = Belongs::Untouched;
+            self.disposition = Disposition::Untouched;
         }
         self.left_alone
     }
 
-    /// Its part of the tally.
+    /// What this pod adds to the tally of the drain.
     pub(super) fn tally(&self) -> Tally {
         let one = |yes: bool| usize::from(yes);
-        let left = self.belongs != Belongs::Untouched && self.gone.is_none();
+        let left = self.disposition != Disposition::Untouched && self.gone.is_none();
         Tally {
             left: one(left),
-            unknown: one(left && self.belongs == Belongs::Unknown),
+            unknown: one(left && self.disposition == Disposition::Unknown),
             terminating: one(left && self.pod.deletion.is_some()),
             others: one(left && !self.own),
             gone: one(self.gone.is_some()),
         }
     }
 
-    /// What is wanted for it now, and notes since when.
-    pub(super) fn look(&mut self, rules: &Rules, now: Moment) -> Wish {
-        match self.wish(rules, now) {
-            Wish::Nothing => {
+    /// What is to be done with it now; also records since when it is to be removed.
+    pub(super) fn update_desired(&mut self, rules: &Rules, now: Moment) -> Desired {
+        match self.desired(rules, now) {
+            Desired::Nothing => {
                 self.wanted_since = None;
-                Wish::Nothing
+                Desired::Nothing
             }
-            wish if self.wanted_since.is_some() => wish,
+            desired if self.wanted_since.is_some() => desired,
             _ => {
                 self.wanted_since = Some(now);
-                self.wish(rules, now)
+                self.desired(rules, now)
             }
         }
     }
 
-    /// What is wanted for it now.
-    fn wish(&self, rules: &Rules, now: Moment) -> Wish {
-        // A DELETE of a finished pod takes its object away at once, before the kubelet is done with
-        // it.
-        if rules.still || !self.counts() || self.pod.phase.is_finished() {
-            return Wish::Nothing;
+    /// What is to be done with it now.
+    fn desired(&self, rules: &Rules, now: Moment) -> Desired {
+        // A DELETE of a finished pod removes its object at once, before the kubelet has finished
+        // with it.
+        if rules.is_inactive || !self.counts() || self.pod.phase.is_finished() {
+            return Desired::Nothing;
         }
         if self.pod.deletion.is_some() {
             return if self.outlives_the_deadline(rules, now) {
-                Wish::Delete(DeleteWhy::Shortened)
+                Desired::Delete(DeleteWhy::Shortened)
             } else {
-                Wish::Nothing
+                Desired::Nothing
             };
         }
         if self.own && !rules.own_may_go || self.not_before.is_some_and(|at| now < at) {
-            return Wish::Nothing;
+            return Desired::Nothing;
         }
         let forced = self.delete_from(rules).is_some_and(|at| at <= now);
         match self.accepted_at {
-            _ if forced => Wish::Delete(DeleteWhy::Forced),
-            _ if self.delete_untried_from(rules).is_some_and(|at| at <= now) => Wish::EvictOrDelete,
-            Some(at) if rules.known_until < at.plus(rules.settings.ask_again) => Wish::Nothing,
-            _ => Wish::Evict,
+            _ if forced => Desired::Delete(DeleteWhy::Forced),
+            _ if self.delete_untried_from(rules).is_some_and(|at| at <= now) => {
+                Desired::EvictOrDelete
+            }
+            Some(at) if rules.known_until < at.plus(rules.settings.evict_again_after) => {
+                Desired::Nothing
+            }
+            _ => Desired::Evict,
         }
     }
 
-    /// It is terminating, but will not have ended by the deadline (or a second from now, where that
-    /// is later); and was not yet shortened towards it.
+    /// Whether it is terminating and will not have ended by the deadline (or a second from now, if
+    /// that is later), and was not yet shortened towards that deadline.
     fn outlives_the_deadline(&self, rules: &Rules, now: Moment) -> bool {
         let late =
             |end: Moment, force_at: Moment| end > force_at.plus(rules.settings.shorten_slack);
         let Some((deletion, force_at)) = self.pod.deletion.zip(rules.limits.force_at) else {
             return false;
         };
-        late(deletion, force_at.max(now.plus(force::SHORTEST)))
+        late(deletion, force_at.max(now.plus(force::MIN_GRACE)))
             && self.shortened_for.is_none_or(|before| late(before, force_at))
     }
 
-    /// From when on it may be deleted by force: only once its eviction was refused or had no
-    /// answer, or was accepted without effect.
+    /// From when on it may be deleted by force: only after its eviction was refused, had no answer,
+    /// or was accepted without effect.
     fn delete_from(&self, rules: &Rules) -> Option<Moment> {
         let from = force::delete_from(rules.settings.force, &rules.limits, self.pod.grace)?;
         match self.accepted_at {
-            // Just accepted, or not seen since: its deletion time is on its way to us, unless the
-            // deadline cannot wait for it.
+            // Just accepted, or the watch has not shown it since: its deletion time should arrive
+            // soon. Wait for it, unless the deadline is too near.
             Some(at) => {
-                let last = rules.limits.force_at?.minus(force::SHORTEST);
+                let last = rules.limits.force_at?.minus(force::MIN_GRACE);
                 let intercepted = at.plus(rules.settings.intercepted_after);
                 let unseen = rules.blind && rules.known_until < intercepted;
-                // Whatever was accepted is given a second to show: else it would be sent as fast as
-                // it is answered.
-                let shown = at.plus(force::SHORTEST);
+                // Give an accepted order a second to show its effect. Otherwise the order would be
+                // sent again as fast as it is answered.
+                let shown = at.plus(force::MIN_GRACE);
                 Some(if unseen { last } else { intercepted.min(last) }.max(from).max(shown))
             }
             None => self.refused.map(|_| from),
@@ -284,25 +291,25 @@ impl Entry {
     }
 
     /// From when on it may be deleted although no eviction of it was ever answered: a moment after
-    /// it could be deleted, or after an order for it was first wanted (after a take-over nothing
-    /// was tried yet). By then it has had a slot, if there was one.
+    /// it could be deleted, or after it was first to be removed (after a take-over nothing was
+    /// tried yet). By then it has had a slot, if there was one.
     fn delete_untried_from(&self, rules: &Rules) -> Option<Moment> {
         if self.refused.is_some() || self.accepted_at.is_some() {
             return None;
         }
         let from = force::delete_from(rules.settings.force, &rules.limits, self.pod.grace)?;
-        let last = rules.limits.force_at?.minus(force::SHORTEST);
-        Some(from.max(self.wanted_since?).plus(force::LEAST).min(last))
+        let last = rules.limits.force_at?.minus(force::MIN_GRACE);
+        Some(from.max(self.wanted_since?).plus(force::MIN_TIMEOUT).min(last))
     }
 
-    /// Until when the answer to an eviction that is sent now is waited for; `None`: as long as for
+    /// Until when to wait for the answer to an eviction that is sent now; `None`: as long as for
     /// any call.
     pub(super) fn evict_until(&self, rules: &Rules, now: Moment) -> Option<Moment> {
         force::evict_until(rules.settings.force, &rules.limits, self.pod.grace, now)
     }
 
-    /// The next moment after `now` at which the wish or something that is told of it may change by
-    /// time alone.
+    /// The next moment after `now` at which what is to be done with it, or a report about it, may
+    /// change without any input.
     pub(super) fn next_change(&self, rules: &Rules, now: Moment) -> Option<Moment> {
         if let Some(gone) = self.gone {
             return Some(gone.plus(rules.settings.relist_after)).filter(|at| *at > now);
@@ -316,30 +323,30 @@ impl Entry {
             .deletion
             .filter(|_| self.block.is_none())
             .map(|at| at.plus(settings.stuck_after));
-        let tell = self
+        let report = self
             .block
             .as_ref()
-            .filter(|b| !b.told)
-            .map(|b| b.since.plus(settings.tell_blocked_after));
+            .filter(|b| !b.reported)
+            .map(|b| b.since.plus(settings.report_blocked_after));
         let alive = self.pod.deletion.is_none();
         let accepted = self.accepted_at.filter(|_| alive);
         let intercepted = accepted.map(|at| at.plus(settings.intercepted_after));
-        let again = accepted.map(|at| at.plus(settings.ask_again));
-        let delete = if alive && !rules.still {
+        let again = accepted.map(|at| at.plus(settings.evict_again_after));
+        let delete = if alive && !rules.is_inactive {
             self.delete_from(rules).or_else(|| self.delete_untried_from(rules))
         } else {
             None
         };
         let first = self.not_before;
-        [stuck, tell, intercepted, again, delete, first]
+        [stuck, report, intercepted, again, delete, first]
             .into_iter()
             .flatten()
             .filter(|at| *at > now)
             .min()
     }
 
-    /// What time alone has made of it: stuck in its termination, or intercepted.
-    pub(super) fn age(&mut self, rules: &Rules) {
+    /// Marks it as blocked if it is stuck in its termination or its eviction was intercepted.
+    pub(super) fn apply_time(&mut self, rules: &Rules) {
         if !self.counts() {
             return;
         }
@@ -358,12 +365,13 @@ impl Entry {
                     reason,
                     message: String::new(),
                     since: deletion,
-                    told: false,
+                    reported: false,
                 }));
             }
-            // Nothing of it runs, and what still holds its object is not the kubelet.
+            // None of its containers runs, and something other than the kubelet still holds its
+            // object.
             if self.pod.finalizers && self.pod.phase.is_finished() {
-                self.belongs = Belongs::Untouched;
+                self.disposition = Disposition::Untouched;
             }
         } else if let Some(at) = self.accepted_at
             && at.plus(settings.intercepted_after) <= known_until
@@ -373,32 +381,34 @@ impl Entry {
         }
     }
 
-    /// It is refused for this reason; since when, if it was already, stays as it was.
+    /// Records why it is blocked. If it was already blocked, the time since when stays.
     pub(super) fn blocked_by(&mut self, reason: BlockReason, message: String, now: Moment) {
         let before = self.block.take();
-        let (since, told) = before.map_or((now, false), |b| (b.since, b.told));
-        self.block = Some(Box::new(Block { reason, message, since, told }));
+        let (since, reported) = before.map_or((now, false), |b| (b.since, b.reported));
+        self.block = Some(Box::new(Block { reason, message, since, reported }));
     }
 
-    /// Takes what the watch says of it. Whether the dispatcher should hear of it too: anything
-    /// changed. (It decides what that means, and both keep the same pod, not two versions of it.)
+    /// Applies a new version of the pod. Returns whether anything changed, so that the dispatcher
+    /// needs it too. (The dispatcher decides what the change means, and both keep one copy of the
+    /// pod instead of two versions.)
     pub(super) fn update(&mut self, pod: Pod) -> bool {
         if *self.pod == pod {
             return false;
         }
-        let (before, kind) = (Belongs::by_kind(&self.pod), Belongs::by_kind(&pod));
-        let finished_before = self.pod.phase.is_finished() && self.belongs == Belongs::Untouched;
+        let (before, kind) = (Disposition::by_kind(&self.pod), Disposition::by_kind(&pod));
+        let finished_before =
+            self.pod.phase.is_finished() && self.disposition == Disposition::Untouched;
         if pod.phase.is_finished() && (finished_before || pod.deletion.is_none()) {
-            self.belongs = Belongs::Untouched;
-        } else if kind != Belongs::Unknown
-            || before != Belongs::Unknown
+            self.disposition = Disposition::Untouched;
+        } else if kind != Disposition::Unknown
+            || before != Disposition::Unknown
             || pod.owner != self.pod.owner
         {
-            // What became known of its DaemonSet still holds, unless it has another owner by now.
-            self.belongs = kind;
+            // The look-up of its DaemonSet is still valid, unless the pod has another owner now.
+            self.disposition = kind;
         }
         if self.left_alone {
-            self.belongs = Belongs::Untouched;
+            self.disposition = Disposition::Untouched;
         }
         if pod.deletion.is_some() && self.pod.deletion.is_none() {
             self.block = None;
@@ -407,42 +417,42 @@ impl Entry {
         true
     }
 
-    /// A LIST shows it. Where the server had said that it is gone that was no word on the pod (some
-    /// webhook passed on a 404 of its own), or an old one: as good as a refusal.
-    pub(super) fn found(&mut self, now: Moment) {
+    /// A LIST shows the pod. If the API server had reported it gone (404), that answer was not
+    /// about the pod (a webhook passed on a 404 of its own) or outdated, so it counts as a refusal.
+    pub(super) fn listed(&mut self, now: Moment) {
         if self.gone.take().is_none() {
             return;
         }
-        self.is_there = true;
+        self.listed_after_404 = true;
         self.refused = Some(BlockReason::Error);
         self.accepted_at = None;
         if self.pod.deletion.is_none() {
             self.blocked_by(
                 BlockReason::Error,
-                "The API server answers that the pod is not found, and lists it.".to_owned(),
+                "The API server answered that the pod does not exist, but lists it.".to_owned(),
                 now,
             );
         }
     }
 
-    /// The order that fulfils the wish. `evict`: an eviction can be sent.
+    /// The order to send now. `evict`: an eviction may be sent.
     pub(super) fn order(&self, rules: &Rules, now: Moment, evict: bool) -> Option<Order> {
         let (pod, uid) = (self.pod.key.clone(), self.pod.uid.clone());
         let grace = rules.limits.force_at.map(|at| force::grace_towards(at, self.pod.grace, now));
-        match self.wish(rules, now) {
-            Wish::Nothing => None,
-            Wish::Evict => Some(Order::Evict { pod, uid, grace }),
-            Wish::EvictOrDelete if evict => Some(Order::Evict { pod, uid, grace }),
-            Wish::EvictOrDelete => {
+        match self.desired(rules, now) {
+            Desired::Nothing => None,
+            Desired::Evict => Some(Order::Evict { pod, uid, grace }),
+            Desired::EvictOrDelete if evict => Some(Order::Evict { pod, uid, grace }),
+            Desired::EvictOrDelete => {
                 Some(Order::Delete { pod, uid, grace: grace?, why: DeleteWhy::Forced })
             }
-            Wish::Delete(why) => Some(Order::Delete { pod, uid, grace: grace?, why }),
+            Desired::Delete(why) => Some(Order::Delete { pod, uid, grace: grace?, why }),
         }
     }
 
-    /// What people should hear if this order is accepted and it deletes the pod by force for the
-    /// first time.
-    pub(super) fn note_of(&self, order: &Order) -> Option<Note> {
+    /// What to report if this order is accepted: that it deletes the pod by force, if that was not
+    /// reported yet.
+    pub(super) fn forced_note(&self, order: &Order) -> Option<Note> {
         let Order::Delete { pod, uid, grace, why: DeleteWhy::Forced } = order else { return None };
         let without_effect = self.accepted_at.map(|_| BlockReason::Intercepted);
         let reason = self.refused.or(without_effect).unwrap_or(BlockReason::NoSlot);
@@ -454,7 +464,7 @@ impl Entry {
         })
     }
 
-    /// An order for it was accepted. What people should hear of that.
+    /// Records that an order was accepted. Returns what to report.
     pub(super) fn accepted(
         &mut self,
         now: Moment,
@@ -462,7 +472,7 @@ impl Entry {
         force_at: Option<Moment>,
     ) -> Option<Note> {
         let (pod, uid, own) = (self.pod.key.clone(), self.pod.uid.clone(), self.pod.grace);
-        let forced = self.note_of(order);
+        let forced = self.forced_note(order);
         if self.pod.deletion.is_none() {
             self.accepted_at = Some(now);
         }
@@ -489,9 +499,10 @@ impl Entry {
         }
     }
 
-    /// An order for it was refused or had no answer. A terminating pod is not blocked by that.
+    /// Records that an order was refused or had no answer. A terminating pod is not blocked by
+    /// that.
     pub(super) fn refuse(&mut self, now: Moment, class: Class, order: &Order, message: String) {
-        // It was found after a 404: another one is a failure like any other.
+        // A LIST has shown the pod after a 404, so this 404 is a failure like any other.
         let reason = class.blocks().unwrap_or(BlockReason::Error);
         if matches!(order, Order::Evict { .. }) {
             self.refused = Some(reason);

@@ -1,43 +1,44 @@
-//! A kubelet from which nothing is heard.
+//! When a silent kubelet means that its node is unreachable.
 
 use std::time::Duration;
 
 use crate::domain::{Moment, Ready, seconds};
 
-/// How long the kubelet must have been silent (`Ready` `Unknown`) before its node counts as
+/// How long a kubelet must have been silent (`Ready` is `Unknown`) before its node counts as
 /// unreachable.
-const SILENT: Duration = seconds(60);
+const UNREACHABLE_AFTER: Duration = seconds(60);
 
-/// Whether a kubelet has been silent for so long that its node counts as unreachable, by the Node's
-/// `Ready` condition and when that changed.
+/// Whether a kubelet has been silent long enough for its node to count as unreachable. `ready` and
+/// `since`: the Node's `Ready` condition and its last transition.
 #[must_use]
 pub fn is_silent(ready: Ready, since: Option<Moment>, now: Moment) -> bool {
-    ready == Ready::Unknown && since.is_some_and(|at| now >= at.plus(SILENT))
+    ready == Ready::Unknown && since.is_some_and(|at| now >= at.plus(UNREACHABLE_AFTER))
 }
 
-/// For so long after the API server was away, what it says of kubelets counts for nothing: they
-/// could not report to it either.
+/// How long after an outage of the API server silent kubelets are ignored: they could not report to
+/// it either.
 const AFTER_OUTAGE: Duration = seconds(120);
 
-/// What tells whether the silence of kubelets is a fault of their nodes, or of what lies between
-/// them and this process.
+/// Facts that show whether kubelets are silent because of their own nodes, or because the API
+/// server or the network between failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Hearing {
+pub struct SilenceEvidence {
     /// Since when the watch of Nodes has been failing; `None`: it works.
     pub watch_failing_since: Option<Moment>,
-    /// When the watch of Nodes failed last; `None`: never.
+    /// When the watch of Nodes last failed; `None`: never.
     pub watch_failed_at: Option<Moment>,
-    /// How many Nodes there are.
+    /// Number of Nodes in the cluster.
     pub nodes: usize,
-    /// How many of them are silent (`Ready` `Unknown`).
+    /// Number of Nodes with a silent kubelet (`Ready` is `Unknown`).
     pub silent: usize,
 }
 
-impl Hearing {
-    /// The silence of a kubelet counts: the API server was not away just now, and at most half of
-    /// the nodes are silent. Of one or two nodes all may be.
+impl SilenceEvidence {
+    /// Whether a silent kubelet means that its node is unreachable: the API server had no outage
+    /// lately, and at most half of the nodes are silent. In a cluster of one or two nodes all may
+    /// be silent.
     #[must_use]
-    pub fn counts(&self, now: Moment) -> bool {
+    pub fn is_conclusive(&self, now: Moment) -> bool {
         let is_calm = self.watch_failing_since.is_none()
             && self.watch_failed_at.is_none_or(|at| now >= at.plus(AFTER_OUTAGE));
         let are_few = self.silent * 2 <= self.nodes || self.nodes <= 2;
@@ -45,39 +46,39 @@ impl Hearing {
     }
 }
 
-/// How far a drain is with a kubelet from which nothing is heard.
+/// What a drain knows about the silence of its node's kubelet, and does about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Silence {
+pub(super) enum KubeletSilence {
     /// The kubelet reports, as far as is known.
     #[default]
-    Heard,
-    /// The index says that it is silent: the drain gives the pods half a minute more, from this
-    /// moment on.
+    Reporting,
+    /// The kubelet is silent according to the index. The drain gives the pods half a minute more,
+    /// from this moment on.
     Waiting(Moment),
     /// That wait is over. The watch of Nodes may be dead without a sign, so the Node is being read
-    /// past the index.
-    Asked(Moment),
+    /// from the API server.
+    ReadingNode(Moment),
 }
 
-impl Silence {
+impl KubeletSilence {
     /// From when on the pods are given half a minute more.
     pub(super) const fn since(self) -> Option<Moment> {
         match self {
-            Self::Heard => None,
-            Self::Waiting(since) | Self::Asked(since) => Some(since),
+            Self::Reporting => None,
+            Self::Waiting(since) | Self::ReadingNode(since) => Some(since),
         }
     }
 
-    /// The index says that the kubelet is silent.
-    pub(super) const fn began(&mut self, now: Moment) {
-        if matches!(self, Self::Heard) {
+    /// The kubelet is silent according to the index.
+    pub(super) const fn begin(&mut self, now: Moment) {
+        if matches!(self, Self::Reporting) {
             *self = Self::Waiting(now);
         }
     }
 
     /// A pause is over: the wait begins again.
     pub(super) const fn resumed(&mut self, now: Moment) {
-        if !matches!(self, Self::Heard) {
+        if !matches!(self, Self::Reporting) {
             *self = Self::Waiting(now);
         }
     }
@@ -88,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn silence_counts_for_nothing_just_after_an_outage_and_where_most_nodes_are_silent() {
+    fn silence_is_not_conclusive_after_an_outage_or_when_most_nodes_are_silent() {
         let at = |s: u64| Moment::UNIX_EPOCH.plus(seconds(s));
         for (failing, failed, nodes, silent, expected) in [
             (None, None, 10, 1, true),
@@ -102,14 +103,18 @@ mod tests {
             (None, Some(at(880)), 10, 1, true),
             (None, Some(at(880)), 10, 6, false),
         ] {
-            let hearing =
-                Hearing { watch_failing_since: failing, watch_failed_at: failed, nodes, silent };
-            assert_eq!(hearing.counts(at(1000)), expected, "{hearing:?}");
+            let evidence = SilenceEvidence {
+                watch_failing_since: failing,
+                watch_failed_at: failed,
+                nodes,
+                silent,
+            };
+            assert_eq!(evidence.is_conclusive(at(1000)), expected, "{evidence:?}");
         }
     }
 
     #[test]
-    fn a_kubelet_is_silent_after_a_minute_without_a_word() {
+    fn a_kubelet_is_silent_after_a_minute_of_ready_unknown() {
         let at = |s: i64| Moment::UNIX_EPOCH.plus(Duration::from_secs(s.unsigned_abs()));
         for (ready, since, now, expected) in [
             (Ready::Unknown, Some(100), 159, false),

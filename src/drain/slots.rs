@@ -2,10 +2,11 @@
 
 /// Limits on evictions and deletes in flight; the number is `--max-evictions`.
 ///
-/// There are two limits. *Counted* requests are those of lanes that get answers. Requests of silent
-/// lanes are not counted: they wait for an admission webhook and cost the API server little. All
-/// requests together, silent lanes included, have a higher limit, so that silent lanes cannot pile
-/// up. It is highest for deletes, then for urgent evictions, then for other evictions.
+/// There are two limits. *Counted* requests are those of queues that get answers. Requests of
+/// silent queues are not counted: they wait for an admission webhook and cost the API server
+/// little. All requests together, silent queues included, have a higher limit, so that silent
+/// queues cannot pile up. It is highest for deletes, then for urgent evictions, then for other
+/// evictions.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Slots(usize);
 
@@ -16,7 +17,7 @@ impl Slots {
     }
 
     /// Whether one more eviction may be sent. `counted`: counted requests in flight; `all`: with
-    /// those of silent lanes.
+    /// those of silent queues.
     pub(super) const fn has_room_for_eviction(
         self,
         urgent: bool,
@@ -24,8 +25,8 @@ impl Slots {
         all: usize,
     ) -> bool {
         let Self(slots) = self;
-        let beside = if urgent { (3 * slots).div_ceil(4) } else { slots.div_ceil(2) };
-        counted < slots && all < slots + beside
+        let extra = if urgent { (3 * slots).div_ceil(4) } else { slots.div_ceil(2) };
+        counted < slots && all < slots + extra
     }
 
     /// Whether one more delete may be sent; arguments as above. Deletes are sent because of a
@@ -39,7 +40,7 @@ impl Slots {
         self.0 + self.0.div_ceil(4)
     }
 
-    /// Evictions in flight in all suspect lanes together, at most; as many deletes besides.
+    /// Evictions in flight in all suspect queues together, at most; as many deletes besides.
     pub(super) const fn for_suspects(self) -> usize {
         self.0.div_ceil(4)
     }

@@ -1,40 +1,40 @@
-//! What a drain says of itself.
+//! The state of a drain at one moment, and why its pods are blocked.
 
-use super::pod::{Belongs, Entry, Tally};
+use super::pod::{Disposition, Entry, Tally};
 use crate::domain::{Moment, Owner, PodKey};
 
-/// What a drain says of itself.
+/// The state of a drain at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status {
-    /// Where it is.
+    /// Stage of the drain.
     pub phase: Phase,
-    /// How many pods are in which state.
+    /// Pods by state.
     pub counts: Counts,
-    /// Pods that do not go, with the cause; in the order of namespace and name.
+    /// Blocked pods with the reason, in the order of namespace and name.
     pub blocked: Vec<Blocked>,
-    /// Pods that were deleted although they could not be evicted.
+    /// Pods that Sundown deleted because it could not evict them.
     pub forced: Vec<PodKey>,
-    /// Owners whose pods come back on the node, and are left alone.
+    /// Owners whose pods come back on the node, so that Sundown leaves the new ones alone.
     pub left_alone: Vec<LeftAlone>,
-    /// When it ends at the latest, also while paused.
+    /// When the drain ends at the latest, also while paused. `None`: no limit.
     pub ends_at: Option<Moment>,
 }
 
-/// Where a drain is.
+/// The stage of a drain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
-    /// The pods are not known yet.
+    /// The pods of the node have not been listed yet.
     Listing,
     /// Pods are being evicted or waited for.
     Draining,
     /// The drain is paused.
     Paused,
-    /// It is over.
+    /// The drain is over.
     Ended,
 }
 
 impl Phase {
-    /// The word for it in metrics and on the status page.
+    /// The word for it in the live view of the simulation and in the documentation.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -46,81 +46,80 @@ impl Phase {
     }
 }
 
-/// How many pods are in which state. `left` is the sum of `waiting`, `blocked`, `leaving` and
-/// `unknown`.
+/// Pods by state. `left` is the sum of `waiting`, `blocked`, `leaving` and `unknown`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
-    /// Pods that count and are still there.
+    /// Pods that count and still exist.
     pub left: usize,
-    /// Not evicted yet, and nothing is known against it.
+    /// Not evicted yet, and no reason is known why they should not be.
     pub waiting: usize,
     /// Refused, stuck or intercepted.
     pub blocked: usize,
     /// Evicted or terminating, on their way out.
     pub leaving: usize,
-    /// Owned by a DaemonSet that was not looked at yet.
+    /// Owned by a DaemonSet that was not looked up yet.
     pub unknown: usize,
-    /// Not counted: finished, mirror, DaemonSet's, tolerating our taint, or come back too often.
+    /// Pods that do not count: finished, mirror pods, pods of DaemonSets, pods that tolerate
+    /// Sundown's taint, and pods that came back too often.
     pub untouched: usize,
 }
 
-/// A pod that does not go.
+/// A pod that cannot be removed at the moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blocked {
-    /// Which pod.
+    /// Namespace and name of the pod.
     pub pod: PodKey,
-    /// By what.
+    /// Why it is blocked now; the reason may have changed since `since`.
     pub reason: BlockReason,
-    /// In the server's words, where it said any.
+    /// Message of the API server; empty if the reason does not come from an answer.
     pub message: String,
-    /// Since when it is blocked, by whatever.
+    /// When the pod was first blocked, for whatever reason.
     pub since: Moment,
 }
 
-/// An owner whose pods come back on the node. Those that were there at the cordon are drained, the
-/// others are left alone.
+/// An owner whose pods come back on the node. Sundown drains its pods that existed at the cordon,
+/// and leaves the others alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeftAlone {
-    /// The namespace of its pods.
+    /// Namespace of the owner and its pods.
     pub namespace: String,
-    /// The owner.
+    /// The controller that creates the new pods.
     pub owner: Owner,
-    /// How many new pods of it came to the node since the cordon.
+    /// How many new pods of this owner came to the node since the cordon.
     pub new: usize,
 }
 
-/// What blocks a pod. A metric label.
+/// Why a pod is blocked. A metric label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum BlockReason {
     /// Its disruption budget allows no disruption.
     Pdb,
     /// The status of its disruption budget is behind its spec.
     PdbLagging,
-    /// More than one disruption budget counts it: the API evicts no such pod.
+    /// More than one disruption budget selects it: the API server evicts no such pod.
     TwoPdbs,
-    /// An admission webhook or policy refuses.
+    /// An admission webhook or policy refuses its eviction.
     Webhook,
     /// Its namespace is being deleted.
     NamespaceTerminating,
-    /// We may not.
+    /// Sundown lacks the RBAC rights, or its credentials are not accepted.
     Rbac,
-    /// It should have ended long ago.
+    /// Its deletion time passed at least a minute ago, but it still exists.
     TerminatingStuck,
-    /// It should have ended long ago, and has finalizers.
+    /// The same, and it has finalizers.
     Finalizer,
-    /// The API server has too much to do.
+    /// The API server is overloaded.
     ApiOverload,
-    /// Its eviction was accepted, but it does not end: something intercepts it.
+    /// Its eviction was accepted, but the pod does not terminate: a webhook intercepts evictions.
     Intercepted,
-    /// No eviction of it could be sent in time: no slot was free, or the API server had too much to
-    /// do.
+    /// No eviction of it could be sent in time: no slot was free, or the API server was overloaded.
     NoSlot,
-    /// Anything else that went wrong.
+    /// Any other failure: no answer, an error of the API server, a conflict, a malformed request.
     Error,
 }
 
 impl BlockReason {
-    /// Every reason, for initialising metrics.
+    /// Every reason, to initialize metrics.
     pub const ALL: [Self; 12] = [
         Self::Pdb,
         Self::PdbLagging,
@@ -136,7 +135,7 @@ impl BlockReason {
         Self::Error,
     ];
 
-    /// The label.
+    /// Label in metrics, Events and `sundown status`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -160,13 +159,14 @@ impl BlockReason {
 const BLOCKED: &str = "its node is being drained, but it does not go: ";
 
 impl BlockReason {
-    /// The message of a blocked pod's Event. `message`: what the API server said.
+    /// The message of a blocked pod's Event. `message`: the message of the API server.
     #[must_use]
     pub fn in_event(self, message: &str) -> String {
         format!("{BLOCKED}{} ({message})", self.as_str())
     }
 
-    /// Reads such a message: the reason, and the API server's words. `None` for any other message.
+    /// Parses such a message into the reason and the API server's message. `None` for any other
+    /// text.
     #[must_use]
     pub fn of_event(text: &str) -> Option<(Self, &str)> {
         let (word, rest) = text.strip_prefix(BLOCKED)?.split_once(" (")?;
@@ -177,7 +177,7 @@ impl BlockReason {
     }
 }
 
-/// Counts the pods and lists what blocks them.
+/// Counts the pods, and lists the blocked ones.
 pub(super) fn summary<'a>(
     pods: impl Iterator<Item = &'a Entry>,
     tally: Tally,
@@ -185,10 +185,10 @@ pub(super) fn summary<'a>(
     let mut counts = Counts { left: tally.left, unknown: tally.unknown, ..Counts::default() };
     let mut blocked = Vec::new();
     for entry in pods.filter(|e| e.gone.is_none()) {
-        match (&entry.block, entry.belongs) {
-            (_, Belongs::Untouched) => counts.untouched += 1,
-            (_, Belongs::Unknown) => {}
-            (Some(block), Belongs::Counts) => {
+        match (&entry.block, entry.disposition) {
+            (_, Disposition::Untouched) => counts.untouched += 1,
+            (_, Disposition::Unknown) => {}
+            (Some(block), Disposition::Counts) => {
                 counts.blocked += 1;
                 blocked.push(Blocked {
                     pod: entry.pod.key.clone(),
@@ -197,12 +197,12 @@ pub(super) fn summary<'a>(
                     since: block.since,
                 });
             }
-            (None, Belongs::Counts)
+            (None, Disposition::Counts)
                 if entry.pod.deletion.is_some() || entry.accepted_at.is_some() =>
             {
                 counts.leaving += 1;
             }
-            (None, Belongs::Counts) => counts.waiting += 1,
+            (None, Disposition::Counts) => counts.waiting += 1,
         }
     }
     blocked.sort_by(|a, b| a.pod.cmp(&b.pod));

@@ -1,4 +1,4 @@
-//! The machine.
+//! The state machine of one process in the election.
 
 use std::time::Duration;
 
@@ -13,62 +13,66 @@ pub struct Machine {
     aim: Aim,
     /// How long a lease must have been free before this process bids for it.
     reluctance: Duration,
+    /// This process knows what a leader needs to know. One that does not lets others bid first.
+    is_ready: bool,
     seen: Seen,
-    /// What was seen may not be what is: it was refused, or a watch showed something else.
+    /// `seen` may be out of date: a write was refused, a read failed, or a watch showed another
+    /// version.
     outdated: bool,
-    /// The last write may have had its effect all the same.
-    doubtful: bool,
-    /// Writes that were refused one after another.
+    /// The last write failed, but it may have taken effect all the same.
+    may_have_written: bool,
+    /// Writes in a row that were refused.
     conflicts: u32,
     /// When the request under way was sent.
     under_way: Option<Moment>,
     /// What a watch showed while a request was under way.
     nudge: Option<Nudge>,
-    /// No request before this.
+    /// No request is sent before this time.
     not_before: Moment,
-    /// The next read of a standby, the next renewal of a leader.
+    /// When a standby reads next, or a leader renews next.
     due: Moment,
     lead: Option<Lead>,
     /// The lease is held, and renewed, until the last writes are over.
     closing: Option<Closing>,
     /// The last term ended by its renew deadline, or the process yields and the API server has not
-    /// confirmed that. Nothing was seen since that speaks of another holder.
-    is_without_leader: bool,
+    /// confirmed that; and no read or write has shown another holder since.
+    is_heartbeats_only: bool,
 }
 
-/// A resourceVersion, or that the Lease is gone.
+/// A resourceVersion; `None`: the Lease was deleted.
 #[derive(Debug)]
 struct Nudge(Option<String>);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Aim {
     Bid,
-    /// Get rid of the lease, then bid again.
+    /// Give the lease up, then bid again.
     Yield,
-    /// Get rid of the lease, then be done.
+    /// Give the lease up, then send no further request.
     Stop,
     Done,
 }
 
-/// What the last read or accepted write showed, and since when, by our own clock, it has been so.
+/// What the last read or accepted write showed. `since`: since when, by our own clock, it has not
+/// changed.
 #[derive(Debug)]
 enum Seen {
     /// Nothing was read yet.
     Nothing,
-    /// There is no Lease. `careful`: there may have been one whose holder does not know yet that it
-    /// is gone, so a whole duration is waited for. `read`: when a read last found no Lease; `None`:
-    /// a Create was refused since, because there was one.
-    Missing { since: Moment, careful: bool, read: Option<Moment> },
-    /// A Lease.
+    /// There is no Lease. `must_wait`: there may have been one whose holder does not know yet that
+    /// it is gone, so this process waits for a whole lease duration before it bids. `read`: when a
+    /// read last found no Lease; `None`: since then a Create was refused, because there was one.
+    Missing { since: Moment, must_wait: bool, read: Option<Moment> },
+    /// There is a Lease.
     Lease { is: Observed, since: Moment },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wanted {
     Read,
-    /// Acquire if it is free by now, else read.
+    /// Acquire the lease if it is free by now, else read it.
     Bid,
-    /// Acquire, or renew.
+    /// Acquire or renew the lease.
     Hold,
     GiveUp,
 }
@@ -80,18 +84,18 @@ struct Lead {
     term: u32,
 }
 
-/// How a term ends voluntarily.
+/// A term that ends voluntarily.
 #[derive(Debug, Clone, Copy)]
 struct Closing {
-    /// What comes after it.
+    /// The aim when the last writes are over.
     then: Aim,
-    /// By then every write has run into its own time limit.
+    /// When every write has ended or reached its own time limit.
     until: Moment,
 }
 
 impl Machine {
     /// A standby that has read nothing. `me` must be unique to this process, not to its pod: a
-    /// restarted container is somebody else.
+    /// restarted container is another holder.
     #[must_use]
     pub fn new(me: String, settings: Settings) -> Self {
         Self {
@@ -99,9 +103,10 @@ impl Machine {
             settings,
             aim: Aim::Bid,
             reluctance: Duration::ZERO,
+            is_ready: true,
             seen: Seen::Nothing,
             outdated: false,
-            doubtful: false,
+            may_have_written: false,
             conflicts: 0,
             under_way: None,
             nudge: None,
@@ -109,8 +114,17 @@ impl Machine {
             due: Moment::MIN,
             lead: None,
             closing: None,
-            is_without_leader: false,
+            is_heartbeats_only: false,
         }
+    }
+
+    /// The same of a process that does not know yet what a leader needs to know. Until
+    /// [`Input::Ready`], it bids only for a lease that has been free for two lease durations: by
+    /// then every standby that is ready could have taken it, even one that waits for a whole
+    /// duration because somebody deleted the Lease.
+    #[must_use]
+    pub fn not_ready(self) -> Self {
+        Self { is_ready: false, ..self }
     }
 
     /// Until when this process may start requests of any kind; `None` while it does not lead.
@@ -119,30 +133,30 @@ impl Machine {
         if self.closing.is_some() { None } else { self.holds_until() }
     }
 
-    /// Until when nobody else leads for certain: while this process leads, and while its last
+    /// Until when certainly no other process leads. `None` unless this process leads or its last
     /// writes are under way.
     #[must_use]
     pub fn holds_until(&self) -> Option<Moment> {
         self.lead.map(|lead| lead.until)
     }
 
-    /// No write may begin any more, and the lease is given up at [`Input::WritesOver`], or when
-    /// every write has run into its time limit.
+    /// No further write may begin. The lease is given up at [`Input::WritesOver`], or when every
+    /// write has reached its time limit.
     #[must_use]
     pub const fn is_closing(&self) -> bool {
         self.closing.is_some()
     }
 
-    /// As far as this process knows, no other process leads, but it may not write. It may go on
-    /// with what two processes can do at once without harm (heartbeats). Either it lost its lease
-    /// only because it could not renew it in time, and has not seen another holder since, or it is
-    /// closing, or it yields and the Lease names this process until its write is accepted.
+    /// This process led and may no longer write, but as far as it knows no other process leads. So
+    /// it keeps sending heartbeats, which do no harm if two processes send them. Either it could
+    /// not renew the lease in time and has not seen another holder since, or it is closing, or it
+    /// yields and the API server has not accepted the write that gives the lease up.
     #[must_use]
-    pub const fn is_without_leader(&self) -> bool {
-        self.is_without_leader || self.is_closing()
+    pub const fn is_heartbeats_only(&self) -> bool {
+        self.is_heartbeats_only || self.is_closing()
     }
 
-    /// `leaseTransitions` of the Lease under which this process leads.
+    /// `leaseTransitions` of the Lease while this process leads.
     fn term(&self) -> Option<u32> {
         self.lead.map(|lead| lead.term)
     }
@@ -156,8 +170,8 @@ impl Machine {
         }
     }
 
-    /// When the machine wants the next [`Input::Tick`], at the latest. `None`: when the request
-    /// under way is answered.
+    /// When the machine needs the next [`Input::Tick`] at the latest. `None`: it needs none before
+    /// the request under way is answered.
     #[must_use]
     pub fn next_wake(&self) -> Option<Moment> {
         let request =
@@ -168,8 +182,8 @@ impl Machine {
             .min()
     }
 
-    /// Takes in what happened and says what to do. `spread` in `[0, 1)` jitters the reads of
-    /// standbys.
+    /// Takes an input and returns what the shell must do. `spread` in `[0, 1)` is the jitter of the
+    /// reads of a standby.
     pub fn step(&mut self, now: Moment, spread: f64, input: Input) -> Vec<Effect> {
         let mut effects = Vec::new();
         if self.lead.is_some_and(|lead| now >= lead.until) {
@@ -196,15 +210,15 @@ impl Machine {
             Input::Nudge(shown) => self.nudged(shown.as_deref()),
             Input::Observed(is) => {
                 self.answered();
-                self.doubtful = false;
+                self.may_have_written = false;
                 self.see(now, is, effects);
-                self.has_read(now, spread);
+                self.after_read(now, spread);
             }
             Input::NotFound => {
                 self.answered();
-                self.doubtful = false;
+                self.may_have_written = false;
                 self.see_nothing(now);
-                self.has_read(now, spread);
+                self.after_read(now, spread);
             }
             Input::ReadFailed => {
                 if let Some(sent) = self.answered() {
@@ -227,19 +241,20 @@ impl Machine {
             }
             Input::WriteFailed => {
                 if let Some(sent) = self.answered() {
-                    self.doubtful = true;
+                    self.may_have_written = true;
                     self.pause(now, sent);
                 }
             }
             Input::Yield(after) => {
-                // Only the first one gives up: whoever gets the lease back, because nobody else
-                // wanted it, keeps it.
+                // Only the first one gives the lease up: a process that gets it back, because no
+                // other process took it, keeps it.
                 if self.reluctance.is_zero() && self.aim == Aim::Bid {
                     self.close(now, Aim::Yield, effects);
                 }
                 self.reluctance = after;
             }
-            Input::Eager => self.reluctance = Duration::ZERO,
+            Input::BidNormally => self.reluctance = Duration::ZERO,
+            Input::Ready => self.is_ready = true,
             Input::Stop => {
                 if self.aim != Aim::Done {
                     self.close(now, Aim::Stop, effects);
@@ -254,22 +269,21 @@ impl Machine {
         }
     }
 
-    /// The request under way is over; when it was sent. `None`: there was none, the answer is an
-    /// old one.
+    /// Ends the request under way and returns when it was sent. `None`: no request is under way, so
+    /// the answer belongs to an earlier one.
     fn answered(&mut self) -> Option<Moment> {
         let sent = self.under_way.take()?;
         self.outdated = false;
         Some(sent)
     }
 
-    /// A request failed: the next one a retry period after it was sent, so that one that hung is
-    /// followed at once.
+    /// A request failed: the next one leaves one retry period after this one was sent. So a request
+    /// that hung for longer is followed by the next one at once.
     fn pause(&mut self, now: Moment, sent: Moment) {
         self.not_before = sent.plus(self.settings.retry).max(now);
     }
 
-    /// A watch lags behind reads and writes, so what it shows is never believed; it is a reason to
-    /// read.
+    /// A watch lags behind reads and writes, so what it shows is only a reason to read the Lease.
     fn nudged(&mut self, shown: Option<&str>) {
         self.outdated |= match &self.seen {
             Seen::Nothing => true,
@@ -281,7 +295,7 @@ impl Machine {
     fn see(&mut self, now: Moment, is: Observed, effects: &mut Vec<Effect>) {
         if is.holder.as_ref() != Some(&self.me) {
             self.lose(Lost::Taken(is.holder.clone()), effects);
-            self.is_without_leader = false;
+            self.is_heartbeats_only = false;
         }
         let since = match &self.seen {
             Seen::Lease { is: was, since } if same_record(was, &is) => *since,
@@ -291,18 +305,20 @@ impl Machine {
     }
 
     fn see_nothing(&mut self, now: Moment) {
-        let (since, careful) = match self.seen {
+        let (since, must_wait) = match self.seen {
             Seen::Nothing => (now, false),
-            Seen::Missing { since, careful, .. } if self.is_still_missing(now) => (since, careful),
-            // Another process that held it leads on until its renew deadline, because it does not
-            // know. If we lead, we may create it at once.
+            Seen::Missing { since, must_wait, .. } if self.is_still_missing(now) => {
+                (since, must_wait)
+            }
+            // Another process that held the Lease does not know that it is gone and leads until
+            // its renew deadline. If this process leads, it may create the Lease at once.
             Seen::Missing { .. } | Seen::Lease { .. } => (now, self.lead.is_none()),
         };
-        self.seen = Seen::Missing { since, careful, read: Some(now) };
+        self.seen = Seen::Missing { since, must_wait, read: Some(now) };
     }
 
-    /// The Lease was missing a moment ago. After a longer time without a read, another process may
-    /// have made it and led, and somebody may have deleted it since.
+    /// A read within the last two retry periods found no Lease. After a longer time without a read,
+    /// another process may have created the Lease and led, and somebody may have deleted it since.
     fn is_still_missing(&self, now: Moment) -> bool {
         matches!(
             self.seen,
@@ -310,12 +326,12 @@ impl Machine {
         )
     }
 
-    fn has_read(&mut self, now: Moment, spread: f64) {
+    fn after_read(&mut self, now: Moment, spread: f64) {
         if self.lead.is_some() {
-            return; // A leader reads between its renewals; they stay due when they were.
+            return; // A leader reads between its renewals; that does not move its next renewal.
         }
-        // A little earlier than a retry period at most: a record that changed just after a read is
-        // still seen within one.
+        // At most one retry period, mostly a little less: a record that changed just after a read
+        // is still seen within one period.
         self.due = now.plus(self.settings.retry.mul_f64(0.75 + 0.25 * spread.clamp(0.0, 1.0)));
         if self.free_at().is_none_or(|free| free > now) {
             self.conflicts = 0;
@@ -324,7 +340,7 @@ impl Machine {
 
     fn accepted(&mut self, now: Moment, is: Observed, effects: &mut Vec<Effect>) {
         let Some(sent) = self.answered() else { return };
-        self.doubtful = false;
+        self.may_have_written = false;
         self.conflicts = 0;
         self.due = sent.plus(self.settings.retry);
         let until = sent.plus(self.settings.renew_deadline);
@@ -335,7 +351,7 @@ impl Machine {
             && now < until
             && self.lead.replace(Lead { until, term }).is_none()
         {
-            self.is_without_leader = false;
+            self.is_heartbeats_only = false;
             effects.push(Effect::BecameLeader { term });
         }
     }
@@ -345,16 +361,16 @@ impl Machine {
             return;
         }
         let is_deadline = why == Lost::Deadline;
-        // The loss was reported when the writes were closed.
+        // If the machine was closing, the loss was reported when it began to close.
         if self.closing.is_none() {
             effects.push(Effect::Lost(why));
         }
         self.end_closing();
         self.lead = None;
-        self.is_without_leader = is_deadline && self.aim != Aim::Stop;
+        self.is_heartbeats_only = is_deadline && self.aim != Aim::Stop;
     }
 
-    /// Leadership ends now; the lease is given up when the last writes are over.
+    /// Ends leadership now; the lease is given up when the last writes are over.
     fn close(&mut self, now: Moment, then: Aim, effects: &mut Vec<Effect>) {
         match &mut self.closing {
             Some(closing) if then == Aim::Stop => closing.then = then,
@@ -372,7 +388,7 @@ impl Machine {
             self.lead = None;
             // Until the API server accepts the write that gives the Lease up, no other process is
             // known to lead.
-            self.is_without_leader = true;
+            self.is_heartbeats_only = true;
             self.give_up(then);
         }
     }
@@ -383,20 +399,20 @@ impl Machine {
         // Yielding does not mean that another process leads. Heartbeats sent without a lease
         // continue; only `Stop` ends them.
         if aim == Aim::Stop {
-            self.is_without_leader = false;
+            self.is_heartbeats_only = false;
         }
     }
 
-    /// Giving up is over when the lease is not ours and no write of ours that could make it so is
-    /// unaccounted for.
+    /// Giving up is over when this process does not hold the lease and the outcome of every write
+    /// that could give it the lease is known.
     fn settle(&mut self, effects: &mut Vec<Effect>) {
-        let rid = self.under_way.is_none()
-            && !self.doubtful
+        let is_given_up = self.under_way.is_none()
+            && !self.may_have_written
             && !self.outdated
             && self.holder() != Some(self.me.as_str());
         match self.aim {
-            Aim::Yield if rid => self.aim = Aim::Bid,
-            Aim::Stop if rid => {
+            Aim::Yield if is_given_up => self.aim = Aim::Bid,
+            Aim::Stop if is_given_up => {
                 self.aim = Aim::Done;
                 effects.push(Effect::Stopped);
             }
@@ -404,32 +420,40 @@ impl Machine {
         }
     }
 
+    /// How long a lease must have been free, for all reasons to let others bid first.
+    fn longest_reluctance(&self) -> Duration {
+        let until_ready =
+            if self.is_ready { Duration::ZERO } else { self.settings.duration.saturating_mul(2) };
+        self.reluctance.max(until_ready)
+    }
+
     /// From when on this process may bid; `None` while nothing was read.
     fn free_at(&self) -> Option<Moment> {
+        let reluctance = self.longest_reluctance();
         Some(match &self.seen {
             Seen::Nothing => return None,
-            Seen::Missing { since, careful: false, .. } => since.plus(self.reluctance),
-            Seen::Missing { since, careful: true, .. } => {
-                since.plus(self.settings.duration).plus(self.reluctance)
+            Seen::Missing { since, must_wait: false, .. } => since.plus(reluctance),
+            Seen::Missing { since, must_wait: true, .. } => {
+                since.plus(self.settings.duration).plus(reluctance)
             }
             Seen::Lease { is, since } => match &is.holder {
-                None => since.plus(self.reluctance),
+                None => since.plus(reluctance),
                 Some(holder) if *holder == self.me => Moment::MIN,
                 Some(_) => {
-                    since.plus(is.duration.unwrap_or(self.settings.duration)).plus(self.reluctance)
+                    since.plus(is.duration.unwrap_or(self.settings.duration)).plus(reluctance)
                 }
             },
         })
     }
 
-    /// What is to be asked next, and when.
+    /// The next request, and when to send it at the earliest.
     fn next_request(&self) -> Option<(Moment, Wanted)> {
         let giving_up = matches!(self.aim, Aim::Yield | Aim::Stop);
         let (at, wanted) = if self.aim == Aim::Done {
             return None;
         } else if self.outdated
             || matches!(self.seen, Seen::Nothing)
-            || (self.doubtful && giving_up)
+            || (self.may_have_written && giving_up)
         {
             (Moment::MIN, Wanted::Read)
         } else if giving_up {
@@ -448,7 +472,7 @@ impl Machine {
         let wanted = match wanted {
             Wanted::Bid
                 if matches!(self.seen, Seen::Missing { .. })
-                    && (self.doubtful || !self.is_still_missing(now)) =>
+                    && (self.may_have_written || !self.is_still_missing(now)) =>
             {
                 Wanted::Read
             }
@@ -495,8 +519,8 @@ impl Machine {
     }
 }
 
-/// Nothing of the record changed: other fields of the object, such as annotations, are no sign of
-/// life.
+/// Nothing in the election record changed. Changes of other fields, such as annotations, do not
+/// show that the holder is alive.
 fn same_record(a: &Observed, b: &Observed) -> bool {
     (&a.holder, a.duration, a.acquired, a.renewed, a.transitions)
         == (&b.holder, b.duration, b.acquired, b.renewed, b.transitions)

@@ -2,13 +2,12 @@
 //!
 //! The rules are those of client-go (`tools/leaderelection/leaderelection.go`): a lease expires
 //! when its record has not been *seen to change* for its duration, measured on the reader's own
-//! clock; the holder's clock is never believed. Every write carries the resourceVersion of what was
-//! read. What is stricter here: leadership is counted from the moment at which the last accepted
-//! request was *sent*, a renewal that was not answered in time ends it, and a Lease that somebody
-//! deleted is left alone for one duration by all but its holder.
+//! clock; the times that the holder wrote are not trusted. Every write carries the resourceVersion
+//! of the Lease that was read. Three rules are stricter here. Leadership is counted from the moment
+//! at which the last accepted request was *sent*. A renewal that is not answered in time ends it.
+//! After somebody deleted the Lease, every process but its holder waits for one duration.
 //!
-//! At most one request is under way at any time. The shell performs it and feeds back what came of
-//! it.
+//! At most one request is under way at any time. The shell performs it and feeds the answer back.
 
 mod machine;
 #[cfg(test)]
@@ -25,13 +24,13 @@ use crate::domain::{Moment, seconds};
 /// The timing of an election.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// How long others wait after the last change of the record before they take the lease. Whole
-    /// seconds: it is written on the Lease.
+    /// How long other processes wait after the last change of the record before they take the
+    /// lease. Whole seconds, because it is written on the Lease.
     pub duration: Duration,
     /// How long after the sending of the last accepted write the leader may start further requests
     /// of any kind.
     pub renew_deadline: Duration,
-    /// The pause between two renewals, and between two reads of a standby.
+    /// The pause between two renewals of a leader, and between two reads of a standby.
     pub retry: Duration,
 }
 
@@ -42,30 +41,31 @@ impl Default for Settings {
     }
 }
 
-/// No write of a leader takes longer: 10 s to Kubernetes, 11 s to AWS.
+/// Every write of a leader ends within this time: one to Kubernetes takes at most 10 s, one to AWS
+/// 11 s.
 pub const LAST_WRITES: Duration = seconds(12);
 
-/// What a Lease says (`coordination.k8s.io/v1`, `spec`), and its resourceVersion.
+/// The `spec` of a Lease (`coordination.k8s.io/v1`) and its resourceVersion, as last read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Observed {
     /// `metadata.resourceVersion`.
     pub resource_version: String,
-    /// `spec.holderIdentity`; an empty one is `None`: the lease was given up.
+    /// `spec.holderIdentity`; `None` if it is empty: the lease was given up.
     pub holder: Option<String>,
-    /// `spec.leaseDurationSeconds`; what is not positive is `None`.
+    /// `spec.leaseDurationSeconds`; `None` unless it is positive.
     pub duration: Option<Duration>,
     /// `spec.acquireTime`, by its holder's clock.
     pub acquired: Option<Moment>,
-    /// `spec.renewTime`, by its holder's clock: compared for change, never read as a time.
+    /// `spec.renewTime`, by its holder's clock. It is only compared with the value read before.
     pub renewed: Option<Moment>,
     /// `spec.leaseTransitions`.
     pub transitions: u32,
 }
 
-/// What is to be written on the Lease.
+/// The `spec` to write on the Lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Draft {
-    /// `spec.holderIdentity`; `None` is written as an empty one: given up.
+    /// `spec.holderIdentity`; `None` gives the lease up and is written as an empty string.
     pub holder: Option<String>,
     /// `spec.leaseDurationSeconds`.
     pub duration: Duration,
@@ -77,7 +77,7 @@ pub struct Draft {
     pub transitions: u32,
 }
 
-/// What happened.
+/// An answer from the API server, an order, or the passing of time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {
     /// The answer to [`Effect::Get`]: an uncached read.
@@ -88,28 +88,30 @@ pub enum Input {
     ReadFailed,
     /// The answer to a write: the Lease as it is now.
     WriteAccepted(Observed),
-    /// The answer to a write: it was refused because the Lease is not what was read (409), or is
-    /// gone (404).
+    /// The answer to a write: it was refused because the Lease has changed since it was read (409)
+    /// or does not exist (404).
     WriteConflict,
-    /// A write failed or was not answered in time: it may have had its effect, or have it yet.
+    /// A write failed or was not answered in time: it may have taken effect, or still take effect.
     WriteFailed,
-    /// A watch showed the Lease with this resourceVersion (`None`: deleted). It may lag: it only
-    /// makes the machine read.
+    /// A watch showed the Lease with this resourceVersion (`None`: deleted). Because a watch may
+    /// lag, this only makes the machine read the Lease.
     Nudge(Option<String>),
     /// Time passed.
     Tick,
-    /// Give the lease up once, so that somebody else may have it, and from now on bid only when it
-    /// has been free for this long.
+    /// Give the lease up once, so that another process can take it, and from now on bid only for a
+    /// lease that has been free for this long.
     Yield(Duration),
-    /// Bid as ever again.
-    Eager,
+    /// Ends what [`Input::Yield`] began: bid as soon as the lease is free.
+    BidNormally,
+    /// This process now knows what a leader needs to know ([`Machine::not_ready`]).
+    Ready,
     /// Give the lease up and never bid again.
     Stop,
     /// No write of this process is under way, and none can begin ([`Machine::is_closing`]).
     WritesOver,
 }
 
-/// What the shell is to do.
+/// An order to the shell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
     /// Read the Lease, uncached.
@@ -123,9 +125,9 @@ pub enum Effect {
         /// `leaseTransitions` of the Lease that was won.
         term: u32,
     },
-    /// From now on it does not.
+    /// From now on this process does not lead.
     Lost(Lost),
-    /// The end after [`Input::Stop`]: the lease is verifiably not ours (any more).
+    /// The last effect, after [`Input::Stop`]: this process verifiably does not hold the lease.
     Stopped,
 }
 
@@ -134,8 +136,8 @@ pub enum Effect {
 pub enum Lost {
     /// No renewal was accepted before the renew deadline.
     Deadline,
-    /// The Lease names somebody else, or nobody.
+    /// The Lease names another holder, or none.
     Taken(Option<String>),
-    /// It is given up, once no write of this process is under way.
+    /// This process gives the lease up as soon as none of its writes is under way.
     GivenUp,
 }

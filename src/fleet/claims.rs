@@ -1,7 +1,7 @@
-//! Several Nodes that claim one instance and are drained together: its lifecycle actions are
-//! completed when all of them are empty, or at the deadline of those that are not. Whatever one of
-//! these Nodes says of itself (a release, an earlier end in its record) must not end the drain of
-//! another, because its own kubelet can write that.
+//! Several Nodes that claim one instance and are drained together. Completion begins when all of
+//! their drains have ended, by their deadline at the latest. What one of these Nodes shows (a
+//! release annotation, an ended record) must not end the drain of another Node, because the Node's
+//! own kubelet can write both.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,37 +10,36 @@ use std::{
 };
 
 use super::{
-    Completion, DeletedNode, DrainEvent, Effect, Fleet, completing::Completing, effect::Effects,
+    Completion, DrainEvent, Effect, Fleet, LastKnownNode, completion::PendingCompletion,
+    effect::Effects,
 };
 use crate::{
     domain::{InstanceId, LifecycleAction, Moment, NodeName, seconds},
     drain::Outcome,
 };
 
-/// How long a Node that is about to be accepted is waited for.
+/// How long completion waits for the accept of another Node.
 const EXPECTED: std::time::Duration = seconds(30);
-/// Within this time, Nodes of one instance are not waited for again: one that can never be written
-/// must not hold an action open.
+/// After such a wait, how long completion waits for no other accept of the same instance. A Node
+/// whose accept fails each time must not keep an action open.
 const NO_SECOND_WAIT: std::time::Duration = std::time::Duration::from_hours(1);
 
-/// Which Nodes are drained for which instance.
+/// Which Nodes are drained for which instance, and which completions wait for them.
 #[derive(Debug, Default)]
 pub(super) struct Claims {
-    /// The Nodes of the drains, releases included. Mostly one for each instance.
+    /// The Nodes that have a drain or a completion. Usually one for each instance.
     draining: BTreeMap<InstanceId, BTreeSet<NodeName>>,
-    /// Nodes that are about to be accepted together, and until when they are waited for.
+    /// Nodes that are about to be accepted together, and until when completion waits for them.
     expected: BTreeMap<InstanceId, (BTreeSet<NodeName>, Moment)>,
-    /// Nodes whose release waits for other Nodes.
-    held: BTreeSet<NodeName>,
-    /// Releases that wait for other Nodes, of drains that are forgotten: their own Node was
-    /// deleted.
-    orphans: Vec<(InstanceId, NodeName, Completing)>,
+    /// Nodes whose completion waits for other Nodes.
+    waiting: BTreeSet<NodeName>,
+    /// Completions that wait for other Nodes, and whose own Node was deleted.
+    waiting_of_deleted: Vec<(InstanceId, NodeName, PendingCompletion)>,
 }
 
 impl Claims {
-    /// These Nodes are about to be accepted for one instance. Repeated calls do not extend the wait
-    /// for them. An entry whose time is over stays for an hour, so that the same Nodes are not
-    /// waited for again.
+    /// These Nodes are about to be accepted for one instance. A repeated call does not extend the
+    /// wait for them. An expired entry stays for [`NO_SECOND_WAIT`], so that no second wait begins.
     pub(super) fn expect_nodes(
         &mut self,
         instance: InstanceId,
@@ -65,12 +64,12 @@ impl Claims {
         }
     }
 
-    /// The drain of a Node is forgotten. A release that waits for others is kept.
-    pub(super) fn close(
+    /// The fleet forgets the drain of a Node. A completion that waits for other Nodes is kept.
+    pub(super) fn forget(
         &mut self,
         instance: &InstanceId,
         node: &NodeName,
-        completing: Option<Completing>,
+        completion: Option<PendingCompletion>,
         out: &mut Effects,
     ) {
         if let Some(nodes) = self.draining.get_mut(instance) {
@@ -79,21 +78,21 @@ impl Claims {
                 self.draining.remove(instance);
             }
         }
-        match completing {
-            Some(completing) if completing.is_held => {
-                self.orphans.push((instance.clone(), node.clone(), completing));
+        match completion {
+            Some(completion) if completion.waits_for_others => {
+                self.waiting_of_deleted.push((instance.clone(), node.clone(), completion));
             }
-            Some(completing) => out.push(Effect::CompleteNow(completing.id)),
+            Some(completion) => out.push(Effect::CompleteNow(completion.id)),
             None => {}
         }
     }
 
-    /// The Nodes that are drained for this instance.
+    /// The Nodes that have a drain or a completion for this instance.
     pub(super) fn nodes(&self, instance: &InstanceId) -> Vec<NodeName> {
         self.draining.get(instance).into_iter().flatten().cloned().collect()
     }
 
-    /// Other Nodes of this instance that are about to be accepted.
+    /// Other Nodes of this instance than `node` are about to be accepted.
     fn expects_others(&self, instance: &InstanceId, node: &NodeName, now: Moment) -> bool {
         let expected = self.expected.get(instance).filter(|(_, until)| *until > now);
         expected.is_some_and(|(nodes, _)| nodes.iter().any(|other| other != node))
@@ -101,8 +100,8 @@ impl Claims {
 }
 
 impl Fleet {
-    /// Another Node that claims the same instance is drained, or is about to be. The wait is
-    /// bounded: a drain that is not paused ends at its deadline.
+    /// Another Node that claims the same instance is being drained, or is about to be accepted.
+    /// This wait is bounded, because a drain that is not paused ends at its deadline.
     fn waits_for_others(&self, instance: &InstanceId, node: &NodeName) -> bool {
         let is_draining =
             |name: &NodeName| self.drains.get(name).is_some_and(|state| state.drain.is_some());
@@ -111,24 +110,29 @@ impl Fleet {
         others.any(is_draining) || self.claims.expects_others(instance, node, self.now)
     }
 
-    /// Another drain of the same instance that owes this lifecycle action too.
+    /// A Node with a drain of the same instance in which this lifecycle action is open.
     pub(super) fn other_with_open_action(&self, action: &LifecycleAction) -> Option<NodeName> {
-        let owes = |name: &NodeName| {
+        let has_action = |name: &NodeName| {
             let state = self.drains.get(name);
             state.is_some_and(|state| {
                 self.lookup.open_actions(&state.record, &state.instance).contains(action)
             })
         };
-        self.claims.draining.get(&action.key.instance)?.iter().find(|name| owes(name)).cloned()
+        self.claims
+            .draining
+            .get(&action.key.instance)?
+            .iter()
+            .find(|name| has_action(name))
+            .cloned()
     }
 
-    /// A drain has ended: starts its release, which completes when no other Node of the instance is
-    /// drained any more.
-    pub(super) fn release(&mut self, name: &NodeName, outcome: &Outcome) {
+    /// A drain has ended: orders its completion, which begins once all drains of the instance have
+    /// ended.
+    pub(super) fn begin_completion(&mut self, name: &NodeName, outcome: &Outcome) {
         let Some(instance) = self.drains.get(name).map(|state| state.instance.clone()) else {
             return;
         };
-        let is_held = self.waits_for_others(&instance, name);
+        let waits_for_others = self.waits_for_others(&instance, name);
         let others: BTreeSet<NodeName> =
             self.claims.nodes(&instance).into_iter().filter(|other| other != name).collect();
         let of_others = others.iter().filter_map(|other| self.drains.get(other));
@@ -136,63 +140,63 @@ impl Fleet {
             .flat_map(|state| self.lookup.open_actions(&state.record, &state.instance))
             .collect();
         let Some(state) = self.drains.get_mut(name) else { return };
-        if is_held {
-            self.claims.held.insert(name.clone());
+        if waits_for_others {
+            self.claims.waiting.insert(name.clone());
             self.out.report(name, DrainEvent::WaitsForOthers);
         }
-        let drain = DeletedNode {
+        let drain = LastKnownNode {
             node: Arc::clone(&state.node),
             instance,
             record: state.record.clone(),
             at: self.now,
         };
         let actions = self.lookup.open_actions(&drain.record, &drain.instance);
-        // `--complete-delay` lets log shippers finish, but not beyond the deadline.
+        // `--complete-delay` gives log shippers time to finish, but never beyond the deadline.
         let delayed = matches!(outcome, Outcome::Empty) && !actions.is_empty();
         let delay = if delayed { self.settings.complete_delay } else { Duration::ZERO };
         let at = self.now.plus(delay).min(state.limits.end_at.unwrap_or(Moment::MAX));
         self.last_completion += 1;
-        let completing = Completing {
+        let completion = PendingCompletion {
             id: self.last_completion,
             at,
-            is_held,
+            waits_for_others,
             actions: actions.iter().cloned().collect(),
         };
         self.out.push(Effect::Complete(Box::new(Completion {
-            id: Some(completing.id),
-            from: completing.from(),
-            taken: state.taken.clone(),
+            id: Some(completion.id),
+            from: completion.from(),
+            interruptions: state.interruptions.clone(),
             actions,
             outcome: outcome.as_str(),
-            node_gone: matches!(outcome, Outcome::NodeGone),
+            is_node_deleted: matches!(outcome, Outcome::NodeGone),
             end_reason: state.end_reason,
             disproved: state.disproved.clone(),
             shared,
             drain,
         })));
-        state.completing = Some(completing);
+        state.completion = Some(completion);
     }
 
-    /// Lets those releases complete that wait for no other Node any more.
-    pub(super) fn complete_claimed(&mut self) {
-        for name in std::mem::take(&mut self.claims.held) {
+    /// Lets completions begin that no longer have to wait for other Nodes.
+    pub(super) fn begin_waiting_completions(&mut self) {
+        for name in std::mem::take(&mut self.claims.waiting) {
             let Some(instance) = self.drains.get(&name).map(|state| state.instance.clone()) else {
                 continue;
             };
             if self.waits_for_others(&instance, &name) {
-                self.claims.held.insert(name);
-            } else if let Some(completing) =
-                self.drains.get_mut(&name).and_then(|state| state.completing.as_mut())
+                self.claims.waiting.insert(name);
+            } else if let Some(completion) =
+                self.drains.get_mut(&name).and_then(|state| state.completion.as_mut())
             {
-                completing.let_go(&mut self.out);
+                completion.stop_waiting_for_others(&mut self.out);
             }
         }
-        let orphans = std::mem::take(&mut self.claims.orphans);
-        for (instance, node, completing) in orphans {
+        let waiting = std::mem::take(&mut self.claims.waiting_of_deleted);
+        for (instance, node, completion) in waiting {
             if self.waits_for_others(&instance, &node) {
-                self.claims.orphans.push((instance, node, completing));
+                self.claims.waiting_of_deleted.push((instance, node, completion));
             } else {
-                self.out.push(Effect::CompleteNow(completing.id));
+                self.out.push(Effect::CompleteNow(completion.id));
             }
         }
     }

@@ -1,70 +1,79 @@
-//! What the fleet wants done.
+//! The effects of the fleet.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use super::{DeletedNode, DrainEvent, FleetEvent};
+use super::{DrainEvent, FleetEvent, LastKnownNode};
 use crate::{
-    domain::{InstanceId, LifecycleAction, Moment, Node, NodeName, Taken},
+    domain::{InstanceId, InterruptionFacts, LifecycleAction, Moment, Node, NodeName},
     drain::Order,
     record::{EndReason, Record},
 };
 
-/// What the fleet wants done. Effects are performed in their order, and none of them is waited for:
-/// what comes of one arrives as an [`Input`](super::Input).
+/// What the controller is to do. It starts effects in their order and waits for none of them.
+/// Results arrive as [`Input`](super::Input)s.
 #[derive(Debug)]
 pub enum Effect {
-    /// Something has happened that people may want to know.
+    /// Report what has happened to one node.
     Report(NodeName, Box<DrainEvent>),
-    /// The same, of many drains.
+    /// Report what concerns many drains.
     ReportFleet(FleetEvent),
-    /// Watch the pods of this node. One that is watched is listed anew.
+    /// Watch the pods of this node. If they are watched already, list them again.
     WatchPods(NodeName),
-    /// The pods of this node are not looked at any more.
+    /// Stop watching the pods of this node.
     UnwatchPods(NodeName),
     /// Send an eviction or a delete.
     Send {
         /// The node whose drain gives the order.
         node: NodeName,
-        /// What to send.
+        /// The eviction or the delete.
         order: Order,
-        /// An eviction that has no answer after this is given up.
-        patience: Duration,
+        /// How long to wait for the answer to an eviction; [`Duration::MAX`] for no limit.
+        give_up_after: Duration,
     },
-    /// Find something out.
+    /// Find out the answer to a question.
     Ask(Question),
-    /// Nobody waits any more for whether the stale interruptions of this node hold.
+    /// Stop all [`Question::Verify`] of this node.
     StopVerifying(NodeName),
-    /// Nobody waits any more for [`Question::SilentNode`] of this node.
+    /// Stop [`Question::SilentNode`] of this node.
     StopReadingSilent(NodeName),
     /// Send heartbeats for a lifecycle action that a record names.
     KeepAlive {
-        /// The action.
-        hook: LifecycleAction,
-        /// When its interruption happened.
-        event: Moment,
-        /// How this leader came by it.
+        /// The action to keep open.
+        action: LifecycleAction,
+        /// When the action began: the time of its event, on our clock.
+        event_time: Moment,
+        /// How this leader knows the action.
         origin: Origin,
+    },
+    /// A leader took up the drain with these lifecycle actions (accept, take-over or resume). The
+    /// time that the drain may take counts from that moment.
+    TakenUp {
+        /// The open actions of the record.
+        actions: Vec<LifecycleAction>,
+        /// When the drain was taken up; `None` while it is paused.
+        at: Option<Moment>,
     },
     /// Send no more heartbeats for an action, and do not complete it.
     StopKeepAlive(LifecycleAction),
-    /// Write a record on a Node, and try until that is done or not needed any more.
-    Restore(Arc<Node>, Restoration),
-    /// Take away from a Node what is Sundown's: its record does not count.
+    /// Write a record on a Node. Retry until it is written or no longer needed.
+    RestoreRecord(Arc<Node>, RecordRestoration),
+    /// Undo what Sundown changed on a Node whose record does not count, and remove the record.
     PutBack(Arc<Node>),
     /// Take a node out of load balancers, if there is room ([`crate::record::LabelRoom`]).
     Exclude(Arc<Node>),
-    /// Complete the lifecycle actions of a drain that has ended, and write its end into the record.
+    /// Start the completion of a drain that has ended.
     Complete(Box<Completion>),
-    /// When a completion may begin has changed. `None`: not while another Node that claims the
-    /// instance is drained.
+    /// A completion may begin at another moment than before. `None`: not while another Node that
+    /// claims the instance is drained.
     CompleteFrom(CompletionId, Option<Moment>),
-    /// Nothing holds back a completion any more: its drain is forgotten.
+    /// A completion may begin now, and nothing will change that: the fleet has forgotten its drain.
     CompleteNow(CompletionId),
-    /// Nothing is open any more of a Node that was deleted: its UID.
+    /// The lifecycle actions of the deleted Node with this UID are completed: forget the Node.
     ForgetDeletedNode(String),
-    /// A drain ends then at the latest; `None`: nothing ends it, or it is over.
+    /// From when on pods are forced on this node, or else when its drain ends at the latest.
+    /// `None`: there is no such moment, or the drain has ended.
     DeadlineIs(NodeName, Option<Moment>),
-    /// All drains are paused or resumed.
+    /// All drains are paused (`true`) or resumed (`false`).
     PausedAll(bool),
 }
 
@@ -72,101 +81,106 @@ pub enum Effect {
 #[derive(Debug)]
 pub enum Question {
     /// Which instance is this Node, which has no providerID? Answered by
-    /// [`Input::Named`](super::Input::Named) or [`Input::NotNamed`](super::Input::NotNamed).
+    /// [`Input::InstanceFound`](super::Input::InstanceFound) or
+    /// [`Input::InstanceLookupEnded`](super::Input::InstanceLookupEnded).
     InstanceOf(Arc<Node>),
-    /// Is one of these lifecycle actions of a record of an earlier boot open?
+    /// Is one of the lifecycle actions of a record of an earlier boot open? Answered by
     /// [`Input::Doubt`](super::Input::Doubt).
     OpenHooks {
-        /// The Node.
+        /// The Node with the record.
         node: Arc<Node>,
-        /// The actions, and when their interruptions happened.
+        /// The actions, each with the time of its event on our clock.
         hooks: Vec<(LifecycleAction, Moment)>,
     },
-    /// Does this stale interruption hold? [`Input::Proof`](super::Input::Proof).
+    /// Does this stale interruption still hold? Answered by [`Input::Proof`](super::Input::Proof).
     Verify {
-        /// The node.
+        /// The node that is drained.
         node: NodeName,
-        /// Its instance.
+        /// The node's instance.
         instance: InstanceId,
-        /// The interruption.
-        taken: Box<Taken>,
+        /// The facts of the interruption, as the record has them.
+        interruption: Box<InterruptionFacts>,
     },
-    /// What does the API server say of this Node, whose kubelet is silent?
+    /// Does the API server, too, show that the kubelet of this Node is silent? Answered by
     /// [`Input::SilentNodeRead`](super::Input::SilentNodeRead).
     SilentNode {
-        /// Its name.
+        /// The name of the Node.
         node: NodeName,
-        /// Its UID.
+        /// The Node's UID.
         uid: String,
     },
-    /// Does the instance of a silent node end? [`Input::InstanceEnds`](super::Input::InstanceEnds),
-    /// if it does.
+    /// Does the instance of a node whose kubelet is silent stop, or has it stopped? Answered by
+    /// [`Input::InstanceEnds`](super::Input::InstanceEnds) if so, and not at all otherwise.
     InstanceState {
-        /// The node.
+        /// The node that is drained.
         node: NodeName,
-        /// The instance.
+        /// The node's instance.
         instance: InstanceId,
     },
-    /// What does the API server say of this Node? [`Input::NodeRead`](super::Input::NodeRead).
+    /// Read this Node from the API server. Answered by [`Input::NodeRead`](super::Input::NodeRead).
     Node(NodeName),
-    /// Is this DaemonSet there? [`Input::DaemonSet`](super::Input::DaemonSet).
+    /// Does this DaemonSet exist? Answered by [`Input::DaemonSet`](super::Input::DaemonSet).
     DaemonSet {
         /// The node whose drain asks.
         node: NodeName,
-        /// Its namespace.
+        /// The DaemonSet's namespace.
         namespace: String,
-        /// Its name.
+        /// The DaemonSet's name.
         name: String,
     },
 }
 
-/// How a leader comes by a lifecycle action.
+/// How a leader knows a lifecycle action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// Its event was received just now.
+    /// This leader has just received its event.
     Received,
-    /// Another leader left it.
+    /// A record names it that another leader has written.
     TakenOver,
 }
 
 /// What is written on a Node whose record was lost or replaced.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Restoration {
-    /// The record that was deleted.
-    BringBack(Box<Record>),
-    /// The record of the same instance's Node that was deleted, with the cordon and the taint.
+pub enum RecordRestoration {
+    /// The record, which was deleted from the Node.
+    WriteBack(Box<Record>),
+    /// The record, the cordon and the taint: the instance's former Node was deleted, and the
+    /// instance has registered again.
     Register(InstanceId, Box<Record>),
-    /// Into the fresh record of the next interruption: what this one says and the fresh one lacks.
+    /// The interruptions of this record, which the next interruption has replaced instead of
+    /// joining it. They are added to the new record.
     CarryOver(Box<Record>),
 }
 
-/// Names one completion of a term.
+/// Identifies a completion within one term.
 pub type CompletionId = u64;
 
-/// The end of a drain: what is completed, and what is written.
+/// The completion of a drain that has ended: the lifecycle actions to complete, and what to write
+/// into the record.
 #[derive(Debug)]
 pub struct Completion {
-    /// Its name, for [`Effect::CompleteFrom`] and [`Effect::CompleteNow`]; `None`: it begins at
+    /// The ID for [`Effect::CompleteFrom`] and [`Effect::CompleteNow`]; `None` if it begins at
     /// once.
     pub id: Option<CompletionId>,
-    /// When it may begin; `None`: not yet.
+    /// When it may begin; `None`: not before [`Effect::CompleteFrom`] or [`Effect::CompleteNow`].
     pub from: Option<Moment>,
-    /// The Node, its instance and its record as the drain knew them: the Node may have lost the
-    /// record.
-    pub drain: DeletedNode,
-    /// What the record tells.
-    pub taken: Vec<Taken>,
-    /// The lifecycle actions that are completed.
+    /// The Node, its instance and its record as the drain last knew them. The Node may have lost
+    /// the record since.
+    pub drain: LastKnownNode,
+    /// The interruptions in the record, with all times on our clock.
+    pub interruptions: Vec<InterruptionFacts>,
+    /// The lifecycle actions to complete.
     pub actions: Vec<LifecycleAction>,
-    /// How the drain ended.
+    /// How the drain ended ([`crate::drain::Outcome::as_str`]).
     pub outcome: &'static str,
-    /// The Node is gone: nothing is written.
-    pub node_gone: bool,
-    /// Why the drain ended.
+    /// The Node does not exist: nothing is written.
+    pub is_node_deleted: bool,
+    /// Why the drain ended. Decides whether the Node is put back.
     pub end_reason: EndReason,
-    /// Events that were disproved: only where the record holds no other is the Node put back.
+    /// IDs of events that were disproved. With [`EndReason::NothingHolds`], the Node is put back
+    /// only if the record has no others.
     pub disproved: BTreeSet<String>,
-    /// Lifecycle actions that drains of other Nodes of the instance owe too.
+    /// Lifecycle actions that are also open in drains of other Nodes of the instance.
     pub shared: BTreeSet<LifecycleAction>,
 }
 
@@ -210,18 +224,18 @@ impl Effects {
     /// Completes these lifecycle actions of a Node that was deleted.
     pub(super) fn complete_deleted(
         &mut self,
-        gone: DeletedNode,
-        taken: Vec<Taken>,
+        deleted: LastKnownNode,
+        interruptions: Vec<InterruptionFacts>,
         actions: Vec<LifecycleAction>,
     ) {
         self.push(Effect::Complete(Box::new(Completion {
             id: None,
             from: None,
-            drain: gone,
-            taken,
+            drain: deleted,
+            interruptions,
             actions,
             outcome: crate::drain::Outcome::NodeGone.as_str(),
-            node_gone: true,
+            is_node_deleted: true,
             end_reason: EndReason::InstanceGoes,
             disproved: BTreeSet::new(),
             shared: BTreeSet::new(),

@@ -1,48 +1,49 @@
-//! What happens to drains, as values.
+//! The events of drains: everything that is reported.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use crate::{
-    domain::{InstanceId, Interruption, LifecycleAction, Moment, Node, NodeName, Taken},
+    domain::{
+        InstanceId, Interruption, InterruptionFacts, LifecycleAction, Moment, Node, NodeName,
+    },
     drain::{BlockReason, Class, Note, Order, Outcome, Status},
     lifecycle::Skew,
     record::VoidReason,
 };
 
-/// One thing that happens to a node under interruption, to its drain or to its record. The
-/// controller says which log line, metric, Kubernetes Event, notification and part of a trace each
-/// one becomes.
+/// One thing that happens to a node under interruption, to its drain or to its record.
+/// `controller/report` turns it into log line, metric, Kubernetes Event, notification and trace.
 #[derive(Debug)]
 pub enum DrainEvent {
     /// An interruption was accepted: the record is on the Node.
     Accepted(Box<AcceptedInterruption>),
     /// A drain begins, or this leader takes it over.
     Began(Box<Begin>),
-    /// The drain has a deadline, or another one than before.
+    /// The drain has got its first deadline, or a new one.
     DeadlineSet {
-        /// The drain ends then; `None`: nothing ends it.
+        /// When the drain ends at the latest; `None`: it has no deadline.
         ends: Option<Moment>,
-        /// Pods are forced towards this moment; `None`: none is forced.
+        /// By when forced pods are to be gone; `None`: no pod is forced.
         forces: Option<Moment>,
     },
     /// The API server has answered an eviction or a delete.
     Answered {
-        /// What was sent.
+        /// The order that was sent.
         order: Order,
-        /// The kind of answer.
+        /// The meaning of the answer.
         class: Class,
-        /// What the API server said.
+        /// `status.message` of the answer.
         message: String,
     },
-    /// The drain itself says something.
+    /// An event of the drain itself, mostly about one pod.
     Noted(Note),
-    /// How the drain stands, a few times a second.
+    /// The current status of the drain, after a change: a few times a second at most.
     Status(Status),
-    /// Only Sundown's own pod is left.
+    /// Of the pods to evict, only Sundown's own is left.
     OnlyOwnPodLeft,
     /// A person uncordoned the node.
     Uncordoned,
-    /// The annotation that pauses one drain came (`true`) or went (`false`).
+    /// The annotation that pauses one drain was set (`true`) or removed (`false`).
     PauseAnnotation(bool),
     /// The drain is paused.
     Paused {
@@ -51,10 +52,10 @@ pub enum DrainEvent {
     },
     /// The drain goes on after a pause.
     Resumed {
-        /// When it ends at the latest.
+        /// When the drain ends at the latest; `None`: it has no deadline.
         ends: Option<Moment>,
     },
-    /// Pods have not gone for a while. The text names them and what blocks them.
+    /// Pods have been blocked for a while. The text names them and what blocks them.
     Blocked(String),
     /// A heartbeat has kept these lifecycle actions open.
     HooksKeptOpen(Vec<LifecycleAction>),
@@ -62,12 +63,13 @@ pub enum DrainEvent {
     ReleaseRequested,
     /// A person deleted the record a second time, which ends the drain.
     RecordDeletedAgain,
-    /// The node is not Sundown's to drain any more.
+    /// Sundown no longer manages the node, which ends the drain.
     NoLongerManaged {
-        /// The reason: the annotation sundown.dev/ignore. Otherwise the node selector.
+        /// The node has the annotation `sundown.dev/ignore`. If `false`, the node selector no
+        /// longer matches it.
         is_ignored: bool,
     },
-    /// The node selector does not take a node with an open record.
+    /// The node selector does not match a node with an open record: Sundown does not drain it.
     LeftAlone,
     /// The Node shows that another leader or a person has ended the drain.
     EndedElsewhere {
@@ -76,21 +78,22 @@ pub enum DrainEvent {
     },
     /// A stale interruption was proved.
     Proved,
-    /// A stale interruption was disproved, and others of the node may hold.
+    /// A stale interruption was disproved. Others of the node may still hold.
     DisprovedOne,
     /// Every interruption of the node was disproved.
     Disproved,
     /// The instance is in service again, without a new boot.
     InstanceReturned,
-    /// Nothing is heard from the kubelet.
+    /// The kubelet has been silent for a minute.
     KubeletSilent,
-    /// The kubelet is heard again, or its silence counts for nothing.
-    KubeletHeard,
-    /// A read of the Node shows that the kubelet is heard again.
-    KubeletHeardByRead,
-    /// Other nodes claim the same instance: the lifecycle action is completed after them.
+    /// The kubelet reports again, or its silence no longer counts
+    /// ([`crate::drain::SilenceEvidence`]).
+    KubeletReporting,
+    /// A read of the Node shows that the kubelet reports again.
+    KubeletReportingByRead,
+    /// Other nodes claim the same instance: completion begins after their drains.
     WaitsForOthers,
-    /// The record cannot be read.
+    /// The record cannot be read. The text is the error.
     RecordDamaged(String),
     /// The record does not count.
     RecordVoid {
@@ -99,12 +102,12 @@ pub enum DrainEvent {
         /// Why it does not count.
         why: VoidReason,
     },
-    /// The drain of a void record is over.
+    /// The drain of a void record has ended.
     EndedVoid {
-        /// How long it took.
+        /// The time since this leader took the drain up.
         took: Duration,
     },
-    /// The record was deleted or replaced, and is written again.
+    /// The record was deleted or replaced, and is written again. The text is the reason.
     RecordRestored(&'static str),
     /// The instance registered again: its record is written on its new Node.
     Registered(InstanceId),
@@ -124,86 +127,86 @@ pub enum DrainEvent {
         /// Auto Scaling was being asked whether the hook is open.
         is_doubted: bool,
     },
-    /// The drain is over.
+    /// The drain has ended. Its completion follows.
     Ended(Box<End>),
-    /// A lifecycle action was completed, or is over, or is somebody else's.
-    HookServed(LifecycleAction, HookEnd),
-    /// These lifecycle actions need nothing more.
-    HooksOver(Vec<LifecycleAction>),
-    /// An interruption joined while the node was about to be put back.
+    /// The completion of one lifecycle action is done.
+    ActionEnded(LifecycleAction, ActionEnd),
+    /// These lifecycle actions are no longer open.
+    ActionsClosed(Vec<LifecycleAction>),
+    /// An interruption joined while the node was about to be put back: its drain goes on.
     Reopened,
-    /// The end of the drain is in the record.
+    /// The end of the drain is written into the record.
     Released {
-        /// How the drain ended.
+        /// How the drain ended ([`Outcome::as_str`]).
         outcome: &'static str,
-        /// The node was put back by the same patch.
+        /// The same patch has put the node back.
         is_put_back: bool,
     },
-    /// What Sundown had changed on the Node is put back.
+    /// What Sundown had changed on the Node is undone.
     PutBack,
-    /// The drain is history; what was collected for its trace is sent.
-    Closed,
+    /// The fleet has forgotten the drain: no more events of it follow, and its trace can be sent.
+    Forgotten,
 }
 
 /// An interruption that was accepted.
 #[derive(Debug)]
 pub struct AcceptedInterruption {
-    /// The interruption.
+    /// The interruption, as the message has it.
     pub interruption: Interruption,
-    /// Its instance.
+    /// The instance of the Node.
     pub instance: InstanceId,
     /// The Node with the record.
     pub node: Arc<Node>,
-    /// When AWS says that it happened.
+    /// When the interruption happened according to AWS, on our clock.
     pub happened: Moment,
-    /// From then until now.
+    /// The time from `happened` to the accept.
     pub lag: Duration,
-    /// It joined an open record.
+    /// The interruption joined an open record.
     pub joins: bool,
-    /// What follows.
+    /// What Sundown does next, for the log and the Event.
     pub follows: &'static str,
 }
 
 /// How a drain begins.
 #[derive(Debug)]
 pub struct Begin {
-    /// The Node.
+    /// The Node with the record.
     pub node: Arc<Node>,
-    /// Its instance.
+    /// The instance of the Node.
     pub instance: InstanceId,
-    /// What the record tells.
-    pub taken: Vec<Taken>,
+    /// The interruptions in the record, with all times on our clock.
+    pub interruptions: Vec<InterruptionFacts>,
     /// When the first interruption was accepted.
     pub accepted: Moment,
-    /// This leader accepted it. Otherwise the drain is taken over.
-    pub is_ours: bool,
+    /// The first interruption was accepted in this term. If `false`, the drain is taken over.
+    pub began_here: bool,
 }
 
 /// How a drain ended.
 #[derive(Debug)]
 pub struct End {
-    /// How.
+    /// Why the drain ended, and which pods are left.
     pub outcome: Outcome,
-    /// The pods of the node were listed before.
+    /// The pods of the node were listed at least once.
     pub pods_are_known: bool,
-    /// From the accept to the end.
+    /// The time from the first accept to the end.
     pub took: Duration,
-    /// The Node.
+    /// The Node as the drain last saw it.
     pub node: Arc<Node>,
-    /// Its instance.
+    /// The instance of the Node.
     pub instance: InstanceId,
-    /// What the record tells.
-    pub taken: Vec<Taken>,
+    /// The interruptions in the record, with all times on our clock.
+    pub interruptions: Vec<InterruptionFacts>,
 }
 
-/// What became of a lifecycle action that was to be completed.
+/// How the completion of a lifecycle action ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HookEnd {
+pub enum ActionEnd {
     /// AWS accepted the completion.
     Completed,
-    /// It was over already.
-    Over,
-    /// It is somebody else's.
+    /// AWS reports that the action is not open: it timed out, or somebody else completed it.
+    AlreadyClosed,
+    /// Another party answers this hook: Sundown does not complete it.
     NotOurs,
 }
 
@@ -212,38 +215,38 @@ pub enum HookEnd {
 pub enum FleetEvent {
     /// All drains are paused (`true`) or resumed (`false`).
     PausedAll(bool),
-    /// AWS's clock is found to differ from ours by another amount than before.
+    /// The measured difference between AWS's clock and ours has changed.
     ClockDiffers {
-        /// How many drains have new deadlines.
+        /// The number of drains whose deadlines are derived anew.
         drains: usize,
-        /// The difference.
+        /// The new difference between the clocks.
         skew: Skew,
     },
     /// Watches of pods have failed for a while.
     PodsNotWatched {
         /// One of the nodes.
         node: NodeName,
-        /// How many nodes.
+        /// The number of nodes whose watch fails.
         nodes: usize,
-        /// What its watch failed with.
+        /// The error of the watch of `node`.
         error: String,
     },
-    /// So many drains go on, those included whose lifecycle actions are still being completed.
+    /// The number of drains, those included whose completion is under way.
     Active(usize),
-    /// How the pods of all drains stand, once a second.
+    /// The numbers of pods in all drains, once a second.
     Counts(FleetCounts),
 }
 
-/// How the pods of all drains stand.
+/// The numbers of pods in all drains that go on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FleetCounts {
-    /// Pods that are not asked to go yet, or of which nothing is known.
+    /// Pods that were not evicted yet, or whose DaemonSet was not looked up yet.
     pub waiting: usize,
-    /// Pods that something keeps from going.
+    /// Pods whose eviction is refused or intercepted, or that are stuck.
     pub blocked: usize,
-    /// Pods that are terminating.
+    /// Pods that are evicted or terminating.
     pub terminating: usize,
-    /// The blocked ones by what blocks them. Every reason is there.
+    /// The blocked pods, by reason. Every reason has an entry.
     pub blocked_by: BTreeMap<BlockReason, usize>,
     /// Nodes whose own annotation pauses their drain.
     pub paused: usize,

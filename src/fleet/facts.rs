@@ -3,59 +3,59 @@
 use std::sync::Arc;
 
 use crate::{
-    domain::{Budget, InstanceId, LifecycleAction, Moment, Node, NodeName, Taken},
-    drain::Hearing,
+    domain::{Budget, InstanceId, InterruptionFacts, LifecycleAction, Moment, Node, NodeName},
+    drain::SilenceEvidence,
     lifecycle::Skew,
     record::Record,
     triage::Policy,
 };
 
-/// What others know at this moment. A look never waits. The effects of a step are not visible
-/// before the next step.
+/// What this process knows at this moment. No call may block. The effects of a step are visible in
+/// the next step at the earliest.
 pub trait Facts: Send {
-    /// A Node in the index, by its name.
+    /// The Node with this name in the index.
     fn node(&self, name: &NodeName) -> Option<Arc<Node>>;
-    /// The Nodes in the index that name this instance.
+    /// The Nodes in the index whose providerID names this instance.
     fn nodes_of(&self, instance: &InstanceId) -> Vec<Arc<Node>>;
     /// All Nodes in the index.
     fn all_nodes(&self) -> Vec<Arc<Node>>;
-    /// Whether `Ready=Unknown` can be trusted: how the watch of Nodes is, and how many nodes are
-    /// silent.
-    fn hearing(&self) -> Hearing;
-    /// All disruption budgets.
+    /// The state of the watch of Nodes and the number of silent kubelets: whether `Ready=Unknown`
+    /// can be trusted.
+    fn silence_evidence(&self) -> SilenceEvidence;
+    /// All PodDisruptionBudgets.
     fn budgets(&self) -> Vec<Arc<Budget>>;
     /// How far AWS's clock is ahead of ours.
     fn skew(&self) -> Skew;
-    /// This lifecycle action is known to be over.
-    fn is_over(&self, hook: &LifecycleAction) -> bool;
+    /// This process knows that the lifecycle action is no longer open.
+    fn is_closed(&self, action: &LifecycleAction) -> bool;
     /// This process sends heartbeats for this very lifecycle action.
-    fn is_kept_alive(&self, hook: &LifecycleAction) -> bool;
-    /// What is remembered of the Node with this UID, which was deleted or lost its record.
-    fn deleted_nodes(&self, uid: &str) -> Option<DeletedNode>;
-    /// All that are remembered, the earliest first.
-    fn all_deleted_nodes(&self) -> Vec<DeletedNode>;
-    /// How many heartbeats for this node AWS has accepted.
+    fn is_kept_alive(&self, action: &LifecycleAction) -> bool;
+    /// What this process last knew of the Node with this UID, if the Node or its open record was
+    /// deleted and the lifecycle actions are not known to be completed.
+    fn deleted_node(&self, uid: &str) -> Option<LastKnownNode>;
+    /// All Nodes that [`Self::deleted_node`] finds, the first deleted first.
+    fn all_deleted_nodes(&self) -> Vec<LastKnownNode>;
+    /// How many heartbeats AWS has accepted for lifecycle actions of this node.
     fn heartbeats(&self, node: &NodeName) -> u64;
-    /// Since when the watch of this node's pods fails, and why; `None`: it does not.
+    /// Since when the watch of this node's pods fails, and its error; `None` if it does not fail.
     fn failing_watch(&self, node: &NodeName) -> Option<(Moment, String)>;
 }
 
-/// A Node, its instance and its open record, as they were seen last. The Node may be deleted since,
-/// or may have lost its record.
+/// What this process last knew of a Node with an open record. The Node or the record may have been
+/// deleted since, also while nobody led.
 #[derive(Debug, Clone)]
-pub struct DeletedNode {
-    /// As it was last.
+pub struct LastKnownNode {
+    /// The Node as it was last seen with the record.
     pub node: Arc<Node>,
-    /// Its instance.
+    /// The instance of the Node.
     pub instance: InstanceId,
-    /// Its record.
+    /// The record as it was last seen.
     pub record: Record,
-    /// When that was noted, on our clock: for a deleted Node or record, when it was seen to be
-    /// gone.
+    /// When this process saw the deletion, or when the drain ended, on our clock.
     pub at: Moment,
 }
 
-/// The facts, seen by what is ours to drain.
+/// The [`Facts`], and what Sundown manages of them.
 pub(super) struct Lookup {
     pub(super) facts: Box<dyn Facts>,
     pub(super) policy: Arc<Policy>,
@@ -66,13 +66,17 @@ impl Lookup {
         self.facts.skew()
     }
 
-    /// What a record holds, on our clock.
-    pub(super) fn taken(&self, record: &Record, instance: &InstanceId) -> Vec<Taken> {
-        self.skew().taken(record.taken(instance))
+    /// The interruptions in a record, with all times on our clock.
+    pub(super) fn interruptions(
+        &self,
+        record: &Record,
+        instance: &InstanceId,
+    ) -> Vec<InterruptionFacts> {
+        self.skew().taken(record.interruptions(instance))
     }
 
-    /// What a record makes us owe. Annotations can be written by others: a hook that is not ours is
-    /// never touched, whatever one says.
+    /// The open lifecycle actions of a record. Others can write annotations: hooks that are not
+    /// Sundown's are left out, whatever a record names.
     pub(super) fn open_actions(
         &self,
         record: &Record,
@@ -82,30 +86,32 @@ impl Lookup {
             &self.policy,
             record,
             instance,
-            |hook| self.facts.is_over(hook),
-            |hook| self.facts.is_kept_alive(hook),
+            |action| self.facts.is_closed(action),
+            |action| self.facts.is_kept_alive(action),
         )
     }
 
-    /// The node selector takes it.
+    /// The node selector matches this Node.
     pub(super) fn selects(&self, node: &Node) -> bool {
         self.policy.nodes.matches(&node.labels)
     }
 
-    /// This Node is ours to drain: the node selector takes it, and nobody asked to leave it alone.
+    /// Sundown manages this Node: the node selector matches it, and it has no annotation
+    /// `sundown.dev/ignore`.
     pub(super) fn manages(&self, node: &Node) -> bool {
         self.selects(node) && !node.ignored()
     }
 }
 
-/// The lifecycle actions that a record makes us owe, by what this process knows of them.
+/// The open lifecycle actions of a record whose hooks `policy` covers. Where the newest action of a
+/// hook is closed, one that is kept alive takes its place ([`Record::open_actions_now`]).
 pub fn open_actions(
     policy: &Policy,
     record: &Record,
     instance: &InstanceId,
-    is_over: impl Fn(&LifecycleAction) -> bool,
+    is_closed: impl Fn(&LifecycleAction) -> bool,
     is_kept_alive: impl Fn(&LifecycleAction) -> bool,
 ) -> Vec<LifecycleAction> {
-    let actions = record.open_actions_now(instance, is_over, is_kept_alive);
+    let actions = record.open_actions_now(instance, is_closed, is_kept_alive);
     actions.into_iter().filter(|action| policy.hooks.cover(&action.key.hook)).collect()
 }

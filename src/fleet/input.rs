@@ -1,4 +1,4 @@
-//! What the fleet is told.
+//! The inputs of the fleet.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -10,169 +10,170 @@ use crate::{
     lifecycle::HookFacts,
 };
 
-/// What the fleet is told.
+/// Something that has happened. The controller feeds one input at a time to [`super::Fleet::step`].
 #[derive(Debug)]
 pub enum Input {
-    /// The term begins. The index may be empty still, or behind.
+    /// The term begins. The index may still be empty or outdated.
     Begun,
     /// Time has passed.
     Tick,
     /// The index shows a Node that is new or has changed.
     NodeApplied(Arc<Node>),
-    /// The index shows a Node no more.
+    /// The index no longer shows this Node.
     NodeDeleted(Arc<Node>),
-    /// The pods of a node have changed, or how they are watched has.
+    /// The pods of a node have changed, or the state of their watch has.
     Pods(NodeName, drain::Input),
-    /// A disruption budget is new or has changed.
+    /// A PodDisruptionBudget is new or has changed.
     Budget(Budget),
-    /// A disruption budget is gone.
+    /// A PodDisruptionBudget was deleted.
     BudgetGone(BudgetKey),
-    /// An interruption was received and is not decided yet: the first evictions of a burst wait for
+    /// An interruption was received and is not decided yet. The first evictions of a burst wait for
     /// it.
     Arrived,
-    /// A received interruption holds up the burst no longer: it is decided, its accept has failed
+    /// The burst no longer waits for a received interruption: it is decided, its accept has failed
     /// once, or it waits for something other than a call. Exactly one for each [`Self::Arrived`].
     Settled,
-    /// Several Nodes claim one instance and are about to be accepted: they are drained together.
+    /// Several Nodes claim one instance and are about to be accepted. They are drained together.
     Claimed {
-        /// The instance.
+        /// The instance that all of them claim.
         instance: InstanceId,
-        /// All of these Nodes.
+        /// All Nodes that are drained for it.
         nodes: BTreeSet<NodeName>,
     },
-    /// A Node's record was written by a case.
+    /// An interruption was accepted: its record is on the Node.
     Accepted {
-        /// As it is now.
+        /// The Node with the record, as the API server answered.
         node: Arc<Node>,
-        /// Its instance.
+        /// The Node's instance. It counts where the Node has no providerID.
         instance: InstanceId,
-        /// EC2 says that nothing runs on the instance any more.
-        over: bool,
+        /// EC2 reports the instance as stopped or terminated.
+        instance_has_ended: bool,
     },
-    /// The LIST of the term: the Nodes that are unschedulable now.
+    /// The answer to the LIST with which each term begins: the Nodes that are unschedulable.
     Unschedulable {
         /// `metadata.resourceVersion` of the LIST.
         version: String,
-        /// The Nodes.
+        /// The Nodes of the LIST, as the API server has them.
         nodes: Vec<Arc<Node>>,
     },
-    /// A Node was read past the index.
+    /// The answer to [`Question::Node`](super::Question::Node): a Node as the API server has it.
     NodeRead {
-        /// Its name.
+        /// The name that was asked for.
         name: NodeName,
-        /// As it is now; `None`: it does not exist.
+        /// `None`: the Node does not exist.
         node: Option<Arc<Node>>,
     },
-    /// What deadlines need to know of a hook has changed.
+    /// The facts from which the deadline of a lifecycle action is derived have changed.
     Hook(LifecycleAction, HookFacts),
-    /// The answer to an order.
+    /// The API server has answered an eviction or a delete.
     Answer {
-        /// The node whose drain gave it.
+        /// The node whose drain gave the order.
         node: NodeName,
-        /// What was sent.
+        /// The order that was sent.
         order: Order,
-        /// What came back.
+        /// The API server's answer, or how the call failed.
         answer: ApiAnswer,
     },
-    /// Whether a DaemonSet is there.
+    /// The answer to [`Question::DaemonSet`](super::Question::DaemonSet).
     DaemonSet {
         /// The node whose drain asked.
         node: NodeName,
-        /// Its namespace.
+        /// The DaemonSet's namespace.
         namespace: String,
-        /// Its name.
+        /// The DaemonSet's name.
         name: String,
-        /// The answer.
+        /// Whether the DaemonSet exists.
         state: DaemonSetState,
     },
-    /// All drains are paused or resumed.
+    /// All drains are paused (`true`) or resumed (`false`).
     PausedAll(bool),
-    /// A doubtful record was looked into: it counts, or it does not.
+    /// The answer to [`Question::OpenHooks`](super::Question::OpenHooks).
     Doubt {
-        /// The node.
+        /// The node with the doubtful record.
         node: NodeName,
-        /// Its UID.
+        /// The Node's UID.
         uid: String,
-        /// It counts.
+        /// The record counts: AWS has shown that one of its lifecycle actions is open.
         counts: bool,
     },
-    /// Which instance a Node without providerID is.
-    Named {
-        /// The node.
+    /// The answer to [`Question::InstanceOf`](super::Question::InstanceOf).
+    InstanceFound {
+        /// The Node without providerID.
         node: NodeName,
-        /// Its instance.
+        /// The instance that it is.
         instance: InstanceId,
     },
-    /// The index shows this Node no more, or another of its name: nobody asks any more which
-    /// instance it is.
-    NotNamed(NodeName),
-    /// A stale interruption was proved, or disproved.
+    /// [`Question::InstanceOf`](super::Question::InstanceOf) was given up: the index no longer
+    /// shows this Node, or shows another one with its name.
+    InstanceLookupEnded(NodeName),
+    /// The answer to [`Question::Verify`](super::Question::Verify).
     Proof {
-        /// The node.
+        /// The node that is drained.
         node: NodeName,
-        /// Its event.
+        /// The event ID of the stale interruption.
         event: String,
-        /// It holds.
+        /// `true`: the interruption is proved. `false`: it is disproved.
         holds: bool,
     },
     /// Auto Scaling has put an instance back into service, and none of its terminate actions is
     /// open.
     Returned {
-        /// Its node.
+        /// The node that is drained.
         node: NodeName,
-        /// Its UID.
+        /// The Node's UID.
         uid: String,
-        /// The events that its record tells of: all of them are over.
+        /// The event IDs of the record's interruptions, none of which holds any longer.
         events: BTreeSet<String>,
     },
-    /// AWS says that an instance ends: nothing runs on it any more, or will soon.
+    /// EC2 reports that an instance stops, or that it has stopped.
     InstanceEnds {
-        /// Its node.
+        /// The node that is drained.
         node: NodeName,
-        /// Which instance: its name may be another's by now.
+        /// The instance. By now, the node's name may belong to another one.
         instance: InstanceId,
         /// The instance is stopped or terminated. If `false`, this applies only to a node whose
         /// kubelet is unreachable.
-        over: bool,
+        has_ended: bool,
     },
-    /// The Node of an unreachable node was read past the index.
+    /// The answer to [`Question::SilentNode`](super::Question::SilentNode).
     SilentNodeRead {
-        /// Its name.
+        /// The node that is drained.
         node: NodeName,
-        /// Its UID.
+        /// The UID of the Node that was asked for.
         uid: String,
-        /// As it is now; `None`: it does not exist.
+        /// The Node as the API server has it. `None`: it does not exist.
         found: Option<Arc<Node>>,
     },
-    /// Hooks of a release whose completion was accepted, or that are verifiably gone.
-    HooksOver {
-        /// The node.
+    /// Lifecycle actions of a drain that are no longer open: AWS accepted their completion, or
+    /// reports that they do not exist.
+    ActionsClosed {
+        /// The node whose drain has ended.
         node: NodeName,
-        /// Its UID.
+        /// The Node's UID.
         uid: String,
-        /// The hooks.
-        hooks: Vec<LifecycleAction>,
+        /// The closed actions, in no particular order.
+        actions: Vec<LifecycleAction>,
     },
-    /// The end of a release: the node's drain is history.
-    Released {
-        /// The node.
+    /// The completion of a drain is done.
+    CompletionDone {
+        /// The node whose drain has ended.
         node: NodeName,
-        /// Its UID.
+        /// The Node's UID.
         uid: String,
-        /// The API server knows no such Node any more, whatever the index says.
-        node_gone: bool,
+        /// The API server no longer has this Node. The index may still show it.
+        is_node_deleted: bool,
     },
-    /// The end of a patch of the load balancer label.
-    Labelled(NodeName, LabelWrite),
+    /// The answer to [`Effect::Exclude`](super::Effect::Exclude).
+    LabelWritten(NodeName, LabelWrite),
 }
 
 /// How the write of the load balancer label ended.
 #[derive(Debug)]
 pub enum LabelWrite {
-    /// The Node as it is now: after a failed write that may be without the label.
+    /// The Node after the write. If the write failed, the Node may lack the label.
     Seen(Arc<Node>),
-    /// It failed, and the Node could not be read.
+    /// The write failed, and the Node could not be read.
     Failed,
-    /// No more nodes may leave load balancers for now.
+    /// For now, no more nodes may leave load balancers ([`crate::record::LabelRoom`]).
     NoRoom,
 }

@@ -1,36 +1,38 @@
-//! The label that takes a node out of load balancers, where it did not go into the accept.
+//! The label that takes a node out of load balancers, where the accept has not set it.
 
 use std::sync::Arc;
 
 use super::{Effect, Fleet, LabelWrite, node_state::NodeState};
-use crate::domain::{EXCLUDE_FROM_LOAD_BALANCERS, Exclusion, NodeName, Taken, seconds};
+use crate::domain::{EXCLUDE_FROM_LOAD_BALANCERS, Exclusion, InterruptionFacts, NodeName, seconds};
 
 impl Fleet {
-    /// Labels those of these nodes for which it is time, as far as there is room.
+    /// Orders the label for those of these nodes that are due.
     pub(super) fn label_due<'a>(&mut self, names: impl Iterator<Item = &'a NodeName>) {
         if self.settings.exclude == Some(Exclusion::Never) {
             return;
         }
         for name in names {
-            let open = |c: &NodeState| {
-                c.drain.is_some()
-                    && !c.labelling
-                    && !c.node.labels.contains_key(EXCLUDE_FROM_LOAD_BALANCERS)
+            let may_label = |state: &NodeState| {
+                state.drain.is_some()
+                    && !state.is_labeling
+                    && !state.node.labels.contains_key(EXCLUDE_FROM_LOAD_BALANCERS)
             };
-            if self.drains.get(name).is_some_and(|c| open(c)) && self.label_is_due(name) {
+            if self.drains.get(name).is_some_and(|state| may_label(state))
+                && self.label_is_due(name)
+            {
                 self.label(name);
             }
         }
     }
 
-    /// Early: from the accept on. Late: when the last pod that counts is terminating, or a minute
-    /// before the deadline.
+    /// Early labels are due from the accept on. Late ones are due when the last pod that counts is
+    /// terminating, or a minute before the deadline.
     fn label_is_due(&self, name: &NodeName) -> bool {
         let Some(state) = self.drains.get(name) else { return false };
         let early = match self.settings.exclude {
             Some(Exclusion::Early) => true,
             Some(Exclusion::Late | Exclusion::Never) => false,
-            None => state.taken.iter().any(Taken::is_urgent),
+            None => state.interruptions.iter().any(InterruptionFacts::is_urgent),
         };
         let near = state.limits.end_at.is_some_and(|at| self.now >= at.minus(seconds(60)));
         early
@@ -40,20 +42,20 @@ impl Fleet {
 
     fn label(&mut self, name: &NodeName) {
         let Some(state) = self.drains.get_mut(name) else { return };
-        state.labelling = true;
+        state.is_labeling = true;
         self.out.push(Effect::Exclude(Arc::clone(&state.node)));
     }
 
     /// The write of the label has ended.
-    pub(super) fn labelled(&mut self, node: NodeName, write: LabelWrite) {
+    pub(super) fn label_written(&mut self, node: NodeName, write: LabelWrite) {
         let Some(state) = self.drains.get_mut(&node) else { return };
-        state.labelling = false;
+        state.is_labeling = false;
         match write {
             LabelWrite::Seen(labelled) if labelled.uid == state.node.uid => state.node = labelled,
             LabelWrite::Seen(_) | LabelWrite::Failed => {}
-            // The next look, within a second, asks again.
+            // `every_second` tries again.
             LabelWrite::NoRoom => return,
         }
-        self.dirty.insert(node);
+        self.changed_drains.insert(node);
     }
 }

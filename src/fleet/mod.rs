@@ -1,26 +1,29 @@
-//! All nodes under interruption: their drains, the dispatcher over these, and what becomes of their
-//! records and lifecycle actions.
+//! All nodes under interruption: their drains, the dispatcher over these, their records and their
+//! lifecycle actions.
 //!
-//! [`Fleet::step`] takes one thing that has happened and says what is to be done about it. It waits
-//! for nothing, and the same inputs with the same facts give the same effects. Who runs it performs
-//! the effects in their order, and feeds what comes of them back as inputs. [`Fleet::next_wake`]
-//! says when it wants a [`Input::Tick`]. See `docs/adr/0002-one-task-for-all-drains.md`.
+//! [`Fleet::step`] takes one [`Input`] and returns the [`Effect`]s that follow from it. It waits
+//! for nothing, and the same inputs with the same [`Facts`] give the same effects. The caller
+//! performs the effects in their order and feeds the results back as inputs. It sends an
+//! [`Input::Tick`] at [`Fleet::next_wake`]. See `docs/adr/0002-one-task-for-all-drains.md`.
+//!
+//! A drain goes through two stages. While it goes on, pods leave the node. After its end comes its
+//! *completion*: its lifecycle actions are completed, and the end is written into the record.
 //!
 //! | file | what it decides |
 //! | --- | --- |
-//! | `takeover` | which Nodes a new leader may act on, and what it reads first |
+//! | `takeover` | which Nodes a new leader may act on, and which it reads first |
 //! | `life` | what follows from the record of a Node, and from the end of its drain |
 //! | `missing` | what follows if a Node has lost its record |
-//! | `people` | pauses, and releases by hand |
-//! | `proofs` | what AWS's and the API server's answers to questions change |
-//! | `node_state` | one drain: how it begins, what joins it, its deadline |
+//! | `people` | pauses, and drains that a person ends |
+//! | `proofs` | what answers of AWS and of the API server change |
+//! | `node_state` | one drain: how it begins, which interruptions join it, its deadline |
 //! | `orders` | what is sent for a pod, and what the answer means |
-//! | `claims`, `completing` | when the lifecycle actions of an ended drain are completed |
+//! | `claims`, `completion` | when the completion of a drain begins |
 //! | `labels` | when a node leaves the load balancers |
-//! | `standings`, `node_events` | what is reported of all drains now and then |
+//! | `reports`, `node_events` | what is reported about all drains at intervals |
 
 mod claims;
-mod completing;
+mod completion;
 mod effect;
 mod event;
 mod facts;
@@ -48,101 +51,104 @@ use std::{
 
 use self::{effect::Effects, facts::Lookup, node_state::NodeState, takeover::TakeOver};
 pub use self::{
-    effect::{Completion, CompletionId, Effect, Origin, Question, Restoration},
-    event::{AcceptedInterruption, Begin, DrainEvent, End, FleetCounts, FleetEvent, HookEnd},
-    facts::{DeletedNode, Facts, open_actions},
+    effect::{Completion, CompletionId, Effect, Origin, Question, RecordRestoration},
+    event::{AcceptedInterruption, ActionEnd, Begin, DrainEvent, End, FleetCounts, FleetEvent},
+    facts::{Facts, LastKnownNode, open_actions},
     input::{Input, LabelWrite},
+    node_events::end_in_event,
     node_state::{limits_of, taken_up},
-    texts::{list, named, pods},
+    texts::{first_pods, list, pods},
 };
 use crate::{
     domain::{Exclusion, InstanceId, LifecycleAction, Moment, NodeName, PodKey, PodUid, seconds},
     drain::{self, DispatchEffect, DispatchInput, Dispatcher, Note},
     lifecycle::{HookFacts, LimitSettings},
-    record::Record,
     triage::Policy,
 };
 
-/// So many hooks' facts are kept before those of no drain are dropped.
+/// From this number of lifecycle actions on, the [`HookFacts`] of those without a drain are
+/// dropped.
 const MOST_FACTS: usize = 20_000;
-/// How often the board is brought up to date.
-const REPORT: Duration = Duration::from_millis(100);
+/// The shortest interval between two reports of changed statuses ([`DrainEvent::Status`]).
+const STATUS_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What is the same for a whole term.
+/// What stays the same for a whole term of leadership.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Since when this leader leads.
+    /// When the term began. Drains of interruptions that were accepted before are taken over.
     pub leads_since: Moment,
-    /// Which Nodes and lifecycle hooks are ours.
+    /// Which Nodes and lifecycle hooks Sundown manages.
     pub policy: Arc<Policy>,
-    /// The rules of one drain.
+    /// When pods are forced, and how long drains wait.
     pub drain: drain::Settings,
-    /// The rules of the dispatcher.
+    /// How many evictions and deletes may be under way.
     pub dispatch: drain::DispatchSettings,
-    /// From what deadlines are derived.
+    /// Margins and timeouts from which deadlines are derived.
     pub limits: LimitSettings,
     /// When nodes leave load balancers; `None`: early for spot and ending states, late for hooks.
     pub exclude: Option<Exclusion>,
-    /// The wait between the end of a drain and the completion of its lifecycle actions.
+    /// How long completion waits after the end of a drain (`--complete-delay`).
     pub complete_delay: Duration,
-    /// The pod that this process runs in.
+    /// The pod that this process runs in; `None` outside a cluster.
     pub own_pod: Option<PodKey>,
 }
 
-/// All nodes under interruption.
+/// All nodes under interruption, as one state machine. Create one for each term of leadership.
 pub struct Fleet {
     settings: Settings,
     lookup: Lookup,
-    /// When the step that runs began.
+    /// The time and the effects of the current step.
     now: Moment,
-    /// What the step that runs wants done.
     out: Effects,
+    /// The drains, those included whose completion is under way.
     drains: BTreeMap<NodeName, Box<NodeState>>,
     dispatcher: Dispatcher,
     hook_facts: BTreeMap<LifecycleAction, HookFacts>,
+    /// The node whose drain has this lifecycle action.
     hook_nodes: BTreeMap<LifecycleAction, NodeName>,
     claims: claims::Claims,
+    /// When each drain wants its next tick.
     wakes: BTreeSet<(Moment, NodeName)>,
     /// Instances of Nodes without providerID, as DescribeInstances gave them.
-    named: BTreeMap<NodeName, InstanceId>,
-    asking_name: BTreeSet<NodeName>,
-    /// Records whose boot id differs and whose hook was proved open: node UID and boot id.
-    trusted: BTreeSet<(String, String)>,
+    found_instances: BTreeMap<NodeName, InstanceId>,
+    /// Nodes whose instance is being looked up ([`Question::InstanceOf`]).
+    looking_up_instance: BTreeSet<NodeName>,
+    /// Node UID and boot ID of records of an earlier boot for which AWS has shown an open action.
+    trusted_boots: BTreeSet<(String, String)>,
     doubted: BTreeMap<NodeName, life::DoubtedRecord>,
-    /// Void records that were told already, and are being put back.
-    voided: BTreeMap<NodeName, String>,
-    /// Nodes with an open record that are not ours to drain, which was said.
-    left_alone: BTreeSet<NodeName>,
-    /// Damaged records that were told already.
-    damaged: BTreeMap<NodeName, String>,
-    /// Drained nodes whose Node is gone: should the same instance register again, its record is
-    /// written again.
-    remembered: BTreeMap<InstanceId, (Record, Moment)>,
-    /// UIDs of Nodes whose record was deleted and is being written back.
-    being_restored: BTreeSet<String>,
+    /// The text of void and damaged records that were reported.
+    reported_void: BTreeMap<NodeName, String>,
+    reported_damaged: BTreeMap<NodeName, String>,
+    /// Nodes with an open record that the node selector does not match, once that was reported.
+    reported_unselected: BTreeSet<NodeName>,
+    restorable: BTreeMap<InstanceId, life::RestorableRecord>,
+    /// UIDs of Nodes whose deleted record is being written back.
+    records_being_restored: BTreeSet<String>,
     takeover: TakeOver,
-    /// UIDs of Nodes that have Sundown's taint and no record, which was said.
-    without_record: BTreeSet<String>,
+    /// UIDs of Nodes with Sundown's taint and no record, once that was reported.
+    reported_lost_record: BTreeSet<String>,
     last_completion: CompletionId,
-    /// UIDs of Nodes that are gone and still in the index: its watch is behind.
-    gone: BTreeSet<String>,
+    /// UIDs of Nodes that the API server no longer has, although the index still shows them.
+    deleted_but_indexed: BTreeSet<String>,
     paused: bool,
     /// When [`Self::every_second`] ran last.
     last_second: Moment,
-    /// The node about which Events were looked for last; the next one's turn is next.
+    /// The last node that [`Self::report_nodes`] looked at. It continues after this one.
     reported_last: Option<NodeName>,
-    /// When it was last said aloud that watches of pods fail.
+    /// When the fleet last reported that watches of pods fail.
     watches_reported_at: Option<Moment>,
     /// Forced deletes that have no answer yet. If the API server accepts one after its drain has
     /// ended, the fleet reports it.
     unreported_deletes: BTreeMap<PodUid, Note>,
-    dirty: BTreeSet<NodeName>,
-    unreported: BTreeSet<NodeName>,
-    reported_at: Moment,
+    /// Drains that have changed since the last tick.
+    changed_drains: BTreeSet<NodeName>,
+    /// Drains whose changed status was not reported yet.
+    unreported_statuses: BTreeSet<NodeName>,
+    statuses_reported_at: Moment,
 }
 
 impl Fleet {
-    /// The fleet of a term that begins: it knows no node yet.
+    /// Creates the fleet of a new term, without any drain.
     #[must_use]
     pub fn new(settings: Settings, facts: Box<dyn Facts>) -> Self {
         let now = settings.leads_since;
@@ -156,32 +162,33 @@ impl Fleet {
             hook_nodes: BTreeMap::new(),
             claims: claims::Claims::default(),
             wakes: BTreeSet::new(),
-            named: BTreeMap::new(),
-            asking_name: BTreeSet::new(),
-            trusted: BTreeSet::new(),
+            found_instances: BTreeMap::new(),
+            looking_up_instance: BTreeSet::new(),
+            trusted_boots: BTreeSet::new(),
             doubted: BTreeMap::new(),
-            voided: BTreeMap::new(),
-            left_alone: BTreeSet::new(),
-            damaged: BTreeMap::new(),
-            remembered: BTreeMap::new(),
-            being_restored: BTreeSet::new(),
+            reported_void: BTreeMap::new(),
+            reported_unselected: BTreeSet::new(),
+            reported_damaged: BTreeMap::new(),
+            restorable: BTreeMap::new(),
+            records_being_restored: BTreeSet::new(),
             takeover: TakeOver::default(),
-            without_record: BTreeSet::new(),
+            reported_lost_record: BTreeSet::new(),
             last_completion: 0,
-            gone: BTreeSet::new(),
+            deleted_but_indexed: BTreeSet::new(),
             paused: false,
             last_second: now,
             reported_last: None,
             watches_reported_at: None,
             unreported_deletes: BTreeMap::new(),
-            dirty: BTreeSet::new(),
-            unreported: BTreeSet::new(),
-            reported_at: now,
+            changed_drains: BTreeSet::new(),
+            unreported_statuses: BTreeSet::new(),
+            statuses_reported_at: now,
             settings,
         }
     }
 
-    /// Something has happened: what is to be done now, in this order.
+    /// Handles one input at `now` and returns the effects, in the order in which the caller
+    /// performs them.
     #[must_use]
     pub fn step(&mut self, now: Moment, input: Input) -> Vec<Effect> {
         self.now = now;
@@ -193,7 +200,7 @@ impl Fleet {
         match input {
             Input::Begun => self.keep_all_alive(),
             Input::Tick => self.tick(),
-            Input::NodeApplied(node) => self.see(&node),
+            Input::NodeApplied(node) => self.consider_node(&node),
             Input::NodeDeleted(node) => self.node_deleted(&node),
             Input::Pods(node, change) => self.feed(&node, change),
             Input::Budget(budget) => self.dispatch(DispatchInput::Budget(budget)),
@@ -203,19 +210,19 @@ impl Fleet {
             Input::Claimed { instance, nodes } => {
                 self.claims.expect_nodes(instance, nodes, self.now);
             }
-            Input::Accepted { node, instance, over } => {
+            Input::Accepted { node, instance, instance_has_ended } => {
                 if node.instance.is_none() {
-                    self.named.insert(node.name.clone(), instance);
+                    self.found_instances.insert(node.name.clone(), instance);
                 }
-                // It is the answer to this leader's own PATCH, or was read past the index after
-                // one.
+                // The Node is the answer to this leader's own PATCH, or was read from the API
+                // server after it.
                 self.takeover.confirmed.read(&node);
-                self.see(&node);
-                if over {
+                self.consider_node(&node);
+                if instance_has_ended {
                     self.feed(&node.name, drain::Input::Node(drain::NodeCondition::InstanceOver));
                 }
             }
-            Input::Hook(action, facts) => self.described(action, facts),
+            Input::Hook(action, facts) => self.hook_facts_changed(action, facts),
             Input::Unschedulable { version, nodes } => self.take_over(&version, &nodes),
             Input::NodeRead { name, node } => self.node_read(&name, node.as_ref()),
             Input::Answer { node, order, answer } => self.answered(&node, order, answer),
@@ -224,30 +231,34 @@ impl Fleet {
             }
             Input::PausedAll(paused) => self.pause_all(paused),
             Input::Doubt { node, uid, counts } => self.doubt_settled(&node, &uid, counts),
-            Input::Named { node, instance } => {
-                self.named.insert(node.clone(), instance);
-                self.name_asked(&node);
+            Input::InstanceFound { node, instance } => {
+                self.found_instances.insert(node.clone(), instance);
+                self.instance_lookup_ended(&node);
             }
-            Input::NotNamed(node) => self.name_asked(&node),
-            Input::Proof { node, event, holds } => self.proof(&node, &event, holds),
+            Input::InstanceLookupEnded(node) => self.instance_lookup_ended(&node),
+            Input::Proof { node, event, holds } => self.proof_arrived(&node, &event, holds),
             Input::Returned { node, uid, events } => self.returned(&node, &uid, events),
             Input::SilentNodeRead { node, uid, found } => {
                 self.silent_node_read(&node, &uid, found.as_deref());
             }
-            Input::InstanceEnds { node, instance, over } => {
-                self.instance_ends(&node, &instance, over);
+            Input::InstanceEnds { node, instance, has_ended } => {
+                self.instance_ends(&node, &instance, has_ended);
             }
-            Input::HooksOver { node, uid, hooks } => self.hooks_over(&node, &uid, hooks),
-            Input::Released { node, uid, node_gone } => self.finished(&node, &uid, node_gone),
-            Input::Labelled(node, write) => self.labelled(node, write),
+            Input::ActionsClosed { node, uid, actions } => {
+                self.actions_closed(&node, &uid, actions);
+            }
+            Input::CompletionDone { node, uid, is_node_deleted } => {
+                self.completion_done(&node, &uid, is_node_deleted)
+            }
+            Input::LabelWritten(node, write) => self.label_written(node, write),
         }
     }
 
-    /// What deadlines need to know of a lifecycle action has changed.
-    fn described(&mut self, action: LifecycleAction, facts: HookFacts) {
+    /// The [`HookFacts`] of a lifecycle action have changed, and deadlines with them.
+    fn hook_facts_changed(&mut self, action: LifecycleAction, facts: HookFacts) {
         let nodes = self.claims.nodes(&action.key.instance);
         if self.hook_facts.len() >= MOST_FACTS {
-            // Hooks that were completed without a drain leave theirs behind.
+            // Actions that were completed without a drain leave their facts behind.
             let drained = &self.hook_nodes;
             self.hook_facts.retain(|action, _| drained.contains_key(action));
         }
@@ -257,15 +268,15 @@ impl Fleet {
         }
     }
 
-    /// These lifecycle actions need nothing more.
-    fn hooks_over(&mut self, node: &NodeName, uid: &str, hooks: Vec<LifecycleAction>) {
+    /// These lifecycle actions of a drain are no longer open.
+    fn actions_closed(&mut self, node: &NodeName, uid: &str, actions: Vec<LifecycleAction>) {
         if let Some(state) = self.drains.get_mut(node).filter(|state| state.node.uid == uid) {
-            state.over.extend(hooks.iter().cloned());
-            self.out.report(node, DrainEvent::HooksOver(hooks));
+            state.closed_actions.extend(actions.iter().cloned());
+            self.out.report(node, DrainEvent::ActionsClosed(actions));
         }
     }
 
-    /// Feeds one drain and does what it wants.
+    /// Feeds an input to one drain and performs the effects that the drain returns.
     fn feed(&mut self, node: &NodeName, input: drain::Input) {
         let now = self.now;
         let Some(state) = self.drains.get_mut(node) else { return };
@@ -275,7 +286,7 @@ impl Fleet {
         };
         let effects = drain.step(now, input);
         self.reschedule(node);
-        self.dirty.insert(node.clone());
+        self.changed_drains.insert(node.clone());
         for effect in effects {
             self.perform(node, effect);
         }
@@ -291,46 +302,49 @@ impl Fleet {
                     name,
                 }));
             }
-            drain::Effect::AskNode => self.ask_node(node),
-            // The lease was given up when the drain of our own node began (`housekeeping`); if nobody
-            // else took it, our pod goes all the same.
+            drain::Effect::AskNode => self.ask_silent_node(node),
+            // The leader gave up the lease when the drain of its own node began (`housekeeping`).
+            // If no other replica took it, the leader evicts its own pod nevertheless.
             drain::Effect::OnlyOwnPodLeft => self.out.report(node, DrainEvent::OnlyOwnPodLeft),
             drain::Effect::Relist => self.out.watch_pods(node),
             drain::Effect::Note(note) => self.report_note(node, note),
-            drain::Effect::Ended(outcome) => self.ended(node, &outcome),
+            drain::Effect::Ended(outcome) => self.drain_ended(node, &outcome),
         }
     }
 
     fn dispatch(&mut self, input: DispatchInput) {
         let effects = self.dispatcher.step(self.now, input);
-        for DispatchEffect::Go { node, uid, evict } in effects {
-            self.go(&node, &uid, evict);
+        for DispatchEffect::Send { node, uid, evict } in effects {
+            self.send_order(&node, &uid, evict);
         }
     }
 
     fn reschedule(&mut self, node: &NodeName) {
         let Some(state) = self.drains.get_mut(node) else { return };
         let next = state.drain.as_ref().and_then(drain::Drain::next_wake);
-        if state.wake != next {
-            if let Some(old) = state.wake {
+        if state.wake_at != next {
+            if let Some(old) = state.wake_at {
                 self.wakes.remove(&(old, node.clone()));
             }
             if let Some(new) = next {
                 self.wakes.insert((new, node.clone()));
             }
-            state.wake = next;
+            state.wake_at = next;
         }
     }
 
-    /// When it wants a [`Input::Tick`]; [`Moment::MAX`] if never.
+    /// When the fleet needs the next [`Input::Tick`]; [`Moment::MAX`] if it needs none.
     #[must_use]
     pub fn next_wake(&self) -> Moment {
         let first = self.wakes.first().map_or(Moment::MAX, |(at, _)| *at);
         let dispatcher = self.dispatcher.next_wake().unwrap_or(Moment::MAX);
         let regular =
             if self.drains.is_empty() { Moment::MAX } else { self.last_second.plus(seconds(1)) };
-        let report =
-            if self.unreported.is_empty() { Moment::MAX } else { self.reported_at.plus(REPORT) };
+        let report = if self.unreported_statuses.is_empty() {
+            Moment::MAX
+        } else {
+            self.statuses_reported_at.plus(STATUS_INTERVAL)
+        };
         first.min(dispatcher).min(regular).min(report)
     }
 
@@ -342,7 +356,7 @@ impl Fleet {
             }
             self.wakes.pop_first();
             if let Some(state) = self.drains.get_mut(&node) {
-                state.wake = None;
+                state.wake_at = None;
             }
             self.feed(&node, drain::Input::Tick);
         }
@@ -356,14 +370,16 @@ impl Fleet {
         }
     }
 
-    /// Drains that changed: their load balancer labels at once, what the board shows of them a few
-    /// times a second.
+    /// For drains that have changed: sets load balancer labels at once, and reports statuses at
+    /// most every [`STATUS_INTERVAL`].
     fn handle_changed_drains(&mut self, now: Moment) {
-        let changed = std::mem::take(&mut self.dirty);
+        let changed = std::mem::take(&mut self.changed_drains);
         self.label_due(changed.iter());
-        self.unreported.extend(changed);
-        if !self.unreported.is_empty() && now >= self.reported_at.plus(REPORT) {
-            self.reported_at = now;
+        self.unreported_statuses.extend(changed);
+        if !self.unreported_statuses.is_empty()
+            && now >= self.statuses_reported_at.plus(STATUS_INTERVAL)
+        {
+            self.statuses_reported_at = now;
             self.report_statuses();
         }
     }
@@ -373,12 +389,12 @@ impl Fleet {
         let now = self.now;
         self.follow_skew();
         self.look_for_unreachable();
-        self.complete_claimed();
+        self.begin_waiting_completions();
         self.report_failing_watches(now);
         self.report_nodes(now);
         let all: Vec<NodeName> = self.drains.keys().cloned().collect();
         self.label_due(all.iter());
         self.count_pods();
-        self.remembered.retain(|_, (_, until)| *until > now);
+        self.restorable.retain(|_, held| held.until > now);
     }
 }

@@ -1,113 +1,132 @@
-//! Events on nodes that are paused, or whose pods are blocked, or whose hooks are kept open: what
-//! is said, and how often.
+//! Events on nodes whose drain is paused, whose pods are blocked, or whose lifecycle actions are
+//! kept open: which ones, and how often.
 
 use std::time::Duration;
 
 use super::{DrainEvent, Fleet, node_state::NodeState, texts::list};
 use crate::{
     domain::{Moment, NodeName, PodKey, seconds},
-    drain::{Settings, held_by},
+    drain::{Settings, blocked_by_budgets},
 };
 
-/// So many Events of this kind a second, over all nodes: a thousand blocked nodes must not crowd
-/// out the Events of accepts and ends.
-const PER_SECOND: usize = 5;
-/// So many nodes are looked at in a second.
-const LOOKED_AT: usize = 100;
-/// Blocked pods are said again at the earliest after this, when others are blocked by then.
-const CHANGED: Duration = seconds(300);
-/// What has not changed is said again after this. The recorder counts equal Events up for ten
-/// minutes; an API server drops an Event after an hour.
-const REPEATED: Duration = seconds(540);
+/// The most Events of this kind a second, for all nodes together. A thousand blocked nodes must not
+/// crowd out the Events of accepts and ends.
+const EVENTS_PER_SECOND: usize = 5;
+/// The most nodes that are examined a second.
+const NODES_PER_SECOND: usize = 100;
+/// The interval between two Events about blocked pods, if other pods are blocked by then.
+const INTERVAL_CHANGED: Duration = seconds(300);
+/// The interval between two equal Events. The recorder counts equal Events of ten minutes as one;
+/// an API server drops an Event after an hour.
+const INTERVAL_UNCHANGED: Duration = seconds(540);
 
-/// What the last Events of a node have said.
+/// The words around the end of a drain in the Event `Blocked`.
+const ENDS_BEFORE: &str = "The drain ends at ";
+const ENDS_AFTER: &str = " at the latest.";
+
+/// When a drain ends at the latest, as the leader wrote it in the Event `Blocked` of the node;
+/// `None` if the message has no such time. The leader knows the timeouts of the hooks, which
+/// `sundown status` does not ask AWS for.
+#[must_use]
+pub fn end_in_event(message: &str) -> Option<Moment> {
+    let (_, rest) = message.rsplit_once(ENDS_BEFORE)?;
+    rest.strip_suffix(ENDS_AFTER)?.parse().ok()
+}
+
+/// What the last Events of a node have reported.
 #[derive(Debug, Clone, Default)]
-pub(super) struct LastSaid {
+pub(super) struct ReportedEvents {
     paused: bool,
     blocked: Option<(String, Moment)>,
     heartbeats: u64,
     kept_open: Option<Moment>,
 }
 
-/// How a node is now.
+/// The state of a node on which its next Event depends.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct NodeNow {
+struct CurrentState {
     paused: bool,
-    /// Which pods are blocked, by what, until when; `None`: none is.
+    /// The text of the Event about blocked pods; `None` if no pod is blocked.
     blocked: Option<String>,
-    /// Heartbeats that AWS has accepted so far.
+    /// The number of heartbeats that AWS has accepted.
     heartbeats: u64,
+    /// When the first interruption was accepted.
     accepted: Moment,
 }
 
-/// What is to be said of a node.
+/// The next Event of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum News {
+enum NodeEvent {
     Paused,
     Resumed,
     Blocked(String),
     KeptOpen,
 }
 
-impl LastSaid {
-    /// What is to be said now; the most important first, one at a time.
-    fn news(&mut self, node: &NodeNow, now: Moment) -> Option<News> {
+impl ReportedEvents {
+    /// The Event that is due now. If several are, the most important one comes first.
+    fn next_event(&mut self, node: &CurrentState, now: Moment) -> Option<NodeEvent> {
         if self.paused != node.paused {
             self.paused = node.paused;
-            return Some(if node.paused { News::Paused } else { News::Resumed });
+            return Some(if node.paused { NodeEvent::Paused } else { NodeEvent::Resumed });
         }
         if let Some(text) = node.blocked.as_ref().filter(|_| !node.paused) {
-            let is_due = self.blocked.as_ref().is_none_or(|(said, at)| {
-                now >= at.plus(if said == text { REPEATED } else { CHANGED })
+            let is_due = self.blocked.as_ref().is_none_or(|(reported, at)| {
+                now >= at.plus(if reported == text { INTERVAL_UNCHANGED } else { INTERVAL_CHANGED })
             });
             if is_due {
                 self.blocked = Some((text.clone(), now));
-                return Some(News::Blocked(text.clone()));
+                return Some(NodeEvent::Blocked(text.clone()));
             }
         }
-        // A drain that is short needs no such Event. The time of the Event is that of the
-        // heartbeat.
+        // A short drain needs no such Event. The Event comes right after a heartbeat, so that its
+        // time is that of the heartbeat.
         let is_due = now
-            >= self.kept_open.map_or_else(|| node.accepted.plus(CHANGED), |at| at.plus(REPEATED));
+            >= self.kept_open.map_or_else(
+                || node.accepted.plus(INTERVAL_CHANGED),
+                |at| at.plus(INTERVAL_UNCHANGED),
+            );
         let has_new = std::mem::replace(&mut self.heartbeats, node.heartbeats) < node.heartbeats;
         if is_due && has_new {
             self.kept_open = Some(now);
-            return Some(News::KeptOpen);
+            return Some(NodeEvent::KeptOpen);
         }
         None
     }
 }
 
 impl Fleet {
-    /// Says what has changed on some of the nodes, the others' turn comes in the next seconds.
+    /// Reports the Events that are due on some of the nodes. The next calls continue with the
+    /// others.
     pub(super) fn report_nodes(&mut self, now: Moment) {
         let start = self.reported_last.take();
         let after = |name: &&NodeName| start.as_ref().is_none_or(|last| *name > last);
         let mut names: Vec<NodeName> = self.drains.keys().filter(after).cloned().collect();
         names.extend(self.drains.keys().filter(|name| !after(name)).cloned());
-        let mut said = 0;
-        for name in names.into_iter().take(LOOKED_AT) {
-            if said == PER_SECOND {
+        let mut reported = 0;
+        for name in names.into_iter().take(NODES_PER_SECOND) {
+            if reported == EVENTS_PER_SECOND {
                 break;
             }
-            said += usize::from(self.report_node(&name, now));
+            reported += usize::from(self.report_node(&name, now));
             self.reported_last = Some(name);
         }
     }
 
-    /// Whether anything was said.
+    /// Reports the Event that is due on this node. Returns whether there was one.
     fn report_node(&mut self, name: &NodeName, now: Moment) -> bool {
-        let Some(node) = self.drains.get(name).and_then(|state| self.node_now(state, now)) else {
+        let Some(node) = self.drains.get(name).and_then(|state| self.current_state(state, now))
+        else {
             return false;
         };
         let all = self.paused;
         let Some(state) = self.drains.get_mut(name) else { return false };
-        let Some(news) = state.last_said.news(&node, now) else { return false };
-        let event = match news {
-            News::Paused => DrainEvent::Paused { all },
-            News::Resumed => DrainEvent::Resumed { ends: state.limits.end_at },
-            News::Blocked(text) => DrainEvent::Blocked(text),
-            News::KeptOpen => {
+        let Some(event) = state.reported_events.next_event(&node, now) else { return false };
+        let event = match event {
+            NodeEvent::Paused => DrainEvent::Paused { all },
+            NodeEvent::Resumed => DrainEvent::Resumed { ends: state.limits.end_at },
+            NodeEvent::Blocked(text) => DrainEvent::Blocked(text),
+            NodeEvent::KeptOpen => {
                 DrainEvent::HooksKeptOpen(self.lookup.open_actions(&state.record, &state.instance))
             }
         };
@@ -115,10 +134,10 @@ impl Fleet {
         true
     }
 
-    /// `None`: its drain is over.
-    fn node_now(&self, state: &NodeState, now: Moment) -> Option<NodeNow> {
+    /// `None` if the drain has ended.
+    fn current_state(&self, state: &NodeState, now: Moment) -> Option<CurrentState> {
         state.drain.as_ref()?;
-        Some(NodeNow {
+        Some(CurrentState {
             paused: state.paused,
             blocked: if state.paused { None } else { self.blocked_text(state, now) },
             heartbeats: self.lookup.facts.heartbeats(&state.node.name),
@@ -126,10 +145,11 @@ impl Fleet {
         })
     }
 
-    /// Which pods have been blocked for a while, by which budgets, and until when.
+    /// The text of the Event about blocked pods: which ones have been blocked for a while, by which
+    /// budgets, and when they are deleted by force. `None` if no pod is.
     fn blocked_text(&self, state: &NodeState, now: Moment) -> Option<String> {
         let drain = state.drain.as_ref()?;
-        let a_while = Settings::default().tell_blocked_after;
+        let a_while = Settings::default().report_blocked_after;
         let blocked: Vec<_> = drain
             .status(now)
             .blocked
@@ -141,10 +161,12 @@ impl Fleet {
         }
         let budgets = self.lookup.facts.budgets();
         let pod_of = |key: &PodKey| drain.pods_left().find(|pod| pod.key == *key);
-        let words = |b: &crate::drain::Blocked| {
-            let held = pod_of(&b.pod).and_then(|pod| held_by(pod, &budgets));
-            let budgets = held
-                .map(|h| h.budgets.iter().map(|budget| budget.key.to_string()).collect::<Vec<_>>())
+        let describe = |b: &crate::drain::Blocked| {
+            let block = pod_of(&b.pod).and_then(|pod| blocked_by_budgets(pod, &budgets));
+            let budgets = block
+                .map(|block| {
+                    block.budgets.iter().map(|budget| budget.key.to_string()).collect::<Vec<_>>()
+                })
                 .unwrap_or_default();
             format!(
                 "{} ({})",
@@ -158,16 +180,16 @@ impl Fleet {
             .filter_map(|pod| drain.forced_from(pod))
             .min();
         let until = force.map_or_else(
-            || "None of them is deleted by force.".to_owned(),
-            |at| format!("Deleted by force from {at:.0} on."),
+            || "No blocked pod is deleted by force.".to_owned(),
+            |at| format!("Blocked pods are deleted by force from {at:.0} on."),
         );
         let ends = state
             .limits
             .end_at
-            .map_or_else(String::new, |at| format!(" The drain ends at {at:.0} at the latest."));
-        let is = if blocked.len() == 1 { "pod does not go" } else { "pods do not go" };
-        let named: Vec<String> = blocked.iter().map(words).collect();
-        Some(format!("{} {is}: {}. {until}{ends}", named.len(), list(&named)))
+            .map_or_else(String::new, |at| format!(" {ENDS_BEFORE}{at:.0}{ENDS_AFTER}"));
+        let are = if blocked.len() == 1 { "pod is blocked" } else { "pods are blocked" };
+        let texts: Vec<String> = blocked.iter().map(describe).collect();
+        Some(format!("{} {are}: {}. {until}{ends}", texts.len(), list(&texts)))
     }
 }
 
@@ -179,8 +201,8 @@ mod tests {
         Moment::UNIX_EPOCH.plus(seconds(s))
     }
 
-    fn node(blocked: &str) -> NodeNow {
-        NodeNow {
+    fn node(blocked: &str) -> CurrentState {
+        CurrentState {
             paused: false,
             blocked: Some(blocked.to_owned()).filter(|b| !b.is_empty()),
             heartbeats: 0,
@@ -189,20 +211,29 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_and_its_end_are_said_once_each() {
-        let mut said = LastSaid::default();
-        let (paused, free) = (NodeNow { paused: true, ..node("a") }, node(""));
-        let news: Vec<_> = [&free, &paused, &paused, &free, &free]
-            .into_iter()
-            .map(|node| said.news(node, at(10)))
-            .collect();
-        assert_eq!(news, [None, Some(News::Paused), None, Some(News::Resumed), None]);
+    fn the_end_of_a_drain_is_read_from_its_event() {
+        let message = format!("1 pod is blocked: a/b (pdb). {ENDS_BEFORE}{:.0}{ENDS_AFTER}", at(9));
+        assert_eq!(end_in_event(&message), Some(at(9)));
+        for other in ["", "1 pod is blocked: a/b (pdb).", "The drain ends at noon at the latest."] {
+            assert_eq!(end_in_event(other), None, "{other}");
+        }
     }
 
     #[test]
-    fn blocked_pods_are_said_at_once_and_then_rarely() {
-        let mut said = LastSaid::default();
-        let blocked = |text: &str| Some(News::Blocked(text.to_owned()));
+    fn a_pause_and_its_end_are_reported_once_each() {
+        let mut reported = ReportedEvents::default();
+        let (paused, free) = (CurrentState { paused: true, ..node("a") }, node(""));
+        let events: Vec<_> = [&free, &paused, &paused, &free, &free]
+            .into_iter()
+            .map(|node| reported.next_event(node, at(10)))
+            .collect();
+        assert_eq!(events, [None, Some(NodeEvent::Paused), None, Some(NodeEvent::Resumed), None]);
+    }
+
+    #[test]
+    fn blocked_pods_are_reported_at_once_and_then_rarely() {
+        let mut reported = ReportedEvents::default();
+        let blocked = |text: &str| Some(NodeEvent::Blocked(text.to_owned()));
         for (s, text, expected) in [
             (0, "", None),
             (30, "a", blocked("a")),
@@ -214,23 +245,28 @@ mod tests {
             (870, "a b", blocked("a b")),
             (1170, "c", blocked("c")),
         ] {
-            assert_eq!(said.news(&node(text), at(s)), expected, "{s} {text}");
+            assert_eq!(reported.next_event(&node(text), at(s)), expected, "{s} {text}");
         }
     }
 
     #[test]
-    fn a_hook_is_said_to_be_kept_open_when_a_heartbeat_was_accepted_and_not_in_short_drains() {
-        let mut said = LastSaid::default();
+    fn hooks_that_heartbeats_keep_open_are_reported_right_after_a_heartbeat_and_not_in_short_drains()
+     {
+        let mut reported = ReportedEvents::default();
         for (s, heartbeats, expected) in [
             (10, 1, None),
             (299, 2, None),
             (300, 2, None),
-            (310, 3, Some(News::KeptOpen)),
+            (310, 3, Some(NodeEvent::KeptOpen)),
             (450, 4, None),
             (850, 4, None),
-            (851, 5, Some(News::KeptOpen)),
+            (851, 5, Some(NodeEvent::KeptOpen)),
         ] {
-            assert_eq!(said.news(&NodeNow { heartbeats, ..node("") }, at(s)), expected, "{s}");
+            assert_eq!(
+                reported.next_event(&CurrentState { heartbeats, ..node("") }, at(s)),
+                expected,
+                "{s}"
+            );
         }
     }
 }

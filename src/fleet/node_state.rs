@@ -1,4 +1,4 @@
-//! One node on its way out.
+//! One drain: how it begins, which interruptions join it, its deadlines, and how it is forgotten.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -6,132 +6,135 @@ use std::{
 };
 
 use super::{
-    Begin, DrainEvent, Effect, Fleet, FleetEvent, Origin, Restoration, completing::Completing,
-    node_events::LastSaid,
+    Begin, DrainEvent, Effect, Fleet, FleetEvent, Origin, RecordRestoration,
+    completion::PendingCompletion, node_events::ReportedEvents,
 };
 use crate::{
-    domain::{InstanceId, LifecycleAction, Limits, Moment, Node, NodeName, Taken, seconds},
+    domain::{
+        InstanceId, InterruptionFacts, LifecycleAction, Limits, Moment, Node, NodeName, seconds,
+    },
     drain::{self, Drain, Input, Start},
     lifecycle::{self, HookFacts, LimitSettings, RecordClock},
     record::{self, EndReason, Record, RecordDeletion},
 };
 
-/// One node on its way out.
+/// The drain of one node, until its completion is done.
 pub(super) struct NodeState {
     pub(super) node: Arc<Node>,
     pub(super) instance: InstanceId,
     pub(super) record: Record,
-    pub(super) taken: Vec<Taken>,
-    /// `None` once the drain is over, and its lifecycle actions are being completed.
+    /// The interruptions in the record, with all times on our clock.
+    pub(super) interruptions: Vec<InterruptionFacts>,
+    /// `None` once the drain has ended. From then on there is a `completion`.
     pub(super) drain: Option<Drain>,
-    /// What follows on the drain.
-    pub(super) completing: Option<Completing>,
-    pub(super) take_up: Moment,
-    /// By which skew its record is read.
+    pub(super) completion: Option<PendingCompletion>,
+    /// When this leader last took the drain up. Deadlines before this moment do not count.
+    pub(super) taken_up_at: Moment,
+    /// The skew with which the times of the record are converted.
     pub(super) record_clock: RecordClock,
-    pub(super) wake: Option<Moment>,
+    /// When the drain wants its next tick; also in [`Fleet::wakes`].
+    pub(super) wake_at: Option<Moment>,
     pub(super) limits: Limits,
     pub(super) paused: bool,
-    /// Its own node carries the annotation that pauses it.
-    pub(super) is_paused_alone: bool,
-    /// Why it ends, or would end now.
+    pub(super) has_pause_annotation: bool,
+    /// Why the drain has ended, or would end now.
     pub(super) end_reason: EndReason,
-    /// Events of stale interruptions that were proved since.
+    /// Event IDs of stale interruptions that were proved since their accept.
     pub(super) proved: BTreeSet<String>,
-    /// Events of those that were disproved.
+    /// Event IDs of interruptions that were disproved.
     pub(super) disproved: BTreeSet<String>,
-    /// Hooks whose completion was accepted, or that are verifiably gone.
-    pub(super) over: BTreeSet<LifecycleAction>,
-    /// Events of stale interruptions that are being asked about, for as long as the drain goes on.
+    /// Lifecycle actions that are no longer open.
+    pub(super) closed_actions: BTreeSet<LifecycleAction>,
+    /// Event IDs of stale interruptions for which [`super::Question::Verify`] was asked.
     pub(super) verifying: BTreeSet<String>,
-    /// Whether a person has deleted its record.
     pub(super) deletion: RecordDeletion,
-    /// What a fresh record lacks of the one whose place it took is being written into it.
-    pub(super) carrying_over: bool,
+    /// The actions that a new record lacks are being added to it ([`Fleet::carry_over`]).
+    pub(super) is_carrying_over: bool,
     pub(super) is_uncordon_reported: bool,
-    /// What the last Events about pauses, blocked pods and heartbeats have said.
-    pub(super) last_said: LastSaid,
-    pub(super) labelling: bool,
+    pub(super) reported_events: ReportedEvents,
+    /// [`Effect::Exclude`] was sent and has no answer yet.
+    pub(super) is_labeling: bool,
     pub(super) kubelet: Kubelet,
 }
 
-/// Whether the kubelet of a node is heard.
+/// Whether the kubelet of a node reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kubelet {
-    /// It is, or its silence counts for nothing.
-    Heard,
-    /// Nothing is heard of it, and EC2 is being asked.
+    /// It reports, or its silence does not count.
+    Reporting,
+    /// It is silent. EC2 is asked whether the instance has ended.
     Silent,
 }
 
 impl NodeState {
-    /// Nothing runs on the instance any more, says an interruption that was read in its own time or
-    /// is proved.
-    pub(super) fn is_over(&self) -> bool {
-        self.taken.iter().any(|t| t.is_over() && is_sure(t, &self.proved))
+    /// A state change that holds reports the instance as stopped or terminated.
+    pub(super) fn instance_has_ended(&self) -> bool {
+        self.interruptions.iter().any(|t| t.is_over() && is_sure(t, &self.proved))
     }
 
-    /// Every interruption that it has taken on is disproved.
     pub(super) fn is_disproved(&self) -> bool {
-        self.taken.iter().all(|t| self.disproved.contains(&t.event_id))
+        self.interruptions.iter().all(|t| self.disproved.contains(&t.event_id))
     }
 }
 
-/// It was read in its own time, or is proved.
-fn is_sure(taken: &Taken, proved: &BTreeSet<String>) -> bool {
-    !taken.stale || proved.contains(&taken.event_id)
+/// It was read before it became stale, or is proved.
+fn is_sure(facts: &InterruptionFacts, proved: &BTreeSet<String>) -> bool {
+    !facts.stale || proved.contains(&facts.event_id)
 }
 
-/// What a drain is held to, derived from the facts of its record. `proved`: the events of stale
-/// interruptions that AWS has confirmed. `record_clock`: by which the record was read; `None` for a
-/// reader that does not know AWS's clock.
+/// Derives the deadlines of a drain from the facts of its record. `take_up`: see [`taken_up`].
+/// `proved`: the event IDs of stale interruptions that AWS has confirmed; while every interruption
+/// is stale and unproved, there is no deadline. `record_clock`: the clock with which the record was
+/// read; `None` for a reader that does not know AWS's clock.
 #[must_use]
 pub fn limits_of(
     settings: &LimitSettings,
-    taken: &[Taken],
+    interruptions: &[InterruptionFacts],
     hook_facts: &BTreeMap<LifecycleAction, HookFacts>,
     take_up: Moment,
     proved: &BTreeSet<String>,
     record_clock: Option<RecordClock>,
 ) -> Limits {
-    let sure: Vec<Taken> = taken.iter().filter(|t| is_sure(t, proved)).cloned().collect();
-    let accepted = taken.iter().map(|t| t.accepted).min().unwrap_or(take_up);
+    let sure: Vec<InterruptionFacts> =
+        interruptions.iter().filter(|t| is_sure(t, proved)).cloned().collect();
+    let accepted = interruptions.iter().map(|t| t.accepted).min().unwrap_or(take_up);
     if sure.is_empty() {
-        return Limits::polite(accepted, taken.iter().any(Taken::is_urgent));
+        return Limits::without_deadline(
+            accepted,
+            interruptions.iter().any(InterruptionFacts::is_urgent),
+        );
     }
     let limits = lifecycle::limits(&sure, hook_facts, take_up, settings);
     record_clock.map_or(limits, |clock| clock.soften(limits))
 }
 
-/// When a leader has taken a drain up: at the accept where it led by then, at the take-over
-/// otherwise.
+/// When a leader took a drain up: at the accept if it led by then, otherwise at the take-over.
 #[must_use]
 pub fn taken_up(accepted: Moment, leads_since: Moment, taken_over: Moment) -> Moment {
     if accepted >= leads_since.minus(seconds(1)) { accepted } else { taken_over }
 }
 
 impl Fleet {
-    /// A hook of this node waits for its completion.
+    /// A lifecycle action of this drain is still to be completed.
     pub(super) fn has_open_actions(&self, state: &NodeState) -> bool {
         state.end_reason != EndReason::NothingHolds
             && self
                 .lookup
                 .open_actions(&state.record, &state.instance)
                 .iter()
-                .any(|action| !state.over.contains(action))
+                .any(|action| !state.closed_actions.contains(action))
     }
 
-    /// Limits as the drain knows them, from facts.
     pub(super) fn limits_of(
         &self,
-        taken: &[Taken],
+        interruptions: &[InterruptionFacts],
         take_up: Moment,
         proved: &BTreeSet<String>,
         record_clock: RecordClock,
     ) -> Limits {
         limits_of(
             &self.settings.limits,
-            taken,
+            interruptions,
             &self.hook_facts,
             take_up,
             proved,
@@ -139,25 +142,31 @@ impl Fleet {
         )
     }
 
-    /// Derives the limits of a drain again and tells it when they have changed.
+    /// Derives the deadlines of a drain again. If they have changed, the drain gets the new ones.
     pub(super) fn refresh_limits(&mut self, name: &NodeName) {
         let Some(state) = self.drains.get(name) else { return };
-        let limits = self.limits_of(&state.taken, state.take_up, &state.proved, state.record_clock);
+        let limits = self.limits_of(
+            &state.interruptions,
+            state.taken_up_at,
+            &state.proved,
+            state.record_clock,
+        );
         if limits != state.limits {
             self.set_limits(name, limits);
             self.feed(name, Input::Limits(limits));
         }
     }
 
-    /// Reads the records of running drains anew where AWS's clock is found to differ by more than
-    /// it did. That is a take-up: a deadline that is over by the new measurement is void.
+    /// Converts the times of records anew if the measured difference to AWS's clock has changed.
+    /// The leader takes these drains up again: a deadline that now lies in the past no longer
+    /// counts.
     pub(super) fn follow_skew(&mut self) {
         let (now, skew) = (self.now, self.lookup.skew());
         let mut changed = Vec::new();
         for (name, state) in self.drains.iter_mut().filter(|(_, state)| state.drain.is_some()) {
             if state.record_clock.measured(skew, now) {
-                state.taken = skew.taken(state.record.taken(&state.instance));
-                state.take_up = now;
+                state.interruptions = skew.taken(state.record.interruptions(&state.instance));
+                state.taken_up_at = now;
                 changed.push(name.clone());
             }
         }
@@ -165,11 +174,23 @@ impl Fleet {
             self.out.report_of_fleet(FleetEvent::ClockDiffers { drains: changed.len(), skew });
         }
         for name in changed {
+            self.report_take_up(&name);
             self.refresh_limits(&name);
         }
     }
 
-    /// Notes what a drain is held to, for itself and for those who take more on for its node.
+    /// Reports since when the time of a drain counts, for heartbeats without a leader.
+    pub(super) fn report_take_up(&mut self, name: &NodeName) {
+        let Some(state) = self.drains.get(name) else { return };
+        let at = if state.paused { None } else { Some(state.taken_up_at) };
+        let actions = self.lookup.open_actions(&state.record, &state.instance);
+        if !actions.is_empty() {
+            self.out.push(Effect::TakenUp { actions, at });
+        }
+    }
+
+    /// Sets the deadlines of a drain, reports them, and publishes them for the next accept on its
+    /// node.
     pub(super) fn set_limits(&mut self, name: &NodeName, limits: Limits) {
         let Some(state) = self.drains.get_mut(name) else { return };
         let differs =
@@ -186,73 +207,79 @@ impl Fleet {
             .get(name)
             .filter(|state| state.drain.is_some())
             .map(|state| self.lasting_limits(state));
-        // Who accepts the next interruption compares deadlines less their margins.
+        // `record::accept` compares deadlines less their margins.
         self.out.deadline_is(name, lasting.and_then(|limits| limits.force_at.or(limits.end_at)));
     }
 
-    /// The limits of a drain without windows that are about to lapse ([`HookFacts::lasting`]).
+    /// The deadlines of a drain without those that come only from a heartbeat window that is about
+    /// to expire ([`HookFacts::lasting`]).
     fn lasting_limits(&self, state: &NodeState) -> Limits {
-        let hooks = state.taken.iter().filter_map(|taken| taken.hook.as_ref());
+        let hooks = state.interruptions.iter().filter_map(|facts| facts.hook.as_ref());
         let facts = hooks
             .filter_map(|action| Some((action.clone(), self.hook_facts.get(action)?.lasting())))
             .collect();
         limits_of(
             &self.settings.limits,
-            &state.taken,
+            &state.interruptions,
             &facts,
-            state.take_up,
+            state.taken_up_at,
             &state.proved,
             Some(state.record_clock),
         )
     }
 
-    /// Begins the drain of a node whose record is open, or takes over one that another leader
+    /// Begins the drain of a node with an open record, or takes over a drain that another leader
     /// began.
     pub(super) fn begin(&mut self, node: &Arc<Node>, instance: &InstanceId, record: Record) {
         let record_clock = RecordClock::new(self.lookup.skew());
-        let taken = record_clock.skew().taken(record.taken(instance));
-        let accepted = taken.iter().map(|t| t.accepted).min().unwrap_or(self.now);
-        let ours = accepted >= self.settings.leads_since.minus(seconds(1));
-        let take_up = taken_up(accepted, self.settings.leads_since, self.now);
-        self.keep_actions_alive(&node.name, &self.lookup.open_actions(&record, instance), &taken, ours);
-        let limits = self.limits_of(&taken, take_up, &BTreeSet::new(), record_clock);
+        let interruptions = record_clock.skew().taken(record.interruptions(instance));
+        let accepted = interruptions.iter().map(|t| t.accepted).min().unwrap_or(self.now);
+        let began_here = accepted >= self.settings.leads_since.minus(seconds(1));
+        let taken_up_at = taken_up(accepted, self.settings.leads_since, self.now);
+        self.keep_actions_alive(
+            &node.name,
+            &self.lookup.open_actions(&record, instance),
+            &interruptions,
+            began_here,
+        );
+        let limits = self.limits_of(&interruptions, taken_up_at, &BTreeSet::new(), record_clock);
         let own_pod = self.settings.own_pod.clone();
         let start = Start { node: node.name.clone(), cordoned_at: accepted, limits, own_pod };
         let drain = Drain::new(start, self.settings.drain);
         let begin = Begin {
             node: Arc::clone(node),
             instance: instance.clone(),
-            taken: taken.clone(),
+            interruptions: interruptions.clone(),
             accepted,
-            is_ours: ours,
+            began_here,
         };
         self.out.report(&node.name, DrainEvent::Began(Box::new(begin)));
         let state = NodeState {
             node: Arc::clone(node),
             instance: instance.clone(),
             record,
-            taken,
+            interruptions,
             drain: Some(drain),
-            completing: None,
-            take_up,
+            completion: None,
+            taken_up_at,
             record_clock,
-            wake: None,
+            wake_at: None,
             limits,
             paused: false,
-            is_paused_alone: false,
+            has_pause_annotation: false,
             end_reason: EndReason::InstanceGoes,
             proved: BTreeSet::new(),
             disproved: BTreeSet::new(),
-            over: BTreeSet::new(),
+            closed_actions: BTreeSet::new(),
             verifying: BTreeSet::new(),
             deletion: RecordDeletion::default(),
-            carrying_over: false,
+            is_carrying_over: false,
             is_uncordon_reported: false,
-            last_said: LastSaid::default(),
-            labelling: false,
-            kubelet: Kubelet::Heard,
+            reported_events: ReportedEvents::default(),
+            is_labeling: false,
+            kubelet: Kubelet::Reporting,
         };
-        let over = state.is_over();
+        let instance_has_ended = state.instance_has_ended();
         self.claims.begin(instance, &node.name);
         self.drains.insert(node.name.clone(), Box::new(state));
         self.set_limits(&node.name, limits);
@@ -261,7 +288,7 @@ impl Fleet {
             DrainEvent::DeadlineSet { ends: limits.end_at, forces: limits.force_at },
         );
         self.report_active();
-        if ours {
+        if began_here {
             self.dispatch(drain::DispatchInput::Accepted {
                 node: node.name.clone(),
                 urgent: limits.urgent,
@@ -269,14 +296,15 @@ impl Fleet {
         }
         self.out.watch_pods(&node.name);
         self.feed(&node.name, Input::Tick);
-        if over {
+        if instance_has_ended {
             self.feed(&node.name, Input::Node(drain::NodeCondition::InstanceOver));
         }
+        self.report_take_up(&node.name);
         self.follow_pause(&node.name);
-        self.prove_stale(&node.name);
+        self.verify_stale(&node.name);
     }
 
-    /// More was taken on for a node that is being drained.
+    /// The record of a node that is being drained was seen again. An interruption may have joined.
     pub(super) fn join(&mut self, name: &NodeName, node: &Arc<Node>, record: Record) {
         let record = self.carry_over(name, node, record);
         let Some(state) = self.drains.get_mut(name) else { return };
@@ -285,82 +313,100 @@ impl Fleet {
             return;
         }
         let instance = state.instance.clone();
-        let before = state.taken.len();
-        state.taken = state.record_clock.skew().taken(record.taken(&instance));
+        let before = state.interruptions.len();
+        state.interruptions = state.record_clock.skew().taken(record.interruptions(&instance));
         state.record = record;
-        let (taken, over, actions) = (
-            state.taken.clone(),
-            state.is_over(),
+        let (interruptions, instance_has_ended, is_paused, actions) = (
+            state.interruptions.clone(),
+            state.instance_has_ended(),
+            state.paused,
             self.lookup.open_actions(&state.record, &instance),
         );
-        self.keep_actions_alive(name, &actions, &taken, true);
-        if over {
+        self.keep_actions_alive(name, &actions, &interruptions, true);
+        if is_paused {
+            // The actions that have just joined do not know that yet.
+            self.report_take_up(name);
+        }
+        if instance_has_ended {
             self.feed(name, Input::Node(drain::NodeCondition::InstanceOver));
         }
-        let more = taken.len() > before;
+        let more = interruptions.len() > before;
         self.refresh_limits(name);
         if more
-            && let Some(urgent) =
-                self.drains.get(name).filter(|c| c.drain.is_some()).map(|c| c.limits.urgent)
+            && let Some(urgent) = self
+                .drains
+                .get(name)
+                .filter(|state| state.drain.is_some())
+                .map(|state| state.limits.urgent)
         {
-            // A burst that its node still waits in has less time when the newcomer is urgent.
+            // If the node still waits in a burst and the new interruption is urgent, the burst
+            // waits less.
             self.dispatch(drain::DispatchInput::Accepted { node: name.clone(), urgent });
         }
-        self.prove_stale(name);
+        self.verify_stale(name);
     }
 
-    /// A record that was deleted by hand or damaged while its drain goes on knows nothing of what
-    /// that drain owes once the next interruption has replaced it: that is written into it. What
-    /// comes back is the record with all of it.
+    /// If a person deletes or damages the record of a drain, the next interruption replaces it by a
+    /// record that lacks the drain's open actions. Orders to add them, and returns the record with
+    /// them.
     fn carry_over(&mut self, name: &NodeName, node: &Arc<Node>, record: Record) -> Record {
-        let Some(state) = self.drains.get(name).filter(|c| self.has_open_actions(c)) else {
+        let Some(state) = self.drains.get(name).filter(|state| self.has_open_actions(state)) else {
             return record;
         };
         let held = state.record.clone();
         let whole = record::carried_over(&record, &held);
-        let begun = state.carrying_over;
+        let is_ordered = state.is_carrying_over;
         if let Some(state) = self.drains.get_mut(name) {
-            state.carrying_over = whole.is_some();
+            state.is_carrying_over = whole.is_some();
         }
-        if whole.is_some() && !begun {
-            let why = "The record was replaced while a lifecycle hook is action that it does not \
-                name; the hook is written into it.";
+        if whole.is_some() && !is_ordered {
+            let why = "The record was replaced by one that lacks an open lifecycle action. Sundown \
+                adds the action to the new record.";
             self.out.report(name, DrainEvent::RecordRestored(why));
-            self.out
-                .push(Effect::Restore(Arc::clone(node), Restoration::CarryOver(Box::new(held))));
+            self.out.push(Effect::RestoreRecord(
+                Arc::clone(node),
+                RecordRestoration::CarryOver(Box::new(held)),
+            ));
         }
         whole.unwrap_or(record)
     }
 
-    /// Starts the heartbeats of these hooks. `ours`: this leader accepted their interruptions.
+    /// Starts the heartbeats of these actions. `accepted_here`: this leader accepted their
+    /// interruptions.
     fn keep_actions_alive(
         &mut self,
         name: &NodeName,
         actions: &[LifecycleAction],
-        taken: &[Taken],
-        ours: bool,
+        interruptions: &[InterruptionFacts],
+        accepted_here: bool,
     ) {
         for hook in actions {
             self.hook_nodes.insert(hook.clone(), name.clone());
-            let event =
-                taken.iter().filter(|t| t.hook.as_ref() == Some(hook)).map(|t| t.time).max();
-            let event = event.unwrap_or(self.now);
-            // After a take-over the first heartbeats are sent at once, first for the hook that has
-            // the least time left.
-            let origin = if ours { Origin::Received } else { Origin::TakenOver };
-            self.out.push(Effect::KeepAlive { hook: hook.clone(), event, origin });
+            let event = interruptions
+                .iter()
+                .filter(|t| t.hook.as_ref() == Some(hook))
+                .map(|t| t.time)
+                .max();
+            // After a take-over, first heartbeats are sent at once. The action with the least time
+            // left goes first.
+            let origin = if accepted_here { Origin::Received } else { Origin::TakenOver };
+            self.out.push(Effect::KeepAlive {
+                action: hook.clone(),
+                event_time: event.unwrap_or(self.now),
+                origin,
+            });
         }
     }
 
-    /// Forgets a node and its drain.
-    pub(super) fn close(&mut self, name: &NodeName) -> Option<NodeState> {
+    /// Forgets a drain. If its completion is under way, it goes on without the fleet.
+    pub(super) fn forget(&mut self, name: &NodeName) -> Option<NodeState> {
         let mut state = self.drains.remove(name)?;
-        self.claims.close(&state.instance, name, state.completing.take(), &mut self.out);
+        self.claims.forget(&state.instance, name, state.completion.take(), &mut self.out);
         self.out.push(Effect::StopVerifying(name.clone()));
         self.out.push(Effect::StopReadingSilent(name.clone()));
-        self.out.report(name, DrainEvent::Closed);
+        self.out.report(name, DrainEvent::Forgotten);
         self.out.deadline_is(name, None);
-        if let Some(wake) = state.wake {
+        if let Some(wake) = state.wake_at {
             self.wakes.remove(&(wake, name.clone()));
         }
         self.dispatch(drain::DispatchInput::Closed { node: name.clone() });
@@ -375,7 +421,7 @@ impl Fleet {
                 self.hook_facts.remove(&action);
             }
         }
-        self.complete_claimed();
+        self.begin_waiting_completions();
         self.report_active();
         Some(*state)
     }

@@ -9,24 +9,24 @@ use crate::{
 };
 
 impl Fleet {
-    /// The dispatcher has a slot for this pod: its order is made now.
-    pub(super) fn go(&mut self, node: &NodeName, uid: &PodUid, evict: bool) {
+    /// The dispatcher has a slot for this pod: makes its order and sends it.
+    pub(super) fn send_order(&mut self, node: &NodeName, uid: &PodUid, evict: bool) {
         let now = self.now;
         let order = self
             .drains
             .get_mut(node)
-            .and_then(|c| c.drain.as_mut())
-            .and_then(|d| d.order(uid, now, evict));
+            .and_then(|state| state.drain.as_mut())
+            .and_then(|drain| drain.order(uid, now, evict));
         let Some(order) = order else {
             self.dispatch(DispatchInput::Withdrawn { uid: uid.clone() });
             return;
         };
-        let drain = self.drains.get(node).and_then(|c| c.drain.as_ref());
-        let until = drain.and_then(|d| d.evict_until(uid, now));
-        let note = drain.and_then(|d| d.note_if_accepted(&order));
-        let patience = until.map_or(Duration::MAX, |at| at.since_or_zero(now));
+        let drain = self.drains.get(node).and_then(|state| state.drain.as_ref());
+        let until = drain.and_then(|drain| drain.evict_until(uid, now));
+        let note = drain.and_then(|drain| drain.note_if_accepted(&order));
+        let give_up_after = until.map_or(Duration::MAX, |at| at.since_or_zero(now));
         self.unreported_deletes.extend(note.map(|note| (uid.clone(), note)));
-        self.out.push(Effect::Send { node: node.clone(), order, patience });
+        self.out.push(Effect::Send { node: node.clone(), order, give_up_after });
     }
 
     pub(super) fn answered(&mut self, node: &NodeName, order: Order, answer: ApiAnswer) {
@@ -39,11 +39,11 @@ impl Fleet {
         if !is_success {
             self.unreported_deletes.remove(&uid);
         }
-        // The dispatcher first: it must know that the slot is free before the drain wants the next
-        // order.
+        // The dispatcher goes first: it must free the slot before the drain asks for the next one.
         self.dispatch(DispatchInput::Answer { uid: uid.clone(), class });
         self.feed(node, Input::Answer { order, answer });
-        // The drain has ended, or the pod was gone before the answer came.
+        // The drain did not report this delete: it has ended, or the pod was deleted before the
+        // answer came.
         if is_success && let Some(note) = self.unreported_deletes.remove(&uid) {
             self.report_note(node, note);
         }

@@ -10,7 +10,7 @@ use crate::{
 };
 
 impl Fleet {
-    /// What people have done to a node that is being drained.
+    /// Acts on what people have done to a Node that is being drained.
     pub(super) fn follow_people(&mut self, node: &Arc<Node>) {
         let Some(state) = self.drains.get_mut(&node.name) else { return };
         if !node.unschedulable && !state.is_uncordon_reported && state.drain.is_some() {
@@ -18,35 +18,39 @@ impl Fleet {
             self.out.report(&node.name, DrainEvent::Uncordoned);
         }
         if node.released_by_hand() || !self.lookup.manages(node) {
-            self.let_go(node);
+            self.end_released_or_unmanaged(node);
         }
     }
 
-    /// Pauses or resumes the drain of one node. It is paused by the annotation of the Node, or by
-    /// that of the Lease for all drains.
+    /// Pauses or resumes the drain of one node. A drain is paused by the annotation of its Node, or
+    /// by that of the Lease, which pauses all drains.
     pub(super) fn follow_pause(&mut self, name: &NodeName) {
         let all = self.paused;
         let Some(state) = self.drains.get_mut(name) else { return };
-        let alone = state.node.paused();
-        if std::mem::replace(&mut state.is_paused_alone, alone) != alone && state.drain.is_some() {
-            self.out.report(name, DrainEvent::PauseAnnotation(alone));
+        let has_annotation = state.node.paused();
+        let had_annotation = std::mem::replace(&mut state.has_pause_annotation, has_annotation);
+        if had_annotation != has_annotation && state.drain.is_some() {
+            self.out.report(name, DrainEvent::PauseAnnotation(has_annotation));
         }
-        let paused = all || alone;
+        let paused = all || has_annotation;
         if state.paused == paused {
             return;
         }
         state.paused = paused;
         self.dispatch(DispatchInput::Paused { node: name.clone(), paused });
         if paused {
+            self.report_take_up(name);
             self.feed(name, Input::Paused);
         } else {
-            // A take-up: a deadline that passed meanwhile is void.
+            // The leader takes the drain up again: a deadline that passed meanwhile no longer
+            // counts.
             let now = self.now;
             let Some(state) = self.drains.get_mut(name) else { return };
-            state.take_up = now;
-            let (taken, proved, record_clock) =
-                (state.taken.clone(), state.proved.clone(), state.record_clock);
-            let limits = self.limits_of(&taken, now, &proved, record_clock);
+            state.taken_up_at = now;
+            let (interruptions, proved, record_clock) =
+                (state.interruptions.clone(), state.proved.clone(), state.record_clock);
+            let limits = self.limits_of(&interruptions, now, &proved, record_clock);
+            self.report_take_up(name);
             self.set_limits(name, limits);
             self.feed(name, Input::Resumed(limits));
         }
@@ -67,9 +71,9 @@ impl Fleet {
         }
     }
 
-    /// Somebody asked for the release of a node, or it is not ours to drain any more: its drain
-    /// ends, and what it owes is completed.
-    pub(super) fn let_go(&mut self, node: &Node) {
+    /// Ends the drain of a node whose release a person asked for, or that Sundown no longer
+    /// manages. Its completion follows.
+    fn end_released_or_unmanaged(&mut self, node: &Node) {
         let Some(state) = self.drains.get_mut(&node.name) else { return };
         if state.drain.is_some() && state.end_reason == EndReason::InstanceGoes {
             state.end_reason = EndReason::ByHand;
@@ -81,13 +85,13 @@ impl Fleet {
             };
             self.out.report(&node.name, event);
         }
-        // A drain that is over may still wait for `--complete-delay`.
+        // If the drain has already ended, this ends the wait for `--complete-delay`.
         self.feed(&node.name, Input::Release);
     }
 
-    /// Ends the drain of a node as the release annotation does: a person has deleted its record
-    /// again.
-    pub(super) fn end_by_hand(&mut self, node: &Node) {
+    /// Ends the drain of a node whose record a person has deleted a second time, as if its release
+    /// was asked for.
+    pub(super) fn end_after_second_deletion(&mut self, node: &Node) {
         let Some(state) = self.drains.get_mut(&node.name) else { return };
         if state.drain.is_some() {
             state.end_reason = EndReason::ByHand;
@@ -96,17 +100,17 @@ impl Fleet {
         self.feed(&node.name, Input::Release);
     }
 
-    /// An open record on a node that the selector does not take: it may be another Sundown's, whose
-    /// hooks are not ours to complete.
-    pub(super) fn leave_alone(&mut self, node: &Node) {
-        if self.left_alone.insert(node.name.clone()) {
+    /// Reports once that the node selector does not match a Node with an open record. The record
+    /// may be that of another Sundown, which completes its lifecycle actions.
+    pub(super) fn report_unselected(&mut self, node: &Node) {
+        if self.reported_unselected.insert(node.name.clone()) {
             self.out.report(&node.name, DrainEvent::LeftAlone);
         }
     }
 }
 
 impl NodeState {
-    /// Handles an input to a drain that has ended. It can only let the release complete earlier.
+    /// Handles an input to a drain that has ended. It can only let completion begin earlier.
     pub(super) fn handle_after_end(&mut self, now: Moment, input: &Input, out: &mut Effects) {
         let at = match input {
             Input::Release | Input::Node(NodeCondition::Deleted | NodeCondition::InstanceOver) => {
@@ -115,8 +119,8 @@ impl NodeState {
             Input::Limits(limits) | Input::Resumed(limits) => limits.end_at,
             _ => None,
         };
-        if let (Some(at), Some(completing)) = (at, &mut self.completing) {
-            completing.not_after(at, out);
+        if let (Some(at), Some(completion)) = (at, &mut self.completion) {
+            completion.not_after(at, out);
         }
     }
 }

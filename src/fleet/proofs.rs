@@ -1,37 +1,38 @@
-//! What has to be asked before a record counts, or before a drain may force.
+//! Questions to AWS and to the API server that decide whether a record counts and whether a drain
+//! goes on, and what their answers change.
 
 use std::{collections::BTreeSet, sync::Arc};
 
 use super::{DrainEvent, Effect, Fleet, Question, node_state::Kubelet};
 use crate::{
-    domain::{InstanceId, LifecycleAction, Node, NodeName, Ready, Taken},
+    domain::{InstanceId, InterruptionFacts, LifecycleAction, Node, NodeName, Ready},
     drain::{self, Input, NodeCondition},
     record::{EndReason, Record},
 };
 
 impl Fleet {
-    /// Which instance is a Node without providerID? DescribeInstances by private DNS name.
-    pub(super) fn ask_name(&mut self, node: &Arc<Node>) {
-        if !self.asking_name.insert(node.name.clone()) {
+    /// Asks which instance a Node without providerID is (DescribeInstances by private DNS name).
+    pub(super) fn look_up_instance(&mut self, node: &Arc<Node>) {
+        if !self.looking_up_instance.insert(node.name.clone()) {
             return;
         }
         self.out.push(Effect::Ask(Question::InstanceOf(Arc::clone(node))));
     }
 
-    /// The question which instance the Node is has ended: with an answer, or because the index did
-    /// not show the Node.
-    pub(super) fn name_asked(&mut self, name: &NodeName) {
-        self.asking_name.remove(name);
+    /// The instance of a Node was found, or is no longer looked up because the index does not show
+    /// the Node.
+    pub(super) fn instance_lookup_ended(&mut self, name: &NodeName) {
+        self.looking_up_instance.remove(name);
         if let Some(node) = self.lookup.facts.node(name) {
-            self.see(&node);
+            self.consider_node(&node);
         }
     }
 
-    /// The boot id differs: does one of the record's hooks still wait?
+    /// The boot ID differs from the record's: asks AWS whether one of the record's actions is open.
     pub(super) fn ask_hooks(&mut self, node: &Arc<Node>, instance: &InstanceId, record: &Record) {
-        let taken = self.lookup.taken(record, instance);
+        let interruptions = self.lookup.interruptions(record, instance);
         let event = |hook: &LifecycleAction| {
-            taken
+            interruptions
                 .iter()
                 .filter(|t| t.hook.as_ref() == Some(hook))
                 .map(|t| t.time)
@@ -47,44 +48,44 @@ impl Fleet {
         self.out.push(Effect::Ask(Question::OpenHooks { node: Arc::clone(node), hooks }));
     }
 
-    /// Interruptions that were taken on without a proof are asked about until there is one.
-    pub(super) fn prove_stale(&mut self, name: &NodeName) {
+    /// Asks AWS about the stale interruptions of a drain until each is proved or disproved.
+    pub(super) fn verify_stale(&mut self, name: &NodeName) {
         let Some(state) = self.drains.get_mut(name) else { return };
         if state.drain.is_none() {
             return;
         }
-        let stale: Vec<Taken> = state
-            .taken
+        let stale: Vec<InterruptionFacts> = state
+            .interruptions
             .iter()
             .filter(|t| t.stale && !state.proved.contains(&t.event_id))
             .cloned()
             .collect();
-        for taken in stale {
-            if state.verifying.insert(taken.event_id.clone()) {
+        for interruption in stale {
+            if state.verifying.insert(interruption.event_id.clone()) {
                 let (node, instance) = (name.clone(), state.instance.clone());
                 self.out.push(Effect::Ask(Question::Verify {
                     node,
                     instance,
-                    taken: Box::new(taken),
+                    interruption: Box::new(interruption),
                 }));
             }
         }
     }
 
-    pub(super) fn proof(&mut self, name: &NodeName, event: &str, holds: bool) {
+    pub(super) fn proof_arrived(&mut self, name: &NodeName, event: &str, holds: bool) {
         let Some(state) = self.drains.get_mut(name) else { return };
         if holds {
             self.out.report(name, DrainEvent::Proved);
             state.proved.insert(event.to_owned());
-            let over = state.is_over();
+            let instance_has_ended = state.instance_has_ended();
             self.refresh_limits(name);
-            if over {
+            if instance_has_ended {
                 self.feed(name, Input::Node(NodeCondition::InstanceOver));
             }
             return;
         }
         state.disproved.insert(event.to_owned());
-        // The others hold, or are still being asked about: this one alone changes nothing.
+        // The drain goes on while another interruption holds or is being verified.
         if !state.is_disproved() || state.drain.is_none() {
             self.out.report(name, DrainEvent::DisprovedOne);
             return;
@@ -97,8 +98,10 @@ impl Fleet {
     /// The instance of a node that is being drained is back in service: the drain ends, and the
     /// node is put back.
     pub(super) fn returned(&mut self, name: &NodeName, uid: &str, events: BTreeSet<String>) {
-        let Some(state) =
-            self.drains.get_mut(name).filter(|c| c.node.uid == uid && c.drain.is_some())
+        let Some(state) = self
+            .drains
+            .get_mut(name)
+            .filter(|state| state.node.uid == uid && state.drain.is_some())
         else {
             return;
         };
@@ -111,39 +114,40 @@ impl Fleet {
         self.feed(name, Input::Release);
     }
 
-    /// A node is unreachable if its kubelet is silent for a minute, and that silence counts
-    /// ([`drain::Hearing`]).
+    /// Finds nodes that have become unreachable or reachable. A node is unreachable if its kubelet
+    /// has been silent for a minute and that silence counts ([`drain::SilenceEvidence`]).
     pub(super) fn look_for_unreachable(&mut self) {
         let now = self.now;
         let silent: Vec<_> = self
             .drains
             .iter()
-            .filter(|(_, c)| {
-                c.drain.is_some()
-                    && (c.node.ready == Ready::Unknown || c.kubelet == Kubelet::Silent)
+            .filter(|(_, state)| {
+                state.drain.is_some()
+                    && (state.node.ready == Ready::Unknown || state.kubelet == Kubelet::Silent)
             })
-            .map(|(n, _)| n.clone())
+            .map(|(name, _)| name.clone())
             .collect();
         if silent.is_empty() {
             return;
         }
-        // The index remembers outages, because an outage also ends the term.
-        let counts = self.lookup.facts.hearing().counts(now);
+        // The index, not the fleet, remembers outages of the API server, because an outage also
+        // ends the term.
+        let is_conclusive = self.lookup.facts.silence_evidence().is_conclusive(now);
         for name in silent {
             let Some(state) = self.drains.get_mut(&name) else { continue };
             let unreachable =
-                drain::is_silent(state.node.ready, state.node.ready_since, now) && counts;
+                drain::is_silent(state.node.ready, state.node.ready_since, now) && is_conclusive;
             if unreachable == (state.kubelet == Kubelet::Silent) {
                 continue;
             }
-            state.kubelet = if unreachable { Kubelet::Silent } else { Kubelet::Heard };
+            state.kubelet = if unreachable { Kubelet::Silent } else { Kubelet::Reporting };
             let instance = state.instance.clone();
             if !unreachable {
                 self.out.push(Effect::StopReadingSilent(name.clone()));
             }
             self.out.report(
                 &name,
-                if unreachable { DrainEvent::KubeletSilent } else { DrainEvent::KubeletHeard },
+                if unreachable { DrainEvent::KubeletSilent } else { DrainEvent::KubeletReporting },
             );
             self.feed(
                 &name,
@@ -159,9 +163,9 @@ impl Fleet {
         }
     }
 
-    /// Asks for a read of a silent node at the API server, because the index may be behind. The
-    /// drain goes on until the answer, at most until its deadline, if it has one.
-    pub(super) fn ask_node(&mut self, name: &NodeName) {
+    /// Reads the Node of a silent kubelet from the API server, because the index may be outdated.
+    /// The drain goes on until the answer comes, or until its deadline if it has one.
+    pub(super) fn ask_silent_node(&mut self, name: &NodeName) {
         let Some(state) = self.drains.get(name) else { return };
         self.out.push(Effect::Ask(Question::SilentNode {
             node: name.clone(),
@@ -169,15 +173,13 @@ impl Fleet {
         }));
     }
 
-    /// The Node of an unreachable node as it is now: its drain ends if the kubelet is silent, and
-    /// goes on otherwise.
+    /// The API server has answered: the drain ends if the kubelet is still silent, and goes on
+    /// otherwise.
     pub(super) fn silent_node_read(&mut self, name: &NodeName, uid: &str, found: Option<&Node>) {
         let now = self.now;
-        let Some(state) = self
-            .drains
-            .get_mut(name)
-            .filter(|c| c.node.uid == uid && c.kubelet == Kubelet::Silent && c.drain.is_some())
-        else {
+        let Some(state) = self.drains.get_mut(name).filter(|state| {
+            state.node.uid == uid && state.kubelet == Kubelet::Silent && state.drain.is_some()
+        }) else {
             return;
         };
         // A Node that is deleted or replaced counts as silent. The index reports the deletion as
@@ -186,8 +188,8 @@ impl Fleet {
             found.uid != uid || drain::is_silent(found.ready, found.ready_since, now)
         });
         if !is_silent {
-            state.kubelet = Kubelet::Heard;
-            self.out.report(name, DrainEvent::KubeletHeardByRead);
+            state.kubelet = Kubelet::Reporting;
+            self.out.report(name, DrainEvent::KubeletReportingByRead);
         }
         self.feed(
             name,
@@ -199,15 +201,17 @@ impl Fleet {
         );
     }
 
-    /// EC2 reports that the instance stops or is stopped. The drain of a silent node ends at once.
-    /// If the kubelet is heard, the drain goes on until the instance is stopped or terminated
-    /// (`over`).
-    pub(super) fn instance_ends(&mut self, name: &NodeName, instance: &InstanceId, over: bool) {
-        if self
-            .drains
-            .get(name)
-            .is_some_and(|c| c.instance == *instance && (over || c.kubelet == Kubelet::Silent))
-        {
+    /// EC2 reports that the instance stops, or has stopped (`has_ended`). If the kubelet is silent,
+    /// the drain ends at once. If it reports, the drain ends only when the instance has stopped.
+    pub(super) fn instance_ends(
+        &mut self,
+        name: &NodeName,
+        instance: &InstanceId,
+        has_ended: bool,
+    ) {
+        if self.drains.get(name).is_some_and(|state| {
+            state.instance == *instance && (has_ended || state.kubelet == Kubelet::Silent)
+        }) {
             self.feed(name, Input::Node(NodeCondition::InstanceOver));
         }
     }

@@ -1,4 +1,4 @@
-//! How drains stand: what is reported of all of them now and then.
+//! What is reported about all drains at intervals.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use crate::{
     drain::{BlockReason, Note},
 };
 
-/// For so long watches of pods may fail before that is reported.
+/// A watch of pods that has failed for this long is reported.
 const FAILING: Duration = seconds(30);
 
 impl Fleet {
-    /// A drain says something itself.
+    /// Reports an event of the drain itself.
     pub(super) fn report_note(&mut self, node: &NodeName, note: Note) {
         if let Note::Forced { uid, .. } = &note {
             self.unreported_deletes.remove(uid);
@@ -20,7 +20,7 @@ impl Fleet {
         self.out.report(node, DrainEvent::Noted(note));
     }
 
-    /// Reports once a minute that watches of pods fail, once one of them has for a while.
+    /// Reports, once a minute at most, that watches of pods have failed for [`FAILING`].
     pub(super) fn report_failing_watches(&mut self, now: Moment) {
         if self.watches_reported_at.is_some_and(|at| now < at.plus(seconds(60))) {
             return;
@@ -42,7 +42,7 @@ impl Fleet {
         }
     }
 
-    /// Counts the pods of all drains.
+    /// Reports the numbers of pods in all drains.
     pub(super) fn count_pods(&mut self) {
         let mut counts = FleetCounts {
             blocked_by: BlockReason::ALL.into_iter().map(|reason| (reason, 0)).collect(),
@@ -65,10 +65,10 @@ impl Fleet {
         self.out.report_of_fleet(FleetEvent::Counts(counts));
     }
 
-    /// Reports how the drains stand that have changed.
+    /// Reports the status of each drain that has changed.
     pub(super) fn report_statuses(&mut self) {
         let now = self.now;
-        for name in std::mem::take(&mut self.unreported) {
+        for name in std::mem::take(&mut self.unreported_statuses) {
             if let Some(drain) = self.drains.get(&name).and_then(|state| state.drain.as_ref()) {
                 self.out.report(&name, DrainEvent::Status(drain.status(now)));
             }

@@ -7,7 +7,8 @@ use std::{
 };
 
 use super::{
-    DeletedNode, DrainEvent, Effect, Fleet, Origin, Question, Restoration, life::REMEMBER,
+    DrainEvent, Effect, Fleet, LastKnownNode, Origin, Question, RecordRestoration,
+    life::{RESTORABLE_FOR, RestorableRecord},
 };
 use crate::{
     domain::{InstanceId, LifecycleAction, Moment, Node, NodeName},
@@ -30,21 +31,22 @@ impl Fleet {
     /// At the beginning of a term: sends heartbeats for the open actions of all records in the
     /// index and of deleted Nodes.
     pub(super) fn keep_all_alive(&mut self) {
-        for gone in self.lookup.facts.all_deleted_nodes() {
-            self.keep_record_alive(&gone.node.name, &gone.instance, &gone.record);
+        for deleted in self.lookup.facts.all_deleted_nodes() {
+            self.keep_record_alive(&deleted.node.name, &deleted.instance, &deleted.record);
         }
         for node in self.lookup.facts.all_nodes() {
             self.keep_alive(&node);
         }
     }
 
-    /// For a Node that is not confirmed: sends heartbeats for its hooks, and does nothing else. A
-    /// heartbeat for an action that is over does no harm.
+    /// For a Node that is not confirmed: sends heartbeats for the open actions of its record, and
+    /// does nothing else. A heartbeat for a closed action does no harm.
     pub(super) fn keep_alive(&mut self, node: &Arc<Node>) {
         if !self.lookup.selects(node) {
             return;
         }
-        let instance = node.instance.clone().or_else(|| self.named.get(&node.name).cloned());
+        let instance =
+            node.instance.clone().or_else(|| self.found_instances.get(&node.name).cloned());
         match (record::status(node, instance.as_ref()), instance) {
             (
                 RecordStatus::Open(record)
@@ -56,40 +58,43 @@ impl Fleet {
             (RecordStatus::Doubtful { why: Doubt::InstanceNotKnown, record }, _)
                 if record.released().is_none() =>
             {
-                self.ask_name(node);
+                self.look_up_instance(node);
             }
             _ => {}
         }
     }
 
     fn keep_record_alive(&mut self, name: &NodeName, instance: &InstanceId, record: &Record) {
-        let taken = self.lookup.taken(record, instance);
+        let interruptions = self.lookup.interruptions(record, instance);
         for hook in self.lookup.open_actions(record, instance) {
-            let event =
-                taken.iter().filter(|t| t.hook.as_ref() == Some(&hook)).map(|t| t.time).max();
-            let event = event.unwrap_or(self.now);
+            let event = interruptions
+                .iter()
+                .filter(|t| t.hook.as_ref() == Some(&hook))
+                .map(|t| t.time)
+                .max();
             self.out.push(Effect::KeepAlive {
-                hook: hook.clone(),
-                event,
+                action: hook.clone(),
+                event_time: event.unwrap_or(self.now),
                 origin: Origin::TakenOver,
             });
             self.takeover.kept_alive.entry(name.clone()).or_default().insert(hook);
         }
     }
 
-    /// A Node was confirmed, or does not exist (`None`): stops the heartbeats of actions that no
-    /// open record names. `of_deleted_record`: the actions of a deleted record that is going to be
-    /// written back. Their heartbeats go on until the Node is seen with it.
-    pub(super) fn settle_kept_alive(
+    /// A Node was confirmed, or does not exist (`None`): stops the heartbeats for actions that no
+    /// open record names. `restorable_actions`: the open actions of a deleted record that is going
+    /// to be written back. Their heartbeats go on until the Node has this record again.
+    pub(super) fn stop_unneeded_heartbeats(
         &mut self,
         name: &NodeName,
         node: Option<&Node>,
-        of_deleted_record: &[LifecycleAction],
+        restorable_actions: &[LifecycleAction],
     ) {
         let Some(kept) = self.takeover.kept_alive.remove(name) else { return };
         // If the node selector does not match the Node, another Sundown completes its actions.
         let open = node.filter(|node| self.lookup.selects(node)).and_then(|node| {
-            let instance = node.instance.clone().or_else(|| self.named.get(name).cloned())?;
+            let instance =
+                node.instance.clone().or_else(|| self.found_instances.get(name).cloned())?;
             match record::status(node, Some(&instance)) {
                 RecordStatus::Open(record) | RecordStatus::Doubtful { record, .. } => {
                     Some(self.lookup.open_actions(&record, &instance))
@@ -100,16 +105,16 @@ impl Fleet {
         let open = open.unwrap_or_default();
         let (waiting, kept): (BTreeSet<_>, BTreeSet<_>) = kept
             .into_iter()
-            .partition(|hook| of_deleted_record.contains(hook) && !open.contains(hook));
+            .partition(|hook| restorable_actions.contains(hook) && !open.contains(hook));
         // Another Node may claim the same instance.
-        let is_owed = |hook: &LifecycleAction| {
+        let is_open = |hook: &LifecycleAction| {
             let mut others = self.takeover.kept_alive.values();
             open.contains(hook)
                 || others.any(|kept| kept.contains(hook))
                 || self.other_with_open_action(hook).is_some()
         };
-        let over: Vec<_> = kept.iter().filter(|hook| !is_owed(hook)).collect();
-        for hook in over {
+        let unneeded: Vec<_> = kept.iter().filter(|hook| !is_open(hook)).collect();
+        for hook in unneeded {
             self.out.stop_keep_alive(hook);
         }
         if !waiting.is_empty() {
@@ -117,66 +122,72 @@ impl Fleet {
         }
     }
 
-    /// The LIST of this term is answered: takes over the drains of the Nodes in it, and of Nodes
-    /// that are confirmed later.
+    /// The LIST of this term is answered: takes over the drains of the Nodes in it. From now on,
+    /// Nodes that are confirmed later are taken over, too.
     pub(super) fn take_over(&mut self, version: &str, nodes: &[Arc<Node>]) {
         self.takeover.confirmed.listed(version, nodes.iter().map(|node| &**node));
-        let gone = self.remember_deleted_node();
+        let nodes_to_read = self.take_over_deleted_nodes();
         for node in nodes {
-            self.see(node);
+            self.consider_node(node);
         }
-        // Nodes that the LIST lacks. `see` ignores those without an open record, and reads the
-        // others first.
+        // Nodes that the LIST lacks. `consider_node` first reads those with an open record.
         for node in self.lookup.facts.all_nodes() {
-            self.see(&node);
+            self.consider_node(&node);
         }
-        for node in gone {
+        for node in nodes_to_read {
             self.read(&node);
         }
     }
 
-    /// Nodes that were deleted with an open record before this leader took them over. A Node that
-    /// still exists and has only lost its record is not among them: `see` restores its record.
-    fn remember_deleted_node(&mut self) -> Vec<Arc<Node>> {
-        let mut gone = std::mem::take(&mut self.takeover.deleted);
-        for departure in self.lookup.facts.all_deleted_nodes() {
+    /// Makes the records of all deleted Nodes restorable. Returns the Nodes that were deleted with
+    /// an open record before this leader took them over. A Node that still exists and has only lost
+    /// its record is not among them: `act_on_node` restores its record.
+    fn take_over_deleted_nodes(&mut self) -> Vec<Arc<Node>> {
+        let mut nodes = std::mem::take(&mut self.takeover.deleted);
+        for deleted in self.lookup.facts.all_deleted_nodes() {
             let same_node = self
                 .lookup
                 .facts
-                .node(&departure.node.name)
-                .filter(|node| node.uid == departure.node.uid);
-            // The record of a Node that still exists counts from now on: while nobody led, nobody
-            // could write it back. An instance whose Node was deleted long ago may be back in
-            // service.
-            let since = if same_node.is_some() { self.now } else { departure.at };
-            self.remember(&departure.instance, &departure.record, since);
+                .node(&deleted.node.name)
+                .filter(|node| node.uid == deleted.node.uid);
+            // The record of a Node that still exists is restorable from now on, because nobody
+            // could write it back while nobody led. An instance whose Node was deleted long ago may
+            // be in service again.
+            let since = if same_node.is_some() { self.now } else { deleted.at };
+            self.keep_restorable(&deleted.instance, &deleted.record, since);
             if let Some(node) = same_node {
-                // The next interruption may have written a fresh record before the LIST was
-                // answered.
-                self.out.push(Effect::Restore(
+                // The next interruption may have written a new record before the LIST was answered.
+                self.out.push(Effect::RestoreRecord(
                     node,
-                    Restoration::CarryOver(Box::new(departure.record.clone())),
+                    RecordRestoration::CarryOver(Box::new(deleted.record.clone())),
                 ));
             }
-            let is_registered = !self.lookup.facts.nodes_of(&departure.instance).is_empty();
-            if !is_registered && gone.iter().all(|node| node.uid != departure.node.uid) {
-                gone.push(departure.node);
+            let is_registered = !self.lookup.facts.nodes_of(&deleted.instance).is_empty();
+            if !is_registered && nodes.iter().all(|node| node.uid != deleted.node.uid) {
+                nodes.push(deleted.node);
             }
         }
-        gone
+        nodes
     }
 
-    /// Keeps the record for [`REMEMBER`]: if the instance registers again, its new Node gets this
-    /// record.
-    fn remember(&mut self, instance: &InstanceId, record: &Record, since: Moment) {
-        let until = since.plus(REMEMBER);
+    /// Keeps the record for [`RESTORABLE_FOR`] after `since`. If the instance registers again by
+    /// then, its new Node gets this record.
+    pub(super) fn keep_restorable(
+        &mut self,
+        instance: &InstanceId,
+        record: &Record,
+        since: Moment,
+    ) {
+        let until = since.plus(RESTORABLE_FOR);
         if until > self.now {
-            self.remembered.insert(instance.clone(), (record.clone(), until));
+            let record = record.clone();
+            let held = RestorableRecord { record, until, claimants: BTreeSet::new() };
+            self.restorable.insert(instance.clone(), held);
         }
     }
 
-    /// Reads a Node from the API server, and retries until that succeeds. `shown`: the Node as the
-    /// index shows it, or showed it last.
+    /// Asks for a read of a Node from the API server. `shown`: the Node as the index shows it, or
+    /// last showed it.
     pub(super) fn read(&mut self, shown: &Arc<Node>) {
         let Entry::Vacant(place) = self.takeover.reading.entry(shown.name.clone()) else { return };
         place.insert(Arc::clone(shown));
@@ -189,21 +200,21 @@ impl Fleet {
         if node.is_none_or(|node| node.uid != shown.uid) {
             // Otherwise the record of the deleted Node counts until the index catches up.
             if self.lookup.facts.node(name).is_some_and(|known| known.uid == shown.uid) {
-                self.gone.insert(shown.uid.clone());
+                self.deleted_but_indexed.insert(shown.uid.clone());
             }
             if self.drains.get(name).is_some_and(|state| state.node.uid == shown.uid) {
-                self.vanished(name);
+                self.drained_node_deleted(name);
             } else {
-                self.complete_of_deleted(&shown, node.map(|node| &**node));
+                self.complete_deleted_node(&shown, node.map(|node| &**node));
             }
         }
         if let Some(node) = node {
             self.takeover.confirmed.read(node);
             // An answer that is older than what the drain has seen since would show a deleted
             // record once more.
-            let is_outdated = self.held(name).is_some_and(|held| node.is_older_than(held));
+            let is_outdated = self.last_seen(name).is_some_and(|held| node.is_older_than(held));
             if !is_outdated {
-                self.see_confirmed(node);
+                self.act_on_node(node);
             }
         }
         // Changes that the index showed during the read were not processed yet.
@@ -213,27 +224,27 @@ impl Fleet {
             .node(name)
             .filter(|known| node.is_some_and(|node| node.is_older_than(known)))
         {
-            self.see(&newer);
+            self.consider_node(&newer);
         }
     }
 
-    /// A Node object was deleted. If a drain of this leader knows it, nothing follows here.
-    /// Otherwise, if the LIST of this term is not answered yet, [`Self::take_over`] handles the
-    /// Node later. If it is, the index removed the Node just before: the open actions of its record
-    /// are completed once the API server has confirmed that it does not exist.
+    /// A Node object was deleted. If it has a drain, nothing follows here. Otherwise, if the LIST
+    /// of this term is not answered yet, [`Self::take_over`] handles the Node later. If it is
+    /// answered, the index has removed the Node just before: the open actions of its record are
+    /// completed once the API server has confirmed that the Node does not exist.
     pub(super) fn deleted_without_drain(&mut self, node: &Arc<Node>) {
         let trust = self.takeover.confirmed.trust(node, None);
         self.takeover.confirmed.forget(&node.uid);
-        if self.drains.contains_key(&node.name) || self.gone.contains(&node.uid) {
+        if self.drains.contains_key(&node.name) || self.deleted_but_indexed.contains(&node.uid) {
             return;
         }
         if self.doubted.get(&node.name).is_some_and(|doubted| doubted.node.uid == node.uid) {
-            return self.complete_of_deleted(node, None);
+            return self.complete_deleted_node(node, None);
         }
         match trust {
             // A deleted record was being written back.
             Trust::Confirmed if self.takeover.kept_alive.contains_key(&node.name) => {
-                self.complete_of_deleted(node, None);
+                self.complete_deleted_node(node, None);
             }
             Trust::Pending => self.takeover.deleted.push(Arc::clone(node)),
             Trust::Unconfirmed => self.read(node),
@@ -241,38 +252,40 @@ impl Fleet {
         }
     }
 
-    /// A Node was deleted before this leader took its drain over: completes the open actions of its
+    /// A Node was deleted before this leader took over its drain: completes the open actions of its
     /// last known record. `successor`: the Node that has the same name now.
-    pub(super) fn complete_of_deleted(&mut self, node: &Arc<Node>, successor: Option<&Node>) {
-        self.settle_kept_alive(&node.name, Some(node), &[]);
+    pub(super) fn complete_deleted_node(&mut self, node: &Arc<Node>, successor: Option<&Node>) {
+        self.stop_unneeded_heartbeats(&node.name, Some(node), &[]);
         let doubted = self.take_doubted(node);
         let is_doubted = doubted.is_some();
         let (instance, record) = if let Some(doubted) = doubted {
             (doubted.instance, doubted.record)
         } else {
             let Some(instance) =
-                node.instance.clone().or_else(|| self.named.get(&node.name).cloned())
+                node.instance.clone().or_else(|| self.found_instances.get(&node.name).cloned())
             else {
                 return;
             };
-            // `settle_kept_alive` keeps the actions of a machine that has booted since: they are
-            // completed, too, if AWS shows them open.
+            // If the machine has booted since, `stop_unneeded_heartbeats` keeps these actions
+            // alive. They are completed, too, if AWS shows them open.
             let shown = record::status(node, Some(&instance)).with_open_actions();
-            // A person deleted the record before, and it was not written back yet.
+            // A person may have deleted the record before, and it was not written back yet.
             let deleted = || {
                 self.lookup
                     .facts
-                    .deleted_nodes(&node.uid)
-                    .filter(|gone| node.record().is_none() && gone.instance == instance)
+                    .deleted_node(&node.uid)
+                    .filter(|deleted| node.record().is_none() && deleted.instance == instance)
             };
-            let Some(record) = shown.or_else(|| deleted().map(|gone| gone.record)) else { return };
+            let Some(record) = shown.or_else(|| deleted().map(|deleted| deleted.record)) else {
+                return;
+            };
             (instance, record)
         };
         if !self.lookup.selects(node) {
             return;
         }
         let now = self.now;
-        self.remember(&instance, &record, now);
+        self.keep_restorable(&instance, &record, now);
         let is_other =
             |other: &Node| other.uid != node.uid && other.instance.as_ref() == Some(&instance);
         if successor.is_some_and(is_other)
@@ -286,12 +299,14 @@ impl Fleet {
                 DrainEvent::CompletedOnceMore { instance: instance.clone(), is_doubted },
             );
         }
-        let (taken, action) =
-            (self.lookup.taken(&record, &instance), self.lookup.open_actions(&record, &instance));
+        let (interruptions, actions) = (
+            self.lookup.interruptions(&record, &instance),
+            self.lookup.open_actions(&record, &instance),
+        );
         self.out.complete_deleted(
-            DeletedNode { node: Arc::clone(node), instance, record, at: now },
-            taken,
-            action,
+            LastKnownNode { node: Arc::clone(node), instance, record, at: now },
+            interruptions,
+            actions,
         );
     }
 }

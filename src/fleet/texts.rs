@@ -1,4 +1,4 @@
-//! Lists of pods and other things, for people.
+//! Lists of pods and other things, for logs and Events.
 
 use crate::domain::PodKey;
 
@@ -10,12 +10,12 @@ pub fn pods(count: usize) -> String {
     if count == 1 { "1 pod".to_owned() } else { format!("{count} pods") }
 }
 
-/// The first of many pods, for a log.
-pub fn named(pods: &[PodKey]) -> Vec<String> {
+/// The first ten pods, as `NAMESPACE/NAME`.
+pub fn first_pods(pods: &[PodKey]) -> Vec<String> {
     pods.iter().take(NAMED).map(ToString::to_string).collect()
 }
 
-/// The first of many things, and how many more there are.
+/// The first ten things, and the number of the rest: "a, b and 5 more".
 pub fn list<T: ToString>(all: &[T]) -> String {
     let text = all.iter().take(NAMED).map(ToString::to_string).collect::<Vec<_>>().join(", ");
     if all.len() > NAMED { format!("{text} and {} more", all.len() - NAMED) } else { text }

@@ -1,9 +1,9 @@
 //! Events of EventBridge, by `source` and `detail-type`.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use crate::domain::{
-    HealthNotice, InstanceId, InstanceState, Interruption, Moment, SpotAction, What,
+    Cause, HealthNotice, InstanceId, InstanceState, Interruption, Moment, SpotAction,
 };
 
 use super::{
@@ -11,12 +11,12 @@ use super::{
     wire::{self, Entity, OfHealth, OfInstance, OfTest, Outer, quote},
 };
 
-/// The `source` of test events. AWS's own begin with `aws.`, and EventBridge takes none of these
-/// from anybody else.
+/// The `source` of test events. The sources of AWS begin with `aws.`, and EventBridge accepts such
+/// a source from nobody else.
 pub const TEST_SOURCE: &str = "sundown.test";
 
-/// Instances of one test event that are looked at: each is asked about in EC2 and gets a Kubernetes
-/// Event, and everybody who may put events on the bus can send one that names thousands.
+/// Most instances of one test event to process. Sundown asks EC2 about each and writes a Kubernetes
+/// Event for it, and anybody who may put events on the bus can send one that names thousands.
 const MOST_IN_A_TEST: usize = 100;
 
 /// The only version that EventBridge has had.
@@ -37,7 +37,7 @@ pub(super) fn parse(outer: &Outer<'_>, detail_type: &str) -> Result<Parsed, Reje
     }
 }
 
-/// Whose events of this kind are.
+/// The `source` of events with this `detail-type`.
 fn source_of(detail_type: &str) -> &'static str {
     match detail_type {
         "EC2 Instance-terminate Lifecycle Action"
@@ -67,13 +67,13 @@ impl<'a> Event<'_, 'a> {
                 lifecycle::launched(&self.detail()?, self.id, self.time)
             }
             ("aws.ec2", "EC2 Spot Instance Interruption Warning") => {
-                self.of_instance(|d| What::Spot(spot_action(d)))
+                self.of_instance(|d| Cause::Spot(spot_action(d)))
             }
             ("aws.ec2", "EC2 Capacity Reservation Instance Interruption Warning") => {
-                self.of_instance(|d| What::Capacity { ends: field::time(d.ends.as_ref()) })
+                self.of_instance(|d| Cause::Capacity { ends: field::time(d.ends.as_ref()) })
             }
             ("aws.ec2", "EC2 Instance Rebalance Recommendation") => {
-                self.of_instance(|_| What::Rebalance)
+                self.of_instance(|_| Cause::Rebalance)
             }
             ("aws.ec2", "EC2 Instance State-change Notification") => self.state_change(),
             ("aws.health", "AWS Health Event") => self.health(),
@@ -84,7 +84,8 @@ impl<'a> Event<'_, 'a> {
         }
     }
 
-    /// A test event looks like the real one but for its source, and may say more in its detail.
+    /// A test event has the form of a real event, except for its `source` and an optional `sundown`
+    /// object in its `detail`.
     fn test(&self, detail_type: &str) -> Result<Parsed, Reject> {
         let wish: OfTest = self.detail()?;
         match self.of(source_of(detail_type), detail_type)? {
@@ -105,14 +106,14 @@ impl<'a> Event<'_, 'a> {
         wire::field("detail", self.outer.detail)
     }
 
-    fn says(&self, instance: InstanceId, what: What) -> Interruption {
-        Interruption { instance, event_id: self.id.to_owned(), time: self.time, what }
+    fn says(&self, instance: InstanceId, cause: Cause) -> Interruption {
+        Interruption { instance, event_id: self.id.to_owned(), time: self.time, cause }
     }
 
-    fn of_instance(&self, what: impl FnOnce(&OfInstance<'_>) -> What) -> Result<Parsed, Reject> {
+    fn of_instance(&self, cause: impl FnOnce(&OfInstance<'_>) -> Cause) -> Result<Parsed, Reject> {
         let detail: OfInstance<'_> = self.detail()?;
         let instance = field::instance("instance-id", detail.id.as_ref())?;
-        Ok(Parsed::Interruptions(vec![self.says(instance, what(&detail))]))
+        Ok(Parsed::Interruptions(vec![self.says(instance, cause(&detail))]))
     }
 
     fn state_change(&self) -> Result<Parsed, Reject> {
@@ -121,7 +122,7 @@ impl<'a> Event<'_, 'a> {
         match state.parse::<InstanceState>() {
             Ok(state) if state.is_ending() => {
                 let instance = field::instance("instance-id", detail.id.as_ref())?;
-                Ok(Parsed::Interruptions(vec![self.says(instance, What::StateChange(state))]))
+                Ok(Parsed::Interruptions(vec![self.says(instance, Cause::StateChange(state))]))
             }
             Ok(_) => Ok(Parsed::Irrelevant(Irrelevant::StateNotEnding)),
             Err(()) => Ok(Parsed::Irrelevant(Irrelevant::UnknownState)),
@@ -136,7 +137,7 @@ impl<'a> Event<'_, 'a> {
         if field::needed("eventTypeCategory", detail.category.as_ref())? != "scheduledChange" {
             return Ok(Parsed::Irrelevant(Irrelevant::OtherHealthCategory));
         }
-        let notice = HealthNotice {
+        let notice = Arc::new(HealthNotice {
             event_arn: field::arn("eventArn", detail.arn.as_ref())?.to_owned(),
             communication_id: Some(field::name("communicationId", detail.communication.as_ref())?)
                 .filter(|c| !c.is_empty())
@@ -144,7 +145,7 @@ impl<'a> Event<'_, 'a> {
             code: field::name("eventTypeCode", detail.code.as_ref())?.to_owned(),
             starts: field::health_time(detail.starts.as_ref()),
             closed: detail.status.as_deref() == Some("closed"),
-        };
+        });
         let mut instances = BTreeSet::new();
         for raw in detail.entities.unwrap_or_default() {
             let entity: Entity<'_> = wire::field("affectedEntities", Some(raw))?;
@@ -154,13 +155,16 @@ impl<'a> Event<'_, 'a> {
             return Ok(Parsed::Irrelevant(Irrelevant::NoInstance));
         }
         Ok(Parsed::Interruptions(
-            instances.into_iter().map(|i| self.says(i, What::Health(notice.clone()))).collect(),
+            instances
+                .into_iter()
+                .map(|i| self.says(i, Cause::Health(Arc::clone(&notice))))
+                .collect(),
         ))
     }
 }
 
-/// What happens to a spot instance. A word that is not known is no reason to lose the warning: the
-/// worst is assumed.
+/// The action in a spot warning. An unknown action must not lose the warning, so the worst one is
+/// assumed.
 fn spot_action(detail: &OfInstance<'_>) -> SpotAction {
     match detail.action.as_deref() {
         Some("stop") => SpotAction::Stop,

@@ -1,9 +1,9 @@
-//! What is shown of a body that was not understood.
+//! The excerpt of a rejected message body that the log shows.
 
-/// Characters that are shown.
+/// Most characters of the body to show.
 const LENGTH: usize = 200;
-/// The value after a name that contains one of these is not shown: it may let whoever reads the log
-/// act as somebody else (`LifecycleActionToken` completes a lifecycle action, the `Token` of a
+/// The value after a name that contains one of these is hidden, because it may grant readers of the
+/// log permissions (`LifecycleActionToken` completes a lifecycle action, the `Token` of a
 /// `SubscribeURL` confirms a subscription).
 const SECRET: [&str; 6] =
     ["token", "secret", "password", "signature", "credential", "authorization"];
@@ -24,8 +24,8 @@ pub fn excerpt(body: &str) -> String {
     shown.chars().take(LENGTH).collect()
 }
 
-/// Where the next value of a secret begins and ends whose name begins between `from` and `end`. The
-/// value may reach beyond.
+/// Start and end of the next secret value whose name begins between `from` and `end`. The value may
+/// end after `end`. `None` if there is no such value.
 fn next_secret(body: &str, from: usize, end: usize) -> Option<(usize, usize)> {
     let mut at = from;
     loop {
@@ -37,7 +37,7 @@ fn next_secret(body: &str, from: usize, end: usize) -> Option<(usize, usize)> {
         let name = skip(body, found, |c| c.is_alphanumeric() || c == '_' || c == '-');
         let value = skip(body, name, |c| c.is_whitespace() || "\\\"':=>".contains(c));
         let stop = skip(body, value, |c| !c.is_whitespace() && !"\\\"'&,;<>{}[]".contains(c));
-        // What follows is no value: the end, or an object, whose own names are looked at.
+        // No value follows: the body ends, or an object begins, whose own names are checked next.
         if stop > value {
             return Some((value, stop));
         }
@@ -45,7 +45,7 @@ fn next_secret(body: &str, from: usize, end: usize) -> Option<(usize, usize)> {
     }
 }
 
-/// Where the characters end, from `from` on, that are `wanted`.
+/// The end of the run of `wanted` characters that begins at `from`.
 fn skip(body: &str, from: usize, wanted: impl Fn(char) -> bool) -> usize {
     let rest = body.get(from..).unwrap_or_default();
     from + rest.find(|c| !wanted(c)).unwrap_or(rest.len())

@@ -1,4 +1,4 @@
-//! Single values: names, ids, times.
+//! Parses single values: names, ids, times.
 
 use crate::domain::{InstanceId, Moment};
 
@@ -9,7 +9,7 @@ const LONGEST_NAME: usize = 255;
 /// The longest `eventArn` (AWS Health API: 1600).
 const LONGEST_ARN: usize = 1600;
 
-/// A value that must be there.
+/// A required value. Errs if it is missing or empty.
 pub(super) fn needed<'t>(
     name: &'static str,
     text: Option<&'t Text<'_>>,
@@ -17,7 +17,7 @@ pub(super) fn needed<'t>(
     text.map(|t| &**t).filter(|t| !t.is_empty()).ok_or(Reject::MissingField(name))
 }
 
-/// A name that must be there and could be one.
+/// A required name within the limits of length and characters.
 pub(super) fn needed_name<'t>(
     name: &'static str,
     text: Option<&'t Text<'_>>,
@@ -25,25 +25,24 @@ pub(super) fn needed_name<'t>(
     bounded(name, needed(name, text)?, LONGEST_NAME)
 }
 
-/// A name that may be missing; then it is empty.
+/// An optional name; empty if missing.
 pub(super) fn name<'t>(name: &'static str, text: Option<&'t Text<'_>>) -> Result<&'t str, Reject> {
     bounded(name, text.map_or("", |t| t), LONGEST_NAME)
 }
 
-/// An ARN that may be missing; then it is empty.
+/// An optional ARN; empty if missing.
 pub(super) fn arn<'t>(name: &'static str, text: Option<&'t Text<'_>>) -> Result<&'t str, Reject> {
     bounded(name, text.map_or("", |t| t), LONGEST_ARN)
 }
 
 fn bounded<'t>(name: &'static str, text: &'t str, most: usize) -> Result<&'t str, Reject> {
-    // Bytes first: counting characters costs, and hardly any name has more of the one than of the
-    // other.
+    // Compare bytes first: counting characters is slower, and nearly every name is ASCII.
     let fits = text.len() <= most || text.chars().count() <= most;
     if fits && !has_control(text) { Ok(text) } else { Err(Reject::BadField(name)) }
 }
 
 fn has_control(text: &str) -> bool {
-    // Bytes first here too: nearly every name is ASCII.
+    // Check bytes first here too.
     text.bytes().any(|b| b.is_ascii_control())
         || (!text.is_ascii() && text.chars().any(char::is_control))
 }
@@ -53,15 +52,15 @@ pub(super) fn instance(name: &'static str, text: Option<&Text<'_>>) -> Result<In
     Ok(needed(name, text)?.parse::<InstanceId>()?)
 }
 
-/// The instance that an affected entity of AWS Health is, if it is one: its id, or its ARN.
+/// The instance named by an affected entity of AWS Health, as an id or an ARN. `None` if the entity
+/// is not an instance.
 pub(super) fn entity(text: &str) -> Option<InstanceId> {
     let id = if text.starts_with("arn:") { text.rsplit_once(":instance/")?.1 } else { text };
     id.parse().ok()
 }
 
-/// A time as events write it: RFC 3339, with or without a fraction of a second. What is no time is
-/// as good as none: the time at which the message was sent stands in, and no interruption is lost
-/// over it.
+/// A time in RFC 3339, with or without a fraction of a second. `None` if it is missing or
+/// unreadable: the time at which the message was sent replaces it, so no interruption is lost.
 pub(super) fn time(text: Option<&Text<'_>>) -> Option<Moment> {
     text?.parse().ok()
 }

@@ -2,8 +2,8 @@
 //! as lines of text.
 
 use crate::domain::{
-    GroupName, HookAction, HookName, HookPurpose, Interruption, LifecycleToken, Moment, PoolEnd,
-    What,
+    Cause, GroupName, HookAction, HookName, HookPurpose, Interruption, LifecycleToken, Moment,
+    PoolEnd,
 };
 
 use super::{
@@ -17,7 +17,7 @@ const LAUNCHING: &str = "autoscaling:EC2_INSTANCE_LAUNCHING";
 /// The length of a lifecycle action token (Auto Scaling API: exactly 36).
 const TOKEN: usize = 36;
 
-/// Which way an instance goes.
+/// Whether an instance launches or terminates.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
     Out,
@@ -46,8 +46,8 @@ impl Lifecycle<'_> {
                 self.group.as_ref(),
             )?),
             hook: HookName::from(field::needed_name("LifecycleHookName", self.hook.as_ref())?),
-            // The instance id serves in its place, and one that cannot be right would only be
-            // refused.
+            // AWS refuses a malformed token. Without a token, the instance id identifies the
+            // action.
             token: self
                 .token
                 .as_ref()
@@ -59,13 +59,13 @@ impl Lifecycle<'_> {
         })
     }
 
-    fn what(&self, way: Way) -> Result<What, Reject> {
+    fn cause(&self, way: Way) -> Result<Cause, Reject> {
         let action = self.action()?;
-        Ok(if way == Way::Out { What::Terminate(action) } else { What::Launch(action) })
+        Ok(if way == Way::Out { Cause::Terminate(action) } else { Cause::Launch(action) })
     }
 }
 
-/// From the `detail` of an event whose `detail-type` says which way it goes.
+/// From the `detail` of an event whose `detail-type` is that of `way`.
 pub(super) fn from_event(
     detail: &Lifecycle<'_>,
     way: Way,
@@ -85,12 +85,12 @@ pub(super) fn from_event(
         instance,
         event_id: event_id.to_owned(),
         time,
-        what: detail.what(way)?,
+        cause: detail.cause(way)?,
     }]))
 }
 
-/// `EC2 Instance Launch Successful`: of interest only when the instance comes out of a warm pool
-/// into its group. It may have been a Node before.
+/// `EC2 Instance Launch Successful`: relevant only if the instance moves out of a warm pool into
+/// its group, because it may have been a Node before.
 pub(super) fn launched(
     detail: &Lifecycle<'_>,
     event_id: &str,
@@ -109,7 +109,7 @@ pub(super) fn launched(
         instance,
         event_id: event_id.to_owned(),
         time,
-        what: What::LaunchSuccessful { group },
+        cause: Cause::LaunchSuccessful { group },
     }]))
 }
 
@@ -119,7 +119,7 @@ pub(super) fn from_native(native: &Lifecycle<'_>) -> Result<Parsed, Reject> {
         return Ok(Parsed::TestNotification);
     }
     if native.transition.is_none() {
-        // PutNotificationConfiguration: launches and terminations that are over, and failed ones.
+        // From PutNotificationConfiguration: completed and failed launches and terminations.
         let scaling = native.event.as_deref().is_some_and(|e| e.starts_with("autoscaling:"));
         return if scaling {
             Ok(Parsed::Irrelevant(Irrelevant::OtherNotification))
@@ -134,12 +134,12 @@ pub(super) fn from_native(native: &Lifecycle<'_>) -> Result<Parsed, Reject> {
         instance,
         event_id,
         time: field::time(native.time.as_ref()),
-        what: native.what(way)?,
+        cause: native.cause(way)?,
     }]))
 }
 
 /// From lines of `Key: value`, as Auto Scaling writes notifications to a topic (Auto Scaling user
-/// guide, "Route notifications to Amazon SNS"). `None`: the text is not that.
+/// guide, "Route notifications to Amazon SNS"). `None` if the text has another form.
 pub(super) fn from_lines(text: &str) -> Option<Result<Parsed, Reject>> {
     let pairs = || {
         text.lines()
@@ -183,9 +183,10 @@ fn end(text: Option<&Text<'_>>) -> Option<PoolEnd> {
     }
 }
 
-/// A root volume replacement has the words of a termination, from the group to the group, and says
-/// so in `Action` (Auto Scaling user guide, "Replace root volumes during instance refresh"). What
-/// goes from the group to the group does not go.
+/// A root volume replacement has the form of a termination with the group as both `Origin` and
+/// `Destination`, and `Action` is `ReplaceRootVolume` (Auto Scaling user guide, "Replace root
+/// volumes during instance refresh"). Without an `Action`, an instance that moves from the group to
+/// the group does not terminate either.
 fn purpose(
     action: Option<&str>,
     origin: Option<PoolEnd>,

@@ -1,12 +1,14 @@
-//! Bytes of a queue message → what AWS said. Pure and total: every body gets an answer, none
-//! panics, and the cost is linear in its length.
+//! Parses the body of a queue message into interruptions. Parsing does no I/O, never panics, gives
+//! a result for every body, and takes time linear in its length.
 //!
-//! There are three answers. *Interruptions* (or AWS's own test message): understood. *Irrelevant*:
-//! understood, and nothing that Sundown deals with; it may be deleted. *Reject*: not understood; it
-//! is kept for the dead-letter queue.
+//! The main results are:
 //!
-//! A value that nobody needs may be missing or unreadable; one that decides anything may not. So a
-//! spot warning with a strange time is still a spot warning, and one whose instance id is none is
+//! - *Interruptions*: a notice from AWS, or a test message.
+//! - *Irrelevant*: a valid message that Sundown does not act on; it may be deleted.
+//! - *Reject*: a message that Sundown cannot parse; it is kept for the dead-letter queue.
+//!
+//! A value that no decision needs may be missing or unreadable; all others must be valid. So a spot
+//! warning with an unreadable time is still a spot warning, but one without a valid instance id is
 //! rejected.
 
 mod event;
@@ -22,16 +24,16 @@ pub use outcome::{Irrelevant, Parsed, Reject, TestEvent};
 
 use wire::Outer;
 
-/// The longest body that is looked at: the longest that SQS delivers (1 MiB; SQS quotas, "Message
+/// The longest body that Sundown parses: the longest that SQS delivers (1 MiB; SQS quotas, "Message
 /// size").
 pub const MAX_BODY: usize = 1024 * 1024;
 
-/// A topic that forwards to a topic wraps twice; more is nobody's set-up.
+/// Most SNS envelopes around an event. A topic that forwards to a topic makes two.
 const MAX_ENVELOPES: u32 = 2;
 
-/// What a queue message says. Understands events from EventBridge, notifications that Auto Scaling
-/// sends to the queue itself, and either of them inside an SNS envelope. Errs when the body is not
-/// understood; it is to be kept then.
+/// Parses the body of a queue message: an event from EventBridge, a notification that Auto Scaling
+/// sends to the queue itself, or either of them inside an SNS envelope. Errs if the body is
+/// anything else or has an invalid value; the message must be kept then.
 pub fn parse(body: impl AsRef<[u8]>) -> Result<Parsed, Reject> {
     parse_bytes(body.as_ref())
 }
@@ -65,8 +67,8 @@ fn parse_text(text: &str, envelopes: u32) -> Result<Parsed, Reject> {
     }
 }
 
-/// What Amazon SNS wraps a message in when raw delivery is off. Some forwarders keep only its
-/// `Message`.
+/// The envelope in which Amazon SNS puts a message if raw delivery is off. Some forwarders keep
+/// only its `Message`.
 fn envelope(outer: &Outer<'_>, envelopes: u32) -> Result<Parsed, Reject> {
     match (outer.kind.as_deref(), &outer.message) {
         (Some("SubscriptionConfirmation" | "UnsubscribeConfirmation"), _) => {

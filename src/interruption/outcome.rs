@@ -1,46 +1,44 @@
-//! The answers of the parser, and their words in metrics and logs.
+//! The results of the parser, and their names in metrics and logs.
 
 use crate::domain::Interruption;
 
-/// A body that was understood.
+/// The content of a valid message body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Parsed {
-    /// What AWS said: one interruption, or one for each affected instance of an AWS Health event.
-    /// Never empty.
+    /// One interruption, or one for each affected instance of an AWS Health event. Never empty.
     Interruptions(Vec<Interruption>),
-    /// An event of `sundown send-test`, of whatever kind: it is not true, whoever sent it and
-    /// whatever it says.
+    /// A test event, as `sundown send-test` sends it: no instance is really interrupted.
     Test(TestEvent),
-    /// `autoscaling:TEST_NOTIFICATION`, which Auto Scaling sends when a hook with a notification
-    /// target is made.
+    /// `autoscaling:TEST_NOTIFICATION`, which Auto Scaling sends for a new hook with a notification
+    /// target.
     TestNotification,
-    /// Nothing that Sundown deals with.
+    /// A message that Sundown does not act on.
     Irrelevant(Irrelevant),
 }
 
-/// What a test event says.
+/// The content of a test event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TestEvent {
-    /// What would be true if AWS had said it. Never empty, 100 at most.
+    /// The interruptions that a real event of this form would contain. Never empty, 100 at most.
     pub interruptions: Vec<Interruption>,
-    /// How many more instances it named.
+    /// How many further instances the event names; Sundown ignores them.
     pub ignored: usize,
-    /// It asks to be acted on (`detail.sundown.real`).
+    /// The event asks Sundown to act on it (`detail.sundown.real`).
     pub real: bool,
 }
 
-/// Why a body that was understood is none of Sundown's business.
+/// Why Sundown does not act on a valid message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Irrelevant {
     /// An event of another `source` than `aws.autoscaling`, `aws.ec2` and `aws.health`.
     OtherSource,
     /// Another `detail-type` of one of these sources.
     OtherDetailType,
-    /// A scaling notification of a group (`autoscaling:EC2_INSTANCE_LAUNCH` and its like): no
-    /// lifecycle action.
+    /// A scaling notification of a group (such as `autoscaling:EC2_INSTANCE_LAUNCH`), which is not
+    /// a lifecycle action.
     OtherNotification,
-    /// A launch that succeeded, and not out of a warm pool into the group: nothing waits for
-    /// anybody.
+    /// A successful launch other than out of a warm pool into the group: no action waits for an
+    /// answer.
     OrdinaryLaunch,
     /// An instance is `pending` or `running`.
     StateNotEnding,
@@ -55,7 +53,7 @@ pub enum Irrelevant {
 }
 
 impl Irrelevant {
-    /// Every reason, for initialising metrics.
+    /// Every reason, for initializing metrics.
     pub const ALL: [Self; 9] = [
         Self::OtherSource,
         Self::OtherDetailType,
@@ -68,7 +66,7 @@ impl Irrelevant {
         Self::NoInstance,
     ];
 
-    /// Its word in metrics and logs.
+    /// The reason in metrics and logs.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -85,7 +83,7 @@ impl Irrelevant {
     }
 }
 
-/// Why a body was not understood. Holds at most a few words of the body.
+/// Why a body was rejected. Holds at most a short excerpt of the body.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Reject {
     /// Nothing, or white space.
@@ -100,41 +98,41 @@ pub enum Reject {
     /// Not JSON.
     #[error("the body is not JSON: {0}")]
     NotJson(String),
-    /// JSON, but none of the shapes that are known.
+    /// JSON, but not a known kind of message.
     #[error("the body is JSON, but no event of EventBridge, Auto Scaling or SNS")]
     OtherShape,
     /// A field holds a value of another type than it should.
     #[error("a field has a value of the wrong type: {0}")]
     WrongType(String),
-    /// A field that counts is there twice.
+    /// A field that Sundown reads appears twice.
     #[error("a field is there twice: {0}")]
     DuplicateKey(String),
-    /// EventBridge's `version` is another than `0`.
+    /// EventBridge's `version` is not `0`.
     #[error("the event has version `{0}`, known is `0`")]
     UnknownVersion(String),
-    /// A field that the event cannot do without is not there, or empty.
+    /// A required field is missing or empty.
     #[error("the event has no `{0}`")]
     MissingField(&'static str),
-    /// A field's value cannot be one (too long, or with control characters).
+    /// A field's value is invalid (too long, or with control characters).
     #[error("the value of `{0}` cannot be one")]
     BadField(&'static str),
-    /// What stands in the place of the instance id is none.
+    /// The field for the instance id holds other text.
     #[error(transparent)]
     BadInstanceId(#[from] crate::domain::NotAnInstanceId),
-    /// A lifecycle action with another transition than the two that exist, or than its
-    /// `detail-type` says.
+    /// A lifecycle action with an unknown transition, or with another one than its `detail-type`
+    /// names.
     #[error("unknown or contradictory lifecycle transition `{0}`")]
     UnknownTransition(String),
     /// SNS asks for a subscription to be confirmed.
     #[error("SNS asks for its subscription to be confirmed")]
     Unconfirmed,
-    /// Envelopes in envelopes.
+    /// More than two SNS envelopes, one inside the other.
     #[error("more than two SNS envelopes, one inside the other")]
     TooManyEnvelopes,
 }
 
 impl Reject {
-    /// Every word of [`Reject::as_str`], for initialising metrics.
+    /// Every result of [`Reject::as_str`], for initializing metrics.
     pub const LABELS: [&'static str; 14] = [
         "empty",
         "too_long",
@@ -152,7 +150,7 @@ impl Reject {
         "too_many_envelopes",
     ];
 
-    /// Its word in metrics and logs.
+    /// The reason in metrics and logs.
     #[must_use]
     pub const fn as_str(&self) -> &'static str {
         match self {
@@ -173,7 +171,7 @@ impl Reject {
         }
     }
 
-    /// What a person should look at.
+    /// What an operator should check.
     #[must_use]
     pub const fn hint(&self) -> &'static str {
         match self {

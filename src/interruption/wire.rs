@@ -1,5 +1,5 @@
-//! The shapes on the wire. Only what is looked at is named; everything else may be there in any
-//! form.
+//! The JSON forms of messages. Only the fields that Sundown reads are declared; all others may be
+//! there in any form.
 
 use std::{borrow::Cow, fmt, ops::Deref};
 
@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use super::Reject;
 
-/// A string that borrows from the body where it can. (serde borrows into a bare `Cow<str>`, but not
+/// A string that borrows from the body if possible. (serde borrows into a bare `Cow<str>`, but not
 /// into an `Option` of one.)
 #[derive(Debug, Clone)]
 pub(super) struct Text<'a>(pub(super) Cow<'a, str>);
@@ -50,8 +50,8 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     }
 }
 
-/// The outermost object, whichever it is: an event of EventBridge, a notification of Auto Scaling,
-/// or an SNS envelope.
+/// The outermost object: an event of EventBridge, a notification of Auto Scaling, or an SNS
+/// envelope.
 #[derive(Deserialize)]
 pub(super) struct Outer<'a> {
     #[serde(borrow)]
@@ -60,8 +60,8 @@ pub(super) struct Outer<'a> {
     pub id: Option<Text<'a>>,
     #[serde(borrow, rename = "detail-type")]
     pub detail_type: Option<Text<'a>>,
-    /// How the documentation prints it for the events about reservations (EC2 user guide, "Monitor
-    /// interruptible Capacity Reservations").
+    /// The spelling of `detail-type` that the documentation has for events about reservations (EC2
+    /// user guide, "Monitor interruptible Capacity Reservations").
     #[serde(borrow, rename = "detail_type")]
     pub detail_type_too: Option<Text<'a>>,
     #[serde(borrow)]
@@ -103,10 +103,10 @@ pub(super) struct Lifecycle<'a> {
     pub destination: Option<Text<'a>>,
     #[serde(borrow, rename = "Action")]
     pub action: Option<Text<'a>>,
-    /// Native only: stands for the event's id.
+    /// Native notifications only: used as the event's id.
     #[serde(borrow, rename = "RequestId")]
     pub request: Option<Text<'a>>,
-    /// Native only.
+    /// Native notifications only.
     #[serde(borrow, rename = "Time")]
     pub time: Option<Text<'a>>,
 }
@@ -124,13 +124,13 @@ pub(super) struct OfInstance<'a> {
     pub state: Option<Text<'a>>,
 }
 
-/// The `detail` of a test event, besides that of the kind that it is of.
+/// The part of a test event's `detail` that real events do not have.
 #[derive(Deserialize)]
 pub(super) struct OfTest {
     pub sundown: Option<Wish>,
 }
 
-/// What a test event asks for.
+/// The options of a test event.
 #[derive(Deserialize)]
 pub(super) struct Wish {
     #[serde(default)]
@@ -158,15 +158,15 @@ pub(super) struct OfHealth<'a> {
     pub entities: Option<Vec<&'a RawValue>>,
 }
 
-/// One of its `affectedEntities`.
+/// One of the `affectedEntities` of an AWS Health event.
 #[derive(Deserialize)]
 pub(super) struct Entity<'a> {
     #[serde(borrow, rename = "entityValue")]
     pub value: Option<Text<'a>>,
 }
 
-/// Reads an object. (serde would also read an array into a struct, field by field; that is no
-/// event.)
+/// Parses an object. (serde would also read an array into a struct, field by field, but no event is
+/// an array.)
 pub(super) fn object<'a, T: Deserialize<'a>>(
     text: &'a str,
     not_an_object: impl FnOnce() -> Reject,
@@ -180,7 +180,7 @@ pub(super) fn object<'a, T: Deserialize<'a>>(
     }
 }
 
-/// Reads the object in a field.
+/// Parses the object in a field.
 pub(super) fn field<'a, T: Deserialize<'a>>(
     name: &'static str,
     raw: Option<&'a RawValue>,
@@ -189,7 +189,7 @@ pub(super) fn field<'a, T: Deserialize<'a>>(
     object(raw.get(), || Reject::WrongType(format!("`{name}` is not an object")))
 }
 
-/// At most this much of a body is repeated to a person.
+/// Most characters of a body to repeat in an error.
 const QUOTED: usize = 160;
 
 pub(super) fn quote(text: &str) -> String {

@@ -7,7 +7,7 @@
 
 use jiff::SignedDuration;
 
-use crate::domain::{Limits, Moment, Taken, seconds};
+use crate::domain::{InterruptionFacts, Limits, Moment, seconds};
 
 /// A running drain adopts a newly measured skew if it differs from the present one by at least
 /// this. Smaller differences are measurement noise.
@@ -21,19 +21,19 @@ const RESPITE: std::time::Duration = seconds(20);
 pub struct Skew(SignedDuration);
 
 impl Skew {
-    /// AWS's time less ours.
+    /// `ahead`: AWS's time less ours.
     #[must_use]
     pub const fn new(ahead: SignedDuration) -> Self {
         Self(ahead)
     }
 
-    /// A time of AWS on our clock.
+    /// Converts a time from AWS's clock to ours.
     #[must_use]
     pub fn to_ours(self, aws: Moment) -> Moment {
         aws - self.0
     }
 
-    /// A time of ours on AWS's clock.
+    /// Converts a time from our clock to AWS's.
     #[must_use]
     pub fn to_aws(self, ours: Moment) -> Moment {
         ours + self.0
@@ -41,8 +41,8 @@ impl Skew {
 
     /// Converts the times of a record's interruptions to our clock.
     #[must_use]
-    pub fn taken(self, recorded: Vec<Taken>) -> Vec<Taken> {
-        let convert = |taken: Taken| Taken {
+    pub fn taken(self, recorded: Vec<InterruptionFacts>) -> Vec<InterruptionFacts> {
+        let convert = |taken: InterruptionFacts| InterruptionFacts {
             time: self.to_ours(taken.time),
             accepted: self.to_ours(taken.accepted),
             ends: taken.ends.map(|end| self.to_ours(end)),
@@ -56,7 +56,7 @@ impl Skew {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordClock {
     skew: Skew,
-    /// When it last changed; `None`: not since the drain was taken up.
+    /// When the skew last changed; `None`: not since this leader took up the drain.
     changed_at: Option<Moment>,
 }
 

@@ -1,9 +1,9 @@
-//! Whether an action that only a record names may be completed.
+//! Whether Sundown may complete a lifecycle action that only a record names.
 //!
-//! A kubelet can write the annotations of its own Node, so a record can name any hook. AWS is asked
-//! first whether the instance waits. The first row that applies decides:
+//! A kubelet can write the annotations of its own Node, so a record can name any hook. Sundown
+//! therefore asks AWS first whether the instance waits. The first row that applies decides:
 //!
-//! | AWS says | then |
+//! | AWS's answer | next |
 //! | --- | --- |
 //! | the instance is in the group, in a wait state of the hook's transition | [`Next::Complete`] |
 //! | the instance does not wait; asked after the action's end | [`Next::Over`] |
@@ -12,15 +12,15 @@
 //! | the instance does not wait; for a minute | [`Next::Doubt`]: report it, and ask again in 5 min |
 //! | the instance does not wait; after that | [`Next::Ask`] again in 5 min |
 //! | the question is forbidden, asked after the action's end | [`Next::Over`] |
-//! | the question is forbidden | [`Next::CompleteUnseen`] |
+//! | the question is forbidden | [`Next::CompleteUnconfirmed`] |
 //! | no answer, after a reported doubt, asked after the action's end | [`Next::Over`] |
 //! | no answer, after a reported doubt | [`Next::Ask`] again in 5 min: AWS's last answer still counts |
 //! | no answer, for less than 30 s | [`Next::Ask`] again in 2 s |
 //! | no answer, for 30 s or more, asked after the action's end | [`Next::Over`] |
-//! | no answer, for 30 s or more | [`Next::CompleteUnseen`] |
+//! | no answer, for 30 s or more | [`Next::CompleteUnconfirmed`] |
 //!
 //! "The action's end" is the latest time at which AWS can still keep the action open
-//! ([`super::HeartbeatSchedule::ends_by`]). After it the action is over, whatever the calls returned.
+//! ([`super::HeartbeatSchedule::ends_by`]). After it the action is over, whatever calls returned.
 
 use std::time::Duration;
 
@@ -35,22 +35,23 @@ const ASK_LATER: Duration = seconds(15);
 /// For this long after the first answer that the instance does not wait, AWS may be out of date.
 /// After that, Sundown reports it.
 const DELAY: Duration = seconds(60);
-/// The pause after that answer once it was reported.
+/// The pause after that answer once Sundown has reported it.
 const ASK_SELDOM: Duration = Duration::from_mins(5);
-/// An answer counts for a completion that is sent within this time.
+/// An answer permits a completion that is sent within this time.
 const GOOD_FOR: Duration = seconds(60);
 
-/// What DescribeAutoScalingGroups said of an instance that a record says waits in a lifecycle hook.
+/// The answer of DescribeAutoScalingGroups about an instance that, by a record, waits in a
+/// lifecycle hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Seen {
     /// It is in the group, in a wait state of the hook's transition.
-    Waits,
+    Waiting,
     /// It is not in the group, or in another state.
-    WaitsNot,
+    NotWaiting,
     /// A policy forbids the question.
     Forbidden,
     /// No answer came.
-    Nothing,
+    NoAnswer,
 }
 
 /// What to do next.
@@ -59,24 +60,25 @@ pub enum Next {
     /// Complete the action.
     Complete,
     /// Complete it although AWS could not be asked, and warn.
-    CompleteUnseen,
+    CompleteUnconfirmed,
     /// Ask again at this moment.
     Ask(Moment),
-    /// The same as `Ask`, and send a heartbeat now: its answer shows whether the action is over.
+    /// Ask again at this moment, and send a heartbeat now: its answer shows whether the action is
+    /// over.
     Prove(Moment),
-    /// The same as `Ask`, and report that the record names an action for which the instance does
-    /// not wait.
+    /// Ask again at this moment, and report that the record names an action for which the instance
+    /// does not wait.
     Doubt(Moment),
-    /// The action is over. Nothing is completed.
+    /// The action is over: send no completion.
     Over,
 }
 
-/// What AWS has said of one such action so far.
+/// AWS's answers so far about one action that only a record names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Confirmation {
-    /// Since when questions go without an answer.
+    /// Since when questions have had no answer; `None`: no question is unanswered.
     unanswered: Option<Moment>,
-    /// Since when AWS says that the instance does not wait.
+    /// When AWS first answered that the instance does not wait; `None`: it waits, or no answer yet.
     waits_not: Option<Moment>,
     /// Sundown has reported that the instance does not wait.
     is_doubted: bool,
@@ -91,28 +93,28 @@ impl Confirmation {
         self.good_until.is_some_and(|until| now < until)
     }
 
-    /// AWS was asked at `asked`, and this is what it said by `now`. `end`: when AWS has ended the
-    /// action, whatever was answered.
+    /// Records the answer that AWS gave by `now` to a question asked at `asked`, and decides what
+    /// to do next. `end`: the latest time at which AWS can still keep the action open.
     pub fn heard(&mut self, seen: Seen, asked: Moment, now: Moment, end: Moment) -> Next {
         let is_past_end = asked >= end;
         let next = match seen {
-            Seen::Waits => {
+            Seen::Waiting => {
                 (self.unanswered, self.waits_not, self.is_doubted) = (None, None, false);
                 Next::Complete
             }
-            Seen::WaitsNot | Seen::Forbidden if is_past_end => Next::Over,
-            Seen::WaitsNot => {
+            Seen::NotWaiting | Seen::Forbidden if is_past_end => Next::Over,
+            Seen::NotWaiting => {
                 self.unanswered = None;
                 self.does_not_wait(now)
             }
             Seen::Forbidden => {
                 self.unanswered = None;
-                Next::CompleteUnseen
+                Next::CompleteUnconfirmed
             }
-            Seen::Nothing => self.no_answer(asked, now, is_past_end),
+            Seen::NoAnswer => self.no_answer(asked, now, is_past_end),
         };
         self.good_until = match next {
-            Next::Complete | Next::CompleteUnseen => Some(now.plus(GOOD_FOR)),
+            Next::Complete | Next::CompleteUnconfirmed => Some(now.plus(GOOD_FOR)),
             Next::Ask(_) | Next::Prove(_) | Next::Doubt(_) | Next::Over => None,
         };
         next
@@ -128,7 +130,7 @@ impl Confirmation {
         } else if is_past_end {
             Next::Over
         } else {
-            Next::CompleteUnseen
+            Next::CompleteUnconfirmed
         }
     }
 

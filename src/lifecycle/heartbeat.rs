@@ -2,53 +2,60 @@
 
 use std::time::Duration;
 
-use super::{HookFacts, Turn, UNDESCRIBED_TIMEOUT};
+use super::{CallPriority, HookFacts, UNDESCRIBED_TIMEOUT};
 use crate::domain::{HookDescription, Moment, seconds};
 
-/// The waits after a failed heartbeat; from then on they double. Each is shortened by the hook's
-/// own fraction of a quarter, so that hooks which failed together are not tried again together.
+/// The waits after the first failed heartbeats; later waits double. Each wait is shortened by up to
+/// a quarter, by a fraction drawn for each action, so that actions that failed together are not
+/// retried together.
 const RETRIES: [Duration; 3] = [seconds(1), seconds(2), seconds(4)];
-/// What they take together before the third try.
+/// The sum of the waits before the third try.
 const TWO_RETRIES: Duration = seconds(3);
-/// Where nothing is to be saved any more, or a person must act first, there is no hurry.
+/// The longest wait after a failure, for example once the window has passed or while a heartbeat
+/// needs an operator to fix permissions.
 const SLOW_RETRY: Duration = seconds(30);
-/// A call that a policy forbids, for an action that AWS has accepted no heartbeat for, is repeated
-/// this often and not faster: completions from the first denial on, heartbeats once the action's
+/// The interval at which Sundown repeats a call that a policy forbids, for an action for which AWS
+/// has accepted no heartbeat: completions from the first denial on, heartbeats once the action's
 /// window must be over.
 pub const FORBIDDEN_RETRY: Duration = Duration::from_mins(5);
-/// The longest GlobalTimeout that AWS has; it stands in for one that is not described.
+/// The longest GlobalTimeout that AWS has, used for a hook that is not described.
 const LONGEST_GLOBAL: Duration = Duration::from_hours(48);
-/// No call takes longer.
+/// The longest time limit of one call.
 const MOST_CALL: Duration = seconds(10);
-/// No timeout, whatever was answered, makes us beat without a pause (AWS allows none under 30 s).
+/// The least timeout to use, whatever AWS answered, so that heartbeats never go without a pause
+/// (AWS allows none under 30 s).
 const LEAST_TIMEOUT: Duration = seconds(1);
 
-/// When the heartbeats of one owed lifecycle action are due.
+/// When the heartbeats of one open lifecycle action are due.
 ///
-/// The interval is half of the HeartbeatTimeout, a third where that is under 60 s; that of a hook
-/// which is not described yet is 10 s. The first heartbeat goes at once when the event is older
-/// than half an interval or the action was taken over. One regular gap is shortened by the hook's
-/// own fraction of half an interval, so that hooks which came together do not beat together; no gap
-/// is ever longer than the interval.
+/// The interval is half of the HeartbeatTimeout, or a third if the timeout is under 60 s. For a
+/// hook that is not described yet it is 10 s. The first heartbeat goes at once if the event is
+/// older than half an interval or the action was taken over. The first regular gap is shortened by
+/// up to half an interval, so that the heartbeats of actions that arrived together spread out. No
+/// gap is longer than the interval.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HeartbeatSchedule {
     event: Moment,
-    start: Start,
-    /// How much of half an interval the first regular gap is shortened by.
+    start: ActionSource,
+    /// The fraction (0 to 1) of half an interval by which the first regular gap is shortened.
     spread: f64,
-    /// That gap is behind us.
+    /// The first regular gap has passed.
     is_spread: bool,
     description: Option<HookDescription>,
-    /// The first description: what windows and deadlines go by.
+    /// The first description, which sets windows and deadlines.
     first: Option<HookDescription>,
-    /// When it came, where it was not there from the beginning.
+    /// When the first description came; `None` if it was there from the beginning, or not yet.
     first_at: Option<Moment>,
-    /// A heartbeat that was sent after that has been answered, or given up.
+    /// A heartbeat that was sent after `first_at` was answered or failed.
     is_tried_since: bool,
-    /// When the window last granted began; `None`: another leader's last heartbeat, not known.
+    /// When the current window began; `None`: at another leader's last heartbeat, which is not
+    /// known.
     granted: Option<Moment>,
-    /// AWS accepted a heartbeat that this process sent then, in an earlier term.
+    /// When this process, in an earlier term as leader, sent a heartbeat that AWS accepted.
     known: Option<Moment>,
+    /// In an earlier term of this process AWS answered that the action is not open, and AWS has
+    /// accepted no heartbeat since.
+    is_known_over: bool,
     /// When the last heartbeat that was accepted was sent.
     last: Option<Moment>,
     due: Moment,
@@ -56,64 +63,64 @@ pub struct HeartbeatSchedule {
     failures: u32,
     /// When the first try failed, before any was accepted.
     first_failed: Option<Moment>,
-    /// The last answer was a refusal that asking again does not mend.
+    /// The last answer was a refusal that a retry does not fix.
     is_refused: bool,
     /// When a policy last forbade the heartbeat, if that was the last answer.
     forbidden: Option<Moment>,
     is_missed: bool,
-    end: Option<End>,
+    end: Option<HeartbeatEnd>,
     counts: HeartbeatCounts,
 }
 
-/// How we came by an action.
+/// How this process learned of an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Start {
+pub enum ActionSource {
     /// Its event was received at this moment.
     Received(Moment),
-    /// From another leader, by its record.
+    /// From the record of another leader.
     TakenOver {
-        /// When.
+        /// When this process took the action over.
         at: Moment,
-        /// For how long nobody may have beaten it before, beyond its interval.
-        unled: Duration,
+        /// How long, beyond its interval, the action may have been without heartbeats before `at`.
+        without_leader: Duration,
     },
 }
 
 /// Why there are no more heartbeats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum End {
+pub enum HeartbeatEnd {
     /// Our completion was accepted.
     Completed,
-    /// AWS says "No active Lifecycle Action": completed by others, timed out or abandoned. Not an
-    /// error.
+    /// AWS answered "No active Lifecycle Action": the action was completed by others, timed out or
+    /// was abandoned. Not an error.
     Gone,
 }
 
-/// What was counted.
+/// Counts of one action's heartbeats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HeartbeatCounts {
     /// Heartbeats that were sent.
     pub sent: u64,
-    /// Those that were accepted.
+    /// Heartbeats that AWS accepted.
     pub accepted: u64,
-    /// Those that failed.
+    /// Heartbeats that AWS refused or did not answer in time.
     pub failed: u64,
-    /// Windows of which two thirds were over before a heartbeat was accepted.
+    /// Windows of which two thirds had passed before a heartbeat was accepted.
     pub missed: u64,
 }
 
 impl HeartbeatSchedule {
-    /// For an action whose event is of `event`. `spread` (0 to 1, drawn once) spreads hooks in
-    /// time.
+    /// For an action whose event is of the time `event`. `spread` (0 to 1, drawn once per action)
+    /// spreads heartbeats in time.
     #[must_use]
     pub fn new(
         event: Moment,
-        start: Start,
+        start: ActionSource,
         spread: f64,
         description: Option<HookDescription>,
     ) -> Self {
-        let (Start::Received(seen) | Start::TakenOver { at: seen, .. }) = start;
-        // A clock that is ahead of ours puts no heartbeat off.
+        let (ActionSource::Received(seen) | ActionSource::TakenOver { at: seen, .. }) = start;
+        // A clock that is ahead of ours must not delay a heartbeat.
         let event = event.min(seen);
         let spread = if spread.is_finite() { spread.clamp(0.0, 1.0) } else { 0.0 };
         let mut schedule = Self {
@@ -125,8 +132,9 @@ impl HeartbeatSchedule {
             first_at: None,
             is_tried_since: false,
             description,
-            granted: matches!(start, Start::Received(_)).then_some(event),
+            granted: matches!(start, ActionSource::Received(_)).then_some(event),
             known: None,
+            is_known_over: false,
             last: None,
             due: event,
             in_flight: None,
@@ -142,15 +150,23 @@ impl HeartbeatSchedule {
         schedule
     }
 
-    /// The same, where this process knows from an earlier term of its own that AWS accepted a
-    /// heartbeat which it sent then. Whoever led meanwhile can only have made the window longer.
+    /// Adds that AWS accepted a heartbeat that this process sent at `sent`, in an earlier term as
+    /// leader. A leader in between can only have made the window longer.
     #[must_use]
-    pub fn known_accepted(self, sent: Moment) -> Self {
+    pub fn with_accepted_earlier(self, sent: Moment) -> Self {
         Self { known: Some(sent), ..self }
     }
 
-    /// When the next heartbeat is to be sent; a moment that is past means now. `None`: one is under
-    /// way, they have ended, or no further one can add anything because the window last granted
+    /// Adds that AWS answered in an earlier term of this process that the action is not open.
+    /// Sundown still sends heartbeats, because the record that names the action may be about
+    /// another one. While they fail, no window sets a deadline.
+    #[must_use]
+    pub fn with_over_earlier(self) -> Self {
+        Self { is_known_over: true, ..self }
+    }
+
+    /// When to send the next heartbeat; a moment in the past means now. `None`: one is in flight,
+    /// the heartbeats have ended, or another one would gain nothing because the current window
     /// reaches the hook's GlobalTimeout.
     #[must_use]
     pub fn due(&self) -> Option<Moment> {
@@ -160,7 +176,8 @@ impl HeartbeatSchedule {
         if over { None } else { self.due_to_prove() }
     }
 
-    /// The same for one that is to prove that the action is open, whether or not it adds anything.
+    /// When to send the next heartbeat if it should prove that the action is open, even if it gains
+    /// no time. `None`: one is in flight, or the heartbeats have ended.
     #[must_use]
     pub fn due_to_prove(&self) -> Option<Moment> {
         let due =
@@ -168,18 +185,18 @@ impl HeartbeatSchedule {
         if self.in_flight.is_some() || self.end.is_some() { None } else { Some(due) }
     }
 
-    /// Somebody waits for the next answer: it is asked for at once, or when a failed one is due
-    /// again.
+    /// Makes the next heartbeat due now because its answer is needed. After a failure, the retry
+    /// keeps its time.
     pub fn hasten(&mut self, now: Moment) {
         if self.failures == 0 {
             self.due = self.due.min(now);
         }
     }
 
-    /// By when the next heartbeat should have had its turn where many wait, so that three tries fit
-    /// before two thirds of the window are over; after that, before the window ends.
+    /// The priority of the next heartbeat when many wait, so that three tries fit before two thirds
+    /// of the window have passed; after that, before the window ends.
     #[must_use]
-    pub fn turn(&self) -> Turn {
+    pub fn priority(&self) -> CallPriority {
         let timeout = self.first.as_ref().map_or(UNDESCRIBED_TIMEOUT, |d| d.heartbeat_timeout);
         let (start, due) = (self.window_start(), self.due);
         let (two_thirds, end) = (start.plus(two_thirds(timeout)), start.plus(timeout));
@@ -189,7 +206,7 @@ impl HeartbeatSchedule {
         let by = if is_take_up && self.first.is_none() {
             due
         } else if is_take_up && !left.is_zero() {
-            // How long ago it was beaten is a guess: half of what may be left.
+            // The time of the last heartbeat is a guess, so use half of what may be left.
             let from = two_thirds.max(due);
             from.plus(end.since_or_zero(from) / 2)
         } else if is_take_up {
@@ -201,73 +218,74 @@ impl HeartbeatSchedule {
         } else {
             due.plus(if self.first.is_some() { seconds(60) } else { seconds(5) })
         };
-        Turn { by, firm: self.first.is_some() || self.last.is_some(), is_take_up }
+        CallPriority { by, firm: self.first.is_some() || self.last.is_some(), is_take_up }
     }
 
-    /// When the completion should have had its turn where many wait: the less is left of the window
-    /// last granted, the earlier.
+    /// The priority of the completion when many calls wait: the less time is left of the current
+    /// window, the earlier.
     #[must_use]
-    pub fn completion_turn(&self, now: Moment) -> Turn {
+    pub fn completion_priority(&self, now: Moment) -> CallPriority {
         let end =
             self.window_end().unwrap_or_else(|| self.window_start().plus(UNDESCRIBED_TIMEOUT));
-        Turn { by: end.max(now), firm: end > now, is_take_up: false }
+        CallPriority { by: end.max(now), firm: end > now, is_take_up: false }
     }
 
-    /// A policy forbids the heartbeat, and none was accepted yet. The next one goes after a quarter
-    /// of the time for which AWS may still keep the action open, because a denial may pass, but no
-    /// faster than after any refusal; after that time, in five minutes.
+    /// Records that a policy forbids the heartbeat, with none accepted yet. The next one goes after
+    /// a quarter of the time for which AWS may still keep the action open (5 min at most), because
+    /// a denial may be temporary, but no sooner than after any other refusal. Once that time has
+    /// passed, it goes after 5 min.
     pub fn forbidden(&mut self, now: Moment) {
         self.refused(now);
         self.forbidden = Some(now);
     }
 
     fn forbidden_wait(&self, at: Moment) -> Duration {
-        let (Start::Received(seen) | Start::TakenOver { at: seen, .. }) = self.start;
+        let (ActionSource::Received(seen) | ActionSource::TakenOver { at: seen, .. }) = self.start;
         let left = seen.plus(self.timeout()).since_or_zero(at);
         if left.is_zero() { FORBIDDEN_RETRY } else { (left / 4).min(FORBIDDEN_RETRY) }
     }
 
-    /// AWS has ended the action by this moment, whatever was answered: its start and the hook's
-    /// GlobalTimeout, 48 h where that is not described. A heartbeat that was accepted later shows
-    /// that the time of the event was wrong: then the timeout counts from when this process
-    /// received or took over the action.
+    /// When AWS has ended the action at the latest, whatever it answered: the event's time plus the
+    /// hook's GlobalTimeout, or 48 h for a hook that is not described. A heartbeat that was
+    /// accepted later shows that the event's time was wrong. Then the timeout counts from when this
+    /// process received or took over the action.
     #[must_use]
     pub fn ends_by(&self) -> Moment {
-        let (Start::Received(seen) | Start::TakenOver { at: seen, .. }) = self.start;
+        let (ActionSource::Received(seen) | ActionSource::TakenOver { at: seen, .. }) = self.start;
         let global = self.first.as_ref().map_or(LONGEST_GLOBAL, |d| d.global_timeout);
         let end = self.event.plus(global);
         if self.last.is_some_and(|last| last > end) { seen.plus(global) } else { end }
     }
 
-    /// One goes out now.
+    /// Records that a heartbeat is sent now.
     pub fn sent(&mut self, now: Moment) {
         self.in_flight = Some(now);
         self.forbidden = None;
         self.counts.sent += 1;
     }
 
-    /// It was accepted: AWS waits again for the whole HeartbeatTimeout, for certain since it was
-    /// sent.
+    /// Records that AWS accepted the heartbeat. A new window of the whole HeartbeatTimeout has
+    /// begun, when the heartbeat was sent at the earliest.
     pub fn accepted(&mut self, now: Moment) {
         self.note_missed(now);
         let sent = self.in_flight.take().unwrap_or(now);
         self.note_tried(sent);
-        // A first heartbeat that went at once has not been spread yet; one after a regular gap has.
+        // A first heartbeat that went at once is not spread yet; one after a regular gap is.
         self.is_spread |= self.last.is_some() || !self.first_at_once();
         (self.last, self.granted, self.failures, self.is_missed) =
             (Some(sent), Some(sent), 0, false);
-        self.is_refused = false;
+        (self.is_refused, self.is_known_over) = (false, false);
         self.counts.accepted += 1;
         self.due = self.planned();
     }
 
-    /// It failed, or was not answered in time.
+    /// Records that the heartbeat failed or was not answered in time.
     pub fn failed(&mut self, now: Moment) {
         self.is_refused = false;
         self.fail(now);
     }
 
-    /// It was refused in a way that a person must mend: tried again, more slowly.
+    /// Records a refusal that an operator must fix. Retries go more slowly.
     pub fn refused(&mut self, now: Moment) {
         self.is_refused = true;
         self.fail(now);
@@ -285,26 +303,26 @@ impl HeartbeatSchedule {
         self.note_missed(now);
     }
 
-    /// "No active Lifecycle Action": there is nothing to keep open any more. The deadline that
-    /// stands at `now` stays.
+    /// Records the answer "No active Lifecycle Action" and ends the heartbeats. The deadline in
+    /// force at `now` stays in force.
     pub fn gone(&mut self, now: Moment) {
         self.note_missed(now);
         self.in_flight = None;
-        self.end.get_or_insert(End::Gone);
+        self.end.get_or_insert(HeartbeatEnd::Gone);
     }
 
-    /// Our completion was accepted.
+    /// Records that AWS accepted our completion, and ends the heartbeats.
     pub fn completed(&mut self, now: Moment) {
         self.note_missed(now);
         self.in_flight = None;
-        self.end.get_or_insert(End::Completed);
+        self.end.get_or_insert(HeartbeatEnd::Completed);
     }
 
-    /// DescribeLifecycleHooks said what the hook is like. A later answer changes the interval,
-    /// never a deadline: the action that waits was begun under the first.
+    /// Records the hook's timeouts from DescribeLifecycleHooks. A later description changes the
+    /// interval but never a deadline, because the open action began under the first one.
     pub fn described(&mut self, now: Moment, description: HookDescription) {
-        // The gaps of 10 s until now spread hooks by seconds only: the first gap of the true
-        // interval spreads them again.
+        // The gaps of 10 s until now spread heartbeats by seconds only, so the first gap of the
+        // real interval spreads them again.
         self.is_spread &= self.description.is_some();
         if self.first.is_none() {
             (self.first, self.first_at) = (Some(description.clone()), Some(now));
@@ -314,8 +332,8 @@ impl HeartbeatSchedule {
         self.due = if self.failures == 0 { planned } else { self.due.min(planned) };
     }
 
-    /// How long one call may take, so that three tries, and the wait for its turn, fit before two
-    /// thirds of the timeout are over: 1 s to 10 s.
+    /// The time limit of one call, so that three tries and the wait in the [`super::Pace`] fit
+    /// before two thirds of the timeout have passed: 1 s to 10 s.
     #[must_use]
     pub fn call_limit(&self) -> Duration {
         let timeout = self.timeout();
@@ -323,8 +341,8 @@ impl HeartbeatSchedule {
         (room / 4).clamp(LEAST_TIMEOUT, MOST_CALL)
     }
 
-    /// The end of the window last granted: AWS acts on its default then if no heartbeat is
-    /// accepted. `None` while that is not known (not described yet).
+    /// The end of the current window: if AWS accepts no heartbeat until then, it applies the hook's
+    /// default result. `None` while the hook is not described.
     #[must_use]
     pub fn window_end(&self) -> Option<Moment> {
         let timeout = self.first.as_ref()?.heartbeat_timeout;
@@ -332,32 +350,38 @@ impl HeartbeatSchedule {
         Some(self.global_end().map_or(end, |global| end.min(global)))
     }
 
-    /// When two thirds of that window are over: from then on its end is the deadline, until a
-    /// heartbeat is accepted. Where they were over before we could try, or before the hook was
-    /// first described, the next try is waited for (10 s at most): nothing is shortened that it may
-    /// save. `None`: not described, or the heartbeats ended before.
+    /// When two thirds of the current window have passed: from then on its end is the deadline,
+    /// until a heartbeat is accepted. If that was before the first try was possible, or before the
+    /// hook was first described, this waits for the next try (10 s at most), because that may still
+    /// extend the window. `None`: the hook is not described, the heartbeats ended before, or the
+    /// action is known to be over.
     #[must_use]
     pub fn lapses_at(&self) -> Option<Moment> {
+        if self.is_known_over {
+            return None;
+        }
         let at = self.window_start().plus(two_thirds(self.first.as_ref()?.heartbeat_timeout));
         let is_untried = self.counts.accepted + self.counts.failed == 0;
         let at = match self.start {
-            Start::Received(seen) if is_untried => at.max(seen.plus(MOST_CALL)),
-            // At a take-over it may have to wait for its turn first.
-            Start::TakenOver { .. } if is_untried => at.max(self.turn().by.plus(MOST_CALL)),
-            Start::Received(_) | Start::TakenOver { .. } => at,
+            ActionSource::Received(seen) if is_untried => at.max(seen.plus(MOST_CALL)),
+            // At a take-over, the first heartbeat may have to wait in the `Pace`.
+            ActionSource::TakenOver { .. } if is_untried => {
+                at.max(self.priority().by.plus(MOST_CALL))
+            }
+            ActionSource::Received(_) | ActionSource::TakenOver { .. } => at,
         };
-        // AWS has just described the hook, so it answers: the next heartbeat may be accepted.
+        // AWS has just answered with the description, so it may accept the next heartbeat.
         let at = self
             .first_at
             .filter(|_| !self.is_tried_since)
             .map_or(at, |described| at.max(described.plus(MOST_CALL)));
-        // Ended in time: what stands, stands. Ended too late: the lapse stands.
+        // If the heartbeats ended in time there is no lapse; if they ended too late it remains.
         if self.end.is_some() && !self.is_missed { None } else { Some(at) }
     }
 
-    /// What a deadline needs to know of the hook at `now`. A window that was over when the hook was
-    /// first described sets no deadline: either AWS has ended the action by then, or it has
-    /// accepted a heartbeat whose answer was lost. The next heartbeat shows which.
+    /// The facts of the action at `now` that affect deadlines. A window that had ended when the
+    /// hook was first described sets no deadline: either AWS has ended the action, or it accepted a
+    /// heartbeat whose answer was lost. The next heartbeat shows which.
     #[must_use]
     pub fn facts(&self, now: Moment) -> HookFacts {
         let is_lapsed = self.lapses_at().is_some_and(|at| now >= at);
@@ -367,25 +391,25 @@ impl HeartbeatSchedule {
         HookFacts { description: self.first.clone(), lapse }
     }
 
-    /// Why there are no more heartbeats; `None` while there are.
+    /// Why the heartbeats ended; `None` while they go on.
     #[must_use]
-    pub const fn end(&self) -> Option<End> {
+    pub const fn end(&self) -> Option<HeartbeatEnd> {
         self.end
     }
 
-    /// When the last heartbeat that was accepted was sent.
+    /// When the last accepted heartbeat was sent; `None`: none was accepted.
     #[must_use]
     pub const fn last_accepted(&self) -> Option<Moment> {
         self.last
     }
 
-    /// How many failed since the last that was accepted.
+    /// How many heartbeats failed since the last accepted one.
     #[must_use]
     pub const fn failures_in_a_row(&self) -> u32 {
         self.failures
     }
 
-    /// What was counted.
+    /// Counts of this action's heartbeats since this schedule was made.
     #[must_use]
     pub const fn counts(&self) -> HeartbeatCounts {
         self.counts
@@ -403,18 +427,20 @@ impl HeartbeatSchedule {
             .map_or(UNDESCRIBED_TIMEOUT, |d| d.heartbeat_timeout.max(LEAST_TIMEOUT))
     }
 
-    /// The end that no heartbeat moves. An action that came to us after it is either gone, which a
-    /// heartbeat will tell, or its event's time was wrong, and there is no end that we know.
+    /// The event's time plus the GlobalTimeout, an end that no heartbeat moves. `None` if the hook
+    /// is not described, or if this process learned of the action after that end: then either the
+    /// action is gone, which a heartbeat will show, or the event's time was wrong and the end is
+    /// unknown.
     fn global_end(&self) -> Option<Moment> {
-        let (Start::Received(seen) | Start::TakenOver { at: seen, .. }) = self.start;
+        let (ActionSource::Received(seen) | ActionSource::TakenOver { at: seen, .. }) = self.start;
         self.first.as_ref().map(|d| self.event.plus(d.global_timeout)).filter(|end| *end > seen)
     }
 
-    /// When the window last granted began. Another leader's last heartbeat is not known: while it
-    /// led, it was never longer ago than an interval, and then nobody may have led for a while.
-    /// What fails for us may have failed for it from the beginning: once a try has failed, nothing
-    /// is counted on but the event itself, as long as that can be, and what this process knows of
-    /// its own heartbeats.
+    /// When the current window began. After a take-over, the other leader's last heartbeat is not
+    /// known. It was at most one interval before that leader stopped, and then there may have been
+    /// no leader for a while. A failure of ours may have affected that leader from the beginning:
+    /// if our first try failed within a timeout of the event, the window counts from the event, or
+    /// from a later heartbeat of this process that AWS is known to have accepted.
     fn window_start(&self) -> Moment {
         let timeout = self.first.as_ref().map_or(UNDESCRIBED_TIMEOUT, |b| b.heartbeat_timeout);
         let may_lack_heartbeats =
@@ -422,18 +448,18 @@ impl HeartbeatSchedule {
         let start = match (self.granted, self.start) {
             (Some(granted), _) => granted,
             (None, _) if may_lack_heartbeats => self.event,
-            (None, Start::TakenOver { at, unled }) => {
-                self.event.max(at.minus(interval(timeout).saturating_add(unled).min(timeout)))
-            }
-            (None, Start::Received(at)) => self.event.max(at.minus(interval(timeout))),
+            (None, ActionSource::TakenOver { at, without_leader }) => self
+                .event
+                .max(at.minus(interval(timeout).saturating_add(without_leader).min(timeout))),
+            (None, ActionSource::Received(at)) => self.event.max(at.minus(interval(timeout))),
         };
         self.known.map_or(start, |known| start.max(known))
     }
 
     fn first_at_once(&self) -> bool {
         match self.start {
-            Start::TakenOver { .. } => true,
-            Start::Received(at) => at.since_or_zero(self.event) > self.interval() / 2,
+            ActionSource::TakenOver { .. } => true,
+            ActionSource::Received(at) => at.since_or_zero(self.event) > self.interval() / 2,
         }
     }
 
@@ -445,14 +471,15 @@ impl HeartbeatSchedule {
         };
         match (self.last, self.start) {
             (Some(last), _) => last.plus(gap),
-            (None, Start::TakenOver { at, .. }) => at,
-            (None, Start::Received(at)) if self.first_at_once() => at,
-            (None, Start::Received(_)) => self.event.plus(gap),
+            (None, ActionSource::TakenOver { at, .. }) => at,
+            (None, ActionSource::Received(at)) if self.first_at_once() => at,
+            (None, ActionSource::Received(_)) => self.event.plus(gap),
         }
     }
 
-    /// 1, 2, 4 s, then doubling up to a twelfth of the timeout (4 s to 30 s), a quarter (10 s to 30
-    /// s) where it was refused, and more slowly once the window is over as far as we know.
+    /// 1, 2, 4 s, then doubling up to a maximum: a twelfth of the timeout (4 s to 30 s), or a
+    /// quarter (10 s to 30 s) after a refusal. Once the window has ended, as far as we know, the
+    /// maximum is at least 10 s, or 30 s after a refusal.
     fn retry_wait(&self, now: Moment) -> Duration {
         let timeout = self.timeout();
         let is_over = self.window_start().plus(timeout) <= now;

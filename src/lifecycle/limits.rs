@@ -1,27 +1,27 @@
-//! What a drain is held to.
+//! Derives the deadlines of a drain from its interruptions and hooks.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use crate::domain::{
-    HookDescription, Kind, LifecycleAction, Limits, Moment, Taken, force_time, seconds,
+    HookDescription, InterruptionFacts, Kind, LifecycleAction, Limits, Moment, force_time, seconds,
 };
 
-/// How long before its GlobalTimeout a hook is answered.
+/// How long before its GlobalTimeout the deadline of a hook is.
 const GLOBAL_RESERVE: Duration = seconds(60);
-/// How long before its deadline a drain ends: a completion that is sent then still counts.
+/// How long before its deadline a drain ends, so that a completion still reaches AWS in time.
 const ONE_CALL: Duration = seconds(2);
 /// The deadline of a hook that is not described yet.
 const PROVISIONAL: Duration = seconds(3600);
 
-/// What bears on every deadline.
+/// The flags that affect every deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LimitSettings {
-    /// `--drain-timeout`; `None`: one hour, for a hook its HeartbeatTimeout where that is longer.
+    /// `--drain-timeout`; `None`: one hour, or the hook's HeartbeatTimeout if that is longer.
     pub drain_timeout: Option<Duration>,
-    /// `--deadline-margin`: how long before the deadline pods are to be gone, at most half of the
-    /// time there is. It leaves time to see them go: the drain ends at the deadline itself.
+    /// `--deadline-margin`: how long before the deadline the pods should be gone, at most half of
+    /// the available time. The drain itself ends at the deadline, less the time of one call.
     pub margin: Duration,
-    /// The same for spot.
+    /// `--spot-deadline-margin`: `margin` for a deadline that a spot notice sets.
     pub spot_margin: Duration,
 }
 
@@ -32,27 +32,42 @@ impl Default for LimitSettings {
 }
 
 impl LimitSettings {
-    /// How long a drain may take that nothing else ends.
+    /// How long a drain may take if no earlier deadline ends it.
     fn patience(&self, hook: Option<&HookDescription>) -> Duration {
         self.drain_timeout
             .unwrap_or_else(|| hook.map_or(PROVISIONAL, |d| d.heartbeat_timeout.max(PROVISIONAL)))
     }
+
+    /// Until when a process that no longer leads and knows no other leader sends heartbeats for a
+    /// lifecycle action: the latest end of the drain. `taken_up`: when the process last accepted,
+    /// took over or resumed the drain. `None`: the drain is paused, so its time does not pass, and
+    /// the heartbeats go on until AWS ends the action (`ends_by`).
+    #[must_use]
+    pub fn kept_alive_until(
+        &self,
+        taken_up: Option<Moment>,
+        ends_by: Moment,
+        hook: Option<&HookDescription>,
+    ) -> Moment {
+        taken_up.map_or(ends_by, |at| at.plus(self.patience(hook)))
+    }
 }
 
-/// What a deadline needs to know of an owed hook; from [`super::HeartbeatSchedule::facts`].
+/// The facts of one open lifecycle action that affect deadlines, from
+/// [`super::HeartbeatSchedule::facts`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct HookFacts {
-    /// What DescribeLifecycleHooks says; `None`: not yet.
+    /// The hook's timeouts from DescribeLifecycleHooks; `None`: not known yet.
     pub description: Option<HookDescription>,
-    /// Two thirds of the window last granted are over with no heartbeat accepted: that window's
-    /// end.
+    /// The end of the current window, if two thirds of the window have passed without an accepted
+    /// heartbeat.
     pub lapse: Option<Moment>,
 }
 
 impl HookFacts {
-    /// What stays true when the next heartbeat is accepted. Whether an interruption brings an
-    /// earlier deadline than a drain has must be judged by this: otherwise its message is deleted
-    /// while a window is about to lapse, and its deadline is lost when the heartbeat is accepted
+    /// The facts that stay true after the next accepted heartbeat. Use these to decide whether an
+    /// interruption sets an earlier deadline than the drain has. Otherwise Sundown could delete its
+    /// message while a window is about to lapse, and lose its deadline when a heartbeat is accepted
     /// after all.
     #[must_use]
     pub fn lasting(&self) -> Self {
@@ -60,13 +75,13 @@ impl HookFacts {
     }
 }
 
-/// The limits of a drain that has taken on `taken`. `take_up`: when the present leader took it up
-/// (at accept, take-over or resume); an interruption that joined later was taken up at its own
-/// accept. `hooks`: what is known of each owed action; one that is missing counts as described like
-/// another action of the same hook, else as not described.
+/// The limits of a drain with the accepted interruptions `taken`. `take_up`: when the current
+/// leader took the drain up (at accept, take-over or resume). An interruption that joined later was
+/// taken up at its own accept. `hooks`: the facts of each open action. An action that is missing
+/// there has the description of another action of the same hook, if there is one.
 #[must_use]
 pub fn limits(
-    taken: &[Taken],
+    taken: &[InterruptionFacts],
     hooks: &BTreeMap<LifecycleAction, HookFacts>,
     take_up: Moment,
     settings: &LimitSettings,
@@ -84,13 +99,13 @@ pub fn limits(
         force_at: earliest.map(|r| r.deadline.force_at),
         accepted: earliest.map_or(first, |r| r.accepted),
         end_at: Some(end.unwrap_or(ends_anyway)),
-        urgent: taken.iter().any(Taken::is_urgent),
+        urgent: taken.iter().any(InterruptionFacts::is_urgent),
     }
 }
 
-/// What is known of the action that an interruption owes. A window is one action's alone; what its
-/// hook is like is not.
-fn facts_of(taken: &Taken, hooks: &BTreeMap<LifecycleAction, HookFacts>) -> HookFacts {
+/// The facts of the open action of an interruption. Actions of the same hook share its description,
+/// but each has its own window.
+fn facts_of(taken: &InterruptionFacts, hooks: &BTreeMap<LifecycleAction, HookFacts>) -> HookFacts {
     let Some(action) = &taken.hook else { return HookFacts::default() };
     let others = || {
         hooks
@@ -110,17 +125,17 @@ struct Rule {
     accepted: Moment,
 }
 
-/// A deadline, as a drain keeps it.
+/// A deadline in the form that a drain obeys.
 #[derive(Debug, Clone, Copy)]
 struct Deadline {
-    /// Pods are to be gone by then.
+    /// When the pods should be gone.
     force_at: Moment,
-    /// The drain ends then.
+    /// When the drain ends.
     end_at: Moment,
 }
 
 impl Deadline {
-    /// Of a machine or a hook that goes at `end`.
+    /// The deadline of a machine or a hook that ends at `end` and whose time began at `start`.
     fn at(end: Moment, start: Moment, margin: Duration) -> Self {
         let force_at = force_time(start, end, margin);
         Self { force_at, end_at: end.minus(ONE_CALL).max(force_at) }
@@ -132,9 +147,10 @@ impl Deadline {
 }
 
 impl Rule {
-    /// `None`: it was over when the interruption was taken up, or it never sets one.
+    /// `None` if the deadline had passed when the interruption was taken up, or if the interruption
+    /// never sets one.
     fn of(
-        taken: &Taken,
+        taken: &InterruptionFacts,
         facts: &HookFacts,
         take_up: Moment,
         settings: &LimitSettings,
@@ -148,7 +164,7 @@ impl Rule {
             let margin =
                 if taken.kind == Some(Kind::Spot) { settings.spot_margin } else { settings.margin };
             let deadline = taken
-                .machine_goes()
+                .machine_ends_at()
                 .map(|end| Deadline::at(end, taken.began(), margin))
                 .filter(|d| d.force_at > up)?;
             (deadline, taken.accepted)
@@ -157,12 +173,17 @@ impl Rule {
     }
 }
 
-/// min(event + global timeout − 60 s, accept + drain timeout), or the same from the take-up where
-/// that was over by then; and the end of a window that runs out. Only what, less the margin, lay
-/// ahead at the take-up. With it, from when on it counts: in the first part of that time
-/// (`--force-after`) no pod is forced, so a deadline that counts anew forces none at the take-up.
+/// The earlier of two deadlines, and when its time began:
+///
+/// - min(event + global timeout − 60 s, accept + drain timeout). If that had passed at the take-up,
+///   the drain timeout counts from the take-up.
+/// - The end of a window that is about to lapse.
+///
+/// A deadline counts only if, less the margin, it was still ahead at the take-up. No pod is forced
+/// in the first part of its time (`--force-after`), so a deadline that counts from the take-up
+/// forces no pod at once.
 fn hook_deadline(
-    taken: &Taken,
+    taken: &InterruptionFacts,
     facts: &HookFacts,
     up: Moment,
     settings: &LimitSettings,
@@ -177,11 +198,11 @@ fn hook_deadline(
             .plus(d.global_timeout)
             .minus(GLOBAL_RESERVE)
             .min(start.plus(settings.patience(Some(d)))),
-        // Not described: one hour, or less where `--drain-timeout` is less and rules in any case.
+        // Not described: one hour, or `--drain-timeout` if that is less.
         None => start.plus(settings.patience(None).min(PROVISIONAL)),
     };
-    // A window beyond the drain's last end (possible where the global timeout is over) sets
-    // nothing, and none moves that end.
+    // A window that ends after the latest end of the drain sets no deadline (possible if the global
+    // timeout has passed). No window moves that end.
     let last = up.plus(settings.patience(description));
     let timeout = description.map_or(settings.margin, |d| d.heartbeat_timeout);
     let window =

@@ -1,10 +1,13 @@
 //! Heartbeats, hook windows, deadlines.
 //!
-//! A lifecycle hook waits for its HeartbeatTimeout after its start, and after each heartbeat that
-//! is accepted again for that long (RecordLifecycleActionHeartbeat resets the timer, it does not
-//! add to it), at most for its GlobalTimeout in all. [`HeartbeatSchedule`] keeps one such action open;
-//! [`Confirmation`] says whether one that only a record names may be completed; [`Pace`] spreads
-//! those of many in time; [`limits()`] says what a drain is held to.
+//! AWS keeps a lifecycle action open for the hook's HeartbeatTimeout after its start, and again for
+//! that long after each accepted heartbeat (RecordLifecycleActionHeartbeat resets the timer, it
+//! does not add to it). It keeps the action open at most for the hook's GlobalTimeout in total.
+//! This time from the start or the last accepted heartbeat is the action's *window*.
+//!
+//! [`HeartbeatSchedule`] keeps one action open. [`Pace`] spreads the heartbeats of many actions in
+//! time. [`Confirmation`] decides whether Sundown may complete an action that only a record names.
+//! [`limits()`] derives the deadlines of a drain.
 
 mod aws_time;
 mod confirm;
@@ -16,6 +19,8 @@ mod tests;
 
 pub use aws_time::{RecordClock, Skew};
 pub use confirm::{Confirmation, Next, Seen};
-pub use heartbeat::{End, FORBIDDEN_RETRY, HeartbeatCounts, HeartbeatSchedule, Start};
+pub use heartbeat::{
+    ActionSource, FORBIDDEN_RETRY, HeartbeatCounts, HeartbeatEnd, HeartbeatSchedule,
+};
 pub use limits::{HookFacts, LimitSettings, limits};
-pub use pace::{BEAT_RATE, Pace, TAKE_UP_RATE, Turn, UNDESCRIBED_TIMEOUT};
+pub use pace::{CallPriority, HEARTBEAT_RATE, Pace, TAKE_UP_RATE, UNDESCRIBED_TIMEOUT};

@@ -1,31 +1,32 @@
-//! Whose heartbeat goes first when many are due at once, and how fast they go out.
+//! The order and rate of heartbeats and completions when many are due at once.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use crate::domain::{Moment, seconds};
 
-/// So many heartbeats leave in a second, however many are due.
-pub const BEAT_RATE: u32 = 40;
-/// A new leader sends at most so many of the first heartbeats of what it takes up.
+/// Most heartbeats per second, if that is fast enough for all that are due.
+pub const HEARTBEAT_RATE: u32 = 40;
+/// Most first heartbeats per second for the actions that a new leader takes over, if that is fast
+/// enough.
 pub const TAKE_UP_RATE: u32 = 20;
-/// A hook that is not described yet is beaten as if this were its HeartbeatTimeout: the shortest
-/// that AWS allows. It sets the interval only, never a deadline.
+/// The HeartbeatTimeout that Sundown assumes for a hook that is not described yet: the shortest
+/// that AWS allows. It sets the heartbeat interval only, never a deadline.
 pub const UNDESCRIBED_TIMEOUT: Duration = seconds(30);
 
-/// What a heartbeat that is due asks of the [`Pace`].
+/// The priority of a call (heartbeat or completion) in a [`Pace`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Turn {
-    /// By when it should go out: the shorter the time that is left, the earlier its turn.
+pub struct CallPriority {
+    /// When the call should be sent at the latest. The earliest goes first.
     pub by: Moment,
-    /// Its hook is known, so that the pace is quickened where it would come too late. Else this
+    /// `true`: the pace speeds up if this call would otherwise be sent after `by`. `false`: `by`
     /// sets the order only.
     pub firm: bool,
-    /// It takes up another leader's action.
+    /// The call is for an action taken over from another leader, whose last heartbeat is not known.
     pub is_take_up: bool,
 }
 
-/// Lets those who wait go one after the other: who has least time first, at a steady rate, and
-/// faster only where somebody would come too late otherwise.
+/// Releases waiting calls one at a time at a steady rate, the one with the earliest
+/// [`CallPriority::by`] first. It goes faster only if a firm call would otherwise be late.
 #[derive(Debug)]
 pub struct Pace<T> {
     gap: Duration,
@@ -35,24 +36,24 @@ pub struct Pace<T> {
 }
 
 impl<T> Pace<T> {
-    /// At most `rate` a second, where time allows.
+    /// `rate`: most calls per second, if that makes no firm call late.
     #[must_use]
     pub fn new(rate: u32) -> Self {
         Self { gap: seconds(1) / rate.max(1), waiting: BTreeMap::new(), entered: 0, last: None }
     }
 
-    /// One more waits.
-    pub fn enter(&mut self, turn: Turn, who: T) {
+    /// Adds a waiting call.
+    pub fn enter(&mut self, turn: CallPriority, who: T) {
         self.entered += 1;
         self.waiting.insert((turn.by, self.entered), (turn.firm, who));
     }
 
-    /// Those who gave up are forgotten.
+    /// Removes the waiting calls for which `stays` is `false`.
     pub fn retain(&mut self, mut stays: impl FnMut(&T) -> bool) {
         self.waiting.retain(|_, (_, who)| stays(who));
     }
 
-    /// When the next one may go; a moment that is past means now. `None`: nobody waits.
+    /// When the next call may go; a moment in the past means now. `None`: no call waits.
     #[must_use]
     pub fn next_at(&self) -> Option<Moment> {
         if self.waiting.is_empty() {
@@ -62,7 +63,8 @@ impl<T> Pace<T> {
         Some(last.plus(self.quickened().unwrap_or(self.gap)))
     }
 
-    /// The one whose turn it is now. In a hurry those go first who are the reason for it.
+    /// Removes and returns the call to send now; `None` if it is too early or no call waits. While
+    /// the pace is faster than usual, firm calls go first.
     pub fn pop(&mut self, now: Moment) -> Option<T> {
         if self.next_at()? > now {
             return None;
@@ -73,8 +75,8 @@ impl<T> Pace<T> {
         self.waiting.remove(&next).map(|(_, who)| who)
     }
 
-    /// The gap at which the n-th of those who are known still goes out in time, where that is less
-    /// than the usual one.
+    /// The gap at which every firm call still goes out in time; `None` if the usual gap is short
+    /// enough.
     fn quickened(&self) -> Option<Duration> {
         let last = self.last?;
         let firm = self.waiting.iter().filter(|(_, (firm, _))| *firm);

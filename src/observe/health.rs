@@ -1,4 +1,4 @@
-//! Whether the process turns (`/livez`) and whether it can work (`/readyz`).
+//! Whether the loops of the process make progress (`/livez`), and whether it can work (`/readyz`).
 
 use std::{
     collections::BTreeMap,
@@ -8,101 +8,101 @@ use std::{
 
 use crate::{domain::Moment, runtime::Clock};
 
-/// The loops of the process, each of which says whenever it turns. One that has not for long is
-/// stuck: a restart helps. A loop that waits for AWS or Kubernetes still turns (every wait has a
-/// deadline), so their absence never restarts anything.
+/// The loops of the process. Each reports its progress; one that reports none for longer than its
+/// limit is stuck, and a restart helps. A loop that waits for AWS or Kubernetes makes progress too,
+/// because every wait has a deadline: an outage of AWS or Kubernetes restarts nothing.
 #[derive(Debug, Clone)]
 pub struct Loops(Arc<LoopsInner>);
 
 #[derive(Debug)]
 struct LoopsInner {
     clock: Clock,
-    turns: Mutex<BTreeMap<u64, Turn>>,
+    registered: Mutex<BTreeMap<u64, Progress>>,
 }
 
 #[derive(Debug)]
-struct Turn {
+struct Progress {
     name: &'static str,
     limit: Duration,
     last: Moment,
 }
 
-/// One registered loop; dropping it says that the loop has ended in good order.
+/// A registered loop. Dropping it removes the loop, which ended as intended.
 #[derive(Debug)]
 pub struct Loop {
     loops: Loops,
     id: u64,
 }
 
-/// The named conditions of `/readyz`; ready when all hold.
+/// The named conditions of `/readyz`. The process is ready when all are met.
 #[derive(Clone, Default)]
 pub struct Readiness(Arc<Mutex<BTreeMap<&'static str, Condition>>>);
 
 type Condition = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
 
-/// A condition that somebody sets.
+/// A condition that is set by its owner, rather than evaluated when `/readyz` is called.
 #[derive(Debug, Clone)]
 pub struct ReadyFlag(Arc<Mutex<Result<(), String>>>);
 
 impl Loops {
-    /// No loops yet.
+    /// A registry without loops.
     #[must_use]
     pub fn new(clock: Clock) -> Self {
-        Self(Arc::new(LoopsInner { clock, turns: Mutex::default() }))
+        Self(Arc::new(LoopsInner { clock, registered: Mutex::default() }))
     }
 
-    /// A loop that promises to call [`Loop::turned`] at least every `limit`.
+    /// Registers a loop, which must call [`Loop::made_progress`] at least every `limit`.
     #[must_use]
     pub fn register(&self, name: &'static str, limit: Duration) -> Loop {
-        let turn = Turn { name, limit, last: self.0.clock.now() };
-        let mut turns = self.0.turns.lock().unwrap_or_else(PoisonError::into_inner);
-        let id = turns.last_key_value().map_or(0, |(id, _)| id + 1);
-        turns.insert(id, turn);
+        let progress = Progress { name, limit, last: self.0.clock.now() };
+        let mut registered = self.0.registered.lock().unwrap_or_else(PoisonError::into_inner);
+        let id = registered.last_key_value().map_or(0, |(id, _)| id + 1);
+        registered.insert(id, progress);
         Loop { loops: self.clone(), id }
     }
 
-    /// The loops that turn now.
+    /// The names of the registered loops.
     #[must_use]
     pub fn names(&self) -> Vec<&'static str> {
-        let turns = self.0.turns.lock().unwrap_or_else(PoisonError::into_inner);
-        turns.values().map(|t| t.name).collect()
+        let registered = self.0.registered.lock().unwrap_or_else(PoisonError::into_inner);
+        registered.values().map(|p| p.name).collect()
     }
 
-    /// The loops that have not turned within their limit, with how long ago they last did.
+    /// The loops without progress within their limit, each with the time since its last progress.
     #[must_use]
     pub fn stuck(&self) -> Vec<(&'static str, Duration)> {
         let now = self.0.clock.now();
-        let turns = self.0.turns.lock().unwrap_or_else(PoisonError::into_inner);
-        turns
+        let registered = self.0.registered.lock().unwrap_or_else(PoisonError::into_inner);
+        registered
             .values()
-            .map(|t| (t, now.since_or_zero(t.last)))
-            .filter(|(t, ago)| *ago > t.limit)
-            .map(|(t, ago)| (t.name, ago))
+            .map(|p| (p, now.since_or_zero(p.last)))
+            .filter(|(p, ago)| *ago > p.limit)
+            .map(|(p, ago)| (p.name, ago))
             .collect()
     }
 }
 
 impl Loop {
-    /// The loop has turned once more.
-    pub fn turned(&self) {
+    /// The loop went round once more.
+    pub fn made_progress(&self) {
         let now = self.loops.0.clock.now();
-        if let Some(turn) =
-            self.loops.0.turns.lock().unwrap_or_else(PoisonError::into_inner).get_mut(&self.id)
+        if let Some(progress) =
+            self.loops.0.registered.lock().unwrap_or_else(PoisonError::into_inner).get_mut(&self.id)
         {
-            turn.last = now;
+            progress.last = now;
         }
     }
 }
 
 impl Drop for Loop {
     fn drop(&mut self) {
-        self.loops.0.turns.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.id);
+        self.loops.0.registered.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.id);
     }
 }
 
 impl Readiness {
-    /// Conditions that will be added under these names, and do not hold before: whoever asks
-    /// earlier must not hear that all is well.
+    /// Conditions that are not met until [`Readiness::add`] replaces them: a call of `/readyz`
+    /// during the start must not get the answer that the process is ready.
     #[must_use]
     pub fn awaiting(names: &[&'static str]) -> Self {
         let readiness = Self::default();
@@ -112,16 +112,17 @@ impl Readiness {
         readiness
     }
 
-    /// Adds a condition; of two with one name the later counts. `Err` says why it does not hold.
+    /// Adds a condition, or replaces the one with this name. `is_met` returns the reason if it is
+    /// not met.
     pub fn add(
         &self,
         name: &'static str,
-        holds: impl Fn() -> Result<(), String> + Send + Sync + 'static,
+        is_met: impl Fn() -> Result<(), String> + Send + Sync + 'static,
     ) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(name, Box::new(holds));
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(name, Box::new(is_met));
     }
 
-    /// Adds a condition that does not hold until the flag is set.
+    /// Adds a condition that is not met until the flag is set to `Ok`.
     #[must_use]
     pub fn flag(&self, name: &'static str) -> ReadyFlag {
         let flag = ReadyFlag(Arc::new(Mutex::new(Err("not yet".to_owned()))));
@@ -130,20 +131,20 @@ impl Readiness {
         flag
     }
 
-    /// All conditions, and whether they hold.
+    /// All conditions, each with whether it is met.
     #[must_use]
     pub fn conditions(&self) -> Vec<(&'static str, bool)> {
         let conditions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        conditions.iter().map(|(name, holds)| (*name, holds().is_ok())).collect()
+        conditions.iter().map(|(name, is_met)| (*name, is_met().is_ok())).collect()
     }
 
-    /// The conditions that do not hold, with why.
+    /// The conditions that are not met, each with the reason.
     #[must_use]
     pub fn missing(&self) -> Vec<(&'static str, String)> {
         let conditions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         conditions
             .iter()
-            .filter_map(|(name, holds)| holds().err().map(|why| (*name, why)))
+            .filter_map(|(name, is_met)| is_met().err().map(|why| (*name, why)))
             .collect()
     }
 }
@@ -155,9 +156,9 @@ impl std::fmt::Debug for Readiness {
 }
 
 impl ReadyFlag {
-    /// Says whether the condition holds; `Err` says why it does not.
-    pub fn set(&self, holds: Result<(), String>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = holds;
+    /// Sets whether the condition is met: `Ok`, or the reason why not.
+    pub fn set(&self, is_met: Result<(), String>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = is_met;
     }
 }
 
@@ -167,14 +168,14 @@ mod tests {
     use crate::domain::seconds;
 
     #[tokio::test(start_paused = true)]
-    async fn a_loop_is_stuck_only_when_it_has_not_turned_for_longer_than_it_promised() {
+    async fn a_loop_is_stuck_only_without_progress_for_longer_than_its_limit() {
         let loops = Loops::new(Clock::starting_at(Moment::UNIX_EPOCH));
         let intake = loops.register("intake", seconds(60));
         tokio::time::advance(seconds(60)).await;
         assert_eq!(loops.stuck(), vec![]);
         tokio::time::advance(seconds(1)).await;
         assert_eq!(loops.stuck(), vec![("intake", seconds(61))]);
-        intake.turned();
+        intake.made_progress();
         assert_eq!(loops.stuck(), vec![]);
         tokio::time::advance(seconds(100)).await;
         drop(intake);
@@ -182,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_awaited_does_not_hold_before_it_was_added() {
+    fn an_awaited_condition_is_not_met_before_it_is_added() {
         let readiness = Readiness::awaiting(&["nodes", "queue"]);
         assert_eq!(
             readiness.missing(),
@@ -194,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn ready_means_that_every_condition_holds() {
+    fn ready_means_that_every_condition_is_met() {
         let readiness = Readiness::default();
         assert!(readiness.missing().is_empty());
         let nodes = readiness.flag("nodes");

@@ -1,4 +1,4 @@
-//! Log lines as JSON: one object a line, flat, with lists as lists.
+//! Log lines as JSON: one flat object per line.
 
 use std::fmt;
 
@@ -17,8 +17,8 @@ use tracing_subscriber::{
     registry::LookupSpan,
 };
 
-/// Formats events as `tracing-subscriber` does with `flatten_event`, but for lists, which that
-/// library writes as text.
+/// Formats events as `tracing-subscriber` does with `flatten_event`, except that a list of strings
+/// becomes a JSON array, where that library writes text.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct JsonLines;
 
@@ -65,7 +65,7 @@ where
     }
 }
 
-/// The fields of an event, in their order.
+/// The fields of an event, in the order in which they were recorded.
 #[derive(Debug, Default)]
 struct Fields(Vec<(String, Value)>);
 
@@ -99,7 +99,8 @@ impl Visit for Fields {
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         let text = format!("{value:?}");
-        // `?names` of a list of texts. A message is always text.
+        // `?names` of a list of strings becomes an array. The message always stays text, even if it
+        // looks like a list.
         let list = if field.name() == "message" || !text.starts_with('[') {
             None
         } else {
@@ -139,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_one_flat_object_and_lists_are_lists() {
+    fn a_line_is_one_flat_object_and_lists_of_strings_are_arrays() {
         let lines = Lines::default();
         let writer = lines.clone();
         let layer = tracing_subscriber::fmt::layer()

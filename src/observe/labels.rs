@@ -1,4 +1,4 @@
-//! The words that metrics are labelled with: few, known beforehand, from enums.
+//! The values of metric labels, as enums: the number of series is bounded and known at the start.
 
 macro_rules! labels {
     ($(#[$doc:meta])* $name:ident {
@@ -11,10 +11,10 @@ macro_rules! labels {
         }
 
         impl $name {
-            /// All of them: the families are initialised with them.
+            /// All values: each has a series from the start.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
-            /// The word in the label.
+            /// The value of the label.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self {
@@ -26,51 +26,52 @@ macro_rules! labels {
 }
 
 labels!(
-    /// What became of a message that was understood.
+    /// The outcome of a message whose body Sundown understood.
     MessageOutcome {
         /// Written on its Node as a new record.
         Accepted = "accepted",
         /// Joined to the open record of its Node.
         Joined = "joined",
-        /// Says nothing that the record does not say.
+        /// The record of its Node contains it already.
         Repeat = "repeat",
-        /// Its hook was completed without a drain: the instance is going and has no Node.
+        /// Its hook was completed without a drain: the instance is terminating and has no Node.
         Completed = "completed",
         /// A launch hook was answered CONTINUE.
         LaunchAnswered = "launch_answered",
         /// The instance is back in service: its node was put back as it was.
         Restored = "restored",
-        /// About a hook that is not ours.
+        /// It concerns a lifecycle hook that Sundown does not manage.
         ForeignHook = "foreign_hook",
-        /// About a node that is not ours to drain.
+        /// It concerns a node that Sundown may not drain.
         NotManaged = "not_managed",
-        /// About an instance of another cluster or of none.
+        /// It concerns an instance of another cluster, or of no cluster.
         Foreign = "foreign",
-        /// About an instance of which nothing could be learnt in time.
+        /// It concerns an instance about which neither Kubernetes nor AWS gave an answer in time.
         Unknown = "unknown",
-        /// Its time was over, and nothing of it is true any more.
+        /// Its time has passed and it no longer applies.
         Stale = "stale",
-        /// Understood, but of a kind that is not acted on.
+        /// Understood, but Sundown does not act on this kind.
         NotActedOn = "not_acted_on",
-        /// A test notification.
+        /// A test notification, or a test event on which Sundown does not act.
         Test = "test",
-        /// Of another service, or of a kind that concerns no instance.
+        /// From another service, or of a kind that concerns no instance.
         Unrelated = "unrelated",
-        /// Left in the queue: not for us in a shared queue, or undecided at shutdown.
+        /// Left in the queue: not for this cluster in a shared queue, no room in the record, or
+        /// undecided at shutdown.
         Left = "left",
-        /// Only said, not done: a dry run.
+        /// Sundown only logged what it would have done (`--dry-run`).
         DryRun = "dry_run",
     }
 );
 
 labels!(
-    /// The states of the pods that drains wait for.
+    /// The state of a pod that a drain waits for.
     PodState {
-        /// Not asked to go yet.
+        /// Not evicted or deleted yet.
         Waiting = "waiting",
         /// Its eviction is refused.
         Blocked = "blocked",
-        /// Going: it has a deletion timestamp.
+        /// It has a deletion timestamp.
         Terminating = "terminating",
     }
 );
@@ -78,7 +79,7 @@ labels!(
 labels!(
     /// How a drain ended.
     DrainEnd {
-        /// No pod that counts was left.
+        /// No pod was left that has to leave.
         Empty = "empty",
         /// The deadline was reached with pods left.
         DeadlineReached = "deadline_reached",
@@ -86,87 +87,87 @@ labels!(
         NodeGone = "node_gone",
         /// The instance was stopped or terminated.
         InstanceOver = "instance_over",
-        /// The node could not be reached.
+        /// The node was unreachable.
         Unreachable = "unreachable",
         /// A person released it, or the interruption was disproved.
         Released = "released",
-        /// The drain timeout was reached, where no deadline forces.
+        /// The drain timeout was reached, and no deadline forces pods.
         TimedOut = "timed_out",
-        /// Its record was void.
+        /// Its record did not count: see [`RecordEvent::Void`].
         Void = "void",
     }
 );
 
 labels!(
-    /// What came of a heartbeat.
+    /// The result of a RecordLifecycleActionHeartbeat call.
     HeartbeatResult {
-        /// Accepted.
+        /// AWS accepted it.
         Accepted = "accepted",
-        /// There is no such lifecycle action any more.
+        /// The lifecycle action no longer exists.
         Over = "over",
-        /// Failed, to be tried again.
+        /// It failed and is retried.
         Failed = "failed",
-        /// Not allowed.
+        /// Sundown may not make the call.
         Denied = "denied",
     }
 );
 
 labels!(
-    /// What came of a CompleteLifecycleAction.
+    /// The result of a CompleteLifecycleAction call.
     CompletionResult {
-        /// Accepted.
+        /// AWS accepted it.
         Accepted = "accepted",
-        /// There is no such lifecycle action any more.
+        /// The lifecycle action no longer exists.
         Gone = "gone",
-        /// Failed, to be tried again.
+        /// It failed and is retried.
         Failed = "failed",
-        /// Not allowed.
+        /// Sundown may not make the call.
         Denied = "denied",
     }
 );
 
 labels!(
-    /// What befell a Node's record.
+    /// An event of the record on a Node.
     RecordEvent {
-        /// Written anew.
+        /// A new record was written.
         Written = "written",
-        /// Released.
+        /// The end of the drain was written into it.
         Released = "released",
-        /// It names another instance, or an earlier boot.
+        /// It does not count, because it names another instance or an earlier boot.
         Void = "void",
         /// It could not be read.
         Damaged = "damaged",
-        /// Deleted by hand, and written back.
+        /// A person deleted it, and Sundown wrote it back.
         Restored = "restored",
-        /// What was there before was put back.
+        /// The Node was put back as it was before the drain.
         PutBack = "put_back",
-        /// A write met a newer Node and was rebuilt.
+        /// The Node had changed before a write, and the write was built again from the new Node.
         Conflict = "conflict",
     }
 );
 
 labels!(
-    /// What came of the spans of a trace.
+    /// The result of sending the spans of a trace.
     TraceResult {
-        /// Sent.
+        /// The collector took them.
         Sent = "sent",
-        /// Given up, or not taken by the collector.
+        /// Given up, or refused by the collector.
         Failed = "failed",
-        /// Not tried: too many traces waited.
+        /// Never sent, because too many traces waited.
         Dropped = "dropped",
     }
 );
 
 labels!(
-    /// What came of a notification.
+    /// The result of sending a notification.
     WebhookResult {
-        /// Sent.
+        /// The webhook took it.
         Sent = "sent",
-        /// Not sent yet, and tried again.
+        /// An attempt failed and another follows.
         Retried = "retried",
         /// Given up.
         Failed = "failed",
-        /// Not tried: too many waited.
+        /// Never sent, because too many notifications waited.
         Dropped = "dropped",
     }
 );

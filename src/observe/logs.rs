@@ -1,4 +1,4 @@
-//! Logs: for a person on a terminal, JSON for everything else.
+//! Logging to standard error: one readable line per event on a terminal, otherwise JSON.
 
 use std::{
     collections::BTreeSet,
@@ -14,19 +14,19 @@ use tracing_subscriber::{
 
 use super::json_lines::JsonLines;
 
-/// How log lines look.
+/// The format of log lines (`--log-format`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum LogFormat {
-    /// Pretty on a terminal, else JSON.
+    /// Pretty on a terminal, otherwise JSON.
     #[default]
     Auto,
-    /// One line for a person.
+    /// Readable text, one line per event.
     Pretty,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
-/// What libraries say below this level is noise; a directive for them in the filter wins.
+/// Libraries whose lines below `warn` are not logged, unless the filter names the library.
 const QUIET: &[&str] = &[
     "aws",
     "aws_config",
@@ -41,19 +41,19 @@ const QUIET: &[&str] = &[
     "tower",
 ];
 
-/// The filter cannot be used.
+/// The text of `--log-level` is not a valid filter.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "`{text}` is no log filter: {why} (use a level, `debug`, or directives, \
-     `info,sundown::drain=trace`)"
+    "`{text}` is not a valid log filter: {why} (use a level such as `debug`, or directives such \
+     as `info,sundown::drain=trace`)"
 )]
 pub struct BadFilter {
     text: String,
     why: String,
 }
 
-/// The filter of `text` (a level, or a level per module), with noisy libraries at `warn` unless it
-/// names them.
+/// Parses `text` (a level, or a level for each module) as a filter. Libraries that log a lot are at
+/// `warn` unless `text` names them. Errs when `text` is empty or names an unknown level.
 pub fn filter(text: &str) -> Result<Targets, BadFilter> {
     let bad = |e: &dyn std::fmt::Display| BadFilter { text: text.to_owned(), why: e.to_string() };
     let quiet =
@@ -63,18 +63,20 @@ pub fn filter(text: &str) -> Result<Targets, BadFilter> {
     if text.trim().is_empty() {
         return Err(bad(&"it is empty"));
     }
-    // `inof` alone would be taken for the name of a module, and everything else would be silent.
+    // Without this check, the typo `inof` would be the name of a module, and nothing else would be
+    // logged.
     if let Some(word) = text
         .split(',')
         .map(str::trim)
         .find(|word| !word.contains('=') && word.parse::<LevelFilter>().is_err())
     {
-        return Err(bad(&format_args!("`{word}` is no level")));
+        return Err(bad(&format_args!("`{word}` is not a level")));
     }
     directives.join(",").parse().map_err(|e| bad(&e))
 }
 
-/// Starts logging to standard error. A second call in one process changes nothing.
+/// Starts logging to standard error. A second call in one process has no effect. Errs when `text`
+/// is not a valid filter.
 pub fn init(text: &str, format: LogFormat) -> Result<(), BadFilter> {
     let terminal = std::io::stderr().is_terminal();
     let json = match format {
@@ -88,17 +90,17 @@ pub fn init(text: &str, format: LogFormat) -> Result<(), BadFilter> {
     } else {
         lines.with_ansi(terminal).boxed()
     };
-    // Only a second call in one process fails here (tests): the first one's subscriber stays.
+    // This fails only on a second call in one process (in tests): the first subscriber stays.
     drop(tracing_subscriber::registry().with(lines).with(filter(text)?).try_init());
     Ok(())
 }
 
-/// Remembers what was said already, so that each kind of thing is said once.
+/// Remembers which kinds of lines were logged already, so that each is logged once.
 #[derive(Debug, Default)]
 pub struct LogOnce(Mutex<BTreeSet<&'static str>>);
 
 impl LogOnce {
-    /// True the first time that it is asked about this kind.
+    /// `true` on the first call with this kind.
     pub fn first(&self, kind: &'static str) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(kind)
     }
@@ -117,15 +119,18 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_that_is_none_is_refused_with_a_remedy() {
+    fn the_error_of_an_invalid_filter_names_the_remedy() {
         for bad in ["", "sundown=loud", "a=b=c", "inof", "info,sundown"] {
-            let said = filter(bad).unwrap_err().to_string();
-            assert!(said.contains(&format!("`{bad}`")) && said.contains("use a level"), "{said}");
+            let error = filter(bad).unwrap_err().to_string();
+            assert!(
+                error.contains(&format!("`{bad}`")) && error.contains("use a level"),
+                "{error}"
+            );
         }
     }
 
     #[test]
-    fn each_kind_is_said_once() {
+    fn each_kind_is_first_once() {
         let once = LogOnce::default();
         assert!(once.first("not_json"));
         assert!(!once.first("not_json"));

@@ -1,8 +1,8 @@
-//! Everything that Sundown counts, registered once.
+//! All metrics of the process.
 //!
-//! Names start with `sundown_`. Labels come from enums and from the word lists of [`Words`], so the
-//! number of series is bounded; families of which the words are known are initialised at the start,
-//! so that `increase()` sees the first event too.
+//! Names start with `sundown_`. The values of labels come from enums and from the lists in
+//! [`LabelValues`], so the number of series is bounded. Series whose labels are known beforehand
+//! exist from the start, so that `increase()` sees the first event too.
 
 mod initial;
 mod places;
@@ -19,7 +19,7 @@ use prometheus_client::{
 
 use self::places::Places;
 pub use self::{
-    initial::{Calls, Words},
+    initial::{Calls, LabelValues},
     places::Place,
 };
 use super::labels::{
@@ -34,7 +34,7 @@ type Gauges<const N: usize> = Family<Labels<N>, Gauge>;
 type Seconds<const N: usize> = Family<Labels<N>, Histogram, fn() -> Histogram>;
 type SecondsGauge = Gauge<f64, AtomicU64>;
 
-/// Everything that is counted.
+/// The metrics that `/metrics` shows, with a method for each event that is counted.
 pub struct Metrics {
     registry: Registry,
     messages: Counters<2>,
@@ -84,79 +84,94 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Registers everything and initialises what is bounded.
+    /// Registers all metrics, and creates the series of the known label values at 0.
     #[must_use]
-    pub fn new(words: &Words) -> Self {
+    pub fn new(values: &LabelValues) -> Self {
         let mut r = Registry::with_prefix("sundown");
         let metrics = Self {
             messages: reg(
                 &mut r,
                 "messages",
-                "Messages that were understood, by kind and by what became of them",
+                "Messages whose body was understood, by kind of interruption and by outcome",
             ),
             rejected: reg(
                 &mut r,
                 "rejected_bodies",
-                "Message bodies that were not understood and left for the dead-letter queue, by \
-                 reason",
+                "Messages whose body was not understood, left in the queue for the dead-letter \
+                 queue, by reason",
             ),
-            received: reg(&mut r, "messages_received", "Messages received, redeliveries included"),
+            received: reg(
+                &mut r,
+                "messages_received",
+                "Messages received from the queues, including redeliveries",
+            ),
             deleted: reg(&mut r, "messages_deleted", "Messages deleted from their queue"),
             intake: reg(
                 &mut r,
                 "intake_events",
-                "What else befell messages on their way in and out",
+                "Other events of received messages, such as redeliveries and failed deletes",
             ),
             dead_letters: reg(
                 &mut r,
                 "dlq_messages",
-                "Messages in a dead-letter queue (--dlq-url), by its name",
+                "Messages in a dead-letter queue (--dlq-url), by the name of the queue",
             ),
-            held: reg(&mut r, "messages_held", "Messages received and not decided yet"),
-            pollers: reg(&mut r, "pollers", "Long polls under way"),
+            held: reg(&mut r, "messages_held", "Messages received but not decided yet"),
+            pollers: reg(&mut r, "pollers", "ReceiveMessage calls in flight, over all queues"),
             accept_lag: seconds(
                 &mut r,
                 "accept_lag",
-                "Time from the event, or from the creation of its Node where that is later, to \
-                 the record on the Node, by kind",
+                "Time from the event, or from the creation of its Node if that is later, until \
+                 the record is written on the Node, by kind of interruption",
                 lag_buckets,
             ),
-            drains_active: reg(&mut r, "drains_active", "Nodes being drained"),
-            drains: reg(&mut r, "drains", "Drains that ended, by how"),
+            drains_active: reg(&mut r, "drains_active", "Nodes that are being drained"),
+            drains: reg(&mut r, "drains", "Drains that ended, by how they ended"),
             drain_duration: seconds(
                 &mut r,
                 "drain_duration",
-                "Time from the accept to the end of a drain, by how it ended",
+                "Time from the accept of the interruption to the end of the drain, by how it ended",
                 long_buckets,
             ),
             places: Places::new(&mut r),
             pods: reg(&mut r, "pods", "Pods that drains wait for, by state"),
             blocked: reg(&mut r, "blocked_pods", "Pods whose eviction is refused, by reason"),
-            block_reasons: words.block_reasons.clone(),
-            evictions: reg(&mut r, "evictions", "Evictions sent, by answer"),
-            deletes: reg(&mut r, "pod_deletes", "Pod deletions sent, by answer"),
+            block_reasons: values.block_reasons.clone(),
+            evictions: reg(&mut r, "evictions", "Evictions sent, by the API server's answer"),
+            deletes: reg(&mut r, "pod_deletes", "Deletes of pods sent, by the API server's answer"),
             forced: reg(
                 &mut r,
                 "pods_forced",
-                "Pods that were deleted or cut short because a deadline demanded it",
+                "Pods that were deleted, or whose grace period was shortened, because of a \
+                 deadline",
             ),
             owners_left_alone: reg(
                 &mut r,
                 "owners_left_alone",
-                "Owners whose pods came back on a draining node and were left alone there",
+                "Owners whose pods kept coming back on a draining node, so that Sundown stopped \
+                 draining their new pods there",
             ),
-            heartbeats: reg(&mut r, "heartbeats", "Heartbeats of lifecycle actions, by result"),
+            heartbeats: reg(
+                &mut r,
+                "heartbeats",
+                "Heartbeats sent for lifecycle actions (RecordLifecycleActionHeartbeat), by result",
+            ),
             heartbeats_missed: reg(
                 &mut r,
                 "heartbeats_missed",
-                "Heartbeats not accepted before two thirds of their hook's timeout were over",
+                "Heartbeats that were not accepted before two thirds of the hook's timeout were \
+                 over",
             ),
             open_actions: reg(
                 &mut r,
-                "hooks_owed",
-                "Lifecycle actions that wait for our completion",
+                "open_actions",
+                "Lifecycle actions that Sundown keeps open and has to complete",
             ),
-            completions: reg(&mut r, "completions", "Completions of lifecycle actions, by result"),
+            completions: reg(
+                &mut r,
+                "completions",
+                "Completions of lifecycle actions (CompleteLifecycleAction), by result",
+            ),
             deadline_misses: reg(
                 &mut r,
                 "deadline_misses",
@@ -166,20 +181,20 @@ impl Metrics {
             nodes_paused: reg(
                 &mut r,
                 "nodes_paused",
-                "Nodes whose drain is held by an annotation of their own",
+                "Nodes whose drain is paused by an annotation on the Node",
             ),
-            leader: reg(&mut r, "leader", "1 while this process leads"),
+            leader: reg(&mut r, "leader", "1 while this process is the leader"),
             dry_run: reg(
                 &mut r,
                 "dry_run",
-                "1 in a process that never leads, because it writes nothing (--dry-run)",
+                "1 if this process runs with --dry-run: it writes nothing and never leads",
             ),
             leader_changes: reg(
                 &mut r,
                 "leader_changes",
-                "Changes of this process's role, by the new role",
+                "Changes of this process between leader and standby, by the new role",
             ),
-            ready: reg(&mut r, "ready", "1 while a condition of /readyz holds, by condition"),
+            ready: reg(&mut r, "ready", "1 while a condition of /readyz is met, by condition"),
             api_calls: reg(
                 &mut r,
                 "api_calls",
@@ -188,64 +203,66 @@ impl Metrics {
             api_duration: seconds(
                 &mut r,
                 "api_call_duration",
-                "Duration of calls to AWS and Kubernetes (watches and long polls aside)",
+                "Duration of calls to AWS and Kubernetes, without watches and long polls, by \
+                 target",
                 call_buckets,
             ),
             clock_skew: SecondsGauge::default(),
-            records: reg(&mut r, "records", "What befell the records on Nodes"),
+            records: reg(
+                &mut r,
+                "records",
+                "Writes and problems of the records that Sundown keeps on Nodes, by event",
+            ),
             events_sent: reg(&mut r, "events_sent", "Kubernetes Events written"),
             events_dropped: reg(
                 &mut r,
                 "events_dropped",
                 "Kubernetes Events not written, by reason",
             ),
-            webhooks: reg(&mut r, "webhooks", "Notifications, by what came of them"),
-            trace_spans: reg(
-                &mut r,
-                "trace_spans",
-                "Spans of traces (--otlp-endpoint), by what came of them",
-            ),
+            webhooks: reg(&mut r, "webhooks", "Notifications (--webhook-url), by result"),
+            trace_spans: reg(&mut r, "trace_spans", "Spans of traces (--otlp-endpoint), by result"),
             decode_failures: reg(
                 &mut r,
                 "decode_failures",
-                "Objects that could not be decoded and were skipped, by object",
+                "Kubernetes objects that could not be decoded and were skipped, by request",
             ),
             watch_failures: reg(
                 &mut r,
                 "watch_failures",
-                "Watches that failed and were started again, by object",
+                "Kubernetes watches that failed and were started again, by watch",
             ),
             watch_stale: Family::default(),
-            nodes: reg(&mut r, "nodes", "Nodes in the index"),
+            nodes: reg(&mut r, "nodes", "Nodes of the cluster that this process knows"),
             nodes_excluded: reg(
                 &mut r,
                 "nodes_excluded",
-                "Ready nodes that drains have taken out of load balancers, by their label",
+                "Ready nodes that Sundown has labeled to take them out of load balancers",
             ),
             registry: Registry::default(),
         };
         r.register_with_unit(
             "clock_skew",
-            "How far AWS's clock is ahead of ours",
+            "How far AWS's clock is ahead of this machine's; negative if it is behind",
             Unit::Seconds,
             metrics.clock_skew.clone(),
         );
         r.register_with_unit(
             "watch_stale",
-            "For how long a copy may have been wrong, by its watch",
+            "For how long a watch has failed, so that what this process knows may be out of date; \
+             0 while the watch works, by watch",
             Unit::Seconds,
             metrics.watch_stale.clone(),
         );
         r.register(
             "build",
-            "The version that runs",
+            "The version of this process",
             prometheus_client::metrics::info::Info::new([("version", env!("CARGO_PKG_VERSION"))]),
         );
-        metrics.initialise(words);
+        metrics.initialise(values);
         Self { registry: r, ..metrics }
     }
 
-    /// All of it in the OpenMetrics text format (`application/openmetrics-text; version=1.0.0`).
+    /// All metrics in the OpenMetrics text format (`application/openmetrics-text; version=1.0.0`).
     pub fn render(&self) -> Result<String, fmt::Error> {
         let mut text = String::new();
         encode(&mut text, &self.registry)?;
@@ -254,28 +271,28 @@ impl Metrics {
 
     // === the queue
 
-    /// Messages were received.
+    /// Counts messages that were received.
     pub fn received(&self, count: u64) {
         self.received.inc_by(count);
     }
 
-    /// Messages were deleted.
+    /// Counts messages that were deleted.
     pub fn deleted(&self, count: u64) {
         self.deleted.inc_by(count);
     }
 
-    /// So many messages are received and undecided.
+    /// Sets how many messages are received and undecided.
     pub fn set_held(&self, count: usize) {
         set(&self.held, count);
     }
 
-    /// Something happened to messages on their way in or out: `redelivered`, `extended`, `lost` and
-    /// so on.
+    /// Counts messages with another event: `redelivered`, `extended`, `lost` and so on.
     pub fn intake(&self, event: &'static str, count: usize) {
         self.intake.get_or_create(&[("event", event)]).inc_by(count as u64);
     }
 
-    /// So many messages are in a dead-letter queue; `None`: that cannot be known now.
+    /// Sets how many messages are in a dead-letter queue. `None`: not known now, so the series is
+    /// removed.
     pub fn set_dead_letters(&self, queue: &str, count: Option<u64>) {
         let labels = [("queue", queue.to_owned())];
         if let Some(count) = count {
@@ -285,36 +302,37 @@ impl Metrics {
         }
     }
 
-    /// So many long polls are under way.
+    /// Sets how many ReceiveMessage calls are in flight.
     pub fn set_pollers(&self, count: usize) {
         set(&self.pollers, count);
     }
 
-    /// A message (one interruption in it) was decided. `None`: it was about no interruption.
+    /// Counts a message (or one interruption in it) that was decided. `None`: the message contains
+    /// no interruption.
     pub fn message(&self, kind: Option<Kind>, outcome: MessageOutcome) {
         let kind = kind.map_or("none", Kind::as_str);
         self.messages.get_or_create(&[("kind", kind), ("outcome", outcome.as_str())]).inc();
     }
 
-    /// A body was not understood.
+    /// Counts a message whose body was not understood.
     pub fn rejected(&self, reason: &'static str) {
         self.rejected.get_or_create(&[("reason", reason)]).inc();
     }
 
-    /// An interruption was written on its Node, this long after its event, or after the Node's
-    /// creation where that was later.
+    /// An interruption was written on its Node, `lag` after its event, or after the creation of the
+    /// Node if that was later.
     pub fn accepted_after(&self, kind: Kind, lag: Duration) {
         self.accept_lag.get_or_create(&[("kind", kind.as_str())]).observe(lag.as_secs_f64());
     }
 
     // === drains
 
-    /// So many nodes are being drained.
+    /// Sets how many nodes are being drained.
     pub fn set_drains_active(&self, count: usize) {
         set(&self.drains_active, count);
     }
 
-    /// A drain ended, so long after its accept.
+    /// A drain ended. `took`: the time since its accept.
     pub fn drain_ended(&self, end: DrainEnd, took: Duration) {
         self.drains.get_or_create(&[("end", end.as_str())]).inc();
         self.drain_duration.get_or_create(&[("end", end.as_str())]).observe(took.as_secs_f64());
@@ -325,39 +343,39 @@ impl Metrics {
         self.deadline_misses.inc();
     }
 
-    /// So many pods of all drains are in this state.
+    /// Sets how many pods are in this state, over all drains.
     pub fn set_pods(&self, state: PodState, count: usize) {
         set(&self.pods.get_or_create(&[("state", state.as_str())]), count);
     }
 
-    /// So many pods of all drains are blocked for this reason.
+    /// Sets how many pods are blocked for this reason, over all drains.
     pub fn set_blocked(&self, reason: &'static str, count: usize) {
         set(&self.blocked.get_or_create(&[("reason", reason)]), count);
     }
 
-    /// An eviction was answered.
+    /// The API server answered an eviction.
     pub fn eviction(&self, answer: &'static str) {
         self.evictions.get_or_create(&[("answer", answer)]).inc();
     }
 
-    /// The deletion of a pod was answered.
+    /// The API server answered the delete of a pod.
     pub fn pod_delete(&self, answer: &'static str) {
         self.deletes.get_or_create(&[("answer", answer)]).inc();
     }
 
-    /// A deadline demanded that a pod was deleted or cut short.
+    /// A pod was deleted, or its grace period was shortened, because of a deadline.
     pub fn forced(&self) {
         self.forced.inc();
     }
 
-    /// Pods of an owner came back on a draining node, and are left alone there.
+    /// Pods of an owner kept coming back on a draining node: its new pods are not drained there.
     pub fn owner_left_alone(&self) {
         self.owners_left_alone.inc();
     }
 
     // === lifecycle hooks
 
-    /// A heartbeat was answered.
+    /// AWS answered a heartbeat, or the call failed.
     pub fn heartbeat(&self, result: HeartbeatResult) {
         self.heartbeats.get_or_create(&[("result", result.as_str())]).inc();
     }
@@ -367,29 +385,29 @@ impl Metrics {
         self.heartbeats_missed.inc();
     }
 
-    /// So many lifecycle actions wait for our completion.
+    /// Sets how many lifecycle actions Sundown keeps open and has to complete.
     pub fn set_open_actions(&self, count: usize) {
         set(&self.open_actions, count);
     }
 
-    /// A completion was answered.
+    /// AWS answered a CompleteLifecycleAction, or the call failed.
     pub fn completion(&self, result: CompletionResult) {
         self.completions.get_or_create(&[("result", result.as_str())]).inc();
     }
 
-    // === standing
+    // === the state of this process
 
-    /// All drains are paused, or not.
+    /// Sets whether all drains are paused.
     pub fn set_paused(&self, paused: bool) {
         self.paused.set(i64::from(paused));
     }
 
-    /// So many drains are held by an annotation of their own node.
+    /// Sets how many drains are paused by an annotation on their Node.
     pub fn set_nodes_paused(&self, count: usize) {
         set(&self.nodes_paused, count);
     }
 
-    /// This process leads, or not.
+    /// Sets whether this process leads, and counts the change.
     pub fn set_leader(&self, leads: bool) {
         if self.leader.set(i64::from(leads)) != i64::from(leads) {
             let role = if leads { "leader" } else { "standby" };
@@ -397,12 +415,12 @@ impl Metrics {
         }
     }
 
-    /// This process only tells what it would do, or not.
+    /// Sets whether this process runs with `--dry-run`.
     pub fn set_dry_run(&self, dry: bool) {
         self.dry_run.set(i64::from(dry));
     }
 
-    /// Conditions of `/readyz`, and whether they hold.
+    /// Sets which conditions of `/readyz` are met.
     pub fn set_ready(&self, conditions: impl IntoIterator<Item = (&'static str, bool)>) {
         for (condition, holds) in conditions {
             set(&self.ready.get_or_create(&[("condition", condition)]), usize::from(holds));
@@ -415,8 +433,8 @@ impl Metrics {
         self.leader.get() == 1
     }
 
-    /// This process leads no more: gauges of what only a leader has fall to nothing.
-    pub fn stands_by(&self) {
+    /// Sets the gauges that only a leader has to 0, when this process stops leading.
+    pub fn reset_leader_gauges(&self) {
         for gauge in [
             &self.held,
             &self.pollers,
@@ -432,12 +450,12 @@ impl Metrics {
             self.set_pods(*state, 0);
         }
         self.blocked.clear();
-        for word in &self.block_reasons {
-            self.set_blocked(word, 0);
+        for reason in &self.block_reasons {
+            self.set_blocked(reason, 0);
         }
     }
 
-    // === the edges
+    // === calls to AWS and Kubernetes
 
     /// A call to `target` (`sqs`, `autoscaling`, `ec2`, `kubernetes`) ended. `outcome` is `ok` or a
     /// class of errors.
@@ -454,37 +472,37 @@ impl Metrics {
         self.api_duration.get_or_create(&[("target", target)]).observe(took.as_secs_f64());
     }
 
-    /// A long poll or a watch ended: counted, but its duration says nothing.
+    /// A long poll or a watch ended. Its duration is not recorded, because it is mostly waiting.
     pub fn api_wait(&self, target: &'static str, action: &'static str, outcome: &'static str) {
         self.api_calls
             .get_or_create(&[("target", target), ("action", action), ("outcome", outcome)])
             .inc();
     }
 
-    /// How far AWS's clock is ahead of ours.
+    /// Sets how far AWS's clock is ahead of this machine's.
     pub fn set_clock_skew(&self, ahead: jiff::SignedDuration) {
         self.clock_skew.set(ahead.as_secs_f64());
     }
 
-    /// Something befell a record.
+    /// Counts an event of the record on a Node.
     pub fn record(&self, event: RecordEvent) {
         self.records.get_or_create(&[("event", event.as_str())]).inc();
     }
 
-    /// So many Kubernetes Events were written, dropped because too many waited or the leader was
-    /// told to stop, and not taken by the API server.
+    /// Counts Kubernetes Events: `written`; `dropped`, because too many waited or the leader was
+    /// stopping; and `failed`, because the API server did not take them.
     pub fn events(&self, written: u64, dropped: u64, failed: u64) {
         self.events_sent.inc_by(written);
         self.events_dropped.get_or_create(&[("reason", "rate")]).inc_by(dropped);
         self.events_dropped.get_or_create(&[("reason", "failed")]).inc_by(failed);
     }
 
-    /// Something came of a notification.
+    /// Counts the result of a notification.
     pub fn webhook(&self, result: WebhookResult) {
         self.webhooks.get_or_create(&[("result", result.as_str())]).inc();
     }
 
-    /// Something came of so many spans.
+    /// Counts `count` spans with this result.
     pub fn trace_spans(&self, result: TraceResult, count: usize) {
         self.trace_spans.get_or_create(&[("result", result.as_str())]).inc_by(count as u64);
     }
@@ -499,18 +517,17 @@ impl Metrics {
         self.watch_failures.get_or_create(&[("object", object)]).inc();
     }
 
-    /// The watch of an object (`watch_nodes`, `watch_budgets`) has failed for so long; zero: it is
-    /// well.
+    /// Sets for how long a watch (`watch_nodes`, `watch_budgets`) has failed; zero: it works.
     pub fn set_watch_stale(&self, object: &'static str, since: Duration) {
         self.watch_stale.get_or_create(&[("object", object)]).set(since.as_secs_f64());
     }
 
-    /// So many Nodes are in the index.
+    /// Sets how many Nodes are in the node index.
     pub fn set_nodes(&self, count: usize) {
         set(&self.nodes, count);
     }
 
-    /// So many Ready nodes are out of load balancers by label.
+    /// Sets how many Ready nodes Sundown has taken out of load balancers with a label.
     pub fn set_nodes_excluded(&self, count: usize) {
         set(&self.nodes_excluded, count);
     }
@@ -518,7 +535,7 @@ impl Metrics {
 
 impl Default for Metrics {
     fn default() -> Self {
-        Self::new(&Words::default())
+        Self::new(&LabelValues::default())
     }
 }
 
@@ -564,19 +581,19 @@ fn set(gauge: &Gauge, count: usize) {
     gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
 }
 
-/// Calls: 5 ms to 30 s.
+/// For calls: 5 ms to 30 s.
 fn call_buckets() -> Histogram {
     Histogram::new([0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0])
 }
 
-/// From the event to the accept: a spot notice gives 120 s in all.
+/// For the time from the event to the accept. A spot notice gives 120 s in all.
 fn lag_buckets() -> Histogram {
     Histogram::new([
         0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3600.0,
     ])
 }
 
-/// Drains: seconds to two days.
+/// For drains: 5 s to two days.
 fn long_buckets() -> Histogram {
     Histogram::new([
         5.0, 15.0, 30.0, 60.0, 115.0, 300.0, 600.0, 1800.0, 3600.0, 7200.0, 21600.0, 86_400.0,

@@ -1,4 +1,4 @@
-//! Metrics, logs, traces, notifications, the HTTP endpoints.
+//! Metrics, logs, traces, notifications and the HTTP endpoints.
 
 pub mod endpoints;
 mod health;
@@ -16,4 +16,4 @@ pub use labels::{
     TraceResult, WebhookResult,
 };
 pub use logs::{LogFormat, LogOnce};
-pub use metrics::{Calls, Metrics, Place, Words};
+pub use metrics::{Calls, LabelValues, Metrics, Place};

@@ -1,4 +1,4 @@
-//! Taking an interruption on.
+//! Accepts an interruption: decides whether it gets a new record, joins one, or is a repeat.
 
 use std::time::Duration;
 
@@ -6,46 +6,46 @@ use serde_json::{Map, Value};
 
 use super::{
     Before, MAX_BYTES, MAX_HOOKS, MAX_INTERRUPTIONS, Record, RecordStatus, VERSION, compat,
-    life::consume_release,
+    life::remove_release_order,
     ours,
     patch::{NodePatch, urgency},
-    schema::{Entry, Known},
+    schema::{Entry, KnownEntry},
     status,
 };
 use crate::domain::{
-    Compat, EXCLUDE_FROM_LOAD_BALANCERS, InstanceId, Interruption, Kind, Moment, Node, RECORD,
-    Taken, seconds,
+    Compat, EXCLUDE_FROM_LOAD_BALANCERS, InstanceId, Interruption, InterruptionFacts, Kind, Moment,
+    Node, RECORD, seconds,
 };
 
-/// What else bears on an accept.
+/// What an accept depends on, apart from the Node and the interruption.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AcceptOptions {
-    /// Set the load balancer label in the same patch (if nobody else has set it).
+    /// The patch also sets the load balancer label, unless the Node has it.
     pub exclude: bool,
-    /// It is taken on late and unproved, because nobody could be asked.
+    /// The interruption was read late, and AWS could not be asked whether it still holds.
     pub stale: bool,
-    /// When its message was sent: stands in for an event time that is not said.
+    /// When the message was sent. Used if the event has no time.
     pub sent: Option<Moment>,
-    /// When the drain of an open record ends at the latest, as whoever drains it derives it;
-    /// `None`: not known here, or nothing ends it.
-    pub rules: Option<Moment>,
-    /// `--deadline-margin`: how long before the instance ends its pods must be gone. `rules` is
-    /// earlier by this margin.
+    /// By when pods must be gone in the drain of the Node's open record, or when this drain ends if
+    /// no pod is forced. `None`: not known here, or the drain has no deadline.
+    pub current_limit: Option<Moment>,
+    /// `--deadline-margin`: how long before the end of the instance its pods must be gone.
+    /// `current_limit` is earlier by this margin.
     pub margin: Duration,
     /// `--spot-deadline-margin`: the same for a spot notice.
     pub spot_margin: Duration,
-    /// Whose marks are written beside ours.
+    /// The tool whose taints and label are written beside Sundown's (`--compat`).
     pub compat: Option<Compat>,
-    /// `--drain-timeout`; the deadline of a hook is its accept plus this where `rules` does not say
-    /// better.
+    /// `--drain-timeout`: without `current_limit`, the drain of a hook ends this long after its
+    /// accept.
     pub drain_timeout: Option<Duration>,
-    /// AWS has not said yet whether its hook is ours: see [`Record::is_unconfirmed`].
+    /// AWS has not shown yet whether Sundown answers the hook ([`Record::is_unconfirmed`]).
     pub unconfirmed: bool,
 }
 
-/// The longest that a hook may drain for when nobody says otherwise: the greatest HeartbeatTimeout
-/// that there is.
-const LONGEST_HOOK: Duration = seconds(7200);
+/// How long the drain of a hook lasts without `current_limit` and `--drain-timeout`: the largest
+/// possible HeartbeatTimeout.
+const LONGEST_HOOK_DRAIN: Duration = seconds(7200);
 
 impl Default for AcceptOptions {
     fn default() -> Self {
@@ -53,7 +53,7 @@ impl Default for AcceptOptions {
             exclude: false,
             stale: false,
             sent: None,
-            rules: None,
+            current_limit: None,
             margin: Duration::ZERO,
             spot_margin: Duration::ZERO,
             compat: None,
@@ -64,54 +64,52 @@ impl Default for AcceptOptions {
 }
 
 impl AcceptOptions {
-    /// By when pods must be gone because of this interruption, whose instance ends at `end`.
-    fn forces(&self, taken: &Taken, end: Moment) -> Moment {
-        taken.forces_at(
+    /// By when this interruption needs pods to be gone, if its instance ends at `end`.
+    fn forces(&self, facts: &InterruptionFacts, end: Moment) -> Moment {
+        facts.forces_at(
             end,
-            if taken.kind == Some(Kind::Spot) { self.spot_margin } else { self.margin },
+            if facts.kind == Some(Kind::Spot) { self.spot_margin } else { self.margin },
         )
     }
 }
 
-/// How an interruption is taken on.
+/// How an interruption is accepted.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Accept {
-    /// Send this merge patch; when it is accepted, the message has done its work.
+    /// Send this patch. Once the API server has accepted it, the message can be deleted.
     Patch {
-        /// The merge patch, with `metadata.resourceVersion`.
+        /// The JSON merge patch of the Node.
         body: Value,
-        /// The record as it will stand.
+        /// The record that the patch writes.
         record: Box<Record>,
-        /// The patch writes the load balancer label.
+        /// The patch sets the load balancer label.
         excludes: bool,
-        /// It joins a drain that is under way.
+        /// The interruption joins an open record. If `false`, the patch writes a new one.
         joins: bool,
     },
-    /// The record holds all that it brings: the message is deleted, counted, and nothing is
-    /// written.
+    /// The interruption adds nothing to the record: write nothing, and delete the message.
     Repeat,
-    /// The Node is another instance's (it was registered again under the same name): look the
-    /// instance up again.
+    /// The Node belongs to another instance, because it was registered again under the same name.
+    /// Look up the Node of the instance again.
     OtherInstance,
-    /// The record has no room for another hook. The message stays for the dead-letter queue.
+    /// The record has no room for the interruption. Leave the message to the dead-letter queue.
     Full,
 }
 
-/// Takes `interruption` on for `node`, which the caller found to be its instance's.
+/// Accepts `interruption` for `node`, which the caller found to be the Node of its instance.
 ///
-/// - No record, a damaged or void one, or a released one whose cordon or taint is gone: a fresh
-///   record.
-/// - An open record: it joins when it owes a new hook or brings an earlier deadline, else it is a
-///   repeat. A Node that somebody uncordoned meanwhile is not cordoned again; the taint is written
-///   in any case.
-/// - A released one whose cordon and taint stand: only an interruption that owes a hook which the
-///   record does not name replaces it, keeping the before-state (so does a later action of a hook
-///   that it names).
-/// - The same event twice is a repeat wherever the record is of this instance.
+/// - Without a record, with a damaged or void one, or with a released one whose cordon or taint was
+///   removed, the Node gets a new record.
+/// - If the record is open, the interruption joins it if it brings a new lifecycle action or an
+///   earlier deadline. Otherwise it is a repeat. If somebody has uncordoned the Node meanwhile, it
+///   is not cordoned again, but the taint is written.
+/// - If the record is released and cordon and taint are still on the Node, only an interruption
+///   with a new lifecycle action replaces it: one of a hook that the record does not name, or a
+///   later one of a hook that it names. The new record keeps the state before Sundown.
+/// - If the record belongs to this instance and names this event, the interruption is a repeat.
 ///
-/// The taint shows the kind that leaves least time of all that have joined. An order to release the
-/// node that is older than the drain (`sundown.dev/release`) was for another one: a fresh record
-/// removes it.
+/// The taint shows the most urgent kind of all interruptions that have joined. A new record removes
+/// the annotation `sundown.dev/release`, because it is older than the drain and was not for it.
 #[must_use]
 pub fn accept(
     node: &Node,
@@ -122,24 +120,24 @@ pub fn accept(
     if node.is_elsewhere || node.instance.as_ref().is_some_and(|i| *i != interruption.instance) {
         return Accept::OtherInstance;
     }
-    let new = Newcomer::new(interruption, now, options);
+    let new = NewEntry::new(interruption, now, options);
     let (record, joins) = match status(node, Some(&interruption.instance)) {
         RecordStatus::None => (new.fresh(node, seen_before(node)), false),
-        RecordStatus::Damaged(_) => (new.fresh(node, salvage(node)), false),
+        RecordStatus::Damaged(_) => (new.fresh(node, before_damaged(node)), false),
         RecordStatus::Void { record, .. }
-        | RecordStatus::Released { record, ours_stands: false }
-            if !new.is_told_by(&record) =>
+        | RecordStatus::Released { record, has_our_marks: false }
+            if !new.is_in(&record) =>
         {
             (new.fresh(node, before_us(node, &record)), false)
         }
-        RecordStatus::Released { record, ours_stands: true }
+        RecordStatus::Released { record, has_our_marks: true }
             if new.brings_an_action_after(&record) =>
         {
             (new.fresh(node, record.before), false)
         }
         RecordStatus::Open(record) if new.adds_to(&record, options) => (new.join(record), true),
         RecordStatus::Doubtful { record, .. }
-            if !new.is_told_by(&record) && new.adds_to(&hooks_only(&record, node), options) =>
+            if !new.is_in(&record) && new.adds_to(&hooks_only(&record, node), options) =>
         {
             (new.join(hooks_only(&record, node)), true)
         }
@@ -163,7 +161,7 @@ pub fn accept(
     patch.record(&record);
     patch.taint(&record);
     if !joins {
-        consume_release(node, &mut patch);
+        remove_release_order(node, &mut patch);
     }
     let uncordoned_by_hand = joins && !node.unschedulable;
     if !uncordoned_by_hand {
@@ -173,32 +171,32 @@ pub fn accept(
     Accept::Patch { body: patch.body(), record: Box::new(record), excludes, joins }
 }
 
-/// An accept whose answer was lost had its effect: the re-read Node's record, of this instance,
-/// holds this very event.
+/// Recognizes the effect of an accept whose answer was lost: the Node, read again, has a record of
+/// this instance that names this very event.
 #[must_use]
-pub fn recognise(node: &Node, interruption: &Interruption) -> bool {
+pub fn recognize(node: &Node, interruption: &Interruption) -> bool {
     let same_instance = node.instance.as_ref().is_none_or(|i| *i == interruption.instance);
     let Some(Ok(record)) = node.record().map(Record::read) else { return false };
     same_instance
-        && Newcomer::new(interruption, Moment::UNIX_EPOCH, &AcceptOptions::default())
-            .is_told_by(&record)
+        && NewEntry::new(interruption, Moment::UNIX_EPOCH, &AcceptOptions::default()).is_in(&record)
 }
 
-/// An interruption on its way into a record.
-struct Newcomer {
+/// An interruption that may be added to a record.
+struct NewEntry {
     instance: InstanceId,
-    taken: Taken,
-    entry: Known,
+    facts: InterruptionFacts,
+    entry: KnownEntry,
 }
 
-impl Newcomer {
+impl NewEntry {
     fn new(interruption: &Interruption, now: Moment, options: &AcceptOptions) -> Self {
         let instance = interruption.instance.clone();
-        let taken = Taken::new(interruption, &instance, options.sent, now, options.stale);
+        let facts =
+            InterruptionFacts::new(interruption, &instance, options.sent, now, options.stale);
         Self {
-            entry: Known { unconfirmed: options.unconfirmed, ..Known::new(&taken) },
+            entry: KnownEntry { unconfirmed: options.unconfirmed, ..KnownEntry::new(&facts) },
             instance,
-            taken,
+            facts,
         }
     }
 
@@ -215,8 +213,8 @@ impl Newcomer {
         }
     }
 
-    /// Where the record is full, an interruption that owes nothing gives way: the newcomer owes
-    /// something or ends earlier.
+    /// Adds the interruption. If the record is full, it takes the place of one without a lifecycle
+    /// action.
     fn join(self, mut record: Record) -> Record {
         if record.interruptions.len() >= MAX_INTERRUPTIONS
             && let Some(at) = record
@@ -230,14 +228,14 @@ impl Newcomer {
         record
     }
 
-    /// The record, of this instance, holds this very event.
-    fn is_told_by(&self, record: &Record) -> bool {
+    /// The record belongs to this instance and names this very event.
+    fn is_in(&self, record: &Record) -> bool {
         record.instance == self.instance && record.known().any(|k| self.is_same_event(k))
     }
 
-    /// By the event's id, or by the action's token (EventBridge and Auto Scaling tell one action
-    /// under two ids). An event without an id is known by all that it says.
-    fn is_same_event(&self, other: &Known) -> bool {
+    /// The two have the same event ID, or the same token: EventBridge and Auto Scaling send one
+    /// action under two IDs. Events without an ID are the same if all their facts are.
+    fn is_same_event(&self, other: &KnownEntry) -> bool {
         let new = &self.entry;
         if new.kind != other.kind {
             return false;
@@ -245,105 +243,106 @@ impl Newcomer {
         let same_hook = new.group == other.group && new.hook == other.hook;
         let same_action = same_hook && new.token.is_some() && new.token == other.token;
         let same_id = same_hook && !new.event.is_empty() && new.event == other.event;
-        let nameless = new.event.is_empty() && other.event.is_empty();
-        let same_words = nameless
+        let both_without_id = new.event.is_empty() && other.event.is_empty();
+        let same_facts = both_without_id
             && same_hook
             && new.token == other.token
             && new.ends == other.ends
             && new.state == other.state;
-        same_action || same_id || (same_words && self.is_same_time(other))
+        same_action || same_id || (same_facts && self.is_same_time(other))
     }
 
-    /// An event without a time is of whatever time: only the moment at which its message came stood
-    /// in for it.
-    fn is_same_time(&self, other: &Known) -> bool {
-        self.taken.time == self.taken.accepted || self.entry.time == other.time
+    /// The two have the same time. An event without a time equals any: it only got the time at
+    /// which it was accepted.
+    fn is_same_time(&self, other: &KnownEntry) -> bool {
+        self.facts.time == self.facts.accepted || self.entry.time == other.time
     }
 
-    /// It owes a hook that the record does not name, or a later action of one that it does.
+    /// It brings a lifecycle action of a hook that the record does not name, or a later one of a
+    /// hook that the record names.
     fn has_new_action(&self, record: &Record) -> bool {
         let mut of_this_hook =
             record.known().filter(|k| k.group == self.entry.group && k.hook == self.entry.hook);
         self.entry.hook.is_some() && of_this_hook.all(|k| self.is_a_later_action_than(k))
     }
 
-    /// AWS keeps one action of a hook and an instance open at a time, so that one of another token
-    /// that began later has taken the place of the other (root volumes replaced one after the
-    /// other, a way back into a warm pool). Without its token an action cannot be told from another
-    /// one.
-    fn is_a_later_action_than(&self, other: &Known) -> bool {
+    /// AWS keeps only one action of a hook and an instance open at a time. So an action with
+    /// another token that began later has replaced the earlier one (root volumes that are replaced
+    /// one after the other, a way back into a warm pool). Actions without a token cannot be
+    /// distinguished.
+    fn is_a_later_action_than(&self, other: &KnownEntry) -> bool {
         let tokens = self.entry.token.as_ref().zip(other.token.as_ref());
         tokens.is_some_and(|(new, old)| new != old) && self.entry.time > other.time
     }
 
-    /// It owes a hook that the released record does not name, or a later action of one that it
-    /// does. Where the record has no token to compare, that is one that began after the release.
+    /// It brings a lifecycle action that the released record does not cover: one of a hook that the
+    /// record does not name, or a later one. If the record has no token to compare, a later action
+    /// is one that began after the release.
     fn brings_an_action_after(&self, record: &Record) -> bool {
         let began_later = record.released.as_ref().is_some_and(|r| self.entry.time > r.at);
         let other_token =
             self.entry.token.is_some() && record.known().all(|k| k.token != self.entry.token);
         let later_action = self.entry.hook.is_some() && began_later && other_token;
-        !self.is_told_by(record) && (self.has_new_action(record) || later_action)
+        !self.is_in(record) && (self.has_new_action(record) || later_action)
     }
 
-    /// It owes a new hook, or brings an earlier deadline than the one that rules the open record.
+    /// It brings a new lifecycle action, or an earlier deadline than that of the open record.
     fn adds_to(&self, record: &Record, options: &AcceptOptions) -> bool {
-        !self.is_told_by(record)
-            && (self.has_new_action(record) || self.ends_sooner(record, options))
+        !self.is_in(record) && (self.has_new_action(record) || self.ends_sooner(record, options))
     }
 
-    /// It would end the drain, or force pods, sooner than anything in the record. Both are
-    /// compared, because the later of two ends may have the larger margin. In doubt it is `true`:
-    /// an interruption that joins for nothing costs a PATCH, one that is dropped may cost the pods
-    /// their time.
+    /// It would end the drain, or force pods, sooner than every interruption in the record. Both
+    /// are compared, because the later of two ends may have the larger margin. In doubt it is
+    /// `true`: an interruption that joins without need costs a PATCH, but one that is dropped may
+    /// cost the pods their time.
     fn ends_sooner(&self, record: &Record, options: &AcceptOptions) -> bool {
-        let now = self.taken.accepted;
-        let mut held = record.taken(&self.instance);
-        // What waits for its proof rules nothing, so it outranks nothing that is sure.
-        held.retain(|t| self.taken.stale || !t.stale);
-        if let Some(hook) = &self.taken.hook {
+        let now = self.facts.accepted;
+        let mut held = record.interruptions(&self.instance);
+        // A stale interruption sets no deadline until it is proved. One that is not stale is not
+        // compared with it.
+        held.retain(|t| self.facts.stale || !t.stale);
+        if let Some(hook) = &self.facts.hook {
             return !held.iter().any(|t| t.hook.as_ref().is_some_and(|h| h.key == hook.key));
         }
-        let Some(end) = end_ahead(&self.taken, now) else { return false };
-        let forces = options.forces(&self.taken, end);
-        // A limit that is over rules nothing any more: the drain is paused, or about to be taken up
-        // again.
-        if options.rules.is_some_and(|limit| limit > now && limit <= forces) {
+        let Some(end) = end_ahead(&self.facts, now) else { return false };
+        let forces = options.forces(&self.facts, end);
+        // A limit in the past does not count: the drain is paused, or about to be taken up again.
+        if options.current_limit.is_some_and(|limit| limit > now && limit <= forces) {
             return false;
         }
-        let patience = options.drain_timeout.unwrap_or(LONGEST_HOOK);
-        let end_of = |t: &Taken| match &t.hook {
-            Some(_) if options.rules.is_some() => None,
-            Some(_) => Some(t.accepted.plus(patience)).filter(|end| *end > now),
+        let timeout = options.drain_timeout.unwrap_or(LONGEST_HOOK_DRAIN);
+        let end_of = |t: &InterruptionFacts| match &t.hook {
+            Some(_) if options.current_limit.is_some() => None,
+            Some(_) => Some(t.accepted.plus(timeout)).filter(|end| *end > now),
             None => end_ahead(t, now),
         };
-        // Pods that had to be gone before a leader took the drain up are not forced on that account
-        // (`lifecycle::limits`): it outranks nothing. Where no limit rules yet, a leader is about
-        // to take the drain up.
-        let rules_ahead = options.rules.is_none_or(|limit| limit > now);
-        let is_void = |t: &Taken, forces: Moment| {
+        // A leader ignores deadlines by which pods had to be gone before it took the drain up
+        // (`lifecycle::limits`), so they are not compared. If there is a limit ahead, a leader has
+        // taken the drain up since. Without a limit, a leader is about to.
+        let has_no_past_limit = options.current_limit.is_none_or(|limit| limit > now);
+        let is_ignored = |t: &InterruptionFacts, forces: Moment| {
             t.hook.is_none()
                 && !t.is_over()
-                && (forces <= t.accepted || (forces <= now && rules_ahead))
+                && (forces <= t.accepted || (forces <= now && has_no_past_limit))
         };
-        let limits_of = |t: &Taken| {
+        let limits_of = |t: &InterruptionFacts| {
             end_of(t)
                 .map(|end| (end, options.forces(t, end)))
-                .filter(|(_, forces)| !is_void(t, *forces))
+                .filter(|(_, forces)| !is_ignored(t, *forces))
         };
         let ends: Vec<(Moment, Moment)> = held.iter().filter_map(limits_of).collect();
         ends.iter().all(|(old, _)| end < *old) || ends.iter().all(|(_, old)| forces < *old)
     }
 }
 
-/// When the machine goes, by the facts of an interruption that owes no hook. A moment that is over
-/// is none, unless the machine is over with it.
-fn end_ahead(taken: &Taken, now: Moment) -> Option<Moment> {
-    taken.machine_goes().filter(|end| taken.is_over() || *end > now)
+/// When the machine ends, by the facts of an interruption without a lifecycle action. A moment in
+/// the past counts only if the machine has ended.
+fn end_ahead(facts: &InterruptionFacts, now: Moment) -> Option<Moment> {
+    facts.machine_ends_at().filter(|end| facts.is_over() || *end > now)
 }
 
-/// The word in the taint: the kind that leaves least time. A word that this version does not know
-/// is not shown: it need not be fit for a taint.
+/// The value of the taint: the most urgent kind. A kind that this version does not know is not
+/// shown, because it may not be valid in a taint.
 pub(super) fn shown_kind(record: &Record) -> &'static str {
     record
         .known()
@@ -352,7 +351,7 @@ pub(super) fn shown_kind(record: &Record) -> &'static str {
         .map_or("other", Kind::as_str)
 }
 
-/// What is there before us on a Node without a record that can be read.
+/// The state before Sundown of a Node without a readable record.
 fn seen_before(node: &Node) -> Before {
     let excluded = node
         .labels
@@ -361,7 +360,8 @@ fn seen_before(node: &Node) -> Before {
     Before { unschedulable: node.unschedulable, excluded, ..Before::default() }
 }
 
-/// What is there before us where a record that does not count left something of ours.
+/// The state before Sundown of a Node with a record that does not count: without the cordon and the
+/// label that Sundown set for that record.
 fn before_us(node: &Node, record: &Record) -> Before {
     let seen = seen_before(node);
     let ours = ours(node, record);
@@ -372,23 +372,23 @@ fn before_us(node: &Node, record: &Record) -> Before {
     }
 }
 
-/// A damaged record may still say that we cordoned the Node. Only while our taint stands is it
-/// believed.
-fn salvage(node: &Node) -> Before {
+/// The state before Sundown of a Node with a damaged record. The record may still show that Sundown
+/// cordoned the Node. That counts only while the Node has Sundown's taint.
+fn before_damaged(node: &Node) -> Before {
     let seen = seen_before(node);
     let text = node.annotations.get(RECORD).map(String::as_str).unwrap_or_default();
-    let said = serde_json::from_str::<Value>(text)
+    let was_unschedulable = serde_json::from_str::<Value>(text)
         .ok()
         .and_then(|v| v.pointer("/before/unschedulable")?.as_bool());
-    let ours = said == Some(false) && node.has_our_taint();
+    let ours = was_unschedulable == Some(false) && node.has_our_taint();
     Before { unschedulable: seen.unschedulable && !ours, ..seen }
 }
 
-/// A record from before a reboot that something new joins: what it owes may still be open, all else
-/// went with that boot.
+/// A record of an earlier boot without the interruptions that ended with that boot. Its lifecycle
+/// actions may still be open.
 fn hooks_only(record: &Record, node: &Node) -> Record {
     let may_be_open = |e: &&Entry| {
-        matches!(e, Entry::Foreign(_)) || matches!(e, Entry::Known(k) if k.hook.is_some())
+        matches!(e, Entry::Unknown(_)) || matches!(e, Entry::Known(k) if k.hook.is_some())
     };
     let interruptions = record.interruptions.iter().filter(may_be_open).cloned().collect();
     Record { boot: node.boot_id.clone(), interruptions, ..record.clone() }

@@ -1,16 +1,17 @@
-//! Marks of aws-node-termination-handler beside ours (`--compat nth`), for tools that read them.
+//! The taints and label of aws-node-termination-handler (NTH) beside Sundown's (`--compat nth`),
+//! for tools that read them.
 //!
 //! | | NTH | with `--compat nth` |
 //! | --- | --- | --- |
-//! | taint | `aws-node-termination-handler/KIND`, its value the event's id as NTH writes it | the same, effect `NoSchedule` |
+//! | taint | `aws-node-termination-handler/KIND`, with the event ID as NTH encodes it as its value | the same, effect `NoSchedule` |
 //! | load balancer label | value `aws-node-termination-handler` | the same value |
 //!
-//! A record that was written with it says so (`"compat":"nth"`), and only then marks of that shape
-//! are ours to take away: NTH may have run here before, and leaves its own behind.
+//! A record that was written with this flag has the field `"compat":"nth"`. Only then does Sundown
+//! remove such taints and labels: NTH may have run here before and left its own behind.
 
 use crate::domain::{Compat, EXCLUDED_BY_US, Kind, Taint};
 
-use super::{Record, schema::Known};
+use super::{Record, schema::KnownEntry};
 
 /// The value of the load balancer label when NTH sets it.
 const EXCLUDED_BY_NTH: &str = "aws-node-termination-handler";
@@ -18,14 +19,14 @@ const EXCLUDED_BY_NTH: &str = "aws-node-termination-handler";
 /// (`pkg/controllers/node/termination`).
 const EXCLUDED_BY_KARPENTER: &str = "karpenter";
 /// The longest value of a taint.
-const LONGEST: usize = 63;
+const MAX_VALUE: usize = 63;
 
-/// The taint that NTH would put on the node of this interruption; `None`: it has none for this
+/// The taint that NTH would put on the node of this interruption; `None` if NTH has none for its
 /// kind.
-fn taint(of: &Known) -> Option<Taint> {
-    // The key, and what NTH sets before the event's id, each byte of which it writes as two
+fn taint(entry: &KnownEntry) -> Option<Taint> {
+    // The key, and what NTH writes before the event ID, of which it writes each byte as two
     // hexadecimal digits.
-    let (key, prefix) = match Kind::from_word(&of.kind)? {
+    let (key, prefix) = match Kind::from_word(&entry.kind)? {
         Kind::Spot => ("spot-itn", "spot-itn-event-"),
         Kind::TerminateHook => ("asg-lifecycle-termination", "asg-lifecycle-term-"),
         Kind::Rebalance => ("rebalance-recommendation", "rebalance-recommendation-event-"),
@@ -34,12 +35,12 @@ fn taint(of: &Known) -> Option<Taint> {
             return None;
         }
     };
-    let digits = of
+    let digits = entry
         .event
         .bytes()
         .flat_map(|byte| [byte >> 4, byte & 15])
         .filter_map(|half| char::from_digit(u32::from(half), 16));
-    let value: String = prefix.chars().chain(digits).take(LONGEST).collect();
+    let value: String = prefix.chars().chain(digits).take(MAX_VALUE).collect();
     let value = Some(value.trim_end_matches('-').to_owned());
     Some(Taint {
         key: format!("aws-node-termination-handler/{key}"),
@@ -49,8 +50,7 @@ fn taint(of: &Known) -> Option<Taint> {
     })
 }
 
-/// The taints that stand beside ours for this record, one a key: as with NTH, the first event of a
-/// kind keeps its place.
+/// NTH's taints for this record, one for each key. As with NTH, the first event of a kind counts.
 pub(super) fn taints(record: &Record) -> Vec<Taint> {
     if record.compat() != Some(Compat::Nth) {
         return Vec::new();
@@ -64,14 +64,14 @@ pub(super) fn taints(record: &Record) -> Vec<Taint> {
     all
 }
 
-/// It is one of those that this record brought.
+/// The taint is one that Sundown wrote for this record.
 pub(super) fn is_ours(taint: &Taint, record: &Record) -> bool {
     taints(record)
         .iter()
         .any(|t| t.key == taint.key && t.value == taint.value && t.effect == taint.effect)
 }
 
-/// The value that the load balancer label gets.
+/// The value with which Sundown sets the load balancer label.
 pub(super) const fn label(compat: Option<Compat>) -> &'static str {
     match compat {
         Some(Compat::Nth) => EXCLUDED_BY_NTH,
@@ -79,15 +79,16 @@ pub(super) const fn label(compat: Option<Compat>) -> &'static str {
     }
 }
 
-/// A value of the load balancer label is of this record.
+/// Sundown set the load balancer label to this value: its own, or NTH's if the record shows that
+/// Sundown wrote it.
 pub(super) fn is_our_label(value: &str, record: Option<&Record>) -> bool {
     let of_nth = record.is_some_and(|r| r.compat() == Some(Compat::Nth) && !r.before.excluded)
         && value == EXCLUDED_BY_NTH;
     value == EXCLUDED_BY_US || of_nth
 }
 
-/// Sundown, aws-node-termination-handler and Karpenter write this value of the load balancer label,
-/// on nodes that they drain.
+/// Sundown, aws-node-termination-handler or Karpenter sets the load balancer label to this value on
+/// nodes that it drains.
 pub(super) fn is_drain_label(value: &str) -> bool {
     [EXCLUDED_BY_US, EXCLUDED_BY_NTH, EXCLUDED_BY_KARPENTER].contains(&value)
 }

@@ -8,13 +8,13 @@ use crate::domain::{Node, is_older_version};
 /// The Nodes that this leader has read from the API server itself since its term began.
 ///
 /// The index of a standby may lag by a minute without any sign of it: a watch whose connection is
-/// dead stays open and silent. A leader that acts on such an index evicts pods from a node that its
-/// predecessor has put back. So an open record counts only if this leader read it from the API
-/// server in this term, or if it is newer than the LIST of this term.
+/// dead stays open and silent. A leader that acted on such an index would evict pods from a node
+/// that its predecessor has put back. So an open record counts only if this leader read it from the
+/// API server in this term, or if it is newer than the LIST of this term.
 #[derive(Debug, Clone, Default)]
 pub struct ConfirmedNodes {
-    /// `metadata.resourceVersion` of the term's LIST of unschedulable Nodes; `None` until it is
-    /// answered.
+    /// `metadata.resourceVersion` of the term's LIST of unschedulable Nodes; `None` until the LIST
+    /// is answered.
     list_version: Option<String>,
     /// The `resourceVersion` of each Node that was read from the API server, by UID.
     versions: BTreeMap<String, String>,
@@ -58,8 +58,8 @@ impl ConfirmedNodes {
     /// without a drain.
     #[must_use]
     pub fn trust(&self, node: &Node, held: Option<&Node>) -> Trust {
-        // A reopened watch repeats what it has missed, including versions that this drain has
-        // already passed.
+        // A watch that was reopened repeats what it has missed, also versions that are older than
+        // the one that the drain has seen.
         if held.is_some_and(|held| node.is_older_than(held)) {
             return Trust::Unconfirmed;
         }
@@ -77,7 +77,7 @@ impl ConfirmedNodes {
     }
 }
 
-/// The Node has a readable record without `released`, for whichever instance or boot.
+/// The Node has a readable record that is not released, of whichever instance or boot.
 fn has_open_record(node: &Node) -> bool {
     node.record()
         .and_then(|text| Record::read(text).ok())

@@ -1,7 +1,7 @@
-//! What becomes of a drain whose record a person deletes, and of any other Node without a record.
+//! What follows if a person deletes the record of a drain, and for any other Node without a record.
 
-/// How often a person has deleted the record of a drain. A person may delete the record by mistake,
-/// so it is written back once. A person who deletes it again wants the drain to end.
+/// How often a person has deleted the record of a drain. The first deletion may be a mistake, so
+/// the record is written back. The second deletion ends the drain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RecordDeletion {
     /// Nobody has deleted the record.
@@ -29,13 +29,13 @@ pub enum OnDeletion {
 impl RecordDeletion {
     /// The Node shows no record, although it still has Sundown's taint.
     pub const fn deleted(&mut self) -> OnDeletion {
-        let (next, what) = match *self {
+        let (next, reaction) = match *self {
             Self::Never => (Self::BeingRestored, OnDeletion::WriteBack),
             Self::Restored => (Self::Final, OnDeletion::EndDrain),
             same => (same, OnDeletion::Nothing),
         };
         *self = next;
-        what
+        reaction
     }
 
     /// The Node shows an open record: the one that was written back, or a fresh one.
@@ -51,62 +51,61 @@ impl RecordDeletion {
     }
 }
 
-/// A Node that shows no record, as its leader sees it.
+/// A Node without a record, as the leader sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MissingRecord {
-    /// What the leader holds of the Node.
+    /// The record that the leader holds for the Node.
     pub held: HeldRecord,
-    /// The Node has Sundown's taint. A person who deletes the record by mistake leaves it; one who
-    /// puts the node back removes it.
+    /// The Node has Sundown's taint. A person who deletes the record by mistake does not remove the
+    /// taint. A person who puts the Node back does.
     pub has_taint: bool,
-    /// The node selector takes the Node, and nobody asked to leave it alone.
+    /// The node selector matches the Node, and it has no annotation `sundown.dev/ignore`.
     pub is_managed: bool,
-    /// The leader is writing the record back, and the Node does not show that yet.
+    /// The leader is writing the record back, and the Node does not show the record yet.
     pub is_being_restored: bool,
 }
 
-/// The record that a leader holds of a Node that shows none.
+/// The record that a leader holds for a Node without one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeldRecord {
     /// The leader holds no record.
     None,
     /// The record of the node's drain.
     Drain {
-        /// The drain goes on, or it has ended and a lifecycle action waits for its completion.
+        /// The drain goes on, or it has ended and a lifecycle action is still to be completed.
         is_pending: bool,
     },
     /// The record of an earlier boot of the machine. Auto Scaling is being asked whether one of its
-    /// hooks is open, and no drain has begun.
+    /// actions is open, and no drain has begun.
     Doubted,
-    /// The record of the same instance: of a Node object that was deleted, or of this one before
-    /// the leader's term.
+    /// The record of the same instance: from a deleted Node object, or from this one before the
+    /// leader's term.
     OfInstance {
         /// The record still applies to the Node: [`super::reregister`] would write it.
         is_valid: bool,
     },
 }
 
-/// What a leader does about a Node that shows no record.
+/// What a leader does about a Node without a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnMissingRecord {
-    /// Nothing.
+    /// It does nothing.
     Nothing,
-    /// It ends the drain, and completes what the record owes: somebody else has put the node back,
-    /// or took it away from Sundown.
+    /// It ends the drain and completes its lifecycle actions: another leader or a person has put
+    /// the Node back, or Sundown no longer manages it.
     EndDrain,
-    /// A person has deleted the record: [`RecordDeletion::deleted`] says what follows.
+    /// A person has deleted the record: [`RecordDeletion::deleted`] decides what follows.
     CountDeletion,
-    /// It writes the record back: a person deleted it while nobody led.
+    /// It writes the record back, which a person deleted while nobody led.
     WriteBack,
-    /// The instance has registered again: it writes record, cordon and taint on the new Node
-    /// object.
+    /// It writes record, cordon and taint on a new Node object: the instance has registered again.
     Register,
-    /// It reports a Node with Sundown's taint whose record nobody knows.
+    /// It reports that the record of a Node with Sundown's taint is lost.
     ReportLost,
 }
 
 impl MissingRecord {
-    /// What the leader does.
+    /// Decides what the leader does.
     #[must_use]
     pub const fn decide(self) -> OnMissingRecord {
         match self.held {
@@ -114,7 +113,7 @@ impl MissingRecord {
             HeldRecord::Drain { is_pending: true } if self.is_managed => {
                 OnMissingRecord::CountDeletion
             }
-            // The drain of a Node that Sundown does not manage any more ends for that reason.
+            // If Sundown no longer manages the Node, its drain ends for that reason.
             HeldRecord::Drain { .. } | HeldRecord::OfInstance { is_valid: false } => {
                 OnMissingRecord::Nothing
             }
@@ -142,8 +141,8 @@ impl MissingRecord {
 mod tests {
     use super::*;
 
-    /// What a leader does about a Node without a record. `t`: it has the taint, `u`: it is not
-    /// managed, `w`: its record is being written back.
+    /// What a leader does about a Node without a record. `marks`: `t` if it has the taint, `u` if
+    /// it is not managed, `w` if its record is being written back.
     fn about(held: HeldRecord, marks: &str) -> OnMissingRecord {
         let missing = MissingRecord {
             held,
@@ -155,14 +154,14 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_record_is_written_back_if_a_person_deleted_it_and_reported_only_if_no_leader_knows_it()
-     {
+    fn a_missing_record_is_written_back_if_a_person_deleted_it_and_reported_if_the_leader_has_none()
+    {
         use HeldRecord::{Doubted, Drain, None, OfInstance};
         use OnMissingRecord::{CountDeletion, EndDrain, Nothing, Register, ReportLost, WriteBack};
         let (pending, over) = (Drain { is_pending: true }, Drain { is_pending: false });
         let (valid, void) = (OfInstance { is_valid: true }, OfInstance { is_valid: false });
-        // With the taint, without it, with it and being written back; the same of a Node that is
-        // not managed.
+        // A managed Node with the taint, without it, with it while the record is being written
+        // back. Then the same for a Node that is not managed.
         for (held, managed, unmanaged) in [
             (None, [ReportLost, Nothing, Nothing], [Nothing, Nothing, Nothing]),
             (pending, [CountDeletion, EndDrain, CountDeletion], [Nothing, EndDrain, Nothing]),
@@ -185,8 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn the_record_of_a_drain_that_a_person_deleted_is_written_back_once_although_the_node_shows_none_for_a_while()
-     {
+    fn a_deleted_record_is_written_back_once_although_the_node_stays_without_it_for_a_while() {
         let mut deletion = RecordDeletion::default();
         let mut look = || match about(HeldRecord::Drain { is_pending: true }, "tw") {
             OnMissingRecord::CountDeletion => Some(deletion.deleted()),
@@ -195,11 +193,11 @@ mod tests {
         assert_eq!([look(), look()], [Some(OnDeletion::WriteBack), Some(OnDeletion::Nothing)]);
     }
 
-    /// What a Node shows, one look after the other: `+` an open record, `-` none, `!` the end of
-    /// the drain.
-    fn looks(text: &str) -> Vec<OnDeletion> {
+    /// What a drain does when its Node shows, one after the other: `+` an open record, `-` none,
+    /// `!` the end of the drain.
+    fn reactions(text: &str) -> Vec<OnDeletion> {
         let mut deletion = RecordDeletion::default();
-        let look = |c| match c {
+        let reaction = |c| match c {
             '+' => {
                 deletion.seen();
                 None
@@ -210,7 +208,7 @@ mod tests {
             }
             _ => Some(deletion.deleted()),
         };
-        text.chars().filter_map(look).collect()
+        text.chars().filter_map(reaction).collect()
     }
 
     #[test]
@@ -227,7 +225,7 @@ mod tests {
             ("+!-", vec![Nothing]),
             ("+-!-+-", vec![WriteBack, Nothing, Nothing]),
         ] {
-            assert_eq!(looks(text), expected, "{text}");
+            assert_eq!(reactions(text), expected, "{text}");
         }
     }
 }

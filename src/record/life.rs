@@ -1,40 +1,41 @@
-//! The record after its accept: released, put back, written again.
+//! The patches of a record after its accept: release it, put the Node back, write a lost record
+//! again.
 
 use serde_json::Value;
 
-use super::{Record, Released, compat, ours, patch::NodePatch, schema::Known};
+use super::{Record, Released, compat, ours, patch::NodePatch, schema::KnownEntry};
 use crate::domain::{EXCLUDE_FROM_LOAD_BALANCERS, InstanceId, Node, RECORD, RELEASE};
 
-/// What becomes of the record when a Node is put back.
+/// What happens to the record when a Node is put back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum After {
-    /// It stays as history, so that a copy of its event is known as a repeat: released by hand, or
-    /// disproved.
+    /// The record stays and is marked as released, so that a copy of its event is recognized as a
+    /// repeat. For nodes that a person released, and for disproved interruptions.
     Released(Released),
-    /// It goes: it was void.
+    /// The record is removed, because it was void.
     Removed,
 }
 
-/// The patch that marks the Node's record released. The cordon and taint stay: the instance goes
-/// now. The annotation `sundown.dev/release` is consumed. `None`: there is no record that can be
-/// read, or it is released already.
+/// The patch that marks the Node's record as released and removes the annotation
+/// `sundown.dev/release`. Cordon and taint stay, because the instance ends now. `None` if the Node
+/// has no readable record, or one that is already released.
 #[must_use]
 pub fn release(node: &Node, released: &Released) -> Option<Value> {
     let record = Record::read(node.record()?).ok().filter(|r| r.released.is_none())?;
     let mut patch = NodePatch::new(node);
-    patch.record(&ended(node, record, released));
-    consume_release(node, &mut patch);
+    patch.record(&ended_record(node, record, released));
+    remove_release_order(node, &mut patch);
     Some(patch.body())
 }
 
-/// The patch that puts back what is still ours: schedulable if we cordoned it, our taint and our
-/// value of the load balancer label gone, the record marked or gone. Anything else stays. `None`:
-/// there is nothing to do.
+/// The patch that puts the Node back: removes the cordon, the taint and the load balancer label
+/// where Sundown set them, and marks the record as released or removes it (`after`). Everything
+/// else stays. `None` if there is nothing to do.
 ///
-/// `record` is the one that the caller holds, for a Node whose own was deleted by hand or damaged;
-/// one that can be read goes first.
+/// `record` counts if the Node's own record was deleted or is damaged: it is the one that the
+/// caller holds.
 #[must_use]
-pub fn restore(node: &Node, record: Option<&Record>, after: &After) -> Option<Value> {
+pub fn restore_node(node: &Node, record: Option<&Record>, after: &After) -> Option<Value> {
     let own = node.record().and_then(|text| Record::read(text).ok());
     let record = own.as_ref().or(record)?;
     let ours = ours(node, record);
@@ -46,14 +47,14 @@ pub fn restore(node: &Node, record: Option<&Record>, after: &After) -> Option<Va
         patch.untaint(record);
     }
     patch.include(record);
-    let mut changes = consume_release(node, &mut patch) || ours.any();
+    let mut changes = remove_release_order(node, &mut patch) || ours.any();
     match after {
         After::Removed if own.is_some() => {
             patch.annotate(RECORD, None);
             changes = true;
         }
         After::Released(released) if record.released.is_none() => {
-            patch.record(&marked(record.clone(), released));
+            patch.record(&marked_released(record.clone(), released));
             changes = true;
         }
         After::Removed | After::Released(_) => {}
@@ -61,8 +62,7 @@ pub fn restore(node: &Node, record: Option<&Record>, after: &After) -> Option<Va
     changes.then(|| patch.body())
 }
 
-/// The patch that writes a record back that was deleted by hand while AWS's action is open: the
-/// annotation alone.
+/// The patch that writes back a record that a person deleted: only the annotation.
 #[must_use]
 pub fn write_back(node: &Node, record: &Record) -> Value {
     let mut patch = NodePatch::new(node);
@@ -71,44 +71,43 @@ pub fn write_back(node: &Node, record: &Record) -> Value {
 }
 
 /// The patch that restores the record `held`, which a person deleted. If the next interruption has
-/// written a new record since, the open hooks of `held` are added to that one. `None`: there is
-/// nothing to restore, or somebody removed our taint too.
+/// written a new record since, the interruptions of `held` are added to it. `None` if there is
+/// nothing to restore, or if somebody removed Sundown's taint, too.
 #[must_use]
-pub fn bring_back(node: &Node, held: &Record) -> Option<Value> {
+pub fn restore_record(node: &Node, held: &Record) -> Option<Value> {
     match node.record() {
         Some(_) => carry_over(node, held),
         None => node.has_our_taint().then(|| write_back(node, held)),
     }
 }
 
-/// The patch that writes a record back that was deleted by hand, as one of a drain that is over: a
-/// later leader does not take it up again.
+/// The patch that writes back a record that a person deleted, marked as released: a later leader
+/// does not drain the node again.
 #[must_use]
 pub fn write_back_released(node: &Node, record: &Record, released: &Released) -> Value {
     let mut patch = NodePatch::new(node);
-    patch.record(&ended(node, record.clone(), released));
-    consume_release(node, &mut patch);
+    patch.record(&ended_record(node, record.clone(), released));
+    remove_release_order(node, &mut patch);
     patch.body()
 }
 
-/// The patch for a Node object that is new (the same instance registered again): cordon, taint and
-/// record are written again. Not for the record of a Node that was put back: that one goes with its
-/// Node.
+/// The patch that writes cordon, taint and record on a new Node object, because the same instance
+/// has registered again. Not for the record of a Node that was put back.
 ///
-/// `None`: it is another instance, it has booted since and no hook is owed, or the Node has a
-/// record.
+/// `None` if the Node has a record or is another instance, or if the machine has booted since and
+/// the record names no hook.
 #[must_use]
 pub fn reregister(node: &Node, instance: &InstanceId, record: &Record) -> Option<Value> {
     let own_instance = node.instance.as_ref().unwrap_or(instance);
-    let rebooted =
+    let has_rebooted =
         record.boot.as_ref().zip(node.boot_id.as_ref()).is_some_and(|(then, now)| then != now);
-    let void =
-        *own_instance != record.instance || (rebooted && record.open_actions(instance).is_empty());
-    if void || node.record().is_some() {
+    let is_void = *own_instance != record.instance
+        || (has_rebooted && record.open_actions(instance).is_empty());
+    if is_void || node.record().is_some() {
         return None;
     }
     let mut record = record.clone();
-    // What somebody else put on either object is not ours to take away.
+    // What somebody else set on the old or the new object must stay when the Node is put back.
     record.before.unschedulable |= node.unschedulable;
     record.before.excluded |= node
         .labels
@@ -121,12 +120,12 @@ pub fn reregister(node: &Node, instance: &InstanceId, record: &Record) -> Option
     Some(patch.body())
 }
 
-/// `fresh`, completed with the interruptions of `held`. A person deleted or damaged `held` during
-/// its drain, so the next interruption wrote a new record instead of joining it. `None`: `fresh`
-/// names every hook of `held`, is released, or is of another instance.
+/// `fresh` with the interruptions of `held` added. A person deleted or damaged `held` during its
+/// drain, so the next interruption wrote a new record instead of joining it. `None` if `fresh`
+/// names every hook of `held`, is released, or belongs to another instance.
 #[must_use]
 pub fn carried_over(fresh: &Record, held: &Record) -> Option<Record> {
-    let names = |k: &Known| fresh.known().any(|f| f.group == k.group && f.hook == k.hook);
+    let names = |k: &KnownEntry| fresh.known().any(|f| f.group == k.group && f.hook == k.hook);
     let lacks_a_hook = held.known().any(|k| k.hook.is_some() && !names(k));
     if fresh.instance != held.instance || fresh.released.is_some() || !lacks_a_hook {
         return None;
@@ -137,7 +136,7 @@ pub fn carried_over(fresh: &Record, held: &Record) -> Option<Record> {
         .filter(|old| !fresh.interruptions.contains(old))
         .chain(&fresh.interruptions)
         .cloned();
-    // What was there before us is what the first record says: the second one saw our own cordon.
+    // The first record knows the state before Sundown. The second one saw Sundown's own cordon.
     Some(Record {
         interruptions: interruptions.collect(),
         before: held.before.clone(),
@@ -146,8 +145,8 @@ pub fn carried_over(fresh: &Record, held: &Record) -> Option<Record> {
     })
 }
 
-/// The patch that writes [`carried_over`] into the Node's record. `None`: there is no open record
-/// that lacks something.
+/// The patch that writes [`carried_over`] into the Node's record. `None` if the Node has no open
+/// record, or one that names every hook of `held`.
 #[must_use]
 pub fn carry_over(node: &Node, held: &Record) -> Option<Value> {
     let whole = carried_over(&Record::read(node.record()?).ok()?, held)?;
@@ -157,24 +156,24 @@ pub fn carry_over(node: &Node, held: &Record) -> Option<Value> {
     Some(patch.body())
 }
 
-fn marked(mut record: Record, released: &Released) -> Record {
+fn marked_released(mut record: Record, released: &Released) -> Record {
     record.released = Some(released.clone());
     record
 }
 
-/// The record of a drain that is over, on a node whose instance goes. If the machine has booted
-/// during the drain, only its next boot says that the node has come back.
-fn ended(node: &Node, record: Record, released: &Released) -> Record {
-    let record = marked(record, released);
+/// The record of a drain that has ended, on a node whose instance ends. It gets the current boot
+/// ID: if the machine has booted during the drain, only its next boot means that it has come back.
+fn ended_record(node: &Node, record: Record, released: &Released) -> Record {
+    let record = marked_released(record, released);
     Record { boot: node.boot_id.clone().or(record.boot), ..record }
 }
 
-/// `sundown.dev/release` is an order for this drain, not for the next one. Says whether it was
-/// there.
-pub(super) fn consume_release(node: &Node, patch: &mut NodePatch<'_>) -> bool {
-    let there = node.annotations.contains_key(RELEASE);
-    if there {
+/// Removes the annotation `sundown.dev/release`: it is an order for this drain, not for the next
+/// one. Returns whether the Node has it.
+pub(super) fn remove_release_order(node: &Node, patch: &mut NodePatch<'_>) -> bool {
+    let has_order = node.annotations.contains_key(RELEASE);
+    if has_order {
         patch.annotate(RELEASE, None);
     }
-    there
+    has_order
 }

@@ -1,22 +1,24 @@
-//! The record of a Node: what was taken on, as the annotation `sundown.dev/record`, and everything
-//! else that is written to a Node: the cordon, the taint, the load balancer label.
+//! The record of a Node (annotation `sundown.dev/record`), and everything else that Sundown writes
+//! to a Node: the cordon, the taint, the load balancer label.
 //!
-//! The record holds *facts* (what AWS said and when it was taken on); deadlines are derived from
-//! them. Only "accepted" and "released" are ever written, all times by AWS's clock: draining
-//! follows from the Node and its pods.
+//! The record holds *facts*: which interruptions AWS reported, and when Sundown accepted them.
+//! Deadlines are derived from them. Its only states are open and released, because the progress of
+//! a drain follows from the Node and its pods. All times are by AWS's clock.
 //!
-//! | [`Standing`] | what it means | what happens |
+//! To put a Node back is to undo what Sundown changed on it.
+//!
+//! | [`RecordStatus`] | what it means | what happens |
 //! | --- | --- | --- |
-//! | `None` | no record | - |
-//! | `Damaged` | not readable | left alone, told, replaced by the next interruption |
-//! | `Open` | taken on and not released | it is drained; its hooks are owed |
-//! | `Doubtful` | the boot id changed, a hook may still be open | one accepted beat makes it count, else it is void |
-//! | `Released` | history | never joined; while our cordon and taint stand, most of what comes is a repeat |
-//! | `Void` | of another instance or another boot | its drain ends, what is still ours is put back ([`restore`]) |
+//! | `None` | there is no record | - |
+//! | `Damaged` | the annotation cannot be read | it is reported and left as it is until the next interruption replaces it |
+//! | `Open` | accepted and not released | the node is drained, and its lifecycle actions are completed |
+//! | `Doubtful` | the machine has booted since, and a hook may still be open | it counts once a heartbeat is accepted, and is void otherwise |
+//! | `Released` | its drain has ended | no interruption joins it; while Sundown's cordon and taint are on the Node, most interruptions are repeats |
+//! | `Void` | it belongs to another instance or an earlier boot | its drain ends, and the Node is put back ([`restore_node`]) |
 //!
-//! Every write is a JSON merge patch (RFC 7386) that carries `metadata.resourceVersion` and
-//! `metadata.uid`, so that the API server refuses it (409) when the Node has changed since: re-read
-//! and build it again.
+//! Every write is a JSON merge patch (RFC 7386) with `metadata.resourceVersion` and `metadata.uid`,
+//! so that the API server refuses it (409) if the Node has changed since. The caller then reads the
+//! Node again and builds a new patch.
 
 mod accept;
 mod compat;
@@ -32,12 +34,12 @@ mod status;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub use accept::{Accept, AcceptOptions, accept, recognise};
+pub use accept::{Accept, AcceptOptions, accept, recognize};
 pub use confirmed::{ConfirmedNodes, Trust};
 pub use deleted::{HeldRecord, MissingRecord, OnDeletion, OnMissingRecord, RecordDeletion};
 pub use ended::{EndReason, EndedDrain, OnEnd};
 pub use life::{
-    After, bring_back, carried_over, carry_over, release, reregister, restore, write_back,
+    After, carried_over, carry_over, release, reregister, restore_node, restore_record, write_back,
     write_back_released,
 };
 pub use patch::{cordon, exclude};

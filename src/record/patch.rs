@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::{Record, accept::shown_kind, compat};
 use crate::domain::{Compat, EXCLUDE_FROM_LOAD_BALANCERS, Kind, Node, RECORD, TAINT, Taint};
 
-/// A merge patch in the making. Whatever it does not name stays as it is.
+/// Builds a merge patch. Fields that it does not name stay as they are.
 pub(super) struct NodePatch<'a> {
     node: &'a Node,
     annotations: Map<String, Value>,
@@ -34,9 +34,9 @@ impl<'a> NodePatch<'a> {
         self.spec.insert("unschedulable".to_owned(), Value::Null);
     }
 
-    /// Our taint with the kind that leaves least time as its value, where ours stood, else last.
-    /// All others stay, in their order. Those that the record brings for other tools come after
-    /// them, unless one with their key stands already.
+    /// Sets Sundown's taint. Its value is the kind of the most urgent interruption. It keeps its
+    /// place in the list, or comes after all others. The others stay in their order. The taints for
+    /// other tools come last, unless the Node has one with the same key.
     pub(super) fn taint(&mut self, record: &Record) {
         let kind = shown_kind(record);
         let ours = Taint {
@@ -57,8 +57,8 @@ impl<'a> NodePatch<'a> {
         self.spec.insert("taints".to_owned(), json!(taints));
     }
 
-    /// Without our taint and those that the record brought. A merge patch replaces the whole list,
-    /// so it names all others.
+    /// Removes Sundown's taint and those that Sundown wrote for other tools. A merge patch replaces
+    /// the whole list, so it names all others.
     pub(super) fn untaint(&mut self, record: &Record) {
         let others: Vec<&Taint> = self
             .node
@@ -72,8 +72,7 @@ impl<'a> NodePatch<'a> {
         );
     }
 
-    /// Our value of the load balancer label. Says whether the patch writes it: a value that is
-    /// there stays.
+    /// Sets the load balancer label, unless the Node has it. Returns whether the patch sets it.
     pub(super) fn exclude(&mut self, compat: Option<Compat>) -> bool {
         let free = !self.node.labels.contains_key(EXCLUDE_FROM_LOAD_BALANCERS);
         if free {
@@ -83,7 +82,7 @@ impl<'a> NodePatch<'a> {
         free
     }
 
-    /// Takes our value of the load balancer label away.
+    /// Removes the load balancer label if Sundown set it.
     pub(super) fn include(&mut self, record: &Record) {
         if self
             .node
@@ -115,8 +114,8 @@ impl<'a> NodePatch<'a> {
     }
 }
 
-/// The patch that takes the Node out of load balancers; `None` when it is out already (a foreign
-/// value is never changed).
+/// The patch that takes the Node out of load balancers. `None` if the Node has the label, with
+/// whatever value.
 #[must_use]
 pub fn exclude(node: &Node) -> Option<Value> {
     let mut patch = NodePatch::new(node);
@@ -125,8 +124,8 @@ pub fn exclude(node: &Node) -> Option<Value> {
     patch.exclude(compat).then(|| patch.body())
 }
 
-/// The patch that only cordons the Node; `None` when it is cordoned already. Whoever cordons it so
-/// does not uncordon it again.
+/// The patch that only cordons the Node. `None` if it is cordoned. Sundown does not undo this
+/// cordon.
 #[must_use]
 pub fn cordon(node: &Node) -> Option<Value> {
     let mut patch = NodePatch::new(node);
@@ -134,7 +133,8 @@ pub fn cordon(node: &Node) -> Option<Value> {
     (!node.unschedulable).then(|| patch.body())
 }
 
-/// Which kind the taint shows when several have joined: the one that leaves least time.
+/// The order of kinds by urgency: of several interruptions, the taint shows the kind with the
+/// highest value.
 pub(super) const fn urgency(kind: Kind) -> u8 {
     match kind {
         Kind::StateChange => 7,

@@ -1,45 +1,45 @@
 //! An instance that is back in service without a new boot: out of a warm pool that kept it running,
 //! or out of hibernation.
 //!
-//! A boot ID that changed says by itself that a record no longer counts. Here it stays the same,
-//! and only Auto Scaling says that the instance is in service again. The first row that applies
-//! decides:
+//! If the boot ID has changed, the record no longer counts for that reason alone. Here it stays the
+//! same, and only Auto Scaling reports that the instance is in service again. The first row that
+//! applies decides:
 //!
 //! | the event, and the Node's record | answer |
 //! | --- | --- |
-//! | the event does not say that the instance goes into service, or not when | [`Returned::Nothing`] |
+//! | the instance does not go into service by this event, or the event has no time | [`Returned::Nothing`] |
 //! | there is no record, or none that counts for this machine | [`Returned::Nothing`] |
-//! | something in the record happened when the event did, or later | [`Returned::Nothing`] |
-//! | released, and nothing of ours is on the Node | [`Returned::Nothing`] |
-//! | released | [`Returned::Restore`] |
+//! | an interruption in the record happened when the event did, or later | [`Returned::Nothing`] |
+//! | released, and nothing that Sundown set is on the Node | [`Returned::Nothing`] |
+//! | released | [`Returned::RestoreNode`] |
 //! | open | [`Returned::EndDrain`] |
 //!
-//! Before the Node is restored, the caller makes sure that no terminate action of the instance is
-//! open. Only times of AWS are compared: when Sundown accepted or released something says nothing
-//! of what came first.
+//! Before the Node is put back, the caller makes sure that no terminate action of the instance is
+//! open. Only times of AWS are compared. The times at which Sundown accepted or released an
+//! interruption do not show what AWS did first.
 
 use std::collections::BTreeSet;
 
 use super::{Record, RecordStatus, ours, schema::Entry, status};
 use crate::domain::{Interruption, LifecycleAction, Moment, Node};
 
-/// What an event that an instance goes into service means for the Node's record.
+/// What follows for a Node when an event reports that its instance goes into service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Returned {
-    /// Nothing.
+    /// Nothing changes.
     Nothing,
-    /// Put the Node back, unless the instance waits for its termination again.
-    Restore,
-    /// End the drain that is under way, and put the Node back.
+    /// Put the Node back, unless a terminate action of the instance is open again.
+    RestoreNode,
+    /// End the drain, and put the Node back.
     EndDrain {
-        /// Actions that must be over first.
+        /// Lifecycle actions that must not be open any longer before that.
         actions: Vec<LifecycleAction>,
-        /// The events of the record, all of which are over.
+        /// The event IDs of the record's interruptions, none of which holds any longer.
         events: BTreeSet<String>,
     },
 }
 
-/// What `interruption` means for the record of `node`.
+/// What follows from `interruption` for `node`.
 #[must_use]
 pub fn returned(node: &Node, interruption: &Interruption) -> Returned {
     let Some(time) = interruption.time.filter(|_| interruption.goes_into_service()) else {
@@ -54,17 +54,17 @@ pub fn returned(node: &Node, interruption: &Interruption) -> Returned {
         RecordStatus::Released { record, .. }
             if ours(node, &record).any() && is_all_before(&record, time) =>
         {
-            Returned::Restore
+            Returned::RestoreNode
         }
         _ => Returned::Nothing,
     }
 }
 
-/// Everything that the record tells happened before `time`. An entry that cannot be read may be
+/// All interruptions in the record happened before `time`. An entry that cannot be read may be
 /// later.
 fn is_all_before(record: &Record, time: Moment) -> bool {
     record.interruptions.iter().all(|entry| match entry {
         Entry::Known(known) => known.time < time,
-        Entry::Foreign(_) => false,
+        Entry::Unknown(_) => false,
     })
 }

@@ -1,27 +1,27 @@
-//! How many nodes may be out of load balancers at a time.
+//! How many nodes may be out of load balancers at the same time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Record, compat};
 use crate::domain::{EXCLUDE_FROM_LOAD_BALANCERS, Node, NodeName, Ready};
 
-/// At most half of the Ready nodes that can serve load balancers leave them at a time, patches in
-/// flight included: with `externalTrafficPolicy: Local`, taking nodes out before replacements serve
-/// is an outage that no budget sees.
+/// Limits how many nodes leave load balancers at a time: half of the Ready nodes that can serve
+/// them, patches in flight included. With `externalTrafficPolicy: Local`, taking nodes out before
+/// their replacements serve is an outage that no PodDisruptionBudget prevents.
 ///
-/// A node counts as having left if it has the label from Sundown, from another tool that is
-/// draining it, or if it is being drained. A node that others label permanently (a dedicated node
-/// without ingress) counts neither way: it never served.
+/// A node counts as having left if it has the label because of a drain, by Sundown or by another
+/// tool. A node that others label permanently (a dedicated node without ingress) does not count at
+/// all, because it never serves.
 ///
-/// Fed with every change of a Node; each question costs a walk over the patches in flight, not over
-/// the cluster.
+/// The caller reports every change of a Node. A question costs a walk over the patches in flight,
+/// not over the cluster.
 #[derive(Debug, Clone, Default)]
 pub struct LabelRoom {
     nodes: BTreeMap<NodeName, Seen>,
     in_flight: BTreeSet<NodeName>,
-    /// Ready nodes, without those that others label permanently.
+    /// The number of Ready nodes that are not labeled permanently.
     ready: usize,
-    /// Those of them that have left.
+    /// The number of these that have left load balancers.
     left: usize,
 }
 
@@ -34,11 +34,11 @@ struct Seen {
 /// The load balancer label of a Node, by what it means for the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Label {
-    /// Not set.
+    /// The Node has no label.
     Missing,
-    /// The node left load balancers because of a drain.
+    /// A drain has set it.
     OfDrain,
-    /// Somebody set it for good.
+    /// Somebody has set it for good.
     Permanent,
 }
 
@@ -73,13 +73,13 @@ impl Seen {
 }
 
 impl LabelRoom {
-    /// No nodes yet.
+    /// Creates a limit that knows no nodes.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A Node as the index (or the answer to a patch) shows it.
+    /// The index, or the answer to a patch, shows this Node.
     pub fn applied(&mut self, node: &Node) {
         let seen = Seen { is_ready: node.ready == Ready::True, label: Label::of(node) };
         self.count_out(&node.name);
@@ -91,7 +91,7 @@ impl LabelRoom {
         }
     }
 
-    /// A Node that is gone.
+    /// The Node was deleted.
     pub fn deleted(&mut self, name: &NodeName) {
         self.count_out(name);
         self.in_flight.remove(name);
@@ -104,8 +104,8 @@ impl LabelRoom {
         }
     }
 
-    /// Takes a place for a patch that labels this node. `true`: send it, and tell its end by
-    /// [`Self::settled`]. `false`: there is no room now, or the label is there already.
+    /// Takes a place for a patch that labels this node. If `true`, the caller sends the patch and
+    /// reports its end by [`Self::settled`]. `false`: there is no room, or the Node has the label.
     pub fn take(&mut self, name: &NodeName) -> bool {
         if self.nodes.get(name).is_some_and(|n| n.label != Label::Missing) {
             return false;
@@ -113,15 +113,15 @@ impl LabelRoom {
         if self.in_flight.contains(name) {
             return true;
         }
-        // Also for a node that is not Ready: where all kubelets are silent at once, all would
-        // leave, and stay away when they are Ready again.
+        // Also for a node that is not Ready. Otherwise all nodes would leave while all kubelets are
+        // silent, and would stay away once they are Ready again.
         let room = (self.out() + 1) * 2 <= self.ready;
         room && self.in_flight.insert(name.clone())
     }
 
-    /// The patch's end: the Node that it gave, or `None` when it certainly had no effect. An answer
-    /// that was lost keeps the place until the Node is seen again with the label, or is re-read and
-    /// settled.
+    /// The patch has ended. `node`: the Node after the patch; `None` if the patch certainly had no
+    /// effect. If the answer was lost, the caller reads the Node first: the patch keeps its place
+    /// until then, or until [`Self::applied`] shows the label.
     pub fn settled(&mut self, name: &NodeName, node: Option<&Node>) {
         self.in_flight.remove(name);
         if let Some(node) = node {
@@ -129,9 +129,9 @@ impl LabelRoom {
         }
     }
 
-    /// Ready nodes that have left load balancers because of a drain, with the patches in flight. A
-    /// patch of a node that is not Ready takes no place from a Ready one. A patch of a node that
-    /// was not seen yet does.
+    /// The number of Ready nodes that have left load balancers because of a drain, patches in
+    /// flight included. A patch of a node that is not Ready does not count. A patch of a node that
+    /// this limit does not know yet does.
     #[must_use]
     pub fn out(&self) -> usize {
         let takes_a_place =

@@ -1,43 +1,46 @@
 //! The annotation's schema, version 1:
 //!
 //! ```json
-//! {"version":1,"instance":"i-1234567890abcdef0","boot":"5e2a…","before":{"unschedulable":false,"excluded":false},
+//! {"version":1,"instance":"i-1234567890abcdef0","boot":"5e2a…",
+//!  "before":{"unschedulable":false,"excluded":false},
 //!  "interruptions":[
-//!   {"kind":"terminate-hook","event":"1234…","time":"2026-01-01T00:00:00Z","accepted":"2026-01-01T00:00:01Z",
-//!    "group":"asg","hook":"drain","token":"8765…","unconfirmed":true},
+//!   {"kind":"terminate-hook","event":"1234…","time":"2026-01-01T00:00:00Z",
+//!    "accepted":"2026-01-01T00:00:01Z","group":"asg","hook":"drain","token":"8765…",
+//!    "unconfirmed":true},
 //!   {"kind":"capacity","event":"…","time":"…","accepted":"…","ends":"…"},
-//!   {"kind":"state-change","event":"…","time":"…","accepted":"…","state":"stopping","stale":true}],
+//!   {"kind":"state-change","event":"…","time":"…","accepted":"…","state":"stopping",
+//!    "stale":true}],
 //!  "released":{"at":"2026-01-01T00:10:00Z","outcome":"empty"}}
 //! ```
 //!
 //! All times are by AWS's clock, not by the leader's own: readers convert them (`lifecycle::Skew`).
 //!
-//! With `--compat nth` there is `"compat":"nth"` beside `before`. Fields that are not known survive
-//! a rewrite at every level; so do interruptions of a kind that is not known, whatever their shape.
-//! A newer version is read for the fields that are known and keeps its number.
+//! With `--compat nth`, there is `"compat":"nth"` beside `before`. Unknown fields survive a rewrite
+//! at every level, and so do interruptions of an unknown kind, whatever their shape. Of a record of
+//! a newer version, the known fields are read, and its version number stays.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::domain::{
-    Compat, GroupName, HookKey, HookName, InstanceId, Kind, LifecycleAction, LifecycleToken,
-    Moment, Taken,
+    Compat, GroupName, HookKey, HookName, InstanceId, InterruptionFacts, Kind, LifecycleAction,
+    LifecycleToken, Moment,
 };
 
-/// The version that is written.
+/// The schema version of the records that Sundown writes.
 pub const VERSION: u64 = 1;
-/// No record holds more interruptions than this (a group has at most 50 hooks).
+/// The most interruptions in a record (a group has at most 50 hooks).
 pub const MAX_INTERRUPTIONS: usize = 64;
-/// No record names more hooks than this. Of one that somebody else wrote, the first ones count.
+/// The most hooks in a record. If somebody else wrote more into one, the first ones count.
 pub const MAX_HOOKS: usize = 4;
-/// No record is longer than this: all annotations of an object share 256 KiB.
+/// The greatest length of a record: all annotations of an object share 256 KiB.
 pub const MAX_BYTES: usize = 32 * 1024;
-/// Longer event ids (EventBridge's have 36 characters) are cut.
+/// Longer event IDs are cut (EventBridge's have 36 characters).
 const MAX_EVENT_ID: usize = 128;
-/// Longer tokens (AWS's have 36 characters) are none; the instance id serves in their place.
+/// Longer tokens are dropped (AWS's have 36 characters); the instance ID identifies the action.
 const MAX_TOKEN: usize = 64;
 
-/// The record of a Node.
+/// The record of a Node, as the annotation holds it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     pub(super) version: u64,
@@ -47,7 +50,7 @@ pub struct Record {
     pub(super) boot: Option<String>,
     #[serde(default)]
     pub(super) before: Before,
-    /// Whose marks stand beside ours.
+    /// The tool whose taints and label Sundown wrote beside its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) compat: Option<String>,
     pub(super) interruptions: Vec<Entry>,
@@ -57,25 +60,25 @@ pub struct Record {
     pub(super) rest: Map<String, Value>,
 }
 
-/// What was on the Node before it was first taken on.
+/// The state of the Node before its first interruption was accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Before {
-    /// Somebody else had cordoned it.
+    /// Somebody else had cordoned the Node.
     #[serde(default)]
     pub unschedulable: bool,
-    /// Somebody else had taken it out of load balancers.
+    /// Somebody else had taken the Node out of load balancers.
     #[serde(default)]
     pub excluded: bool,
     #[serde(flatten)]
     pub(super) rest: Map<String, Value>,
 }
 
-/// The end of a record's life.
+/// How and when the drain of a record ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Released {
-    /// When.
+    /// When the end was written, by AWS's clock, in whole milliseconds.
     pub at: Moment,
-    /// How the drain ended, in a word.
+    /// The drain's outcome in one word: `empty`, `deadline`, `instance_over` and others.
     #[serde(default)]
     pub outcome: String,
     #[serde(flatten)]
@@ -83,7 +86,7 @@ pub struct Released {
 }
 
 impl Released {
-    /// Released at `at`, with the drain's outcome as a word (`empty`, `deadline`, `node-gone`, …).
+    /// The end of a drain at `at`, with its `outcome` in one word.
     #[must_use]
     pub fn new(at: Moment, outcome: &str) -> Self {
         Self { at: whole_millis(at), outcome: outcome.to_owned(), rest: Map::new() }
@@ -94,14 +97,14 @@ impl Released {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub(super) enum Entry {
-    /// Of a shape that is understood; its kind may be a word of a newer version.
-    Known(Box<Known>),
-    /// Of a kind and shape that are not known: carried along.
-    Foreign(Map<String, Value>),
+    /// An entry with a known shape. Its kind may be one of a newer version.
+    Known(Box<KnownEntry>),
+    /// An entry of unknown kind and shape. It is kept as it is.
+    Unknown(Map<String, Value>),
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Known {
+pub(super) struct KnownEntry {
     pub(super) kind: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(super) event: String,
@@ -119,26 +122,26 @@ pub(super) struct Known {
     pub(super) state: Option<String>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) stale: bool,
-    /// Its hook was taken on before it was known whether it is ours.
+    /// It was accepted before AWS showed whether Sundown answers its hook.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) unconfirmed: bool,
     #[serde(flatten)]
     pub(super) rest: Map<String, Value>,
 }
 
-/// The annotation is not a record.
+/// The annotation cannot be read as a record.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the annotation sundown.dev/record is damaged: {why}. It is left as it is until the next \
      interruption replaces it; `kubectl annotate node NODE sundown.dev/record-` removes it"
 )]
 pub struct Damage {
-    /// What is wrong with it.
+    /// The first error in the annotation's text.
     pub why: String,
 }
 
 impl Record {
-    /// Reads the annotation's text.
+    /// Parses the annotation's text. Errs if it is not JSON of this schema, or has version 0.
     pub fn read(text: &str) -> Result<Self, Damage> {
         let record: Self = serde_json::from_str(text).map_err(|e| Damage { why: e.to_string() })?;
         if record.version == 0 {
@@ -151,37 +154,38 @@ impl Record {
     /// The annotation's text.
     #[must_use]
     pub fn write(&self) -> String {
-        // Maps with string keys, written to memory: that cannot fail.
+        // This cannot fail: the maps have string keys, and the text is written to memory.
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// The instance that it names. It counts only for the Node of that instance.
+    /// The instance that the record names. It counts only for the Node of that instance.
     #[must_use]
     pub const fn instance(&self) -> &InstanceId {
         &self.instance
     }
 
-    /// Whose marks stand beside ours because of it; `None` also for a handler of a newer version.
+    /// The tool whose taints and label Sundown wrote beside its own. `None` also for a tool that
+    /// only a newer version knows.
     #[must_use]
     pub fn compat(&self) -> Option<Compat> {
         self.compat.as_deref()?.parse().ok()
     }
 
-    /// When and how it was released; `None` while it is open.
+    /// When and how the drain ended; `None` while the record is open.
     #[must_use]
     pub const fn released(&self) -> Option<&Released> {
         self.released.as_ref()
     }
 
-    /// The interruptions that can be read. Hooks are owed under `instance`, the Node's own: never
-    /// under one that only an annotation names.
+    /// The interruptions that this version can read, with times by AWS's clock. Their lifecycle
+    /// actions are those of `instance`, the Node's own, never of one that only an annotation names.
     #[must_use]
-    pub fn taken(&self, instance: &InstanceId) -> Vec<Taken> {
-        self.known().map(|k| k.taken(instance)).collect()
+    pub fn interruptions(&self, instance: &InstanceId) -> Vec<InterruptionFacts> {
+        self.known().map(|k| k.facts(instance)).collect()
     }
 
-    /// The hooks that it names, each once, in the order in which they were taken on; at most one
-    /// more than count.
+    /// The hooks that the record names, each once, in the order of their accept. At most one more
+    /// than [`MAX_HOOKS`].
     pub(super) fn hooks(&self) -> Vec<(&GroupName, &HookName)> {
         let mut hooks = Vec::new();
         for named in self.known().filter_map(|k| k.group.as_ref().zip(k.hook.as_ref())) {
@@ -195,101 +199,102 @@ impl Record {
         hooks
     }
 
-    /// The completions that it owes, each action once, with the token of its newest event. The
-    /// first [`MAX_HOOKS`] hooks count.
+    /// The lifecycle actions that the record names, one for each hook, with the token of the newest
+    /// event. The first [`MAX_HOOKS`] hooks count.
     #[must_use]
     pub fn open_actions(&self, instance: &InstanceId) -> Vec<LifecycleAction> {
         let mut newest: std::collections::BTreeMap<HookKey, (Moment, LifecycleAction)> =
             std::collections::BTreeMap::new();
         let mut counted = self.hooks();
         counted.truncate(MAX_HOOKS);
-        for taken in self.taken(instance) {
-            let Some(hook) = taken.hook.filter(|h| counted.contains(&(&h.key.group, &h.key.hook)))
+        for facts in self.interruptions(instance) {
+            let Some(hook) = facts.hook.filter(|h| counted.contains(&(&h.key.group, &h.key.hook)))
             else {
                 continue;
             };
             match newest.get(&hook.key) {
                 Some((time, kept))
-                    if *time > taken.time || (kept.token.is_some() && hook.token.is_none()) => {}
-                _ => drop(newest.insert(hook.key.clone(), (taken.time, hook))),
+                    if *time > facts.time || (kept.token.is_some() && hook.token.is_none()) => {}
+                _ => drop(newest.insert(hook.key.clone(), (facts.time, hook))),
             }
         }
         newest.into_values().map(|(_, hook)| hook).collect()
     }
 
-    /// The same, where this process knows more than the record says. AWS keeps one action of a hook
-    /// and an instance open at a time: where the newest is over, one that this process keeps open
-    /// is owed in its place.
+    /// The same, for a caller that knows more than the record. AWS keeps only one action of a hook
+    /// and an instance open at a time. If the newest one is closed, one for which this process
+    /// sends heartbeats takes its place.
     #[must_use]
     pub fn open_actions_now(
         &self,
         instance: &InstanceId,
-        is_over: impl Fn(&LifecycleAction) -> bool,
-        is_kept_open: impl Fn(&LifecycleAction) -> bool,
+        is_closed: impl Fn(&LifecycleAction) -> bool,
+        is_kept_alive: impl Fn(&LifecycleAction) -> bool,
     ) -> Vec<LifecycleAction> {
-        let in_its_place = |newest: LifecycleAction| {
-            if !is_over(&newest) {
+        let current_action = |newest: LifecycleAction| {
+            if !is_closed(&newest) {
                 return newest;
             }
-            let taken = self.taken(instance).into_iter();
-            let others = taken
+            let others = self
+                .interruptions(instance)
+                .into_iter()
                 .filter_map(|t| Some((t.time, t.hook?)))
-                .filter(|(_, hook)| hook.key == newest.key && is_kept_open(hook));
+                .filter(|(_, hook)| hook.key == newest.key && is_kept_alive(hook));
             others.max_by_key(|(time, _)| *time).map_or(newest, |(_, kept)| kept)
         };
-        self.open_actions(instance).into_iter().map(in_its_place).collect()
+        self.open_actions(instance).into_iter().map(current_action).collect()
     }
 
-    /// This hook was taken on while the other hooks of its group were not known, so that it may be
-    /// somebody else's: that is to be found out before it is completed.
+    /// This hook was accepted while the other hooks of its group were unknown, so it may be another
+    /// party's. The caller finds that out before it completes an action.
     #[must_use]
     pub fn is_unconfirmed(&self, hook: &HookKey) -> bool {
-        let same = |k: &&Known| {
+        let same = |k: &&KnownEntry| {
             k.group.as_ref() == Some(&hook.group) && k.hook.as_ref() == Some(&hook.hook)
         };
         self.known().filter(same).all(|k| k.unconfirmed) && self.known().any(|k| same(&k))
     }
 
-    /// The first time that something of it was taken on.
+    /// When the first interruption was accepted, by AWS's clock; `None` without a readable one.
     #[must_use]
     pub fn accepted(&self) -> Option<Moment> {
         self.known().map(|k| k.accepted).min()
     }
 
-    pub(super) fn known(&self) -> impl Iterator<Item = &Known> {
+    pub(super) fn known(&self) -> impl Iterator<Item = &KnownEntry> {
         self.interruptions.iter().filter_map(|e| match e {
             Entry::Known(k) => Some(&**k),
-            Entry::Foreign(_) => None,
+            Entry::Unknown(_) => None,
         })
     }
 }
 
-impl Known {
-    pub(super) fn new(taken: &Taken) -> Self {
-        let hook = taken.hook.as_ref();
+impl KnownEntry {
+    pub(super) fn new(facts: &InterruptionFacts) -> Self {
+        let hook = facts.hook.as_ref();
         Self {
-            kind: taken.kind.map_or("", Kind::as_str).to_owned(),
-            event: taken.event_id.chars().take(MAX_EVENT_ID).collect(),
-            time: whole_millis(taken.time),
-            accepted: whole_millis(taken.accepted),
+            kind: facts.kind.map_or("", Kind::as_str).to_owned(),
+            event: facts.event_id.chars().take(MAX_EVENT_ID).collect(),
+            time: whole_millis(facts.time),
+            accepted: whole_millis(facts.accepted),
             group: hook.map(|h| h.key.group.clone()),
             hook: hook.map(|h| h.key.hook.clone()),
             token: hook.and_then(|h| h.token.clone()).filter(|t| t.as_str().len() <= MAX_TOKEN),
-            ends: taken.ends.map(whole_millis),
-            state: taken.state.map(|s| s.as_str().to_owned()),
-            stale: taken.stale,
+            ends: facts.ends.map(whole_millis),
+            state: facts.state.map(|s| s.as_str().to_owned()),
+            stale: facts.stale,
             unconfirmed: false,
             rest: Map::new(),
         }
     }
 
-    pub(super) fn taken(&self, instance: &InstanceId) -> Taken {
+    pub(super) fn facts(&self, instance: &InstanceId) -> InterruptionFacts {
         let key = self.group.as_ref().zip(self.hook.as_ref()).map(|(group, hook)| HookKey {
             instance: instance.clone(),
             group: group.clone(),
             hook: hook.clone(),
         });
-        Taken {
+        InterruptionFacts {
             kind: Kind::from_word(&self.kind),
             event_id: self.event.clone(),
             time: self.time,
@@ -301,7 +306,7 @@ impl Known {
         }
     }
 
-    /// A hook of a kind that is known must name what it owes.
+    /// Its kind has a lifecycle action, but it names no group or no hook.
     fn lacks_its_hook(&self) -> bool {
         matches!(Kind::from_word(&self.kind), Some(Kind::TerminateHook | Kind::LaunchHook))
             && (self.group.is_none() || self.hook.is_none())
@@ -314,18 +319,18 @@ impl<'de> Deserialize<'de> for Entry {
         let fields = Map::deserialize(deserializer)?;
         let kind_is_known =
             fields.get("kind").and_then(Value::as_str).and_then(Kind::from_word).is_some();
-        match serde_json::from_value::<Known>(Value::Object(fields.clone())) {
+        match serde_json::from_value::<KnownEntry>(Value::Object(fields.clone())) {
             Ok(known) if known.lacks_its_hook() => {
                 Err(D::Error::custom("a hook without `group` or `hook`"))
             }
             Ok(known) => Ok(Self::Known(Box::new(known))),
             Err(e) if kind_is_known => Err(D::Error::custom(e)),
-            Err(_) => Ok(Self::Foreign(fields)),
+            Err(_) => Ok(Self::Unknown(fields)),
         }
     }
 }
 
-/// Milliseconds are all that AWS gives, and shorter to read.
+/// Cuts the time to milliseconds, which is all that AWS gives, and shorter to read.
 pub(super) fn whole_millis(t: Moment) -> Moment {
     Moment::from_millisecond(t.as_millisecond()).unwrap_or(t)
 }

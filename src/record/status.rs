@@ -1,37 +1,37 @@
-//! How a Node's record stands.
+//! Whether the record of a Node counts, and what Sundown has set on the Node.
 
 use super::{Damage, Record, compat};
 use crate::domain::{EXCLUDE_FROM_LOAD_BALANCERS, InstanceId, Node};
 
-/// How the record of a Node stands, read against the Node itself.
+/// The status of a Node's record, compared with the Node itself. The table of [`super`] has what
+/// follows from each.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RecordStatus {
-    /// There is none.
+    /// The Node has no record.
     None,
-    /// It cannot be read. Left alone, told, and replaced by the next interruption.
+    /// The record cannot be read.
     Damaged(Damage),
-    /// Taken on and not released: it is drained, and its hooks are owed.
+    /// The record is accepted and not released: the node is to be drained.
     Open(Record),
-    /// History.
+    /// The drain of the record has ended.
     Released {
-        /// The record.
+        /// The record, with [`Record::released`].
         record: Record,
-        /// Our cordon and our taint still stand.
-        ours_stands: bool,
+        /// Sundown's cordon and taint are still on the Node.
+        has_our_marks: bool,
     },
-    /// It does not count for this machine: its drain ends, and [`super::restore`] puts back what is
-    /// still ours.
+    /// The record does not count for this machine.
     Void {
-        /// The record.
+        /// The record, which shows what Sundown set on the Node.
         record: Record,
-        /// Why.
+        /// Why the record does not count.
         why: VoidReason,
     },
-    /// It may be void.
+    /// The record may be void.
     Doubtful {
-        /// The record.
+        /// The record, released or not.
         record: Record,
-        /// What would tell.
+        /// What must be found out first.
         why: Doubt,
     },
 }
@@ -39,25 +39,25 @@ pub enum RecordStatus {
 /// Why a record does not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum VoidReason {
-    /// It names another instance than the Node's.
+    /// The record names another instance than the Node.
     OtherInstance,
-    /// The machine has booted since, and no hook waits.
+    /// The machine has booted since, and no lifecycle action of the record is open.
     Rebooted,
 }
 
-/// What is not known about a record that may be void.
+/// What must be found out about a record that may be void.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Doubt {
-    /// The machine has booted since: it counts only if a beat of one of its hooks is accepted. If
-    /// none is, it is void ([`VoidReason::Rebooted`]).
+    /// The machine has booted since. The record counts only if AWS accepts a heartbeat for one of
+    /// its lifecycle actions. Otherwise it is void ([`VoidReason::Rebooted`]).
     HookMayBeOpen,
-    /// The Node has no providerID and nobody said yet which instance it is.
+    /// The Node has no providerID, and its instance was not looked up yet.
     InstanceNotKnown,
 }
 
 impl RecordStatus {
-    /// The record of a drain whose lifecycle actions may be open: it is open, or the machine has
-    /// booted since and nobody has asked AWS yet.
+    /// The record, if its lifecycle actions may be open: it is open, or the machine has booted
+    /// since and AWS was not asked yet.
     #[must_use]
     pub fn with_open_actions(self) -> Option<Record> {
         match self {
@@ -69,29 +69,29 @@ impl RecordStatus {
     }
 }
 
-/// What of ours is on a Node.
+/// What Sundown has set on a Node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Ours {
-    /// It is unschedulable because of us.
+    /// Sundown has cordoned the Node.
     pub cordon: bool,
-    /// Our taint stands on it.
+    /// The Node has Sundown's taint.
     pub taint: bool,
-    /// It carries the load balancer label with our value.
+    /// Sundown has set the load balancer label.
     pub label: bool,
-    /// Taints for other tools stand on it that its record brought.
+    /// The Node has taints that Sundown has set for other tools (`--compat`).
     pub compat: bool,
 }
 
 impl Ours {
-    /// Something of ours is on it.
+    /// At least one of these is on the Node.
     #[must_use]
     pub const fn any(self) -> bool {
         self.cordon || self.taint || self.label || self.compat
     }
 }
 
-/// How the record of `node` stands. `instance` says which instance it is where the Node has no
-/// providerID (DescribeInstances by private DNS name); a providerID always goes before it.
+/// The status of the record of `node`. `instance`: the instance of a Node without providerID, as
+/// DescribeInstances found it by private DNS name; ignored if the Node has a providerID.
 #[must_use]
 pub fn status(node: &Node, instance: Option<&InstanceId>) -> RecordStatus {
     let Some(text) = node.record() else { return RecordStatus::None };
@@ -119,16 +119,16 @@ pub fn status(node: &Node, instance: Option<&InstanceId>) -> RecordStatus {
         (false, true) => RecordStatus::Doubtful { record, why: Doubt::HookMayBeOpen },
         (true, true) if ours.any() => RecordStatus::Void { record, why: VoidReason::Rebooted },
         (true, _) => {
-            RecordStatus::Released { record, ours_stands: ours.taint && node.unschedulable }
+            RecordStatus::Released { record, has_our_marks: ours.taint && node.unschedulable }
         }
     }
 }
 
-/// What of ours is on `node`, going by `record`.
+/// What Sundown has set on `node` according to `record`.
 ///
-/// A cordon is ours when the Node was schedulable before and our taint still stands: a taint cannot
-/// be written by a kubelet (NodeRestriction), an annotation can. An open record of this very
-/// instance is proof enough without the taint.
+/// The cordon is Sundown's if the Node was schedulable before and still has Sundown's taint: a
+/// kubelet can write an annotation, but no taint (NodeRestriction). If the record is open and names
+/// this very instance, the taint is not needed.
 #[must_use]
 pub fn ours(node: &Node, record: &Record) -> Ours {
     let taint = node.has_our_taint();

@@ -6,11 +6,11 @@ use super::Random;
 
 /// After this many conflicts in a row the next try waits too.
 const CONFLICTS_WITHOUT_PAUSE: u32 = 3;
-/// The longest that a server's `Retry-After` makes anybody wait.
+/// The longest pause that a server's `Retry-After` can ask for.
 const LONGEST_ASKED: Duration = Duration::from_mins(1);
 
 /// Pauses between tries: each twice as long as the one before, and each shortened by up to half at
-/// random, so that those who failed together do not try again together.
+/// random, so that tasks that failed together do not try again together.
 #[derive(Debug)]
 pub struct Backoff {
     first: Duration,
@@ -32,39 +32,41 @@ impl Backoff {
         Self::new(Duration::from_millis(500), longest)
     }
 
-    /// As it is after `failures` failed tries.
+    /// The same pauses, as they continue after `failures` failed tries.
     #[must_use]
     pub const fn after(mut self, failures: u32) -> Self {
         self.failures = failures;
         self
     }
 
-    /// A try failed: the pause before the next one.
+    /// Counts a failed try and returns the pause before the next one.
     pub fn pause(&mut self, random: &Random) -> Duration {
         let whole = self.first.saturating_mul(1 << self.failures.min(16)).min(self.longest);
         self.failures = self.failures.saturating_add(1);
         whole / 2 + random.jitter(whole / 2)
     }
 
-    /// The same, but at least as long as the server asked for in `Retry-After`, up to a minute.
+    /// As [`Self::pause`], but at least as long as the server asked for in `Retry-After`, up to a
+    /// minute.
     pub fn pause_as_asked(&mut self, random: &Random, asked: Option<Duration>) -> Duration {
         self.pause(random).max(asked.unwrap_or_default().min(LONGEST_ASKED))
     }
 
-    /// The pause after a conflict. The first three are zero: one reads the object and tries again
-    /// at once. A conflict that never ends must not become a busy loop at the API server's cost.
+    /// The pause after a conflict. The first three are zero: the caller reads the object and tries
+    /// again at once. Later ones are not, so that a conflict that never ends does not become a busy
+    /// loop that loads the API server.
     pub fn pause_after_conflict(&mut self, random: &Random) -> Duration {
         self.conflicts = self.conflicts.saturating_add(1);
         if self.conflicts <= CONFLICTS_WITHOUT_PAUSE { Duration::ZERO } else { self.pause(random) }
     }
 
-    /// How many tries have failed since the last reset, conflicts without a pause not counted.
+    /// How many tries have failed since the last reset, without the conflicts that had no pause.
     #[must_use]
     pub const fn failures(&self) -> u32 {
         self.failures
     }
 
-    /// A try succeeded: the next pause is the first one again.
+    /// A try succeeded: the next pause is as short as the first one.
     pub const fn reset(&mut self) {
         self.failures = 0;
         self.conflicts = 0;

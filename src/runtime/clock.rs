@@ -1,4 +1,4 @@
-//! The time now.
+//! The clock of a run or of a simulation.
 
 use std::time::Duration;
 
@@ -6,8 +6,8 @@ use tokio::time::Instant;
 
 use crate::domain::Moment;
 
-/// Wall time, taken once and carried on by tokio's monotonic clock: it never jumps, and it stands
-/// still where tokio's clock is paused.
+/// Wall time, read once and then advanced by tokio's monotonic clock: it never jumps, and it stands
+/// still while tokio's clock is paused.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {
     wall: Moment,
@@ -28,13 +28,14 @@ impl Clock {
         Self::starting_at(Moment::from(jiff::Timestamp::now()))
     }
 
-    /// The time now.
+    /// The wall time now; it never goes back.
     #[must_use]
     pub fn now(&self) -> Moment {
         self.wall.plus(self.monotonic.elapsed())
     }
 
-    /// When on tokio's clock this clock will show `moment`; now if that is past.
+    /// The instant of tokio's clock at which this clock will show `moment`; now if `moment` is
+    /// past.
     #[must_use]
     pub fn instant(&self, moment: Moment) -> Instant {
         Instant::now() + moment.since_or_zero(self.now()).min(Duration::from_hours(365 * 24))
@@ -46,8 +47,8 @@ impl Clock {
         self.wall.plus(instant.saturating_duration_since(self.monotonic))
     }
 
-    /// When on tokio's clock this clock showed `moment`, which is past; its beginning where it
-    /// began later.
+    /// The instant of tokio's clock at which this clock showed the past `moment`; the start of this
+    /// clock if `moment` is earlier.
     #[must_use]
     pub fn past_instant(&self, moment: Moment) -> Instant {
         self.monotonic + moment.since_or_zero(self.wall).min(self.monotonic.elapsed())

@@ -1,5 +1,5 @@
 //! What differs between a run and a simulation besides the clients: the clock, randomness and how
-//! tasks are started. And how long a task waits before it tries a failed call again.
+//! tasks are started. Also the pauses between tries of a failed call.
 
 mod backoff;
 mod clock;

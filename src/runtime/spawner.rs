@@ -18,20 +18,20 @@ impl Spawner {
         Self::default()
     }
 
-    /// Starts a task. Dropping what comes back does not end it; `abort_on_drop` does.
+    /// Starts a task. Dropping the handle does not end it ([`Self::spawn_scoped`] does that).
     pub fn spawn<F>(&self, task: F) -> tokio::task::JoinHandle<F::Output>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
         let end = self.end.clone();
-        // In a box of its own: each layer around a task would hold it twice, as what it was given
-        // and as what it runs.
+        // Boxed once: otherwise each layer around the task would hold it twice, as its argument and
+        // as the future that it polls.
         let task = Box::pin(task);
         self.tasks.spawn(async move {
             match end.run_until_cancelled_owned(task).await {
                 Some(output) => output,
-                // Killed: nobody will ever hear of it again.
+                // Killed: the handle of this task never resolves.
                 None => std::future::pending().await,
             }
         })
@@ -46,14 +46,13 @@ impl Spawner {
         tokio_util::task::AbortOnDropHandle::new(self.spawn(task))
     }
 
-    /// Waits until all tasks have ended, `limit` at most; says whether they have.
+    /// Waits until all tasks have ended, but no longer than `limit`; returns whether they have.
     pub async fn finished(&self, limit: Duration) -> bool {
         self.tasks.close();
         tokio::time::timeout(limit, self.tasks.wait()).await.is_ok()
     }
 
-    /// Ends every task where it stands, as the end of a process does: nothing is given back, nobody
-    /// is told.
+    /// Ends every task at once, as the end of the process would: no task can clean up first.
     pub fn kill(&self) {
         self.end.cancel();
     }

@@ -18,30 +18,29 @@ use super::{
 };
 use crate::runtime::{Clock, Spawner};
 
-/// The label that says which group a Node's instance belongs to, as managed node groups of EKS
-/// write it.
+/// The Node label with the name of its instance's group, as managed node groups of EKS write it.
 pub const GROUP_LABEL: &str = "eks.amazonaws.com/nodegroup";
 
 /// How a world is set up.
 #[derive(Debug, Clone)]
 pub struct WorldSettings {
-    /// Everything that is random comes from it.
+    /// Seed of everything random.
     pub seed: u64,
     /// The cluster's name, as tags of groups and instances carry it.
     pub cluster: String,
     /// The queue that the usual rules send to.
     pub queue: String,
-    /// Its settings.
+    /// Attributes of that queue; without a `Policy` it gets one for the usual rule.
     pub queue_settings: QueueSettings,
-    /// The embedded AWS.
+    /// Settings of the embedded AWS account.
     pub aws: Settings,
-    /// The embedded Kubernetes.
+    /// Options of the embedded Kubernetes cluster.
     pub kube: Options,
-    /// From a running instance to its Node.
+    /// Time from an instance's `running` to the registration of its Node.
     pub join_after: Duration,
     /// How long a kubelet still acts when its instance is being shut down.
     pub shutdown: Duration,
-    /// The size of a Node's JSON in KiB.
+    /// Minimum size of a Node's JSON in KiB.
     pub node_kib: usize,
 }
 
@@ -63,7 +62,7 @@ impl WorldSettings {
     }
 }
 
-/// The policy of the queue: this rule may send to it, and of others only who is a service of AWS.
+/// The queue's policy: EventBridge may send to it for this rule; all but AWS services are denied.
 fn policy(aws: &Settings, rule: &str) -> String {
     let arn = format!("arn:aws:events:{}:{}:rule/{rule}", aws.region, aws.account);
     json!({ "Version": "2012-10-17", "Statement": [
@@ -80,9 +79,9 @@ fn policy(aws: &Settings, rule: &str) -> String {
 /// An AWS account with a cluster in it. Clones are the same world.
 #[derive(Clone)]
 pub struct World {
-    /// The embedded AWS.
+    /// Handle of the embedded AWS account.
     pub aws: EmbeddedAws,
-    /// The embedded Kubernetes.
+    /// Handle of the embedded Kubernetes cluster.
     pub kube: EmbeddedKube,
     settings: Arc<WorldSettings>,
     strangers: Arc<Mutex<BTreeSet<String>>>,
@@ -131,12 +130,12 @@ impl World {
         &self.settings.cluster
     }
 
-    /// The tag that says whose a group or an instance is.
+    /// The tag that marks a group or an instance as owned by this cluster.
     fn cluster_tag(&self) -> (String, String) {
         (format!("kubernetes.io/cluster/{}", self.settings.cluster), "owned".to_owned())
     }
 
-    /// Adds a group of this cluster with its hooks; its instances are Nodes at once. Says their
+    /// Adds a group of this cluster with its hooks; its instances are Nodes at once. Returns their
     /// instance ids.
     pub fn add_group(&self, mut spec: GroupSpec, hooks: &[HookSpec]) -> Vec<String> {
         let (key, value) = self.cluster_tag();

@@ -4,15 +4,17 @@
 //! re-registration left behind, or the Node of a kubelet that lies, can claim the instance of
 //! another Node.
 //!
-//! Nodes whose kubelet is silent (`Ready` is `Unknown`) are left alone if one that Sundown may
-//! drain reports. Of the Nodes that remain, the first row that applies decides:
+//! The first row that applies decides. The rows 1 to 3 look only at Nodes whose kubelet reports
+//! (its `Ready` is not `Unknown`), if there is one of these that Sundown may drain. The others are
+//! left alone then: they may be what a re-registration left behind.
 //!
-//! | the Nodes that remain | drained, forced and waited for | the others |
+//! | the Nodes that claim the instance | drained, forced and waited for | the others |
 //! | --- | --- | --- |
 //! | one | that one | - |
 //! | one has the name that EC2 gives the instance: its private DNS name or its ID | that one | only cordoned |
 //! | one reports the private DNS name or the private address of the instance | that one | only cordoned |
-//! | else | all that Sundown may drain | left alone |
+//! | the kubelet of one is silent, and one of the two rows above is true for it among all Nodes | that one | only cordoned |
+//! | else | all that Sundown may drain, without silent ones if one reports | left alone |
 //!
 //! The name goes before the addresses: a kubelet can report any address, but its credentials are
 //! for one Node name. A Node that Sundown may not drain (`sundown.dev/ignore`, the node selector)
@@ -34,34 +36,45 @@ pub(super) struct Claims {
     pub(super) are_disputed: bool,
 }
 
-/// Decides between the Nodes that claim an instance. `facts`: what EC2 says of the instance, `None`
-/// if EC2 was not asked or did not answer. Returns `None` if no Node claims the instance.
+/// Decides between the Nodes that claim an instance. `facts`: EC2's facts about the instance;
+/// `None` if EC2 was not asked or did not answer. Returns `None` if no Node claims the instance.
 pub(super) fn decide(
     mut nodes: Vec<Arc<Node>>,
     facts: Option<&InstanceFacts>,
     may_drain: impl Fn(&Node) -> bool,
 ) -> Option<Claims> {
     nodes.sort_by_key(|node| std::cmp::Reverse(rank(node)));
-    if nodes.iter().any(|node| is_reporting(node) && may_drain(node)) {
-        nodes.retain(|node| is_reporting(node));
+    let are_disputed = nodes.len() > 1;
+    let mut left = nodes.clone();
+    if left.iter().any(|node| is_reporting(node) && may_drain(node)) {
+        left.retain(|node| is_reporting(node));
     }
-    let are_several = nodes.len() > 1;
-    let confirmed = facts.filter(|_| are_several).and_then(|facts| {
-        let by_name = only(&nodes, |node| has_name_of(node, facts));
-        by_name.or_else(|| only(&nodes, |node| reports_address_of(node, facts)))
-    });
-    if let Some(node) = confirmed {
+    let facts = facts.filter(|_| are_disputed);
+    if let Some(node) = facts.and_then(|facts| confirmed(&left, facts)) {
+        left.retain(|other| other.uid != node.uid);
+        let others = if left.is_empty() { OtherClaims::None } else { OtherClaims::Cordon(left) };
+        return Some(Claims { node, others, are_disputed: false });
+    }
+    // Its kubelet is silent, and those that report claim the instance wrongly.
+    if let Some(node) = facts.and_then(|facts| confirmed(&nodes, facts)) {
         nodes.retain(|other| other.uid != node.uid);
         return Some(Claims { node, others: OtherClaims::Cordon(nodes), are_disputed: false });
     }
-    if nodes.iter().any(|node| may_drain(node)) {
-        nodes.retain(|node| may_drain(node));
+    if left.iter().any(|node| may_drain(node)) {
+        left.retain(|node| may_drain(node));
     }
-    let mut all = nodes.into_iter();
+    let mut all = left.into_iter();
     let node = all.next()?;
     let others: Vec<_> = all.collect();
     let others = if others.is_empty() { OtherClaims::None } else { OtherClaims::Drain(others) };
-    Some(Claims { node, others, are_disputed: are_several })
+    Some(Claims { node, others, are_disputed })
+}
+
+/// The Node that EC2 confirms: the only one with the instance's name, or else the only one that
+/// reports its private DNS name or its private address.
+fn confirmed(nodes: &[Arc<Node>], facts: &InstanceFacts) -> Option<Arc<Node>> {
+    only(nodes, |node| has_name_of(node, facts))
+        .or_else(|| only(nodes, |node| reports_address_of(node, facts)))
 }
 
 /// The order of Nodes where EC2 confirms none: Ready Nodes first, then the youngest.

@@ -1,6 +1,6 @@
 //! Which lifecycle hooks of a group Sundown answers.
 //!
-//! The first row that applies decides, for each transition by itself:
+//! The first row that applies decides, separately for launching and terminating hooks:
 //!
 //! | `--lifecycle-hook` | the hook | the group's hooks | claim |
 //! | --- | --- | --- | --- |
@@ -8,30 +8,30 @@
 //! | given | no glob matches it | any | [`HookClaim::Foreign`] |
 //! | default | one of Amazon EKS | any | [`HookClaim::Foreign`] |
 //! | default | its name starts with `sundown` | any | [`HookClaim::Ours`] |
-//! | default | another | not described yet | [`HookClaim::Undecided`] |
-//! | default | another | describing them is denied; it was another party's before | [`HookClaim::Undecided`] |
-//! | default | another | describing them is denied | [`HookClaim::Unchecked`] |
-//! | default | another | one of the same transition starts with `sundown` | [`HookClaim::Foreign`] |
-//! | default | another | none of the same transition does | [`HookClaim::Ours`] |
+//! | default | any other | not described yet | [`HookClaim::Undecided`] |
+//! | default | any other | the call is denied, and the hook was another party's before | [`HookClaim::Undecided`] |
+//! | default | any other | the call is denied | [`HookClaim::Unchecked`] |
+//! | default | any other | one of the same transition starts with `sundown` | [`HookClaim::Foreign`] |
+//! | default | any other | none of the same transition does | [`HookClaim::Ours`] |
 
 use std::collections::BTreeMap;
 
 use super::HookGlobs;
 use crate::domain::{HookName, Transition};
 
-/// The default takes the hooks whose names start with this for ours, and leaves the others beside
-/// them alone.
+/// Without `--lifecycle-hook`, Sundown answers hooks whose names start with this, and leaves other
+/// hooks of the same group alone.
 pub const OUR_PREFIX: &str = "sundown";
 
 /// All hooks of one Auto Scaling group, each with its transition.
 pub type GroupHooks = BTreeMap<HookName, Transition>;
 
-/// What DescribeLifecycleHooks said of all hooks of a group.
+/// An answer of DescribeLifecycleHooks about all hooks of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HooksAnswer {
-    /// The hooks; empty also where AWS has no such group.
+    /// The hooks; empty also if the group does not exist.
     Described(GroupHooks),
-    /// A policy forbids the call.
+    /// An IAM policy forbids the call.
     Denied,
 }
 
@@ -42,7 +42,7 @@ pub enum HookClaim {
     Ours,
     /// The same, although DescribeLifecycleHooks is denied: the hook may be another party's.
     Unchecked,
-    /// Somebody else answers it.
+    /// Another party answers it.
     Foreign,
     /// AWS has not described the group's hooks yet, or not since it described this one as another
     /// party's. Sundown completes nothing. [`super::heartbeats_wait`] decides whether it already
@@ -51,7 +51,7 @@ pub enum HookClaim {
 }
 
 impl HookClaim {
-    /// AWS has not said whose the hook is: that is to be found out before it is completed.
+    /// AWS has not shown who answers the hook: that must be found out before it is completed.
     #[must_use]
     pub const fn is_unconfirmed(self) -> bool {
         matches!(self, Self::Undecided | Self::Unchecked)
@@ -59,8 +59,8 @@ impl HookClaim {
 }
 
 impl HookGlobs {
-    /// Whether Sundown answers `hook`. `group`: what AWS said of the hooks of its group; `None`
-    /// until it has answered.
+    /// Whether Sundown answers `hook`. `group`: AWS's answer about the hooks of its group; `None`
+    /// without an answer.
     #[must_use]
     pub fn claim(
         &self,
@@ -82,8 +82,8 @@ impl HookGlobs {
         }
     }
 
-    /// The same, where `before` is what AWS said of the hooks of the group up to 10 minutes ago: a
-    /// denial does not make another party's hook ours.
+    /// The same with an earlier answer, at most 10 minutes old (`before`): a denial does not change
+    /// that another party answers a hook.
     #[must_use]
     pub fn claim_after(
         &self,
@@ -100,7 +100,7 @@ impl HookGlobs {
         }
     }
 
-    /// The hooks of a group that Sundown completes, in the order of their names.
+    /// The hooks of a group that Sundown answers, in the order of their names.
     #[must_use]
     pub fn completed(&self, hooks: &GroupHooks, transition: Transition) -> Vec<HookName> {
         let group = HooksAnswer::Described(hooks.clone());
@@ -111,8 +111,8 @@ impl HookGlobs {
             .collect()
     }
 
-    /// The hooks of a group that Sundown leaves alone and that are not Amazon EKS's own, which EKS
-    /// answers: if nobody else answers one of these, instances wait in it until it runs out.
+    /// The hooks of a group that neither Sundown nor Amazon EKS answers. If no other party does,
+    /// instances wait in them until they time out.
     #[must_use]
     pub fn left_alone(&self, hooks: &GroupHooks, transition: Transition) -> Vec<HookName> {
         let completed = self.completed(hooks, transition);
@@ -122,8 +122,9 @@ impl HookGlobs {
         others.map(|(hook, _)| hook.clone()).collect()
     }
 
-    /// The hooks that Sundown completes only because nothing says whose they are, where there are
-    /// several: no `--lifecycle-hook` names them and none starts with `sundown`. Else empty.
+    /// The hooks that Sundown answers only because nothing shows that another party does: there are
+    /// several, no `--lifecycle-hook` names them, and no name starts with `sundown`. Empty
+    /// otherwise.
     #[must_use]
     pub fn guessed(&self, hooks: &GroupHooks, transition: Transition) -> Vec<HookName> {
         let mut completed = self.completed(hooks, transition);

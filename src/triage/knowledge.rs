@@ -1,88 +1,89 @@
-//! What is known of an interruption so far.
+//! What is known about an interruption so far.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use super::{HooksAnswer, Question, Wait};
 use crate::domain::{HookDescription, InstanceFacts, Moment, Node};
 
-/// What is known of one interruption so far. Whatever is not known yet is `None`; an answer that is
-/// an error is not an answer.
+/// What is known about one interruption so far. A fact that is not known yet is `None`. An error is
+/// not an answer.
 #[derive(Debug, Clone)]
 pub struct Knowledge {
-    /// When the message was received.
+    /// When the message was received, on our clock.
     pub received: Moment,
-    /// When it happened, by our clock: the event's time (else the time at which the message was
-    /// sent), less the offset between AWS's clock and ours.
+    /// When the interruption happened, on our clock: the time of the event (or of the message, if
+    /// the event has none), less the offset between AWS's clock and ours.
     pub happened: Moment,
-    /// The index is synced and its watch is not failing: only then what is not in it is unknown.
+    /// The index is synced and its watch is not failing. Otherwise a Node that it lacks may exist.
     pub index_trusted: bool,
-    /// The Nodes that the index has for the instance: by providerID; and once DescribeInstances has
-    /// given the private DNS name, those without providerID that [`Knowledge::is_called`] finds.
+    /// The Nodes that the index has for the instance: those with its providerID and, once
+    /// DescribeInstances has given the private DNS name, those for which
+    /// [`Knowledge::is_named_after`] is true.
     pub nodes: Vec<Arc<Node>>,
-    /// When the proof of a stale interruption was first asked for (see [`Knowledge::note`]).
-    pub asked: Option<Moment>,
-    /// What DescribeInstances said last.
+    /// When AWS was first asked for the proof of a stale interruption ([`Knowledge::note`]).
+    pub proof_asked_at: Option<Moment>,
+    /// The last answer of DescribeInstances.
     pub instance: Option<InstanceAnswer>,
-    /// The instances that have this one's private DNS name.
+    /// All instances with the private DNS name of this one, itself included.
     pub namesakes: Option<Vec<InstanceFacts>>,
-    /// What DescribeAutoScalingGroups said of the hook's group.
+    /// The answer of DescribeAutoScalingGroups about the hook's group.
     pub group: Option<GroupAnswer>,
-    /// What DescribeLifecycleHooks said of the hook.
+    /// The answer of DescribeLifecycleHooks about the hook.
     pub hook: Option<HookAnswer>,
-    /// What DescribeLifecycleHooks said of all hooks of that group.
+    /// The answer of DescribeLifecycleHooks about all hooks of the group.
     pub hooks: Option<HooksAnswer>,
-    /// When that was first asked for (see [`Knowledge::note`]).
-    pub hooks_asked: Option<Moment>,
-    /// What it said before, up to 10 minutes ago. It only counts while `hooks` is `None` or a
-    /// denial, and only where the hook was another party's: that hook gets no drain and no
+    /// When the hooks of the group were first asked for ([`Knowledge::note`]).
+    pub hooks_asked_at: Option<Moment>,
+    /// An earlier answer about them, at most 10 minutes old. It counts only while `hooks` is `None`
+    /// or a denial, and only if the hook was another party's: then the hook gets no drain and no
     /// heartbeat until AWS describes the hooks again.
     pub hooks_before: Option<HooksAnswer>,
-    /// What became of the last heartbeat that was answered.
+    /// The answer to the last heartbeat.
     pub heartbeat: Option<HeartbeatAnswer>,
-    /// The Nodes of the instance in the last uncached LIST, and when that was begun. Cleared when a
-    /// Node in it turns out to be gone.
+    /// When the last uncached LIST began, and the Nodes of the instance in it. Cleared if one of
+    /// these Nodes turns out to be deleted.
     pub listed: Option<(Moment, Vec<Arc<Node>>)>,
 }
 
-/// What DescribeInstances said, asked by filter.
+/// An answer of DescribeInstances, which was asked by filter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InstanceAnswer {
-    /// When it was asked: the beginning of the call, also where the answer comes out of a cache.
+    /// When the call began, also if the answer comes from a cache.
     pub at: Moment,
-    /// The instance; `None`: there is no such instance.
+    /// The facts of the instance; `None` if EC2 does not know it.
     pub facts: Option<InstanceFacts>,
 }
 
-/// What DescribeAutoScalingGroups said.
+/// An answer of DescribeAutoScalingGroups.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GroupAnswer {
-    /// The group's tags.
+    /// The group exists and has these tags.
     Tags(BTreeMap<String, String>),
-    /// There is no such group.
+    /// The group does not exist.
     NoSuchGroup,
 }
 
-/// What DescribeLifecycleHooks said.
+/// An answer of DescribeLifecycleHooks about one hook.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HookAnswer {
-    /// The hook.
+    /// The hook exists and has these timeouts.
     Described(HookDescription),
-    /// There is no such hook (any more).
+    /// The hook does not exist, or was deleted.
     NoSuchHook,
 }
 
-/// What RecordLifecycleActionHeartbeat said.
+/// An answer of RecordLifecycleActionHeartbeat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HeartbeatAnswer {
-    /// When it was answered: an instance that was asked about no sooner was seen after the hook.
+    /// When AWS answered. A state of the instance that was asked for no earlier is newer than this.
     pub at: Moment,
-    /// Accepted: the hook is open. Otherwise "No active Lifecycle Action": it is not. (Any other
-    /// refusal is no answer.)
+    /// `true`: AWS accepted the heartbeat, so the lifecycle action is open. `false`: AWS answered
+    /// "No active Lifecycle Action". Any other refusal is not an answer.
     pub accepted: bool,
 }
 
 impl Knowledge {
-    /// Nothing is known yet but when the message was received and when what it tells happened.
+    /// What is known right after the message was received.
     #[must_use]
     pub fn new(received: Moment, happened: Moment) -> Self {
         Self {
@@ -90,44 +91,45 @@ impl Knowledge {
             happened,
             index_trusted: false,
             nodes: Vec::new(),
-            asked: None,
+            proof_asked_at: None,
             instance: None,
             namesakes: None,
             group: None,
             hook: None,
             hooks: None,
-            hooks_asked: None,
+            hooks_asked_at: None,
             hooks_before: None,
             heartbeat: None,
             listed: None,
         }
     }
 
-    /// Notes what a [`super::Verdict::Wait`] said, before its questions are asked.
+    /// Notes which questions a [`super::Verdict::Wait`] has, before they are asked.
     pub fn note(&mut self, wait: &Wait, now: Moment) {
         if wait.proof {
-            self.asked.get_or_insert(now);
+            self.proof_asked_at.get_or_insert(now);
         }
         if wait.ask.iter().any(|question| matches!(question, Question::Hooks(_))) {
-            self.hooks_asked.get_or_insert(now);
+            self.hooks_asked_at.get_or_insert(now);
         }
     }
 
-    /// How old the event is.
+    /// The time since the interruption happened; zero if that lies ahead.
     #[must_use]
     pub fn age(&self, now: Moment) -> Duration {
         now.since_or_zero(self.happened)
     }
 
-    /// This Node has no providerID (one of Fargate, of another cloud or of a machine on premises is
-    /// one), and goes by the private DNS name that EC2 gives the instance, or by the instance's id.
+    /// This Node has no providerID, and has the private DNS name that EC2 gives the instance, or is
+    /// named by the instance's ID. (Nodes of Fargate, of other clouds and of machines on premises
+    /// have a providerID.)
     #[must_use]
-    pub fn is_called(node: &Node, facts: &InstanceFacts) -> bool {
+    pub fn is_named_after(node: &Node, facts: &InstanceFacts) -> bool {
         let names = [Some(node.name.as_str()), node.dns.as_deref()];
-        let goes_by = |name: &str| names.contains(&Some(name));
+        let has_name = |name: &str| names.contains(&Some(name));
         node.instance.is_none()
             && !node.is_elsewhere
             && (node.name.as_str() == facts.id.as_str()
-                || facts.private_dns.as_deref().is_some_and(goes_by))
+                || facts.private_dns.as_deref().is_some_and(has_name))
     }
 }

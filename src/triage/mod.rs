@@ -1,27 +1,26 @@
-//! An interruption and what is known of it → a verdict. All of "ours or not" and "stale until
-//! proved", in one table.
+//! Decides what to do with an interruption from what is known about it: whether it concerns this
+//! cluster, whether it still holds, and what must be asked first. One table ([`triage`]).
 //!
-//! The caller holds a [`Knowledge`] for each interruption, calls [`triage`], and does what the
-//! [`Verdict`] says. While that is [`Verdict::Wait`], it notes that ([`Knowledge::note`]), asks the
-//! questions named there, fills in what it learns, and calls again: on every answer, on every
+//! The caller keeps a [`Knowledge`] for each interruption, calls [`triage`], and performs the
+//! [`Verdict`]. If that is [`Verdict::Wait`], the caller notes it ([`Knowledge::note`]), asks its
+//! questions, adds the answers to the `Knowledge` and calls again: after every answer, after every
 //! change of the index that concerns the instance, and at the moment that the verdict names.
 //!
-//! A message that the parser calls irrelevant gets `policy.dispose(Reason::Irrelevant)`. A message
-//! with several interruptions is deleted when each of them is accepted, completed or deleted, and
-//! left when one of them is.
+//! A message that the parser finds irrelevant gets `policy.dispose(Reason::Irrelevant)`. A message
+//! with several interruptions is deleted once each of them is accepted, completed or deleted, and
+//! left in the queue if one of them is left.
 //!
-//! Whatever a verdict rests on is in the `Knowledge`, so the table can be read, and tested, row by
-//! row. Five rules run through it:
+//! A verdict depends only on the `Knowledge`, the policy and the time, so that the table can be
+//! read and tested row by row. Five rules apply everywhere:
 //!
-//! - a Node that the cluster knows needs no word of AWS, unless its interruption is stale or a
-//!   managed tag is asked for;
-//! - what is not in the index is unknown only while the index is synced and its watch is not
-//!   failing;
-//! - no hook is completed for want of a Node before an uncached LIST has missed it too;
-//! - no hook is completed before it is known that another hook of its group is not the one that is
-//!   ours ([`HookClaim`]);
-//! - whatever cannot be decided waits: nothing is deleted, completed or written because somebody
-//!   did not answer.
+//! - AWS is not asked about an interruption whose Node is in the index, unless it is stale or
+//!   `--managed-tag` is set.
+//! - A Node that the index lacks counts as unknown only while the index is synced and its watch is
+//!   not failing.
+//! - A hook without a Node is completed only after an uncached LIST has not found the Node either.
+//! - A hook is completed only once it is decided that Sundown answers it ([`HookClaim`]).
+//! - What cannot be decided waits. Nothing is deleted, completed or written because AWS or the API
+//!   server did not answer.
 
 mod claims;
 mod hook_claim;
@@ -34,7 +33,7 @@ mod verdict;
 
 pub use hook_claim::{GroupHooks, HookClaim, HooksAnswer, OUR_PREFIX};
 pub use knowledge::{GroupAnswer, HeartbeatAnswer, HookAnswer, InstanceAnswer, Knowledge};
-pub use owner::called;
+pub use owner::choose_namesake;
 pub use policy::{BadGlob, HookGlobs, Policy, Staleness};
 pub use proof::disproved;
 pub use table::{heartbeats, heartbeats_wait, triage};

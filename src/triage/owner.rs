@@ -1,24 +1,24 @@
-//! Whose an instance is, by the tags of the instance and of its group.
+//! To which cluster an instance belongs, by its own tags and those of its group.
 
 use std::collections::BTreeMap;
 
 use super::{GroupAnswer, Knowledge, Policy};
 use crate::domain::{InstanceFacts, InstanceState, Interruption};
 
-/// Whose an instance is.
+/// To which cluster an instance belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Owner {
-    /// This cluster's.
+    /// It belongs to this cluster.
     Ours,
-    /// No cluster's, or another's.
+    /// It belongs to another cluster, or to none.
     Foreign,
-    /// The tags that would tell have not been read yet.
+    /// The tags that decide this have not been read yet.
     NotReadYet,
-    /// Nobody can tell: the cluster has no name here.
-    Nobody,
+    /// It cannot be found out without `--cluster-name`.
+    Unknown,
 }
 
-/// Which cluster tags name.
+/// Which cluster some tags name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Names {
     Us,
@@ -26,10 +26,11 @@ enum Names {
     Nobody,
 }
 
-/// Whose the instance is. The instance's own tags go first; those of a terminated one are soon
-/// gone, and then its group's tell, which are asked for only when a hook is owed.
+/// To which cluster the instance belongs. Its own tags decide if they name a cluster. A terminated
+/// instance soon loses its tags. Then those of its group decide, which are asked for only if there
+/// is a hook to complete.
 pub(super) fn owner(interruption: &Interruption, known: &Knowledge, policy: &Policy) -> Owner {
-    let Some(cluster) = policy.cluster_name.as_deref() else { return Owner::Nobody };
+    let Some(cluster) = policy.cluster_name.as_deref() else { return Owner::Unknown };
     let instance = known
         .instance
         .as_ref()
@@ -47,7 +48,7 @@ pub(super) fn owner(interruption: &Interruption, known: &Knowledge, policy: &Pol
     }
 }
 
-/// The group's tags alone name us; `None` while they have not been read.
+/// The group's tags name this cluster; `None` until they have been read.
 pub(super) fn group_is_ours(known: &Knowledge, cluster: &str) -> Option<bool> {
     known
         .group
@@ -55,22 +56,28 @@ pub(super) fn group_is_ours(known: &Knowledge, cluster: &str) -> Option<bool> {
         .map(|answer| matches!(answer, GroupAnswer::Tags(tags) if read(tags, cluster) == Names::Us))
 }
 
-/// These tags name another cluster and not ours.
+/// These tags name another cluster and not this one.
 pub(super) fn names_others(tags: &BTreeMap<String, String>, policy: &Policy) -> bool {
     policy.cluster_name.as_deref().is_some_and(|cluster| read(tags, cluster) == Names::Others)
 }
 
-/// These tags name us.
+/// These tags name this cluster.
 pub(super) fn names_us(tags: &BTreeMap<String, String>, policy: &Policy) -> bool {
     policy.cluster_name.as_deref().is_some_and(|cluster| read(tags, cluster) == Names::Us)
 }
 
-/// Which instance of those that have the private DNS name of a Node without providerID is meant:
-/// one that names us before one that names nobody, one that is there before one that is terminated
-/// (addresses are used again; a stopped instance keeps its own). Two networks of a region may have
-/// the same addresses: where several are there and none of them names us, nobody can tell.
+/// Chooses the instance of a Node without providerID from those with its private DNS name. One
+/// whose tags name this cluster goes before one whose tags name none, and one that is not
+/// terminated before one that is (addresses are used again; a stopped instance keeps its own).
+///
+/// Of equals, the one that was launched last is chosen. `None` if none is left, or if several are
+/// not terminated and the tags of none name this cluster: two networks of a region may have the
+/// same addresses.
 #[must_use]
-pub fn called<'a>(namesakes: &'a [InstanceFacts], policy: &Policy) -> Option<&'a InstanceFacts> {
+pub fn choose_namesake<'a>(
+    namesakes: &'a [InstanceFacts],
+    policy: &Policy,
+) -> Option<&'a InstanceFacts> {
     let rank =
         |i: &InstanceFacts| (names_us(&i.tags, policy), i.state != InstanceState::Terminated);
     let mut all: Vec<_> = namesakes.iter().filter(|i| !names_others(&i.tags, policy)).collect();
@@ -82,9 +89,10 @@ pub fn called<'a>(namesakes: &'a [InstanceFacts], policy: &Policy) -> Option<&'a
     is_clear.then_some(best)
 }
 
-/// The tags that say of which cluster something is: those of the cloud provider and of EKS. The
-/// role's policies name the same two. Those of the cluster autoscaler say which groups it scales,
-/// and a role that is limited to tags could not answer the hooks of a group that has only them.
+/// Reads which cluster the tags of the cloud provider and of EKS name. The policies of Sundown's
+/// IAM role use the same two tags. Tags of the cluster autoscaler do not count: they only show
+/// which groups it scales, and a role that is limited by tags could not complete hooks of a group
+/// that has no others.
 fn read(tags: &BTreeMap<String, String>, cluster: &str) -> Names {
     let named = tags.iter().filter_map(|(key, value)| {
         if key == "eks:cluster-name" {
@@ -99,16 +107,16 @@ fn read(tags: &BTreeMap<String, String>, cluster: &str) -> Names {
     })
 }
 
-/// The instance has the tag that `--managed-tag` asks for; `None` while that is not known. The tags
-/// of an instance that has ended are soon gone: then its group's count.
-pub(super) fn has_managed_tag(known: &Knowledge, policy: &Policy, hook_owed: bool) -> Option<bool> {
+/// The instance has the tag of `--managed-tag`; `None` until that is known. A terminated instance
+/// soon loses its tags: then those of its group count if there is a hook to complete (`has_hook`).
+pub(super) fn has_managed_tag(known: &Knowledge, policy: &Policy, has_hook: bool) -> Option<bool> {
     let Some(key) = policy.managed_tag.as_deref() else { return Some(true) };
     let facts = known.instance.as_ref()?.facts.as_ref();
     if facts.is_some_and(|f| f.tags.contains_key(key)) {
         return Some(true);
     }
     let tags_are_gone = facts.is_none_or(|f| f.state == InstanceState::Terminated);
-    if !tags_are_gone || !hook_owed {
+    if !tags_are_gone || !has_hook {
         return Some(false);
     }
     known

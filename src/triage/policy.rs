@@ -1,4 +1,4 @@
-//! What people have decided beforehand.
+//! What the operator has configured.
 
 use std::time::Duration;
 
@@ -10,35 +10,36 @@ use crate::domain::{HookName, Selector, seconds};
 /// The hooks that Amazon EKS puts on the groups of managed node groups, and answers itself.
 const EKS_HOOKS: [&str; 2] = ["Terminate-LC-Hook", "Launch-LC-Hook"];
 
-/// What people have decided beforehand.
+/// What the operator has configured.
 #[derive(Debug, Clone)]
 pub struct Policy {
-    /// Which lifecycle hooks are ours (`--lifecycle-hook`).
+    /// The lifecycle hooks that Sundown answers (`--lifecycle-hook`).
     pub hooks: HookGlobs,
-    /// Which Nodes are ours (`--node-selector`).
+    /// The Nodes that Sundown manages (`--node-selector`).
     pub nodes: Selector,
-    /// The key of the tag that an instance must have to be ours (`--managed-tag`).
+    /// The key of the tag that an instance must have (`--managed-tag`); `None`: no tag is needed.
     pub managed_tag: Option<String>,
-    /// The cluster's name in the tags of instances and groups (`--cluster-name`).
+    /// The cluster's name in the tags of instances and groups (`--cluster-name`), if it was given.
     pub cluster_name: Option<String>,
     /// How long after its launch an instance may take to become a Node (`--join-timeout`).
     pub join_timeout: Duration,
-    /// Others read this queue too: nothing that may concern them is deleted (`--shared-queue`).
+    /// Others also read this queue, so Sundown leaves messages that may concern them
+    /// (`--shared-queue`).
     pub shared_queue: bool,
-    /// From which age on an interruption must be proved.
+    /// When an interruption is stale.
     pub staleness: Staleness,
 }
 
-/// From which age on an interruption must be proved, and how long an answer is waited for.
+/// The ages above which an interruption is stale, so that AWS must prove it first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Staleness {
-    /// Spot and capacity warnings.
+    /// For spot notices and capacity warnings.
     pub warning: Duration,
-    /// Changes of state.
+    /// For state changes of instances.
     pub state_change: Duration,
-    /// Hooks whose HeartbeatTimeout is not known; where it is, that counts.
+    /// For hooks whose HeartbeatTimeout is not known. If it is known, the age is this timeout.
     pub hook: Duration,
-    /// After this long without an answer, nobody can be asked.
+    /// How long AWS is asked for a proof before the interruption is accepted without one.
     pub cannot_ask: Duration,
 }
 
@@ -53,9 +54,9 @@ impl Default for Staleness {
     }
 }
 
-/// The globs of `--lifecycle-hook`. With none given, the other hooks of a group decide
-/// ([`HookGlobs::claim`]). No wildcard ever matches the hooks of Amazon EKS: they are ours only
-/// where they are named in full.
+/// The globs of `--lifecycle-hook`. Without globs, the hooks of a group decide which of them
+/// Sundown answers ([`HookGlobs::claim`]). No wildcard matches the hooks of Amazon EKS: Sundown
+/// answers them only if they are given by their full names.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct HookGlobs(Vec<(String, WildMatch)>);
 
@@ -67,30 +68,31 @@ pub struct HookGlobs(Vec<(String, WildMatch)>);
 pub struct BadGlob(pub String);
 
 impl HookGlobs {
-    /// From the globs that people gave (`*`: anything, `?`: any one character).
+    /// Parses globs (`*`: any characters, `?`: any one character). Errs for a text that matches no
+    /// possible name of a hook.
     pub fn new<S: AsRef<str>>(globs: &[S]) -> Result<Self, BadGlob> {
         globs.iter().map(|g| glob(g.as_ref())).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Nobody has said which hooks are ours.
+    /// No globs were given.
     #[must_use]
     pub const fn is_default(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Amazon EKS puts a hook of this name on its groups, and answers it.
+    /// Amazon EKS puts hooks of this name on the groups of managed node groups, and answers them.
     #[must_use]
     pub fn is_of_eks(hook: &HookName) -> bool {
         EKS_HOOKS.contains(&hook.as_str())
     }
 
-    /// By its name alone, this hook may be ours.
+    /// The name of this hook allows that Sundown answers it.
     #[must_use]
     pub fn cover(&self, hook: &HookName) -> bool {
         if self.0.is_empty() { !EKS_HOOKS.contains(&hook.as_str()) } else { self.names(hook) }
     }
 
-    /// Somebody named this hook.
+    /// A glob matches this hook.
     #[must_use]
     pub fn names(&self, hook: &HookName) -> bool {
         let eks = EKS_HOOKS.contains(&hook.as_str());
@@ -111,7 +113,7 @@ fn glob(text: &str) -> Result<(String, WildMatch), BadGlob> {
 }
 
 impl Policy {
-    /// The default policy; `nodes` is the node selector.
+    /// The default configuration, with this node selector.
     #[must_use]
     pub fn new(nodes: Selector) -> Self {
         Self {
@@ -125,7 +127,7 @@ impl Policy {
         }
     }
 
-    /// The verdict on a message that is not acted on, for this reason.
+    /// The verdict on a message on which Sundown does not act, for this reason.
     #[must_use]
     pub const fn dispose(&self, reason: Reason) -> Verdict {
         if self.shared_queue && reason.may_concern_others() {

@@ -1,4 +1,4 @@
-//! The table itself. Read it from [`triage`] downwards: in each function the first row that applies
+//! The table. Read it from [`triage`] downwards: in each function, the first row that applies
 //! decides.
 
 use std::{sync::Arc, time::Duration};
@@ -10,26 +10,27 @@ use super::{
     proof,
 };
 use crate::domain::{
-    HookAction, InstanceState, Interruption, LifecycleAction, Moment, Node, PoolEnd, Transition,
-    What, seconds,
+    Cause, HookAction, InstanceState, Interruption, LifecycleAction, Moment, Node, PoolEnd,
+    Transition, seconds,
 };
 
-/// How old what EC2 said of an instance may be when it only tells whose it is: a queue full of
-/// foreign events asks once.
-const OWNER_MEMORY: Duration = seconds(300);
-/// How often an instance that has not become a Node yet is looked at again.
-const LOOK_AGAIN: Duration = seconds(60);
+/// How old EC2's answer about an instance may be if only its cluster is of interest. A queue full
+/// of events of another cluster causes one call.
+const MAX_OWNER_AGE: Duration = seconds(300);
+/// The interval at which EC2 is asked about an instance that has no Node yet.
+const RECHECK_INTERVAL: Duration = seconds(60);
 /// If the index is still not trusted after this long, Sundown asks AWS whether a hook is ours, so
 /// that it can send heartbeats.
-const PATIENCE_WITH_INDEX: Duration = seconds(10);
-/// For how long EC2 is asked which of several Nodes is the instance's. A spot notice leaves 120 s.
-const PATIENCE_WITH_CLAIMS: Duration = seconds(5);
+const INDEX_WAIT: Duration = seconds(10);
+/// How long EC2 is asked which of several Nodes belongs to the instance. A spot notice leaves 120
+/// s.
+const CLAIMS_WAIT: Duration = seconds(5);
 
-/// A node that the cluster knows waits this long, from the first question, for the description of
-/// its group's hooks. Then its drain begins without it.
-const PATIENCE_WITH_HOOKS: Duration = seconds(1);
+/// How long after the first question the drain of a node waits for the description of its group's
+/// hooks. Then it begins without.
+const HOOKS_WAIT: Duration = seconds(1);
 
-/// What to do with an interruption, given what is known of it.
+/// Decides what to do with an interruption, from what is known about it.
 #[must_use]
 pub fn triage(
     interruption: &Interruption,
@@ -38,49 +39,49 @@ pub fn triage(
     now: Moment,
 ) -> Verdict {
     let case = Case { interruption, known, policy, now };
-    let verdict = match &interruption.what {
-        What::Terminate(_) | What::Launch(_) if case.hook_claim() == HookClaim::Foreign => {
+    let verdict = match &interruption.cause {
+        Cause::Terminate(_) | Cause::Launch(_) if case.hook_claim() == HookClaim::Foreign => {
             policy.dispose(Reason::ForeignHook)
         }
-        What::Launch(action) => case.launch_hook(action),
-        // The index may have the Node in a moment, and its record may have to be put back.
-        What::LaunchSuccessful { .. } if !known.index_trusted && case.node().is_none() => {
+        Cause::Launch(action) => case.launch_hook(action),
+        // The index may show the Node soon, and the Node may have to be put back.
+        Cause::LaunchSuccessful { .. } if !known.index_trusted && case.node().is_none() => {
             wait(Vec::new(), None)
         }
-        What::Rebalance | What::Health(_) | What::LaunchSuccessful { .. } => {
+        Cause::Rebalance | Cause::Health(_) | Cause::LaunchSuccessful { .. } => {
             case.not_acted_on_yet()
         }
-        What::StateChange(state) if !state.is_ending() => policy.dispose(Reason::Irrelevant),
-        What::Terminate(_) | What::Spot(_) | What::Capacity { .. } | What::StateChange(_) => {
+        Cause::StateChange(state) if !state.is_ending() => policy.dispose(Reason::Irrelevant),
+        Cause::Terminate(_) | Cause::Spot(_) | Cause::Capacity { .. } | Cause::StateChange(_) => {
             match case.node() {
-                Some(node) => case.of_node(node),
-                None if case.may_be_called() => wait(case.questions_of_name(), None),
-                None if !known.index_trusted => case.while_the_index_is_away(),
+                Some(node) => case.with_node(node),
+                None if case.may_be_named_after() => wait(case.questions_of_name(), None),
+                None if !known.index_trusted => case.while_index_is_not_trusted(),
                 None => case.without_node(),
             }
         }
     };
-    case.once_claimed(verdict)
+    case.wait_for_hook_claim(verdict)
 }
 
-/// Whether the terminate hook in this interruption is ours or may be ours, so that Sundown sends
-/// heartbeats for it (unless [`heartbeats_wait`] delays them). Its Node must be in the index and be
-/// ours; without a Node, the tags decide.
+/// Sundown sends heartbeats for the terminate hook of this interruption, because it answers the
+/// hook or may answer it (unless [`heartbeats_wait`] delays them). Sundown must manage the Node.
+/// Without a Node, the tags decide.
 #[must_use]
 pub fn heartbeats(interruption: &Interruption, known: &Knowledge, policy: &Policy) -> bool {
     let case = Case { interruption, known, policy, now: known.received };
-    if !matches!(interruption.what, What::Terminate(_)) {
+    if !matches!(interruption.cause, Cause::Terminate(_)) {
         return false;
     }
     let ours = match case.node() {
-        Some(node) => case.is_for_us(&node),
+        Some(node) => case.is_managed(&node),
         None => case.is_tagged_ours(),
     };
     case.hook_claim() != HookClaim::Foreign && ours && case.has_managed_tag() == Some(true)
 }
 
-/// No heartbeat is sent yet: it can turn out in a moment that the hook, or the Node, is another
-/// party's.
+/// Heartbeats must wait: an answer that is expected soon may show that the hook or the Node is
+/// another party's.
 #[must_use]
 pub fn heartbeats_wait(
     interruption: &Interruption,
@@ -89,7 +90,7 @@ pub fn heartbeats_wait(
     now: Moment,
 ) -> bool {
     let case = Case { interruption, known, policy, now };
-    case.waits_for_hooks() || case.may_be_for_others()
+    case.waits_for_hooks() || case.may_be_unmanaged()
 }
 
 fn asks_for_heartbeat(wait: &Wait) -> bool {
@@ -104,15 +105,14 @@ struct Case<'a> {
 }
 
 impl Case<'_> {
-    /// Whether the hook is ours, by all that is known; [`HookClaim::Ours`] where the interruption
-    /// has none.
+    /// Whether Sundown answers the hook; [`HookClaim::Ours`] if the interruption has none.
     fn hook_claim(&self) -> HookClaim {
         self.claim_by(self.known.hooks.as_ref())
     }
 
     fn claim_by(&self, group: Option<&HooksAnswer>) -> HookClaim {
-        let transition = match &self.interruption.what {
-            What::Launch(_) => Transition::Launching,
+        let transition = match &self.interruption.cause {
+            Cause::Launch(_) => Transition::Launching,
             _ => Transition::Terminating,
         };
         let before = self.known.hooks_before.as_ref();
@@ -122,22 +122,23 @@ impl Case<'_> {
         self.interruption.hook().map_or(HookClaim::Ours, claim)
     }
 
-    /// It is not known yet whether the hook is ours: it gets no drain and no heartbeat.
+    /// It is not decided yet whether Sundown answers the hook, so it gets no drain and no
+    /// heartbeat.
     fn waits_for_hooks(&self) -> bool {
         self.hook_claim() == HookClaim::Undecided
             && self.drains_from().is_none_or(|from| self.now < from)
     }
 
-    /// From when on the drain goes on without the description of the group's hooks. `None`: only
-    /// with it, because the hook was another party's when AWS described them last.
+    /// When the drain begins without a description of the group's hooks. `None`: it must wait for
+    /// one, because the hook was another party's by the last description.
     fn drains_from(&self) -> Option<Moment> {
         let was_foreign = self.claim_by(self.known.hooks_before.as_ref()) == HookClaim::Foreign;
-        (!was_foreign).then(|| self.known.hooks_asked.unwrap_or(self.now).plus(PATIENCE_WITH_HOOKS))
+        (!was_foreign).then(|| self.known.hooks_asked_at.unwrap_or(self.now).plus(HOOKS_WAIT))
     }
 
-    // Whether the hook is ours must be known before it is completed. A drain waits for that only
-    // for a while: pods need the time, and the completion comes later.
-    fn once_claimed(&self, verdict: Verdict) -> Verdict {
+    // It must be decided whether Sundown answers the hook before the hook is completed. A drain
+    // waits for that only a short time, because pods need the time and completion comes later.
+    fn wait_for_hook_claim(&self, verdict: Verdict) -> Verdict {
         let Some(action) =
             self.interruption.hook().filter(|_| self.hook_claim() == HookClaim::Undecided)
         else {
@@ -147,15 +148,15 @@ impl Case<'_> {
             Verdict::Accept(_) if !self.waits_for_hooks() => return verdict,
             Verdict::Accept(_) => self.drains_from(),
             Verdict::Complete(_) | Verdict::AnswerLaunch(_) => None,
-            // Asked beside what is waited for, which may take longer than a drain waits for this
-            // answer. An instance of ours without a Node gets heartbeats while it waits, too.
+            // The hooks are asked for at the same time as the other questions, which may take
+            // longer. An instance of this cluster without a Node gets heartbeats meanwhile, too.
             Verdict::Wait(mut waits)
                 if self.node().is_some() || self.is_tagged_ours() || asks_for_heartbeat(&waits) =>
             {
                 waits.ask.push(Question::Hooks(action.group.clone()));
                 if self.waits_for_hooks() && asks_for_heartbeat(&waits) {
-                    // A heartbeat that proves an action also keeps it open, which another party's
-                    // hook must not be.
+                    // A heartbeat that proves an action also keeps it open, but Sundown must not
+                    // keep another party's hook open.
                     waits.ask.retain(|question| !matches!(question, Question::Heartbeat(_)));
                     waits.until = waits.until.into_iter().chain(self.drains_from()).min();
                     waits.proof = false;
@@ -167,11 +168,11 @@ impl Case<'_> {
         wait(vec![Question::Hooks(action.group.clone())], until)
     }
 
-    // Sundown answers launch hooks at once until it acts on them: with the default result ABANDON,
-    // an unanswered hook ends every new instance.
+    // Sundown does not act on launch hooks yet, but answers them at once: with the default result
+    // ABANDON, a hook that nobody answers terminates every new instance.
     fn launch_hook(&self, action: &HookAction) -> Verdict {
         let Some(open_action) = self.lifecycle_action() else { return self.not_acted_on_yet() };
-        if self.node().is_some_and(|node| !self.is_for_us(&node)) {
+        if self.node().is_some_and(|node| !self.is_managed(&node)) {
             return self.policy.dispose(Reason::NotManaged);
         }
         if let Some(verdict) = self.without_managed_tag() {
@@ -188,9 +189,8 @@ impl Case<'_> {
         }
     }
 
-    // The one place for what is understood and not acted on yet: rebalance recommendations, AWS
-    // Health, instances that come out of a warm pool, and launch hooks of which nobody says that
-    // they are ours.
+    // Interruptions on which Sundown does not act yet: rebalance recommendations, AWS Health,
+    // instances that leave a warm pool, and launch hooks that nothing shows to be Sundown's.
     fn not_acted_on_yet(&self) -> Verdict {
         let others_may_act = self.policy.shared_queue && self.node().is_none();
         if others_may_act {
@@ -200,7 +200,7 @@ impl Case<'_> {
         }
     }
 
-    // The managed tag is asked for, and is not there, or not known yet: nothing may be touched.
+    // A managed tag is required, and the instance lacks it, or its tags are not known yet.
     fn without_managed_tag(&self) -> Option<Verdict> {
         match self.has_managed_tag() {
             Some(true) => None,
@@ -209,12 +209,12 @@ impl Case<'_> {
         }
     }
 
-    // The Node is known.
-    fn of_node(&self, node: Arc<Node>) -> Verdict {
+    // The instance has a Node.
+    fn with_node(&self, node: Arc<Node>) -> Verdict {
         if let Some(verdict) = self.ask_which_node() {
             return verdict;
         }
-        if !self.is_for_us(&node) {
+        if !self.is_managed(&node) {
             return self.policy.dispose(Reason::NotManaged);
         }
         if let Some(verdict) = self.without_managed_tag() {
@@ -230,9 +230,10 @@ impl Case<'_> {
         }
     }
 
-    // Stale, and neither proved nor disproved.
+    // The interruption is stale, and neither proved nor disproved.
     fn unproved(&self, node: Arc<Node>) -> Verdict {
-        let given_up = self.known.asked.unwrap_or(self.now).plus(self.policy.staleness.cannot_ask);
+        let given_up =
+            self.known.proof_asked_at.unwrap_or(self.now).plus(self.policy.staleness.cannot_ask);
         if self.now >= given_up {
             return self.accept(node, Certainty::Unproved);
         }
@@ -243,9 +244,9 @@ impl Case<'_> {
         })
     }
 
-    // The index is not trusted, so a missing Node proves nothing. A hook that is ours needs
-    // heartbeats meanwhile.
-    fn while_the_index_is_away(&self) -> Verdict {
+    // The index is not trusted, so a missing Node proves nothing. Meanwhile, Sundown finds out
+    // whether the hook needs heartbeats.
+    fn while_index_is_not_trusted(&self) -> Verdict {
         let mut ask = self.question_of_group();
         if self.has_managed_tag().is_none() {
             ask.extend(
@@ -254,47 +255,49 @@ impl Case<'_> {
                     .filter(|q| matches!(q, Question::Instance { .. })),
             );
         }
-        let patient_until = self.known.received.plus(PATIENCE_WITH_INDEX);
+        let waits_until = self.known.received.plus(INDEX_WAIT);
         if self.policy.cluster_name.is_none() || self.lifecycle_action().is_none() || ask.is_empty()
         {
             wait(Vec::new(), None)
-        } else if self.now < patient_until {
-            wait(Vec::new(), Some(patient_until))
+        } else if self.now < waits_until {
+            wait(Vec::new(), Some(waits_until))
         } else {
             wait(ask, None)
         }
     }
 
-    // The cluster has no Node for it.
+    // The instance has no Node.
     fn without_node(&self) -> Verdict {
         let Some(_) = self.known.instance else { return wait(self.questions_of_owner(), None) };
         match owner::owner(self.interruption, self.known, self.policy) {
             Owner::Ours => self.ours_without_node(),
             Owner::Foreign => self.policy.dispose(Reason::Foreign),
             Owner::NotReadYet => wait(self.questions_of_owner(), None),
-            Owner::Nobody => self.unknown(),
+            Owner::Unknown => self.without_owner(),
         }
     }
 
-    // Nobody can say whose it is: it is neither completed nor beaten.
-    fn unknown(&self) -> Verdict {
+    // It cannot be found out to which cluster the instance belongs, so its hook is not completed
+    // and gets no heartbeats.
+    fn without_owner(&self) -> Verdict {
         let exists = self.known.instance.as_ref().is_some_and(|answer| answer.facts.is_some());
         if !exists && self.lifecycle_action().is_none() {
             return self.policy.dispose(Reason::Foreign);
         }
-        // On a shared queue, waiting would keep it from those whose it is.
+        // On a shared queue, waiting would keep the message from the cluster to which it belongs.
         if self.policy.shared_queue || self.now >= self.joins_until() {
             return self.policy.dispose(Reason::Unknown);
         }
         wait(Vec::new(), Some(self.joins_until()))
     }
 
-    // Ours, but the cluster has no Node for it.
+    // The instance belongs to this cluster and has no Node.
     fn ours_without_node(&self) -> Verdict {
         if let Some(verdict) = self.without_managed_tag() {
             return verdict;
         }
-        // What says whose it is may be older than the message; what says how it is may not.
+        // An answer that is older than the message shows the cluster of the instance, but not its
+        // current state.
         let Some(answer) =
             self.known.instance.as_ref().filter(|answer| answer.at >= self.known.received)
         else {
@@ -303,13 +306,13 @@ impl Case<'_> {
         let never_joins = proof::now_state(answer).is_ending() || self.leaves_warm_pool();
         let due = if never_joins { self.known.received } else { self.joins_until() };
         if self.now < due {
-            let look_again = answer.at.plus(LOOK_AGAIN);
-            let ask = if self.now < look_again {
+            let recheck_at = answer.at.plus(RECHECK_INTERVAL);
+            let ask = if self.now < recheck_at {
                 Vec::new()
             } else {
-                vec![self.question_of_instance(look_again)]
+                vec![self.question_of_instance(recheck_at)]
             };
-            return wait(ask, Some(if self.now < look_again { due.min(look_again) } else { due }));
+            return wait(ask, Some(if self.now < recheck_at { due.min(recheck_at) } else { due }));
         }
         let Some(open_action) = self.lifecycle_action() else {
             return self.policy.dispose(Reason::NoNode);
@@ -321,44 +324,45 @@ impl Case<'_> {
         }
     }
 
-    /// The Node of the instance; of several the one that [`claims`] puts first.
+    /// The Node of the instance. Of several, the one that [`claims`] puts first.
     fn node(&self) -> Option<Arc<Node>> {
         self.claims().map(|claims| claims.node)
     }
 
-    /// The Nodes of the instance. A Node whose providerID names another instance never is one,
-    /// whatever it is called; one without providerID goes by its name, where that is this
-    /// instance's and nobody else's.
+    /// The Nodes of the instance. A Node whose providerID names another instance is never among
+    /// them, whatever its name is. A Node without providerID is, if its name is that of this
+    /// instance and of no other.
     fn claims(&self) -> Option<Claims> {
-        let by_name = self.is_meant_by_its_name();
+        let by_name = self.does_name_identify();
         let mut nodes: Vec<Arc<Node>> = Vec::new();
         for node in self
             .candidates()
-            .filter(|node| node.instance.is_some() || by_name || self.goes_by_id(node))
+            .filter(|node| node.instance.is_some() || by_name || self.is_named_by_id(node))
         {
             if !nodes.iter().any(|known| known.uid == node.uid) {
                 nodes.push(Arc::clone(node));
             }
         }
         let facts = self.known.instance.as_ref().and_then(|answer| answer.facts.as_ref());
-        claims::decide(nodes, facts, |node| self.is_for_us(node))
+        claims::decide(nodes, facts, |node| self.is_managed(node))
     }
 
-    // Several Nodes claim the instance: EC2 may know which of them is its Node.
+    // Several Nodes claim the instance: EC2 may show which of them is its Node.
     fn ask_which_node(&self) -> Option<Verdict> {
-        let given_up = self.known.received.plus(PATIENCE_WITH_CLAIMS);
+        let given_up = self.known.received.plus(CLAIMS_WAIT);
         let is_asked = self.known.instance.is_some() || self.now >= given_up;
-        let ask = || vec![self.question_of_instance(self.known.received.minus(OWNER_MEMORY))];
+        let ask = || vec![self.question_of_instance(self.known.received.minus(MAX_OWNER_AGE))];
         (!is_asked && self.claims()?.are_disputed).then(|| wait(ask(), Some(given_up)))
     }
 
-    // Of the Nodes that claim the instance, one is not for us, and EC2 may say in a moment that it
-    // is the right one.
-    fn may_be_for_others(&self) -> bool {
-        self.ask_which_node().is_some() && self.candidates().any(|node| !self.is_for_us(node))
+    // Sundown does not manage one of the Nodes that claim the instance, and EC2 may show soon that
+    // this is the right one.
+    fn may_be_unmanaged(&self) -> bool {
+        self.ask_which_node().is_some() && self.candidates().any(|node| !self.is_managed(node))
     }
 
-    /// The Nodes that have the instance's id, or no id and its name.
+    /// The Nodes with the instance's ID as providerID, or with no providerID and the instance's
+    /// name.
     fn candidates(&self) -> impl Iterator<Item = &Arc<Node>> {
         let facts = self.known.instance.as_ref().and_then(|answer| answer.facts.as_ref());
         let facts = facts.filter(|facts| {
@@ -367,18 +371,18 @@ impl Case<'_> {
         let listed = self.known.listed.iter().flat_map(|(_, nodes)| nodes);
         self.known.nodes.iter().chain(listed).filter(move |node| match &node.instance {
             Some(instance) => *instance == self.interruption.instance,
-            None => facts.is_some_and(|facts| Knowledge::is_called(node, facts)),
+            None => facts.is_some_and(|facts| Knowledge::is_named_after(node, facts)),
         })
     }
 
-    fn goes_by_id(&self, node: &Node) -> bool {
+    fn is_named_by_id(&self, node: &Node) -> bool {
         node.name.as_str() == self.interruption.instance.as_str()
     }
 
-    /// Whether the private DNS name identifies this instance: two networks may use the same name.
-    /// It does if the tags of the instance or of its group are ours, or if no other living instance
-    /// has the name.
-    fn is_meant_by_its_name(&self) -> bool {
+    /// The private DNS name identifies this instance, although two networks may use the same name:
+    /// the tags of the instance or of its group name this cluster, or no other instance that is not
+    /// terminated has the name.
+    fn does_name_identify(&self) -> bool {
         let is_tagged = self
             .known
             .instance
@@ -392,17 +396,20 @@ impl Case<'_> {
                 .and_then(|cluster| owner::group_is_ours(self.known, cluster))
                 == Some(true)
         };
-        let alone = || {
-            let meant =
-                self.known.namesakes.as_deref().and_then(|all| owner::called(all, self.policy));
+        let is_only_one = || {
+            let meant = self
+                .known
+                .namesakes
+                .as_deref()
+                .and_then(|all| owner::choose_namesake(all, self.policy));
             meant.is_some_and(|facts| facts.id == self.interruption.instance)
         };
-        is_tagged || of_group() || alone()
+        is_tagged || of_group() || is_only_one()
     }
 
-    /// Whether a Node without providerID has this instance's private DNS name, while a question
-    /// that decides if it is that instance is open.
-    fn may_be_called(&self) -> bool {
+    /// A Node without providerID has this instance's private DNS name, and a question that decides
+    /// whether it is this instance has no answer yet.
+    fn may_be_named_after(&self) -> bool {
         !self.questions_of_name().is_empty() && self.candidates().next().is_some()
     }
 
@@ -419,7 +426,7 @@ impl Case<'_> {
         name.into_iter().chain(group).collect()
     }
 
-    fn is_for_us(&self, node: &Node) -> bool {
+    fn is_managed(&self, node: &Node) -> bool {
         !node.ignored() && self.policy.nodes.matches(&node.labels)
     }
 
@@ -431,15 +438,16 @@ impl Case<'_> {
         owner::has_managed_tag(self.known, self.policy, self.interruption.hook().is_some())
     }
 
-    /// It went from the warm pool to EC2: whether it was ever a Node or not, it will not be one.
+    /// The instance is terminated out of the warm pool. It will not become a Node, whether it ever
+    /// was one or not.
     fn leaves_warm_pool(&self) -> bool {
         matches!(
-            &self.interruption.what,
-            What::Terminate(action) if action.origin == Some(PoolEnd::WarmPool)
+            &self.interruption.cause,
+            Cause::Terminate(action) if action.origin == Some(PoolEnd::WarmPool)
         )
     }
 
-    /// Until when an instance that runs may still become a Node.
+    /// Until when a running instance may still become a Node.
     fn joins_until(&self) -> Moment {
         let launched = self
             .known
@@ -476,13 +484,13 @@ impl Case<'_> {
         unread.map(|action| Question::Group(action.group.clone())).into_iter().collect()
     }
 
-    // Both at once, so that the second does not wait for the first.
+    // Both questions are asked at once, so that the second does not wait for the first.
     fn questions_of_owner(&self) -> Vec<Question> {
         let instance = self
             .known
             .instance
             .is_none()
-            .then(|| self.question_of_instance(self.known.received.minus(OWNER_MEMORY)));
+            .then(|| self.question_of_instance(self.known.received.minus(MAX_OWNER_AGE)));
         let group =
             if self.policy.cluster_name.is_some() { self.question_of_group() } else { Vec::new() };
         instance.into_iter().chain(group).collect()
@@ -493,7 +501,7 @@ impl Case<'_> {
             .known
             .instance
             .is_none()
-            .then(|| self.question_of_instance(self.known.received.minus(OWNER_MEMORY)));
+            .then(|| self.question_of_instance(self.known.received.minus(MAX_OWNER_AGE)));
         if let Some(instance) = instance { vec![instance] } else { self.question_of_group() }
     }
 }

@@ -1,8 +1,8 @@
-//! Each row of the table, by the sentence that it stands for.
+//! Each row of the table has a test, whose name is the rule.
 
 #![allow(
     clippy::unnecessary_wraps,
-    reason = "what the helpers make goes into fields that are options"
+    reason = "the helpers return values for fields that are options"
 )]
 
 mod claims;
@@ -17,9 +17,9 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use super::*;
 use crate::domain::{
-    GroupName, HookAction, HookDescription, HookName, HookPurpose, IGNORE, InstanceFacts,
+    Cause, GroupName, HookAction, HookDescription, HookName, HookPurpose, IGNORE, InstanceFacts,
     InstanceId, InstanceState, Interruption, Moment, Node, PoolEnd, Ready, SpotAction, Transition,
-    What, seconds,
+    seconds,
 };
 
 const INSTANCE: &str = "i-1234567890abcdef0";
@@ -58,24 +58,24 @@ fn action(hook: &str) -> HookAction {
     }
 }
 
-fn interruption(what: What) -> Interruption {
-    Interruption { instance: id(INSTANCE), event_id: "e".to_owned(), time: None, what }
+fn interruption(cause: Cause) -> Interruption {
+    Interruption { instance: id(INSTANCE), event_id: "e".to_owned(), time: None, cause }
 }
 
 fn terminate() -> Interruption {
-    interruption(What::Terminate(action("my-hook")))
+    interruption(Cause::Terminate(action("my-hook")))
 }
 
 fn launch() -> Interruption {
-    interruption(What::Launch(action("my-hook")))
+    interruption(Cause::Launch(action("my-hook")))
 }
 
 fn spot() -> Interruption {
-    interruption(What::Spot(SpotAction::Terminate))
+    interruption(Cause::Spot(SpotAction::Terminate))
 }
 
 fn state_change(state: InstanceState) -> Interruption {
-    interruption(What::StateChange(state))
+    interruption(Cause::StateChange(state))
 }
 
 /// The kinds that a Node is drained for.
@@ -83,7 +83,7 @@ fn draining() -> [Interruption; 4] {
     [
         terminate(),
         spot(),
-        interruption(What::Capacity { ends: None }),
+        interruption(Cause::Capacity { ends: None }),
         state_change(InstanceState::ShuttingDown),
     ]
 }
@@ -127,12 +127,13 @@ fn answer(facts: Option<InstanceFacts>) -> Option<InstanceAnswer> {
     Some(InstanceAnswer { at: now(), facts })
 }
 
-/// The hooks of `my-asg`: no name of them starts with `sundown`.
+/// The hooks of `my-asg`. None of their names starts with `sundown`.
 fn described() -> Option<HooksAnswer> {
     Some(HooksAnswer::Described([("my-hook".into(), Transition::Terminating)].into()))
 }
 
-/// Just received, just happened, the index can be trusted, and the group's hooks are described.
+/// The interruption was received when it happened, the index can be trusted, and the group's hooks
+/// are described.
 fn fresh() -> Knowledge {
     Knowledge { index_trusted: true, hooks: described(), ..Knowledge::new(now(), now()) }
 }
@@ -142,7 +143,7 @@ fn with_node() -> Knowledge {
     Knowledge { nodes: vec![our_node()], ..fresh() }
 }
 
-/// The same, with an event of this age.
+/// The same, with an interruption of this age in seconds.
 fn aged(age: u64) -> Knowledge {
     Knowledge { happened: now().minus(seconds(age)), ..with_node() }
 }
@@ -176,7 +177,7 @@ fn verdict(i: &Interruption, known: &Knowledge, policy: &Policy) -> Verdict {
     triage(i, known, policy, now())
 }
 
-/// Accepted: with the Node's name and how sure it is.
+/// The Node's name and the certainty of an accepted interruption.
 fn accepted(v: Verdict) -> (String, Certainty) {
     match v {
         Verdict::Accept(a) => (a.node.name.to_string(), a.certainty),

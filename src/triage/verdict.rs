@@ -1,4 +1,4 @@
-//! What can become of an interruption.
+//! The verdicts on an interruption.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,51 +10,51 @@ use crate::domain::{
 /// What to do with one interruption.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// Take it on: write it into the record of this Node.
+    /// Accept it: write it into the record of this Node.
     Accept(Accept),
-    /// There is no Node, and there will be none: complete the hook with CONTINUE, then delete the
-    /// message.
+    /// The instance has no Node, and will not get one: complete the hook with CONTINUE, then delete
+    /// the message.
     Complete(LifecycleAction),
-    /// A launch hook of ours: complete it with CONTINUE at once, with a warning, then delete the
-    /// message.
+    /// A launch hook that Sundown answers: complete it with CONTINUE at once, log a warning, then
+    /// delete the message.
     AnswerLaunch(LifecycleAction),
-    /// Not decided yet: ask, wait, call again.
+    /// It is not decided yet: ask the questions, wait, and call [`super::triage`] again.
     Wait(Wait),
     /// Delete the message and count it.
     Delete(Reason),
-    /// Count it and let the message reappear soon (see [`hidden_from_others`]): another party may
-    /// want it (`--shared-queue`).
+    /// Count it and let the message become visible again soon ([`hidden_from_others`]), because
+    /// another reader of the queue may want it (`--shared-queue`).
     Leave(Reason),
 }
 
-/// The longest that a message for another party is hidden.
+/// The longest time for which a message for another reader stays hidden.
 const LONGEST_HIDDEN: Duration = seconds(60);
 
-/// How long a message that is for another party stays hidden after it was received for the
-/// `receive_count`th time: a second at first, so that a spot notice keeps its two minutes, then
-/// twice as long each time, so that readers do not hand a message that nobody wants back and forth
-/// without end.
+/// How long a message for another reader stays hidden after it was received for the
+/// `receive_count`th time. One second at first, so that a spot notice keeps its two minutes. Then
+/// twice as long each time, up to a minute, so that a message that nobody wants is not received all
+/// the time.
 #[must_use]
 pub fn hidden_from_others(receive_count: u32) -> Duration {
     let doubled = receive_count.saturating_sub(1).min(16);
     seconds(1 << doubled).min(LONGEST_HIDDEN)
 }
 
-/// An interruption that is taken on.
+/// An interruption that is accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Accept {
-    /// The Node as it was last seen.
+    /// The Node to drain, as the index or the LIST last showed it.
     pub node: Arc<Node>,
-    /// The Node's instance: its providerID, or where it has none the instance that
-    /// DescribeInstances gave.
+    /// The instance that is interrupted. It is the Node's by its providerID, or by its name if it
+    /// has none.
     pub instance: InstanceId,
-    /// How sure it is.
+    /// Whether it needed a proof, and has one.
     pub certainty: Certainty,
-    /// Whether Sundown answers its hook. `Undecided`: the hook is completed only once that is
-    /// decided. `Ours` also without a hook.
+    /// Whether Sundown answers its hook; `Ours` without a hook. If `Undecided`, the hook is
+    /// completed only once that is decided.
     pub claim: HookClaim,
-    /// What EC2 says of the instance, where it was asked: over means no eviction and no wait. An
-    /// instance that EC2 does not know any more is `terminated`.
+    /// The state of the instance according to EC2; `None` if EC2 was not asked. `terminated` also
+    /// if EC2 no longer knows the instance. If it has ended, no pod is evicted or waited for.
     pub state: Option<InstanceState>,
     /// What happens to other Nodes that claim the same instance.
     pub others: OtherClaims,
@@ -69,12 +69,12 @@ pub enum OtherClaims {
     /// EC2 confirms the accepted Node: these are only cordoned.
     Cordon(Vec<Arc<Node>>),
     /// EC2 confirms none of them: these are drained as well, and the lifecycle action is completed
-    /// when all are empty.
+    /// once all are empty.
     Drain(Vec<Arc<Node>>),
 }
 
 impl OtherClaims {
-    /// The other Nodes.
+    /// The other Nodes, whatever happens to them.
     #[must_use]
     pub fn nodes(&self) -> &[Arc<Node>] {
         match self {
@@ -84,20 +84,20 @@ impl OtherClaims {
     }
 }
 
-/// How sure it is that an accepted interruption still holds.
+/// Whether an accepted interruption is certain to hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Certainty {
-    /// It was read in its own time.
+    /// It was read early enough to need no proof.
     Timely,
-    /// It was read after its own time, and is proved.
+    /// It was stale when it was read, and AWS has proved it.
     Proved,
-    /// It was read after its own time, and nobody could be asked: cordon and polite evictions, no
-    /// force, and it is asked on (see [`super::disproved`]).
+    /// It was stale when it was read, and AWS did not answer. The node is cordoned and its pods are
+    /// evicted, but not forced. AWS is asked until it answers ([`super::disproved`]).
     Unproved,
 }
 
 impl Certainty {
-    /// No pod may be forced, and nothing ends by a deadline.
+    /// The drain may force no pod and has no deadline.
     #[must_use]
     pub const fn is_polite(self) -> bool {
         matches!(self, Self::Unproved)
@@ -107,42 +107,44 @@ impl Certainty {
 /// What an undecided interruption waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wait {
-    /// Ask these, if they are not being asked already. Empty: only time, or the index, can tell.
+    /// Ask these questions, unless they are being asked already. Empty if only time or a change of
+    /// the index can decide.
     pub ask: Vec<Question>,
-    /// Call again at this moment even if nothing was learnt.
+    /// Call [`super::triage`] again at this moment, also without an answer.
     pub until: Option<Moment>,
-    /// These are asked to prove a stale interruption: how long they go unanswered counts (see
-    /// [`super::Knowledge::note`]).
+    /// The questions are to prove a stale interruption. The time without an answer counts from the
+    /// first such wait ([`super::Knowledge::note`]).
     pub proof: bool,
 }
 
-/// What the table wants to know. Each question is asked until it is answered: the one who asks
-/// retries and batches.
+/// A question of the table. The caller asks it until it is answered, and retries and batches calls.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Question {
-    /// DescribeInstances, by filter. The answer goes to `Knowledge::instance`; when it names a
-    /// private DNS name, the index is looked through for a Node without providerID of that name
-    /// (`Knowledge::nodes`), now and whenever it changes.
+    /// DescribeInstances, by filter. The answer goes to [`super::Knowledge::instance`]. If it has a
+    /// private DNS name, the caller also adds Nodes without providerID that have this name to
+    /// [`super::Knowledge::nodes`], now and whenever the index changes.
     Instance {
-        /// The instance.
+        /// The instance of the interruption.
         instance: InstanceId,
-        /// An answer of a cache must not be older than this.
+        /// A cached answer must not be older than this.
         not_before: Moment,
     },
-    /// DescribeInstances by private DNS name: which instances have it. To `Knowledge::namesakes`.
+    /// DescribeInstances: the instances with this private DNS name. The answer goes to
+    /// [`super::Knowledge::namesakes`].
     Name(String),
-    /// DescribeAutoScalingGroups: the group's tags. To `Knowledge::group`.
+    /// DescribeAutoScalingGroups: the group's tags. The answer goes to [`super::Knowledge::group`].
     Group(GroupName),
-    /// DescribeLifecycleHooks. To `Knowledge::hook`.
+    /// DescribeLifecycleHooks: this hook. The answer goes to [`super::Knowledge::hook`].
     Hook(GroupName, HookName),
-    /// DescribeLifecycleHooks: which hooks the group has. To `Knowledge::hooks`.
+    /// DescribeLifecycleHooks: all hooks of the group. The answer goes to
+    /// [`super::Knowledge::hooks`].
     Hooks(GroupName),
-    /// One heartbeat, now. To `Knowledge::beat`.
+    /// One heartbeat, at once. The answer goes to [`super::Knowledge::heartbeat`].
     Heartbeat(HookKey),
-    /// One uncached LIST of the Nodes, which all who ask at about the same time share. To
-    /// `Knowledge::listed`.
+    /// One uncached LIST of the Nodes. Questions at about the same time share one LIST. The answer
+    /// goes to [`super::Knowledge::listed`].
     List {
-        /// It must not have been begun before this.
+        /// The LIST must not have begun before this.
         not_before: Moment,
     },
 }
@@ -150,28 +152,28 @@ pub enum Question {
 /// Why a message is deleted or left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
-    /// An instance of no cluster, or of another.
+    /// The instance belongs to another cluster, or to none.
     Foreign,
-    /// A lifecycle hook that is not ours to answer.
+    /// Another party answers the lifecycle hook.
     ForeignHook,
-    /// A Node that is not ours to touch: another provisioner's, told to be left alone, or without
-    /// the managed tag.
+    /// Sundown does not manage the Node: the node selector does not match it, it has the annotation
+    /// `sundown.dev/ignore`, or its instance lacks the managed tag.
     NotManaged,
-    /// Read after its own time, and disproved.
+    /// The interruption was stale when it was read, and AWS disproved it.
     Stale,
-    /// No Node, and nobody could say whose instance it is (no `--cluster-name`).
+    /// The instance has no Node, and its cluster cannot be found out (no `--cluster-name`).
     Unknown,
-    /// Our instance without a Node, and nothing that would have to be completed.
+    /// The instance belongs to this cluster and has no Node, and there is no hook to complete.
     NoNode,
-    /// A kind that is understood, and not acted on yet.
+    /// Sundown understands this kind of interruption, but does not act on it yet.
     NotActedOnYet,
-    /// Understood, and nothing that Sundown deals with (`interruption::Parsed::Irrelevant`, which
-    /// says more exactly what).
+    /// The message is understood and does not concern Sundown (`interruption::Parsed::Irrelevant`
+    /// has the details).
     Irrelevant,
 }
 
 impl Reason {
-    /// Every reason, for initialising metrics.
+    /// Every reason, for initializing metrics.
     pub const ALL: [Self; 8] = [
         Self::Foreign,
         Self::ForeignHook,
@@ -183,7 +185,7 @@ impl Reason {
         Self::Irrelevant,
     ];
 
-    /// Its word in metrics and logs.
+    /// The word for it in metrics and logs.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -198,7 +200,7 @@ impl Reason {
         }
     }
 
-    /// Somebody else may want the message.
+    /// Another reader of the queue may want the message.
     #[must_use]
     pub const fn may_concern_others(self) -> bool {
         matches!(

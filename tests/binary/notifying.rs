@@ -260,7 +260,7 @@ async fn what_cannot_be_sent_that_way_is_said_at_the_start_with_code_2_and_no_se
         ),
         (
             &["--webhook-url", url, "--webhook-template", "{{ nod }}"],
-            "`nod`, which is not known; use on, summary",
+            "`nod`, which does not exist; use on, summary",
         ),
         (
             &["--webhook-url", url, "--webhook-template", "x", "--webhook-template-file", "y"],

@@ -1,12 +1,16 @@
 //! `sundown status`, and what people name nodes and Leases by.
 
-use std::{process::Command, time::Duration};
+use std::{
+    path::Path,
+    process::{Command, Stdio},
+    time::Duration,
+};
 
 use serde_json::{Value, json};
 use sundown::sim::kube::{BudgetSpec, Workload};
 
 use crate::{
-    process::{Process, Said, binary, run, sundown},
+    process::{Process, Said, binary, bound, run, sundown},
     stage::Stage,
 };
 
@@ -208,6 +212,55 @@ async fn watch_shows_it_again_and_again_and_a_wrong_name_is_an_error_at_once() {
     let pages = |text: &str| text.matches("NODE").count();
     stage.until("it was shown three times", || pages(&watch.printed()) >= 3).await;
     assert!(watch.is_alive() && watch.log().is_empty(), "{}", watch.log());
+    assert!(!watch.printed().contains('\x1b'), "control sequences without a terminal");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn watch_on_a_terminal_draws_each_page_over_the_last_one() {
+    if Command::new("script").arg("--version").output().is_err() {
+        crate::skip::skip("there is no `script` (util-linux)");
+        return;
+    }
+    let (stage, _sundown, _) = held(157).await;
+    let line = format!(
+        "stty cols 80 rows 24; exec '{}' status --watch --kubeconfig '{}'",
+        binary().display(),
+        stage.kubeconfig()
+    );
+    let mut command = bound(Path::new("script"));
+    command
+        .args(["-qec", &line, "/dev/null"])
+        .env_clear()
+        .env("HOME", stage.folder.path())
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .envs([("TERM", "xterm"), ("SHELL", "/bin/sh")])
+        .stdin(Stdio::piped());
+    let watch = Process::start("watch", stage.folder.path(), &mut command);
+    // What comes before the first page, then each page that another one follows.
+    let drawn = || -> Vec<String> {
+        let printed = watch.printed();
+        let (complete, _) = printed.rsplit_once("\x1b[H").unwrap_or_default();
+        complete.split("\x1b[H").map(str::to_owned).collect()
+    };
+    stage.until("two pages are drawn", || drawn().len() > 2).await;
+    let said = stage.person(&["pause"]).await;
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    let shows_pause = |page: &String| page.contains("ALL drains are paused");
+    stage.until("a page shows the pause", || drawn().last().is_some_and(shows_pause)).await;
+
+    let all = drawn();
+    let (before, pages) = all.split_first().unwrap();
+    assert_eq!(before, "\x1b[2J", "the screen is cleared once, before the first page");
+    assert!(!shows_pause(&pages[0]), "{}", pages[0]);
+    for page in pages {
+        assert!(!page.contains("\x1b[2J"), "it flickers: {page:?}");
+        let text = page.strip_suffix("\x1b[J");
+        let text = text.unwrap_or_else(|| panic!("rows of a longer page stay: {page:?}"));
+        assert_eq!(text.matches("NODE").count(), 1, "{page:?}");
+        assert!(text.lines().count() < 24, "it scrolls: {page:?}");
+        let clears_its_row = |line: &str| line.trim_end_matches('\r').ends_with("\x1b[K");
+        assert!(text.lines().all(clears_its_row), "the end of a longer row stays: {page:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

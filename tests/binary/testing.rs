@@ -58,7 +58,7 @@ async fn a_test_goes_the_whole_way_and_is_only_told() {
         sundown.metric("messages_total{kind=\"spot\",outcome=\"test\"}").await.to_string(),
         "1"
     );
-    assert_eq!(sundown.lines("Test event: were it real").len(), 2);
+    assert_eq!(sundown.lines("Test event: if it were real").len(), 2);
     assert!(!sundown.lines("--accept-real-tests").is_empty());
     assert_eq!(
         stage.world.aws.count("autoscaling:CompleteLifecycleAction")
@@ -136,7 +136,7 @@ async fn who_waits_hears_what_the_service_tells_and_of_what_nobody_tells_the_exi
     // Nobody runs yet: it is sent, and nobody tells of it.
     let said = stage.tool(&["send-test", &instances[0], "--wait", "2s"]).await;
     assert!(
-        said.code == Some(3) && said.out.contains("after 2s no Event tells of it"),
+        said.code == Some(3) && said.out.contains("after 2s no Event reports it"),
         "{:?} {}{}",
         said.code,
         said.out,

@@ -117,7 +117,7 @@ async fn a_person_who_may_only_read_sees_the_drain_with_kubectl() {
     let message = told["items"][0]["message"].as_str().unwrap();
     assert!(
         message.contains("default/held (pdb default/held)")
-            && message.contains("Deleted by force from"),
+            && message.contains("deleted by force from"),
         "{message}"
     );
 

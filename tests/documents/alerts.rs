@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use sundown::{controller::words, observe::Metrics};
+use sundown::{controller::label_values, observe::Metrics};
 
 use crate::{expressions, files, first_column, read};
 
@@ -11,7 +11,7 @@ const DASHBOARD: &str = "deploy/helm/sundown/files/dashboard.json";
 
 #[test]
 fn alerts_and_panels_ask_for_what_there_is_from_the_start() {
-    let metrics = Metrics::new(&words());
+    let metrics = Metrics::new(&label_values());
     // With --dlq-url, once the queue has answered.
     metrics.set_dead_letters("dead", Some(0));
     let scrape = metrics.render().unwrap();

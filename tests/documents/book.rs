@@ -170,7 +170,7 @@ fn the_record_on_the_page_is_one_and_every_field_is_explained() {
     for (name, heading) in [
         ("Record", "### Of the record"),
         ("Before", "### Of what was there before"),
-        ("Known", "### Of an interruption"),
+        ("KnownEntry", "### Of an interruption"),
         ("Released", "### Of the release"),
     ] {
         let mut there = fields(&source, name, str::to_owned);

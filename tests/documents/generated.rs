@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sundown::{cluster::EventReason, config, controller::words, observe::Metrics};
+use sundown::{cluster::EventReason, config, controller::label_values, observe::Metrics};
 
 use crate::{files, operations::registered, read, root};
 
@@ -11,7 +11,7 @@ use crate::{files, operations::registered, read, root};
 /// no series then, and is not in the text: it is to be counted once here, for its labels to be
 /// seen.
 fn fresh() -> String {
-    let metrics = Metrics::new(&words());
+    let metrics = Metrics::new(&label_values());
     metrics.set_dead_letters("QUEUE", Some(0));
     metrics.render().unwrap()
 }

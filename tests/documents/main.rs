@@ -16,6 +16,7 @@ mod by_hand;
 mod calls;
 mod chart;
 mod commands;
+mod conformance;
 mod deploy;
 mod expressions;
 mod failure_modes;

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use sundown::{
-    controller::words,
+    controller::label_values,
     drain::{BlockReason, Class},
     interruption::Reject,
     observe::{DrainEnd, MessageOutcome, Metrics},
@@ -114,7 +114,7 @@ fn every_metric_that_an_alert_asks_for_exists() {
 
 #[test]
 fn what_alerts_ask_the_growth_of_is_there_from_the_start() {
-    let rendered = Metrics::new(&words()).render().unwrap();
+    let rendered = Metrics::new(&label_values()).render().unwrap();
     for series in [
         "sundown_api_calls_total{target=\"autoscaling\",action=\"CompleteLifecycleAction\",outcome=\"denied\"}",
         "sundown_api_calls_total{target=\"sqs\",action=\"ReceiveMessage\",outcome=\"denied\"}",

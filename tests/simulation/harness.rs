@@ -176,7 +176,7 @@ impl Stage {
             .borrow_mut()
             .push((name.to_owned(), flags.iter().map(|f| (*f).to_owned()).collect()));
         let (tasks, shutdown, board) = (Spawner::new(), CancellationToken::new(), Board::default());
-        let metrics = Arc::new(Metrics::new(&controller::words()));
+        let metrics = Arc::new(Metrics::new(&controller::label_values()));
         let (loops, readiness) = (Loops::new(clock), Readiness::default());
         let seed = self.seed
             ^ name.bytes().fold(0xcbf2_9ce4_8422_2325, |h: u64, b| {

@@ -1,4 +1,4 @@
-//! Answers with an age, and not too many of them.
+//! The cache of a lookup, limited in age and number.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -9,12 +9,12 @@ use tokio::time::Instant;
 
 use super::LookupSettings;
 
-/// What AWS said, by key, and when the call that it answered began; the absence of a thing is an
+/// AWS's answers by key, each with the time when its call began. That nothing has a key is an
 /// answer too.
 pub(super) struct Cache<K, V> {
     entries: BTreeMap<K, (Instant, Option<V>)>,
-    /// In order of arrival, each with the beginning of its call; an entry that was renewed since
-    /// has a later one further back.
+    /// The keys in order of arrival, each with the start of its call. A key that was renewed is
+    /// there again, further back.
     order: VecDeque<(Instant, K)>,
     keep: Duration,
     keep_absence: Duration,
@@ -32,7 +32,7 @@ impl<K: Ord + Clone, V: Clone> Cache<K, V> {
         }
     }
 
-    /// `None`: not known, or not any more.
+    /// `None`: there was no answer, or it is too old.
     pub(super) fn get(&self, key: &K) -> Option<(Instant, Option<V>)> {
         let (asked, value) = self.entries.get(key)?;
         let keep = if value.is_some() { self.keep } else { self.keep_absence };

@@ -1,4 +1,4 @@
-//! Questions to AWS that many ask at once: batched, cached, asked again by themselves.
+//! Lookups in AWS that many callers need at once: batched, cached, and retried.
 
 mod cache;
 mod typed;
@@ -24,23 +24,23 @@ use self::{cache::Cache, worker::Worker};
 use super::{Advice, AwsError};
 use crate::runtime::{Random, Spawner};
 
-/// How a kind of question is asked.
+/// How one kind of lookup batches, caches and waits.
 #[derive(Debug, Clone, Copy)]
 pub struct LookupSettings {
     /// How many keys one call carries at most.
     pub batch: usize,
-    /// How long a question waits for others to share its call.
+    /// How long a request waits for others to share its call.
     pub linger: Duration,
     /// How many calls are in flight at most.
     pub in_flight: usize,
-    /// How long an answer is good.
+    /// How long an answer with a value is cached.
     pub keep: Duration,
-    /// How long "there is none" is good.
+    /// How long an answer that nothing has this key is cached.
     pub keep_absence: Duration,
-    /// How many answers are kept at most; the oldest go first.
+    /// How many answers are cached at most; the oldest are dropped first.
     pub capacity: usize,
-    /// How long one who asks waits at most.
-    pub patience: Duration,
+    /// How long a caller waits at most.
+    pub max_wait: Duration,
 }
 
 impl Default for LookupSettings {
@@ -52,19 +52,19 @@ impl Default for LookupSettings {
             keep: Duration::from_secs(30),
             keep_absence: Duration::from_secs(30),
             capacity: 10_000,
-            patience: Duration::from_secs(10),
+            max_wait: Duration::from_secs(10),
         }
     }
 }
 
-/// AWS cannot be asked now. It is asked on in the background for as long as somebody waits; ask
-/// again later.
+/// A lookup that got no answer in time, or was denied. The background task keeps trying while a
+/// caller waits; try again later.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("cannot ask AWS about {about}{}", because(cause.as_ref()))]
 pub struct LookupError {
-    /// What was asked about.
+    /// The key that was looked up.
     pub about: String,
-    /// The last error; `None` when AWS has not answered at all.
+    /// The last error; `None`: AWS has not answered at all.
     pub cause: Option<AwsError>,
 }
 
@@ -73,13 +73,13 @@ fn because(cause: Option<&AwsError>) -> String {
 }
 
 impl LookupError {
-    /// A person must act: it is not allowed.
+    /// Whether AWS denied the call, so that a person must act ([`Advice::Denied`]).
     #[must_use]
     pub fn is_denied(&self) -> bool {
         self.cause.as_ref().is_some_and(|c| c.advice() == Advice::Denied)
     }
 
-    /// A policy forbids the call. Credentials that are missing or expired do not count: with those
+    /// Whether a policy forbids the call. Missing or expired credentials do not count: without them
     /// no call succeeds, and they may be renewed at any moment.
     #[must_use]
     pub fn is_forbidden(&self) -> bool {
@@ -87,22 +87,22 @@ impl LookupError {
     }
 }
 
-/// What a key of a lookup must be.
+/// The requirements for keys of a lookup.
 pub trait Key: Ord + Clone + fmt::Display + Send + Sync + 'static {}
 impl<K: Ord + Clone + fmt::Display + Send + Sync + 'static> Key for K {}
 
-/// Asks about a batch of keys; keys without an answer do not exist.
+/// Asks AWS about a batch of keys; for keys without an answer, nothing exists.
 type Fetch<K, V> =
     Arc<dyn Fn(Vec<K>) -> BoxFuture<'static, Result<Vec<(K, V)>, AwsError>> + Send + Sync>;
 
-/// Which answer is good enough.
+/// How old an answer may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wanted {
-    /// Any that is not too old for the cache.
+    /// Any answer in the cache.
     Any,
-    /// One to a call that began then or later.
+    /// The answer to a call that began then or later.
     Since(Instant),
-    /// One to a call that begins after the question.
+    /// The answer to a call that begins after the request.
     New,
 }
 
@@ -116,7 +116,7 @@ impl Wanted {
     }
 }
 
-/// What AWS said, and when it was asked. `None`: there is no such thing.
+/// AWS's answer, and when its call began. `None`: nothing has this key.
 type Answered<V> = (Instant, Option<V>);
 
 struct Ask<K, V> {
@@ -125,22 +125,22 @@ struct Ask<K, V> {
     answer: oneshot::Sender<Result<Answered<V>, AwsError>>,
 }
 
-/// What all handles and the worker share.
+/// The state that all handles and the worker share.
 struct Shared<K, V> {
     cache: Mutex<Cache<K, V>>,
     trouble: Mutex<Option<AwsError>>,
 }
 
-/// A batched, cached lookup. Cheap to clone; the work behind it ends with the last clone.
+/// A batched, cached lookup. Cheap to clone; its task ends with the last clone.
 pub struct Lookup<K, V> {
     asks: mpsc::UnboundedSender<Ask<K, V>>,
     shared: Arc<Shared<K, V>>,
-    patience: Duration,
+    max_wait: Duration,
 }
 
 impl<K, V> Clone for Lookup<K, V> {
     fn clone(&self) -> Self {
-        Self { asks: self.asks.clone(), shared: Arc::clone(&self.shared), patience: self.patience }
+        Self { asks: self.asks.clone(), shared: Arc::clone(&self.shared), max_wait: self.max_wait }
     }
 }
 
@@ -151,7 +151,7 @@ impl<K, V> fmt::Debug for Lookup<K, V> {
 }
 
 impl<K: Key, V: Clone + Send + Sync + 'static> Lookup<K, V> {
-    /// Starts the work behind it.
+    /// Starts the task of the lookup.
     pub fn start<F>(settings: LookupSettings, random: Random, spawner: &Spawner, fetch: F) -> Self
     where
         F: Fn(Vec<K>) -> BoxFuture<'static, Result<Vec<(K, V)>, AwsError>> + Send + Sync + 'static,
@@ -160,24 +160,22 @@ impl<K: Key, V: Clone + Send + Sync + 'static> Lookup<K, V> {
             cache: Mutex::new(Cache::new(&settings)),
             trouble: Mutex::new(None),
         });
-        // Unbounded, but no longer than there are callers who wait.
+        // Unbounded, but it never has more entries than there are waiting callers.
         let (asks, inbox) = mpsc::unbounded_channel();
         spawner
             .spawn(Worker::new(settings, random, Arc::new(fetch), Arc::clone(&shared)).run(inbox));
-        Self { asks, shared, patience: settings.patience }
+        Self { asks, shared, max_wait: settings.max_wait }
     }
 
-    /// What AWS says of `key`, from the cache where that is good enough. `None`: there is no such
-    /// thing.
+    /// Looks `key` up, in the cache or else in AWS. `None`: nothing has this key.
     ///
     /// # Errors
-    /// When AWS gives no answer within the patience of the settings (10 s), or refuses to.
+    /// When AWS does not answer within [`LookupSettings::max_wait`] (10 s), or denies the call.
     pub async fn get(&self, key: &K) -> Result<Option<V>, LookupError> {
         Ok(self.known_or_ask(key, Wanted::Any).await?.1)
     }
 
-    /// What AWS says of `key`, asked at `since` or later; and when it was asked, which is when its
-    /// call began.
+    /// Looks `key` up by a call that began at `since` or later. Returns also when that call began.
     ///
     /// # Errors
     /// As [`Lookup::get`].
@@ -189,7 +187,7 @@ impl<K: Key, V: Clone + Send + Sync + 'static> Lookup<K, V> {
         self.known_or_ask(key, Wanted::Since(since)).await
     }
 
-    /// What AWS says of `key` from now on: never from the cache.
+    /// Looks `key` up by a call that begins after this request, never in the cache.
     ///
     /// # Errors
     /// As [`Lookup::get`].
@@ -197,13 +195,13 @@ impl<K: Key, V: Clone + Send + Sync + 'static> Lookup<K, V> {
         Ok(self.ask(key, Wanted::New).await?.1)
     }
 
-    /// Why the last call failed; `None` where it succeeded or none was made.
+    /// Why the last call failed; `None`: it succeeded, or there was none.
     fn trouble(&self, key: &K) -> Option<LookupError> {
         let trouble = self.shared.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone();
         trouble.map(|cause| LookupError { about: key.to_string(), cause: Some(cause) })
     }
 
-    /// What AWS said of `key` last, for as long as the cache keeps it. Asks nothing.
+    /// The last answer about `key`, if the cache still has it. Makes no call.
     fn cached(&self, key: &K) -> Option<Answered<V>> {
         self.shared.cache.lock().unwrap_or_else(PoisonError::into_inner).get(key)
     }
@@ -221,7 +219,7 @@ impl<K: Key, V: Clone + Send + Sync + 'static> Lookup<K, V> {
         if self.asks.send(Ask { key: key.clone(), wanted, answer }).is_err() {
             return Err(error(None));
         }
-        match tokio::time::timeout(self.patience, waiting).await {
+        match tokio::time::timeout(self.max_wait, waiting).await {
             Ok(Ok(answer)) => answer.map_err(|e| error(Some(e))),
             Ok(Err(_)) | Err(_) => Err(error(
                 self.shared.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone(),

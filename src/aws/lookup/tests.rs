@@ -13,7 +13,7 @@ use crate::{
 
 type Calls = Arc<Mutex<Vec<(Duration, Vec<u32>)>>>;
 
-/// A lookup that knows the even numbers, takes 50 ms, and answers call number n by `fails`.
+/// A lookup that knows the even numbers and takes 50 ms. Call number n fails with `fails(n)`.
 fn even(
     settings: LookupSettings,
     fails: impl Fn(usize) -> Option<AwsError> + Send + Sync + 'static,
@@ -42,14 +42,14 @@ fn small() -> LookupSettings {
     LookupSettings { batch: 10, in_flight: 2, ..LookupSettings::default() }
 }
 
-/// Errors as the calls make them.
+/// An error as a call makes it.
 async fn error(status: u16, code: &'static str) -> AwsError {
     let clients = clients(move |_| async move { Reply::xml_error(status, code, "m") });
     clients.autoscaling().describe_hooks(&"asg".into()).await.unwrap_err()
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_who_ask_at_once_share_a_few_calls() {
+async fn many_callers_at_once_share_a_few_calls() {
     let (lookup, calls) = even(small(), |_| None);
     let keys: Vec<u32> = (0..35).chain(0..35).collect();
     let began = Instant::now();
@@ -61,7 +61,7 @@ async fn many_who_ask_at_once_share_a_few_calls() {
     assert_eq!(
         calls.iter().map(|(_, keys)| keys.len()).collect::<Vec<_>>(),
         [10, 10, 10, 5],
-        "never more than a batch, none twice"
+        "never more keys than a batch, and no key twice"
     );
     assert!(
         calls[1].0 < Duration::from_millis(50) && calls[2].0 >= Duration::from_millis(50),
@@ -71,7 +71,7 @@ async fn many_who_ask_at_once_share_a_few_calls() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_single_question_waits_only_for_the_linger() {
+async fn a_single_request_waits_only_for_the_linger() {
     let (lookup, calls) = even(small(), |_| None);
     sleep(seconds(5)).await;
     let began = Instant::now();
@@ -81,7 +81,7 @@ async fn a_single_question_waits_only_for_the_linger() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn answers_are_kept_for_a_while_absence_too_and_fresh_ones_are_always_asked_for() {
+async fn answers_and_absence_are_cached_for_a_while_but_a_fresh_answer_always_needs_a_call() {
     let settings = LookupSettings { keep: seconds(60), keep_absence: seconds(10), ..small() };
     let (lookup, calls) = even(settings, |_| None);
     let asked = || calls.lock().unwrap().len();
@@ -100,7 +100,7 @@ async fn answers_are_kept_for_a_while_absence_too_and_fresh_ones_are_always_aske
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fresh_answer_is_of_a_call_that_began_after_the_question() {
+async fn a_fresh_answer_comes_from_a_call_that_began_after_the_request() {
     let (lookup, calls) = even(small(), |_| None);
     let early = lookup.get(&2);
     let late = async {
@@ -118,7 +118,7 @@ async fn a_fresh_answer_is_of_a_call_that_began_after_the_question() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_says_when_it_was_asked_and_an_older_one_is_not_good_enough() {
+async fn an_answer_has_the_time_of_its_call_and_an_older_one_is_not_returned() {
     let (lookup, calls) = even(small(), |_| None);
     let began = Instant::now();
     assert_eq!(lookup.get(&2).await, Ok(Some(20)));
@@ -128,7 +128,7 @@ async fn an_answer_says_when_it_was_asked_and_an_older_one_is_not_good_enough() 
         (Duration::from_millis(20), 1),
         "from the cache: the beginning of its call"
     );
-    // It came in later than this, and its call began earlier.
+    // The cached answer arrived after this instant, but its call began before it.
     let since = began + Duration::from_millis(60);
     assert!(since < Instant::now());
     let (asked, _) = lookup.get_since(&2, since).await.unwrap();
@@ -137,7 +137,7 @@ async fn an_answer_says_when_it_was_asked_and_an_older_one_is_not_good_enough() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn failures_are_retried_and_those_who_ask_do_not_see_them() {
+async fn failures_are_retried_and_callers_do_not_see_them() {
     let throttled = error(400, "Throttling").await;
     let (lookup, calls) = even(small(), move |n| (n < 4).then(|| throttled.clone()));
     let keys = [0, 2, 4];
@@ -149,8 +149,7 @@ async fn failures_are_retried_and_those_who_ask_do_not_see_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_asks_is_told_after_ten_seconds_that_aws_cannot_be_asked_and_nobody_asks_on_for_nobody()
-{
+async fn a_caller_gets_an_error_after_ten_seconds_and_calls_stop_when_no_caller_waits() {
     let down = error(503, "ServiceUnavailable").await;
     let (lookup, calls) = even(small(), move |_| Some(down.clone()));
     let began = Instant::now();
@@ -170,7 +169,7 @@ async fn who_asks_is_told_after_ten_seconds_that_aws_cannot_be_asked_and_nobody_
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_not_allowed_is_told_at_once_and_does_not_spin() {
+async fn a_denied_caller_gets_the_error_at_once_but_calls_keep_their_pauses() {
     let denied = error(403, "AccessDenied").await;
     let (lookup, calls) = even(small(), move |_| Some(denied.clone()));
     let began = Instant::now();
@@ -202,7 +201,7 @@ async fn the_cache_holds_no_more_than_it_may() {
     sleep(seconds(31)).await;
     assert_eq!(cache.get(&999), None);
     cache.put(1, Instant::now(), None);
-    assert_eq!(cache.len(), (1, 1), "what is too old goes when something new comes");
+    assert_eq!(cache.len(), (1, 1), "old entries are dropped when a new one comes");
 }
 
 fn instance(id: &str, dns: &str, state: &str, launched: &str) -> String {

@@ -1,4 +1,4 @@
-//! The questions that Sundown asks.
+//! The lookups that Sundown uses.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -11,29 +11,29 @@ use crate::{
     runtime::{Random, Spawner},
 };
 
-/// Instances by id. For a state that decides something use [`Lookup::get_fresh`].
+/// Looks instances up by id. For a state on which a decision depends, use [`Lookup::get_fresh`].
 pub type InstanceLookup = Lookup<InstanceId, Arc<InstanceFacts>>;
-/// All instances of a private DNS name, for Nodes without providerID.
+/// Looks up all instances with a private DNS name, for Nodes without providerID.
 pub type DnsLookup = Lookup<String, Arc<Vec<InstanceFacts>>>;
-/// The tags of Auto Scaling groups.
+/// Looks up the tags of Auto Scaling groups.
 pub type GroupLookup = Lookup<GroupName, Arc<BTreeMap<String, String>>>;
 
-/// The hooks of a group, as they were then.
+/// The hooks of a group, and when they were read.
 type Hooks = (Instant, Arc<BTreeMap<HookName, (HookDescription, Option<Transition>)>>);
 
-/// A hook that was not there this long ago may be there now.
+/// A hook that did not exist this long ago may exist now.
 const HOOK_MAY_BE_NEW: Duration = Duration::from_secs(30);
-/// While AWS denies the question, a caller waits this long for a new answer. Without this limit it
+/// While AWS denies the call, a caller waits this long for a new answer. Without this limit it
 /// would wait for the pause between two calls that fail, which is up to 20 s.
 const WAIT_WHILE_DENIED: Duration = Duration::from_secs(1);
 
-/// Lifecycle hooks, all of a group at a time.
+/// Looks up lifecycle hooks, all of a group in one call.
 #[derive(Debug, Clone)]
 pub struct HookLookup(Lookup<GroupName, Hooks>);
 
 impl HookLookup {
-    /// What the hook is set to; up to 10 minutes old. `None`: there is no such hook (30 s old at
-    /// most), or no such group (1 min).
+    /// The settings of the hook, at most 10 minutes old. `None`: there is no such hook (an answer
+    /// that is at most 30 s old), or no such group (at most 1 minute old).
     pub async fn get(
         &self,
         group: &GroupName,
@@ -46,7 +46,7 @@ impl HookLookup {
         }
     }
 
-    /// What the hook is set to now.
+    /// The settings of the hook now. `None`: there is no such hook or group.
     pub async fn get_fresh(
         &self,
         group: &GroupName,
@@ -60,7 +60,7 @@ impl HookLookup {
     /// this version does not know are left out. `None`: AWS has no such group.
     ///
     /// # Errors
-    /// As [`Lookup::get`]; after 1 s where the last call was denied.
+    /// As [`Lookup::get`]; after 1 s if the last call was denied.
     pub async fn of_group(
         &self,
         group: &GroupName,
@@ -77,8 +77,8 @@ impl HookLookup {
         Ok(answer.map(|(_, hooks)| transitions(&hooks)))
     }
 
-    /// The same, as AWS described them last: up to 10 minutes old, and nothing is asked. `None`: it
-    /// did not.
+    /// As [`Self::of_group`], from the last answer of AWS, at most 10 minutes old. Makes no call.
+    /// `None`: there is no such answer, or AWS has no such group.
     #[must_use]
     pub fn before(&self, group: &GroupName) -> Option<BTreeMap<HookName, Transition>> {
         let (_, hooks) = self.0.cached(group)?.1?;
@@ -95,16 +95,17 @@ fn transitions(
         .collect()
 }
 
-/// The instances of a group, each with its lifecycle state in AWS's words.
+/// The instances of a group by id, each with its `LifecycleState` as AWS writes it.
 type Members = Arc<BTreeMap<String, String>>;
 
-/// Where the instances of Auto Scaling groups are in their lifecycle, all of a group at a time.
+/// Looks up the lifecycle states of instances in Auto Scaling groups, all of a group in one call.
 #[derive(Debug, Clone)]
 pub struct MemberLookup(Lookup<GroupName, Members>);
 
 impl MemberLookup {
-    /// The lifecycle state of the instance (`InService`, `Terminating:Wait`, …), asked at `since`
-    /// or later. `None`: the group does not have it, or AWS has no such group.
+    /// The lifecycle state of the instance (`InService`, `Terminating:Wait`, …), by a call that
+    /// began at `since` or later. `None`: the instance is not in the group, or AWS has no such
+    /// group.
     ///
     /// # Errors
     /// As [`Lookup::get`].
@@ -119,23 +120,23 @@ impl MemberLookup {
     }
 }
 
-/// All lookups.
+/// All lookups of the service.
 #[derive(Debug, Clone)]
 pub struct Lookups {
-    /// Instances by id.
+    /// Instances by id; answers are cached for 30 s.
     pub instances: InstanceLookup,
-    /// Instances by private DNS name.
+    /// Instances by private DNS name; cached for 1 minute, absence for 30 s.
     pub dns: DnsLookup,
-    /// Tags of groups.
+    /// Tags of groups; cached for 10 minutes, absence for 1 minute.
     pub groups: GroupLookup,
-    /// Hooks of groups.
+    /// Hooks of groups; cached as [`HookLookup::get`] describes.
     pub hooks: HookLookup,
-    /// Instances of groups.
+    /// Lifecycle states of the instances of groups; cached for 10 s.
     pub members: MemberLookup,
 }
 
 impl Lookups {
-    /// Starts them.
+    /// Starts the tasks of all lookups.
     #[must_use]
     pub fn start(clients: &Clients, random: &Random, spawner: &Spawner) -> Self {
         let slow = LookupSettings {
@@ -146,10 +147,9 @@ impl Lookups {
             ..LookupSettings::default()
         };
         let by_id = LookupSettings { batch: ec2::FILTER_VALUES, ..LookupSettings::default() };
-        // A private DNS name goes to a new instance with its address.
+        // A private DNS name follows its address to a new instance, so its answer gets old soon.
         let by_dns = LookupSettings { keep: Duration::from_mins(1), ..by_id };
-        // One answer holds every instance of its groups, and is of use for as long as a completion
-        // waits.
+        // One answer has every instance of its groups, and is needed only while a completion waits.
         let of_members = LookupSettings {
             keep: Duration::from_secs(10),
             keep_absence: Duration::from_secs(10),
@@ -223,7 +223,8 @@ impl Lookups {
     }
 }
 
-/// All instances of each name: addresses are used again, and two networks may have the same.
+/// Collects all instances of each name: addresses are used again, and two networks may have the
+/// same.
 fn by_name(instances: Vec<InstanceFacts>) -> Vec<(String, Arc<Vec<InstanceFacts>>)> {
     let mut all: BTreeMap<String, Vec<InstanceFacts>> = BTreeMap::new();
     for instance in instances {

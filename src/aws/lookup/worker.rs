@@ -1,4 +1,4 @@
-//! The task behind a lookup: gathers questions, asks, hands the answers out.
+//! The task of a lookup: gathers requests, calls AWS, and distributes the answers.
 
 use std::{
     collections::BTreeMap,
@@ -20,11 +20,11 @@ use crate::{
 
 /// The longest pause between two calls that fail.
 const LONGEST_PAUSE: Duration = Duration::from_secs(20);
-/// How often it is said that AWS cannot be asked.
-const COMPLAIN_EVERY: Duration = Duration::from_mins(1);
-/// So many failures in a row are said.
+/// How often the warning about failing calls is logged at most.
+const WARN_EVERY: Duration = Duration::from_mins(1);
+/// The number of failures in a row from which on a warning is logged.
 const KEEPS_FAILING: u32 = 5;
-/// The first.
+/// The first pause after a call that failed.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
 type Waiters<V> = Vec<oneshot::Sender<Result<Answered<V>, AwsError>>>;
@@ -35,17 +35,19 @@ pub(super) struct Worker<K, V> {
     random: Random,
     fetch: Fetch<K, V>,
     shared: Arc<Shared<K, V>>,
-    /// Not asked yet, or to be asked again.
+    /// Keys that wait for their first call, or for another one.
     waiting: BTreeMap<K, Waiters<V>>,
-    /// Being asked, and since when. A key is in one call at a time.
-    flying: BTreeMap<K, (Instant, Waiters<V>)>,
+    /// Keys whose call is under way, and when it began. A key is in one call at a time.
+    in_call: BTreeMap<K, (Instant, Waiters<V>)>,
     calls: FuturesUnordered<BoxFuture<'static, Answer<K, V>>>,
-    /// When the first of those waiting came, plus the linger.
+    /// When the first waiting request came, plus the linger.
     gathered_at: Instant,
-    /// Calls that failed in a row, and when the next may start.
+    /// Counts the calls that failed in a row.
     backoff: Backoff,
+    /// No call starts before this.
     not_before: Instant,
-    complained: Option<Instant>,
+    /// When the last warning was logged.
+    warned: Option<Instant>,
 }
 
 impl<K: Key, V: Clone + Send + Sync + 'static> Worker<K, V> {
@@ -62,12 +64,12 @@ impl<K: Key, V: Clone + Send + Sync + 'static> Worker<K, V> {
             fetch,
             shared,
             waiting: BTreeMap::new(),
-            flying: BTreeMap::new(),
+            in_call: BTreeMap::new(),
             calls: FuturesUnordered::new(),
             gathered_at: now,
             backoff: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE),
             not_before: now,
-            complained: None,
+            warned: None,
         }
     }
 
@@ -89,9 +91,9 @@ impl<K: Key, V: Clone + Send + Sync + 'static> Worker<K, V> {
         }
     }
 
-    /// When to make the next call; `None` while there is nothing to ask or no room.
+    /// When to make the next call; `None` while no key waits or no further call may be under way.
     fn next_call(&self) -> Option<Instant> {
-        let something = self.waiting.keys().any(|key| !self.flying.contains_key(key));
+        let something = self.waiting.keys().any(|key| !self.in_call.contains_key(key));
         let room = self.calls.len() < self.settings.in_flight.max(1);
         let full = self.waiting.len() >= self.settings.batch;
         (something && room)
@@ -100,7 +102,7 @@ impl<K: Key, V: Clone + Send + Sync + 'static> Worker<K, V> {
 
     fn take(&mut self, ask: Ask<K, V>) {
         if let Some((_, waiters)) =
-            self.flying.get_mut(&ask.key).filter(|(asked, _)| ask.wanted.is_met_by(*asked))
+            self.in_call.get_mut(&ask.key).filter(|(asked, _)| ask.wanted.is_met_by(*asked))
         {
             waiters.push(ask.answer);
             return;
@@ -112,7 +114,7 @@ impl<K: Key, V: Clone + Send + Sync + 'static> Worker<K, V> {
     }
 
     fn call(&mut self) {
-        // Those who lost patience are not asked for again.
+        // Keys whose callers have stopped waiting are dropped.
         self.waiting.retain(|_, waiters| {
             waiters.retain(|w| !w.is_closed());
             !waiters.is_empty()
@@ -120,7 +122,7 @@ impl<K: Key, V: Clone + Send + Sync + 'static> Worker<K, V> {
         let keys: Vec<_> = self
             .waiting
             .keys()
-            .filter(|key| !self.flying.contains_key(key))
+            .filter(|key| !self.in_call.contains_key(key))
             .take(self.settings.batch.max(1))
             .cloned()
             .collect();
@@ -130,7 +132,7 @@ impl<K: Key, V: Clone + Send + Sync + 'static> Worker<K, V> {
         let now = Instant::now();
         for key in &keys {
             if let Some(waiters) = self.waiting.remove(key) {
-                self.flying.insert(key.clone(), (now, waiters));
+                self.in_call.insert(key.clone(), (now, waiters));
             }
         }
         let answer = (self.fetch)(keys.clone());
@@ -140,8 +142,8 @@ impl<K: Key, V: Clone + Send + Sync + 'static> Worker<K, V> {
     fn answered(&mut self, keys: Vec<K>, answer: Result<Vec<(K, V)>, AwsError>) {
         match answer {
             Ok(found) => self.found(keys, found),
-            // "There is no such thing": of one key that is an answer, of many it does not say of
-            // which.
+            // "Gone" is an answer if the call had one key. With several, it does not show which key
+            // is meant.
             Err(error) if error.advice() == Advice::Gone && keys.len() == 1 => {
                 self.found(keys, Vec::new());
             }
@@ -156,49 +158,50 @@ impl<K: Key, V: Clone + Send + Sync + 'static> Worker<K, V> {
         let mut cache = self.shared.cache.lock().unwrap_or_else(PoisonError::into_inner);
         for key in keys {
             let value = found.remove(&key);
-            let Some((asked, waiters)) = self.flying.remove(&key) else { continue };
+            let Some((asked, waiters)) = self.in_call.remove(&key) else { continue };
             cache.put(key, asked, value.clone());
             for waiter in waiters {
-                // An error means that nobody waits any more.
+                // An error means that the caller has stopped waiting.
                 waiter.send(Ok((asked, value.clone()))).ok();
             }
         }
     }
 
-    /// Says once a minute that it is not allowed, or keeps failing. One failure is nothing to speak
-    /// of.
-    fn complain(&mut self, error: &AwsError) {
+    /// Logs a warning, at most once a minute, when calls are denied or keep failing. Single
+    /// failures are not worth a warning.
+    fn warn(&mut self, error: &AwsError) {
         tracing::debug!(%error, failures = self.backoff.failures(), "A lookup failed.");
         let denied = error.advice() == Advice::Denied;
-        let due = self.complained.is_none_or(|at| at.elapsed() >= COMPLAIN_EVERY);
+        let due = self.warned.is_none_or(|at| at.elapsed() >= WARN_EVERY);
         if !due || !(denied || self.backoff.failures() >= KEEPS_FAILING) {
             return;
         }
-        self.complained = Some(Instant::now());
+        self.warned = Some(Instant::now());
         let action = error.api().as_str();
         if denied {
             tracing::warn!(
                 %error, action,
                 "Not allowed to ask AWS: interruptions that depend on the answer stay undecided, \
-                 and their messages are kept. Allow the action in the role's policy."
+                 and Sundown keeps their messages. Allow the action in the policy of the role."
             );
         } else {
             tracing::warn!(
                 %error, action, failures = self.backoff.failures(),
                 "AWS cannot be asked: interruptions that depend on the answer stay undecided, and \
-                 their messages are kept. It is asked on; if this lasts, check the credentials, \
-                 the network and the limits of the account."
+                 Sundown keeps their messages and tries again. If this lasts, check the \
+                 credentials, the network and the limits of the account."
             );
         }
     }
 
     fn failed(&mut self, keys: Vec<K>, error: AwsError) {
         self.not_before = Instant::now() + self.backoff.pause(&self.random);
-        self.complain(&error);
+        self.warn(&error);
         for key in keys {
-            let Some((_, waiters)) = self.flying.remove(&key) else { continue };
+            let Some((_, waiters)) = self.in_call.remove(&key) else { continue };
             if error.advice() == Advice::Denied {
-                // It does not pass by itself: let those who wait decide without an answer.
+                // A person must act first, so the callers get the error at once and decide without
+                // an answer.
                 for waiter in waiters {
                     waiter.send(Err(error.clone())).ok();
                 }

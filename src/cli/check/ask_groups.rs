@@ -1,5 +1,5 @@
-//! The questions about the groups of the cluster and their hooks. What an answer means is decided
-//! in `groups` and `hooks`.
+//! Asks AWS about the groups of the cluster and their hooks. `groups` and `hooks` judge the
+//! answers.
 
 use std::collections::BTreeMap;
 
@@ -13,14 +13,14 @@ use crate::{
     runtime::{Clock, Random, Spawner},
 };
 
-/// So many nodes' instances are asked about, to find their groups…
+/// To find the groups, the instances of at most this many nodes are described.
 const MOST_NODES: usize = 2000;
-/// …so many with one call…
+/// Instances in one DescribeInstances call.
 const DESCRIBED_AT_ONCE: usize = 200;
-/// …and so many groups without a tag are looked at.
+/// Of the groups that lack the cluster's tag, at most this many are checked.
 const MOST_GROUPS: usize = 50;
 
-/// The questions, and what they have found so far.
+/// The clients that ask, and the findings so far.
 pub(super) struct AskGroups<'a> {
     config: &'a Config,
     clients: &'a Clients,
@@ -29,13 +29,12 @@ pub(super) struct AskGroups<'a> {
 }
 
 impl<'a> AskGroups<'a> {
-    /// Nothing is asked yet.
     pub(super) fn new(config: &'a Config, clients: &'a Clients, random: &'a Random) -> Self {
         Self { config, clients, random, found: Vec::new() }
     }
 
-    /// The groups of this cluster, by their tags and by the nodes that they have in it, and their
-    /// hooks.
+    /// Checks the groups of this cluster and their hooks. A group is found by its tags, or by its
+    /// nodes in the cluster.
     pub(super) async fn all(mut self, client: Option<&kube::Client>) -> Vec<Finding> {
         const POINT: &str = "groups";
         let with_nodes = match client {
@@ -54,12 +53,12 @@ impl<'a> AskGroups<'a> {
             let tagged: Vec<GroupName> = groups.iter().map(|g| g.group.clone()).collect();
             self.found.extend(groups::judge(&cluster, &tagged, &with_nodes));
         } else {
-            let says = "without --cluster-name nobody knows which groups are ours: hooks of \
-                instances that never became nodes time out";
+            let message = "without --cluster-name Sundown does not know which groups are ours: \
+                hooks of instances that never became nodes time out";
             self.found.push(Finding::cannot_tell(
                 POINT,
                 "",
-                says,
+                message,
                 "give --cluster-name (SUNDOWN_CLUSTER_NAME)",
             ));
         }
@@ -88,8 +87,8 @@ impl<'a> AskGroups<'a> {
         self.found
     }
 
-    /// The groups of the nodes that are ours to drain, with how many nodes each has. What cannot be
-    /// asked is said by other points.
+    /// The groups of the nodes that Sundown would drain, with their numbers of nodes. The points
+    /// `kubernetes`, `rights` and `instances` report failed requests.
     async fn groups_with_nodes(&mut self, client: &kube::Client) -> BTreeMap<GroupName, usize> {
         let cluster =
             Cluster::plain(client.clone(), Clock::system(), self.random.clone(), Spawner::new());
@@ -97,11 +96,11 @@ impl<'a> AskGroups<'a> {
         let nodes = match list_nodes(&cluster, &KeepLabels::of(selector)).await {
             Ok(nodes) => nodes,
             Err(error) => {
-                let says = format!("the groups of the cluster's nodes are not known: {error}");
+                let message = format!("the groups of the cluster's nodes are not known: {error}");
                 self.found.push(Finding::cannot_tell(
                     "groups",
                     "",
-                    says,
+                    message,
                     "see the points `kubernetes` and `rights`",
                 ));
                 return BTreeMap::new();
@@ -113,7 +112,7 @@ impl<'a> AskGroups<'a> {
             ours.filter_map(|node| node.instance).take(MOST_NODES).collect();
         let mut facts = Vec::new();
         for batch in instances.chunks(DESCRIBED_AT_ONCE) {
-            // The point `instances` says why, where that is not allowed.
+            // If this is denied, the point `instances` reports why.
             let Ok(described) = self.clients.ec2().describe_instances(batch).await else { break };
             facts.extend(described);
         }
@@ -133,7 +132,7 @@ impl<'a> AskGroups<'a> {
         Ok(all.into_values().collect())
     }
 
-    /// One group; `false`: no other needs to be asked about.
+    /// Checks one group. Returns `false` if requests about other groups would fail too.
     async fn group(&mut self, group: &Group) -> bool {
         let name = &group.group;
         let described = match self.clients.autoscaling().hooks(name).await {

@@ -1,5 +1,5 @@
-//! What the cluster says: rights, and who else is in it. The judgements are pure; what asks is at
-//! the end.
+//! Checks RBAC rights, other programs in the cluster that get in Sundown's way, and the pause. The
+//! functions that judge an answer are pure; those that ask are at the end.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -23,26 +23,26 @@ use crate::{
 
 /// How long one request may take.
 const LIMIT: Duration = seconds(10);
-/// Pods on a page, and pages that are read: in a cluster with more pods nobody waits for the rest.
+/// Pods on a page, and the most pages that are read, so that a check of a huge cluster ends.
 const PAGE: u32 = 500;
 const PAGES: usize = 60;
 
-/// A right, where it is needed.
+/// A right, and the namespace and object for which it is needed.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Needed {
     pub(super) right: Right,
-    /// Empty: everywhere.
+    /// Empty: in all namespaces.
     pub(super) namespace: String,
-    /// Empty: whatever its name.
+    /// Empty: objects of any name.
     pub(super) name: String,
 }
 
-/// All rights that a run with this configuration makes use of.
+/// All rights that `sundown run` needs with this configuration.
 pub(super) fn needed(config: &Config) -> Vec<Needed> {
     let everywhere =
         |right: &Right| Needed { right: *right, namespace: String::new(), name: String::new() };
     let of_pods = [Target::ListPods, Target::WatchPods];
-    // A dry run only looks on: it has no drains, and no Lease.
+    // A dry run drains nothing and holds no Lease.
     let used = Target::ALL.into_iter().filter(|t| match t {
         Target::DeletePod => config.drain.force_after != ForceAfter::Never,
         Target::PatchPodStatus => config.drain.disruption_target,
@@ -59,15 +59,15 @@ pub(super) fn needed(config: &Config) -> Vec<Needed> {
                 verb,
             },
             namespace: config.election.lease_namespace.clone(),
-            // Who authorises does not know the name of what is not there yet.
+            // An authorizer does not see the object's name in a create request.
             name: if verb == "create" { String::new() } else { config.election.lease_name.clone() },
         }));
     }
     all
 }
 
-/// What the API server says of the rights: those that are missing, each, and those that are there,
-/// together.
+/// Judges the API server's answers about rights: one finding for each missing or unknown right, and
+/// one for all granted ones.
 pub(super) fn judge_rights(answers: &[(Needed, Result<bool, String>)]) -> Vec<Finding> {
     const POINT: &str = "rights";
     let words = |n: &Needed| {
@@ -82,7 +82,7 @@ pub(super) fn judge_rights(answers: &[(Needed, Result<bool, String>)]) -> Vec<Fi
         found.push(Finding::yes(
             POINT,
             "",
-            format!("{allowed} of {} rights are there", answers.len()),
+            format!("{allowed} of {} rights are granted", answers.len()),
         ));
     }
     for (right, answer) in answers {
@@ -104,9 +104,9 @@ pub(super) fn judge_rights(answers: &[(Needed, Result<bool, String>)]) -> Vec<Fi
     found
 }
 
-/// A pod, as far as one sees who it is.
+/// What a pod's object shows of the program that runs in it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Stranger {
+pub(super) struct PodSummary {
     pub(super) namespace: String,
     pub(super) name: String,
     /// The kind of its owner.
@@ -119,7 +119,7 @@ pub(super) struct Stranger {
     pub(super) is_over: bool,
 }
 
-/// Who we are, to tell our own pods from others.
+/// Queues (URLs) and Lease (namespace, name) of this Sundown, by which its own pods are recognized.
 #[derive(Debug, Clone)]
 pub(super) struct Own<'a> {
     pub(super) queues: Vec<&'a str>,
@@ -127,17 +127,17 @@ pub(super) struct Own<'a> {
 }
 
 impl Own<'_> {
-    /// It receives from one of our queues, as far as its command line and its variables say.
-    fn names_our_queue(&self, pod: &Stranger) -> bool {
-        // The URL may stand in a list or in a line of a shell; one that only begins with ours is of
-        // another queue.
+    /// Whether its command line or its environment names one of our queues.
+    fn names_our_queue(&self, pod: &PodSummary) -> bool {
+        // The URL may be part of a list or of a shell command. A longer URL that begins with ours
+        // is another queue.
         let is_part = |c: char| !(c.is_whitespace() || ",;='\"".contains(c));
         let whole = |text: &str| {
             text.split(|c| !is_part(c))
                 .any(|word| self.queues.iter().any(|url| word.trim_end_matches('/') == *url))
         };
-        // By its name alone only where that is said to be a queue: other things are called the
-        // same.
+        // The bare name counts only where the flag or variable is called a queue, because other
+        // things may have the same name.
         let by_name = |what: &str, value: &str| {
             let is_ours = |url: &&str| {
                 url.rsplit('/').next().is_some_and(|name| {
@@ -162,8 +162,8 @@ impl Own<'_> {
                 .any(|(flag, value)| flag.starts_with('-') && by_name(flag, value))
     }
 
-    /// Another replica of ours: they take turns by their Lease.
-    fn is_ours(&self, pod: &Stranger) -> bool {
+    /// Whether it is a replica of this Sundown: they share one Lease, so only one of them receives.
+    fn is_ours(&self, pod: &PodSummary) -> bool {
         let (namespace, name) = self.lease;
         let of =
             |variable: &str| pod.env.get(variable).map(String::as_str).filter(|v| !v.is_empty());
@@ -174,29 +174,29 @@ impl Own<'_> {
     }
 }
 
-/// Who else drains nodes here, or scales their groups.
-pub(super) fn judge_pods(own: &Own<'_>, pods: &[Stranger]) -> Vec<Finding> {
+/// Finds programs that receive from our queues, also drain nodes, or scale the groups.
+pub(super) fn judge_pods(own: &Own<'_>, pods: &[PodSummary]) -> Vec<Finding> {
     let living = || pods.iter().filter(|p| !p.is_over);
-    let has_image = |pod: &Stranger, word: &str| pod.images.iter().any(|i| i.contains(word));
-    let robbers: Vec<_> = living().filter(|p| own.names_our_queue(p) && !own.is_ours(p)).collect();
+    let has_image = |pod: &PodSummary, word: &str| pod.images.iter().any(|i| i.contains(word));
+    let readers: Vec<_> = living().filter(|p| own.names_our_queue(p) && !own.is_ours(p)).collect();
     let mut found = Vec::new();
-    for (workload, pods) in by_workload(&robbers) {
-        let says = format!(
+    for (workload, pods) in by_workload(&readers) {
+        let message = format!(
             "{} of it {} from our queue: each takes messages that the other needs",
             count(pods, "pod"),
             if pods == 1 { "receives" } else { "receive" }
         );
         let remedy = "one queue belongs to one reader: give it another, a second target of the \
             same rules, or take it away";
-        found.push(Finding::no("handlers", workload, says, remedy));
+        found.push(Finding::no("handlers", workload, message, remedy));
     }
     let is_handler =
-        |p: &&Stranger| has_image(p, "aws-node-termination-handler") && !own.names_our_queue(p);
+        |p: &&PodSummary| has_image(p, "aws-node-termination-handler") && !own.names_our_queue(p);
     for (workload, _) in by_workload(&living().filter(is_handler).collect::<Vec<_>>()) {
-        let says =
+        let message =
             "aws-node-termination-handler runs too: where both act, each ends the other's drains";
         found.push(
-            Finding::no("handlers", workload, says, "take it away once this check is good")
+            Finding::no("handlers", workload, message, "take it away once this check is good")
                 .advice(),
         );
     }
@@ -206,13 +206,13 @@ pub(super) fn judge_pods(own: &Own<'_>, pods: &[Stranger]) -> Vec<Finding> {
     for (workload, _) in
         by_workload(&living().filter(|p| has_image(p, "cluster-autoscaler")).collect::<Vec<_>>())
     {
-        let says = "cluster-autoscaler scales groups too; whether it waits for instances in long \
-            hooks cannot be seen from here";
+        let message = "cluster-autoscaler scales groups too; whether it waits for instances in \
+            long hooks cannot be seen from here";
         found.push(
             Finding::cannot_tell(
                 "autoscaler",
                 workload,
-                says,
+                message,
                 "keep --drain-timeout as short as your slowest pod allows",
             )
             .advice(),
@@ -229,8 +229,8 @@ fn no_reader(pods: usize) -> String {
     }
 }
 
-/// How many pods each workload has, by the name of the pods without what their owner puts after it.
-fn by_workload(pods: &[&Stranger]) -> BTreeMap<String, usize> {
+/// Counts pods by workload: namespace and pod name, without the suffix that the owner's kind adds.
+fn by_workload(pods: &[&PodSummary]) -> BTreeMap<String, usize> {
     let mut all = BTreeMap::new();
     for pod in pods {
         let cut = match pod.owner.as_str() {
@@ -249,7 +249,7 @@ fn by_workload(pods: &[&Stranger]) -> BTreeMap<String, usize> {
     all
 }
 
-fn stranger(pod: Pod) -> Stranger {
+fn summary(pod: Pod) -> PodSummary {
     let (metadata, spec, status) =
         (pod.metadata, pod.spec.unwrap_or_default(), pod.status.unwrap_or_default());
     let owner = metadata
@@ -259,25 +259,25 @@ fn stranger(pod: Pod) -> Stranger {
         .next()
         .map(|o| o.kind)
         .unwrap_or_default();
-    let mut stranger = Stranger {
+    let mut summary = PodSummary {
         namespace: metadata.namespace.unwrap_or_default(),
         name: metadata.name.unwrap_or_default(),
         owner,
         address: status.pod_ip,
         is_over: matches!(status.phase.as_deref(), Some("Succeeded" | "Failed")),
-        ..Stranger::default()
+        ..PodSummary::default()
     };
     for container in spec.containers {
-        stranger.images.extend(container.image);
-        stranger.words.extend(container.command.into_iter().chain(container.args).flatten());
-        stranger
+        summary.images.extend(container.image);
+        summary.words.extend(container.command.into_iter().chain(container.args).flatten());
+        summary
             .env
             .extend(container.env.into_iter().flatten().filter_map(|e| Some((e.name, e.value?))));
     }
-    stranger
+    summary
 }
 
-/// An error of the client in words, with a limit.
+/// Waits for an answer of the API server, at most `LIMIT`.
 pub(super) async fn within<T>(
     request: impl Future<Output = kube::Result<T>>,
 ) -> Result<T, kube::Error> {
@@ -296,7 +296,7 @@ pub(super) fn words_of(error: &kube::Error) -> String {
     }
 }
 
-/// Asks for the version, which everybody may.
+/// Asks for the version, for which no right is needed.
 pub(super) async fn reach(client: &Client) -> Finding {
     match within(client.apiserver_version()).await {
         Ok(version) => Finding::yes(
@@ -349,7 +349,7 @@ pub(super) async fn ask_rights(
 }
 
 /// All pods of the cluster, page by page.
-pub(super) async fn list_pods(client: &Client) -> Result<Vec<Stranger>, String> {
+pub(super) async fn list_pods(client: &Client) -> Result<Vec<PodSummary>, String> {
     let api: Api<Pod> = Api::all(client.clone());
     let (mut pods, mut next) = (Vec::new(), None);
     for _ in 0..PAGES {
@@ -357,7 +357,7 @@ pub(super) async fn list_pods(client: &Client) -> Result<Vec<Stranger>, String> 
         parameters.continue_token = next;
         let page = within(api.list(&parameters)).await.map_err(|e| words_of(&e))?;
         next = page.metadata.continue_.filter(|token| !token.is_empty());
-        pods.extend(page.items.into_iter().map(stranger));
+        pods.extend(page.items.into_iter().map(summary));
         if next.is_none() {
             break;
         }
@@ -365,12 +365,12 @@ pub(super) async fn list_pods(client: &Client) -> Result<Vec<Stranger>, String> 
     Ok(pods)
 }
 
-/// What the Lease says.
+/// What the Lease shows about the leader and the pause.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct LeaseState {
-    /// The pod that holds it; `None`: nobody does, or there is no Lease.
+    /// The pod that holds it. `None`: it has no holder, or does not exist.
     pub(super) leader: Option<String>,
-    /// A person has paused all drains.
+    /// A person has paused all drains of the cluster.
     pub(super) is_paused: bool,
 }
 
@@ -386,7 +386,7 @@ pub(super) async fn lease_state(
     };
     let holder = lease.spec.and_then(|s| s.holder_identity).filter(|h| !h.is_empty());
     Ok(LeaseState {
-        // `POD_RANDOM`
+        // The holder is `POD_RANDOM`.
         leader: holder.map(|h| h.rsplit_once('_').map_or(h.clone(), |(pod, _)| pod.to_owned())),
         is_paused: lease
             .metadata
@@ -395,7 +395,7 @@ pub(super) async fn lease_state(
     })
 }
 
-/// Whether the drains are paused. Advice: it was a person who paused them.
+/// Whether drains are paused. It is only advice, because a person paused them on purpose.
 pub(super) fn judge_pause(lease_state: &LeaseState, namespace: &str, name: &str) -> Finding {
     const POINT: &str = "paused";
     let lease = format!("Lease {namespace}/{name}");

@@ -1,4 +1,4 @@
-//! What a probe found, and how that is told.
+//! What a probe found, and how a report prints it.
 
 use std::io::{self, Write};
 
@@ -9,15 +9,15 @@ use crate::{
     cli::paint::{Paint, Tone},
 };
 
-/// The answer of a probe.
+/// Whether a probed thing is as it should be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Answer {
     /// It is as it should be.
     Yes,
-    /// It is not.
+    /// It is not as it should be.
     No,
-    /// Nothing that could be asked says so or so.
+    /// The probe could not find out.
     CannotTell,
 }
 
@@ -25,16 +25,16 @@ pub(super) enum Answer {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Finding {
-    /// What was asked; a stable word.
+    /// The name of the probe; stable, scripts may match it.
     pub(super) point: &'static str,
-    /// Of which object.
+    /// The probed object; empty if the probe has only one.
     pub(super) about: String,
-    /// The answer.
     pub(super) answer: Answer,
-    /// Without it Sundown does not do its work; else it is advice.
+    /// `true`: Sundown does not work without it. `false`: advice.
     pub(super) needed: bool,
-    /// What was seen.
-    pub(super) says: String,
+    /// What the probe saw, in a sentence for people.
+    #[serde(rename = "says")]
+    pub(super) message: String,
     /// What to do about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) remedy: Option<String>,
@@ -45,44 +45,44 @@ impl Finding {
         point: &'static str,
         about: impl Into<String>,
         answer: Answer,
-        says: impl Into<String>,
+        message: impl Into<String>,
         remedy: Option<String>,
     ) -> Self {
-        Self { point, about: about.into(), answer, needed: true, says: says.into(), remedy }
+        Self { point, about: about.into(), answer, needed: true, message: message.into(), remedy }
     }
 
     pub(super) fn yes(
         point: &'static str,
         about: impl Into<String>,
-        says: impl Into<String>,
+        message: impl Into<String>,
     ) -> Self {
-        Self::new(point, about, Answer::Yes, says, None)
+        Self::new(point, about, Answer::Yes, message, None)
     }
 
     pub(super) fn no(
         point: &'static str,
         about: impl Into<String>,
-        says: impl Into<String>,
+        message: impl Into<String>,
         remedy: impl Into<String>,
     ) -> Self {
-        Self::new(point, about, Answer::No, says, Some(remedy.into()))
+        Self::new(point, about, Answer::No, message, Some(remedy.into()))
     }
 
     pub(super) fn cannot_tell(
         point: &'static str,
         about: impl Into<String>,
-        says: impl Into<String>,
+        message: impl Into<String>,
         remedy: impl Into<String>,
     ) -> Self {
-        Self::new(point, about, Answer::CannotTell, says, Some(remedy.into()))
+        Self::new(point, about, Answer::CannotTell, message, Some(remedy.into()))
     }
 
-    /// It is advice: Sundown works without it.
+    /// Turns the finding into advice: Sundown works without it.
     pub(super) fn advice(self) -> Self {
         Self { needed: false, ..self }
     }
 
-    /// How much it matters: 0 as it should be, 1 not known, 2 advice, 3 missing.
+    /// The order in the text: 0 as it should be, 1 not known, 2 advice, 3 missing.
     const fn weight(&self) -> u8 {
         match (self.answer, self.needed) {
             (Answer::Yes, _) => 0,
@@ -92,19 +92,20 @@ impl Finding {
         }
     }
 
-    /// What a call that failed says of this point.
+    /// The finding of a probe whose call failed.
     pub(super) fn of_error(
         point: &'static str,
         about: impl Into<String>,
         error: &AwsError,
     ) -> Self {
-        let (about, says, permission) = (about.into(), error.to_string(), error.api().permission());
+        let (about, message, permission) =
+            (about.into(), error.to_string(), error.api().permission());
         match error.outcome() {
             // The SDK found no credentials, or AWS does not know them: no policy helps.
             Outcome::Credentials => Self::no(
                 point,
                 about,
-                says,
+                message,
                 "give the pod credentials: a role by EKS Pod Identity or for its service account, \
                  or an instance profile",
             ),
@@ -114,7 +115,7 @@ impl Finding {
                 Self::no(
                     point,
                     about,
-                    says,
+                    message,
                     "allow kms:Decrypt on the queue's key in the role's policy and in the key's \
                      own",
                 )
@@ -122,29 +123,29 @@ impl Finding {
             Outcome::Denied => Self::no(
                 point,
                 about,
-                says,
+                message,
                 format!(
                     "allow {permission} in the role's policy; a condition on a tag denies what \
                      lacks the tag"
                 ),
             ),
             Outcome::Gone => {
-                Self::no(point, about, says, "look at its name, its region and its account")
+                Self::no(point, about, message, "look at its name, its region and its account")
             }
             Outcome::Timeout | Outcome::Unreachable => Self::no(
                 point,
                 about,
-                says,
+                message,
                 "look at the network: the points `host` and `proxy`, VPC endpoints, network \
                  policies, security groups",
             ),
             Outcome::Ok | Outcome::Throttled | Outcome::Server | Outcome::Rejected => {
-                Self::cannot_tell(point, about, says, "ask again in a minute")
+                Self::cannot_tell(point, about, message, "ask again in a minute")
             }
         }
     }
 
-    /// The same for what only the policy for look-ups allows, which Sundown can do without.
+    /// The same for a call that needs the policy for look-ups. Sundown works without that policy.
     pub(super) fn of_look_up(
         point: &'static str,
         about: impl Into<String>,
@@ -163,7 +164,7 @@ impl Finding {
     }
 }
 
-/// Everything that was found.
+/// All findings.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Report {
@@ -177,7 +178,7 @@ pub(super) struct Report {
 pub(super) struct Summary {
     yes: usize,
     no: usize,
-    /// Of those that say no: so many are advice.
+    /// How many of `no` are only advice.
     advice: usize,
     cannot_tell: usize,
 }
@@ -194,7 +195,7 @@ impl Report {
         Self { version: env!("CARGO_PKG_VERSION"), findings, summary }
     }
 
-    /// Nothing that is needed is missing, as far as can be told.
+    /// Whether no probe found that something necessary is missing.
     pub(super) fn is_good(&self) -> bool {
         self.summary.no == self.summary.advice
     }
@@ -204,7 +205,7 @@ impl Report {
         writeln!(out)
     }
 
-    /// What is missing comes last, where a person looks first.
+    /// Prints the most important findings last, where a person looks first.
     pub(super) fn write_text(&self, out: &mut impl Write, paint: Paint) -> io::Result<()> {
         let mut findings: Vec<&Finding> = self.findings.iter().collect();
         findings.sort_by_key(|finding| finding.weight());
@@ -221,7 +222,7 @@ impl Report {
             } else {
                 format!("{}: ", finding.about)
             };
-            writeln!(out, "{mark} {:<20} {about}{}", finding.point, one_line(&finding.says))?;
+            writeln!(out, "{mark} {:<20} {about}{}", finding.point, one_line(&finding.message))?;
             if let Some(remedy) = &finding.remedy {
                 writeln!(out, "{:<25} -> {remedy}", "")?;
             }
@@ -236,7 +237,7 @@ impl Report {
     }
 }
 
-/// The AWS SDK explains missing credentials on several lines. A finding is one.
+/// The AWS SDK explains missing credentials on several lines. A finding has one line.
 fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -247,7 +248,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_needed_and_missing_makes_a_report_bad() {
+    fn only_a_missing_necessity_makes_a_report_bad() {
         let yes = || Finding::yes("queue", "q", "it is there");
         let no = || Finding::no("queue.delete", "q", "denied", "allow it");
         let cannot_tell = || Finding::cannot_tell("rule", "r", "denied", "allow it");
@@ -263,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_told_last_and_in_color_and_json_keeps_the_order_of_the_questions() {
+    fn text_prints_missing_things_last_and_in_color_and_json_keeps_the_order_of_the_probes() {
         let missing = || Finding::no("queue.delete", "q", "denied", "allow it");
         let findings = vec![
             missing(),
@@ -299,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_is_told_in_lines_and_as_json() {
+    fn a_report_is_printed_as_text_and_as_json() {
         let report = Report::of(vec![
             Finding::yes("queue", "q", "it is there"),
             Finding::no("rights", "", "denied", "allow it").advice(),

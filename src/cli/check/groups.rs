@@ -1,5 +1,4 @@
-//! Which groups belong to the cluster: by their tags, and by the nodes that they have in it.
-//! Nothing here asks anybody.
+//! Judges which groups belong to the cluster: by their tags, and by their nodes in it. No I/O.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +12,7 @@ const POINT: &str = "groups";
 /// The tag by which AWS names the group of an instance.
 const GROUP_TAG: &str = "aws:autoscaling:groupName";
 
-/// How many nodes of the cluster each group has, by the tags of their instances.
+/// Counts nodes by group, from the tags of the instances.
 pub(super) fn of_instances(instances: &[InstanceFacts]) -> BTreeMap<GroupName, usize> {
     let mut groups = BTreeMap::new();
     for name in instances.iter().filter_map(|instance| instance.tags.get(GROUP_TAG)) {
@@ -22,8 +21,8 @@ pub(super) fn of_instances(instances: &[InstanceFacts]) -> BTreeMap<GroupName, u
     groups
 }
 
-/// What tags and nodes say together. `tagged`: the groups with a tag of `cluster`; `with_nodes`:
-/// those of the cluster's nodes.
+/// Compares tags with nodes. `tagged`: the groups with a tag of `cluster`; `with_nodes`: the groups
+/// that have nodes in the cluster.
 pub(super) fn judge(
     cluster: &str,
     tagged: &[GroupName],
@@ -43,14 +42,15 @@ pub(super) fn judge(
         )
     }];
     for (group, nodes) in with_nodes.iter().filter(|(group, _)| !tagged.contains(group)) {
-        let says = format!(
+        let message = format!(
             "{} of this cluster, but not the tag {tags}: the role may not answer its hooks, and \
-             its instances without a node are taken for others'",
+             Sundown takes its instances without a node for another cluster's",
             count(*nodes, "node")
         );
         let remedy = "tag the group and its instances, or name it in `autoscaling_groups` of the \
-            Terraform module; `hook.heartbeat` says what the role may";
-        found.push(Finding::no(POINT, group.as_str(), format!("it has {says}"), remedy).advice());
+            Terraform module; the point `hook.heartbeat` shows whether the role may answer hooks";
+        found
+            .push(Finding::no(POINT, group.as_str(), format!("it has {message}"), remedy).advice());
     }
     found
 }
@@ -62,7 +62,7 @@ mod tests {
     use crate::domain::InstanceState;
 
     #[test]
-    fn groups_of_the_clusters_own_nodes_that_lack_its_tag_are_named() {
+    fn groups_with_nodes_of_the_cluster_but_without_its_tag_are_reported() {
         let group = |name: &str| GroupName::from(name);
         let (yes, no, advice) = ((Answer::Yes, true), (Answer::No, true), (Answer::No, false));
         for (tagged, with_nodes, expected) in [
@@ -75,20 +75,20 @@ mod tests {
             let tagged: Vec<_> = tagged.into_iter().map(group).collect();
             let with_nodes = with_nodes.into_iter().map(|name| (group(name), 1)).collect();
             let found = judge("shop", &tagged, &with_nodes);
-            let told: Vec<_> =
+            let outcomes: Vec<_> =
                 found.iter().map(|f| (f.about.as_str(), (f.answer, f.needed))).collect();
-            assert_eq!(told, expected, "{tagged:?} {with_nodes:?}");
+            assert_eq!(outcomes, expected, "{tagged:?} {with_nodes:?}");
         }
         let one = judge("shop", &[group("a")], &[(group("b"), 1)].into());
         assert!(
-            one[0].says == "1 Auto Scaling group is tagged for it"
-                && one[1].says.starts_with("it has 1 node of this cluster"),
+            one[0].message == "1 Auto Scaling group is tagged for it"
+                && one[1].message.starts_with("it has 1 node of this cluster"),
             "{one:?}"
         );
     }
 
     #[test]
-    fn the_group_of_a_node_is_that_of_its_instance() {
+    fn the_group_of_a_node_comes_from_the_tags_of_its_instance() {
         let instance = |group: Option<&str>| InstanceFacts {
             id: "i-1234567890abcdef0".parse().unwrap(),
             state: InstanceState::Running,

@@ -1,4 +1,4 @@
-//! What groups and their hooks say, held against the settings. Nothing here asks anybody.
+//! Compares groups and their hooks with the settings. No I/O.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use crate::{
     triage::{GroupHooks, HookGlobs},
 };
 
-/// A heartbeat that fails a few times must not lose the instance.
+/// A shorter HeartbeatTimeout could run out while heartbeats fail a few times.
 const SHORT: Duration = seconds(60);
-/// A drain is over so long before AWS's own limit (`lifecycle/limits.rs`).
+/// A drain ends this long before AWS's own limit (`lifecycle/limits.rs`).
 const RESERVE: Duration = seconds(60);
 
-/// Those hooks of a group that Sundown answers.
+/// The hooks of a group that Sundown answers.
 pub(super) fn ours<'a>(hooks: &'a [Hook], globs: &HookGlobs) -> Vec<&'a Hook> {
     let all = by_name(hooks);
     hooks.iter().filter(|h| globs.completed(&all, h.transition).contains(&h.hook)).collect()
@@ -25,7 +25,7 @@ fn by_name(hooks: &[Hook]) -> GroupHooks {
     hooks.iter().map(|h| (h.hook.clone(), h.transition)).collect()
 }
 
-/// What the hooks of a group are like.
+/// Judges the hooks of a group.
 pub(super) fn judge(
     group: &Group,
     hooks: &[Hook],
@@ -36,11 +36,16 @@ pub(super) fn judge(
     let mut found = Vec::new();
     let ours = ours(hooks, globs);
     if !ours.iter().any(|h| h.transition == Transition::Terminating) {
-        let says = "it has no terminate hook of ours: its instances go on a scale-in before their \
-            nodes are drained";
+        let message = "it has no terminate hook of ours: its instances go on a scale-in before \
+            their nodes are drained";
         found.push(
-            Finding::no("hook", name, says, "sundown enroll, or the hook of the Terraform module")
-                .advice(),
+            Finding::no(
+                "hook",
+                name,
+                message,
+                "sundown enroll, or the hook of the Terraform module",
+            )
+            .advice(),
         );
     }
     for hook in &ours {
@@ -57,8 +62,8 @@ pub(super) fn judge(
     found
 }
 
-/// A hook that Sundown does not answer. Where nobody else does either, instances wait in it until
-/// it runs out.
+/// A hook that Sundown does not answer. If no other program does, instances wait in it until it
+/// times out.
 fn unanswered(group: &str, hook: &Hook, ours: &[&Hook]) -> Finding {
     let (kind, wait) = (hook.transition.word(), duration_text(hook.heartbeat_timeout));
     let beside = ours.iter().find(|o| o.transition == hook.transition);
@@ -66,31 +71,31 @@ fn unanswered(group: &str, hook: &Hook, ours: &[&Hook]) -> Finding {
         || "--lifecycle-hook does not name it".to_owned(),
         |o| format!("{} is beside it", o.hook),
     );
-    let says = format!(
+    let message = format!(
         "Sundown does not answer the {kind} hook {}, because {why}: where nobody else answers it, \
          instances wait in it for {wait}",
         hook.hook
     );
     let remedy = format!(
-        "was it made for aws-node-termination-handler, delete it when that is gone: aws \
+        "if it was made for aws-node-termination-handler, delete it when that is gone: aws \
          autoscaling delete-lifecycle-hook --auto-scaling-group-name {group} --lifecycle-hook-name \
-         {}; nothing, if its owner answers it",
+         {}. If its owner answers it, do nothing",
         hook.hook
     );
-    Finding::cannot_tell("hook.others", group, says, remedy).advice()
+    Finding::cannot_tell("hook.others", group, message, remedy).advice()
 }
 
-/// Several hooks that Sundown completes without a word of anybody that they are ours.
+/// Several hooks that Sundown completes although no setting claims them.
 fn guessed(group: &str, hooks: &[HookName], transition: Transition) -> Option<Finding> {
     let names = hooks.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-    let says = format!(
+    let message = format!(
         "Sundown completes all {} {} hooks ({names}): one that another tool answers is cut short",
         hooks.len(),
         transition.word()
     );
     let remedy = "sundown enroll adds a hook of Sundown's own, and the others are left alone; or \
         name yours with --lifecycle-hook";
-    (!hooks.is_empty()).then(|| Finding::no("hook.others", group, says, remedy).advice())
+    (!hooks.is_empty()).then(|| Finding::no("hook.others", group, message, remedy).advice())
 }
 
 fn timing(group: &str, hook: &Hook, drain_timeout: Option<Duration>) -> Vec<Finding> {
@@ -98,7 +103,7 @@ fn timing(group: &str, hook: &Hook, drain_timeout: Option<Duration>) -> Vec<Find
     let (heartbeat, global) = (hook.heartbeat_timeout, hook.global_timeout);
     let mut found = Vec::new();
     if heartbeat < SHORT {
-        let says = format!(
+        let message = format!(
             "its HeartbeatTimeout is {}: a short trouble with AWS lets it run out",
             duration_text(heartbeat)
         );
@@ -106,7 +111,7 @@ fn timing(group: &str, hook: &Hook, drain_timeout: Option<Duration>) -> Vec<Find
             Finding::no(
                 "hook.timeout",
                 &about,
-                says,
+                message,
                 "set it to 300 s; Sundown keeps it open for as long as the drain takes",
             )
             .advice(),
@@ -116,7 +121,7 @@ fn timing(group: &str, hook: &Hook, drain_timeout: Option<Duration>) -> Vec<Find
         Some(timeout)
             if hook.transition == Transition::Terminating && timeout + RESERVE > global =>
         {
-            let says = format!(
+            let message = format!(
                 "AWS ends it after {} in all, before --drain-timeout {}",
                 duration_text(global),
                 duration_text(timeout)
@@ -125,7 +130,7 @@ fn timing(group: &str, hook: &Hook, drain_timeout: Option<Duration>) -> Vec<Find
                 Finding::no(
                     "hook.timeout",
                     &about,
-                    says,
+                    message,
                     "give it a longer HeartbeatTimeout (AWS allows 100 times that, 48 h at most)",
                 )
                 .advice(),
@@ -134,53 +139,54 @@ fn timing(group: &str, hook: &Hook, drain_timeout: Option<Duration>) -> Vec<Find
         _ => {}
     }
     if hook.transition == Transition::Launching && hook.default_result == HookResult::Abandon {
-        let says = "its default result is ABANDON: a new instance that nobody answers for in time \
-            is terminated, and the next one too";
+        let message = "its default result is ABANDON: a new instance that nobody answers for in \
+            time is terminated, and the next one too";
         found.push(
-            Finding::no("hook.default", &about, says, "set its default result to CONTINUE")
+            Finding::no("hook.default", &about, message, "set its default result to CONTINUE")
                 .advice(),
         );
     }
     if hook.transition == Transition::Terminating && hook.default_result == HookResult::Abandon {
-        let says = "its default result is ABANDON: where it runs out, other hooks are cut short, \
-            and a group that retains abandoned instances keeps them, and their bill";
+        let message = "its default result is ABANDON: where it runs out, other hooks are cut \
+            short, and a group that retains abandoned instances keeps them, and their bill";
         found.push(
-            Finding::no("hook.default", &about, says, "set its default result to CONTINUE")
+            Finding::no("hook.default", &about, message, "set its default result to CONTINUE")
                 .advice(),
         );
     }
     if found.is_empty() {
-        let says = format!(
+        let message = format!(
             "{} hook, heartbeat {}, {} in all, then {}",
             hook.transition.word(),
             duration_text(heartbeat),
             duration_text(global),
             hook.default_result.as_str()
         );
-        found.push(Finding::yes("hook", about, says));
+        found.push(Finding::yes("hook", about, message));
     }
     found
 }
 
-/// What the answer to a call for an action that never was says of the right to make it.
+/// Judges a call for a lifecycle action that does not exist: whether the role may make this call at
+/// all.
 pub(super) fn probe(point: &'static str, about: &str, answer: &Result<(), AwsError>) -> Finding {
     match answer {
-        // No action was open under a token that was just made up, whatever AWS says.
+        // The token was made up, so no action was open even if AWS accepts the call.
         Ok(()) => Finding::yes(point, about, "allowed"),
         Err(error) if error.is_no_active_action() => {
-            Finding::yes(point, about, "allowed (there is no such action, says AWS)")
+            Finding::yes(point, about, "allowed (AWS answers that there is no such action)")
         }
         Err(error) if error.outcome() == Outcome::Rejected => Finding::cannot_tell(
             point,
             about,
             error.to_string(),
-            "report it: AWS answers otherwise than it did",
+            "report it as a bug: AWS's answer is not the one that this check knows",
         ),
         Err(error) => Finding::of_error(point, about, error),
     }
 }
 
-/// Simple scaling waits while an instance waits in a hook.
+/// Finds policies of simple scaling, which do nothing while an instance waits in a hook.
 pub(super) fn scaling(
     groups: &[Group],
     simple: &Result<Vec<(GroupName, String)>, AwsError>,
@@ -193,11 +199,12 @@ pub(super) fn scaling(
     let of_ours = simple.iter().filter(|(group, _)| groups.iter().any(|g| g.group == *group));
     let found: Vec<_> = of_ours
         .map(|(group, policy)| {
-            let says = format!(
+            let message = format!(
                 "policy {policy} is of simple scaling: it does not scale while an instance waits \
                  in a hook"
             );
-            Finding::no(POINT, group.as_str(), says, "use step scaling or target tracking").advice()
+            Finding::no(POINT, group.as_str(), message, "use step scaling or target tracking")
+                .advice()
         })
         .collect();
     if found.is_empty() {
@@ -225,7 +232,7 @@ mod tests {
         }
     }
 
-    fn told(
+    fn outcomes(
         hooks: &[Hook],
         globs: &[&str],
         drain_timeout: Option<Duration>,
@@ -238,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn hooks_are_held_against_the_settings() {
+    fn hooks_are_compared_with_the_settings() {
         use Transition::{Launching, Terminating};
         let (good, none) = (("hook", Answer::Yes, true), ("hook", Answer::No, false));
         let ours = hook("sundown", Terminating);
@@ -290,12 +297,16 @@ mod tests {
                 vec![none, ("hook.others", Answer::CannotTell, false)],
             ),
         ] {
-            assert_eq!(told(&hooks, globs, timeout), expected, "{hooks:?} {globs:?} {timeout:?}");
+            assert_eq!(
+                outcomes(&hooks, globs, timeout),
+                expected,
+                "{hooks:?} {globs:?} {timeout:?}"
+            );
         }
     }
 
     #[test]
-    fn a_hook_that_nobody_may_answer_is_named_with_how_to_delete_it() {
+    fn a_hook_that_nobody_may_answer_is_reported_with_the_command_that_deletes_it() {
         let group = Group { group: "asg".into(), tags: BTreeMap::new(), members: Vec::new() };
         let hooks =
             [hook("sundown", Transition::Terminating), hook("nth", Transition::Terminating)];
@@ -313,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn simple_scaling_is_told_of_our_groups_only() {
+    fn simple_scaling_is_reported_for_our_groups_only() {
         let groups = [Group { group: "asg".into(), tags: BTreeMap::new(), members: Vec::new() }];
         let answer = |policies: &[(&str, &str)]| {
             let policies =

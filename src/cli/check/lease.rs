@@ -1,4 +1,4 @@
-//! Whether a run could lead: its Lease is there, or could be created where it is looked for.
+//! Checks whether `sundown run` could lead: the Lease exists, or may be created in its namespace.
 
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{
@@ -13,22 +13,22 @@ use super::{
 
 const POINT: &str = "lease";
 
-/// What the API server says of the Lease.
+/// The API server's answer about the Lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum LeaseAnswer {
-    /// It exists. Its holder; `None`: nobody.
+    /// It exists, and this is its holder. `None`: nobody holds it.
     Exists(Option<String>),
-    /// It does not exist, and could be created: a dry run of that was accepted.
+    /// It does not exist, and the API server accepted a dry run of its creation.
     Creatable,
     /// Its namespace does not exist.
     NoNamespace,
-    /// It may not be read or created: the server's words.
+    /// Reading or creating it is forbidden, with the API server's message.
     Forbidden(String),
-    /// There is no answer that tells.
+    /// The request failed for another reason, with the error.
     Unknown(String),
 }
 
-/// Reads the Lease. Where there is none, asks for its creation as a dry run, which changes nothing.
+/// Reads the Lease. If it does not exist, sends its creation as a dry run, which changes nothing.
 pub(super) async fn ask(client: &Client, namespace: &str, name: &str) -> LeaseAnswer {
     let api: Api<Lease> = Api::namespaced(client.clone(), namespace);
     match within(api.get_opt(name)).await {
@@ -53,7 +53,7 @@ pub(super) async fn ask(client: &Client, namespace: &str, name: &str) -> LeaseAn
 fn refusal(error: &kube::Error) -> LeaseAnswer {
     match error {
         kube::Error::Api(status) if status.code == 404 => LeaseAnswer::NoNamespace,
-        // Somebody has created it since it was read.
+        // It was created after it was read.
         kube::Error::Api(status) if status.code == 409 => LeaseAnswer::Exists(None),
         kube::Error::Api(status) if matches!(status.code, 401 | 403) => {
             LeaseAnswer::Forbidden(words_of(error))
@@ -101,7 +101,7 @@ mod tests {
     use crate::cli::check::finding::Answer;
 
     #[test]
-    fn without_a_lease_that_can_be_had_the_point_says_no_and_names_the_namespace() {
+    fn without_a_usable_lease_the_answer_is_no_and_names_the_namespace() {
         let words = || "leases is forbidden".to_owned();
         for (answer, expected, named) in [
             (LeaseAnswer::Exists(Some("sundown-0_ab".to_owned())), Answer::Yes, "sundown-0_ab"),
@@ -117,7 +117,7 @@ mod tests {
                 (expected, true, "ops/sundown"),
                 "{answer:?}"
             );
-            assert!(finding.says.contains(named), "{answer:?}: {}", finding.says);
+            assert!(finding.message.contains(named), "{answer:?}: {}", finding.message);
         }
         let remedy = judge("ops", "sundown", LeaseAnswer::NoNamespace).remedy.unwrap_or_default();
         assert!(

@@ -1,9 +1,8 @@
 //! `sundown check`: asks AWS, Kubernetes and the network for everything that a run needs, and
 //! changes nothing.
 //!
-//! Each probe answers yes, no or cannot tell, and one that fails keeps no other from being made.
-//! What an answer means is decided in the other files of this folder, which ask nobody; here and in
-//! `ask_groups` it is only asked.
+//! Each probe answers yes, no or unknown. A failed probe does not stop the others. This file and
+//! `ask_groups` ask; the other files of this folder judge the answers.
 
 mod ask_groups;
 mod cluster;
@@ -33,7 +32,7 @@ use crate::{
     runtime::{Clock, Random},
 };
 
-/// An instance that does not exist: to ask for it tells whether one may ask.
+/// An instance that does not exist. Asking for it shows whether the role may ask.
 const NOBODY: &str = "i-00000000000000000";
 
 /// The flags of `sundown check`: those of `sundown run`, and these.
@@ -53,7 +52,6 @@ pub(super) struct CheckArgs {
     readyz: Option<String>,
 }
 
-/// What is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Output {
     /// A line for each point, with a remedy under it.
@@ -62,8 +60,8 @@ enum Output {
     Json,
 }
 
-/// Checks. 0: nothing that is needed is missing, as far as can be told; 1: something is; 2: a
-/// setting is wrong.
+/// Runs all checks. Exit code 0: no probe found that something necessary is missing; 1: one did; 2:
+/// a setting is wrong.
 pub(super) fn main(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     let config = args.run.clone().config(&|name| std::env::var(name).ok())?;
     let report = block_on(check(args, config))?;
@@ -90,7 +88,7 @@ async fn check(args: &CheckArgs, config: Config) -> anyhow::Result<Report> {
     Ok(Report::of(check.run(&hosts, &proxy).await))
 }
 
-/// One check under way.
+/// A check in progress.
 struct Check<'a> {
     args: &'a CheckArgs,
     config: Config,
@@ -128,25 +126,23 @@ impl Check<'_> {
         self.found
     }
 
-    /// The hosts that are configured and that nothing here asks: a message there would be one too
-    /// many.
+    /// Looks up the configured sinks. Nothing is sent to them, because it would reach people.
     async fn sinks(&mut self, proxy: &Proxy) {
         if let Some(webhook) = &self.config.webhook {
             let own = webhook.proxy.as_ref().map(Secret::expose);
-            self.found.push(
-                network::look_up_outlet("the webhook", webhook.url.expose(), own, proxy).await,
-            );
+            self.found
+                .push(network::look_up_sink("the webhook", webhook.url.expose(), own, proxy).await);
         }
         if let Some(traces) = &self.config.service.traces {
             self.found.push(
-                network::look_up_outlet("the collector of traces", &traces.endpoint, None, proxy)
+                network::look_up_sink("the collector of traces", &traces.endpoint, None, proxy)
                     .await,
             );
         }
     }
 
-    /// Whose the credentials are. `false`: there are none that AWS takes, and every other call of
-    /// AWS would only say so again.
+    /// Whose the credentials are. `false`: AWS accepts none, so every other call of AWS would fail
+    /// too.
     async fn identity(&mut self) -> bool {
         const POINT: &str = "credentials";
         let region = self.clients.region().unwrap_or_default().to_owned();
@@ -161,11 +157,11 @@ impl Check<'_> {
             ),
             Err(error) if is_without_credentials(&error) => {
                 let finding = Finding::of_error(POINT, "", &error);
-                let says = format!(
+                let message = format!(
                     "{}; queues, instances, groups and hooks were not asked about",
-                    finding.says
+                    finding.message
                 );
-                (Finding { says, ..finding }, false)
+                (Finding { message, ..finding }, false)
             }
             Err(error) => (Finding::of_error(POINT, "", &error), true),
         };
@@ -179,8 +175,8 @@ impl Check<'_> {
             Ok(attributes) => attributes,
             Err(error) => {
                 self.found.push(Finding::of_error("queue", &name, &error));
-                // Where there is no such queue, or no way to it, the other calls can say nothing
-                // more.
+                // If the queue does not exist or cannot be reached, the other calls would show
+                // nothing new.
                 if is_away(&error) || error.advice() == Advice::Gone {
                     return;
                 }
@@ -193,9 +189,9 @@ impl Check<'_> {
                 count("ApproximateNumberOfMessages").parse().unwrap_or(0),
                 "message",
             );
-            let says =
+            let message =
                 format!("{messages}, {} in flight", count("ApproximateNumberOfMessagesNotVisible"));
-            self.found.push(Finding::yes("queue", &name, says));
+            self.found.push(Finding::yes("queue", &name, message));
             self.found.extend(queue::judge(&name, &attributes));
             self.redrive(queue, &attributes).await;
         }
@@ -211,15 +207,15 @@ impl Check<'_> {
             &answer,
         ));
         if self.args.receive {
-            // Visible again at once.
+            // A visibility timeout of 0 makes the messages visible again at once.
             let answer = queue.receive(1, seconds(0), seconds(0), &ByteLimit::default()).await;
             self.found.push(match answer {
                 Ok(messages) => {
-                    let says = format!(
+                    let message = format!(
                         "allowed ({} looked at and put back)",
                         count(messages.len(), "message")
                     );
-                    Finding::yes("queue.receive", &name, says)
+                    Finding::yes("queue.receive", &name, message)
                 }
                 Err(error) => Finding::of_error("queue.receive", &name, &error),
             });
@@ -255,7 +251,7 @@ impl Check<'_> {
                     queue.name(),
                     count(usize::try_from(attributes.visible).unwrap_or(usize::MAX), "message"),
                 ),
-                // Drains do not need it.
+                // Only advice: drains do not need it.
                 Err(error) => Finding::of_error(POINT, queue.name(), &error).advice(),
             });
         }
@@ -268,14 +264,14 @@ impl Check<'_> {
         let (mut known, mut all_known) = (Vec::new(), !senders.rules.is_empty());
         for rule in &senders.rules {
             if rule.contains(['*', '?', '/']) {
-                let says = format!(
+                let message = format!(
                     "the queue's policy names its rules by the pattern {rule}, or on another bus"
                 );
                 self.found.push(
                     Finding::cannot_tell(
                         "rule",
                         rule,
-                        says,
+                        message,
                         "name each rule in aws:SourceArn to have them looked at",
                     )
                     .advice(),
@@ -313,7 +309,7 @@ impl Check<'_> {
         });
     }
 
-    /// A client for an API server that answers.
+    /// A client for the API server. `None`: it does not answer.
     async fn reach_cluster(&mut self) -> Option<kube::Client> {
         let kube = &self.config.kube;
         let options =
@@ -360,7 +356,7 @@ impl Check<'_> {
         }
         let pods = pods.unwrap_or_default();
         if !self.config.dry_run {
-            // A dry run leads without one.
+            // A dry run needs no Lease.
             let answer = lease::ask(&client, namespace, lease).await;
             self.found.push(lease::judge(namespace, lease, answer));
         }
@@ -371,13 +367,17 @@ impl Check<'_> {
         self.leader(held.map(|held| held.leader), &pods).await;
     }
 
-    /// Whether the leader receives, by its own word.
-    async fn leader(&mut self, leader: Result<Option<String>, String>, pods: &[cluster::Stranger]) {
+    /// Whether the leader receives, by its `/readyz`.
+    async fn leader(
+        &mut self,
+        leader: Result<Option<String>, String>,
+        pods: &[cluster::PodSummary],
+    ) {
         const POINT: &str = "queue.receive";
         let (port, namespace) =
             (self.config.service.probes.map(|a| a.port()), &self.config.election.lease_namespace);
         if self.args.receive && self.args.readyz.is_none() {
-            // It was asked of the queue itself.
+            // `--receive` has asked the queue itself.
             return;
         }
         if let Some(url) = &self.args.readyz {
@@ -391,13 +391,13 @@ impl Check<'_> {
                 Finding::cannot_tell(POINT, "", format!("the Lease cannot be read: {why}"), ask_it)
             }
             Ok(None) => {
-                let says = format!(
-                    "nobody leads: the Lease in {namespace} has no holder, or there is none"
+                let message = format!(
+                    "no replica leads: the Lease in {namespace} has no holder, or does not exist"
                 );
                 Finding::cannot_tell(
                     POINT,
                     "",
-                    says,
+                    message,
                     format!("see that Sundown runs there; else {ask_it}"),
                 )
             }
@@ -418,7 +418,7 @@ impl Check<'_> {
                     _ => Finding::cannot_tell(
                         POINT,
                         leader,
-                        "it leads, and the address of its /readyz is not known",
+                        "it leads, but the address of its /readyz is not known",
                         ask_it,
                     ),
                 }
@@ -427,14 +427,14 @@ impl Check<'_> {
         self.found.push(finding);
     }
 
-    /// The leader cannot be found without Kubernetes.
+    /// Reports that the leader cannot be found without Kubernetes.
     fn without_leader(&mut self) {
         if !self.args.receive {
-            let says = "who leads is not known without Kubernetes";
+            let message = "the leader is not known without Kubernetes";
             self.found.push(Finding::cannot_tell(
                 "queue.receive",
                 "",
-                says,
+                message,
                 "ask the queue itself with --receive",
             ));
         }
@@ -446,7 +446,7 @@ fn is_without_credentials(error: &AwsError) -> bool {
     error.outcome() == Outcome::Credentials
 }
 
-/// There is no way to it, for this call or the next.
+/// AWS could not be reached, so the next call would fail too.
 fn is_away(error: &AwsError) -> bool {
     matches!(error.outcome(), Outcome::Unreachable | Outcome::Timeout)
 }

@@ -1,4 +1,5 @@
-//! Hosts and proxies, and the leader's `/readyz`. The judgements are pure; what asks is at the end.
+//! Checks hosts, proxies and the leader's `/readyz`. The functions that judge an answer are pure;
+//! those that ask are at the end.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -16,7 +17,7 @@ use crate::{
 
 /// How long a name may take to resolve, and `/readyz` to answer.
 const LIMIT: Duration = seconds(5);
-/// So much of an answer is read.
+/// At most this many bytes of an answer are read.
 const ANSWER: usize = 16 * 1024;
 /// Where credentials come from: EKS Pod Identity in both families, and the instance's metadata.
 const CREDENTIALS: [&str; 3] = [
@@ -27,8 +28,8 @@ const CREDENTIALS: [&str; 3] = [
 /// AWS refuses signatures that are five minutes off.
 const SKEW: SignedDuration = SignedDuration::from_mins(4);
 
-/// Whether credentials are asked for through a proxy. `given`: the endpoint that the environment
-/// names (`AWS_CONTAINER_CREDENTIALS_FULL_URI`).
+/// Whether requests for credentials would go through a proxy. `given`: the endpoint in the
+/// environment (`AWS_CONTAINER_CREDENTIALS_FULL_URI`).
 pub(super) fn judge_proxy(proxy: &Proxy, given: Option<&str>) -> Finding {
     const POINT: &str = "proxy";
     let through = |url: &str| proxy.of(url).map(|proxy| (url.to_owned(), proxy));
@@ -47,11 +48,11 @@ pub(super) fn judge_proxy(proxy: &Proxy, given: Option<&str>) -> Finding {
         return Finding::yes(POINT, "", "no proxy stands between this pod and its credentials");
     };
     let hosts = all.iter().filter_map(|(url, _)| host_of(url)).collect::<Vec<_>>().join(", ");
-    let says = format!("{hosts} would be asked through {by}");
+    let message = format!("requests to {hosts} would go through {by}");
     Finding::no(
         POINT,
         "",
-        says,
+        message,
         "set NO_PROXY=169.254.170.23,fd00:ec2::23,169.254.169.254 and the cluster's own addresses",
     )
     .advice()
@@ -61,7 +62,7 @@ fn host_of(url: &str) -> Option<String> {
     Some(Url::parse(url).ok()?.host_str()?.trim_matches(['[', ']']).to_owned())
 }
 
-/// What a look-up of the name of `host`, or of the `proxy` before it, gave.
+/// Judges the DNS look-up of `host`, or of the `proxy` through which it is reached.
 pub(super) fn judge_host(
     host: &str,
     proxy: Option<&str>,
@@ -84,22 +85,22 @@ pub(super) fn judge_host(
     }
 }
 
-/// The same for an outlet, without which drains go on.
-fn judge_outlet(
+/// The same for a sink of notifications or traces. Drains do not depend on it.
+fn judge_sink(
     what: &str,
     host: &str,
     proxy: Option<&str>,
     found: &Result<Vec<IpAddr>, String>,
 ) -> Finding {
     let finding = judge_host(host, proxy, found).advice();
-    let says = format!("{what}: {}", finding.says);
-    // Its own, not that of AWS's hosts: an outlet may well be in the cluster.
+    let message = format!("{what}: {}", finding.message);
+    // Not the remedy for AWS's hosts, because this host may be inside of the cluster.
     let remedy = finding.remedy.map(|_| {
         "look at its URL; a host inside of the cluster is found with dnsPolicy ClusterFirst, not \
          with Default. Drains go on without it"
             .to_owned()
     });
-    Finding { says, remedy, ..finding }
+    Finding { message, remedy, ..finding }
 }
 
 fn remedy() -> &'static str {
@@ -114,7 +115,7 @@ fn is_private(address: &IpAddr) -> bool {
     }
 }
 
-/// How far AWS's clock is ahead of ours.
+/// `skew`: how far AWS's clock is ahead of ours. `None`: AWS has not answered.
 pub(super) fn judge_clock(skew: Option<SignedDuration>) -> Finding {
     const POINT: &str = "clock";
     let Some(skew) = skew else {
@@ -122,7 +123,7 @@ pub(super) fn judge_clock(skew: Option<SignedDuration>) -> Finding {
             POINT,
             "",
             "AWS has not answered, so its time is not known",
-            "mend the point credentials first",
+            "fix the point `credentials` first",
         );
     };
     let apart = format!("AWS's clock differs by {} s", skew.as_secs());
@@ -138,11 +139,11 @@ pub(super) fn judge_clock(skew: Option<SignedDuration>) -> Finding {
     }
 }
 
-/// What the leader says of itself: that it receives is the proof that receiving is allowed.
+/// Judges the leader's `/readyz`. A leader that receives proves that it is allowed to receive.
 pub(super) fn judge_ready(leader: &str, answer: &Result<(u16, String), String>) -> Finding {
     const POINT: &str = "queue.receive";
     match answer {
-        Ok((200, _)) => Finding::yes(POINT, leader, "the leader receives: /readyz says so"),
+        Ok((200, _)) => Finding::yes(POINT, leader, "/readyz answers that the leader receives"),
         Ok((503, text)) => {
             let why = text.trim().replace('\n', "; ");
             Finding::no(
@@ -168,7 +169,7 @@ pub(super) fn judge_ready(leader: &str, answer: &Result<(u16, String), String>) 
     }
 }
 
-/// Looks the name of an origin up, or of the proxy through which it is asked.
+/// Looks up the host name of an origin, or of the proxy through which it is reached.
 pub(super) async fn look_up(origin: &str, proxy: &Proxy) -> Finding {
     let by = proxy.of(origin);
     let asked = by.as_deref().unwrap_or(origin);
@@ -179,9 +180,9 @@ pub(super) async fn look_up(origin: &str, proxy: &Proxy) -> Finding {
     judge_host(&host, by.as_deref(), &resolve(asked).await)
 }
 
-/// Looks the host of an outlet up (the webhook, the collector of traces), which nothing here asks,
-/// or that of the proxy through which it is asked. `own`: a proxy for it alone.
-pub(super) async fn look_up_outlet(
+/// Looks up the host of a sink (the webhook or the collector of traces), or of the proxy through
+/// which it is reached. `check` sends nothing to it. `own`: the proxy of this sink alone.
+pub(super) async fn look_up_sink(
     what: &str,
     url: &str,
     own: Option<&str>,
@@ -189,10 +190,10 @@ pub(super) async fn look_up_outlet(
 ) -> Finding {
     let by = own.and_then(without_password).or_else(|| proxy.of(url));
     let asked = by.as_deref().unwrap_or(url);
-    judge_outlet(what, &host_of(url).unwrap_or_default(), by.as_deref(), &resolve(asked).await)
+    judge_sink(what, &host_of(url).unwrap_or_default(), by.as_deref(), &resolve(asked).await)
 }
 
-/// A URL may hold secrets anywhere but in its host and port.
+/// Keeps only scheme, host and port, because any other part of a URL may hold secrets.
 fn without_password(url: &str) -> Option<String> {
     Some(Url::parse(url).ok()?.origin().ascii_serialization())
 }
@@ -209,7 +210,7 @@ async fn resolve(origin: &str) -> Result<Vec<IpAddr>, String> {
     }
 }
 
-/// Status and text of a page.
+/// Sends GET. Returns the status and at most `ANSWER` bytes of the body.
 pub(super) async fn get(url: &str) -> Result<(u16, String), String> {
     let uri: http::Uri = url.parse().map_err(|_| format!("`{url}` is no URL"))?;
     let client: Client<_, Empty<Bytes>> = Client::builder(TokioExecutor::new()).build_http();
@@ -230,7 +231,7 @@ pub(super) async fn get(url: &str) -> Result<(u16, String), String> {
 mod tests {
     use super::{super::finding::Answer, *};
 
-    fn told(finding: &Finding) -> (Answer, bool) {
+    fn outcome(finding: &Finding) -> (Answer, bool) {
         (finding.answer, finding.needed)
     }
 
@@ -250,52 +251,52 @@ mod tests {
             ("http://p:3128", all, pod_identity, (Answer::Yes, true)),
         ] {
             assert_eq!(
-                told(&of(http, "http://p:3128", no, given)),
+                outcome(&of(http, "http://p:3128", no, given)),
                 expected,
                 "{http} {no} {given:?}"
             );
         }
         let found = of("http://p:3128", "", "169.254.170.23", None);
         assert!(
-            found.says.contains("fd00:ec2::23, 169.254.169.254") && !found.says.contains("170.23"),
+            found.message.contains("fd00:ec2::23, 169.254.169.254")
+                && !found.message.contains("170.23"),
             "{}",
-            found.says
+            found.message
         );
     }
 
     #[test]
     fn a_host_resolves_or_its_proxy_does() {
         let address = |text: &str| Ok(vec![text.parse::<IpAddr>().unwrap()]);
-        assert!(judge_host("sqs", None, &address("10.0.0.7")).says.contains("private"));
-        assert!(!judge_host("sqs", None, &address("52.95.1.1")).says.contains("private"));
-        assert_eq!(told(&judge_host("sqs", None, &Ok(vec![]))), (Answer::No, true));
+        assert!(judge_host("sqs", None, &address("10.0.0.7")).message.contains("private"));
+        assert!(!judge_host("sqs", None, &address("52.95.1.1")).message.contains("private"));
+        assert_eq!(outcome(&judge_host("sqs", None, &Ok(vec![]))), (Answer::No, true));
         let failed = judge_host("sqs", Some("http://p:3128"), &Err("not known".to_owned()));
         assert!(
             failed.answer == Answer::No
-                && failed.says.contains("through http://p:3128")
+                && failed.message.contains("through http://p:3128")
                 && failed.remedy.unwrap().contains("dnsPolicy")
         );
     }
 
     #[test]
-    fn an_outlet_that_cannot_be_found_is_told_and_needed_by_no_drain() {
-        let there = judge_outlet(
+    fn a_sink_that_does_not_resolve_is_reported_as_advice() {
+        let there = judge_sink(
             "the webhook",
             "chat.example.com",
             None,
             &Ok(vec!["10.0.0.7".parse().unwrap()]),
         );
         assert!(
-            told(&there) == (Answer::Yes, false)
+            outcome(&there) == (Answer::Yes, false)
                 && there.remedy.is_none()
-                && there.says.starts_with("the webhook: 10.0.0.7"),
+                && there.message.starts_with("the webhook: 10.0.0.7"),
             "{}",
-            there.says
+            there.message
         );
-        let away =
-            judge_outlet("the webhook", "chat.tools.svc", None, &Err("not known".to_owned()));
+        let away = judge_sink("the webhook", "chat.tools.svc", None, &Err("not known".to_owned()));
         assert!(
-            told(&away) == (Answer::No, false)
+            outcome(&away) == (Answer::No, false)
                 && away.remedy.clone().unwrap().contains("ClusterFirst"),
             "{away:?}"
         );
@@ -315,7 +316,7 @@ mod tests {
             (-300, (Answer::No, true)),
         ] {
             assert_eq!(
-                told(&judge_clock(Some(SignedDuration::from_secs(skew)))),
+                outcome(&judge_clock(Some(SignedDuration::from_secs(skew)))),
                 expected,
                 "{skew}"
             );
@@ -323,22 +324,28 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_was_never_heard_is_not_said_to_agree() {
-        assert_eq!(told(&judge_clock(None)), (Answer::CannotTell, true));
+    fn without_an_answer_of_aws_the_clock_is_unknown() {
+        assert_eq!(outcome(&judge_clock(None)), (Answer::CannotTell, true));
     }
 
     #[test]
-    fn a_leader_that_is_ready_receives() {
-        assert_eq!(told(&judge_ready("a", &Ok((200, "ok\n".to_owned())))), (Answer::Yes, true));
+    fn a_ready_leader_receives() {
+        assert_eq!(outcome(&judge_ready("a", &Ok((200, "ok\n".to_owned())))), (Answer::Yes, true));
         let not =
             judge_ready("a", &Ok((503, "receiving: nothing for 60 s\nqueue: gone\n".to_owned())));
         assert!(
-            told(&not) == (Answer::No, true)
-                && not.says.ends_with("receiving: nothing for 60 s; queue: gone"),
+            outcome(&not) == (Answer::No, true)
+                && not.message.ends_with("receiving: nothing for 60 s; queue: gone"),
             "{}",
-            not.says
+            not.message
         );
-        assert_eq!(told(&judge_ready("a", &Ok((404, String::new())))), (Answer::CannotTell, true));
-        assert_eq!(told(&judge_ready("a", &Err("refused".to_owned()))), (Answer::CannotTell, true));
+        assert_eq!(
+            outcome(&judge_ready("a", &Ok((404, String::new())))),
+            (Answer::CannotTell, true)
+        );
+        assert_eq!(
+            outcome(&judge_ready("a", &Err("refused".to_owned()))),
+            (Answer::CannotTell, true)
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! What a queue's attributes, its policy and the rules that fill it say. Nothing here asks anybody.
+//! Judges a queue's attributes, its policy, and the EventBridge rules that fill it. No I/O.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,47 +14,47 @@ use crate::{
     config::duration_text,
 };
 
-/// What EventBridge's events are delivered by.
+/// The service principal that delivers EventBridge's events.
 const EVENT_BRIDGE: &str = "events.amazonaws.com";
-/// Without it nothing is drained on a scale-in.
+/// Without this event Sundown drains nothing on a scale-in.
 const TERMINATE: &str = "EC2 Instance-terminate Lifecycle Action";
-/// A change of leader costs a message that is not decided yet one receive, or two: the long poll of
-/// who led may get it once more.
+/// A change of leader adds one or two receives to a message that is not decided yet: the long poll
+/// of the old leader may receive it once more.
 const LEAST_RECEIVES: u64 = 10;
 
-/// A dead-letter queue, as the redrive policy of another names it.
+/// The dead-letter queue in the redrive policy of another queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct DeadLetters {
     pub(super) arn: String,
     pub(super) max_receives: u64,
 }
 
-/// Who may send to a queue, as its policy says.
+/// Who may send to a queue, by its policy.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Senders {
     /// EventBridge may.
     pub(super) event_bridge: bool,
-    /// From these rules only: names, or patterns with wildcards.
+    /// The rules from which it may send: names, or patterns with wildcards. Empty: any rule.
     pub(super) rules: BTreeSet<String>,
-    /// What a Deny says of others.
+    /// Whether a Deny keeps everybody else out.
     pub(super) others: Others,
 }
 
-/// What a policy says of those who are no AWS service, by its statements that deny sqs:SendMessage.
+/// Whether a policy denies sqs:SendMessage to principals that are not AWS services.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(super) enum Others {
     /// No statement denies it.
     #[default]
     NotDenied,
-    /// A statement denies it under a condition that does not tell people from services.
+    /// A statement denies it, under a condition that does not distinguish people from services.
     Unclear,
-    /// A statement denies it to principals, or to all that are no AWS service.
+    /// A statement denies it to principals, or to all that are not AWS services.
     Denied,
     /// A statement denies it to everybody: no event arrives either.
     EverybodyDenied,
 }
 
-/// What the attributes of a queue say, but for its redrive policy.
+/// Judges the attributes of a queue except its redrive policy.
 pub(super) fn judge(name: &str, attributes: &BTreeMap<String, String>) -> Vec<Finding> {
     vec![
         retention(name, attributes),
@@ -72,11 +72,11 @@ fn retention(name: &str, attributes: &BTreeMap<String, String>) -> Finding {
     const POINT: &str = "queue.retention";
     match seconds(attributes, "MessageRetentionPeriod") {
         Some(kept) if kept < Duration::from_hours(24) => {
-            let says = format!(
-                "messages are kept for {}: what comes during a longer outage is lost",
+            let message = format!(
+                "messages are kept for {}: during a longer outage messages are lost",
                 duration_text(kept)
             );
-            Finding::no(POINT, name, says, "set MessageRetentionPeriod to 345600 (four days)")
+            Finding::no(POINT, name, message, "set MessageRetentionPeriod to 345600 (four days)")
                 .advice()
         }
         Some(kept) => {
@@ -85,7 +85,7 @@ fn retention(name: &str, attributes: &BTreeMap<String, String>) -> Finding {
         None => Finding::cannot_tell(
             POINT,
             name,
-            "SQS does not say for how long messages are kept",
+            "SQS did not report for how long messages are kept",
             "ask again",
         )
         .advice(),
@@ -129,29 +129,34 @@ fn encryption(name: &str, attributes: &BTreeMap<String, String>) -> Finding {
 fn policy(name: &str, senders: &Senders) -> Finding {
     const POINT: &str = "queue.policy";
     if senders.others == Others::EverybodyDenied {
-        let says = "its policy denies sqs:SendMessage to everybody, EventBridge too";
+        let message = "its policy denies sqs:SendMessage to everybody, EventBridge too";
         return Finding::no(
             POINT,
             name,
-            says,
+            message,
             "add a condition to the Deny: BoolIfExists aws:PrincipalIsAWSService false",
         );
     }
     match (senders.event_bridge, senders.rules.is_empty()) {
         (false, _) => {
-            let says = "its policy does not let EventBridge send to it";
+            let message = "its policy does not let EventBridge send to it";
             Finding::no(
                 POINT,
                 name,
-                says,
+                message,
                 "allow sqs:SendMessage to events.amazonaws.com, with a condition on aws:SourceArn \
                  that names the rules",
             )
         }
         (true, true) => {
-            let says = "its policy lets EventBridge send from any rule of anybody's";
-            Finding::no(POINT, name, says, "add a condition on aws:SourceArn that names the rules")
-                .advice()
+            let message = "its policy lets EventBridge send from any rule of anybody's";
+            Finding::no(
+                POINT,
+                name,
+                message,
+                "add a condition on aws:SourceArn that names the rules",
+            )
+            .advice()
         }
         (true, false) => {
             let rules = senders.rules.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
@@ -169,19 +174,19 @@ fn locked(name: &str, others: Others) -> Finding {
             Finding::yes(POINT, name, "its policy denies sqs:SendMessage to others")
         }
         Others::Unclear => {
-            let says = "its policy denies sqs:SendMessage under conditions that do not prove that \
-                people are kept out";
-            Finding::cannot_tell(POINT, name, says, REMEDY).advice()
+            let message = "its policy denies sqs:SendMessage under conditions that do not prove \
+                that people are kept out";
+            Finding::cannot_tell(POINT, name, message, REMEDY).advice()
         }
         Others::NotDenied => {
-            let says = "its policy denies nobody: in its own account whoever has sqs:SendMessage \
-                can have nodes drained";
-            Finding::no(POINT, name, says, REMEDY).advice()
+            let message = "its policy denies nobody: in its own account whoever has \
+                sqs:SendMessage can have nodes drained";
+            Finding::no(POINT, name, message, REMEDY).advice()
         }
     }
 }
 
-/// One or many, as JSON policies write both.
+/// The elements of an array, or the value itself: JSON policies allow both.
 fn each(value: Option<&Value>) -> Vec<&Value> {
     match value {
         Some(Value::Array(all)) => all.iter().collect(),
@@ -190,7 +195,7 @@ fn each(value: Option<&Value>) -> Vec<&Value> {
     }
 }
 
-/// The values of a condition; `true` and `false` may stand without quotes.
+/// The values of a condition. `true` and `false` may be JSON booleans.
 fn texts(values: &Value) -> Vec<&str> {
     let text = |value: &'_ Value| value.as_bool().map(|b| if b { "true" } else { "false" });
     each(Some(values))
@@ -203,7 +208,7 @@ fn words(value: Option<&Value>) -> Vec<&str> {
     each(value).into_iter().filter_map(Value::as_str).collect()
 }
 
-/// What a queue's policy says about who may send.
+/// Reads from a queue's policy who may send.
 pub(super) fn senders(attributes: &BTreeMap<String, String>) -> Senders {
     let policy: Value = attributes
         .get("Policy")
@@ -238,21 +243,21 @@ pub(super) fn senders(attributes: &BTreeMap<String, String>) -> Senders {
     senders
 }
 
-/// Whom a Deny keeps out.
+/// Whom a Deny statement keeps out.
 ///
-/// All conditions of a statement must hold for it to apply. So one that names who is let through
-/// proves something only where no other condition narrows the Deny further.
+/// All conditions of a statement must hold for it to apply. So a condition that exempts some
+/// principals proves something only if no other condition narrows the Deny further.
 fn denied(statement: &Value, everybody: bool) -> Others {
     let conditions = all_conditions(statement);
     let is_tls =
         |(_, key, _): &(&str, &str, Vec<&str>)| key.eq_ignore_ascii_case("aws:SecureTransport");
     if conditions.iter().any(is_tls) {
-        // One that only asks for TLS keeps nobody out.
+        // A Deny that only requires TLS keeps nobody out.
         return Others::NotDenied;
     }
     let lets_some_through = statement.get("NotPrincipal").is_some();
     if !everybody && !lets_some_through {
-        // It is about certain principals: the others are not denied by it.
+        // It names certain principals, and does not deny anything to others.
         return Others::NotDenied;
     }
     match conditions.as_slice() {
@@ -268,7 +273,7 @@ fn denied(statement: &Value, everybody: bool) -> Others {
     }
 }
 
-/// Whether a condition holds for every person and role but those that it names.
+/// Whether a condition holds for every person and role except those that it names.
 fn keeps_people_out(operator: &str, key: &str, values: &[&str]) -> bool {
     let operator = operator.to_ascii_lowercase();
     let operator = operator.strip_suffix("ifexists").unwrap_or(&operator);
@@ -276,7 +281,7 @@ fn keeps_people_out(operator: &str, key: &str, values: &[&str]) -> bool {
     if is("aws:PrincipalIsAWSService") {
         return operator == "bool" && values == ["false"];
     }
-    // By principal: all but those named.
+    // A negated operator denies all principals except those named.
     let is_negated =
         matches!(operator, "arnnotlike" | "arnnotequals" | "stringnotlike" | "stringnotequals");
     // A pattern for all principals, or all roles of an account, keeps nobody of it out.
@@ -315,7 +320,7 @@ fn rule_name(arn: &str) -> &str {
     arn.split_once(":rule/").map_or(arn, |(_, name)| name)
 }
 
-/// Where a queue's redrive policy sends what is received too often.
+/// The dead-letter queue of a queue, from its redrive policy.
 pub(super) fn dead_letters(attributes: &BTreeMap<String, String>) -> Option<DeadLetters> {
     let policy: Value = serde_json::from_str(attributes.get("RedrivePolicy")?).ok()?;
     let count = policy.get("maxReceiveCount")?;
@@ -323,7 +328,7 @@ pub(super) fn dead_letters(attributes: &BTreeMap<String, String>) -> Option<Dead
     Some(DeadLetters { arn: policy.get("deadLetterTargetArn")?.as_str()?.to_owned(), max_receives })
 }
 
-/// The URL of a queue beside another, from its ARN.
+/// The URL of the queue `arn`, at the same endpoint as `url`.
 pub(super) fn url_beside(url: &str, arn: &str) -> Option<String> {
     let mut parts = arn.rsplit(':');
     let (name, account) = (parts.next()?, parts.next()?);
@@ -331,8 +336,8 @@ pub(super) fn url_beside(url: &str, arn: &str) -> Option<String> {
     Some(format!("{origin}/{account}/{name}"))
 }
 
-/// What the redrive policy of a queue says. `dead`: the attributes of the dead-letter queue, or why
-/// they cannot be had.
+/// Judges the redrive policy of a queue. `dead`: the attributes of the dead-letter queue, or the
+/// error of asking for them. `None`: they were not asked for.
 pub(super) fn redrive(
     name: &str,
     attributes: &BTreeMap<String, String>,
@@ -346,23 +351,24 @@ pub(super) fn redrive(
         return Finding::no(
             POINT,
             name,
-            "it has no dead-letter queue: what is not understood is received again and again",
+            "it has no dead-letter queue: a message that Sundown cannot parse is received again \
+             and again",
             remedy,
         )
         .advice();
     };
     if target.max_receives < LEAST_RECEIVES {
-        let says = format!(
+        let message = format!(
             "after {} receives a message is a dead letter; each change of leader costs one or two",
             target.max_receives
         );
-        return Finding::no(POINT, name, says, "set maxReceiveCount to 10").advice();
+        return Finding::no(POINT, name, message, "set maxReceiveCount to 10").advice();
     }
     let of_queue = seconds(attributes, "MessageRetentionPeriod");
     match dead {
         Some(Ok(dead)) => match (seconds(dead, "MessageRetentionPeriod"), of_queue) {
             (Some(kept), Some(of_queue)) if kept <= of_queue => {
-                let says = format!(
+                let message = format!(
                     "{} keeps messages for {}, from when they were first sent: no longer than \
                      this queue",
                     target.arn,
@@ -371,7 +377,7 @@ pub(super) fn redrive(
                 Finding::no(
                     POINT,
                     name,
-                    says,
+                    message,
                     "set its MessageRetentionPeriod to 1209600 (14 days)",
                 )
                 .advice()
@@ -394,7 +400,7 @@ pub(super) fn redrive(
     }
 }
 
-/// What a call with a receipt that no queue gave says of the right to make it.
+/// Judges a call with a made-up receipt handle: whether the role may make this call at all.
 pub(super) fn bogus(
     point: &'static str,
     name: &str,
@@ -411,7 +417,7 @@ pub(super) fn bogus(
             ),
             None => Finding::yes(point, name, "allowed (a made-up receipt was refused as such)"),
         },
-        // Refused as a whole because of the receipt: the right to ask is looked at first.
+        // The whole call was refused because of the receipt. AWS checks the permission before that.
         Err(error) if error.code().contains("ReceiptHandle") => {
             Finding::yes(point, name, "allowed (a made-up receipt was refused as such)")
         }
@@ -419,7 +425,7 @@ pub(super) fn bogus(
     }
 }
 
-/// What a rule that fills the queue is like.
+/// Judges an EventBridge rule that should send to the queue.
 pub(super) fn rule(queue_arn: &str, rule: &RuleFacts) -> Vec<Finding> {
     const POINT: &str = "rule";
     let name = rule.name.as_str();
@@ -435,27 +441,27 @@ pub(super) fn rule(queue_arn: &str, rule: &RuleFacts) -> Vec<Finding> {
         return vec![Finding::no(
             POINT,
             name,
-            "the queue is none of its targets",
+            "the queue is not one of its targets",
             format!("aws events put-targets --rule {name} with the queue's ARN"),
         )];
     };
     let mut found = Vec::new();
     if target.transforms {
-        let says = "its target changes the event on the way: Sundown will not understand it";
+        let message = "its target changes the event on the way: Sundown will not understand it";
         found.push(Finding::no(
             POINT,
             name,
-            says,
+            message,
             "take Input, InputPath and InputTransformer off the target",
         ));
     }
     if target.attempts == Some(0) {
-        let says = "its target tries once: MaximumRetryAttempts is 0";
+        let message = "its target tries once: MaximumRetryAttempts is 0";
         found.push(
             Finding::no(
                 POINT,
                 name,
-                says,
+                message,
                 "set both MaximumRetryAttempts (185) and MaximumEventAgeInSeconds (3600)",
             )
             .advice(),
@@ -479,8 +485,8 @@ fn detail_types(rule: &RuleFacts) -> BTreeSet<String> {
     words(pattern.get("detail-type")).into_iter().map(str::to_owned).collect()
 }
 
-/// Whether the rules together bring what Sundown acts on to this queue. Only where all of them are
-/// known.
+/// Whether the rules together send all events that Sundown acts on to this queue. Call it only if
+/// all rules are known.
 pub(super) fn coverage(name: &str, queue_arn: &str, rules: &[RuleFacts]) -> Finding {
     const POINT: &str = "rules";
     let brings = |rule: &&RuleFacts| {
@@ -492,7 +498,7 @@ pub(super) fn coverage(name: &str, queue_arn: &str, rules: &[RuleFacts]) -> Find
         return Finding::no(
             POINT,
             name,
-            format!("no rule brings `{TERMINATE}`: scale-ins are not heard of"),
+            format!("no rule brings `{TERMINATE}`: Sundown does not notice scale-ins"),
             "add that rule (docs/install.md, step 2)",
         );
     }
@@ -508,7 +514,7 @@ pub(super) fn coverage(name: &str, queue_arn: &str, rules: &[RuleFacts]) -> Find
             POINT,
             name,
             format!(
-                "what is acted on is brought by {}",
+                "every event that Sundown acts on is brought by {}",
                 count(rules.iter().filter(brings).count(), "rule")
             ),
         );

@@ -1,6 +1,5 @@
-//! `sundown enroll`: lifecycle hooks for groups that no Terraform module looks after. With the
-//! credentials of who runs it: the role of the service has no right to make or delete a hook, and
-//! needs none.
+//! `sundown enroll`: makes lifecycle hooks for groups that no Terraform module manages. It uses the
+//! user's credentials, because the role of the service may not make or delete hooks.
 
 mod plan;
 #[cfg(test)]
@@ -14,7 +13,7 @@ use clap::{ArgGroup, Args, ValueEnum};
 use serde::Serialize;
 use tokio::time::Instant;
 
-use self::plan::{Removal, Step, Wish, fate, plan, remarks, removals};
+use self::plan::{Removal, Step, Wish, consequence, plan, remarks, removals};
 use super::{
     people::{advised, block_on, connect},
     words::count,
@@ -25,9 +24,9 @@ use crate::{
     domain::{GroupName, HookName, seconds},
 };
 
-/// How often it is looked whether an instance still waits.
+/// How often `--wait` checks whether an instance still waits.
 const LOOK: Duration = seconds(10);
-/// Groups without a hook, for cron. (2 is a command line that is wrong.)
+/// Exit code of `--check` if a group lacks its hook. (2 is a wrong command line.)
 const LACKING: u8 = 3;
 
 /// The flags of `sundown enroll`.
@@ -41,13 +40,13 @@ pub(super) struct EnrollArgs {
     /// An Auto Scaling group by its name; repeatable
     #[arg(long, value_name = "NAME")]
     asg: Vec<String>,
-    /// Do it. Without this it is only told what would be done
+    /// Make the changes. Without this the command only prints what it would do
     #[arg(long, conflicts_with = "check")]
     yes: bool,
     /// Change nothing; exit with 3 if a group lacks its hook or has it with other settings
     #[arg(long)]
     check: bool,
-    /// A hook for launches too. For those who name it in `--lifecycle-hook`: it is answered at once
+    /// Also add a hook for launches. Name it in `--lifecycle-hook`; Sundown answers it at once
     #[arg(long, conflicts_with = "remove")]
     launch: bool,
     /// How long AWS waits when nobody answers, 30s to 2h. Sundown keeps a hook open for as long as
@@ -66,7 +65,7 @@ pub(super) struct EnrollArgs {
     /// the wait, a termination by CONTINUE, a launch by ABANDON
     #[arg(long, conflicts_with = "check")]
     remove: bool,
-    /// With --remove: wait until no instance waits, for so long at most
+    /// With --remove: wait at most this long until no instance waits
     #[arg(
         long,
         value_name = "DURATION",
@@ -76,7 +75,7 @@ pub(super) struct EnrollArgs {
         value_parser = parse_duration,
     )]
     wait: Option<Duration>,
-    /// With --remove: although instances wait
+    /// With --remove: remove the hooks although instances wait
     #[arg(long, requires = "remove", conflicts_with = "wait")]
     now: bool,
     /// What is printed
@@ -86,7 +85,6 @@ pub(super) struct EnrollArgs {
     aws: AwsArgs,
 }
 
-/// What is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Output {
     /// A line for each hook, as it is done.
@@ -110,15 +108,14 @@ fn hook_name(text: &str) -> Result<String, String> {
     if fine { Ok(text.to_owned()) } else { Err("use letters, digits, - _ and /".to_owned()) }
 }
 
-/// What a run came to.
+/// Totals of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 struct Tally {
-    /// Hooks that were to be made, changed or removed when it looked, those that were `done`
-    /// included.
+    /// Hooks that had to be made, changed or removed, including those that are `done`.
     open: usize,
-    /// Hooks that were.
+    /// Hooks that were made, changed or removed.
     done: usize,
-    /// What was refused or failed.
+    /// Refused or failed steps.
     failed: usize,
 }
 
@@ -130,9 +127,10 @@ struct Row {
     hook: Option<HookName>,
     /// `add`, `change`, `keep`, `leave`, `remove`, `refuse`, or `fail`.
     step: &'static str,
-    /// The same for people.
-    says: String,
-    /// It was done.
+    /// The step in a sentence for people.
+    #[serde(rename = "says")]
+    message: String,
+    /// The step was done.
     done: bool,
 }
 
@@ -140,11 +138,12 @@ struct Row {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Note {
     group: GroupName,
-    says: String,
+    #[serde(rename = "says")]
+    message: String,
 }
 
-/// Enrolls, or removes. 0: done, or nothing to do; 1: something was refused or failed; 3 with
-/// --check: a group lacks its hook.
+/// Makes or removes hooks. Exit code 0: done, or nothing to do; 1: a step was refused or failed; 3
+/// with --check: a group lacks its hook.
 pub(super) fn main(args: &EnrollArgs) -> anyhow::Result<ExitCode> {
     let mut out = std::io::stdout();
     block_on(async move {
@@ -179,15 +178,15 @@ impl<W: Write> Enrolling<'_, W> {
         };
         let Tally { open, done, failed } = tally;
         if open > 0 && !self.args.yes && !self.args.check {
-            self.say("Nothing was changed: --yes does it.")?;
+            self.print("Nothing was changed: --yes does it.")?;
         } else if done > 0 {
-            self.say(&format!(
+            self.print(&format!(
                 "{} {}.",
                 count(done, "hook"),
                 if self.args.remove { "removed" } else { "made or changed" }
             ))?;
         } else if open == 0 && failed == 0 {
-            self.say("There is nothing to do.")?;
+            self.print("There is nothing to do.")?;
         }
         if self.args.output == Output::Json {
             serde_json::to_writer_pretty(
@@ -203,8 +202,8 @@ impl<W: Write> Enrolling<'_, W> {
         })
     }
 
-    /// The groups that the flags name. None at all is an error: who misspells a tag must not hear
-    /// that all is well.
+    /// The groups that the flags name. Errs if there are none, because a misspelt tag must not look
+    /// like success.
     async fn groups(&self) -> anyhow::Result<Vec<Group>> {
         let filter = |text: &String| match text.split_once('=') {
             Some((key, value)) => GroupFilter::Tag(key.to_owned(), value.to_owned()),
@@ -268,8 +267,8 @@ impl<W: Write> Enrolling<'_, W> {
                 }
             }
             for remark in remarks {
-                self.say(&format!("{}: {remark}", group.group))?;
-                self.notes.push(Note { group: group.group.clone(), says: remark });
+                self.print(&format!("{}: {remark}", group.group))?;
+                self.notes.push(Note { group: group.group.clone(), message: remark });
             }
         }
         Ok(tally)
@@ -289,7 +288,7 @@ impl<W: Write> Enrolling<'_, W> {
         Ok(())
     }
 
-    /// What the last row says was done.
+    /// Marks the last row as done.
     fn done(&mut self, tally: &mut Tally) {
         tally.done += 1;
         if let Some(row) = self.rows.last_mut() {
@@ -301,8 +300,8 @@ impl<W: Write> Enrolling<'_, W> {
         let mut tally = Tally::default();
         let until = Instant::now() + self.args.wait.unwrap_or_default();
         for group in groups {
-            let (name, mut told) = (&group.group, false);
-            // Since the groups were listed an instance may have begun to wait here.
+            let (name, mut is_announced) = (&group.group, false);
+            // An instance may have begun to wait since the groups were listed.
             let mut seen = match self.scaling.group(name).await {
                 Ok(group) => group,
                 Err(error) => {
@@ -320,9 +319,9 @@ impl<W: Write> Enrolling<'_, W> {
                 };
                 let waits = all.iter().any(|r| !r.waiting.is_empty());
                 if self.args.yes && self.args.wait.is_some() && waits && Instant::now() < until {
-                    if !std::mem::replace(&mut told, true) {
+                    if !std::mem::replace(&mut is_announced, true) {
                         let most = duration_text(self.args.wait.unwrap_or_default());
-                        self.say(&format!(
+                        self.print(&format!(
                             "{name}: waiting for {} ({most} at most)",
                             waiting(&all)
                         ))?;
@@ -330,8 +329,8 @@ impl<W: Write> Enrolling<'_, W> {
                     tokio::time::sleep(LOOK).await;
                     match self.scaling.group(name).await {
                         Ok(later) => seen = later,
-                        // It goes on waiting on what was last seen: nothing is deleted on no
-                        // answer.
+                        // Without an answer the last known state counts: it keeps waiting, and
+                        // deletes nothing.
                         Err(error)
                             if !matches!(
                                 error.outcome(),
@@ -348,9 +347,9 @@ impl<W: Write> Enrolling<'_, W> {
                     self.delete(&mut tally, name, removal).await?;
                 }
                 if all.is_empty() {
-                    let says =
+                    let message =
                         format!("it has no hook whose name starts with {}", self.args.hook_name);
-                    self.row(name, None, "keep", says)?;
+                    self.row(name, None, "keep", message)?;
                 }
             }
         }
@@ -370,7 +369,7 @@ impl<W: Write> Enrolling<'_, W> {
             let price = if waiting.is_empty() {
                 String::new()
             } else {
-                format!("; {who} waits, and {}", fate(*transition))
+                format!("; {who} waits, and {}", consequence(*transition))
             };
             self.row(group, Some(hook), "remove", format!("remove {hook}{price}"))?;
             if !self.args.yes {
@@ -383,12 +382,12 @@ impl<W: Write> Enrolling<'_, W> {
             return Ok(());
         }
         let late = if self.args.wait.is_some() && self.args.yes { "still " } else { "" };
-        let says = format!(
+        let message = format!(
             "{hook} is not removed: {who} {late}waits, and without its hook {}. --wait waits for \
              it, --now does not",
-            fate(*transition)
+            consequence(*transition)
         );
-        self.row(group, Some(hook), "refuse", says)?;
+        self.row(group, Some(hook), "refuse", message)?;
         tally.failed += 1;
         Ok(())
     }
@@ -403,20 +402,26 @@ impl<W: Write> Enrolling<'_, W> {
         self.row(group, None, "fail", format!("{:#}", allowed(error)))
     }
 
-    /// Says something about a group: a line for a person, a row for programs.
+    /// Reports a step: prints a line, and adds a row to the JSON.
     fn row(
         &mut self,
         group: &GroupName,
         hook: Option<&HookName>,
         step: &'static str,
-        says: String,
+        message: String,
     ) -> anyhow::Result<()> {
-        self.say(&format!("{group}: {says}"))?;
-        self.rows.push(Row { group: group.clone(), hook: hook.cloned(), step, says, done: false });
+        self.print(&format!("{group}: {message}"))?;
+        self.rows.push(Row {
+            group: group.clone(),
+            hook: hook.cloned(),
+            step,
+            message,
+            done: false,
+        });
         Ok(())
     }
 
-    fn say(&mut self, text: &str) -> anyhow::Result<()> {
+    fn print(&mut self, text: &str) -> anyhow::Result<()> {
         if self.args.output == Output::Json {
             return Ok(());
         }
@@ -428,7 +433,7 @@ fn waiting(all: &[Removal]) -> String {
     all.iter().flat_map(|r| r.waiting.iter().map(String::as_str)).collect::<Vec<_>>().join(", ")
 }
 
-/// What is denied here is the person's own right, not that of the service.
+/// The error of a call that needs rights of the user, not of the service.
 fn allowed(error: AwsError) -> anyhow::Error {
     advised(error, "docs/commands.md, \"Whose credentials enroll\", has the policy")
 }

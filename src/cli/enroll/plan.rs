@@ -1,4 +1,4 @@
-//! Which hooks are to be made, changed or removed. Nothing here asks anybody.
+//! Decides which hooks to make, change or remove. No I/O.
 
 use std::time::Duration;
 
@@ -9,37 +9,37 @@ use crate::{
     triage::{self, GroupHooks, HookGlobs},
 };
 
-/// What a group is to have.
+/// The hooks that a group should have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Wish {
-    /// What the names of our hooks start with.
+    /// The prefix of the names of our hooks.
     pub(super) prefix: String,
-    /// A hook for launches too.
+    /// `true`: also a hook for launches.
     pub(super) launch: bool,
     pub(super) heartbeat_timeout: Duration,
     pub(super) metadata: Option<String>,
 }
 
-/// What is to be done about one hook.
+/// What to do about one hook.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Step {
-    /// It is not there.
+    /// It does not exist.
     Add(Hook),
-    /// It is there with other settings.
+    /// It exists with other settings. `what`: the differences.
     Change { to: Hook, what: String },
-    /// It is there as it should be.
+    /// It exists with the wanted settings.
     Keep(HookName),
-    /// It is there with other settings, and not changed: why.
+    /// It exists with other settings and is not changed, for this reason.
     Leave(HookName, String),
 }
 
 impl Step {
-    /// Something is to be done.
+    /// Whether the step changes anything.
     pub(super) const fn is_work(&self) -> bool {
         matches!(self, Self::Add(_) | Self::Change { .. })
     }
 
-    /// The hook as it is to be.
+    /// The wanted hook. `None`: the step changes nothing.
     pub(super) const fn wanted(&self) -> Option<&Hook> {
         match self {
             Self::Add(hook) | Self::Change { to: hook, .. } => Some(hook),
@@ -47,7 +47,7 @@ impl Step {
         }
     }
 
-    /// The hook that it is about.
+    /// The name of the hook.
     pub(super) const fn hook(&self) -> &HookName {
         match self {
             Self::Add(hook) | Self::Change { to: hook, .. } => &hook.hook,
@@ -55,7 +55,7 @@ impl Step {
         }
     }
 
-    /// Its word in JSON.
+    /// The step's name in JSON.
     pub(super) const fn word(&self) -> &'static str {
         match self {
             Self::Add(_) => "add",
@@ -81,10 +81,9 @@ impl Step {
     }
 }
 
-/// A hook of this name is ours. With the prefix of the service's default rule
-/// (`triage/hook_claim.rs`): by that rule. Another prefix was chosen by the user, and only names
-/// that `enroll` itself would give with it count: `drain` and `drain-…`, but not somebody's
-/// `drainage`.
+/// Whether a hook of this name is ours. With the default prefix, the service's default rule decides
+/// (`triage/hook_claim.rs`). With another prefix, only names count that `enroll` could have given:
+/// `drain` and `drain-…`, but not `drainage`.
 pub(super) fn is_ours(prefix: &str, name: &HookName) -> bool {
     let rest = name.as_str().strip_prefix(prefix);
     rest.is_some_and(|rest| {
@@ -92,7 +91,7 @@ pub(super) fn is_ours(prefix: &str, name: &HookName) -> bool {
     })
 }
 
-/// What is to be done for a group with these hooks.
+/// The steps for a group with these hooks.
 pub(super) fn plan(wish: &Wish, hooks: &[Hook]) -> Vec<Step> {
     let transitions = [Some(Transition::Terminating), wish.launch.then_some(Transition::Launching)];
     transitions.into_iter().flatten().map(|transition| step(wish, transition, hooks)).collect()
@@ -106,8 +105,8 @@ fn step(wish: &Wish, transition: Transition, hooks: &[Hook]) -> Step {
             transition,
             heartbeat_timeout: wish.heartbeat_timeout,
             global_timeout: (wish.heartbeat_timeout * 100).min(seconds(48 * 3600)),
-            // For launches too: with ABANDON a hook that nobody answers makes every new instance go
-            // again.
+            // Also for launches: with ABANDON, AWS terminates every new instance if nobody answers
+            // the hook.
             default_result: HookResult::Continue,
             metadata: wish.metadata.clone(),
             target: None,
@@ -125,7 +124,9 @@ fn step(wish: &Wish, transition: Transition, hooks: &[Hook]) -> Step {
         return Step::Keep(there.hook.clone());
     }
     if let Some(target) = &there.target {
-        let why = format!("it tells {target} by itself, which a change could end; by hand: {what}");
+        let why = format!(
+            "it notifies {target} itself, and a change could end that; change it by hand: {what}"
+        );
         return Step::Leave(there.hook.clone(), why);
     }
     Step::Change { to, what }
@@ -153,8 +154,8 @@ fn differences(from: &Hook, to: &Hook) -> String {
     all.join(", ")
 }
 
-/// What to know of the other hooks of a group once these steps are done. It goes by the default of
-/// `--lifecycle-hook`: how the service runs is not known here.
+/// Remarks about the other hooks of a group after these steps. They assume the default of
+/// `--lifecycle-hook`, because the service's settings are not known here.
 pub(super) fn remarks(prefix: &str, steps: &[Step], hooks: &[Hook]) -> Vec<String> {
     let globs = HookGlobs::default();
     let later = steps.iter().filter_map(Step::wanted);
@@ -178,9 +179,9 @@ pub(super) fn remarks(prefix: &str, steps: &[Step], hooks: &[Hook]) -> Vec<Strin
         }
         for hook in hooks.iter().filter(|h| left.contains(&h.hook) && !is_enrolled(&h.hook)) {
             remarks.push(format!(
-                "Sundown leaves the {kind} hook {} to whoever made it. If nobody answers it any \
-                 more (aws-node-termination-handler is gone), instances wait in it for {}: delete \
-                 it then",
+                "Sundown leaves the {kind} hook {} to whoever made it. If nobody answers it \
+                 (aws-node-termination-handler is gone), instances wait in it for {}: delete it \
+                 then",
                 hook.hook,
                 duration_text(hook.heartbeat_timeout)
             ));
@@ -197,7 +198,7 @@ pub(super) fn remarks(prefix: &str, steps: &[Step], hooks: &[Hook]) -> Vec<Strin
     remarks
 }
 
-/// A hook of ours that is to go, and the instances for which AWS would end its wait.
+/// A hook of ours to remove, and the instances whose wait AWS would then end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Removal {
     pub(super) hook: HookName,
@@ -205,8 +206,8 @@ pub(super) struct Removal {
     pub(super) waiting: Vec<String>,
 }
 
-/// Which hooks of a group are to go. An instance that waits may wait in another hook: which, AWS
-/// does not say.
+/// The hooks of a group to remove. A waiting instance may wait in another hook, because AWS does
+/// not report in which one it waits.
 pub(super) fn removals(prefix: &str, group: &Group, hooks: &[Hook]) -> Vec<Removal> {
     let ours = hooks.iter().filter(|h| is_ours(prefix, &h.hook));
     ours.map(|h| Removal {
@@ -217,8 +218,8 @@ pub(super) fn removals(prefix: &str, group: &Group, hooks: &[Hook]) -> Vec<Remov
     .collect()
 }
 
-/// What AWS does to instances whose hook is deleted under them.
-pub(super) const fn fate(transition: Transition) -> &'static str {
+/// What AWS does to an instance whose hook is deleted while it waits.
+pub(super) const fn consequence(transition: Transition) -> &'static str {
     match transition {
         Transition::Terminating => "is terminated at once, drained or not",
         Transition::Launching => "is abandoned: terminated before it ever served",
@@ -283,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hook_is_ours_for_enroll_where_it_is_ours_for_the_service() {
+    fn enroll_and_the_service_agree_about_which_hooks_are_ours() {
         for name in [
             "sundown",
             "sundown-terminate",
@@ -295,7 +296,7 @@ mod tests {
             "Terminate-LC-Hook",
         ] {
             let hook = HookName::from(name);
-            // Beside a hook of its own the service leaves alone what is not its own.
+            // If the group has a hook of Sundown's own, the service leaves other hooks alone.
             let group = GroupHooks::from([
                 ("sundown-x".into(), Transition::Terminating),
                 (hook.clone(), Transition::Terminating),
@@ -319,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hook_with_other_settings_is_changed_unless_it_tells_somebody_itself() {
+    fn a_hook_with_other_settings_is_changed_unless_it_has_a_notification_target() {
         let short = Hook {
             heartbeat_timeout: seconds(60),
             default_result: HookResult::Abandon,
@@ -330,14 +331,14 @@ mod tests {
             words(&wish(), std::slice::from_ref(&short)),
             [format!("change sundown-terminate: {what}")]
         );
-        let telling = Hook { target: Some("arn:aws:sqs:eu-west-1:1:q".to_owned()), ..short };
-        let steps = plan(&wish(), &[telling]);
+        let notifying = Hook { target: Some("arn:aws:sqs:eu-west-1:1:q".to_owned()), ..short };
+        let steps = plan(&wish(), &[notifying]);
         assert!(
             !steps[0].is_work() && steps[0].wanted().is_none() && steps[0].words().contains(what),
             "{}",
             steps[0].words()
         );
-        // Metadata that nobody asked to change stays.
+        // Without `--metadata` the hook keeps its metadata.
         let noted = Hook { metadata: Some("x".to_owned()), ..hook("sundown-terminate") };
         assert_eq!(words(&wish(), std::slice::from_ref(&noted)), ["sundown-terminate is there"]);
         let other = Wish { metadata: Some("y".to_owned()), ..wish() };
@@ -370,8 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hook_of_another_prefix_that_the_service_leaves_alone_is_named_with_the_flag_that_it_needs()
-    {
+    fn a_remark_names_the_flag_for_a_hook_of_another_prefix_that_the_service_leaves_alone() {
         let wish = Wish { prefix: "drain".to_owned(), ..wish() };
         let sundowns = hook("sundown-terminate");
         for (there, glob) in [
@@ -380,16 +380,16 @@ mod tests {
             (vec![hook("drain")], "drain, and"),
         ] {
             let hooks: Vec<Hook> = std::iter::once(sundowns.clone()).chain(there).collect();
-            let said = remarks("drain", &plan(&wish, &hooks), &hooks);
-            let is_named = said.len() == 1
-                && said[0].contains("also has sundown-terminate")
-                && said[0].contains(&format!("--lifecycle-hook {glob}"));
-            assert!(is_named, "{said:?}");
+            let remarks = remarks("drain", &plan(&wish, &hooks), &hooks);
+            let is_named = remarks.len() == 1
+                && remarks[0].contains("also has sundown-terminate")
+                && remarks[0].contains(&format!("--lifecycle-hook {glob}"));
+            assert!(is_named, "{remarks:?}");
         }
     }
 
     #[test]
-    fn what_is_removed_is_ours_with_those_that_wait_in_its_transition() {
+    fn only_our_hooks_are_removed_with_the_instances_that_wait_in_their_transition() {
         let member = |id: &str, state: &str| (id.to_owned(), state.to_owned());
         let members = vec![
             member("i-1", "InService"),
@@ -405,9 +405,9 @@ mod tests {
             &group,
             &[hook("sundown-terminate"), launch, hook("Terminate-LC-Hook")],
         );
-        let told: Vec<_> = all.iter().map(|r| (r.hook.as_str(), r.waiting.join(","))).collect();
+        let hooks: Vec<_> = all.iter().map(|r| (r.hook.as_str(), r.waiting.join(","))).collect();
         assert_eq!(
-            told,
+            hooks,
             [("sundown-terminate", "i-2,i-5".to_owned()), ("sundown-launch", "i-3,i-5".to_owned())]
         );
     }

@@ -1,4 +1,4 @@
-//! Against the embedded AWS, in paused time.
+//! Tests against the embedded AWS, in paused time.
 
 use std::{future::Future, sync::Arc};
 
@@ -36,7 +36,7 @@ impl World {
         )
     }
 
-    /// What it says, and its exit code.
+    /// The command's output and its exit code.
     async fn enroll(&self, flags: &[&str]) -> (String, ExitCode) {
         let (text, code) = self.try_enroll(flags).await;
         (text, code.unwrap())
@@ -86,26 +86,26 @@ fn is(code: ExitCode, expected: u8) -> bool {
 const SHOP: &str = "--asg-tag=team=shop";
 
 #[tokio::test(start_paused = true)]
-async fn it_is_dry_until_yes_and_then_does_it_once() {
+async fn without_yes_nothing_changes_and_with_it_changes_are_made_once() {
     let world = World::new();
-    let (said, code) = world.enroll(&[SHOP]).await;
+    let (output, code) = world.enroll(&[SHOP]).await;
     assert!(
         is(code, 0)
-            && said.contains("a: add sundown-terminate")
-            && said.contains("b: add")
-            && said.ends_with("--yes does it.\n"),
-        "{said}"
+            && output.contains("a: add sundown-terminate")
+            && output.contains("b: add")
+            && output.ends_with("--yes does it.\n"),
+        "{output}"
     );
     assert_eq!(world.aws.count("autoscaling:PutLifecycleHook"), 0);
-    let (said, code) = world.enroll(&[SHOP, "--check"]).await;
-    assert!(is(code, 3), "{said}");
-    let (said, code) = world.enroll(&[SHOP, "--yes"]).await;
-    assert!(is(code, 0) && said.ends_with("2 hooks made or changed.\n"), "{said}");
+    let (output, code) = world.enroll(&[SHOP, "--check"]).await;
+    assert!(is(code, 3), "{output}");
+    let (output, code) = world.enroll(&[SHOP, "--yes"]).await;
+    assert!(is(code, 0) && output.ends_with("2 hooks made or changed.\n"), "{output}");
     assert_eq!(world.hooks("a").await, ["sundown-terminate 5m CONTINUE"]);
     assert!(world.hooks("other").await.is_empty(), "a group that was not asked for");
     for flags in [&[SHOP, "--yes"][..], &[SHOP, "--check"]] {
-        let (said, code) = world.enroll(flags).await;
-        assert!(is(code, 0) && said.ends_with("There is nothing to do.\n"), "{said}");
+        let (output, code) = world.enroll(flags).await;
+        assert!(is(code, 0) && output.ends_with("There is nothing to do.\n"), "{output}");
     }
     assert_eq!(world.aws.count("autoscaling:PutLifecycleHook"), 2);
     let (_, code) = world.enroll(&[SHOP, "--heartbeat-timeout", "10m", "--launch", "--yes"]).await;
@@ -120,23 +120,23 @@ async fn it_is_dry_until_yes_and_then_does_it_once() {
 async fn a_hook_that_is_left_over_beside_the_new_one_is_named() {
     let world = World::new();
     world.aws.put_hook("a", HookSpec::terminating("nth-drain"));
-    let (said, code) = world.enroll(&["--asg=a", "--yes"]).await;
+    let (output, code) = world.enroll(&["--asg=a", "--yes"]).await;
     assert!(
         is(code, 0)
-            && said.contains("a: Sundown leaves the terminate hook nth-drain to whoever made it"),
-        "{said}"
+            && output.contains("a: Sundown leaves the terminate hook nth-drain to whoever made it"),
+        "{output}"
     );
-    let (said, _) = world.enroll(&["--asg=b", "--yes"]).await;
-    assert!(!said.contains("leaves the"), "{said}");
+    let (output, _) = world.enroll(&["--asg=b", "--yes"]).await;
+    assert!(!output.contains("leaves the"), "{output}");
     for (group, expected) in [("a", 1), ("b", 0)] {
-        let (said, _) = world.enroll(&["--asg", group, "-o", "json"]).await;
-        let answer: serde_json::Value = serde_json::from_str(&said).unwrap();
-        let notes = answer["notes"].as_array().unwrap_or_else(|| panic!("{said}"));
+        let (output, _) = world.enroll(&["--asg", group, "-o", "json"]).await;
+        let answer: serde_json::Value = serde_json::from_str(&output).unwrap();
+        let notes = answer["notes"].as_array().unwrap_or_else(|| panic!("{output}"));
         let is_named = |note: &serde_json::Value| {
             note["group"] == group
-                && note["says"].as_str().is_some_and(|says| says.contains("nth-drain"))
+                && note["says"].as_str().is_some_and(|text| text.contains("nth-drain"))
         };
-        assert!(notes.len() == expected && notes.iter().all(is_named), "{said}");
+        assert!(notes.len() == expected && notes.iter().all(is_named), "{output}");
     }
 }
 
@@ -148,9 +148,9 @@ async fn programs_get_one_json_document_with_a_row_for_each_hook() {
         FaultRule::new("autoscaling:PutLifecycleHook", Fault::AccessDenied, How::Always)
             .about("b/*"),
     );
-    let rows = |said: &str| {
+    let rows = |output: &str| {
         let answer: serde_json::Value =
-            serde_json::from_str(said).unwrap_or_else(|e| panic!("{e}: {said}"));
+            serde_json::from_str(output).unwrap_or_else(|e| panic!("{e}: {output}"));
         let text = |v: &serde_json::Value| v.as_str().unwrap_or("-").to_owned();
         let row = |r: &serde_json::Value| {
             (text(&r["group"]), text(&r["hook"]), text(&r["step"]), r["done"].as_bool().unwrap())
@@ -164,19 +164,19 @@ async fn programs_get_one_json_document_with_a_row_for_each_hook() {
         (group.to_owned(), hook.to_owned(), step.to_owned(), done)
     };
     let ours = "sundown-terminate";
-    let (said, code) = world.enroll(&[SHOP, "--yes", "-o", "json"]).await;
-    assert!(is(code, 1), "{said}");
+    let (output, code) = world.enroll(&[SHOP, "--yes", "-o", "json"]).await;
+    assert!(is(code, 1), "{output}");
     let expected = vec![
         row("a", ours, "add", true),
         row("b", ours, "add", false),
         row("b", "-", "fail", false),
     ];
-    assert_eq!(rows(&said), (expected, serde_json::json!({ "open": 2, "done": 1, "failed": 1 })));
-    let (said, code) = world.enroll(&[SHOP, "--check", "-o", "json"]).await;
-    assert!(is(code, 3), "{said}");
-    assert_eq!(rows(&said).0, [row("a", ours, "keep", false), row("b", ours, "add", false)]);
-    let (said, _) = world.enroll(&[SHOP, "--remove", "--yes", "-o", "json"]).await;
-    assert_eq!(rows(&said).0, [row("a", ours, "remove", true), row("b", "-", "keep", false)]);
+    assert_eq!(rows(&output), (expected, serde_json::json!({ "open": 2, "done": 1, "failed": 1 })));
+    let (output, code) = world.enroll(&[SHOP, "--check", "-o", "json"]).await;
+    assert!(is(code, 3), "{output}");
+    assert_eq!(rows(&output).0, [row("a", ours, "keep", false), row("b", ours, "add", false)]);
+    let (output, _) = world.enroll(&[SHOP, "--remove", "--yes", "-o", "json"]).await;
+    assert_eq!(rows(&output).0, [row("a", ours, "remove", true), row("b", "-", "keep", false)]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -193,19 +193,19 @@ async fn a_tag_that_no_group_has_and_a_group_that_is_not_there_are_errors() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_denied_is_named_and_the_next_group_is_tried() {
+async fn a_denied_call_is_named_and_the_next_group_is_tried() {
     use crate::sim::aws::{Fault, FaultRule, How};
     let world = World::new();
     world.aws.fault(
         FaultRule::new("autoscaling:PutLifecycleHook", Fault::AccessDenied, How::Always)
             .about("a/*"),
     );
-    let (said, code) = world.enroll(&[SHOP, "--yes"]).await;
+    let (output, code) = world.enroll(&[SHOP, "--yes"]).await;
     assert!(
         is(code, 1)
-            && said.contains("a: your credentials need autoscaling:PutLifecycleHook")
-            && said.contains("1 hook made"),
-        "{said}"
+            && output.contains("a: your credentials need autoscaling:PutLifecycleHook")
+            && output.contains("1 hook made"),
+        "{output}"
     );
     assert!(world.hooks("a").await.is_empty() && world.hooks("b").await.len() == 1);
 }
@@ -216,24 +216,24 @@ async fn hooks_are_removed_where_nobody_waits_and_refused_where_somebody_does() 
     world.enroll(&[SHOP, "--yes"]).await;
     world.aws.put_hook("a", HookSpec::terminating("Terminate-LC-Hook"));
     let going = world.aws.scale_in("a", 1).remove(0);
-    let (said, code) = world.enroll(&[SHOP, "--remove"]).await;
+    let (output, code) = world.enroll(&[SHOP, "--remove"]).await;
     assert!(
         is(code, 1)
-            && said.contains(&format!("a: sundown-terminate is not removed: {going} waits"))
-            && said.contains("b: remove"),
-        "{said}"
+            && output.contains(&format!("a: sundown-terminate is not removed: {going} waits"))
+            && output.contains("b: remove"),
+        "{output}"
     );
     assert_eq!(world.aws.count("autoscaling:DeleteLifecycleHook"), 0);
-    let (said, code) = world.enroll(&[SHOP, "--remove", "--yes"]).await;
-    assert!(is(code, 1) && said.ends_with("1 hook removed.\n"), "{said}");
+    let (output, code) = world.enroll(&[SHOP, "--remove", "--yes"]).await;
+    assert!(is(code, 1) && output.ends_with("1 hook removed.\n"), "{output}");
     assert_eq!((world.hooks("a").await.len(), world.hooks("b").await.len()), (2, 0));
     assert!(world.aws.actions().iter().all(|a| a.end.is_none()), "the drain goes on");
-    let (said, code) = world.enroll(&[SHOP, "--remove", "--now", "--yes"]).await;
+    let (output, code) = world.enroll(&[SHOP, "--remove", "--now", "--yes"]).await;
     assert!(
         is(code, 0)
-            && said.contains(&format!("{going} waits, and is terminated at once"))
-            && said.contains("b: it has no hook"),
-        "{said}"
+            && output.contains(&format!("{going} waits, and is terminated at once"))
+            && output.contains("b: it has no hook"),
+        "{output}"
     );
     assert_eq!(world.hooks("a").await, ["Terminate-LC-Hook 1h ABANDON"], "only ours");
     let ends: Vec<_> = world
@@ -247,19 +247,19 @@ async fn hooks_are_removed_where_nobody_waits_and_refused_where_somebody_does() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn wait_waits_for_the_drain_and_not_longer_than_told() {
+async fn wait_waits_for_the_drain_and_not_longer_than_its_limit() {
     let world = World::new();
     world.enroll(&["--asg=a", "--yes"]).await;
     let going = world.aws.scale_in("a", 1).remove(0);
     let began = Instant::now();
-    let (said, code) = world.enroll(&["--asg=a", "--remove", "--wait=2m", "--yes"]).await;
-    assert!(is(code, 1) && said.contains(&format!("{going} still waits")), "{said}");
+    let (output, code) = world.enroll(&["--asg=a", "--remove", "--wait=2m", "--yes"]).await;
+    assert!(is(code, 1) && output.contains(&format!("{going} still waits")), "{output}");
     assert!((seconds(120)..seconds(135)).contains(&began.elapsed()), "{:?}", began.elapsed());
-    // The hook runs out after 5 min, and then nobody waits.
-    let (said, code) = world.enroll(&["--asg=a", "--remove", "--wait", "--yes"]).await;
+    // The hook times out after 5 min, and then no instance waits.
+    let (output, code) = world.enroll(&["--asg=a", "--remove", "--wait", "--yes"]).await;
     assert!(
-        is(code, 0) && said.contains("waiting for") && said.ends_with("1 hook removed.\n"),
-        "{said}"
+        is(code, 0) && output.contains("waiting for") && output.ends_with("1 hook removed.\n"),
+        "{output}"
     );
     assert!((seconds(300)..seconds(315)).contains(&began.elapsed()), "{:?}", began.elapsed());
     assert_eq!(
@@ -269,7 +269,7 @@ async fn wait_waits_for_the_drain_and_not_longer_than_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_begins_to_wait_in_the_next_group_while_one_is_waited_for_is_not_cut_short() {
+async fn an_instance_that_begins_to_wait_in_a_later_group_is_not_cut_short() {
     let world = World::new();
     world.enroll(&[SHOP, "--yes"]).await;
     world.aws.scale_in("a", 1);
@@ -277,11 +277,11 @@ async fn who_begins_to_wait_in_the_next_group_while_one_is_waited_for_is_not_cut
         tokio::time::sleep(seconds(60)).await;
         world.aws.scale_in("b", 1).remove(0)
     };
-    let ((said, code), going) =
+    let ((output, code), going) =
         futures::join!(world.enroll(&[SHOP, "--remove", "--wait=2m", "--yes"]), later);
     assert!(
-        is(code, 1) && said.contains(&format!("b: sundown-terminate is not removed: {going}")),
-        "{said}"
+        is(code, 1) && output.contains(&format!("b: sundown-terminate is not removed: {going}")),
+        "{output}"
     );
     assert_eq!((world.hooks("a").await.len(), world.hooks("b").await.len()), (1, 1));
     assert!(world.aws.actions().iter().all(|a| a.end.is_none()), "both drains go on");

@@ -1,4 +1,4 @@
-//! What differs whatever the settings are: rights, and behaviour.
+//! Differences that do not depend on settings: IAM actions and behavior.
 
 /// An action of IAM: whether NTH's policy has it, whether ours does, and why.
 pub(super) struct Right {
@@ -12,8 +12,8 @@ const fn right(action: &'static str, theirs: bool, ours: bool, why: &'static str
     Right { action, theirs, ours, why }
 }
 
-/// NTH's are those of its documentation, on every resource; ours those of the README, on one queue
-/// and on groups with the cluster's tag.
+/// NTH's actions are those of its documentation, on every resource. Ours are those of the README,
+/// on one queue and on groups with the cluster's tag.
 pub(super) const RIGHTS: &[Right] = &[
     right("sqs:ReceiveMessage", true, true, ""),
     right("sqs:DeleteMessage", true, true, ""),
@@ -21,13 +21,14 @@ pub(super) const RIGHTS: &[Right] = &[
         "sqs:ChangeMessageVisibility",
         false,
         true,
-        "what is undecided is kept from others, and given back at the end",
+        "a message stays invisible to others until it is decided, and is returned to the queue at \
+         shutdown",
     ),
     right(
         "sqs:GetQueueAttributes",
         false,
         true,
-        "readiness: whether the queue is there and may be used",
+        "readiness: whether the queue exists and may be used",
     ),
     right("autoscaling:CompleteLifecycleAction", true, true, ""),
     right(
@@ -46,14 +47,14 @@ pub(super) const RIGHTS: &[Right] = &[
         "autoscaling:DescribeAutoScalingGroups",
         false,
         true,
-        "whose a group is, of an instance without a node; and after a change of leader whether an \
-         instance waits in its hook",
+        "which cluster owns the group of an instance without a node; and after a change of leader, \
+         whether an instance waits in its hook",
     ),
     right(
         "ec2:DescribeInstances",
         true,
         true,
-        "only of instances that have no node, or that are late",
+        "only for instances that have no node, or whose event was read late",
     ),
     right(
         "autoscaling:DescribeAutoScalingInstances",
@@ -68,27 +69,27 @@ pub(super) const RIGHTS: &[Right] = &[
 pub(super) const BEHAVIOUR: &[(&str, &str)] = &[
     (
         "heartbeats",
-        "every lifecycle hook is kept open by itself for as long as the drain takes, up to \
-         `--drain-timeout`; nothing is to be switched on",
+        "Sundown keeps every lifecycle hook open for as long as the drain takes, up to \
+         `--drain-timeout`, without any setting",
     ),
     (
         "budgets at a deadline",
-        "a pod that its budget holds is deleted when the deadline demands it, as late as its own \
-         grace period allows; NTH lets the instance go with the pod on it. `config.forceAfter: \
-         never` is NTH's way",
+        "Sundown deletes a pod that its budget blocks when the deadline demands it, as late as the \
+         pod's grace period allows; NTH lets the instance go with the pod on it. \
+         `config.forceAfter: never` does the same here",
     ),
     (
         "lifecycle hooks of others",
-        "NTH completes every hook that its queue tells it of. Sundown leaves hooks alone that \
-         stand beside one whose name starts with `sundown`: a hook that was made for NTH is then \
-         answered by nobody, so delete it or name it in `config.lifecycleHook`. In a group without \
-         a hook `sundown...` it completes all but those of EKS, also another tool's. `sundown \
-         check` and `sundown enroll` name both",
+        "NTH completes every hook that has an event in its queue. If a group has a hook whose name \
+         starts with `sundown`, Sundown leaves its other hooks alone: nobody answers a hook that \
+         was made for NTH then, so delete it or name it in `config.lifecycleHook`. In a group \
+         without a hook `sundown...` Sundown completes all hooks except those of EKS, also those \
+         of another tool. `sundown check` and `sundown enroll` report both",
     ),
     (
         "restarts",
-        "what was begun is written on the Node; a crash, an upgrade or another leader goes on \
-         with it",
+        "the state of a drain is written on the Node; after a crash, an upgrade or a change of \
+         leader the drain goes on",
     ),
     (
         "messages",
@@ -107,8 +108,8 @@ pub(super) const BEHAVIOUR: &[(&str, &str)] = &[
     ),
     (
         "launch hooks",
-        "one of ours is answered CONTINUE at once: NTH waits until the node is Ready. Leave \
-         launch hooks to others where that matters",
+        "Sundown answers its own launch hooks with CONTINUE at once: NTH waits until the node is \
+         Ready. Leave launch hooks to other tools if that matters",
     ),
     (
         "spot",
@@ -117,12 +118,12 @@ pub(super) const BEHAVIOUR: &[(&str, &str)] = &[
     ),
     (
         "nodes of others",
-        "nodes of Karpenter and of EKS Auto Mode are left alone unless `--node-selector` says \
-         otherwise",
+        "Sundown leaves nodes of Karpenter and of EKS Auto Mode alone unless `--node-selector` \
+         selects them",
     ),
     (
         "put back",
-        "a node whose interruption was disproved or released by hand is uncordoned, and its marks \
-         are taken away; NTH leaves it cordoned",
+        "Sundown uncordons a node whose interruption was disproved or released by hand, and \
+         removes its marks; NTH leaves it cordoned",
     ),
 ];

@@ -1,4 +1,4 @@
-//! `sundown from-nth`: what the settings of aws-node-termination-handler come to here.
+//! `sundown from-nth`: translates the settings of aws-node-termination-handler (NTH).
 
 mod always;
 mod ours;
@@ -32,7 +32,6 @@ pub(super) struct FromNthArgs {
     output: Output,
 }
 
-/// What is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Output {
     /// Everything, for a person.
@@ -55,7 +54,7 @@ pub(super) fn main(args: &FromNthArgs) -> anyhow::Result<ExitCode> {
     };
     std::io::stdout().write_all(printed.as_bytes())?;
     if args.output != Output::Text && ours.imds_mode {
-        // Whoever takes the values alone is told all the same.
+        // The other outputs do not contain this warning, so it goes to standard error.
         writeln!(
             std::io::stderr(),
             "sundown: this NTH runs in IMDS mode; Sundown reads a queue, which has to be made \

@@ -1,37 +1,37 @@
-//! Our side: values of the chart, and what else there is to do and to know.
+//! The result of a translation: values of our chart, things to do, and differences from NTH.
 
 use serde_json::{Map, Value};
 
 use super::{read::Given, table::Answer};
 
-/// What NTH's settings come to here.
+/// The translation of NTH's settings. Also the JSON of `-o json`.
 #[derive(Debug, Default, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Ours {
     /// NTH runs as a DaemonSet.
     pub(super) imds_mode: bool,
-    /// Values of our chart.
+    /// Values for our chart.
     pub(super) values: Map<String, Value>,
-    /// What a person has to do or to fill in.
+    /// Steps that the user has to do, and values that the user has to fill in.
     pub(super) to_do: Vec<String>,
-    /// What was given and behaves differently: the setting, and why.
-    pub(super) changes: Vec<Said>,
-    /// What was given and has no counterpart.
-    pub(super) missing: Vec<Said>,
-    /// What the table says of each setting that was given.
+    /// Settings that were given and behave differently here.
+    pub(super) changes: Vec<Explained>,
+    /// Settings that were given and have no counterpart here.
+    pub(super) missing: Vec<Explained>,
+    /// The answer of the table for each setting that was given.
     pub(super) settings: Vec<Answered>,
-    /// What NTH does not know, or does nothing with in queue mode.
+    /// Settings that NTH does not know, or ignores in queue mode.
     pub(super) ignored: Vec<String>,
 }
 
-/// One setting, and what is said of it.
+/// A setting with its value, and the explanation for the user.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub(super) struct Said {
+pub(super) struct Explained {
     pub(super) setting: String,
     pub(super) why: String,
 }
 
-/// A setting that was given, and its answer. Its value is not repeated: it may be a secret.
+/// A setting that was given, with the table's answer. Without its value, which may be a secret.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub(super) struct Answered {
     pub(super) setting: &'static str,
@@ -59,11 +59,11 @@ impl Ours {
     }
 
     pub(super) fn changes(&mut self, setting: impl Into<String>, why: impl Into<String>) {
-        self.changes.push(Said { setting: setting.into(), why: why.into() });
+        self.changes.push(Explained { setting: setting.into(), why: why.into() });
     }
 
     pub(super) fn misses(&mut self, setting: impl Into<String>, why: impl Into<String>) {
-        self.missing.push(Said { setting: setting.into(), why: why.into() });
+        self.missing.push(Explained { setting: setting.into(), why: why.into() });
     }
 }
 
@@ -80,10 +80,10 @@ fn set(map: &mut Map<String, Value>, path: &str, value: Value) {
     }
 }
 
-/// Settings of which nothing is said beyond what the table says, because they differ from NTH's
-/// default.
-pub(super) fn tell_the_rest(given: &Given, told: &[&str], ours: &mut Ours) {
-    for (row, value) in given.rows().filter(|(row, _)| !told.contains(&row.name())) {
+/// Adds the table's explanation for each setting that differs from NTH's default and is not among
+/// `handled`.
+pub(super) fn add_table_answers(given: &Given, handled: &[&str], ours: &mut Ours) {
+    for (row, value) in given.rows().filter(|(row, _)| !handled.contains(&row.name())) {
         let text = super::read::plain(value);
         if text == row.default || (row.answer != Answer::Missing && is_empty(value)) {
             continue;
@@ -112,7 +112,7 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// A setting without counterpart that was given and asks for nothing.
+/// Whether the value of a setting without counterpart switches it off.
 fn is_off(name: &str, text: &str) -> bool {
     text.is_empty()
         || text == "false"

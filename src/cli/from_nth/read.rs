@@ -1,4 +1,4 @@
-//! What NTH is told today: Helm values, or the flags and variables of a Deployment.
+//! Reads NTH's present settings: Helm values, or the flags and variables of a Deployment.
 
 use std::collections::BTreeMap;
 
@@ -6,81 +6,63 @@ use serde_json::{Map, Value};
 
 use super::table::{self, Answer, IMDS_VALUES, Row};
 
-/// What was given cannot be read as either.
+/// The input has no settings of NTH.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BadInput {
     /// The file cannot be read.
     #[error("cannot read {path}: {source}; give a file, or - for standard input")]
-    Read {
-        /// Which.
-        path: String,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// It is no YAML.
+    Read { path: String, source: std::io::Error },
+    /// The input is not YAML.
     #[error("{path} is neither YAML nor JSON: {why}")]
-    Parse {
-        /// Which.
-        path: String,
-        /// Where and what, in a line.
-        why: String,
-    },
-    /// It is empty. (Helm prints `null` or `{}` for a release without values of its own.)
+    Parse { path: String, why: String },
+    /// The input is empty. (Helm prints `null` or `{}` for a release without own values.)
     #[error(
         "{path} is empty; give the values of NTH's chart (`helm get values RELEASE -o yaml`) or \
          its Deployment (`kubectl get deployment NAME -o yaml`)"
     )]
-    Empty {
-        /// Which.
-        path: String,
-    },
-    /// It is something else.
+    Empty { path: String },
+    /// The input is YAML of something else.
     #[error(
         "{path} holds {what}; give the values of NTH's chart (`helm get values RELEASE -o yaml`) \
          or its Deployment (`kubectl get deployment NAME -o yaml`)"
     )]
-    Other {
-        /// Which.
-        path: String,
-        /// What it holds.
-        what: String,
-    },
+    Other { path: String, what: String },
 }
 
-/// What NTH is told, by the rows of the table.
+/// NTH's settings, by the rows of the table.
 #[derive(Debug, Default)]
 pub(super) struct Given {
-    /// It runs as a DaemonSet that asks each machine's own metadata.
+    /// NTH runs as a DaemonSet, in IMDS mode: each pod reads the metadata of its own instance.
     pub(super) is_imds: bool,
-    /// It was read from a Deployment, or a DaemonSet.
+    /// The settings were read from a workload, not from Helm values.
     pub(super) is_workload: bool,
-    /// Something in it is NTH's.
+    /// At least one setting is NTH's.
     is_known: bool,
     settings: BTreeMap<&'static str, Value>,
-    /// Settings that say where a value is, and not which (`valueFrom`), by row.
+    /// Settings whose value is in another object (`valueFrom`), by row.
     pub(super) elsewhere: BTreeMap<&'static str, Value>,
     /// Variables that are not NTH's.
     pub(super) environment: Vec<Value>,
-    /// What is only for DaemonSets.
+    /// Names of settings that only IMDS mode uses.
     pub(super) of_imds: Vec<String>,
-    /// What NTH knows nothing of.
+    /// Names that NTH does not know.
     pub(super) unknown: Vec<String>,
-    /// What NTH knows, with a value that is none: a word for a number, a list for a mapping.
+    /// Names of NTH's settings with a value of a wrong type, such as a word for a number.
     pub(super) unreadable: Vec<String>,
 }
 
 impl Given {
-    /// What was given for this row; `None`: nothing, NTH's default holds.
+    /// The value that was given for this row. `None`: NTH's default applies.
     pub(super) fn get(&self, name: &str) -> Option<&Value> {
         self.settings.get(name)
     }
 
-    /// All that was given, in the order of the table.
+    /// All settings that were given, in the order of the table.
     pub(super) fn rows(&self) -> impl Iterator<Item = (&'static Row, &Value)> {
         table::ROWS.iter().filter_map(|row| Some((row, self.get(row.name())?)))
     }
 
-    /// Whether it is on: given, else by default.
+    /// Whether this switch is on, by its value or NTH's default.
     pub(super) fn is_on(&self, name: &str) -> bool {
         match self.get(name) {
             Some(given) => truth(given),
@@ -106,7 +88,7 @@ impl Given {
         }
     }
 
-    /// Takes out what cannot be read: what counts is then the default, and that is told.
+    /// Moves settings with a value of a wrong type to `unreadable`. For them NTH's default applies.
     fn sift(&mut self) {
         for row in table::ROWS {
             if self.settings.get(row.name()).is_some_and(|value| !takes(row, value)) {
@@ -116,7 +98,7 @@ impl Given {
         }
     }
 
-    /// Whether a workload that is called something else is NTH all the same.
+    /// Whether the settings show that a workload is NTH, whatever its name and image.
     fn names_a_mode(&self) -> bool {
         let modes = ["enableSqsTerminationDraining", "queueURL"];
         !self.of_imds.is_empty()
@@ -126,7 +108,7 @@ impl Given {
     }
 }
 
-/// Whether a value is of the kind that the setting's default is of.
+/// Whether a value has the type of the setting's default.
 fn takes(row: &Row, value: &Value) -> bool {
     let text = plain(value);
     match row.default {
@@ -149,7 +131,7 @@ pub(super) fn plain(value: &Value) -> String {
     }
 }
 
-/// As Go reads truth.
+/// Whether Go's `strconv.ParseBool` reads it as true.
 fn truth(value: &Value) -> bool {
     matches!(plain(value).as_str(), "1" | "t" | "T" | "true" | "TRUE" | "True")
 }
@@ -191,8 +173,8 @@ pub(super) fn read(path: &str, text: &str) -> Result<Given, BadInput> {
                 .filter_map(Value::as_object);
             let mut found: Vec<_> =
                 items.filter(|item| container(item).is_some_and(|(_, is_nth)| is_nth)).collect();
-            // The one that can be told apart: a Deployment beside a DaemonSet of the same release
-            // is queue mode.
+            // A Deployment comes first: beside a DaemonSet of the same release it runs in queue
+            // mode.
             found
                 .sort_by_key(|item| item.get("kind").and_then(Value::as_str) != Some("Deployment"));
             found
@@ -214,7 +196,7 @@ pub(super) fn read(path: &str, text: &str) -> Result<Given, BadInput> {
     }
 }
 
-/// The first of many names.
+/// The first three names, and how many more there are.
 fn few(names: &[String]) -> String {
     let first = names.iter().take(3).map(String::as_str).collect::<Vec<_>>().join(", ");
     match names.len().saturating_sub(3) {
@@ -223,7 +205,8 @@ fn few(names: &[String]) -> String {
     }
 }
 
-/// The container of NTH in a workload, and whether it says so itself.
+/// The container of NTH in a workload, and whether its name or image is NTH's. Without such a
+/// container, the first one.
 fn container(object: &Map<String, Value>) -> Option<(&Value, bool)> {
     let spec = object.get("spec")?;
     let pod = spec.pointer("/template/spec").unwrap_or(spec);
@@ -258,7 +241,7 @@ fn workload(object: &Map<String, Value>) -> Given {
     given
 }
 
-/// One entry of `env`. What is not NTH's own is kept as it is.
+/// Reads one entry of `env`. Variables that are not NTH's are kept as they are.
 fn variable(given: &mut Given, entry: &Value) {
     let name = entry.get("name").and_then(Value::as_str).unwrap_or_default();
     let Some(row) = table::of_variable(name) else {
@@ -266,7 +249,7 @@ fn variable(given: &mut Given, entry: &Value) {
         return;
     };
     match (entry.get("value"), entry.get("valueFrom")) {
-        // The pod's own name and place.
+        // Except `fieldRef`, such as the pod's own name.
         (_, Some(from)) if from.get("fieldRef").is_none() => {
             drop(given.elsewhere.insert(row.name(), from.clone()));
         }
@@ -302,15 +285,15 @@ fn flags(given: &mut Given, words: &[&str]) {
     }
 }
 
-/// The settings in Helm values. Those of a chart around NTH's are unwrapped.
+/// The settings in Helm values. If NTH's chart is a subchart, only its values count.
 fn values(mut map: Map<String, Value>) -> Given {
     match map.remove("aws-node-termination-handler") {
         Some(Value::Object(inner)) => map = inner,
-        // Only what is around it sets anything.
+        // The subchart has no values, and the others are not NTH's.
         Some(Value::Null) => map.clear(),
         _ => {}
     }
-    // What `helm get values` prints above them when it is not asked for YAML.
+    // `helm get values` prints this heading unless it is asked for YAML.
     map.remove("USER-SUPPLIED VALUES");
     map.remove("global");
     let mut given = Given::default();
@@ -320,7 +303,7 @@ fn values(mut map: Map<String, Value>) -> Given {
     for entry in environment.as_ref().and_then(Value::as_array).into_iter().flatten() {
         variable(&mut given, entry);
     }
-    // What its variables have said.
+    // The variables in `extraEnv` may have set values of a wrong type too.
     given.sift();
     given.is_imds = !given.is_on("enableSqsTerminationDraining");
     given
@@ -347,7 +330,7 @@ fn walk(given: &mut Given, at: &str, map: Map<String, Value>) {
                 _ => given.unreadable.push(path),
             }
         } else if path.starts_with("probes.") {
-            // A probe takes whatever Kubernetes knows.
+            // A probe may have any field of Kubernetes.
             given.is_known = true;
         } else {
             given.unknown.push(path);

@@ -1,4 +1,4 @@
-//! What is printed.
+//! Prints the result.
 
 use std::fmt::Write as _;
 
@@ -6,11 +6,11 @@ use serde_json::{Map, Value, json};
 
 use super::{
     always,
-    ours::{Ours, Said},
+    ours::{Explained, Ours},
 };
 
-/// Where Sundown stands, for somebody who decides whether to move to it. README and
-/// `docs/from-nth.md` say the same.
+/// The state of the project, for readers who decide whether to migrate. README and
+/// `docs/from-nth.md` have the same facts.
 const STATUS: &str = concat!(
     "Sundown ",
     env!("CARGO_PKG_VERSION"),
@@ -22,17 +22,17 @@ So begin with a trial, which drains nothing and answers no hook (docs/from-nth.m
 "
 );
 
-/// All of it, for a person. The first line says the most important thing about these settings; then
-/// comes where Sundown stands.
+/// The whole result for people. The first line has the most important fact about these settings,
+/// and the state of the project follows.
 pub(super) fn text(ours: &Ours) -> String {
     let mut out = if ours.imds_mode { IMDS.to_owned() } else { queue_mode(ours) };
     write!(out, "\n{STATUS}").ok();
     out += "\n# Values for deploy/helm/sundown (`-o values` prints these alone)\n\n";
     out += &yaml(&ours.values);
     list(&mut out, "To do", ours.to_do.iter().cloned());
-    let said = |s: &Said| format!("{}: {}", s.setting, s.why);
-    list(&mut out, "Has no counterpart", ours.missing.iter().map(said));
-    list(&mut out, "Behaves differently, because of what was set", ours.changes.iter().map(said));
+    let line = |s: &Explained| format!("{}: {}", s.setting, s.why);
+    list(&mut out, "Has no counterpart", ours.missing.iter().map(line));
+    list(&mut out, "Behaves differently, because of what was set", ours.changes.iter().map(line));
     list(
         &mut out,
         "Behaves differently in any case",
@@ -43,12 +43,12 @@ pub(super) fn text(ours: &Ours) -> String {
     out
 }
 
-/// Whether all can be carried over is the first thing to know.
+/// The first line: whether all settings can be carried over.
 fn queue_mode(ours: &Ours) -> String {
     let missing: Vec<_> = ours
         .missing
         .iter()
-        .map(|said| said.setting.split(": ").next().unwrap_or_default())
+        .map(|missing| missing.setting.split(": ").next().unwrap_or_default())
         .collect();
     match missing.len() {
         0 => "Queue mode: everything that is set can be carried over, or is not needed here.\n"
@@ -79,7 +79,7 @@ fn list(out: &mut String, heading: &str, lines: impl Iterator<Item = String>) {
     }
 }
 
-/// The difference between NTH's policy and ours.
+/// The differences between NTH's IAM policy and ours.
 fn rights() -> impl Iterator<Item = String> {
     let word = |r: &always::Right| match (r.theirs, r.ours) {
         (false, true) => "add   ",
@@ -98,7 +98,7 @@ fn rights() -> impl Iterator<Item = String> {
     ])
 }
 
-/// Where Sundown stands, for programs.
+/// The state of the project as JSON.
 fn status() -> Value {
     json!({
         "version": env!("CARGO_PKG_VERSION"),
@@ -108,7 +108,7 @@ fn status() -> Value {
     })
 }
 
-/// The same for programs.
+/// The whole result as JSON.
 pub(super) fn json(ours: &Ours) -> Value {
     let rights = always::RIGHTS
         .iter()
@@ -124,7 +124,7 @@ pub(super) fn json(ours: &Ours) -> Value {
     all
 }
 
-/// Flags of `sundown run`: what `config` and the few beside it come to.
+/// The values as flags of `sundown run`: those under `config`, the region and the metrics port.
 pub(super) fn flags(ours: &Ours) -> String {
     let mut lines = Vec::new();
     let empty = Map::new();
@@ -158,7 +158,7 @@ fn kebab(key: &str) -> String {
     key.chars().map(dashed).collect()
 }
 
-/// A mapping as YAML: keys as they are, scalars as JSON writes them, which YAML reads.
+/// A mapping as YAML. Scalars are written as JSON, which is valid YAML.
 pub(super) fn yaml(map: &Map<String, Value>) -> String {
     let mut out = String::new();
     for (key, value) in map {
@@ -179,7 +179,7 @@ fn block(out: &mut String, depth: usize, head: &str, value: &Value) {
         Value::Array(list) if !list.is_empty() => {
             writeln!(out, "{indent}{head}").ok();
             for item in list {
-                // Flow style: what YAML 1.2 calls JSON is YAML.
+                // List items are written as JSON, which is valid YAML 1.2.
                 writeln!(out, "{indent}  - {item}").ok();
             }
         }

@@ -1,8 +1,8 @@
-//! What is not to be repeated: reports are pasted into tickets.
+//! Recognizes values that must not be printed, because people paste reports into tickets.
 
-/// Words by which people call what nobody else is to know.
+/// Parts of names that people give to secrets.
 const WORDS: &[&str] = &["secret", "password", "passwd", "token", "key", "credential"];
-/// A number of seconds, of EKS.
+/// An annotation of EKS whose value is a number of seconds, not a secret.
 const SECONDS: &str = "eks.amazonaws.com/token-expiration";
 
 /// Whether the value of this name may be a secret, by the name alone.
@@ -11,7 +11,7 @@ pub(super) fn smells(name: &str) -> bool {
     name != SECONDS && WORDS.iter().any(|word| name.contains(word))
 }
 
-/// The URL without user and password; `None`: it has none.
+/// The URL without user and password. `None`: it contains neither.
 pub(super) fn without_user(url: &str) -> Option<String> {
     let (scheme, rest) =
         url.split_once("://").map_or((None, url), |(scheme, rest)| (Some(scheme), rest));

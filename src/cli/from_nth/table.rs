@@ -1,7 +1,7 @@
-//! What becomes of each flag and Helm value of aws-node-termination-handler: the one table behind
-//! `sundown from-nth` and `docs/from-nth.md`.
+//! The table of all flags and Helm values of aws-node-termination-handler (NTH) with their
+//! counterparts here. `sundown from-nth` and `docs/from-nth.md` are made from it.
 
-/// The version whose flags and values these are.
+/// The version of NTH whose flags and values these are.
 pub(super) const VERSION: &str = "v1.25.6";
 
 /// One setting of NTH.
@@ -9,30 +9,30 @@ pub(super) const VERSION: &str = "v1.25.6";
 pub(super) struct Row {
     /// Its flag, without dashes.
     pub(super) flag: Option<&'static str>,
-    /// Its variable.
+    /// Its environment variable. `None`: it has none.
     pub(super) variable: Option<&'static str>,
     /// Its Helm value, by its path.
     pub(super) value: Option<&'static str>,
-    /// Its default, the chart's where the two differ.
+    /// Its default. If the chart and the program differ, the chart's.
     pub(super) default: &'static str,
     pub(super) answer: Answer,
-    /// Our side: flags of `sundown run`, values of our chart; empty where there is none.
+    /// Our counterparts: flags of `sundown run` and values of our chart. Empty if we have none.
     pub(super) here: &'static [&'static str],
     pub(super) why: &'static str,
 }
 
-/// What becomes of it.
+/// How a setting of NTH's is translated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Answer {
-    /// There is the same here.
+    /// We have the same setting.
     Same,
-    /// What it is there for is so by default, or is found out.
+    /// Our default does it already, or Sundown finds the value out.
     Better,
-    /// It is not needed, or would do harm.
+    /// It is not needed here, or would do harm.
     Dropped,
-    /// There is nothing like it.
+    /// We have nothing like it.
     Missing,
-    /// It does nothing in queue mode.
+    /// NTH ignores it in queue mode.
     Imds,
 }
 
@@ -49,7 +49,7 @@ impl Answer {
 }
 
 impl Row {
-    /// What the row is called: its value, else its flag.
+    /// The name of the row: the path of its Helm value, or else its flag.
     pub(super) fn name(&self) -> &'static str {
         self.value.or(self.flag).unwrap_or_default()
     }
@@ -102,9 +102,9 @@ const IMDS_SWITCH: &str =
 
 use Answer::{Better, Dropped, Imds, Missing, Same};
 
-/// All of them.
+/// All settings of NTH.
 pub(super) const ROWS: &[Row] = &[
-    // The queue.
+    // Settings of the queue
     both(
         "enable-sqs-termination-draining",
         "ENABLE_SQS_TERMINATION_DRAINING",
@@ -170,7 +170,7 @@ pub(super) const ROWS: &[Row] = &[
         "an instance without a node is proved to be ours by its tags, then its hook is completed \
          and the message deleted",
     ),
-    // Which nodes.
+    // Settings of the choice of nodes
     both(
         "check-tag-before-draining",
         "CHECK_TAG_BEFORE_DRAINING",
@@ -215,9 +215,9 @@ pub(super) const ROWS: &[Row] = &[
         "false",
         Better,
         &[],
-        "a node is always found by its providerID, by its name only where it has none",
+        "a node is always found by its providerID, or by its name if it has none",
     ),
-    // The drain.
+    // Settings of the drain
     both(
         "node-termination-grace-period",
         "NODE_TERMINATION_GRACE_PERIOD",
@@ -309,7 +309,7 @@ pub(super) const ROWS: &[Row] = &[
         &["--drain-timeout", "config.drainTimeout"],
         "heartbeats go on until the hook is completed; a drain may take `--drain-timeout`",
     ),
-    // What is written on nodes.
+    // Settings of what NTH writes on nodes
     both(
         "taint-node",
         "TAINT_NODE",
@@ -346,7 +346,7 @@ pub(super) const ROWS: &[Row] = &[
         "early for spot, when the last pod goes for hooks, never more than half of the nodes; \
          `never` switches it off",
     ),
-    // Telling.
+    // Settings of Events, logs, metrics and the webhook
     both(
         "emit-kubernetes-events",
         "EMIT_KUBERNETES_EVENTS",
@@ -510,7 +510,7 @@ pub(super) const ROWS: &[Row] = &[
         &[],
         "the log lines are others",
     ),
-    // The API server, the pod.
+    // Settings of the API server and the pod
     flag(
         "use-apiserver-cache",
         "USE_APISERVER_CACHE",
@@ -554,13 +554,13 @@ pub(super) const ROWS: &[Row] = &[
     flag("node-name", "NODE_NAME", "", Same, &["--node-name"], "set by the chart"),
     flag("pod-name", "POD_NAME", "", Same, &["--pod-name"], "set by the chart"),
     flag("pod-namespace", "NAMESPACE", "", Same, &["--pod-namespace"], "set by the chart"),
-    // Of the chart alone.
+    // Values that only the chart has
     value(
         "replicas",
         "1",
         Better,
         &["replicas"],
-        "2: one leads, one stands by; nothing is done or told twice",
+        "2: one leads, one stands by; nothing is done or reported twice",
     ),
     value(
         "image.repository",
@@ -591,7 +591,7 @@ pub(super) const ROWS: &[Row] = &[
         "true",
         Dropped,
         &["serviceAccount.create"],
-        "an account of its own, which the chart makes; say so again if you make accounts yourself",
+        "an account of its own, which the chart makes; set it again if you make accounts yourself",
     ),
     value(
         "serviceAccount.name",
@@ -612,7 +612,7 @@ pub(super) const ROWS: &[Row] = &[
         "true",
         Dropped,
         &["rbac.create"],
-        "roles of its own, which the chart makes; say so again if you make roles yourself",
+        "roles of its own, which the chart makes; set it again if you make roles yourself",
     ),
     value(
         "rbac.pspEnabled",
@@ -706,7 +706,7 @@ pub(super) const ROWS: &[Row] = &[
         "a role of the service account (Pod Identity or IRSA), else a Secret that `extraEnvFrom` \
          names",
     ),
-    // Without effect in queue mode.
+    // Settings without effect in queue mode
     flag(
         "enable-spot-interruption-draining",
         "ENABLE_SPOT_INTERRUPTION_DRAINING",
@@ -745,7 +745,7 @@ pub(super) const ROWS: &[Row] = &[
     flag("uptime-from-file", "UPTIME_FROM_FILE", "", Imds, &[], ""),
 ];
 
-/// Helm values that only DaemonSets of IMDS mode look at, by the beginning of their path.
+/// Path prefixes of Helm values that only IMDS mode uses.
 pub(super) const IMDS_VALUES: &[&str] = &[
     "targetNodeOs",
     "linuxPodLabels",

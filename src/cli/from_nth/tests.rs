@@ -5,6 +5,10 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::{ours::Ours, table::ROWS, *};
+use crate::{
+    domain::{HookName, Transition},
+    triage::{GroupHooks, HookGlobs},
+};
 
 const SMALL: &str = include_str!("../../../tests/from-nth/small.yaml");
 const LARGE: &str = include_str!("../../../tests/from-nth/large.yaml");
@@ -26,7 +30,7 @@ fn names(text: &str) -> BTreeSet<&str> {
 }
 
 #[test]
-fn every_flag_and_every_value_of_nth_has_an_answer_and_nothing_else_has_one() {
+fn exactly_the_flags_and_values_of_nth_have_an_answer() {
     let flags: BTreeSet<_> = ROWS.iter().filter_map(|row| row.flag).collect();
     assert_eq!(flags, names(include_str!("../../../tests/from-nth/flags.txt")));
     let theirs = names(include_str!("../../../tests/from-nth/values.txt"));
@@ -52,7 +56,7 @@ fn every_flag_and_every_value_of_nth_has_an_answer_and_nothing_else_has_one() {
 }
 
 #[test]
-fn no_two_rows_have_a_name_in_common_and_only_what_has_no_counterpart_names_none() {
+fn row_names_are_unique_and_only_rows_without_counterpart_have_no_names_of_ours() {
     for names in [
         ROWS.iter().filter_map(|r| r.flag).collect::<Vec<_>>(),
         ROWS.iter().filter_map(|r| r.variable).collect(),
@@ -96,7 +100,7 @@ fn the_page_has_the_table() {
 }
 
 #[test]
-fn the_least_values_of_queue_mode_come_to_the_least_of_ours() {
+fn minimal_values_of_queue_mode_become_minimal_values_of_ours() {
     let ours = ours(SMALL);
     assert!(!ours.imds_mode);
     let queue = "https://sqs.eu-west-1.amazonaws.com/111122223333/shop-nth";
@@ -174,7 +178,7 @@ fn the_values_of_a_platform_are_carried_over_one_by_one() {
 }
 
 #[test]
-fn a_chat_keeps_its_secret_its_headers_and_its_words() {
+fn a_webhook_keeps_its_secret_its_headers_and_its_template() {
     let ours = ours(CHAT);
     let values = Value::Object(ours.values.clone());
     assert_eq!(values["config"]["compat"], "nth");
@@ -270,7 +274,7 @@ fn no_secret_of_a_deployment_is_printed_either() {
         "AWS_SECRET_ACCESS_KEY: keys",
         "a key `url`",
         "Authorization",
-        "webhookProxy: what is set stands elsewhere",
+        "webhookProxy: its value is in another object",
     ] {
         assert!(is_to_do(&ours, word), "{word}: {:?}", ours.to_do);
     }
@@ -290,7 +294,7 @@ fn urls_lose_their_user_and_nothing_else() {
 }
 
 #[test]
-fn accounts_and_roles_that_the_chart_of_nth_does_not_make_are_something_to_do_and_no_values() {
+fn accounts_and_roles_that_nths_chart_does_not_make_become_steps_and_no_values() {
     assert!(
         !is_to_do(&ours(SMALL), "rbac.create") && !is_to_do(&ours(SMALL), "serviceAccount.create")
     );
@@ -309,11 +313,11 @@ fn accounts_and_roles_that_the_chart_of_nth_does_not_make_are_something_to_do_an
 }
 
 #[test]
-fn what_cannot_be_read_is_told_by_name_and_not_carried_over() {
+fn unreadable_values_are_named_and_not_carried_over() {
     let accounts = ours(ACCOUNTS);
     for name in ["nodeTerminationGracePeriod", "logLevel", "tolerations"] {
         assert!(
-            is_to_do(&accounts, &format!("{name}: what is set there cannot be read")),
+            is_to_do(&accounts, &format!("{name}: its value cannot be read")),
             "{name}: {:?}",
             accounts.to_do
         );
@@ -330,7 +334,7 @@ fn what_cannot_be_read_is_told_by_name_and_not_carried_over() {
     ] {
         let ours = ours(text);
         assert!(
-            is_to_do(&ours, &format!("{name}: what is set there cannot be read")),
+            is_to_do(&ours, &format!("{name}: its value cannot be read")),
             "{text}: {:?}",
             ours.to_do
         );
@@ -348,7 +352,7 @@ fn what_cannot_be_read_is_told_by_name_and_not_carried_over() {
 }
 
 #[test]
-fn the_first_line_says_what_has_no_counterpart_and_every_reason_stands_alone() {
+fn the_first_line_names_settings_without_counterpart_and_each_reason_is_complete() {
     let first = |text: &str| report::text(&ours(text)).lines().next().unwrap().to_owned();
     assert!(
         first(SMALL).contains("everything that is set can be carried over"),
@@ -368,23 +372,23 @@ fn the_first_line_says_what_has_no_counterpart_and_every_reason_stands_alone() {
     );
     for text in ALL {
         let ours = ours(text);
-        for said in ours.changes.iter().chain(&ours.missing) {
+        for entry in ours.changes.iter().chain(&ours.missing) {
             assert!(
-                !said.why.is_empty() && !said.why.starts_with("the same"),
+                !entry.why.is_empty() && !entry.why.starts_with("the same"),
                 "{}: {}",
-                said.setting,
-                said.why
+                entry.setting,
+                entry.why
             );
         }
     }
     let accounts = ours(ACCOUNTS);
-    let said =
-        accounts.changes.iter().find(|said| said.setting == "fullnameOverride: nth").unwrap();
-    assert_eq!(said.why, "the objects should not be called after NTH");
+    let entry =
+        accounts.changes.iter().find(|entry| entry.setting == "fullnameOverride: nth").unwrap();
+    assert_eq!(entry.why, "the objects should not be called after NTH");
 }
 
 #[test]
-fn what_is_below_another_chart_is_found_and_what_cannot_be_said_here_is_told() {
+fn values_of_a_subchart_are_found_and_untranslatable_ones_are_reported() {
     let ours = ours(UMBRELLA);
     let values = Value::Object(ours.values.clone());
     assert_eq!(
@@ -411,7 +415,7 @@ fn what_is_below_another_chart_is_found_and_what_cannot_be_said_here_is_told() {
 }
 
 #[test]
-fn a_daemon_set_is_told_in_the_first_line_that_it_is_one() {
+fn the_first_line_about_a_daemon_set_names_imds_mode() {
     let daemon_set = "kind: DaemonSet\nspec: { template: { spec: { containers: [{ name: \
         aws-node-termination-handler, env: [{ name: ENABLE_SQS_TERMINATION_DRAINING, value: \
         \"true\" }] }] } } }";
@@ -463,7 +467,7 @@ fn a_url_that_no_value_of_the_chart_can_name_stays_a_variable() {
 }
 
 #[test]
-fn what_is_printed_as_flags_and_as_values_is_taken_by_those_who_read_it() {
+fn printed_flags_and_values_are_accepted_by_run_and_by_the_chart() {
     for text in ALL {
         let ours = ours(text);
         let flags = report::flags(&ours);
@@ -484,7 +488,7 @@ fn what_is_printed_as_flags_and_as_values_is_taken_by_those_who_read_it() {
 }
 
 #[test]
-fn what_is_no_such_file_names_itself_and_its_remedy() {
+fn an_error_about_a_wrong_file_names_the_file_and_the_remedy() {
     for (text, words) in [
         ("- a\n- b", "holds no mapping"),
         ("kind: ConfigMap", "holds a ConfigMap"),
@@ -502,20 +506,23 @@ fn what_is_no_such_file_names_itself_and_its_remedy() {
         ("kind: List\nitems: []", "a list without a workload"),
         ("a: [", "is neither YAML nor JSON"),
     ] {
-        let said = read::read("x.yaml", text).unwrap_err().to_string();
-        assert!(said.contains("x.yaml") && said.contains(words), "{text}: {said}");
+        let error = read::read("x.yaml", text).unwrap_err().to_string();
+        assert!(error.contains("x.yaml") && error.contains(words), "{text}: {error}");
         assert_eq!(
-            said.contains("helm get values"),
+            error.contains("helm get values"),
             words.starts_with("holds") || words.starts_with("a "),
-            "{said}"
+            "{error}"
         );
     }
     for text in ["", " \n"] {
-        let said = read::read("/dev/null", text).unwrap_err().to_string();
-        assert!(said.contains("/dev/null is empty") && said.contains("helm get values"), "{said}");
+        let error = read::read("/dev/null", text).unwrap_err().to_string();
+        assert!(
+            error.contains("/dev/null is empty") && error.contains("helm get values"),
+            "{error}"
+        );
     }
-    // What Helm prints of a release without values is an NTH of which nothing was set, and so is
-    // one below another chart.
+    // Helm's output for a release without values is an NTH with defaults. The same holds for a
+    // subchart without values.
     for text in ["null", "{}", "global: { a: 1 }", "aws-node-termination-handler:\nother: { a: 1 }"]
     {
         assert!(ours(text).imds_mode, "{text}");
@@ -551,7 +558,7 @@ fn a_template_that_only_puts_fields_in_is_rewritten() {
 }
 
 #[test]
-fn the_actions_that_are_ours_are_those_that_are_called() {
+fn our_iam_actions_are_those_that_sundown_calls() {
     use crate::aws::Api;
     let ours: BTreeSet<_> =
         always::RIGHTS.iter().filter(|r| r.ours).map(|r| r.action.to_owned()).collect();
@@ -559,7 +566,46 @@ fn the_actions_that_are_ours_are_those_that_are_called() {
 }
 
 #[test]
-fn what_would_keep_sundown_from_draining_or_from_starting_is_to_be_done() {
+fn the_report_names_hooks_that_stay_unanswered_and_hooks_of_others_that_are_completed() {
+    let (globs, transition) = (HookGlobs::default(), Transition::Terminating);
+    let hooks = |names: &[&str]| -> GroupHooks {
+        names.iter().map(|name| (HookName::from(*name), transition)).collect()
+    };
+    // The report's text must agree with what Sundown does.
+    let of_nth = HookName::from("nth");
+    assert_eq!(globs.left_alone(&hooks(&["nth", "sundown-drain"]), transition), [of_nth.clone()]);
+    assert_eq!(
+        globs.completed(&hooks(&["Terminate-LC-Hook", "nth", "other"]), transition),
+        [of_nth, HookName::from("other")]
+    );
+    for text in ALL {
+        let ours = ours(text);
+        let printed = report::text(&ours);
+        let (_, below) = printed.split_once("\n# Behaves differently in any case\n").unwrap();
+        let line = below.lines().find(|line| line.contains("`config.lifecycleHook`"));
+        let line = line.unwrap_or_else(|| panic!("no line about hooks: {below}"));
+        for words in [
+            "name starts with `sundown`",
+            "made for NTH",
+            "nobody",
+            "EKS",
+            "another tool",
+            "`sundown check`",
+            "`sundown enroll`",
+        ] {
+            assert!(line.contains(words), "{words} is not in {line}");
+        }
+        let json = report::json(&ours);
+        let rows = json["always"].as_array().unwrap();
+        assert!(
+            rows.iter().any(|row| line.ends_with(row["why"].as_str().unwrap())),
+            "{line} is not in {rows:#?}"
+        );
+    }
+}
+
+#[test]
+fn obstacles_to_starting_or_draining_become_steps() {
     let todo = |ours: &Ours, word: &str| ours.to_do.iter().any(|line| line.contains(word));
     // NTH's default tag is on instances that somebody has tagged for its queue mode, and in IMDS
     // mode nobody had a reason to.
@@ -577,7 +623,7 @@ fn what_would_keep_sundown_from_draining_or_from_starting_is_to_be_done() {
         "{:?}",
         queue.to_do
     );
-    // Secrets are not found across namespaces.
+    // A pod cannot use a Secret of another namespace.
     assert!(
         todo(&ours(CHAT), "the Secret slack")
             && todo(&ours(CHAT), "kubectl -n kube-system get secret slack")
@@ -586,7 +632,7 @@ fn what_would_keep_sundown_from_draining_or_from_starting_is_to_be_done() {
 }
 
 #[test]
-fn the_head_says_where_sundown_stands() {
+fn the_head_has_the_state_of_the_project() {
     let version = env!("CARGO_PKG_VERSION");
     let page =
         std::fs::read_to_string(std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md"))
@@ -614,7 +660,7 @@ fn the_head_says_where_sundown_stands() {
         );
         assert_eq!(status["notActedOnYet"], json!(["rebalance", "health"]));
     }
-    // Once one of these is true no longer, README changes, and this has to change with it.
+    // When one of these facts changes, README changes, and this text has to change with it.
     for words in [
         "before its first release",
         "No image is published yet",

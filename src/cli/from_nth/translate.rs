@@ -1,15 +1,15 @@
-//! From NTH's settings to ours.
+//! Translates NTH's settings to ours.
 
 use serde_json::{Map, Value, json};
 
 use super::{
-    ours::{Answered, Ours, tell_the_rest},
+    ours::{Answered, Ours, add_table_answers},
     read::{Given, plain},
     secrets, table, webhook,
 };
 
-/// Rows of which something particular is said here, or that are carried over without a word.
-const TOLD: &[&str] = &[
+/// Rows that this file translates. The other rows get the table's explanation.
+const HANDLED: &[&str] = &[
     "enableSqsTerminationDraining",
     "queueURL",
     "deleteSqsMsgIfNodeNotFound",
@@ -43,7 +43,7 @@ const TOLD: &[&str] = &[
     "metadata-tries",
 ];
 
-/// The longest that `--drain-timeout` takes, and the shortest.
+/// The range that `--drain-timeout` accepts, in seconds.
 const DRAIN_TIMEOUT: std::ops::RangeInclusive<i64> = 30..=172_800;
 
 pub(super) fn translate(given: &Given) -> Ours {
@@ -52,12 +52,12 @@ pub(super) fn translate(given: &Given) -> Ours {
     nodes(given, &mut ours);
     drain(given, &mut ours);
     marks(given, &mut ours);
-    telling(given, &mut ours);
+    observability(given, &mut ours);
     webhook::translate(given, &mut ours);
     pod(given, &mut ours);
     environment(given, &mut ours);
     unread(given, &mut ours);
-    tell_the_rest(given, TOLD, &mut ours);
+    add_table_answers(given, HANDLED, &mut ours);
     let answered = given.rows().map(|(row, _)| Answered {
         setting: row.name(),
         answer: row.answer.as_str(),
@@ -72,31 +72,27 @@ pub(super) fn translate(given: &Given) -> Ours {
     ours
 }
 
-/// What nobody can carry over, by name.
+/// Adds a step for each setting whose value could not be read.
 fn unread(given: &Given, ours: &mut Ours) {
     for name in &given.unreadable {
         ours.do_this(unreadable(name));
     }
-    // These are taken from where they are.
+    // These settings are translated with their `valueFrom`.
     let taken = ["queueURL", "webhookURL", "webhookHeaders"];
     for (name, from) in given.elsewhere.iter().filter(|(name, _)| !taken.contains(name)) {
         ours.do_this(format!(
-            "{name}: what is set stands elsewhere ({from}) and is not read; see what it is{}",
+            "{name}: its value is in another object ({from}) and was not read; look it up{}",
             of_ours(name)
         ));
     }
 }
 
-/// The value is not repeated: what is not read may be anything.
+/// Does not repeat the value, which may be a secret.
 fn unreadable(name: &str) -> String {
-    format!(
-        "{name}: what is set there cannot be read, and nothing of it is carried over; see what \
-         was meant{}",
-        of_ours(name)
-    )
+    format!("{name}: its value cannot be read and is not carried over; look it up{}", of_ours(name))
 }
 
-/// Where a setting of NTH's is said here, for the end of a sentence.
+/// Our names of a setting of NTH's, for the end of a sentence.
 fn of_ours(name: &str) -> String {
     let row =
         table::of_value(name).or_else(|| table::of_flag(name)).filter(|row| !row.here.is_empty());
@@ -147,7 +143,8 @@ fn queue(given: &Given, ours: &mut Ours) {
     }
 }
 
-/// The newer of two names of one setting wins; NTH's chart always sets the newer one.
+/// The value of a setting with two names: the newer name wins. NTH's chart always sets the newer
+/// one.
 fn newer(given: &Given, new: &str, old: &str, ours: &mut Ours) -> Option<String> {
     if given.is_workload && given.get(new).is_none() {
         return given.text(old);
@@ -168,7 +165,7 @@ fn nodes(given: &Given, ours: &mut Ours) {
         return;
     }
     let tag = tag.unwrap_or_else(|| MANAGED.to_owned());
-    // In IMDS mode nobody looked at tags, so nobody will have set this one.
+    // In IMDS mode NTH does not read tags, so most likely nobody has set this one.
     if given.is_imds && tag == MANAGED {
         return;
     }
@@ -180,7 +177,7 @@ fn nodes(given: &Given, ours: &mut Ours) {
     ours.set("config.managedTag", tag);
 }
 
-/// The tag that NTH looks for unless it is told another.
+/// The tag that NTH looks for by default.
 const MANAGED: &str = "aws-node-termination-handler/managed";
 
 fn drain(given: &Given, ours: &mut Ours) {
@@ -190,8 +187,8 @@ fn drain(given: &Given, ours: &mut Ours) {
         let seconds = wanted.clamp(*DRAIN_TIMEOUT.start(), *DRAIN_TIMEOUT.end());
         ours.set("config.drainTimeout", format!("{seconds}s"));
         let why = "how long a drain under a lifecycle hook may take; then its hook is completed. \
-            (NTH gives up, leaves the hook open and tries again.) Spot notices have 120 s whatever \
-            this says";
+            (NTH gives up, leaves the hook open and tries again.) Spot notices have 120 s in \
+            any case";
         let setting = if of_node.max(of_heartbeats) == of_heartbeats {
             "heartbeatUntil"
         } else {
@@ -220,7 +217,7 @@ fn drain(given: &Given, ours: &mut Ours) {
     }
 }
 
-/// Taints and labels.
+/// Translates the settings about taints and labels.
 fn marks(given: &Given, ours: &mut Ours) {
     if given.is_on("taintNode") {
         ours.set("config.compat", "nth");
@@ -252,7 +249,7 @@ fn marks(given: &Given, ours: &mut Ours) {
     }
 }
 
-fn telling(given: &Given, ours: &mut Ours) {
+fn observability(given: &Given, ours: &mut Ours) {
     if given.is_on("jsonLogging") {
         ours.set("config.logFormat", "json");
     }
@@ -287,7 +284,7 @@ fn telling(given: &Given, ours: &mut Ours) {
     }
 }
 
-/// What is alike in both charts, by its path in NTH's and in ours.
+/// Values that both charts have: the path in NTH's, the path in ours.
 const CARRIED: &[(&str, &str)] = &[
     ("image.pullPolicy", "image.pullPolicy"),
     ("image.pullSecrets", "imagePullSecrets"),
@@ -301,8 +298,8 @@ const CARRIED: &[(&str, &str)] = &[
     ("priorityClassName", "priorityClassName"),
 ];
 
-/// A value to carry over. In a mapping whose keys are people's own, what may be a secret by its
-/// name is left out, and that is told.
+/// A value to carry over. From a mapping with the user's own keys, entries that may be secrets by
+/// their name are left out, and a step names them.
 fn without_secrets(path: &str, value: &Value, ours: &mut Ours) -> Value {
     let Value::Object(map) = value else { return value.clone() };
     let (hidden, kept): (Map<String, Value>, Map<String, Value>) =
@@ -365,8 +362,8 @@ fn pod(given: &Given, ours: &mut Ours) {
     }
 }
 
-/// The account and its roles. That NTH's chart makes none is not carried over: the pods would wait
-/// for an account that nobody makes.
+/// Translates the service account and its roles. `create: false` is not carried over, because the
+/// pods would wait for an account that nobody makes.
 fn accounts(given: &Given, ours: &mut Ours) {
     let is_off = |name: &str| given.get(name).is_some() && !given.is_on(name);
     if is_off("serviceAccount.create") {
@@ -408,7 +405,7 @@ fn accounts(given: &Given, ours: &mut Ours) {
     }
 }
 
-/// Variables that are not NTH's: of a proxy, of the AWS SDK, of others.
+/// Translates variables that are not NTH's: for a proxy, for the AWS SDK, and others.
 fn environment(given: &Given, ours: &mut Ours) {
     let mut keys: Vec<_> = ["awsAccessKeyID", "awsSecretAccessKey"]
         .into_iter()
@@ -421,7 +418,7 @@ fn environment(given: &Given, ours: &mut Ours) {
             "HTTPS_PROXY" if !value.is_empty() => proxy("proxy.https", value, ours),
             "HTTP_PROXY" if !value.is_empty() => proxy("proxy.http", value, ours),
             "NO_PROXY" if !value.is_empty() => {
-                // These the chart adds itself.
+                // The chart adds these itself.
                 let own =
                     ["169.254.169.254", "169.254.170.23", "fd00:ec2::23", "localhost", "127.0.0.1"];
                 let hosts: Vec<_> = value
@@ -431,7 +428,7 @@ fn environment(given: &Given, ours: &mut Ours) {
                     .collect();
                 ours.set("proxy.noProxy", json!(hosts));
             }
-            // Of EKS's own webhook, or keys that should not be there.
+            // EKS's own webhook sets these.
             "AWS_ROLE_ARN"
             | "AWS_WEB_IDENTITY_TOKEN_FILE"
             | "AWS_CONTAINER_CREDENTIALS_FULL_URI"
@@ -449,7 +446,7 @@ fn environment(given: &Given, ours: &mut Ours) {
                      it from a Secret if it is needed"
                 ));
             }
-            // Where NTH knows of no flag, the variable is of the SDK or of somebody's image.
+            // NTH has no flag for it, so the AWS SDK or a custom image reads it.
             _ if name.starts_with("AWS_") => ours.push("extraEnv", entry.clone()),
             _ => ours.misses(
                 format!("variable {name}"),
@@ -468,7 +465,7 @@ fn environment(given: &Given, ours: &mut Ours) {
     }
 }
 
-/// A proxy's URL, without the user and the password in it.
+/// Sets a proxy's URL, without the user and the password in it.
 fn proxy(path: &str, url: String, ours: &mut Ours) {
     let bare = secrets::without_user(&url);
     if bare.is_some() {

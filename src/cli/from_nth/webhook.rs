@@ -1,4 +1,4 @@
-//! NTH's webhook: its template is a Go template, ours has names in braces.
+//! Translates NTH's webhook. Its template is a Go template; ours has names in braces.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{ours::Ours, read::Given, secrets};
 
-/// What a Go template of NTH's says, and how ours calls it.
+/// Fields of NTH's Go template, and our names for them.
 const NAMES: &[(&str, &str)] = &[
     (".EventID", "event"),
     (".Kind", "kind"),
@@ -20,13 +20,13 @@ const NAMES: &[(&str, &str)] = &[
     (".Region", "region"),
 ];
 
-/// The Secret for what NTH was given in clear.
+/// The Secret for values that NTH has in plain text.
 const SECRET: &str = "sundown-webhook";
-/// The key of the URL in a Secret, as NTH's chart has it and as ours does by default.
+/// The key of the URL in a Secret: that of NTH's chart, and the default of ours.
 const CHART_KEY: &str = "webhookurl";
-/// Where its headers are mounted.
+/// The folder at which the headers are mounted.
 const HEADERS: &str = "/etc/sundown/webhook";
-/// Where a template is mounted.
+/// The folder at which a template is mounted.
 const TEMPLATE: &str = "/etc/sundown/template";
 
 pub(super) fn translate(given: &Given, ours: &mut Ours) {
@@ -88,8 +88,8 @@ pub(super) fn translate(given: &Given, ours: &mut Ours) {
     template(given, ours);
 }
 
-/// The chart's values for a URL from a Secret. Other sources, and a Secret that may be absent, have
-/// no value of their own.
+/// Sets the chart's values for a URL from a Secret. The chart has no values for other sources or an
+/// optional Secret, so these become an entry of `extraEnv`.
 fn url_from(from: &Value, ours: &mut Ours) {
     let key_of = |field: &str| {
         from.pointer(&format!("/secretKeyRef/{field}")).and_then(Value::as_str).map(str::to_owned)
@@ -105,7 +105,8 @@ fn url_from(from: &Value, ours: &mut Ours) {
     }
 }
 
-/// How an object gets into another namespace: pods that name one which is not there do not start.
+/// The command that copies an object into Sundown's namespace. Without the object the pods do not
+/// start.
 fn copy(kind: &str, name: &str) -> String {
     format!(
         "`kubectl -n kube-system get {kind} {name} -o json | jq \
@@ -113,7 +114,7 @@ fn copy(kind: &str, name: &str) -> String {
     )
 }
 
-/// The host, where only the cluster's own DNS can know it.
+/// The host of the URL, if only the cluster's DNS can resolve it.
 fn in_the_cluster(url: &str) -> Option<String> {
     let host = url::Url::parse(url).ok()?.host_str()?.to_owned();
     let is_name = host.parse::<std::net::IpAddr>().is_err() && !host.starts_with('[');
@@ -197,8 +198,7 @@ fn template(given: &Given, ours: &mut Ours) {
     }
 }
 
-/// A Go template that only puts fields in, with our names. Errs with the first action that does
-/// more.
+/// Rewrites a Go template that only inserts fields. Errs with the first action that does more.
 pub(super) fn rewritten(template: &str) -> Result<String, String> {
     let mut out = String::new();
     let mut rest = template;
@@ -216,13 +216,13 @@ pub(super) fn rewritten(template: &str) -> Result<String, String> {
     Ok(out.replace("[NTH]", "[Sundown]"))
 }
 
-/// `index .NodeLabels "KEY"`, the one way to a label whose key has dots.
+/// `index .NodeLabels "KEY"`, which Go templates need for a label whose key has dots.
 fn label(action: &str) -> Option<String> {
     let key = action.strip_prefix("index .NodeLabels ")?.trim().trim_matches(['"', '`']);
     (!key.is_empty() && !key.contains([' ', '"'])).then(|| format!("label:{key}"))
 }
 
-/// The rows that are told here.
+/// NTH's names of the fields that this file translates.
 #[cfg(test)]
 pub(super) fn theirs() -> impl Iterator<Item = &'static str> {
     NAMES.iter().map(|(theirs, _)| *theirs)

@@ -1,5 +1,4 @@
-//! What a test event looks like: as AWS's own of that kind, but for its source. Nothing here asks
-//! anybody.
+//! Builds a test event. Apart from its source it looks like AWS's event of that kind. No I/O.
 
 use clap::ValueEnum;
 use serde_json::{Value, json};
@@ -9,7 +8,7 @@ use crate::{
     interruption::TEST_SOURCE,
 };
 
-/// Of which kind a test is.
+/// The kind of interruption that a test event imitates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Kind {
     /// A terminate hook waits
@@ -42,23 +41,23 @@ impl Kind {
         }
     }
 
-    /// A lifecycle hook is in it.
+    /// Whether the event names a lifecycle hook.
     pub(super) const fn has_hook(self) -> bool {
         matches!(self, Self::Terminate | Self::Launch)
     }
 }
 
-/// What a test is about.
+/// What the event contains.
 #[derive(Debug, Clone)]
 pub(super) struct About<'a> {
     pub(super) kind: Kind,
     pub(super) instance: &'a InstanceId,
-    /// Group and hook, of a kind that has one.
+    /// Group and hook. `None`: the kind has no hook.
     pub(super) hook: Option<(&'a str, &'a str)>,
     pub(super) region: &'a str,
     pub(super) account: &'a str,
     pub(super) now: Moment,
-    /// A made-up token or id.
+    /// A made-up lifecycle action token or event ID.
     pub(super) token: &'a str,
     pub(super) real: bool,
 }
@@ -128,7 +127,7 @@ pub(super) fn resources(about: &About<'_>) -> Vec<String> {
     }
 }
 
-/// The whole event, as EventBridge would bring it: for a queue, and to be looked at.
+/// The whole event as EventBridge delivers it, for a queue or for `--print`.
 pub(super) fn whole(about: &About<'_>, id: &str) -> Value {
     json!({
         "version": "0", "id": id, "detail-type": about.kind.detail_type(), "source": TEST_SOURCE,
@@ -151,7 +150,7 @@ mod tests {
     };
 
     #[test]
-    fn every_kind_is_read_as_a_test_of_it_and_never_as_the_real_one() {
+    fn every_kind_is_parsed_as_a_test_and_never_as_a_real_event() {
         let instance: InstanceId = "i-0123456789abcdef0".parse().unwrap();
         let kinds = Kind::value_variants();
         assert_eq!(kinds.len(), 7);
@@ -176,7 +175,7 @@ mod tests {
                 (real, instance.clone(), Some(about.now)),
                 "{kind:?}"
             );
-            let said = match kind {
+            let expected = match kind {
                 Kind::Terminate => Said::TerminateHook,
                 Kind::Launch => Said::LaunchHook,
                 Kind::Spot => Said::Spot,
@@ -185,7 +184,7 @@ mod tests {
                 Kind::State => Said::StateChange,
                 Kind::Health => Said::Health,
             };
-            assert_eq!(only.kind(), said);
+            assert_eq!(only.kind(), expected);
             assert_eq!(only.hook().is_some_and(|h| h.token.is_some()), kind.has_hook());
         }
     }

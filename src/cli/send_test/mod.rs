@@ -1,5 +1,5 @@
-//! `sundown send-test`: one test event, through the whole wire or straight to the queue. The
-//! service tells what it would do about it.
+//! `sundown send-test`: sends one test event, through EventBridge or straight to the queue. The
+//! service reports what it would do about it.
 
 mod event;
 mod witness;
@@ -11,9 +11,9 @@ use clap::{Args, ValueEnum};
 
 use self::{
     event::{About, Kind, detail, resources, whole},
-    witness::Witness,
+    witness::EventWatch,
 };
-use super::people::{advised, block_on, connect, say, uuid};
+use super::people::{advised, block_on, connect, print_line, uuid};
 use crate::{
     aws::{Clients, PutEvent},
     config::{AwsArgs, ConfigError, KubeArgs, QueueUrl, duration_text, parse_duration},
@@ -22,9 +22,9 @@ use crate::{
     runtime::{Clock, Random},
 };
 
-/// The tag by which Auto Scaling says which group an instance is of.
+/// The tag in which Auto Scaling names the group of an instance.
 const GROUP_TAG: &str = "aws:autoscaling:groupName";
-/// What stands for the account where it cannot be asked.
+/// The account in the event if STS cannot be asked for the real one.
 const NO_ACCOUNT: &str = "000000000000";
 
 /// The flags of `sundown send-test`.
@@ -33,7 +33,7 @@ pub(super) struct SendTestArgs {
     /// The instance that it is about
     #[arg(value_name = "INSTANCE")]
     instance: InstanceId,
-    /// Of which kind it is
+    /// Kind of the event
     #[arg(long, value_enum, default_value_t = Kind::Spot)]
     kind: Kind,
     /// Which way it goes: through EventBridge, whose rules must match the source `sundown.test`
@@ -51,14 +51,14 @@ pub(super) struct SendTestArgs {
     #[arg(long, value_name = "NAME")]
     hook: Option<String>,
     /// Ask the service to act on it. It does so only while it runs with --accept-real-tests;
-    /// otherwise it only tells what it would do
+    /// otherwise it only reports what it would do
     #[arg(long)]
     real: bool,
     /// Print the event and send nothing
     #[arg(long)]
     print: bool,
-    /// Wait for so long until the service has told of it, in an Event of the node; exit code 3 if
-    /// it has not by then. It takes the right to list Events in Kubernetes
+    /// Wait at most this long until the service reports the test in an Event of the node; exit code
+    /// 3 if it has not by then. Needs the right to list Events in Kubernetes
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, conflicts_with = "print")]
     wait: Option<Duration>,
     #[command(flatten)]
@@ -67,10 +67,10 @@ pub(super) struct SendTestArgs {
     kube: KubeArgs,
 }
 
-/// It was sent, and in the time that was given nobody has told of it.
-const NOT_TOLD: u8 = 3;
+/// Exit code: the test was sent, and the service has not reported it within `--wait`.
+const NOT_REPORTED: u8 = 3;
 const NOT_SENT: &str = "nothing was sent";
-/// Which policy has the rights of who sends tests.
+/// Where the documentation has the IAM policy for people who send tests.
 const POLICY: &str = "docs/commands.md, \"Who may send tests\", has the policy";
 
 /// Which way an event goes.
@@ -82,8 +82,8 @@ enum Way {
     Queue,
 }
 
-/// Sends it. 0: sent, and told of where that is waited for; 1: not sent, and why; 3: sent, and not
-/// told of in time.
+/// Sends the test. Exit code 0: sent, and reported if `--wait` is given; 1: not sent; 3: sent, but
+/// not reported in time.
 pub(super) fn main(args: &SendTestArgs) -> anyhow::Result<ExitCode> {
     block_on(send(args))
 }
@@ -94,12 +94,12 @@ async fn send(args: &SendTestArgs) -> anyhow::Result<ExitCode> {
         return Err(ConfigError::no_queue().into());
     }
     let clients = connect(&args.aws, queue.and_then(|q| q.region.as_deref())).await?;
-    let witness = match args.wait {
-        Some(most) => Some((Witness::begin(&args.kube, args.real).await?, most)),
+    let watch = match args.wait {
+        Some(most) => Some((EventWatch::begin(&args.kube, args.real).await?, most)),
         None => None,
     };
     let hook = if args.kind.has_hook() { Some(hook(args, &clients).await?) } else { None };
-    // The event would say whose it is; that it can be sent does not hang on it.
+    // The account is only a field of the event. The test can be sent without it.
     let account = clients.identity().await.map_or_else(|_| NO_ACCOUNT.to_owned(), |i| i.account);
     let random = Random::from_entropy();
     let (token, id) = (uuid(&random), uuid(&random));
@@ -114,14 +114,14 @@ async fn send(args: &SendTestArgs) -> anyhow::Result<ExitCode> {
         real: args.real,
     };
     if args.print {
-        say(&serde_json::to_string_pretty(&whole(&about, &id))?);
+        print_line(&serde_json::to_string_pretty(&whole(&about, &id))?);
         return Ok(ExitCode::SUCCESS);
     }
     let id = if let (Way::Queue, Some(queue)) = (args.to, queue) {
         let sent = clients.queue(&queue.url).send(&whole(&about, &id).to_string()).await;
         sent.map_err(|error| advised(error, "the queue's policy must list you among its senders"))
             .context(NOT_SENT)?;
-        say(&format!("Test event {id} is on queue {}.", queue.name));
+        print_line(&format!("Test event {id} is on queue {}.", queue.name));
         id
     } else {
         let (detail, resources) = (detail(&about), resources(&about));
@@ -133,43 +133,43 @@ async fn send(args: &SendTestArgs) -> anyhow::Result<ExitCode> {
         };
         let sent = clients.event_bridge().put_event(&event).await;
         let id = sent.map_err(|error| advised(error, POLICY)).context(NOT_SENT)?;
-        say(&format!(
+        print_line(&format!(
             "Test event {id} is on the default bus. It comes only through rules that match the \
              source {TEST_SOURCE}."
         ));
         id
     };
-    if let Some((witness, most)) = witness {
-        return Ok(heard(witness.wait(&id, &args.instance, most).await, most));
+    if let Some((watch, most)) = watch {
+        return Ok(print_outcome(watch.wait(&id, &args.instance, most).await, most));
     }
-    say(&format!(
-        "The leader tells within seconds what it would do: in its log (`Test event`), and in an \
+    print_line(&format!(
+        "Within seconds the leader reports what it would do: in its log (`Test event`), and in an \
          Event of the node: kubectl get events -A --field-selector reason=TestReceived ({})",
         args.instance
     ));
     Ok(ExitCode::SUCCESS)
 }
 
-/// What came of the wait.
-fn heard(told: Result<Option<String>, String>, most: Duration) -> ExitCode {
-    let text = match told {
+/// Prints the result of the wait, and returns the exit code.
+fn print_outcome(reported: Result<Option<String>, String>, most: Duration) -> ExitCode {
+    let text = match reported {
         Ok(Some(message)) => {
-            say(&format!("Sundown tells of it: {message}"));
+            print_line(&format!("Sundown reports: {message}"));
             return ExitCode::SUCCESS;
         }
-        Ok(None) => "no Event tells of it".to_owned(),
-        Err(why) => format!("Events cannot be looked at ({why})"),
+        Ok(None) => "no Event reports it".to_owned(),
+        Err(why) => format!("Events cannot be listed ({why})"),
     };
-    say(&format!(
+    print_line(&format!(
         "It was sent, and after {} {text}. See whether a replica leads (kubectl get lease), \
          whether rules bring it (`sundown check`, points `rule`), and what the leader logs (`Test \
-         event`): of an instance without a Node it is told only there.",
+         event`): a test of an instance without a Node is reported only there.",
         duration_text(most)
     ));
-    ExitCode::from(NOT_TOLD)
+    ExitCode::from(NOT_REPORTED)
 }
 
-/// Group and hook: those given, else those of the instance.
+/// Group and hook: those in the flags, or else those of the instance.
 async fn hook(args: &SendTestArgs, clients: &Clients) -> anyhow::Result<(String, String)> {
     if let (Some(group), Some(hook)) = (&args.group, &args.hook) {
         return Ok((group.clone(), hook.clone()));

@@ -1,4 +1,4 @@
-//! What the service tells of a test, where a person can see it: in Events of the Node.
+//! Waits for the Event in which the service reports a test.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -15,43 +15,44 @@ use crate::{
 
 /// How long one request may take.
 const LIMIT: Duration = seconds(10);
-/// How often Events are looked at.
+/// How often Events are listed.
 const EVERY: Duration = seconds(1);
-/// Told of every test that is not acted on.
-const TOLD: &str = EventReason::TestReceived.as_str();
-/// Told of one that is acted on as of any other interruption.
+/// Reason of the Event about a test that the service does not act on.
+const REPORTED: &str = EventReason::TestReceived.as_str();
+/// Reason of the Event about an accepted interruption, which includes tests that the service acts
+/// on.
 const ACTED_ON: &str = EventReason::InterruptionAccepted.as_str();
 
-/// Looks for what is told of one test.
-pub(super) struct Witness {
+/// Looks for the Event about one test.
+pub(super) struct EventWatch {
     client: Client,
     real: bool,
-    /// Events of accepts that were there before, by UID with their version: equal ones are counted
-    /// up in place.
+    /// Accept Events from before the test: UID and resource version. A repeated Event keeps its UID
+    /// and changes its version.
     before: BTreeMap<String, String>,
 }
 
-impl Witness {
-    /// Looks once, before anything is sent: who may not see Events would wait in vain.
+impl EventWatch {
+    /// Lists Events once before the test is sent, so that a missing permission shows at once.
     pub(super) async fn begin(kube: &KubeArgs, real: bool) -> anyhow::Result<Self> {
         let options =
             ConnectOptions { kubeconfig: kube.kubeconfig.clone(), context: kube.context.clone() };
         let client = connect(&options)
             .await
             .context("--wait looks for Events in Kubernetes; nothing was sent")?;
-        let mut witness = Self { client, real, before: BTreeMap::new() };
+        let mut watch = Self { client, real, before: BTreeMap::new() };
         let why = "--wait looks for Events, which cannot be listed (it takes the right to list \
             events in all namespaces); nothing was sent";
-        witness.look(TOLD).await.map_err(anyhow::Error::msg).context(why)?;
+        watch.look(REPORTED).await.map_err(anyhow::Error::msg).context(why)?;
         if real {
-            let there = witness.look(ACTED_ON).await.map_err(anyhow::Error::msg).context(why)?;
-            witness.before = there.iter().filter_map(identity).collect();
+            let there = watch.look(ACTED_ON).await.map_err(anyhow::Error::msg).context(why)?;
+            watch.before = there.iter().filter_map(identity).collect();
         }
-        Ok(witness)
+        Ok(watch)
     }
 
-    /// Waits until the service has told of the test, for so long at most; what it has told. An
-    /// error says what kept Events from being seen.
+    /// Waits at most `most` until the service reports the test, and returns the Event's message.
+    /// Errs if Events could not be listed.
     pub(super) async fn wait(
         &self,
         id: &str,
@@ -60,7 +61,7 @@ impl Witness {
     ) -> Result<Option<String>, String> {
         let end = Instant::now() + most;
         loop {
-            let seen = self.told(id, instance).await;
+            let seen = self.find(id, instance).await;
             match seen {
                 Ok(Some(message)) => return Ok(Some(message)),
                 seen if Instant::now() >= end => return seen,
@@ -69,8 +70,8 @@ impl Witness {
         }
     }
 
-    async fn told(&self, id: &str, instance: &InstanceId) -> Result<Option<String>, String> {
-        let tests = self.look(TOLD).await?;
+    async fn find(&self, id: &str, instance: &InstanceId) -> Result<Option<String>, String> {
+        let tests = self.look(REPORTED).await?;
         if let Some(message) =
             tests.into_iter().filter_map(|event| event.message).find(|message| message.contains(id))
         {
@@ -97,7 +98,8 @@ fn identity(event: &Event) -> Option<(String, String)> {
     Some((event.metadata.uid.clone()?, event.metadata.resource_version.clone()?))
 }
 
-/// The Event tells of an accept of this instance, and did not before.
+/// The message of the Event, if it is about an accept of this instance and is new or repeated since
+/// `before`.
 fn acted_on(
     event: &Event,
     instance: &InstanceId,
@@ -105,7 +107,7 @@ fn acted_on(
 ) -> Option<String> {
     let (uid, version) = identity(event)?;
     let message = event.message.clone()?;
-    // An instance's id may be the beginning of another's.
+    // An instance ID may be a prefix of another one.
     let names = message
         .split(|c: char| !c.is_ascii_alphanumeric() && c != '-')
         .any(|word| word == instance.as_str());
@@ -117,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_accept_counts_that_was_not_there_before_or_is_counted_up_since() {
+    fn only_a_new_or_repeated_accept_event_counts() {
         let event = |uid: &str, version: &str, message: &str| {
             let mut event = Event { message: Some(message.to_owned()), ..Event::default() };
             event.metadata.uid = Some(uid.to_owned());

@@ -1,5 +1,4 @@
-//! Reads the fields of a scenario, and says of each one that is wrong where it is and what it may
-//! be.
+//! Reads the fields of a scenario. An error about a field has its path and what it may be.
 
 use std::{ops::RangeInclusive, time::Duration};
 
@@ -8,7 +7,7 @@ use serde_json::{Map, Value};
 use super::ScenarioError;
 use crate::config::{duration_text, parse_duration};
 
-/// A value of the scenario and where it stands, such as `groups[0].nodes`.
+/// A value of the scenario and its path, such as `groups[0].nodes`.
 #[derive(Debug, Clone)]
 pub(super) struct Field<'a> {
     path: String,
@@ -26,18 +25,18 @@ pub(super) struct Fields<'a> {
 const REPEATED: usize = 60;
 
 impl<'a> Field<'a> {
-    /// The whole scenario.
+    /// The scenario itself, with an empty path.
     pub(super) const fn whole(value: &'a Value) -> Self {
         Self { path: String::new(), value }
     }
 
-    /// What is wrong with it, such as `use a number from 1 to 5000`.
+    /// An error about this value. `remedy`: such as `use a number from 1 to 5000`.
     pub(super) fn wrong(&self, remedy: &str) -> ScenarioError {
         let path = if self.path.is_empty() { "the scenario" } else { &self.path };
         ScenarioError::Field(format!("{path} is {}: {remedy}", shown(self.value)))
     }
 
-    /// Its fields, which must be among these.
+    /// Its fields. Errs if one is not among `known`.
     pub(super) fn fields(&self, known: &[&str]) -> Result<Fields<'a>, ScenarioError> {
         let list = known.join(", ");
         let map =
@@ -49,7 +48,7 @@ impl<'a> Field<'a> {
         Ok(Fields { path: self.path.clone(), map })
     }
 
-    /// A list with so many entries.
+    /// A list. Errs if its length is not in this range.
     pub(super) fn list(&self, entries: RangeInclusive<usize>) -> Result<Vec<Self>, ScenarioError> {
         let all = self.value.as_array().ok_or_else(|| self.wrong("use a list"))?;
         if !entries.contains(&all.len()) {
@@ -67,7 +66,7 @@ impl<'a> Field<'a> {
             .collect())
     }
 
-    /// A text without quotes may look like a number.
+    /// The value as text. A text without quotes may look like a number.
     fn as_text(&self) -> Option<String> {
         match self.value {
             Value::String(text) => Some(text.clone()),
@@ -76,14 +75,14 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// A text that is not empty and has at most so many characters.
+    /// A text of 1 to `most` characters.
     pub(super) fn text(&self, most: usize) -> Result<String, ScenarioError> {
         let text =
             self.as_text().filter(|text| !text.trim().is_empty() && text.chars().count() <= most);
         text.ok_or_else(|| self.wrong(&format!("use a text of 1 to {most} characters")))
     }
 
-    /// A name as Kubernetes takes it for objects and label values.
+    /// A name that Kubernetes accepts for objects and label values.
     pub(super) fn name(&self) -> Result<String, ScenarioError> {
         let of_name = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
         let is_name = |text: &str| {
@@ -98,7 +97,7 @@ impl<'a> Field<'a> {
         text.ok_or_else(|| self.wrong(remedy))
     }
 
-    /// A whole number.
+    /// A whole number in this range.
     pub(super) fn count(&self, range: RangeInclusive<usize>) -> Result<usize, ScenarioError> {
         let number =
             self.value.as_u64().and_then(|n| usize::try_from(n).ok()).filter(|n| range.contains(n));
@@ -107,7 +106,7 @@ impl<'a> Field<'a> {
         })
     }
 
-    /// A duration with its unit.
+    /// A duration in this range, written with its unit.
     pub(super) fn duration(
         &self,
         range: RangeInclusive<Duration>,
@@ -136,18 +135,18 @@ impl<'a> Field<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// A field that must be there.
+    /// A field. Errs if it is missing.
     pub(super) fn get(&self, name: &str) -> Result<Field<'a>, ScenarioError> {
         let missing = || ScenarioError::Field(format!("{} is missing", member(&self.path, name)));
         self.find(name).ok_or_else(missing)
     }
 
-    /// A field that may be there.
+    /// A field. `None`: it is missing.
     pub(super) fn find(&self, name: &str) -> Option<Field<'a>> {
         self.map.get(name).map(|value| Field { path: member(&self.path, name), value })
     }
 
-    /// Reads a field that may be there.
+    /// Reads an optional field.
     pub(super) fn read<T>(
         &self,
         name: &str,
@@ -156,7 +155,7 @@ impl<'a> Fields<'a> {
         self.find(name).map(read).transpose()
     }
 
-    /// What is wrong with all of it.
+    /// An error about the whole value.
     pub(super) fn wrong(&self, what: &str) -> ScenarioError {
         ScenarioError::Field(format!("{} {what}", self.path))
     }

@@ -1,12 +1,11 @@
-//! Which flags of `sundown run` a scenario may give to the service.
+//! Checks the flags of `sundown run` that a scenario gives to the service.
 
 use clap::{Args as _, Command};
 
 use super::scenario::ScenarioError;
 use crate::config::RunArgs;
 
-/// Flags that change what the service does in a simulation, of which `docs/scenarios.md` has the
-/// list.
+/// Flags that change what the service does in a simulation. `docs/scenarios.md` has the same list.
 const ALLOWED: [&str; 21] = [
     "--accept-real-tests",
     "--compat",
@@ -30,26 +29,26 @@ const ALLOWED: [&str; 21] = [
     "--shared-queue",
     "--spot-deadline-margin",
 ];
-/// Flags that the simulation gives itself.
+/// Flags that the simulation sets itself.
 const GIVEN: [&str; 2] = ["--queue-url", "--cluster-name"];
 /// Flags of every command.
 const OF_COMMANDS: [&str; 4] = ["--help", "-h", "--version", "-V"];
 
-/// Refuses flags that the simulation gives itself, and flags without effect in it. `RunArgs`
-/// refuses what is no flag.
+/// Refuses flags that the simulation sets itself, and flags without effect in it. Anything that is
+/// not a flag is refused by `RunArgs`.
 pub(super) fn check(flags: &[String]) -> Result<(), ScenarioError> {
     let known = of_run();
     for flag in flags {
         let name = flag.split('=').next().unwrap_or_default();
         if GIVEN.contains(&name) {
             return Err(ScenarioError::Flags(format!(
-                "{name} is given by the simulation: take it away"
+                "{name} is given by the simulation: remove it"
             )));
         }
         let is_known = OF_COMMANDS.contains(&name) || known.iter().any(|flag| flag == name);
         if is_known && !ALLOWED.contains(&name) {
             return Err(ScenarioError::Flags(format!(
-                "{name} has no effect in a simulation: take it away"
+                "{name} has no effect in a simulation: remove it"
             )));
         }
     }
@@ -71,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_that_decide_nothing_in_a_simulation_are_refused_by_their_name() {
+    fn flags_without_effect_in_a_simulation_are_refused_by_name() {
         for flag in [
             "--dlq-url=https://sqs.eu-west-1.amazonaws.com/1/dead",
             "--help",
@@ -89,10 +88,10 @@ mod tests {
             "--region",
         ] {
             let name = flag.split('=').next().unwrap_or_default();
-            let said = refusal(flag).unwrap_or_else(|| panic!("{flag} is accepted"));
+            let error = refusal(flag).unwrap_or_else(|| panic!("{flag} is accepted"));
             assert!(
-                said.contains(&format!("flags: {name} has no effect in a simulation")),
-                "{said}"
+                error.contains(&format!("flags: {name} has no effect in a simulation")),
+                "{error}"
             );
         }
         for flag in
@@ -101,12 +100,12 @@ mod tests {
             assert_eq!(refusal(flag), None, "{flag}");
         }
         assert!(
-            refusal("--queue-url=x").is_some_and(|said| said.contains("given by the simulation"))
+            refusal("--queue-url=x").is_some_and(|error| error.contains("given by the simulation"))
         );
     }
 
     #[test]
-    fn the_page_has_the_flags_that_are_allowed_and_each_of_them_exists() {
+    fn the_page_lists_the_allowed_flags_and_each_exists() {
         let page =
             std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/scenarios.md"))
                 .unwrap();

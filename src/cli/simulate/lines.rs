@@ -8,13 +8,13 @@ pub(super) enum Style {
     Plain,
     /// An event of the scenario, the head of a table.
     Strong,
-    /// What can be skipped.
+    /// Text of little importance.
     Faint,
     /// A drain that ended well.
     Good,
     /// Something that waits.
     Waiting,
-    /// Something that should not have been necessary.
+    /// Something that went wrong, such as a forced deletion.
     Bad,
 }
 
@@ -45,19 +45,19 @@ impl Line {
         Self::default().and(style, text)
     }
 
-    /// The line with more text at its end.
+    /// Appends text in a style.
     pub(super) fn and(mut self, style: Style, text: impl Into<String>) -> Self {
         self.0.push((style, text.into()));
         self
     }
 
-    /// How many characters it has.
+    /// The number of its characters.
     pub(super) fn length(&self) -> usize {
         self.0.iter().map(|(_, text)| text.chars().count()).sum()
     }
 
-    /// The line as it is printed: cut after `width` characters, the last of which is `…` then.
-    /// Control characters of names that others have given are shown as `?`.
+    /// The line as it is printed. A line longer than `width` characters is cut and ends with `…`.
+    /// Control characters, which names may contain, are shown as `?`.
     pub(super) fn render(&self, width: usize, colors: bool) -> String {
         let length = self.length();
         let mut room = if length > width { width.saturating_sub(1) } else { length };

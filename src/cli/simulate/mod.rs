@@ -1,4 +1,4 @@
-//! `sundown simulate`: the service itself against an embedded AWS and an embedded Kubernetes.
+//! `sundown simulate`: runs the real service against an embedded AWS and an embedded Kubernetes.
 
 mod fields;
 mod flags;
@@ -31,7 +31,7 @@ pub(super) struct SimulateArgs {
     /// docs/scenarios/default.yaml
     #[arg(long, value_name = "FILE")]
     scenario: Option<PathBuf>,
-    /// Everything that is random comes from it: the same seed gives the same course of events
+    /// Seed of all random numbers: the same seed gives the same sequence of events
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// In real time
@@ -42,11 +42,11 @@ pub(super) struct SimulateArgs {
     #[arg(long, value_name = "N", value_parser = speed)]
     speed: Option<Pace>,
     /// Keep both servers listening on loopback, for kubectl and the aws CLI (implies real time);
-    /// Ctrl-C ends it with the summary. Standard error says where they listen, and where the
-    /// metrics of the service are
+    /// Ctrl-C ends it with the summary. Standard error shows their addresses and that of the
+    /// service's metrics
     #[arg(long, conflicts_with = "speed")]
     serve: bool,
-    /// With `--serve`: start no service. Standard error says how to start `sundown run` against
+    /// With `--serve`: start no service. Standard error shows how to start `sundown run` against
     /// both servers; the scenario begins when it receives from the queue
     #[arg(long, requires = "serve", conflicts_with = "log_level")]
     no_service: bool,
@@ -58,7 +58,6 @@ pub(super) struct SimulateArgs {
     log_level: Option<String>,
 }
 
-/// What is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Output {
     /// The drains as they happen, then a summary.
@@ -81,10 +80,10 @@ fn log_filter(text: &str) -> Result<String, crate::observe::logs::BadFilter> {
     crate::observe::logs::filter(text).map(|_| text.to_owned())
 }
 
-/// What failed when standard output takes no more.
+/// The context of an error when standard output cannot be written.
 const UNWRITTEN: &str = "cannot write to standard output";
 
-/// Runs a simulation.
+/// Runs a simulation. Exit code 0: everything came to rest, or a user ended it.
 pub(super) fn main(args: &SimulateArgs) -> anyhow::Result<ExitCode> {
     let scenario = Scenario::load(args.scenario.as_deref())?;
     if let Some(filter) = &args.log_level {
@@ -106,7 +105,7 @@ pub(super) fn main(args: &SimulateArgs) -> anyhow::Result<ExitCode> {
             tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?
         }
     };
-    // Logs on the same terminal would be written into the block.
+    // Logs on the same terminal would overwrite the block.
     let has_block = args.log_level.is_none() || !std::io::stderr().is_terminal();
     let is_skippable =
         shows && has_block && screen::is_terminal() && matches!(pace, Pace::Times(_));

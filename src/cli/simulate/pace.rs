@@ -1,4 +1,4 @@
-//! How fast time goes.
+//! Sets how fast simulated time passes.
 
 use std::{
     fmt,
@@ -10,14 +10,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How fast time goes.
+/// The speed of simulated time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Pace {
-    /// As fast as things can be computed.
+    /// As fast as the machine computes.
     Virtual,
-    /// As on the wall.
+    /// In real time.
     Real,
-    /// So many times as fast.
+    /// This many times as fast as real time.
     Times(f64),
 }
 
@@ -34,26 +34,26 @@ impl fmt::Display for Pace {
     }
 }
 
-/// Whether a person has pressed Enter, to see the end. Clones share it.
+/// Whether the user has pressed Enter to skip to the end. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Skip(Arc<Pressed>);
 
 #[derive(Debug, Default)]
 struct Pressed {
     any: AtomicBool,
-    /// How often since the screen was drawn.
+    /// How often Enter was pressed since the screen was drawn.
     rows: AtomicUsize,
 }
 
 impl Skip {
-    /// Listens for Enter, where a person can press it.
+    /// Listens for Enter on a thread of its own. `None`: standard input is not a terminal.
     pub(super) fn on_enter() -> Option<Self> {
         if !std::io::stdin().is_terminal() {
             return None;
         }
         let skip = Self::default();
         let pressed = Arc::clone(&skip.0);
-        // It waits for a line as long as the process lives.
+        // The thread waits for lines until the process ends.
         let listen = move || {
             for line in std::io::stdin().lock().lines() {
                 if line.is_err() {
@@ -70,35 +70,35 @@ impl Skip {
         self.0.any.load(Ordering::Relaxed)
     }
 
-    /// By how many rows Enter has moved the cursor down since this was asked the last time.
+    /// By how many rows Enter has moved the cursor down since the last call.
     pub(super) fn take_rows(&self) -> usize {
         self.0.rows.swap(0, Ordering::Relaxed)
     }
 }
 
-/// Simulated time goes on by this much at most before the wall is looked at: nothing that the
-/// service or the servers wait for is shorter by so little that it would matter to a person.
+/// The most simulated time that passes before the real clock is read again. A user does not notice
+/// such a difference.
 const LONGEST: Duration = Duration::from_millis(100);
-/// No timer is finer.
+/// Tokio's timers have this resolution.
 const SHORTEST: Duration = Duration::from_millis(1);
-/// The wall is looked at this often, where time goes slowly enough.
+/// How often the real clock is read, at low speeds.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Holds simulated time back to so many times the wall's, until somebody presses Enter. Paused time
-/// goes on by itself, from one timer to the next and only when everything that is due is done, so
-/// that it needs no pushing: whatever the speed, no timer comes late. To be started on a runtime of
-/// one thread, which it stops for as long as the wall is behind; a machine that is too slow for the
-/// speed runs as fast as it can.
+/// Limits simulated time to `times` the real time, until the user presses Enter. Tokio's paused
+/// time advances by itself, from one timer to the next, and only when everything that is due is
+/// done. So no timer is late at any speed. Start it on a runtime of one thread: it blocks the
+/// thread while simulated time is ahead. A machine that is too slow for the speed runs as fast as
+/// it can.
 pub(super) fn hold_back(times: f64, skip: Skip) {
     let slice = LOOK.mul_f64(times).clamp(SHORTEST, LONGEST);
-    // It ends with the runtime.
+    // The task ends with the runtime.
     drop(tokio::spawn(async move {
         let (wall, simulated) = (now(), tokio::time::Instant::now());
         while !skip.is_pressed() {
             tokio::time::sleep(slice).await;
             let due = simulated.elapsed().div_f64(times);
             let mut ahead = due.saturating_sub(wall.elapsed());
-            // At a low speed, in pieces: Ctrl-C and Enter are heard at once.
+            // Sleeps in short pieces, so that Ctrl-C and Enter work at once at a low speed.
             while !ahead.is_zero() && !skip.is_pressed() {
                 std::thread::sleep(ahead.min(LOOK));
                 tokio::task::yield_now().await;

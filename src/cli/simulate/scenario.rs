@@ -1,5 +1,5 @@
-//! Scenarios: what is in the cluster, and what happens to it. `docs/scenarios.md` documents every
-//! field.
+//! Reads scenarios: what is in the cluster, and what happens to it. `docs/scenarios.md` documents
+//! every field.
 
 #[cfg(test)]
 mod tests;
@@ -12,17 +12,18 @@ use crate::{config::duration_text, domain::seconds};
 /// A scenario, read from YAML (or JSON, which is YAML).
 #[derive(Debug, Clone)]
 pub(super) struct Scenario {
-    /// In a few words.
+    /// A short description, at most 200 characters.
     pub(super) name: String,
     /// Flags of `sundown run` that the service gets besides its queue and its cluster's name.
     pub(super) flags: Vec<String>,
     /// The groups of nodes.
     pub(super) groups: Vec<Group>,
-    /// What runs on them.
+    /// The workloads whose pods run on the nodes.
     pub(super) workloads: Vec<Workload>,
-    /// What happens, each at its time after the start.
+    /// What happens. Each event has its time after the start.
     pub(super) events: Vec<Event>,
-    /// It is over when everything has come to rest, at the latest then.
+    /// When the scenario ends at the latest, after its start. It ends earlier if everything has
+    /// come to rest.
     pub(super) until: Duration,
 }
 
@@ -35,7 +36,7 @@ pub(super) struct Group {
     pub(super) hook: Option<Hook>,
 }
 
-/// A terminate hook.
+/// The terminate hook of a group.
 #[derive(Debug, Clone)]
 pub(super) struct Hook {
     pub(super) name: String,
@@ -49,13 +50,13 @@ pub(super) enum Kind {
     DaemonSet,
 }
 
-/// A workload with its pods' habits and its budget.
+/// A workload: how its pods start and stop, and its disruption budget.
 #[derive(Debug, Clone)]
 pub(super) struct Workload {
     pub(super) kind: Kind,
     pub(super) namespace: String,
     pub(super) name: String,
-    /// One where it is not said, as in Kubernetes; a DaemonSet has one pod a node.
+    /// `None`: 1, as in Kubernetes, or for a DaemonSet one pod on each node.
     pub(super) replicas: Option<usize>,
     /// Its pods run on nodes of this group only.
     pub(super) group: Option<String>,
@@ -63,19 +64,19 @@ pub(super) struct Workload {
     pub(super) grace: Option<Duration>,
     /// How long its processes take to stop.
     pub(super) stop: Option<Duration>,
-    /// From its start to being ready.
+    /// How long a pod takes from its start until it is ready.
     pub(super) ready: Option<Duration>,
     pub(super) budget: Option<Budget>,
 }
 
-/// A disruption budget over a workload's pods: one of the two.
+/// A disruption budget over a workload's pods, by one of its two bounds.
 #[derive(Debug, Clone)]
 pub(super) struct Budget {
     pub(super) min_available: Option<serde_json::Value>,
     pub(super) max_unavailable: Option<serde_json::Value>,
 }
 
-/// Something that happens.
+/// What happens at one time.
 #[derive(Debug, Clone)]
 pub(super) struct Event {
     pub(super) at: Duration,
@@ -85,7 +86,7 @@ pub(super) struct Event {
     pub(super) stop: Option<Instances>,
 }
 
-/// So many instances of a group: those first that run a pod of the workload `running`, then the
+/// `count` instances of a group: first those that run a pod of the workload `running`, then the
 /// oldest.
 #[derive(Debug, Clone)]
 pub(super) struct Instances {
@@ -107,20 +108,20 @@ pub(in crate::cli) enum ScenarioError {
          is an example"
     )]
     Syntax { path: String, at: String },
-    /// A field has a value that cannot be: its path, and what it may be.
+    /// A field has a wrong value: its path, and what it may be.
     #[error("the scenario is wrong: {0}")]
     Field(String),
     #[error("the scenario is wrong: flags: {0}")]
     Flags(String),
 }
 
-/// No scenario file is larger.
+/// The largest scenario file.
 const MOST_BYTES: u64 = 1024 * 1024;
-/// All nodes of a scenario, and all its pods, those of DaemonSets included: what a laptop has
-/// memory for.
+/// The most nodes and pods of a scenario, pods of DaemonSets included. A laptop has memory for this
+/// many.
 const NODES: RangeInclusive<usize> = 1..=5_000;
 const PODS: RangeInclusive<usize> = 1..=20_000;
-/// Entries of lists.
+/// The lengths of lists.
 const GROUPS: RangeInclusive<usize> = 1..=50;
 const WORKLOADS: RangeInclusive<usize> = 1..=200;
 const EVENTS: RangeInclusive<usize> = 1..=1_000;
@@ -128,9 +129,9 @@ const FLAGS: RangeInclusive<usize> = 1..=100;
 /// Characters of the scenario's name, of a hook's, and of a flag.
 const LONGEST_NAME: usize = 200;
 const LONGEST_FLAG: usize = 1_000;
-/// What AWS takes (`PutLifecycleHook`).
+/// The range that AWS accepts (`PutLifecycleHook`).
 const HEARTBEAT_TIMEOUT: RangeInclusive<Duration> = seconds(30)..=seconds(7200);
-/// Habits of pods.
+/// The range of a pod's `grace`, `stop` and `ready`.
 const OF_A_POD: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_hours(24);
 /// AWS keeps a lifecycle action open for 48 hours at most.
 const UNTIL: RangeInclusive<Duration> = seconds(1)..=Duration::from_hours(72);
@@ -138,7 +139,7 @@ const UNTIL: RangeInclusive<Duration> = seconds(1)..=Duration::from_hours(72);
 const DEFAULT: &str = include_str!("../../../docs/scenarios/default.yaml");
 
 impl Scenario {
-    /// The scenario in this file; the built-in one without a file.
+    /// Reads the scenario in this file, or the built-in one if there is no file.
     pub(super) fn load(path: Option<&Path>) -> Result<Self, ScenarioError> {
         match path {
             None => Self::read("(built in)", DEFAULT),
@@ -203,8 +204,8 @@ impl Scenario {
         })
     }
 
-    /// No two groups, and no two workloads, have one name, and each name that is referred to
-    /// exists.
+    /// Checks that names of groups and of workloads are unique, and that each name that is referred
+    /// to exists.
     fn check_names(&self) -> Result<(), ScenarioError> {
         let mut groups = BTreeSet::new();
         for (n, group) in self.groups.iter().enumerate() {
@@ -251,7 +252,7 @@ impl Scenario {
         Ok(())
     }
 
-    /// It has no more nodes and pods than there is memory for.
+    /// Checks that it does not have too many nodes and pods.
     fn check_size(&self) -> Result<(), ScenarioError> {
         let nodes: usize = self.groups.iter().map(|group| group.nodes).sum();
         if !NODES.contains(&nodes) {
@@ -279,7 +280,7 @@ impl Scenario {
         Ok(())
     }
 
-    /// Each event can happen.
+    /// Checks that each event can happen: before the end, and with enough nodes in its group.
     fn check_events(&self) -> Result<(), ScenarioError> {
         for (n, event) in self.events.iter().enumerate() {
             if event.at >= self.until {
@@ -353,7 +354,7 @@ impl Workload {
         let habit = |name: &str| fields.read(name, |field| field.duration(OF_A_POD));
         let kind = Kind::of(&fields.get("kind")?)?;
         if let Some(replicas) = fields.find("replicas").filter(|_| kind == Kind::DaemonSet) {
-            return Err(replicas.wrong("take it away, a DaemonSet has one pod on each node"));
+            return Err(replicas.wrong("remove it, a DaemonSet has one pod on each node"));
         }
         let grace = habit("grace")?;
         if let Some(field) =
@@ -421,13 +422,13 @@ impl Event {
         };
         if event.all().next().is_none() {
             return Err(
-                fields.wrong("says nothing that happens: give it scaleIn, spot, rebalance or stop")
+                fields.wrong("has nothing that happens: give it scaleIn, spot, rebalance or stop")
             );
         }
         Ok(event)
     }
 
-    /// What happens to which instances.
+    /// The parts of the event: the field's name, and the instances.
     fn all(&self) -> impl Iterator<Item = (&'static str, &Instances)> {
         let all = [
             ("scaleIn", &self.scale_in),
@@ -450,7 +451,7 @@ impl Instances {
     }
 }
 
-/// A number of pods, or a share of them from 0% to 100%.
+/// Whether a bound of a budget is a number of pods, or a share of them from 0% to 100%.
 fn is_bound(bound: &serde_json::Value) -> bool {
     let share = |text: &str| {
         text.strip_suffix('%')

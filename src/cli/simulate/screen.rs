@@ -1,5 +1,5 @@
-//! Standard output: lines that stay. On a terminal also a block of lines below them that is drawn
-//! anew in place.
+//! Writes to standard output: lines that stay, and on a terminal a block of lines below them that
+//! is redrawn in place.
 
 use std::{
     fmt::Write as _,
@@ -11,7 +11,7 @@ use super::{lines::Line, pace::Skip};
 
 /// Standard output.
 pub(super) struct Screen {
-    /// `None`: it is no terminal, or one without control sequences.
+    /// `None`: it is not a terminal, or one without control sequences.
     terminal: Option<Terminal>,
     colors: bool,
     /// The first error of a write.
@@ -19,29 +19,29 @@ pub(super) struct Screen {
 }
 
 struct Terminal {
-    /// Lines that stay and are not written yet.
+    /// Lines that stay, and that are not written yet.
     pending: Vec<Line>,
-    /// How many characters each line of the block has that is on the screen.
+    /// The lengths, in characters, of the lines of the block that is on the screen.
     drawn: Vec<usize>,
-    /// When the block was drawn, on the clock of the person who looks at it.
+    /// When the block was drawn, in real time.
     drawn_at: Option<std::time::SystemTime>,
     /// Each Enter moves the cursor down by a row.
     skip: Skip,
 }
 
-/// A block without news is redrawn this often at most.
+/// The shortest time between two drawings of a block without news.
 const REDRAW: Duration = Duration::from_millis(40);
-/// A terminal that does not wrap lines (DECAWM off) while they are drawn: one that becomes narrower
-/// meanwhile would break them.
+/// Switches line wrapping off (DECAWM) while lines are drawn, because a terminal that becomes
+/// narrower meanwhile would break them.
 const NO_WRAP: &str = "\x1b[?7l";
 const WRAP: &str = "\x1b[?7h";
 
-/// Standard output is a terminal that understands control sequences.
+/// Whether standard output is a terminal that understands control sequences.
 pub(super) fn is_terminal() -> bool {
     std::io::stdout().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
-/// Colors are wanted: <https://no-color.org>.
+/// Whether the user wants colors: <https://no-color.org>.
 fn has_colors() -> bool {
     is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
@@ -55,7 +55,8 @@ fn size() -> (usize, usize) {
 }
 
 impl Screen {
-    /// Standard output as it is. `has_block`: nobody else writes to the terminal.
+    /// Opens standard output. `has_block`: nothing else writes to the terminal, so a block can be
+    /// drawn.
     pub(super) fn open(has_block: bool, skip: Skip) -> Self {
         let terminal = (has_block && is_terminal()).then(|| Terminal {
             pending: Vec::new(),
@@ -71,7 +72,8 @@ impl Screen {
         self.terminal.is_some()
     }
 
-    /// Prints a line that stays; where there is a block, above it when that is drawn the next time.
+    /// Prints a line that stays. If there is a block, the line appears above it with the next
+    /// drawing.
     pub(super) fn print(&mut self, line: Line) {
         match &mut self.terminal {
             Some(terminal) => terminal.pending.push(line),
@@ -90,7 +92,7 @@ impl Screen {
         self.write(&text);
     }
 
-    /// Takes the block away; what follows is printed below the lines that stay.
+    /// Removes the block. Later lines are printed below the lines that stay.
     pub(super) fn close(&mut self) {
         if let Some(mut terminal) = self.terminal.take() {
             let text = terminal.drawing(&[], size().0, self.colors);
@@ -98,18 +100,17 @@ impl Screen {
         }
     }
 
-    /// Prints a line that is as long as it is: the terminal wraps it.
+    /// Prints a line in full length. The terminal wraps it.
     pub(super) fn print_whole(&mut self, line: &Line) {
         self.write(&(line.render(usize::MAX, self.colors) + "\n"));
     }
 
-    /// How many characters of a line are printed.
+    /// The number of characters of a line that are printed.
     pub(super) fn columns() -> usize {
         width()
     }
 
-    /// Whether everything could be written. A reader that has closed its pipe wants no more, which
-    /// is no failure.
+    /// Errs with the first failed write. A closed pipe is not a failure: its reader wants no more.
     pub(super) fn written(&mut self) -> io::Result<()> {
         self.failed.take().map_or(Ok(()), Err)
     }
@@ -131,11 +132,11 @@ impl Terminal {
         recent.is_some_and(|since| since < REDRAW)
     }
 
-    /// What draws the lines that stay and the block in place of the last one.
+    /// The text that draws the pending lines, and the block in place of the last one.
     fn drawing(&mut self, block: &[Line], columns: usize, colors: bool) -> String {
         let mut text = String::new();
-        // Up over the rows of the block, those that a narrower terminal has broken and those of
-        // Enter included, and all below away.
+        // Moves the cursor up over the block, and clears everything below. The rows include those
+        // of lines that a narrower terminal has wrapped, and those of Enter.
         let rows: usize =
             self.drawn.iter().map(|length| length.div_ceil(columns.max(1)).max(1)).sum();
         let rows = rows + self.skip.take_rows();
@@ -154,7 +155,7 @@ impl Terminal {
     }
 }
 
-/// The columns of a terminal; a pipe has no end.
+/// The columns of the terminal. A pipe has no limit.
 fn width() -> usize {
     if is_terminal() { size().0 } else { usize::MAX }
 }
@@ -167,8 +168,8 @@ fn now() -> std::time::SystemTime {
     std::time::SystemTime::now()
 }
 
-/// The lines that fit on the screen with two to spare, one for a line that stays and one for the
-/// cursor: what has scrolled off can never be drawn over.
+/// The lines that fit on the screen with two rows to spare, for a line that stays and for the
+/// cursor. A line that has scrolled off cannot be redrawn.
 fn fitting(mut lines: Vec<Line>, rows: usize) -> Vec<Line> {
     let room = rows.saturating_sub(2).max(1);
     if lines.len() > room {

@@ -13,19 +13,19 @@ use crate::{
     sim::{World, http, kube::EmbeddedKube},
 };
 
-/// What listens on loopback, and what a person can do with it. What is said goes to standard error:
-/// standard output is for the drains and the summary.
+/// Starts both servers on loopback for `--serve`, and prints how to use them. It prints to standard
+/// error, because standard output is for the drains and the summary.
 pub(super) struct Guide {
     servers: [http::Server; 2],
     kubeconfig: PathBuf,
 }
 
-/// What the embedded AWS takes for credentials.
+/// Credentials for the embedded AWS, which accepts any.
 const CREDENTIALS: &str =
     "AWS_ACCESS_KEY_ID=x AWS_SECRET_ACCESS_KEY=x AWS_DEFAULT_REGION=eu-west-1";
 
 impl Guide {
-    /// Has both servers listen, and says where.
+    /// Makes both servers listen on loopback, and prints their addresses.
     pub(super) async fn listen(world: &World, spawner: &Spawner) -> anyhow::Result<Self> {
         let listener = http::loopback().await.context("cannot listen on loopback")?;
         let aws = world.aws.serve(listener, spawner).context("cannot serve the embedded AWS")?;
@@ -38,15 +38,15 @@ impl Guide {
         std::fs::write(&kubeconfig, EmbeddedKube::kubeconfig(address))
             .with_context(|| format!("cannot write {}", kubeconfig.display()))?;
         let guide = Self { servers: [aws, kube], kubeconfig };
-        guide.say();
+        guide.print_addresses();
         Ok(guide)
     }
 
-    /// Says where they listen.
-    fn say(&self) {
+    /// Prints the addresses of both servers.
+    fn print_addresses(&self) {
         let [aws, _] = &self.servers;
         let (kubeconfig, url) = (self.kubeconfig.display(), aws.url());
-        tell(&format!(
+        print_to_stderr(&format!(
             "Kubernetes listens: export KUBECONFIG={kubeconfig}; kubectl get nodes,pods -A\nAWS \
              listens: export {CREDENTIALS} AWS_ENDPOINT_URL={url}; aws autoscaling \
              describe-auto-scaling-groups\nVersion 1 of the aws CLI wants `aws --endpoint-url URL \
@@ -54,7 +54,7 @@ impl Guide {
         ));
     }
 
-    /// Serves the metrics of the service on loopback, and says where.
+    /// Serves the metrics of the service on loopback, and prints the address.
     pub(super) async fn serve_metrics(
         &self,
         endpoints: &Endpoints,
@@ -66,11 +66,11 @@ impl Guide {
             .serve_metrics(any, spawner, stop)
             .await
             .context("cannot listen on loopback")?;
-        tell(&format!("Metrics of the service: curl http://{address}/metrics\n"));
+        print_to_stderr(&format!("Metrics of the service: curl http://{address}/metrics\n"));
         Ok(())
     }
 
-    /// Says how to start a service, and waits until one receives from the queue: the scenario
+    /// Prints how to start a service, and waits until one receives from the queue. The scenario
     /// begins then.
     pub(super) async fn wait_for_service(&self, world: &World, flags: &[String]) {
         let [aws, _] = &self.servers;
@@ -86,7 +86,7 @@ impl Guide {
         .into_iter()
         .chain(quoted)
         .collect();
-        tell(&format!(
+        print_to_stderr(&format!(
             "The scenario begins when a service receives from the queue. Start one in another \
              terminal:\n{}\n",
             run.join(" \\\n  ")
@@ -94,38 +94,38 @@ impl Guide {
         while !world.aws.counts().contains_key("sqs:ReceiveMessage") {
             tokio::time::sleep(seconds(1)).await;
         }
-        tell("A service receives from the queue: the scenario begins.\n");
+        print_to_stderr("A service receives from the queue: the scenario begins.\n");
     }
 
-    /// The scenario is over; the servers go on.
-    pub(super) fn say_over(&self, at_rest: bool) {
+    /// Prints that the scenario is over and the servers still listen.
+    pub(super) fn print_end(&self, at_rest: bool) {
         let how = if at_rest {
             "everything has come to rest"
         } else {
             "not everything has come to rest before its end"
         };
-        tell(&format!(
+        print_to_stderr(&format!(
             "The scenario is over: {how}. Both servers go on listening; Ctrl-C ends it with the \
              summary.\n"
         ));
-        self.say();
+        self.print_addresses();
     }
 }
 
-fn tell(text: &str) {
+fn print_to_stderr(text: &str) {
     writeln!(std::io::stderr(), "{text}").ok();
 }
 
 impl Drop for Guide {
     fn drop(&mut self) {
-        // Nobody listens there any more.
+        // Removes the kubeconfig, because its server ends.
         std::fs::remove_file(&self.kubeconfig).ok();
     }
 }
 
-/// Is cancelled by the first Ctrl-C (or SIGTERM); a second one ends the process at once. Signals
-/// have a thread of their own: however much a large scenario computes, they are heard. Not to be
-/// called inside a runtime.
+/// A token that the first Ctrl-C (or SIGTERM) cancels; a second one ends the process at once.
+/// Signals have their own thread, so that a large scenario does not delay them. Do not call this
+/// inside a runtime.
 pub(super) fn interrupted() -> anyhow::Result<CancellationToken> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     let (mut int, mut term) = {
@@ -133,7 +133,7 @@ pub(super) fn interrupted() -> anyhow::Result<CancellationToken> {
         (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?)
     };
     let token = CancellationToken::new();
-    let told = token.clone();
+    let on_signal = token.clone();
     let listen = async move {
         for turn in 0.. {
             tokio::select! {
@@ -144,10 +144,10 @@ pub(super) fn interrupted() -> anyhow::Result<CancellationToken> {
             if turn > 0 {
                 std::process::exit(130);
             }
-            told.cancel();
+            on_signal.cancel();
         }
     };
-    // It lives as long as the process.
+    // The thread lives as long as the process.
     std::thread::Builder::new()
         .name("signals".to_owned())
         .spawn(move || runtime.block_on(listen))

@@ -29,9 +29,9 @@ use crate::{
 
 /// Virtual time begins here, so that two runs with one seed are the same to the byte.
 const BEGINNING: &str = "2026-01-05T09:00:00Z";
-/// So long the cluster settles before the scenario begins.
+/// How long the cluster settles before the scenario begins.
 const SETTLE: Duration = seconds(180);
-/// How often it is looked whether everything is at rest.
+/// How often the simulation checks whether everything is at rest.
 const LOOK: Duration = seconds(1);
 
 /// How a scenario is played.
@@ -39,23 +39,23 @@ const LOOK: Duration = seconds(1);
 pub(super) struct Play {
     pub(super) seed: u64,
     pub(super) pace: Pace,
-    /// Both servers listen on loopback.
+    /// Both servers listen on loopback for kubectl and the aws CLI.
     pub(super) serve: bool,
-    /// The service is started; else a person starts one.
+    /// `true`: the simulation starts the service. `false`: the user starts one.
     pub(super) with_service: bool,
 }
 
-/// What plays: the world, and the service in it.
+/// The embedded servers, and the service that runs against them.
 struct Cast {
     world: World,
-    /// The drains of the service; `None`: a person started the service.
+    /// The drains of the service. `None`: the user started the service.
     board: Option<Board>,
     clock: Clock,
     begun: Moment,
 }
 
-/// Plays the scenario to its end, or until it is interrupted, and says how it went. `screen`: where
-/// the timeline is shown; `skip`: whether a person may go to its end.
+/// Plays the scenario to its end, or until it is interrupted, and returns the summary. `screen`:
+/// where the timeline is shown; `skip`: with it, Enter skips to the end.
 pub(super) async fn play(
     scenario: &Scenario,
     play: Play,
@@ -116,16 +116,16 @@ pub(super) async fn play(
     };
     let cast = Cast { world, board, clock, begun: clock.now() };
     let mut view = View::new(screen, cast.begun, pace, skip.as_ref());
-    let at_rest = interrupted.run_until_cancelled(course(scenario, &cast, &mut view)).await;
+    let at_rest = interrupted.run_until_cancelled(play_events(scenario, &cast, &mut view)).await;
     let shown = view.finish();
     let (ended, by_hand) = (clock.now(), at_rest.is_none());
     if let (Some(guide), Some(at_rest)) = (&guide, at_rest) {
-        guide.say_over(at_rest);
+        guide.print_end(at_rest);
         interrupted.cancelled().await;
     }
     shutdown.cancel();
     if let Some(service) = service {
-        // Not for as long as its long poll: the queue ends with it.
+        // Not as long as a long poll takes: the queue ends with the simulation.
         tokio::time::timeout(seconds(3), service).await.ok();
     }
     shown.context(super::UNWRITTEN)?;
@@ -149,7 +149,7 @@ fn parts(
         clock,
         random,
         spawner: spawner.clone(),
-        metrics: Arc::new(Metrics::new(&controller::words())),
+        metrics: Arc::new(Metrics::new(&controller::label_values())),
         loops: Loops::new(clock),
         readiness: Readiness::default(),
         board,
@@ -158,8 +158,8 @@ fn parts(
     }
 }
 
-/// In real time nobody waits for minutes until a demonstration begins: pods run and are ready as
-/// soon as they are there.
+/// In real time a user should not wait for minutes until the scenario begins. So all pods run and
+/// are ready at once.
 async fn settle_at_once(world: &World) {
     let (mut pods, mut calm) = (0, 0);
     for _ in 0..50 {
@@ -174,9 +174,9 @@ async fn settle_at_once(world: &World) {
     }
 }
 
-/// Lets the scenario's events happen and looks on until everything has come to rest. Says whether
-/// it has.
-async fn course(scenario: &Scenario, cast: &Cast, view: &mut View) -> bool {
+/// Performs the scenario's events, and waits until everything has come to rest or the scenario's
+/// end. Returns whether everything has come to rest.
+async fn play_events(scenario: &Scenario, cast: &Cast, view: &mut View) -> bool {
     let Cast { world, board, clock, begun } = cast;
     let mut events = scenario.events.clone();
     events.sort_by_key(|e| e.at);
@@ -187,7 +187,7 @@ async fn course(scenario: &Scenario, cast: &Cast, view: &mut View) -> bool {
         let now = clock.now();
         while next.peek().is_some_and(|e| begun.plus(e.at) <= now) {
             if let Some(event) = next.next() {
-                interrupted.extend(happen(world, &event, now.since_or_zero(*begun), view));
+                interrupted.extend(perform_event(world, &event, now.since_or_zero(*begun), view));
             }
         }
         view.show(&board.as_ref().map(Board::snapshot).unwrap_or_default(), now);
@@ -204,8 +204,8 @@ async fn course(scenario: &Scenario, cast: &Cast, view: &mut View) -> bool {
     }
 }
 
-/// Every drain is over, every lifecycle action has ended, no message waits, every interrupted
-/// instance is gone.
+/// Whether every drain is over, every lifecycle action has ended, no message waits, and every
+/// interrupted instance is gone.
 fn is_at_rest(world: &World, board: Option<&Board>, interrupted: &BTreeSet<String>) -> bool {
     let queue = world.aws.queue(world.queue());
     let open = world.aws.actions().iter().any(|a| a.end.is_none());
@@ -222,8 +222,8 @@ fn is_at_rest(world: &World, board: Option<&Board>, interrupted: &BTreeSet<Strin
     !open && queue.is_none_or(|q| q.visible + q.in_flight == 0) && is_over
 }
 
-/// Lets an event happen. Says which instances it ends.
-fn happen(world: &World, event: &Event, at: Duration, view: &mut View) -> Vec<String> {
+/// Performs an event. Returns the instances that it ends.
+fn perform_event(world: &World, event: &Event, at: Duration, view: &mut View) -> Vec<String> {
     let mut all = |some: &Option<Instances>, what: &str, act: &dyn Fn(&str)| {
         let Some(some) = some else { return Vec::new() };
         let ids = chosen(world, some);
@@ -235,7 +235,7 @@ fn happen(world: &World, event: &Event, at: Duration, view: &mut View) -> Vec<St
         } else {
             String::new()
         };
-        view.say(
+        view.print_event(
             at,
             &format!("{what} {} of `{}`{short}", count(ids.len() as u64, "instance"), some.group),
         );
@@ -253,7 +253,7 @@ fn happen(world: &World, event: &Event, at: Duration, view: &mut View) -> Vec<St
     ended
 }
 
-/// Which instances an event is about.
+/// The instances that an event affects.
 fn chosen(world: &World, some: &Instances) -> Vec<String> {
     let in_service = |m: &Member| m.state == LifecycleState::InService;
     let mut ids: Vec<String> =
@@ -266,7 +266,7 @@ fn chosen(world: &World, some: &Instances) -> Vec<String> {
         let busy: BTreeSet<String> =
             world.kube.pods().into_iter().filter(is_of_it).filter_map(|p| p.node).collect();
         let nodes = world.nodes();
-        // A stable sort: oldest first among those that run it, and among the others.
+        // The sort is stable, so both those that run it and the others stay sorted by age.
         ids.sort_by_key(|id| !nodes.get(id).is_some_and(|node| busy.contains(node)));
     }
     ids.truncate(some.count);
@@ -326,7 +326,7 @@ fn add(world: &World, workload: &Workload) {
     }
 }
 
-/// The configuration that a person would give for this world.
+/// The configuration that a user would give for these servers.
 fn config(world: &World, scenario: &Scenario) -> Result<Config, ScenarioError> {
     let (url, cluster) = (world.queue_url(), world.cluster().to_owned());
     flags::check(&scenario.flags)?;
@@ -338,7 +338,7 @@ fn config(world: &World, scenario: &Scenario) -> Result<Config, ScenarioError> {
     arguments.config(&|_| None).map_err(|e| ScenarioError::Flags(e.to_string()))
 }
 
-/// What is wrong, without the usage of a command that nobody has called.
+/// The error, without the usage text of `sundown run`, which the user has not called.
 fn first_paragraph(text: &str) -> String {
     let text = text.split("\n\n").next().unwrap_or_default().trim_end();
     text.strip_prefix("error: ").unwrap_or(text).to_owned()

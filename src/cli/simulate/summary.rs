@@ -24,13 +24,13 @@ pub(super) struct Summary {
     seconds: u64,
     /// Everything came to rest before the scenario's end.
     at_rest: bool,
-    /// A person ended it.
+    /// The user ended it with Ctrl-C.
     #[serde(skip)]
     by_hand: bool,
     nodes: Vec<NodeSummary>,
     hooks: Vec<HookSummary>,
     calls: Calls,
-    /// A service of the person's own drained: nothing is known of its drains.
+    /// The user's own service drained, so nothing is known of its drains.
     #[serde(skip)]
     has_service: bool,
 }
@@ -50,10 +50,10 @@ struct NodeSummary {
     refusals: u64,
     deletes: u64,
     forced: Vec<String>,
-    /// Which pod was blocked, by what and how long: the longest first. A block that is not over
-    /// counts to the end of the run.
+    /// Which pod was blocked, by what and how long; the longest first. An open block counts to the
+    /// end of the run.
     blocked: Vec<BlockedFor>,
-    /// Pods that were left when the drain ended, or that are left of one that is not over.
+    /// Pods that were left when the drain ended, or that are left now if it has not ended.
     pods_left: Vec<String>,
     heartbeats: u64,
     completed_with: Vec<&'static str>,
@@ -83,12 +83,12 @@ pub(super) struct End {
     pub(super) ended: Moment,
     /// Everything came to rest.
     pub(super) at_rest: bool,
-    /// A person ended it.
+    /// The user ended it with Ctrl-C.
     pub(super) by_hand: bool,
 }
 
 impl Summary {
-    /// `board`: the drains; `None`: the service was a person's own.
+    /// `board`: the drains. `None`: the user started the service.
     pub(super) fn of(
         scenario: &Scenario,
         seed: u64,
@@ -132,7 +132,7 @@ impl Summary {
         }
     }
 
-    /// Everything came to rest, or nobody waited for that.
+    /// Whether everything came to rest, or the user ended the simulation.
     pub(super) const fn is_success(&self) -> bool {
         self.at_rest || self.by_hand
     }
@@ -142,7 +142,7 @@ impl Summary {
         writeln!(out)
     }
 
-    /// Prints it for people: a table, and what did not go as it should.
+    /// Prints it for people: a table, and what went wrong.
     pub(super) fn print(&self, screen: &mut Screen) {
         let head = format!(
             "{} (seed {}): {} min {} s of simulated time",
@@ -202,8 +202,8 @@ impl Summary {
         }
     }
 
-    /// The last columns of a table that is too wide for `width`, for each node that has something
-    /// in them.
+    /// If the table is wider than `width`: its last columns as lines, for each node that has a
+    /// value in them.
     fn cut_off(&self, table: &[Line], width: usize) -> Vec<Line> {
         if table.iter().all(|line| line.length() <= width) {
             return Vec::new();
@@ -280,7 +280,7 @@ impl Summary {
     }
 }
 
-/// So many pods are named; the JSON has all of them.
+/// The most pods that the text names. The JSON has all of them.
 const NAMED: usize = 20;
 
 fn few(mut names: Vec<String>) -> String {
@@ -310,8 +310,8 @@ fn longest_first(mut blocked: Vec<BlockedFor>) -> Vec<BlockedFor> {
     blocked
 }
 
-/// The pods that are left on a node whose drain is not over: those that no DaemonSet and no kubelet
-/// would put back there.
+/// The pods that are left on a node whose drain is not over, without
+/// DaemonSet pods, mirror pods and finished pods.
 fn not_drained(name: &NodeName, world: &World) -> Vec<String> {
     let counts = |pod: &PodView| {
         pod.node.as_deref() == Some(name.as_str())
@@ -330,7 +330,8 @@ fn not_drained(name: &NodeName, world: &World) -> Vec<String> {
     all
 }
 
-/// In the order in which they were cordoned; then `ip-10-0-0-9` before `ip-10-0-0-10`.
+/// The drains in the order of their cordons, then of their numbers: `ip-10-0-0-9` before
+/// `ip-10-0-0-10`.
 pub(super) fn in_order(drains: &BTreeMap<NodeName, NodeReport>) -> Vec<(&NodeName, &NodeReport)> {
     let mut all: Vec<_> = drains.iter().collect();
     all.sort_by_key(|(name, r)| (r.cordoned, name.as_str().len(), *name));
@@ -385,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_narrow_terminal_cuts_off_the_table_is_printed_below_it() {
+    fn columns_that_a_narrow_terminal_cuts_off_are_printed_below_the_table() {
         let block = BlockedFor { pod: "shop/ledger-0".to_owned(), reason: "pdb", seconds: 1164 };
         let done = NodeSummary {
             completed_with: vec!["CONTINUE"],

@@ -1,5 +1,5 @@
-//! The timeline: a line for each change of a drain. A terminal shows the same, and below it the
-//! drains as they are.
+//! Shows the timeline: a line for each change of a drain. A terminal also shows the present state
+//! of the drains below it.
 
 use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
 
@@ -18,25 +18,25 @@ pub(super) struct View {
     /// `None`: nothing is shown.
     screen: Option<Screen>,
     begun: Moment,
-    /// What a person may press, at the end of the first line below the timeline.
+    /// The keys that the user may press. Printed at the end of the first line below the timeline.
     hint: String,
     /// What was last printed of a node.
-    told: BTreeMap<NodeName, Told>,
+    printed: BTreeMap<NodeName, Printed>,
 }
 
 /// What was last printed of a node.
-struct Told {
+struct Printed {
     phase: &'static str,
     state: (usize, Vec<String>),
     forced: usize,
     at: Moment,
 }
 
-/// Between two lines of one node in one phase lies this much simulated time at least.
+/// The least simulated time between two lines about one node in one phase.
 const PAUSE: Duration = Duration::from_secs(15);
 
 impl View {
-    /// `screen`: where it is shown; `None`: nowhere. `skip`: Enter leads to the end.
+    /// `screen`: where it is shown. `None`: nowhere. `skip`: with it, Enter skips to the end.
     pub(super) fn new(
         screen: Option<Screen>,
         begun: Moment,
@@ -44,17 +44,17 @@ impl View {
         skip: Option<&Skip>,
     ) -> Self {
         let keys = if skip.is_some() { "Enter: to the end, Ctrl-C: stop" } else { "Ctrl-C: stop" };
-        Self { screen, begun, hint: format!("{pace}; {keys}"), told: BTreeMap::new() }
+        Self { screen, begun, hint: format!("{pace}; {keys}"), printed: BTreeMap::new() }
     }
 
-    /// Something happened.
-    pub(super) fn say(&mut self, at: Duration, text: &str) {
+    /// Prints a line about an event of the scenario.
+    pub(super) fn print_event(&mut self, at: Duration, text: &str) {
         if let Some(screen) = &mut self.screen {
             screen.print(Line::plain(format!("{}  ", stamp(at))).and(Style::Strong, text));
         }
     }
 
-    /// Shows the drains as they are.
+    /// Prints changes of drains, and draws the present state.
     pub(super) fn show(&mut self, drains: &BTreeMap<NodeName, NodeReport>, now: Moment) {
         let Some(screen) = &mut self.screen else { return };
         let at = now.since_or_zero(self.begun);
@@ -65,10 +65,12 @@ impl View {
             .max()
             .unwrap_or_default();
         for (name, report) in &all {
-            let told = self.told.get(*name);
-            let forced =
-                report.forced.get(told.map_or(0, |told| told.forced)..).unwrap_or_default();
-            if told.is_none() {
+            let printed = self.printed.get(*name);
+            let forced = report
+                .forced
+                .get(printed.map_or(0, |printed| printed.forced)..)
+                .unwrap_or_default();
+            if printed.is_none() {
                 screen.print(
                     head(at, name, width)
                         .and(Style::Strong, "cordoned")
@@ -83,19 +85,20 @@ impl View {
                 );
             }
             let state = (report.left, report.blocked.clone());
-            let is_news = told.is_none_or(|told| {
-                told.phase != report.phase || (told.state != state && now >= told.at.plus(PAUSE))
+            let is_news = printed.is_none_or(|printed| {
+                printed.phase != report.phase
+                    || (printed.state != state && now >= printed.at.plus(PAUSE))
             });
             if is_news {
-                self.told.insert(
+                self.printed.insert(
                     (*name).clone(),
-                    Told { phase: report.phase, state, forced: report.forced.len(), at: now },
+                    Printed { phase: report.phase, state, forced: report.forced.len(), at: now },
                 );
                 screen.print(line(head(at, name, width), report, now));
             } else if !forced.is_empty()
-                && let Some(told) = self.told.get_mut(*name)
+                && let Some(printed) = self.printed.get_mut(*name)
             {
-                told.forced = report.forced.len();
+                printed.forced = report.forced.len();
             }
         }
         if screen.has_block() {
@@ -103,7 +106,7 @@ impl View {
         }
     }
 
-    /// The summary follows. Errs when a line could not be written.
+    /// Removes the block. Errs if a line could not be written.
     pub(super) fn finish(&mut self) -> std::io::Result<()> {
         let Some(screen) = &mut self.screen else { return Ok(()) };
         screen.close();
@@ -111,7 +114,7 @@ impl View {
     }
 }
 
-/// The drains that go on, below a line with the time.
+/// The open drains, below a line with the time.
 fn block(
     all: &[(&NodeName, &NodeReport)],
     at: Duration,
@@ -163,7 +166,7 @@ fn line(head: Line, r: &NodeReport, now: Moment) -> Line {
     line.and(Style::Plain, ", ").and(Style::Waiting, format!("blocked: {first}{more}"))
 }
 
-/// A number of things, in the singular or the plural.
+/// A number of things: `1 pod`, `2 pods`.
 pub(super) fn count(n: u64, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }

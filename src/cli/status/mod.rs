@@ -1,4 +1,5 @@
-//! `sundown status`: what is being drained, until when, and what holds it. Reads the cluster only.
+//! `sundown status`: shows which nodes are being drained, until when, and what blocks them. It only
+//! reads the cluster.
 
 mod facts;
 pub(super) mod read;
@@ -30,7 +31,7 @@ use crate::{
     domain::seconds,
 };
 
-/// The width of the table where the terminal does not say its own.
+/// The width of the table if the terminal's width is not known.
 const WIDTH: usize = 80;
 /// How often `--watch` reads the cluster.
 const EVERY: Duration = seconds(2);
@@ -38,8 +39,8 @@ const EVERY: Duration = seconds(2);
 /// The flags of `sundown status`.
 #[derive(Debug, Clone, Args)]
 pub(super) struct StatusArgs {
-    /// One node, by its name or by the ID of its instance: everything that is known of its drain.
-    /// Without it, all nodes that are being drained
+    /// One node, by its name or by the ID of its instance: all facts about its drain. Without it,
+    /// all nodes that are being drained
     #[arg(value_name = "NODE|INSTANCE")]
     node: Option<String>,
     /// What is printed
@@ -54,7 +55,6 @@ pub(super) struct StatusArgs {
     kube: KubeArgs,
 }
 
-/// What is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Output {
     /// A table for a person.
@@ -63,7 +63,8 @@ enum Output {
     Json,
 }
 
-/// Prints the status. 0: it was read; 1: the cluster cannot be read, or there is no such node.
+/// Prints the status. Exit code 0: it was read; 1: the cluster cannot be read, or there is no such
+/// node.
 pub(super) fn main(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     block_on(async move {
         let source = Source::new(connect_kube(&args.kube).await?, lease_search(&args.lease));
@@ -92,11 +93,11 @@ fn look(is_detailed: bool) -> Look {
     }
 }
 
-/// Shows the status until it is interrupted. A read that fails is shown in place of the table, and
-/// repeated.
+/// Shows the status until Ctrl-C. The error of a failed read is shown in place of the table, and
+/// the read is repeated.
 async fn watch(args: &StatusArgs, source: &Source) -> anyhow::Result<ExitCode> {
     let mut screen = Screen::default();
-    // A wrong name or no way to the cluster is an error at once, not a screen.
+    // If the first read fails (a wrong name, no connection), the command ends with an error.
     let mut first = Some(source.read(args.node.as_deref()).await?);
     loop {
         let begun = Instant::now();
@@ -107,11 +108,11 @@ async fn watch(args: &StatusArgs, source: &Source) -> anyhow::Result<ExitCode> {
         let page = match read {
             Ok((facts, named)) => text(&report(&facts, named.as_ref()), look(named.is_some())),
             Err(error) => {
-                format!("The cluster cannot be read: {}\n", crate::cli::words::told(&error))
+                format!("The cluster cannot be read: {}\n", crate::cli::words::on_one_line(&error))
             }
         };
         screen.show(&page)?;
-        // A large cluster is not read without a pause.
+        // Pauses at least as long as the read took, to spare the API server of a large cluster.
         tokio::time::sleep(EVERY.max(begun.elapsed())).await;
     }
 }
@@ -123,7 +124,7 @@ struct Screen {
 }
 
 impl Screen {
-    /// Draws over what was there, on a terminal; writes page after page elsewhere.
+    /// On a terminal, redraws the page in place. Elsewhere, writes page after page.
     fn show(&mut self, page: &str) -> std::io::Result<()> {
         let mut out = std::io::stdout().lock();
         if !out.is_terminal() {
@@ -138,8 +139,8 @@ impl Screen {
     }
 }
 
-/// The lines that fit the terminal, each clearing the rest of its row; the last row is the
-/// cursor's.
+/// The lines that fit the terminal, each clearing the rest of its row. The last row is for the
+/// cursor.
 fn clipped(page: &str, height: usize) -> String {
     let lines: Vec<&str> = page.lines().collect();
     let room = height.saturating_sub(1).max(2);

@@ -1,4 +1,4 @@
-//! Reads from the cluster what `status` reports on: Nodes, pods, budgets, the Lease, Events.
+//! Reads the facts of `status` from the cluster: Nodes, pods, budgets, the Lease, Events.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     cluster::{
-        self, Cluster, ClusterParts, DaemonSets, KeepLabels, OpenGate, Settings, Silent,
+        self, Cluster, ClusterParts, DaemonSets, KeepLabels, OpenGate, Settings, Uncounted,
         lease::{LeasePlace, LeaseSearch, find_lease},
     },
     config::DrainConfig,
@@ -22,13 +22,13 @@ use crate::{
 
 /// How long one page of Events may take.
 const LIMIT: std::time::Duration = seconds(10);
-/// Events on a page, and pages that are read.
+/// Events on a page, and the most pages that are read.
 const PAGE: u32 = 500;
 const PAGES: usize = 20;
 /// Nodes whose pods are listed at once.
 const AT_ONCE: usize = 8;
 
-/// Reads the cluster, again and again if need be.
+/// Reads the cluster. `--watch` calls it repeatedly.
 pub(super) struct Source {
     client: Client,
     cluster: Cluster,
@@ -45,15 +45,15 @@ impl Source {
             clock: Clock::system(),
             random: Random::from_entropy(),
             spawner: Spawner::new(),
-            observer: std::sync::Arc::new(Silent),
+            observer: std::sync::Arc::new(Uncounted),
             gate: std::sync::Arc::new(OpenGate),
             settings,
         });
         Self { client, daemon_sets: DaemonSets::new(&cluster), cluster, search }
     }
 
-    /// Everything, or what bears on one node. Errs when the Nodes cannot be read; what else cannot
-    /// be read is said in the facts.
+    /// Reads all facts, or those about one node. Errs if the Nodes cannot be read. Other failures
+    /// go into the facts' `trouble`.
     pub(super) async fn read(
         &self,
         only: Option<&str>,
@@ -81,7 +81,7 @@ impl Source {
         match find_lease(&self.client, &self.search).await {
             Ok(found) => facts.lease = found.map(|(place, lease)| lease_facts(place, lease)),
             Err(error) => {
-                facts.trouble.push(format!("Who leads is not known: {}.", with_causes(&error)));
+                facts.trouble.push(format!("The leader is not known: {}.", with_causes(&error)));
             }
         }
         if !drained.is_empty() {
@@ -96,7 +96,7 @@ impl Source {
                 )),
             }
         }
-        // What is read last is not newer than this.
+        // Set after all reads, so that no fact is newer than `now`.
         facts.now = self.cluster.clock().now();
         Ok((facts, named))
     }
@@ -143,18 +143,17 @@ impl Source {
     }
 }
 
-/// No node goes by what was given, or more than one does.
+/// No node matches the argument, or more than one does.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(in crate::cli) enum NotOneNode {
-    /// Nothing has this name.
+    /// No node has this name or this instance ID.
     #[error("there is no node `{0}`, and no node of an instance of that ID")]
     Unknown(String),
     /// It is the first label of several names.
     #[error("`{text}` may be any of these nodes: {}; give the whole name", listed(.candidates))]
     Ambiguous {
-        /// What was given.
         text: String,
-        /// Whose names begin with it.
+        /// The nodes whose names have it as their first label.
         candidates: Vec<NodeName>,
     },
 }
@@ -171,9 +170,9 @@ fn listed(candidates: &[NodeName]) -> String {
     }
 }
 
-/// The node of this name, or else of the instance of this ID, or else the only one whose name has
-/// this first label, which is all that the table of `status` shows of it. (There are clusters whose
-/// nodes have their instance's ID for a name.)
+/// Finds a node by its name, else by its instance ID, else by the first label of its name if only
+/// one node has it. The table of `status` shows only this label. (In some clusters the names of
+/// nodes are instance IDs.)
 pub(in crate::cli) fn named(nodes: &[Node], text: &str) -> Result<NodeName, NotOneNode> {
     let by_name = nodes.iter().find(|node| node.name.as_str() == text);
     let by_instance = || {
@@ -206,7 +205,7 @@ fn lease_facts(place: LeasePlace, lease: Lease) -> LeaseFacts {
     LeaseFacts {
         namespace: place.namespace,
         name: place.name,
-        // `POD_RANDOM`
+        // The holder is `POD_RANDOM`.
         holder: holder.map(|h| h.rsplit_once('_').map_or(h.clone(), |(pod, _)| pod.to_owned())),
         acquired: spec.acquire_time.map(|t| t.0.into()),
         renewed: spec.renew_time.map(|t| t.0.into()),

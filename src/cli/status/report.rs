@@ -1,5 +1,5 @@
-//! What is said about each drain. Nothing here asks anybody: deadlines, pods and blocks come from
-//! the same code that the service runs.
+//! Makes the report about each drain from the facts. No I/O. Deadlines, pods and blocks come from
+//! the code that the service runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,14 +10,14 @@ use crate::{
     cli::words::count,
     config::DrainConfig,
     controller::{drain_settings, limit_settings},
-    domain::{InstanceId, Moment, Node, NodeName, Pod, Taken, seconds},
-    drain::{BlockReason, Drain, Effect, Input, Start, held_by},
-    fleet::{limits_of, taken_up},
+    domain::{InstanceId, InterruptionFacts, Moment, Node, NodeName, Pod, seconds},
+    drain::{BlockReason, Drain, Effect, Input, Start, blocked_by_budgets},
+    fleet::{end_in_event, limits_of, taken_up},
     record::{self, Record, RecordStatus},
 };
 
-/// Reasons of Events that the report says in other words.
-const SAID_OTHERWISE: [&str; 7] = [
+/// Reasons of Events whose content the report shows elsewhere, so they are not listed.
+const SHOWN_ELSEWHERE: [&str; 7] = [
     "Blocked",
     "Forced",
     "HookKeptOpen",
@@ -27,65 +27,65 @@ const SAID_OTHERWISE: [&str; 7] = [
     "TestReceived",
 ];
 
-/// The answer.
+/// The whole report. Also the JSON of `-o json`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Report {
     pub(super) time: Moment,
     pub(super) leader: Leader,
-    /// All drains are paused.
+    /// A person has paused all drains.
     pub(super) paused: bool,
-    /// The drains that are open, by the name of their node; with a name, that node whatever its
+    /// The open drains, sorted by the names of their nodes. With a name: that node, whatever its
     /// state.
     pub(super) nodes: Vec<NodeStatus>,
-    /// Nodes whose drain is over and which wait for their instance to go.
+    /// Nodes whose drain is over and whose instance still exists.
     pub(super) drained: Vec<NodeName>,
-    /// What could not be read, and what that means.
+    /// What could not be read, and which facts are missing for this reason.
     pub(super) notes: Vec<String>,
 }
 
-/// Who leads.
+/// The Lease and its holder.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Leader {
     /// `NAMESPACE/NAME` of the Lease.
     pub(super) lease: Option<String>,
-    /// `None`: nobody leads.
+    /// The leader's pod. `None`: nobody leads.
     pub(super) pod: Option<String>,
     pub(super) since: Option<Moment>,
     pub(super) renewed: Option<Moment>,
 }
 
-/// What is the matter with a node.
+/// The state of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum State {
     Draining,
     Paused,
-    /// The record was deleted or cannot be read in mid-drain.
+    /// The record was deleted or damaged during the drain.
     RecordLost,
-    /// It is not drained.
+    /// No drain is open.
     NotDraining,
 }
 
-/// One node.
+/// A node, and its drain if there is one.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct NodeStatus {
     pub(super) node: NodeName,
     pub(super) instance: Option<String>,
     pub(super) state: State,
-    /// Why it is not drained, or what is unusual about its drain.
+    /// Sentences: why it is not being drained, or what is unusual about its drain.
     pub(super) remarks: Vec<String>,
     pub(super) interruptions: Vec<Interruption>,
     /// When the first interruption was accepted, which is when the node was cordoned.
     pub(super) since: Option<Moment>,
     /// When the drain ends at the latest.
     pub(super) deadline: Option<Moment>,
-    /// From when on the first of the pods that are left may be deleted by force. `None`: none is,
-    /// or the pods cannot be listed.
+    /// When the first of the remaining pods may be deleted by force. `None`: no pod will be, or the
+    /// pods cannot be listed.
     pub(super) force_from: Option<Moment>,
-    /// No pod is left, or those that are left are terminating already.
+    /// `true`: no pod is left, or all remaining pods are already terminating.
     pub(super) nothing_to_force: bool,
     /// `None`: the pods cannot be listed.
     pub(super) pods: Option<Pods>,
@@ -95,7 +95,7 @@ pub(super) struct NodeStatus {
     pub(super) events: Vec<LastEvent>,
 }
 
-/// What came.
+/// An interruption that the record holds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Interruption {
@@ -104,7 +104,7 @@ pub(super) struct Interruption {
     pub(super) accepted: Moment,
 }
 
-/// How many pods are in which state. `left` is the sum of the others.
+/// Numbers of pods by state. `left` is the sum of the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Pods {
@@ -114,16 +114,16 @@ pub(super) struct Pods {
     pub(super) leaving: usize,
 }
 
-/// A pod that does not go.
+/// A pod that something blocks.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct BlockedPod {
     pub(super) pod: String,
     pub(super) reason: &'static str,
-    /// `NAMESPACE/NAME` of the disruption budgets that hold it.
+    /// `NAMESPACE/NAME` of the disruption budgets that block it.
     pub(super) budgets: Vec<String>,
     pub(super) message: String,
-    /// `None`: not known.
+    /// When the block began. `None`: not known.
     pub(super) since: Option<Moment>,
     pub(super) force_from: Option<Moment>,
 }
@@ -135,11 +135,11 @@ pub(super) struct Hook {
     pub(super) group: String,
     #[serde(rename = "hook")]
     pub(super) name: String,
-    /// As far as Events say.
+    /// From the Events. `None`: no Event shows one.
     pub(super) last_heartbeat: Option<Moment>,
 }
 
-/// An Event of the node.
+/// The last Event of one reason about the node.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct LastEvent {
@@ -149,7 +149,7 @@ pub(super) struct LastEvent {
     pub(super) last: Moment,
 }
 
-/// What the facts come to; of one node, where `only` names it.
+/// Makes the report: about all drains, or about the node `only`.
 pub(super) fn report(facts: &Facts, only: Option<&NodeName>) -> Report {
     let lease = facts.lease.as_ref();
     let settings = lease.and_then(|l| l.settings.clone());
@@ -168,7 +168,7 @@ pub(super) fn report(facts: &Facts, only: Option<&NodeName>) -> Report {
         .filter_map(|node| reader.node(node, only.is_some()))
         .collect();
     let is_over = |node: &&Node| {
-        matches!(record::status(node, None), RecordStatus::Released { ours_stands: true, .. })
+        matches!(record::status(node, None), RecordStatus::Released { has_our_marks: true, .. })
     };
     if settings.is_none() && nodes.iter().any(|n| n.deadline.is_some()) {
         notes.push(
@@ -187,8 +187,8 @@ pub(super) fn report(facts: &Facts, only: Option<&NodeName>) -> Report {
     }
 }
 
-/// Who holds the Lease, unless it was not renewed for longer than it lasts (and as long again, for
-/// clocks that differ).
+/// The leader, if the Lease was renewed within twice its duration. Twice, because clocks may
+/// differ.
 fn leader(facts: &Facts, lease: Option<&LeaseFacts>) -> Leader {
     let is_alive =
         |l: &&LeaseFacts| l.renewed.is_some_and(|at| facts.now < at.plus(l.duration * 2));
@@ -201,7 +201,7 @@ fn leader(facts: &Facts, lease: Option<&LeaseFacts>) -> Leader {
     }
 }
 
-/// Whether the pods of a node have to be read.
+/// Whether a drain of this node may be open, so that its pods have to be read.
 pub(super) fn has_drain(node: &Node) -> bool {
     match record::status(node, None) {
         RecordStatus::Open(_) => true,
@@ -218,7 +218,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// `None`: it is not drained, and nobody asked for it by name.
+    /// `None`: no drain is open, and the user did not name the node.
     fn node(&self, node: &Node, is_named: bool) -> Option<NodeStatus> {
         let mut status = match record::status(node, None) {
             RecordStatus::Open(record) => self.drain(node, &record, Vec::new()),
@@ -238,8 +238,8 @@ impl Reader<'_> {
                 State::NotDraining,
                 "It has no record: nothing was announced for it.",
             ),
-            RecordStatus::Released { record, ours_stands } => {
-                Self::bare(node, State::NotDraining, &over(&record, ours_stands))
+            RecordStatus::Released { record, has_our_marks } => {
+                Self::bare(node, State::NotDraining, &over(&record, has_our_marks))
             }
             RecordStatus::Void { .. } => Self::bare(
                 node,
@@ -288,7 +288,7 @@ impl Reader<'_> {
     fn drain(&self, node: &Node, record: &Record, mut remarks: Vec<String>) -> NodeStatus {
         let now = self.facts.now;
         let instance = node.instance.as_ref().unwrap_or_else(|| record.instance());
-        let taken = record.taken(instance);
+        let taken = record.interruptions(instance);
         let accepted = record.accepted().unwrap_or(now);
         let paused = node.paused() || self.lease.is_some_and(|l| l.is_paused);
         if !node.unschedulable {
@@ -327,24 +327,34 @@ impl Reader<'_> {
         status
     }
 
-    /// Deadline, force and pods, by the drain's own code.
+    /// Computes the deadline, the forced deletion and the pods, with the drain's own code.
     fn pods(
         &self,
         status: &mut NodeStatus,
         node: &Node,
         settings: &DrainConfig,
-        taken: &[Taken],
+        taken: &[InterruptionFacts],
         accepted: Moment,
     ) {
         let now = self.facts.now;
-        let limits = limits_of(
+        let take_up = self.take_up(node, accepted);
+        let mut limits = limits_of(
             &limit_settings(settings),
             taken,
             &BTreeMap::new(),
-            self.take_up(node, accepted),
+            take_up,
             &BTreeSet::new(),
             None,
         );
+        // The timeouts of hooks are not known here, so this deadline may be too late, never too
+        // early.
+        if let Some((ours, end)) = limits.end_at.zip(self.end_by_leader(node, take_up))
+            && end < ours
+        {
+            let margin = limits.force_at.map(|at| ours.since_or_zero(at));
+            limits.end_at = Some(end);
+            limits.force_at = margin.map(|margin| end.minus(margin));
+        }
         status.deadline = limits.end_at;
         let Some(Ok(pods)) = self.facts.pods.get(&node.name) else { return };
         let start = Start { node: node.name.clone(), cordoned_at: accepted, limits, own_pod: None };
@@ -367,7 +377,7 @@ impl Reader<'_> {
                 .map(|b| (b.reason, b.message.clone(), Some(b.since)))
         };
         for pod in &left {
-            let held = held_by(pod, &self.facts.budgets);
+            let held = blocked_by_budgets(pod, &self.facts.budgets);
             let (reason, message, since) = match (of_machine(pod), &held) {
                 (Some(known), _) => known,
                 (None, Some(held)) => (
@@ -375,8 +385,8 @@ impl Reader<'_> {
                     budget_words(held.reason, &held.budgets),
                     self.blocked_event(pod, accepted).map(|e| e.first),
                 ),
-                (None, None) => match self.told_of(pod, accepted) {
-                    Some(told) => told,
+                (None, None) => match self.reported_block(pod, accepted) {
+                    Some(block) => block,
                     None => continue,
                 },
             };
@@ -406,8 +416,8 @@ impl Reader<'_> {
         status.force_from = left.iter().filter_map(|pod| drain.forced_from(pod)).min();
     }
 
-    /// When the present leader took the drain up: its accept, the change of leader or the last
-    /// resume, as far as Lease and Events say.
+    /// When the present leader began with the drain: the latest of the accept, the change of leader
+    /// and the last resume, from Lease and Events.
     fn take_up(&self, node: &Node, accepted: Moment) -> Moment {
         let led = self.lease.and_then(|l| l.acquired).unwrap_or(accepted);
         let resumed =
@@ -416,12 +426,20 @@ impl Reader<'_> {
         resumed.map_or(taken, |at| at.max(taken))
     }
 
+    /// The drain's latest end in the leader's last Event `Blocked` since `take_up`.
+    fn end_by_leader(&self, node: &Node, take_up: Moment) -> Option<Moment> {
+        self.events_of(node, take_up)
+            .filter(|event| event.reason == "Blocked")
+            .max_by_key(|event| event.last)
+            .and_then(|event| end_in_event(&event.message))
+    }
+
     fn events_of<'a>(
         &'a self,
         node: &'a Node,
         accepted: Moment,
     ) -> impl Iterator<Item = &'a EventFacts> {
-        // Events have whole seconds.
+        // Times of Events are rounded down to seconds.
         let from = accepted.minus(seconds(1));
         self.facts
             .events
@@ -438,16 +456,16 @@ impl Reader<'_> {
         self.facts.events.iter().filter(of_pod).max_by_key(|e| e.last)
     }
 
-    /// What the service has said of a pod that no budget holds: webhooks and the like. A pod that
-    /// is terminating goes.
-    fn told_of(
+    /// The block that the service reported for a pod that no budget blocks, such as a webhook's.
+    /// `None` for a terminating pod, because it is leaving.
+    fn reported_block(
         &self,
         pod: &Pod,
         accepted: Moment,
     ) -> Option<(BlockReason, String, Option<Moment>)> {
         let event = self.blocked_event(pod, accepted).filter(|_| pod.deletion.is_none())?;
         let (reason, message) = BlockReason::of_event(&event.message)?;
-        // The budgets were looked at just now: what was said of them is over.
+        // The budgets were just read and do not block it, so an Event about a budget is outdated.
         let is_of_budgets =
             matches!(reason, BlockReason::Pdb | BlockReason::PdbLagging | BlockReason::TwoPdbs);
         (!is_of_budgets).then(|| (reason, message.to_owned(), Some(event.first)))
@@ -473,7 +491,7 @@ impl Reader<'_> {
     fn last_events(&self, node: &Node, accepted: Moment) -> Vec<LastEvent> {
         let mut last: BTreeMap<&str, &EventFacts> = BTreeMap::new();
         for event in
-            self.events_of(node, accepted).filter(|e| !SAID_OTHERWISE.contains(&e.reason.as_str()))
+            self.events_of(node, accepted).filter(|e| !SHOWN_ELSEWHERE.contains(&e.reason.as_str()))
         {
             let newest = last.entry(&event.reason).or_insert(event);
             if event.last > newest.last {
@@ -487,7 +505,7 @@ impl Reader<'_> {
 }
 
 impl Interruption {
-    fn of(taken: &Taken) -> Self {
+    fn of(taken: &InterruptionFacts) -> Self {
         Self {
             kind: taken.kind.map_or("unknown", crate::domain::Kind::as_str),
             time: taken.time,
@@ -507,9 +525,9 @@ impl LastEvent {
     }
 }
 
-fn over(record: &Record, ours_stands: bool) -> String {
+fn over(record: &Record, has_our_marks: bool) -> String {
     let Some(released) = record.released() else { return "Its drain is over.".to_owned() };
-    let rest = if ours_stands { " It stays cordoned until its instance goes." } else { "" };
+    let rest = if has_our_marks { " It stays cordoned until its instance goes." } else { "" };
     format!("Its drain ended at {:.0} ({}).{rest}", released.at, released.outcome)
 }
 

@@ -1,4 +1,4 @@
-//! The report as a table for people.
+//! Formats the report as a table for people.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -8,24 +8,24 @@ use crate::{
     domain::{Moment, seconds},
 };
 
-/// The longest that the column of nodes gets, so that a row has 80 columns.
+/// The largest width of the column of nodes, so that a row has 80 columns.
 const NODE: usize = 24;
 /// The widths of the other columns: kind, since, pods, blocked, force in, time left.
 const WIDTHS: [usize; 6] = [14, 6, 5, 8, 8, 9];
-/// So many blocked pods of a node are listed, unless the node was named.
+/// The most blocked pods that are listed of a node, unless the user named the node.
 const LISTED: usize = 5;
 
-/// How the report is shown.
+/// How to print the report.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Look {
     pub(super) paint: Paint,
-    /// In columns; no line is longer.
+    /// The longest line, in columns.
     pub(super) width: usize,
-    /// One node was asked for: everything is said of it.
+    /// The user named a node: all facts about it are printed.
     pub(super) is_detailed: bool,
 }
 
-/// The report in lines.
+/// Formats the report.
 pub(super) fn text(report: &Report, look: Look) -> String {
     let mut page = Page { look, now: report.time, lines: Vec::new() };
     page.head(report);
@@ -56,7 +56,7 @@ impl Page {
         self.lines.push(text + "\n");
     }
 
-    /// A sentence in as many lines as it needs.
+    /// Prints a sentence on as many lines as it needs.
     fn wrapped(&mut self, tone: Tone, indent: &str, text: &str) {
         let mut line = String::new();
         for word in text.split_whitespace() {
@@ -108,7 +108,7 @@ impl Page {
         compact(self.now.since_or_zero(at))
     }
 
-    /// How long it is until then.
+    /// The time until `at`. `none`: the text if there is no such time.
     fn until(&self, at: Option<Moment>, none: &str) -> String {
         match at {
             None => none.to_owned(),
@@ -185,7 +185,8 @@ impl Page {
                 tone.map_or(padded.clone(), |tone| self.look.paint.text(tone, &padded))
             );
         }
-        // Narrow terminals: what is beyond is cut. A color in what is cut would be cut too.
+        // On a narrow terminal the line is cut. It then has no colors, because a cut could split a
+        // color's control sequence.
         let plain = WIDTHS.iter().sum::<usize>() + WIDTHS.len() + widest;
         if plain > self.look.width {
             let uncolored = Self {
@@ -203,7 +204,7 @@ impl Page {
         self.under(node);
     }
 
-    /// What stands under the row of a node.
+    /// Prints the lines under the row of a node.
     fn under(&mut self, node: &NodeStatus) {
         for remark in &node.remarks {
             self.line(Some(Tone::Caution), &format!("  {remark}"));
@@ -342,7 +343,7 @@ fn kinds(node: &NodeStatus) -> String {
     }
 }
 
-/// Names without their domain, where that still tells them apart.
+/// Names without their domain, if they are still unique.
 fn short_names(report: &Report) -> Vec<String> {
     let full: Vec<&str> = report.nodes.iter().map(|n| n.node.as_str()).collect();
     let short: Vec<&str> = full.iter().map(|name| name.split('.').next().unwrap_or(name)).collect();

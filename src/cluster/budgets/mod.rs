@@ -1,4 +1,4 @@
-//! Disruption budgets, kept by one watch.
+//! A store of the disruption budgets, kept up to date by one watch.
 
 #[cfg(test)]
 mod tests;
@@ -17,14 +17,14 @@ use crate::domain::{Budget, BudgetKey};
 /// A change of a disruption budget.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BudgetEvent {
-    /// It is there, new or changed.
+    /// The budget is new or has changed.
     Changed(Arc<Budget>),
-    /// It is gone.
+    /// The budget was deleted.
     Gone(BudgetKey),
 }
 
-/// Every disruption budget of the cluster, kept by one watch. Clones share it; it is kept until the
-/// last one is dropped.
+/// All disruption budgets of the cluster, kept up to date by one watch. Clones share the watch; it
+/// ends when the last one is dropped.
 #[derive(Clone)]
 pub struct BudgetWatch(Arc<Inner>);
 
@@ -36,9 +36,9 @@ struct Inner {
 
 struct Budgets;
 
-const WORDS: store::Words = store::Words {
+const LOG_LINES: store::LogLines = store::LogLines {
     fails: "the watch of disruption budgets fails",
-    is_well_again: "the watch of disruption budgets is well again",
+    recovered: "the watch of disruption budgets works again",
 };
 
 impl Decode for Budgets {
@@ -62,7 +62,7 @@ impl store::Object for Budget {
     }
 
     fn is_same(&self, _: &Self) -> bool {
-        // Which budget of that name it is changes nothing.
+        // A budget that was deleted and created again is treated as changed.
         true
     }
 
@@ -71,7 +71,7 @@ impl store::Object for Budget {
     }
 
     fn is_older(&self, _: &Self) -> bool {
-        // Nothing is learnt of budgets but by the watch, which tells in order.
+        // Budgets are only read by the watch, which delivers changes in order.
         false
     }
 }
@@ -86,18 +86,17 @@ impl store::Watched for Budget {
     }
 }
 
-/// The changes of budgets, none of them lost; several of one budget that were not taken yet come as
-/// one.
+/// The changes of budgets, none of them lost. Several pending changes of one budget come as one.
 pub struct BudgetChanges(store::Changes<Budget>);
 
 impl BudgetChanges {
-    /// The next change; waits for one. `None` when there is no watch any more. May be dropped at
-    /// any await: nothing is lost.
+    /// Waits for the next change. `None`: the watch has ended. May be dropped at any await: no
+    /// change is lost.
     pub async fn next(&mut self) -> Option<BudgetEvent> {
         self.0.next().await.map(BudgetEvent::from)
     }
 
-    /// The next change, if there is one now.
+    /// The next change, if one is pending.
     pub fn try_next(&mut self) -> Option<BudgetEvent> {
         self.0.try_next().map(BudgetEvent::from)
     }
@@ -119,7 +118,7 @@ impl fmt::Debug for BudgetWatch {
 }
 
 impl BudgetWatch {
-    /// Begins to watch. Never errs: an API server that is away is tried again for ever.
+    /// Begins to watch. Never errs: if the API server does not answer, the watch keeps trying.
     #[must_use]
     pub fn start(cluster: &Cluster) -> Self {
         let (store, restart) = (Arc::new(Store::default()), store::Restart::default());
@@ -128,25 +127,25 @@ impl BudgetWatch {
             collection(),
             Budgets,
             store.clone(),
-            WORDS,
+            LOG_LINES,
             restart.clone(),
         );
         let watch = cluster.spawner().spawn_scoped(keep);
         Self(Arc::new(Inner { store, restart, _watch: watch }))
     }
 
-    /// Opens the watch anew, from where it is.
+    /// Reopens the watch from the last version that it has shown.
     pub fn restart_watch(&self) {
         self.0.restart.restart();
     }
 
-    /// Whether it can be believed.
+    /// Whether the store is complete and up to date.
     #[must_use]
     pub fn state(&self) -> Health {
         self.0.store.health()
     }
 
-    /// Waits until a complete list was read.
+    /// Waits until a complete LIST was read.
     pub async fn synced(&self) {
         self.0.store.synced().await;
     }
@@ -157,7 +156,7 @@ impl BudgetWatch {
         self.0.store.all()
     }
 
-    /// Follows it: every budget that is there comes first, then every change.
+    /// Follows the store: all budgets come first, as changed, then every change.
     #[must_use]
     pub fn subscribe(&self) -> BudgetChanges {
         BudgetChanges(self.0.store.follow())

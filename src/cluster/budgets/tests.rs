@@ -54,7 +54,7 @@ async fn changes_of_budgets_arrive_at_once_and_vanished_ones_are_gone() {
         (0, 3, 2, 2, 2)
     );
     assert_eq!(all[1].selector, Some(Selector::default()));
-    assert_eq!(all[2].selector, None, "a selector that is none selects nothing");
+    assert_eq!(all[2].selector, None, "an invalid selector selects nothing");
     let mut changes = watch.subscribe();
     for _ in 0..3 {
         assert!(matches!(changes.next().await, Some(BudgetEvent::Changed(_))));

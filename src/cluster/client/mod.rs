@@ -1,4 +1,4 @@
-//! The client, and the one way by which a request leaves.
+//! The client of the API server, and the limits that every request keeps.
 
 mod clock;
 mod proxy;
@@ -24,7 +24,7 @@ use tokio::{
 
 pub(super) use self::clock::ServerClock;
 use super::{
-    CallObserver, ClusterError, Outcome, Problem, Silent, Target, error::answer_of,
+    CallObserver, ClusterError, Outcome, Problem, Target, Uncounted, error::answer_of,
     lease::WritePermit,
 };
 use crate::{
@@ -32,20 +32,20 @@ use crate::{
     runtime::{Clock, Random, Spawner},
 };
 
-/// Where the API server is and who we are to it.
+/// Where to find the API server and the credentials for it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ConnectOptions {
-    /// A kubeconfig file. Without one: `KUBECONFIG`, `~/.kube/config`, else the service account of
-    /// the pod.
+    /// A kubeconfig file. `None`: `KUBECONFIG`, `~/.kube/config`, else the service account of the
+    /// pod.
     pub kubeconfig: Option<PathBuf>,
-    /// A context in the kubeconfig other than the current one.
+    /// A context in the kubeconfig; `None`: its current context.
     pub context: Option<String>,
 }
 
-/// No client could be made.
+/// Why no client could be made.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// The kubeconfig that was named could not be used.
+    /// The kubeconfig that the options name could not be used.
     #[error("cannot use the kubeconfig{}", named(.0))]
     Kubeconfig(ConnectOptions, #[source] Box<kube::config::KubeconfigError>),
     /// There is neither a kubeconfig nor a service account.
@@ -54,7 +54,7 @@ pub enum ConnectError {
          in the cluster"
     )]
     Nowhere(#[source] Box<kube::config::InferConfigError>),
-    /// The configuration was read, but no client came of it.
+    /// The configuration was read, but no client could be made from it.
     #[error("cannot make a client for the API server")]
     Client(#[source] Box<kube::Error>),
 }
@@ -69,12 +69,12 @@ fn named(options: &ConnectOptions) -> String {
 /// The shortest time limit of a write. A shorter one would be sent as 0 ms, which the API server
 /// reads as no limit.
 const SHORTEST_WRITE: Duration = Duration::from_millis(1);
-/// How long a connection may take to be made.
+/// The time limit for opening a connection.
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// A client that never repeats a request by itself: by default kube repeats 429, 503 and 504 for
-/// minutes, and says nothing (kube-client `config/mod.rs`: `default_retry`), while a disruption
-/// budget's 429 must be known at once.
+/// Makes a client that never repeats a request by itself. By default kube silently repeats 429, 503
+/// and 504 for minutes (kube-client `config/mod.rs`: `default_retry`), but the caller must learn of
+/// a disruption budget's 429 at once.
 pub async fn connect(options: &ConnectOptions) -> Result<kube::Client, ConnectError> {
     let mut config = if options == &ConnectOptions::default() {
         Config::infer().await.map_err(|e| ConnectError::Nowhere(Box::new(e)))?
@@ -83,7 +83,7 @@ pub async fn connect(options: &ConnectOptions) -> Result<kube::Client, ConnectEr
             .await
             .map_err(|e| ConnectError::Kubeconfig(options.clone(), Box::new(e)))?
     };
-    proxy::spare(&mut config);
+    proxy::apply_no_proxy(&mut config);
     config.default_retry = false;
     config.connect_timeout = Some(CONNECT);
     config.headers.push((
@@ -104,25 +104,26 @@ async fn from_kubeconfig(
     }
 }
 
-/// How requests are made.
+/// Deadlines and limits of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// The deadline of a request that is no watch; waiting for a slot has the same one of its own.
+    /// The deadline of a request that is not a watch. The wait for a slot has the same limit, which
+    /// is counted separately.
     pub deadline: Duration,
-    /// How many requests are under way at once, besides watches, evictions and deletes of pods.
-    /// Those of one [`Target`] have at most three quarters of it: an admission webhook that does
-    /// not answer for them leaves room for others. kube speaks HTTP/1.1: each request has a
-    /// connection of its own.
+    /// How many requests may be under way at once, besides watches, evictions and deletes of pods.
+    /// Those of one [`Target`] may take at most three quarters of the slots: an admission webhook
+    /// that does not answer for them leaves room for others. kube uses HTTP/1.1, so each request
+    /// has a connection of its own.
     pub in_flight: usize,
-    /// How many evictions and deletes of pods are under way at once. Who sends them keeps to less
-    /// (`--max-evictions`).
-    pub orders: usize,
-    /// After how long the API server is asked to end a watch. Every watch is begun anew then, so
-    /// this plus a few seconds is also how long a dead connection goes unnoticed.
+    /// How many evictions and deletes of pods may be under way at once. The dispatcher of drains
+    /// keeps to a lower limit (`--max-evictions`).
+    pub pod_writes: usize,
+    /// After this time the API server is asked to end a watch, which is then opened again. A dead
+    /// connection goes unnoticed for this time plus a few seconds.
     pub watch: Duration,
-    /// How many objects one page of a LIST has. A page is held in memory whole, as JSON.
+    /// How many objects one page of a LIST has. A whole page is held in memory, as JSON.
     pub page: u32,
-    /// How many LISTs are under way at once: each holds its page.
+    /// How many LISTs of pods may be under way at once: each holds a page.
     pub lists: usize,
 }
 
@@ -131,7 +132,7 @@ impl Default for Settings {
         Self {
             deadline: Duration::from_secs(10),
             in_flight: 64,
-            orders: 64,
+            pod_writes: 64,
             watch: Duration::from_mins(1),
             page: 100,
             lists: 4,
@@ -142,22 +143,22 @@ impl Default for Settings {
 /// Which requests go first when slots are short.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Priority {
-    /// Takes a slot, in order of asking.
+    /// Takes a free slot, in the order of the requests.
     Ordinary,
-    /// Takes a slot only while at least half of them are free.
+    /// Takes a slot only while at least half of the slots are free.
     Low,
 }
 
-/// Says whether anything may be written now. Asked when the request is about to leave, after it has
-/// waited for its slot.
+/// Decides whether a write may be sent now. Asked just before the request is sent, after its wait
+/// for a slot.
 pub trait Gate: Send + Sync + 'static {
-    /// Permits one write, for a limited time: the write must end before another leader may begin.
-    /// The caller holds the permit until the write has ended. `None`: no write is allowed. (Writes
+    /// Permits one write, for a limited time: the write must end before another process may lead.
+    /// The caller holds the permit until the write has ended. `None`: no write may be sent. (Writes
     /// of the Lease do not pass this gate.)
     fn permit(&self, target: Target) -> Option<WritePermit>;
 }
 
-/// Always open.
+/// Permits every write.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct OpenGate;
 
@@ -167,38 +168,38 @@ impl Gate for OpenGate {
     }
 }
 
-/// What a [`Cluster`] is made of.
+/// The parts of a [`Cluster`].
 pub struct ClusterParts {
     /// The client; [`connect`] makes one for a real API server,
     /// `kube::Client::new(service, "default")` one for a simulated one.
     pub client: kube::Client,
-    /// The time.
+    /// Wall time; in a simulation, simulated time.
     pub clock: Clock,
-    /// For jitter and names.
+    /// For jitter and the names of Events.
     pub random: Random,
-    /// Starts the tasks of the watches.
+    /// Starts the tasks of the watches, and of writes that must outlive their caller.
     pub spawner: Spawner,
     /// Counts requests.
     pub observer: Arc<dyn CallObserver>,
-    /// Holds writes back.
+    /// Decides whether a write may be sent.
     pub gate: Arc<dyn Gate>,
-    /// Deadlines and caps.
+    /// Deadlines and limits.
     pub settings: Settings,
 }
 
-/// A Kubernetes API server. Clones share the slots.
+/// Access to a Kubernetes API server. Clones share the slots for requests.
 #[derive(Clone)]
 pub struct Cluster {
     parts: Arc<ClusterParts>,
     slots: Arc<Semaphore>,
     /// The share of each [`Target`] in `slots`.
     shares: Arc<BTreeMap<Target, Semaphore>>,
-    orders: Arc<Semaphore>,
+    pod_writes: Arc<Semaphore>,
     lists: Arc<Semaphore>,
     server_clock: ServerClock,
 }
 
-/// What a request holds while it is under way.
+/// The permits that a request holds while it is under way.
 struct Slot<'a> {
     _share: Option<SemaphorePermit<'a>>,
     _slot: SemaphorePermit<'a>,
@@ -211,27 +212,28 @@ impl fmt::Debug for Cluster {
 }
 
 impl Cluster {
-    /// With everything given.
+    /// A cluster with these parts.
     #[must_use]
     pub fn new(parts: ClusterParts) -> Self {
         let semaphore = |permits: usize| Semaphore::new(permits.clamp(1, Semaphore::MAX_PERMITS));
-        let Settings { in_flight, orders, lists, .. } = parts.settings;
+        let Settings { in_flight, pod_writes, lists, .. } = parts.settings;
         let shares = Target::ALL
             .into_iter()
             .map(|target| (target, semaphore(in_flight - in_flight / 4)))
             .collect();
-        let (slots, orders, lists) = (semaphore(in_flight), semaphore(orders), semaphore(lists));
+        let (slots, pod_writes, lists) =
+            (semaphore(in_flight), semaphore(pod_writes), semaphore(lists));
         Self {
             parts: Arc::new(parts),
             slots: Arc::new(slots),
             shares: Arc::new(shares),
-            orders: Arc::new(orders),
+            pod_writes: Arc::new(pod_writes),
             lists: Arc::new(lists),
             server_clock: ServerClock::default(),
         }
     }
 
-    /// With default settings, an open gate, and nobody counting.
+    /// A cluster with default settings, where every write is permitted and no request is counted.
     #[must_use]
     pub fn plain(client: kube::Client, clock: Clock, random: Random, spawner: Spawner) -> Self {
         let settings = Settings::default();
@@ -240,20 +242,20 @@ impl Cluster {
             clock,
             random,
             spawner,
-            observer: Arc::new(Silent),
+            observer: Arc::new(Uncounted),
             gate: Arc::new(OpenGate),
             settings,
         })
     }
 
-    /// The time.
+    /// The clock of [`ClusterParts`].
     #[must_use]
     pub fn clock(&self) -> &Clock {
         &self.parts.clock
     }
 
-    /// The API server's time less ours, by the `Date` headers of its answers; zero where that is
-    /// under 2 s or not known.
+    /// The API server's time minus ours, by the `Date` headers of its answers. Zero if it is under
+    /// 2 s or not known.
     #[must_use]
     pub fn server_skew(&self) -> jiff::SignedDuration {
         self.server_clock.skew()
@@ -279,16 +281,15 @@ impl Cluster {
         &self.parts.settings
     }
 
-    /// Sends a request (its URI without scheme and host) and reads the whole answer. `object` is
-    /// for people.
+    /// Sends a request (its URI without scheme and host) and reads the whole answer. `object` names
+    /// the object in error messages.
     ///
-    /// A write ends before another leader may begin, at the server too: it carries its deadline as
-    /// `timeout`, because a server goes on with a request whose client has given up. For the same
-    /// reason a write of a Node or a pod continues when its caller drops this future. Its permit is
-    /// held until it has ended.
+    /// A write ends before another process may lead, at the server too: it carries its deadline as
+    /// `timeout`, because a server continues a request whose client has disconnected. For the same
+    /// reason a write of a Node or a pod continues when the caller drops this future. The write
+    /// holds its permit until it has ended.
     ///
-    /// Errs with [`Problem::Unreachable`] when no slot came free or no answer came within the
-    /// deadline.
+    /// Errs with [`Problem::Unreachable`] when no slot or no answer came within the deadline.
     pub async fn call(
         &self,
         target: Target,
@@ -299,8 +300,8 @@ impl Cluster {
         self.call_within(Duration::MAX, target, priority, object, request).await
     }
 
-    /// [`Self::call`] with a time limit of its own, which includes the wait for a slot. The server
-    /// gets the same limit.
+    /// [`Self::call`] with a time limit that includes the wait for a slot. For a write, the server
+    /// gets the time that is left then.
     pub(super) async fn call_within(
         &self,
         limit: Duration,
@@ -318,11 +319,11 @@ impl Cluster {
         let permit = self.permit(target, object)?;
         let limit = limit.min(permit.limit());
         if limit < SHORTEST_WRITE {
-            return Err(self.uncalled(
+            return Err(self.unsent(
                 target,
                 object,
                 Problem::Unreachable,
-                "no time is left for it",
+                "no time is left for the request",
             ));
         }
         let request = with_timeout(request, limit);
@@ -338,11 +339,11 @@ impl Cluster {
         let answer = write.await;
         drop(slot);
         answer.unwrap_or_else(|_| {
-            Err(ClusterError::silent(
+            Err(ClusterError::without_answer(
                 target.action(),
                 object,
                 Problem::Unreachable,
-                "the process ends",
+                "the process is ending",
             ))
         })
     }
@@ -364,15 +365,15 @@ impl Cluster {
         result
     }
 
-    /// Opens a watch: the body comes as it comes, the caller bounds it.
+    /// Opens a watch and returns its body as a stream. The caller limits how long it reads.
     pub(super) async fn open(
         &self,
         target: Target,
         object: &str,
         mut request: Request<Vec<u8>>,
     ) -> Result<Body, ClusterError> {
-        // Kubernetes 1.37 may compress each event for itself, which no decoder in the way
-        // understands.
+        // Kubernetes 1.37 may compress each event separately, which the decoders of HTTP clients do
+        // not understand.
         request
             .headers_mut()
             .insert(header::ACCEPT_ENCODING, header::HeaderValue::from_static("identity"));
@@ -387,9 +388,9 @@ impl Cluster {
         Ok(result?.into_body())
     }
 
-    /// Waits until another LIST of pods may begin; it may go on until what comes back is dropped.
-    pub(super) async fn list_turn(&self) -> Option<SemaphorePermit<'_>> {
-        // It is never closed.
+    /// Waits until another LIST of pods may begin. The caller holds the permit until the LIST ends.
+    pub(super) async fn list_permit(&self) -> Option<SemaphorePermit<'_>> {
+        // The semaphore is never closed.
         self.lists.acquire().await.ok()
     }
 
@@ -403,7 +404,7 @@ impl Cluster {
         let taken = async {
             if matches!(target, Target::Evict | Target::DeletePod) {
                 return self
-                    .orders
+                    .pod_writes
                     .acquire()
                     .await
                     .ok()
@@ -425,11 +426,11 @@ impl Cluster {
         {
             return Ok(slot);
         }
-        Err(self.uncalled(
+        Err(self.unsent(
             target,
             object,
             Problem::Unreachable,
-            "no slot came free in time, too many requests are under way",
+            "no slot became free in time: too many requests are under way",
         ))
     }
 
@@ -437,19 +438,19 @@ impl Cluster {
         let permit =
             self.parts.gate.permit(target).filter(|permit| permit.limit() >= SHORTEST_WRITE);
         permit.ok_or_else(|| {
-            self.uncalled(target, object, Problem::HeldBack, "nothing may be written now")
+            self.unsent(target, object, Problem::HeldBack, "this process may not write now")
         })
     }
 
-    /// A request that was not sent.
-    fn uncalled(
+    /// Counts a request that was not sent, and returns its error.
+    fn unsent(
         &self,
         target: Target,
         object: &str,
         problem: Problem,
         why: &'static str,
     ) -> ClusterError {
-        let error = ClusterError::silent(target.action(), object, problem, why);
+        let error = ClusterError::without_answer(target.action(), object, problem, why);
         self.count(target, Some(&error), Instant::now());
         error
     }
@@ -463,7 +464,12 @@ impl Cluster {
         let response = check(target, object, self.dispatch(target, object, request).await?).await?;
         let body = response.into_body().collect().await;
         body.map(http_body_util::Collected::to_bytes).map_err(|e| {
-            ClusterError::silent(target.action(), object, Problem::Unreachable, with_causes(&e))
+            ClusterError::without_answer(
+                target.action(),
+                object,
+                Problem::Unreachable,
+                with_causes(&e),
+            )
         })
     }
 
@@ -486,8 +492,8 @@ impl Cluster {
     }
 }
 
-/// The request with the query parameter `timeout`, after which the API server gives it up
-/// (apiserver `endpoints/filters/request_deadline.go`).
+/// Adds the query parameter `timeout`, after which the API server gives the request up (apiserver
+/// `endpoints/filters/request_deadline.go`).
 fn with_timeout(mut request: Request<Vec<u8>>, timeout: Duration) -> Request<Vec<u8>> {
     let uri = request.uri();
     let separator = if uri.query().is_some_and(|query| !query.is_empty()) { "&" } else { "?" };
@@ -496,7 +502,7 @@ fn with_timeout(mut request: Request<Vec<u8>>, timeout: Duration) -> Request<Vec
         uri.to_string().trim_end_matches('?'),
         timeout.as_millis()
     );
-    // It was a URI before.
+    // This always parses: it is a URI with one more parameter.
     if let Ok(uri) = text.parse() {
         *request.uri_mut() = uri;
     }
@@ -504,7 +510,7 @@ fn with_timeout(mut request: Request<Vec<u8>>, timeout: Duration) -> Request<Vec
 }
 
 fn unanswered(target: Target, object: &str, deadline: Duration) -> ClusterError {
-    ClusterError::silent(
+    ClusterError::without_answer(
         target.action(),
         object,
         Problem::Unreachable,
@@ -512,12 +518,12 @@ fn unanswered(target: Target, object: &str, deadline: Duration) -> ClusterError 
     )
 }
 
-/// How much of an error's body is read.
+/// How many bytes of the body of an error answer are read.
 const ERROR_BODY: usize = 64 * 1024;
 
-/// Lets a 2xx pass and makes an error of anything else. The header is read here because kube's own
-/// translation loses it, and an API server that sheds load says how long only there (apiserver
-/// `util/flowcontrol`: text/plain, `Retry-After`).
+/// Returns an answer with 2xx, and makes an error of any other. The header `Retry-After` is read
+/// here because kube's own conversion loses it, and an API server that sheds load sends the time
+/// only there (apiserver `util/flowcontrol`, with a text/plain body).
 async fn check(
     target: Target,
     object: &str,
@@ -541,10 +547,10 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     (seconds > 0).then(|| Duration::from_secs(seconds.min(3600)))
 }
 
-/// The answer in an error response: its Status object, or what text it has.
+/// Reads an error answer: its Status object, or the first 500 characters of its text.
 fn read_error(code: u16, header: Option<Duration>, body: &[u8]) -> ApiAnswer {
     if let Ok(status) = serde_json::from_slice::<Status>(body) {
-        // The HTTP status is what was answered; a Status may leave its own code out.
+        // The code of the HTTP answer counts, because a Status may lack a code.
         return ApiAnswer { code, ..answer_of(&status, header) };
     }
     let message = String::from_utf8_lossy(body).trim().chars().take(500).collect();

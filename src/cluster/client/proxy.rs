@@ -1,18 +1,18 @@
-//! Whether the API server is asked through the proxy of the environment.
+//! Applies `NO_PROXY` to the API server.
 
 use http::Uri;
 use hyper_util::client::proxy::matcher::Matcher;
 use kube::Config;
 
-/// Takes a proxy away that `NO_PROXY` spares the API server: kube holds `NO_PROXY` against the
-/// address of the proxy itself (kube-client 5.0, `config/file_loader.rs`). One that the kubeconfig
-/// names stays.
-pub(super) fn spare(config: &mut Config) {
+/// Removes the proxy of the environment if `NO_PROXY` exempts the API server. kube compares
+/// `NO_PROXY` with the address of the proxy instead (kube-client 5.0, `config/file_loader.rs`). A
+/// proxy that the kubeconfig names stays.
+pub(super) fn apply_no_proxy(config: &mut Config) {
     let of_environment = ["HTTPS_PROXY", "https_proxy"]
         .into_iter()
         .filter_map(|name| std::env::var(name).ok())
         .collect::<Vec<_>>();
-    if is_spared(
+    if is_exempt(
         config.proxy_url.as_ref(),
         &config.cluster_url,
         &of_environment,
@@ -22,7 +22,7 @@ pub(super) fn spare(config: &mut Config) {
     }
 }
 
-fn is_spared(
+fn is_exempt(
     proxy: Option<&Uri>,
     server: &Uri,
     of_environment: &[String],
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_proxy_spares_the_api_server_and_leaves_the_proxy_of_a_kubeconfig() {
+    fn no_proxy_exempts_the_api_server_but_keeps_the_proxy_of_a_kubeconfig() {
         let environment = ["http://proxy:3128".to_owned()];
         for (proxy, server, no, expected) in [
             (None, "https://10.0.0.1:6443/", "10.0.0.0/8", false),
@@ -52,7 +52,7 @@ mod tests {
             let proxy: Option<Uri> = proxy.map(|p| p.parse().unwrap());
             let matcher = Matcher::builder().https("http://proxy:3128").no(no).build();
             assert_eq!(
-                is_spared(proxy.as_ref(), &server.parse().unwrap(), &environment, &matcher),
+                is_exempt(proxy.as_ref(), &server.parse().unwrap(), &environment, &matcher),
                 expected,
                 "{proxy:?} {server} {no}"
             );

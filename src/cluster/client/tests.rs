@@ -7,7 +7,7 @@ fn get() -> Request<Vec<u8>> {
     Request::get("/api/v1/nodes/a").body(Vec::new()).unwrap()
 }
 
-/// Requests of these kinds that nobody answers, each sent on its own.
+/// Sends one request of each of these kinds, which are never answered.
 fn hanging(
     cluster: &Cluster,
     targets: &[Target],
@@ -20,13 +20,13 @@ fn hanging(
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_under_way_are_bounded() {
+async fn the_number_of_requests_under_way_is_limited() {
     let fake = Fake::default();
     let counter = Arc::new(Counter::default());
     let cluster = fake.cluster_with(
         counter.clone(),
         Arc::new(OpenGate),
-        Settings { in_flight: 4, orders: 2, ..Settings::default() },
+        Settings { in_flight: 4, pod_writes: 2, ..Settings::default() },
     );
     fake.script(|s| (s.method == Method::GET).then_some(Fault::Hang));
     let many = hanging(
@@ -34,22 +34,22 @@ async fn requests_under_way_are_bounded() {
         &[[Target::GetNode; 3], [Target::GetDaemonSet; 3], [Target::Evict; 3]].concat(),
     );
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(fake.seen().len(), 6, "four of all kinds, and two that are about pods");
+    assert_eq!(fake.seen().len(), 6, "four, and two evictions");
     for one in many {
         assert_eq!(one.await.unwrap().unwrap_err().problem, Problem::Unreachable);
     }
     assert_eq!(
         counter.0.lock().unwrap().len(),
         9,
-        "each is counted once, those without a slot too"
+        "each request is counted once, those that got no slot too"
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_of_one_kind_that_nobody_answers_leave_room_for_others() {
+async fn unanswered_requests_of_one_kind_leave_room_for_others() {
     let fake = Fake::default();
     let cluster = fake.cluster_with(
-        Arc::new(Silent),
+        Arc::new(Uncounted),
         Arc::new(OpenGate),
         Settings { in_flight: 8, ..Settings::default() },
     );
@@ -64,10 +64,10 @@ async fn requests_of_one_kind_that_nobody_answers_leave_room_for_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_low_lane_waits_until_half_of_the_slots_are_free() {
+async fn a_request_of_low_priority_waits_until_half_of_the_slots_are_free() {
     let fake = Fake::default();
     let cluster = fake.cluster_with(
-        Arc::new(Silent),
+        Arc::new(Uncounted),
         Arc::new(OpenGate),
         Settings { in_flight: 4, ..Settings::default() },
     );
@@ -86,7 +86,7 @@ async fn the_low_lane_waits_until_half_of_the_slots_are_free() {
 }
 
 #[tokio::test]
-async fn a_kubeconfig_that_is_not_there_is_named() {
+async fn the_error_names_a_kubeconfig_that_does_not_exist() {
     let options = ConnectOptions {
         kubeconfig: Some("/nowhere/config".into()),
         context: Some("blue".to_owned()),
@@ -96,7 +96,7 @@ async fn a_kubeconfig_that_is_not_there_is_named() {
 }
 
 /// Answers every connection with a 429 in plain text, as an API server that sheds load does; keeps
-/// what was asked.
+/// the requests in `asked`.
 async fn shedding(listener: tokio::net::TcpListener, asked: Arc<std::sync::Mutex<Vec<String>>>) {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     while let Ok((mut socket, _)) = listener.accept().await {
@@ -110,7 +110,7 @@ async fn shedding(listener: tokio::net::TcpListener, asked: Arc<std::sync::Mutex
 }
 
 #[tokio::test]
-async fn a_client_from_a_kubeconfig_says_who_it_is_and_never_repeats_a_request() {
+async fn a_client_from_a_kubeconfig_sends_its_credentials_and_never_repeats_a_request() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let asked = Arc::new(std::sync::Mutex::new(Vec::new()));

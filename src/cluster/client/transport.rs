@@ -1,4 +1,4 @@
-//! The HTTP client under kube's.
+//! The HTTP client that kube's client uses.
 
 use std::time::Duration;
 
@@ -13,20 +13,20 @@ use kube::{
 };
 use tower::{BoxError, ServiceBuilder};
 
-/// The largest read buffer of a connection. hyper's own bound is about 400 KiB, and a hundred
-/// connections that have read a LIST or a busy watch each keep theirs. Headers must fit into it
-/// too.
+/// The largest read buffer of a connection, in bytes. hyper's own limit is about 400 KiB, and each
+/// connection that has read a LIST or a busy watch keeps its buffer: there may be a hundred. The
+/// headers of an answer must fit too.
 const READ_BUFFER: usize = 16 * 1024;
-/// Connections that are kept for the next burst, and for how long.
+/// How many idle connections are kept for the next burst, and for how long.
 const IDLE: usize = 32;
 const IDLE_FOR: Duration = Duration::from_mins(1);
 
-/// As kube makes one, but with small read buffers. Through a proxy it is kube's own.
+/// Makes a client as kube does, but with small read buffers. With a proxy, it is kube's own client.
 pub(super) fn client(config: Config) -> Result<kube::Client, kube::Error> {
     if config.proxy_url.is_some() {
         return kube::Client::try_from(config);
     }
-    // Another one may be installed already, which is as good.
+    // This fails if another provider is already installed, which works as well.
     drop(rustls::crypto::aws_lc_rs::default_provider().install_default());
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);

@@ -1,4 +1,4 @@
-//! Whether a DaemonSet exists.
+//! Looks up whether DaemonSets exist.
 
 #[cfg(test)]
 mod tests;
@@ -16,18 +16,18 @@ use tokio::{sync::Mutex, time::Instant};
 use super::{Cluster, Priority, Problem, Target};
 use crate::domain::DaemonSetState;
 
-/// For how long it counts that one exists.
+/// How long the answer that a DaemonSet exists is cached.
 const KNOWN: Duration = Duration::from_mins(10);
-/// For how long anything else counts, so that everybody who asks at once shares it: one that is
-/// gone may be made anew at any time, and what cannot be told now may be told soon.
+/// How long any other answer is cached, so that simultaneous callers share it. It is short, because
+/// a missing DaemonSet may be created at any time, and a failed lookup may soon succeed.
 const BRIEFLY: Duration = Duration::from_secs(10);
-/// How many are remembered.
+/// How many answers are cached at most.
 const MOST: usize = 1000;
 
 type Key = (String, String);
 type Slot = Arc<Mutex<Option<(Instant, DaemonSetState)>>>;
 
-/// Looks DaemonSets up, one GET for each that exists in ten minutes, however many ask.
+/// Looks DaemonSets up: one GET in ten minutes for each that exists, for any number of callers.
 #[derive(Clone)]
 pub struct DaemonSets {
     cluster: Cluster,
@@ -41,13 +41,13 @@ impl fmt::Debug for DaemonSets {
 }
 
 impl DaemonSets {
-    /// Knowing none yet.
+    /// Looks DaemonSets up by `cluster`; the cache is empty.
     #[must_use]
     pub fn new(cluster: &Cluster) -> Self {
         Self { cluster: cluster.clone(), slots: Arc::default() }
     }
 
-    /// Whether it exists. Answers within twice the deadline of a request.
+    /// Whether the DaemonSet exists. Returns within twice the deadline of a request.
     pub async fn state(&self, namespace: &str, name: &str) -> DaemonSetState {
         let slot = self.slot(namespace, name);
         let limit = self.cluster.settings().deadline * 2;
@@ -57,7 +57,7 @@ impl DaemonSets {
                 Some((until, state)) if Instant::now() < until => state,
                 _ => {
                     let state = self.ask(namespace, name).await;
-                    let keep = if state == DaemonSetState::There { KNOWN } else { BRIEFLY };
+                    let keep = if state == DaemonSetState::Exists { KNOWN } else { BRIEFLY };
                     *known = Some((Instant::now() + keep, state));
                     state
                 }
@@ -85,7 +85,7 @@ impl DaemonSets {
             .call(Target::GetDaemonSet, Priority::Ordinary, &format!("{namespace}/{name}"), request)
             .await
         {
-            Ok(_) => DaemonSetState::There,
+            Ok(_) => DaemonSetState::Exists,
             Err(error) if error.problem == Problem::NotFound => DaemonSetState::Gone,
             Err(error) => {
                 tracing::warn!(%error, "cannot tell whether a DaemonSet exists; its pods are left \

@@ -1,4 +1,4 @@
-//! Kubernetes Events: what people see with `kubectl describe`.
+//! Kubernetes Events, which people see with `kubectl describe`.
 
 pub mod reason;
 #[cfg(test)]
@@ -19,16 +19,16 @@ use self::reason::EventReason;
 use super::{Cluster, Priority, Problem, Target};
 use crate::domain::{Moment, NodeName, PodKey, PodUid};
 
-/// What an Event is about.
+/// The object that an Event is about.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum About {
-    /// A Node.
+    /// The Event is written in the namespace `default`.
     Node(NodeName),
-    /// A pod.
+    /// The Event is written in the namespace of the pod.
     Pod(PodKey, PodUid),
 }
 
-/// How bad it is.
+/// The `type` of an Event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// `Normal`.
@@ -37,29 +37,30 @@ pub enum Severity {
     Warning,
 }
 
-/// One thing to be told. Two with the same object, reason and message are one Event with a count.
+/// An Event to write. Equal notes within [`RecorderSettings::window`] become one Event with a
+/// count.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EventNote {
-    /// The object.
+    /// `involvedObject` of the Event.
     pub about: About,
-    /// How bad it is.
+    /// `type` of the Event.
     pub severity: Severity,
-    /// Why.
+    /// `reason` of the Event.
     pub reason: EventReason,
-    /// For people.
+    /// `message` of the Event; cut after 1024 bytes.
     pub message: String,
 }
 
 /// How Events are written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecorderSettings {
-    /// How many requests a second at most.
+    /// How many requests are sent in a second at most.
     pub per_second: u32,
-    /// How many Events wait at most; what comes beyond is dropped and counted.
+    /// How many Events may wait; further ones are dropped and counted.
     pub waiting: usize,
-    /// For how long equal ones are counted up on one Event.
+    /// How long equal notes are counted on one Event after its last note.
     pub window: Duration,
-    /// Which replica says so: the name of our pod or host.
+    /// `reportingInstance` of the Events: the name of this replica's pod or host.
     pub instance: String,
 }
 
@@ -74,21 +75,21 @@ impl Default for RecorderSettings {
     }
 }
 
-/// What became of Events, since the start.
+/// The outcomes of all notes since the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RecorderCounts {
-    /// Written to the API server: created or counted up.
+    /// Events that were created, or whose count was updated.
     pub written: u64,
-    /// Told by the count of another one.
+    /// Notes that only raised the count of an equal Event.
     pub coalesced: u64,
-    /// Dropped because too many waited, or because this was the end.
+    /// Notes that were dropped because too many waited, or because the recorder was closed.
     pub dropped: u64,
-    /// Dropped because the API server did not take them.
+    /// Events that were dropped because the API server did not accept them.
     pub failed: u64,
 }
 
-/// Writes Events, never faster than told and never before anything more important. Clones share it;
-/// what still waits when the last one is dropped is lost.
+/// Writes Events, at most [`RecorderSettings::per_second`] and with low priority. Clones share the
+/// recorder; Events that still wait when the last clone is dropped are lost.
 #[derive(Clone)]
 pub struct Recorder(Arc<Inner>);
 
@@ -100,25 +101,25 @@ struct Inner {
 
 struct Shared {
     settings: RecorderSettings,
-    book: Mutex<Book>,
+    queue: Mutex<Queue>,
     wake: Notify,
 }
 
 #[derive(Default)]
-struct Book {
+struct Queue {
     waiting: VecDeque<EventNote>,
     entries: BTreeMap<EventNote, Entry>,
-    /// One is being written.
+    /// An Event is being written.
     writing: bool,
-    /// This is the end: no other one is taken.
+    /// The recorder accepts no further notes.
     closed: bool,
     counts: RecorderCounts,
 }
 
-/// One Event.
+/// One Event, and how it is written.
 #[derive(Debug, Clone)]
 struct Entry {
-    /// Its name, once it is created.
+    /// `metadata.name`, once the Event is created.
     name: Option<String>,
     count: u32,
     first: Moment,
@@ -127,7 +128,7 @@ struct Entry {
     tries: u32,
 }
 
-/// How often one that the API server did not take is tried.
+/// How often the recorder tries to write an Event.
 const TRIES: u32 = 3;
 
 impl fmt::Debug for Recorder {
@@ -137,25 +138,25 @@ impl fmt::Debug for Recorder {
 }
 
 impl Recorder {
-    /// A recorder with nothing to say yet.
+    /// Starts the task that writes Events.
     #[must_use]
     pub fn start(cluster: &Cluster, settings: RecorderSettings) -> Self {
-        let shared = Arc::new(Shared { settings, book: Mutex::default(), wake: Notify::new() });
+        let shared = Arc::new(Shared { settings, queue: Mutex::default(), wake: Notify::new() });
         let writer = cluster.spawner().spawn_scoped(write_all(cluster.clone(), shared.clone()));
         Self(Arc::new(Inner { cluster: cluster.clone(), shared, writer }))
     }
 
-    /// Has it told, soon. Does not wait.
+    /// Queues an Event to be written soon. Does not wait.
     pub fn note(&self, note: EventNote) {
         let now = self.0.cluster.clock().now();
         let Shared { settings, wake, .. } = &*self.0.shared;
-        let mut book = self.0.shared.book();
-        if book.closed {
-            book.counts.dropped += 1;
+        let mut queue = self.0.shared.queue();
+        if queue.closed {
+            queue.counts.dropped += 1;
             return;
         }
-        let full = book.waiting.len() >= settings.waiting;
-        let known = book
+        let full = queue.waiting.len() >= settings.waiting;
+        let known = queue
             .entries
             .get_mut(&note)
             .filter(|e| e.waits || now.since_or_zero(e.last) <= settings.window);
@@ -164,38 +165,38 @@ impl Recorder {
             entry.last = now;
             let to_wait = !entry.waits && !full;
             entry.waits |= to_wait;
-            book.counts.coalesced += 1;
+            queue.counts.coalesced += 1;
             if !to_wait {
-                // It is told by the one that waits, or with the next one of its kind.
+                // The Event that waits, or the next equal note, writes the new count.
                 return;
             }
         } else if full {
-            book.counts.dropped += 1;
+            queue.counts.dropped += 1;
             return;
         } else {
-            book.forget(now, settings);
-            book.entries.insert(
+            queue.forget(now, settings);
+            queue.entries.insert(
                 note.clone(),
                 Entry { name: None, count: 1, first: now, last: now, waits: true, tries: 0 },
             );
         }
-        book.waiting.push_back(note);
+        queue.waiting.push_back(note);
         wake.notify_one();
     }
 
-    /// What became of them so far.
+    /// The outcomes of all notes so far.
     #[must_use]
     pub fn counts(&self) -> RecorderCounts {
-        self.0.shared.book().counts
+        self.0.shared.queue().counts
     }
 
-    /// Waits until everything is written, `limit` at most; says whether it is.
+    /// Waits at most `limit` until all Events are written; returns whether they are.
     pub async fn flush(&self, limit: Duration) -> bool {
         let idle = async {
             loop {
                 {
-                    let book = self.0.shared.book();
-                    if book.waiting.is_empty() && !book.writing {
+                    let queue = self.0.shared.queue();
+                    if queue.waiting.is_empty() && !queue.writing {
                         return;
                     }
                 }
@@ -205,18 +206,18 @@ impl Recorder {
         tokio::time::timeout(limit, idle).await.is_ok()
     }
 
-    /// The end: waits until everything is written, `limit` at most, and drops what still waits
-    /// then. One that is on its way is awaited for as long again. No other leaves when this
-    /// returns, so that whoever leads next is the only one who writes. (What the API server has by
-    /// then, but has not answered, it may still write.)
+    /// Waits at most `limit` until all Events are written, then drops those that still wait. A
+    /// request under way gets up to `limit` once more. After this returns, the recorder sends no
+    /// further request, so that only the next leader writes Events. (The API server may still
+    /// perform a request that it has received but not answered.)
     pub async fn close(&self, limit: Duration) {
         self.flush(limit).await;
-        self.0.shared.book().close();
+        self.0.shared.queue().close();
         if self.flush(limit).await {
             return;
         }
         self.0.writer.abort();
-        self.0.shared.book().counts.dropped += 1;
+        self.0.shared.queue().counts.dropped += 1;
         let ended = async {
             while !self.0.writer.is_finished() {
                 tokio::time::sleep(Duration::from_millis(1)).await;
@@ -227,15 +228,15 @@ impl Recorder {
 }
 
 impl Shared {
-    fn book(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next one to be written.
+    /// Waits for the next Event to write.
     async fn next(&self) -> (EventNote, Entry) {
         loop {
             let woken = self.wake.notified();
-            if let Some(next) = self.book().take() {
+            if let Some(next) = self.queue().take() {
                 return next;
             }
             woken.await;
@@ -243,7 +244,7 @@ impl Shared {
     }
 }
 
-impl Book {
+impl Queue {
     fn take(&mut self) -> Option<(EventNote, Entry)> {
         loop {
             let note = self.waiting.pop_front()?;
@@ -261,7 +262,8 @@ impl Book {
         self.waiting.clear();
     }
 
-    /// Keeps the memory bounded: Events that nobody repeats any more are forgotten.
+    /// Bounds the memory: removes entries of Events that were not repeated within the window, and
+    /// if that is not enough, all that do not wait.
     fn forget(&mut self, now: Moment, settings: &RecorderSettings) {
         let most = settings.waiting.saturating_mul(2).max(64);
         if self.entries.len() >= most {
@@ -272,7 +274,7 @@ impl Book {
         }
     }
 
-    fn again(&mut self, note: EventNote) {
+    fn retry(&mut self, note: EventNote) {
         if let Some(entry) = self.entries.get_mut(&note).filter(|e| !e.waits) {
             entry.waits = true;
             self.waiting.push_back(note);
@@ -285,12 +287,12 @@ async fn write_all(cluster: Cluster, shared: Arc<Shared>) {
     loop {
         let (note, entry) = shared.next().await;
         let pause = write(&cluster, &shared, note, &entry).await;
-        shared.book().writing = false;
+        shared.queue().writing = false;
         tokio::time::sleep(pause.max(pace)).await;
     }
 }
 
-/// Writes one; returns how long the API server wants to be left alone.
+/// Writes one Event; returns the pause before the next request.
 async fn write(cluster: &Cluster, shared: &Shared, note: EventNote, entry: &Entry) -> Duration {
     let name = entry
         .name
@@ -301,27 +303,27 @@ async fn write(cluster: &Cluster, shared: &Shared, note: EventNote, entry: &Entr
         Some(_) => wire::counting(&note, entry, &name),
     };
     let Some(request) = request else {
-        shared.book().counts.failed += 1;
+        shared.queue().counts.failed += 1;
         return Duration::ZERO;
     };
     let result = cluster.call(Target::Event, Priority::Low, note.about.name(), request).await;
-    let mut book = shared.book();
-    let Some(known) = book.entries.get_mut(&note) else { return Duration::ZERO };
+    let mut queue = shared.queue();
+    let Some(known) = queue.entries.get_mut(&note) else { return Duration::ZERO };
     let problem = match result {
         Ok(_) => {
             (known.name, known.tries) = (Some(name), 0);
-            book.counts.written += 1;
+            queue.counts.written += 1;
             return Duration::ZERO;
         }
         Err(error) => {
-            tracing::debug!(%error, "an Event was not taken");
+            tracing::debug!(%error, "the API server did not accept an Event");
             error.problem
         }
     };
     known.tries += 1;
     let pause = match problem {
-        // Somebody deleted it, or its time was over: it is told anew. Or the name was taken:
-        // another one.
+        // 404: the Event was deleted or has expired, so it is created again. 409: the name was
+        // taken, so another name is used.
         Problem::NotFound if entry.name.is_some() => Duration::ZERO,
         Problem::Conflict => Duration::ZERO,
         Problem::Overload { retry_after } => retry_after.unwrap_or(Duration::from_secs(1)),
@@ -335,10 +337,10 @@ async fn write(cluster: &Cluster, shared: &Shared, note: EventNote, entry: &Entr
         known.name = None;
     }
     if known.tries < TRIES {
-        book.again(note);
+        queue.retry(note);
     } else {
         known.tries = 0;
-        book.counts.failed += 1;
+        queue.counts.failed += 1;
     }
     pause.min(Duration::from_mins(1))
 }

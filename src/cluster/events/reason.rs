@@ -1,19 +1,18 @@
-//! Why an Event is written: every reason there is, with what people are to know of it.
-//! `docs/events.md` is made of this table.
+//! All reasons of Events, and what each means. `docs/events.md` is generated from this table.
 
 use super::Severity;
 
-/// What kind of object Events of a reason are on.
+/// The kind of object that has the Events of a reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Object {
-    /// A Node.
+    /// `kubectl describe node` shows the Event.
     Node,
-    /// A pod.
+    /// `kubectl describe pod` shows the Event.
     Pod,
 }
 
 impl Object {
-    /// In a sentence.
+    /// The word for the table in `docs/events.md`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -23,16 +22,16 @@ impl Object {
     }
 }
 
-/// What people are to know of a reason.
+/// The description of a reason, for `docs/events.md`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Meaning {
-    /// The types that its Events have.
+    /// The types of its Events.
     pub severities: &'static [Severity],
-    /// What they are on.
+    /// The objects that have its Events.
     pub objects: &'static [Object],
-    /// When one is written.
+    /// When an Event is written, and what its message contains.
     pub when: &'static str,
-    /// What to do about it. Links are those of a page in `docs`.
+    /// What to do about it. Links are relative to `docs`.
     pub remedy: &'static str,
 }
 
@@ -45,10 +44,10 @@ macro_rules! reasons {
         }
 
         impl EventReason {
-            /// All of them, in the order of a drain.
+            /// All reasons, roughly in the order of a drain.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
-            /// The word in the Event.
+            /// `reason` of the Event.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self {
@@ -56,7 +55,7 @@ macro_rules! reasons {
                 }
             }
 
-            /// What people are to know of it.
+            /// The description of this reason.
             #[must_use]
             pub const fn meaning(self) -> Meaning {
                 match self {
@@ -73,34 +72,35 @@ macro_rules! reasons {
 }
 
 reasons! {
-    /// An interruption was taken on.
+    /// Sundown accepted an interruption of the node.
     InterruptionAccepted [Normal, Warning] [Node]
-        "An interruption was accepted, or joined to the one that the node has: what AWS sent. The \
-         node is cordoned, and its drain begins. `Normal` of a terminate hook, `Warning` of what \
-         leaves less time."
+        "Sundown accepted an interruption, or joined it to one that the node already has. The \
+         message names its kind and the instance. The node is cordoned, and its drain begins. \
+         `Normal` for a terminate hook, `Warning` for interruptions that leave less time."
         => "Nothing. If the node should not go: [pause or release its \
             drain](operations.md#pausing-drains).";
-    /// A test event came.
+    /// A test event for the node arrived.
     TestReceived [Normal] [Node]
-        "A test event for its instance came. The message reports what would be done were it real; \
-         nothing was."
+        "A test event for the instance of the node arrived. The message reports what Sundown would \
+         do if the event were real. Sundown did nothing."
         => "Nothing: it is the answer to [`sundown send-test`](commands.md#sundown-send-test).";
     /// Several Nodes claim one instance.
     DuplicateProviderID [Warning] [Node]
         "The providerIDs of several nodes name the same instance, and that instance is \
          interrupted. The message names the nodes, which of them is drained, and which is only \
          cordoned."
-        => "Find out which node lies or was left behind, and delete it: [several nodes that claim \
-            one instance](security.md#several-nodes-that-claim-one-instance). Uncordon a node that \
-            was cordoned by mistake.";
+        => "Find out which node has a wrong providerID or is a leftover, and delete it: [several \
+            nodes that claim one instance](security.md#several-nodes-that-claim-one-instance). \
+            Uncordon a node that was cordoned by mistake.";
     /// The eviction of a pod was accepted.
     Evicted [Normal] [Pod]
-        "Its eviction was accepted: how long it has to stop. Only with `--pod-events=all`."
+        "The API server accepted the eviction of the pod. The message gives the time that the pod \
+         has to stop. Only with `--pod-events=all`."
         => "Nothing.";
     /// A pod has less time to stop than it asks for.
     ShortenedGrace [Warning] [Pod]
-        "It has less time to stop than its grace period, because its node goes earlier. Only with \
-         `--pod-events=all`."
+        "The pod has less time to stop than its grace period, because its node goes earlier. Only \
+         with `--pod-events=all`."
         => "Nothing now. A pod that needs longer than a spot notice gives (120 s in all) does not \
             belong on spot instances.";
     /// Pods have been blocked for a while.
@@ -108,7 +108,7 @@ reasons! {
         "A pod has been blocked for more than 30 s. The Event on the pod gives the reason and the \
          API server's message. The Event on the node names the pods, their budgets, when they are \
          deleted by force, and when the drain ends. It comes again every 5 to 9 minutes."
-        => "By [what holds it](operations.md#reasons-of-blocked-pods).";
+        => "It depends on the [reason](operations.md#reasons-of-blocked-pods).";
     /// A drain is paused.
     Paused [Warning] [Node]
         "The drain of the node is paused, by the annotation of the node or of the Lease."
@@ -119,15 +119,15 @@ reasons! {
         => "Nothing.";
     /// Heartbeats keep a hook open.
     HookKeptOpen [Normal] [Node]
-        "Auto Scaling has accepted a heartbeat for a lifecycle action of the node. Written of \
-         drains that last longer than 5 minutes, every 9 minutes."
+        "Auto Scaling has accepted a heartbeat for a lifecycle action of the node. Written every 9 \
+         minutes for drains that last longer than 5 minutes."
         => "Nothing: [`sundown status`](commands.md#sundown-status) shows it as the last known \
             heartbeat.";
-    /// A pod was deleted because a deadline came.
+    /// A pod was deleted because its eviction did not succeed before the deadline.
     Forced [Warning] [Node, Pod]
-        "The pod was deleted although it could not be evicted, because its deadline came. At the \
-         end of the drain the node has one that names all of them."
-        => "[What held it](operations.md#stuck-on-a-budget) until then.";
+        "Sundown deleted the pod because it could not be evicted in time for the deadline. At the \
+         end of the drain, one Event on the node names all such pods."
+        => "Find out [what blocked it](operations.md#stuck-on-a-budget).";
     /// The DaemonSet of a pod does not exist.
     OrphanedDaemonSetPod [Warning] [Node]
         "The DaemonSet that owns a pod does not exist; the pod is drained like any other."
@@ -144,13 +144,13 @@ reasons! {
         "Somebody uncordoned the node during its drain. The taint still keeps new pods away, and \
          the drain goes on."
         => "To end the drain: [`sundown release`](operations.md#pausing-drains).";
-    /// A node that is being drained is not ours any more.
+    /// Sundown no longer manages a node that it is draining.
     NoLongerManaged [Warning] [Node]
         "During its drain the node got the annotation `sundown.dev/ignore`, or `--node-selector` \
-         does not match it any more. The drain ends as if the node were released, and its \
+         no longer matches it. The drain ends as if the node were released, and its \
          lifecycle actions are completed."
         => "Nothing, if this was intended: the pods stay until the instance goes.";
-    /// An interruption that was read late does not hold.
+    /// An interruption that was read late no longer applies.
     InterruptionDisproved [Normal] [Node]
         "Sundown received the interruption late, and AWS reports that it no longer applies. The \
          drain ends, and Sundown restores the earlier state of the node."
@@ -159,67 +159,69 @@ reasons! {
     /// An instance is back in service.
     InstanceReturned [Normal] [Node]
         "Auto Scaling has put the instance back into service (out of a warm pool, or out of \
-         hibernation) without a new boot: the node is put back as it was."
+         hibernation) without a new boot. Sundown restores the earlier state of the node."
         => "Nothing.";
-    /// A drain ended with nothing left.
+    /// A drain ended with no pod left.
     Drained [Normal] [Node]
-        "The drain ended: no pod that counts is left, or the instance has ended. Says after how \
-         long."
+        "The drain ended: no pod that counts is left, or the instance has ended. The message gives \
+         the duration."
         => "Nothing.";
-    /// A drain ended with pods left, or before they were known.
+    /// A drain ended with pods left, or before the pods were known.
     DrainEnded [Warning] [Node]
-        "The drain ended with pods left: how, after how long, and which. Or it ended before \
-         Sundown had listed the pods of the node."
+        "The drain ended with pods left, or before Sundown had listed the pods of the node. The \
+         message gives the way it ended, the duration, and the pods that are left."
         => "`deadline_reached`, `timed_out`: [deadline misses](operations.md#deadline-misses). \
             The others: [how drains end](operations.md#ends-of-drains).";
-    /// A hook was completed.
+    /// A lifecycle action was completed.
     LifecycleCompleted [Normal] [Node]
-        "A lifecycle action was completed with CONTINUE: Auto Scaling takes the instance now."
+        "Sundown completed a lifecycle action with CONTINUE: Auto Scaling takes the instance now."
         => "Nothing.";
-    /// A hook was over before it was completed.
+    /// A lifecycle action had ended before Sundown completed it.
     LifecycleOver [Normal] [Node]
-        "A lifecycle action was over when it was to be completed: it timed out, or somebody else \
-         completed it."
-        => "If nobody else does: [heartbeats fail](operations.md#heartbeats-or-completions-fail).";
+        "A lifecycle action had already ended when Sundown tried to complete it: it timed out, or \
+         somebody else completed it."
+        => "If nobody else completes it: [heartbeats \
+            fail](operations.md#heartbeats-or-completions-fail).";
     /// DescribeLifecycleHooks is denied.
     HooksNotChecked [Warning] [Node]
         "The role may not call `DescribeLifecycleHooks`, so Sundown cannot see whether a hook of \
-         the group is another party's. It completes the hook after the drain. Once for each group \
-         and leader."
+         the group belongs to another tool. It completes the hook after the drain. Written once \
+         for each group and leader."
         => "Allow `autoscaling:DescribeLifecycleHooks`, or name your hooks with \
             `--lifecycle-hook`.";
     /// Several hooks of a group are completed by default.
     SeveralHooks [Warning] [Node]
-        "By the default of `--lifecycle-hook`, Sundown completes several hooks of one group, \
-         because none of them starts with `sundown`. One that another tool answers is cut short. \
-         Once for each group and leader."
-        => "Add a hook of Sundown's own ([`sundown enroll`](commands.md#sundown-enroll)): from \
-            then on the others are left alone. Or name yours with `--lifecycle-hook`.";
-    /// An action that only a record names was completed unseen.
+        "With the default of `--lifecycle-hook`, Sundown completes several hooks of one group, \
+         because the name of none starts with `sundown`. If another tool answers one of them, \
+         Sundown completes that hook too early. Written once for each group and leader."
+        => "Add a hook for Sundown ([`sundown enroll`](commands.md#sundown-enroll)): from then on \
+            it leaves the others alone. Or name yours with `--lifecycle-hook`.";
+    /// An action that only a record names was completed without a confirmation by AWS.
     HookNotConfirmed [Warning] [Node]
-        "A lifecycle action was completed that only the node's record names, and AWS could not be \
-         asked before whether the instance waits in its group: `DescribeAutoScalingGroups` is \
+        "Sundown completed a lifecycle action that it knew only from the node's record, and could \
+         not first ask AWS whether the instance waits in its group: `DescribeAutoScalingGroups` is \
          denied, or went unanswered for 30 s."
         => "Allow `autoscaling:DescribeAutoScalingGroups`.";
-    /// A hook turned out not to be ours.
+    /// A hook turned out to belong to another tool.
     HookNotOurs [Normal] [Node]
-        "AWS did not describe the hooks of the group when the interruption was accepted. It has \
-         now, and the hook is somebody else's: it gets no more heartbeats and is not completed."
+        "AWS did not describe the hooks of the group when the interruption was accepted. Now it \
+         has, and the hook belongs to another tool: Sundown sends no more heartbeats for it and \
+         does not complete it."
         => "Nothing.";
     /// A record cannot be read.
     RecordDamaged [Warning] [Node]
-        "The annotation `sundown.dev/record` cannot be read, and is left as it is."
+        "Sundown cannot read the annotation `sundown.dev/record`, and leaves it as it is."
         => "[A record is damaged](operations.md#a-record-is-damaged).";
-    /// A record does not count.
+    /// A record is not valid for the machine of the node.
     RecordVoid [Normal] [Node]
-        "The record is of another instance, or of an earlier boot: it does not count, and what \
-         Sundown had changed on the node is put back."
+        "The record belongs to another instance or to an earlier boot. Sundown ignores it, and \
+         restores what it had changed on the node."
         => "Nothing.";
     /// A record was written back.
     RecordRestored [Warning] [Node]
-        "The record was deleted by hand during a drain and is written back, once; or the record \
-         that replaced it lacked an open lifecycle action, which Sundown added to it."
-        => "To end a drain use [`sundown release`](operations.md#pausing-drains). To delete the \
+        "Somebody deleted the record during a drain, and Sundown wrote it back, once. Or somebody \
+         replaced it by a record without an open lifecycle action, and Sundown added the action."
+        => "To end a drain, use [`sundown release`](operations.md#pausing-drains). Deleting the \
             record again ends it too.";
 }
 
@@ -244,14 +246,14 @@ pub fn document() -> String {
 const HEAD: &str = "# Events
 
 Every reason of the Kubernetes Events that Sundown writes, roughly in the order of a drain. This
-page is generated from the code and held against it by a test.
+page is generated from the code, and a test keeps the two equal.
 
-Those on a node are shown by `kubectl describe node NODE` (they lie in the namespace `default`),
-those on a pod by `kubectl describe pod`. All of them:
-`kubectl get events -A --field-selector reportingComponent=sundown`. Equal ones are counted up on
-one Event for ten minutes. At most 20 a second are written, and what is dropped because too many
-wait, or because the leader was asked to stop, is counted (`sundown_events_dropped_total`). A dry
-run writes none.
+`kubectl describe node NODE` shows the Events on a node (they are in the namespace `default`),
+`kubectl describe pod` those on a pod, and
+`kubectl get events -A --field-selector reportingComponent=sundown` all of them. Equal Events within
+ten minutes are one Event with a count. Sundown writes at most 20 Events a second. It drops Events
+if too many wait or if the leader is asked to stop, and counts them
+(`sundown_events_dropped_total`). A dry run writes none.
 
 | reason | type | on | when | what to do |
 | --- | --- | --- | --- | --- |

@@ -102,7 +102,7 @@ async fn equal_events_are_one_with_a_count() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn at_most_twenty_leave_in_a_second_and_what_is_too_much_is_dropped_and_counted() {
+async fn at_most_twenty_are_sent_in_a_second_and_those_beyond_the_queue_are_dropped_and_counted() {
     let fake = Fake::default();
     let recorder = recorder(&fake, 100);
     for n in 0..150 {
@@ -116,7 +116,7 @@ async fn at_most_twenty_leave_in_a_second_and_what_is_too_much_is_dropped_and_co
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_is_not_taken_is_tried_a_few_times_and_holds_nothing_up_for_ever() {
+async fn an_event_that_is_not_accepted_is_tried_a_few_times_and_then_dropped() {
     let fake = Fake::default();
     let recorder = recorder(&fake, 100);
     fake.script(|_| Some(Fault::Answer(403, None, status(403, "Forbidden", "no").to_string())));
@@ -141,12 +141,12 @@ async fn one_that_is_not_taken_is_tried_a_few_times_and_holds_nothing_up_for_eve
     assert_eq!(
         (last.method.as_str(), &last.body["count"]),
         ("POST", &json!(2)),
-        "somebody deleted it: told anew"
+        "an Event that somebody deleted is created again"
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_written_any_more_once_it_is_closed() {
+async fn a_closed_recorder_writes_nothing_more() {
     let fake = Fake::default();
     let recorder = recorder(&fake, 100);
     for n in 0..100 {
@@ -170,9 +170,8 @@ async fn nothing_is_written_any_more_once_it_is_closed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_is_on_its_way_when_it_is_closed_is_awaited_but_not_for_ever_and_not_tried_again()
-{
-    // It takes so many milliseconds, and so many are dropped.
+async fn closing_waits_for_the_request_under_way_but_not_for_ever_and_does_not_repeat_it() {
+    // How many milliseconds closing takes, and how many Events are dropped.
     let cases = [
         (Fault::Slow(Duration::from_millis(400)), 400, 0),
         (Fault::Hang, 600, 1),
@@ -181,15 +180,15 @@ async fn one_that_is_on_its_way_when_it_is_closed_is_awaited_but_not_for_ever_an
     for (fault, least, dropped) in cases {
         let fake = Fake::default();
         let recorder = recorder(&fake, 100);
-        let said = format!("{fault:?}");
+        let case = format!("{fault:?}");
         fake.script(move |_| Some(fault.clone()));
         recorder.note(about_node("a"));
         settle().await;
         let begun = tokio::time::Instant::now();
         recorder.close(Duration::from_millis(300)).await;
         let took = begun.elapsed().as_millis();
-        assert!((least..=least + 20).contains(&took), "{said}: {took} ms");
+        assert!((least..=least + 20).contains(&took), "{case}: {took} ms");
         tokio::time::sleep(Duration::from_mins(1)).await;
-        assert_eq!((fake.seen().len(), recorder.counts().dropped), (1, dropped), "{said}");
+        assert_eq!((fake.seen().len(), recorder.counts().dropped), (1, dropped), "{case}");
     }
 }

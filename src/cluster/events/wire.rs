@@ -1,4 +1,4 @@
-//! Events as they go over the wire.
+//! Builds the requests that create Events and raise their counts.
 
 use http::Request as HttpRequest;
 use kube::core::{
@@ -18,7 +18,7 @@ impl About {
         }
     }
 
-    /// Events about a Node live in `default`.
+    /// The namespace of the Event. Events about a Node are in `default`.
     fn namespace(&self) -> &str {
         match self {
             Self::Node(_) => "default",
@@ -26,8 +26,8 @@ impl About {
         }
     }
 
-    /// The kubelet gives a Node's own name as its UID, and that is what every
-    /// `kubectl describe node` looks for (kubectl `pkg/describe/describe.go`: "controller use
+    /// `involvedObject`. For a Node, the UID is its name: the kubelet writes it so, and
+    /// `kubectl describe node` searches for it (kubectl `pkg/describe/describe.go`: "controller use
     /// node.uid, kubelet use node.name").
     fn reference(&self) -> Value {
         match self {
@@ -53,8 +53,7 @@ impl Severity {
     }
 }
 
-/// A name that is a name of an object: its own, cut where the whole would be too long, and a
-/// number.
+/// A valid object name: the name of the object, cut to 230 characters, and a number.
 pub(super) fn event_name(object: &str, number: u64) -> String {
     let cut: String = object.chars().take(230).collect();
     format!("{}.{number:016x}", cut.trim_end_matches(['.', '-']))
@@ -64,10 +63,10 @@ fn events_of(note: &EventNote) -> Request {
     Request::new(format!("/api/v1/namespaces/{}/events", note.about.namespace()))
 }
 
-/// The longest message in bytes (apimachinery's limit for notes).
+/// The longest message, in bytes (apimachinery's limit for notes).
 const MESSAGE: usize = 1024;
 
-/// `metav1.Time` has whole seconds.
+/// Drops the fraction of a second, because `metav1.Time` has whole seconds.
 fn whole_seconds(moment: Moment) -> String {
     Moment::from_second(moment.as_second()).unwrap_or(moment).to_string()
 }

@@ -1,4 +1,4 @@
-//! Evicting and deleting pods.
+//! Evicts and deletes pods.
 
 #[cfg(test)]
 mod tests;
@@ -18,17 +18,17 @@ use serde_json::json;
 use super::{Cluster, ClusterError, Priority, Problem, Target};
 use crate::domain::{ApiAnswer, PodKey, PodUid};
 
-/// How long setting the condition of a pod may take, with the wait for a free slot: the DELETE of
-/// the pod comes after it.
+/// The time limit for setting the condition of a pod, with the wait for a free slot. It is short,
+/// because the DELETE of the pod waits for it.
 const CONDITION: Duration = Duration::from_secs(1);
 
 impl Cluster {
-    /// Asks for the eviction of this very pod (its UID is a precondition), within `limit` or the
-    /// limit of all calls, after which the API server gives it up too. `grace` in seconds; `None`:
-    /// its own.
+    /// Asks for the eviction of the pod with this UID (a precondition). Both we and the API server
+    /// give up after `limit` or the deadline of all calls, whichever is shorter. `grace` in
+    /// seconds; `None`: the grace period of the pod.
     ///
-    /// Not kube's `Api::evict`: that writes `delete_options`, which the API server drops, and with
-    /// it the precondition and the grace period (kube-core `subresource.rs`).
+    /// This does not use kube's `Api::evict`: that writes `delete_options`, which the API server
+    /// drops, and with it the precondition and the grace period (kube-core `subresource.rs`).
     pub async fn evict(
         &self,
         limit: Duration,
@@ -59,8 +59,8 @@ impl Cluster {
         self.answer(limit, Target::Evict, pod, request, 201).await
     }
 
-    /// Deletes this very pod (its UID is a precondition), past any disruption budget. `grace` in
-    /// seconds; `None`: its own.
+    /// Deletes the pod with this UID (a precondition), regardless of disruption budgets. `grace` in
+    /// seconds; `None`: the grace period of the pod.
     pub async fn delete_pod(&self, pod: &PodKey, uid: &PodUid, grace: Option<u32>) -> ApiAnswer {
         let params = DeleteParams {
             grace_period_seconds: grace,
@@ -74,11 +74,11 @@ impl Cluster {
         self.answer(Duration::MAX, Target::DeletePod, pod, request, 200).await
     }
 
-    /// Sets the condition `DisruptionTarget` of this very pod (its UID is a precondition). The
-    /// Eviction API sets it, a DELETE does not, and without it the pod failure policy of a Job
-    /// takes the deletion of its pod for a failure.
+    /// Sets the condition `DisruptionTarget` of the pod with this UID (a precondition). The
+    /// Eviction API sets it, a DELETE does not. Without it, the pod failure policy of a Job counts
+    /// the deletion of its pod as a failure.
     ///
-    /// Errs after one second at the latest; by then the API server has given it up too.
+    /// Errs after one second at the latest; by then the API server has given up too.
     pub async fn set_disruption_target(
         &self,
         pod: &PodKey,
@@ -90,8 +90,8 @@ impl Cluster {
                 did not succeed",
             "lastTransitionTime": format!("{:.0}", self.clock().now()),
         });
-        // The strategic merge replaces the condition of this type and keeps all others; a merge
-        // patch would replace the whole list.
+        // A strategic merge patch replaces only the condition of this type; a merge patch would
+        // replace the whole list.
         let patch = Patch::Strategic(json!({
             "metadata": { "uid": uid.to_string() }, "status": { "conditions": [condition] }
         }));
@@ -99,7 +99,7 @@ impl Cluster {
             PatchParams { field_manager: Some("sundown".to_owned()), ..PatchParams::default() };
         let (target, object) = (Target::PatchPodStatus, pod.to_string());
         let failed = |problem, why: String| {
-            ClusterError::silent(target.action(), object.as_str(), problem, why)
+            ClusterError::without_answer(target.action(), object.as_str(), problem, why)
         };
         let request = pods_of(pod)
             .patch_subresource("status", &pod.name, &params, &patch)
@@ -120,7 +120,7 @@ impl Cluster {
             Ok(request) => {
                 self.call_within(limit, target, Priority::Ordinary, &object, request).await
             }
-            // The name is none that the API could have given out.
+            // The request cannot be built: no pod can have this name.
             Err(why) => Err(ClusterError::new(
                 target.action(),
                 object,
@@ -128,8 +128,8 @@ impl Cluster {
             )),
         };
         match result {
-            // A proxy may answer with a page of its own, whatever the API server said: no eviction
-            // and no delete may be taken for done on that account.
+            // A proxy may answer with its own page, whatever the API server answered. Such an
+            // answer must not count as a successful eviction or deletion.
             Ok(body) if serde_json::from_slice::<serde::de::IgnoredAny>(&body).is_err() => {
                 tracing::debug!(%pod, "The answer to an eviction or a delete cannot be read.");
                 ApiAnswer {

@@ -40,7 +40,7 @@ async fn an_eviction_carries_uid_and_grace_where_the_server_reads_them() {
     assert_eq!(
         seen[1].body["deleteOptions"],
         json!({"preconditions": {"uid": "uid-1"}}),
-        "its own grace: nothing is said"
+        "for the pod's own grace period, the request names none"
     );
 }
 
@@ -58,7 +58,7 @@ async fn a_deletion_carries_uid_and_grace() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_condition_of_a_disruption_is_one_patch_with_the_uid() {
+async fn the_disruption_target_is_set_by_one_patch_with_the_uid() {
     let fake = Fake::default();
     fake.script(|_| Some(Fault::Answer(200, None, "{}".to_owned())));
     let (key, uid) = pod();
@@ -88,7 +88,7 @@ async fn the_condition_of_a_disruption_is_one_patch_with_the_uid() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_condition_that_is_not_answered_is_given_up_after_a_second() {
+async fn setting_the_condition_is_given_up_after_a_second_without_an_answer() {
     let fake = Fake::default();
     fake.script(|_| Some(Fault::Hang));
     let (key, uid) = pod();
@@ -98,7 +98,7 @@ async fn a_condition_that_is_not_answered_is_given_up_after_a_second() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_refusal_keeps_what_a_decision_needs() {
+async fn each_refusal_keeps_code_reason_cause_and_retry_after() {
     let (key, uid) = pod();
     let budget = |seconds: u32| {
         json!({
@@ -165,7 +165,7 @@ async fn each_refusal_keeps_what_a_decision_needs() {
             "{answer:?}"
         );
         assert_eq!(answer.causes.first().map(|(r, _)| r.as_str()), cause);
-        assert_eq!(fake.seen().len(), 1, "it is never repeated here");
+        assert_eq!(fake.seen().len(), 1, "the client does not retry");
     }
 }
 
@@ -219,7 +219,7 @@ impl Gate for NearlyOver {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_ends_before_another_leader_may_begin_and_tells_the_server_so() {
+async fn a_write_ends_before_another_leader_may_begin_at_the_server_too() {
     let (key, uid) = pod();
     for (gate, seconds) in [(Arc::new(OpenGate) as Arc<dyn Gate>, 10), (Arc::new(NearlyOver), 3)] {
         let fake = Fake::default();
@@ -237,7 +237,7 @@ async fn a_write_ends_before_another_leader_may_begin_and_tells_the_server_so() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_eviction_that_is_given_up_early_tells_the_server_when() {
+async fn an_eviction_with_a_short_limit_carries_it_as_timeout() {
     let (key, uid) = pod();
     let fake = Fake::default();
     fake.script(|_| Some(Fault::Hang));
@@ -247,5 +247,5 @@ async fn an_eviction_that_is_given_up_early_tells_the_server_when() {
     assert_eq!(begun.elapsed(), limit);
     assert_eq!(fake.cluster().evict(Duration::ZERO, &key, &uid, None).await.code, 0);
     let timeouts: Vec<_> = fake.seen().iter().map(|seen| seen.query["timeout"].clone()).collect();
-    assert_eq!(timeouts, ["1500ms"], "one without any time is not sent");
+    assert_eq!(timeouts, ["1500ms"], "an eviction without any time left is not sent");
 }

@@ -1,4 +1,4 @@
-//! The calls on the Lease.
+//! Reads, writes and watches the Lease.
 
 use std::{
     sync::{
@@ -26,31 +26,31 @@ use crate::{
     runtime::{Backoff, Clock, Random},
 };
 
-/// A call is over after this: with the renew deadline it must fit into the lease's duration.
+/// The time limit of a call: together with the renew deadline it must fit into the lease duration.
 pub(super) const LIMIT: Duration = seconds(5);
-/// The server is asked to end a watch after so many seconds…
+/// The server is asked to end a watch after this time.
 const WATCH_SECONDS: u32 = 290;
-/// …and one that shows nothing for longer is dead.
+/// The connection of a watch that shows nothing for this time counts as dead.
 const WATCH_LIMIT: Duration = seconds(300);
 
-/// What is done with the Lease.
+/// The kind of a request that concerns the Lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verb {
-    /// An uncached read.
+    /// GET, not answered from a cache.
     Get,
-    /// The first write.
+    /// POST, if there is no Lease yet.
     Create,
-    /// Any other write.
+    /// PUT, for every other write.
     Replace,
-    /// Looking on.
+    /// WATCH.
     Watch,
 }
 
 impl Verb {
-    /// All of them, for initialising metrics.
+    /// All verbs, for initializing metrics.
     pub const ALL: [Self; 4] = [Self::Get, Self::Create, Self::Replace, Self::Watch];
 
-    /// Its word in labels.
+    /// Its value in metric labels.
     #[must_use]
     pub const fn action(self) -> &'static str {
         match self {
@@ -61,7 +61,7 @@ impl Verb {
         }
     }
 
-    /// In an error, after "cannot".
+    /// The phrase after "cannot" in an error.
     const fn words(self) -> &'static str {
         match self {
             Self::Get => "read the Lease",
@@ -75,17 +75,17 @@ impl Verb {
 /// One call on the Lease, for metrics.
 #[derive(Debug, Clone, Copy)]
 pub struct LeaseCall {
-    /// What was done.
+    /// The kind of the request.
     pub verb: Verb,
     /// `ok`, `conflict`, `not_found`, `unauthorized`, `forbidden`, `overload`, `server`,
     /// `unreachable` or `timeout`; of a watch also `failed`.
     pub outcome: &'static str,
-    /// How long it took; of a watch, how long it lived.
+    /// How long the call took; for a watch, how long it was open.
     pub took: Duration,
 }
 
 impl LeaseCall {
-    /// Every word of `outcome`, for initialising metrics.
+    /// Every value of `outcome`, for initializing metrics.
     pub const OUTCOMES: [&'static str; 10] = [
         "ok",
         "conflict",
@@ -100,20 +100,20 @@ impl LeaseCall {
     ];
 }
 
-/// Told of every call.
+/// Called after every call on the Lease.
 pub type OnCall = Arc<dyn Fn(LeaseCall) + Send + Sync>;
 
-/// What a watch showed: a resourceVersion, or that the Lease is gone.
+/// What a watch showed: a resourceVersion; `None`: the Lease was deleted.
 #[derive(Debug, Clone)]
 pub(super) struct Shown(pub(super) Option<String>);
 
-/// What came of a call.
+/// The outcome of a call: the input for the election, and the object if the answer has one.
 pub(super) struct Answer {
     pub(super) input: Input,
     pub(super) lease: Read,
 }
 
-/// The object behind an answer.
+/// What an answer showed of the Lease object.
 pub(super) enum Read {
     Unknown,
     Missing,
@@ -129,7 +129,8 @@ pub(super) struct Calls {
     clock: Clock,
     on_call: OnCall,
     trouble: watch::Sender<Option<String>>,
-    /// The last try to create the Lease was answered with 404: its namespace does not exist.
+    /// The API server answered the last try to create the Lease with 404: its namespace does not
+    /// exist.
     has_no_namespace: Arc<AtomicBool>,
 }
 
@@ -173,7 +174,7 @@ impl Calls {
         .boxed()
     }
 
-    /// Creates the object, with the annotation that pauses all drains where they are paused.
+    /// Creates the object, with the annotation that pauses all drains if `paused`.
     pub(super) fn create(&self, draft: &Draft, paused: bool) -> BoxFuture<'static, Answer> {
         let annotations = paused.then(|| [(PAUSE.to_owned(), "true".to_owned())].into());
         let mut metadata =
@@ -190,8 +191,8 @@ impl Calls {
         .boxed()
     }
 
-    /// Replaces the object that has `version`: labels, annotations and fields of others stay as
-    /// they were read.
+    /// Replaces the object that has `version`. Labels, annotations and fields that others wrote
+    /// stay as in `last`.
     pub(super) fn replace(
         &self,
         last: Option<&Lease>,
@@ -203,8 +204,8 @@ impl Calls {
         lease.metadata.name = Some(self.name.clone());
         lease.metadata.resource_version = Some(version);
         lease.metadata.managed_fields = None;
-        // A Lease of an earlier version has no label yet. A holder that gives the Lease up says
-        // nothing of its settings.
+        // A Lease of an earlier version has no label yet. A process that gives the Lease up does
+        // not publish its settings.
         if draft.holder.is_some() {
             self.mark(&mut lease.metadata);
         }
@@ -222,8 +223,7 @@ impl Calls {
         .boxed()
     }
 
-    /// Writes the label by which people's commands find the Lease, and the settings of the process
-    /// that leads.
+    /// Writes the label by which operator commands find the Lease, and the settings of the leader.
     fn mark(&self, metadata: &mut ObjectMeta) {
         metadata
             .labels
@@ -235,8 +235,8 @@ impl Calls {
             .insert(SETTINGS.to_owned(), self.published.clone());
     }
 
-    /// Shows every change of the Lease, for ever. Without the right to watch, the reads every few
-    /// seconds remain.
+    /// Sends every change of the Lease to `shown`; never returns. Without the right to watch, the
+    /// reads every few seconds remain.
     pub(super) async fn watch(self, shown: watch::Sender<Option<Shown>>, random: Random) {
         let mut backoff = Backoff::new(seconds(2), seconds(32));
         loop {
@@ -256,8 +256,8 @@ impl Calls {
         shown: &watch::Sender<Option<Shown>>,
         backoff: &mut Backoff,
     ) -> &'static str {
-        // From what the server has now: the Lease, if there is one, comes first. Whether there is
-        // none the reads will tell.
+        // The watch starts from the server's present state, so an existing Lease comes first. A
+        // missing Lease is found by the reads.
         let only = WatchParams::default()
             .fields(&format!("metadata.name={}", self.name))
             .timeout(WATCH_SECONDS);
@@ -291,7 +291,7 @@ impl Calls {
         if failures == 0 {
             tracing::warn!(
                 %error, lease = self.name,
-                "The Lease cannot be watched; it is read every few seconds."
+                "The Lease cannot be watched; Sundown reads it every few seconds instead."
             );
         }
         "failed"
@@ -311,7 +311,7 @@ impl Calls {
                 Err(outcome)
             }
             Err(_) => {
-                self.said(Some(format!(
+                self.set_trouble(Some(format!(
                     "cannot {} {}: not answered within {LIMIT:?}",
                     verb.words(),
                     self.object
@@ -321,7 +321,7 @@ impl Calls {
         };
         if result.is_ok() {
             self.has_no_namespace.store(false, Ordering::Relaxed);
-            self.said(None);
+            self.set_trouble(None);
         }
         let took = self.clock.now().since_or_zero(started);
         (self.on_call)(LeaseCall {
@@ -332,8 +332,8 @@ impl Calls {
         result
     }
 
-    /// A conflict is an answer like any other, and so is that the Lease does not exist, unless it
-    /// cannot be created for want of its namespace.
+    /// Records why a call failed. A conflict is no trouble, and neither is a Lease that does not
+    /// exist, unless it cannot be created because its namespace does not exist.
     fn refused(&self, verb: Verb, outcome: &str, error: &Error) {
         if (verb, outcome) == (Verb::Get, "not_found")
             && self.has_no_namespace.load(Ordering::Relaxed)
@@ -342,18 +342,18 @@ impl Calls {
         }
         let has_no_namespace = (verb, outcome) == (Verb::Create, "not_found");
         self.has_no_namespace.store(has_no_namespace, Ordering::Relaxed);
-        let said = ClusterError::from_kube(verb.words(), &*self.object, error);
-        self.said(match outcome {
+        let error = ClusterError::from_kube(verb.words(), &*self.object, error);
+        self.set_trouble(match outcome {
             "not_found" if has_no_namespace => Some(format!(
-                "{said}; create the namespace, or name another one with --lease-namespace"
+                "{error}; create the namespace, or name another one with --lease-namespace"
             )),
             "conflict" | "not_found" => None,
-            _ => Some(said.to_string()),
+            _ => Some(error.to_string()),
         });
     }
 
-    /// Tells once what is wrong, and when it is well again.
-    fn said(&self, trouble: Option<String>) {
+    /// Publishes the trouble, and logs it once when it begins, changes or ends.
+    fn set_trouble(&self, trouble: Option<String>) {
         let is_new = match (&*self.trouble.borrow(), &trouble) {
             (Some(before), Some(now)) => before != now,
             (before, now) => before.is_some() != now.is_some(),
@@ -362,22 +362,22 @@ impl Calls {
             tracing::error!(
                 error = trouble,
                 "The namespace of the Lease does not exist: this process cannot lead, and drains \
-                 nothing until it does. It is tried on."
+                 nothing until the namespace exists. Sundown keeps trying."
             );
         } else if is_new && let Some(error) = &trouble {
             tracing::warn!(
                 error,
                 "The Lease cannot be read or written: this process cannot lead, and is not ready \
-                 until it can. It is tried on; 401 and 403 need the Role of deploy/."
+                 until that works. Sundown keeps trying. 401 and 403: apply the Role in deploy/."
             );
         } else if is_new {
-            tracing::info!(lease = self.object, "The Lease is read and written again.");
+            tracing::info!(lease = self.object, "The Lease can be read and written again.");
         }
         self.trouble.send_replace(trouble);
     }
 }
 
-/// The class of an error.
+/// The `outcome` of a failed call ([`LeaseCall::outcome`]).
 pub(super) fn outcome(error: &Error) -> &'static str {
     match error {
         Error::Api(status) => match status.code {
@@ -398,7 +398,7 @@ fn written(verb: Verb, result: Result<Lease, &'static str>) -> Answer {
             input: Input::WriteAccepted(observed(&lease)),
             lease: Read::Is(Box::new(lease)),
         },
-        // A Create that finds nothing lacks its namespace: no Lease has refused it.
+        // A Create is answered with 404 if its namespace does not exist. No other Lease refused it.
         Err("not_found") if verb == Verb::Create => {
             Answer { input: Input::WriteFailed, lease: Read::Unknown }
         }

@@ -1,4 +1,4 @@
-//! Which Lease a person's command is about: they seldom know its namespace.
+//! Finds the Lease for the operator commands: operators seldom know its namespace.
 
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Client, api::ListParams};
@@ -6,19 +6,19 @@ use kube::{Api, Client, api::ListParams};
 use super::{LeaseError, LeasePlace, pause::call};
 use crate::domain::{LEASE_LABEL, LEASE_LABEL_VALUE};
 
-/// What is known of the Lease that is looked for.
+/// What the operator gave to find the Lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeaseSearch {
-    /// Its namespace, where somebody said it; `None`: any.
+    /// The namespace that the operator named; `None`: all namespaces are searched.
     pub namespace: Option<String>,
-    /// Its name, where somebody said one; `None`: any that carries the label.
+    /// The name that the operator gave; `None`: any Lease that carries the label.
     pub name: Option<String>,
-    /// Where it is unless it is found elsewhere.
+    /// The place of the Lease in a default installation, used for what is not given.
     pub default: LeasePlace,
 }
 
 impl LeaseSearch {
-    /// Where the Lease is expected: for errors.
+    /// Where the Lease is expected, for error messages.
     #[must_use]
     pub fn place(&self) -> LeasePlace {
         let LeasePlace { namespace, name } = self.default.clone();
@@ -29,13 +29,13 @@ impl LeaseSearch {
     }
 }
 
-/// Finds the Lease of Sundown. `None`: there is none where the search looked.
+/// Finds the Lease of Sundown. `None`: no Lease matches.
 ///
 /// With a namespace, the Lease is read there. Without, the Leases of all namespaces are searched
 /// for the label that a leader writes, then for the name (a Lease of version 0.1.0 has no label). A
 /// person who may not list the Leases of all namespaces gets the default place.
 ///
-/// Errs when several Leases match: the person has to say which.
+/// Errs when several Leases match: the operator has to name one.
 pub async fn find_lease(
     client: &Client,
     search: &LeaseSearch,
@@ -69,7 +69,7 @@ pub async fn find_lease(
                 .collect::<Vec<_>>()
                 .join(", ");
             let why = format!(
-                "there are several: {all}; say which with --lease-namespace and --lease-name"
+                "there are several: {all}; choose one with --lease-namespace and --lease-name"
             );
             return Err(LeaseError::new(&any, "chosen", why, None));
         }

@@ -13,10 +13,10 @@ use tokio::time::timeout;
 use super::LeasePlace;
 use crate::domain::{PAUSE, seconds};
 
-/// How long a person waits for one call.
+/// How long an operator command waits for one call.
 const LIMIT: Duration = seconds(10);
 
-/// A call on the Lease failed.
+/// A call on the Lease that failed.
 #[derive(Debug, thiserror::Error)]
 #[error("the Lease {namespace}/{name} could not be {action}: {why}")]
 pub struct LeaseError {
@@ -30,10 +30,10 @@ pub struct LeaseError {
     source: Option<Box<kube::Error>>,
 }
 
-/// Writes or removes the annotation that pauses all drains. Says whether that changed anything.
+/// Writes or removes the annotation that pauses all drains. Returns whether that changed anything.
 ///
-/// Errs when there is no such Lease: every running replica keeps it there, so who pauses another
-/// one has the wrong namespace or name in hand, and must not be told that anything is paused.
+/// Errs when there is no such Lease. Every running replica keeps it in place, so the namespace or
+/// the name is wrong, and the command must not report that anything is paused.
 pub async fn set_paused(
     client: Client,
     place: &LeasePlace,
@@ -74,7 +74,7 @@ pub(super) async fn call<T>(
         Ok(Err(error)) => Err(LeaseError::new(
             place,
             action,
-            "the API server gave no answer".to_owned(),
+            "the API server did not answer".to_owned(),
             Some(Box::new(error)),
         )),
         Err(_) => Err(LeaseError::new(
@@ -98,7 +98,7 @@ impl LeaseError {
         Self::new(
             place,
             "found",
-            "does Sundown run, and with another --lease-namespace or --lease-name?".to_owned(),
+            "does Sundown run here, or with another --lease-namespace or --lease-name?".to_owned(),
             None,
         )
     }

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::domain::seconds;
 
-/// An API server with one Lease.
+/// An API server that has only one Lease.
 #[derive(Clone, Default)]
 struct Server(Arc<Mutex<Stored>>);
 
@@ -27,7 +27,7 @@ struct Stored {
     hangs: bool,
     /// Watches are refused.
     no_watch: bool,
-    /// Its namespace does not exist.
+    /// The namespace of the Lease does not exist.
     no_namespace: bool,
     calls: usize,
 }
@@ -157,12 +157,13 @@ fn keeper(server: &Server, identity: &str) -> LeaseKeeper {
         place: place(),
         identity: identity.to_owned(),
         settings: Settings::default(),
+        is_ready: true,
         published: "--drain-timeout=30m".to_owned(),
         clock: Clock::starting_at("2026-06-01T12:00:00Z".parse().unwrap()),
         random: Random::seeded(1),
         spawner: Spawner::new(),
         on_call: Arc::new(|_| {}),
-        on_turn: Box::new(|| {}),
+        on_iteration: Box::new(|| {}),
     })
 }
 
@@ -234,7 +235,8 @@ async fn after_a_kill_another_leads_within_the_duration_and_two_seconds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_answers_the_right_to_write_ends_at_the_renew_deadline_and_comes_back_with_them() {
+async fn without_answers_a_leader_may_not_write_after_the_renew_deadline_until_answers_come_again()
+{
     let server = Server::default();
     let keeper = keeper(&server, "me");
     assert!(leads(&keeper, seconds(1)).await);
@@ -275,7 +277,7 @@ async fn pausing_and_resuming_is_seen_within_a_second_and_costs_no_leadership() 
         let error = set_paused(server.client(), &place(), paused).await.unwrap_err().to_string();
         assert!(
             error.contains("--lease-namespace"),
-            "a Lease that nobody keeps is the wrong one: {error}"
+            "without a Lease, the error must name the flags: {error}"
         );
     }
     let keeper = keeper(&server, "me");
@@ -316,11 +318,11 @@ async fn a_leader_on_a_draining_node_hands_over_and_the_other_keeps_it() {
     sleep(60).await;
     assert!(second.guard().may_write() && !first.guard().may_write());
     drop(second);
-    assert!(leads(&first, seconds(25)).await, "but it does lead when nobody else is there");
+    assert!(leads(&first, seconds(25)).await, "it leads again when no other process does");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_standby_costs_the_api_server_little() {
+async fn a_leader_and_a_standby_send_at_most_two_requests_a_second() {
     let server = Server::default();
     let first = keeper(&server, "first");
     assert!(leads(&first, seconds(1)).await);
@@ -340,7 +342,7 @@ async fn a_dry_run_leads_without_a_lease() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_is_deleted_while_all_is_paused_comes_back_with_the_annotation() {
+async fn a_lease_that_is_deleted_while_all_drains_are_paused_is_created_with_the_annotation() {
     let server = Server::default();
     let keeper = keeper(&server, "me");
     assert!(leads(&keeper, seconds(1)).await);
@@ -351,7 +353,7 @@ async fn a_lease_that_is_deleted_while_all_is_paused_comes_back_with_the_annotat
     server.set(|s| s.lease = None);
     sleep(30).await;
     assert_eq!(server.lease()["metadata"]["annotations"][PAUSE], "true");
-    assert!(!paused.has_changed().unwrap() && *paused.borrow(), "it was on all the time");
+    assert!(!paused.has_changed().unwrap() && *paused.borrow(), "the pause never ended");
     assert!(set_paused(server.client(), &place(), false).await.unwrap());
     sleep(5).await;
     assert!(!*paused.borrow());
@@ -368,7 +370,7 @@ async fn a_missing_namespace_is_trouble_until_it_exists() {
     let trouble = keeper.trouble();
     for _ in 0..20 {
         sleep(1).await;
-        let why = trouble.borrow().clone().expect("between two tries too");
+        let why = trouble.borrow().clone().expect("trouble, between two tries too");
         assert!(why.contains("kube-system/sundown") && why.contains("--lease-namespace"), "{why}");
     }
     assert!(!keeper.guard().may_write());
@@ -380,7 +382,7 @@ async fn a_missing_namespace_is_trouble_until_it_exists() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_has_until_a_second_before_another_process_may_lead() {
+async fn a_write_must_end_a_second_before_another_process_may_lead() {
     let server = Server::default();
     let keeper = keeper(&server, "me");
     assert_eq!(keeper.guard().time_left(), None);
@@ -431,7 +433,7 @@ async fn a_leader_labels_the_lease_and_publishes_its_settings_also_on_one_of_an_
         assert_eq!(
             server.lease()["metadata"]["labels"]["app.kubernetes.io/name"],
             "sundown",
-            "it is found when nobody leads, too"
+            "operators find the Lease by its label when no process leads, too"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Which writes may be sent, and which are under way.
+//! Decides whether a write may be sent, and counts the writes under way.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,30 +9,30 @@ use crate::{
     runtime::Clock,
 };
 
-/// How long a request may take to reach the server: a write times out this long before another
+/// How long a request may take to reach the server. A write times out this long before another
 /// process may lead.
 const ON_THE_WAY: Duration = seconds(1);
 
-/// Says whether this process may write now. Checked before each write, to Kubernetes and to AWS.
+/// Knows whether this process may write now. Asked before each write to Kubernetes and to AWS.
 #[derive(Debug, Clone)]
 pub struct WriteGuard {
     pub(super) clock: Clock,
     pub(super) until: watch::Receiver<Option<Moment>>,
-    pub(super) without_leader: watch::Receiver<bool>,
-    /// How long after the renew deadline another process may lead at the earliest.
+    pub(super) heartbeats_only: watch::Receiver<bool>,
+    /// The time from the renew deadline until another process may lead.
     pub(super) reserve: Duration,
     pub(super) under_way: UnderWay,
 }
 
 impl WriteGuard {
-    /// This process leads, and its lease was renewed in time.
+    /// Whether this process leads and its last renewal was in time.
     #[must_use]
     pub fn may_write(&self) -> bool {
         self.until.borrow().is_some_and(|until| self.clock.now() < until)
     }
 
-    /// How long a write that leaves now may take: until a second before another process may lead.
-    /// `None`: this process may not write.
+    /// How long a write that is sent now may take: until one second before another process may
+    /// lead. `None`: this process may not write.
     #[must_use]
     pub fn time_left(&self) -> Option<Duration> {
         let until = (*self.until.borrow())?;
@@ -41,20 +41,21 @@ impl WriteGuard {
             .then(|| until.plus(self.reserve).since_or_zero(now).saturating_sub(ON_THE_WAY))
     }
 
-    /// Lets one write leave now. Until the permit is dropped, the lease is not given up
+    /// Permits one write, to be sent now. Until the permit is dropped, the lease is not given up
     /// voluntarily. `None`: this process may not write.
     #[must_use]
     pub fn permit(&self) -> Option<WritePermit> {
-        // Counted before the guard is asked: the keeper closes the guard before it looks at the
-        // count.
+        // The write is counted before the guard is asked, because the keeper closes the guard
+        // before it reads the count.
         let counted = self.under_way.begin();
         Some(WritePermit { limit: self.time_left()?, _counted: Some(counted) })
     }
 
-    /// This process may keep lifecycle actions open: it leads, or nobody else is known to (ADR 10).
+    /// Whether this process may keep lifecycle actions open: it leads, or it led and no other
+    /// process is known to lead (ADR 10).
     #[must_use]
     pub fn may_send_heartbeats(&self) -> bool {
-        self.until.borrow().is_some() || *self.without_leader.borrow()
+        self.until.borrow().is_some() || *self.heartbeats_only.borrow()
     }
 }
 
@@ -67,7 +68,7 @@ pub struct WritePermit {
 }
 
 impl WritePermit {
-    /// A permit that the lease does not wait for.
+    /// A permit that is not counted: giving the lease up does not wait for it.
     #[must_use]
     pub const fn within(limit: Duration) -> Self {
         Self { limit, _counted: None }
@@ -80,7 +81,7 @@ impl WritePermit {
     }
 }
 
-/// How many writes are under way.
+/// The number of writes under way.
 #[derive(Debug, Clone)]
 pub(super) struct UnderWay(Arc<watch::Sender<usize>>);
 
@@ -100,7 +101,7 @@ impl UnderWay {
         *self.0.borrow() == 0
     }
 
-    /// Waits until none is under way.
+    /// Waits until no write is under way.
     pub(super) async fn none(&self) {
         // This cannot fail: the sender lives as long as `self`.
         drop(self.0.subscribe().wait_for(|count| *count == 0).await);

@@ -1,4 +1,4 @@
-//! The index of Nodes: one watch, found by name and by instance.
+//! The index of Nodes: by name and by instance, kept up to date by one watch.
 
 #[cfg(test)]
 mod tests;
@@ -32,8 +32,8 @@ const PATH: &str = "/api/v1/nodes";
 /// A change of a Node.
 pub type NodeChange = Change<Node>;
 
-/// Every Node of the cluster, slim, kept by one watch. Clones share it; it is kept until the last
-/// one is dropped.
+/// All Nodes of the cluster, in the slim form, kept up to date by one watch. Clones share the
+/// watch; it ends when the last one is dropped.
 #[derive(Clone)]
 pub struct NodeIndex(Arc<Inner>);
 
@@ -55,19 +55,19 @@ pub struct UnschedulableNodes {
     pub nodes: Vec<Arc<Node>>,
 }
 
-/// A LIST past the index.
+/// The last uncached LIST of all Nodes.
 struct Fresh {
     begun: Instant,
     result: Result<Vec<Arc<Node>>, ClusterError>,
 }
 
-/// For how long after its beginning a LIST past the index answers others too.
+/// How long after the start of an uncached LIST other callers share its result.
 const SHARED: Duration = Duration::from_secs(1);
-/// The longest that a LIST past the index may take, waiting for an earlier one included.
+/// The time limit of an uncached LIST, with the wait for an earlier one.
 const LIST: Duration = Duration::from_mins(1);
 
-/// So many sets of labels are shared. Where labels tell nearly every node from all others (its
-/// name) nothing would be gained.
+/// At most this many different sets of labels are shared among Nodes. If nearly every Node has its
+/// own set (with its name as a label), sharing saves nothing.
 const SHARED_LABELS: usize = 1000;
 
 struct Nodes {
@@ -81,7 +81,7 @@ impl Nodes {
         Self { keep, clock: cluster.server_clock().clone(), labels: std::sync::Mutex::default() }
     }
 
-    /// The same labels, of another Node if one has them too.
+    /// Replaces the labels by the equal labels of another Node, if there are any.
     fn share(&self, labels: &mut Arc<BTreeMap<String, String>>) {
         let mut known = self.labels.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(same) = known.get(labels) {
@@ -97,9 +97,9 @@ impl Nodes {
     }
 }
 
-const WORDS: store::Words = store::Words {
+const LOG_LINES: store::LogLines = store::LogLines {
     fails: "the watch of nodes fails",
-    is_well_again: "the watch of nodes is well again",
+    recovered: "the watch of nodes works again",
 };
 
 impl Decode for Nodes {
@@ -123,8 +123,8 @@ fn collection() -> Collection {
     }
 }
 
-/// The changes of Nodes, none of them lost; several of one Node that were not taken yet come as
-/// one. A Node that went and came again under the same name comes as both.
+/// The changes of Nodes, none of them lost. Several pending changes of one Node come as one. A Node
+/// that was deleted and created again under the same name comes as two changes.
 pub struct NodeChanges(store::Changes<Node>);
 
 impl store::Object for Node {
@@ -144,7 +144,7 @@ impl store::Object for Node {
     }
 
     fn is_unchanged(&self, other: &Self) -> bool {
-        // Kubelets report every few minutes that nothing has changed.
+        // A kubelet writes the status of its Node every few minutes even if nothing has changed.
         Self { resource_version: other.resource_version.clone(), ..self.clone() } == *other
     }
 
@@ -164,13 +164,13 @@ impl store::Watched for Node {
 }
 
 impl NodeChanges {
-    /// The next change; waits for one. `None` when there is no index any more. May be dropped at
-    /// any await: nothing is lost.
+    /// Waits for the next change. `None`: the index was dropped. May be dropped at any await: no
+    /// change is lost.
     pub async fn next(&mut self) -> Option<NodeChange> {
         self.0.next().await
     }
 
-    /// The next change, if there is one now.
+    /// The next change, if one is pending.
     pub fn try_next(&mut self) -> Option<NodeChange> {
         self.0.try_next()
     }
@@ -183,20 +183,20 @@ impl fmt::Debug for NodeIndex {
 }
 
 impl NodeIndex {
-    /// Begins to watch. Never errs: an API server that is away is tried again for ever,
-    /// [`NodeIndex::state`] says how it goes.
+    /// Begins to watch. Never errs: if the API server does not answer, the watch keeps trying, and
+    /// [`NodeIndex::state`] shows that it fails.
     #[must_use]
     pub fn start(cluster: &Cluster, keep: KeepLabels) -> Self {
         let (store, restart) = (Arc::new(Store::default()), store::Restart::default());
-        let copy = store::keep(
+        let keep_up_to_date = store::keep(
             cluster.clone(),
             collection(),
             Nodes::new(cluster, keep.clone()),
             store.clone(),
-            WORDS,
+            LOG_LINES,
             restart.clone(),
         );
-        let watch = cluster.spawner().spawn_scoped(copy);
+        let watch = cluster.spawner().spawn_scoped(keep_up_to_date);
         Self(Arc::new(Inner {
             cluster: cluster.clone(),
             keep,
@@ -207,36 +207,37 @@ impl NodeIndex {
         }))
     }
 
-    /// Opens the watch anew, from where it is: one whose connection is dead goes unnoticed for a
-    /// minute otherwise.
+    /// Reopens the watch from the last version that it has shown. Otherwise a dead connection goes
+    /// unnoticed for a minute.
     pub fn restart_watch(&self) {
         self.0.restart.restart();
     }
 
-    /// Whether the index can be believed: *unknown* may be said only by one that is sound.
+    /// Whether the index is complete and up to date. Only then does a Node that is missing from it
+    /// not exist.
     #[must_use]
     pub fn state(&self) -> Health {
         self.0.store.health()
     }
 
-    /// Waits until a complete list was read.
+    /// Waits until a complete LIST was read.
     pub async fn synced(&self) {
         self.0.store.synced().await;
     }
 
-    /// The Nodes of an instance: none, one, or by somebody's mistake more.
+    /// The Nodes of an instance: none, one, or by mistake several.
     #[must_use]
     pub fn by_instance(&self, instance: &InstanceId) -> Vec<Arc<Node>> {
         self.0.store.find(instance)
     }
 
-    /// The Nodes that do not say which instance they are, and may be one.
+    /// The Nodes whose `spec.providerID` is empty: each may belong to any instance.
     #[must_use]
     pub fn without_instance(&self) -> Vec<Arc<Node>> {
         self.0.store.unindexed().into_iter().filter(|node| !node.is_elsewhere).collect()
     }
 
-    /// A Node by its name.
+    /// The Node of this name, as the index has it.
     #[must_use]
     pub fn get(&self, name: &NodeName) -> Option<Arc<Node>> {
         self.0.store.get(name)
@@ -248,14 +249,15 @@ impl NodeIndex {
         self.0.store.all()
     }
 
-    /// Follows the index: every Node that is there comes first, as new, then every change. A change
-    /// that only the resource version shows is not told.
+    /// Follows the index: all Nodes come first, as new, then every change. A change of only the
+    /// resource version is left out.
     #[must_use]
     pub fn subscribe(&self) -> NodeChanges {
         NodeChanges(self.0.store.follow())
     }
 
-    /// Reads a Node past the index (uncached). `None`: there is none of that name.
+    /// Reads a Node from the API server (uncached) and stores it in the index. `None`: no Node has
+    /// that name.
     pub async fn fetch(&self, name: &NodeName) -> Result<Option<Node>, ClusterError> {
         let node = read_node(&self.0.cluster, &self.0.keep, name).await?;
         if let Some(node) = &node {
@@ -264,9 +266,9 @@ impl NodeIndex {
         Ok(node)
     }
 
-    /// Reads all Nodes past the index (uncached). All who ask within a second of its beginning
-    /// share one LIST; there is never more than one under way. Errs also when one of the Nodes
-    /// could not be read: this answer is there to prove that something does not exist.
+    /// Reads all Nodes from the API server (uncached). Calls within a second of the start of a LIST
+    /// share its result; there is never more than one LIST under way. Errs also when one of the
+    /// Nodes could not be read, because callers use the result to prove that a Node does not exist.
     pub async fn list_fresh(&self) -> Result<Vec<Arc<Node>>, ClusterError> {
         let asked = Instant::now();
         let shared = async {
@@ -285,9 +287,9 @@ impl NodeIndex {
         }
     }
 
-    /// Reads the Nodes past the index that are unschedulable now (a consistent LIST, in pages).
-    /// What they say is in the index when this returns, for the Nodes that the index knows. A Node
-    /// that cannot be read is left out.
+    /// Reads the Nodes that are unschedulable now from the API server (a consistent LIST, in
+    /// pages). When this returns, the index has at least these versions of the Nodes that it knows.
+    /// A Node that cannot be read is left out.
     pub async fn list_unschedulable(&self) -> Result<UnschedulableNodes, ClusterError> {
         let fields = Some("spec.unschedulable=true".to_owned());
         let mut reader =
@@ -311,7 +313,7 @@ impl NodeIndex {
             .list(&collection())
             .await?;
         match listed.unreadable.first() {
-            Some(bad) => Err(ClusterError::silent(
+            Some(bad) => Err(ClusterError::without_answer(
                 Target::ListNodes.action(),
                 "",
                 Problem::Unreadable,
@@ -321,10 +323,10 @@ impl NodeIndex {
         }
     }
 
-    /// Writes to a Node with a merge patch, which carries `metadata.resourceVersion` where it must
-    /// not overwrite another's change (then: [`Problem::Conflict`]). The answer is in the index
-    /// when this returns. [`Problem::Unreadable`] and [`Problem::Unreachable`] may have had their
-    /// effect.
+    /// Writes to a Node with a merge patch. A patch that must not overwrite the change of another
+    /// writer carries `metadata.resourceVersion` and may fail with [`Problem::Conflict`]. When this
+    /// returns, the answer is in the index. After [`Problem::Unreadable`] and
+    /// [`Problem::Unreachable`] the patch may have taken effect.
     pub async fn patch(&self, name: &NodeName, patch: &Value) -> Result<Node, ClusterError> {
         let params =
             PatchParams { field_manager: Some("sundown".to_owned()), ..PatchParams::default() };
@@ -342,7 +344,7 @@ impl NodeIndex {
     fn learn(&self, target: Target, name: &NodeName, body: &[u8]) -> Result<Node, ClusterError> {
         let mut node = decode(&self.0.cluster, target, &self.0.keep, name, body)?;
         if let Some(known) = self.0.store.get(name).filter(|known| known.labels == node.labels) {
-            // The index shares one copy among the Nodes of one kind.
+            // The index shares one set of labels among all Nodes that have it.
             node.labels = Arc::clone(&known.labels);
         }
         self.0.store.learn(node.clone());
@@ -351,15 +353,15 @@ impl NodeIndex {
 }
 
 fn endless_list() -> ClusterError {
-    ClusterError::silent(
+    ClusterError::without_answer(
         Target::ListNodes.action(),
         "",
         Problem::Unreachable,
-        format!("not done within {LIST:?}"),
+        format!("the LIST did not end within {LIST:?}"),
     )
 }
 
-/// Reads one Node, for who keeps no index. `None`: there is none of that name.
+/// Reads one Node, for a command that keeps no index. `None`: no Node has that name.
 pub async fn read_node(
     cluster: &Cluster,
     keep: &KeepLabels,
@@ -380,7 +382,8 @@ pub async fn list_nodes(cluster: &Cluster, keep: &KeepLabels) -> Result<Vec<Node
     Ok(Reader::new(cluster, Nodes::new(cluster, keep.clone())).list(&collection()).await?.objects)
 }
 
-/// The times in a Node are those of the API server and of controllers beside it.
+/// Converts the times in a Node to our clock. They come from the clocks of the API server and of
+/// controllers beside it.
 fn by_our_clock(node: Node, clock: &ServerClock) -> Node {
     let ours = |time: Option<Moment>| time.map(|at| clock.to_ours(at));
     Node { created: ours(node.created), ready_since: ours(node.ready_since), ..node }
@@ -394,7 +397,7 @@ fn decode(
     body: &[u8],
 ) -> Result<Node, ClusterError> {
     let unreadable = |why: String| {
-        ClusterError::silent(target.action(), name.as_str(), Problem::Unreadable, why)
+        ClusterError::without_answer(target.action(), name.as_str(), Problem::Unreadable, why)
     };
     let text = std::str::from_utf8(body).map_err(|e| unreadable(e.to_string()))?;
     let node = slim::node(text, keep).map_err(|e| unreadable(e.to_string()))?;
@@ -406,5 +409,10 @@ fn unbuildable(
     name: &NodeName,
     error: &kube::core::request::Error,
 ) -> ClusterError {
-    ClusterError::silent(target.action(), name.as_str(), Problem::Invalid, error.to_string())
+    ClusterError::without_answer(
+        target.action(),
+        name.as_str(),
+        Problem::Invalid,
+        error.to_string(),
+    )
 }

@@ -48,7 +48,7 @@ async fn c40_nodes_are_found_by_either_form_of_provider_id() {
         node("d", "aws:///eu-west-1a/3f2a-fargate-ip-10-0-0-7.eu-west-1.compute.internal"),
     );
     let index = started(&fake).await;
-    assert_eq!(names(&index.without_instance()), ["c"], "Fargate's is no instance");
+    assert_eq!(names(&index.without_instance()), ["c"], "a Fargate node has no instance");
     assert_eq!(names(&index.by_instance(&id(A))), ["a"]);
     assert_eq!(names(&index.by_instance(&id(B))), ["b"]);
     assert!(index.by_instance(&id("i-00000000000000000")).is_empty());
@@ -69,8 +69,8 @@ async fn c40_nodes_are_found_by_either_form_of_provider_id() {
     assert_eq!(known.taints[0].time_added.as_deref(), Some("2026-01-01T00:00:00Z"));
 }
 
-/// Five thousand copies of a zone, a type and a group would take more memory than everything else
-/// of the Nodes.
+/// Without sharing, the labels of five thousand Nodes (zone, type, group) would take more memory
+/// than the rest of the Nodes.
 #[tokio::test(start_paused = true)]
 async fn nodes_with_the_same_labels_share_them() {
     let fake = Fake::default();
@@ -109,7 +109,7 @@ async fn a_large_cluster_is_read_in_pages() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn followers_hear_of_everything_once_and_nothing_of_what_only_touches_the_version() {
+async fn followers_get_every_change_once_but_no_change_of_only_the_version() {
     let fake = Fake::default();
     fake.put(NODES, node("a", &aws(A)));
     let index = started(&fake).await;
@@ -150,7 +150,7 @@ async fn followers_hear_of_everything_once_and_nothing_of_what_only_touches_the_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cut_watch_goes_on_where_it_stopped() {
+async fn a_watch_that_was_cut_continues_where_it_stopped() {
     let fake = Fake::default();
     fake.put(NODES, node("a", &aws(A)));
     let index = started(&fake).await;
@@ -169,7 +169,7 @@ async fn a_cut_watch_goes_on_where_it_stopped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_410_what_vanished_meanwhile_is_told_as_deleted() {
+async fn after_a_410_objects_that_vanished_meanwhile_are_reported_as_deleted() {
     let fake = Fake::default();
     fake.put(NODES, node("a", &aws(A)));
     fake.put(NODES, node("b", &aws(B)));
@@ -189,20 +189,20 @@ async fn after_a_410_what_vanished_meanwhile_is_told_as_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_is_away_for_minutes_is_tried_slowly_and_found_again() {
+async fn a_server_that_is_away_for_minutes_is_tried_slowly_until_it_answers_again() {
     let fake = Fake::default();
     fake.put(NODES, node("a", &aws(A)));
     let index = started(&fake).await;
     fake.forget_requests();
     fake.script(|_| Some(Fault::Broken));
     fake.cut(true);
-    let went = index.0.cluster.clock().now();
+    let cut = index.0.cluster.clock().now();
     tokio::time::sleep(Duration::from_mins(10)).await;
     let calls = fake.seen().len();
     assert!((60..=150).contains(&calls), "{calls} calls in ten minutes");
     let since = index.state().failing_since.unwrap();
     assert!(index.state().synced && !index.state().is_sound());
-    assert!(since.duration_since(went).as_secs() < 1, "since when it fails does not move");
+    assert!(since.duration_since(cut).as_secs() < 1, "failing_since stays at the first failure");
     fake.heal();
     fake.put(NODES, node("b", &aws(B)));
     tokio::time::sleep(Duration::from_secs(11)).await;
@@ -211,7 +211,7 @@ async fn a_server_that_is_away_for_minutes_is_tried_slowly_and_found_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_on_a_dead_connection_is_noticed_and_made_anew() {
+async fn a_watch_on_a_dead_connection_is_noticed_and_reopened() {
     let fake = Fake::default();
     fake.freeze(true);
     let index = started(&fake).await;
@@ -220,11 +220,11 @@ async fn a_watch_on_a_dead_connection_is_noticed_and_made_anew() {
     assert!(index.get(&"a".into()).is_none());
     fake.freeze(false);
     tokio::time::sleep(Duration::from_secs(30)).await;
-    assert!(index.get(&"a".into()).is_some(), "at the latest when the watch should have ended");
+    assert!(index.get(&"a".into()).is_some(), "noticed when the watch should have ended");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_is_cut_at_once_each_time_does_not_spin() {
+async fn a_watch_that_is_cut_at_once_each_time_does_not_loop_without_pauses() {
     let fake = Fake::default();
     let index = started(&fake).await;
     fake.forget_requests();
@@ -237,7 +237,7 @@ async fn a_watch_that_is_cut_at_once_each_time_does_not_spin() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn any_refusal_of_the_list_is_failing_and_bounded() {
+async fn after_any_refusal_of_the_list_the_index_is_failing_and_requests_are_few() {
     for code in [401, 403, 429, 500, 503] {
         let fake = Fake::default();
         fake.script(move |_| Some(Fault::Answer(code, None, status(code, "No", "no").to_string())));
@@ -252,7 +252,7 @@ async fn any_refusal_of_the_list_is_failing_and_bounded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_cannot_be_read_stalls_nothing_and_does_not_look_deleted() {
+async fn an_object_that_cannot_be_read_delays_no_other_and_does_not_look_deleted() {
     let fake = Fake::default();
     let counter = Arc::new(Counter::default());
     fake.put(NODES, node("a", &aws(A)));
@@ -269,17 +269,17 @@ async fn an_object_that_cannot_be_read_stalls_nothing_and_does_not_look_deleted(
     fake.put(NODES, damaged);
     fake.put(NODES, node("b", &aws(B)));
     settle().await;
-    assert_eq!(names(&index.all()), ["a", "b"], "what comes after it is read");
+    assert_eq!(names(&index.all()), ["a", "b"], "later events are read");
     assert_eq!(*counter.1.lock().unwrap(), 2);
     fake.compact();
     fake.cut(true);
     tokio::time::sleep(Duration::from_secs(2)).await;
-    assert_eq!(names(&index.all()), ["a", "b"], "it is kept as it was last");
-    fake.say(NODES, &json!("nonsense"));
+    assert_eq!(names(&index.all()), ["a", "b"], "the damaged Node stays as it was last read");
+    fake.send_line(NODES, &json!("nonsense"));
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert!(index.state().is_sound());
     let error = index.list_fresh().await.unwrap_err();
-    assert_eq!(error.problem, Problem::Unreadable, "it cannot prove that something does not exist");
+    assert_eq!(error.problem, Problem::Unreadable, "the LIST cannot prove that a Node is missing");
 }
 
 #[tokio::test(start_paused = true)]
@@ -301,7 +301,7 @@ async fn our_own_write_is_in_the_index_at_once_and_an_older_event_does_not_undo_
     let mut old = node("a", &aws(A));
     old["metadata"]["resourceVersion"] = json!(version);
     old["metadata"]["annotations"] = json!({});
-    fake.say(NODES, &json!({"type": "MODIFIED", "object": old}));
+    fake.send_line(NODES, &json!({"type": "MODIFIED", "object": old}));
     settle().await;
     assert_eq!(*index.get(&name).unwrap(), written);
 
@@ -317,7 +317,7 @@ async fn our_own_write_is_in_the_index_at_once_and_an_older_event_does_not_undo_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fresh_list_is_shared_by_all_who_ask_within_a_second() {
+async fn calls_within_a_second_share_one_fresh_list() {
     let fake = Fake::default();
     fake.put(NODES, node("a", &aws(A)));
     let index = started(&fake).await;
@@ -341,7 +341,7 @@ async fn a_fresh_list_is_shared_by_all_who_ask_within_a_second() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fresh_list_waits_for_no_list_of_pods() {
+async fn a_fresh_list_does_not_wait_for_lists_of_pods() {
     let fake = Fake::default();
     fake.put(NODES, node("a", &aws(A)));
     let cluster = fake.cluster();
@@ -357,7 +357,7 @@ async fn a_fresh_list_waits_for_no_list_of_pods() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_answer_has_its_problem() {
+async fn each_answer_is_mapped_to_its_problem() {
     let fake = Fake::default();
     let counter = Arc::new(Counter::default());
     let cluster = fake.cluster_with(counter.clone(), Arc::new(OpenGate), Settings::default());

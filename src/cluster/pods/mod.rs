@@ -1,4 +1,4 @@
-//! The pods of the nodes that are being drained.
+//! Watches the pods of the nodes that are being drained.
 
 mod own;
 mod table;
@@ -22,30 +22,31 @@ use super::{
 };
 use crate::domain::{Moment, NodeName, Pod, PodUid};
 
-/// What happened to the pods of a node.
+/// A change of the pods of a node, or of the watch that follows them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PodEvent {
-    /// All pods that are on it: comes after [`PodFeed::attach`], and again whenever the watch had
-    /// to begin anew. Those not in it are gone. `Watching` or `Blind` follows, and again whenever
-    /// that changes.
+    /// All pods on the node; pods that are not listed are gone. Comes after [`PodFeed::attach`] and
+    /// whenever the watch had to begin anew. `Watching` or `Blind` follows, and again whenever that
+    /// changes.
     Listed(Vec<Pod>),
-    /// One of them is new or changed.
+    /// A pod of the node is new or has changed.
     Changed(Pod),
-    /// One of them is gone.
+    /// A pod of the node was deleted.
     Gone(PodUid),
-    /// The watch is open: what was listed is kept up to date from now on.
+    /// The watch is open: every change since the LIST follows.
     Watching,
-    /// The watch is not open, yet or any more: nothing is known of changes until the next
-    /// `Watching` or `Listed`.
+    /// The watch is not open (yet, or it failed): changes are unknown until the next `Watching` or
+    /// `Listed`.
     Blind,
 }
 
 /// How pods are watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PodFeedSettings {
-    /// How many nodes have a watch of their own; those beyond share one over the whole cluster.
+    /// How many nodes have a watch of their own at most; further nodes share one watch over the
+    /// pods of the whole cluster.
     pub own_watches: usize,
-    /// How many events wait for the receiver before the watches wait for it.
+    /// How many events may wait for the receiver before the watches pause.
     pub buffer: usize,
 }
 
@@ -55,8 +56,9 @@ impl Default for PodFeedSettings {
     }
 }
 
-/// Watches the pods of attached nodes. Up to the threshold the cost grows with the nodes attached,
-/// not with the cluster. Clones share it; it works until the last one is dropped.
+/// Watches the pods of attached nodes. Up to [`PodFeedSettings::own_watches`] nodes, the cost grows
+/// with the attached nodes, not with the cluster. Clones share the watches; they end when the last
+/// clone is dropped.
 #[derive(Clone)]
 pub struct PodFeed(Arc<Feed>);
 
@@ -67,16 +69,16 @@ struct Feed {
     events: mpsc::Sender<Envelope>,
 }
 
-/// The events of all attached nodes, in order for each node. It must be read: the watches wait for
-/// it.
+/// The events of all attached nodes, in order for each node. The owner must keep reading them: the
+/// watches wait for the reader.
 pub struct PodEvents {
     table: Table,
     events: mpsc::Receiver<Envelope>,
 }
 
 impl PodEvents {
-    /// The next event. `None` when there is no feed any more. May be dropped at any await: nothing
-    /// is lost.
+    /// Waits for the next event. `None`: the feed was dropped. May be dropped at any await: no
+    /// event is lost.
     pub async fn next(&mut self) -> Option<(NodeName, PodEvent)> {
         loop {
             let Envelope { node, epoch, event } = self.events.recv().await?;
@@ -110,7 +112,7 @@ impl PodFeed {
         (Self(Arc::new(feed)), PodEvents { table, events: receiver })
     }
 
-    /// Begins to watch the pods of a node; attaching it again lists them anew. Does not wait.
+    /// Begins to watch the pods of a node; attaching it again lists them again. Does not wait.
     pub fn attach(&self, node: &NodeName) {
         let feed = &*self.0;
         let mut state = feed.table.lock();
@@ -123,7 +125,7 @@ impl PodFeed {
         }
     }
 
-    /// Ends the watch of a node; events of it that still wait are dropped.
+    /// Ends the watch of a node; its pending events are dropped.
     pub fn detach(&self, node: &NodeName) {
         let feed = &*self.0;
         let mut state = feed.table.lock();
@@ -131,14 +133,14 @@ impl PodFeed {
         feed.narrow(&mut state);
     }
 
-    /// Since when nothing reliable is known of the pods of this node; `None` while the watch is
-    /// well, or it is not attached.
+    /// Since when the LIST or the watch of this node's pods has been failing; `None` while it
+    /// works, or if the node is not attached.
     #[must_use]
     pub fn failing_since(&self, node: &NodeName) -> Option<Moment> {
         self.0.table.failure(node).map(|(since, _)| since)
     }
 
-    /// Why the watch of this node failed last, while it is failing.
+    /// Why it failed last, while it is failing ([`Self::failing_since`]).
     #[must_use]
     pub fn last_error(&self, node: &NodeName) -> Option<ClusterError> {
         self.0.table.failure(node).map(|(_, error)| error)
@@ -178,12 +180,12 @@ impl Feed {
             );
             Wide { commands, _task: self.cluster.spawner().spawn_scoped(task) }
         });
-        // It ends only with the feed.
+        // The receiver ends only with the feed.
         wide.commands.send(Command::Add(node.clone(), epoch)).ok();
     }
 
-    /// Gives the last few nodes of the wide watch watches of their own: one that drains for hours
-    /// must not cost the changes of the whole cluster all that time.
+    /// Moves the last few nodes of the wide watch to watches of their own. Otherwise one node that
+    /// drains for hours would keep the watch over the whole cluster open all that time.
     fn narrow(&self, state: &mut State) {
         let wide = state.in_wide();
         let own = state.nodes.len() - wide.len();
@@ -211,8 +213,8 @@ fn collection(node: Option<&NodeName>) -> Collection {
     }
 }
 
-/// Reads pods, with times by our clock; those of nodes that are not wanted are dropped before they
-/// are read whole.
+/// Reads pods and converts their times to our clock. Pods of nodes that are not wanted are dropped
+/// before the whole pod is read.
 struct Pods {
     wanted: Option<Wanted>,
     clock: ServerClock,

@@ -1,4 +1,4 @@
-//! The watch of one node's pods.
+//! The watch over the pods of a single node.
 
 use tokio::sync::mpsc;
 
@@ -22,7 +22,7 @@ pub(super) async fn follow(
     epoch: u64,
 ) {
     let mut watch = ListWatch::new(&cluster, collection(Some(&node)), Pods::all(&cluster));
-    // Nothing was said yet: an earlier attachment may have said that its watch is open.
+    // `None`: not reported yet. An earlier attachment of the node may have reported an open watch.
     let mut open = None;
     loop {
         let was_open = open;
@@ -35,7 +35,7 @@ pub(super) async fn follow(
             Signal::Applied(_, pod) => [Some(PodEvent::Changed(pod)), None],
             Signal::Deleted(meta, _) => [Some(PodEvent::Gone(meta.uid.into())), None],
             Signal::Watching => {
-                table.well(&node, epoch);
+                table.recovered(&node, epoch);
                 open = Some(true);
                 [(was_open != open).then_some(PodEvent::Watching), None]
             }

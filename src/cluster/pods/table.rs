@@ -1,4 +1,4 @@
-//! Which nodes are attached, and how their watches do.
+//! The attached nodes, and whether their watches work.
 
 use std::{
     collections::BTreeMap,
@@ -14,8 +14,8 @@ use crate::{
     domain::{Moment, NodeName},
 };
 
-/// An event on its way, with the attachment that it belongs to: one of an earlier attachment comes
-/// too late and is dropped.
+/// An event on its way to the receiver. `epoch` identifies the attachment that it belongs to: an
+/// event of an earlier attachment is dropped.
 pub(super) struct Envelope {
     pub(super) node: NodeName,
     pub(super) epoch: u64,
@@ -29,7 +29,7 @@ pub(super) struct Table(Arc<Mutex<State>>);
 pub(super) struct State {
     pub(super) last_epoch: u64,
     pub(super) nodes: BTreeMap<NodeName, Attached>,
-    /// The watch over the whole cluster, while there is one.
+    /// The watch over the pods of the whole cluster, while there is one.
     pub(super) wide: Option<Wide>,
 }
 
@@ -39,13 +39,13 @@ pub(super) struct Attached {
     failing: Option<Failure>,
 }
 
-/// Since when a watch fails, and why it did last.
+/// Since when a watch fails, and its last error.
 pub(super) type Failure = (Moment, ClusterError);
 
 pub(super) enum Place {
-    /// It has a watch of its own, which ends when this is dropped.
+    /// The node has a watch of its own, which ends when this is dropped.
     Own { _watch: AbortOnDropHandle<()> },
-    /// It shares the watch over the whole cluster.
+    /// The node shares the watch over the whole cluster.
     Wide,
 }
 
@@ -55,8 +55,8 @@ pub(super) struct Wide {
 }
 
 impl Attached {
-    /// `failing`: what is known of an earlier attachment of the node; a new one mends nothing by
-    /// itself.
+    /// `failing`: the failure of an earlier attachment of the node. Attaching again does not clear
+    /// it.
     pub(super) const fn new(epoch: u64, place: Place, failing: Option<Failure>) -> Self {
         Self { epoch, place, failing }
     }
@@ -68,11 +68,11 @@ impl State {
         self.last_epoch
     }
 
-    /// Ends an attachment; how it was failing.
+    /// Ends an attachment; returns its failure, if it was failing.
     pub(super) fn remove(&mut self, node: &NodeName) -> Option<Failure> {
         let removed = self.nodes.remove(node)?;
         if let (Place::Wide, Some(wide)) = (removed.place, &self.wide) {
-            // It ends only with the feed.
+            // The receiver ends only with the feed.
             wide.commands.send(Command::Remove(node.clone())).ok();
         }
         removed.failing
@@ -110,7 +110,7 @@ impl Table {
         }
     }
 
-    pub(super) fn well(&self, node: &NodeName, epoch: u64) {
+    pub(super) fn recovered(&self, node: &NodeName, epoch: u64) {
         if let Some(attached) = self.lock().nodes.get_mut(node).filter(|a| a.epoch == epoch) {
             attached.failing = None;
         }

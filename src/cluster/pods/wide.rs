@@ -1,4 +1,4 @@
-//! One watch over the pods of the whole cluster, for many nodes.
+//! One watch over the pods of the whole cluster, shared by many nodes.
 //!
 //! The watch brings changes only. The pods of a node come from a LIST of that node, which begins
 //! after the watch has a resourceVersion to start from, so that no change is lost. Changes that
@@ -30,7 +30,7 @@ pub(super) enum Command {
     Remove(NodeName),
 }
 
-/// The nodes whose pods are wanted; the decoder drops all others.
+/// The nodes whose pods are wanted; the decoder drops all other pods.
 pub(super) type Wanted = Arc<Mutex<BTreeSet<String>>>;
 
 struct Node {
@@ -39,31 +39,31 @@ struct Node {
 }
 
 enum Phase {
-    /// Its LIST has not begun: the watch does not know yet from where it follows, or too many LISTs
-    /// are under way.
+    /// The LIST of the node has not begun: the watch has no version to start from yet, or too many
+    /// LISTs are under way.
     Waiting { place: u64 },
-    /// Its LIST is under way.
+    /// The LIST of the node is under way.
     Listing {
         round: u64,
         attempt: Attempt,
         held: Vec<(String, PodEvent)>,
         _lister: AbortOnDropHandle<()>,
     },
-    /// Kept up to date since this version.
+    /// The pods are listed and kept up to date since this version.
     Live { since: String },
 }
 
-/// How many nodes are listed at once, those whose LIST has failed not counted.
-/// [`Settings::lists`](super::super::Settings) limits the requests under way to fewer: a higher
-/// limit would only cost the memory of a task for each node.
+/// How many nodes are listed at once. Nodes whose first LIST has failed do not count.
+/// [`Settings::lists`](super::super::Settings) limits the requests under way to fewer, so a higher
+/// value would only cost memory for more tasks.
 const LISTERS: usize = 64;
 
-/// Which attempt to list a node is under way.
+/// The attempt to list a node that is under way.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Attempt {
     First,
-    /// An earlier one failed. It takes no place from others: it may pause for a minute before it is
-    /// made.
+    /// An earlier one failed. It does not count towards [`LISTERS`], because it may first pause for
+    /// a minute.
     Later,
 }
 
@@ -75,7 +75,7 @@ struct Answer {
 
 enum Outcome {
     Listed(Listed<Pod>),
-    /// The first attempt failed; others follow.
+    /// The first attempt failed; further attempts follow.
     Failed,
 }
 
@@ -85,13 +85,13 @@ struct Task {
     events: mpsc::Sender<Envelope>,
     wanted: Wanted,
     nodes: BTreeMap<NodeName, Node>,
-    /// The nodes that wait, in the order in which they are listed.
+    /// The nodes that wait for their LIST, in that order.
     waiting: BTreeMap<u64, NodeName>,
-    /// How many nodes are being listed.
+    /// How many LISTs are in their first attempt.
     listing: usize,
     answers: mpsc::UnboundedSender<Answer>,
     rounds: u64,
-    /// The watch knows from where it follows.
+    /// The watch has a resourceVersion to start from.
     anchored: bool,
     /// The watch is open.
     open: bool,
@@ -99,7 +99,7 @@ struct Task {
     failing: Option<ClusterError>,
 }
 
-/// The receiver of events is gone.
+/// The receiver of events was dropped.
 struct Over;
 
 pub(super) async fn follow(
@@ -174,14 +174,14 @@ impl Task {
         }
     }
 
-    /// Puts a node behind all that wait.
+    /// Puts a node at the end of the nodes that wait.
     fn wait(&mut self, node: NodeName) -> Phase {
         self.rounds += 1;
         self.waiting.insert(self.rounds, node);
         Phase::Waiting { place: self.rounds }
     }
 
-    /// Begins as many LISTs as may be under way.
+    /// Begins LISTs until [`LISTERS`] are under way.
     fn list(&mut self) {
         while self.anchored && self.listing < LISTERS {
             let Some((_, name)) = self.waiting.pop_first() else { return };
@@ -226,7 +226,7 @@ impl Task {
         state.phase = Phase::Live { since: listed.version.clone() };
         self.list();
         if self.failing.is_none() {
-            self.table.well(&node, epoch);
+            self.table.recovered(&node, epoch);
         }
         self.send(&node, epoch, PodEvent::Listed(listed.objects)).await?;
         for (version, event) in held {
@@ -237,9 +237,9 @@ impl Task {
         self.send(&node, epoch, if self.open { PodEvent::Watching } else { PodEvent::Blind }).await
     }
 
-    /// The watch was opened, or is not open any more: said to the nodes that rely on it. (To the
-    /// others after their LIST.)
-    async fn turn(&mut self, open: bool) -> Result<(), Over> {
+    /// Reports whether the watch is open to the nodes that are live. (Other nodes get that report
+    /// after their LIST.)
+    async fn report_open(&mut self, open: bool) -> Result<(), Over> {
         if std::mem::replace(&mut self.open, open) == open {
             return Ok(());
         }
@@ -258,7 +258,7 @@ impl Task {
 
     async fn signal(&mut self, signal: Signal<Pod>) -> Result<(), Over> {
         match signal {
-            Signal::Listing => self.turn(false).await,
+            Signal::Listing => self.report_open(false).await,
             Signal::Listed(_) => {
                 self.anchored = true;
                 self.listing = 0;
@@ -277,9 +277,9 @@ impl Task {
                 for (name, node) in
                     self.nodes.iter().filter(|(_, node)| matches!(node.phase, Phase::Live { .. }))
                 {
-                    self.table.well(name, node.epoch);
+                    self.table.recovered(name, node.epoch);
                 }
-                self.turn(true).await
+                self.report_open(true).await
             }
             Signal::Failing(error) => {
                 let now = self.cluster.clock().now();
@@ -287,7 +287,7 @@ impl Task {
                     self.table.failing(name, node.epoch, now, error.clone());
                 }
                 self.failing = Some(error);
-                self.turn(false).await
+                self.report_open(false).await
             }
             Signal::Applied(meta, pod) => match pod.node.clone() {
                 Some(node) => self.change(&node, meta.version, PodEvent::Changed(pod)).await,
@@ -328,7 +328,7 @@ impl Task {
     }
 }
 
-/// A LIST of this version shows the change already. Said only of versions that are numbers.
+/// Whether a LIST of this version already shows the change. False if a version is not a number.
 fn is_shown(change: &str, list: &str) -> bool {
     matches!((change.parse::<u64>(), list.parse::<u64>()), (Ok(change), Ok(list)) if change <= list)
 }
@@ -347,7 +347,7 @@ async fn lister(
     for attempt in 1_u64.. {
         match reader.list(&collection).await {
             Ok(listed) => {
-                // Nobody listens any more only when everything ends.
+                // The receiver is dropped only when the feed ends.
                 answers.send(Answer { node, round, outcome: Outcome::Listed(listed) }).ok();
                 return;
             }

@@ -1,4 +1,4 @@
-//! Disruption budgets.
+//! Reads disruption budgets.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,7 @@
-//! Objects as far as Sundown looks at them, read from JSON.
+//! Reads only the fields of Kubernetes objects that Sundown uses.
 //!
-//! A full Node of 18 KiB JSON takes 42 KiB in k8s-openapi's types, and 5 KiB where only its
-//! `ObjectMeta` is kept; read into these it takes less than one. What is not named here is skipped
-//! while it is read.
+//! A Node with 18 KiB of JSON takes 42 KiB in k8s-openapi's types, 5 KiB if only its `ObjectMeta`
+//! is kept, and less than 1 KiB in the types here. All other fields are skipped while reading.
 
 mod budget;
 mod node;
@@ -27,18 +26,18 @@ pub(super) use self::{
 };
 use crate::domain::{EXCLUDE_FROM_LOAD_BALANCERS, Moment, Selector};
 
-/// The label keys of Nodes that are kept; all others are dropped as they are read.
+/// The label keys of Nodes that are kept; labels with other keys are dropped while reading.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeepLabels(Arc<BTreeSet<String>>);
 
 impl KeepLabels {
-    /// What a node selector looks at, and the label that takes a node out of load balancers.
+    /// The keys that a node selector uses, and the label that takes a node out of load balancers.
     #[must_use]
     pub fn of(selector: &Selector) -> Self {
         Self::keys(selector.keys())
     }
 
-    /// These, and the label that takes a node out of load balancers.
+    /// These keys, and the label that takes a node out of load balancers.
     #[must_use]
     pub fn keys<'a>(keys: impl IntoIterator<Item = &'a str>) -> Self {
         Self(Arc::new(
@@ -47,7 +46,7 @@ impl KeepLabels {
     }
 }
 
-/// What every object has.
+/// The metadata that every object has.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Meta {
@@ -67,19 +66,19 @@ struct Bare {
     metadata: Meta,
 }
 
-/// Only what every object has; empty where even that cannot be read.
+/// Reads only the metadata of an object; empty if that cannot be read.
 pub(super) fn meta(json: &str) -> Meta {
     serde_json::from_str::<Bare>(json).map(|b| b.metadata).unwrap_or_default()
 }
 
-/// The API writes `null` where a list or map is empty.
+/// Reads `null` as the default, because the API server writes `null` for an empty list or map.
 fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
     d: D,
 ) -> Result<T, D::Error> {
     Option::<T>::deserialize(d).map(Option::unwrap_or_default)
 }
 
-/// A map of which only some keys are kept.
+/// Reads a map and keeps only some of its keys.
 fn only<'de, D: Deserializer<'de>>(
     d: D,
     keep: fn(&str) -> bool,
@@ -90,7 +89,7 @@ fn only<'de, D: Deserializer<'de>>(
         type Value = BTreeMap<String, String>;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a map of texts")
+            f.write_str("a map of strings")
         }
 
         fn visit_unit<E>(self) -> Result<Self::Value, E> {
@@ -113,7 +112,7 @@ fn only<'de, D: Deserializer<'de>>(
     d.deserialize_any(Only(keep))
 }
 
-/// A text that is not copied where it need not be.
+/// A string that borrows from the JSON if possible.
 #[derive(PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 

@@ -1,4 +1,4 @@
-//! Nodes.
+//! Reads Nodes.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -72,7 +72,8 @@ fn our_annotations<'de, D: Deserializer<'de>>(d: D) -> Result<BTreeMap<String, S
     only(d, |key| key.starts_with(PREFIX))
 }
 
-/// Reads a Node. Its taints must all be readable: the list is written back whole.
+/// Reads a Node. Errs when one of its taints cannot be read, because a patch writes the whole list
+/// back.
 pub(in crate::cluster) fn node(json: &str, keep: &KeepLabels) -> Result<Node, serde_json::Error> {
     let SlimNode { metadata, spec, status } = serde_json::from_str(json)?;
     let address = |kind: &str| {

@@ -1,4 +1,4 @@
-//! Pods.
+//! Reads pods.
 
 use std::{borrow::Cow, collections::BTreeMap, time::Duration};
 
@@ -88,8 +88,8 @@ pub(in crate::cluster) struct ReadPod {
     pub(in crate::cluster) damaged: bool,
 }
 
-/// Reads a pod. One that has a name and a uid is never passed over, whatever else of it is damaged:
-/// a pod that is not seen is a pod that is not waited for.
+/// Reads a pod. A pod with a name and a UID is never skipped, even if other fields are damaged:
+/// otherwise the drain would not wait for it.
 pub(in crate::cluster) fn pod(json: &str) -> Result<ReadPod, serde_json::Error> {
     match serde_json::from_str::<SlimPod>(json) {
         Ok(slim) => Ok(ReadPod { pod: slim.into(), damaged: false }),
@@ -146,7 +146,7 @@ impl From<SlimPod> for Pod {
             ready: status.conditions.iter().any(|c| c.kind == "Ready" && c.status == "True"),
             created: moment(&metadata.creation_timestamp),
             deletion: moment(&metadata.deletion_timestamp),
-            // A negative one counts as one second (API reference of PodSpec).
+            // A negative grace period counts as one second (API reference of PodSpec).
             grace: Duration::from_secs(u64::try_from(grace).unwrap_or(1)),
             owner: metadata.owner_references.into_iter().find(|o| o.controller).map(|o| {
                 Box::new(Owner { api_version: o.api_version, kind: o.kind, name: o.name })
@@ -171,7 +171,7 @@ struct PodPlaceSpec<'a> {
     node_name: Option<Cow<'a, str>>,
 }
 
-/// The node of a pod, without reading the rest of it; `None` when it has none.
+/// Reads only the node of a pod; `None`: the pod is not scheduled.
 pub(in crate::cluster) fn node_of(json: &str) -> Result<Option<Cow<'_, str>>, serde_json::Error> {
     serde_json::from_str::<PodPlace<'_>>(json).map(|p| p.spec.node_name)
 }

@@ -1,4 +1,4 @@
-//! Keeping a copy up to date by its watch.
+//! Keeps a store up to date by a watch.
 
 use std::sync::Arc;
 
@@ -12,45 +12,45 @@ use crate::cluster::{
     watch::{Collection, Decode, ListWatch, Signal},
 };
 
-/// What a watch needs to know of the objects that it keeps.
+/// What a watch needs to know about the objects of its store.
 pub(in crate::cluster) trait Watched: Object {
     /// The key of the object with this metadata.
     fn key_of(meta: &Meta) -> Self::Key;
-    /// The object with this metadata, which has its key, is this one, not an earlier or later one
-    /// of its name.
+    /// Whether this is the object with this metadata, and not an earlier or later object of the
+    /// same name. (The key is already known to match.)
     fn is_meant(&self, meta: &Meta) -> bool;
 }
 
-/// What the log says of a watch.
-pub(in crate::cluster) struct Words {
+/// The log lines about a watch.
+pub(in crate::cluster) struct LogLines {
     pub(in crate::cluster) fails: &'static str,
-    pub(in crate::cluster) is_well_again: &'static str,
+    pub(in crate::cluster) recovered: &'static str,
 }
 
-/// Has a watch opened anew. Clones ask for the same watch.
+/// Reopens a watch on request. All clones belong to the same watch.
 #[derive(Clone, Default)]
 pub(in crate::cluster) struct Restart(Arc<Notify>);
 
 impl Restart {
-    /// Opens the watch anew from the version that it has seen last: one whose connection is dead
-    /// stays open and silent.
+    /// Reopens the watch from the version that it has seen last. A watch whose connection is dead
+    /// stays open and shows nothing.
     pub(in crate::cluster) fn restart(&self) {
         self.0.notify_one();
     }
 
-    /// A LIST was answered: a restart that was asked for before it was has nothing left to show.
+    /// A LIST was answered: a restart that was requested before that is no longer needed.
     fn settle(&self) {
         let _was_asked = self.0.notified().now_or_never().is_some();
     }
 }
 
-/// Keeps a copy of a collection up to date, for ever.
+/// Keeps the store of a collection up to date. Never returns.
 pub(in crate::cluster) async fn keep<D>(
     cluster: Cluster,
     collection: Collection,
     decode: D,
     store: Arc<Store<D::Object>>,
-    words: Words,
+    log_lines: LogLines,
     restart: Restart,
 ) where
     D: Decode,
@@ -58,7 +58,7 @@ pub(in crate::cluster) async fn keep<D>(
 {
     let mut watch = ListWatch::new(&cluster, collection, decode);
     loop {
-        // A LIST that is under way is not begun again: what it shows is new.
+        // A LIST that is under way is not restarted: it shows the present state anyway.
         let is_listing = watch.is_listing();
         let signal = tokio::select! {
             biased;
@@ -71,16 +71,16 @@ pub(in crate::cluster) async fn keep<D>(
         match signal {
             Signal::Listing => store.listing(),
             Signal::Listed(listed) => {
-                // One that is there but cannot be read is kept as it was last: it must not look
-                // deleted.
+                // An object that exists but cannot be read stays as it was last read: it must not
+                // look deleted.
                 store.replace(listed.objects, |key| {
                     listed.unreadable.iter().any(|bad| D::Object::key_of(bad) == *key)
                 });
                 restart.settle();
             }
             Signal::Watching => {
-                if let Some(since) = store.well(cluster.clock().now()) {
-                    tracing::info!(%since, "{}", words.is_well_again);
+                if let Some(since) = store.recovered(cluster.clock().now()) {
+                    tracing::info!(%since, "{}", log_lines.recovered);
                 }
             }
             Signal::Applied(_, object) => store.apply(object),
@@ -88,9 +88,9 @@ pub(in crate::cluster) async fn keep<D>(
                 store.delete(&D::Object::key_of(&meta), |known| known.is_meant(&meta));
             }
             Signal::Failing(error) => {
-                // A version that is too old is routine: everything is listed again.
+                // A version that is too old is routine: the collection is listed again.
                 if store.failing(cluster.clock().now()) && error.problem != Problem::Expired {
-                    tracing::warn!(%error, "{}", words.fails);
+                    tracing::warn!(%error, "{}", log_lines.fails);
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! A copy of a collection of objects, kept by a watch, and its changes for whoever follows them.
+//! A store of the objects of one collection, kept up to date by a watch, and a feed of its changes.
 
 mod keep;
 #[cfg(test)]
@@ -11,23 +11,23 @@ use std::{
 
 use tokio::sync::Notify;
 
-pub(super) use self::keep::{Restart, Watched, Words, keep};
+pub(super) use self::keep::{LogLines, Restart, Watched, keep};
 use crate::domain::Moment;
 
-/// Whether a copy can be believed.
+/// Whether a store is complete and up to date.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Health {
     /// A complete list was read once.
     pub synced: bool,
-    /// Since when the watch has been failing; `None` while it is well.
+    /// Since when the watch has been failing; `None` while it works.
     pub failing_since: Option<Moment>,
-    /// When it was last known to fail; `None`: never.
+    /// When the watch was last known to fail; `None`: never.
     pub failed_at: Option<Moment>,
 }
 
 impl Health {
-    /// Since when the copy may differ from what is there; `None`: it does not. `began`: when it was
-    /// first asked for.
+    /// Since when the store may differ from the cluster; `None`: it does not differ. `began`: when
+    /// the store was started.
     #[must_use]
     pub fn stale_since(&self, began: Moment) -> Option<Moment> {
         if self.synced { self.failing_since } else { Some(began) }
@@ -35,7 +35,7 @@ impl Health {
 }
 
 impl Health {
-    /// What is not in the copy does not exist.
+    /// Whether an object that is not in the store does not exist.
     #[must_use]
     pub const fn is_sound(self) -> bool {
         self.synced && self.failing_since.is_none()
@@ -45,14 +45,15 @@ impl Health {
 /// A change of an object.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Change<T> {
-    /// It is there, new or changed.
+    /// The object is new or has changed.
     Applied {
-        /// As it is now.
+        /// The object as it is now.
         now: Arc<T>,
-        /// As it was when the last change of it was told; `None` when it is new to the follower.
+        /// The object in the last change that the follower received; `None` if it is new to the
+        /// follower.
         before: Option<Arc<T>>,
     },
-    /// It is gone; as it was last.
+    /// The object was deleted; as it was last.
     Deleted(Arc<T>),
 }
 
@@ -67,19 +68,19 @@ impl<T> Clone for Change<T> {
     }
 }
 
-/// What a copy needs to know of its objects.
+/// What a store needs to know about its objects.
 pub(super) trait Object: PartialEq + Send + Sync + 'static {
-    /// What it is found by.
+    /// The name by which an object is found. Unique.
     type Key: Ord + Clone + Send + Sync + 'static;
-    /// What it, and by somebody's mistake another one too, is also found by.
+    /// Another value by which an object is found. By mistake, two objects may have the same.
     type Index: Ord + Clone + Send + Sync + 'static;
     fn key(&self) -> Self::Key;
     fn index(&self) -> Option<Self::Index>;
-    /// It is the same object in another version, not a later one of the same name.
+    /// Whether both are versions of one object, and not two objects of the same name.
     fn is_same(&self, other: &Self) -> bool;
-    /// Nothing differs that anybody looks at.
+    /// Whether both agree in everything that followers need.
     fn is_unchanged(&self, other: &Self) -> bool;
-    /// It is an older version than the other one.
+    /// Whether this is the older version.
     fn is_older(&self, other: &Self) -> bool;
 }
 
@@ -87,12 +88,13 @@ pub(super) struct Store<T: Object>(Mutex<State<T>>);
 
 struct State<T: Object> {
     objects: BTreeMap<T::Key, Arc<T>>,
-    /// Nearly always one: a set of its own for each would take more than the object.
+    /// Nearly always one key each. A set would take more memory than the object.
     index: BTreeMap<T::Index, Vec<T::Key>>,
-    /// Those without an index.
+    /// Objects without an index value.
     unindexed: BTreeSet<T::Key>,
-    /// Keys of what was learnt past the watch since the last LIST began: that LIST may be older.
-    learnt: BTreeSet<T::Key>,
+    /// Keys of the objects that were learned outside the watch since the last LIST began. That LIST
+    /// may show older versions of them.
+    learned: BTreeSet<T::Key>,
     health: Health,
     followers: Vec<Weak<Follower<T>>>,
     synced: Arc<Notify>,
@@ -104,9 +106,9 @@ struct Follower<T: Object> {
 }
 
 struct Pending<T: Object> {
-    /// In which order keys became pending.
+    /// The keys, in the order in which they became pending.
     order: VecDeque<T::Key>,
-    /// What is not told yet of each.
+    /// The changes of each object that the follower has not taken yet.
     changes: BTreeMap<T::Key, VecDeque<Change<T>>>,
     closed: bool,
 }
@@ -121,7 +123,7 @@ impl<T: Object> Default for Store<T> {
             objects: BTreeMap::new(),
             index: BTreeMap::new(),
             unindexed: BTreeSet::new(),
-            learnt: BTreeSet::new(),
+            learned: BTreeSet::new(),
             health: Health::default(),
             followers: Vec::new(),
             synced: Arc::default(),
@@ -134,7 +136,7 @@ impl<T: Object> Store<T> {
         lock(&self.0).health
     }
 
-    /// The watch fails; says whether that is new.
+    /// Records that the watch fails; returns whether it worked until now.
     pub(super) fn failing(&self, now: Moment) -> bool {
         let health = &mut lock(&self.0).health;
         let is_new = health.failing_since.is_none();
@@ -143,8 +145,8 @@ impl<T: Object> Store<T> {
         is_new
     }
 
-    /// The watch is well; says since when it was not.
-    pub(super) fn well(&self, now: Moment) -> Option<Moment> {
+    /// Records that the watch works; returns since when it had been failing.
+    pub(super) fn recovered(&self, now: Moment) -> Option<Moment> {
         let health = &mut lock(&self.0).health;
         let since = health.failing_since.take()?;
         health.failed_at = Some(now);
@@ -173,36 +175,36 @@ impl<T: Object> Store<T> {
         lock(&self.0).objects.values().cloned().collect()
     }
 
-    /// Those with this index.
+    /// The objects with this index value.
     pub(super) fn find(&self, index: &T::Index) -> Vec<Arc<T>> {
         let state = lock(&self.0);
         let keys = state.index.get(index).into_iter().flatten();
         keys.filter_map(|key| state.objects.get(key).cloned()).collect()
     }
 
-    /// Those without an index.
+    /// The objects without an index value.
     pub(super) fn unindexed(&self) -> Vec<Arc<T>> {
         let state = lock(&self.0);
         state.unindexed.iter().filter_map(|key| state.objects.get(key).cloned()).collect()
     }
 
-    /// The watch says that it is there.
+    /// The watch reported this object as new or changed.
     pub(super) fn apply(&self, object: T) {
         lock(&self.0).apply(object);
     }
 
-    /// Somebody knows past the watch that it is there. What the copy does not have is left to the
-    /// watch: it may be deleted by now.
+    /// Stores an object that was read or written outside the watch. An object that the store does
+    /// not have is left to the watch: it may be deleted by now.
     pub(super) fn learn(&self, object: T) {
         let mut state = lock(&self.0);
         let key = object.key();
         if state.objects.get(&key).is_some_and(|known| known.is_same(&object)) {
-            state.learnt.insert(key);
+            state.learned.insert(key);
             state.apply(object);
         }
     }
 
-    /// The watch says that it is gone. `is_it` tells it from a later one of the same name.
+    /// The watch reported a deletion. `is_it` is false for a later object of the same name.
     pub(super) fn delete(&self, key: &T::Key, is_it: impl FnOnce(&T) -> bool) {
         let mut state = lock(&self.0);
         if state.objects.get(key).is_some_and(|known| is_it(known)) {
@@ -212,10 +214,11 @@ impl<T: Object> Store<T> {
 
     /// A LIST is about to begin.
     pub(super) fn listing(&self) {
-        lock(&self.0).learnt.clear();
+        lock(&self.0).learned.clear();
     }
 
-    /// A complete LIST. What is neither in it nor named by `keep` is gone.
+    /// Replaces the content by a complete LIST. Objects that are neither in it nor kept by `keep`
+    /// are deleted.
     pub(super) fn replace(&self, objects: Vec<T>, keep: impl Fn(&T::Key) -> bool) {
         let mut state = lock(&self.0);
         let listed: BTreeSet<T::Key> = objects.iter().map(Object::key).collect();
@@ -225,11 +228,11 @@ impl<T: Object> Store<T> {
             state.delete(key);
         }
         for object in objects {
-            if state.learnt.contains(&object.key()) {
+            if state.learned.contains(&object.key()) {
                 state.apply(object);
             } else {
-                // The LIST counts even where its version is lower: a cluster restored from a backup
-                // begins again there.
+                // The object of the LIST counts even if its version is lower: the cluster may have
+                // been restored from a backup.
                 state.put(object);
             }
         }
@@ -237,7 +240,7 @@ impl<T: Object> Store<T> {
         state.synced.notify_waiters();
     }
 
-    /// Everything that is there, as new, and then every change.
+    /// Follows the store: all objects come first, as new, then every change.
     pub(super) fn follow(&self) -> Changes<T> {
         let mut state = lock(&self.0);
         let follower = Arc::new(Follower {
@@ -268,7 +271,7 @@ impl<T: Object> State<T> {
     fn put(&mut self, object: T) {
         let key = object.key();
         if self.objects.get(&key).is_some_and(|known| **known == object) {
-            // The watch repeats what was learnt past it. Others share the copy that is there: a
+            // The watch repeats what was learned outside it. Readers share the stored object: a
             // second one would take twice the memory.
             return;
         }
@@ -285,18 +288,18 @@ impl<T: Object> State<T> {
         }
         match before {
             Some(before) if !before.is_same(&now) => {
-                self.tell(&key, &Change::Deleted(before));
-                self.tell(&key, &Change::Applied { now, before: None });
+                self.notify(&key, &Change::Deleted(before));
+                self.notify(&key, &Change::Applied { now, before: None });
             }
             Some(before) if before.is_unchanged(&now) => {}
-            before => self.tell(&key, &Change::Applied { now, before }),
+            before => self.notify(&key, &Change::Applied { now, before }),
         }
     }
 
     fn delete(&mut self, key: &T::Key) {
         if let Some(gone) = self.objects.remove(key) {
             self.unindex(key, &gone);
-            self.tell(key, &Change::Deleted(gone));
+            self.notify(key, &Change::Deleted(gone));
         }
     }
 
@@ -313,7 +316,7 @@ impl<T: Object> State<T> {
         }
     }
 
-    fn tell(&mut self, key: &T::Key, change: &Change<T>) {
+    fn notify(&mut self, key: &T::Key, change: &Change<T>) {
         self.followers.retain(|follower| match follower.upgrade() {
             Some(follower) => {
                 follower.push(key, change.clone());
@@ -342,7 +345,7 @@ impl<T: Object> Follower<T> {
             VecDeque::new()
         });
         let change = match (of_key.pop_back(), change) {
-            // Two steps of one object that were not told yet are one.
+            // Two pending changes of one object become one.
             (Some(Change::Applied { before, .. }), Change::Applied { now, .. }) => {
                 Change::Applied { now, before }
             }
@@ -371,13 +374,13 @@ impl<T: Object> Follower<T> {
     }
 }
 
-/// The changes of a copy, none of them lost; several of one object that were not taken yet come as
-/// one. An object that went and came again under the same name comes as both.
+/// The changes of a store, none of them lost. Several pending changes of one object come as one. An
+/// object that was deleted and created again under the same name comes as two changes.
 pub(super) struct Changes<T: Object>(Arc<Follower<T>>);
 
 impl<T: Object> Changes<T> {
-    /// The next change; waits for one. `None` when the copy is no longer kept. May be dropped at
-    /// any time: nothing is lost.
+    /// Waits for the next change. `None`: the store was dropped. May be dropped at any time: no
+    /// change is lost.
     pub(super) async fn next(&mut self) -> Option<Change<T>> {
         loop {
             let notified = self.0.notify.notified();

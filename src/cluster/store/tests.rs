@@ -39,7 +39,7 @@ const fn thing(uid: u32, version: u32, colour: &'static str) -> Thing {
     Thing { name: "a", uid, version, colour }
 }
 
-fn told(changes: &mut Changes<Thing>) -> Vec<String> {
+fn taken(changes: &mut Changes<Thing>) -> Vec<String> {
     std::iter::from_fn(|| changes.try_next())
         .map(|change| match change {
             Change::Applied { now, before: None } => format!("new {}", now.colour),
@@ -74,23 +74,23 @@ fn several_changes_come_as_one_and_a_successor_as_two() {
     let mut changes = store.follow();
     store.apply(thing(1, 1, "red"));
     store.apply(thing(1, 2, "green"));
-    assert_eq!(told(&mut changes), ["new green"]);
+    assert_eq!(taken(&mut changes), ["new green"]);
     store.apply(thing(1, 3, "blue"));
     store.apply(thing(1, 4, "black"));
-    assert_eq!(told(&mut changes), ["green to black"]);
+    assert_eq!(taken(&mut changes), ["green to black"]);
     store.apply(thing(1, 5, "white"));
     store.delete(&"a", |_| true);
     store.apply(thing(2, 6, "red"));
     store.apply(thing(2, 7, "blue"));
     store.apply(thing(3, 8, "green"));
-    assert_eq!(told(&mut changes), ["gone white", "gone blue", "new green"]);
-    assert_eq!(told(&mut store.follow()), ["new green"]);
+    assert_eq!(taken(&mut changes), ["gone white", "gone blue", "new green"]);
+    assert_eq!(taken(&mut store.follow()), ["new green"]);
     assert!(store.find(&"red").is_empty());
     assert_eq!(store.find(&"green").len(), 1);
 }
 
 #[test]
-fn what_is_older_or_of_another_object_changes_nothing() {
+fn an_older_version_or_a_deletion_of_another_object_changes_nothing() {
     let store = Store::default();
     store.apply(thing(2, 5, "red"));
     store.apply(thing(2, 4, "blue"));
@@ -103,7 +103,7 @@ fn what_is_older_or_of_another_object_changes_nothing() {
 }
 
 #[test]
-fn a_list_counts_even_with_a_lower_version_but_not_against_what_was_learnt_since_it_began() {
+fn a_list_counts_even_with_a_lower_version_but_not_against_what_was_learned_since_it_began() {
     let store = Store::default();
     store.apply(thing(1, 50, "red"));
     store.listing();
@@ -120,7 +120,7 @@ fn a_list_counts_even_with_a_lower_version_but_not_against_what_was_learnt_since
 }
 
 #[test]
-fn a_copy_is_stale_from_the_start_until_it_is_listed_and_while_its_watch_fails() {
+fn a_store_is_stale_from_the_start_until_it_is_listed_and_while_its_watch_fails() {
     let at = |second: i64| Moment::from_second(second).unwrap();
     let health = |synced, failing: Option<i64>| Health {
         synced,

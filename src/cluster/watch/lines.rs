@@ -1,4 +1,4 @@
-//! Lines of a stream.
+//! Splits the body of a watch into lines.
 
 use bytes::{Bytes, BytesMut};
 
@@ -6,26 +6,26 @@ use bytes::{Bytes, BytesMut};
 #[derive(Default)]
 pub(super) struct Lines {
     buffer: BytesMut,
-    /// Up to here there is no line end.
+    /// The buffer has no line end before this index.
     searched: usize,
 }
 
 impl Lines {
-    /// The longest line. An object of etcd has 1.5 MiB at most.
+    /// The longest line, in bytes. An object in etcd has 1.5 MiB at most.
     const LONGEST: usize = 16 * 1024 * 1024;
 
     pub(super) fn push(&mut self, data: &[u8]) {
         self.buffer.extend_from_slice(data);
     }
 
-    /// The next whole line; errs when it is too long.
+    /// The next complete line that is not empty. Errs when a line is too long.
     pub(super) fn next(&mut self) -> Result<Option<Bytes>, ()> {
         loop {
             let rest = self.buffer.get(self.searched..).unwrap_or_default();
             let Some(end) = rest.iter().position(|b| *b == b'\n') else {
                 self.searched = self.buffer.len();
                 if self.searched == 0 {
-                    // Gives back what a burst of long lines took.
+                    // Frees the memory of a burst of long lines.
                     self.buffer = BytesMut::new();
                 }
                 return if self.searched > Self::LONGEST { Err(()) } else { Ok(None) };
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_found_however_the_stream_is_cut() {
+    fn lines_are_found_wherever_the_stream_is_split() {
         let text = b"{\"a\":1}\n\n{\"b\":2}\r\n{\"c\"";
         for size in 1..=text.len() {
             let mut lines = Lines::default();
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_end_is_given_up() {
+    fn a_line_that_is_too_long_is_an_error() {
         let mut lines = Lines::default();
         for _ in 0..=Lines::LONGEST / 1_000_000 {
             assert_eq!(lines.next(), Ok(None));

@@ -1,7 +1,7 @@
-//! Reading a collection and its changes: LIST, then WATCH from there, for ever.
+//! Reads a collection and follows its changes: LIST, then WATCH from the version of that LIST.
 //!
-//! Not `kube_runtime::watcher`: its waits cannot be seeded, it decodes what is dropped at once, and
-//! it does not say whether what it said last can still be believed.
+//! This is not `kube_runtime::watcher`: the pauses of that one cannot be seeded, it decodes objects
+//! that Sundown drops at once, and it does not report when its last state may be out of date.
 
 mod lines;
 mod read;
@@ -29,20 +29,20 @@ use super::{
 };
 use crate::{domain::with_causes, runtime::Backoff};
 
-/// What happened to the collection.
+/// A step of a LIST and WATCH.
 #[derive(Debug)]
 pub(super) enum Signal<T> {
     /// A LIST is about to begin.
     Listing,
-    /// Everything that is there.
+    /// All objects of the collection.
     Listed(Listed<T>),
-    /// The watch is open: what was listed is kept up to date from now on.
+    /// The watch is open: every change since the LIST follows.
     Watching,
     /// An object is new or changed.
     Applied(Meta, T),
-    /// An object is gone; itself where it could be read.
+    /// An object was deleted. `None`: it could not be read.
     Deleted(Meta, Option<T>),
-    /// Nothing is known of changes until the next `Watching`.
+    /// The LIST or the watch failed: changes are unknown until the next `Watching`.
     Failing(ClusterError),
 }
 
@@ -61,16 +61,17 @@ struct Stream {
     ends: Instant,
 }
 
-/// The first pause after a failure, and the longest: short, because nothing is known of a cluster
-/// meanwhile, and few ask.
+/// The first pause after a failure, and the longest. They are short, because changes of the cluster
+/// are unknown meanwhile, and there are few watches.
 pub(in crate::cluster) const FIRST_PAUSE: Duration = Duration::from_millis(250);
 pub(in crate::cluster) const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-/// A watch that lasted this long was well.
-const WELL: Duration = Duration::from_secs(10);
+/// A watch that lasted this long worked: the backoff begins anew.
+const WORKED: Duration = Duration::from_secs(10);
 /// How much longer than asked a watch may last before its connection counts as dead.
 const MARGIN: Duration = Duration::from_secs(5);
 
-/// LIST and WATCH of one collection. To be asked for the [`next`](Self::next) signal for ever.
+/// LIST and WATCH of one collection. The caller polls [`next`](Self::next) in a loop that does not
+/// end.
 pub(super) struct ListWatch<D> {
     cluster: Cluster,
     collection: Collection,
@@ -92,8 +93,8 @@ impl<D: Decode> ListWatch<D> {
         }
     }
 
-    /// The next signal; waits for one, for ever. Between a `Failing` and the next try it waits,
-    /// longer each time. May be dropped at any await: nothing is lost.
+    /// Waits for the next signal. After a `Failing` it pauses before the next try, longer each
+    /// time. May be dropped at any await: no signal is lost.
     pub(super) async fn next(&mut self) -> Signal<D::Object> {
         loop {
             if let Some(signal) = self.step().await {
@@ -102,12 +103,12 @@ impl<D: Decode> ListWatch<D> {
         }
     }
 
-    /// A LIST is under way.
+    /// Whether a LIST is under way.
     pub(super) const fn is_listing(&self) -> bool {
         matches!(self.state, State::Listing)
     }
 
-    /// Opens the watch anew at once, from the last version that it has shown.
+    /// Reopens the watch at once, from the last version that it has shown.
     pub(super) fn restart(&mut self) {
         if let State::Streaming(stream) = &self.state {
             self.state = State::Open { version: stream.version.clone() };
@@ -152,7 +153,8 @@ impl<D: Decode> ListWatch<D> {
         }
     }
 
-    /// A watch that was open failed: its opening was counted as a success.
+    /// A watch that was open failed. Its opening was counted as a success, so the failure is
+    /// counted by itself.
     fn broke(&mut self, error: ClusterError, version: String) -> Signal<D::Object> {
         self.cluster.observer().broke(self.collection.watch);
         self.failed_at(error, version)
@@ -175,27 +177,27 @@ impl<D: Decode> ListWatch<D> {
     }
 
     fn lived(&mut self, lived: Duration) {
-        if lived >= WELL {
+        if lived >= WORKED {
             self.backoff.reset();
         }
     }
 
-    /// The server ended the watch, as it does in time. One that ends at once again and again is a
-    /// failure, slowly tried again.
+    /// The server ended the watch, as it does after the requested time. A watch that ends at once
+    /// several times in a row counts as failing and is retried with growing pauses.
     fn ended(&mut self) -> Option<Signal<D::Object>> {
         let State::Streaming(stream) = &self.state else { return None };
         let (version, lived) = (stream.version.clone(), stream.begun.elapsed());
         self.lived(lived);
-        if lived >= WELL {
+        if lived >= WORKED {
             self.state = State::Open { version };
             return None;
         }
         if self.backoff.failures() >= 2 {
-            let error = ClusterError::silent(
+            let error = ClusterError::without_answer(
                 self.collection.watch.action(),
                 &*self.collection.object,
                 Problem::Unreachable,
-                "the watch is cut again and again",
+                "the watch repeatedly ended at once",
             );
             return Some(self.broke(error, version));
         }
@@ -209,11 +211,11 @@ impl<D: Decode> ListWatch<D> {
         let event = match serde_json::from_slice::<Line<'_>>(line) {
             Ok(event) => event,
             Err(error) => {
-                // A Status without the frame of an event, or nonsense: either way this watch is
-                // over.
+                // The line is a Status that is not wrapped in an event, or it is not readable at
+                // all. Either way this watch is over.
                 let version = stream.version.clone();
                 let error = status_in(&self.collection, line).unwrap_or_else(|| {
-                    ClusterError::silent(
+                    ClusterError::without_answer(
                         self.collection.watch.action(),
                         &*self.collection.object,
                         Problem::Unreadable,
@@ -227,7 +229,7 @@ impl<D: Decode> ListWatch<D> {
         if event.kind == "ERROR" {
             let version = stream.version.clone();
             let error = status_in(&self.collection, json.as_bytes()).unwrap_or_else(|| {
-                ClusterError::silent(
+                ClusterError::without_answer(
                     self.collection.watch.action(),
                     &*self.collection.object,
                     Problem::Server,
@@ -252,7 +254,7 @@ impl<D: Decode> ListWatch<D> {
                 Ok(object) => Some(Signal::Deleted(meta, object)),
                 Err(()) => Some(Signal::Deleted(meta, None)),
             },
-            // BOOKMARK, and whatever may come later: only the version counts.
+            // BOOKMARK, and event types that may be added later: only the version matters.
             _ => None,
         }
     }
@@ -263,7 +265,7 @@ async fn open(
     collection: &Collection,
     version: &str,
 ) -> Result<Stream, ClusterError> {
-    // Spread, so that watches that were opened together are not all opened again together.
+    // The time is jittered, so that watches that were opened together do not all end together.
     let whole = cluster.settings().watch;
     let timeout =
         whole.saturating_sub(cluster.random().jitter(whole / 10)).max(Duration::from_secs(1));
@@ -271,7 +273,7 @@ async fn open(
     let mut params = WatchParams::default().timeout(seconds);
     params.field_selector.clone_from(&collection.fields);
     let unbuildable = |e: kube::core::request::Error| {
-        ClusterError::silent(
+        ClusterError::without_answer(
             collection.watch.action(),
             &*collection.object,
             Problem::Invalid,
@@ -301,10 +303,10 @@ fn status_in(collection: &Collection, json: &[u8]) -> Option<ClusterError> {
 }
 
 impl Stream {
-    /// The next line; `None` when the server has ended the watch.
+    /// Waits for the next line; `None` if the server has ended the watch.
     async fn next(&mut self, collection: &Collection) -> Result<Option<Bytes>, ClusterError> {
         let error = |message: String| {
-            ClusterError::silent(
+            ClusterError::without_answer(
                 collection.watch.action(),
                 &*collection.object,
                 Problem::Unreachable,
@@ -313,7 +315,7 @@ impl Stream {
         };
         loop {
             if let Some(line) = self.lines.next().map_err(|()| {
-                error("an event is longer than anything that can be stored".to_owned())
+                error("an event is longer than any object that etcd can store".to_owned())
             })? {
                 return Ok(Some(line));
             }
@@ -324,12 +326,11 @@ impl Stream {
                     }
                 }
                 Ok(Some(Err(e))) => return Err(error(with_causes(&e))),
-                // What is left is an event that was cut; it comes again.
+                // A rest in the buffer is an event that was cut off; the next watch sends it again.
                 Ok(None) => return Ok(None),
                 Err(_) => {
                     return Err(error(
-                        "the watch did not end when it should have: the connection is dead"
-                            .to_owned(),
+                        "the watch did not end after its time: the connection is dead".to_owned(),
                     ));
                 }
             }

@@ -1,4 +1,4 @@
-//! Reading LISTs and single objects.
+//! Reads LISTs and single objects.
 
 use std::collections::BTreeSet;
 
@@ -11,53 +11,53 @@ use crate::cluster::{
     slim::{self, Meta},
 };
 
-/// How one object is read.
+/// Decodes one object.
 pub(in crate::cluster) trait Decode: Send + Sync {
     type Object: Send;
-    /// `None`: it is none of ours.
+    /// Errs when the JSON cannot be read as an object.
     fn decode(&self, json: &str) -> Result<Decoded<Self::Object>, serde_json::Error>;
 }
 
 pub(in crate::cluster) enum Decoded<T> {
     Whole(T),
-    /// The most needed of it; the rest is damaged.
+    /// Only the most important fields; others have the wrong type.
     Part(T),
+    /// An object that this watch does not follow.
     Foreign,
 }
 
-/// What is read.
+/// The collection to read, and how its requests are counted and named.
 #[derive(Debug, Clone)]
 pub(in crate::cluster) struct Collection {
     /// The path of the URL, without a slash at its end.
     pub(in crate::cluster) path: &'static str,
-    /// A field selector.
+    /// The field selector; `None` selects all objects.
     pub(in crate::cluster) fields: Option<String>,
-    /// Whether the objects that are there are read, or only their version, to follow changes from
-    /// there.
+    /// Whether the LIST reads the objects, or only the version from which a watch can follow.
     pub(in crate::cluster) listed: bool,
-    /// What the LIST counts as.
+    /// The kind under which the LIST is counted.
     pub(in crate::cluster) list: Target,
-    /// What the watch counts as.
+    /// The kind under which the watch is counted.
     pub(in crate::cluster) watch: Target,
-    /// For people.
+    /// Names the collection in error messages.
     pub(in crate::cluster) object: String,
 }
 
-/// A complete LIST.
+/// The result of a complete LIST.
 #[derive(Debug)]
 pub(in crate::cluster) struct Listed<T> {
     pub(in crate::cluster) objects: Vec<T>,
-    /// Those that are there, but could not be read.
+    /// Objects that exist but could not be read.
     pub(in crate::cluster) unreadable: Vec<Meta>,
     pub(in crate::cluster) version: String,
 }
 
-/// Reads LISTs and single objects; one that cannot be read is counted, told once, and stalls
-/// nothing.
+/// Reads LISTs and single objects. An object that cannot be read is counted, logged once and
+/// skipped.
 pub(in crate::cluster) struct Reader<D> {
     cluster: Cluster,
     decode: D,
-    told: BTreeSet<String>,
+    logged: BTreeSet<String>,
 }
 
 #[derive(Deserialize)]
@@ -79,21 +79,21 @@ struct PageMeta {
 
 impl<D: Decode> Reader<D> {
     pub(in crate::cluster) fn new(cluster: &Cluster, decode: D) -> Self {
-        Self { cluster: cluster.clone(), decode, told: BTreeSet::new() }
+        Self { cluster: cluster.clone(), decode, logged: BTreeSet::new() }
     }
 
-    /// Everything that is in the collection now (a LIST without a version is never answered from an
-    /// old cache), page by page.
+    /// Lists all objects of the collection, page by page. The LIST names no version, so the API
+    /// server does not answer it from an old cache.
     pub(in crate::cluster) async fn list(
         &mut self,
         collection: &Collection,
     ) -> Result<Listed<D::Object>, ClusterError> {
         let cluster = self.cluster.clone();
-        // Those of pods may be a thousand at once, and wait for each other; there is one of
-        // anything else, which must not wait for them.
-        let _turn =
-            if collection.list == Target::ListPods { cluster.list_turn().await } else { None };
-        // What a request needs exists only from here on.
+        // A thousand nodes may need a LIST of pods at once: these wait for each other. Other
+        // collections have only one LIST at a time, which must not wait for those of pods.
+        let _permit =
+            if collection.list == Target::ListPods { cluster.list_permit().await } else { None };
+        // Boxed here, so that a LIST that waits for its permit holds no memory for the request.
         Box::pin(self.list_pages(collection)).await
     }
 
@@ -111,7 +111,7 @@ impl<D: Decode> Reader<D> {
         params.field_selector.clone_from(&collection.fields);
         loop {
             let broken = |e: &dyn std::fmt::Display, problem| {
-                ClusterError::silent(
+                ClusterError::without_answer(
                     collection.list.action(),
                     &*collection.object,
                     problem,
@@ -149,7 +149,8 @@ impl<D: Decode> Reader<D> {
         }
     }
 
-    /// `None`: it is none of ours. Errs when it cannot be read, which is told and counted already.
+    /// Reads one object. `None`: this watch does not follow it. Errs when it cannot be read, which
+    /// is already logged and counted.
     pub(in crate::cluster) fn read(
         &mut self,
         target: Target,
@@ -160,7 +161,7 @@ impl<D: Decode> Reader<D> {
             Ok(Decoded::Whole(object)) => Ok(Some(object)),
             Ok(Decoded::Foreign) => Ok(None),
             Ok(Decoded::Part(object)) => {
-                self.tell(
+                self.unreadable(
                     target,
                     meta,
                     "only a part of an object can be read",
@@ -169,13 +170,13 @@ impl<D: Decode> Reader<D> {
                 Ok(Some(object))
             }
             Err(error) => {
-                self.tell(target, meta, "an object cannot be read and is passed over", &error);
+                self.unreadable(target, meta, "an object cannot be read and is skipped", &error);
                 Err(())
             }
         }
     }
 
-    fn tell(
+    fn unreadable(
         &mut self,
         target: Target,
         meta: &Meta,
@@ -183,8 +184,8 @@ impl<D: Decode> Reader<D> {
         why: &dyn std::fmt::Display,
     ) {
         self.cluster.observer().unreadable(target);
-        let first =
-            self.told.len() < 100 && self.told.insert(format!("{}/{}", meta.namespace, meta.name));
+        let first = self.logged.len() < 100
+            && self.logged.insert(format!("{}/{}", meta.namespace, meta.name));
         if first {
             tracing::warn!(namespace = meta.namespace, name = meta.name, %why, what);
         }

@@ -32,7 +32,7 @@ fn nodes() -> Collection {
     }
 }
 
-/// A watch that is open.
+/// Lists the Nodes and opens the watch.
 async fn opened(fake: &Fake) -> ListWatch<Names> {
     let mut watch = ListWatch::new(&fake.cluster(), nodes(), Names);
     assert!(matches!(watch.next().await, Signal::Listing));
@@ -50,25 +50,25 @@ fn opened_from(fake: &Fake) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_bookmark_moves_the_version_from_which_a_watch_goes_on() {
+async fn a_bookmark_moves_the_version_from_which_a_watch_continues() {
     let fake = Fake::default();
     fake.put(NODES, node("a", ""));
     let mut watch = opened(&fake).await;
-    fake.say(
+    fake.send_line(
         NODES,
         &json!({
             "type": "BOOKMARK", "object": {"kind": "Node", "metadata": {"resourceVersion": "77"}}
         }),
     );
-    fake.say(NODES, &json!({"type": "SOMETHING_NEW", "object": {"metadata": {}}}));
-    // Nothing is said of either, and the watch goes on when its time is over.
+    fake.send_line(NODES, &json!({"type": "SOMETHING_NEW", "object": {"metadata": {}}}));
+    // Neither event gives a signal, and the watch is opened again when its time is over.
     assert!(matches!(watch.next().await, Signal::Watching));
     assert_eq!(opened_from(&fake), ["1", "77"]);
     assert_eq!(fake.seen()[1].query["allowWatchBookmarks"], "true");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_in_the_stream_is_failing_and_only_a_410_lists_again() {
+async fn an_error_in_the_stream_is_reported_as_failing_and_only_a_410_causes_a_new_list() {
     let fake = Fake::default();
     fake.put(NODES, node("a", ""));
     let mut watch = opened(&fake).await;
@@ -77,11 +77,11 @@ async fn an_error_in_the_stream_is_failing_and_only_a_410_lists_again() {
         json!({"type": "ERROR", "object": {}}),
         status(429, "TooManyRequests", "slow"),
     ] {
-        fake.say(NODES, &line);
+        fake.send_line(NODES, &line);
         assert!(matches!(watch.next().await, Signal::Failing(_)), "{line}");
         assert!(matches!(watch.next().await, Signal::Watching), "{line}");
     }
-    fake.say(NODES, &json!({"type": "ERROR", "object": status(410, "Expired", "too old")}));
+    fake.send_line(NODES, &json!({"type": "ERROR", "object": status(410, "Expired", "too old")}));
     assert!(
         matches!(watch.next().await, Signal::Failing(error) if error.problem == Problem::Expired)
     );
@@ -89,7 +89,7 @@ async fn an_error_in_the_stream_is_failing_and_only_a_410_lists_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dropping_a_wait_loses_nothing() {
+async fn dropping_a_wait_loses_no_signal() {
     let fake = Fake::default();
     let mut watch = opened(&fake).await;
     for n in 0..20 {

@@ -1,4 +1,4 @@
-//! What the fleet looks up, and the questions that it asks of AWS and Kubernetes.
+//! The facts that the fleet reads, and the questions that it asks AWS and Kubernetes.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,20 +10,22 @@ use crate::{
     cluster::PodFeed,
     controller::{
         context::Term,
+        deleted_nodes,
         hooks::{Proof, Source},
     },
     domain::{
-        Budget, HookAction, HookKey, HookPurpose, InstanceId, Interruption, Kind, LifecycleAction,
-        Moment, Node, NodeName, Ready, SpotAction, Taken, What, seconds,
+        Budget, Cause, HookAction, HookKey, HookPurpose, InstanceId, Interruption,
+        InterruptionFacts, Kind, LifecycleAction, Moment, Node, NodeName, Ready, SpotAction,
+        seconds,
     },
-    drain::Hearing,
-    fleet::{DeletedNode, Facts, Input},
+    drain::SilenceEvidence,
+    fleet::{Facts, Input, LastKnownNode},
     lifecycle::Skew,
     runtime::Backoff,
     triage::{self, HeartbeatAnswer, HookAnswer, InstanceAnswer, Knowledge},
 };
 
-/// The facts of a term.
+/// Answers the fleet from what this process knows in this term.
 pub(super) struct TermFacts {
     pub(super) term: Term,
     pub(super) feed: Arc<PodFeed>,
@@ -42,9 +44,9 @@ impl Facts for TermFacts {
         self.term.nodes.all()
     }
 
-    fn hearing(&self) -> Hearing {
+    fn silence_evidence(&self) -> SilenceEvidence {
         let (index, all) = (self.term.nodes.state(), self.term.nodes.all());
-        Hearing {
+        SilenceEvidence {
             watch_failing_since: index.failing_since,
             watch_failed_at: index.failed_at,
             nodes: all.len(),
@@ -60,19 +62,21 @@ impl Facts for TermFacts {
         self.term.skew()
     }
 
-    fn is_over(&self, hook: &LifecycleAction) -> bool {
-        self.term.hooks.is_past(hook)
+    fn is_closed(&self, action: &LifecycleAction) -> bool {
+        self.term.hooks.is_over(action)
     }
 
-    fn is_kept_alive(&self, hook: &LifecycleAction) -> bool {
-        self.term.hooks.keeps_open(hook)
+    fn is_kept_alive(&self, action: &LifecycleAction) -> bool {
+        self.term.hooks.is_kept_alive(action)
     }
 
-    fn deleted_nodes(&self, uid: &str) -> Option<DeletedNode> {
+    fn deleted_node(&self, uid: &str) -> Option<LastKnownNode> {
+        deleted_nodes::catch_up(&self.term);
         self.term.deleted_nodes.of(uid)
     }
 
-    fn all_deleted_nodes(&self) -> Vec<DeletedNode> {
+    fn all_deleted_nodes(&self) -> Vec<LastKnownNode> {
+        deleted_nodes::catch_up(&self.term);
         self.term.deleted_nodes.all(self.term.clock)
     }
 
@@ -92,7 +96,7 @@ pub(super) async fn list_unschedulable(term: Term) {
     loop {
         match term.nodes.list_unschedulable().await {
             Ok(listed) => {
-                term.confirmation.set(Ok(()));
+                term.records_ready.set(Ok(()));
                 term.send(Input::Unschedulable { version: listed.version, nodes: listed.nodes });
                 return;
             }
@@ -103,7 +107,7 @@ pub(super) async fn list_unschedulable(term: Term) {
                      leader evicts no pod and completes no lifecycle action of the nodes that it \
                      took over; heartbeats and new interruptions go on."
                 );
-                term.confirmation.set(Err(format!(
+                term.records_ready.set(Err(format!(
                     "drains of the last leader wait until the unschedulable nodes are listed: \
                      {error}"
                 )));
@@ -113,24 +117,25 @@ pub(super) async fn list_unschedulable(term: Term) {
     }
 }
 
-/// Which instance is a Node without providerID? `DescribeInstances` by private DNS name.
+/// Finds the instance of a Node without providerID: asks `DescribeInstances` by private DNS name,
+/// every 30 s, until one instance is found or the Node is gone.
 pub(super) async fn instance_of(term: Term, node: Arc<Node>) {
     let name = node.dns.clone().unwrap_or_else(|| node.name.to_string());
     let (node, uid) = (node.name.clone(), node.uid.clone());
-    let mut told = false;
+    let mut is_logged = false;
     while term.nodes.get(&node).is_some_and(|n| n.uid == uid) {
         match term.lookups.dns.get(&name).await {
             Ok(all) => {
                 let all = all.map(|all| (*all).clone()).unwrap_or_default();
-                if let Some(facts) = triage::called(&all, &term.policy) {
-                    term.send(Input::Named { node, instance: facts.id.clone() });
+                if let Some(facts) = triage::choose_namesake(&all, &term.policy) {
+                    term.send(Input::InstanceFound { node, instance: facts.id.clone() });
                     return;
                 }
-                if !std::mem::replace(&mut told, true) {
+                if !std::mem::replace(&mut is_logged, true) {
                     warn!(
                         node = %node, name, instances = all.len(),
-                        "The node has no providerID, and its private DNS name does not tell which \
-                         instance it is: its record is left alone and asked about on. Let the \
+                        "The node has no providerID, and its private DNS name does not identify \
+                         one instance. Sundown leaves its record alone and asks again. Let the \
                          kubelet set the providerID, or tag the instance \
                          kubernetes.io/cluster/<--cluster-name>."
                     );
@@ -140,22 +145,23 @@ pub(super) async fn instance_of(term: Term, node: Arc<Node>) {
         }
         tokio::time::sleep(seconds(30)).await;
     }
-    term.send(Input::NotNamed(node));
+    term.send(Input::InstanceLookupEnded(node));
 }
 
-/// The boot id of a Node differs from its record's: does one of the record's hooks still wait?
+/// For a Node whose boot id differs from its record's: asks whether one of the record's hooks still
+/// waits.
 pub(super) async fn open_hooks(term: Term, node: Arc<Node>, hooks: Vec<(LifecycleAction, Moment)>) {
     let (mut counts, mut over) = (false, Vec::new());
     for (hook, event) in hooks {
         match term.hooks.prove(&hook, event, Source::Record).await {
             Some(Proof::Open) => counts = true,
-            // `prove` gives `None` if the action is already known to be over. (At the end of the
-            // term this task is aborted first.)
+            // `prove` returns `None` if the task of the action has just ended, so the action is
+            // over. (At the end of the term, this lookup is aborted before that.)
             Some(Proof::Gone) | None => over.push(hook),
         }
     }
-    // The drain of a record that counts goes on and still names these: their tasks know that they
-    // are over. A new task would have to find that out by another call.
+    // If the record counts, its drain goes on and still names these actions. Their tasks stay,
+    // because they know that the actions are over; a new task would need another call for that.
     if !counts {
         for hook in &over {
             term.hooks.forget(hook);
@@ -164,23 +170,23 @@ pub(super) async fn open_hooks(term: Term, node: Arc<Node>, hooks: Vec<(Lifecycl
     term.send(Input::Doubt { node: node.name.clone(), uid: node.uid.clone(), counts });
 }
 
-/// Reads the Node of an unreachable node, and tries until that is answered: what the index says may
-/// be old. While it cannot be read, nothing is known of its kubelet, and the drain goes on until
-/// its deadline, if it has one; that is said once a minute. Each try has the deadline of any call.
+/// Reads the Node of a node whose kubelet is silent, because the index may be old. Retries until
+/// the API server answers, and warns once a minute. Until then nothing is known of the kubelet, and
+/// the drain goes on until its deadline, if it has one. Each try has the deadline of any call.
 pub(super) async fn silent_node(term: Term, node: NodeName, uid: String) {
-    let mut say_at = term.clock.now();
+    let mut log_at = term.clock.now();
     loop {
         match term.nodes.fetch(&node).await {
             Ok(found) => {
                 return term.send(Input::SilentNodeRead { node, uid, found: found.map(Arc::new) });
             }
-            Err(error) if term.clock.now() >= say_at => {
+            Err(error) if term.clock.now() >= log_at => {
                 warn!(
                     %node, %error,
                     "Cannot read the Node of a node whose kubelet is silent. Its pods are not \
                      given up, and its drain goes on; trying again."
                 );
-                say_at = term.clock.now().plus(SAY_AGAIN);
+                log_at = term.clock.now().plus(LOG_AGAIN);
             }
             Err(_) => {}
         }
@@ -188,21 +194,21 @@ pub(super) async fn silent_node(term: Term, node: NodeName, uid: String) {
     }
 }
 
-/// Asks EC2 for a minute whether an instance ends.
+/// Asks EC2 whether an instance ends, every 5 s, twelve times at most.
 pub(super) async fn instance_state(term: Term, node: NodeName, instance: InstanceId) {
     for _ in 0..12 {
         if let Ok(facts) = term.lookups.instances.get_fresh(&instance).await
             && facts.as_ref().is_none_or(|f| f.state.is_ending())
         {
-            let over = facts.is_none_or(|f| f.state.is_over());
-            term.send(Input::InstanceEnds { node, instance, over });
+            let has_ended = facts.is_none_or(|f| f.state.is_over());
+            term.send(Input::InstanceEnds { node, instance, has_ended });
             return;
         }
         tokio::time::sleep(seconds(5)).await;
     }
 }
 
-/// Reads a Node from the API server, and tries until that succeeds.
+/// Reads a Node from the API server, and retries until that succeeds.
 pub(super) async fn node(term: Term, name: NodeName, reads: Arc<Semaphore>) {
     let mut backoff = Backoff::up_to(seconds(10));
     loop {
@@ -223,7 +229,7 @@ pub(super) async fn node(term: Term, name: NodeName, reads: Arc<Semaphore>) {
     }
 }
 
-/// What was learnt of a stale interruption.
+/// The answer to one of the questions about a stale interruption.
 enum Evidence {
     Heartbeat(HeartbeatAnswer),
     /// `None`: EC2 could not be asked.
@@ -232,24 +238,29 @@ enum Evidence {
     Hook(Option<HookAnswer>),
 }
 
-/// How long between two questions about one thing.
+/// The pause before the same question is asked again.
 const ASK_AGAIN: std::time::Duration = seconds(5);
-/// How long between two lines that say that a Node cannot be read.
-const SAY_AGAIN: std::time::Duration = seconds(60);
+/// The pause before the log repeats that a Node cannot be read.
+const LOG_AGAIN: std::time::Duration = seconds(60);
 
 /// Asks until the interruption is proved or disproved, and sends [`Input::Proof`]. The task is
 /// aborted when the drain ends ([`Effect::StopVerifying`](crate::fleet::Effect::StopVerifying)). A
 /// heartbeat, EC2 and the hook's description are asked for at the same time, because one answer can
 /// be enough.
-pub(super) async fn verify(term: &Term, name: NodeName, instance: &InstanceId, taken: &Taken) {
+pub(super) async fn verify(
+    term: &Term,
+    name: NodeName,
+    instance: &InstanceId,
+    taken: &InterruptionFacts,
+) {
     let Some(interruption) = interruption(instance, taken) else { return };
     let mut known = Knowledge::new(taken.accepted, taken.time);
     let mut asking: FuturesUnordered<BoxFuture<'_, Evidence>> = FuturesUnordered::new();
     asking.push(Box::pin(ask_instance(term, instance, Duration::ZERO)));
     if let Some(action) = &taken.hook {
         asking.push(Box::pin(async move {
-            // `prove` gives `None` if the action is already known to be over. (At the end of the
-            // term this task is aborted first.)
+            // `prove` returns `None` if the task of the action has just ended, so the action is
+            // over. (At the end of the term, this lookup is aborted before that.)
             let accepted =
                 term.hooks.prove(action, taken.time, Source::Record).await == Some(Proof::Open);
             Evidence::Heartbeat(HeartbeatAnswer { at: term.clock.now(), accepted })
@@ -292,15 +303,16 @@ async fn ask_hook(term: &Term, key: &HookKey, pause: Duration) -> Evidence {
     Evidence::Hook(described.map(|d| d.map_or(HookAnswer::NoSuchHook, HookAnswer::Described)))
 }
 
-/// The interruption that a record's facts came from, as far as a proof looks at it.
-fn interruption(instance: &InstanceId, taken: &Taken) -> Option<Interruption> {
-    let what = match taken.kind? {
-        Kind::Spot => What::Spot(SpotAction::Terminate),
-        Kind::Capacity => What::Capacity { ends: taken.ends },
-        Kind::StateChange => What::StateChange(taken.state?),
+/// Rebuilds an interruption from the facts in a record, with the fields that a proof needs. `None`:
+/// its kind needs no proof, or the record lacks such a field.
+fn interruption(instance: &InstanceId, taken: &InterruptionFacts) -> Option<Interruption> {
+    let cause = match taken.kind? {
+        Kind::Spot => Cause::Spot(SpotAction::Terminate),
+        Kind::Capacity => Cause::Capacity { ends: taken.ends },
+        Kind::StateChange => Cause::StateChange(taken.state?),
         Kind::TerminateHook => {
             let action = taken.hook.as_ref()?;
-            What::Terminate(HookAction {
+            Cause::Terminate(HookAction {
                 group: action.key.group.clone(),
                 hook: action.key.hook.clone(),
                 token: action.token.clone(),
@@ -315,6 +327,6 @@ fn interruption(instance: &InstanceId, taken: &Taken) -> Option<Interruption> {
         instance: instance.clone(),
         event_id: taken.event_id.clone(),
         time: Some(taken.time),
-        what,
+        cause,
     })
 }

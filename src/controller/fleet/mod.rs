@@ -1,6 +1,6 @@
-//! The task that runs the [`crate::fleet`]: it is fed with what happens, in the order in which it
-//! happens, and its effects are performed. It never waits for a call: what takes time is a task of
-//! its own whose result comes back as an input.
+//! The task that runs the [`crate::fleet`]. It passes inputs to the fleet in the order in which
+//! they arrive, and performs the effects that the fleet returns. It never waits for a call: each
+//! call is a task of its own, whose result comes back as an input.
 
 mod lookups;
 mod perform;
@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// Runs until the term ends.
-pub(super) async fn work(term: Term, mut inputs: mpsc::UnboundedReceiver<Input>, alive: Loop) {
+pub(super) async fn run(term: Term, mut inputs: mpsc::UnboundedReceiver<Input>, alive: Loop) {
     let (feed, mut pods) = PodFeed::start(&term.cluster, PodFeedSettings::default());
     let feed = Arc::new(feed);
     let mut runner = Runner {
@@ -39,13 +39,13 @@ pub(super) async fn work(term: Term, mut inputs: mpsc::UnboundedReceiver<Input>,
     };
     runner.step(Input::Begun);
     term.spawn(lookups::list_unschedulable(term.clone()));
-    // The dispatcher should know the budgets before the first drain asks. Where they cannot be
-    // read, evictions tell.
+    // The dispatcher should know the budgets before the first eviction. If they cannot be read, the
+    // answers to evictions show what they allow.
     tokio::time::timeout(seconds(5), term.budgets.synced()).await.ok();
     let mut nodes = term.nodes.subscribe();
     let mut budgets = term.budgets.subscribe();
     loop {
-        alive.turned();
+        alive.made_progress();
         let wake = runner.fleet.next_wake().min(term.clock.now().plus(seconds(10)));
         tokio::select! {
             biased;
@@ -91,7 +91,7 @@ fn settings(term: &Term) -> Settings {
     }
 }
 
-/// The settings of a drain, from the flags.
+/// The settings of every drain, as the flags set them. The others have their defaults.
 #[must_use]
 pub fn drain_settings(config: &DrainConfig) -> drain::Settings {
     drain::Settings {
@@ -101,7 +101,7 @@ pub fn drain_settings(config: &DrainConfig) -> drain::Settings {
     }
 }
 
-/// From what deadlines are derived, by the flags.
+/// The settings from which deadlines are derived, as the flags set them.
 #[must_use]
 pub const fn limit_settings(config: &DrainConfig) -> LimitSettings {
     LimitSettings {
@@ -123,8 +123,8 @@ impl Runner {
         }
     }
 
-    /// Takes what waits without going to sleep in between: a burst is one turn of the loop, not a
-    /// thousand.
+    /// Processes what waits in all inboxes without sleeping in between, so that a burst takes one
+    /// turn of the loop and not a thousand. After 512 rounds the loop turns anyway.
     fn drain_inboxes(
         &mut self,
         inputs: &mut mpsc::UnboundedReceiver<Input>,

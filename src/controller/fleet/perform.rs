@@ -10,7 +10,7 @@ use crate::{
     cluster::PodFeed,
     controller::{context::Term, hooks::Source, node_writer::patch_node, release},
     domain::{Moment, Node, NodeName},
-    fleet::{CompletionId, Effect, Input, Question, Restoration},
+    fleet::{CompletionId, Effect, Input, Question, RecordRestoration},
     record,
 };
 
@@ -48,26 +48,29 @@ impl Performer {
             Effect::ReportFleet(event) => term.report_of_fleet(&event),
             Effect::WatchPods(node) => self.feed.attach(&node),
             Effect::UnwatchPods(node) => self.feed.detach(&node),
-            Effect::Send { node, order, patience } => {
+            Effect::Send { node, order, give_up_after } => {
                 let task = term.clone();
                 term.spawn(async move {
-                    let answer = writes::send(&task, &order, patience).await;
+                    let answer = writes::send(&task, &order, give_up_after).await;
                     task.send(Input::Answer { node, order, answer });
                 });
             }
             Effect::Ask(question) => self.ask(question),
             Effect::StopVerifying(node) => drop(self.verifying.remove(&node)),
             Effect::StopReadingSilent(node) => drop(self.reading_silent.remove(&node)),
-            Effect::KeepAlive { hook, event, origin } => {
-                term.hooks.own(&hook, event, origin, Source::Record);
+            Effect::KeepAlive { action, event_time, origin } => {
+                term.hooks.own(&action, event_time, origin, Source::Record);
+            }
+            Effect::TakenUp { actions, at } => {
+                actions.iter().for_each(|action| term.hooks.taken_up(action, at));
             }
             Effect::StopKeepAlive(hook) => term.hooks.forget(&hook),
-            Effect::Restore(node, what) => self.restore(&node, what),
+            Effect::RestoreRecord(node, what) => self.restore(&node, what),
             Effect::PutBack(node) => release::put_back(term, node, record::After::Removed),
             Effect::Exclude(node) => writes::exclude(term, node),
             Effect::Complete(completion) => {
                 let id = completion.id;
-                let from = release::start(term, *completion);
+                let from = release::start(term, completion);
                 self.completions.extend(id.zip(from));
             }
             Effect::CompleteFrom(id, from) => {
@@ -90,10 +93,10 @@ impl Performer {
             Question::OpenHooks { node, hooks } => {
                 self.term.spawn(lookups::open_hooks(term, node, hooks));
             }
-            Question::Verify { node, instance, taken } => {
+            Question::Verify { node, instance, interruption } => {
                 let name = node.clone();
                 let task = self.term.spawn_scoped(async move {
-                    lookups::verify(&term, name, &instance, &taken).await;
+                    lookups::verify(&term, name, &instance, &interruption).await;
                 });
                 self.verifying.entry(node).or_default().push(task);
             }
@@ -114,24 +117,24 @@ impl Performer {
         }
     }
 
-    /// Until that is done, the record is in memory only, and what it owes would be forgotten with
-    /// this process.
-    fn restore(&self, node: &Arc<Node>, restoration: Restoration) {
-        let (term, node) = (self.term.clone(), (**node).clone());
+    /// Writes a record on the Node again. Until that succeeds, only this process knows the record
+    /// and its open lifecycle actions.
+    fn restore(&self, node: &Arc<Node>, restoration: RecordRestoration) {
+        let (term, node) = (self.term.clone(), Arc::clone(node));
         self.term.spawn(async move {
             match restoration {
-                Restoration::BringBack(held) => {
+                RecordRestoration::WriteBack(held) => {
                     patch_node(&term, node, "write the record back", |node| {
-                        record::bring_back(node, &held)
+                        record::restore_record(node, &held)
                     })
                     .await
                 }
-                Restoration::Register(instance, held) => {
-                    let body = |node: &Node| record::reregister(node, &instance, &held);
+                RecordRestoration::Register(instance, held) => {
+                    let body = |node: &Arc<Node>| record::reregister(node, &instance, &held);
                     patch_node(&term, node, "write the record of a re-registered node", body).await
                 }
-                Restoration::CarryOver(held) => {
-                    patch_node(&term, node, "write what is action into the record", |node| {
+                RecordRestoration::CarryOver(held) => {
+                    patch_node(&term, node, "write open actions into the record", |node| {
                         record::carry_over(node, &held)
                     })
                     .await

@@ -1,4 +1,4 @@
-//! The writes that the fleet orders.
+//! The evictions, deletes and label PATCHes that the fleet orders.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,19 +13,19 @@ use crate::{
     record,
 };
 
-/// Sends an eviction or a delete.
+/// Sends an eviction or a delete, and returns the answer.
 pub(super) async fn send(term: &Term, order: &Order, patience: Duration) -> ApiAnswer {
     match order {
-        // An eviction without an answer times out before its pod must be deleted, at the server
-        // too.
+        // An eviction without an answer times out before its pod must be deleted, both here and in
+        // the API server.
         Order::Evict { pod, uid, grace } => term.cluster.evict(patience, pod, uid, *grace).await,
         Order::Delete { pod, uid, grace, why } => match why {
             DeleteWhy::Forced => {
                 set_disruption_target(term, pod, uid).await;
                 term.cluster.delete_pod(pod, uid, Some(*grace)).await
             }
-            // The Eviction API asks no budget about a pod that is terminating, and needs no right
-            // to delete pods.
+            // The Eviction API checks no budget for a pod that is already terminating, and needs no
+            // right to delete pods.
             DeleteWhy::Shortened if term.config.drain.force_after == ForceAfter::Never => {
                 term.cluster.evict(patience, pod, uid, Some(*grace)).await
             }
@@ -34,21 +34,21 @@ pub(super) async fn send(term: &Term, order: &Order, patience: Duration) -> ApiA
     }
 }
 
-/// With `--disruption-target`: sets the condition of a pod that is about to be deleted. A failure
-/// is logged and changes nothing else.
+/// With `--disruption-target`: sets the condition DisruptionTarget of a pod that is about to be
+/// deleted. A failure is only logged.
 async fn set_disruption_target(term: &Term, pod: &PodKey, uid: &PodUid) {
     if !term.config.drain.disruption_target {
         return;
     }
     match term.cluster.set_disruption_target(pod, uid).await {
-        // Another pod, or none: the DELETE is answered likewise.
+        // The pod is another one or gone. The DELETE shows the same.
         Err(error)
             if matches!(
                 error.problem,
                 Problem::NotFound | Problem::Conflict | Problem::HeldBack
             ) =>
         {
-            debug!(%pod, %error, "No condition is set.");
+            debug!(%pod, %error, "The condition DisruptionTarget is not set.");
         }
         Err(error) => warn!(
             %pod, %error,
@@ -59,29 +59,30 @@ async fn set_disruption_target(term: &Term, pod: &PodKey, uid: &PodUid) {
     }
 }
 
-/// Labels a Node if there is room, and says how that ended.
+/// Labels a Node, so that it leaves load balancers, if one more node may leave them. Sends the
+/// result to the fleet.
 pub(super) fn exclude(term: &Term, node: Arc<Node>) {
     if !term.with_room(|room| room.take(&node.name)) {
-        return term.send(Input::Labelled(node.name.clone(), LabelWrite::NoRoom));
+        return term.send(Input::LabelWritten(node.name.clone(), LabelWrite::NoRoom));
     }
     let task = term.clone();
     term.spawn(async move {
         let seen = exclude_once(&task, &node).await;
         task.with_room(|room| room.settled(&node.name, seen.as_ref()));
-        task.send(Input::Labelled(
+        task.send(Input::LabelWritten(
             node.name.clone(),
             seen.map_or(LabelWrite::Failed, |seen| LabelWrite::Seen(Arc::new(seen))),
         ));
     });
 }
 
-/// Sends one PATCH, and returns the Node after it. After a failure: waits 250 ms (conflict) or 2 s,
-/// and returns the Node as it is read then, possibly still without the label. `None`: it could not
-/// be read, or does not exist any more.
+/// Sends one PATCH, and returns the patched Node. After a failure it waits 250 ms (conflict) or 2 s
+/// and returns the Node as read then, which may still lack the label. `None`: the Node could not be
+/// read or no longer exists.
 async fn exclude_once(term: &Term, node: &Node) -> Option<Node> {
     let result = {
         let _gate = term.gate(&node.name).await;
-        // The index may not have the Node yet, when it was accepted past it.
+        // The index may not show the Node yet.
         let known = term.nodes.get(&node.name).filter(|n| n.uid == node.uid);
         let known = known.as_deref().unwrap_or(node);
         let Some(body) = record::exclude(known) else { return Some(known.clone()) };
@@ -95,7 +96,7 @@ async fn exclude_once(term: &Term, node: &Node) -> Option<Node> {
             again.");
         tokio::time::sleep(seconds(2)).await;
     }
-    // The index may be behind for minutes: without a look past it the same patch would be refused
-    // again and again.
+    // Read from the API server, because the index may be minutes behind, and the API server would
+    // refuse the same patch again and again.
     term.nodes.fetch(&node.name).await.ok().flatten().filter(|n| n.uid == node.uid)
 }

@@ -1,15 +1,16 @@
-//! The lifecycle actions that we owe: one task each, which beats until its completion is accepted.
+//! The open lifecycle actions: one task for each, which sends heartbeats until AWS has accepted the
+//! completion.
 //!
-//! Beats and the completion of one action are sent one after the other by the same task, so none
-//! overtakes the other: there is no beat after an accepted completion. The calls of all of them go
-//! out through one [`Pacer`], the action with the least time left first.
+//! The same task sends the heartbeats and the completion of an action, one call after the other, so
+//! that no heartbeat follows an accepted completion. All tasks send through one [`Pacer`]: the
+//! action with the least time left goes first.
 
-mod book;
-mod granted;
-mod keeper;
+mod action_task;
+mod action_tasks;
+mod confirmation;
+mod heartbeat_answers;
 mod pacer;
-mod undescribed;
-mod unseen;
+mod undescribed_hooks;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -17,22 +18,23 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, info};
 
-pub(super) use self::granted::Granted;
+pub(super) use self::heartbeat_answers::HeartbeatAnswers;
 use self::{
-    book::{Book, Past},
-    keeper::Keeper,
+    action_task::ActionTask,
+    action_tasks::{ActionTasks, EndedActions},
+    heartbeat_answers::LastAnswer,
     pacer::Pacer,
-    undescribed::Undescribed,
+    undescribed_hooks::UndescribedHooks,
 };
 use super::context::Shared;
 use crate::{
     domain::{LifecycleAction, Moment, seconds},
     fleet::{Input, Origin},
-    lifecycle::{HeartbeatSchedule, Start},
+    lifecycle::{ActionSource, HeartbeatSchedule},
 };
 
-/// What is reckoned with at a take-over beyond the lease's duration: the new leader's first look,
-/// and its first call.
+/// At a take-over a new leader assumes that nobody has sent heartbeats for the duration of the
+/// Lease and this much longer: the time until its first look at the records and its first call.
 const SLACK: std::time::Duration = seconds(5);
 
 /// How a completion ended.
@@ -40,7 +42,7 @@ const SLACK: std::time::Duration = seconds(5);
 pub(super) enum Completion {
     /// AWS accepted it.
     Accepted,
-    /// AWS says that nothing waits any more.
+    /// The action is over without our completion: AWS no longer has it open.
     Gone,
 }
 
@@ -49,34 +51,38 @@ pub(super) enum Completion {
 pub(super) enum Proof {
     /// The action is open.
     Open,
-    /// "No active Lifecycle Action".
+    /// AWS answered "No active Lifecycle Action", or the action is known to be over.
     Gone,
 }
 
-/// What a task is told.
+/// An order to the task of an action.
 #[derive(Debug)]
 enum Order {
     Complete(oneshot::Sender<Completion>),
     Prove(oneshot::Sender<Proof>),
-    /// Somebody owes it, by this name.
-    Named(Box<LifecycleAction>, Source),
-    /// The term is over, and the heartbeats alone go on.
-    Strand,
-    /// A new term, which receives these inputs.
+    /// A message or a record names the action like this.
+    AddName(Box<LifecycleAction>, Source),
+    /// The leader accepted, took over or resumed the drain of the action at this moment. `None`: the
+    /// drain is paused.
+    TakenUp(Option<Moment>),
+    /// The term is over. Send heartbeats, and nothing else.
+    KeepHeartbeatsOnly,
+    /// A new term has begun. Its fleet receives these inputs.
     Resume(mpsc::UnboundedSender<Input>),
+    /// End: nobody needs this action kept alive.
     Forget,
 }
 
-/// All owed lifecycle actions of one term.
+/// All open lifecycle actions of one term.
 #[derive(Clone)]
 pub(super) struct Hooks {
     shared: Shared,
     end: CancellationToken,
     inputs: mpsc::UnboundedSender<Input>,
-    book: Arc<Mutex<Book>>,
-    past: Arc<Mutex<Past>>,
+    tasks: Arc<Mutex<ActionTasks>>,
+    ended_actions: Arc<Mutex<EndedActions>>,
     pacer: Pacer,
-    undescribed: Undescribed,
+    undescribed: UndescribedHooks,
 }
 
 /// Where an action is known from.
@@ -97,26 +103,26 @@ impl Hooks {
             shared,
             end,
             inputs,
-            book: Arc::default(),
-            past: Arc::default(),
+            tasks: Arc::default(),
+            ended_actions: Arc::default(),
             pacer,
-            undescribed: Undescribed::default(),
+            undescribed: UndescribedHooks::default(),
         }
     }
 
-    /// No more beats, of any action.
+    /// Ends the tasks of all actions: no more heartbeats.
     pub(super) fn end(&self) {
         self.end.cancel();
         self.shared.metrics.set_open_actions(0);
     }
 
-    /// This process may no longer write, and no other process is known to lead. Heartbeats for open
-    /// actions go on. Only completions that are already under way go on. See
+    /// Ends everything but the heartbeats of open actions and the completions that are already
+    /// under way: this process may no longer write, and no other process is known to lead. See
     /// `docs/adr/0010-heartbeats-go-on-while-nobody-leads.md`.
-    pub(super) fn strand(&self) {
-        let mut book = self.book();
-        book.tell_all(|| Order::Strand);
-        let open_actions = book.running();
+    pub(super) fn keep_heartbeats_only(&self) {
+        let mut tasks = self.tasks();
+        tasks.send_all(|| Order::KeepHeartbeatsOnly);
+        let open_actions = tasks.running();
         self.shared.metrics.set_open_actions(open_actions);
         if open_actions > 0 {
             info!(
@@ -126,21 +132,22 @@ impl Hooks {
         }
     }
 
-    /// The same process leads again: the new term finds its actions kept open.
+    /// The same process leads again: the new term takes over the actions that were kept alive.
     pub(super) fn resume(self, inputs: mpsc::UnboundedSender<Input>) -> Self {
         {
-            let mut book = self.book();
-            book.tell_all(|| Order::Resume(inputs.clone()));
-            self.shared.metrics.set_open_actions(book.running());
+            let mut tasks = self.tasks();
+            tasks.send_all(|| Order::Resume(inputs.clone()));
+            self.shared.metrics.set_open_actions(tasks.running());
         }
         Self { inputs, ..self }
     }
 
-    fn book(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    fn tasks(&self) -> MutexGuard<'_, ActionTasks> {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The action is ours: it is beaten from now on.
+    /// Keeps the action alive from now on, because it is ours. `event`: when the event happened.
+    /// `first`: whether this process received the event or takes the action over.
     pub(super) fn own(
         &self,
         action: &LifecycleAction,
@@ -148,27 +155,27 @@ impl Hooks {
         first: Origin,
         source: Source,
     ) {
-        if !self.is_past(action) {
+        if !self.is_over(action) {
             self.task(action, event, first, source);
         }
     }
 
-    /// A message tells of an action that is on a record. Where that has a task, its calls carry the
-    /// token from now on.
-    pub(super) fn vouch(&self, action: &LifecycleAction) {
-        if !self.is_past(action) {
-            self.book().find(action, Source::Message);
+    /// Gives the task of an action, if there is one, the name that a message carries. If the action
+    /// was known only from a record, its calls carry the token from now on.
+    pub(super) fn learn_token(&self, action: &LifecycleAction) {
+        if !self.is_over(action) {
+            self.tasks().find(action, Source::Message);
         }
     }
 
-    /// The action is over, and its end was told to whoever waited for it.
-    pub(super) fn is_past(&self, action: &LifecycleAction) -> bool {
-        self.past.lock().unwrap_or_else(PoisonError::into_inner).holds(action)
+    /// Whether the action is over and every caller that waited for its end has been answered.
+    pub(super) fn is_over(&self, action: &LifecycleAction) -> bool {
+        self.ended_actions.lock().unwrap_or_else(PoisonError::into_inner).contains(action)
     }
 
-    /// This very action has a task, and is not known to be over.
-    pub(super) fn keeps_open(&self, action: &LifecycleAction) -> bool {
-        !self.is_past(action) && self.book().has_task(action)
+    /// Whether an action of exactly this name has a task and is not known to be over.
+    pub(super) fn is_kept_alive(&self, action: &LifecycleAction) -> bool {
+        !self.is_over(action) && self.tasks().has_task(action)
     }
 
     fn task(
@@ -178,44 +185,45 @@ impl Hooks {
         first: Origin,
         source: Source,
     ) -> mpsc::UnboundedSender<Order> {
-        let mut book = self.book();
-        if let Some(task) = book.find(action, source) {
+        let mut tasks = self.tasks();
+        if let Some(task) = tasks.find(action, source) {
             return task;
         }
         let (orders, received) = mpsc::unbounded_channel();
-        book.begin(action, event, orders.clone());
+        tasks.begin(action, event, orders.clone());
         let now = self.shared.clock.now();
         let start = match first {
-            Origin::Received => Start::Received(now),
-            Origin::TakenOver => Start::TakenOver {
+            Origin::Received => ActionSource::Received(now),
+            Origin::TakenOver => ActionSource::TakenOver {
                 at: now,
-                unled: self.shared.config.election.lease.duration.saturating_add(SLACK),
+                without_leader: self.shared.config.election.lease.duration.saturating_add(SLACK),
             },
         };
         let schedule = HeartbeatSchedule::new(event, start, self.shared.random.fraction(), None);
-        let schedule = match self.shared.granted.last(action) {
-            Some(sent) => schedule.known_accepted(sent),
+        let schedule = match self.shared.heartbeat_answers.last(action) {
+            Some(LastAnswer::Accepted(sent)) => schedule.with_accepted_earlier(sent),
+            Some(LastAnswer::Over(_)) => schedule.with_over_earlier(),
             None => schedule,
         };
-        let mut keeper = Keeper::new(self, action.clone(), source, schedule, received);
+        let mut task = ActionTask::new(self, action.clone(), source, schedule, received);
         let (end, all, key) = (self.end.clone(), self.clone(), action.key.clone());
-        self.shared.metrics.set_open_actions(book.running());
+        self.shared.metrics.set_open_actions(tasks.running());
         let span = tracing::info_span!("lifecycle_action", node = tracing::field::Empty);
-        // Boxed here: inside, the task would keep room for it beside the box.
-        let life = Box::pin(async move { keeper.keep().await }.instrument(span));
+        // Boxed here: boxed inside the task, the task would reserve the memory twice.
+        let life = Box::pin(async move { task.run().await }.instrument(span));
         drop(self.shared.spawner.spawn(async move {
             let ended = end.run_until_cancelled(life).await.is_some();
-            let mut book = all.book();
-            book.ended(&key);
+            let mut tasks = all.tasks();
+            tasks.ended(&key);
             if ended {
-                all.shared.metrics.set_open_actions(book.running());
+                all.shared.metrics.set_open_actions(tasks.running());
             }
         }));
         orders
     }
 
-    /// Completes the action with CONTINUE; comes back when AWS has accepted that or says that
-    /// nothing waits. `None`: the term ended. One that only a record names is completed once AWS
+    /// Completes the action with CONTINUE. Returns when AWS has accepted that or the action is
+    /// over; `None` if the term ended. An action that only a record names is completed once AWS
     /// shows its instance waiting (see [`crate::lifecycle::Confirmation`]).
     pub(super) async fn complete(
         &self,
@@ -223,7 +231,7 @@ impl Hooks {
         event: Moment,
         source: Source,
     ) -> Option<Completion> {
-        if self.is_past(action) {
+        if self.is_over(action) {
             return Some(Completion::Gone);
         }
         let (reply, answer) = oneshot::channel();
@@ -231,15 +239,15 @@ impl Hooks {
         answer.await.ok()
     }
 
-    /// Sends one heartbeat now (after a failure, when it is due again); comes back when AWS has
-    /// answered it. `None`: the term ended, or the action is known to be over.
+    /// Sends one heartbeat now, or when it is due again if the last one failed. Returns when AWS
+    /// has answered. `None`: the term or the task of the action ended first.
     pub(super) async fn prove(
         &self,
         action: &LifecycleAction,
         event: Moment,
         source: Source,
     ) -> Option<Proof> {
-        if self.is_past(action) {
+        if self.is_over(action) {
             return Some(Proof::Gone);
         }
         let (reply, answer) = oneshot::channel();
@@ -247,10 +255,17 @@ impl Hooks {
         answer.await.ok()
     }
 
-    /// This action is not ours after all: no more beats, and no completion. Another one of the same
-    /// hook stays.
+    /// The leader accepted, took over or resumed the drain of this action at this moment. `None`:
+    /// the drain is paused. If this process loses the Lease, it keeps the action alive from then on
+    /// for as long as the drain may take.
+    pub(super) fn taken_up(&self, action: &LifecycleAction, at: Option<Moment>) {
+        self.tasks().send(action, Order::TakenUp(at));
+    }
+
+    /// Drops this name of an action. Without a name left, the action gets no more heartbeats and no
+    /// completion. Other actions of the same hook are not affected.
     pub(super) fn forget(&self, action: &LifecycleAction) {
-        self.book().forget(action);
+        self.tasks().forget(action);
     }
 }
 
@@ -258,14 +273,14 @@ impl Hooks {
 mod tests {
     use super::*;
 
-    fn size<F: Future>(_: impl Fn(Keeper) -> F) -> usize {
+    fn size<F: Future>(_: impl Fn(ActionTask) -> F) -> usize {
         size_of::<F>()
     }
 
     /// A thousand actions may be open at once, each in a task of its own.
     #[test]
-    fn an_action_that_is_kept_open_takes_little_memory() {
-        let bytes = size(|mut keeper| async move { keeper.keep().await });
+    fn the_task_of_an_action_takes_little_memory() {
+        let bytes = size(|mut task| async move { task.run().await });
         assert!(bytes <= 2304, "{bytes} bytes");
     }
 }

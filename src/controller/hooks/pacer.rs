@@ -1,4 +1,4 @@
-//! The one place through which all heartbeats and completions of a term go out.
+//! Limits the rate at which all heartbeats and completions of a term are sent.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -6,59 +6,60 @@ use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    lifecycle::{BEAT_RATE, Pace, TAKE_UP_RATE, Turn},
+    lifecycle::{CallPriority, HEARTBEAT_RATE, Pace, TAKE_UP_RATE},
     runtime::{Clock, Spawner},
 };
 
-/// Two lines: one for the first heartbeats of what was taken up, one for all others and for
-/// completions.
+/// Two queues: one for the first heartbeats of actions that were taken over, one for all other
+/// heartbeats and for completions.
 #[derive(Clone)]
 pub(super) struct Pacer {
-    take_ups: Line,
-    others: Line,
+    take_ups: PacedQueue,
+    others: PacedQueue,
 }
 
 #[derive(Clone)]
-struct Line {
+struct PacedQueue {
     pace: Arc<Mutex<Pace<oneshot::Sender<()>>>>,
     more: Arc<Notify>,
 }
 
 impl Pacer {
-    /// Lets calls go until `end`.
+    /// Starts the two queues. They run until `end`.
     pub(super) fn start(clock: Clock, spawner: &Spawner, end: &CancellationToken) -> Self {
-        let line = |rate| {
-            let line = Line { pace: Arc::new(Mutex::new(Pace::new(rate))), more: Arc::default() };
-            let (task, end) = (line.clone(), end.clone());
-            drop(spawner.spawn(async move { end.run_until_cancelled(task.let_go(clock)).await }));
-            line
+        let queue = |rate| {
+            let queue =
+                PacedQueue { pace: Arc::new(Mutex::new(Pace::new(rate))), more: Arc::default() };
+            let (task, end) = (queue.clone(), end.clone());
+            drop(spawner.spawn(async move { end.run_until_cancelled(task.run(clock)).await }));
+            queue
         };
-        Self { take_ups: line(TAKE_UP_RATE), others: line(BEAT_RATE) }
+        Self { take_ups: queue(TAKE_UP_RATE), others: queue(HEARTBEAT_RATE) }
     }
 
-    /// Waits for its turn. Who stops waiting loses nothing but its place.
-    pub(super) async fn turn(&self, turn: Turn) {
-        let line = if turn.is_take_up { &self.take_ups } else { &self.others };
-        let (go, going) = oneshot::channel();
-        line.pace().enter(turn, go);
-        line.more.notify_one();
-        if going.await.is_err() {
-            // The end: nobody is let go any more.
+    /// Waits until a call may be sent. A caller that stops waiting loses only its place.
+    pub(super) async fn wait(&self, priority: CallPriority) {
+        let queue = if priority.is_take_up { &self.take_ups } else { &self.others };
+        let (go, signal) = oneshot::channel();
+        queue.pace().enter(priority, go);
+        queue.more.notify_one();
+        if signal.await.is_err() {
+            // The queues have ended: no more calls are sent.
             std::future::pending::<()>().await;
         }
     }
 }
 
-impl Line {
+impl PacedQueue {
     fn pace(&self) -> MutexGuard<'_, Pace<oneshot::Sender<()>>> {
         self.pace.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn let_go(self, clock: Clock) {
+    async fn run(self, clock: Clock) {
         loop {
             let next = {
                 let mut pace = self.pace();
-                pace.retain(|who| !who.is_closed());
+                pace.retain(|sender| !sender.is_closed());
                 pace.next_at()
             };
             let now = clock.now();
@@ -68,7 +69,7 @@ impl Line {
                     () = clock.sleep_until(at) => {}
                     () = self.more.notified() => {}
                 },
-                Some(_) => drop(self.pace().pop(now).map(|who| who.send(()))),
+                Some(_) => drop(self.pace().pop(now).map(|sender| sender.send(()))),
             }
         }
     }

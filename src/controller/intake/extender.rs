@@ -1,67 +1,67 @@
-//! Keeps what is undecided invisible to others.
+//! Keeps undecided messages invisible to other readers of the queue.
 
 use std::time::Duration;
 
 use futures::{StreamExt, stream::FuturesUnordered};
 use tokio::time::Instant;
 
-use super::{IntakeEvent, backoff, ledger::Key, writer::Desk};
+use super::{IntakeEvent, backoff, held::Key, writer::IntakeQueue};
 use crate::aws::{Advice, queue::BATCH};
 
-/// Calls in flight.
+/// The most calls in flight.
 const IN_FLIGHT: usize = 8;
-/// What is due within this is extended now, so that batches fill.
+/// When one message is due, those due within this time are extended with it, so that batches fill.
 const AHEAD: Duration = Duration::from_secs(1);
 /// The longest pause between two tries.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// Extends what is held at half of its visibility timeout, for ever.
-pub(super) async fn run(desk: Desk, visibility: Duration) {
+/// Extends each held message when half of its visibility timeout has passed. Never returns.
+pub(super) async fn run(queue: IntakeQueue, visibility: Duration) {
     let mut flying = FuturesUnordered::new();
     loop {
         while flying.len() < IN_FLIGHT {
-            let soon = if desk.ledger.next_due().is_some_and(|at| at <= Instant::now()) {
+            let soon = if queue.held.next_due().is_some_and(|at| at <= Instant::now()) {
                 AHEAD.min(visibility / 10)
             } else {
                 Duration::ZERO
             };
-            let due = desk.ledger.take_due(Instant::now() + soon, BATCH);
+            let due = queue.held.take_due(Instant::now() + soon, BATCH);
             for _ in 0..due.too_old {
-                desk.tell(IntakeEvent::HeldTooLong);
+                queue.report(IntakeEvent::HeldTooLong);
             }
             if due.keys.is_empty() {
                 break;
             }
-            flying.push(extend(desk.clone(), due.keys, visibility));
+            flying.push(extend(queue.clone(), due.keys, visibility));
         }
-        let (room, next) = (flying.len() < IN_FLIGHT, desk.ledger.next_due());
+        let (room, next) = (flying.len() < IN_FLIGHT, queue.held.next_due());
         tokio::select! {
             biased;
             Some(()) = flying.next(), if !flying.is_empty() => {}
             () = tokio::time::sleep_until(
                 next.unwrap_or_else(Instant::now)
             ), if room && next.is_some() => {}
-            () = desk.ledger.bell.notified(), if next.is_none() => {}
+            () = queue.held.due_added.notified(), if next.is_none() => {}
         }
     }
 }
 
-/// Extends messages until SQS has done it, or until they are visible again.
-async fn extend(desk: Desk, mut keys: Vec<Key>, visibility: Duration) {
+/// Extends messages. Retries until SQS has extended them or they are visible again.
+async fn extend(queue: IntakeQueue, mut keys: Vec<Key>, visibility: Duration) {
     let visible_at = Instant::now() + visibility / 2;
     let mut backoff = backoff(LONGEST_PAUSE);
     loop {
         let batch: Vec<_> =
-            keys.iter().filter_map(|key| Some((*key, desk.ledger.receipt(*key)?))).collect();
+            keys.iter().filter_map(|key| Some((*key, queue.held.receipt(*key)?))).collect();
         let messages: Vec<_> =
             batch.iter().map(|(_, receipt)| (receipt.clone(), visibility)).collect();
         let asked = Instant::now();
-        match desk.queue.change_visibility_batch(&messages).await {
+        match queue.sqs.change_visibility_batch(&messages).await {
             Ok(failed) => {
                 let refused = failed.iter().filter(|f| f.sender_fault).count();
                 for (index, (key, receipt)) in batch.iter().enumerate() {
                     if !failed.iter().any(|f| f.index == index) {
-                        desk.ledger.extended(*key, receipt, asked);
+                        queue.held.extended(*key, receipt, asked);
                     }
                 }
                 keys = failed
@@ -72,16 +72,19 @@ async fn extend(desk: Desk, mut keys: Vec<Key>, visibility: Duration) {
                     .collect();
                 let extended = batch.len().saturating_sub(failed.len());
                 if extended > 0 {
-                    desk.tell(IntakeEvent::Extended(extended));
+                    queue.report(IntakeEvent::Extended(extended));
                 }
                 if refused > 0 {
-                    // Visible again, or received by somebody else. A copy that comes to us is held
-                    // as before.
-                    desk.tell(IntakeEvent::Lost(refused));
+                    // These are visible again, or another reader has received them. If a copy comes
+                    // to this process, it is held as before.
+                    queue.report(IntakeEvent::Lost(refused));
                 }
             }
             Err(error) => {
-                desk.complain(&error, "Could not keep messages invisible to others; trying again.");
+                queue.log_error(
+                    &error,
+                    "Could not keep messages invisible to others; trying again.",
+                );
                 if error.advice() == Advice::Gone {
                     break;
                 }
@@ -94,8 +97,8 @@ async fn extend(desk: Desk, mut keys: Vec<Key>, visibility: Duration) {
         if Instant::now() >= visible_at {
             break;
         }
-        desk.tell(IntakeEvent::ExtendRetried(keys.len()));
-        tokio::time::sleep(backoff.pause(&desk.random)).await;
+        queue.report(IntakeEvent::ExtendRetried(keys.len()));
+        tokio::time::sleep(backoff.pause(&queue.random)).await;
     }
-    desk.tell(IntakeEvent::Lost(keys.len()));
+    queue.report(IntakeEvent::Lost(keys.len()));
 }

@@ -1,4 +1,4 @@
-//! Whether the queues answer, and what is said of that.
+//! Whether the queues answer, and the log lines about that.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -7,47 +7,48 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::ledger::Ledger;
+use super::held::HeldMessages;
 use crate::aws::{Advice, AwsError, ByteLimit, Outcome};
 
-/// A queue is said to be out of reach when it has failed for this long.
+/// A queue counts as unhealthy when its receives have failed for this long.
 const UNHEALTHY_AFTER: Duration = Duration::from_secs(10);
-/// For so long after there was no room for more messages an intake counts as crowded.
+/// An intake counts as crowded for this long after there was no room for more messages.
 const CROWDED_FOR: Duration = Duration::from_secs(30);
 /// How often a lasting error is logged.
 const LOG_EVERY: Duration = Duration::from_mins(1);
 
-/// Looks at a running intake from outside: for readiness and for gauges. After the intake has
-/// stopped it shows the end.
+/// The state of an intake, for readiness and gauges. After the intake has stopped, it shows the
+/// last state.
 #[derive(Debug, Clone)]
 pub struct IntakeView {
     pub(super) queues: Arc<[Viewed]>,
     pub(super) bytes: ByteLimit,
 }
 
-/// One queue of it.
+/// What an [`IntakeView`] shows of one queue.
 #[derive(Debug)]
 pub(super) struct Viewed {
     pub(super) name: Arc<str>,
-    pub(super) ledger: Arc<Ledger>,
+    pub(super) held: Arc<HeldMessages>,
     pub(super) health: Arc<Health>,
 }
 
 impl IntakeView {
-    /// Every queue has answered, and none has failed for 10 s, or with an error that a person must
-    /// mend, since; and there is room for more messages.
+    /// Whether every queue has answered, none has since failed for 10 s or with an error that a
+    /// person must fix, and there is room for more messages.
     #[must_use]
     pub fn healthy(&self) -> bool {
         self.queues.iter().all(|q| q.health.healthy()) && !self.crowded()
     }
 
-    /// Nothing more could be received lately: too many messages are held undecided.
+    /// Whether within the last 30 s nothing more could be received because too many messages were
+    /// held undecided.
     #[must_use]
     pub fn crowded(&self) -> bool {
         self.queues.iter().any(|q| q.health.crowded())
     }
 
-    /// What is wrong with which queue.
+    /// The name and the last error of each queue whose last receive failed.
     #[must_use]
     pub fn troubles(&self) -> Vec<(Arc<str>, AwsError)> {
         self.queues
@@ -56,10 +57,10 @@ impl IntakeView {
             .collect()
     }
 
-    /// How many messages are held, those included whose delete is not done yet.
+    /// How many messages are held, including decided ones that SQS has not deleted yet.
     #[must_use]
     pub fn held(&self) -> usize {
-        self.queues.iter().map(|q| q.ledger.len()).sum()
+        self.queues.iter().map(|q| q.held.len()).sum()
     }
 
     /// How many bytes of received messages are in memory because nobody has parsed them yet.
@@ -69,12 +70,12 @@ impl IntakeView {
     }
 }
 
-/// Says yes once a minute: for logs that could be many.
+/// Allows a log line once a minute.
 #[derive(Debug, Default)]
-pub(super) struct Seldom(Mutex<Option<Instant>>);
+pub(super) struct LogLimit(Mutex<Option<Instant>>);
 
-impl Seldom {
-    pub(super) fn now(&self) -> bool {
+impl LogLimit {
+    pub(super) fn allows(&self) -> bool {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let due = last.is_none_or(|at| at.elapsed() >= LOG_EVERY);
         if due {
@@ -92,7 +93,7 @@ pub(super) struct Health(Mutex<Condition>);
 struct Condition {
     answered: bool,
     trouble: Option<Trouble>,
-    /// When there was last no room for more messages.
+    /// When there was no room for more messages, the last time.
     crowded: Option<Instant>,
 }
 
@@ -104,7 +105,7 @@ struct Trouble {
 }
 
 impl Health {
-    /// It has answered, and has not failed for long since.
+    /// Whether the queue has answered, and has since not failed for too long or for good.
     pub(super) fn healthy(&self) -> bool {
         let condition = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let bad =
@@ -112,7 +113,7 @@ impl Health {
         condition.answered && !condition.trouble.as_ref().is_some_and(bad)
     }
 
-    /// There was no room for more messages lately.
+    /// Whether there was no room for more messages within the last 30 s.
     pub(super) fn crowded(&self) -> bool {
         self.0
             .lock()
@@ -125,7 +126,7 @@ impl Health {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).crowded = Some(Instant::now());
     }
 
-    /// What is wrong with it.
+    /// The last error. `None` if the last receive succeeded, or none has ended yet.
     pub(super) fn trouble(&self) -> Option<AwsError> {
         self.0
             .lock()
@@ -135,7 +136,7 @@ impl Health {
             .map(|t| t.error.clone())
     }
 
-    /// The last that was heard of it was an answer.
+    /// Whether the last receive succeeded.
     pub(super) fn proven(&self) -> bool {
         let condition = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         condition.answered && condition.trouble.is_none()

@@ -1,12 +1,12 @@
-//! From the queues to the desk: receives messages, holds them while they are undecided, and deletes
-//! or gives back what is decided.
+//! From the queues to the message reader: receives messages, keeps them invisible to other readers
+//! of the queue while they are undecided, and deletes them or gives them back.
 //!
-//! Nothing that is received or answered ends it: every error is retried with full jitter, and shows
-//! in [`IntakeHandle::healthy`].
+//! No message and no answer of SQS ends the intake: it retries after every error, with full jitter,
+//! and [`IntakeHandle::healthy`] shows the trouble.
 
 mod extender;
 mod health;
-mod ledger;
+mod held;
 mod observer;
 mod poller;
 mod ticket;
@@ -25,10 +25,10 @@ pub use self::health::IntakeView;
 pub use self::observer::{IntakeEvent, IntakeObserver};
 pub use self::ticket::Ticket;
 use self::{
-    health::{Seldom, Viewed},
-    ledger::Ledger,
+    health::{LogLimit, Viewed},
+    held::HeldMessages,
     poller::Poller,
-    writer::{Desk, Given, Writer},
+    writer::{IntakeQueue, ReleasedMessage, Writer},
 };
 use crate::{
     aws::{Body, ByteLimit, Queue},
@@ -37,24 +37,25 @@ use crate::{
     runtime::{Backoff, Random, Spawner},
 };
 
-/// The first pause after an error, before it is shortened at random.
+/// The upper bound of the random pause after the first error.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
-/// How long stopping takes at most when the last long poll has ended.
+/// How long a stop waits at most for the last writes, once the last long poll has ended.
 const STOP: Duration = Duration::from_secs(3);
 
 /// How queues are consumed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Long polls per queue at most (1 to 16 is sensible).
+    /// The most receives under way at once for each queue (1 to 16 is sensible).
     pub pollers: usize,
     /// `WaitTimeSeconds`: how long a receive waits for the first message (20 s at most).
     pub wait: Duration,
-    /// `VisibilityTimeout`: how long a message stays with us unless it is extended, which happens
-    /// at half of it.
+    /// `VisibilityTimeout`: how long a message stays invisible to others. It is extended when half
+    /// of this time has passed.
     pub visibility: Duration,
-    /// Messages held at most, over all queues: at that number nothing more is received.
+    /// The most messages held at once, over all queues. At that number nothing more is received.
     pub max_held: usize,
-    /// A message is not extended beyond this: SQS lets none be invisible for more than 12 h.
+    /// A message that has been held for this long is not extended again: SQS keeps no message
+    /// invisible for more than 12 h.
     pub extend_limit: Duration,
     /// What is written to the queues.
     pub writes: Writes,
@@ -63,11 +64,11 @@ pub struct Settings {
 /// What an intake writes to its queues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Writes {
-    /// What is decided is deleted, what is not is extended, and given back at the end.
+    /// Deletes decided messages, extends undecided ones, and gives them back when it stops.
     All,
-    /// What is decided is deleted; what is not reappears by itself (a trial).
+    /// Deletes decided messages. Undecided ones reappear by themselves (a trial).
     Deletes,
-    /// Nothing: messages reappear by themselves (a dry run).
+    /// Nothing. All messages reappear by themselves (a dry run).
     Nothing,
 }
 
@@ -84,27 +85,28 @@ impl Default for Settings {
     }
 }
 
-/// A message, to be decided.
+/// A received message that waits for a decision.
 #[derive(Debug)]
 pub struct Delivery {
-    /// Whatever somebody sent. To be dropped when it is parsed: until then it takes room that other
+    /// The body, not yet parsed. Drop it after parsing: until then it takes memory that other
     /// messages wait for.
     pub body: Body,
-    /// When it was sent to the queue.
+    /// When it was sent to the queue, on AWS's clock. `None` if SQS did not report that.
     pub sent: Option<Moment>,
-    /// How often it was received; 1 the first time.
+    /// How often it was received, 1 the first time.
     pub receive_count: u32,
-    /// The name of the queue it came from.
+    /// The name of its queue.
     pub queue: Arc<str>,
-    /// Decides it. Dropped, it is left alone.
+    /// Takes the decision. If it is dropped, the message reappears by itself.
     pub ticket: Ticket,
 }
 
-/// Starts the intake.
+/// Receives from all queues. See [`Intake::start`].
 #[derive(Debug)]
 pub struct Intake;
 
-/// The running intake. Dropped, it ends at once: what is held reappears by itself.
+/// The running intake. If it is dropped, the intake ends at once, and held messages reappear by
+/// themselves.
 #[derive(Debug)]
 pub struct IntakeHandle {
     queues: Vec<Running>,
@@ -113,10 +115,10 @@ pub struct IntakeHandle {
     finish: CancellationToken,
 }
 
-/// What works for one queue.
+/// The tasks of one queue.
 #[derive(Debug)]
 struct Running {
-    ledger: Arc<Ledger>,
+    held: Arc<HeldMessages>,
     writer: Writer,
     almost_stopped: CancellationToken,
     poller: AbortOnDropHandle<()>,
@@ -125,8 +127,8 @@ struct Running {
 }
 
 impl Intake {
-    /// Starts to receive from `queues`, each with a loop of its own that is registered by `alive`.
-    /// What is received comes out of the receiver, which ends when the intake has stopped.
+    /// Starts to receive from `queues`, each in a loop of its own that `alive` registers. The
+    /// receiver yields the messages. It ends when the intake has stopped.
     pub fn start(
         queues: Vec<Queue>,
         settings: &Settings,
@@ -140,31 +142,33 @@ impl Intake {
         let bytes = ByteLimit::default();
         let (stop, finish) = (CancellationToken::new(), CancellationToken::new());
         let half = (settings.writes == Writes::All).then_some(settings.visibility / 2);
-        let ledgers: Arc<[_]> =
-            queues.iter().map(|_| Arc::new(Ledger::new(half, settings.extend_limit))).collect();
-        let start = |(queue, ledger): (Queue, &Arc<Ledger>)| {
-            let desk = Desk {
+        let all_held: Arc<[_]> = queues
+            .iter()
+            .map(|_| Arc::new(HeldMessages::new(half, settings.extend_limit)))
+            .collect();
+        let start = |(queue, held): (Queue, &Arc<HeldMessages>)| {
+            let queue = IntakeQueue {
                 name: queue.name().into(),
-                queue,
-                ledger: Arc::clone(ledger),
+                sqs: queue,
+                held: Arc::clone(held),
                 random: random.clone(),
                 observer: Arc::clone(observer),
-                patience: settings.visibility,
-                log: Arc::new(Seldom::default()),
+                give_up_after: settings.visibility,
+                log: Arc::new(LogLimit::default()),
             };
             let (writer, writers) = match settings.writes {
                 Writes::Nothing => (Writer::dry(), Vec::new()),
-                writes => write(&desk, writes, &finish, spawner),
+                writes => write(&queue, writes, &finish, spawner),
             };
             let poller = Poller {
-                desk: desk.clone(),
+                queue: queue.clone(),
                 settings: settings.clone(),
                 writer: writer.clone(),
                 deliveries: deliveries.clone(),
                 places: Arc::clone(&places),
                 bytes: bytes.clone(),
-                ledgers: Arc::clone(&ledgers),
-                crowded: Seldom::default(),
+                all_held: Arc::clone(&all_held),
+                crowded: LogLimit::default(),
                 health: Arc::default(),
                 stop: stop.clone(),
                 almost_stopped: CancellationToken::new(),
@@ -172,23 +176,23 @@ impl Intake {
             };
             let almost_stopped = poller.almost_stopped.clone();
             let viewed = Viewed {
-                name: Arc::clone(&desk.name),
-                ledger: Arc::clone(&desk.ledger),
+                name: Arc::clone(&queue.name),
+                held: Arc::clone(&queue.held),
                 health: Arc::clone(&poller.health),
             };
             let running = Running {
-                ledger: Arc::clone(&desk.ledger),
+                held: Arc::clone(&queue.held),
                 writer,
                 writers,
                 almost_stopped,
                 poller: spawner.spawn_scoped(poller.run()),
                 extender: half
-                    .map(|_| spawner.spawn_scoped(extender::run(desk, settings.visibility))),
+                    .map(|_| spawner.spawn_scoped(extender::run(queue, settings.visibility))),
             };
             (running, viewed)
         };
         let (queues, viewed): (_, Vec<_>) =
-            queues.into_iter().zip(ledgers.iter()).map(start).unzip();
+            queues.into_iter().zip(all_held.iter()).map(start).unzip();
         (
             receiver,
             IntakeHandle {
@@ -201,15 +205,15 @@ impl Intake {
     }
 }
 
-/// Starts what deletes and what gives back.
+/// Starts the tasks that delete messages and give them back.
 fn write(
-    desk: &Desk,
+    queue: &IntakeQueue,
     writes: Writes,
     finish: &CancellationToken,
     spawner: &Spawner,
 ) -> (Writer, Vec<AbortOnDropHandle<()>>) {
     let (writer, inboxes) = Writer::new();
-    let (to_delete, to_release) = (desk.clone(), desk.clone());
+    let (to_delete, to_release) = (queue.clone(), queue.clone());
     let deletes =
         writer::run(inboxes.deletes, writer::DELETE_LINGER, finish.clone(), move |keys| {
             to_delete.clone().delete(keys)
@@ -227,44 +231,44 @@ fn write(
 }
 
 impl IntakeHandle {
-    /// How it is: a copy of this view may be kept, and outlives the handle.
+    /// The state of the intake. A copy of this view may outlive the handle.
     #[must_use]
     pub fn view(&self) -> &IntakeView {
         &self.view
     }
 
-    /// As [`IntakeView::healthy`].
+    /// The same as [`IntakeView::healthy`].
     #[must_use]
     pub fn healthy(&self) -> bool {
         self.view.healthy()
     }
 
-    /// Receives nothing more; what is held may still be decided, and what is left alone is kept for
-    /// [`IntakeHandle::stop`] to give back.
+    /// Receives nothing more. Held messages may still be decided; those that are left undecided
+    /// stay held until [`IntakeHandle::stop`] gives them back.
     pub fn stop_receiving(&self) {
         self.stop.cancel();
-        self.queues.iter().for_each(|queue| queue.ledger.close());
+        self.queues.iter().for_each(|queue| queue.held.close());
     }
 
-    /// Stops: receives nothing more, gives back what is undecided, deletes what is to be deleted.
-    /// That takes a second or two. But until SQS has answered the long poll that is open, which
-    /// takes as long as it waits at most, it stays to give back what that brings (see
-    /// `Poller::run`). Says whether all was written within 3 s of that. What was not given back
-    /// reappears by itself.
+    /// Stops: receives nothing more, gives undecided messages back, deletes decided ones. That
+    /// takes a second or two. Then it waits until SQS has answered the open long poll (at most
+    /// [`Settings::wait`]), and gives back the messages that it brings (see `Poller::run`). Returns
+    /// whether all was written within 3 s of that. A message that was not given back reappears by
+    /// itself.
     pub async fn stop(self) -> bool {
         self.stop_receiving();
         let (mut queues, mut writers) = (Vec::new(), Vec::new());
         for queue in self.queues {
-            // Nothing is extended any more that is about to be given back.
+            // A message that is about to be given back must not be extended.
             drop(queue.extender);
             writers.extend(queue.writers);
             queues.push(async move {
                 queue.almost_stopped.cancelled().await;
-                // It may come straight back through the long poll, which ends with it: then it is
-                // given back once more.
-                give_back(&queue.ledger, &queue.writer);
+                // SQS may return such a message at once to the open long poll, which ends with it.
+                // The second call gives it back once more.
+                give_back(&queue.held, &queue.writer);
                 queue.poller.await.ok();
-                give_back(&queue.ledger, &queue.writer);
+                give_back(&queue.held, &queue.writer);
             });
         }
         join_all(queues).await;
@@ -273,14 +277,14 @@ impl IntakeHandle {
     }
 }
 
-/// Gives back all that is undecided.
-fn give_back(ledger: &Ledger, writer: &Writer) {
-    for (receipt, place) in ledger.forget_undecided() {
-        writer.release(Given { receipt, hidden: Duration::ZERO, _place: place });
+/// Gives back all undecided messages.
+fn give_back(held: &HeldMessages, writer: &Writer) {
+    for (receipt, place) in held.forget_undecided() {
+        writer.release(ReleasedMessage { receipt, hidden: Duration::ZERO, _place: place });
     }
 }
 
-/// The pauses between tries of a call to SQS.
+/// The pauses between two tries of a call to SQS, up to `longest`.
 const fn backoff(longest: Duration) -> Backoff {
     Backoff::new(FIRST_PAUSE, longest)
 }

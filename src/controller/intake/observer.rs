@@ -1,46 +1,47 @@
-//! What is told of the intake, for metrics.
+//! What the intake reports to metrics.
 
 use crate::aws::Outcome;
 
 /// Something that happened to the messages of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IntakeEvent {
-    /// A receive was answered, with this many messages (copies included).
+    /// SQS answered a receive with this many messages, copies included.
     Received(usize),
-    /// A receive failed.
+    /// A receive failed with this outcome; it is tried again.
     ReceiveFailed(Outcome),
-    /// This many long polls are wanted now.
+    /// The number of receives to have under way at once is now this.
     Pollers(usize),
-    /// A copy of a message that is held came: its receipt is the one to use now.
+    /// A copy of a held message came. Its receipt is used from now on.
     Redelivered,
-    /// So many were deleted.
+    /// Number of messages that SQS has deleted.
     Deleted(usize),
-    /// A delete failed and is tried again.
+    /// Number of messages whose delete failed and is tried again.
     DeleteRetried(usize),
-    /// SQS says that the receipt is not (or no longer) valid; the message may come again.
+    /// SQS refused a delete because the receipt is not (or no longer) valid; the message may come
+    /// again.
     DeleteRefused,
-    /// Deletes that failed for too long; the messages come again.
+    /// Number of messages whose delete failed for too long; SQS delivers them again.
     DeleteGivenUp(usize),
-    /// So many are ours for another visibility timeout.
+    /// Number of messages that stay invisible to others for another visibility timeout.
     Extended(usize),
-    /// An extension failed and is tried again.
+    /// Number of messages whose extension failed and is tried again.
     ExtendRetried(usize),
-    /// So many could not be extended in time: they may be given to somebody else.
+    /// Number of messages that could not be extended in time: another reader may receive them.
     Lost(usize),
-    /// So many were undecided for too long while there was no room for others; they reappear by
-    /// themselves.
+    /// Number of messages that were given up after being undecided for too long, to make room for
+    /// others. They reappear by themselves.
     MadeRoom(usize),
-    /// Held for as long as SQS lets a message be held; it comes again.
+    /// A message was held for as long as SQS allows; it comes again.
     HeldTooLong,
-    /// So many were given back at once.
+    /// Number of messages that were given back.
     Released(usize),
-    /// So many could not be given back; they reappear when their visibility timeout is over.
+    /// Number of messages that could not be given back; they reappear when their visibility timeout
+    /// is over.
     ReleaseFailed(usize),
 }
 
 impl IntakeEvent {
-    /// The words under which events are counted that have no metric of their own, for initialising
-    /// it.
+    /// The label values of events without a metric of their own, so that their counters start at 0.
     pub const WORDS: [&'static str; 11] = [
         "receive_failed",
         "redelivered",
@@ -55,7 +56,7 @@ impl IntakeEvent {
         "release_failed",
     ];
 
-    /// Its word in metrics.
+    /// The label value of this event in metrics.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -77,7 +78,7 @@ impl IntakeEvent {
         }
     }
 
-    /// Of how many messages.
+    /// How many messages the event is about. For [`IntakeEvent::Pollers`]: how many receives.
     #[must_use]
     pub const fn count(self) -> usize {
         match self {
@@ -100,9 +101,9 @@ impl IntakeEvent {
     }
 }
 
-/// Is told what happens to messages. `()` does not care.
+/// Receives each [`IntakeEvent`]. `()` ignores them.
 pub trait IntakeObserver: Send + Sync + 'static {
-    /// `event` happened to messages of `queue` (its name).
+    /// Called for each event. `queue`: the name of the queue.
     fn event(&self, queue: &str, event: IntakeEvent);
 }
 

@@ -1,4 +1,4 @@
-//! Receives: as many long polls as the queue keeps busy.
+//! Receives messages from one queue, with as many receives at once as the queue keeps busy.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,9 +11,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Delivery, IntakeEvent, Settings, Ticket, Writes, backoff,
-    health::{Health, Seldom},
-    ledger::{Admission, Ledger},
-    writer::{Desk, Writer},
+    health::{Health, LogLimit},
+    held::{Admission, HeldMessages},
+    writer::{IntakeQueue, Writer},
 };
 use crate::{
     aws::{Advice, AwsError, ByteLimit, Message, Outcome, queue::BATCH},
@@ -21,76 +21,77 @@ use crate::{
     observe::Loop,
 };
 
-/// It turns this often at least.
+/// The loop of the poller turns at least this often.
 const TURN: Duration = Duration::from_secs(10);
 /// The longest pause after an error.
 const LONGEST_PAUSE: Duration = Duration::from_secs(20);
-/// How long a receive waits beside one that waits long: those that a burst called for are soon over
-/// after it. What SQS gives to a receive that nobody listens to any more is hidden, so the fewer
-/// are open the better.
+/// How long each receive waits beside the one long poll. After a burst the additional receives
+/// must soon be over: SQS hides the messages that it gives to a receive whose client has
+/// disconnected, so few receives should be open.
 const SHORT_WAIT: Duration = Duration::from_secs(1);
-/// How much longer than it waits a receive that is under way may take to end when the intake stops.
+/// When the intake stops, it waits for an open receive for the receive's own wait time and this
+/// much longer.
 const LAST_RECEIVE: Duration = Duration::from_secs(1);
-/// How long a receive waits for others to share its call, where the one before it has left nothing
-/// behind: what comes of one incident comes message by message, and each long poll ends with the
-/// first of them.
+/// The pause before a receive if the one before it brought messages and emptied the queue. The
+/// messages of one incident arrive one by one, and each long poll ends with the first of them: the
+/// pause lets the next receive bring several.
 const LINGER: Duration = Duration::from_millis(100);
-/// An error that a person must mend is asked about as slowly as the tenth in a row of any other.
+/// An error that a person must fix counts as at least this many errors in a row, which makes the
+/// pause long.
 const SLOW: u32 = 10;
-/// Credentials that AWS does not take are renewed within seconds: until then it is asked as slowly
-/// as after this many errors.
+/// The same for credentials that AWS refuses. They are renewed within seconds, so the pause is
+/// shorter.
 const RENEWED: u32 = 7;
 
-/// How long a receive waits for the places of a full batch, while messages are decided that free
-/// them.
+/// How long a receive waits until enough places for a full batch are free.
 const FULL_BATCH: Duration = Duration::from_millis(100);
-/// How long a receive waits for a place before others have to make room…
-const PATIENCE: Duration = Duration::from_secs(5);
-/// …and while that has just happened.
-const CROWDED_PATIENCE: Duration = Duration::from_millis(100);
-/// What has been undecided for less than this may be decided yet: questions to AWS are answered or
-/// given up within 10 s.
+/// How long a receive waits for one place before held messages are given up to make room.
+const PLACE_TIMEOUT: Duration = Duration::from_secs(5);
+/// The same if there was no room within the last 30 s.
+const CROWDED_PLACE_TIMEOUT: Duration = Duration::from_millis(100);
+/// A message is given up only after it has been undecided for this long. Earlier it may still be
+/// decided: questions to AWS are answered or given up within 10 s.
 const UNDECIDED_FOR: Duration = Duration::from_secs(10);
 
 /// Receives from one queue.
 pub(super) struct Poller {
-    pub(super) desk: Desk,
+    pub(super) queue: IntakeQueue,
     pub(super) settings: Settings,
     pub(super) writer: Writer,
     pub(super) deliveries: mpsc::Sender<Delivery>,
     pub(super) places: Arc<Semaphore>,
-    /// Bounds the bytes of messages between their receipt and the desk.
+    /// Limits the bytes of received messages that are not parsed yet.
     pub(super) bytes: ByteLimit,
-    /// What is held of all queues, which share the places.
-    pub(super) ledgers: Arc<[Arc<Ledger>]>,
-    pub(super) crowded: Seldom,
+    /// The held messages of all queues, which share the places.
+    pub(super) all_held: Arc<[Arc<HeldMessages>]>,
+    pub(super) crowded: LogLimit,
     pub(super) health: Arc<Health>,
     pub(super) stop: CancellationToken,
-    /// Said when it has stopped, but for one receive, or more where they hang.
+    /// Canceled when the poller has stopped except for one receive, or for more if they hang.
     pub(super) almost_stopped: CancellationToken,
     pub(super) alive: Loop,
 }
 
 /// What follows a receive.
 struct Next {
-    /// How many have failed in a row.
+    /// How many receives have failed in a row.
     failures: u32,
-    /// How many long polls are wanted now.
+    /// How many receives are to be under way at once.
     wanted: usize,
-    /// How long the next one pauses before.
+    /// The pause before the next receive.
     pause: Duration,
 }
 
-/// What a receive is begun with.
+/// The parameters of a receive.
 #[derive(Clone, Copy)]
 struct Begin {
-    /// How many have failed before it, in a row.
+    /// How many receives before it have failed in a row.
     failures: u32,
-    /// How long it pauses before.
+    /// The pause before it, unless a receive has failed.
     pause: Duration,
-    /// The time of the newest message that came before it.
+    /// When the newest message so far was sent.
     newest: Option<Moment>,
-    /// It waits long: one does.
+    /// Whether it is the long poll. There is one at a time.
     long: bool,
 }
 
@@ -99,8 +100,11 @@ enum Round {
     Received {
         messages: Vec<Message>,
         places: OwnedSemaphorePermit,
+        /// It brought as many messages as it asked for.
         full: bool,
+        /// It came back without messages, well before its wait time was over.
         quick: bool,
+        /// More messages are waiting in the queue, as far as the times of these show.
         behind: bool,
     },
     Failed(AwsError),
@@ -108,27 +112,26 @@ enum Round {
 }
 
 impl Poller {
-    /// Receives until the intake stops or nobody listens any more; then lets receives that are
-    /// under way end. SQS does not notice that who asked is gone: what comes while a long poll was
-    /// cut off it gives to that, and hides it for the visibility timeout
-    /// (github.com/aws/aws-sdk-js/issues/2350, github.com/aws/aws-sdk-net/issues/1680). Half of a
-    /// spot notice would pass.
+    /// Receives until the intake stops or the receiver of the deliveries is dropped. Then it waits
+    /// for the open receives: SQS keeps serving a long poll after the client disconnects, so a new
+    /// message would go to that long poll and stay hidden for the visibility timeout
+    /// (github.com/aws/aws-sdk-js/issues/2350, github.com/aws/aws-sdk-net/issues/1680). That is
+    /// half of the time of a spot notice.
     pub(super) async fn run(self) {
-        // Said also where this ends otherwise: somebody waits for it.
-        let _said_in_the_end = self.almost_stopped.clone().drop_guard();
+        // Cancels the token also if this future is dropped: `IntakeHandle::stop` waits for it.
+        let _canceled_on_drop = self.almost_stopped.clone().drop_guard();
         let mut rounds = FuturesUnordered::new();
         let mut target = 1;
         let mut newest = None;
         rounds.push(self.round(Begin { failures: 0, pause: Duration::ZERO, newest, long: true }));
         loop {
-            self.alive.turned();
+            self.alive.made_progress();
             let (begun, round) = tokio::select! {
                 biased;
                 () = self.stop.cancelled() => break,
                 () = self.deliveries.closed() => break,
                 Some(ended) = rounds.next() => ended,
-                // A round may wait for a place for as long as everything that is held stays
-                // undecided.
+                // A round waits for a place until one of the held messages is decided or given up.
                 () = tokio::time::sleep(TURN) => continue,
             };
             if let Round::Received { messages, .. } = &round {
@@ -137,10 +140,10 @@ impl Poller {
             let next = self.ended(begun.failures, round, target);
             if next.wanted != target {
                 target = next.wanted;
-                self.desk.tell(IntakeEvent::Pollers(target));
+                self.queue.report(IntakeEvent::Pollers(target));
             }
-            // The round that ended goes on where it was, the long one always; those that are new
-            // start afresh.
+            // A receive that goes on keeps its count of failures. The long poll always goes on, the
+            // others only up to `target`. Additional receives start without failures.
             if begun.long || rounds.len() < target {
                 rounds.push(self.round(Begin {
                     failures: next.failures,
@@ -158,14 +161,15 @@ impl Poller {
                 }));
             }
         }
-        // Without anybody who gives back, what comes now is hidden either way.
-        let patience = if self.settings.writes == Writes::All {
+        // If the intake gives nothing back, the messages of the open receives stay hidden anyway,
+        // and there is no reason to wait.
+        let longest = if self.settings.writes == Writes::All {
             self.settings.wait + LAST_RECEIVE
         } else {
             Duration::ZERO
         };
-        let (begun, short) = (Instant::now(), patience.min(SHORT_WAIT + LAST_RECEIVE));
-        for (left, limit) in [(1, short), (0, patience)] {
+        let (begun, short) = (Instant::now(), longest.min(SHORT_WAIT + LAST_RECEIVE));
+        for (left, limit) in [(1, short), (0, longest)] {
             let end = async {
                 while rounds.len() > left
                     && let Some((begun, round)) = rounds.next().await
@@ -175,11 +179,12 @@ impl Poller {
             };
             if tokio::time::timeout_at(begun + limit, end).await.is_err() {
                 tracing::debug!(
-                    queue = %self.desk.name, under_way = rounds.len(),
+                    queue = %self.queue.name, under_way = rounds.len(),
                     "Receives take longer than they should; stopping all the same."
                 );
             }
-            // One is left, or a moment was enough: what is held can be given back.
+            // At most one receive is left, or the short limit is over: held messages can be given
+            // back now.
             self.almost_stopped.cancel();
         }
     }
@@ -189,7 +194,7 @@ impl Poller {
         let Begin { failures, pause, newest, long } = begin;
         let receive = async {
             let pause = if failures > 0 {
-                backoff(LONGEST_PAUSE).after(failures - 1).pause(&self.desk.random)
+                backoff(LONGEST_PAUSE).after(failures - 1).pause(&self.queue.random)
             } else {
                 pause
             };
@@ -207,21 +212,21 @@ impl Poller {
         let Some(places) = places else { return (begin, Round::Stopped) };
         let wait = match () {
             // The first receive, and the first after an error, does not wait: it shows at once
-            // whether the queue is there.
+            // whether the queue answers.
             () if !self.health.proven() => Duration::ZERO,
             () if long => self.settings.wait,
             () => self.settings.wait.min(SHORT_WAIT),
         };
         let (started, count) = (Instant::now(), places.num_permits());
-        match self.desk.queue.receive(count, wait, self.settings.visibility, &self.bytes).await {
+        match self.queue.sqs.receive(count, wait, self.settings.visibility, &self.bytes).await {
             Ok(messages) => {
                 let early = if long { (wait / 2).max(Duration::from_secs(1)) } else { wait / 2 };
                 let quick =
                     messages.is_empty() && started.elapsed() < early && self.health.proven();
-                // What was sent before a message that has come already was there at that time, and
-                // comes the first time now: SQS has answered from some of its servers. With few
-                // messages in the queue it brings one or two a call, however many are waiting
-                // (github.com/boto/boto3/issues/324).
+                // A message that comes for the first time, but was sent before one that came
+                // earlier, was in the queue at that time: SQS answers from only some of its
+                // servers. With few messages in the queue it returns one or two a call, however
+                // many are waiting (github.com/boto/boto3/issues/324).
                 let behind = messages
                     .iter()
                     .any(|m| m.receive_count <= 1 && m.sent.is_some() && m.sent < newest);
@@ -240,8 +245,8 @@ impl Poller {
         }
     }
 
-    /// Places for `count` messages; soon for fewer, at least one. Where messages that nobody can
-    /// decide take all places, the oldest that owe nothing make room.
+    /// Waits a moment for places for `count` messages, then for at least one. While all places are
+    /// taken by undecided messages, gives up the oldest of those that may be given up.
     async fn free_places(&self, count: usize) -> Option<OwnedSemaphorePermit> {
         let places =
             |n: usize| Arc::clone(&self.places).acquire_many_owned(u32::try_from(n).unwrap_or(1));
@@ -249,8 +254,8 @@ impl Poller {
             return all.ok();
         }
         loop {
-            let patience = if self.health.crowded() { CROWDED_PATIENCE } else { PATIENCE };
-            if let Ok(one) = tokio::time::timeout(patience, places(1)).await {
+            let limit = if self.health.crowded() { CROWDED_PLACE_TIMEOUT } else { PLACE_TIMEOUT };
+            if let Ok(one) = tokio::time::timeout(limit, places(1)).await {
                 let mut some = one.ok()?;
                 while some.num_permits() < count
                     && let Ok(more) = Arc::clone(&self.places).try_acquire_owned()
@@ -261,19 +266,19 @@ impl Poller {
             }
             self.health.no_room();
             let mut given_up = 0;
-            for ledger in self.ledgers.iter() {
-                given_up += ledger.make_room(count - given_up.min(count), UNDECIDED_FOR);
+            for held in self.all_held.iter() {
+                given_up += held.make_room(count - given_up.min(count), UNDECIDED_FOR);
             }
             if given_up > 0 {
-                self.desk.tell(IntakeEvent::MadeRoom(given_up));
+                self.queue.report(IntakeEvent::MadeRoom(given_up));
             }
-            if self.crowded.now() {
+            if self.crowded.allows() {
                 let held = self.settings.max_held;
                 tracing::warn!(
-                    queue = %self.desk.name, held,
-                    "No room for more messages: too many are held undecided. The oldest that owe \
-                     no lifecycle hook are given up and reappear by themselves; see what the \
-                     others wait for, or raise --max-held."
+                    queue = %self.queue.name, held,
+                    "No room for more messages: too many are held undecided. The oldest without a \
+                     lifecycle hook are given up and reappear by themselves. See what the others \
+                     wait for, or raise --max-held."
                 );
             }
         }
@@ -283,7 +288,7 @@ impl Poller {
         match round {
             Round::Stopped => Next { failures, wanted: target, pause: Duration::ZERO },
             Round::Failed(error) => {
-                self.desk.tell(IntakeEvent::ReceiveFailed(error.outcome()));
+                self.queue.report(IntakeEvent::ReceiveFailed(error.outcome()));
                 let failures = 1 + match error.advice() {
                     Advice::Retry if error.outcome() == Outcome::Credentials => {
                         failures.max(RENEWED)
@@ -291,28 +296,29 @@ impl Poller {
                     Advice::Retry => failures,
                     Advice::Gone | Advice::Denied => failures.max(SLOW),
                 };
-                self.health.failed(&self.desk.name, error);
+                self.health.failed(&self.queue.name, error);
                 Next { failures, wanted: (target / 2).max(1), pause: Duration::ZERO }
             }
             Round::Received { messages, mut places, full, quick, behind } => {
-                self.health.answered(&self.desk.name);
-                self.desk.tell(IntakeEvent::Received(messages.len()));
+                self.health.answered(&self.queue.name);
+                self.queue.report(IntakeEvent::Received(messages.len()));
                 let bytes = messages.iter().map(|m| m.body.len()).sum();
                 let wanted = match messages.len() {
                     _ if full || behind => (target * 2).min(self.settings.pollers.max(1)),
-                    // Many long polls would end with a message each.
+                    // Otherwise each of many receives would end with one message.
                     few if few < BATCH / 2 => target.saturating_sub(1).max(1),
                     _ => target,
                 };
-                // What waits for room may time out, and would be hidden then: large bodies come by
-                // fewer receives.
+                // A receive whose bodies wait for memory may time out, and its messages would stay
+                // hidden. So large bodies come through fewer receives.
                 let wanted = wanted.min(ByteLimit::answers_of(bytes));
                 let pause =
                     if full || behind || messages.is_empty() { Duration::ZERO } else { LINGER };
                 for message in messages {
                     self.deliver(message, &mut places);
                 }
-                // A server that does not wait when it has nothing must not be asked without pause.
+                // A server that answers at once although it has no message counts as failing, so
+                // that it is not asked without pause.
                 Next {
                     failures: if quick { (failures + 1).min(SLOW / 2) } else { 0 },
                     wanted,
@@ -324,28 +330,28 @@ impl Poller {
 
     fn deliver(&self, message: Message, places: &mut OwnedSemaphorePermit) {
         let Message { id, receipt, body, sent, receive_count } = message;
-        match self.desk.ledger.admit(id, receipt, places) {
+        match self.queue.held.admit(id, receipt, places) {
             Some(Admission::New(key)) => {
                 if self.stop.is_cancelled() {
-                    return; // Held, and given back with all that is undecided.
+                    return; // It is held, and given back with the other undecided messages.
                 }
-                let ticket = Ticket::new(key, &self.desk.ledger, &self.writer);
+                let ticket = Ticket::new(key, &self.queue.held, &self.writer);
                 let delivery = Delivery {
                     body,
                     sent,
                     receive_count,
-                    queue: Arc::clone(&self.desk.name),
+                    queue: Arc::clone(&self.queue.name),
                     ticket,
                 };
-                // There is room for every message that is held. When nobody listens any more, the
+                // The channel has room for every held message. If the receiver is dropped, the
                 // ticket is dropped here.
                 self.deliveries.try_send(delivery).ok();
             }
-            Some(Admission::Copy) => self.desk.tell(IntakeEvent::Redelivered),
+            Some(Admission::Copy) => self.queue.report(IntakeEvent::Redelivered),
             None => {
                 tracing::warn!(
-                    queue = %self.desk.name,
-                    "SQS gave more messages than it was asked for; one is left alone."
+                    queue = %self.queue.name,
+                    "SQS returned more messages than requested; one is left to reappear by itself."
                 );
             }
         }

@@ -1,72 +1,74 @@
-//! The decision on one message.
+//! The decision about one message.
 
 use std::{sync::Arc, time::Duration};
 
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    ledger::{Key, Ledger},
-    writer::{Given, Writer},
+    held::{HeldMessages, Key},
+    writer::{ReleasedMessage, Writer},
 };
 
-/// Decides one message. Dropped, it is left alone. After the intake has stopped it does nothing:
-/// the message was given back.
+/// Takes the decision about one message. Dropping it is the same as [`Ticket::leave`]. After the
+/// intake has stopped it does nothing: the message was given back.
 #[derive(Debug)]
-pub struct Ticket(Option<Held>);
+pub struct Ticket(Option<Undecided>);
 
 #[derive(Debug)]
-struct Held {
+struct Undecided {
     key: Key,
-    ledger: Arc<Ledger>,
+    held: Arc<HeldMessages>,
     writer: Writer,
 }
 
 impl Ticket {
-    pub(super) fn new(key: Key, ledger: &Arc<Ledger>, writer: &Writer) -> Self {
-        Self(Some(Held { key, ledger: Arc::clone(ledger), writer: writer.clone() }))
+    pub(super) fn new(key: Key, held: &Arc<HeldMessages>, writer: &Writer) -> Self {
+        Self(Some(Undecided { key, held: Arc::clone(held), writer: writer.clone() }))
     }
 
-    /// It owes nothing that must be looked after until it is decided: where there is no room for
-    /// others it may be given up, and reappears by itself. What comes back says when that has
-    /// happened.
+    /// Allows the intake to give the message up while it is undecided, if there is no room for
+    /// others: the message then reappears by itself. Not for a message with a lifecycle hook, which
+    /// needs heartbeats meanwhile. The returned token is canceled when the message is given up.
     pub fn spare(&self) -> CancellationToken {
-        self.0.as_ref().map_or_else(CancellationToken::new, |held| held.ledger.spare(held.key))
+        self.0
+            .as_ref()
+            .map_or_else(CancellationToken::new, |message| message.held.spare(message.key))
     }
 
-    /// Its work is done: it is deleted, in a batch with others, again and again until SQS has done
-    /// it.
+    /// The message needs no more work: the intake deletes it, in a batch with others, and retries
+    /// for one visibility timeout.
     pub fn delete(mut self) {
-        if let Some(held) = self.0.take()
-            && held.ledger.decide(held.key)
-            && !held.writer.delete(held.key)
+        if let Some(message) = self.0.take()
+            && message.held.decide(message.key)
+            && !message.writer.delete(message.key)
         {
-            held.ledger.forget(held.key);
+            message.held.forget(message.key);
         }
     }
 
-    /// Nothing can be done with it now: it is not extended any more and reappears when its
+    /// Nothing can be done with the message now: it is not extended again and reappears when its
     /// visibility timeout is over, which counts towards the queue's `maxReceiveCount`. While the
-    /// intake stops it is given back like all that is undecided.
+    /// intake stops, it is given back like all undecided messages.
     pub fn leave(self) {
         drop(self);
     }
 
-    /// It is for somebody else: it is hidden for `hidden` more (whole seconds), so that another
-    /// reader of the queue gets it soon. Where the intake gives nothing back (a dry run, a trial)
-    /// it reappears when its visibility timeout is over.
+    /// The message is for another reader of the queue: it stays hidden for `hidden` more (whole
+    /// seconds) and is then visible to all. Where the intake gives nothing back (a dry run, a
+    /// trial), it reappears when its visibility timeout is over.
     pub fn give_back(mut self, hidden: Duration) {
-        if let Some(held) = self.0.take_if(|held| !held.ledger.is_closing())
-            && let Some((receipt, place)) = held.ledger.forget(held.key)
+        if let Some(message) = self.0.take_if(|message| !message.held.is_closing())
+            && let Some((receipt, place)) = message.held.forget(message.key)
         {
-            held.writer.release(Given { receipt, hidden, _place: place });
+            message.writer.release(ReleasedMessage { receipt, hidden, _place: place });
         }
     }
 }
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        if let Some(held) = self.0.take() {
-            held.ledger.leave(held.key);
+        if let Some(message) = self.0.take() {
+            message.held.leave(message.key);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Deletes and gives back, in batches.
+//! Deletes messages and gives them back, in batches.
 
 use std::{future::Future, sync::Arc, time::Duration};
 
@@ -11,53 +11,53 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     IntakeEvent, IntakeObserver, backoff,
-    health::Seldom,
-    ledger::{Key, Ledger},
+    health::LogLimit,
+    held::{HeldMessages, Key},
 };
 use crate::{
     aws::{Advice, AwsError, Queue, Receipt, queue::BATCH},
     runtime::Random,
 };
 
-/// How long a delete waits for others to share its call. Nobody waits for a delete. Completions of
-/// a burst leave at 40 a second, and the state changes that they cause arrive at the same rate:
-/// this is the time in which they fill a batch.
+/// How long a delete waits for others to share its call. Nothing depends on when a message is
+/// deleted. Completions of a burst leave at 40 a second, and the state changes that they cause
+/// arrive at the same rate: in this time they fill a batch.
 pub(super) const DELETE_LINGER: Duration = Duration::from_millis(250);
-/// The same for a message that is given back: another cluster may wait for it.
+/// The same for a message that is given back. Shorter, because another cluster may wait for it.
 pub(super) const RELEASE_LINGER: Duration = Duration::from_millis(100);
-/// Calls in flight, of each kind.
+/// The most calls in flight, for deletes and for messages given back alike.
 const IN_FLIGHT: usize = 16;
 /// The longest pause between two tries.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// How often a message is given back before it is left to reappear by itself.
+/// How many tries to give a message back are made before it is left to reappear by itself.
 const RELEASE_TRIES: u32 = 3;
 
 /// A message to give back.
 #[derive(Debug)]
-pub(super) struct Given {
+pub(super) struct ReleasedMessage {
     pub(super) receipt: Receipt,
-    /// How long it stays hidden from everybody.
+    /// How long it stays invisible to all readers.
     pub(super) hidden: Duration,
-    /// The place that it takes until that is done.
+    /// Its place among the held messages, kept until the message is given back.
     pub(super) _place: OwnedSemaphorePermit,
 }
 
-/// Where decisions go.
+/// Passes decided messages on to the tasks that write to the queue. `None`: writes nothing.
 #[derive(Debug, Clone)]
 pub(super) struct Writer(Option<Channels>);
 
 #[derive(Debug, Clone)]
 struct Channels {
-    // Neither is bounded, but each entry has a place of its own in the intake's number of messages
-    // held.
+    // Neither channel is bounded, but each entry takes one of the places for held messages, which
+    // are.
     deletes: mpsc::UnboundedSender<Key>,
-    releases: mpsc::UnboundedSender<Given>,
+    releases: mpsc::UnboundedSender<ReleasedMessage>,
 }
 
-/// The other ends.
+/// The receiving ends of the channels of a [`Writer`].
 pub(super) struct Inboxes {
     pub(super) deletes: mpsc::UnboundedReceiver<Key>,
-    pub(super) releases: mpsc::UnboundedReceiver<Given>,
+    pub(super) releases: mpsc::UnboundedReceiver<ReleasedMessage>,
 }
 
 impl Writer {
@@ -70,40 +70,39 @@ impl Writer {
         )
     }
 
-    /// One that writes nothing.
+    /// A writer that writes nothing.
     pub(super) fn dry() -> Self {
         Self(None)
     }
 
-    /// False when nobody deletes (any more).
+    /// Has the message deleted. `false`: this writer writes nothing, or the intake has stopped.
     pub(super) fn delete(&self, key: Key) -> bool {
         self.0.as_ref().is_some_and(|c| c.deletes.send(key).is_ok())
     }
 
-    pub(super) fn release(&self, given: Given) {
+    pub(super) fn release(&self, given: ReleasedMessage) {
         if let Some(channels) = &self.0 {
-            // Nobody gives back any more: it reappears by itself.
+            // If the intake has stopped, the message reappears by itself.
             channels.releases.send(given).ok();
         }
     }
 }
 
-/// What deletes and releases need.
+/// One queue, with what all its tasks share.
 #[derive(Clone)]
-pub(super) struct Desk {
-    pub(super) queue: Queue,
+pub(super) struct IntakeQueue {
+    pub(super) sqs: Queue,
     pub(super) name: Arc<str>,
-    pub(super) ledger: Arc<Ledger>,
+    pub(super) held: Arc<HeldMessages>,
     pub(super) random: Random,
     pub(super) observer: Arc<dyn IntakeObserver>,
     /// A delete that fails for this long is given up: the message reappears by itself.
-    pub(super) patience: Duration,
-    /// When to log what could be many.
-    pub(super) log: Arc<Seldom>,
+    pub(super) give_up_after: Duration,
+    pub(super) log: Arc<LogLimit>,
 }
 
-/// Makes batches of what comes in and has them written, until the intake is `finishing` and nothing
-/// is left. An entry waits at most `linger` for others.
+/// Collects the entries of `inbox` into batches and passes each batch to `write`, until `finishing`
+/// is canceled and nothing is left. An entry waits at most `linger` for others.
 pub(super) async fn run<T, F>(
     mut inbox: mpsc::UnboundedReceiver<T>,
     linger: Duration,
@@ -140,14 +139,15 @@ pub(super) async fn run<T, F>(
     }
 }
 
-impl Desk {
-    /// Deletes messages, by their newest receipts, until all are gone or refused or patience ends.
+impl IntakeQueue {
+    /// Deletes messages by their newest receipts. Retries until SQS has deleted or refused each of
+    /// them, or `give_up_after` is over.
     pub(super) async fn delete(self, mut keys: Vec<Key>) {
-        let give_up = Instant::now() + self.patience;
+        let give_up = Instant::now() + self.give_up_after;
         let mut backoff = backoff(LONGEST_PAUSE);
         loop {
             let batch: Vec<(Key, Receipt)> =
-                keys.iter().filter_map(|key| Some((*key, self.ledger.receipt(*key)?))).collect();
+                keys.iter().filter_map(|key| Some((*key, self.held.receipt(*key)?))).collect();
             let Some(again) = self.delete_once(batch).await else { break };
             keys = again;
             if keys.is_empty() {
@@ -156,25 +156,25 @@ impl Desk {
             if Instant::now() >= give_up {
                 break;
             }
-            self.tell(IntakeEvent::DeleteRetried(keys.len()));
+            self.report(IntakeEvent::DeleteRetried(keys.len()));
             tokio::time::sleep(backoff.pause(&self.random)).await;
         }
-        self.tell(IntakeEvent::DeleteGivenUp(keys.len()));
+        self.report(IntakeEvent::DeleteGivenUp(keys.len()));
         for key in keys {
-            self.ledger.forget(key);
+            self.held.forget(key);
         }
     }
 
-    /// What is to be tried again; `None` when that is no use.
+    /// Sends one call. Returns the messages to try again; `None` if trying again is of no use.
     async fn delete_once(&self, batch: Vec<(Key, Receipt)>) -> Option<Vec<Key>> {
         let receipts: Vec<_> = batch.iter().map(|(_, receipt)| receipt.clone()).collect();
-        let failed = match self.queue.delete_batch(&receipts).await {
+        let failed = match self.sqs.delete_batch(&receipts).await {
             Ok(failed) => failed,
             Err(error) => {
-                self.complain(
+                self.log_error(
                     &error,
-                    "Could not delete messages; trying again. What stays comes again, and is \
-                     recognised then.",
+                    "Could not delete messages; trying again. SQS delivers those that remain \
+                     again, and Sundown recognizes them.",
                 );
                 return (error.advice() != Advice::Gone)
                     .then(|| batch.into_iter().map(|(key, _)| key).collect());
@@ -183,35 +183,35 @@ impl Desk {
         let (mut again, mut deleted) = (Vec::new(), 0);
         for (index, (key, receipt)) in batch.into_iter().enumerate() {
             let failure = failed.iter().find(|f| f.index == index);
-            // A copy came while the call was under way: only its receipt is sure to delete the
-            // message.
-            let replaced = self.ledger.receipt(key).is_some_and(|newest| newest != receipt);
+            // If a copy came while the call was under way, only the receipt of that copy is sure to
+            // delete the message.
+            let replaced = self.held.receipt(key).is_some_and(|newest| newest != receipt);
             if replaced || failure.is_some_and(|f| !f.sender_fault) {
                 again.push(key);
                 continue;
             }
             match failure {
-                Some(_) => self.tell(IntakeEvent::DeleteRefused),
+                Some(_) => self.report(IntakeEvent::DeleteRefused),
                 None => deleted += 1,
             }
-            self.ledger.forget(key);
+            self.held.forget(key);
         }
         if deleted > 0 {
-            self.tell(IntakeEvent::Deleted(deleted));
+            self.report(IntakeEvent::Deleted(deleted));
         }
         Some(again)
     }
 
-    /// Makes messages visible to others, at once or soon.
-    pub(super) async fn release(self, mut given: Vec<Given>) {
+    /// Gives messages back: SQS shows each to all readers again after its `hidden` time.
+    pub(super) async fn release(self, mut given: Vec<ReleasedMessage>) {
         let mut backoff = backoff(LONGEST_PAUSE);
         for _ in 0..RELEASE_TRIES {
             let messages: Vec<_> = given.iter().map(|g| (g.receipt.clone(), g.hidden)).collect();
-            match self.queue.change_visibility_batch(&messages).await {
+            match self.sqs.change_visibility_batch(&messages).await {
                 Ok(failed) => {
                     let released = given.len().saturating_sub(failed.len());
                     if released > 0 {
-                        self.tell(IntakeEvent::Released(released));
+                        self.report(IntakeEvent::Released(released));
                     }
                     let mut index = 0;
                     given.retain(|_| {
@@ -220,23 +220,26 @@ impl Desk {
                     });
                     let refused = failed.iter().filter(|f| f.sender_fault).count();
                     if refused > 0 {
-                        self.tell(IntakeEvent::ReleaseFailed(refused));
+                        self.report(IntakeEvent::ReleaseFailed(refused));
                     }
                 }
-                Err(error) => self
-                    .complain(&error, "Could not give messages back; they reappear by themselves."),
+                Err(error) => self.log_error(
+                    &error,
+                    "Could not give messages back; they reappear by themselves.",
+                ),
             }
             if given.is_empty() {
                 return;
             }
             tokio::time::sleep(backoff.pause(&self.random)).await;
         }
-        self.tell(IntakeEvent::ReleaseFailed(given.len()));
+        self.report(IntakeEvent::ReleaseFailed(given.len()));
     }
 
-    /// Logs an error that may come often: loudly when a person must mend it.
-    pub(super) fn complain(&self, error: &AwsError, what: &'static str) {
-        if !self.log.now() {
+    /// Logs an error that may come often: at most once a minute above level `DEBUG`, and as
+    /// `ERROR` if a person must fix it.
+    pub(super) fn log_error(&self, error: &AwsError, what: &'static str) {
+        if !self.log.allows() {
             tracing::debug!(queue = %self.name, %error, "{what}");
         } else if error.advice() == Advice::Denied {
             tracing::error!(
@@ -247,7 +250,7 @@ impl Desk {
         }
     }
 
-    pub(super) fn tell(&self, event: IntakeEvent) {
+    pub(super) fn report(&self, event: IntakeEvent) {
         self.observer.event(&self.name, event);
     }
 }

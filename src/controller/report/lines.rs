@@ -5,17 +5,17 @@ use tracing::{debug, info, warn};
 use super::nodes;
 use crate::{
     domain::{Moment, NodeName},
-    fleet::{AcceptedInterruption, DrainEvent, End, FleetEvent, named},
+    fleet::{AcceptedInterruption, DrainEvent, End, FleetEvent, first_pods},
 };
 
-/// Logs what happened to a node or its drain. The span of the drain is entered.
+/// Logs what happened to a node or its drain. The caller has entered the span of the drain.
 pub(super) fn log(node: &NodeName, event: &DrainEvent) {
     if !log_drain(node, event) {
         log_record(node, event);
     }
 }
 
-/// Whether the event is one of those about the drain itself.
+/// Logs an event about the drain itself. `false`: the event is about something else.
 fn log_drain(node: &NodeName, event: &DrainEvent) -> bool {
     match event {
         DrainEvent::Accepted(accepted) => log_accept(accepted),
@@ -26,16 +26,17 @@ fn log_drain(node: &NodeName, event: &DrainEvent) -> bool {
             info!(
                 ends,
                 forces,
-                "The drain's deadline: pods that cannot be evicted are forced towards `forces`."
+                "The drain's deadline: pods that cannot be evicted are deleted so that they are \
+                 gone by `forces`."
             );
         }
-        DrainEvent::OnlyOwnPodLeft => info!(%node, "Only our own pod is left on the node."),
+        DrainEvent::OnlyOwnPodLeft => info!(%node, "Only Sundown's own pod is left."),
         DrainEvent::PauseAnnotation(true) => warn!(
             "The drain of a node is paused by its annotation sundown.dev/pause: no evictions, no \
              force. Heartbeats go on. `sundown resume NODE` ends it."
         ),
         DrainEvent::PauseAnnotation(false) => {
-            info!("The drain of a node is paused by its annotation no longer.");
+            info!("The drain of a node is no longer paused by its annotation.");
         }
         DrainEvent::ReleaseRequested => info!(%node, "Somebody asked for the release of the node."),
         DrainEvent::RecordDeletedAgain => {
@@ -44,8 +45,8 @@ fn log_drain(node: &NodeName, event: &DrainEvent) -> bool {
         }
         DrainEvent::NoLongerManaged { is_ignored } => {
             let why = nodes::no_longer_managed(*is_ignored);
-            info!(%node, why, "The node is not to be drained any more: its drain ends as if it \
-                were released.");
+            info!(%node, why, "The node is no longer to be drained: its drain ends as if it were \
+                released.");
         }
         DrainEvent::EndedElsewhere { why } => {
             info!(
@@ -54,10 +55,10 @@ fn log_drain(node: &NodeName, event: &DrainEvent) -> bool {
             );
         }
         DrainEvent::Proved => {
-            info!(%node, "A stale interruption is proved; its deadline rules from now on.");
+            info!(%node, "A stale interruption is proved; its deadline applies from now on.");
         }
         DrainEvent::DisprovedOne => {
-            debug!(%node, "A stale interruption is disproved; others of the node may hold.");
+            debug!(%node, "A stale interruption is disproved; others of the node may be true.");
         }
         DrainEvent::Disproved => {
             info!(%node, "A stale interruption is disproved; the drain ends and the node is put \
@@ -69,16 +70,16 @@ fn log_drain(node: &NodeName, event: &DrainEvent) -> bool {
         }
         DrainEvent::KubeletSilent => info!(
             %node,
-            "Nothing is heard from the node's kubelet for a minute: its drain ends in half a \
-             minute, or as soon as EC2 says that the instance does not run."
+            "The node's kubelet has not reported for a minute: its drain ends in half a minute, or \
+             as soon as EC2 reports that the instance does not run."
         ),
-        DrainEvent::KubeletHeard => {
-            info!(%node, "The node's kubelet is heard again, or its silence counts for nothing \
-                now: its drain goes on.");
+        DrainEvent::KubeletReporting => {
+            info!(%node, "The node's kubelet reports again, or its silence no longer counts: its \
+                drain goes on.");
         }
-        DrainEvent::KubeletHeardByRead => {
-            info!(%node, "The node's kubelet is heard again, which the watch of Nodes has not \
-                told: its drain goes on.");
+        DrainEvent::KubeletReportingByRead => {
+            info!(%node, "The node's kubelet reports again, which the watch of Nodes has not \
+                shown: its drain goes on.");
         }
         DrainEvent::WaitsForOthers => {
             info!(
@@ -89,7 +90,7 @@ fn log_drain(node: &NodeName, event: &DrainEvent) -> bool {
         DrainEvent::Ended(end) => log_end(end),
         DrainEvent::Reopened => {
             info!(%node, "An interruption joined while the node was about to be put back: it is \
-                drained after all.");
+                drained all the same.");
         }
         _ => return false,
     }
@@ -100,14 +101,14 @@ fn log_record(node: &NodeName, event: &DrainEvent) {
     match event {
         DrainEvent::LeftAlone => info!(
             %node,
-            "A node that --node-selector does not take has an open record. It is left alone: who \
-             accepted it completes what it owes."
+            "A node that --node-selector does not match has an open record. This Sundown leaves it \
+             alone: the one that wrote the record completes its lifecycle actions."
         ),
         DrainEvent::RecordDamaged(error) => warn!(%node, error, "The record of a node is damaged."),
         DrainEvent::RecordVoid { why, .. } => {
             info!(
                 %node, reason = nodes::void(*why),
-                "A record does not count; what is still ours on the node is put back."
+                "A record does not count; what Sundown changed on the node is put back."
             );
         }
         DrainEvent::Registered(instance) => {
@@ -127,17 +128,17 @@ fn log_record(node: &NodeName, event: &DrainEvent) {
         // completed.
         DrainEvent::CompletedOnceMore { instance, is_doubted: false } => info!(
             %node, %instance,
-            "A node went before this term, and what it owes may not have been completed: it is \
-             completed once more."
+            "A node was deleted before this term, and its lifecycle actions may not have been \
+             completed: they are completed once more."
         ),
         DrainEvent::CompletedOnceMore { instance, is_doubted: true } => {
             info!(%node, %instance, "A node was deleted while Auto Scaling was asked about its \
-                hook: what it owes is completed.");
+                hook: its lifecycle actions are completed.");
         }
         DrainEvent::Released { outcome, is_put_back } => {
             info!(%node, outcome, put_back = is_put_back, "Released.");
         }
-        DrainEvent::PutBack => info!(%node, "What was still ours on the node is put back."),
+        DrainEvent::PutBack => info!(%node, "What Sundown changed on the node is put back."),
         _ => {}
     }
 }
@@ -152,11 +153,11 @@ fn log_accept(accepted: &AcceptedInterruption) {
 
 fn log_end(end: &End) {
     let (outcome, took, left) = (&end.outcome, end.took, end.outcome.left());
-    info!(outcome = outcome.as_str(), ?took, left = ?named(left), left_count = left.len(),
+    info!(outcome = outcome.as_str(), ?took, left = ?first_pods(left), left_count = left.len(),
     "Drain ended.");
 }
 
-/// Logs what concerns many drains.
+/// Logs what concerns several drains.
 pub(super) fn log_of_fleet(event: &FleetEvent) {
     match event {
         FleetEvent::PausedAll(true) => {
@@ -170,11 +171,11 @@ pub(super) fn log_of_fleet(event: &FleetEvent) {
             drains,
             ?skew,
             "The measured difference between AWS's clock and ours has changed: deadlines are \
-             derived anew, and nothing is forced for 10 s."
+             derived again, and no pod is forced for 10 s."
         ),
         FleetEvent::PodsNotWatched { node, nodes, error } => {
-            warn!(%node, nodes, error, "The pods of draining nodes cannot be watched; they are \
-                listed now and then.");
+            warn!(%node, nodes, error, "The pods of draining nodes cannot be watched; Sundown \
+                lists them instead.");
         }
         FleetEvent::Active(_) | FleetEvent::Counts(_) => {}
     }

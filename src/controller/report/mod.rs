@@ -1,5 +1,5 @@
-//! The one place where what happens to drains becomes log lines, metrics, Kubernetes Events,
-//! notifications and traces.
+//! Turns each [`DrainEvent`] into a log line, metrics, a Kubernetes Event, a notification and a
+//! part of a trace. No other module does.
 
 mod lines;
 mod nodes;
@@ -15,68 +15,68 @@ use tracing::Span;
 use super::{context::Term, notices, places};
 use crate::{
     cluster::{About, EventNote, EventReason, Severity},
-    domain::{Kind, NodeName, Taken},
+    domain::{InterruptionFacts, Kind, NodeName},
     drain::Outcome,
-    fleet::{AcceptedInterruption, Begin, DrainEvent, End, FleetCounts, FleetEvent, HookEnd},
+    fleet::{AcceptedInterruption, ActionEnd, Begin, DrainEvent, End, FleetCounts, FleetEvent},
     observe::{
         DrainEnd, Place, PodState, RecordEvent,
-        traces::{Begun, DrainTrace},
+        traces::{DrainStart, DrainTrace},
     },
 };
 
-/// What is kept of each drain for what is reported of it later. Clones share it.
+/// What later reports about each drain need, by node. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Reported(Arc<Mutex<BTreeMap<NodeName, ReportedOfNode>>>);
+pub(super) struct Reported(Arc<Mutex<BTreeMap<NodeName, ReportedDrain>>>);
 
 #[derive(Debug)]
-struct ReportedOfNode {
+struct ReportedDrain {
     /// The kind of its first interruption.
     kind: &'static str,
-    /// Where the node was when the drain began, so that what is counted of a drain is counted at
-    /// one place.
+    /// The place of the node when the drain began, so that all metrics of a drain count for one
+    /// place.
     place: Place,
-    /// `None` where nobody takes traces.
+    /// `None` if traces are off.
     trace: Option<Box<DrainTrace>>,
     span: Span,
 }
 
 impl Reported {
-    fn with<T>(&self, node: &NodeName, use_it: impl FnOnce(&mut ReportedOfNode) -> T) -> Option<T> {
+    fn with<T>(&self, node: &NodeName, use_it: impl FnOnce(&mut ReportedDrain) -> T) -> Option<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get_mut(node).map(use_it)
     }
 
-    fn insert(&self, node: &NodeName, told: ReportedOfNode) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(node.clone(), told);
+    fn insert(&self, node: &NodeName, drain: ReportedDrain) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(node.clone(), drain);
     }
 
-    fn remove(&self, node: &NodeName) -> Option<ReportedOfNode> {
+    fn remove(&self, node: &NodeName) -> Option<ReportedDrain> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(node)
     }
 
-    /// The span of the node's drain, or none.
+    /// The span of the node's drain. [`Span::none`] if there is no drain.
     fn span(&self, node: &NodeName) -> Span {
-        self.with(node, |told| told.span.clone()).unwrap_or_else(Span::none)
+        self.with(node, |drain| drain.span.clone()).unwrap_or_else(Span::none)
     }
 
     fn trace(&self, node: &NodeName, add: impl FnOnce(&mut DrainTrace)) {
-        self.with(node, |told| told.trace.as_deref_mut().map(add));
+        self.with(node, |drain| drain.trace.as_deref_mut().map(add));
     }
 }
 
 impl Term {
-    /// The span of the log lines about this node's drain; none without a drain.
+    /// The span of the log lines about this node's drain. [`Span::none`] without a drain.
     pub(super) fn drain_span(&self, node: &NodeName) -> Span {
-        self.told.span(node)
+        self.reported.span(node)
     }
 
-    /// Reports one thing that happened to a node or its drain, to everybody who hears of it.
+    /// Reports one thing that happened to a node or its drain.
     pub(super) fn report(&self, node: &NodeName, event: DrainEvent) {
         let event = match event {
-            // It makes the span, which all others are logged in.
+            // It creates the span in which all other events of the drain are logged.
             DrainEvent::Began(begin) => return self.report_begin(node, &begin),
             event => event,
         };
-        let span = self.told.span(node);
+        let span = self.reported.span(node);
         let _entered = span.enter();
         lines::log(node, &event);
         self.count(node, &event);
@@ -91,12 +91,19 @@ impl Term {
             }
             DrainEvent::Ended(end) => {
                 self.note_end(node, &end);
-                notices::ended(self, &end.node, &end.instance, &end.taken, &end.outcome, end.took);
+                notices::ended(
+                    self,
+                    &end.node,
+                    &end.instance,
+                    &end.interruptions,
+                    &end.outcome,
+                    end.took,
+                );
             }
-            DrainEvent::Closed => {
-                let told = self.told.remove(node);
+            DrainEvent::Forgotten => {
+                let drain = self.reported.remove(node);
                 if let (Some(trace), Some(tracer)) =
-                    (told.and_then(|told| told.trace), &self.sinks.tracer)
+                    (drain.and_then(|drain| drain.trace), &self.sinks.tracer)
                 {
                     tracer.send(trace.finish(self.clock.now()));
                 }
@@ -105,7 +112,7 @@ impl Term {
         }
     }
 
-    /// Reports one thing that concerns many drains.
+    /// Reports one thing that concerns several drains.
     pub(super) fn report_of_fleet(&self, event: &FleetEvent) {
         lines::log_of_fleet(event);
         match event {
@@ -128,22 +135,23 @@ impl Term {
     }
 
     fn report_begin(&self, node: &NodeName, begin: &Begin) {
-        let Begin { taken, instance, accepted, is_ours, .. } = begin;
-        let kind = taken.first().and_then(|t| t.kind).map_or("unknown", Kind::as_str);
+        let Begin { interruptions, instance, accepted, began_here, .. } = begin;
+        let kind = interruptions.first().and_then(|t| t.kind).map_or("unknown", Kind::as_str);
         let span = tracing::info_span!("drain", node = %node, instance = %instance, kind);
-        let group = taken.iter().find_map(|t| t.hook.as_ref()).map(|hook| hook.key.group.as_str());
+        let group =
+            interruptions.iter().find_map(|t| t.hook.as_ref()).map(|hook| hook.key.group.as_str());
         let place = places::of(&begin.node, group);
-        if *is_ours {
+        if *began_here {
             self.metrics.drain_started(kind, &place);
         } else {
-            span.in_scope(|| tracing::info!("An open record was found: its drain goes on."));
+            span.in_scope(|| tracing::info!("Found an open record: its drain goes on."));
         }
         let trace = self.sinks.tracer.is_some().then(|| Box::new(trace_of(begin, kind, &place)));
-        self.told.insert(node, ReportedOfNode { kind, place, trace, span });
+        self.reported.insert(node, ReportedDrain { kind, place, trace, span });
         self.board.began(node, instance, kind, *accepted);
     }
 
-    /// Metrics, and what the status page shows.
+    /// Updates metrics and the board.
     fn count(&self, node: &NodeName, event: &DrainEvent) {
         let now = self.clock.now();
         match event {
@@ -163,15 +171,15 @@ impl Term {
                     RecordEvent::Released
                 });
             }
-            DrainEvent::HookServed(_, end) => {
-                self.board.completed(node, *end == HookEnd::Completed);
+            DrainEvent::ActionEnded(_, end) => {
+                self.board.completed(node, *end == ActionEnd::Completed);
             }
             DrainEvent::Status(status) => self.board.update(node, status, now),
             DrainEvent::EndedVoid { took } => {
                 self.board.ended(node, "void", &[], now);
                 self.metrics.drain_ended(DrainEnd::Void, *took);
-                self.told.with(node, |told| {
-                    self.metrics.drain_of_ended(told.kind, &told.place, *took, false);
+                self.reported.with(node, |drain| {
+                    self.metrics.drain_ended_by_place(drain.kind, &drain.place, *took, false);
                 });
             }
             DrainEvent::Ended(end) => {
@@ -182,8 +190,8 @@ impl Term {
                 if missed {
                     self.metrics.deadline_missed();
                 }
-                self.told.with(node, |told| {
-                    self.metrics.drain_of_ended(told.kind, &told.place, end.took, missed);
+                self.reported.with(node, |drain| {
+                    self.metrics.drain_ended_by_place(drain.kind, &drain.place, end.took, missed);
                 });
             }
             _ => {}
@@ -193,7 +201,8 @@ impl Term {
     fn count_accept(&self, accepted: &AcceptedInterruption) {
         let AcceptedInterruption { interruption, node, happened, .. } = accepted;
         let kind = interruption.kind();
-        // A Node that joins after the event could not be written before: that is no delay of ours.
+        // A Node that was created after the event could not be written before. That time is not
+        // Sundown's delay.
         let possible_since = node.created.map_or(*happened, |created| created.max(*happened));
         self.metrics.accepted_after(kind, self.clock.now().since_or_zero(possible_since));
         self.metrics.interrupted(
@@ -209,18 +218,18 @@ impl Term {
         let now = self.clock.now();
         match event {
             DrainEvent::EndedVoid { .. } => {
-                self.told.trace(node, |trace| trace.ended(now, "void", &[]));
+                self.reported.trace(node, |trace| trace.ended(now, "void", &[]));
             }
             DrainEvent::Ended(end) => self
-                .told
+                .reported
                 .trace(node, |trace| trace.ended(now, end.outcome.as_str(), end.outcome.left())),
-            DrainEvent::HooksOver(hooks) => self.told.trace(node, |trace| {
+            DrainEvent::ActionsClosed(hooks) => self.reported.trace(node, |trace| {
                 for action in hooks {
                     trace.hook_over(now, action.key.hook.as_str());
                 }
             }),
-            DrainEvent::Status(status) => self.told.trace(node, |trace| {
-                trace.held(
+            DrainEvent::Status(status) => self.reported.trace(node, |trace| {
+                trace.blocked(
                     now,
                     status.blocked.iter().map(|b| (b.pod.clone(), b.reason.as_str(), b.since)),
                 );
@@ -229,7 +238,7 @@ impl Term {
         }
     }
 
-    /// The Events of the end of a drain.
+    /// Writes the Events about the end of a drain.
     fn note_end(&self, node: &NodeName, end: &End) {
         if matches!(end.outcome, Outcome::NodeGone) {
             return;
@@ -256,16 +265,16 @@ const fn drain_end(outcome: &Outcome) -> DrainEnd {
 }
 
 fn trace_of(begin: &Begin, kind: &'static str, place: &Place) -> DrainTrace {
-    let first = begin.taken.first();
-    DrainTrace::begin(&Begun {
+    let first = begin.interruptions.first();
+    DrainTrace::begin(&DrainStart {
         node: begin.node.name.as_str(),
         instance: begin.instance.as_str(),
         kind,
         event: first.map_or("", |t| &t.event_id),
         place,
-        happened: first.map_or(begin.accepted, Taken::began),
+        happened: first.map_or(begin.accepted, InterruptionFacts::began),
         accepted: begin.accepted,
-        taken_over: !begin.is_ours,
+        taken_over: !begin.began_here,
     })
 }
 

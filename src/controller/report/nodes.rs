@@ -1,4 +1,4 @@
-//! The Events on Nodes.
+//! The texts of Kubernetes Events on Nodes.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use crate::{
     cluster::{About, EventNote, EventReason, Severity},
     domain::{Kind, NodeName},
     drain::Outcome,
-    fleet::{DrainEvent, HookEnd, list, pods},
+    fleet::{ActionEnd, DrainEvent, list, pods},
     record::VoidReason,
 };
 
-/// The Event that a Node gets; `None`: none.
+/// The Kubernetes Event about what happened. `None`: the Node gets none.
 pub(super) fn note(node: &NodeName, event: &DrainEvent) -> Option<EventNote> {
     let (severity, reason, message) =
         of_drain(node, event).or_else(|| of_record(event)).or_else(|| of_hook(event))?;
@@ -55,15 +55,15 @@ fn of_drain(node: &NodeName, event: &DrainEvent) -> Option<NodeNote> {
         DrainEvent::NoLongerManaged { is_ignored } => {
             let why = no_longer_managed(*is_ignored);
             let text = format!(
-                "The drain ends because {why}. What the node owes is completed; its pods stay."
+                "The drain ends because {why}. Its lifecycle actions are completed; its pods stay."
             );
             (Warning, EventReason::NoLongerManaged, text)
         }
         DrainEvent::Disproved => (
             Normal,
             EventReason::InterruptionDisproved,
-            "The interruption was read late and does not hold any more: the drain ends and the \
-             node is put back."
+            "The interruption was read late and no longer applies: the drain ends and the node is \
+             put back."
                 .to_owned(),
         ),
         DrainEvent::InstanceReturned => (
@@ -105,11 +105,13 @@ fn of_hook(event: &DrainEvent) -> Option<NodeNote> {
                 format!("kept open by heartbeats: {}", hooks.join(", ")),
             )
         }
-        DrainEvent::HookServed(action, end) => {
+        DrainEvent::ActionEnded(action, end) => {
             let (reason, text) = match end {
-                HookEnd::Completed => (EventReason::LifecycleCompleted, "completed with CONTINUE"),
-                HookEnd::Over => (EventReason::LifecycleOver, "was over already"),
-                HookEnd::NotOurs => (
+                ActionEnd::Completed => {
+                    (EventReason::LifecycleCompleted, "completed with CONTINUE")
+                }
+                ActionEnd::AlreadyClosed => (EventReason::LifecycleOver, "was over already"),
+                ActionEnd::NotOurs => (
                     EventReason::HookNotOurs,
                     "is left to its owner: the group has a hook whose name starts with sundown",
                 ),
@@ -124,7 +126,7 @@ fn of_hook(event: &DrainEvent) -> Option<NodeNote> {
     })
 }
 
-/// The Events of the end of a drain. `forced`: the pods that were deleted because the deadline
+/// The Events about the end of a drain. `forced`: the pods that were deleted because the deadline
 /// came.
 pub(super) fn of_end(
     outcome: &Outcome,
@@ -167,7 +169,7 @@ pub(super) const fn no_longer_managed(is_ignored: bool) -> &'static str {
     if is_ignored {
         "it carries the annotation sundown.dev/ignore"
     } else {
-        "the node selector does not take it any more"
+        "the node selector no longer matches it"
     }
 }
 
@@ -176,7 +178,7 @@ mod tests {
     use super::*;
     use crate::domain::{HookKey, InstanceId, LifecycleAction, Moment, PodKey, seconds};
 
-    fn told(event: &DrainEvent) -> Option<(Severity, EventReason, String)> {
+    fn event_of(event: &DrainEvent) -> Option<(Severity, EventReason, String)> {
         let note = note(&"a".into(), event)?;
         assert_eq!(note.about, About::Node("a".into()));
         Some((note.severity, note.reason, note.message))
@@ -191,12 +193,12 @@ mod tests {
     }
 
     #[test]
-    fn a_node_gets_an_event_of_what_people_can_act_on() {
+    fn a_node_gets_an_event_about_what_people_can_act_on() {
         use EventReason as Reason;
         use Severity::{Normal, Warning};
         let at = Moment::UNIX_EPOCH.plus(seconds(60));
         let instance = action().key.instance;
-        for (event, severity, reason, says) in [
+        for (event, severity, reason, expected) in [
             (DrainEvent::Uncordoned, Warning, Reason::Uncordoned, "sundown release"),
             (DrainEvent::Paused { all: true }, Warning, Reason::Paused, "`sundown resume` ends"),
             (DrainEvent::Paused { all: false }, Warning, Reason::Paused, "`sundown resume a` ends"),
@@ -233,40 +235,40 @@ mod tests {
                 "workers/drain",
             ),
             (
-                DrainEvent::HookServed(action(), HookEnd::Completed),
+                DrainEvent::ActionEnded(action(), ActionEnd::Completed),
                 Normal,
                 Reason::LifecycleCompleted,
                 "completed with CONTINUE",
             ),
             (
-                DrainEvent::HookServed(action(), HookEnd::Over),
+                DrainEvent::ActionEnded(action(), ActionEnd::AlreadyClosed),
                 Normal,
                 Reason::LifecycleOver,
                 "was over already",
             ),
             (
-                DrainEvent::HookServed(action(), HookEnd::NotOurs),
+                DrainEvent::ActionEnded(action(), ActionEnd::NotOurs),
                 Normal,
                 Reason::HookNotOurs,
                 "left to its owner",
             ),
         ] {
-            let (found, found_reason, message) = told(&event).unwrap();
+            let (found, found_reason, message) = event_of(&event).unwrap();
             assert_eq!((found, found_reason), (severity, reason), "{event:?}");
-            assert!(message.contains(says), "{message}");
+            assert!(message.contains(expected), "{message}");
         }
         for event in [
             DrainEvent::KubeletSilent,
             DrainEvent::PutBack,
             DrainEvent::ReleaseRequested,
-            DrainEvent::Closed,
+            DrainEvent::Forgotten,
         ] {
-            assert_eq!(told(&event), None, "{event:?}: the log tells of it");
+            assert_eq!(event_of(&event), None, "{event:?}: a log line is enough");
         }
     }
 
     #[test]
-    fn the_end_of_a_drain_is_a_warning_where_pods_are_left_or_are_not_known() {
+    fn the_event_about_the_end_of_a_drain_is_a_warning_if_pods_are_left_or_unknown() {
         let left = || vec![PodKey { namespace: "shop".into(), name: "web-1".into() }];
         for (outcome, pods_are_known, forced, expected) in [
             (Outcome::Empty, true, &[][..], &[(Severity::Normal, "drained after 7s (empty)")][..]),

@@ -1,4 +1,4 @@
-//! What is reported of single pods: evictions, deletes, what blocks them.
+//! Reports about single pods: evictions, deletes, and what blocks them.
 
 use tracing::{debug, info, warn};
 
@@ -23,20 +23,20 @@ impl Term {
     }
 
     fn report_answer(&self, node: &NodeName, order: &Order, class: Class, message: &str) {
-        debug!(node = %node, pod = %order.pod(), answer = class.as_str(), message, "An order was \
-            answered.");
+        debug!(node = %node, pod = %order.pod(), answer = class.as_str(), message, "The API server \
+            answered an eviction or a delete.");
         match order {
             Order::Evict { pod, uid, grace } => {
                 self.metrics.eviction(class.as_str());
                 if class == Class::Accepted {
                     let now = self.clock.now();
-                    self.told.trace(node, |trace| trace.evicted(now, pod));
+                    self.reported.trace(node, |trace| trace.evicted(now, pod));
                     self.note_eviction(node, pod, uid, *grace);
                 }
             }
             Order::Delete { why, .. } => {
                 self.metrics.pod_delete(class.as_str());
-                // One that is forced is counted when the drain says so.
+                // A forced delete is counted when the drain reports it (`Note::Forced`).
                 if class == Class::Accepted && *why == DeleteWhy::Shortened {
                     self.metrics.forced();
                 }
@@ -45,7 +45,7 @@ impl Term {
         self.board.ordered(node, order, class);
     }
 
-    /// An eviction was accepted, which is said of each pod only with `--pod-events all`.
+    /// Writes the Event about an accepted eviction, only with `--pod-events all`.
     fn note_eviction(&self, node: &NodeName, pod: &PodKey, uid: &PodUid, grace: Option<u32>) {
         if self.config.service.pod_events != PodEvents::All {
             return;
@@ -71,7 +71,7 @@ impl Term {
                 self.board.forced(node, pod);
                 self.metrics.forced();
                 let now = self.clock.now();
-                self.told.trace(node, |trace| trace.forced(now, pod, reason, *grace));
+                self.reported.trace(node, |trace| trace.forced(now, pod, reason, *grace));
                 let message = format!(
                     "deleted with a grace period of {grace} s, blocked by {reason}, because its \
                      node goes"
@@ -80,8 +80,8 @@ impl Term {
             }
             Note::ShortenedGrace { pod, uid, grace, own } => {
                 let own = own.as_secs();
-                info!(%pod, grace, own, "A pod gets less than its own grace period: its node goes \
-                    earlier.");
+                info!(%pod, grace, own, "A pod gets less than its own grace period, because its \
+                    node goes before that is over.");
                 if self.config.service.pod_events == PodEvents::All {
                     let message =
                         format!("has {grace} s to stop instead of {own} s, because its node goes");
@@ -101,8 +101,8 @@ impl Term {
             }
             Note::CameBack { namespace, owner, new } => {
                 let owner = format!("{} {namespace}/{}", owner.kind, owner.name);
-                warn!(%node, owner, new, "New pods of an owner come back on the node; they are \
-                    left alone and not waited for.");
+                warn!(%node, owner, new, "New pods of an owner come back on the node. Sundown \
+                    leaves them alone and does not wait for them.");
                 self.metrics.owner_left_alone();
                 let message = format!(
                     "{} of {owner} came back since the cordon: its new pods are left alone and \
@@ -112,8 +112,8 @@ impl Term {
                 self.note_about_node(node, EventReason::PodsComeBack, message);
             }
             Note::OrphanedDaemonSet { pod, daemon_set } => {
-                warn!(%pod, daemon_set, "A pod's DaemonSet does not exist; it is drained like any \
-                    other.");
+                warn!(%pod, daemon_set, "A pod's DaemonSet does not exist; the pod is drained like \
+                    any other.");
                 let message =
                     format!("{pod} is drained: its DaemonSet {daemon_set} does not exist");
                 self.note_about_node(node, EventReason::OrphanedDaemonSetPod, message);

@@ -1,71 +1,71 @@
-//! Pods that come to the node, and those among them that come back.
+//! New pods on the node, and which of them came back after an eviction.
 
 use super::Drain;
 use crate::{
     domain::{Moment, Pod, seconds},
     drain::{
         Effect, Note,
-        comebacks::{Arrival, Comebacks, OwnerKey, SCHEDULED_BEFORE, Verdict},
-        pod::{Belongs, Entry},
+        comebacks::{Arrival, Comebacks, OwnerKey, SCHEDULING_TIME, Verdict},
+        pod::{Disposition, Entry},
     },
 };
 
-/// A pod that was created longer ago when the watch shows it came earlier: the watch was broken,
-/// and shows what it missed.
+/// If a pod was created longer than this before the watch shows it, the watch was broken and
+/// delivers what it missed: the pod came when it was created.
 const WATCH_LAG: std::time::Duration = seconds(3);
 
-/// A pod whose owner puts it back again and again is not evicted sooner than this.
-const LEAST_PAUSE: std::time::Duration = seconds(1);
+/// The shortest pause before a pod is evicted whose owner creates it again and again.
+const MIN_PAUSE: std::time::Duration = seconds(1);
 
-/// By what a pod became known.
+/// How the drain learned of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Source {
-    /// The first LIST since the drain was taken up: by the leader that accepted it, or by a later
-    /// one.
+    /// The first LIST since this leader began or took over the drain.
     FirstList,
-    /// A later LIST.
+    /// Any later LIST.
     List,
-    /// The watch.
+    /// An event of the watch.
     Watch,
 }
 
 impl Source {
-    /// When a pod came to the node that was cordoned at `cordoned`, if no pod that was being
-    /// scheduled then comes after `settled`.
+    /// When a pod came to the node. `cordoned`: when the node was cordoned. `settled`: after this
+    /// time no pod arrives that was being scheduled at the cordon.
     ///
-    /// The watch shows it at once, unless it was broken. A LIST may show it much later. Then the
-    /// pod says when it was created, by the clock of the API server (with its difference from ours
-    /// taken out, where that is 2 s and more), in whole seconds.
+    /// The watch shows a new pod at once, unless it was broken. A LIST may show it much later. Then
+    /// its creation time counts: in whole seconds of the API server's clock, corrected if that
+    /// clock differs from ours by 2 s or more.
     fn arrival(self, now: Moment, pod: &Pod, cordoned: Moment, settled: Moment) -> Arrival {
-        let came = match self {
+        let arrived_at = match self {
             Self::Watch => {
                 Some(pod.created.filter(|created| created.plus(WATCH_LAG) < now).unwrap_or(now))
             }
             Self::FirstList if now <= settled => None,
             Self::FirstList | Self::List => pod.created.map(|created| created.min(now)),
         };
-        match came {
+        match arrived_at {
             Some(at) if at > settled => Arrival::Late,
-            Some(at) if at > cordoned => Arrival::Soon,
-            _ => Arrival::There,
+            Some(at) if at > cordoned => Arrival::Settling,
+            _ => Arrival::BeforeCordon,
         }
     }
 }
 
 impl Drain {
-    /// A pod that was not seen before, and what follows where it has come back.
-    pub(super) fn newcomer(&mut self, now: Moment, pod: Pod, source: Source) -> Entry {
+    /// Creates the entry of a pod that was not seen before, and leaves its owner's new pods alone
+    /// if too many have come back.
+    pub(super) fn new_entry(&mut self, now: Moment, pod: Pod, source: Source) -> Entry {
         let mut entry = Entry::new(pod, self.own_pod.as_ref());
-        if entry.belongs != Belongs::Counts || entry.own {
+        if entry.disposition != Disposition::Counts || entry.own {
             return entry;
         }
-        let settled = self.cordoned_at.plus(self.settings.min_drain.max(SCHEDULED_BEFORE));
+        let settled = self.cordoned_at.plus(self.settings.min_drain.max(SCHEDULING_TIME));
         let arrival = source.arrival(now, &entry.pod, self.cordoned_at, settled);
-        entry.new = arrival != Arrival::There;
-        match self.comebacks.came(&entry.pod, arrival) {
+        entry.new = arrival != Arrival::BeforeCordon;
+        match self.comebacks.arrived(&entry.pod, arrival) {
             Verdict::Drain => {}
             Verdict::DrainLater => {
-                let later = settled.max(now.plus(LEAST_PAUSE));
+                let later = settled.max(now.plus(MIN_PAUSE));
                 entry.not_before = Some(self.limits.force_at.map_or(later, |at| at.min(later)));
             }
             Verdict::LeaveAlone { first } => {
@@ -73,14 +73,14 @@ impl Drain {
                 if let Some((new, owner)) = first.zip(Comebacks::key(&entry.pod)) {
                     self.leave_alone(now, &owner);
                     let (namespace, owner) = owner;
-                    self.out.push(Effect::Note(Note::CameBack { namespace, owner, new }));
+                    self.effects.push(Effect::Note(Note::CameBack { namespace, owner, new }));
                 }
             }
         }
         entry
     }
 
-    /// New pods of this owner that are there already are left alone as well.
+    /// Leaves the new pods of this owner alone that are already on the node.
     fn leave_alone(&mut self, now: Moment, owner: &OwnerKey) {
         let mut left_alone = Vec::new();
         for (uid, entry) in self
@@ -95,7 +95,7 @@ impl Drain {
             }
         }
         for uid in left_alone {
-            self.look_at_one(now, &uid, false);
+            self.evaluate_pod(now, &uid, false);
         }
     }
 }

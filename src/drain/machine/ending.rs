@@ -1,26 +1,26 @@
-//! When a drain ends, and how sure it must be of that.
+//! When a drain ends, and how certain that the node is empty the drain must be.
 
 use super::Drain;
 use crate::{
     domain::{Limits, Moment, PodKey},
-    drain::{DispatchInput, Effect, NodeCondition, Outcome, silence::Silence},
+    drain::{DispatchInput, Effect, NodeCondition, Outcome, silence::KubeletSilence},
 };
 
 impl Drain {
-    pub(super) fn limit(&mut self, now: Moment, limits: Limits) {
+    pub(super) fn set_limits(&mut self, now: Moment, limits: Limits) {
         if limits != self.limits {
             self.limits = limits;
-            self.look_at_all(now);
+            self.evaluate_all(now);
         }
     }
 
-    pub(super) fn condition(&mut self, now: Moment, condition: NodeCondition) {
+    pub(super) fn set_condition(&mut self, now: Moment, condition: NodeCondition) {
         match condition {
-            NodeCondition::Fine => self.silence = Silence::Heard,
-            NodeCondition::Unreachable => self.silence.began(now),
-            // A pause ends no drain: what was asked before it is asked again after it.
+            NodeCondition::Fine => self.silence = KubeletSilence::Reporting,
+            NodeCondition::Unreachable => self.silence.begin(now),
+            // A paused drain does not end. The question is asked again after the pause.
             NodeCondition::StillUnreachable
-                if matches!(self.silence, Silence::Asked(_)) && !self.paused =>
+                if matches!(self.silence, KubeletSilence::ReadingNode(_)) && !self.paused =>
             {
                 self.end(Outcome::Unreachable { left: self.left() });
             }
@@ -34,56 +34,59 @@ impl Drain {
         self.silence.since().map(|at| at.plus(self.settings.unreachable_wait))
     }
 
-    /// When the pods of a node whose kubelet is silent are given up, unless its Node says otherwise
-    /// then. `None`: nothing is known to be silent, or the Node is being read already.
+    /// When the drain stops waiting for the pods of a node with a silent kubelet, unless the Node
+    /// shows then that the kubelet reports again. `None`: the kubelet is not known to be silent, or
+    /// the Node is being read already.
     pub(super) fn gives_up_at(&self) -> Option<Moment> {
-        self.unreachable_until().filter(|_| matches!(self.silence, Silence::Waiting(_)))
+        self.unreachable_until().filter(|_| matches!(self.silence, KubeletSilence::Waiting(_)))
     }
 
-    /// From when on an empty node is drained: pods that were being bound at the cordon have arrived
-    /// by then. The end of the drain does not wait for that. The time towards which pods are forced
-    /// does: the margin after it is there to wait.
-    fn empty_from(&self) -> Moment {
+    /// From when on the drain of an empty node may end: pods that were being bound at the cordon
+    /// have arrived by then. The end of the drain (`end_at`) does not wait for that. `force_at`
+    /// does: the margin after it leaves time for that.
+    fn may_end_empty_from(&self) -> Moment {
         let settled = self.cordoned_at.plus(self.settings.min_drain);
         self.limits.end_at.map_or(settled, |end| settled.min(end))
     }
 
-    /// No pod that counts is left, as far as is known.
+    /// Whether no pod that counts is left, as far as is known.
     pub(super) const fn looks_empty(&self) -> bool {
         self.view.listed_at.is_some() && self.tally.left == 0
     }
 
-    /// It is empty, and that can be relied on as of a moment at which nothing was on its way to it
-    /// any more.
+    /// Whether the node is certainly empty: no pod that counts is left, and that was known at a
+    /// moment when no pod was on its way to the node any longer.
     fn is_empty(&self, now: Moment) -> bool {
         self.looks_empty()
             && self.tally.gone == 0
-            && self.empty_from() <= self.view.known_until(now)
+            && self.may_end_empty_from() <= self.view.known_until(now)
     }
 
-    /// When the pods are to be listed anew; `None` while the watch can be relied on, or a LIST is
-    /// awaited.
+    /// When to list the pods again; `None`: the watch can be relied on, or a LIST is already
+    /// requested.
     ///
-    /// A 404 says that a pod is gone, and that the watch has not said so: what else it has not told
-    /// only a LIST shows. So one is asked for before the drain ends, and where the watch still has
-    /// not told after a while. The same while the watch is not open.
+    /// A 404 means that a pod is gone and that the watch has not reported it. Only a LIST shows
+    /// what else the watch has not reported. So the drain requests one before it ends, and if the
+    /// watch still has not reported the end of the pod after a while. It does the same while the
+    /// watch is not open.
     fn relist_from(&self) -> Option<Moment> {
         let listed = self.view.listed_at.filter(|_| !self.view.relisting)?;
-        let (doubted, blind) = (self.tally.gone > 0, self.view.is_blind());
+        let (is_404_unconfirmed, blind) = (self.tally.gone > 0, self.view.is_blind());
         let wanted = match self.looks_empty() {
-            _ if doubted && self.view.missed => listed,
-            true if doubted || blind => self.empty_from(),
+            _ if is_404_unconfirmed && self.view.missed => listed,
+            true if is_404_unconfirmed || blind => self.may_end_empty_from(),
             false if blind => listed.plus(self.settings.blind_relist_after),
             _ => return None,
         };
         Some(wanted.max(listed.plus(self.settings.relist_after)))
     }
 
-    /// When the drain, as it is now, has something to do by time alone that is not about one pod.
-    pub(super) fn next_end(&self) -> Option<Moment> {
-        // While nothing new can be known, or a LIST is awaited, only that tells more.
+    /// When the drain has something to do that does not concern a single pod, if no input comes.
+    pub(super) fn next_check(&self) -> Option<Moment> {
+        // While the watch is not open or has not confirmed a 404, time alone cannot show that the
+        // node is empty.
         let empty = (self.looks_empty() && self.tally.gone == 0 && !self.view.is_blind())
-            .then(|| self.empty_from());
+            .then(|| self.may_end_empty_from());
         let empty = empty.max(empty.and_then(|_| self.view.catches_up_at()));
         let unreachable = self.gives_up_at();
         let (unreachable, end) =
@@ -100,12 +103,12 @@ impl Drain {
         }
         if self.relist_from().is_some_and(|at| at <= now) {
             self.view.relist();
-            self.out.push(Effect::Relist);
+            self.effects.push(Effect::Relist);
         }
         if self.is_empty(now) {
             self.end(Outcome::Empty);
         } else if self.paused {
-            // The deadline stands and is shown, but ends nothing.
+            // The deadline is kept and shown, but does not end a paused drain.
         } else if self.limits.end_at.is_some_and(|at| at <= now) {
             let left = self.left();
             self.end(if self.limits.force_at.is_some() {
@@ -113,11 +116,11 @@ impl Drain {
             } else {
                 Outcome::TimedOut { left }
             });
-        } else if let Silence::Waiting(since) = self.silence
+        } else if let KubeletSilence::Waiting(since) = self.silence
             && self.unreachable_until().is_some_and(|at| at <= now)
         {
-            self.silence = Silence::Asked(since);
-            self.out.push(Effect::AskNode);
+            self.silence = KubeletSilence::ReadingNode(since);
+            self.effects.push(Effect::AskNode);
         }
     }
 
@@ -130,10 +133,10 @@ impl Drain {
 
     pub(super) fn end(&mut self, outcome: Outcome) {
         self.over = true;
-        self.tell_unanswered(true);
-        // Nothing of this step is wanted any more, except to be heard.
-        self.out.retain(|e| matches!(e, Effect::Note(_)));
-        self.out.push(Effect::Dispatch(DispatchInput::Closed { node: self.node.clone() }));
-        self.out.push(Effect::Ended(outcome));
+        self.report_unanswered(true);
+        // Requests of this step are no longer needed, but reports are.
+        self.effects.retain(|e| matches!(e, Effect::Note(_)));
+        self.effects.push(Effect::Dispatch(DispatchInput::Closed { node: self.node.clone() }));
+        self.effects.push(Effect::Ended(outcome));
     }
 }

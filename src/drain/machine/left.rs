@@ -1,24 +1,23 @@
-//! What is left on the node, for people.
+//! The pods that are left on the node, for `sundown status` and Events.
 
 use super::Drain;
 use crate::{
     domain::{Moment, Pod},
-    drain::{force, pod::Belongs},
+    drain::{force, pod::Disposition},
 };
 
 impl Drain {
-    /// The pods that count and are still there. A pod whose DaemonSet was not looked up yet is not
+    /// The pods that count and still exist. A pod whose DaemonSet was not looked up yet is not
     /// among them.
     pub fn pods_left(&self) -> impl Iterator<Item = &Pod> {
         self.pods
             .values()
-            .filter(|entry| entry.belongs == Belongs::Counts && entry.gone.is_none())
+            .filter(|entry| entry.disposition == Disposition::Counts && entry.gone.is_none())
             .map(|entry| &*entry.pod)
     }
 
-    /// From when on this pod is deleted by force where its eviction is refused. `None`: never,
-    /// because no deadline rules, forced deletes are switched off, or the pod is terminating
-    /// already.
+    /// From when on Sundown deletes this pod if its eviction is refused. `None`: never, because the
+    /// drain has no deadline, forced deletes are switched off, or the pod is already terminating.
     #[must_use]
     pub fn forced_from(&self, pod: &Pod) -> Option<Moment> {
         if pod.deletion.is_some() {

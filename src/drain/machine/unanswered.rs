@@ -9,17 +9,17 @@ use crate::{
     drain::{Class, DeleteWhy, Effect, Note, Order, answer::may_have_taken_effect},
 };
 
-/// Times of the API server are whole seconds, and a difference between its clock and ours is taken
-/// out only where it is 2 s or more.
+/// The API server's times are in whole seconds, and a difference between its clock and ours is
+/// corrected only if it is 2 s or more.
 const CLOCK_ERROR: Duration = seconds(3);
 
-/// A delete by force that has no answer.
+/// A forced delete without an answer.
 #[derive(Debug)]
 pub(super) struct Unanswered {
     note: Note,
-    /// The pod's grace period ends then, if this delete was the first to have an effect.
+    /// When the pod's grace period ends if this delete was the first request to have an effect.
     ends: Moment,
-    /// Its answer was lost. Otherwise it may still come.
+    /// Its answer was lost. Otherwise the answer may still come.
     is_lost: bool,
 }
 
@@ -32,14 +32,14 @@ impl Unanswered {
 }
 
 impl Drain {
-    /// An order is sent now.
+    /// Records that an order is sent now.
     pub(super) fn sent(&mut self, order: &Order, now: Moment) {
         let Order::Delete { uid, grace, why: DeleteWhy::Forced, .. } = order else { return };
-        // If an eviction of the pod was accepted, or its answer was lost, nobody can tell whether
+        // If an eviction of the pod was accepted, or its answer was lost, nobody can know whether
         // the eviction or the delete ended the pod.
         let entry =
             self.pods.get(uid).filter(|entry| entry.accepted_at.is_none() && !entry.eviction_lost);
-        let Some(note) = entry.and_then(|entry| entry.note_of(order)) else { return };
+        let Some(note) = entry.and_then(|entry| entry.forced_note(order)) else { return };
         let ends = now.plus(seconds(u64::from(*grace)));
         let before = self.unanswered.remove(uid);
         let (ends, is_lost) =
@@ -47,11 +47,11 @@ impl Drain {
         self.unanswered.insert(uid.clone(), Unanswered { note, ends, is_lost });
     }
 
-    /// An order was answered, or its answer was lost.
+    /// Records that an order was answered, or that its answer was lost.
     pub(super) fn was_answered(&mut self, order: &Order, answer: &ApiAnswer, class: Class) {
         let may_have_taken_effect = may_have_taken_effect(answer);
-        // The API server asks no budget about a pod that terminates: a refusal by one proves that
-        // no earlier eviction had an effect.
+        // The API server checks no budget for a terminating pod. So a refusal by a budget proves
+        // that no earlier eviction had an effect.
         let is_refused_by_budget = matches!(
             class,
             Class::Budget | Class::BudgetLagging { .. } | Class::BudgetBroken | Class::TwoBudgets
@@ -72,7 +72,7 @@ impl Drain {
         }
     }
 
-    /// A pod is gone from the node.
+    /// Records that a pod is gone from the node.
     pub(super) fn was_removed(&mut self, pod: &Pod) {
         if self.unanswered.get(&pod.uid).is_some_and(|unanswered| !unanswered.can_explain(pod)) {
             self.unanswered.remove(&pod.uid);
@@ -81,21 +81,20 @@ impl Drain {
 
     /// Reports each forced delete without an answer whose pod terminates or is gone. `is_last`:
     /// also those whose answer may still come, because the drain ends now.
-    pub(super) fn tell_unanswered(&mut self, is_last: bool) {
+    pub(super) fn report_unanswered(&mut self, is_last: bool) {
         if self.unanswered.is_empty() {
             return;
         }
-        let goes = |uid: &PodUid, unanswered: &Unanswered| {
+        let is_leaving = |uid: &PodUid, unanswered: &Unanswered| {
             self.pods.get(uid).is_none_or(|e| {
                 e.gone.is_some() || e.pod.deletion.is_some() && unanswered.can_explain(&e.pod)
             })
         };
-        let of_lost = self
-            .unanswered
-            .iter()
-            .filter(|(uid, unanswered)| (is_last || unanswered.is_lost) && goes(uid, unanswered));
-        let told: Vec<PodUid> = of_lost.map(|(uid, _)| uid.clone()).collect();
-        for uid in told {
+        let reportable = self.unanswered.iter().filter(|(uid, unanswered)| {
+            (is_last || unanswered.is_lost) && is_leaving(uid, unanswered)
+        });
+        let uids: Vec<PodUid> = reportable.map(|(uid, _)| uid.clone()).collect();
+        for uid in uids {
             let Some(Unanswered { note, .. }) = self.unanswered.remove(&uid) else { continue };
             if let Some(entry) = self.pods.get_mut(&uid) {
                 entry.forced = true;
@@ -103,7 +102,7 @@ impl Drain {
             if let Note::Forced { pod, .. } = &note {
                 self.forced.push(pod.clone());
             }
-            self.out.push(Effect::Note(note));
+            self.effects.push(Effect::Note(note));
         }
     }
 }

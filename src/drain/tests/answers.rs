@@ -1,4 +1,4 @@
-//! Every row of the table of answers.
+//! How answers of the API server are classified.
 
 use super::*;
 
@@ -48,7 +48,7 @@ fn a_404_that_is_not_about_the_pod_does_not_make_it_gone() {
 }
 
 #[test]
-fn a_409_tells_another_uid_from_a_conflict() {
+fn a_409_about_the_uid_is_not_a_conflict() {
     assert_eq!(classify(&other_uid()), Class::OtherUid);
     assert_eq!(
         class(409, "Conflict", "Operation cannot be fulfilled on tests \"2\": message: Conflict"),
@@ -65,20 +65,20 @@ fn a_409_tells_another_uid_from_a_conflict() {
 }
 
 #[test]
-fn a_409_of_a_webhook_says_nothing_of_the_pod() {
+fn a_409_of_a_webhook_is_not_about_the_pod() {
     let message = "admission webhook \"x\" denied the request: Precondition failed: UID in \
         precondition: a, UID in object meta: b";
     assert_eq!(class(409, "Conflict", message), Class::Webhook);
 }
 
 #[test]
-fn a_429_of_a_budget_is_a_matter_of_this_pod() {
+fn a_429_of_a_budget_blocks_only_this_pod() {
     assert_eq!(classify(&refused_by_budget()), Class::Budget);
     assert_eq!(classify(&refused_by_budget()).blocks(), Some(BlockReason::Pdb));
 }
 
 #[test]
-fn a_429_of_a_lagging_budget_says_when_to_try_again() {
+fn a_429_of_a_lagging_budget_has_a_retry_time() {
     assert_eq!(classify(&lagging()), Class::BudgetLagging { retry_after: seconds(10) });
     assert_eq!(
         classify(&ApiAnswer { retry_after: None, ..lagging() }),
@@ -100,7 +100,7 @@ fn s07_a_429_without_causes_is_overload_and_not_a_budget() {
 }
 
 #[test]
-fn no_retry_after_is_taken_for_longer_than_thirty_seconds() {
+fn retry_after_is_limited_to_thirty_seconds() {
     assert_eq!(classify(&overload(Some(3600))), Class::Overload { retry_after: seconds(30) });
     assert_eq!(classify(&with(lagging(), 3600)), Class::BudgetLagging { retry_after: seconds(30) });
     assert_eq!(
@@ -111,7 +111,7 @@ fn no_retry_after_is_taken_for_longer_than_thirty_seconds() {
 }
 
 #[test]
-fn a_429_of_a_webhook_stops_nobody_else() {
+fn a_429_of_a_webhook_does_not_pause_other_requests() {
     let kubevirt = "admission webhook \"virt-launcher-eviction-interceptor.kubevirt.io\" denied \
         the request: Eviction triggered evacuation of VMI";
     assert_eq!(class(429, "TooManyRequests", kubevirt), Class::Webhook);
@@ -120,12 +120,12 @@ fn a_429_of_a_webhook_stops_nobody_else() {
 }
 
 #[test]
-fn c56_a_403_of_a_dying_namespace_is_told_by_its_cause() {
+fn c56_a_403_of_a_terminating_namespace_is_classified_by_its_cause() {
     assert_eq!(classify(&namespace_terminating()), Class::NamespaceTerminating);
 }
 
 #[test]
-fn a_403_of_a_broken_budget_is_told_by_its_message() {
+fn a_403_of_a_broken_budget_is_classified_by_its_message() {
     assert_eq!(
         class(403, "Forbidden", "pods \"a\" is forbidden: pdb disruptions allowed is negative"),
         Class::BudgetBroken
@@ -141,7 +141,7 @@ fn a_403_of_a_broken_budget_is_told_by_its_message() {
 }
 
 #[test]
-fn a_403_otherwise_is_rights_or_a_webhook() {
+fn any_other_403_is_missing_rights_or_a_webhook() {
     let rbac = "pods \"a\" is forbidden: User \"x\" cannot create resource \"pods/eviction\" in \
         API group \"\" in the namespace \"default\"";
     assert_eq!(class(403, "Forbidden", rbac).blocks(), Some(BlockReason::Rbac));
@@ -153,13 +153,13 @@ fn a_403_otherwise_is_rights_or_a_webhook() {
 }
 
 #[test]
-fn c56_a_500_of_two_budgets_is_no_passing_failure() {
+fn c56_a_500_of_two_budgets_is_not_transient() {
     assert_eq!(classify(&two_budgets()), Class::TwoBudgets);
     assert_eq!(classify(&two_budgets()).blocks(), Some(BlockReason::TwoPdbs));
 }
 
 #[test]
-fn other_5xx_and_silence_pass_by_themselves() {
+fn other_5xx_and_missing_answers_are_transient() {
     for (code, message) in [
         (500, "Internal error occurred: failed calling webhook \"x\": context deadline exceeded"),
         (503, "service unavailable"),
@@ -172,7 +172,7 @@ fn other_5xx_and_silence_pass_by_themselves() {
 }
 
 #[test]
-fn a_400_or_422_is_our_own_fault_unless_a_policy_says_it() {
+fn a_400_or_422_is_malformed_unless_an_admission_policy_refused() {
     assert_eq!(
         class(400, "BadRequest", "name in URL does not match name in Eviction object"),
         Class::Malformed
@@ -193,7 +193,7 @@ fn a_400_or_422_is_our_own_fault_unless_a_policy_says_it() {
 }
 
 #[test]
-fn labels_are_told_apart() {
+fn labels_are_unique() {
     let labels: std::collections::BTreeSet<_> =
         BlockReason::ALL.iter().map(|r| r.as_str()).collect();
     assert_eq!(labels.len(), BlockReason::ALL.len());

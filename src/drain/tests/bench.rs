@@ -1,46 +1,54 @@
-//! A dispatcher on the bench, with what it let go.
+//! A dispatcher under test, and the requests that it sent.
 
 use super::*;
 
-/// A dispatcher with what it let go, in order.
+/// A dispatcher, and the pods for which it sent a request, in order.
 pub(super) struct Bench {
     pub(super) d: Dispatcher,
-    pub(super) gone: Vec<String>,
+    pub(super) sent: Vec<String>,
 }
 
 impl Bench {
-    /// One whose lanes have all been answered often.
+    /// A dispatcher whose request queues begin with a large window, as after many answers.
     pub(super) fn new() -> Self {
-        Self::with(DispatchSettings { first: 32, ..DispatchSettings::default() })
+        Self::with(DispatchSettings { initial_window: 32, ..DispatchSettings::default() })
     }
 
     pub(super) fn with(settings: DispatchSettings) -> Self {
-        Self { d: Dispatcher::new(settings), gone: Vec::new() }
+        Self { d: Dispatcher::new(settings), sent: Vec::new() }
     }
 
-    /// What this input lets go.
+    /// Returns the pods for which this input makes the dispatcher send a request.
     pub(super) fn step(&mut self, now: Moment, input: DispatchInput) -> Vec<String> {
-        let gone: Vec<_> = self
+        let sent: Vec<_> = self
             .d
             .step(now, input)
             .into_iter()
-            .map(|DispatchEffect::Go { uid, .. }| uid.to_string())
+            .map(|DispatchEffect::Send { uid, .. }| uid.to_string())
             .collect();
-        self.gone.extend(gone.iter().cloned());
-        gone
+        self.sent.extend(sent.iter().cloned());
+        sent
     }
 
-    pub(super) fn want(&mut self, now: Moment, node: &str, pod: Pod) -> Vec<String> {
+    pub(super) fn request(&mut self, now: Moment, node: &str, pod: Pod) -> Vec<String> {
         self.step(
             now,
-            DispatchInput::Want { node: node.into(), pod: Arc::new(pod), by: By::Eviction },
+            DispatchInput::Request {
+                node: node.into(),
+                pod: Arc::new(pod),
+                method: Method::Eviction,
+            },
         )
     }
 
     pub(super) fn delete(&mut self, now: Moment, node: &str, pod: Pod) -> Vec<String> {
         self.step(
             now,
-            DispatchInput::Want { node: node.into(), pod: Arc::new(pod), by: By::Delete },
+            DispatchInput::Request {
+                node: node.into(),
+                pod: Arc::new(pod),
+                method: Method::Delete,
+            },
         )
     }
 
@@ -48,12 +56,12 @@ impl Bench {
         self.step(now, DispatchInput::Answer { uid: name.into(), class })
     }
 
-    pub(super) fn turn(&mut self, node: &str, relaxed: bool, deadline: u64, left: usize) {
+    pub(super) fn prioritize(&mut self, node: &str, relaxed: bool, deadline: u64, left: usize) {
         self.step(
             at(0),
-            DispatchInput::Turn {
+            DispatchInput::Priority {
                 node: node.into(),
-                turn: Turn { relaxed, deadline: at(deadline), left },
+                priority: NodePriority { relaxed, deadline: at(deadline), left },
             },
         );
     }

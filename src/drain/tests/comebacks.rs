@@ -10,7 +10,7 @@ fn kruise() -> Owner {
     }
 }
 
-/// A pod that is put back, where the world does so.
+/// A pod that its controller creates again, in a world that does so.
 fn sticky(name: &str) -> Pod {
     Pod {
         labels: [("app".to_owned(), "sticky".to_owned())].into(),
@@ -20,7 +20,8 @@ fn sticky(name: &str) -> Pod {
     }
 }
 
-/// A world in which pods are put back so long after they were told to end, and end a second later.
+/// A world in which a controller creates pods again `put_back_after` their deletion, and pods end a
+/// second after that.
 fn stubborn(put_back_after: Duration) -> World {
     let mut w = World::new();
     w.stops_within = put_back_after + seconds(1);
@@ -47,21 +48,21 @@ fn s20_a_pod_that_is_put_back_is_evicted_three_times_more_and_then_left_alone() 
     assert_eq!(
         (w.outcome("n1"), w.ended_ms("n1").map(|ms| ms / 1000)),
         (Some(&Outcome::Empty), Some(9)),
-        "nobody waits for it"
+        "the drain does not wait for it"
     );
     assert!(w.pods.contains_key(&uid("a++++")));
 }
 
 #[test]
-fn s20_one_that_is_put_back_at_once_is_not_evicted_without_a_pause() {
+fn s20_a_pod_that_is_put_back_at_once_is_not_evicted_without_a_pause() {
     let mut w = stubborn(Duration::from_millis(20));
     w.add_pod(sticky("a"));
     w.drain("n1", limits(3600));
     w.run_until(at(3600));
     let evicted: Vec<_> =
         w.log().into_iter().map(|(at, order)| (at, order.uid().to_string())).collect();
-    // Within five seconds of the cordon a pod that was being scheduled may arrive, so the fourth is
-    // no sign yet.
+    // In the first five seconds after the cordon pods may arrive that were being scheduled, so a
+    // fourth new pod does not count as coming back yet.
     assert_eq!(
         evicted,
         [
@@ -76,7 +77,7 @@ fn s20_one_that_is_put_back_at_once_is_not_evicted_without_a_pause() {
 }
 
 #[test]
-fn s20_those_that_were_there_at_the_cordon_are_drained_whoever_puts_others_back() {
+fn s20_pods_that_existed_at_the_cordon_are_always_drained() {
     let mut w = stubborn(seconds(2));
     for i in 0..20 {
         w.add_pod(sticky(&format!("p{i:02}")));
@@ -126,7 +127,7 @@ fn s19_pods_that_a_broken_watch_shows_late_did_not_come_back() {
     assert_eq!(left_alone(&w), []);
 }
 
-/// Another leader takes over, from what the API knows.
+/// Another leader takes over, and knows only what the API server knows.
 fn taken_over(w: &mut World) {
     w.drains.clear();
     w.dispatcher = Dispatcher::new(DispatchSettings::default());
@@ -167,21 +168,21 @@ fn s20_a_pod_that_is_left_alone_stays_so_when_it_changes() {
             d.step(at(10), Input::Gone(uid(name)));
         }
     }
-    assert_eq!(wants(&d.step(at(11), Input::Changed(Pod { ready: false, ..sticky("d") }))), []);
+    assert_eq!(requests(&d.step(at(11), Input::Changed(Pod { ready: false, ..sticky("d") }))), []);
     assert_eq!(
         d.status(at(11)).counts,
         Counts { left: 1, waiting: 1, untouched: 1, ..Counts::default() }
     );
     let other = Pod { owner: pod("x").owner, ..sticky("x") };
     assert_eq!(
-        wants(&d.step(at(11), Input::Changed(other))),
+        requests(&d.step(at(11), Input::Changed(other))),
         [("x".into(), false)],
         "another owner's pod"
     );
 }
 
 #[test]
-fn a_pod_that_a_lagging_watch_shows_again_after_an_answer_said_that_it_is_gone_counts_once() {
+fn a_pod_that_a_lagging_watch_shows_again_after_a_404_counts_once() {
     let mut w = World::new();
     w.add_pod(pod("blocked"));
     w.add_budget("web", 1);
@@ -191,7 +192,7 @@ fn a_pod_that_a_lagging_watch_shows_again_after_an_answer_said_that_it_is_gone_c
     w.answer = Some(Box::new(gone));
     let late = Pod { created: Some(at(60)), ..sticky("late") };
     for at_second in [60, 70, 80, 90, 100] {
-        w.tell_at(at(at_second), "n1", Input::Changed(late.clone()));
+        w.feed_at(at(at_second), "n1", Input::Changed(late.clone()));
     }
     w.drain("n1", limits(3600));
     w.run_until(at(300));

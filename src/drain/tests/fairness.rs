@@ -2,18 +2,18 @@
 
 use super::{bench::*, *};
 
-/// A pod of this namespace that no budget counts.
+/// A pod of this namespace that no budget selects.
 fn of(namespace: &str, name: &str) -> Pod {
     Pod { key: PodKey { namespace: namespace.into(), name: name.into() }, ..other(name) }
 }
 
-/// A server that answers each request after 5 ms, unless a webhook hangs for its namespace: then
-/// after ten seconds, or after the two that its eviction is waited for.
+/// An API server that answers each request after 5 ms. If a webhook hangs for the pod, the answer
+/// is an error after ten seconds.
 struct Server {
     bench: Bench,
     now: Moment,
     answers: std::collections::BTreeMap<(Moment, String), Class>,
-    /// When each pod was first asked for.
+    /// When the first request for each pod was sent.
     asked: std::collections::BTreeMap<String, Moment>,
     most: usize,
     hangs: fn(&str) -> bool,
@@ -47,8 +47,8 @@ impl Server {
         self.most = self.most.max(self.answers.len());
     }
 
-    fn want(&mut self, node: &str, pod: Pod, by: By) {
-        self.step(DispatchInput::Want { node: node.into(), pod: Arc::new(pod), by });
+    fn request(&mut self, node: &str, pod: Pod, method: Method) {
+        self.step(DispatchInput::Request { node: node.into(), pod: Arc::new(pod), method });
     }
 
     fn run_until(&mut self, end: Moment) {
@@ -77,7 +77,8 @@ impl Server {
         self.now = end;
     }
 
-    /// When the last of those whose name begins so was first asked for; `None`: one was not yet.
+    /// When the first request for the last of the `n` pods with this prefix was sent; `None`: not
+    /// yet for all of them.
     fn last_asked(&self, prefix: &str, n: usize) -> Option<Duration> {
         let asked: Vec<_> = self
             .asked
@@ -96,23 +97,23 @@ impl Server {
 /// hundred others on twenty spot nodes.
 fn crowded(namespaces: usize, urgent: bool) -> Server {
     let mut s = Server::new(|name| name.starts_with("hung"));
-    // All are there before the first may go.
+    // All pods are requested before the first request is sent.
     s.step(DispatchInput::PausedAll(true));
     for i in 0..25 {
-        s.bench.turn(&format!("a{i:02}"), !urgent, 110, 20);
+        s.bench.prioritize(&format!("a{i:02}"), !urgent, 110, 20);
     }
     for i in 0..500 {
-        s.want(
+        s.request(
             &format!("a{:02}", i % 25),
             of(&format!("hung{}", i % namespaces), &format!("hung{i:03}")),
-            By::Eviction,
+            Method::Eviction,
         );
     }
     for i in 0..20 {
-        s.bench.turn(&format!("b{i:02}"), false, 110, 20);
+        s.bench.prioritize(&format!("b{i:02}"), false, 110, 20);
     }
     for i in 0..200 {
-        s.want(&format!("b{:02}", i % 20), of("web", &format!("web{i:03}")), By::Eviction);
+        s.request(&format!("b{:02}", i % 20), of("web", &format!("web{i:03}")), Method::Eviction);
     }
     s.step(DispatchInput::PausedAll(false));
     s
@@ -138,29 +139,37 @@ fn pods_whose_webhook_never_answers_keep_no_other_pod_waiting() {
 fn a_namespace_whose_webhook_begins_to_hang_is_left_with_few_slots() {
     let mut s = Server::new(|name| name.starts_with('p') && name >= "p200");
     for name in names("p", 700) {
-        s.want("n1", of("web", &name), By::Eviction);
+        s.request("n1", of("web", &name), Method::Eviction);
     }
     s.run_until(at_ms(900));
-    assert_eq!(s.answers.len(), 32, "it had proved itself, and has all slots");
+    assert_eq!(s.answers.len(), 32, "it had many answers, so it has all slots");
     for name in names("q", 100) {
-        s.want("n2", of("other", &name), By::Eviction);
+        s.request("n2", of("other", &name), Method::Eviction);
     }
     s.run_until(at_ms(2500));
-    assert!(s.last_asked("q", 100).is_some(), "others have their slots");
-    assert_eq!(s.answers.len(), 32, "those do not count any more, and no more of them are sent");
+    assert!(s.last_asked("q", 100).is_some(), "the other namespace has its slots");
+    assert_eq!(
+        s.answers.len(),
+        32,
+        "the silent requests no longer count, and no more of them are sent"
+    );
     s.run_until(at(12));
-    assert_eq!(s.answers.len(), 4, "after that a few");
+    assert_eq!(s.answers.len(), 4, "after the time-outs only a few");
 }
 
 #[test]
-fn hundreds_of_hanging_namespaces_have_a_bound_and_keep_no_delete_waiting() {
+fn requests_of_hundreds_of_hanging_namespaces_are_limited_and_delay_no_delete() {
     let mut s = Server::new(|name| name.starts_with("hung"));
     for i in 0..600 {
-        s.want(&format!("a{i:03}"), of(&format!("hung{i}"), &format!("hung{i:03}")), By::Eviction);
+        s.request(
+            &format!("a{i:03}"),
+            of(&format!("hung{i}"), &format!("hung{i:03}")),
+            Method::Eviction,
+        );
     }
     s.run_until(at(2));
-    assert_eq!(s.answers.len(), 48, "half as many beside those that count");
-    s.want("b", of("web", "web"), By::Delete);
+    assert_eq!(s.answers.len(), 48, "the limit for silent queues is half as many again");
+    s.request("b", of("web", "web"), Method::Delete);
     assert_eq!(s.asked.get("web"), Some(&at(2)));
 }
 
@@ -168,29 +177,29 @@ fn hundreds_of_hanging_namespaces_have_a_bound_and_keep_no_delete_waiting() {
 fn deletes_whose_webhook_never_answers_keep_no_other_delete_waiting() {
     let mut s = Server::new(|name| name.starts_with("hung"));
     for name in names("hung", 100) {
-        s.want("a", of("hung", &name), By::Delete);
+        s.request("a", of("hung", &name), Method::Delete);
     }
     for name in names("web", 100) {
-        s.want("b", of("web", &name), By::Delete);
+        s.request("b", of("web", &name), Method::Delete);
     }
     s.run_until(at(1));
     assert!(s.last_asked("web", 100).is_some_and(|last| last < seconds(1)));
 }
 
 #[test]
-fn an_answer_makes_a_namespace_trusted_again() {
+fn an_answer_gives_a_namespace_its_slots_back() {
     let mut s = Server::new(|name| name.starts_with("hung"));
     for name in names("hung", 8) {
-        s.want("a", of("web", &name), By::Eviction);
+        s.request("a", of("web", &name), Method::Eviction);
     }
     s.run_until(at(9));
     assert_eq!(s.answers.len(), 4);
     for name in names("hung", 8) {
-        s.step(DispatchInput::Unwant { uid: name.as_str().into() });
+        s.step(DispatchInput::Cancel { uid: name.as_str().into() });
     }
     s.run_until(at(11));
     for name in names("web", 100) {
-        s.want("b", of("web", &name), By::Eviction);
+        s.request("b", of("web", &name), Method::Eviction);
     }
     s.run_until(at(12));
     assert!(s.last_asked("web", 100).is_some());
@@ -200,12 +209,12 @@ fn an_answer_makes_a_namespace_trusted_again() {
 fn a_server_that_is_slow_to_answer_keeps_all_its_slots() {
     let mut b = Bench::with(DispatchSettings::default());
     for name in names("p", 300) {
-        b.want(at(0), "n1", other(&name));
+        b.request(at(0), "n1", other(&name));
     }
     // Each answer takes three seconds.
     for round in 1..9 {
         for name in
-            b.gone.clone().iter().skip(b.d.status().waiting.abs_diff(300) - b.d.status().in_flight)
+            b.sent.clone().iter().skip(b.d.status().waiting.abs_diff(300) - b.d.status().in_flight)
         {
             b.answer(at(3 * round), name, Class::Accepted);
         }
@@ -214,16 +223,16 @@ fn a_server_that_is_slow_to_answer_keeps_all_its_slots() {
 }
 
 #[test]
-fn an_untried_pod_that_may_be_deleted_is_evicted_where_that_can_be_done() {
+fn an_untried_pod_that_may_be_deleted_is_evicted_if_possible() {
     let goes = |b: &mut Bench, name: &str| {
-        let input = DispatchInput::Want {
+        let input = DispatchInput::Request {
             node: "n1".into(),
             pod: Arc::new(other(name)),
-            by: By::EvictionOrDelete,
+            method: Method::EvictionOrDelete,
         };
         b.d.step(at(0), input)
             .into_iter()
-            .map(|DispatchEffect::Go { evict, .. }| evict)
+            .map(|DispatchEffect::Send { evict, .. }| evict)
             .collect::<Vec<_>>()
     };
     let mut b = Bench::with(DispatchSettings::default());
@@ -231,7 +240,7 @@ fn an_untried_pod_that_may_be_deleted_is_evicted_where_that_can_be_done() {
     assert_eq!(
         goes(&mut b, "b"),
         [false],
-        "the lane of evictions has no room before the first answer"
+        "the queue of evictions has no room before the first answer"
     );
     let mut b = Bench::new();
     assert_eq!(goes(&mut b, "a"), [true]);
@@ -242,29 +251,29 @@ fn an_untried_pod_that_may_be_deleted_is_evicted_where_that_can_be_done() {
             class: Class::Overload { retry_after: seconds(200) },
         },
     );
-    b.turn("n1", false, 100, 1);
-    assert_eq!(goes(&mut b, "b"), [false], "no evictions while the API server has too much to do");
+    b.prioritize("n1", false, 100, 1);
+    assert_eq!(goes(&mut b, "b"), [false], "no evictions while the API server is overloaded");
 }
 
 #[test]
 fn a_namespace_without_pods_is_remembered_for_a_minute() {
     for (later, at_once) in [(59, 4), (60, 1)] {
         let mut b = Bench::with(DispatchSettings::default());
-        b.want(at(0), "n1", other("a"));
+        b.request(at(0), "n1", other("a"));
         b.answer(at(0), "a", Class::Accepted);
         assert_eq!((b.d.status(), b.d.next_wake()), (DispatchStatus::default(), None));
         b.step(at(later), DispatchInput::Tick);
-        let gone: usize =
-            names("p", 10).iter().map(|name| b.want(at(later), "n1", other(name)).len()).sum();
-        assert_eq!(gone, at_once, "after {later} s");
+        let sent: usize =
+            names("p", 10).iter().map(|name| b.request(at(later), "n1", other(name)).len()).sum();
+        assert_eq!(sent, at_once, "after {later} s");
     }
 }
 
 #[test]
-fn an_overload_that_only_one_pod_meets_lets_the_others_go_after_it() {
+fn after_an_overload_all_pods_are_tried_again() {
     let mut b = Bench::with(DispatchSettings::default());
-    b.want(at(0), "n1", other("a"));
+    b.request(at(0), "n1", other("a"));
     b.answer(at(0), "a", Class::Overload { retry_after: seconds(30) });
-    b.want(at(1), "n2", other("b"));
+    b.request(at(1), "n2", other("b"));
     assert_eq!(b.step(at(30), DispatchInput::Tick), ["a", "b"]);
 }

@@ -1,47 +1,47 @@
-//! What must hold of every order, whatever happens: looked at for each order of each test that runs
-//! against the model server.
+//! Rules that every order must obey, checked for each order in each test that runs against the
+//! model server.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 use crate::domain::NodeName;
 
-/// Knows what was told to the machines, and holds their orders against it.
+/// Records the inputs of the drains and the dispatcher, and checks their orders against these.
 #[derive(Debug, Default)]
 pub(super) struct Judge {
     limits: BTreeMap<NodeName, Limits>,
     paused: BTreeSet<NodeName>,
     paused_all: bool,
     budgets: BTreeMap<BudgetKey, Budget>,
-    /// Evictions under way.
+    /// Evictions in flight.
     evicting: BTreeMap<PodUid, Arc<Pod>>,
     in_flight: usize,
-    /// Pods of whose eviction an answer came, whichever.
+    /// Pods whose eviction was answered, whatever the answer.
     answered: BTreeSet<PodUid>,
-    /// What the drains were last told of each pod.
+    /// The last version of each pod that its drain received.
     known: BTreeMap<PodUid, Pod>,
-    /// When they were first told of it.
+    /// When the drain received the first version.
     known_since: BTreeMap<PodUid, Moment>,
-    /// The pods of an owner that were created on a node since its cordon.
+    /// The pods of each owner that were created on a node since its cordon.
     newcomers: BTreeMap<(NodeName, Owner), Vec<PodUid>>,
-    /// The new pods of owners that have had more than three.
+    /// The new pods of owners with more than three new pods.
     left_alone: BTreeSet<PodUid>,
     overloaded_until: Option<Moment>,
-    /// When each drain last asked for a LIST.
+    /// When each drain last requested a LIST.
     relisted: BTreeMap<NodeName, Moment>,
     cordoned: BTreeMap<NodeName, Moment>,
     unreachable: BTreeMap<NodeName, Moment>,
 }
 
-/// What was known of a drain when it ended.
+/// What the judge knew of a drain when it ended.
 #[derive(Debug)]
 pub(super) struct AtEnd {
-    /// The pods that are waited for, by the rules of `kubectl drain`.
+    /// The pods that the drain waits for, by the rules of `kubectl drain`.
     pub(super) waited_for: BTreeSet<PodKey>,
-    /// Those of DaemonSets.
+    /// The pods of DaemonSets.
     pub(super) of_daemon_sets: BTreeSet<PodKey>,
-    /// New pods of owners that have had more than three: one that was told to end before is waited
-    /// for.
+    /// New pods of owners with more than three new pods. A drain waits for such a pod if it was
+    /// already terminating.
     pub(super) left_alone: BTreeSet<PodKey>,
     pub(super) limits: Limits,
     pub(super) is_paused: bool,
@@ -49,10 +49,10 @@ pub(super) struct AtEnd {
     pub(super) unreachable: Option<Moment>,
 }
 
-/// The most that an overloaded API server is left in peace because it says so.
+/// The longest pause that an overloaded API server can request.
 const LONGEST_PAUSE: Duration = seconds(30);
 
-/// For how long nothing is to be sent after this answer: the API server itself has too much to do.
+/// How long to send nothing after this answer: the API server itself is overloaded.
 fn pause(answer: &ApiAnswer) -> Option<Duration> {
     let busy = answer.code == 429
         && answer.causes.is_empty()
@@ -66,12 +66,12 @@ fn is_of_daemon_set(pod: &Pod) -> bool {
         .is_some_and(|owner| owner.kind == "DaemonSet" && owner.api_version == "apps/v1")
 }
 
-/// A pod of a DaemonSet that still exists.
+/// Whether the pod belongs to a DaemonSet that still exists.
 fn stays_with_its_daemon_set(pod: &Pod, orphaned: &BTreeSet<String>) -> bool {
     is_of_daemon_set(pod) && pod.owner.as_ref().is_none_or(|owner| !orphaned.contains(&owner.name))
 }
 
-/// Its containers have ended.
+/// Whether its containers have ended.
 fn is_finished(pod: &Pod) -> bool {
     matches!(pod.phase, PodPhase::Succeeded | PodPhase::Failed)
 }
@@ -83,7 +83,7 @@ impl Judge {
         self.paused.remove(&start.node);
     }
 
-    pub(super) fn told(&mut self, now: Moment, node: &NodeName, input: &Input) {
+    pub(super) fn record_input(&mut self, now: Moment, node: &NodeName, input: &Input) {
         match input {
             Input::Limits(limits) => {
                 self.limits.insert(node.clone(), *limits);
@@ -119,15 +119,15 @@ impl Judge {
     fn know(&mut self, now: Moment, pod: &Pod) {
         if !self.known_since.contains_key(&pod.uid) {
             self.known_since.insert(pod.uid.clone(), now);
-            self.came(now, pod);
+            self.arrived(now, pod);
         }
         self.known.insert(pod.uid.clone(), pod.clone());
     }
 
-    /// With the fourth new pod of an owner all its new pods are left alone, but for the first 5 s
-    /// after the cordon, in which the scheduler may still bind pods that it had chosen the node
-    /// for.
-    fn came(&mut self, now: Moment, pod: &Pod) {
+    /// From the fourth new pod of an owner on, all its new pods are left alone. This does not apply
+    /// in the first 5 s after the cordon, when the scheduler may still bind pods for which it had
+    /// chosen the node.
+    fn arrived(&mut self, now: Moment, pod: &Pod) {
         let (Some(node), Some(created)) = (&pod.node, pod.created) else { return };
         let stays = pod.mirror || pod.tolerates_us || is_finished(pod) || is_of_daemon_set(pod);
         let Some(owner) = pod.owner.as_deref().filter(|_| !stays && created > self.cordoned[node])
@@ -141,7 +141,8 @@ impl Judge {
         }
     }
 
-    /// An answer has come. What it means is worked out here again: the machines must not be asked.
+    /// Records an answer. The judge classifies it itself, because it must not rely on the code
+    /// under test.
     pub(super) fn answered(&mut self, now: Moment, order: &Order, answer: &ApiAnswer) {
         self.in_flight -= 1;
         if self.evicting.remove(order.uid()).is_some() {
@@ -152,7 +153,7 @@ impl Judge {
         }
     }
 
-    /// What is known of a drain that ends.
+    /// What the judge knows of a drain that ends.
     pub(super) fn at_end(
         &self,
         now: Moment,
@@ -160,7 +161,7 @@ impl Judge {
         orphaned: &BTreeSet<String>,
     ) -> AtEnd {
         let here = || self.known.values().filter(|pod| pod.node.as_ref() == Some(node));
-        // What holds the object of a pod that has ended is waited for a minute.
+        // The drain waits a minute for the finalizers of a pod whose containers have ended.
         let is_over = |pod: &Pod| {
             is_finished(pod)
                 && pod.deletion.is_none_or(|at| pod.finalizers && now >= at.plus(seconds(60)))
@@ -186,7 +187,7 @@ impl Judge {
         }
     }
 
-    pub(super) fn told_dispatcher(&mut self, input: &DispatchInput) {
+    pub(super) fn record_dispatcher_input(&mut self, input: &DispatchInput) {
         match input {
             DispatchInput::Budget(budget) => {
                 self.budgets.insert(budget.key.clone(), budget.clone());
@@ -205,7 +206,7 @@ impl Judge {
         }
     }
 
-    /// Holds an order against everything that was told.
+    /// Checks an order against all inputs so far.
     pub(super) fn ordered(
         &mut self,
         now: Moment,
@@ -216,14 +217,14 @@ impl Judge {
         let pod = self
             .known
             .get(order.uid())
-            .unwrap_or_else(|| panic!("{order:?}: a pod that nobody told of"));
+            .unwrap_or_else(|| panic!("{order:?}: no input has named this pod"));
         assert_eq!(
             (&pod.key, pod.node.as_ref()),
             (order.pod(), Some(node)),
-            "its own UID, on its own node"
+            "the order names the pod's UID and node"
         );
         assert!(!pod.mirror && !pod.tolerates_us && !is_finished(pod), "{pod:?} does not count");
-        assert!(!stays_with_its_daemon_set(pod, orphaned), "{pod:?} is its DaemonSet's");
+        assert!(!stays_with_its_daemon_set(pod, orphaned), "{pod:?} stays with its DaemonSet");
         let goes_already = pod.deletion.is_some() || self.answered.contains(&pod.uid);
         assert!(
             goes_already || !self.left_alone.contains(&pod.uid),
@@ -238,7 +239,7 @@ impl Judge {
         };
         assert!(
             self.overloaded_until.is_none_or(|until| until <= now || too_late(until)),
-            "a pause"
+            "the API server requested a pause"
         );
         match order {
             Order::Evict { grace, .. } => {
@@ -282,8 +283,9 @@ impl Judge {
     fn budgets_allow(&self, pod: &Pod) {
         let matching: Vec<_> = self.budgets.values().filter(|b| b.selects(pod)).collect();
         let [budget] = matching.as_slice() else { return };
-        let tangled = |p: &Pod| self.budgets.values().filter(|b| b.selects(p)).count() > 1;
-        let under_way = self.evicting.values().filter(|p| budget.selects(p) && !tangled(p)).count();
+        let several_budgets = |p: &Pod| self.budgets.values().filter(|b| b.selects(p)).count() > 1;
+        let under_way =
+            self.evicting.values().filter(|p| budget.selects(p) && !several_budgets(p)).count();
         let allowed = if budget.observed < budget.generation {
             0
         } else {

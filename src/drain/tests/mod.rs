@@ -1,14 +1,15 @@
-//! What both machines do, alone and together against a small model of an API server.
+//! Tests of the drain and the dispatcher, alone and together against a small model of an API
+//! server.
 #![allow(clippy::indexing_slicing, reason = "a test may panic")]
 
 mod answers;
 mod bench;
+mod budget_block;
 mod budgets;
 mod comebacks;
 mod dispatch;
 mod fairness;
 mod graces;
-mod held;
 mod judge;
 mod nodes;
 mod pods;
@@ -27,7 +28,7 @@ use crate::domain::{
     Phase as PodPhase, Pod, PodKey, PodUid, Selector, seconds,
 };
 
-/// `secs` seconds after the beginning of every test.
+/// `secs` seconds after the start of the test.
 fn at(secs: u64) -> Moment {
     at_ms(secs * 1000)
 }
@@ -191,11 +192,11 @@ fn shorten(name: &str, grace: u32) -> Order {
     Order::Delete { pod: key(name), uid: name.into(), grace, why: DeleteWhy::Shortened }
 }
 
-/// What the dispatcher is told to want, with whether by delete.
-fn wants(effects: &[Effect]) -> Vec<(String, bool)> {
+/// The pods that a drain requests from the dispatcher, and whether by delete.
+fn requests(effects: &[Effect]) -> Vec<(String, bool)> {
     let want = |e: &Effect| match e {
-        Effect::Dispatch(DispatchInput::Want { pod, by, .. }) => {
-            Some((pod.uid.to_string(), by.is_delete()))
+        Effect::Dispatch(DispatchInput::Request { pod, method, .. }) => {
+            Some((pod.uid.to_string(), method.is_delete()))
         }
         _ => None,
     };

@@ -1,38 +1,42 @@
-//! Drains whose Node is unreachable, deleted or over.
+//! Drains whose node is unreachable, or whose Node or instance is gone.
 
 use super::*;
 
 #[test]
 fn c53_an_unreachable_nodes_pods_are_evicted_and_waited_for_thirty_seconds() {
     let mut d = drain(limits(600));
-    assert_eq!(wants(&d.step(at(0), Input::Listed(vec![pod("a")]))), [("a".into(), false)]);
+    assert_eq!(requests(&d.step(at(0), Input::Listed(vec![pod("a")]))), [("a".into(), false)]);
     d.step(at(10), Input::Node(NodeCondition::Unreachable));
     assert_eq!(ended(&d.step(at(39), Input::Node(NodeCondition::Unreachable))), None);
     d.step(at(39), Input::Node(NodeCondition::Fine));
     assert_eq!(
         ended(&d.step(at(41), Input::Node(NodeCondition::Unreachable))),
         None,
-        "it was heard of meanwhile"
+        "its kubelet has reported meanwhile"
     );
     d.step(at(50), Input::Paused);
     assert_eq!(ended(&d.step(at(80), Input::Tick)), None);
     d.step(at(90), Input::Resumed(limits(600)));
     assert_eq!(ended(&d.step(at(119), Input::Tick)), None);
-    // The index may be old: the drain ends once the Node itself says so.
+    // The index may be outdated: the drain ends only when a fresh GET of the Node shows the same.
     assert_eq!(d.step(at(120), Input::Tick), [Effect::AskNode]);
-    assert_eq!(d.step(at(125), Input::Tick), [], "it is asked once");
+    assert_eq!(d.step(at(125), Input::Tick), [], "the Node is read once");
     let effects = d.step(at(126), Input::Node(NodeCondition::StillUnreachable));
     assert_eq!(ended(&effects), Some(&Outcome::Unreachable { left: vec![key("a")] }));
 }
 
 #[test]
-fn an_unreachable_node_is_given_up_only_once_its_node_was_read_anew() {
+fn the_drain_of_an_unreachable_node_ends_only_after_its_node_was_read_again() {
     use NodeCondition::{Fine, StillUnreachable, Unreachable};
     let asks = |effects: Vec<Effect>| effects.contains(&Effect::AskNode);
     let asked = || {
         let mut d = drain(limits(600));
         d.step(at(0), Input::Listed(vec![pod("a")]));
-        assert_eq!(ended(&d.step(at(5), Input::Node(StillUnreachable))), None, "nobody asked");
+        assert_eq!(
+            ended(&d.step(at(5), Input::Node(StillUnreachable))),
+            None,
+            "the drain did not ask"
+        );
         d.step(at(10), Input::Node(Unreachable));
         assert_eq!(d.next_wake(), Some(at(40)));
         assert_eq!(d.status(at(39)).ends_at, Some(at(40)));
@@ -44,13 +48,13 @@ fn an_unreachable_node_is_given_up_only_once_its_node_was_read_anew() {
         );
         d
     };
-    // It is heard of: whatever comes later is about another silence.
+    // The kubelet reports again: a late answer is about its earlier silence.
     let mut d = asked();
     assert_eq!(ended(&d.step(at(41), Input::Node(Fine))), None);
     assert_eq!(ended(&d.step(at(42), Input::Node(StillUnreachable))), None);
     d.step(at(50), Input::Node(Unreachable));
     assert!(asks(d.step(at(80), Input::Tick)));
-    // In a pause nothing ends, and after it the pods are waited for once more.
+    // A paused drain does not end, and after the pause it waits for the pods once more.
     let mut d = asked();
     d.step(at(41), Input::Paused);
     assert_eq!(ended(&d.step(at(42), Input::Node(StillUnreachable))), None);
@@ -58,7 +62,7 @@ fn an_unreachable_node_is_given_up_only_once_its_node_was_read_anew() {
     assert_eq!(ended(&d.step(at(51), Input::Node(StillUnreachable))), None);
     assert!(!asks(d.step(at(79), Input::Tick)));
     assert!(asks(d.step(at(80), Input::Tick)));
-    // No answer comes: the deadline ends it.
+    // No answer comes: the deadline ends the drain.
     let mut d = asked();
     assert_eq!(ended(&d.step(at(599), Input::Tick)), None);
     assert_eq!(
@@ -68,7 +72,7 @@ fn an_unreachable_node_is_given_up_only_once_its_node_was_read_anew() {
 }
 
 #[test]
-fn s24_s25_a_node_that_is_gone_or_over_is_not_waited_for() {
+fn s24_s25_a_drain_ends_when_its_node_or_instance_is_gone() {
     for (condition, outcome) in [
         (NodeCondition::Deleted, Outcome::NodeGone),
         (NodeCondition::InstanceOver, Outcome::InstanceOver),

@@ -27,7 +27,7 @@ fn c52_s15_s17_finished_mirror_and_tolerating_pods_are_left_alone_and_do_not_cou
             Pod { tolerates_us: true, ..pod("stays") },
         ]),
     );
-    assert_eq!((wants(&effects), asked(&effects)), (vec![], vec![]));
+    assert_eq!((requests(&effects), asked(&effects)), (vec![], vec![]));
     assert_eq!(d.status(at(0)).counts, Counts { untouched: 4, ..Counts::default() });
     assert_eq!(ended(&d.step(at(5), Input::Tick)), Some(&Outcome::Empty));
 }
@@ -42,7 +42,7 @@ fn s15_naked_and_pending_pods_are_evicted() {
             Pod { phase: PodPhase::Pending, ready: false, ..pod("new") },
         ]),
     );
-    assert_eq!(wants(&effects), [("naked".into(), false), ("new".into(), false)]);
+    assert_eq!(requests(&effects), [("naked".into(), false), ("new".into(), false)]);
 }
 
 #[test]
@@ -52,11 +52,11 @@ fn c52_s16_a_daemon_set_is_asked_for_once_and_its_pods_wait_for_the_answer() {
         at(0),
         Input::Listed(vec![daemon("a", "ds"), daemon("b", "ds"), daemon("c", "other")]),
     );
-    assert_eq!((wants(&effects), asked(&effects)), (vec![], vec!["ds".into(), "other".into()]));
-    assert_eq!(ended(&d.step(at(10), Input::Tick)), None, "not without knowing");
+    assert_eq!((requests(&effects), asked(&effects)), (vec![], vec!["ds".into(), "other".into()]));
+    assert_eq!(ended(&d.step(at(10), Input::Tick)), None, "the DaemonSets are not known yet");
     assert_eq!(d.status(at(10)).counts, Counts { left: 3, unknown: 3, ..Counts::default() });
-    let effects = d.step(at(10), daemon_set("ds", DaemonSetState::There));
-    assert_eq!((wants(&effects), ended(&effects)), (vec![], None));
+    let effects = d.step(at(10), daemon_set("ds", DaemonSetState::Exists));
+    assert_eq!((requests(&effects), ended(&effects)), (vec![], None));
     assert_eq!(
         ended(&d.step(at(10), daemon_set("other", DaemonSetState::Unreadable))),
         Some(&Outcome::Empty)
@@ -68,9 +68,9 @@ fn s16_an_orphan_of_a_daemon_set_is_drained_with_a_warning() {
     let mut d = drain(limits(110));
     d.step(at(0), Input::Listed(vec![daemon("a", "ds")]));
     let effects = d.step(at(1), daemon_set("ds", DaemonSetState::Gone));
-    assert_eq!(wants(&effects), [("a".into(), false)]);
+    assert_eq!(requests(&effects), [("a".into(), false)]);
     assert!(matches!(notes(&effects)[..], [Note::OrphanedDaemonSet { .. }]));
-    // A change of it says nothing new.
+    // A change of the pod causes no second report.
     let effects = d.step(at(2), Input::Changed(Pod { ready: false, ..daemon("a", "ds") }));
     assert!(notes(&effects).is_empty());
 }
@@ -80,17 +80,22 @@ fn s16_a_daemon_set_that_was_gone_is_asked_for_again_with_each_new_pod() {
     let mut d = drain(limits(110));
     d.step(at(0), Input::Listed(vec![daemon("a", "ds")]));
     d.step(at(1), daemon_set("ds", DaemonSetState::Gone));
-    // It was deleted with its pods left and is there again: what it makes from now on must stay.
+    // The DaemonSet was deleted without its pods and created again: the pods that it creates from
+    // now on must stay.
     let effects = d.step(at(2), Input::Changed(daemon("b", "ds")));
-    assert_eq!((wants(&effects), asked(&effects)), (vec![], vec!["ds".into()]));
+    assert_eq!((requests(&effects), asked(&effects)), (vec![], vec!["ds".into()]));
     assert_eq!(
         asked(&d.step(at(2), Input::Changed(daemon("c", "ds")))),
         [] as [&str; 0],
-        "asked already"
+        "the look-up has no answer yet"
     );
-    assert_eq!(wants(&d.step(at(3), daemon_set("ds", DaemonSetState::There))), []);
+    assert_eq!(requests(&d.step(at(3), daemon_set("ds", DaemonSetState::Exists))), []);
     let effects = d.step(at(4), Input::Changed(daemon("d", "ds")));
-    assert_eq!((wants(&effects), asked(&effects)), (vec![], vec![]), "it is there: that holds");
+    assert_eq!(
+        (requests(&effects), asked(&effects)),
+        (vec![], vec![]),
+        "it exists, which is not looked up again"
+    );
 }
 
 #[test]
@@ -101,14 +106,14 @@ fn s16_a_foreign_kind_called_daemon_set_is_an_ordinary_controller() {
         name: "x".into(),
     }));
     let effects = drain(limits(110)).step(at(0), Input::Listed(vec![Pod { owner, ..pod("a") }]));
-    assert_eq!((wants(&effects), asked(&effects)), (vec![("a".into(), false)], vec![]));
+    assert_eq!((requests(&effects), asked(&effects)), (vec![("a".into(), false)], vec![]));
 }
 
 #[test]
 fn a_terminating_pod_is_not_evicted_again() {
     let mut d = drain(limits(110));
     let effects = d.step(at(0), Input::Listed(vec![Pod { deletion: Some(at(30)), ..pod("a") }]));
-    assert_eq!(wants(&effects), []);
+    assert_eq!(requests(&effects), []);
     assert_eq!(d.status(at(0)).counts, Counts { left: 1, leaving: 1, ..Counts::default() });
     assert!(d.is_last_pod_terminating());
 }
@@ -120,11 +125,11 @@ fn a_pod_of_the_same_name_is_another_pod() {
     d.step(at(1), Input::Answer { order: evict("a", Some(30)), answer: refused_by_budget() });
     d.step(at(2), Input::Gone(uid("a")));
     let again = Pod { uid: uid("a2"), ..pod("a") };
-    assert_eq!(wants(&d.step(at(3), Input::Changed(again))), [("a2".into(), false)]);
+    assert_eq!(requests(&d.step(at(3), Input::Changed(again))), [("a2".into(), false)]);
     assert_eq!(
         d.order(&uid("a2"), at(100), true),
         Some(Order::Evict { pod: key("a"), uid: uid("a2"), grace: Some(10) }),
-        "nothing was refused to it yet"
+        "no eviction of this pod was refused yet"
     );
 }
 
@@ -138,21 +143,21 @@ fn c54_the_own_pod_goes_last() {
     };
     let mut d = Drain::new(start, Settings::default());
     let effects = d.step(at(0), Input::Listed(vec![pod("self"), pod("z"), daemon("d", "ds")]));
-    assert_eq!(wants(&effects), [("z".into(), false)]);
+    assert_eq!(requests(&effects), [("z".into(), false)]);
     assert_eq!(
-        wants(&d.step(at(1), Input::Gone(uid("z")))),
+        requests(&d.step(at(1), Input::Gone(uid("z")))),
         [],
         "a DaemonSet's pod is not known yet"
     );
-    let effects = d.step(at(2), daemon_set("ds", DaemonSetState::There));
-    assert_eq!(wants(&effects), [("self".into(), false)]);
+    let effects = d.step(at(2), daemon_set("ds", DaemonSetState::Exists));
+    assert_eq!(requests(&effects), [("self".into(), false)]);
     let order: Vec<_> = effects
         .iter()
-        .filter(|e| **e == Effect::OnlyOwnPodLeft || !wants(std::slice::from_ref(e)).is_empty())
+        .filter(|e| **e == Effect::OnlyOwnPodLeft || !requests(std::slice::from_ref(e)).is_empty())
         .collect();
     assert_eq!(order[0], &Effect::OnlyOwnPodLeft, "leadership is handed over first");
     let effects = d.step(at(3), Input::Changed(pod("late")));
-    assert!(effects.contains(&Effect::Dispatch(DispatchInput::Unwant { uid: uid("self") })));
+    assert!(effects.contains(&Effect::Dispatch(DispatchInput::Cancel { uid: uid("self") })));
 }
 
 #[test]
@@ -162,7 +167,7 @@ fn s19_an_empty_node_is_drained_five_seconds_after_its_cordon() {
     assert_eq!(d.next_wake(), Some(at(5)));
     assert_eq!(ended(&d.step(at(3), Input::Tick)), None);
     assert_eq!(
-        wants(&d.step(at(4), Input::Changed(pod("late")))),
+        requests(&d.step(at(4), Input::Changed(pod("late")))),
         [("late".into(), false)],
         "a pod that was bound just before the cordon"
     );
@@ -172,7 +177,7 @@ fn s19_an_empty_node_is_drained_five_seconds_after_its_cordon() {
 }
 
 #[test]
-fn the_end_of_the_drain_cuts_the_minimum_short() {
+fn the_minimum_time_of_a_drain_does_not_exceed_its_end() {
     for (name, force_at, end_at, empty_from) in [
         ("the end is sooner than the minimum", 2, 2, 2),
         ("pods are to be gone sooner, and the drain may go on", 2, 10, 5),
@@ -188,7 +193,7 @@ fn the_end_of_the_drain_cuts_the_minimum_short() {
 }
 
 #[test]
-fn a_drain_that_knows_no_pods_yet_is_not_empty() {
+fn a_drain_whose_pods_are_not_listed_yet_is_not_empty() {
     let mut d = drain(limits(110));
     assert_eq!(ended(&d.step(at(60), Input::Tick)), None);
     assert_eq!(
@@ -198,16 +203,16 @@ fn a_drain_that_knows_no_pods_yet_is_not_empty() {
 }
 
 #[test]
-fn a_list_ends_pods_that_are_not_in_it() {
+fn pods_that_are_not_in_a_list_are_gone() {
     let mut d = drain(limits(110));
     d.step(at(0), Input::Listed(vec![pod("a"), pod("b")]));
     let effects = d.step(at(6), Input::Listed(vec![pod("b")]));
-    assert!(effects.contains(&Effect::Dispatch(DispatchInput::Unwant { uid: uid("a") })));
+    assert!(effects.contains(&Effect::Dispatch(DispatchInput::Cancel { uid: uid("a") })));
     assert_eq!(d.status(at(6)).counts.left, 1);
 }
 
 #[test]
-fn s06_c56_a_pod_that_the_server_does_not_find_counts_no_more() {
+fn s06_c56_a_pod_that_the_server_does_not_find_no_longer_counts() {
     let mut d = drain(limits(110));
     d.step(at(0), Input::Listed(vec![pod("a")]));
     d.step(
@@ -218,13 +223,14 @@ fn s06_c56_a_pod_that_the_server_does_not_find_counts_no_more() {
         },
     );
     assert_eq!(d.status(at(1)).counts.left, 0);
-    assert_eq!(wants(&d.step(at(2), Input::Changed(pod("a")))), [], "the watch is behind");
-    // The watch has missed an end: what else it has missed only a LIST shows. It is asked for once.
+    assert_eq!(requests(&d.step(at(2), Input::Changed(pod("a")))), [], "the watch is behind");
+    // The watch has missed the end of the pod. Only a LIST shows what else it has missed. The drain
+    // requests one LIST.
     assert_eq!(d.step(at(5), Input::Tick), [Effect::Relist]);
     assert_eq!(d.step(at(6), Input::Tick), []);
-    assert_eq!(d.next_wake(), Some(at(110)), "no sooner: only the answer tells more");
+    assert_eq!(d.next_wake(), Some(at(110)), "not earlier, because the drain waits for the LIST");
     assert_eq!(
-        wants(&d.step(at(7), Input::Listed(vec![pod("late")]))),
+        requests(&d.step(at(7), Input::Listed(vec![pod("late")]))),
         [(uid("late").to_string(), false)]
     );
     assert_eq!(ended(&d.step(at(8), Input::Gone(uid("late")))), Some(&Outcome::Empty));
@@ -246,22 +252,23 @@ fn a_pod_that_is_listed_after_a_404_counts_and_is_deleted_at_its_time() {
     d.step(at(1), not_found(evict("a", Some(30))));
     assert!(relists(&d.step(at(6), Input::Tick)));
     let effects = d.step(at(6), Input::Listed(vec![pod("a")]));
-    assert_eq!((wants(&effects), relists(&effects)), (vec![("a".into(), false)], false));
+    assert_eq!((requests(&effects), relists(&effects)), (vec![("a".into(), false)], false));
     assert_eq!(
         (d.status(at(6)).counts.blocked, d.status(at(6)).blocked[0].reason),
         (1, BlockReason::Error)
     );
     d.step(at(6), Input::Watch(WatchState::Open));
-    // Its 404 is a failure like any other from now on: no LIST follows, and it still counts.
+    // From now on a 404 for this pod is a failure like any other: no LIST follows, and the pod
+    // still counts.
     let effects = d.step(at(7), not_found(evict("a", Some(30))));
     assert_eq!((relists(&effects), d.status(at(7)).counts.left), (false, 1));
     assert!(!relists(&d.step(at(60), Input::Tick)));
-    assert_eq!(wants(&d.step(at(80), Input::Tick)), [("a".into(), true)]);
+    assert_eq!(requests(&d.step(at(80), Input::Tick)), [("a".into(), true)]);
     assert_eq!(d.order(&uid("a"), at(80), true), Some(delete("a", 30)));
 }
 
 #[test]
-fn a_404_that_the_watch_does_not_confirm_is_looked_into_while_other_pods_are_left() {
+fn a_404_that_the_watch_does_not_confirm_leads_to_a_list() {
     let mut d = drain(limits(110));
     d.step(at(0), Input::Listed(vec![pod("a"), pod("b"), pod("c")]));
     d.step(at(1), not_found(evict("a", Some(30))));
@@ -270,7 +277,7 @@ fn a_404_that_the_watch_does_not_confirm_is_looked_into_while_other_pods_are_lef
     assert_eq!(d.next_wake(), Some(at(6)));
     assert!(relists(&d.step(at(6), Input::Tick)));
     d.step(at(6), Input::Listed(vec![pod("c")]));
-    // The next one: not before five seconds after the last.
+    // The next LIST is requested five seconds after the last at the earliest.
     d.step(at(7), not_found(evict("c", Some(30))));
     assert!(!relists(&d.step(at(10), Input::Tick)));
     assert_eq!(d.next_wake(), Some(at(11)));
@@ -286,8 +293,11 @@ fn s19_a_watch_that_is_not_open_proves_no_node_empty_but_a_later_list_does() {
     assert_eq!(d.next_wake(), Some(at(5)));
     let effects = d.step(at(5), Input::Tick);
     assert_eq!((relists(&effects), ended(&effects)), (true, None));
-    assert_eq!(wants(&d.step(at(6), Input::Listed(vec![pod("late")]))), [("late".into(), false)]);
-    // It still is not open: its pods are listed now and then.
+    assert_eq!(
+        requests(&d.step(at(6), Input::Listed(vec![pod("late")]))),
+        [("late".into(), false)]
+    );
+    // The watch is still not open, so the pods are listed now and then.
     assert_eq!(d.next_wake(), Some(at(16)));
     assert!(relists(&d.step(at(16), Input::Tick)));
     assert_eq!(ended(&d.step(at(17), Input::Listed(vec![]))), Some(&Outcome::Empty));
@@ -302,7 +312,7 @@ fn a_watch_that_was_opened_again_may_take_a_moment_to_catch_up() {
     assert_eq!(ended(&d.step(at(5), Input::Tick)), None);
     assert_eq!(d.next_wake(), Some(at_ms(5900)));
     assert_eq!(
-        wants(&d.step(at_ms(5100), Input::Changed(pod("late")))),
+        requests(&d.step(at_ms(5100), Input::Changed(pod("late")))),
         [("late".into(), false)],
         "bound meanwhile"
     );
@@ -318,10 +328,10 @@ fn nothing_counts_as_intercepted_or_stuck_while_the_watch_is_not_open() {
     d.step(at(2), Input::Watch(WatchState::Blind));
     for secs in [8, 32, 71, 80] {
         let effects = d.step(at(secs), Input::Tick);
-        assert_eq!((wants(&effects), d.status(at(secs)).blocked), (vec![], vec![]), "{secs}");
+        assert_eq!((requests(&effects), d.status(at(secs)).blocked), (vec![], vec![]), "{secs}");
     }
     d.step(at(90), Input::Watch(WatchState::Open));
-    assert_eq!(d.status(at(90)).blocked, [], "it has not told yet");
+    assert_eq!(d.status(at(90)).blocked, [], "the watch has not caught up yet");
     let deleted = Pod { deletion: Some(at(120)), ..pod("a") };
     d.step(at(90), Input::Changed(deleted));
     d.step(at(91), Input::Tick);
@@ -367,29 +377,29 @@ fn s18_a_finalizer_on_a_finished_pod_is_reported_and_waited_for_no_longer_than_a
 }
 
 #[test]
-fn a_pod_whose_name_another_has_by_now_is_gone() {
+fn a_pod_whose_name_is_used_by_another_pod_is_gone() {
     let mut d = drain(limits(110));
     d.step(at(0), Input::Listed(vec![pod("a"), pod("b")]));
     let effects = d.step(at(1), Input::Answer { order: evict("a", Some(30)), answer: other_uid() });
-    assert!(effects.contains(&Effect::Dispatch(DispatchInput::Unwant { uid: uid("a") })));
+    assert!(effects.contains(&Effect::Dispatch(DispatchInput::Cancel { uid: uid("a") })));
     assert_eq!(d.status(at(1)).counts, Counts { left: 1, waiting: 1, ..Counts::default() });
 }
 
 #[test]
-fn s12_an_accepted_eviction_is_no_proof_and_an_intercepted_one_is_asked_again() {
+fn s12_an_accepted_eviction_may_be_intercepted_and_is_then_repeated() {
     let mut d = drain(limits(110));
     d.step(at(0), Input::Listed(vec![pod("a")]));
     d.step(at(1), Input::Answer { order: evict("a", Some(30)), answer: ok() });
     assert_eq!(d.order(&uid("a"), at(2), true), None);
     d.step(at(6), Input::Tick);
     assert_eq!(d.status(at(6)).blocked[0].reason, BlockReason::Intercepted);
-    assert_eq!(wants(&d.step(at(31), Input::Tick)), [("a".into(), false)]);
+    assert_eq!(requests(&d.step(at(31), Input::Tick)), [("a".into(), false)]);
     d.step(at(32), Input::Answer { order: evict("a", Some(30)), answer: ok() });
-    assert_eq!(d.status(at(32)).blocked.len(), 1, "still");
+    assert_eq!(d.status(at(32)).blocked.len(), 1, "it is still blocked");
     assert_eq!(
-        wants(&d.step(at(80), Input::Tick)),
+        requests(&d.step(at(80), Input::Tick)),
         [("a".into(), true)],
-        "at its force time it is deleted"
+        "it is deleted when its force time has come"
     );
     assert_eq!(ended(&d.step(at(81), Input::Tick)), None);
 }
@@ -411,12 +421,12 @@ fn s18_a_pod_stuck_in_termination_is_reported() {
 }
 
 #[test]
-fn a_blocked_pod_is_told_of_once_after_thirty_seconds() {
+fn a_blocked_pod_is_reported_once_after_thirty_seconds() {
     let mut d = drain(limits(600));
     d.step(at(0), Input::Listed(vec![pod("a")]));
     let refuse = |answer| Input::Answer { order: evict("a", Some(30)), answer };
     d.step(at(1), refuse(refused_by_budget()));
-    assert!(d.status(at(1)).blocked[0].message.ends_with(NEEDS), "the cause is what helps");
+    assert!(d.status(at(1)).blocked[0].message.ends_with(NEEDS), "the message has the cause");
     assert!(notes(&d.step(at(30), refuse(answer(500, "", "oops")))).is_empty());
     let effects = d.step(at(31), Input::Tick);
     assert!(matches!(
@@ -427,14 +437,14 @@ fn a_blocked_pod_is_told_of_once_after_thirty_seconds() {
 }
 
 #[test]
-fn our_own_fault_is_told_at_once_and_the_pod_deleted_at_its_time() {
+fn a_malformed_request_is_reported_at_once_and_the_pod_deleted_in_time() {
     let mut d = drain(limits(600));
     d.step(at(0), Input::Listed(vec![pod("a")]));
     let bad =
         || Input::Answer { order: evict("a", Some(30)), answer: answer(422, "Invalid", "no") };
     assert!(matches!(notes(&d.step(at(1), bad()))[..], [Note::Malformed { .. }]));
     assert!(notes(&d.step(at(2), bad())).is_empty());
-    assert_eq!(wants(&d.step(at(570), Input::Tick)), [("a".into(), true)]);
+    assert_eq!(requests(&d.step(at(570), Input::Tick)), [("a".into(), true)]);
 }
 
 #[test]
@@ -449,13 +459,17 @@ fn a_pause_stops_evictions_force_and_the_deadline_but_not_the_end_of_an_empty_no
     );
     assert_eq!(ended(&d.step(at(120), Input::Tick)), None);
     let status = d.status(at(120));
-    assert_eq!((status.phase, status.ends_at), (Phase::Paused, Some(at(110))), "it is shown");
-    // Resume is a take-up: the deadline that has passed is void.
+    assert_eq!(
+        (status.phase, status.ends_at),
+        (Phase::Paused, Some(at(110))),
+        "the deadline is still shown"
+    );
+    // The limits are computed anew: the deadline that has passed no longer applies.
     let effects = d.step(
         at(130),
-        Input::Resumed(Limits { end_at: Some(at(4000)), ..Limits::polite(at(0), true) }),
+        Input::Resumed(Limits { end_at: Some(at(4000)), ..Limits::without_deadline(at(0), true) }),
     );
-    assert_eq!((wants(&effects), ended(&effects)), (vec![("a".into(), false)], None));
+    assert_eq!((requests(&effects), ended(&effects)), (vec![("a".into(), false)], None));
     assert_eq!(d.order(&uid("a"), at(130), true), Some(evict("a", None)));
     d.step(at(131), Input::Paused);
     d.step(at(132), Input::Gone(uid("a")));
@@ -474,8 +488,8 @@ fn a_release_ends_a_drain_at_once() {
 }
 
 #[test]
-fn a_polite_drain_neither_forces_nor_ends_by_time() {
-    let mut d = drain(Limits::polite(at(0), true));
+fn a_drain_without_limits_neither_forces_nor_ends_by_time() {
+    let mut d = drain(Limits::without_deadline(at(0), true));
     d.step(at(0), Input::Listed(vec![pod("a"), Pod { deletion: Some(at(90_000)), ..pod("b") }]));
     d.step(at(1), Input::Answer { order: evict("a", None), answer: refused_by_budget() });
     assert_eq!(ended(&d.step(at(86_400), Input::Tick)), None);
@@ -483,14 +497,14 @@ fn a_polite_drain_neither_forces_nor_ends_by_time() {
         (d.order(&uid("a"), at(86_400), true), d.order(&uid("b"), at(86_400), true)),
         (Some(evict("a", None)), None)
     );
-    // Proved: the deadline that is given now rules.
+    // The interruption is verified: the new deadline applies.
     let effects = d.step(at(86_400), Input::Limits(Limits { accepted: at(0), ..limits(86_420) }));
-    assert_eq!(wants(&effects), [("a".into(), true), ("b".into(), true)]);
+    assert_eq!(requests(&effects), [("a".into(), true), ("b".into(), true)]);
 }
 
 #[test]
 fn a_drain_without_a_deadline_times_out() {
-    let mut d = drain(Limits { end_at: Some(at(3600)), ..Limits::polite(at(0), false) });
+    let mut d = drain(Limits { end_at: Some(at(3600)), ..Limits::without_deadline(at(0), false) });
     d.step(at(0), Input::Listed(vec![pod("a")]));
     assert_eq!(
         ended(&d.step(at(3600), Input::Tick)),
@@ -499,7 +513,7 @@ fn a_drain_without_a_deadline_times_out() {
 }
 
 #[test]
-fn the_last_pod_that_terminates_is_known() {
+fn a_node_knows_when_its_last_pod_terminates() {
     let mut d = drain(limits(110));
     assert!(!d.is_last_pod_terminating(), "nothing is known yet");
     d.step(
@@ -519,7 +533,7 @@ fn the_last_pod_that_terminates_is_known() {
 fn a_drain_and_the_dispatcher_keep_the_same_pod() {
     let kept = |effects: &[Effect]| {
         let pod = |e: &Effect| {
-            if let Effect::Dispatch(DispatchInput::Want { pod, .. }) = e {
+            if let Effect::Dispatch(DispatchInput::Request { pod, .. }) = e {
                 Some(pod.clone())
             } else {
                 None
@@ -529,10 +543,7 @@ fn a_drain_and_the_dispatcher_keep_the_same_pod() {
     };
     let mut d = drain(limits(110));
     let first = kept(&d.step(at(0), Input::Listed(vec![pod("a")]))).unwrap();
-    assert!(
-        d.step(at(1), Input::Changed(pod("a"))).is_empty(),
-        "nothing that anybody looks at changed"
-    );
+    assert!(d.step(at(1), Input::Changed(pod("a"))).is_empty(), "nothing changed");
     assert_eq!(Arc::strong_count(&first), 2, "the drain keeps it");
     let second =
         kept(&d.step(at(2), Input::Changed(Pod { finalizers: true, ..pod("a") }))).unwrap();
@@ -541,10 +552,10 @@ fn a_drain_and_the_dispatcher_keep_the_same_pod() {
 }
 
 #[test]
-fn a_pod_adopted_by_a_daemon_set_is_asked_about() {
+fn the_daemon_set_that_adopts_a_pod_is_looked_up() {
     let mut d = drain(limits(110));
     d.step(at(0), Input::Listed(vec![Pod { owner: None, ..pod("a") }]));
     let effects = d.step(at(1), Input::Changed(daemon("a", "ds")));
     assert_eq!(asked(&effects), ["ds"]);
-    assert!(effects.contains(&Effect::Dispatch(DispatchInput::Unwant { uid: uid("a") })));
+    assert!(effects.contains(&Effect::Dispatch(DispatchInput::Cancel { uid: uid("a") })));
 }

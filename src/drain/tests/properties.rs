@@ -1,5 +1,4 @@
-//! What must hold whatever happens, over random worlds. Each order is also held against
-//! [`super::judge`].
+//! Properties that hold in random worlds, whatever happens. [`super::judge`] checks each order too.
 
 use std::collections::BTreeSet;
 
@@ -11,15 +10,16 @@ use super::{
     *,
 };
 
-/// A random world of this size, run until everything must have come to rest.
+/// A random world, run until everything must have ended.
 struct Case {
     random: fastrand::Rng,
     world: World,
     nodes: usize,
 }
 
-/// From then on the server answers as it should, nothing is paused, and every drain has a deadline.
-const ORDER_RETURNS: u64 = 1500;
+/// Seconds after which the server answers correctly, nothing is paused, and every drain has a
+/// deadline.
+const TROUBLE_ENDS: u64 = 1500;
 
 impl Case {
     fn run(seed: u64, nodes: usize, pods: usize, budgets: usize, trouble: u8) -> World {
@@ -29,14 +29,14 @@ impl Case {
         for node in 0..nodes {
             case.take_up(node);
         }
-        case.world.run_until(at(ORDER_RETURNS));
+        case.world.run_until(at(TROUBLE_ENDS));
         case.world.answer = None;
-        case.world.tell_dispatcher(DispatchInput::PausedAll(false));
+        case.world.feed_dispatcher(DispatchInput::PausedAll(false));
         for node in 0..nodes {
-            let end = Limits { accepted: at(ORDER_RETURNS), ..limits(ORDER_RETURNS + 300) };
-            case.world.tell_at(at(ORDER_RETURNS), &format!("n{node}"), Input::Resumed(end));
+            let end = Limits { accepted: at(TROUBLE_ENDS), ..limits(TROUBLE_ENDS + 300) };
+            case.world.feed_at(at(TROUBLE_ENDS), &format!("n{node}"), Input::Resumed(end));
         }
-        case.world.run_until(at(ORDER_RETURNS + 1000));
+        case.world.run_until(at(TROUBLE_ENDS + 1000));
         case.world
     }
 
@@ -61,7 +61,7 @@ impl Case {
             };
             self.world.budgets.insert(key, budget);
         }
-        // A budget that selects nothing: adding it has all of them counted.
+        // A budget that selects nothing: adding it updates the status of all budgets.
         self.world.add_budget("none", 0);
         self.world.orphaned.insert("ds1".into());
     }
@@ -94,8 +94,11 @@ impl Case {
         let r = &mut self.random;
         let urgent = r.bool();
         match r.u8(0..4) {
-            0 => Limits::polite(at(0), urgent),
-            1 => Limits { end_at: Some(at(r.u64(1..3000))), ..Limits::polite(at(0), urgent) },
+            0 => Limits::without_deadline(at(0), urgent),
+            1 => Limits {
+                end_at: Some(at(r.u64(1..3000))),
+                ..Limits::without_deadline(at(0), urgent)
+            },
             _ => Limits { urgent, ..limits(r.u64(1..1400)) },
         }
     }
@@ -105,13 +108,13 @@ impl Case {
         let own_pod = self.random.bool().then(|| key("p000"));
         let node = format!("n{node}");
         if self.random.bool() {
-            self.world.tell_dispatcher(DispatchInput::Arrived);
-            self.world.tell_dispatcher(DispatchInput::Accepted {
+            self.world.feed_dispatcher(DispatchInput::Arrived);
+            self.world.feed_dispatcher(DispatchInput::Accepted {
                 node: node.as_str().into(),
                 urgent: limits.urgent,
             });
             let settled = at_ms(self.random.u64(0..3000));
-            self.world.tell_dispatcher_at(settled, DispatchInput::Settled);
+            self.world.feed_dispatcher_at(settled, DispatchInput::Settled);
         }
         self.world.drain_with(
             Start { node: node.as_str().into(), cordoned_at: at(0), limits, own_pod },
@@ -119,7 +122,8 @@ impl Case {
         );
     }
 
-    /// Lets this much go wrong in a hundred answers, and other things happen at random times.
+    /// Makes `trouble` percent of the answers wrong, and as many other things happen at random
+    /// times.
     fn trouble(&mut self, trouble: u8) {
         let mut random = self.random.fork();
         let wrong: Override = Box::new(move |_, order| {
@@ -146,26 +150,26 @@ impl Case {
         });
         self.world.answer = Some(wrong);
         for _ in 0..u32::from(trouble) {
-            let when = at_ms(self.random.u64(0..ORDER_RETURNS * 1000));
+            let when = at_ms(self.random.u64(0..TROUBLE_ENDS * 1000));
             let node = format!("n{}", self.random.usize(0..self.nodes));
             let name = format!("p{:03}", self.random.usize(0..20));
             match self.random.u8(0..14) {
-                12 => self.world.tell_at(when, &node, Input::Watch(WatchState::Blind)),
-                13 => self.world.tell_at(when, &node, Input::Watch(WatchState::Open)),
-                0 => self.world.tell_at(when, &node, Input::Paused),
+                12 => self.world.feed_at(when, &node, Input::Watch(WatchState::Blind)),
+                13 => self.world.feed_at(when, &node, Input::Watch(WatchState::Open)),
+                0 => self.world.feed_at(when, &node, Input::Paused),
                 1 | 2 => {
                     let limits = self.limits();
-                    self.world.tell_at(when, &node, Input::Resumed(limits));
+                    self.world.feed_at(when, &node, Input::Resumed(limits));
                 }
                 3 => {
                     let limits = self.limits();
-                    self.world.tell_at(when, &node, Input::Limits(limits));
+                    self.world.feed_at(when, &node, Input::Limits(limits));
                 }
-                4 => self.world.tell_at(when, &node, Input::Node(NodeCondition::Unreachable)),
-                5 => self.world.tell_at(when, &node, Input::Node(NodeCondition::Fine)),
-                6 => self.world.tell_at(when, &node, Input::Node(NodeCondition::InstanceOver)),
-                7 => self.world.tell_dispatcher_at(when, DispatchInput::PausedAll(true)),
-                8 => self.world.tell_dispatcher_at(when, DispatchInput::PausedAll(false)),
+                4 => self.world.feed_at(when, &node, Input::Node(NodeCondition::Unreachable)),
+                5 => self.world.feed_at(when, &node, Input::Node(NodeCondition::Fine)),
+                6 => self.world.feed_at(when, &node, Input::Node(NodeCondition::InstanceOver)),
+                7 => self.world.feed_dispatcher_at(when, DispatchInput::PausedAll(true)),
+                8 => self.world.feed_dispatcher_at(when, DispatchInput::PausedAll(false)),
                 9 => self.world.end_pod_at(when, &name),
                 10 => self.world.flip_ready_at(when, &name),
                 _ => {
@@ -183,14 +187,14 @@ impl Case {
     }
 }
 
-/// Each drain ended for the reason that it gave, by what the judge knew of it at that moment.
+/// Checks that a drain ended for the reason that it gave, by what the judge knew at that moment.
 fn ended_rightly(at: Moment, outcome: &Outcome, end: &AtEnd) {
     let has_come = |limit: Option<Moment>| limit.is_some_and(|limit| limit <= at);
     let (is_forced, end_has_come) =
         (end.limits.force_at.is_some(), has_come(end.limits.end_at) && !end.is_paused);
     let left = match outcome {
         Outcome::Empty => {
-            assert_eq!(end.waited_for, BTreeSet::new(), "it ended as empty");
+            assert_eq!(end.waited_for, BTreeSet::new(), "the drain ended as empty");
             let settled = Some(end.cordoned.plus(seconds(5)));
             assert!(
                 has_come(settled) || has_come(end.limits.end_at),
@@ -216,11 +220,14 @@ fn ended_rightly(at: Moment, outcome: &Outcome, end: &AtEnd) {
         Outcome::NodeGone | Outcome::InstanceOver | Outcome::Released { .. } => return,
     };
     for pod in left {
-        // A DaemonSet that nobody has answered for may be gone.
+        // A DaemonSet whose look-up has no answer may be gone.
         let may_be_left = [&end.waited_for, &end.of_daemon_sets, &end.left_alone]
             .into_iter()
             .any(|pods| pods.contains(pod));
-        assert!(may_be_left, "{pod:?} is left, and nobody waited for it: {end:?}");
+        assert!(
+            may_be_left,
+            "{pod:?} is left, but the drain should not have waited for it: {end:?}"
+        );
     }
 }
 
@@ -246,7 +253,7 @@ proptest! {
     ]
 
     #[test]
-    fn whatever_happens_every_order_is_right_and_every_run_comes_to_rest(
+    fn whatever_happens_every_order_obeys_the_rules_and_every_drain_ends(
         seed in any::<u64>(), nodes in 1_usize..6, pods in 0_usize..16, budgets in 0_usize..4,
         trouble in 0_u8..60,
     ) {
@@ -292,19 +299,21 @@ proptest! {
     }
 
     #[test]
-    fn a_burst_opens_when_it_is_quiet_or_its_time_is_over(
+    fn a_burst_ends_when_it_is_quiet_or_its_time_is_over(
         script in prop::collection::vec((0_u64..400, 0_u8..5, any::<bool>()), 1..60)
     ) {
         let mut d = Dispatcher::new(
-            DispatchSettings { in_flight: 1000, first: 1000, ..DispatchSettings::default() }
+            DispatchSettings {
+                in_flight: 1000, initial_window: 1000, ..DispatchSettings::default()
+            }
         );
         let (mut now, mut undecided, mut arrivals, mut accepts) = (0, 0_u32, vec![], vec![]);
-        let mut gone = std::collections::BTreeMap::new();
-        // Those that wait for each other, and when the last such burst was let go.
+        let mut sent = std::collections::BTreeMap::new();
+        // The nodes that wait for each other, and when the last burst ended.
         let (mut held, mut opened): (Vec<(String, u64, bool)>, u64) = (vec![], 0);
         let mut script = script.into_iter().enumerate().peekable();
         loop {
-            // The dispatcher's own time first, then the next of the script.
+            // The dispatcher's timers first, then the next step of the script.
             let wake = d.next_wake().map(|w| u64::try_from(
                 w.since_or_zero(at(0)).as_millis()
             ).unwrap());
@@ -336,14 +345,14 @@ proptest! {
                                 DispatchInput::Accepted {
                                     node: accepts[accepts.len() - 1].0.as_str().into(), urgent
                                 },
-                                DispatchInput::Want { node, pod, by: By::Eviction }
+                                DispatchInput::Request { node, pod, method: Method::Eviction }
                             ]
                         }
                     }
                 }
             };
-            let let_go: Vec<_> = input.into_iter().flat_map(|i| d.step(at_ms(now), i)).collect();
-            for DispatchEffect::Go { node, uid, .. } in let_go {
+            let sends: Vec<_> = input.into_iter().flat_map(|i| d.step(at_ms(now), i)).collect();
+            for DispatchEffect::Send { node, uid, .. } in sends {
                 let more = d.step(
                     at_ms(now), DispatchInput::Answer { uid, class: Class::Accepted }
                 );
@@ -353,19 +362,19 @@ proptest! {
                     let first = held.iter().map(|(_, at, _)| *at).min().unwrap();
                     let at_most = if held.iter().any(|(.., urgent)| *urgent) { 800 } else { 2000 };
                     prop_assert!(
-                        quiet || now >= first + at_most, "{} goes at {}, its burst began at {}",
+                        quiet || now >= first + at_most, "{} is sent at {}, its burst began at {}",
                         node, now, first
                     );
                     held.clear();
                     opened = now;
                 }
-                prop_assert_eq!(opened, now, "{} goes with its burst", node);
-                gone.insert(node.to_string(), now);
+                prop_assert_eq!(opened, now, "{} is sent with its burst", node);
+                sent.insert(node.to_string(), now);
             }
         }
         for (node, accepted, urgent) in accepts {
             let at_most = accepted + if urgent { 800 } else { 2000 };
-            prop_assert!(gone.get(&node).is_some_and(|at| *at <= at_most), "{}", node);
+            prop_assert!(sent.get(&node).is_some_and(|at| *at <= at_most), "{}", node);
         }
     }
 }

@@ -9,12 +9,12 @@ fn on(node: &str, name: &str) -> Pod {
     Pod { node: Some(node.into()), ..pod(name) }
 }
 
-/// Answers every eviction so, and lets the server answer deletes.
+/// Answers every eviction with `answer`; the server answers deletes.
 fn always(answer: ApiAnswer) -> world::Override {
     Box::new(move |_, order| matches!(order, Order::Evict { .. }).then(|| answer.clone()))
 }
 
-/// Answers evictions so before this moment.
+/// Answers evictions with `answer` until `end`.
 fn until(end: Moment, answer: ApiAnswer) -> world::Override {
     Box::new(move |now, order| {
         (now < end && matches!(order, Order::Evict { .. })).then(|| answer.clone())
@@ -26,7 +26,7 @@ fn deletes(w: &World) -> Vec<(u64, Order)> {
 }
 
 #[test]
-fn thirty_pods_without_budgets_take_one_order_each() {
+fn thirty_pods_without_budgets_need_one_request_each() {
     let mut w = World::new();
     for i in 0..30 {
         w.add_pod(on("n1", &format!("p{i:02}")));
@@ -37,7 +37,7 @@ fn thirty_pods_without_budgets_take_one_order_each() {
     assert_eq!(w.sent.len(), 30);
     assert!(
         w.ended_ms("n1").unwrap() <= 5001,
-        "its pods end within 2 s: only the minimum is waited for"
+        "its pods end within 2 s, so the drain lasts its minimum of 5 s"
     );
 }
 
@@ -57,7 +57,7 @@ fn s01_two_nodes_with_a_replica_each_leave_one_always_ready() {
         w.ended.values().map(|(t, _)| t.since_or_zero(at(0)).as_secs()).collect();
     assert!(
         accepted[1] >= 122 && accepted[1] <= 125,
-        "{accepted:?}: at once when the replacement is ready"
+        "{accepted:?}: as soon as the replacement is ready"
     );
     assert_eq!(deletes(&w), []);
     assert!(w.sent.len() <= 12, "few probes in two minutes: {}", w.sent.len());
@@ -132,9 +132,13 @@ fn s05_the_deadline_may_pass_in_mid_drain() {
     w.add_pod(on("n1", "a"));
     w.add_budget("pdb", 1);
     w.drain("n1", Limits { end_at: Some(at(3600)), ..limits(300) });
-    w.tell_at(at(100), "n1", Input::Limits(Limits { end_at: Some(at(200)), ..limits(90) }));
+    w.feed_at(at(100), "n1", Input::Limits(Limits { end_at: Some(at(200)), ..limits(90) }));
     w.run_until(at(200));
-    assert_eq!(deletes(&w), [(100, delete("a", 1))], "what is left is nothing: one second");
+    assert_eq!(
+        deletes(&w),
+        [(100, delete("a", 1))],
+        "no time is left, so the grace period is one second"
+    );
     assert_eq!(w.outcome("n1"), Some(&Outcome::Empty));
 }
 
@@ -148,12 +152,12 @@ fn s06_pods_that_are_gone_or_replaced_are_not_evicted_again() {
         Start { node: "n1".into(), cordoned_at: at(0), limits: limits(110), own_pod: None },
         Settings::default(),
     );
-    // Both went before our order came; one has a successor of its name elsewhere. The watch is late
-    // to say so.
+    // Both pods ended before our requests arrived; one has a successor of the same name elsewhere.
+    // The watch reports that late.
     w.pods.clear();
     w.add_pod(Pod { uid: "stateful-2".into(), node: Some("n9".into()), ..pod("stateful") });
-    w.tell_at(at(3), "n1", Input::Gone("gone".into()));
-    w.tell_at(at(3), "n1", Input::Gone("stateful".into()));
+    w.feed_at(at(3), "n1", Input::Gone("gone".into()));
+    w.feed_at(at(3), "n1", Input::Gone("stateful".into()));
     w.run_until(at(60));
     assert_eq!(w.outcome("n1"), Some(&Outcome::Empty));
     for name in ["gone", "stateful"] {
@@ -163,7 +167,7 @@ fn s06_pods_that_are_gone_or_replaced_are_not_evicted_again() {
 }
 
 #[test]
-fn s07_overload_is_a_pause_for_all_and_no_block_by_a_budget() {
+fn s07_an_overloaded_server_pauses_all_evictions_and_is_no_budget() {
     let mut w = World::new();
     for node in ["n1", "n2"] {
         w.add_pod(on(node, &format!("{node}-a")));
@@ -228,7 +232,7 @@ fn s10_webhooks_that_fail_or_refuse_do_not_end_a_drain() {
 }
 
 #[test]
-fn s11_a_dying_namespace_is_waited_for_and_deleted_at_the_deadline() {
+fn s11_pods_of_a_terminating_namespace_are_waited_for_and_deleted_at_the_deadline() {
     for ends in [true, false] {
         let mut w = World::new();
         w.add_pod(on("n1", "a"));
@@ -247,7 +251,7 @@ fn s11_a_dying_namespace_is_waited_for_and_deleted_at_the_deadline() {
 }
 
 #[test]
-fn s12_an_intercepted_eviction_is_not_drained_until_the_pod_is_gone() {
+fn s12_a_drain_with_an_intercepted_eviction_ends_when_the_pod_is_gone() {
     let mut w = World::new();
     w.add_pod(on("n1", "a"));
     w.answer = Some(always(ok()));
@@ -265,7 +269,7 @@ fn s12_an_intercepted_eviction_is_not_drained_until_the_pod_is_gone() {
 }
 
 #[test]
-fn s12_an_intercepted_eviction_is_deleted_before_the_deadline() {
+fn s12_a_pod_whose_eviction_is_intercepted_is_deleted_before_the_deadline() {
     let mut w = World::new();
     w.add_pod(on("n1", "a"));
     w.answer = Some(always(ok()));
@@ -324,7 +328,7 @@ fn s16_daemon_sets_stay_orphans_go_and_foreign_kinds_are_ordinary() {
 }
 
 #[test]
-fn s26_a_successor_does_not_evict_twice_and_keeps_the_clock() {
+fn s26_a_new_leader_does_not_evict_twice_and_keeps_the_deadline() {
     let mut w = World::new();
     w.stops_within = seconds(25);
     w.add_pod(on("n1", "a"));
@@ -332,12 +336,12 @@ fn s26_a_successor_does_not_evict_twice_and_keeps_the_clock() {
     w.add_budget("pdb", 1);
     w.drain("n1", limits(300));
     w.run_until(at(10));
-    assert_eq!(w.sent.len(), 2, "one went, one is refused");
-    // Another leader takes over, from what the API knows.
+    assert_eq!(w.sent.len(), 2, "one is accepted, one is refused");
+    // Another leader takes over, and knows only what the API server knows.
     w.drains.clear();
     w.dispatcher = Dispatcher::new(DispatchSettings::default());
     for budget in w.budgets.values().cloned().collect::<Vec<_>>() {
-        w.tell_dispatcher(DispatchInput::Budget(budget));
+        w.feed_dispatcher(DispatchInput::Budget(budget));
     }
     w.drain_with(
         Start { node: "n1".into(), cordoned_at: at(0), limits: limits(300), own_pod: None },
@@ -363,20 +367,20 @@ fn s28_a_hundred_nodes_with_thirty_pods_under_five_budgets() {
         let key = BudgetKey { namespace: "default".into(), name: format!("g{group}") };
         w.budgets.insert(key.clone(), Budget { key, selector, desired: 400, ..budget("", 0) });
     }
-    w.tell_dispatcher(DispatchInput::PausedAll(true));
+    w.feed_dispatcher(DispatchInput::PausedAll(true));
     for node in 0..100 {
         w.drain(&format!("n{node:03}"), limits(3600));
     }
-    // Let the disruption controller count before the first order.
+    // Let the disruption controller count before the first request.
     w.end_pod_at(at_ms(1), "nobody");
-    w.tell_dispatcher_at(at_ms(100), DispatchInput::PausedAll(false));
+    w.feed_dispatcher_at(at_ms(100), DispatchInput::PausedAll(false));
     w.run_until(at(3600));
     assert_eq!(w.ended.values().filter(|(_, o)| *o == Outcome::Empty).count(), 100);
     assert_eq!(w.overrun, 0);
     assert!(w.sent.iter().all(|s| s.in_flight <= 32));
     let last = w.ended.values().map(|(t, _)| *t).max().unwrap();
     assert!(last < at(120), "{last}");
-    // Every pod under a full budget is refused once; few more orders are wasted.
+    // Every pod under a full budget is refused once; few other requests are wasted.
     assert!(w.sent.len() < 2 * 3000 + 600, "{}", w.sent.len());
 }
 
@@ -400,7 +404,7 @@ fn s30_a_broken_budget_is_retried_slowly() {
     let mut w = World::new();
     w.add_pod(on("n1", "a"));
     w.answer = Some(always(answer(403, "Forbidden", "pdb disruptions allowed is negative")));
-    w.drain("n1", Limits::polite(at(0), false));
+    w.drain("n1", Limits::without_deadline(at(0), false));
     w.run_until(at(600));
     assert!((13..=41).contains(&w.sent.len()), "{}", w.sent.len());
 }
@@ -425,7 +429,7 @@ fn c54_the_own_pod_goes_after_leadership_was_handed_over() {
 }
 
 #[test]
-fn c48_a_silent_server_is_asked_until_the_deadline() {
+fn c48_an_api_server_without_answers_is_called_until_the_deadline() {
     let mut w = World::new();
     w.add_pod(on("n1", "a"));
     w.answer = Some(Box::new(|_, _| Some(answer(0, "", "connection refused"))));

@@ -1,4 +1,4 @@
-//! Deletes by force whose answer does not come.
+//! Forced deletes without an answer.
 
 use super::*;
 
@@ -33,8 +33,8 @@ fn over() -> Input {
 }
 
 #[test]
-fn a_delete_by_force_without_an_answer_is_told_when_its_pod_goes() {
-    for (name, inputs, told_by) in [
+fn a_forced_delete_without_an_answer_is_reported_when_its_pod_terminates() {
+    for (name, inputs, reported_by) in [
         ("its answer is lost, and the pod terminates", vec![lost(), terminates(110)], Some(1)),
         ("the pod terminates, and the answer is lost", vec![terminates(110), lost()], Some(1)),
         ("the pod is gone, and the answer is lost", vec![terminates(110), gone(), lost()], Some(2)),
@@ -86,15 +86,19 @@ fn a_delete_by_force_without_an_answer_is_told_when_its_pod_goes() {
         assert_eq!(d.order(&uid("a"), at(80), true), Some(delete("a", 30)), "{name}");
         let all: Vec<_> =
             inputs.into_iter().map(|input| is_forced(&d.step(at(81), input))).collect();
-        let told: Vec<_> =
-            all.iter().enumerate().filter(|(_, told)| **told).map(|(index, _)| index).collect();
-        assert_eq!(told, told_by.into_iter().collect::<Vec<_>>(), "{name}");
-        assert_eq!(d.status(at(82)).forced.len(), told.len(), "{name}");
+        let reported: Vec<_> = all
+            .iter()
+            .enumerate()
+            .filter(|(_, reported)| **reported)
+            .map(|(index, _)| index)
+            .collect();
+        assert_eq!(reported, reported_by.into_iter().collect::<Vec<_>>(), "{name}");
+        assert_eq!(d.status(at(82)).forced.len(), reported.len(), "{name}");
     }
 }
 
 #[test]
-fn a_delete_by_force_after_an_eviction_whose_answer_was_lost_is_not_told_without_an_answer() {
+fn a_forced_delete_without_an_answer_after_a_lost_eviction_is_not_reported() {
     let mut d = drain(limits(110));
     d.step(at(0), Input::Listed(vec![pod("a"), pod("b")]));
     d.step(at(1), Input::Answer { order: evict("a", Some(30)), answer: answer(0, "", "") });
@@ -105,14 +109,14 @@ fn a_delete_by_force_after_an_eviction_whose_answer_was_lost_is_not_told_without
 }
 
 #[test]
-fn a_delete_by_force_after_an_eviction_that_had_no_effect_is_told_without_an_answer() {
+fn a_forced_delete_without_an_answer_after_an_eviction_without_effect_is_reported() {
     for refusal in [answer(500, "InternalError", WEBHOOK), answer(0, ApiAnswer::HELD_BACK, "")] {
         let mut d = drain(limits(110));
         d.step(at(0), Input::Listed(vec![pod("a"), pod("b")]));
         d.step(at(1), Input::Answer { order: evict("a", Some(30)), answer: refusal.clone() });
         assert_eq!(d.order(&uid("a"), at(80), true), Some(delete("a", 30)));
-        let told = [lost(), gone()].map(|input| is_forced(&d.step(at(81), input)));
-        assert_eq!(told, [false, true], "{refusal:?}");
+        let reported = [lost(), gone()].map(|input| is_forced(&d.step(at(81), input)));
+        assert_eq!(reported, [false, true], "{refusal:?}");
     }
 }
 

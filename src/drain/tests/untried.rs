@@ -15,14 +15,18 @@ fn names(w: &World, evictions: bool) -> std::collections::BTreeSet<String> {
 fn a_pod_that_got_no_slot_is_deleted_two_seconds_after_it_may_be() {
     let mut d = drain(limits(110));
     d.step(at(0), Input::Listed(vec![pod("a")]));
-    assert_eq!(wants(&d.step(at(80), Input::Tick)), [], "it still waits for its eviction");
+    assert_eq!(requests(&d.step(at(80), Input::Tick)), [], "it still waits for its eviction");
     assert_eq!(d.next_wake(), Some(at(82)));
-    let by = |effects: Vec<Effect>| {
+    let method = |effects: Vec<Effect>| {
         effects.into_iter().find_map(|e| {
-            if let Effect::Dispatch(DispatchInput::Want { by, .. }) = e { Some(by) } else { None }
+            if let Effect::Dispatch(DispatchInput::Request { method, .. }) = e {
+                Some(method)
+            } else {
+                None
+            }
         })
     };
-    assert_eq!(by(d.step(at(82), Input::Tick)), Some(By::EvictionOrDelete));
+    assert_eq!(method(d.step(at(82), Input::Tick)), Some(Method::EvictionOrDelete));
     assert_eq!(d.order(&uid("a"), at(82), true), Some(evict("a", Some(28))));
     assert_eq!(d.evict_until(&uid("a"), at(82)), Some(at(84)));
     assert_eq!(d.order(&uid("a"), at(82), false), Some(delete("a", 28)));
@@ -34,7 +38,7 @@ fn a_pod_that_got_no_slot_is_deleted_two_seconds_after_it_may_be() {
 }
 
 #[test]
-fn an_eviction_of_it_that_has_no_answer_is_as_good_as_a_refusal() {
+fn an_eviction_without_an_answer_counts_as_a_refusal() {
     let mut d = drain(limits(110));
     d.step(at(0), Input::Listed(vec![pod("a")]));
     d.step(at(82), Input::Tick);
@@ -42,12 +46,12 @@ fn an_eviction_of_it_that_has_no_answer_is_as_good_as_a_refusal() {
         at(84),
         Input::Answer { order: evict("a", Some(28)), answer: answer(0, "", "no answer") },
     );
-    assert_eq!(wants(&effects), [("a".into(), true)]);
+    assert_eq!(requests(&effects), [("a".into(), true)]);
     assert_eq!(d.order(&uid("a"), at(84), true), Some(delete("a", 26)));
 }
 
 #[test]
-fn a_pod_that_shows_up_late_has_its_two_seconds_unless_the_deadline_is_there() {
+fn a_pod_that_arrives_late_has_two_seconds_unless_the_deadline_comes_first() {
     let mut d = drain(limits(110));
     d.step(at(0), Input::Listed(vec![]));
     d.step(at(1), Input::Changed(Pod { ready: false, ..pod("z") }));
@@ -59,7 +63,7 @@ fn a_pod_that_shows_up_late_has_its_two_seconds_unless_the_deadline_is_there() {
 }
 
 #[test]
-fn a_pause_is_no_time_in_which_it_could_have_been_evicted() {
+fn the_time_of_a_pause_does_not_count_as_waiting_for_an_eviction() {
     let mut d = drain(limits(110));
     d.step(at(0), Input::Listed(vec![pod("a")]));
     d.step(at(10), Input::Paused);
@@ -103,13 +107,13 @@ fn after_a_late_take_over_only_what_is_refused_is_deleted() {
     assert_eq!(
         w.log().last(),
         Some(&(90, delete("a", 20))),
-        "at once, when the budget has refused it"
+        "as soon as the budget has refused it"
     );
     assert_eq!(names(&w, false).len(), 1);
 }
 
 #[test]
-fn pods_that_an_overloaded_server_never_let_be_tried_are_deleted_in_time() {
+fn pods_whose_eviction_could_not_be_tried_are_deleted_in_time() {
     let mut w = World::new();
     for i in 0..40 {
         w.add_pod(on("n1", &format!("p{i:02}")));

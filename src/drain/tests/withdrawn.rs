@@ -1,10 +1,10 @@
-//! Where the dispatcher lets a pod go for which the drain wants nothing any more.
+//! Orders that the drain no longer wants when the dispatcher sends them.
 
 use super::*;
 
-/// The dispatcher forgets it then, so the drain must not believe it to be wanted still.
+/// The dispatcher forgets the pod then, so the drain must request it again later.
 #[test]
-fn a_pod_whose_order_was_withdrawn_is_wanted_again_as_soon_as_it_may_be() {
+fn a_pod_whose_order_was_withdrawn_is_requested_again() {
     let mut d = drain(limits(600));
     d.step(at(0), Input::Listed(vec![pod("a"), pod("b")]));
     d.step(at(0), Input::Watch(WatchState::Open));
@@ -17,16 +17,16 @@ fn a_pod_whose_order_was_withdrawn_is_wanted_again_as_soon_as_it_may_be() {
             answer: answer(404, "NotFound", "pods \"b\" not found"),
         },
     );
-    // In one step the intercepted one is to be asked again, and the watch is found to have missed
-    // the end of the other.
+    // In one step the drain evicts the intercepted pod again, and finds that the watch has missed
+    // the end of the other pod.
     let effects = d.step(at(31), Input::Tick);
-    assert_eq!(wants(&effects), [("a".into(), false)]);
+    assert_eq!(requests(&effects), [("a".into(), false)]);
     assert!(effects.contains(&Effect::Relist));
     assert_eq!(
         d.order(&uid("a"), at(31), true),
         None,
-        "what has happened to it only the LIST will show"
+        "only the LIST shows what has happened to it"
     );
     let effects = d.step(at_ms(31_200), Input::Listed(vec![pod("a")]));
-    assert_eq!(wants(&effects), [("a".into(), false)]);
+    assert_eq!(requests(&effects), [("a".into(), false)]);
 }

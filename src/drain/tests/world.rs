@@ -1,5 +1,5 @@
-//! A small model of an API server with pods, budgets and kubelets, and the runner of both machines
-//! against it, in virtual time.
+//! A small model of an API server with pods, budgets and kubelets. It runs the drains and the
+//! dispatcher in virtual time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,48 +15,50 @@ pub(super) struct Sent {
     pub(super) at: Moment,
     pub(super) node: NodeName,
     pub(super) order: Order,
-    /// Orders under way, this one included.
+    /// Requests in flight, this one included.
     pub(super) in_flight: usize,
 }
 
-/// Something that happens later.
+/// An event at a later time.
 #[derive(Debug, Clone)]
 enum Later {
-    /// An order reaches the server, and its answer comes back.
+    /// An order reaches the server; its answer comes back.
     Serve(NodeName, Order),
     Answer(NodeName, Order, ApiAnswer),
-    /// The kubelet has ended a pod.
+    /// The kubelet removes a pod that has ended.
     PodEnds(PodUid),
-    /// A replacement of a pod is ready, on a node that is not drained.
+    /// A replacement of a pod is ready.
     Replace(Pod),
-    /// The disruption controller counts anew.
+    /// The disruption controller updates the status of all budgets.
     Count,
     /// A LIST of a node's pods is answered.
     List(NodeName),
-    /// A test's own input.
-    Tell(NodeName, Input),
-    TellDispatcher(DispatchInput),
-    /// The server's state changes by a test's hand.
+    /// An input that the test sends.
+    Feed(NodeName, Input),
+    FeedDispatcher(DispatchInput),
+    /// A change that the test makes on the server.
     SetPod(Pod),
     FlipReady(PodUid),
     DeleteBudget(BudgetKey),
 }
 
-/// What a test answers in place of the server.
+/// Lets a test answer in place of the server; `None`: the server answers.
 pub(super) type Override = Box<dyn FnMut(Moment, &Order) -> Option<ApiAnswer>>;
 
 pub(super) struct World {
     pub(super) now: Moment,
     pub(super) drains: BTreeMap<NodeName, Drain>,
     pub(super) dispatcher: Dispatcher,
-    /// The server's truth.
+    /// The pods that exist on the server.
     pub(super) pods: BTreeMap<PodUid, Pod>,
     pub(super) budgets: BTreeMap<BudgetKey, Budget>,
-    /// Where a pod on a drained node is replaced, its successor is ready after this.
+    /// How long after a pod has ended its replacement is ready, on a node that is not drained.
+    /// `None`: pods are not replaced.
     pub(super) replaced_after: Option<Duration>,
-    /// Pods with this label `app` are put back on their node so long after they were told to end.
+    /// Pods with this value of the label `app` are created again on their node this long after
+    /// their deletion.
     pub(super) put_back: Option<(&'static str, Duration)>,
-    /// How long a pod takes to end; no longer than its grace period.
+    /// How long a pod takes to end, at most its grace period.
     pub(super) stops_within: Duration,
     pub(super) latency: Duration,
     pub(super) watch_lag: Duration,
@@ -69,10 +71,10 @@ pub(super) struct World {
     pub(super) sent: Vec<Sent>,
     pub(super) notes: Vec<(Moment, Note)>,
     pub(super) ended: BTreeMap<NodeName, (Moment, Outcome)>,
-    /// What was known of each drain when it ended.
+    /// What the judge knew of each drain when it ended.
     pub(super) at_end: BTreeMap<NodeName, AtEnd>,
     pub(super) only_own: usize,
-    /// The highest number of ready pods missing under what a budget wants.
+    /// By how many healthy pods a budget was violated at most.
     pub(super) overrun: i64,
     judge: Judge,
 }
@@ -106,7 +108,8 @@ impl World {
         }
     }
 
-    /// The disruption controller counts soon, once for all that happens until then.
+    /// Schedules one update of all budgets by the disruption controller, for all changes until
+    /// then.
     fn count_soon(&mut self) {
         if !std::mem::replace(&mut self.counting, true) {
             self.later(Duration::from_millis(20), Later::Count);
@@ -118,13 +121,13 @@ impl World {
         self.later.insert((self.now.plus(after), self.count), what);
     }
 
-    /// At this time of the test.
-    pub(super) fn tell_at(&mut self, when: Moment, node: &str, input: Input) {
-        self.later(when.since_or_zero(self.now), Later::Tell(node.into(), input));
+    /// Sends an input to a drain at this time of the test.
+    pub(super) fn feed_at(&mut self, when: Moment, node: &str, input: Input) {
+        self.later(when.since_or_zero(self.now), Later::Feed(node.into(), input));
     }
 
-    pub(super) fn tell_dispatcher_at(&mut self, when: Moment, input: DispatchInput) {
-        self.later(when.since_or_zero(self.now), Later::TellDispatcher(input));
+    pub(super) fn feed_dispatcher_at(&mut self, when: Moment, input: DispatchInput) {
+        self.later(when.since_or_zero(self.now), Later::FeedDispatcher(input));
     }
 
     pub(super) fn set_pod_at(&mut self, when: Moment, pod: Pod) {
@@ -147,14 +150,14 @@ impl World {
         self.pods.insert(pod.uid.clone(), pod);
     }
 
-    /// Adds a budget and lets it be counted.
+    /// Adds a budget, and updates the status of all budgets.
     pub(super) fn add_budget(&mut self, name: &str, min_available: i64) {
         let budget = Budget { desired: min_available, ..budget(name, 0) };
         self.budgets.insert(budget.key.clone(), budget);
         self.count_budgets();
     }
 
-    /// Takes a drain up.
+    /// Begins the drain of a node.
     pub(super) fn drain(&mut self, node: &str, limits: Limits) {
         self.drain_with(
             Start { node: node.into(), cordoned_at: self.now, limits, own_pod: None },
@@ -171,11 +174,11 @@ impl World {
 
     fn list(&mut self, node: &NodeName) {
         let pods = self.pods.values().filter(|p| p.node.as_ref() == Some(node)).cloned().collect();
-        self.tell(node, Input::Listed(pods));
-        self.tell(node, Input::Watch(WatchState::Open));
+        self.feed(node, Input::Listed(pods));
+        self.feed(node, Input::Watch(WatchState::Open));
     }
 
-    /// Runs until this moment.
+    /// Runs the test until this moment.
     pub(super) fn run_until(&mut self, end: Moment) {
         let mut idle = 0;
         loop {
@@ -187,7 +190,7 @@ impl World {
             let event = self.later.keys().next().map(|(at, _)| *at);
             let Some(next) = wakes.chain(event).min().filter(|next| *next <= end) else { break };
             idle = if next > self.now { 0 } else { idle + 1 };
-            assert!(idle < 100_000, "it spins at {}", self.now);
+            assert!(idle < 100_000, "it loops without progress at {}", self.now);
             self.now = self.now.max(next);
             let due = self
                 .later
@@ -200,11 +203,11 @@ impl World {
             }
             for node in self.drains.keys().cloned().collect::<Vec<_>>() {
                 if self.drains[&node].next_wake().is_some_and(|at| at <= self.now) {
-                    self.tell(&node, Input::Tick);
+                    self.feed(&node, Input::Tick);
                 }
             }
             if self.dispatcher.next_wake().is_some_and(|at| at <= self.now) {
-                self.tell_dispatcher(DispatchInput::Tick);
+                self.feed_dispatcher(DispatchInput::Tick);
             }
         }
         self.now = self.now.max(end);
@@ -220,16 +223,16 @@ impl World {
             Later::Answer(node, order, answer) => {
                 self.in_flight -= 1;
                 self.judge.answered(self.now, &order, &answer);
-                self.tell_dispatcher(DispatchInput::Answer {
+                self.feed_dispatcher(DispatchInput::Answer {
                     uid: order.uid().clone(),
                     class: classify(&answer),
                 });
-                self.tell(&node, Input::Answer { order, answer });
+                self.feed(&node, Input::Answer { order, answer });
             }
             Later::PodEnds(uid) => {
                 if let Some(pod) = self.pods.remove(&uid) {
                     if let Some(node) = pod.node.clone() {
-                        self.later(self.watch_lag, Later::Tell(node, Input::Gone(uid.clone())));
+                        self.later(self.watch_lag, Later::Feed(node, Input::Gone(uid.clone())));
                     }
                     if let Some(after) = self.replaced_after {
                         let name: PodUid = format!("{uid}+").into();
@@ -249,7 +252,7 @@ impl World {
             }
             Later::Replace(pod) | Later::SetPod(pod) => {
                 if let Some(node) = pod.node.clone() {
-                    self.later(self.watch_lag, Later::Tell(node, Input::Changed(pod.clone())));
+                    self.later(self.watch_lag, Later::Feed(node, Input::Changed(pod.clone())));
                 }
                 self.pods.insert(pod.uid.clone(), pod);
                 self.count_soon();
@@ -261,11 +264,11 @@ impl World {
             }
             Later::Count => self.count_budgets(),
             Later::List(node) => self.list(&node),
-            Later::Tell(node, input) => self.tell(&node, input),
-            Later::TellDispatcher(input) => self.tell_dispatcher(input),
+            Later::Feed(node, input) => self.feed(&node, input),
+            Later::FeedDispatcher(input) => self.feed_dispatcher(input),
             Later::DeleteBudget(key) => {
                 self.budgets.remove(&key);
-                self.later(self.watch_lag, Later::TellDispatcher(DispatchInput::BudgetGone(key)));
+                self.later(self.watch_lag, Later::FeedDispatcher(DispatchInput::BudgetGone(key)));
             }
         }
     }
@@ -314,7 +317,7 @@ impl World {
         }
         budget.allowed -= 1;
         let budget = budget.clone();
-        self.later(self.watch_lag, Later::TellDispatcher(DispatchInput::Budget(budget)));
+        self.later(self.watch_lag, Later::FeedDispatcher(DispatchInput::Budget(budget)));
         Ok(())
     }
 
@@ -342,7 +345,7 @@ impl World {
             self.later(ends, Later::PodEnds(pod.uid.clone()));
         }
         if let Some(node) = pod.node.clone() {
-            self.later(self.watch_lag, Later::Tell(node, Input::Changed(pod)));
+            self.later(self.watch_lag, Later::Feed(node, Input::Changed(pod)));
         }
         self.count_soon();
     }
@@ -366,35 +369,35 @@ impl World {
             self.overrun = self.overrun.max(budget.desired - healthy);
             if self.now == at(0) {
                 self.budgets.insert(key, new.clone());
-                self.tell_dispatcher(DispatchInput::Budget(new));
+                self.feed_dispatcher(DispatchInput::Budget(new));
             } else if new != self.budgets[&key] {
                 self.budgets.insert(key, new.clone());
-                self.later(self.watch_lag, Later::TellDispatcher(DispatchInput::Budget(new)));
+                self.later(self.watch_lag, Later::FeedDispatcher(DispatchInput::Budget(new)));
             }
         }
     }
 
-    pub(super) fn tell(&mut self, node: &NodeName, input: Input) {
+    pub(super) fn feed(&mut self, node: &NodeName, input: Input) {
         let Some(drain) = self.drains.get_mut(node) else { return };
-        self.judge.told(self.now, node, &input);
+        self.judge.record_input(self.now, node, &input);
         let effects = drain.step(self.now, input);
         for effect in effects {
             match effect {
-                Effect::Dispatch(input) => self.tell_dispatcher(input),
+                Effect::Dispatch(input) => self.feed_dispatcher(input),
                 Effect::AskDaemonSet { namespace, name } => {
                     let state = if self.orphaned.contains(&name) {
                         DaemonSetState::Gone
                     } else {
-                        DaemonSetState::There
+                        DaemonSetState::Exists
                     };
                     self.later(
                         self.latency,
-                        Later::Tell(node.clone(), Input::DaemonSet { namespace, name, state }),
+                        Later::Feed(node.clone(), Input::DaemonSet { namespace, name, state }),
                     );
                 }
                 Effect::AskNode => self.later(
                     self.latency,
-                    Later::Tell(node.clone(), Input::Node(NodeCondition::StillUnreachable)),
+                    Later::Feed(node.clone(), Input::Node(NodeCondition::StillUnreachable)),
                 ),
                 Effect::OnlyOwnPodLeft => self.only_own += 1,
                 Effect::Relist => {
@@ -414,11 +417,11 @@ impl World {
         }
     }
 
-    pub(super) fn tell_dispatcher(&mut self, input: DispatchInput) {
+    pub(super) fn feed_dispatcher(&mut self, input: DispatchInput) {
         let mut inputs = std::collections::VecDeque::from([input]);
         while let Some(input) = inputs.pop_front() {
-            self.judge.told_dispatcher(&input);
-            for DispatchEffect::Go { node, uid, evict } in self.dispatcher.step(self.now, input) {
+            self.judge.record_dispatcher_input(&input);
+            for DispatchEffect::Send { node, uid, evict } in self.dispatcher.step(self.now, input) {
                 let Some(order) =
                     self.drains.get_mut(&node).and_then(|d| d.order(&uid, self.now, evict))
                 else {
@@ -438,7 +441,7 @@ impl World {
         }
     }
 
-    /// The orders that were sent, with when, in seconds after the beginning.
+    /// The orders that were sent, with the time in seconds since the start of the test.
     pub(super) fn log(&self) -> Vec<(u64, Order)> {
         self.sent.iter().map(|s| (s.at.since_or_zero(at(0)).as_secs(), s.order.clone())).collect()
     }
@@ -447,7 +450,7 @@ impl World {
         self.ended.get(&NodeName::from(node)).map(|(_, o)| o)
     }
 
-    /// When a drain ended, in milliseconds after the beginning.
+    /// When a drain ended, in milliseconds since the start of the test.
     pub(super) fn ended_ms(&self, node: &str) -> Option<u128> {
         self.ended.get(&NodeName::from(node)).map(|(t, _)| t.since_or_zero(at(0)).as_millis())
     }

@@ -25,7 +25,7 @@ fn while_the_last_writes_are_under_way_the_lease_is_renewed_and_nothing_may_be_w
         assert_eq!(bench.step(1.5, ends.clone()), [Effect::Lost(Lost::GivenUp)]);
         assert_eq!(bench.machine.may_write_until(), None);
         assert!(
-            bench.machine.is_closing() && bench.machine.is_without_leader(),
+            bench.machine.is_closing() && bench.machine.is_heartbeats_only(),
             "heartbeats go on"
         );
         let renewal = bench.step(2.0, Input::Tick);
@@ -35,16 +35,16 @@ fn while_the_last_writes_are_under_way_the_lease_is_renewed_and_nothing_may_be_w
             (bench.machine.may_write_until(), bench.machine.holds_until()),
             (None, Some(at(12.0)))
         );
-        assert_eq!(bench.step(3.0, ends.clone()), [], "it is closing already");
+        assert_eq!(bench.step(3.0, ends.clone()), [], "the machine is closing already");
         let release = bench.step(3.5, Input::WritesOver);
         assert_eq!(drafted(&release).1.holder, None);
         assert_eq!(
-            (bench.machine.is_closing(), bench.machine.is_without_leader()),
+            (bench.machine.is_closing(), bench.machine.is_heartbeats_only()),
             (false, ends != Input::Stop)
         );
         assert_eq!(bench.machine.holds_until(), None);
         let stopped = bench.accept(3.6, &release);
-        assert!(!bench.machine.is_without_leader(), "another process may lead now");
+        assert!(!bench.machine.is_heartbeats_only(), "another process may lead now");
         assert_eq!(stopped == [Effect::Stopped], ends == Input::Stop, "{stopped:?}");
     }
 }
@@ -69,21 +69,20 @@ fn after_twelve_seconds_every_write_is_over_and_the_lease_is_given_up() {
 }
 
 #[test]
-fn a_lease_that_is_lost_while_the_last_writes_are_under_way_is_not_bid_for_again_by_a_process_that_stops()
- {
+fn a_process_that_stops_does_not_bid_again_for_a_lease_that_it_lost_during_its_last_writes() {
     let mut expired = Bench::leading();
     expired.step(1.0, Input::Stop);
     expired.step(2.0, Input::Tick);
     assert_eq!(expired.step(10.0, Input::Tick), [], "the end of leadership was reported before");
     assert!(
         !expired.machine.is_closing()
-            && !expired.machine.is_without_leader()
+            && !expired.machine.is_heartbeats_only()
             && expired.machine.holds_until().is_none()
     );
     assert_eq!(
         expired.step(10.1, Input::WriteFailed),
         [Effect::Get],
-        "what became of the renewal must be known"
+        "the outcome of the renewal must be known"
     );
     let release = expired.step(10.2, Input::Observed(lease("200", "me", 2.0)));
     assert_eq!(drafted(&release).1.holder, None);
@@ -97,7 +96,7 @@ fn a_lease_that_is_lost_while_the_last_writes_are_under_way_is_not_bid_for_again
     yielding.step(1.0, Input::Yield(seconds(5)));
     yielding.step(2.0, Input::Tick);
     yielding.step(10.0, Input::Tick);
-    assert!(yielding.machine.is_without_leader(), "it is not known that anybody else leads");
+    assert!(yielding.machine.is_heartbeats_only(), "no other process is known to lead");
 }
 
 #[test]
@@ -108,27 +107,27 @@ fn heartbeats_of_a_process_that_yields_go_on_until_the_lease_is_given_up() {
         let release = bench.step(1.0, Input::WritesOver);
         assert_eq!(drafted(&release).1.holder, None);
         bench.step(1.1, Input::WriteFailed);
-        assert!(bench.machine.is_without_leader() && bench.machine.may_write_until().is_none());
+        assert!(bench.machine.is_heartbeats_only() && bench.machine.may_write_until().is_none());
         assert_eq!(
             bench.step(3.0, Input::Tick),
             [Effect::Get],
-            "what became of the write must be known"
+            "the outcome of the write must be known"
         );
         bench
     };
     let mut refused = yielding();
     let release = refused.step(3.1, Input::Observed(lease("101", "me", 0.0)));
-    assert!(refused.machine.is_without_leader(), "the lease names nobody else");
+    assert!(refused.machine.is_heartbeats_only(), "the lease names nobody else");
     refused.accept(3.2, &release);
-    assert!(!refused.machine.is_without_leader());
+    assert!(!refused.machine.is_heartbeats_only());
 
     let mut taken = yielding();
     taken.step(3.1, Input::Observed(lease("200", "other", 3.0)));
-    assert!(!taken.machine.is_without_leader());
+    assert!(!taken.machine.is_heartbeats_only());
 
     let mut stopping = yielding();
     stopping.step(3.1, Input::Stop);
-    assert!(!stopping.machine.is_without_leader());
+    assert!(!stopping.machine.is_heartbeats_only());
 }
 
 #[test]
@@ -146,7 +145,7 @@ fn stopping_in_the_middle_of_a_bid_gives_up_what_the_bid_won() {
         let mut bench = Bench::new();
         bench.step(0.0, Input::Tick);
         let bid = bench.step(0.0, Input::Observed(lease("1", "", 0.0)));
-        assert_eq!(bench.step(0.1, Input::Stop), [], "what comes of the bid is not known yet");
+        assert_eq!(bench.step(0.1, Input::Stop), [], "the outcome of the bid is not known yet");
         let release = if answered {
             bench.accept(0.2, &bid)
         } else {
@@ -197,8 +196,47 @@ fn a_standby_on_a_draining_node_lets_others_bid_first() {
     bench.step(0.0, Input::Tick);
     assert_eq!(bench.step(0.0, Input::Observed(lease("1", "", 0.0))), []);
     assert_eq!(
-        bench.step(1.0, Input::Eager).len(),
+        bench.step(1.0, Input::BidNormally).len(),
         1,
-        "as soon as the drain is over it bids as ever"
+        "as soon as the drain is over it bids normally"
     );
+}
+
+#[test]
+fn a_process_that_is_not_ready_lets_others_bid_first() {
+    let not_ready = || {
+        let machine = Machine::new("me".to_owned(), Settings::default()).not_ready();
+        let mut bench = Bench { machine, version: 100 };
+        assert_eq!(bench.step(0.0, Input::Tick), [Effect::Get]);
+        bench
+    };
+    fn held_by(holder: &str) -> Input {
+        Input::Observed(lease("7", holder, 0.0))
+    }
+    type Answer = fn() -> Input;
+    let rows: [(&str, Answer, f64); 3] = [
+        ("there is no Lease", || Input::NotFound, 0.0),
+        ("it was given up", || held_by(""), 0.0),
+        ("its holder does not renew it", || held_by("other"), 15.0),
+    ];
+    for (case, answer, since) in rows {
+        let bids_at = |ready_at: Option<f64>| {
+            let (mut bench, mut now) = (not_ready(), 0.0);
+            let mut effects = bench.step(now, answer());
+            while effects == [Effect::Get] || effects.is_empty() {
+                if effects.is_empty() {
+                    now += 0.5;
+                    let is_ready = ready_at.is_some_and(|at| (at - now).abs() < 0.1);
+                    let input = if is_ready { Input::Ready } else { Input::Tick };
+                    effects = bench.step(now, input);
+                } else {
+                    effects = bench.step(now, answer());
+                }
+                assert!(now < 100.0, "{case}: it never bids");
+            }
+            now
+        };
+        assert_eq!(bids_at(None), since + 30.0, "{case}: nobody else wanted it");
+        assert_eq!(bids_at(Some(since + 3.0)), since + 3.0, "{case}: ready while it is free");
+    }
 }

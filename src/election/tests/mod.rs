@@ -1,4 +1,4 @@
-//! What a process that wants the Lease does, and what it believes.
+//! How a process bids for the Lease, renews it and loses it.
 
 mod giving_up;
 
@@ -35,7 +35,7 @@ impl Bench {
         self.machine.step(at(now), 0.999, input)
     }
 
-    /// Answers the write in `effects` as a server would that has nothing against it.
+    /// Answers the write in `effects` as a server would that accepts it.
     fn accept(&mut self, now: f64, effects: &[Effect]) -> Vec<Effect> {
         let draft = effects.iter().find_map(|e| match e {
             Effect::Create(draft) | Effect::Update(_, draft) => Some(draft.clone()),
@@ -115,46 +115,46 @@ fn a_leader_that_cannot_renew_stops_at_the_deadline_of_the_last_accepted_request
     assert_eq!(
         bench.step(7.0, Input::WriteFailed).len(),
         1,
-        "a request that hung is followed at once"
+        "the next request leaves at once after one that hung"
     );
     assert_eq!(bench.machine.next_wake(), Some(at(10.0)), "although a request is under way");
     assert_eq!(bench.step(10.0, Input::Tick), [Effect::Lost(Lost::Deadline)]);
     assert_eq!(bench.machine.may_write_until(), None);
 }
 
-/// A leader that could not renew, at 10 s; a request is under way.
-fn without_leader() -> Bench {
+/// A leader that could not renew the lease and lost it at 10 s; a request is under way.
+fn heartbeats_only() -> Bench {
     let mut bench = Bench::leading();
-    assert!(!bench.machine.is_without_leader());
+    assert!(!bench.machine.is_heartbeats_only());
     bench.step(2.0, Input::Tick);
     assert_eq!(bench.step(10.0, Input::Tick), [Effect::Lost(Lost::Deadline)]);
-    assert!(bench.machine.is_without_leader());
+    assert!(bench.machine.is_heartbeats_only());
     assert_eq!(bench.step(10.5, Input::WriteFailed).len(), 1);
     bench
 }
 
 #[test]
-fn a_leader_that_could_not_renew_is_stranded_until_it_sees_another_holder_leads_again_or_gives_up()
+fn a_leader_that_could_not_renew_sends_heartbeats_only_until_another_holds_it_leads_again_or_stops()
 {
-    let mut other = without_leader();
+    let mut other = heartbeats_only();
     other.step(11.0, Input::WriteConflict);
     other.step(11.1, Input::Observed(lease("300", "other", 11.0)));
-    assert!(!other.machine.is_without_leader() && other.machine.may_write_until().is_none());
+    assert!(!other.machine.is_heartbeats_only() && other.machine.may_write_until().is_none());
 
-    let mut again = without_leader();
+    let mut again = heartbeats_only();
     again.step(11.0, Input::WriteConflict);
     let renewal = again.step(11.1, Input::Observed(lease("300", "me", 0.0)));
-    assert!(again.machine.is_without_leader(), "the lease names nobody else");
+    assert!(again.machine.is_heartbeats_only(), "the lease names nobody else");
     assert!(matches!(again.accept(11.2, &renewal).as_slice(), [Effect::BecameLeader { .. }]));
-    assert!(!again.machine.is_without_leader());
+    assert!(!again.machine.is_heartbeats_only());
 
-    let mut stopping = without_leader();
+    let mut stopping = heartbeats_only();
     stopping.step(11.0, Input::Stop);
-    assert!(!stopping.machine.is_without_leader());
+    assert!(!stopping.machine.is_heartbeats_only());
     let mut stolen = Bench::leading();
     stolen.step(1.0, Input::Nudge(Some("200".to_owned())));
     stolen.step(1.1, Input::Observed(lease("200", "thief", 1.0)));
-    assert!(!stolen.machine.is_without_leader());
+    assert!(!stolen.machine.is_heartbeats_only());
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn a_foreign_lease_expires_by_the_time_at_which_it_was_seen_to_change_whatever_i
             bench.step(1_000_000.5, Input::Observed(lease("7", "other", 1_000_000.0 + clock))),
             []
         );
-        // Read again: nothing changed but an annotation, which is no sign of life.
+        // Read again: only an annotation changed, which does not show that the holder is alive.
         assert_eq!(bench.step(1_000_002.5, Input::Tick), [Effect::Get]);
         assert_eq!(
             bench.step(1_000_002.6, Input::Observed(lease("8", "other", 1_000_000.0 + clock))),
@@ -234,7 +234,7 @@ fn a_released_lease_is_taken_at_once_when_a_watch_shows_it() {
     assert_eq!(
         bench.step(0.6, Input::Nudge(Some("2".to_owned()))),
         [Effect::Get],
-        "the watch is not believed, it makes us read"
+        "what a watch shows only makes the machine read"
     );
     let effects = bench.step(0.7, Input::Observed(lease("2", "", 0.6)));
     let (version, draft) = drafted(&effects);
@@ -293,7 +293,7 @@ fn a_stolen_lease_ends_leadership_at_once() {
 }
 
 #[test]
-fn the_holder_of_a_deleted_lease_writes_it_again_and_leads_on_while_others_wait_for_a_duration() {
+fn the_holder_of_a_deleted_lease_creates_it_again_while_others_wait_for_a_duration() {
     let mut holder = Bench::leading();
     assert_eq!(holder.step(1.0, Input::Nudge(None)), [Effect::Get]);
     let create = holder.step(1.1, Input::NotFound);
@@ -310,7 +310,7 @@ fn the_holder_of_a_deleted_lease_writes_it_again_and_leads_on_while_others_wait_
     assert!(matches!(other.step(16.1, Input::Tick).as_slice(), [Effect::Create(_)]));
 }
 
-/// It reads every two seconds that there is no Lease.
+/// The machine reads every two seconds that there is no Lease.
 fn reads_that_it_is_missing(bench: &mut Bench, seconds: std::ops::RangeInclusive<u32>) {
     for at in seconds.step_by(2) {
         assert_eq!(bench.step(f64::from(at), Input::Tick), [Effect::Get]);
@@ -318,10 +318,11 @@ fn reads_that_it_is_missing(bench: &mut Bench, seconds: std::ops::RangeInclusive
     }
 }
 
-/// Meanwhile another process may have made the Lease and led, and somebody may have deleted it:
-/// that process does not know yet.
+/// Meanwhile another process may have created the Lease and led, and somebody may have deleted it
+/// without that process knowing yet.
 #[test]
-fn who_could_not_read_for_a_while_waits_for_a_duration_although_the_lease_was_missing_before() {
+fn a_standby_that_could_not_read_for_a_while_waits_a_duration_even_if_the_lease_was_missing_before()
+{
     let mut other = Bench::new();
     other.step(0.0, Input::Tick);
     other.step(0.1, Input::Observed(lease("1", "me too", 0.0)));
@@ -334,9 +335,9 @@ fn who_could_not_read_for_a_while_waits_for_a_duration_although_the_lease_was_mi
     assert!(matches!(other.step(35.0, Input::Tick).as_slice(), [Effect::Create(_)]));
 }
 
-/// A Create that is refused says that there is a Lease, whoever reads next that there is none.
+/// A refused Create shows that a Lease existed, even if the next read finds none.
 #[test]
-fn who_lost_a_race_for_a_missing_lease_waits_for_a_duration_if_it_is_missing_again() {
+fn the_loser_of_a_race_for_a_missing_lease_waits_for_a_duration_if_it_is_missing_again() {
     let mut other = Bench::new();
     other.step(0.0, Input::Tick);
     let create = other.step(0.1, Input::NotFound);

@@ -1,4 +1,4 @@
-//! A fleet with facts that a test sets, and its effects as words.
+//! A fleet with facts that a test sets, and the names of its effects.
 
 mod properties;
 mod transitions;
@@ -8,19 +8,19 @@ use std::sync::{Mutex, PoisonError};
 use super::*;
 use crate::{
     domain::{Budget, Node, Selector},
-    drain::Hearing,
+    drain::SilenceEvidence,
     lifecycle::Skew,
     record::tests::{INSTANCE, at, id},
 };
 
-/// What the fleet may look up. A test changes it between two steps.
+/// What the fleet can look up. A test changes it between two steps.
 #[derive(Clone, Default)]
 pub(super) struct FakeFacts(Arc<Mutex<Known>>);
 
 #[derive(Default)]
 pub(super) struct Known {
     pub(super) nodes: BTreeMap<NodeName, Arc<Node>>,
-    pub(super) over: BTreeSet<LifecycleAction>,
+    pub(super) closed_actions: BTreeSet<LifecycleAction>,
 }
 
 impl FakeFacts {
@@ -46,8 +46,8 @@ impl Facts for FakeFacts {
     fn all_nodes(&self) -> Vec<Arc<Node>> {
         self.with(|known| known.nodes.values().cloned().collect())
     }
-    fn hearing(&self) -> Hearing {
-        Hearing { watch_failing_since: None, watch_failed_at: None, nodes: 10, silent: 1 }
+    fn silence_evidence(&self) -> SilenceEvidence {
+        SilenceEvidence { watch_failing_since: None, watch_failed_at: None, nodes: 10, silent: 1 }
     }
     fn budgets(&self) -> Vec<Arc<Budget>> {
         Vec::new()
@@ -55,16 +55,16 @@ impl Facts for FakeFacts {
     fn skew(&self) -> Skew {
         Skew::default()
     }
-    fn is_over(&self, hook: &LifecycleAction) -> bool {
-        self.with(|known| known.over.contains(hook))
+    fn is_closed(&self, action: &LifecycleAction) -> bool {
+        self.with(|known| known.closed_actions.contains(action))
     }
     fn is_kept_alive(&self, _: &LifecycleAction) -> bool {
         false
     }
-    fn deleted_nodes(&self, _: &str) -> Option<DeletedNode> {
+    fn deleted_node(&self, _: &str) -> Option<LastKnownNode> {
         None
     }
-    fn all_deleted_nodes(&self) -> Vec<DeletedNode> {
+    fn all_deleted_nodes(&self) -> Vec<LastKnownNode> {
         Vec::new()
     }
     fn heartbeats(&self, _: &NodeName) -> u64 {
@@ -83,7 +83,7 @@ pub(super) struct World {
 }
 
 impl World {
-    /// Nothing is listed yet.
+    /// The LIST of the term has no answer yet.
     pub(super) fn unconfirmed() -> Self {
         let facts = FakeFacts::default();
         let settings = Settings {
@@ -124,11 +124,15 @@ impl World {
         words(&self.step(Input::NodeApplied(node)))
     }
 
-    /// A case has written this Node's record.
+    /// An interruption was accepted: this Node has its record.
     pub(super) fn accepts(&mut self, node: &Node) -> Vec<&'static str> {
         let node = Arc::new(node.clone());
         self.facts.with(|known| known.nodes.insert(node.name.clone(), Arc::clone(&node)));
-        words(&self.step(Input::Accepted { node, instance: id(INSTANCE), over: false }))
+        words(&self.step(Input::Accepted {
+            node,
+            instance: id(INSTANCE),
+            instance_has_ended: false,
+        }))
     }
 
     pub(super) fn deletes(&mut self, node: &Node) -> Vec<&'static str> {
@@ -147,7 +151,7 @@ impl World {
     }
 }
 
-/// The effects that change something outside, or ask something. What is only reported is left out.
+/// The names of the effects that change something outside or ask a question. Reports are left out.
 pub(super) fn words(effects: &[Effect]) -> Vec<&'static str> {
     effects.iter().filter_map(word).collect()
 }
@@ -166,9 +170,9 @@ fn word(effect: &Effect) -> Option<&'static str> {
         Effect::Ask(Question::DaemonSet { .. }) => "ask for the DaemonSet",
         Effect::KeepAlive { .. } => "keep alive",
         Effect::StopKeepAlive(_) => "stop keep alive",
-        Effect::Restore(_, Restoration::BringBack(_)) => "bring back",
-        Effect::Restore(_, Restoration::Register(..)) => "register",
-        Effect::Restore(_, Restoration::CarryOver(_)) => "carry over",
+        Effect::RestoreRecord(_, RecordRestoration::WriteBack(_)) => "write back",
+        Effect::RestoreRecord(_, RecordRestoration::Register(..)) => "register",
+        Effect::RestoreRecord(_, RecordRestoration::CarryOver(_)) => "carry over",
         Effect::PutBack(_) => "put back",
         Effect::Exclude(_) => "exclude",
         Effect::Complete(completion) if completion.actions.is_empty() => "write the end",
@@ -181,6 +185,7 @@ fn word(effect: &Effect) -> Option<&'static str> {
         | Effect::CompleteNow(_)
         | Effect::ForgetDeletedNode(_)
         | Effect::DeadlineIs(..)
+        | Effect::TakenUp { .. }
         | Effect::PausedAll(_) => return None,
     })
 }

@@ -1,83 +1,85 @@
-//! What holds whatever happens, in whatever order.
+//! Properties that hold for every sequence of changes.
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::{
     domain::Pod,
-    record::tests::{hook, let_go, node, take_on},
+    record::tests::{hook, node, release_node, take_on},
 };
 
 #[derive(Debug, Clone, Copy)]
-enum Happening {
+enum Change {
     Accepted,
     Shown,
-    /// The machine booted: its record is of an earlier boot.
+    /// The machine has booted since the record was written.
     Booted,
     RecordDeleted,
     Released,
     Deleted,
-    /// The pods of the node were listed: so many.
+    /// The pods of the node were listed: their number.
     Listed(u8),
     Watched(bool),
     Paused(bool),
-    Over,
+    InstanceEnded,
     Passed(u8),
     Doubt(bool),
-    /// The Node was read past the index.
+    /// The Node was read from the API server.
     Read,
-    /// Its completion is done; `true`: the Node was gone by then.
+    /// Its completion is done; `true`: the Node did not exist by then.
     Completed(bool),
 }
 
-fn happenings() -> impl Strategy<Value = Vec<Happening>> {
+fn changes() -> impl Strategy<Value = Vec<Change>> {
     let one = prop_oneof![
-        2 => Just(Happening::Accepted),
-        1 => Just(Happening::Shown),
-        1 => Just(Happening::Booted),
-        1 => Just(Happening::RecordDeleted),
-        1 => Just(Happening::Released),
-        1 => Just(Happening::Deleted),
-        2 => (0..3_u8).prop_map(Happening::Listed),
-        2 => any::<bool>().prop_map(Happening::Watched),
-        1 => any::<bool>().prop_map(Happening::Paused),
-        1 => Just(Happening::Over),
-        2 => any::<u8>().prop_map(Happening::Passed),
-        1 => any::<bool>().prop_map(Happening::Doubt),
-        1 => Just(Happening::Read),
-        1 => any::<bool>().prop_map(Happening::Completed),
+        2 => Just(Change::Accepted),
+        1 => Just(Change::Shown),
+        1 => Just(Change::Booted),
+        1 => Just(Change::RecordDeleted),
+        1 => Just(Change::Released),
+        1 => Just(Change::Deleted),
+        2 => (0..3_u8).prop_map(Change::Listed),
+        2 => any::<bool>().prop_map(Change::Watched),
+        1 => any::<bool>().prop_map(Change::Paused),
+        1 => Just(Change::InstanceEnded),
+        2 => any::<u8>().prop_map(Change::Passed),
+        1 => any::<bool>().prop_map(Change::Doubt),
+        1 => Just(Change::Read),
+        1 => any::<bool>().prop_map(Change::Completed),
     ];
     prop::collection::vec(one, 1..60)
 }
 
-/// The only Node of this world, as it is now.
-fn changed(happening: Happening, version: usize) -> Node {
+/// The only Node of this world, after the change.
+fn changed(change: Change, version: usize) -> Node {
     let held = take_on(&node(), &hook("e1", 0, "drain", "t1"), 0).unwrap();
-    let mut node = match happening {
-        Happening::Released => let_go(&held, 5),
-        Happening::Booted => Node { boot_id: Some("boot-2".to_owned()), ..held },
+    let mut node = match change {
+        Change::Released => release_node(&held, 5),
+        Change::Booted => Node { boot_id: Some("boot-2".to_owned()), ..held },
         _ => held,
     };
-    if matches!(happening, Happening::RecordDeleted) {
+    if matches!(change, Change::RecordDeleted) {
         node.annotations.remove(crate::domain::RECORD);
     }
     node.resource_version = version.to_string();
     node
 }
 
-fn perform(world: &mut World, happening: Happening, version: usize) -> Vec<Effect> {
-    let node = Arc::new(changed(happening, version));
+fn perform(world: &mut World, change: Change, version: usize) -> Vec<Effect> {
+    let node = Arc::new(changed(change, version));
     let (name, uid) = (node.name.clone(), node.uid.clone());
     world.now += 1;
-    let input = match happening {
-        Happening::Accepted => {
-            Input::Accepted { node: Arc::clone(&node), instance: id(INSTANCE), over: false }
-        }
-        Happening::Shown | Happening::Booted | Happening::RecordDeleted | Happening::Released => {
+    let input = match change {
+        Change::Accepted => Input::Accepted {
+            node: Arc::clone(&node),
+            instance: id(INSTANCE),
+            instance_has_ended: false,
+        },
+        Change::Shown | Change::Booted | Change::RecordDeleted | Change::Released => {
             Input::NodeApplied(Arc::clone(&node))
         }
-        Happening::Deleted => Input::NodeDeleted(Arc::clone(&node)),
-        Happening::Listed(pods) => {
+        Change::Deleted => Input::NodeDeleted(Arc::clone(&node)),
+        Change::Listed(pods) => {
             let pod = |number| Pod {
                 node: Some(name.clone()),
                 ..crate::drain::tests::pod(&format!("pod-{number}"))
@@ -85,21 +87,23 @@ fn perform(world: &mut World, happening: Happening, version: usize) -> Vec<Effec
             let pods = (0..pods).map(pod).collect();
             Input::Pods(name.clone(), drain::Input::Listed(pods))
         }
-        Happening::Watched(open) => {
+        Change::Watched(open) => {
             let state = if open { drain::WatchState::Open } else { drain::WatchState::Blind };
             Input::Pods(name.clone(), drain::Input::Watch(state))
         }
-        Happening::Paused(paused) => Input::PausedAll(paused),
-        Happening::Over => {
-            Input::InstanceEnds { node: name.clone(), instance: id(INSTANCE), over: true }
+        Change::Paused(paused) => Input::PausedAll(paused),
+        Change::InstanceEnded => {
+            Input::InstanceEnds { node: name.clone(), instance: id(INSTANCE), has_ended: true }
         }
-        Happening::Passed(seconds) => {
+        Change::Passed(seconds) => {
             world.now += i64::from(seconds);
             Input::Tick
         }
-        Happening::Doubt(counts) => Input::Doubt { node: name.clone(), uid, counts },
-        Happening::Read => Input::NodeRead { name: name.clone(), node: world.facts.node(&name) },
-        Happening::Completed(node_gone) => Input::Released { node: name.clone(), uid, node_gone },
+        Change::Doubt(counts) => Input::Doubt { node: name.clone(), uid, counts },
+        Change::Read => Input::NodeRead { name: name.clone(), node: world.facts.node(&name) },
+        Change::Completed(is_node_deleted) => {
+            Input::CompletionDone { node: name.clone(), uid, is_node_deleted }
+        }
     };
     world.facts.with(|known| match &input {
         Input::Accepted { node, .. } | Input::NodeApplied(node) => {
@@ -111,7 +115,7 @@ fn perform(world: &mut World, happening: Happening, version: usize) -> Vec<Effec
     world.step(input)
 }
 
-/// What whoever performs the effects holds.
+/// What a controller knows that performs the effects.
 #[derive(Debug, Default)]
 struct Held {
     is_draining: bool,
@@ -143,7 +147,7 @@ impl Held {
             }
             Effect::CompleteNow(id) => drop(self.completions.remove(&id)),
             Effect::Send { .. } => {
-                prop_assert!(self.is_watched, "an order for a node that is not drained");
+                prop_assert!(self.is_watched, "an order for a node without a drain");
                 self.sent += 1;
             }
             _ => {}
@@ -152,16 +156,16 @@ impl Held {
     }
 }
 
-fn play(all: Vec<Happening>) -> Result<Held, TestCaseError> {
+fn play(all: Vec<Change>) -> Result<Held, TestCaseError> {
     let (mut world, mut held) = (World::confirmed(), Held::default());
-    for (i, happening) in all.into_iter().enumerate() {
+    for (i, change) in all.into_iter().enumerate() {
         // Only a completion that was begun can be done.
-        if matches!(happening, Happening::Completed(_))
+        if matches!(change, Change::Completed(_))
             && (held.completions.is_empty() || held.is_draining)
         {
             continue;
         }
-        for effect in perform(&mut world, happening, 10 + i) {
+        for effect in perform(&mut world, change, 10 + i) {
             held.performs(effect)?;
         }
         let goes_on = world.fleet.drains.values().any(|state| state.drain.is_some());
@@ -169,21 +173,21 @@ fn play(all: Vec<Happening>) -> Result<Held, TestCaseError> {
             (held.is_draining, held.is_watched),
             (goes_on, goes_on),
             "after {:?}",
-            happening
+            change
         );
         prop_assert!(held.completions.len() <= 1, "{:?} of one Node", held.completions);
     }
-    for effect in perform(&mut world, Happening::Deleted, 1000) {
+    for effect in perform(&mut world, Change::Deleted, 1000) {
         held.performs(effect)?;
     }
     Ok(held)
 }
 
 proptest! {
-    /// A drain that begins ends once, its completion follows its end, and pods are watched exactly
-    /// while it goes on. Once the Node is deleted nothing is left over.
+    /// A drain that begins ends once. Its completion follows its end. Pods are watched exactly
+    /// while the drain goes on. Once the Node is deleted, no drain, watch or completion is left.
     #[test]
-    fn a_drain_that_begins_ends_once_and_leaves_nothing_over(all in happenings()) {
+    fn a_drain_that_begins_ends_once_and_leaves_nothing_behind(all in changes()) {
         let held = play(all)?;
         prop_assert!(
             !held.is_draining && !held.is_watched && held.completions.is_empty(), "{:?}", held
@@ -191,15 +195,11 @@ proptest! {
     }
 }
 
-/// Otherwise the property would say nothing about orders.
+/// Without this, the property could hold because no order is ever sent.
 #[test]
 fn a_pod_of_a_node_that_is_drained_is_evicted() {
-    let held = play(vec![
-        Happening::Accepted,
-        Happening::Watched(true),
-        Happening::Listed(2),
-        Happening::Passed(3),
-    ])
-    .unwrap();
+    let held =
+        play(vec![Change::Accepted, Change::Watched(true), Change::Listed(2), Change::Passed(3)])
+            .unwrap();
     assert_eq!(held.sent, 2);
 }

@@ -1,9 +1,9 @@
-//! What happens to a node, and what follows from it.
+//! The effects of each change of a node.
 
 use super::*;
 use crate::{
     domain::{RECORD, RELEASE, TAINT},
-    record::tests::{hook, let_go, node, spot, take_on},
+    record::tests::{hook, node, release_node, spot, take_on},
 };
 
 /// A Node with the record of one lifecycle action.
@@ -33,7 +33,7 @@ fn with(node: &Node, annotation: &str) -> Node {
     node
 }
 
-/// A Node whose drain goes on, in a fleet that knows of no other.
+/// A Node whose drain goes on, in a fleet without other drains.
 fn draining() -> (World, Node) {
     let (mut world, node) = (World::confirmed(), held());
     assert_eq!(world.accepts(&node), ["keep alive", "watch pods"]);
@@ -43,7 +43,7 @@ fn draining() -> (World, Node) {
 const ENDED: [&str; 2] = ["unwatch pods", "complete"];
 
 #[test]
-fn an_empty_node_is_completed_after_the_least_time_of_a_drain() {
+fn an_empty_node_is_completed_after_the_shortest_time_of_a_drain() {
     let (mut world, node) = draining();
     assert!(world.pods(&node, drain::Input::Listed(Vec::new())).is_empty());
     assert!(world.after(4).is_empty());
@@ -52,7 +52,7 @@ fn an_empty_node_is_completed_after_the_least_time_of_a_drain() {
 }
 
 #[test]
-fn a_repeat_changes_nothing_and_an_interruption_that_joins_is_kept_alive_too() {
+fn a_repeat_changes_nothing_and_the_action_of_an_interruption_that_joins_gets_heartbeats() {
     let (mut world, node) = draining();
     assert!(world.accepts(&node).is_empty());
     let joined = take_on(&node, &hook("e2", 1, "other", "t2"), 1).unwrap();
@@ -60,14 +60,22 @@ fn a_repeat_changes_nothing_and_an_interruption_that_joins_is_kept_alive_too() {
 }
 
 #[test]
-fn what_a_person_or_another_leader_does_to_the_node_ends_its_drain() {
+fn a_person_or_another_leader_can_end_a_drain_by_a_change_of_its_node() {
     type Change = fn(&Node) -> Node;
     let rows: [(&str, Change, &[&str]); 6] = [
-        ("release is asked for", |node| with(node, RELEASE), &ENDED),
-        ("it is to be left alone", |node| with(node, "sundown.dev/ignore"), &ENDED),
-        ("the record says that it is released", |node| let_go(node, 5), &ENDED),
-        ("neither record nor taint is there", |node| without_taint(without_record(node)), &ENDED),
-        ("the record alone was deleted", without_record, &["bring back"]),
+        ("its release is asked for", |node| with(node, RELEASE), &ENDED),
+        (
+            "it has the annotation sundown.dev/ignore",
+            |node| with(node, "sundown.dev/ignore"),
+            &ENDED,
+        ),
+        ("the record is marked as released", |node| release_node(node, 5), &ENDED),
+        (
+            "it has neither a record nor the taint",
+            |node| without_taint(without_record(node)),
+            &ENDED,
+        ),
+        ("only the record was deleted", without_record, &["write back"]),
         ("the drain is paused", |node| with(node, "sundown.dev/pause"), &[]),
     ];
     for (row, change, expected) in rows {
@@ -80,8 +88,8 @@ fn what_a_person_or_another_leader_does_to_the_node_ends_its_drain() {
 fn a_record_is_written_back_once_and_its_second_deletion_ends_the_drain() {
     let (mut world, node) = draining();
     let deleted = without_record(&node);
-    assert_eq!(world.shows(&deleted), ["bring back"]);
-    assert!(world.shows(&newer(&deleted)).is_empty(), "it is being written");
+    assert_eq!(world.shows(&deleted), ["write back"]);
+    assert!(world.shows(&newer(&deleted)).is_empty(), "the record is being written");
     let back = Node { annotations: node.annotations.clone(), ..newer(&newer(&deleted)) };
     assert!(world.shows(&back).is_empty());
     assert_eq!(world.shows(&without_record(&back)), ENDED);
@@ -97,7 +105,7 @@ fn a_deleted_node_is_completed_from_memory_and_its_record_is_written_when_the_in
     assert_eq!(world.shows(&again), ["register"]);
     let (mut world, node) = draining();
     world.deletes(&node);
-    // Nothing of it is left after 15 minutes.
+    // The record is forgotten after 15 minutes.
     world.accepts(
         &take_on(
             &Node { name: "b".into(), uid: "uid-b".to_owned(), ..crate::record::tests::node() },
@@ -111,7 +119,23 @@ fn a_deleted_node_is_completed_from_memory_and_its_record_is_written_when_the_in
 }
 
 #[test]
-fn before_the_list_of_the_term_a_record_in_the_index_is_only_kept_alive() {
+fn a_node_that_claimed_the_instance_before_its_node_was_deleted_does_not_get_the_record() {
+    let (mut world, node) = draining();
+    let plain = crate::record::tests::node;
+    let claimant = Node { name: "b".into(), uid: "uid-b".to_owned(), ..plain() };
+    world.shows(&claimant);
+    let ended = world.deletes(&node);
+    assert!(ended.contains(&"complete"), "{ended:?}");
+    assert!(world.shows(&newer(&claimant)).is_empty(), "it has not registered since");
+    let again = Node { uid: "uid-2".to_owned(), ..plain() };
+    assert_eq!(world.shows(&again), ["register"]);
+    // The fleet sees the new Node of the same name before it hears of the deletion.
+    let (mut world, _) = draining();
+    assert!(world.shows(&again).contains(&"register"));
+}
+
+#[test]
+fn before_the_list_of_the_term_a_record_in_the_index_only_gets_heartbeats() {
     let (mut world, node) = (World::unconfirmed(), held());
     assert_eq!(world.shows(&node), ["keep alive"]);
     assert!(world.after(60).is_empty());
@@ -121,7 +145,31 @@ fn before_the_list_of_the_term_a_record_in_the_index_is_only_kept_alive() {
 }
 
 #[test]
-fn a_record_that_the_list_lacks_is_read_before_anything_is_done() {
+fn a_record_that_was_deleted_while_nobody_led_is_written_back_although_the_index_still_shows_it() {
+    let (mut world, node) = (World::unconfirmed(), held());
+    assert_eq!(world.shows(&node), ["keep alive"]);
+    let list = |node: &Node| Input::Unschedulable {
+        version: "100".to_owned(),
+        nodes: vec![Arc::new(node.clone())],
+    };
+    let deleted = without_record(&node);
+    let follows = words(&world.step(list(&deleted)));
+    assert!(follows.contains(&"write back"), "{follows:?}");
+    let read =
+        || Input::NodeRead { name: node.name.clone(), node: Some(Arc::new(deleted.clone())) };
+    assert_eq!(words(&world.step(read())), ["stop keep alive"]);
+    assert!(world.shows(&deleted).is_empty(), "the index catches up");
+    let back = Node { annotations: node.annotations.clone(), ..newer(&deleted) };
+    assert_eq!(world.accepts(&back), ["keep alive", "watch pods"]);
+    // Another leader has put the Node back.
+    let mut world = World::unconfirmed();
+    world.shows(&node);
+    let follows = words(&world.step(list(&without_taint(deleted))));
+    assert!(!follows.contains(&"write back"), "{follows:?}");
+}
+
+#[test]
+fn a_node_with_a_record_that_the_list_lacks_is_read_before_anything_else_is_done() {
     let (mut world, node) = (World::unconfirmed(), held());
     assert_eq!(world.shows(&node), ["keep alive"]);
     let listed = Input::Unschedulable { version: "100".to_owned(), nodes: Vec::new() };
@@ -145,24 +193,24 @@ fn a_record_of_an_earlier_boot_counts_if_one_of_its_actions_is_open() {
 }
 
 #[test]
-fn a_node_without_an_instance_is_asked_about_again_when_the_index_shows_it_later() {
+fn the_instance_of_a_node_is_looked_up_again_when_the_index_shows_the_node_later() {
     let node = Node { instance: None, ..held() };
     let mut world = World::confirmed();
     assert_eq!(world.shows(&node), ["ask which instance"]);
-    assert!(world.shows(&newer(&node)).is_empty(), "it is being asked about");
+    assert!(world.shows(&newer(&node)).is_empty(), "the instance is being looked up");
     world.facts.with(|known| known.nodes.clear());
-    assert!(words(&world.step(Input::NotNamed(node.name.clone()))).is_empty());
+    assert!(words(&world.step(Input::InstanceLookupEnded(node.name.clone()))).is_empty());
     assert_eq!(world.shows(&newer(&newer(&node))), ["ask which instance"]);
-    let named = Input::Named { node: node.name.clone(), instance: id(INSTANCE) };
+    let named = Input::InstanceFound { node: node.name.clone(), instance: id(INSTANCE) };
     assert_eq!(words(&world.step(named)), ["keep alive", "watch pods"]);
 }
 
 #[test]
-fn a_loss_of_the_record_is_said_once_for_each_node_and_forgotten_with_it() {
+fn the_loss_of_a_record_is_reported_once_for_each_node() {
     let mut world = World::confirmed();
     let lost = without_record(&held());
     for _ in 0..2 {
-        let said = |effects: Vec<Effect>| {
+        let reports = |effects: Vec<Effect>| {
             let is_loss = |effect: &&Effect| {
                 matches!(
                     effect, Effect::Report(_, event) if matches!(
@@ -172,14 +220,14 @@ fn a_loss_of_the_record_is_said_once_for_each_node_and_forgotten_with_it() {
             };
             effects.iter().filter(is_loss).count()
         };
-        assert_eq!(said(world.step(Input::NodeApplied(Arc::new(lost.clone())))), 1);
-        assert_eq!(said(world.step(Input::NodeApplied(Arc::new(lost.clone())))), 0);
+        assert_eq!(reports(world.step(Input::NodeApplied(Arc::new(lost.clone())))), 1);
+        assert_eq!(reports(world.step(Input::NodeApplied(Arc::new(lost.clone())))), 0);
         world.deletes(&lost);
     }
 }
 
 #[test]
-fn a_pause_is_reported_and_taken_back() {
+fn a_pause_and_its_end_are_reported() {
     let (mut world, node) = draining();
     let pauses = |effects: Vec<Effect>| {
         let paused = |effect: &Effect| match effect {
@@ -201,7 +249,7 @@ fn a_pause_is_reported_and_taken_back() {
 }
 
 #[test]
-fn a_pause_of_all_drains_completes_an_empty_node_all_the_same() {
+fn an_empty_node_is_completed_also_while_all_drains_are_paused() {
     let (mut world, node) = draining();
     assert!(words(&world.step(Input::PausedAll(true))).is_empty());
     world.pods(&node, drain::Input::Listed(Vec::new()));
@@ -223,9 +271,40 @@ fn nodes_of_one_instance_are_completed_when_the_last_of_them_is_empty() {
         };
         effects.iter().filter_map(may_begin).collect::<Vec<_>>()
     };
-    assert_eq!(ends(world.step(Input::Tick)), [false], "it waits for the other");
+    assert_eq!(ends(world.step(Input::Tick)), [false], "it waits for the other node");
     assert_eq!(
         ends(world.step(Input::Pods(second.name, drain::Input::Listed(Vec::new())))),
         [true, true]
     );
+}
+
+/// The number of actions and the time in seconds of each [`Effect::TakenUp`]; `None` in a pause.
+fn take_ups(effects: &[Effect]) -> Vec<(usize, Option<i64>)> {
+    let take_up = |effect: &Effect| match effect {
+        Effect::TakenUp { actions, at: up } => {
+            Some((actions.len(), up.map(|up| up.as_second() - at(0).as_second())))
+        }
+        _ => None,
+    };
+    effects.iter().filter_map(take_up).collect()
+}
+
+#[test]
+fn the_time_of_a_drain_counts_from_its_accept_and_anew_from_each_resume() {
+    let (mut world, node) = (World::confirmed(), held());
+    let accept = |node: &Node| Input::Accepted {
+        node: Arc::new(node.clone()),
+        instance: id(INSTANCE),
+        instance_has_ended: false,
+    };
+    assert_eq!(take_ups(&world.step(accept(&node))), [(1, Some(0))]);
+    world.now = 100;
+    assert_eq!(take_ups(&world.step(Input::PausedAll(true))), [(1, None)]);
+    world.now = 150;
+    let joined = take_on(&node, &hook("e2", 1, "other", "t2"), 1).unwrap();
+    assert_eq!(take_ups(&world.step(accept(&joined))), [(2, None)], "it joins in the pause");
+    world.now = 200;
+    assert_eq!(take_ups(&world.step(Input::PausedAll(false))), [(2, Some(200))]);
+    let paused = Input::NodeApplied(Arc::new(with(&joined, "sundown.dev/pause")));
+    assert_eq!(take_ups(&world.step(paused)), [(2, None)], "only this node");
 }

@@ -3,7 +3,7 @@
 
 use super::{body, in_envelope};
 use crate::{
-    domain::What,
+    domain::Cause,
     interruption::{Parsed, excerpt, parse},
 };
 
@@ -57,8 +57,8 @@ fn a_test_event_that_names_thousands_of_instances_is_cut_short() {
     test["detail"]["affectedEntities"] = entities.clone().into();
     let Ok(Parsed::Test(test)) = parse(test.to_string()) else { panic!("no test event") };
     assert_eq!((test.interruptions.len(), test.ignored), (100, 4_900));
-    assert!(test.interruptions.iter().all(|i| matches!(i.what, What::Health(_))));
-    // What AWS says is taken whole.
+    assert!(test.interruptions.iter().all(|i| matches!(i.cause, Cause::Health(_))));
+    // An event from AWS has no limit on instances.
     let mut real = real;
     real["detail"]["affectedEntities"] = entities.into();
     let Ok(Parsed::Interruptions(all)) = parse(real.to_string()) else {

@@ -4,7 +4,7 @@ use proptest::{prelude::*, sample::select};
 
 use super::{body, in_envelope, one};
 use crate::{
-    domain::{InstanceId, What},
+    domain::{Cause, InstanceId},
     interruption::{Parsed, Reject, parse},
 };
 
@@ -104,7 +104,7 @@ proptest! {
         let text = body::terminate.replace("my-hook", &hook).replace(
             r#""my-asg""#, &format!(r#""{group}""#)
         );
-        let What::Terminate(action) = one(text).what else { unreachable!() };
+        let Cause::Terminate(action) = one(text).cause else { unreachable!() };
         prop_assert_eq!(action.group.as_str(), group);
         prop_assert_eq!(action.hook.as_str(), hook);
     }

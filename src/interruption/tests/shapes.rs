@@ -2,7 +2,7 @@
 
 use super::{INSTANCE, body, in_envelope, interruptions, one};
 use crate::{
-    domain::{HookAction, HookPurpose, Interruption, Kind, Moment, PoolEnd, SpotAction, What},
+    domain::{Cause, HookAction, HookPurpose, Interruption, Kind, Moment, PoolEnd, SpotAction},
     interruption::{Irrelevant, Parsed, parse},
 };
 
@@ -98,7 +98,7 @@ fn c17_an_ordinary_launch_that_succeeded_is_no_business_of_ours_one_out_of_a_war
     let unsaid = body::launch_successful.replace(r#","Origin":"EC2""#, "");
     assert_eq!(parse(unsaid), Ok(Parsed::Irrelevant(Irrelevant::OrdinaryLaunch)));
     let back = one(body::launch_successful.replace(r#""Origin":"EC2""#, r#""Origin":"WarmPool""#));
-    assert_eq!(back.what, What::LaunchSuccessful { group: "my-asg".into() });
+    assert_eq!(back.cause, Cause::LaunchSuccessful { group: "my-asg".into() });
     assert!(back.goes_into_service());
     let elsewhere = body::launch_successful
         .replace(r#""Origin":"EC2""#, r#""Origin":"WarmPool""#)
@@ -115,7 +115,7 @@ fn a_spot_warning_says_what_will_happen_and_the_worst_is_assumed_of_an_unknown_w
         (body::spot_stop.replace(r#""stop""#, r#""evaporate""#), SpotAction::Terminate),
         (body::spot_stop.replace(r#","instance-action":"stop""#, ""), SpotAction::Terminate),
     ] {
-        assert_eq!(one(&text).what, What::Spot(expected), "{text}");
+        assert_eq!(one(&text).cause, Cause::Spot(expected), "{text}");
     }
 }
 
@@ -153,12 +153,12 @@ fn a_capacity_warning_is_read_with_either_spelling_and_with_resources_as_string_
     for text in [body::capacity, &hyphen, &list] {
         let i = one(text);
         assert_eq!(
-            (i.instance.as_str(), &i.what),
-            (INSTANCE, &What::Capacity { ends: Some(moment("2026-03-04T05:08:07Z")) })
+            (i.instance.as_str(), &i.cause),
+            (INSTANCE, &Cause::Capacity { ends: Some(moment("2026-03-04T05:08:07Z")) })
         );
     }
     let unsaid = body::capacity.replace("instance-termination-time", "x");
-    assert_eq!(one(unsaid).what, What::Capacity { ends: None });
+    assert_eq!(one(unsaid).cause, Cause::Capacity { ends: None });
 }
 
 #[test]
@@ -166,8 +166,8 @@ fn the_four_ending_states_are_interruptions() {
     for state in ["stopping", "stopped", "shutting-down", "terminated"] {
         let i = one(state_change(state));
         assert_eq!(
-            (i.instance.as_str(), &i.what),
-            ("i-abcd1111", &What::StateChange(state.parse().unwrap())),
+            (i.instance.as_str(), &i.cause),
+            ("i-abcd1111", &Cause::StateChange(state.parse().unwrap())),
             "{state}"
         );
     }
@@ -204,13 +204,13 @@ fn c22_a_health_event_is_one_interruption_for_each_instance_in_it() {
         [INSTANCE, "i-abcd1111"]
     );
     for i in all {
-        let What::Health(notice) = i.what else { panic!("{i:?}") };
+        let Cause::Health(notice) = i.cause else { panic!("{i:?}") };
         assert_eq!(notice.code, "AWS_EC2_INSTANCE_RETIREMENT_SCHEDULED");
         assert_eq!(notice.communication_id.as_deref(), Some("1234abc01232a4012345678-1"));
         assert_eq!(
             notice.starts,
             Some(moment("2016-06-05T15:10:09Z")),
-            "RFC 1123, whatever it says of the day of the week"
+            "RFC 1123, whatever the day of the week is"
         );
         assert!(!notice.closed);
     }
@@ -222,7 +222,7 @@ fn a_health_event_names_instances_by_id_or_arn_and_each_counts_once() {
     let all = interruptions(body::health.replace(r#"{"entityValue":"i-abcd1111"}"#, arn));
     assert_eq!(all.len(), 2);
     let closed = interruptions(body::health.replace("upcoming", "closed"));
-    assert!(closed.iter().all(|i| matches!(&i.what, What::Health(n) if n.closed)));
+    assert!(closed.iter().all(|i| matches!(&i.cause, Cause::Health(n) if n.closed)));
 }
 
 #[test]

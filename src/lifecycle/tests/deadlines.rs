@@ -10,8 +10,8 @@ fn key(hook: &str) -> HookKey {
     }
 }
 
-fn taken(kind: Kind, time: i64, accepted: i64) -> Taken {
-    Taken {
+fn taken(kind: Kind, time: i64, accepted: i64) -> InterruptionFacts {
+    InterruptionFacts {
         kind: Some(kind),
         event_id: "e".into(),
         time: at(time),
@@ -23,19 +23,19 @@ fn taken(kind: Kind, time: i64, accepted: i64) -> Taken {
     }
 }
 
-fn hook(name: &str, time: i64, accepted: i64) -> Taken {
-    Taken {
+fn hook(name: &str, time: i64, accepted: i64) -> InterruptionFacts {
+    InterruptionFacts {
         hook: Some(LifecycleAction { key: key(name), token: None }),
         ..taken(Kind::TerminateHook, time, accepted)
     }
 }
 
-fn state(state: InstanceState, time: i64, accepted: i64) -> Taken {
-    Taken { state: Some(state), ..taken(Kind::StateChange, time, accepted) }
+fn state(state: InstanceState, time: i64, accepted: i64) -> InterruptionFacts {
+    InterruptionFacts { state: Some(state), ..taken(Kind::StateChange, time, accepted) }
 }
 
-fn capacity(ends: Option<i64>, time: i64, accepted: i64) -> Taken {
-    Taken { ends: ends.map(at), ..taken(Kind::Capacity, time, accepted) }
+fn capacity(ends: Option<i64>, time: i64, accepted: i64) -> InterruptionFacts {
+    InterruptionFacts { ends: ends.map(at), ..taken(Kind::Capacity, time, accepted) }
 }
 
 fn known(d: HookDescription) -> HookFacts {
@@ -43,14 +43,14 @@ fn known(d: HookDescription) -> HookFacts {
 }
 
 struct Case {
-    taken: Vec<Taken>,
+    taken: Vec<InterruptionFacts>,
     drain: Option<HookFacts>,
     take_up: i64,
     drain_timeout: Option<u64>,
 }
 
 impl Case {
-    fn of(taken: impl Into<Vec<Taken>>) -> Self {
+    fn of(taken: impl Into<Vec<InterruptionFacts>>) -> Self {
         let taken = taken.into();
         let take_up = taken.iter().map(|t| t.accepted).min().unwrap();
         Self { drain: None, take_up: whole(take_up), drain_timeout: None, taken }
@@ -159,7 +159,7 @@ fn a_margin_takes_at_most_half_of_the_time_that_there_is() {
         spot_margin: seconds(300),
         ..LimitSettings::default()
     };
-    let force_at = |t: Taken, hooks: &BTreeMap<LifecycleAction, HookFacts>| {
+    let force_at = |t: InterruptionFacts, hooks: &BTreeMap<LifecycleAction, HookFacts>| {
         limits(&[t], hooks, at(1), &long).force_at.map(whole)
     };
     let none = BTreeMap::new();
@@ -213,7 +213,7 @@ fn once_two_thirds_of_a_window_are_over_its_end_is_the_deadline_until_a_heartbea
     assert_eq!(told(&s, 215), Some(295));
     s.sent(at(220));
     s.accepted(at(221));
-    assert_eq!(told(&s, 221), Some(3596), "a beat truly moved it");
+    assert_eq!(told(&s, 221), Some(3596), "the accepted heartbeat moved it");
     assert_eq!((told(&s, 419), told(&s, 420)), (Some(3596), Some(515)));
 }
 
@@ -376,4 +376,22 @@ fn a_window_that_is_about_to_lapse_is_no_lasting_deadline() {
         (36, 129),
         "the window ends the drain, and rules over no newcomer"
     );
+}
+
+#[test]
+fn heartbeats_without_a_leader_end_when_the_drain_would_be_over() {
+    let ends_by = at(30_000);
+    let described = of_timeout(300);
+    for (case, drain_timeout, taken_up, hook, until) in [
+        ("accepted, and the timeout is set", Some(120), Some(10), Some(&described), at(130)),
+        ("an hour by default", None, Some(10), Some(&described), at(3610)),
+        ("or as long as the hook waits", None, Some(10), Some(&of_timeout(7200)), at(7210)),
+        ("not described", None, Some(10), None, at(3610)),
+        ("resumed after a pause of 200 s", Some(120), Some(210), Some(&described), at(330)),
+        ("paused: a drain without an end", Some(120), None, Some(&described), ends_by),
+    ] {
+        let settings =
+            LimitSettings { drain_timeout: drain_timeout.map(seconds), ..LimitSettings::default() };
+        assert_eq!(settings.kept_alive_until(taken_up.map(at), ends_by, hook), until, "{case}");
+    }
 }

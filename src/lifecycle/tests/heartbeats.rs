@@ -6,7 +6,7 @@ fn c57_a_completion_ends_the_heartbeats_early() {
     let heartbeats = run(&mut s, at(0), at_ms(3_500), Duration::ZERO, |_| Answer::Accepted);
     s.completed(at_ms(3_500));
     assert_eq!(heartbeats, [at(1), at(2), at(3)]);
-    assert_eq!((s.due(), s.end()), (None, Some(End::Completed)));
+    assert_eq!((s.due(), s.end()), (None, Some(HeartbeatEnd::Completed)));
 }
 
 #[test]
@@ -27,7 +27,11 @@ fn c59_throttled_heartbeats_go_on() {
 fn c60_no_active_action_ends_the_heartbeats_after_one_attempt() {
     let mut s = fresh(3, 300);
     assert_eq!(run_secs(&mut s, 100, Answer::Gone), [1.0]);
-    assert_eq!((s.end(), s.counts().failed), (Some(End::Gone), 0), "and it is not an error");
+    assert_eq!(
+        (s.end(), s.counts().failed),
+        (Some(HeartbeatEnd::Gone), 0),
+        "and it is not an error"
+    );
 }
 
 #[test]
@@ -40,14 +44,14 @@ fn c61_a_completion_at_2_1_leaves_two_heartbeats() {
 
 #[test]
 fn c62_no_heartbeat_is_sent_past_the_most_that_there_is() {
-    // Beats that fail go on only as long as the action can live.
+    // Failing heartbeats go on only as long as AWS can keep the action open.
     let heartbeats = run_secs(&mut fresh(30, 100), 1_000, Answer::Failed);
     assert!(heartbeats.len() > 10 && heartbeats.into_iter().all(|t| t < 100.0));
 }
 
 #[test]
 fn c67_near_the_global_timeout_the_heartbeats_end() {
-    // 40 s in all: the beat at 10 reaches that far.
+    // 40 s in total: the window of the heartbeat at 10 reaches that far.
     assert_eq!(run_secs(&mut fresh(30, 40), 100, Answer::Accepted), [10.0]);
     let heartbeats = run_secs(&mut fresh(300, 30_000), 40_000, Answer::Accepted);
     assert_eq!(heartbeats.last(), Some(&29_700.0));
@@ -105,7 +109,7 @@ fn c66_after_gone_the_window_that_stands_stands() {
     assert_eq!(late.facts(at(200)).lapse, Some(at(300)));
     late.gone(at(201));
     late.completed(at(202));
-    assert_eq!((late.end(), late.facts(at(260)).lapse), (Some(End::Gone), Some(at(300))));
+    assert_eq!((late.end(), late.facts(at(260)).lapse), (Some(HeartbeatEnd::Gone), Some(at(300))));
 }
 
 #[test]
@@ -182,7 +186,7 @@ fn an_action_that_comes_after_its_global_timeout_is_kept_alive_until_aws_says_th
     assert_eq!(
         run(&mut s, at(4011), at(5000), Duration::ZERO, |_| Answer::Gone),
         [at(4015)],
-        "there is no hurry any more"
+        "the retry is not hurried"
     );
 }
 
@@ -278,7 +282,7 @@ fn a_heartbeat_that_a_policy_forbids_is_tried_again_while_the_window_may_be_open
  {
     let mut s = HeartbeatSchedule::new(
         at(0),
-        Start::TakenOver { at: at(10), unled: seconds(15) },
+        ActionSource::TakenOver { at: at(10), without_leader: seconds(15) },
         0.0,
         None,
     );

@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn turn(by: i64, firm: bool) -> Turn {
-    Turn { by: at_ms(by), firm, is_take_up: false }
+fn turn(by: i64, firm: bool) -> CallPriority {
+    CallPriority { by: at_ms(by), firm, is_take_up: false }
 }
 
 /// When each of those who wait goes, in milliseconds after the start.
@@ -60,10 +60,10 @@ fn the_pace_is_quickened_only_where_somebody_known_would_come_too_late() {
 #[test]
 fn who_has_least_time_left_has_the_first_turn() {
     let of = |start, description: Option<u64>| {
-        HeartbeatSchedule::new(at(0), start, 0.0, description.map(of_timeout)).turn()
+        HeartbeatSchedule::new(at(0), start, 0.0, description.map(of_timeout)).priority()
     };
-    let taken_over = Start::TakenOver { at: at(1000), unled: seconds(20) };
-    let by = |turn: Turn| (whole(turn.by), turn.firm, turn.is_take_up);
+    let taken_over = ActionSource::TakenOver { at: at(1000), without_leader: seconds(20) };
+    let by = |turn: CallPriority| (whole(turn.by), turn.firm, turn.is_take_up);
     // Two thirds of the window are over at 200 s, three tries with their waits and as long a wait
     // for the turn before.
     assert_eq!(by(of(received(0), Some(300))), (161, true, false));
@@ -83,12 +83,12 @@ fn who_has_least_time_left_has_the_first_turn() {
 
 #[test]
 fn the_completion_with_the_least_time_left_has_the_first_turn() {
-    let turn = |heartbeat: u64| fresh(heartbeat, heartbeat * 100).completion_turn(at(10));
+    let turn = |heartbeat: u64| fresh(heartbeat, heartbeat * 100).completion_priority(at(10));
     assert_eq!((turn(60).by, turn(300).by), (at(60), at(300)));
-    let late = fresh(60, 6_000).completion_turn(at(90));
+    let late = fresh(60, 6_000).completion_priority(at(90));
     assert_eq!((late.by, late.firm), (at(90), false), "nothing is left to be saved");
     let mut kept_alive = fresh(60, 6_000);
     kept_alive.sent(at(50));
     kept_alive.accepted(at(50));
-    assert_eq!(kept_alive.completion_turn(at(51)).by, at(110));
+    assert_eq!(kept_alive.completion_priority(at(51)).by, at(110));
 }

@@ -29,16 +29,18 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..60)
 }
 
-fn starts() -> impl Strategy<Value = Start> {
+fn starts() -> impl Strategy<Value = ActionSource> {
     prop_oneof![
         (0..9000_i64).prop_map(received),
-        (0..9000_i64, 0..50_u64)
-            .prop_map(|(n, unled)| Start::TakenOver { at: at(n), unled: seconds(unled) })
+        (0..9000_i64, 0..50_u64).prop_map(|(n, without_leader)| ActionSource::TakenOver {
+            at: at(n),
+            without_leader: seconds(without_leader)
+        })
     ]
 }
 
-fn begin(start: Start) -> Moment {
-    let (Start::Received(at) | Start::TakenOver { at, .. }) = start;
+fn begin(start: ActionSource) -> Moment {
+    let (ActionSource::Received(at) | ActionSource::TakenOver { at, .. }) = start;
     at
 }
 
@@ -49,7 +51,7 @@ proptest! {
         taken_over: bool,
     ) {
         let start = if taken_over {
-            Start::TakenOver { at: at(age), unled: seconds(20) }
+            ActionSource::TakenOver { at: at(age), without_leader: seconds(20) }
         } else { received(age) };
         let mut s = HeartbeatSchedule::new(at(0), start, spread, Some(of_timeout(timeout)));
         let latency = Duration::from_millis(latency).min(s.call_limit());
@@ -85,7 +87,7 @@ proptest! {
         let key = HookKey {
             instance: "i-12345678".parse().unwrap(), group: "g".into(), hook: "h".into()
         };
-        let hook = Taken {
+        let hook = InterruptionFacts {
             kind: Some(Kind::TerminateHook), event_id: String::new(), time: at(0),
             accepted: begin(start),
             hook: Some(
@@ -155,15 +157,15 @@ proptest! {
             if n < 0 { Moment::MIN } else { Moment::MAX }
         );
         let mut s = HeartbeatSchedule::new(
-            of(event), Start::Received(of(seen)), spread, Some(described(heartbeat, global))
+            of(event), ActionSource::Received(of(seen)), spread, Some(described(heartbeat, global))
         );
         run(&mut s, of(seen), of(seen).plus(seconds(1000)), Duration::ZERO, |_| Answer::Failed);
         s.sent(of(seen));
         s.accepted(of(event));
         prop_assert!(s.facts(of(event)).description.is_some() && s.call_limit() >= seconds(1));
-        let hook = Taken::new(&Interruption {
+        let hook = InterruptionFacts::new(&Interruption {
             instance: "i-12345678".parse().unwrap(), event_id: String::new(), time: Some(of(event)),
-            what: What::Spot(SpotAction::Stop),
+            cause: Cause::Spot(SpotAction::Stop),
         }, &"i-12345678".parse().unwrap(), None, of(seen), false);
         prop_assert!(
             limits(&[hook], &[].into(), of(seen), &LimitSettings::default()).end_at.is_some()

@@ -7,7 +7,7 @@ fn what_was_taken_over_lapses_as_if_nobody_had_sent_heartbeats_since_the_last_le
     let taken_over = |event| {
         HeartbeatSchedule::new(
             at(event),
-            Start::TakenOver { at: at(0), unled: seconds(20) },
+            ActionSource::TakenOver { at: at(0), without_leader: seconds(20) },
             0.0,
             Some(of_timeout(300)),
         )
@@ -22,7 +22,7 @@ fn what_was_taken_over_lapses_as_if_nobody_had_sent_heartbeats_since_the_last_le
     run(&mut s, at(1), at(2), Duration::ZERO, |_| Answer::Accepted);
     assert_eq!(s.window_end(), Some(at(302)));
 
-    // Perhaps nobody ever could beat it: its window may be the first one still.
+    // Perhaps no heartbeat was ever accepted: its window may still be the first one.
     let mut young = taken_over(-250);
     assert_eq!(young.window_end(), Some(at(130)));
     young.sent(at(0));
@@ -35,24 +35,29 @@ fn who_leads_again_counts_on_the_last_heartbeat_that_it_knows_was_accepted() {
     let taken_over = |event| {
         HeartbeatSchedule::new(
             at(event),
-            Start::TakenOver { at: at(0), unled: seconds(20) },
+            ActionSource::TakenOver { at: at(0), without_leader: seconds(20) },
             0.0,
             Some(of_timeout(120)),
         )
     };
     for (mut s, window_end, lapse, why) in [
         (taken_over(-105), 15, Some(at(15)), "it knows of none"),
-        (taken_over(-105).known_accepted(at(-49)), 71, None, "its own"),
-        (taken_over(-105).known_accepted(at(-200)), 15, Some(at(15)), "one from before the event"),
+        (taken_over(-105).with_accepted_earlier(at(-49)), 71, None, "its own"),
         (
-            taken_over(-9000).known_accepted(at(-700)),
+            taken_over(-105).with_accepted_earlier(at(-200)),
+            15,
+            Some(at(15)),
+            "one from before the event",
+        ),
+        (
+            taken_over(-9000).with_accepted_earlier(at(-700)),
             40,
             Some(at(40)),
             "another leader kept the action open since",
         ),
     ] {
         assert_eq!(
-            (s.due(), s.turn().is_take_up),
+            (s.due(), s.priority().is_take_up),
             (Some(at(0)), true),
             "{why}: the first one goes at once all the same"
         );
@@ -60,6 +65,34 @@ fn who_leads_again_counts_on_the_last_heartbeat_that_it_knows_was_accepted() {
         s.failed(at(0));
         assert_eq!((s.window_end(), s.facts(at(0)).lapse), (Some(at(window_end)), lapse), "{why}");
     }
+}
+
+#[test]
+fn an_action_that_was_over_in_an_earlier_term_sets_no_deadline_until_a_heartbeat_is_accepted() {
+    let taken_over = || {
+        HeartbeatSchedule::new(
+            at(-9000),
+            ActionSource::TakenOver { at: at(0), without_leader: seconds(20) },
+            0.0,
+            Some(of_timeout(120)),
+        )
+    };
+    let fails_at_once = |mut s: HeartbeatSchedule| {
+        s.sent(at(0));
+        s.failed(at(0));
+        s
+    };
+    let unknown = fails_at_once(taken_over());
+    assert_eq!(unknown.facts(at(0)).lapse, Some(at(40)), "AWS may keep the action open");
+    let mut over = fails_at_once(taken_over().with_over_earlier());
+    assert_eq!((over.facts(at(0)).lapse, over.lapses_at()), (None, None));
+    assert_eq!(over.counts().missed, 0);
+    assert_eq!(over.due(), Some(at(1)), "AWS is asked again all the same");
+    // The record was about another action, which is open.
+    over.sent(at(1));
+    over.accepted(at(1));
+    assert_eq!(over.facts(at(80)).lapse, None);
+    assert_eq!(over.facts(at(81)).lapse, Some(at(121)), "from then on its window counts");
 }
 
 #[test]
@@ -79,7 +112,7 @@ fn what_comes_when_two_thirds_are_over_lapses_only_when_a_heartbeat_was_tried() 
 
 #[test]
 fn a_window_that_was_over_when_its_hook_was_described_sets_no_deadline() {
-    let after = |seen: Start, now: i64| {
+    let after = |seen: ActionSource, now: i64| {
         let mut s = HeartbeatSchedule::new(at(0), seen, 0.0, None);
         s.sent(at(20));
         s.failed(at(20));
@@ -88,7 +121,7 @@ fn a_window_that_was_over_when_its_hook_was_described_sets_no_deadline() {
         s.failed(at(now));
         s
     };
-    let taken_over = Start::TakenOver { at: at(5), unled: seconds(20) };
+    let taken_over = ActionSource::TakenOver { at: at(5), without_leader: seconds(20) };
     for (start, now, lapse, why) in [
         (received(1), 39, None, "two thirds are not over"),
         (received(1), 59, Some(at(60)), "it is ahead"),

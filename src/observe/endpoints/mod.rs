@@ -1,6 +1,6 @@
 //! The HTTP endpoints of the process, on two ports: `/metrics`, and the probes `/livez` and
-//! `/readyz`. Each port has connection slots of its own, so that nobody who reaches the one can
-//! keep the kubelet out of the other.
+//! `/readyz`. Each port has connection slots of its own, so that a client that uses up those of one
+//! port cannot keep the kubelet from the other.
 
 mod server;
 mod slots;
@@ -17,25 +17,25 @@ use tokio_util::sync::CancellationToken;
 use super::{Loops, Metrics, Readiness};
 use crate::runtime::Spawner;
 
-/// What Prometheus asks for; plain text would lose the exact types.
+/// The content type that Prometheus asks for; plain text would lose the exact types of metrics.
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const TEXT: &str = "text/plain; charset=utf-8";
 
 type Answer = Response<Full<Bytes>>;
 
-/// What the endpoints show.
+/// The state that the endpoints show.
 #[derive(Debug, Clone)]
 pub struct Endpoints {
     /// Shown by `/metrics`.
     pub metrics: Arc<Metrics>,
-    /// Decides `/livez`: 503 while one of them is stuck.
+    /// Decides the answer of `/livez`: 503 while a loop is stuck.
     pub loops: Loops,
-    /// Decides `/readyz`: 503 while a condition does not hold.
+    /// Decides the answer of `/readyz`: 503 while a condition is not met.
     pub readiness: Readiness,
 }
 
 impl Endpoints {
-    /// Serves `/metrics` on `address` until `stop`. Returns the bound address, which differs where
+    /// Serves `/metrics` on `address` until `stop`. Returns the bound address, which differs if
     /// `address` has port 0. Errs when the address cannot be bound.
     pub async fn serve_metrics(
         &self,
@@ -49,7 +49,7 @@ impl Endpoints {
     }
 
     /// Serves `/livez` and `/readyz` on `address` until `stop`. Returns the bound address, which
-    /// differs where `address` has port 0. Errs when the address cannot be bound.
+    /// differs if `address` has port 0. Errs when the address cannot be bound.
     pub async fn serve_probes(
         &self,
         address: SocketAddr,
@@ -65,13 +65,14 @@ impl Endpoints {
             return respond(
                 StatusCode::NOT_FOUND,
                 TEXT,
-                "this port serves /metrics; --probe-listen has /livez and /readyz\n".to_owned(),
+                "this port serves /metrics; /livez and /readyz are on the port of --probe-listen\n"
+                    .to_owned(),
             );
         }
         if !reads(method) {
             return only_get();
         }
-        // The conditions of readiness are evaluated when somebody asks.
+        // The conditions are evaluated only when `/metrics` or `/readyz` is called.
         self.metrics.set_ready(self.readiness.conditions());
         match self.metrics.render() {
             Ok(text) => respond(StatusCode::OK, OPENMETRICS, text),
@@ -90,7 +91,7 @@ impl Endpoints {
                 let stuck = self.loops.stuck();
                 verdict(
                     stuck.iter().map(|(name, ago)| {
-                        format!("{name}: has not turned for {} s\n", ago.as_secs())
+                        format!("{name}: has made no progress for {} s\n", ago.as_secs())
                     }),
                 )
             }
@@ -103,7 +104,8 @@ impl Endpoints {
             _ => respond(
                 StatusCode::NOT_FOUND,
                 TEXT,
-                "this port serves /livez and /readyz; --metrics-listen has /metrics\n".to_owned(),
+                "this port serves /livez and /readyz; /metrics is on the port of --metrics-listen\n"
+                    .to_owned(),
             ),
         }
     }
@@ -117,8 +119,8 @@ fn only_get() -> Answer {
     respond(StatusCode::METHOD_NOT_ALLOWED, TEXT, "GET only\n".to_owned())
 }
 
-/// AWS's errors name accounts, roles and users by their ARNs. Everybody in the cluster may read
-/// `/readyz`; the log has them.
+/// Replaces ARNs, with which AWS's errors name accounts, roles and users. Everybody in the cluster
+/// can read `/readyz`. The log shows the ARNs.
 fn without_arns(text: &str) -> String {
     let mut shown = String::new();
     let mut rest = text;
@@ -133,8 +135,8 @@ fn without_arns(text: &str) -> String {
     shown + rest
 }
 
-fn verdict(faults: impl Iterator<Item = String>) -> Answer {
-    let text: String = faults.collect();
+fn verdict(problems: impl Iterator<Item = String>) -> Answer {
+    let text: String = problems.collect();
     if text.is_empty() {
         respond(StatusCode::OK, TEXT, "ok\n".to_owned())
     } else {

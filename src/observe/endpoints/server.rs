@@ -1,4 +1,4 @@
-//! An HTTP server for a few small pages, which is not kept busy by clients that ask nothing.
+//! An HTTP server for a few small pages, which clients that send no request cannot keep busy.
 
 use std::{
     convert::Infallible,
@@ -24,11 +24,11 @@ use super::{
 };
 use crate::{domain::seconds, runtime::Spawner};
 
-/// hyper's least buffer: requests here have a line and a few headers.
+/// hyper's smallest buffer: requests here have one line and a few headers.
 const BUFFER: usize = 8 * 1024;
 /// How long a request's line and headers may take.
 const REQUEST: Duration = seconds(2);
-/// How long a connection may last: a peer that does not read its answer is cut off.
+/// How long a connection may last: the connection of a peer that does not read its answer is closed.
 const CONNECTION: Duration = seconds(10);
 
 /// Binds `address`, and serves `page` there until `stop`.
@@ -65,8 +65,8 @@ impl<P: Fn(&Method, &str) -> Answer + Send + Sync + 'static> Server<P> {
             let (stream, peer) = match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    // No descriptor is free, or the peer has gone already: the server goes on, but
-                    // does not spin.
+                    // No file descriptor is free, or the peer has disconnected already. The server
+                    // goes on, but pauses so as not to spin.
                     tracing::debug!(%error, "Could not accept a connection.");
                     tokio::time::sleep(Duration::from_millis(100)).await;
                     continue;
@@ -74,8 +74,8 @@ impl<P: Fn(&Method, &str) -> Answer + Send + Sync + 'static> Server<P> {
             };
             let (id, close) = lock(&self.slots).admit(peer.ip());
             let slot = OpenSlot { slots: Arc::clone(&self.slots), id };
-            // A connection that was closed for this one ends when its task runs next: the sockets
-            // stay bounded until then.
+            // The connection that was closed to make room ends when its task runs next. The
+            // semaphore bounds the number of sockets until then.
             let Ok(socket) = Arc::clone(&sockets).acquire_owned().await else { return };
             let (page, stop) = (Arc::clone(&self.page), self.stop.clone());
             self.spawner.spawn(async move {
@@ -93,7 +93,7 @@ impl<P: Fn(&Method, &str) -> Answer + Send + Sync + 'static> Server<P> {
 
 async fn serve(stream: TcpStream, slot: &OpenSlot, page: &impl Fn(&Method, &str) -> Answer) {
     let service = service_fn(move |request: Request<Incoming>| {
-        lock(&slot.slots).has_asked(slot.id);
+        lock(&slot.slots).request_received(slot.id);
         std::future::ready(Ok::<_, Infallible>(page(request.method(), request.uri().path())))
     });
     let connection = http1::Builder::new()
@@ -107,7 +107,7 @@ async fn serve(stream: TcpStream, slot: &OpenSlot, page: &impl Fn(&Method, &str)
     }
 }
 
-/// A slot that is taken until this is dropped.
+/// A slot in use; dropping it frees the slot.
 struct OpenSlot {
     slots: Arc<Mutex<Slots>>,
     id: Id,

@@ -1,16 +1,16 @@
-//! Which connections of a port are open, and which one is closed when another comes.
+//! The open connections of a port, and which of them is closed to make room for a new one.
 
 use std::{collections::BTreeMap, net::IpAddr};
 
 use tokio_util::sync::CancellationToken;
 
-/// Connections that one port serves at once.
+/// How many connections one port serves at the same time.
 pub(super) const CONNECTIONS: usize = 32;
-/// Connections that one address may hold of them. A kubelet probes with two, a Prometheus scrapes
-/// with one.
+/// How many of them one IP address may have. A kubelet probes with two, a Prometheus scrapes with
+/// one.
 pub(super) const PER_PEER: usize = 8;
 
-/// Names a connection; never used again.
+/// Identifies a connection; no other gets the same ID.
 pub(super) type Id = u64;
 
 /// The open connections of one port.
@@ -23,19 +23,19 @@ pub(super) struct Slots {
 #[derive(Debug)]
 struct Connection {
     peer: IpAddr,
-    /// It has sent no complete request yet.
+    /// The connection has sent no complete request yet.
     is_silent: bool,
     close: CancellationToken,
 }
 
 impl Slots {
-    /// Takes in a connection of `peer`; the token ends when it is to be closed. A newcomer always
-    /// gets a slot: who asks now is served rather than who came earlier and asks nothing. Where the
-    /// peer holds its share already, one of its own connections is closed for it; where all slots
-    /// are taken, one of the peer that holds most. Silent ones are closed first, of these the
-    /// oldest.
+    /// Admits a new connection of `peer`. The returned token is cancelled when the connection has to
+    /// be closed. A new connection always gets a slot, so that a client with a request is served
+    /// rather than an older one without. If the peer has [`PER_PEER`] connections already, one of
+    /// them is closed; otherwise, if all slots are taken, one of the peer with the most connections.
+    /// Connections without a request are closed first, and of these the oldest.
     pub(super) fn admit(&mut self, peer: IpAddr) -> (Id, CancellationToken) {
-        // One machine is one peer, whether it comes by IPv4 or by IPv4 mapped into IPv6.
+        // An IPv4 address and the same address mapped into IPv6 are one peer.
         let peer = peer.to_canonical();
         let mut held = BTreeMap::<IpAddr, usize>::new();
         for connection in self.open.values() {
@@ -58,14 +58,14 @@ impl Slots {
         (id, close)
     }
 
-    /// It has sent a complete request.
-    pub(super) fn has_asked(&mut self, id: Id) {
+    /// Notes that a connection has sent a complete request.
+    pub(super) fn request_received(&mut self, id: Id) {
         if let Some(connection) = self.open.get_mut(&id) {
             connection.is_silent = false;
         }
     }
 
-    /// It is closed.
+    /// Frees the slot of a connection that is closed.
     pub(super) fn release(&mut self, id: Id) {
         self.open.remove(&id);
     }

@@ -66,7 +66,7 @@ async fn metrics_are_on_one_port_and_probes_on_the_other() {
     tokio::time::sleep(Duration::from_millis(5)).await;
     let stuck = get(probes, "/livez").await;
     assert!(
-        stuck.starts_with("HTTP/1.1 503") && stuck.contains("intake: has not turned"),
+        stuck.starts_with("HTTP/1.1 503") && stuck.contains("intake: has made no progress"),
         "{stuck}"
     );
     drop(intake);
@@ -91,7 +91,7 @@ async fn metrics_are_on_one_port_and_probes_on_the_other() {
 }
 
 #[tokio::test]
-async fn a_client_that_is_slow_or_sends_too_much_is_cut_off_and_others_are_served_meanwhile() {
+async fn a_client_that_is_slow_or_sends_too_much_is_disconnected_and_others_are_served() {
     let Served { probes, stop, .. } = serve().await;
     let slow = tokio::spawn(exchange(probes, "GET /metrics HT"));
     let much =
@@ -106,7 +106,7 @@ async fn a_client_that_is_slow_or_sends_too_much_is_cut_off_and_others_are_serve
 }
 
 #[tokio::test]
-async fn readyz_says_what_is_missing_without_arns() {
+async fn readyz_shows_conditions_that_are_not_met_without_arns() {
     let Served { endpoints, probes, .. } = serve().await;
     let role = "arn:aws-us-gov:sts::123456789012:assumed-role/sundown-shop/1712";
     let queue = "arn:aws:sqs:eu-west-1:123456789012:sundown-shop";
@@ -123,7 +123,7 @@ async fn readyz_says_what_is_missing_without_arns() {
     assert!(get(probes, "/readyz").await.ends_with("queue: [ARN]\n"));
 }
 
-/// Opens connections that send nothing, from as many addresses of the loopback network as `peers`.
+/// Opens `count` connections that send nothing, from `peers` different loopback addresses.
 async fn silent(address: SocketAddr, count: usize, peers: usize) -> Vec<TcpStream> {
     let mut open = Vec::new();
     for n in 0..count {
@@ -163,30 +163,30 @@ fn peer(n: u8) -> IpAddr {
     [10, 0, 0, n].into()
 }
 
-/// Which of these connections are to be closed.
+/// The IDs of those connections that have to be closed.
 fn closed(connections: &[(Id, CancellationToken)]) -> Vec<Id> {
     connections.iter().filter(|(_, close)| close.is_cancelled()).map(|(id, _)| *id).collect()
 }
 
 #[test]
-fn a_peer_that_holds_its_share_loses_its_own_oldest_silent_connection() {
+fn a_peer_with_its_maximum_of_connections_loses_its_oldest_silent_one() {
     let mut slots = Slots::default();
     let other = slots.admit(peer(1));
     let greedy: Vec<_> = (0..=PER_PEER).map(|_| slots.admit(peer(2))).collect();
     assert_eq!(closed(&greedy), [1]);
     assert!(!other.1.is_cancelled());
-    // Those that have asked are served to the end while others say nothing.
-    slots.has_asked(2);
-    slots.has_asked(3);
+    // Connections with a request are served to the end while others are silent.
+    slots.request_received(2);
+    slots.request_received(3);
     slots.admit(peer(2));
     assert_eq!(closed(&greedy), [1, 4]);
-    // By IPv6 it is the same peer.
+    // The same peer by its IPv4-mapped IPv6 address.
     slots.admit("::ffff:10.0.0.2".parse().unwrap());
     assert_eq!(closed(&greedy), [1, 4, 5]);
 }
 
 #[test]
-fn when_all_slots_are_taken_the_peer_with_the_most_loses_its_oldest_silent_one() {
+fn when_all_slots_are_taken_the_peer_with_the_most_connections_loses_its_oldest_silent_one() {
     let mut slots = Slots::default();
     let kubelet = slots.admit(peer(0));
     let mut greedy = Vec::new();
@@ -195,22 +195,22 @@ fn when_all_slots_are_taken_the_peer_with_the_most_loses_its_oldest_silent_one()
     }
     assert_eq!(closed(&greedy), Vec::<Id>::new());
     slots.admit(peer(200));
-    assert!(!kubelet.1.is_cancelled(), "it holds one slot alone, although it is the oldest");
-    assert_eq!(closed(&greedy), [8], "the oldest of the first peer that holds eight");
+    assert!(!kubelet.1.is_cancelled(), "it has only one slot, although it is the oldest");
+    assert_eq!(closed(&greedy), [8], "the oldest of the first peer with eight connections");
 }
 
 #[test]
-fn where_all_have_asked_the_oldest_makes_room_and_a_closed_one_leaves_its_slot() {
+fn when_all_have_sent_requests_the_oldest_is_closed_and_a_released_slot_is_used_first() {
     let mut slots = Slots::default();
     let all: Vec<_> =
         (0..CONNECTIONS).map(|n| slots.admit(peer(u8::try_from(n).unwrap()))).collect();
     for (id, _) in &all {
-        slots.has_asked(*id);
+        slots.request_received(*id);
     }
     slots.release(5);
     slots.admit(peer(100));
     assert_eq!(closed(&all), Vec::<Id>::new());
-    slots.has_asked(u64::try_from(CONNECTIONS).unwrap());
+    slots.request_received(u64::try_from(CONNECTIONS).unwrap());
     slots.admit(peer(101));
     assert_eq!(closed(&all), [0]);
 }

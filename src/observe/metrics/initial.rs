@@ -1,5 +1,5 @@
-//! What is there from the start, at 0: a series that begins with 1 has not grown, as far as
-//! `increase()` sees.
+//! Creates the series whose labels are known, at 0: Prometheus's `increase()` does not see the
+//! first event of a series that begins with 1.
 
 use super::{Counters, Labels, Metrics};
 use crate::{
@@ -10,44 +10,44 @@ use crate::{
     },
 };
 
-/// The words of other rooms, to initialise families with. A word that is missing here is counted
-/// all the same.
+/// The label values that other modules define, for the series that exist from the start. An event
+/// with a value that is missing here is counted too.
 #[derive(Debug, Clone, Default)]
-pub struct Words {
-    /// Why a body was not understood.
+pub struct LabelValues {
+    /// Reasons why a message body is not understood.
     pub rejections: Vec<&'static str>,
-    /// Why a pod is blocked.
+    /// Reasons why a pod is blocked.
     pub block_reasons: Vec<&'static str>,
-    /// The classes of answers to evictions and deletes.
+    /// Classes of answers to evictions and deletes.
     pub answers: Vec<&'static str>,
-    /// The calls that are made.
+    /// All calls to AWS and Kubernetes.
     pub calls: Vec<Calls>,
-    /// What is watched.
+    /// All watches, such as `watch_pods`.
     pub watches: Vec<&'static str>,
-    /// Those of them whose copies every replica keeps up to date.
-    pub mirrors: Vec<&'static str>,
+    /// The watches that every replica keeps open, not only the leader.
+    pub caches: Vec<&'static str>,
     /// The conditions of `/readyz`.
     pub conditions: Vec<&'static str>,
-    /// What is read that may not be readable.
+    /// Requests whose answers have objects that may be impossible to decode.
     pub objects: Vec<&'static str>,
-    /// What befalls messages on their way in and out.
+    /// Other events of received messages, such as `redelivered`.
     pub intake: Vec<&'static str>,
 }
 
-/// Calls of one kind, and how they may end.
+/// An API call and its possible outcomes.
 #[derive(Debug, Clone, Default)]
 pub struct Calls {
     /// `sqs`, `autoscaling`, `ec2` or `kubernetes`.
     pub target: &'static str,
-    /// What they do.
+    /// The name of the call, such as `ReceiveMessage` or `evict`.
     pub action: &'static str,
-    /// The words for their outcomes.
+    /// The values of the label `outcome`.
     pub outcomes: Vec<&'static str>,
 }
 
 impl Metrics {
-    pub(super) fn initialise(&self, words: &Words) {
-        self.initialise_calls(words);
+    pub(super) fn initialise(&self, values: &LabelValues) {
+        self.initialise_calls(values);
         self.places.initialise();
         for kind in Kind::ALL {
             for outcome in MessageOutcome::ALL {
@@ -60,15 +60,15 @@ impl Metrics {
         for kind in Kind::ALL {
             drop(self.accept_lag.get_or_create(&[("kind", kind.as_str())]));
         }
-        for word in &words.rejections {
-            touch(&self.rejected, [("reason", word)]);
+        for reason in &values.rejections {
+            touch(&self.rejected, [("reason", reason)]);
         }
-        for word in &words.block_reasons {
-            self.set_blocked(word, 0);
+        for reason in &values.block_reasons {
+            self.set_blocked(reason, 0);
         }
-        for word in &words.answers {
-            touch(&self.evictions, [("answer", word)]);
-            touch(&self.deletes, [("answer", word)]);
+        for answer in &values.answers {
+            touch(&self.evictions, [("answer", answer)]);
+            touch(&self.deletes, [("answer", answer)]);
         }
         for end in DrainEnd::ALL {
             touch(&self.drains, [("end", end.as_str())]);
@@ -100,8 +100,8 @@ impl Metrics {
         }
     }
 
-    fn initialise_calls(&self, words: &Words) {
-        for calls in &words.calls {
+    fn initialise_calls(&self, values: &LabelValues) {
+        for calls in &values.calls {
             for outcome in &calls.outcomes {
                 touch(
                     &self.api_calls,
@@ -110,22 +110,23 @@ impl Metrics {
             }
             drop(self.api_duration.get_or_create(&[("target", calls.target)]));
         }
-        for object in &words.watches {
+        for object in &values.watches {
             touch(&self.watch_failures, [("object", object)]);
         }
-        for object in &words.mirrors {
+        for object in &values.caches {
             self.set_watch_stale(object, std::time::Duration::ZERO);
         }
-        self.set_ready(words.conditions.iter().map(|condition| (*condition, false)));
-        for object in &words.objects {
+        self.set_ready(values.conditions.iter().map(|condition| (*condition, false)));
+        for object in &values.objects {
             touch(&self.decode_failures, [("object", object)]);
         }
-        for event in &words.intake {
+        for event in &values.intake {
             touch(&self.intake, [("event", event)]);
         }
     }
 }
 
+/// Creates a series at 0.
 fn touch<const N: usize>(family: &Counters<N>, labels: Labels<N>) {
     drop(family.get_or_create(&labels));
 }

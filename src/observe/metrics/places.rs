@@ -1,9 +1,10 @@
-//! Where things happen: by Auto Scaling group, zone and instance type, which no enum knows.
+//! The metrics whose names contain `_by_group`: by Auto Scaling group, zone and instance type, whose
+//! values are not known beforehand.
 //!
-//! The number of series stays bounded, whatever nodes wear: of each label the first values that
-//! come are told by name, those that come later as [`OTHER`]; and of their combinations the first
-//! [`COMBINATIONS`]. These figures are families of their own beside those without a place: what
-//! alerts sum stays as it is.
+//! The number of series is bounded, whatever labels nodes have. Of each label, the first values that
+//! a process sees are used as they are; later ones become [`OTHER`]. After [`COMBINATIONS`]
+//! combinations, all labels of a new one but the kind become [`OTHER`]. The metrics without
+//! `_by_group` count the same events, so alerts need not sum these.
 
 use std::{
     collections::BTreeSet,
@@ -19,20 +20,20 @@ use prometheus_client::{
 use super::{Metrics, reg, seconds_by};
 use crate::domain::Kind;
 
-/// So many groups are told by name.
+/// How many groups are used by name.
 const GROUPS: usize = 50;
-/// So many zones.
+/// How many zones are used by name.
 const ZONES: usize = 12;
-/// So many instance types.
+/// How many instance types are used by name.
 const TYPES: usize = 50;
-/// So many combinations of kind, group, zone and type; of what comes on top only the kind is told.
+/// How many combinations of kind, group, zone and type have series of their own.
 const COMBINATIONS: usize = 300;
-/// What is not known.
+/// The label value of a node whose group, zone or type is not known.
 const UNKNOWN: &str = "unknown";
-/// What came after the others.
+/// The label value of groups, zones and types beyond the limits.
 const OTHER: &str = "other";
 
-/// Kinds that nodes are drained for, as records know them; `unknown`: of a newer version.
+/// The kinds of interruptions in records. `unknown`: written by a newer version of Sundown.
 const KINDS: [&str; 5] = [
     Kind::TerminateHook.as_str(),
     Kind::Spot.as_str(),
@@ -41,14 +42,14 @@ const KINDS: [&str; 5] = [
     UNKNOWN,
 ];
 
-/// The node that something happens to, as far as figures tell it. Empty: not known.
+/// The labels of a node in metrics. An empty string means that the value is not known.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Place {
     /// The Auto Scaling group, or the node group.
     pub group: String,
-    /// The availability zone.
+    /// The availability zone, such as `eu-west-1a`.
     pub zone: String,
-    /// The instance type.
+    /// The EC2 instance type, such as `m6i.large`.
     pub instance_type: String,
 }
 
@@ -57,7 +58,6 @@ type OfGroup = [(&'static str, String); 2];
 type Counters = Family<Labels, Counter>;
 type Durations = Family<OfGroup, Histogram, fn() -> Histogram>;
 
-/// The families.
 pub(super) struct Places {
     interruptions: Counters,
     started: Counters,
@@ -67,7 +67,7 @@ pub(super) struct Places {
     seen: Mutex<Seen>,
 }
 
-/// The values that are told by name.
+/// The values and combinations that this process uses by name.
 #[derive(Debug, Default)]
 struct Seen {
     groups: BTreeSet<String>,
@@ -76,8 +76,8 @@ struct Seen {
     combinations: BTreeSet<[String; 4]>,
 }
 
-/// A value by its name, if it is one of the first `most`.
-fn told(seen: &mut BTreeSet<String>, value: &str, most: usize) -> String {
+/// The label value for `value`: itself if it is one of the first `most`, else [`OTHER`].
+fn bounded(seen: &mut BTreeSet<String>, value: &str, most: usize) -> String {
     if value.is_empty() {
         return UNKNOWN.to_owned();
     }
@@ -95,9 +95,9 @@ impl Seen {
     fn labels(&mut self, kind: &str, place: &Place) -> Labels {
         let mut values = [
             kind.to_owned(),
-            told(&mut self.groups, &place.group, GROUPS),
-            told(&mut self.zones, &place.zone, ZONES),
-            told(&mut self.types, &place.instance_type, TYPES),
+            bounded(&mut self.groups, &place.group, GROUPS),
+            bounded(&mut self.zones, &place.zone, ZONES),
+            bounded(&mut self.types, &place.instance_type, TYPES),
         ];
         if !self.combinations.contains(&values) {
             if self.combinations.len() < COMBINATIONS {
@@ -117,7 +117,7 @@ impl Places {
             interruptions: reg(
                 r,
                 "interruptions_by_group",
-                "Interruptions that were taken on, by kind, group, zone and instance type",
+                "Interruptions that were accepted, by kind, group, zone and instance type",
             ),
             started: reg(
                 r,
@@ -138,22 +138,23 @@ impl Places {
             duration: seconds_by(
                 r,
                 "drain_duration_by_group",
-                "Time from the accept to the end of a drain, by kind and group",
+                "Time from the accept of the interruption to the end of the drain, by kind and \
+                 group",
                 buckets,
             ),
             seen: Mutex::default(),
         }
     }
 
-    /// Those of the kinds that are known beforehand, of no known place.
+    /// Creates the series of each kind whose other labels are `unknown`.
     pub(super) fn initialise(&self) {
         for kind in KINDS {
             drop(self.labels(kind, &Place::default()));
         }
     }
 
-    /// The labels, of which every family has its series from now on: one that began with 1 would
-    /// not have grown.
+    /// The labels of a kind and a place. Creates their series in all families, at 0, because
+    /// `increase()` does not see the first event of a series that begins with 1.
     fn labels(&self, kind: &str, place: &Place) -> Labels {
         let labels = self.seen.lock().unwrap_or_else(PoisonError::into_inner).labels(kind, place);
         for family in [&self.interruptions, &self.started, &self.ended, &self.misses] {
@@ -165,21 +166,21 @@ impl Places {
 }
 
 impl Metrics {
-    /// An interruption of a node there was taken on.
+    /// Counts an interruption that was accepted, by kind and place of its node.
     pub fn interrupted(&self, kind: &str, place: &Place) {
         let labels = self.places.labels(kind, place);
         self.places.interruptions.get_or_create(&labels).inc();
     }
 
-    /// The drain of a node there began.
+    /// Counts a drain that began, by kind and place of its node.
     pub fn drain_started(&self, kind: &str, place: &Place) {
         let labels = self.places.labels(kind, place);
         self.places.started.get_or_create(&labels).inc();
     }
 
-    /// The drain of a node there ended, so long after its accept; `missed`: it reached its deadline
-    /// with pods left.
-    pub fn drain_of_ended(&self, kind: &str, place: &Place, took: Duration, missed: bool) {
+    /// Counts a drain that ended, by kind and place of its node. `took`: the time since its accept.
+    /// `missed`: it reached its deadline with pods left.
+    pub fn drain_ended_by_place(&self, kind: &str, place: &Place, took: Duration, missed: bool) {
         let labels = self.places.labels(kind, place);
         self.places.ended.get_or_create(&labels).inc();
         self.places.duration.get_or_create(&of_group(&labels)).observe(took.as_secs_f64());
@@ -194,7 +195,8 @@ fn of_group(labels: &Labels) -> OfGroup {
     [kind, group]
 }
 
-/// Fewer than those of all drains together: there is one such histogram for each kind and group.
+/// Fewer buckets than the histogram of all drains has, because there is one histogram for each kind
+/// and group.
 fn buckets() -> Histogram {
     Histogram::new([15.0, 60.0, 115.0, 300.0, 1800.0, 7200.0, 86_400.0])
 }
@@ -203,7 +205,7 @@ fn buckets() -> Histogram {
 #[allow(clippy::indexing_slicing, reason = "what is not there fails the test")]
 mod tests {
     use super::*;
-    use crate::observe::Words;
+    use crate::observe::LabelValues;
 
     fn place(group: &str, zone: &str, instance_type: &str) -> Place {
         Place {
@@ -213,7 +215,7 @@ mod tests {
         }
     }
 
-    /// The series of a family.
+    /// The lines of a family.
     fn series(metrics: &Metrics, name: &str) -> Vec<String> {
         let text = metrics.render().unwrap();
         let start = format!("sundown_{name}{{");
@@ -221,8 +223,8 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_is_seen_has_every_family_at_0_before_its_first_step() {
-        let metrics = Metrics::new(&Words::default());
+    fn a_new_place_has_a_series_at_0_in_every_family() {
+        let metrics = Metrics::new(&LabelValues::default());
         metrics.drain_started("spot", &place("workers", "eu-west-1a", "m6i.large"));
         let labels = r#"{kind="spot",group="workers",zone="eu-west-1a",type="m6i.large"}"#;
         let text = metrics.render().unwrap();
@@ -245,7 +247,7 @@ mod tests {
             ),
             "{text}"
         );
-        metrics.drain_of_ended(
+        metrics.drain_ended_by_place(
             "spot",
             &place("workers", "eu-west-1a", "m6i.large"),
             Duration::from_secs(70),
@@ -261,8 +263,8 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_knows_is_there_from_the_start() {
-        let metrics = Metrics::new(&Words::default());
+    fn the_series_with_unknown_labels_exist_from_the_start() {
+        let metrics = Metrics::new(&LabelValues::default());
         for kind in ["terminate-hook", "spot", "capacity", "state-change", "unknown"] {
             let line = format!(
                 r#"sundown_deadline_misses_by_group_total{{kind="{kind}",group="unknown",zone="unknown",type="unknown"}} 0"#
@@ -272,8 +274,8 @@ mod tests {
     }
 
     #[test]
-    fn of_more_values_than_are_told_by_name_the_later_ones_are_other() {
-        let metrics = Metrics::new(&Words::default());
+    fn groups_beyond_the_limit_are_counted_as_other() {
+        let metrics = Metrics::new(&LabelValues::default());
         for n in 0..GROUPS + 20 {
             metrics.drain_started("spot", &place(&format!("g{n}"), "a", "t"));
         }
@@ -285,7 +287,7 @@ mod tests {
                 20".to_owned()),
             "{all:#?}"
         );
-        // One that was told before still is.
+        // A group that was used by name before still is.
         metrics.drain_started("spot", &place("g0", "a", "t"));
         let known = "sundown_drains_started_by_group_total{kind=\"spot\",group=\"g0\",zone=\"a\",type=\"t\"} \
             2".to_owned();
@@ -293,15 +295,15 @@ mod tests {
     }
 
     #[test]
-    fn however_many_places_there_are_the_series_are_bounded_and_nothing_is_lost() {
-        let metrics = Metrics::new(&Words::default());
+    fn the_series_are_bounded_however_many_places_there_are_and_every_event_is_counted() {
+        let metrics = Metrics::new(&LabelValues::default());
         let mut counted = 0;
         for n in 0..5_000_usize {
             let kind = KINDS[n % KINDS.len()];
             let at =
                 place(&format!("g{}", n % 97), &format!("z{}", n % 31), &format!("t{}", n % 89));
             metrics.interrupted(kind, &at);
-            metrics.drain_of_ended(kind, &at, Duration::from_secs(1), n.is_multiple_of(7));
+            metrics.drain_ended_by_place(kind, &at, Duration::from_secs(1), n.is_multiple_of(7));
             counted += 1;
         }
         for family in ["interruptions", "drains_started", "drains_ended", "deadline_misses"] {

@@ -1,12 +1,12 @@
 use super::*;
 
 #[test]
-fn what_was_counted_is_rendered_and_what_is_bounded_is_there_from_the_start() {
-    let metrics = Metrics::new(&Words {
+fn known_series_exist_from_the_start_and_events_are_counted() {
+    let metrics = Metrics::new(&LabelValues {
         rejections: vec!["not_json"],
         block_reasons: vec!["budget"],
         answers: vec!["ok"],
-        ..Words::default()
+        ..LabelValues::default()
     });
     let before = metrics.render().unwrap();
     for line in [

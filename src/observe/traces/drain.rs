@@ -1,4 +1,4 @@
-//! The trace of one drain, put together while it goes on.
+//! The trace of one drain, built during the drain.
 
 use std::collections::BTreeMap;
 
@@ -10,33 +10,33 @@ use crate::{
     observe::Place,
 };
 
-/// So many events are told of one drain; a burst of forced pods is not told pod by pod.
+/// How many events the trace of one drain has at most: a drain can force hundreds of pods.
 const EVENTS: usize = 64;
-/// So many waits.
+/// How many `blocked` spans the trace of one drain has at most.
 const WAITS: usize = 64;
 
-/// What is known of a drain as it begins.
+/// What is known of a drain when it begins.
 #[derive(Debug, Clone)]
-pub struct Begun<'a> {
-    /// The node.
+pub struct DrainStart<'a> {
+    /// The name of the Node.
     pub node: &'a str,
-    /// The instance.
+    /// The ID of the instance.
     pub instance: &'a str,
     /// The kind of its first interruption.
     pub kind: &'static str,
-    /// The id of that event.
+    /// The ID of the event of that interruption.
     pub event: &'a str,
-    /// Where the node is.
+    /// The group, zone and instance type of the node.
     pub place: &'a Place,
-    /// When AWS says that it happened.
+    /// The time that AWS gives for the event.
     pub happened: Moment,
-    /// When it was taken on, which is when the node was cordoned.
+    /// When the interruption was accepted, which is when the node was cordoned.
     pub accepted: Moment,
-    /// Another leader began it: what happened before is not known.
+    /// Another leader began the drain, and what happened until this one took over is not known.
     pub taken_over: bool,
 }
 
-/// The trace of one drain, while it goes on.
+/// Collects the events of one drain, and turns them into its trace at the end.
 #[derive(Debug, Clone)]
 pub struct DrainTrace {
     id: [u8; 16],
@@ -47,12 +47,12 @@ pub struct DrainTrace {
     forced: i64,
     events: Vec<Event>,
     dropped_events: u32,
-    /// What holds which pod now, since when.
-    held: BTreeMap<(PodKey, &'static str), Moment>,
-    /// What held which pod, from when to when.
+    /// The pods that are blocked now: by pod and reason, since when.
+    blocked: BTreeMap<(PodKey, &'static str), Moment>,
+    /// The pods that were blocked: pod, reason, since when, until when.
     waits: Vec<(PodKey, &'static str, Moment, Moment)>,
     dropped_waits: i64,
-    over: Vec<Event>,
+    hook_ends: Vec<Event>,
     ended: Option<Ended>,
 }
 
@@ -68,16 +68,16 @@ fn text(value: impl Into<String>) -> Value {
 }
 
 impl DrainTrace {
-    /// A drain begins.
+    /// The trace of a drain that begins.
     #[must_use]
-    pub fn begin(begun: &Begun<'_>) -> Self {
-        let place = begun.place;
+    pub fn begin(start: &DrainStart<'_>) -> Self {
+        let place = start.place;
         let mut attributes = vec![
-            ("k8s.node.name", text(begun.node)),
-            ("host.id", text(begun.instance)),
-            ("sundown.kind", text(begun.kind)),
-            ("sundown.event.id", text(begun.event)),
-            ("sundown.taken_over", Value::Flag(begun.taken_over)),
+            ("k8s.node.name", text(start.node)),
+            ("host.id", text(start.instance)),
+            ("sundown.kind", text(start.kind)),
+            ("sundown.event.id", text(start.event)),
+            ("sundown.taken_over", Value::Flag(start.taken_over)),
         ];
         let known = [
             ("sundown.group", &place.group),
@@ -92,21 +92,21 @@ impl DrainTrace {
         );
         // The same for every leader that this drain has.
         let id =
-            Md5::digest(format!("{} {} {}", begun.instance, begun.accepted, begun.event)).into();
-        let cordoned = Event { at: begun.accepted, name: "cordoned", attributes: vec![] };
+            Md5::digest(format!("{} {} {}", start.instance, start.accepted, start.event)).into();
+        let cordoned = Event { at: start.accepted, name: "cordoned", attributes: vec![] };
         Self {
             id,
             attributes,
-            happened: begun.happened.min(begun.accepted),
-            accepted: begun.accepted,
+            happened: start.happened.min(start.accepted),
+            accepted: start.accepted,
             evicted: 0,
             forced: 0,
             events: vec![cordoned],
             dropped_events: 0,
-            held: BTreeMap::new(),
+            blocked: BTreeMap::new(),
             waits: Vec::new(),
             dropped_waits: 0,
-            over: Vec::new(),
+            hook_ends: Vec::new(),
             ended: None,
         }
     }
@@ -119,7 +119,7 @@ impl DrainTrace {
         }
     }
 
-    /// An eviction was accepted.
+    /// The API server accepted an eviction.
     pub fn evicted(&mut self, at: Moment, pod: &PodKey) {
         self.evicted += 1;
         if self.evicted == 1 {
@@ -127,7 +127,7 @@ impl DrainTrace {
         }
     }
 
-    /// A pod is deleted although it could not be evicted.
+    /// Sundown deleted a pod that could not be evicted. `grace`: its grace period in seconds.
     pub fn forced(&mut self, at: Moment, pod: &PodKey, reason: &'static str, grace: u32) {
         self.forced += 1;
         let attributes = vec![
@@ -138,18 +138,18 @@ impl DrainTrace {
         self.event(at, "forced", attributes);
     }
 
-    /// These pods are held now, each by what; those that were held before and are not any more have
-    /// waited for so long.
-    pub fn held(
+    /// Takes the pods that are blocked now, each with the reason and since when. A pod that was
+    /// blocked before and is not in the list gets a `blocked` span that ends now.
+    pub fn blocked(
         &mut self,
         now: Moment,
         pods: impl Iterator<Item = (PodKey, &'static str, Moment)>,
     ) {
-        let mut before = std::mem::take(&mut self.held);
+        let mut before = std::mem::take(&mut self.blocked);
         for (pod, reason, since) in pods {
             let key = (pod, reason);
             let since = before.remove(&key).unwrap_or(since);
-            self.held.insert(key, since);
+            self.blocked.insert(key, since);
         }
         for ((pod, reason), since) in before {
             self.waited(pod, reason, since, now);
@@ -164,22 +164,22 @@ impl DrainTrace {
         }
     }
 
-    /// The drain is over.
+    /// The drain ended, with the pods `left` on the node.
     pub fn ended(&mut self, at: Moment, outcome: &'static str, left: &[PodKey]) {
-        self.held(at, std::iter::empty());
+        self.blocked(at, std::iter::empty());
         self.ended.get_or_insert_with(|| Ended { at, outcome, left: left.to_vec() });
     }
 
-    /// A lifecycle hook is completed, or was over already.
+    /// A lifecycle action was completed, or no longer existed. `hook`: the name of its hook.
     pub fn hook_over(&mut self, at: Moment, hook: &str) {
-        self.over.push(Event {
+        self.hook_ends.push(Event {
             at,
             name: "lifecycle hook over",
             attributes: vec![("sundown.hook", text(hook))],
         });
     }
 
-    /// All is done.
+    /// The whole trace, when the drain and the completions of its hooks are over.
     #[must_use]
     pub fn finish(mut self, at: Moment) -> Trace {
         self.ended(at, "given_up", &[]);
@@ -194,7 +194,7 @@ impl DrainTrace {
             dropped_events,
             waits,
             dropped_waits,
-            over,
+            hook_ends,
             ended,
             ..
         } = self;
@@ -239,7 +239,7 @@ impl DrainTrace {
         }
         spans.add(Some(root), "complete", ended_at, at, vec![]);
         if let Some(complete) = spans.all.last_mut() {
-            complete.events = over;
+            complete.events = hook_ends;
         }
         if let Some(root) = spans.all.first_mut() {
             root.failed = failed;
@@ -250,8 +250,8 @@ impl DrainTrace {
 
 struct Spans {
     trace: [u8; 16],
-    /// A Node that is registered again while it is drained has one trace and two times the spans,
-    /// which end at other times.
+    /// Part of the span IDs. If a Node is registered again during its drain, its trace is sent
+    /// twice: the spans of both need different IDs, and the ends differ.
     end: Moment,
     all: Vec<Span>,
 }
@@ -303,7 +303,7 @@ mod tests {
     }
 
     fn begun(place: &Place) -> DrainTrace {
-        DrainTrace::begin(&Begun {
+        DrainTrace::begin(&DrainStart {
             node: "n",
             instance: "i-0123456789abcdef0",
             kind: "spot",
@@ -316,21 +316,21 @@ mod tests {
     }
 
     #[test]
-    fn where_the_time_went_is_told_span_by_span() {
+    fn each_step_of_a_drain_is_a_span() {
         let place = Place { group: "workers".to_owned(), ..Place::default() };
         let mut drain = begun(&place);
         drain.evicted(at(3), &pod("a"));
         drain.evicted(at(4), &pod("b"));
-        drain.held(at(5), [(pod("c"), "pdb", at(4))].into_iter());
-        drain.held(at(9), [(pod("c"), "pdb", at(4)), (pod("d"), "webhook", at(9))].into_iter());
-        drain.held(at(20), [(pod("d"), "webhook", at(9))].into_iter());
+        drain.blocked(at(5), [(pod("c"), "pdb", at(4))].into_iter());
+        drain.blocked(at(9), [(pod("c"), "pdb", at(4)), (pod("d"), "webhook", at(9))].into_iter());
+        drain.blocked(at(20), [(pod("d"), "webhook", at(9))].into_iter());
         drain.forced(at(60), &pod("d"), "webhook", 30);
         drain.ended(at(90), "deadline", &[pod("d")]);
         drain.hook_over(at(91), "sundown-terminate");
         let trace = drain.finish(at(92));
-        let told: Vec<_> = trace.spans.iter().map(|s| (s.name, s.start, s.end)).collect();
+        let spans: Vec<_> = trace.spans.iter().map(|s| (s.name, s.start, s.end)).collect();
         assert_eq!(
-            told,
+            spans,
             [
                 ("drain", at(0), at(92)),
                 ("accept", at(0), at(2)),
@@ -363,10 +363,10 @@ mod tests {
     }
 
     #[test]
-    fn the_id_is_the_same_for_every_leader_and_another_for_every_drain() {
+    fn the_trace_id_is_the_same_for_every_leader_and_differs_between_drains() {
         let place = Place::default();
         let one = begun(&place).finish(at(3));
-        let other = DrainTrace::begin(&Begun {
+        let other = DrainTrace::begin(&DrainStart {
             node: "n",
             instance: "i-0123456789abcdef0",
             kind: "spot",
@@ -378,7 +378,10 @@ mod tests {
         });
         let again = begun(&place).finish(at(90));
         assert_eq!(one.id, again.id);
-        assert_ne!(one.spans[0].id, again.spans[0].id, "a collector would drop one of the two");
+        assert_ne!(
+            one.spans[0].id, again.spans[0].id,
+            "with equal span IDs a collector would drop one"
+        );
         assert_ne!(one.id, other.finish(at(90)).id);
         let ids: std::collections::BTreeSet<_> = one.spans.iter().map(|s| s.id).collect();
         assert_eq!(ids.len(), one.spans.len());
@@ -391,7 +394,7 @@ mod tests {
         for n in 0..1000 {
             drain.evicted(at(3), &pod(&n.to_string()));
             drain.forced(at(4), &pod(&n.to_string()), "pdb", 1);
-            drain.held(at(5), [(pod(&n.to_string()), "pdb", at(5))].into_iter());
+            drain.blocked(at(5), [(pod(&n.to_string()), "pdb", at(5))].into_iter());
         }
         let trace = drain.finish(at(9));
         assert_eq!((trace.spans.len(), trace.spans[2].events.len()), (4 + WAITS, EVENTS));

@@ -1,8 +1,8 @@
-//! Traces: one for each drain, for whoever looks for where its time went.
+//! Traces: one for each drain, which shows where its time went.
 //!
-//! They are put together from what is reported anyway, and sent by a task of their own: drains
-//! never wait for them. What is not sent is counted. A build without the feature `otlp`
-//! (`--no-default-features`) sends none.
+//! They are built from the events that are reported anyway. A task of their own sends them, so that
+//! drains never wait for a collector. Spans that could not be sent are counted. A build without the
+//! feature `otlp` (`--no-default-features`) sends no traces.
 
 mod drain;
 #[cfg(feature = "otlp")]
@@ -20,27 +20,27 @@ use std::{
 use tokio::sync::mpsc;
 use tracing::warn;
 
-pub use self::drain::{Begun, DrainTrace};
+pub use self::drain::{DrainStart, DrainTrace};
 #[cfg(feature = "otlp")]
 pub use self::otlp::{ExporterParts, start};
 use super::{Metrics, TraceResult};
 use crate::domain::Moment;
 
-/// So many traces wait at most; what comes on top is dropped and counted.
+/// How many traces may wait to be sent; more are dropped and counted.
 const WAITING: usize = 256;
 
-/// How traces are sent.
+/// The `--otlp-…` flags: the collector that traces are sent to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Where the collector takes spans: the whole URL.
+    /// The whole URL that spans are posted to, with its path.
     pub endpoint: String,
-    /// A file with more headers, one `Name: value` a line; read anew for every request.
+    /// A file with more headers, one `Name: value` a line, which is read again for every request.
     pub headers: Option<PathBuf>,
 }
 
 impl Settings {
-    /// The collector at this URL, to which the path of traces is appended as OTLP has it, unless it
-    /// is there.
+    /// The settings for the collector at `url`. `/v1/traces`, the path of OTLP, is appended unless
+    /// the URL ends with it.
     #[must_use]
     pub fn at(url: &str, headers: Option<PathBuf>) -> Self {
         let base = url.trim_end_matches('/');
@@ -53,18 +53,18 @@ impl Settings {
     }
 }
 
-/// Traces cannot be sent this way.
+/// The flags for traces cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum Unusable {
+pub enum UnusableSettings {
     /// The file with headers cannot be used.
     #[error("--otlp-headers-file {path}: {why}; give one `Name: value` a line")]
     Headers {
-        /// Which.
+        /// The path of the file.
         path: String,
-        /// Why, without their values.
+        /// The reason, without the values of headers, which are secret.
         why: String,
     },
-    /// There is no way to send.
+    /// The HTTP client could not be built.
     #[error("traces cannot be sent: {0}")]
     Client(String),
 }
@@ -72,70 +72,70 @@ pub enum Unusable {
 /// The spans of one drain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trace {
-    /// The same whoever tells of this drain.
+    /// The trace ID. Every leader that this drain has computes the same one.
     pub id: [u8; 16],
-    /// The first is the root.
+    /// The spans; the first is the root.
     pub spans: Vec<Span>,
 }
 
-/// Something that took time.
+/// A span as in OpenTelemetry: a step of the drain with its start and end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Span {
-    /// Told from the others of its trace.
+    /// The span ID, unique in its trace.
     pub id: [u8; 8],
-    /// Within which it happened.
+    /// The ID of the span that contains this one. `None`: this is the root.
     pub parent: Option<[u8; 8]>,
-    /// What it was: few words, known beforehand.
+    /// One of a few fixed names: `drain`, `accept`, `evict`, `blocked` or `complete`.
     pub name: &'static str,
     /// When it began.
     pub start: Moment,
     /// When it ended.
     pub end: Moment,
-    /// What is known of it.
+    /// Facts about the step.
     pub attributes: Vec<Attribute>,
-    /// What happened meanwhile.
+    /// Events during the step, at most 64.
     pub events: Vec<Event>,
-    /// Events that there was no room for.
+    /// How many more events there were.
     pub dropped_events: u32,
-    /// What went wrong.
+    /// The error message. `None`: nothing failed.
     pub failed: Option<String>,
 }
 
-/// Something that happened.
+/// An event of a span, as in OpenTelemetry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// When.
+    /// When it happened.
     pub at: Moment,
-    /// What.
+    /// One of a few fixed names, such as `first eviction`.
     pub name: &'static str,
-    /// What is known of it.
+    /// Facts about the event.
     pub attributes: Vec<Attribute>,
 }
 
-/// A name and what stands for it.
+/// The name and the value of an attribute.
 pub type Attribute = (&'static str, Value);
 
-/// What stands for a name.
+/// The value of an attribute.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
-    /// Words.
+    /// A string.
     Text(String),
-    /// A number.
+    /// An integer.
     Number(i64),
-    /// Whether it is so.
+    /// A boolean.
     Flag(bool),
 }
 
-/// Has traces sent. Clones send through the same task.
+/// Queues traces to be sent. All clones share one queue.
 #[derive(Debug, Clone)]
 pub struct Tracer {
     traces: mpsc::Sender<Trace>,
-    /// How many are neither sent nor given up.
+    /// How many traces are neither sent nor given up yet.
     pending: Arc<AtomicUsize>,
     metrics: Arc<Metrics>,
 }
 
-/// Where they come out.
+/// The receiving end of a [`Tracer`]'s queue.
 #[derive(Debug)]
 pub struct Outbox {
     traces: mpsc::Receiver<Trace>,
@@ -143,7 +143,7 @@ pub struct Outbox {
 }
 
 impl Tracer {
-    /// One, and where its traces come out.
+    /// A tracer and the receiving end of its queue.
     #[must_use]
     pub fn new(metrics: Arc<Metrics>) -> (Self, Outbox) {
         let (traces, out) = mpsc::channel(WAITING);
@@ -151,7 +151,7 @@ impl Tracer {
         (Self { traces, pending: Arc::clone(&pending), metrics }, Outbox { traces: out, pending })
     }
 
-    /// Has a trace sent. Never waits.
+    /// Queues a trace. Never waits: when the queue is full, the trace is dropped.
     pub fn send(&self, trace: Trace) {
         let spans = trace.spans.len();
         self.pending.fetch_add(1, Ordering::Relaxed);
@@ -159,12 +159,13 @@ impl Tracer {
             self.pending.fetch_sub(1, Ordering::Relaxed);
             self.metrics.trace_spans(TraceResult::Dropped, spans);
             warn!(
-                "A trace is dropped: {WAITING} wait to be sent. See whether the collector answers."
+                "Dropped a trace, because {WAITING} others wait to be sent. Check whether the \
+                 collector answers. Drains go on."
             );
         }
     }
 
-    /// Waits until all are sent or given up, for this long at most.
+    /// Waits until every queued trace is sent or given up, for `most` at most.
     pub async fn flush(&self, most: Duration) {
         let everything = async {
             while self.pending.load(Ordering::Relaxed) > 0 {
@@ -176,17 +177,17 @@ impl Tracer {
 }
 
 impl Outbox {
-    /// The next; `None`: there will be none any more.
+    /// Waits for the next trace. `None`: every tracer was dropped, so no other trace comes.
     pub async fn next(&mut self) -> Option<Trace> {
         self.traces.recv().await
     }
 
-    /// One that waits already.
+    /// The next trace, if one waits already.
     pub fn waiting(&mut self) -> Option<Trace> {
         self.traces.try_recv().ok()
     }
 
-    /// So many that came out are sent or given up.
+    /// `traces` of the traces that were taken out are now sent or given up.
     pub fn done(&self, traces: usize) {
         self.pending.fetch_sub(traces, Ordering::Relaxed);
     }
@@ -195,11 +196,11 @@ impl Outbox {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observe::Words;
+    use crate::observe::LabelValues;
 
     #[tokio::test(start_paused = true)]
-    async fn what_nobody_takes_is_dropped_and_counted_and_holds_nobody_up() {
-        let metrics = Arc::new(Metrics::new(&Words::default()));
+    async fn traces_that_nobody_takes_are_dropped_and_counted_and_delay_nobody() {
+        let metrics = Arc::new(Metrics::new(&LabelValues::default()));
         let (tracer, mut outbox) = Tracer::new(Arc::clone(&metrics));
         let span = Span {
             id: [1; 8],
@@ -220,12 +221,12 @@ mod tests {
         );
         assert!(outbox.next().await.is_some() && outbox.waiting().is_some());
         outbox.done(2);
-        // Nobody takes the others: it gives up in time.
+        // Nobody takes the others: `flush` stops after its limit.
         tracer.flush(Duration::from_secs(2)).await;
     }
 
     #[test]
-    fn the_path_of_traces_is_appended_once() {
+    fn the_path_of_otlp_is_appended_once() {
         for url in [
             "http://c:4318",
             "http://c:4318/",

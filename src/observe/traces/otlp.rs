@@ -1,4 +1,4 @@
-//! OTLP over HTTP: traces as protobuf, to a collector.
+//! Sends traces to a collector by OTLP over HTTP, encoded as protobuf.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,7 +14,7 @@ use prost::Message as _;
 use tokio::time::Instant;
 use tracing::{debug, warn};
 
-use super::{Attribute, Event, Outbox, Settings, Span, Trace, Tracer, Unusable, Value};
+use super::{Attribute, Event, Outbox, Settings, Span, Trace, Tracer, UnusableSettings, Value};
 use crate::{
     domain::{Moment, seconds},
     observe::{
@@ -24,48 +24,49 @@ use crate::{
     runtime::{Backoff, Random, Spawner},
 };
 
-/// So many traces go in one request.
+/// How many traces one request has at most.
 const BATCH: usize = 64;
-/// How long the first waits for others.
+/// How long the first trace of a batch waits for others.
 const LINGER: Duration = Duration::from_millis(500);
-/// How long one try may take.
+/// How long one attempt may take.
 const TRY: Duration = seconds(5);
-/// How long a batch is tried at most.
-const PATIENCE: Duration = seconds(60);
-/// The shortest pause between two tries, whatever a collector asks for.
+/// For how long a batch is retried at most, counted from its first attempt.
+const RETRY_FOR: Duration = seconds(60);
+/// The shortest pause between two attempts, even if the collector asks for a shorter one.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(250);
-/// The longest pause that a collector may ask for.
+/// The longest pause between two attempts, even if the collector asks for a longer one.
 const LONGEST_PAUSE: Duration = seconds(30);
-/// So much of an answer is read.
+/// How many bytes of an answer are read at most.
 const ANSWER: usize = 64 * 1024;
-/// How often a lasting failure is told.
-const TOLD_EVERY: Duration = seconds(60);
+/// How often a failure that lasts is logged.
+const LOG_EVERY: Duration = seconds(60);
 
-/// What an exporter works with.
+/// What [`start`] needs.
 pub struct ExporterParts {
-    /// How traces are sent.
+    /// The flags for traces.
     pub settings: Settings,
-    /// `--cluster-name`.
+    /// `--cluster-name`: the attribute `k8s.cluster.name`. `None`: no such attribute.
     pub cluster: Option<String>,
-    /// Which process this is.
+    /// The name of this process: the attribute `service.instance.id`.
     pub instance: String,
-    /// Randomness.
+    /// Spreads the pauses between attempts.
     pub random: Random,
-    /// Starts tasks.
+    /// Starts the task that sends.
     pub spawner: Spawner,
-    /// Where spans are counted.
+    /// Counts spans (`sundown_trace_spans_total`).
     pub metrics: Arc<Metrics>,
 }
 
-/// Starts the task that sends. Errs where the file with headers cannot be used.
-pub fn start(parts: ExporterParts) -> Result<Tracer, Unusable> {
+/// Starts the task that sends traces. Errs when the file with headers cannot be used, or when the
+/// HTTP client cannot be built.
+pub fn start(parts: ExporterParts) -> Result<Tracer, UnusableSettings> {
     headers(&parts.settings)?;
-    let http = Http::new(None).map_err(Unusable::Client)?;
+    let http = Http::new(None).map_err(UnusableSettings::Client)?;
     let (tracer, outbox) = Tracer::new(Arc::clone(&parts.metrics));
     let resource = resource(parts.cluster.as_deref(), &parts.instance);
     let spawner = parts.spawner.clone();
-    let exporter = Exporter { http, resource, parts, told: None };
-    // It ends with the last tracer.
+    let exporter = Exporter { http, resource, parts, last_logged: None };
+    // The task ends when the last tracer is dropped.
     drop(spawner.spawn(exporter.work(outbox)));
     Ok(tracer)
 }
@@ -74,16 +75,18 @@ struct Exporter {
     http: Http,
     resource: Resource,
     parts: ExporterParts,
-    told: Option<Instant>,
+    /// When a failure was logged last.
+    last_logged: Option<Instant>,
 }
 
-/// What came of one try.
-enum Tried {
-    /// Taken, but for so many spans.
+/// The result of one attempt.
+enum Attempt {
+    /// The collector took the batch, except for this number of spans.
     Sent(u64),
-    /// Another try may help, after this pause where the collector asks for one.
+    /// It failed for this reason, and a retry may help, after this pause if the collector asks for
+    /// one.
     Again(String, Option<Duration>),
-    /// No other try helps.
+    /// It failed for this reason, and a retry cannot help.
     Refused(String),
 }
 
@@ -112,24 +115,29 @@ impl Exporter {
         let mut backoff = Backoff::new(seconds(2), seconds(16));
         loop {
             let (why, pause) = match self.once(&body).await {
-                Tried::Sent(rejected) => {
+                Attempt::Sent(rejected) => {
                     let rejected = rejected.min(spans);
                     count(TraceResult::Sent, spans - rejected);
                     count(TraceResult::Failed, rejected);
-                    debug!(spans, rejected, "Traces are sent.");
+                    debug!(spans, rejected, "Sent traces.");
                     return;
                 }
-                Tried::Refused(why) => (why, PATIENCE),
-                Tried::Again(why, asked) => {
+                Attempt::Refused(why) => (why, RETRY_FOR),
+                Attempt::Again(why, asked) => {
                     let pause = asked.unwrap_or_else(|| backoff.pause(&self.parts.random));
                     (why, pause.clamp(SHORTEST_PAUSE, LONGEST_PAUSE))
                 }
             };
-            if begun.elapsed() + pause >= PATIENCE {
+            if begun.elapsed() + pause >= RETRY_FOR {
                 count(TraceResult::Failed, spans);
-                if self.told.is_none_or(|at| at.elapsed() >= TOLD_EVERY) {
-                    self.told = Some(Instant::now());
-                    warn!(why, spans, "Traces could not be sent; they are given up. Drains go on.");
+                if self.last_logged.is_none_or(|at| at.elapsed() >= LOG_EVERY) {
+                    self.last_logged = Some(Instant::now());
+                    warn!(
+                        why,
+                        spans,
+                        "Could not send traces and gave them up. Check the collector. Drains go \
+                         on."
+                    );
                 }
                 return;
             }
@@ -137,11 +145,11 @@ impl Exporter {
         }
     }
 
-    async fn once(&self, body: &[u8]) -> Tried {
+    async fn once(&self, body: &[u8]) -> Attempt {
         let settings = &self.parts.settings;
         let headers = match headers(settings) {
             Ok(headers) => headers,
-            Err(error) => return Tried::Refused(error.to_string()),
+            Err(error) => return Attempt::Refused(error.to_string()),
         };
         let asked = async {
             let reply = self
@@ -149,7 +157,7 @@ impl Exporter {
                 .exchange(&Secret::new(settings.endpoint.clone()), &headers, SdkBody::from(body))
                 .await?;
             let Reply { status, retry_after, body } = reply;
-            // What was taken is not sent again because of what is said about it.
+            // A body that cannot be read is no reason to send the batch again: the status decides.
             let body = Limited::new(body, ANSWER)
                 .collect()
                 .await
@@ -158,35 +166,37 @@ impl Exporter {
             Ok::<_, String>((status, retry_after, body))
         };
         match tokio::time::timeout(TRY, asked).await {
-            Err(_) => Tried::Again(format!("no answer within {} s", TRY.as_secs()), None),
-            Ok(Err(why)) => Tried::Again(why, None),
+            Err(_) => Attempt::Again(format!("no answer within {} s", TRY.as_secs()), None),
+            Ok(Err(why)) => Attempt::Again(why, None),
             Ok(Ok((200..=299, _, body))) => {
-                // Some collectors answer with JSON, or with nothing: then all was taken.
+                // Some collectors answer with JSON or an empty body: then all spans were taken.
                 let partial = ExportTraceServiceResponse::decode(body)
                     .ok()
                     .and_then(|answer| answer.partial_success);
-                Tried::Sent(
+                Attempt::Sent(
                     partial.map_or(0, |partial| {
                         u64::try_from(partial.rejected_spans).unwrap_or_default()
                     }),
                 )
             }
-            // Those that OTLP calls retryable.
+            // The statuses that the OTLP specification calls retryable.
             Ok(Ok((status @ (429 | 502 | 503 | 504), retry_after, _))) => {
-                Tried::Again(format!("it answers {status}"), retry_after)
+                Attempt::Again(format!("the collector answered with status {status}"), retry_after)
             }
-            Ok(Ok((status, ..))) => {
-                Tried::Refused(format!("it answers {status}, which no second try changes"))
-            }
+            Ok(Ok((status, ..))) => Attempt::Refused(format!(
+                "the collector answered with status {status}; a retry cannot help"
+            )),
         }
     }
 }
 
-fn headers(settings: &Settings) -> Result<http::HeaderMap, Unusable> {
+fn headers(settings: &Settings) -> Result<http::HeaderMap, UnusableSettings> {
     webhook::headers(settings.headers.as_deref(), "application/x-protobuf").map_err(|error| {
         match error {
-            webhook::Unusable::Headers { path, why } => Unusable::Headers { path, why },
-            other => Unusable::Client(other.to_string()),
+            webhook::UnusableSettings::Headers { path, why } => {
+                UnusableSettings::Headers { path, why }
+            }
+            other => UnusableSettings::Client(other.to_string()),
         }
     })
 }

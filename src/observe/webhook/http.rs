@@ -1,4 +1,4 @@
-//! Posting over HTTP, through a proxy where there is one.
+//! HTTP POST requests, through a proxy if one is configured.
 
 use std::{future::Future, pin::Pin, time::Duration};
 
@@ -16,56 +16,56 @@ use aws_smithy_types::body::SdkBody;
 
 use super::Secret;
 
-/// A connection that takes longer is not coming.
+/// How long opening a connection may take: a host that has not answered by then is down.
 const CONNECT: Duration = Duration::from_millis(3100);
 
-/// One message on its way.
+/// A POST request.
 #[derive(Debug, Clone)]
 pub struct Post {
-    /// Where to.
+    /// The URL to post to.
     pub url: Secret,
-    /// Its headers.
+    /// All headers; the values that come from a file are marked sensitive.
     pub headers: http::HeaderMap,
-    /// Its body.
+    /// The rendered template.
     pub body: String,
 }
 
-/// What came back.
+/// A response without its body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answer {
-    /// The status.
+    /// The HTTP status code.
     pub status: u16,
-    /// How long to wait before the next try, where it says so.
+    /// The pause that the `Retry-After` header asks for, if it is a number of seconds.
     pub retry_after: Option<Duration>,
 }
 
-/// An answer with what it says.
+/// A response with its body.
 #[derive(Debug)]
 pub struct Reply {
-    /// The status.
+    /// The HTTP status code.
     pub status: u16,
-    /// How long to wait before the next try, where it says so.
+    /// The pause that the `Retry-After` header asks for, if it is a number of seconds.
     pub retry_after: Option<Duration>,
-    /// The rest of it, not read yet.
+    /// The body, not read yet.
     pub body: SdkBody,
 }
 
-/// An answer on its way; an error is told in a line, without the URL.
-pub type Answering = Pin<Box<dyn Future<Output = Result<Answer, String>> + Send>>;
+/// The future of an [`Answer`]. Its error is one line that does not contain the URL.
+pub type AnswerFuture = Pin<Box<dyn Future<Output = Result<Answer, String>> + Send>>;
 
-/// How messages are sent.
+/// Sends POST requests; replaced by a fake in tests.
 pub trait Transport: Send + Sync + 'static {
-    /// Sends one. Who calls sets the deadline.
-    fn post(&self, post: &Post) -> Answering;
+    /// Sends a request. The caller must set a deadline.
+    fn post(&self, post: &Post) -> AnswerFuture;
 }
 
-/// HTTP and HTTPS, by the machine's own certificate authorities (`SSL_CERT_FILE` is honoured).
+/// HTTP and HTTPS, with the machine's own certificate authorities (or those of `SSL_CERT_FILE`).
 #[derive(Debug)]
 pub struct Http(Connector);
 
 impl Http {
-    /// Through `proxy`; without one, as `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY` say. Errs when
-    /// the proxy is none.
+    /// A client that uses `proxy`, or, if it is `None`, the proxy that `HTTPS_PROXY`, `HTTP_PROXY`
+    /// and `NO_PROXY` define. Errs when `proxy` is not a URL.
     pub fn new(proxy: Option<&Secret>) -> Result<Self, String> {
         let settings = HttpConnectorSettings::builder().connect_timeout(CONNECT).build();
         let mut connector =
@@ -82,16 +82,17 @@ fn through(proxy: &Secret) -> Result<ProxyConfig, String> {
     let mut url = url::Url::parse(proxy.expose()).map_err(|e| e.to_string())?;
     let (user, password) =
         (url.username().to_owned(), url.password().unwrap_or_default().to_owned());
-    // Told apart from the address, they never come into an error's text.
+    // User and password are passed separately, so that errors, which quote the URL, never show
+    // them.
     url.set_username("").ok();
     url.set_password(None).ok();
     let config = ProxyConfig::all(url.as_str()).map_err(|e| e.to_string())?;
-    // As they stand in the URL, escaped: they are put into one again.
+    // User and password stay percent-encoded: `with_basic_auth` puts them into a URL again.
     Ok(if user.is_empty() { config } else { config.with_basic_auth(user, password) })
 }
 
 impl Http {
-    /// Posts this. Who calls sets the deadline.
+    /// Posts `body` to `url`. The caller must set a deadline.
     pub fn exchange(
         &self,
         url: &Secret,
@@ -120,7 +121,7 @@ impl Http {
 }
 
 impl Transport for Http {
-    fn post(&self, post: &Post) -> Answering {
+    fn post(&self, post: &Post) -> AnswerFuture {
         let reply = self.exchange(&post.url, &post.headers, SdkBody::from(post.body.clone()));
         Box::pin(async move {
             reply.await.map(|Reply { status, retry_after, .. }| Answer { status, retry_after })

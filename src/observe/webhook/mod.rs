@@ -1,8 +1,9 @@
-//! Telling a chat, or anything that takes a POST, what becomes of nodes.
+//! Notifications: HTTP POSTs to a chat or another service when an interruption is accepted and when
+//! a drain ends.
 //!
-//! One message for each thing that happens, from the leader alone. It is tried again while that may
-//! help, for a minute at most; what is not sent by then is counted and logged, and drains never
-//! wait for it.
+//! Only the leader sends notifications, one for each of these events. It retries a failed one for a
+//! minute at most, if a retry can help, and then counts and logs the failure. Drains never wait for
+//! notifications.
 
 mod http;
 mod notice;
@@ -14,7 +15,7 @@ mod tests;
 use std::{collections::BTreeSet, fmt, path::PathBuf, str::FromStr};
 
 pub use self::{
-    http::{Answer, Answering, Http, Post, Reply, Transport},
+    http::{Answer, AnswerFuture, Http, Post, Reply, Transport},
     notice::Notice,
     sender::{Notifier, NotifierParts},
     template::{BadTemplate, Facts, NAMES, Template},
@@ -23,20 +24,20 @@ pub use self::{
 #[cfg(feature = "otlp")]
 pub(in crate::observe) use self::sender::headers;
 
-/// What a chat is sent where nobody says otherwise: Slack's shape, which others take too.
+/// The default template: the JSON object that Slack expects, which other chats accept too.
 pub const DEFAULT_TEMPLATE: &str = r#"{"text":"Sundown: {{ summary }}"}"#;
 
-/// A text that is never shown: webhooks are addressed by secrets.
+/// A text that `Debug` does not show, because whoever knows the URL of a webhook can post to it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Hides a text.
+    /// Wraps a text.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The text.
+    /// The text itself. Never put it into a log line or an error.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
@@ -49,17 +50,17 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// What is told.
+/// The events that cause a notification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum On {
-    /// An interruption is taken on.
+    /// Sundown accepted an interruption: it wrote the record and begins the drain.
     Accepted,
-    /// A drain is over.
+    /// A drain ended.
     Ended,
 }
 
 impl On {
-    /// Its word.
+    /// The value of `--webhook-on`, and of `{{ on }}` in a template.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -80,57 +81,57 @@ impl FromStr for On {
     }
 }
 
-/// Where the text of messages comes from.
+/// Where the template of notifications comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TemplateSource {
-    /// This text.
+    /// The template itself (`--webhook-template`).
     Text(String),
-    /// This file.
+    /// The path of a file with the template (`--webhook-template-file`).
     File(PathBuf),
 }
 
-/// How messages are sent.
+/// The `--webhook-…` flags: where notifications go, when, and with which content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Where to.
+    /// The URL that every notification is posted to.
     pub url: Secret,
-    /// What is told.
+    /// The events that cause a notification.
     pub on: BTreeSet<On>,
-    /// What a message says.
+    /// The template of the body.
     pub template: TemplateSource,
-    /// A file with more headers, one `Name: value` a line; read anew for every message, so that a
-    /// Secret may change.
+    /// A file with more headers, one `Name: value` a line. It is read again for every notification,
+    /// because a mounted Secret may change.
     pub headers: Option<PathBuf>,
-    /// The proxy; `None`: as the environment says.
+    /// The URL of the proxy. `None`: the one in `HTTPS_PROXY` or `HTTP_PROXY`, if any.
     pub proxy: Option<Secret>,
 }
 
-/// Messages cannot be sent this way.
+/// The flags for notifications cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum Unusable {
-    /// The template's file cannot be read.
+pub enum UnusableSettings {
+    /// The file with the template cannot be read.
     #[error(
         "--webhook-template-file {path}: cannot be read ({source}); mount it, or give the text \
          with --webhook-template"
     )]
     TemplateFile {
-        /// Which.
+        /// The path of the file.
         path: String,
-        /// Why.
+        /// Why it cannot be read.
         source: std::io::Error,
     },
-    /// The template cannot be used.
+    /// The template has an error.
     #[error("the webhook's template cannot be used: {0}")]
     Template(#[from] BadTemplate),
     /// The file with headers cannot be used.
     #[error("--webhook-headers-file {path}: {why}; give one `Name: value` a line")]
     Headers {
-        /// Which.
+        /// The path of the file.
         path: String,
-        /// Why, without their values.
+        /// The reason, without the values of headers, which are secret.
         why: String,
     },
-    /// The proxy is none.
+    /// `--webhook-proxy` is not a URL.
     #[error("--webhook-proxy: {0}; give a URL such as http://proxy.internal:3128")]
     Proxy(String),
 }

@@ -1,4 +1,4 @@
-//! One thing to tell.
+//! The facts of one notification.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -10,46 +10,46 @@ pub(super) const ZONE: &str = "topology.kubernetes.io/zone";
 pub(super) const REGION: &str = "topology.kubernetes.io/region";
 pub(super) const TYPE: &str = "node.kubernetes.io/instance-type";
 
-/// So many pods are named in one list.
+/// How many pods a list names at most; a number stands for the others.
 const NAMED: usize = 10;
 
-/// One thing to tell: that an interruption was taken on, or that a drain is over.
+/// The facts of one notification: an interruption was accepted, or a drain ended.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Notice {
-    /// Which of them; `None` is never sent.
+    /// The event that causes it. A notice with `None` is never sent.
     pub on: Option<On>,
-    /// The id of the event.
+    /// The ID of the event that AWS sent.
     pub event: String,
-    /// Its kind.
+    /// The kind of the interruption, such as `spot`.
     pub kind: &'static str,
-    /// When it happened.
+    /// The time that AWS gives for the event.
     pub time: Option<Moment>,
-    /// The instance.
+    /// The ID of the instance.
     pub instance: String,
-    /// The node.
+    /// The name of the Node.
     pub node: String,
-    /// Its Auto Scaling group, where it is known.
+    /// The Auto Scaling group of the instance. `None`: not known.
     pub group: Option<String>,
-    /// Labels of the node, those that the index keeps.
+    /// The labels of the Node that the node index keeps.
     pub labels: BTreeMap<String, String>,
-    /// When the drain ends at the latest.
+    /// When the drain ends at the latest. `None`: nothing limits it.
     pub deadline: Option<Moment>,
-    /// How the drain ended, in a word.
+    /// `accepted`, or how the drain ended: `empty`, `deadline` and so on.
     pub outcome: &'static str,
-    /// How long the drain took.
+    /// How long the drain took. `None` before it ends.
     pub took: Option<Duration>,
-    /// How many evictions were accepted.
+    /// How many evictions the API server accepted.
     pub evicted: u64,
-    /// Which pods were blocked, by what, how long.
+    /// The pods that were blocked, each with the reason and for how long.
     pub blocked: Vec<String>,
-    /// Which were forced.
+    /// The pods that were deleted because of the deadline.
     pub forced: Vec<String>,
-    /// Which were there at the end.
+    /// The pods that were still on the node at the end.
     pub left: Vec<String>,
 }
 
 impl Notice {
-    /// What tells it from others: it is sent once.
+    /// Identifies the notification: of several with the same key only the first is sent.
     #[must_use]
     pub fn key(&self) -> String {
         let time = self.time.map(|t| t.to_string()).unwrap_or_default();
@@ -62,7 +62,7 @@ impl Notice {
         )
     }
 
-    /// What stands for the names of a template.
+    /// The values for the names in a template. `cluster`: `--cluster-name`.
     #[must_use]
     pub fn facts(&self, cluster: Option<&str>) -> Facts {
         let label = |key: &str| self.labels.get(key).cloned().unwrap_or_default();

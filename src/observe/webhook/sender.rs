@@ -1,4 +1,4 @@
-//! The task that sends.
+//! The task that sends notifications.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -18,7 +18,7 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::{debug, warn};
 
 use super::{
-    Http, Notice, On, Post, Settings, Template, TemplateSource, Transport, Unusable,
+    Http, Notice, On, Post, Settings, Template, TemplateSource, Transport, UnusableSettings,
     http::Answer,
     notice::{REGION, TYPE, ZONE},
 };
@@ -28,47 +28,48 @@ use crate::{
     runtime::{Backoff, Random, Spawner},
 };
 
-/// So many messages wait at most; what comes on top is dropped and counted.
+/// How many notifications may wait to be sent; more are dropped and counted.
 const WAITING: usize = 1000;
-/// So many are under way at once.
+/// How many notifications are sent at the same time.
 const IN_FLIGHT: usize = 4;
-/// How long one try may take.
+/// How long one attempt may take.
 const TRY: Duration = seconds(5);
-/// How long a message is tried at most…
-const PATIENCE: Duration = seconds(60);
-/// …and how often.
+/// For how long a notification is retried at most, counted from its first attempt.
+const RETRY_FOR: Duration = seconds(60);
+/// How many attempts a notification gets at most.
 const TRIES: u32 = 5;
-/// The shortest pause between two tries, whatever a server asks for.
+/// The shortest pause between two attempts, even if the server asks for a shorter one.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(250);
-/// The longest pause that a server may ask for.
+/// The longest pause between two attempts, even if the server asks for a longer one.
 const LONGEST_PAUSE: Duration = seconds(30);
-/// So many messages are remembered as sent.
+/// How many keys of notifications are remembered, so that none is sent twice.
 const REMEMBERED: usize = 10_000;
 
-/// Sends messages. Clones send through the same task, which ends with the last of them.
+/// Sends notifications. All clones use one task, which ends when the last clone is dropped.
 #[derive(Clone)]
 pub struct Notifier(Arc<Inner>);
 
 struct Inner {
     notices: mpsc::Sender<Notice>,
-    /// How many are neither sent nor given up.
+    /// How many notifications are neither sent nor given up yet.
     pending: Arc<AtomicUsize>,
     on: BTreeSet<On>,
     template: Arc<Template>,
-    told: Mutex<Told>,
+    seen: Mutex<SeenKeys>,
     metrics: Arc<Metrics>,
     _task: AbortOnDropHandle<()>,
 }
 
-/// What was told already, the oldest first.
+/// The keys of the notifications that were queued already.
 #[derive(Default)]
-struct Told {
+struct SeenKeys {
     keys: BTreeSet<String>,
+    /// The same keys, the oldest first.
     order: VecDeque<String>,
 }
 
-impl Told {
-    /// False when it was told before.
+impl SeenKeys {
+    /// Remembers a key. `false`: it was there already.
     fn is_new(&mut self, key: String) -> bool {
         if !self.keys.insert(key.clone()) {
             return false;
@@ -83,19 +84,19 @@ impl Told {
     }
 }
 
-/// What a notifier works with.
+/// What [`Notifier::start`] needs.
 pub struct NotifierParts {
-    /// How messages are sent.
+    /// The flags for notifications.
     pub settings: Settings,
-    /// `--cluster-name`.
+    /// `--cluster-name`: the value of `{{ cluster }}` in a template.
     pub cluster: Option<String>,
-    /// What carries them; `None`: HTTP.
+    /// Sends the requests; a fake in tests. `None`: HTTP.
     pub transport: Option<Arc<dyn Transport>>,
-    /// Randomness.
+    /// Spreads the pauses between attempts.
     pub random: Random,
-    /// Starts tasks.
+    /// Starts the task that sends, and one task for each notification.
     pub spawner: Spawner,
-    /// Where they are counted.
+    /// Counts the results (`sundown_webhooks_total`).
     pub metrics: Arc<Metrics>,
 }
 
@@ -106,21 +107,21 @@ impl std::fmt::Debug for Notifier {
 }
 
 impl Notifier {
-    /// Reads template and headers, and starts the task. Errs when messages could never be sent this
-    /// way.
-    pub fn start(parts: NotifierParts) -> Result<Self, Unusable> {
+    /// Reads the template and the headers, and starts the task. Errs when they cannot be read or
+    /// used, or when the proxy is not a URL.
+    pub fn start(parts: NotifierParts) -> Result<Self, UnusableSettings> {
         let NotifierParts { settings, cluster, transport, random, spawner, metrics } = parts;
         let text = match &settings.template {
             TemplateSource::Text(text) => text.clone(),
             TemplateSource::File(path) => std::fs::read_to_string(path).map_err(|source| {
-                Unusable::TemplateFile { path: path.display().to_string(), source }
+                UnusableSettings::TemplateFile { path: path.display().to_string(), source }
             })?,
         };
         let template = Arc::new(Template::new(&text)?);
         headers(settings.headers.as_deref(), content_type(&template))?;
         let transport: Arc<dyn Transport> = match transport {
             Some(transport) => transport,
-            None => Arc::new(Http::new(settings.proxy.as_ref()).map_err(Unusable::Proxy)?),
+            None => Arc::new(Http::new(settings.proxy.as_ref()).map_err(UnusableSettings::Proxy)?),
         };
         let (notices, inbox) = mpsc::channel(WAITING);
         let pending = Arc::<AtomicUsize>::default();
@@ -144,41 +145,43 @@ impl Notifier {
             pending,
             on,
             template,
-            told: Mutex::default(),
+            seen: Mutex::default(),
             metrics,
             _task: task,
         })))
     }
 
-    /// Somebody is told of this.
+    /// Notifications are sent for this event (`--webhook-on` names it).
     #[must_use]
     pub fn wants(&self, on: On) -> bool {
         self.0.on.contains(&on)
     }
 
-    /// The template names this: who builds a notice need not look for what nobody reads.
+    /// The template uses this name. A value that the template does not use need not be looked up.
     #[must_use]
-    pub fn names(&self, name: &str) -> bool {
-        self.0.template.names(name)
+    pub fn uses(&self, name: &str) -> bool {
+        self.0.template.uses(name)
     }
 
-    /// The labels of nodes that have to be known.
+    /// The keys of the Node labels that the template uses, by `label:KEY` or by a name such as
+    /// `zone`: the node index has to keep them.
     pub fn labels(&self) -> impl Iterator<Item = &str> {
         let template = &self.0.template;
         let named = [("zone", ZONE), ("region", REGION), ("type", TYPE)]
             .into_iter()
-            .filter(move |(name, _)| template.names(name))
+            .filter(move |(name, _)| template.uses(name))
             .map(|(_, key)| key);
         template.labels().chain(named)
     }
 
-    /// Has a notice sent, once. Never waits.
-    pub fn tell(&self, notice: Notice) {
+    /// Queues a notification, unless one with the same key was queued before or `--webhook-on` does
+    /// not name its event. Never waits: when the queue is full, the notification is dropped.
+    pub fn notify(&self, notice: Notice) {
         if !notice.on.is_some_and(|on| self.wants(on)) {
             return;
         }
         let is_new =
-            self.0.told.lock().unwrap_or_else(PoisonError::into_inner).is_new(notice.key());
+            self.0.seen.lock().unwrap_or_else(PoisonError::into_inner).is_new(notice.key());
         if !is_new {
             return;
         }
@@ -187,13 +190,13 @@ impl Notifier {
             self.0.pending.fetch_sub(1, Ordering::Relaxed);
             self.0.metrics.webhook(WebhookResult::Dropped);
             warn!(
-                "A notification is dropped: {WAITING} wait to be sent. See whether the webhook \
-                 answers."
+                "Dropped a notification, because {WAITING} others wait to be sent. Check whether \
+                 the webhook answers. Drains go on."
             );
         }
     }
 
-    /// Waits until all that was told is sent or given up, for this long at most.
+    /// Waits until every queued notification is sent or given up, for `most` at most.
     pub async fn flush(&self, most: Duration) {
         let everything = async {
             while self.0.pending.load(Ordering::Relaxed) > 0 {
@@ -213,7 +216,8 @@ struct Sender {
     metrics: Arc<Metrics>,
 }
 
-/// Sends what comes in, a few at a time: one that hangs does not hold up the others.
+/// Sends the queued notifications, up to [`IN_FLIGHT`] at a time, so that one that hangs does not
+/// delay the others.
 async fn work(
     sender: Arc<Sender>,
     mut inbox: mpsc::Receiver<Notice>,
@@ -242,16 +246,16 @@ impl Sender {
             let (why, pause) = match self.once(&body).await {
                 Ok(Answer { status: 200..=299, .. }) => {
                     self.metrics.webhook(WebhookResult::Sent);
-                    debug!(node = notice.node, "A notification is sent.");
+                    debug!(node = notice.node, "Sent a notification.");
                     return;
                 }
-                Ok(Answer { status, retry_after }) if is_passing(status) => {
-                    (format!("it answers {status}"), retry_after)
+                Ok(Answer { status, retry_after }) if is_retryable(status) => {
+                    (format!("the webhook answered with status {status}"), retry_after)
                 }
                 Ok(Answer { status, .. }) => {
                     return self.give_up(
                         notice,
-                        &format!("it answers {status}, which no second try changes"),
+                        &format!("the webhook answered with status {status}; a retry cannot help"),
                     );
                 }
                 Err(why) => (why, None),
@@ -259,17 +263,17 @@ impl Sender {
             let pause = pause
                 .unwrap_or_else(|| backoff.pause(&self.random))
                 .clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
-            if attempt >= TRIES || begun.elapsed() + pause >= PATIENCE {
+            if attempt >= TRIES || begun.elapsed() + pause >= RETRY_FOR {
                 return self.give_up(notice, &why);
             }
             self.metrics.webhook(WebhookResult::Retried);
-            debug!(node = notice.node, why, "A notification is not sent yet.");
+            debug!(node = notice.node, why, "Could not send a notification yet; retrying.");
             tokio::time::sleep(pause).await;
         }
     }
 
     async fn once(&self, body: &str) -> Result<Answer, String> {
-        // A few lines of a file in memory, where a Secret is mounted.
+        // Blocking, but short: a Secret is mounted as a small file in memory.
         let headers = headers(self.settings.headers.as_deref(), content_type(&self.template))
             .map_err(|e| e.to_string())?;
         let post = Post { url: self.settings.url.clone(), headers, body: body.to_owned() };
@@ -284,13 +288,13 @@ impl Sender {
             node = notice.node,
             on = notice.on.map_or("", On::as_str),
             why,
-            "A notification could not be sent; it is given up. Drains go on."
+            "Could not send a notification and gave it up. Check the webhook. Drains go on."
         );
     }
 }
 
-/// What a second try may change.
-const fn is_passing(status: u16) -> bool {
+/// A retry may get another answer than this status.
+const fn is_retryable(status: u16) -> bool {
     matches!(status, 408 | 425 | 429 | 500..=599)
 }
 
@@ -298,11 +302,12 @@ fn content_type(template: &Template) -> &'static str {
     if template.is_json() { "application/json" } else { "text/plain; charset=utf-8" }
 }
 
-/// The headers of every message: ours, and those of the file, which win.
+/// The headers of every request: Sundown's, overridden by those of the file. `kind`: the content
+/// type. Errs when the file cannot be read or has a malformed line.
 pub(in crate::observe) fn headers(
     file: Option<&Path>,
     kind: &'static str,
-) -> Result<http::HeaderMap, Unusable> {
+) -> Result<http::HeaderMap, UnusableSettings> {
     let mut all = http::HeaderMap::new();
     all.insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static(kind));
     all.insert(
@@ -310,7 +315,7 @@ pub(in crate::observe) fn headers(
         http::HeaderValue::from_static(concat!("sundown/", env!("CARGO_PKG_VERSION"))),
     );
     let Some(path) = file else { return Ok(all) };
-    let bad = |why: String| Unusable::Headers { path: path.display().to_string(), why };
+    let bad = |why: String| UnusableSettings::Headers { path: path.display().to_string(), why };
     let text = std::fs::read_to_string(path).map_err(|e| bad(format!("cannot be read ({e})")))?;
     for (number, line) in (1..)
         .zip(text.lines())
@@ -321,11 +326,11 @@ pub(in crate::observe) fn headers(
         let name: http::HeaderName = name
             .trim()
             .parse()
-            .map_err(|_| bad(format!("line {number} begins with no name of a header")))?;
+            .map_err(|_| bad(format!("line {number} does not begin with the name of a header")))?;
         let mut value: http::HeaderValue = value
             .trim()
             .parse()
-            .map_err(|_| bad(format!("the value in line {number} holds what no header may")))?;
+            .map_err(|_| bad(format!("the value in line {number} has an invalid character")))?;
         value.set_sensitive(true);
         all.insert(name, value);
     }

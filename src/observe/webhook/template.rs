@@ -1,56 +1,56 @@
-//! What a notification says: a text with names in braces.
+//! Templates of notifications: JSON or text with names in double braces, such as `{{ node }}`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-/// The names that a template knows, and what stands for each.
+/// The names that a template may use, and what each is replaced with.
 pub const NAMES: &[(&str, &str)] = &[
     ("on", "`accepted` or `ended`"),
-    ("summary", "a sentence with the most important of what follows"),
+    ("summary", "a sentence with the most important of these values"),
     ("cluster", "`--cluster-name`"),
-    ("event", "the id of the event"),
+    ("event", "the ID of the event"),
     ("kind", "`terminate-hook`, `spot`, `capacity`, `state-change`"),
-    ("time", "when it happened, as AWS says"),
-    ("instance", "the instance"),
-    ("node", "the node"),
-    ("group", "its Auto Scaling group"),
-    ("zone", "its zone"),
-    ("region", "its region"),
-    ("type", "its instance type"),
-    ("deadline", "when the drain ends at the latest, where something ends it"),
+    ("time", "the time that AWS gives for the event"),
+    ("instance", "the ID of the instance"),
+    ("node", "the name of the node"),
+    ("group", "the instance's Auto Scaling group"),
+    ("zone", "the node's zone"),
+    ("region", "the node's region"),
+    ("type", "the node's instance type"),
+    ("deadline", "when the drain ends at the latest; empty if nothing limits it"),
     ("outcome", "`accepted`, or how the drain ended: `empty`, `deadline` and so on"),
     ("took", "how long the drain took, in seconds"),
-    ("evicted", "how many evictions were accepted"),
-    ("blocked", "which pods were blocked, by what, and for how long"),
-    ("forced", "which pods were deleted because the deadline came"),
-    ("left", "which pods were still there at the end"),
+    ("evicted", "how many evictions the API server accepted"),
+    ("blocked", "the pods that were blocked, by what, and for how long"),
+    ("forced", "the pods that were deleted because of the deadline"),
+    ("left", "the pods that were still on the node at the end"),
 ];
 
-/// Stands before the key of a label of the node.
+/// The prefix before the key of a Node label: `{{ label:topology.kubernetes.io/zone }}`.
 const LABEL: &str = "label:";
 
-/// What stands for the names, by name; labels of the node by their key.
+/// The values that replace the names in a template.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Facts {
-    /// By name. What is missing is empty.
+    /// The values by name (see [`NAMES`]). A name without a value is replaced with nothing.
     pub fields: BTreeMap<&'static str, String>,
-    /// Labels of the node, those that the template names.
+    /// The Node's labels by key. A label that is missing is replaced with nothing.
     pub labels: BTreeMap<String, String>,
 }
 
-/// The template cannot be used.
+/// Why a template cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadTemplate {
-    /// It names something that is not known.
-    #[error("it names `{0}`, which is not known; use {known} or label:KEY", known = known())]
+    /// It uses a name that does not exist.
+    #[error("it uses `{0}`, which does not exist; use {known} or label:KEY", known = known())]
     Unknown(String),
-    /// A brace is not closed.
+    /// `{{` without `}}`; with the text after it.
     #[error("`{{{{` at `{0}` is never closed with `}}}}`")]
     Open(String),
-    /// It begins as JSON does, and is none.
+    /// It begins like JSON, but is invalid JSON; with the parser's error.
     #[error(
-        "it begins as JSON does but is none ({0}); names stand inside of strings: {{\"text\": \
+        "it begins like JSON but is not valid JSON ({0}); put names inside strings: {{\"text\": \
          \"{{{{ summary }}}}\"}}"
     )]
     NotJson(String),
@@ -60,7 +60,7 @@ fn known() -> String {
     NAMES.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
 }
 
-/// A template that is understood.
+/// A parsed template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
     shape: Shape,
@@ -69,13 +69,13 @@ pub struct Template {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Shape {
-    /// Names stand in its strings, so nothing that is put in can break it.
+    /// Names are replaced only inside its strings, so no value can make it invalid JSON.
     Json(Value),
     Text(String),
 }
 
 impl Template {
-    /// Reads a template.
+    /// Parses a template. A text that begins with `{` or `[`, but not with `{{`, must be JSON.
     pub fn new(text: &str) -> Result<Self, BadTemplate> {
         let trimmed = text.trim();
         let shape = if trimmed.starts_with(['{', '[']) && !trimmed.starts_with("{{") {
@@ -93,24 +93,24 @@ impl Template {
         Ok(Self { shape, names })
     }
 
-    /// It is JSON.
+    /// The template is JSON rather than text.
     #[must_use]
     pub const fn is_json(&self) -> bool {
         matches!(self.shape, Shape::Json(_))
     }
 
-    /// It names this.
+    /// The template uses this name.
     #[must_use]
-    pub fn names(&self, name: &str) -> bool {
+    pub fn uses(&self, name: &str) -> bool {
         self.names.contains(name)
     }
 
-    /// The keys of the labels that it names.
+    /// The keys of the Node labels that the template uses.
     pub fn labels(&self) -> impl Iterator<Item = &str> {
         self.names.iter().filter_map(|name| name.strip_prefix(LABEL))
     }
 
-    /// The text with the facts put in.
+    /// The template with its names replaced.
     #[must_use]
     pub fn render(&self, facts: &Facts) -> String {
         match &self.shape {
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_put_in_and_what_is_not_known_of_an_event_is_empty() {
+    fn names_are_replaced_and_unknown_values_are_empty() {
         for (template, text) in [
             ("{{node}} {{ kind }}: {{ label:example.com/pool }}{{ zone }}", "ip-1 spot: blue"),
             ("no names", "no names"),
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_in_is_not_looked_through_again() {
+    fn names_in_a_value_are_not_replaced() {
         let facts = Facts {
             fields: [("node", "{{ kind }}".to_owned()), ("kind", "spot".to_owned())].into(),
             labels: BTreeMap::new(),
@@ -213,26 +213,26 @@ mod tests {
     }
 
     #[test]
-    fn a_template_says_what_it_names() {
+    fn a_template_lists_the_names_it_uses() {
         let template = Template::new("{{ label:b/c }}{{ label:a }}{{ zone }}").unwrap();
         assert_eq!(template.labels().collect::<Vec<_>>(), ["a", "b/c"]);
-        assert!(template.names("zone") && !template.names("group") && !template.is_json());
+        assert!(template.uses("zone") && !template.uses("group") && !template.is_json());
         assert!(Template::new(" [\"{{ zone }}\"]").unwrap().is_json());
     }
 
     #[test]
-    fn one_that_cannot_be_used_says_why_and_what_can_be() {
+    fn the_error_of_a_bad_template_names_the_reason_and_the_remedy() {
         for (template, words) in [
-            ("{{ nod }}", "`nod`, which is not known; use on, summary"),
+            ("{{ nod }}", "`nod`, which does not exist; use on, summary"),
             ("{{ .NodeName }}", "`.NodeName`"),
             ("{{ label: }}", "`label:`"),
             ("{{ label:a b }}", "`label:a b`"),
             ("a {{ node", "never closed"),
-            (r#"{"text": {{ node }}}"#, "names stand inside of strings"),
+            (r#"{"text": {{ node }}}"#, "put names inside strings"),
             (r#"{"text": "{{ nod }}"}"#, "`nod`"),
         ] {
-            let said = Template::new(template).unwrap_err().to_string();
-            assert!(said.contains(words), "{template}: {said}");
+            let error = Template::new(template).unwrap_err().to_string();
+            assert!(error.contains(words), "{template}: {error}");
         }
     }
 }

@@ -5,14 +5,15 @@ use std::{
     time::Duration,
 };
 
-use super::{http::Answering, *};
+use super::{http::AnswerFuture, *};
 use crate::{
     domain::seconds,
     observe::Metrics,
     runtime::{Random, Spawner},
 };
 
-/// Answers from a list, the last one again and again, and keeps what was posted and when.
+/// Answers with the entries of a list, then always with its last one, and keeps every request with
+/// its time.
 struct Fake {
     answers: Mutex<Vec<Result<u16, &'static str>>>,
     retry_after: Option<Duration>,
@@ -20,7 +21,7 @@ struct Fake {
 }
 
 impl Transport for Arc<Fake> {
-    fn post(&self, post: &Post) -> Answering {
+    fn post(&self, post: &Post) -> AnswerFuture {
         self.posted.lock().unwrap().push((tokio::time::Instant::now(), post.clone()));
         let mut answers = self.answers.lock().unwrap();
         let answer = if answers.len() > 1 { answers.remove(0) } else { answers[0] };
@@ -104,11 +105,11 @@ impl Scene {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_thing_is_told_once_with_the_template_filled_in() {
+async fn each_notice_is_sent_once_with_the_template_filled_in() {
     let scene = scene(&[Ok(200)]);
     for _ in 0..2 {
-        scene.notifier.tell(notice(On::Accepted, "a"));
-        scene.notifier.tell(notice(On::Ended, "a"));
+        scene.notifier.notify(notice(On::Accepted, "a"));
+        scene.notifier.notify(notice(On::Ended, "a"));
     }
     scene.notifier.flush(seconds(5)).await;
     let posted = scene.fake.posted.lock().unwrap().clone();
@@ -116,25 +117,25 @@ async fn each_thing_is_told_once_with_the_template_filled_in() {
     bodies.sort();
     assert_eq!(bodies, [r#"{"text":"accepted a "}"#, r#"{"text":"ended a "}"#]);
     assert_eq!(posted[0].1.headers["content-type"], "application/json");
-    assert!(!format!("{:?}", posted[0].1).contains("secret"), "the address is one");
+    assert!(!format!("{:?}", posted[0].1).contains("secret"), "the URL is a secret");
     assert_eq!(scene.counted(), [2, 0, 0, 0]);
     assert_eq!(scene.notifier.labels().collect::<Vec<_>>(), ["topology.kubernetes.io/zone"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_may_pass_is_tried_again_and_what_does_not_is_given_up_at_once() {
-    let too_many = [Err("connection refused"); 1];
+async fn passing_failures_are_retried_and_lasting_ones_are_given_up_at_once() {
+    let refused = [Err("connection refused"); 1];
     for (answers, posted, counted) in [
         (&[Ok(503), Err("connection reset"), Ok(429), Ok(204)][..], 4, [1, 3, 0, 0]),
         (&[Ok(404)], 1, [0, 0, 1, 0]),
         (&[Ok(302)], 1, [0, 0, 1, 0]),
         (&[Ok(500), Ok(400)], 2, [0, 1, 1, 0]),
-        (&too_many, 5, [0, 4, 1, 0]),
+        (&refused, 5, [0, 4, 1, 0]),
         (&[Err("hangs")], 5, [0, 4, 1, 0]),
     ] {
         let scene = scene(answers);
         let begun = tokio::time::Instant::now();
-        scene.notifier.tell(notice(On::Ended, "a"));
+        scene.notifier.notify(notice(On::Ended, "a"));
         scene.notifier.flush(seconds(300)).await;
         assert!(begun.elapsed() < seconds(70), "{answers:?}: {:?}", begun.elapsed());
         assert_eq!((scene.posted(), scene.counted()), (posted, counted), "{answers:?}");
@@ -142,10 +143,10 @@ async fn what_may_pass_is_tried_again_and_what_does_not_is_given_up_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_names_a_pause_is_given_it_but_no_more_than_half_a_minute() {
+async fn retry_after_is_respected_up_to_half_a_minute() {
     for (asked, least, most) in [(7, 7, 8), (3600, 30, 31)] {
         let scene = scene_with(settings(), &[Ok(429), Ok(200)], Some(Duration::from_secs(asked)));
-        scene.notifier.tell(notice(On::Ended, "a"));
+        scene.notifier.notify(notice(On::Ended, "a"));
         scene.notifier.flush(seconds(300)).await;
         let posted = scene.fake.posted.lock().unwrap();
         let pause = posted[1].0 - posted[0].0;
@@ -157,23 +158,23 @@ async fn a_server_that_names_a_pause_is_given_it_but_no_more_than_half_a_minute(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_webhook_that_hangs_holds_nobody_up_and_what_is_too_much_is_counted() {
+async fn a_webhook_that_hangs_delays_no_caller_and_dropped_notices_are_counted() {
     let scene = scene(&[Err("hangs")]);
     let begun = tokio::time::Instant::now();
     for n in 0..1100 {
-        scene.notifier.tell(notice(On::Ended, &format!("n{n}")));
+        scene.notifier.notify(notice(On::Ended, &format!("n{n}")));
     }
-    assert_eq!(begun.elapsed(), Duration::ZERO, "who tells never waits");
+    assert_eq!(begun.elapsed(), Duration::ZERO, "notify() never waits");
     assert_eq!(scene.counted(), [0, 0, 0, 100]);
     tokio::time::sleep(seconds(2)).await;
     assert_eq!(scene.posted(), 4, "a few at a time");
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_what_was_asked_for_is_told() {
+async fn only_the_configured_events_are_sent() {
     let scene = scene_with(Settings { on: [On::Ended].into(), ..settings() }, &[Ok(200)], None);
-    scene.notifier.tell(notice(On::Accepted, "a"));
-    scene.notifier.tell(notice(On::Ended, "b"));
+    scene.notifier.notify(notice(On::Accepted, "a"));
+    scene.notifier.notify(notice(On::Ended, "b"));
     scene.notifier.flush(seconds(5)).await;
     assert_eq!(scene.posted(), 1);
     assert!(scene.notifier.wants(On::Ended) && !scene.notifier.wants(On::Accepted));
@@ -186,10 +187,10 @@ async fn headers_come_from_a_file_that_may_change() {
     let settings = || Settings { headers: Some(file.clone()), ..settings() };
     with("# the chat's\nAuthorization: Bearer one\n\nContent-Type: application/vnd.x+json\n");
     let scene = scene_with(settings(), &[Ok(200)], None);
-    scene.notifier.tell(notice(On::Ended, "a"));
+    scene.notifier.notify(notice(On::Ended, "a"));
     scene.notifier.flush(seconds(5)).await;
     with("Authorization: Bearer two");
-    scene.notifier.tell(notice(On::Ended, "b"));
+    scene.notifier.notify(notice(On::Ended, "b"));
     scene.notifier.flush(seconds(5)).await;
     let posted: Vec<_> =
         scene.fake.posted.lock().unwrap().iter().map(|(_, p)| p.headers.clone()).collect();
@@ -201,26 +202,26 @@ async fn headers_come_from_a_file_that_may_change() {
         (&posted[1]["authorization"], &posted[1]["content-type"]),
         (&"Bearer two".parse().unwrap(), &"application/json".parse().unwrap())
     );
-    assert!(!format!("{posted:?}").contains("Bearer"), "they are secret");
+    assert!(!format!("{posted:?}").contains("Bearer"), "header values are secret");
     for (text, why) in [
         ("Authorization Bearer", "line 1 has no colon"),
         ("\na b: c", "line 2"),
         ("a: b\u{1}", "value in line 1"),
     ] {
         with(text);
-        let said = start(settings()).unwrap_err().to_string();
+        let error = start(settings()).unwrap_err().to_string();
         assert!(
-            said.contains(why)
-                && said.contains("--webhook-headers-file")
-                && !said.contains("Bearer"),
-            "{said}"
+            error.contains(why)
+                && error.contains("--webhook-headers-file")
+                && !error.contains("Bearer"),
+            "{error}"
         );
     }
     std::fs::remove_file(&file).unwrap();
     assert!(start(settings()).unwrap_err().to_string().contains("cannot be read"));
 }
 
-fn start(settings: Settings) -> Result<Notifier, Unusable> {
+fn start(settings: Settings) -> Result<Notifier, UnusableSettings> {
     let (random, spawner, metrics) =
         (Random::seeded(1), Spawner::new(), Arc::new(Metrics::default()));
     Notifier::start(NotifierParts {
@@ -234,7 +235,7 @@ fn start(settings: Settings) -> Result<Notifier, Unusable> {
 }
 
 #[tokio::test]
-async fn what_cannot_work_is_said_at_the_start() {
+async fn settings_that_cannot_work_are_errors_at_the_start() {
     let template =
         |text: &str| Settings { template: TemplateSource::Text(text.to_owned()), ..settings() };
     let file =
@@ -243,14 +244,14 @@ async fn what_cannot_work_is_said_at_the_start() {
     for (settings, words) in
         [(template("{{ nod }}"), "`nod`"), (file, "/nowhere/template"), (proxy, "--webhook-proxy")]
     {
-        let said = start(settings).unwrap_err().to_string();
-        assert!(said.contains(words), "{said}");
+        let error = start(settings).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
     }
     start(template(DEFAULT_TEMPLATE)).unwrap();
 }
 
 #[test]
-fn a_notice_says_all_that_a_template_may_name() {
+fn a_notice_has_a_value_for_every_name_of_a_template() {
     let facts = Notice::default().facts(Some("shop"));
     let names: Vec<_> = facts.fields.keys().copied().collect();
     let mut known: Vec<_> = NAMES.iter().map(|(name, _)| *name).collect();

@@ -24,7 +24,7 @@ fn one_patch_cordons_taints_and_records() {
             {"key": "sundown.dev/interruption", "value": "spot", "effect": "NoSchedule"},
         ])
     );
-    assert_eq!(body["metadata"]["labels"], Value::Null, "nothing that was not asked for");
+    assert_eq!(body["metadata"]["labels"], Value::Null, "no label unless the options ask for it");
     let written: Value = serde_json::from_str(
         body["metadata"]["annotations"]["sundown.dev/record"].as_str().unwrap(),
     )
@@ -45,7 +45,7 @@ fn one_patch_cordons_taints_and_records() {
 
 #[test]
 fn each_kind_is_recorded_with_its_facts() {
-    let capacity = event("c", 0, What::Capacity { ends: Some(at(100)) });
+    let capacity = event("c", 0, Cause::Capacity { ends: Some(at(100)) });
     for (interruption, facts) in [
         (
             hook("h", 0, "drain", "t1"),
@@ -74,17 +74,18 @@ fn each_kind_is_recorded_with_its_facts() {
         }
         assert_eq!(entry.as_object_mut().unwrap().remove("stale"), Some(true.into()));
         assert_eq!(entry, facts);
-        let taken = Record::read(node.record().unwrap()).unwrap().taken(&id(INSTANCE)).remove(0);
+        let taken =
+            Record::read(node.record().unwrap()).unwrap().interruptions(&id(INSTANCE)).remove(0);
         assert_eq!(
             taken,
-            Taken::new(&interruption, &id(INSTANCE), None, at(1), true),
-            "what was written is read again"
+            InterruptionFacts::new(&interruption, &id(INSTANCE), None, at(1), true),
+            "the facts are read as they were written"
         );
     }
 }
 
 #[test]
-fn an_event_without_a_time_is_of_when_its_message_was_sent() {
+fn an_event_without_a_time_gets_the_time_at_which_its_message_was_sent() {
     let mut interruption = spot("e1", 0);
     interruption.time = None;
     let node = take_on_with(
@@ -94,7 +95,10 @@ fn an_event_without_a_time_is_of_when_its_message_was_sent() {
         &AcceptOptions { sent: Some(at(3)), ..AcceptOptions::default() },
     )
     .unwrap();
-    assert_eq!(Record::read(node.record().unwrap()).unwrap().taken(&id(INSTANCE))[0].time, at(3));
+    assert_eq!(
+        Record::read(node.record().unwrap()).unwrap().interruptions(&id(INSTANCE))[0].time,
+        at(3)
+    );
 }
 
 #[test]
@@ -122,15 +126,18 @@ fn the_label_is_set_when_asked_and_a_foreign_value_stays() {
 fn c69_the_same_event_twice_is_a_repeat() {
     let open = take_on(&node(), &spot("e1", 0), 1).unwrap();
     assert!(is_repeat(&open, &spot("e1", 0), 2));
-    assert!(is_repeat(&let_go(&open, 30), &spot("e1", 0), 31), "released: still the same event");
+    assert!(
+        is_repeat(&release_node(&open, 30), &spot("e1", 0), 31),
+        "released: still the same event"
+    );
 
     let mut put_back = apply(
         &open,
-        &restore(&open, None, &After::Released(Released::new(at(30), "stale"))).unwrap(),
+        &restore_node(&open, None, &After::Released(Released::new(at(30), "stale"))).unwrap(),
     );
     assert!(
         is_repeat(&put_back, &spot("e1", 0), 31),
-        "put back: its copy does not start a second drain"
+        "put back: a copy of its event does not start a second drain"
     );
     put_back.boot_id = Some("boot-2".into());
     assert!(is_repeat(&put_back, &spot("e1", 0), 31));
@@ -138,11 +145,11 @@ fn c69_the_same_event_twice_is_a_repeat() {
     let hooked = take_on(&node(), &hook("eventbridge", 0, "drain", "t1"), 1).unwrap();
     assert!(
         is_repeat(&hooked, &hook("native", 0, "drain", "t1"), 2),
-        "one action told by two services under two ids"
+        "one action that two services report under two IDs"
     );
 
-    let nameless = take_on(&node(), &spot("", 0), 1).unwrap();
-    assert!(is_repeat(&nameless, &spot("", 0), 2), "without an id: by all that it says");
+    let without_id = take_on(&node(), &spot("", 0), 1).unwrap();
+    assert!(is_repeat(&without_id, &spot("", 0), 2), "without an ID: by all its facts");
 }
 
 #[test]
@@ -151,7 +158,7 @@ fn s27_hooks_and_a_spot_notice_of_one_node_join_one_record() {
     assert_eq!(our_taint(&one), Some("terminate-hook"));
     let two = take_on(&one, &hook("e2", 0, "logs", "t2"), 2).unwrap();
     let three = take_on(&two, &spot("e3", 10), 11).unwrap();
-    assert_eq!(our_taint(&three), Some("spot"), "the kind that leaves least time");
+    assert_eq!(our_taint(&three), Some("spot"), "the most urgent kind");
     assert_eq!(open_actions(&three), ["asg/drain", "asg/logs"]);
     assert_eq!(
         kinds(&three),
@@ -163,28 +170,40 @@ fn s27_hooks_and_a_spot_notice_of_one_node_join_one_record() {
     );
     assert!(
         !Record::read(three.record().unwrap()).unwrap().before.unschedulable,
-        "what was there before the first"
+        "the state before the first interruption"
     );
-    assert!(is_repeat(&three, &event("e4", 12, What::Rebalance), 12));
+    assert!(is_repeat(&three, &event("e4", 12, Cause::Rebalance), 12));
 }
 
 #[test]
-fn to_an_open_record_what_owes_no_new_hook_and_ends_no_earlier_is_a_repeat() {
+fn an_interruption_joins_an_open_record_only_with_a_new_action_or_an_earlier_end() {
     use InstanceState::{Running, ShuttingDown, Terminated};
     let spotted = take_on(&node(), &spot("e1", 0), 1).unwrap();
     let hooked = take_on(&node(), &hook("e1", 0, "drain", "t1"), 1).unwrap();
     for (name, record, interruption, now, repeat) in [
         ("a later notice", &spotted, spot("e2", 5), 6, true),
         ("an earlier notice", &spotted, spot("e2", -5), 6, false),
-        ("it shuts down as the notice says", &spotted, state("e2", 100, ShuttingDown), 119, true),
         (
-            "it shuts down when the notice is over, which rules nothing any more",
+            "it shuts down as the notice announced",
+            &spotted,
+            state("e2", 100, ShuttingDown),
+            119,
+            true,
+        ),
+        (
+            "it shuts down after the end of the notice, which no longer sets a deadline",
             &spotted,
             state("e2", 120, ShuttingDown),
             121,
             false,
         ),
-        ("it shuts down before", &spotted, state("e2", 20, ShuttingDown), 21, false),
+        (
+            "it shuts down long before the end of the notice",
+            &spotted,
+            state("e2", 20, ShuttingDown),
+            21,
+            false,
+        ),
         ("a later action of the same hook", &hooked, hook("e2", 5, "drain", "t9"), 6, false),
         ("an earlier action of the same hook", &hooked, hook("e2", -5, "drain", "t9"), 6, true),
         ("the same hook, without its token", &hooked, event_without_token("e2", 5), 6, true),
@@ -198,21 +217,21 @@ fn to_an_open_record_what_owes_no_new_hook_and_ends_no_earlier_is_a_repeat() {
         ),
         ("a hook after a notice", &spotted, hook("e2", 5, "drain", "t1"), 6, false),
         ("a notice after a hook", &hooked, spot("e2", 5), 6, false),
-        ("a notice that is over brings no deadline", &hooked, spot("e2", 0), 300, true),
-        ("it runs", &hooked, state("e2", 5, Running), 6, true),
-        ("it is over, early", &hooked, state("e2", 5, Terminated), 6, false),
-        ("a recommendation", &hooked, event("e2", 5, What::Rebalance), 6, true),
+        ("a notice whose end has passed brings no deadline", &hooked, spot("e2", 0), 300, true),
+        ("the instance runs", &hooked, state("e2", 5, Running), 6, true),
+        ("the instance has ended early", &hooked, state("e2", 5, Terminated), 6, false),
+        ("a rebalance recommendation", &hooked, event("e2", 5, Cause::Rebalance), 6, true),
         (
             "capacity that ends before the hook",
             &hooked,
-            event("e2", 5, What::Capacity { ends: Some(at(600)) }),
+            event("e2", 5, Cause::Capacity { ends: Some(at(600)) }),
             6,
             false,
         ),
         (
-            "capacity that ends after it",
+            "capacity that ends after the hook",
             &hooked,
-            event("e2", 5, What::Capacity { ends: Some(at(9000)) }),
+            event("e2", 5, Cause::Capacity { ends: Some(at(9000)) }),
             6,
             true,
         ),
@@ -222,19 +241,26 @@ fn to_an_open_record_what_owes_no_new_hook_and_ends_no_earlier_is_a_repeat() {
 }
 
 #[test]
-fn a_second_interruption_is_held_against_the_limit_that_rules_now() {
+fn a_second_interruption_is_compared_with_the_current_limit_of_the_drain() {
     let hooked = take_on(&node(), &hook("e1", 0, "drain", "t1"), 1).unwrap();
     let spotted = take_on(&node(), &spot("e1", 0), 1).unwrap();
-    let ruled = |rules: i64| AcceptOptions {
-        rules: Some(at(rules)),
+    let limited = |limit: i64| AcceptOptions {
+        current_limit: Some(at(limit)),
         spot_margin: seconds(10),
         ..AcceptOptions::default()
     };
     let short = AcceptOptions { drain_timeout: Some(seconds(300)), ..AcceptOptions::default() };
     for (name, record, interruption, now, options, repeat) in [
-        ("a hook of two hours, after 70 min", &hooked, spot("e2", 4200), 4200, ruled(7200), false),
         (
-            "the same, and nobody says what rules",
+            "a hook of two hours, after 70 min",
+            &hooked,
+            spot("e2", 4200),
+            4200,
+            limited(7200),
+            false,
+        ),
+        (
+            "the same, without a current limit",
             &hooked,
             spot("e2", 4200),
             4200,
@@ -249,19 +275,33 @@ fn a_second_interruption_is_held_against_the_limit_that_rules_now() {
             short,
             true,
         ),
-        ("a limit that is over rules nothing", &hooked, spot("e2", 4200), 4200, ruled(3600), false),
-        ("a notice that is over rules nothing", &spotted, spot("e2", 500), 500, ruled(3600), false),
         (
-            "a copy of the notice that rules, under another id",
+            "a limit in the past does not count",
+            &hooked,
+            spot("e2", 4200),
+            4200,
+            limited(3600),
+            false,
+        ),
+        (
+            "a notice whose end has passed does not count",
+            &spotted,
+            spot("e2", 500),
+            500,
+            limited(3600),
+            false,
+        ),
+        (
+            "a copy of the notice that sets the limit, under another ID",
             &spotted,
             spot("e2", 0),
             5,
-            ruled(110),
+            limited(110),
             true,
         ),
-        ("a notice of the same end as the limit", &hooked, spot("e2", 10), 10, ruled(120), true),
-        ("a notice that ends within the margin", &hooked, spot("e2", 9), 10, ruled(120), false),
-        ("the same action again", &hooked, hook("e2", 5, "drain", "t1"), 6, ruled(7200), true),
+        ("a notice of the same end as the limit", &hooked, spot("e2", 10), 10, limited(120), true),
+        ("a notice that ends within the margin", &hooked, spot("e2", 9), 10, limited(120), false),
+        ("the same action again", &hooked, hook("e2", 5, "drain", "t1"), 6, limited(7200), true),
     ] {
         assert_eq!(take_on_with(record, &interruption, now, &options).is_none(), repeat, "{name}");
     }
@@ -270,65 +310,78 @@ fn a_second_interruption_is_held_against_the_limit_that_rules_now() {
 #[test]
 fn a_notice_that_forces_sooner_than_a_capacity_warning_joins_it_although_its_machine_goes_a_little_later()
  {
-    let capacity = |ends: i64| event("e1", 0, What::Capacity { ends: Some(at(ends)) });
-    let margins = |rules: Option<i64>| AcceptOptions {
-        rules: rules.map(at),
+    let capacity = |ends: i64| event("e1", 0, Cause::Capacity { ends: Some(at(ends)) });
+    let margins = |limit: Option<i64>| AcceptOptions {
+        current_limit: limit.map(at),
         margin: seconds(5),
         spot_margin: seconds(10),
         ..AcceptOptions::default()
     };
-    for (name, first, second, rules, repeat) in [
+    for (name, first, second, limit, repeat) in [
         (
-            "the machine goes 1 s later, and pods 4 s earlier",
+            "the machine ends 1 s later, and pods must be gone 4 s earlier",
             capacity(120),
             spot("e2", 1),
             None,
             false,
         ),
-        ("the same, against the limit that rules", capacity(120), spot("e2", 1), Some(115), false),
-        ("a limit that is over rules nothing", capacity(120), spot("e2", 1), Some(1), false),
-        ("pods go at the same moment", capacity(120), spot("e2", 5), None, true),
-        ("the same, against the limit that rules", capacity(120), spot("e2", 5), Some(115), true),
+        (
+            "the same, compared with the current limit",
+            capacity(120),
+            spot("e2", 1),
+            Some(115),
+            false,
+        ),
+        ("a limit in the past does not count", capacity(120), spot("e2", 1), Some(1), false),
+        ("pods must be gone at the same moment", capacity(120), spot("e2", 5), None, true),
+        (
+            "the same, compared with the current limit",
+            capacity(120),
+            spot("e2", 5),
+            Some(115),
+            true,
+        ),
         ("both are later", capacity(120), spot("e2", 9), None, true),
         ("a limit that is sooner than both", capacity(120), spot("e2", 1), Some(60), true),
         (
-            "the machine goes sooner, and pods do not",
+            "the machine ends sooner, but pods have as long as before",
             spot("e1", 0),
-            event("e2", 1, What::Capacity { ends: Some(at(119)) }),
+            event("e2", 1, Cause::Capacity { ends: Some(at(119)) }),
             None,
             false,
         ),
         (
-            "the same, and the limit rules both",
+            "the same, with a limit that is sooner than both",
             spot("e1", 0),
-            event("e2", 1, What::Capacity { ends: Some(at(119)) }),
+            event("e2", 1, Cause::Capacity { ends: Some(at(119)) }),
             Some(110),
             true,
         ),
         (
             "neither is sooner",
             spot("e1", 0),
-            event("e2", 1, What::Capacity { ends: Some(at(120)) }),
+            event("e2", 1, Cause::Capacity { ends: Some(at(120)) }),
             None,
             true,
         ),
     ] {
         let held = take_on(&node(), &first, 1).unwrap();
-        assert_eq!(take_on_with(&held, &second, 10, &margins(rules)).is_none(), repeat, "{name}");
+        assert_eq!(take_on_with(&held, &second, 10, &margins(limit)).is_none(), repeat, "{name}");
     }
 }
 
 #[test]
 fn the_margin_of_a_short_deadline_is_at_most_half_of_it_when_two_notices_are_compared() {
     let capacity =
-        |id: &str, time: i64, ends: i64| event(id, time, What::Capacity { ends: Some(at(ends)) });
+        |id: &str, time: i64, ends: i64| event(id, time, Cause::Capacity { ends: Some(at(ends)) });
     let margins =
         AcceptOptions { margin: seconds(5), spot_margin: seconds(10), ..AcceptOptions::default() };
-    // Six seconds of notice: pods are to be gone after three, not after one.
+    // Six seconds of notice: pods must be gone after three, not after one.
     let held = take_on(&node(), &capacity("e1", 0, 6), 1).unwrap();
-    for (name, ends, repeat) in
-        [("pods go after two seconds", 7, false), ("pods go after three seconds", 8, true)]
-    {
+    for (name, ends, repeat) in [
+        ("pods must be gone after two seconds", 7, false),
+        ("pods must be gone after three seconds", 8, true),
+    ] {
         assert_eq!(
             take_on_with(&held, &capacity("e2", -60, ends), 2, &margins).is_none(),
             repeat,
@@ -338,26 +391,26 @@ fn the_margin_of_a_short_deadline_is_at_most_half_of_it_when_two_notices_are_com
 }
 
 #[test]
-fn what_waits_for_its_proof_outranks_nothing_that_is_sure() {
+fn a_stale_interruption_does_not_keep_one_that_is_not_stale_from_joining() {
     let stale = AcceptOptions { stale: true, ..AcceptOptions::default() };
     let over =
         take_on_with(&node(), &state("e1", -600, InstanceState::Stopped), 1, &stale).unwrap();
     let late = take_on_with(&node(), &hook("e1", -600, "drain", "t1"), 1, &stale).unwrap();
     assert!(!is_repeat(&over, &spot("e2", 5), 6));
-    assert!(!is_repeat(&late, &hook("e2", 5, "drain", "t2"), 6), "told again in its own time");
+    assert!(!is_repeat(&late, &hook("e2", 5, "drain", "t2"), 6), "reported again, not stale");
     assert!(
         take_on_with(&late, &hook("e2", -500, "drain", "t1"), 6, &stale).is_none(),
-        "told again, late again"
+        "reported again, stale again"
     );
 }
 
 #[test]
-fn while_ours_stands_only_a_hook_not_named_replaces_a_released_record() {
-    let spotted = let_go(&take_on(&node(), &spot("e1", 0), 1).unwrap(), 50);
-    let hooked = let_go(&take_on(&node(), &hook("e1", 0, "drain", "t1"), 1).unwrap(), 50);
+fn while_cordon_and_taint_stay_only_a_new_action_replaces_a_released_record() {
+    let spotted = release_node(&take_on(&node(), &spot("e1", 0), 1).unwrap(), 50);
+    let hooked = release_node(&take_on(&node(), &hook("e1", 0, "drain", "t1"), 1).unwrap(), 50);
     for (name, node, interruption, repeat) in [
         ("a notice", &spotted, spot("e2", 60), true),
-        ("an end", &spotted, state("e2", 60, InstanceState::ShuttingDown), true),
+        ("an ending state", &spotted, state("e2", 60, InstanceState::ShuttingDown), true),
         ("a hook", &spotted, hook("e2", 60, "drain", "t1"), false),
         ("the same hook", &hooked, hook("e2", 0, "drain", "t1"), true),
         ("the same hook, without its token", &hooked, event_without_token("e2", 60), true),
@@ -378,12 +431,12 @@ fn while_ours_stands_only_a_hook_not_named_replaces_a_released_record() {
                 let record = Record::read(after.record().unwrap()).unwrap();
                 assert!(
                     record.released().is_none() && !record.before.unschedulable,
-                    "{name}: the before-state is kept"
+                    "{name}: the state before Sundown is kept"
                 );
                 assert_eq!(
                     kinds(&after),
                     [Some(Kind::TerminateHook)],
-                    "{name}: history is not joined"
+                    "{name}: nothing joins a released record"
                 );
                 assert_eq!(our_taint(&after), Some("terminate-hook"));
             }
@@ -393,21 +446,21 @@ fn while_ours_stands_only_a_hook_not_named_replaces_a_released_record() {
 
 fn event_without_token(event_id: &str, time: i64) -> Interruption {
     let mut interruption = hook(event_id, time, "drain", "t");
-    if let What::Terminate(action) = &mut interruption.what {
+    if let Cause::Terminate(action) = &mut interruption.cause {
         action.token = None;
     }
     interruption
 }
 
 #[test]
-fn a_released_record_whose_cordon_or_taint_is_gone_is_history() {
-    let released = let_go(&take_on(&node(), &spot("e1", 0), 1).unwrap(), 50);
+fn a_released_record_whose_cordon_or_taint_was_removed_is_replaced() {
+    let released = release_node(&take_on(&node(), &spot("e1", 0), 1).unwrap(), 50);
     let mut uncordoned = released.clone();
     uncordoned.unschedulable = false;
     let mut untainted = released;
     untainted.taints.retain(|t| t.key != TAINT);
     for (node, cordoned_before) in [(uncordoned, false), (untainted, true)] {
-        assert!(matches!(status(&node, None), RecordStatus::Released { ours_stands: false, .. }));
+        assert!(matches!(status(&node, None), RecordStatus::Released { has_our_marks: false, .. }));
         let fresh = take_on(&node, &spot("e2", 60), 61).unwrap();
         assert_eq!(kinds(&fresh), [Some(Kind::Spot)]);
         assert_eq!(
@@ -419,7 +472,7 @@ fn a_released_record_whose_cordon_or_taint_is_gone_is_history() {
 }
 
 #[test]
-fn a_node_uncordoned_by_hand_is_not_cordoned_again_by_what_joins() {
+fn a_node_uncordoned_by_hand_is_not_cordoned_again_when_an_interruption_joins() {
     let mut open = take_on(&node(), &hook("e1", 0, "drain", "t1"), 1).unwrap();
     open.unschedulable = false;
     let joined = take_on(&open, &spot("e2", 5), 6).unwrap();
@@ -436,7 +489,7 @@ fn a_damaged_record_is_replaced_by_the_next_interruption() {
 }
 
 #[test]
-fn what_a_damaged_record_says_of_before_is_believed_only_under_our_taint() {
+fn the_state_before_sundown_in_a_damaged_record_counts_only_with_our_taint() {
     let mut open = take_on(&node(), &spot("e1", 0), 1).unwrap();
     set_record(&mut open, r#"{"version":"x","before":{"unschedulable":false}}"#);
     let before = |node: &Node| {
@@ -451,7 +504,7 @@ fn what_a_damaged_record_says_of_before_is_believed_only_under_our_taint() {
 }
 
 #[test]
-fn a_record_of_another_boot_gives_way_and_our_cordon_is_not_taken_for_theirs() {
+fn a_record_of_another_boot_is_replaced_and_our_cordon_does_not_count_as_somebody_elses() {
     let mut rebooted = take_on(&node(), &spot("e1", 0), 1).unwrap();
     rebooted.boot_id = Some("boot-2".into());
     let fresh = take_on(&rebooted, &spot("e2", 500), 501).unwrap();
@@ -460,7 +513,7 @@ fn a_record_of_another_boot_gives_way_and_our_cordon_is_not_taken_for_theirs() {
 }
 
 #[test]
-fn what_joins_after_a_reboot_keeps_the_hooks_that_may_be_open() {
+fn an_interruption_that_joins_after_a_reboot_keeps_the_hooks_that_may_be_open() {
     let both = take_on(&node(), &hook("e1", 0, "drain", "t1"), 1).unwrap();
     let mut both = take_on(&both, &spot("e2", 5), 6).unwrap();
     both.boot_id = Some("boot-2".into());
@@ -477,11 +530,11 @@ fn c39_a_node_of_another_instance_takes_nothing_on() {
         accept(&renamed, &spot("e1", 0), at(1), &AcceptOptions::default()),
         Accept::OtherInstance
     );
-    assert!(!recognise(&renamed, &spot("e1", 0)));
+    assert!(!recognize(&renamed, &spot("e1", 0)));
 }
 
 #[test]
-fn a_node_without_provider_id_is_taken_on_for_the_instance_that_was_looked_up() {
+fn a_node_without_provider_id_is_accepted_for_the_instance_that_was_looked_up() {
     let mut plain = node();
     plain.instance = None;
     let open = take_on(&plain, &spot("e1", 0), 1).unwrap();
@@ -497,20 +550,20 @@ fn a_node_without_provider_id_is_taken_on_for_the_instance_that_was_looked_up() 
 }
 
 #[test]
-fn an_answer_lost_after_its_effect_is_recognised() {
+fn an_accept_whose_answer_was_lost_is_recognized() {
     let fresh = node();
     let interruption = hook("e1", 0, "drain", "t1");
-    assert!(!recognise(&fresh, &interruption));
+    assert!(!recognize(&fresh, &interruption));
     let open = take_on(&fresh, &interruption, 1).unwrap();
-    assert!(recognise(&open, &interruption));
-    assert!(!recognise(&open, &spot("e2", 0)));
-    let mut nameless = spot("", 0);
-    nameless.time = None;
-    assert!(recognise(&take_on(&fresh, &nameless, 1).unwrap(), &nameless));
+    assert!(recognize(&open, &interruption));
+    assert!(!recognize(&open, &spot("e2", 0)));
+    let mut without_id = spot("", 0);
+    without_id.time = None;
+    assert!(recognize(&take_on(&fresh, &without_id, 1).unwrap(), &without_id));
 }
 
 #[test]
-fn a_record_never_outgrows_its_bounds() {
+fn a_record_never_exceeds_its_limits() {
     let mut node = node();
     for n in 0..i64::try_from(MAX_INTERRUPTIONS).unwrap() {
         node = take_on(&node, &hook(&format!("e{n}"), n, "drain", &format!("t{n}")), 100).unwrap();
@@ -524,13 +577,16 @@ fn a_record_never_outgrows_its_bounds() {
         accept(&super::node(), &hook("x", 0, &long, "t"), at(1), &AcceptOptions::default()),
         Accept::Full
     );
-    let chatty = take_on(&super::node(), &hook(&long, 0, "drain", &long), 1).unwrap();
-    assert!(chatty.record().unwrap().len() < 1000, "ids and tokens that cannot be true are cut");
-    assert!(take_on(&chatty, &hook(&long, 0, "drain", &long), 1).is_none());
+    let with_long_texts = take_on(&super::node(), &hook(&long, 0, "drain", &long), 1).unwrap();
+    assert!(
+        with_long_texts.record().unwrap().len() < 1000,
+        "long IDs are cut, long tokens dropped"
+    );
+    assert!(take_on(&with_long_texts, &hook(&long, 0, "drain", &long), 1).is_none());
 }
 
 #[test]
-fn a_record_takes_four_hooks_and_the_fifth_keeps_its_message() {
+fn a_record_has_room_for_four_hooks_and_the_message_of_a_fifth_is_kept() {
     let mut node = node();
     for n in 0..MAX_HOOKS {
         node = take_on(&node, &hook(&format!("e{n}"), 0, &format!("h{n}"), "t"), 1).unwrap();
@@ -543,9 +599,9 @@ fn a_record_takes_four_hooks_and_the_fifth_keeps_its_message() {
     assert_eq!(
         open_actions(&later).len(),
         MAX_HOOKS,
-        "a later action of a hook that it has is no other hook"
+        "a later action of a named hook needs no more room"
     );
-    assert!(take_on(&node, &spot("s", 0), 1).is_some(), "what names no hook joins");
+    assert!(take_on(&node, &spot("s", 0), 1).is_some(), "an interruption without a hook joins");
 }
 
 #[test]
@@ -563,7 +619,7 @@ fn of_a_record_that_somebody_else_wrote_the_first_four_hooks_count() {
 }
 
 #[test]
-fn a_full_record_sheds_what_owes_nothing_for_a_hook() {
+fn a_hook_takes_the_place_of_an_interruption_without_one_in_a_full_record() {
     let mut node = node();
     for n in 0..i64::try_from(MAX_INTERRUPTIONS).unwrap() {
         node = take_on(&node, &spot(&format!("e{n}"), -n), 0).unwrap();
@@ -573,18 +629,19 @@ fn a_full_record_sheds_what_owes_nothing_for_a_hook() {
 }
 
 #[test]
-fn an_order_to_release_that_is_older_than_the_drain_goes_with_its_accept() {
+fn an_accept_removes_an_order_to_release_that_is_older_than_its_drain() {
     let mut ordered = node();
     ordered.annotations.insert(RELEASE.into(), "true".into());
     let fresh = take_on(&ordered, &hook("h1", 0, "drain", "t1"), 1).unwrap();
-    assert!(!fresh.released_by_hand(), "it was for another drain");
-    // One that comes while the record is open is for this drain, whatever joins it.
+    assert!(!fresh.released_by_hand(), "the order was for another drain");
+    // An order that comes while the record is open is for this drain, also if an interruption
+    // joins.
     let mut open = fresh;
     open.annotations.insert(RELEASE.into(), "true".into());
     let joined = take_on(&open, &spot("e1", 2), 3).unwrap();
     assert!(joined.released_by_hand());
-    // A released record that is replaced makes way for a drain of its own.
-    let mut released = let_go(&take_on(&node(), &spot("e2", 0), 1).unwrap(), 50);
+    // A record that replaces a released one starts a drain of its own.
+    let mut released = release_node(&take_on(&node(), &spot("e2", 0), 1).unwrap(), 50);
     released.annotations.insert(RELEASE.into(), "true".into());
     let again = take_on(&released, &hook("h2", 60, "drain", "t2"), 61).unwrap();
     assert!(!again.released_by_hand());
@@ -610,31 +667,38 @@ fn a_hook_is_unconfirmed_until_one_of_its_actions_was_accepted_as_ours() {
     );
     assert!(node.record().unwrap().contains("\"unconfirmed\":true"));
     let node = take_on(&node, &hook("e3", 60, "backup", "t3"), 61).unwrap();
-    assert!(!is_unconfirmed(&node, "backup"), "what was accepted stays ours");
+    assert!(!is_unconfirmed(&node, "backup"), "a hook that was accepted as ours stays ours");
 }
 
 #[test]
-fn a_notice_whose_pods_had_to_be_gone_before_it_was_taken_up_outranks_nothing() {
+fn a_deadline_that_passed_before_the_drain_was_taken_up_does_not_keep_others_from_joining() {
     use InstanceState::Stopping;
-    let options = |rules: Option<i64>| AcceptOptions {
-        rules: rules.map(at),
+    let options = |limit: Option<i64>| AcceptOptions {
+        current_limit: limit.map(at),
         margin: seconds(20),
         ..AcceptOptions::default()
     };
-    // The machine goes after 30 s; the margin is half of that, so pods are to be gone after 15 s.
-    for (name, accepted, second, now, rules, repeat) in [
-        ("accepted in time: it rules", 10, 12, 14, None, true),
+    // The machine ends after 30 s. The margin is half of that, so pods must be gone after 15 s.
+    for (name, accepted, second, now, limit, repeat) in [
+        ("accepted in time: its deadline counts", 10, 12, 14, None, true),
         ("accepted after its pods had to be gone", 20, 19, 21, None, false),
-        ("the same, against the limit that rules", 20, 19, 21, Some(300), false),
+        ("the same, compared with the current limit", 20, 19, 21, Some(300), false),
         ("a limit that is sooner than both", 20, 19, 21, Some(30), true),
         ("taken over after its pods had to be gone", 1, 10, 20, Some(300), false),
         ("about to be taken over after its pods had to be gone", 1, 10, 20, None, false),
-        ("its pods had to be gone a moment ago, and it rules", 1, 10, 20, Some(15), true),
+        (
+            "its pods had to be gone a moment ago, and its deadline counts",
+            1,
+            10,
+            20,
+            Some(15),
+            true,
+        ),
     ] {
         let held =
             take_on_with(&node(), &state("e1", 0, Stopping), accepted, &options(None)).unwrap();
         let is_repeat =
-            take_on_with(&held, &state("e2", second, Stopping), now, &options(rules)).is_none();
+            take_on_with(&held, &state("e2", second, Stopping), now, &options(limit)).is_none();
         assert_eq!(is_repeat, repeat, "{name}");
     }
 }

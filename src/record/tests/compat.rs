@@ -1,4 +1,4 @@
-//! Marks of NTH beside ours.
+//! Taints and label of NTH beside Sundown's.
 
 use super::*;
 
@@ -6,7 +6,7 @@ const ASKED: AcceptOptions = AcceptOptions {
     exclude: true,
     stale: false,
     sent: None,
-    rules: None,
+    current_limit: None,
     margin: std::time::Duration::ZERO,
     spot_margin: std::time::Duration::ZERO,
     compat: Some(Compat::Nth),
@@ -14,7 +14,7 @@ const ASKED: AcceptOptions = AcceptOptions {
     unconfirmed: false,
 };
 
-/// Taints of NTH's, key without its domain and value.
+/// NTH's taints: key without its domain, value and effect.
 fn theirs(node: &Node) -> Vec<(&str, &str, &str)> {
     let of_nth = |t: &'_ Taint| t.key.starts_with("aws-node-termination-handler/");
     node.taints
@@ -43,29 +43,29 @@ fn the_taint_of_each_kind_is_as_nth_writes_it() {
             vec![("asg-lifecycle-termination", "asg-lifecycle-term-6531", "NoSchedule")],
         ),
         (
-            event("e1", 0, What::Rebalance),
+            event("e1", 0, Cause::Rebalance),
             vec![("rebalance-recommendation", "rebalance-recommendation-event-6531", "NoSchedule")],
         ),
         (state("e1", 0, InstanceState::Stopping), vec![]),
-        (event("e1", 0, What::Capacity { ends: None }), vec![]),
+        (event("e1", 0, Cause::Capacity { ends: None }), vec![]),
     ] {
         let open = take_on_with(&node(), &interruption, 1, &ASKED).unwrap();
         assert_eq!(theirs(&open), expected, "{interruption:?}");
         assert!(theirs(&open).iter().all(|(_, value, _)| value.len() <= 63));
         assert!(
             open.has_our_taint() && open.taints.iter().any(|t| t.key == "dedicated"),
-            "beside all others"
+            "beside all other taints"
         );
         assert_eq!(open.labels[EXCLUDE_FROM_LOAD_BALANCERS], "aws-node-termination-handler");
         assert!(
             theirs(&take_on(&node(), &interruption, 1).unwrap()).is_empty(),
-            "only where it is asked for"
+            "only with --compat nth"
         );
     }
 }
 
 #[test]
-fn they_are_taken_away_with_ours_and_the_label_too() {
+fn the_taints_and_the_label_of_nth_are_removed_with_ours() {
     let open = take_on_with(&node(), &spot("e1", 0), 1, &ASKED).unwrap();
     let joined = take_on_with(&open, &hook("e2", 2, "drain", "t1"), 3, &ASKED).unwrap();
     assert_eq!(
@@ -76,7 +76,7 @@ fn they_are_taken_away_with_ours_and_the_label_too() {
         let mut without_ours = drained.clone();
         without_ours.taints.retain(|t| t.key != TAINT);
         for drained in [drained, without_ours] {
-            let after = apply(&drained, &restore(&drained, None, &After::Removed).unwrap());
+            let after = apply(&drained, &restore_node(&drained, None, &After::Removed).unwrap());
             assert_eq!(
                 (&after.taints, &after.labels, after.unschedulable),
                 (&node().taints, &node().labels, false)
@@ -86,14 +86,14 @@ fn they_are_taken_away_with_ours_and_the_label_too() {
 }
 
 #[test]
-fn a_released_node_keeps_them_as_it_keeps_ours() {
+fn a_released_node_keeps_the_taints_of_nth_as_it_keeps_ours() {
     let open = take_on_with(&node(), &hook("e1", 0, "drain", "t1"), 1, &ASKED).unwrap();
-    let released = let_go(&open, 50);
+    let released = release_node(&open, 50);
     assert_eq!((released.taints, released.labels), (open.taints, open.labels));
 }
 
 #[test]
-fn what_nth_itself_left_behind_stays() {
+fn taints_and_label_that_nth_itself_left_behind_stay() {
     let mut before = node();
     before.taints.push(taint(
         "aws-node-termination-handler/spot-itn",
@@ -104,14 +104,18 @@ fn what_nth_itself_left_behind_stays() {
         .insert(EXCLUDE_FROM_LOAD_BALANCERS.into(), "aws-node-termination-handler".into());
     for asked in [ASKED, AcceptOptions { exclude: true, ..AcceptOptions::default() }] {
         let open = take_on_with(&before, &spot("e1", 0), 1, &asked).unwrap();
-        assert_eq!(theirs(&open), [("spot-itn", "spot-itn-event-old", "NoSchedule")], "one a key");
-        let after = apply(&open, &restore(&open, None, &After::Removed).unwrap());
+        assert_eq!(
+            theirs(&open),
+            [("spot-itn", "spot-itn-event-old", "NoSchedule")],
+            "one for each key"
+        );
+        let after = apply(&open, &restore_node(&open, None, &After::Removed).unwrap());
         assert_eq!((&after.taints, &after.labels), (&before.taints, &before.labels));
     }
 }
 
 #[test]
-fn the_late_label_and_a_node_that_registers_again_go_by_the_record() {
+fn a_late_label_and_a_node_that_registers_again_follow_the_record() {
     let late = AcceptOptions { exclude: false, ..ASKED };
     let open = take_on_with(&node(), &hook("e1", 0, "drain", "t1"), 1, &late).unwrap();
     assert!(!open.labels.contains_key(EXCLUDE_FROM_LOAD_BALANCERS));

@@ -24,31 +24,30 @@ fn in_version(version: &str, record: &str) -> Node {
 }
 
 #[test]
-fn an_open_record_counts_only_as_it_was_read_in_this_term() {
+fn an_open_record_counts_only_if_it_was_read_in_this_term() {
     use Trust::{Confirmed, Pending, Unconfirmed};
-    // version of the LIST, version in which the Node was read past the index, record, version that
-    // the index shows
+    // Version of the LIST, version in which the API server returned the Node, record, version that
+    // the index shows.
     for (list, read, record, shown, expected) in [
-        // Nothing is acted on before the LIST is answered, but for what this leader has written
-        // itself.
+        // Before the LIST is answered, only Nodes that this leader has written itself count.
         ("", "", "open", "50", Pending),
         ("", "", "none", "50", Pending),
         ("", "", "released", "50", Pending),
         ("", "50", "open", "50", Confirmed),
         ("", "50", "open", "60", Confirmed),
         ("", "50", "open", "40", Pending),
-        // The LIST lacks the Node: it was put back, or is gone.
+        // The LIST lacks the Node: it was put back or deleted.
         ("100", "", "open", "50", Unconfirmed),
         ("100", "", "open", "100", Unconfirmed),
         ("100", "", "none", "50", Confirmed),
         ("100", "", "released", "50", Confirmed),
-        // What was written after the LIST was written in this term.
+        // A version after the LIST was written in this term.
         ("100", "", "open", "101", Confirmed),
         // The index repeats older versions of a Node that the LIST has.
         ("100", "70", "open", "70", Confirmed),
         ("100", "70", "open", "80", Confirmed),
         ("100", "70", "open", "60", Unconfirmed),
-        // Versions that are no numbers cannot be compared: each such Node is read once.
+        // Versions that are not numbers cannot be compared: each such Node is read once.
         ("x", "", "open", "y", Unconfirmed),
         ("x", "y", "open", "z", Confirmed),
     ] {
@@ -65,7 +64,7 @@ fn an_open_record_counts_only_as_it_was_read_in_this_term() {
 }
 
 #[test]
-fn a_drain_does_not_believe_an_older_version_of_its_own_node() {
+fn a_drain_ignores_an_older_version_of_its_own_node() {
     let mut confirmed = ConfirmedNodes::default();
     confirmed.listed("100", []);
     let held = in_version("120", "open");

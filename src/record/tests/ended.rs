@@ -7,7 +7,7 @@ fn key(token: &str) -> LifecycleAction {
     LifecycleAction { key, token: Some(token.into()) }
 }
 
-/// What becomes of a Node: a word for each [`OnEnd`].
+/// A name for each [`OnEnd`].
 fn word(on_end: &OnEnd) -> &'static str {
     match on_end {
         OnEnd::Nothing => "nothing",
@@ -48,8 +48,7 @@ fn on_end(case: &Case) -> OnEnd {
 }
 
 #[test]
-fn what_is_written_at_the_end_of_a_drain_follows_from_its_reason_and_from_the_record_that_the_node_shows()
- {
+fn the_end_that_is_written_depends_on_the_reason_of_the_end_and_on_the_record_of_the_node() {
     use EndReason::{ByHand, InstanceGoes, NothingHolds};
     let of_hook = take_on(&node(), &hook("e1", 0, "drain", "t1"), 1).unwrap();
     let of_notice = take_on(&node(), &spot("e1", 0), 1).unwrap();
@@ -58,10 +57,10 @@ fn what_is_written_at_the_end_of_a_drain_follows_from_its_reason_and_from_the_re
     deleted.annotations.remove(RECORD);
     let mut damaged = of_hook.clone();
     set_record(&mut damaged, "{");
-    let released = let_go(&of_hook, 40);
+    let released = release_node(&of_hook, 40);
     let restored = apply(
         &of_hook,
-        &restore(&of_hook, None, &After::Released(Released::new(at(40), "stale"))).unwrap(),
+        &restore_node(&of_hook, None, &After::Released(Released::new(at(40), "stale"))).unwrap(),
     );
     let mut returned = released.clone();
     returned.boot_id = Some("boot-2".into());
@@ -77,7 +76,7 @@ fn what_is_written_at_the_end_of_a_drain_follows_from_its_reason_and_from_the_re
             "complete first",
         ),
         ("the instance goes", &of_hook, InstanceGoes, &[], true, "released"),
-        ("a notice owes nothing", &of_notice, InstanceGoes, &[], false, "released"),
+        ("a notice has no lifecycle action", &of_notice, InstanceGoes, &[], false, "released"),
         (
             "the machine has booted, and the hook was proved open",
             &rebooted,
@@ -137,7 +136,7 @@ fn what_is_written_at_the_end_of_a_drain_follows_from_its_reason_and_from_the_re
             "released",
         ),
         (
-            "the record was deleted twice, and nothing was action",
+            "the record was deleted twice, and no action was open",
             &deleted,
             ByHand,
             &[],
@@ -169,7 +168,7 @@ fn what_is_written_at_the_end_of_a_drain_follows_from_its_reason_and_from_the_re
             "nothing",
         ),
         (
-            "the record is damaged, and nothing was action",
+            "the record is damaged, and no action was open",
             &damaged,
             ByHand,
             &[],
@@ -217,7 +216,7 @@ fn what_is_written_at_the_end_of_a_drain_follows_from_its_reason_and_from_the_re
 }
 
 #[test]
-fn the_end_that_is_written_is_never_taken_up_again() {
+fn a_node_with_a_written_end_is_never_drained_again() {
     let of_hook = take_on(&node(), &hook("e1", 0, "drain", "t1"), 1).unwrap();
     let mut deleted = of_hook.clone();
     deleted.annotations.remove(RECORD);

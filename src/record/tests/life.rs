@@ -1,11 +1,11 @@
 use super::*;
 
 fn put_back(node: &Node) -> Node {
-    apply(node, &restore(node, None, &After::Removed).unwrap())
+    apply(node, &restore_node(node, None, &After::Removed).unwrap())
 }
 
-/// All that a person could tell it apart by.
-fn looks(node: &Node) -> (bool, &[Taint], &std::collections::BTreeMap<String, String>) {
+/// What `kubectl describe node` shows of it.
+fn appearance(node: &Node) -> (bool, &[Taint], &std::collections::BTreeMap<String, String>) {
     (node.unschedulable, &node.taints, &node.labels)
 }
 
@@ -13,10 +13,10 @@ fn looks(node: &Node) -> (bool, &[Taint], &std::collections::BTreeMap<String, St
 fn a_released_record_is_marked_and_the_cordon_stays() {
     let mut open = take_on(&node(), &hook("e1", 0, "drain", "t1"), 1).unwrap();
     open.annotations.insert(RELEASE.into(), "true".into());
-    let released = let_go(&open, 50);
+    let released = release_node(&open, 50);
     assert!(released.unschedulable && released.has_our_taint());
-    assert!(!released.released_by_hand(), "the order is for this drain, not for the next");
-    let RecordStatus::Released { record, ours_stands: true } = status(&released, None) else {
+    assert!(!released.released_by_hand(), "the order is for this drain, not for the next one");
+    let RecordStatus::Released { record, has_our_marks: true } = status(&released, None) else {
         panic!()
     };
     assert_eq!(record.released(), Some(&Released::new(at(50), "empty")));
@@ -44,7 +44,7 @@ fn s23_a_node_cordoned_by_a_person_before_stays_cordoned_and_only_our_label_goes
         rebooted.boot_id = Some("boot-2".into());
         for drained in [open, rebooted] {
             let after = put_back(&drained);
-            assert_eq!(looks(&after), looks(&before));
+            assert_eq!(appearance(&after), appearance(&before));
             assert_eq!(after.annotations, before.annotations);
         }
     }
@@ -60,43 +60,43 @@ fn a_node_that_booted_during_its_drain_keeps_cordon_and_taint_when_it_is_release
     deleted.annotations.remove(RECORD);
     let written_back =
         apply(&deleted, &write_back_released(&deleted, &record, &Released::new(at(50), "empty")));
-    for released in [let_go(&open, 50), written_back] {
+    for released in [release_node(&open, 50), written_back] {
         assert!(matches!(
             status(&released, None),
-            RecordStatus::Released { ours_stands: true, .. }
+            RecordStatus::Released { has_our_marks: true, .. }
         ));
         let next = status(&reboot(&released, "boot-3"), None);
         assert!(
             matches!(next, RecordStatus::Void { why: VoidReason::Rebooted, .. }),
-            "it came back: it is put back"
+            "the machine is in service again, so the Node is put back"
         );
     }
 }
 
 #[test]
-fn what_is_put_back_after_a_disproof_leaves_its_record_as_history() {
+fn a_node_that_is_put_back_after_a_disproof_keeps_a_released_record() {
     let open = take_on(&node(), &spot("e1", 0), 1).unwrap();
     let after = apply(
         &open,
-        &restore(&open, None, &After::Released(Released::new(at(9), "stale"))).unwrap(),
+        &restore_node(&open, None, &After::Released(Released::new(at(9), "stale"))).unwrap(),
     );
-    assert_eq!(looks(&after), looks(&node()));
-    assert!(matches!(status(&after, None), RecordStatus::Released { ours_stands: false, .. }));
+    assert_eq!(appearance(&after), appearance(&node()));
+    assert!(matches!(status(&after, None), RecordStatus::Released { has_our_marks: false, .. }));
 }
 
 #[test]
-fn what_a_person_changed_meanwhile_is_left_as_it_is() {
+fn a_change_by_a_person_during_the_drain_stays() {
     let mut open = take_on(&node(), &spot("e1", 0), 1).unwrap();
     open.unschedulable = false;
     open.taints.push(taint("new", "x", "NoSchedule"));
-    let body = restore(&open, None, &After::Removed).unwrap();
+    let body = restore_node(&open, None, &After::Removed).unwrap();
     assert_eq!(body["spec"].as_object().unwrap().keys().collect::<Vec<_>>(), ["taints"]);
     let keys: Vec<_> = apply(&open, &body).taints.into_iter().map(|t| t.key).collect();
     assert_eq!(keys, ["dedicated", "new"]);
 }
 
 #[test]
-fn a_record_on_a_node_that_is_no_instance_does_not_count() {
+fn a_record_on_a_node_that_is_not_an_instance_does_not_count() {
     let mut fargate = Node { instance: None, is_elsewhere: true, ..node() };
     set_record(
         &mut fargate,
@@ -144,23 +144,23 @@ fn a_record_is_void_after_a_reboot_unless_a_hook_may_be_open() {
     ));
     assert!(
         matches!(
-            status(&reboot(let_go(&hooked, 9)), None),
+            status(&reboot(release_node(&hooked, 9)), None),
             RecordStatus::Void { why: VoidReason::Rebooted, .. }
         ),
-        "it came back: put it back"
+        "the machine is in service again, so the Node is put back"
     );
-    let mut history = reboot(let_go(&spotted, 9));
-    history.unschedulable = false;
-    history.taints.clear();
+    let mut put_back = reboot(release_node(&spotted, 9));
+    put_back.unschedulable = false;
+    put_back.taints.clear();
     assert!(
-        matches!(status(&history, None), RecordStatus::Released { ours_stands: false, .. }),
-        "nothing of ours is left"
+        matches!(status(&put_back, None), RecordStatus::Released { has_our_marks: false, .. }),
+        "nothing that Sundown set is left"
     );
     let mut silent = spotted;
     silent.boot_id = None;
     assert!(
         matches!(status(&silent, None), RecordStatus::Open(_)),
-        "a boot id that is not reported says nothing"
+        "a boot ID that is not reported does not count as a reboot"
     );
 }
 
@@ -175,11 +175,11 @@ fn a_record_deleted_by_hand_is_written_back_and_nothing_else() {
     assert_eq!(body["spec"], Value::Null, "uncordoned by hand stays uncordoned");
     assert_eq!(apply(&bare, &body).annotations, open.annotations);
 
-    let released = restore(&bare, Some(&record), &After::Removed).unwrap();
+    let released = restore_node(&bare, Some(&record), &After::Removed).unwrap();
     assert_eq!(
-        looks(&apply(&bare, &released)),
-        looks(&node()),
-        "and without its record it can still be put back"
+        appearance(&apply(&bare, &released)),
+        appearance(&node()),
+        "it can be put back without its own record, too"
     );
 }
 
@@ -198,7 +198,7 @@ fn the_same_instance_registered_again_gets_its_record_again() {
         None,
         "c39: never the new instance of that name"
     );
-    assert_eq!(reregister(&again, &id(INSTANCE), &record), None, "it has one");
+    assert_eq!(reregister(&again, &id(INSTANCE), &record), None, "it has a record");
 
     let rebooted = Node { boot_id: Some("boot-2".into()), ..new };
     let doubtful = apply(&rebooted, &reregister(&rebooted, &id(INSTANCE), &record).unwrap());
@@ -207,11 +207,15 @@ fn the_same_instance_registered_again_gets_its_record_again() {
     else {
         panic!()
     };
-    assert_eq!(reregister(&rebooted, &id(INSTANCE), &spotted), None, "a reboot ends a notice");
+    assert_eq!(
+        reregister(&rebooted, &id(INSTANCE), &spotted),
+        None,
+        "a spot notice does not outlive a reboot"
+    );
 }
 
 #[test]
-fn a_record_that_is_written_again_on_a_new_node_remembers_what_others_did_to_it() {
+fn a_record_that_is_written_on_a_new_node_keeps_what_others_set_on_the_old_and_the_new_one() {
     let open = take_on(&node(), &hook("e1", 0, "drain", "t1"), 1).unwrap();
     let RecordStatus::Open(ours) = status(&open, None) else { panic!() };
     let cordoned_before =
@@ -243,7 +247,7 @@ fn a_record_that_is_written_again_on_a_new_node_remembers_what_others_did_to_it(
             (unschedulable, excluded),
             "{fresh:?}"
         );
-        let back = apply(&again, &restore(&again, None, &After::Removed).unwrap());
+        let back = apply(&again, &restore_node(&again, None, &After::Removed).unwrap());
         assert_eq!(
             (back.unschedulable, our_taint(&back)),
             (unschedulable, None),
@@ -253,27 +257,27 @@ fn a_record_that_is_written_again_on_a_new_node_remembers_what_others_did_to_it(
 }
 
 #[test]
-fn a_deleted_record_comes_back_as_it_was_or_into_the_one_that_was_written_meanwhile() {
+fn a_deleted_record_is_restored_as_it_was_or_added_to_the_one_that_was_written_since() {
     let held = take_on(&node(), &hook("e1", 0, "drain", "t1"), 1).unwrap();
     let held_record = Record::read(held.record().unwrap()).unwrap();
     let mut deleted = held.clone();
     deleted.annotations.remove(RECORD);
     assert_eq!(
-        apply(&deleted, &bring_back(&deleted, &held_record).unwrap()).record(),
+        apply(&deleted, &restore_record(&deleted, &held_record).unwrap()).record(),
         held.record()
     );
     let fresh = take_on(&deleted, &spot("e2", 5), 6).unwrap();
-    let whole = apply(&fresh, &bring_back(&fresh, &held_record).unwrap());
+    let whole = apply(&fresh, &restore_record(&fresh, &held_record).unwrap());
     assert_eq!((open_actions(&whole), kinds(&whole).len()), (vec!["asg/drain".to_owned()], 2));
     let mut untainted = deleted;
     untainted.taints.clear();
     for (node, why) in [
-        (held, "it is there"),
-        (whole, "once"),
-        (let_go(&fresh, 9), "history"),
+        (held, "the record was not deleted"),
+        (whole, "it was added already"),
+        (release_node(&fresh, 9), "the new record is released"),
         (untainted, "somebody put the Node back"),
     ] {
-        assert_eq!(bring_back(&node, &held_record), None, "{why}");
+        assert_eq!(restore_record(&node, &held_record), None, "{why}");
     }
 }
 
@@ -305,14 +309,14 @@ fn actions_may_be_open_until_the_release_and_after_a_reboot() {
         ("booted since", rebooted(&hooked), true),
         ("booted since, no hook", rebooted(&noticed), false),
         ("of another instance", other, false),
-        ("released", let_go(&hooked, 9), false),
+        ("released", release_node(&hooked, 9), false),
     ] {
         assert_eq!(status(&node, None).with_open_actions().is_some(), expected, "{what}");
     }
 }
 
 #[test]
-fn what_a_fresh_record_lacks_of_the_one_whose_place_it_took_is_written_into_it() {
+fn the_interruptions_that_a_new_record_lacks_of_the_one_that_it_replaced_are_added_to_it() {
     let held = take_on(&node(), &hook("e1", 0, "drain", "t1"), 1).unwrap();
     let held_record = Record::read(held.record().unwrap()).unwrap();
     let mut deleted = held.clone();
@@ -327,10 +331,14 @@ fn what_a_fresh_record_lacks_of_the_one_whose_place_it_took_is_written_into_it()
         assert_eq!((kinds(&whole).len(), our_taint(&whole)), (2, Some("spot")));
         assert!(
             !Record::read(whole.record().unwrap()).unwrap().before.unschedulable,
-            "what was there before the first"
+            "the state before the first interruption"
         );
         assert_eq!(carry_over(&whole, &held_record), None, "once");
-        assert_eq!(carry_over(&let_go(&fresh, 9), &held_record), None, "history owes nothing");
+        assert_eq!(
+            carry_over(&release_node(&fresh, 9), &held_record),
+            None,
+            "a released record has no open actions"
+        );
     }
     assert_eq!(carry_over(&held, &held_record), None);
 }

@@ -57,16 +57,16 @@ pub(crate) fn taint(key: &str, value: &str, effect: &str) -> Taint {
     }
 }
 
-pub(crate) fn event(event_id: &str, time: i64, what: What) -> Interruption {
-    Interruption { instance: id(INSTANCE), event_id: event_id.into(), time: Some(at(time)), what }
+pub(crate) fn event(event_id: &str, time: i64, cause: Cause) -> Interruption {
+    Interruption { instance: id(INSTANCE), event_id: event_id.into(), time: Some(at(time)), cause }
 }
 
 pub(crate) fn spot(event_id: &str, time: i64) -> Interruption {
-    event(event_id, time, What::Spot(SpotAction::Terminate))
+    event(event_id, time, Cause::Spot(SpotAction::Terminate))
 }
 
 pub(crate) fn state(event_id: &str, time: i64, state: InstanceState) -> Interruption {
-    event(event_id, time, What::StateChange(state))
+    event(event_id, time, Cause::StateChange(state))
 }
 
 pub(crate) fn hook(event_id: &str, time: i64, hook: &str, token: &str) -> Interruption {
@@ -78,10 +78,10 @@ pub(crate) fn hook(event_id: &str, time: i64, hook: &str, token: &str) -> Interr
         destination: None,
         purpose: HookPurpose::Ordinary,
     };
-    event(event_id, time, What::Terminate(action))
+    event(event_id, time, Cause::Terminate(action))
 }
 
-/// What the API server makes of a merge patch.
+/// Applies a merge patch as the API server does.
 pub(crate) fn apply(node: &Node, patch: &Value) -> Node {
     assert_eq!(patch["metadata"]["resourceVersion"], node.resource_version, "each write is fenced");
     assert_eq!(patch["metadata"]["uid"], node.uid, "each write names the object");
@@ -124,7 +124,7 @@ pub(crate) fn take_on_with(
             assert_eq!(
                 Record::read(node.record().unwrap()).unwrap(),
                 *record,
-                "the record that is told is the one that is written"
+                "the returned record is the one that the patch writes"
             );
             Some(node)
         }
@@ -133,8 +133,8 @@ pub(crate) fn take_on_with(
     }
 }
 
-/// Released as the leader does it after a drain.
-pub(crate) fn let_go(node: &Node, now: i64) -> Node {
+/// Marks the record as released, as the leader does after a drain.
+pub(crate) fn release_node(node: &Node, now: i64) -> Node {
     apply(node, &release(node, &Released::new(at(now), "empty")).unwrap())
 }
 
@@ -158,7 +158,7 @@ pub(crate) fn open_actions(node: &Node) -> Vec<String> {
 pub(crate) fn kinds(node: &Node) -> Vec<Option<Kind>> {
     Record::read(node.record().unwrap())
         .unwrap()
-        .taken(&id(INSTANCE))
+        .interruptions(&id(INSTANCE))
         .iter()
         .map(|t| t.kind)
         .collect()

@@ -3,27 +3,29 @@ use proptest::prelude::*;
 use super::*;
 
 fn interruptions() -> impl Strategy<Value = Interruption> {
-    let what = prop_oneof![
-        Just(What::Spot(SpotAction::Stop)),
-        (0..9_000_i64).prop_map(|n| What::Capacity { ends: Some(at(n)) }),
+    let cause = prop_oneof![
+        Just(Cause::Spot(SpotAction::Stop)),
+        (0..9_000_i64).prop_map(|n| Cause::Capacity { ends: Some(at(n)) }),
         prop_oneof![
             Just(InstanceState::Stopping),
             Just(InstanceState::ShuttingDown),
             Just(InstanceState::Terminated)
         ]
-        .prop_map(What::StateChange),
-        ("[ab]", prop::option::of("[tuv]")).prop_map(|(hook, token)| What::Terminate(HookAction {
-            group: "asg".into(),
-            hook: hook.as_str().into(),
-            token: token.map(Into::into),
-            origin: None,
-            destination: None,
-            purpose: HookPurpose::Ordinary,
-        })),
-        Just(What::Rebalance),
+        .prop_map(Cause::StateChange),
+        ("[ab]", prop::option::of("[tuv]")).prop_map(|(hook, token)| Cause::Terminate(
+            HookAction {
+                group: "asg".into(),
+                hook: hook.as_str().into(),
+                token: token.map(Into::into),
+                origin: None,
+                destination: None,
+                purpose: HookPurpose::Ordinary,
+            }
+        )),
+        Just(Cause::Rebalance),
     ];
-    ("[0-9]{0,2}", prop::option::of(-300..300_i64), what).prop_map(|(event_id, time, what)| {
-        Interruption { instance: id(INSTANCE), event_id, time: time.map(at), what }
+    ("[0-9]{0,2}", prop::option::of(-300..300_i64), cause).prop_map(|(event_id, time, cause)| {
+        Interruption { instance: id(INSTANCE), event_id, time: time.map(at), cause }
     })
 }
 
@@ -72,7 +74,7 @@ fn json_values() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn whatever_is_taken_on_is_put_back_as_it_was(
+    fn every_accepted_node_is_put_back_as_it_was(
         mut before in nodes(), all in prop::collection::vec((interruptions(), 0..600_i64), 1..6),
         label: bool
     ) {
@@ -82,7 +84,7 @@ proptest! {
         for (interruption, now) in &all {
             node = take_on_with(&node, interruption, *now, &options).unwrap_or(node);
         }
-        let after = apply(&node, &restore(&node, None, &After::Removed).unwrap());
+        let after = apply(&node, &restore_node(&node, None, &After::Removed).unwrap());
         prop_assert_eq!(
             Node { resource_version: String::new(), ..after },
             Node { resource_version: String::new(), ..before }
@@ -109,7 +111,7 @@ proptest! {
     }
 
     #[test]
-    fn every_hook_that_was_taken_on_is_owed(
+    fn every_accepted_hook_has_an_open_action(
         all in prop::collection::vec((interruptions(), 0..600_i64), 1..12)
     ) {
         let mut held = node();
@@ -122,13 +124,13 @@ proptest! {
     }
 
     #[test]
-    fn what_was_taken_on_is_recognised_and_a_repeat(
+    fn an_accepted_interruption_is_recognized_and_is_a_repeat(
         all in prop::collection::vec((interruptions(), 0..600_i64), 1..6)
     ) {
         let mut node = node();
         for (interruption, now) in &all {
             if let Some(next) = take_on(&node, interruption, *now) {
-                prop_assert!(recognise(&next, interruption));
+                prop_assert!(recognize(&next, interruption));
                 prop_assert_eq!(take_on(&next, interruption, *now), None);
                 node = next;
             }
@@ -136,7 +138,7 @@ proptest! {
     }
 
     #[test]
-    fn a_record_is_read_as_it_was_written_with_all_that_is_unknown(
+    fn a_record_is_read_as_it_was_written_with_all_unknown_fields(
         extra in prop::collection::vec(json_values(), 4),
         all in prop::collection::vec((interruptions(), 0..600_i64), 1..6),
     ) {
@@ -144,7 +146,7 @@ proptest! {
         for (interruption, now) in &all {
             node = take_on(&node, interruption, *now).unwrap_or(node);
         }
-        let mut text: Value = serde_json::from_str(let_go(&node, 900).record().unwrap()).unwrap();
+        let mut text: Value = serde_json::from_str(release_node(&node, 900).record().unwrap()).unwrap();
         for (at, value) in ["", "/before", "/interruptions/0", "/released"].into_iter().zip(extra) {
             text.pointer_mut(at).unwrap().as_object_mut().unwrap().insert("new".into(), value);
         }
@@ -154,7 +156,7 @@ proptest! {
     }
 
     #[test]
-    fn no_annotation_whatsoever_panics(
+    fn no_annotation_causes_a_panic(
         text in prop_oneof![".*", json_values().prop_map(|v| v.to_string())],
         interruption in interruptions()
     ) {
@@ -162,6 +164,6 @@ proptest! {
         set_record(&mut node, &text);
         prop_assert!(matches!(status(&node, None), RecordStatus::Damaged(_)));
         prop_assert!(take_on(&node, &interruption, 1).is_some());
-        prop_assert_eq!(restore(&node, None, &After::Removed), None);
+        prop_assert_eq!(restore_node(&node, None, &After::Removed), None);
     }
 }

@@ -3,7 +3,7 @@ use super::*;
 fn out_of_pool(time: Option<i64>) -> Interruption {
     Interruption {
         time: time.map(at),
-        ..event("launch", 0, What::LaunchSuccessful { group: "asg".into() })
+        ..event("launch", 0, Cause::LaunchSuccessful { group: "asg".into() })
     }
 }
 
@@ -16,26 +16,27 @@ fn launch_action(destination: Option<PoolEnd>) -> Interruption {
         destination,
         purpose: HookPurpose::Ordinary,
     };
-    event("launch", 500, What::Launch(action))
+    event("launch", 500, Cause::Launch(action))
 }
 
-/// What is to be done, in a word, and how many actions must be over first.
-fn told(node: &Node, interruption: &Interruption) -> (&'static str, usize) {
+/// The name of the answer, and how many lifecycle actions must be closed first.
+fn answer(node: &Node, interruption: &Interruption) -> (&'static str, usize) {
     match returned(node, interruption) {
         Returned::Nothing => ("nothing", 0),
-        Returned::Restore => ("restore", 0),
+        Returned::RestoreNode => ("restore", 0),
         Returned::EndDrain { actions, .. } => ("end the drain", actions.len()),
     }
 }
 
 #[test]
-fn an_instance_that_goes_into_service_after_all_that_its_record_tells_is_put_back() {
+fn a_node_is_put_back_if_its_instance_goes_into_service_after_all_interruptions_of_its_record() {
     let open = take_on(&node(), &hook("e1", 100, "drain", "t1"), 105).unwrap();
     let joined = take_on(&open, &spot("e2", 300), 301).unwrap();
-    let released = let_go(&open, 200);
+    let released = release_node(&open, 200);
     let mut uncordoned = apply(
         &released,
-        &restore(&released, None, &After::Released(Released::new(at(210), "returned"))).unwrap(),
+        &restore_node(&released, None, &After::Released(Released::new(at(210), "returned")))
+            .unwrap(),
     );
     uncordoned.taints.retain(|t| t.key != TAINT);
     let mut rebooted = released.clone();
@@ -55,16 +56,11 @@ fn an_instance_that_goes_into_service_after_all_that_its_record_tells_is_put_bac
             launch_action(Some(PoolEnd::WarmPool)),
             ("nothing", 0),
         ),
-        (
-            "a launch action that does not say where to",
-            &released,
-            launch_action(None),
-            ("nothing", 0),
-        ),
+        ("a launch action without a destination", &released, launch_action(None), ("nothing", 0)),
         ("another event", &released, state("s", 500, InstanceState::Running), ("nothing", 0)),
         ("open", &open, late(), ("end the drain", 1)),
         ("later than the hook alone", &joined, out_of_pool(Some(200)), ("nothing", 0)),
-        ("later than what joined", &joined, late(), ("end the drain", 1)),
+        ("later than the notice that joined", &joined, late(), ("end the drain", 1)),
         (
             "accepted and released after the launch",
             &released,
@@ -73,13 +69,13 @@ fn an_instance_that_goes_into_service_after_all_that_its_record_tells_is_put_bac
         ),
         ("at the same time", &released, out_of_pool(Some(100)), ("nothing", 0)),
         ("older", &released, out_of_pool(Some(50)), ("nothing", 0)),
-        ("at a time that is not said", &released, out_of_pool(None), ("nothing", 0)),
+        ("an event without a time", &released, out_of_pool(None), ("nothing", 0)),
         ("put back already", &uncordoned, late(), ("nothing", 0)),
         ("no record", &super::node(), late(), ("nothing", 0)),
         ("booted since", &rebooted, late(), ("nothing", 0)),
-        ("something that cannot be read", &foreign, late(), ("nothing", 0)),
+        ("an entry that cannot be read", &foreign, late(), ("nothing", 0)),
         ("another instance", &other, late(), ("nothing", 0)),
     ] {
-        assert_eq!(told(node, &event), expected, "{case}");
+        assert_eq!(answer(node, &event), expected, "{case}");
     }
 }

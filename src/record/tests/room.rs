@@ -18,7 +18,7 @@ fn of(names: &[(&str, bool, Ready)]) -> LabelRoom {
 }
 
 #[test]
-fn at_most_half_of_the_ready_nodes_carry_the_label() {
+fn at_most_half_of_the_ready_nodes_get_the_label() {
     use Ready::{False, True, Unknown};
     for (nodes, room) in [
         (&[("a", false, True)][..], false),
@@ -40,12 +40,12 @@ fn patches_in_flight_count_until_they_are_settled() {
         of(&[("a", false, True), ("b", false, True), ("c", false, True), ("d", false, True)]);
     assert!(room.take(&"a".into()) && room.take(&"b".into()));
     assert!(!room.take(&"c".into()), "two of four");
-    assert!(room.take(&"a".into()), "its place is its own");
+    assert!(room.take(&"a".into()), "it has its place already");
     room.settled(&"a".into(), None);
     assert!(room.take(&"c".into()), "a patch that had no effect gives its place back");
     room.settled(&"c".into(), Some(&named("c", true, True)));
     assert_eq!(room.out(), 2);
-    assert!(!room.take(&"c".into()), "it has it already");
+    assert!(!room.take(&"c".into()), "it has the label already");
     room.applied(&named("b", true, True));
     assert_eq!(room.out(), 2, "seen by the watch: no longer in flight");
     room.deleted(&"b".into());
@@ -74,7 +74,7 @@ fn a_patch_of_a_node_that_is_not_ready_takes_no_place() {
         room.settled(&"lost".into(), None);
         assert!(
             !room.take(&"lost".into()),
-            "{ready:?}: nor does one that is not Ready where no place is left"
+            "{ready:?}: no place is left, not even for a node that is not Ready"
         );
         room.settled(&"b".into(), None);
         assert!(room.take(&"lost".into()) && room.take(&"b".into()), "{ready:?}");
@@ -113,8 +113,8 @@ fn a_label_counts_when_a_drain_set_it_and_not_when_others_set_it_permanently() {
     std::sync::Arc::make_mut(&mut during_the_drain.labels)
         .insert(EXCLUDE_FROM_LOAD_BALANCERS.into(), "a-script".into());
     let unready = Node { ready: Ready::False, ..valued(Some("sundown")) };
-    // With how many others that serve one more node may be labelled: two without it; three where it
-    // has left.
+    // The number of other serving nodes with which one more node may leave, and whether this one
+    // counts as having left.
     for (case, node, others, left) in [
         ("no label", valued(None), 1, 0),
         ("no label, draining", draining(&valued(None)), 1, 0),

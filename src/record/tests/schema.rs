@@ -12,6 +12,39 @@ fn unknown_fields_survive_a_rewrite_at_every_level() {
     assert_eq!(was, is);
 }
 
+/// A record as version 0.1.0 writes it. Every later version must read it.
+const OF_VERSION_0_1_0: &str = r#"{"version":1,"instance":"i-1234567890abcdef0","boot":"b","before":{"unschedulable":false,"excluded":false},
+"interruptions":[{"kind":"terminate-hook","event":"e1","time":"2026-01-05T09:03:38Z","accepted":"2026-01-05T09:03:48.961Z","group":"g","hook":"h","token":"t"},
+{"kind":"spot","event":"e2","time":"2026-01-05T09:04:00Z","accepted":"2026-01-05T09:04:01Z","stale":true},
+{"kind":"state-change","event":"e3","time":"2026-01-05T09:05:00Z","accepted":"2026-01-05T09:05:01Z","state":"stopping"},
+{"kind":"capacity","event":"e4","time":"2026-01-05T09:06:00Z","accepted":"2026-01-05T09:06:01Z","ends":"2026-01-05T09:36:00Z"}],
+"released":{"at":"2026-01-05T09:10:00Z","outcome":"empty"}}"#;
+
+#[test]
+fn a_record_of_version_0_1_0_is_read_with_all_its_facts() {
+    let record = Record::read(OF_VERSION_0_1_0).unwrap();
+    let facts = record.interruptions(&id(INSTANCE));
+    let time = |text: &str| text.parse::<Moment>().unwrap();
+    assert_eq!(
+        facts.iter().map(|f| (f.kind, f.event_id.as_str())).collect::<Vec<_>>(),
+        [
+            (Some(Kind::TerminateHook), "e1"),
+            (Some(Kind::Spot), "e2"),
+            (Some(Kind::StateChange), "e3"),
+            (Some(Kind::Capacity), "e4"),
+        ]
+    );
+    assert_eq!(
+        (facts[0].time, facts[0].accepted),
+        (time("2026-01-05T09:03:38Z"), time("2026-01-05T09:03:48.961Z"))
+    );
+    assert_eq!(facts[0].hook.as_ref().unwrap().token, Some("t".into()));
+    assert_eq!((facts[1].stale, facts[3].stale), (true, false));
+    assert_eq!(facts[2].state, Some(InstanceState::Stopping));
+    assert_eq!(facts[3].ends, Some(time("2026-01-05T09:36:00Z")));
+    assert!(record.released().is_some_and(|released| released.outcome == "empty"));
+}
+
 #[test]
 fn an_interruption_of_a_newer_kind_survives_a_join() {
     let mut open = node();
@@ -39,16 +72,16 @@ fn a_newer_version_is_read_for_what_we_know_and_keeps_its_number() {
     assert!(record.version > VERSION);
     let hooks: Vec<_> =
         record.open_actions(&id(INSTANCE)).into_iter().map(|o| o.key.hook.to_string()).collect();
-    assert_eq!(hooks, ["h", "h2"], "a hook is action whatever the kind that brought it");
+    assert_eq!(hooks, ["h", "h2"], "an action is open whatever kind of interruption named it");
     assert!(record.write().contains("\"version\":3"));
     assert_eq!(
-        record.taken(&id(INSTANCE)).iter().map(|t| t.kind).collect::<Vec<_>>(),
+        record.interruptions(&id(INSTANCE)).iter().map(|t| t.kind).collect::<Vec<_>>(),
         [Some(Kind::TerminateHook), None]
     );
 }
 
 #[test]
-fn what_cannot_be_read_says_why_and_what_to_do() {
+fn the_error_of_a_damaged_record_names_the_cause_and_the_remedy() {
     let entry =
         |e: &str| format!(r#"{{"version":1,"instance":"{INSTANCE}","interruptions":[{e}]}}"#);
     for (text, why) in [
@@ -82,7 +115,7 @@ fn what_cannot_be_read_says_why_and_what_to_do() {
 }
 
 #[test]
-fn an_action_that_is_kept_open_is_owed_in_place_of_a_later_one_that_is_over() {
+fn an_action_that_is_kept_alive_takes_the_place_of_a_later_one_that_is_closed() {
     let entry = |second: u8, token: &str| {
         format!(
             r#"{{"kind":"terminate-hook","event":"{token}","time":"2026-01-01T00:00:0{second}Z","accepted":"2026-01-01T01:00:00Z","group":"g","hook":"h","token":"{token}"}}"#
@@ -113,13 +146,13 @@ fn an_action_that_is_kept_open_is_owed_in_place_of_a_later_one_that_is_over() {
         assert_eq!(
             actions[0].token,
             Some(expected.into()),
-            "{over} is over, {kept_open} is kept open"
+            "{over} is closed, {kept_open} is kept alive"
         );
     }
 }
 
 #[test]
-fn an_action_told_twice_is_owed_once_under_its_newest_token() {
+fn an_action_that_is_named_twice_counts_once_with_its_newest_token() {
     let entry = |event: &str, time: &str, token: &str| {
         format!(
             r#"{{"kind":"terminate-hook","event":"{event}","time":"{time}","accepted":"2026-01-01T01:00:00Z","group":"g","hook":"h"{token}}}"#

@@ -1,5 +1,5 @@
-//! From an HTTP request to its answer: which service, which action, which faults, what the journal
-//! says.
+//! From an HTTP request to its answer: which service, which action, which faults, and the record in
+//! the journal.
 
 use std::fmt;
 
@@ -33,7 +33,7 @@ pub(super) struct Asked {
     pub(super) action: String,
     /// The access key; empty when unsigned.
     pub(super) by: String,
-    /// The server that was asked, where it is not one of Amazon's: `http://127.0.0.1:40123`.
+    /// The server that the request went to, unless it is Amazon's: `http://127.0.0.1:40123`.
     pub(super) server: Option<String>,
     /// Of a Query request.
     pub(super) form: Form,
@@ -364,7 +364,7 @@ impl EmbeddedAws {
     }
 }
 
-/// The error by which a service says what the fault is; each has its own words.
+/// The error that a service returns for an injected fault, with that service's code and text.
 fn injected(service: Service, fault: Fault) -> ApiError {
     use Service::{AutoScaling, Ec2, Events, Sqs, Sts};
     match (fault, service) {

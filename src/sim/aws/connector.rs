@@ -117,8 +117,8 @@ impl EmbeddedAws {
             .sleep_impl(SharedAsyncSleep::new(TokioSleep::new()))
             .time_source(SharedTimeSource::new(SdkTime(clock)))
             .retry_config(RetryConfig::disabled())
-            // It looks at every waiting call twice a second: hours of virtual long polls would cost
-            // seconds.
+            // This protection checks every waiting call twice a second: hours of virtual long polls
+            // would cost seconds.
             .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
             .timeout_config(
                 TimeoutConfig::builder().connect_timeout(Duration::from_secs(3)).build(),

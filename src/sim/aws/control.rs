@@ -17,33 +17,35 @@ use crate::sim::{Disturbance, Tripwire};
 
 /// Queues.
 impl EmbeddedAws {
-    /// Makes a queue (or changes the settings of one that exists) and returns its URL. SQS makes
-    /// none in the minute after one of this name was deleted; who calls this waits for that.
+    /// Creates a queue (or changes the settings of an existing one) and returns its URL. SQS itself
+    /// refuses this in the minute after a queue of this name was deleted, but this method does not:
+    /// the caller must wait.
     pub fn create_queue(&self, name: &str, settings: QueueSettings) -> String {
         self.shared.with(|state, _| state.make_queue(name, settings))
     }
 
-    /// Deletes a queue with all that is in it; calls for it then get "queue does not exist".
+    /// Deletes a queue with all its messages; calls for it then get "queue does not exist".
     pub fn delete_queue(&self, name: &str) {
         self.shared.with(|state, now| state.delete_queue(now, name));
     }
 
-    /// The URL that SQS gives for a queue of this name, there or not.
+    /// The URL that SQS gives for a queue of this name, whether or not the queue exists.
     pub fn queue_url(&self, name: &str) -> String {
         self.shared.with(|state, _| state.queue_url(name))
     }
 
-    /// Puts a message on a queue as it is; returns its id (empty when there is no such queue).
+    /// Puts a message with exactly this body on a queue; returns its id (empty if there is no
+    /// such queue).
     pub fn send_event(&self, queue: &str, body: &str) -> String {
         self.shared.with(|state, now| state.put(now, queue, body)).unwrap_or_default()
     }
 
-    /// How a queue stands.
+    /// The messages of a queue now; `None`: no such queue.
     pub fn queue(&self, name: &str) -> Option<QueueView> {
         self.shared.with(|state, _| state.queues.get(name).map(Queue::view))
     }
 
-    /// How a queue is set up.
+    /// The settings of a queue; `None`: no such queue.
     pub fn queue_settings(&self, name: &str) -> Option<QueueSettings> {
         self.shared.with(|state, _| state.queues.get(name).map(|queue| queue.settings.clone()))
     }
@@ -148,8 +150,8 @@ impl EmbeddedAws {
 
 /// Auto Scaling groups.
 impl EmbeddedAws {
-    /// Makes a group whose first instances are in service already; returns their ids. No event is
-    /// sent for these, but subscribers are told.
+    /// Creates a group whose first instances are already in service; returns their ids. EventBridge
+    /// gets no event for these instances, but subscribers are notified.
     pub fn create_group(&self, spec: GroupSpec) -> Vec<String> {
         self.shared.with(|state, now| state.create_group(now, spec))
     }
@@ -288,12 +290,12 @@ impl EmbeddedAws {
         self.shared.with(|state, _| state.journal.call_count())
     }
 
-    /// Every call that met a fault so far, as far as the journal keeps them.
+    /// The calls that injected faults affected, as far as the journal keeps them.
     pub fn disturbances(&self) -> Vec<Disturbance> {
         self.shared.with(|state, _| state.journal.disturbances())
     }
 
-    /// How many calls of each API ended how. Always complete.
+    /// Number of calls by API and outcome. Always complete.
     pub fn counts(&self) -> BTreeMap<String, BTreeMap<Outcome, u64>> {
         self.shared.with(|state, _| state.journal.counts())
     }
@@ -309,8 +311,8 @@ impl EmbeddedAws {
         self.shared.with(|state, _| state.journal.deletions())
     }
 
-    /// Every message that was sent to a queue, in order, and what became of it, as far as the
-    /// journal keeps them.
+    /// Every message that was sent to a queue, in order, with its receives and its deletion, as far
+    /// as the journal keeps them.
     pub fn messages(&self) -> Vec<SentMessage> {
         self.shared.with(|state, _| state.journal.messages())
     }

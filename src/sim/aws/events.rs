@@ -44,11 +44,11 @@ pub enum Envelope {
 /// A rule of EventBridge: which events go to which queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
-    /// Its name.
+    /// Name of the rule; `EmbeddedAws::reroute` replaces all rules of the same name.
     pub name: String,
     /// The kinds that it matches.
     pub kinds: BTreeSet<EventKind>,
-    /// The target.
+    /// Name of the queue that matching events go to.
     pub queue: String,
     /// Directly or through SNS.
     pub envelope: Envelope,
@@ -128,7 +128,7 @@ pub enum SpotAction {
 /// A scheduled change announced by AWS Health.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HealthNotice {
-    /// The instances concerned.
+    /// EC2 instance IDs in the event's `affectedEntities`.
     pub instances: Vec<String>,
     /// `AWS_EC2_INSTANCE_RETIREMENT_SCHEDULED` and the like.
     pub code: String,

@@ -38,7 +38,7 @@ pub enum Fault {
     HangAfterEffect,
     /// Takes effect, then the connection is cut.
     CutAfterEffect,
-    /// The answer is HTTP 200 with a body that is none of the protocol's; no effect.
+    /// The answer is HTTP 200 with a body that the protocol does not know; no effect.
     Garbage,
 }
 
@@ -47,7 +47,7 @@ pub enum Fault {
 pub enum How {
     /// To every call.
     Always,
-    /// To the next so many calls.
+    /// To the next calls, up to this number.
     Times(u64),
     /// To each call with this probability (0 to 1).
     Probability(f64),
@@ -55,7 +55,7 @@ pub enum How {
     Until(Moment),
     /// With this probability, before this moment.
     ProbabilityUntil(f64, Moment),
-    /// To every call beyond so many in a second.
+    /// To every call beyond this number in a second.
     Beyond(u32),
 }
 

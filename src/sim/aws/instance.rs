@@ -61,12 +61,12 @@ impl State {
     }
 }
 
-/// An instance.
+/// An EC2 instance of the embedded AWS.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Instance {
     /// `i-` and 17 hexadecimal digits.
     pub id: String,
-    /// Its state now.
+    /// Current EC2 state.
     pub state: State,
     /// When it was launched.
     pub launched: Moment,
@@ -78,15 +78,15 @@ pub struct Instance {
     pub private_ip: String,
     /// `m5.large`.
     pub instance_type: String,
-    /// Bought as spot.
+    /// Spot rather than on-demand.
     pub spot: bool,
-    /// Its tags; gone some time after its termination.
+    /// EC2 tags; removed some time after its termination.
     pub tags: BTreeMap<String, String>,
-    /// The Auto Scaling group that launched it.
+    /// Name of the Auto Scaling group that launched it; `None`: no group.
     pub group: Option<String>,
     /// `vpc-…`.
     pub vpc: String,
-    /// The capacity reservation it runs in.
+    /// Id of the capacity reservation it runs in; `None`: outside of any.
     pub capacity_reservation: Option<String>,
 }
 
@@ -98,7 +98,7 @@ impl Instance {
     }
 }
 
-/// An instance to be put there, in no group, already in `state`.
+/// An instance for a scenario to create, in no group and already in `state`.
 #[derive(Debug, Clone)]
 pub struct InstanceSpec {
     /// `None`: a fresh id.
@@ -107,17 +107,17 @@ pub struct InstanceSpec {
     pub state: State,
     /// How long ago it was launched.
     pub age: Duration,
-    /// Its zone.
+    /// Availability zone, for example `eu-west-1a`.
     pub zone: String,
     /// `None`: derived from a fresh address; empty: none.
     pub private_dns: Option<String>,
-    /// Its type.
+    /// EC2 instance type, for example `m5.large`.
     pub instance_type: String,
-    /// Bought as spot.
+    /// Spot rather than on-demand.
     pub spot: bool,
-    /// Its tags.
+    /// EC2 tags, by key.
     pub tags: BTreeMap<String, String>,
-    /// The capacity reservation it runs in.
+    /// Id of the capacity reservation it runs in; `None`: outside of any.
     pub capacity_reservation: Option<String>,
 }
 
@@ -137,13 +137,13 @@ impl Default for InstanceSpec {
     }
 }
 
-/// An instance has come into a state.
+/// An instance has entered a new state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InstanceChange {
-    /// Which instance.
+    /// EC2 instance ID.
     pub id: String,
-    /// Its state from now on.
+    /// State after the change.
     pub state: State,
-    /// When.
+    /// When the state changed.
     pub at: Moment,
 }

@@ -1,4 +1,4 @@
-//! What was asked and what became of it: for judges in tests and for the summary of a simulation.
+//! A record of calls and their outcomes, for judges in tests and for the summary of a simulation.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -29,25 +29,24 @@ pub struct Call {
     /// Service and action as IAM writes them: `sqs:ReceiveMessage`,
     /// `autoscaling:CompleteLifecycleAction`.
     pub api: String,
-    /// What it was about: queue name, `group/hook/instance`, instance ids; empty where there is no
-    /// such thing.
+    /// Its object: queue name, `group/hook/instance`, or instance ids; empty if the call has none.
     pub object: String,
     /// The access key that signed it; empty when unsigned.
     pub by: String,
-    /// How it ended.
+    /// Whether it had an effect, and whether the client got the answer.
     pub outcome: Outcome,
 }
 
 /// A message that was deleted from its queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Deletion {
-    /// When.
+    /// When it was deleted, by the clock of the world.
     pub at: Moment,
-    /// From which queue.
+    /// Name of the queue.
     pub queue: String,
-    /// Which message.
+    /// The message's `MessageId` in SQS.
     pub message_id: String,
-    /// What it said.
+    /// The message's `Body`.
     pub body: std::sync::Arc<str>,
     /// When it was sent, by AWS's clock.
     pub sent: Moment,
@@ -55,32 +54,33 @@ pub struct Deletion {
     pub receive_count: u32,
 }
 
-/// A message that was sent to a queue, and what became of it.
+/// A message that was sent to a queue, with its receives and its deletion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SentMessage {
-    /// Its id in SQS.
+    /// Its `MessageId` in SQS.
     pub message_id: String,
-    /// The queue that it was sent to.
+    /// Name of the queue that it was sent to.
     pub queue: String,
-    /// What it says.
+    /// Its `Body`.
     pub body: std::sync::Arc<str>,
     /// When it was sent, by the clock of the world.
     pub at: Moment,
     /// The same by AWS's clock (`SentTimestamp`).
     pub sent: Moment,
-    /// Each time that a receive took it, in order. The answer may have been lost: the call says so.
+    /// Every receive that took it, in order. The answer may have been lost on its way: then the
+    /// receive's [`Call`] has [`Outcome::LostAfter`].
     pub deliveries: Vec<Delivery>,
-    /// When it was deleted by a call.
+    /// When a call deleted it; `None`: no call has.
     pub deleted: Option<Moment>,
-    /// When a call first asked for its deletion without effect: the queue forgot that, or the
-    /// receipt handle was not the newest.
+    /// When a call first asked for its deletion in vain: the queue lost the deletion, or the
+    /// receipt handle was not the newest. `None`: never.
     pub deletion_lost: Option<Moment>,
 }
 
-/// A message was handed to a client.
+/// A receive of a message by a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delivery {
-    /// When.
+    /// When the message was received.
     pub at: Moment,
     /// The access key of the client.
     pub by: String,
@@ -93,7 +93,7 @@ pub enum Verdict {
     Completed(HookResult),
     /// No heartbeat came within the heartbeat timeout; the hook's default result applied.
     TimedOut(HookResult),
-    /// The global timeout was over; the hook's default result applied.
+    /// The global timeout ran out; the hook's default result applied.
     GlobalTimeout(HookResult),
     /// Another hook of the same instance ended with ABANDON, which stops the remaining ones.
     Stopped,
@@ -104,13 +104,13 @@ pub enum Verdict {
 /// A lifecycle action: one hook, run for one instance once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ActionReport {
-    /// The Auto Scaling group.
+    /// Name of the Auto Scaling group.
     pub group: String,
-    /// The hook.
+    /// Name of the lifecycle hook.
     pub hook: String,
-    /// The instance.
+    /// EC2 instance ID.
     pub instance: String,
-    /// The token of this action.
+    /// `LifecycleActionToken`, a UUID unique to this action.
     pub token: String,
     /// Launch or termination.
     pub transition: Transition,
@@ -120,27 +120,27 @@ pub struct ActionReport {
     pub heartbeat_timeout: Duration,
     /// When the global timeout ends it.
     pub global_end: Moment,
-    /// Accepted heartbeats.
+    /// When each accepted heartbeat came, oldest first.
     pub heartbeats: Vec<Moment>,
-    /// When, why and by whom (access key; empty: by AWS itself) it ended. `None`: it is open.
+    /// How it ended. `None`: it is open.
     pub end: Option<ActionEnd>,
-    /// Calls for it that were refused because it was no longer open.
+    /// When calls for it were refused because it was no longer open.
     pub late_calls: Vec<Moment>,
 }
 
 /// The end of a lifecycle action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ActionEnd {
-    /// When.
+    /// When it ended.
     pub at: Moment,
-    /// Why.
+    /// What ended it, and with which result.
     pub verdict: Verdict,
     /// The access key that completed it; empty when AWS ended it by itself.
     pub by: String,
 }
 
 impl ActionReport {
-    /// The longest time without a sign of life, from its begin to its end (or `now` while it is
+    /// The longest time without a heartbeat, between its start and its end (or `now` while it is
     /// open).
     #[must_use]
     pub fn longest_gap(&self, now: Moment) -> Duration {
@@ -155,14 +155,14 @@ impl ActionReport {
     }
 }
 
-/// How much the journal keeps. Counts are always kept.
+/// How many records the journal keeps. Counts of calls are always kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keep {
     /// Every call, message and deletion.
     All,
-    /// The newest ones only.
+    /// At most this many calls, messages and deletions each: the newest.
     Newest(usize),
-    /// None.
+    /// No records, only counts.
     Nothing,
 }
 
@@ -216,7 +216,7 @@ impl Journal {
         push(&mut self.deletions, deletion, self.keep);
     }
 
-    /// A call asked for the deletion of a message, and it is still there.
+    /// Records that a call asked for the deletion of a message that is still in its queue.
     pub(super) fn deletion_lost(&mut self, message_id: &str, at: Moment) {
         if let Some(message) = self.message(message_id) {
             message.deletion_lost.get_or_insert(at);
@@ -254,7 +254,7 @@ impl Journal {
         self.messages.iter().cloned().collect()
     }
 
-    /// A call met a fault.
+    /// Records that an injected fault affected a call.
     pub(super) fn disturbance(&mut self, fault: Disturbance) {
         push(&mut self.disturbances, fault, self.keep);
     }

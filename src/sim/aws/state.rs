@@ -25,7 +25,7 @@ use crate::{domain::Moment, runtime::Clock, sim::Tripwire};
 pub(super) enum Timer {
     /// An instance comes into a state, if it is still in the one named first.
     Move { instance: String, from: InstanceState, to: InstanceState },
-    /// Capacity is taken away.
+    /// AWS takes back an instance's capacity (spot, or the end of a capacity block).
     Reclaim { instance: String, to: InstanceState },
     /// Tags of a terminated instance go.
     ForgetTags { instance: String },
@@ -33,11 +33,11 @@ pub(super) enum Timer {
     Forget { instance: String },
     /// The terminate hooks of an instance begin.
     BeginHooks { instance: String },
-    /// A group sees that an instance was ended by other hands.
+    /// A group notices that an instance ended which it did not terminate itself.
     Notice { instance: String },
     /// A lifecycle action may have run out of time.
     Action { index: usize },
-    /// A group launches what it lacks.
+    /// A group launches the instances that it lacks.
     Replace { group: String },
 }
 

@@ -1,4 +1,4 @@
-//! What will happen by itself, and when.
+//! The schedule of the controllers' work.
 
 use std::{
     collections::BTreeMap,
@@ -10,8 +10,8 @@ use tokio::sync::Notify;
 use super::{object::Key, store::State};
 use crate::{domain::Moment, runtime::Clock};
 
-/// One look of one controller at one thing. A look acts on what it finds then, and sees to the next
-/// look itself; so it does no harm to look too often, and an earlier look stands for a later one.
+/// One reconciliation by one controller of one object. It acts on the state that it finds, and
+/// schedules the next one itself; so extra ones do no harm, and an earlier one replaces a later.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Task {
     /// The kubelet at a pod.
@@ -22,14 +22,9 @@ pub(super) enum Task {
     Workload(String, Key),
     /// The DaemonSet controller at a node.
     Daemons(String),
-    /// A foreign DaemonSet controller at a node: what its pod is called there, and the pod as it
-    /// was, in JSON.
-    ForeignDaemon {
-        /// The pod.
-        pod: Key,
-        /// As it was.
-        like: String,
-    },
+    /// A foreign DaemonSet controller at a node: the key of its pod there, and the pod before its
+    /// deletion, as JSON.
+    ForeignDaemon { pod: Key, like: String },
     /// The disruption controller at a budget.
     Budget(Key),
     /// The disruption controller at a pod that was evicted and not deleted.
@@ -44,13 +39,13 @@ pub(super) enum Task {
     CollectPods(String),
     /// The garbage collector at the objects of an owner that is gone.
     Collect(String),
-    /// The namespace controller.
+    /// The namespace controller at a namespace, by name.
     Namespace(String),
     /// Bookmarks for the watches that asked for them.
     Bookmarks,
 }
 
-/// All looks that are due some time.
+/// All tasks that are scheduled.
 #[derive(Debug, Default)]
 pub(super) struct Agenda {
     due: BTreeMap<(Moment, u64), Task>,
@@ -61,7 +56,7 @@ pub(super) struct Agenda {
 }
 
 impl Agenda {
-    /// A look at this time, unless there is an earlier one anyway.
+    /// Schedules a task for this time, unless it is already scheduled for then or earlier.
     pub(super) fn at(&mut self, at: Moment, task: Task) {
         if self.times.get(&task).is_some_and(|t| *t <= at) {
             return;
@@ -110,7 +105,7 @@ impl State {
     }
 }
 
-/// Looks that are done before the lock is let go: requests must not wait long.
+/// Tasks that are run before the lock is released: requests must not wait long.
 const BATCH: usize = 32;
 
 /// Runs the controllers until the cluster is stopped or its last handle is gone.

@@ -1,4 +1,4 @@
-//! What scenarios put into the cluster, in plain Rust.
+//! Specifications of the objects that scenarios put into the cluster, as plain Rust structs.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -13,12 +13,12 @@ pub struct NodeSpec {
     pub instance: Option<String>,
     /// The availability zone, also its label.
     pub zone: String,
-    /// `spec.providerID`, where it is not to be derived; `Some("")`: none, though there is an
-    /// instance.
+    /// `spec.providerID`; `None`: derived from zone and instance; `Some("")`: left empty even if
+    /// there is an instance.
     pub provider_id: Option<String>,
-    /// `status.nodeInfo.bootID`; from the seed where it is not said.
+    /// `status.nodeInfo.bootID`; `None`: a random one, derived from the seed.
     pub boot_id: Option<String>,
-    /// Labels beside the well-known ones.
+    /// Labels besides the well-known ones.
     pub labels: BTreeMap<String, String>,
     /// Annotations.
     pub annotations: BTreeMap<String, String>,
@@ -26,7 +26,7 @@ pub struct NodeSpec {
     pub taints: Vec<(String, String, String)>,
     /// `status.allocatable.pods`.
     pub max_pods: usize,
-    /// The size of its JSON in KiB at least, reached with image names as on a real node.
+    /// Minimum size of its JSON in KiB, reached with image names as on a real node.
     pub kib: usize,
     /// How long after registration it becomes `Ready`.
     pub ready_after: Duration,
@@ -65,7 +65,7 @@ impl NodeSpec {
         self
     }
 
-    /// At least this large.
+    /// With at least this many KiB of JSON.
     #[must_use]
     pub const fn kib(mut self, kib: usize) -> Self {
         self.kib = kib;
@@ -73,29 +73,29 @@ impl NodeSpec {
     }
 }
 
-/// What the pods of a workload are like.
+/// The properties that all pods of a workload share.
 #[derive(Debug, Clone, Default)]
 pub struct PodShape {
-    /// Labels. Workloads add `app: NAME` where it is missing.
+    /// Labels. Workloads add `app: NAME` if there is no `app`.
     pub labels: BTreeMap<String, String>,
     /// Annotations.
     pub annotations: BTreeMap<String, String>,
-    /// `spec.terminationGracePeriodSeconds`; 30 s where it is not said.
+    /// `spec.terminationGracePeriodSeconds`; `None`: 30 s.
     pub grace: Option<Duration>,
-    /// How long its processes take to stop when asked; the cluster's where it is not said. The
-    /// kubelet kills them after the grace period.
+    /// How long its processes take to stop when asked; `None`: the cluster's default. The kubelet
+    /// kills them after the grace period.
     pub stop: Option<Duration>,
-    /// From binding to `Running`.
+    /// Time from binding to `Running`; `None`: the cluster's default.
     pub start: Option<Duration>,
-    /// From `Running` to `Ready`.
+    /// Time from `Running` to `Ready`; `None`: the cluster's default.
     pub ready: Option<Duration>,
     /// It never becomes `Ready`.
     pub never_ready: bool,
-    /// It ends well this long after it runs.
+    /// It succeeds this long after it starts to run; `None`: it runs until stopped.
     pub runs_for: Option<Duration>,
-    /// The kubelet never gets it stopped: its object stays, terminating.
+    /// The kubelet never manages to stop it: its object stays, terminating.
     pub stuck: bool,
-    /// `metadata.finalizers`: nobody takes them away.
+    /// `metadata.finalizers`: no controller removes them.
     pub finalizers: Vec<String>,
     /// `spec.tolerations`, as JSON.
     pub tolerations: Vec<Value>,
@@ -103,20 +103,20 @@ pub struct PodShape {
     pub node_selector: BTreeMap<String, String>,
     /// `spec.priority`.
     pub priority: Option<i64>,
-    /// The size of its JSON in KiB at least.
+    /// Minimum size of its JSON in KiB.
     pub kib: usize,
 }
 
 /// A Deployment, ReplicaSet, StatefulSet, DaemonSet or Job.
 #[derive(Debug, Clone)]
 pub struct Workload {
-    /// Its namespace, made where it is missing.
+    /// `metadata.namespace`; created if missing.
     pub namespace: String,
-    /// Its name; `app: NAME` selects its pods.
+    /// `metadata.name`; the label `app: NAME` selects its pods.
     pub name: String,
-    /// How many pods. DaemonSets have one a node.
+    /// Number of pods; of a Job, completions. Ignored for DaemonSets, which run one pod per node.
     pub replicas: usize,
-    /// What they are like.
+    /// Properties of each pod.
     pub shape: PodShape,
 }
 
@@ -140,37 +140,37 @@ impl Workload {
     }
 }
 
-/// A pod put there by hand.
+/// A single pod that a scenario creates directly, not through a workload.
 #[derive(Debug, Clone)]
 pub struct PodSpec {
-    /// Its namespace, made where it is missing.
+    /// `metadata.namespace`; created if missing.
     pub namespace: String,
-    /// Its name.
+    /// `metadata.name`.
     pub name: String,
-    /// The node that it is bound to from the start; the scheduler's choice where it is not said.
+    /// The node that it is bound to from the start; `None`: the scheduler chooses one.
     pub node: Option<String>,
-    /// What it is like.
+    /// Its properties, as pods of a workload have them.
     pub shape: PodShape,
     /// The state that it is in from the start.
     pub state: PodState,
     /// The controller that owns it: apiVersion, kind, name. Need not exist.
     pub owner: Option<(String, String, String)>,
-    /// It is the image of a static pod of its node.
+    /// It is the mirror pod of a static pod of its node.
     pub mirror: bool,
 }
 
-/// The state that a pod is put there in.
+/// The state that a scenario creates a pod in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PodState {
-    /// Pending; the kubelet takes it on from there.
+    /// Pending; the scheduler and the kubelet start it as usual.
     New,
     /// Running and Ready.
     Ready,
     /// Running, not Ready.
     NotReady,
-    /// Finished well.
+    /// Finished with phase `Succeeded`.
     Succeeded,
-    /// Finished badly.
+    /// Finished with phase `Failed`.
     Failed,
     /// Pending for ever (its image cannot be pulled).
     StuckPending,
@@ -195,7 +195,7 @@ impl PodSpec {
         }
     }
 
-    /// Like this.
+    /// With these properties.
     #[must_use]
     pub fn shape(mut self, shape: PodShape) -> Self {
         self.shape = shape;
@@ -224,12 +224,12 @@ impl PodSpec {
     }
 }
 
-/// A PodDisruptionBudget.
+/// A PodDisruptionBudget that a scenario creates.
 #[derive(Debug, Clone)]
 pub struct BudgetSpec {
-    /// Its namespace, made where it is missing.
+    /// `metadata.namespace`; created if missing.
     pub namespace: String,
-    /// Its name.
+    /// `metadata.name`.
     pub name: String,
     /// `spec.selector.matchLabels`; `None`: no selector at all, which matches nothing.
     pub selector: Option<BTreeMap<String, String>>,
@@ -285,12 +285,12 @@ impl BudgetSpec {
     }
 }
 
-/// A pod as a judge looks at it.
+/// The fields of a pod that judges look at.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PodView {
-    /// Its namespace.
+    /// `metadata.namespace`.
     pub namespace: String,
-    /// Its name.
+    /// `metadata.name`.
     pub name: String,
     /// `metadata.uid`.
     pub uid: String,
@@ -304,6 +304,6 @@ pub struct PodView {
     pub deletion: Option<crate::domain::Moment>,
     /// Kind of the controller that owns it.
     pub owner_kind: Option<String>,
-    /// It is the image of a static pod.
+    /// It is the mirror pod of a static pod.
     pub mirror: bool,
 }

@@ -24,7 +24,7 @@ use crate::{
     },
 };
 
-/// Who writes what a scenario puts there.
+/// The journal's name for the author of a scenario's writes.
 pub(super) const SCENARIO: &str = "<scenario>";
 
 /// The embedded cluster. Clones are handles to the same one.
@@ -53,7 +53,7 @@ impl std::fmt::Debug for EmbeddedKube {
 /// Starting and reaching it.
 impl EmbeddedKube {
     /// Starts an empty cluster. Its controllers run as one task of `spawner` until
-    /// [`stop`](Self::stop), or until nobody holds the cluster any more.
+    /// [`stop`](Self::stop), or until the last handle of the cluster is dropped.
     #[must_use]
     pub fn start(options: Options, clock: Clock, seed: u64, spawner: &Spawner) -> Self {
         let mut state = State::new(options, clock, seed);
@@ -73,8 +73,8 @@ impl EmbeddedKube {
         state.agenda.wake.notify_one();
     }
 
-    /// The API server as a tower service. Requests carry this tag in the journal, or their user
-    /// agent where there is none.
+    /// The API server as a tower service. The journal names its requests by this tag, or by their
+    /// user agent if `tag` is `None`.
     #[must_use]
     pub fn service(&self, tag: Option<&str>) -> KubeService {
         KubeService { state: Arc::clone(&self.state), clock: self.clock, tag: tag.map(Arc::from) }
@@ -197,7 +197,7 @@ impl EmbeddedKube {
     }
 }
 
-/// What judges read.
+/// Records and state for judges to read.
 impl EmbeddedKube {
     /// Every request so far.
     #[must_use]
@@ -224,7 +224,8 @@ impl EmbeddedKube {
         self.lock().journal.entries.clone()
     }
 
-    /// Every request that met a fault so far, and every watch that was ended or silenced.
+    /// Every request so far that an injected fault affected, and every watch that was ended or
+    /// silenced.
     #[must_use]
     pub fn disturbances(&self) -> Vec<Disturbance> {
         let state = self.lock();
@@ -246,15 +247,15 @@ impl EmbeddedKube {
             },
             is_silent: false,
         };
-        // One that is given up without an answer met something, too: its client was cut off, or has
-        // ended.
+        // A request that was given up without an answer was disturbed too: its client was cut off,
+        // or has ended.
         let is_lost = |r: &Request| r.status == 0 && r.ended.is_some();
         let requests =
             state.journal.requests.iter().filter(|r| r.is_disturbed || is_lost(r)).map(of_request);
         requests.chain(state.journal.disturbances.iter().cloned()).collect()
     }
 
-    /// Starts the journal and the counts afresh.
+    /// Empties the journal and the counts.
     pub fn clear_journal(&self) {
         let mut state = self.lock();
         state.journal.requests.clear();
@@ -269,7 +270,7 @@ impl EmbeddedKube {
         self.lock().watches.counts()
     }
 
-    /// The newest resourceVersion.
+    /// The resourceVersion of the newest write.
     #[must_use]
     pub fn revision(&self) -> u64 {
         self.lock().revision

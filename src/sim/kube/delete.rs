@@ -48,7 +48,7 @@ impl Options {
         }
     }
 
-    /// The preconditions hold.
+    /// Fails unless the object has the UID and resourceVersion of the preconditions.
     pub(super) fn check(&self, call: &Call, object: &Object) -> Result<(), Failure> {
         let differs = |wanted: &Option<String>, have: &str, what: &str, then: &str| {
             let wanted = wanted.as_ref().filter(|w| *w != have)?;

@@ -34,8 +34,8 @@ impl State {
         self.count_deployment(deployment, &key);
     }
 
-    /// One step of a rolling update; nothing where there is only the newest ReplicaSet and it has
-    /// its size.
+    /// One step of a rolling update; does nothing if the newest ReplicaSet is the only one and has
+    /// its full size.
     fn roll(&mut self, deployment: &Arc<Object>, newest: &Key, wanted: usize) {
         let sets = self.owned("replicasets", deployment.uid());
         let size = |s: &Arc<Object>| count(s.value.at("spec.replicas"));

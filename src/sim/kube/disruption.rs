@@ -35,7 +35,7 @@ impl Arithmetic {
 /// The pods that a budget selects, counted as they change.
 #[derive(Debug, Default)]
 pub(super) struct Members {
-    /// `None` where there is no selector, or none that can be read: it selects nothing.
+    /// `None`: the selector is missing or invalid, and selects nothing.
     selector: Option<Labels>,
     pods: usize,
     healthy: usize,

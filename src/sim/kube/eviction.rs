@@ -21,7 +21,7 @@ use super::{
 
 /// More unconfirmed disruptions than this are refused.
 const MAX_DISRUPTED: usize = 2000;
-/// How often a conflict is met by deciding again.
+/// Maximum number of tries of an eviction that meets conflicts.
 pub(super) const TRIES: usize = 20;
 
 /// Conflicts that the deletion of a pod will meet.
@@ -57,7 +57,7 @@ pub(super) struct Eviction {
 }
 
 impl Eviction {
-    /// Steps 2 to 4: what can be said without looking at the cluster.
+    /// Steps 2 to 4: the checks that do not need the state of the cluster.
     pub(super) fn read(call: &Call) -> Result<Self, Failure> {
         let body = call.json()?;
         let version = body.text("apiVersion");
@@ -108,7 +108,7 @@ impl Eviction {
     }
 }
 
-/// What a budget says to an eviction.
+/// How the budgets of a pod allow its eviction.
 enum Answer {
     /// Go on; the deletion must find the pod as it was seen.
     Ignored,
@@ -148,8 +148,8 @@ impl State {
                 }
                 Ok(Some(created()))
             }
-            // A webhook's answer is passed on as it is: one that gives a code and no reason leaves
-            // the Status without one, and without details.
+            // A webhook's answer is passed on unchanged: if it has a code but no reason, the Status
+            // has neither reason nor details.
             EvictionVerdict::Deny(m) => Err(Failure::new(403, "", denied(&m))),
             EvictionVerdict::Busy(m) => Err(Failure::new(429, "", denied(&m))),
             EvictionVerdict::Unreachable(m) => Err(Failure::internal(&format!(
@@ -342,7 +342,7 @@ fn grants(budget: &Value) -> Result<i64, Failure> {
     if allowed == 0 { Err(exhausted(budget)) } else { Ok(allowed) }
 }
 
-/// What is left where every try met another writer.
+/// The failure of an eviction if another writer came first in every try.
 fn contended(budget: &str) -> Failure {
     let message = format!(
         "Operation cannot be fulfilled on poddisruptionbudgets.policy \"{budget}\": the object \

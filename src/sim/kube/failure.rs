@@ -34,8 +34,7 @@ impl Failure {
         self
     }
 
-    /// `Retry-After` and `details.retryAfterSeconds`; 0 says it only in neither, as the server
-    /// does.
+    /// Sets `Retry-After` and `details.retryAfterSeconds`; 0 sets neither, as on the real server.
     pub(super) fn retry_after(mut self, seconds: u32) -> Self {
         if seconds > 0 {
             self.details.put("retryAfterSeconds", seconds);
@@ -125,8 +124,8 @@ impl Failure {
         Self::new(400, "BadRequest", message)
     }
 
-    /// `why` begins as the server's own words do, which say the reason: `Invalid value`,
-    /// `Required value`.
+    /// The reason follows from how `why` begins, which must be as in the server's own text:
+    /// `Invalid value`, `Required value`.
     pub(super) fn invalid(kind: &Kind, name: &str, field: &str, why: &str) -> Self {
         let reason = match why.split(':').next().unwrap_or_default() {
             "Required value" => "FieldValueRequired",

@@ -13,7 +13,7 @@ pub struct Match {
     pub resource: Option<String>,
     /// The subresource; `Some("")`: only requests without one.
     pub subresource: Option<String>,
-    /// The namespace.
+    /// Namespace of the request.
     pub namespace: Option<String>,
     /// The name of the object.
     pub name: Option<String>,
@@ -64,28 +64,28 @@ impl Match {
 pub enum Fault {
     /// This Status, and no effect.
     Status {
-        /// The HTTP status.
+        /// HTTP status code, also `Status.code`.
         code: u16,
         /// `Status.reason`.
         reason: String,
         /// `Status.message`.
         message: String,
-        /// `Retry-After` and `details.retryAfterSeconds`.
+        /// `Retry-After` and `details.retryAfterSeconds`, in seconds.
         retry_after: Option<u32>,
     },
     /// 403 as RBAC words it.
     Forbidden,
-    /// 401: the token is not good any more.
+    /// 401: the token is no longer valid.
     Unauthorized,
     /// 429 as API priority and fairness words it: plain text, `Retry-After`, no Status.
     Overloaded {
         /// `Retry-After`, in seconds.
         retry_after: u32,
     },
-    /// Done and answered later; given up without effect where the `timeout` of the request is over
-    /// by then.
+    /// Executed and answered this much later; if the request's `timeout` is shorter, it fails
+    /// without effect.
     Slow(Duration),
-    /// Done at once, answered later.
+    /// Executed at once, answered this much later.
     SlowAnswer(Duration),
     /// The connection fails before the request has an effect.
     Refused,
@@ -102,7 +102,7 @@ pub enum Fault {
 /// A fault for matching requests.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rule {
-    /// Which requests.
+    /// The requests that it applies to.
     pub matching: Match,
     /// What happens to them.
     pub fault: Fault,
@@ -132,7 +132,7 @@ impl Rule {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RuleId(pub(super) u64);
 
-/// How the whole server is away.
+/// How the whole server is unavailable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Away {
     /// Connections fail at once; open watches end.
@@ -141,7 +141,7 @@ pub enum Away {
     Silent,
 }
 
-/// What an admission webhook makes of an eviction.
+/// An admission webhook's decision on an eviction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EvictionVerdict {
     /// It passes.
@@ -152,11 +152,11 @@ pub enum EvictionVerdict {
     Unreachable(String),
     /// 429 with this message and no cause (KubeVirt starts a migration this way).
     Busy(String),
-    /// 201, and the pod lives on: somebody else sees to it.
+    /// 201, but the pod is not deleted: another component handles its eviction.
     Intercept,
 }
 
-/// What an admission webhook is asked.
+/// An admission webhook's input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EvictionReview {
     /// The pod's namespace.

@@ -1,4 +1,4 @@
-//! What was asked, and what became of it: for judges.
+//! A record of requests and of changes to the cluster's state, which the judges of tests read.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,19 +12,19 @@ use crate::{domain::Moment, sim::Disturbance};
 pub struct Request {
     /// When it came in.
     pub at: Moment,
-    /// When it was answered (a watch: when it began); `None` where the client got no answer that it
-    /// can read, or not yet.
+    /// When it was answered (a watch: when it began); `None` if there is no answer yet, or none
+    /// that the client can read.
     pub answered: Option<Moment>,
-    /// It met a fault.
+    /// An injected fault affected it.
     pub is_disturbed: bool,
-    /// When it was over: answered, failed, or given up by the client (a watch: when it began).
-    /// `None`: it is under way.
+    /// When it ended: answered, failed, or given up by the client (a watch: when it began).
+    /// `None`: still in progress.
     pub ended: Option<Moment>,
     /// The client's tag, or its user agent.
     pub client: String,
     /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`.
     pub verb: String,
-    /// The plural name; for what is no resource the path.
+    /// The resource's plural name; for a request that is not for a resource, the path.
     pub resource: String,
     /// The subresource or "".
     pub subresource: String,
@@ -32,7 +32,7 @@ pub struct Request {
     pub namespace: String,
     /// The name or "".
     pub name: String,
-    /// The HTTP status; 0 where the client got no answer that it can read, or not yet.
+    /// The HTTP status; 0 if there is no answer yet, or none that the client can read.
     pub status: u16,
     /// It was a dry run.
     pub dry_run: bool,
@@ -51,38 +51,38 @@ impl Request {
 /// Something that happened to the cluster's state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// When.
+    /// When it happened.
     pub at: Moment,
     /// Who did it: a client's tag, or a controller's name in angle brackets.
     pub by: String,
-    /// What.
+    /// The change, with the objects that it affected.
     pub fact: Fact,
 }
 
-/// What happened.
+/// One change of the cluster's state, with what judges need to know about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fact {
     /// An eviction was accepted.
     Evicted {
-        /// Which pod.
+        /// The pod, as it was when the eviction was accepted.
         pod: PodRef,
         /// The grace period that it got, in seconds.
         grace: u64,
-        /// It was already terminating: nothing but its grace period could change.
+        /// The pod was already terminating: only its grace period could change.
         again: bool,
         /// Budgets that were at or below their desired count without it.
         overrun: Vec<String>,
     },
     /// An eviction was answered as accepted by an admission webhook, and nothing was done.
     EvictionIntercepted {
-        /// Which pod.
+        /// The pod, which was left unchanged.
         pod: PodRef,
         /// The grace period that it would have got, in seconds.
         grace: u64,
     },
     /// A deletion of a pod was accepted.
     Deleted {
-        /// Which pod.
+        /// The pod, as it was when the deletion was accepted.
         pod: PodRef,
         /// The grace period that it got, in seconds.
         grace: u64,
@@ -99,74 +99,74 @@ pub enum Fact {
     PodReady(PodRef),
     /// A pod's phase became `Succeeded` or `Failed`.
     PodFinished(PodRef),
-    /// A Node became unschedulable.
+    /// A Node became unschedulable: its name.
     Cordoned(String),
-    /// A Node became schedulable again.
+    /// A Node became schedulable again: its name.
     Uncordoned(String),
-    /// A Node's annotations are these from now on.
+    /// A Node's annotations have changed.
     Annotated {
-        /// Its name.
+        /// The Node's `metadata.name`.
         node: String,
         /// Its providerID or "".
         provider_id: String,
-        /// All its annotations.
+        /// All annotations of the Node after the change.
         annotations: BTreeMap<String, String>,
     },
-    /// Something of a Node that [`NodeState`] holds is different from now on. Noted before every
-    /// other fact of the same write.
+    /// A Node field that [`NodeState`] holds has changed; this is the state after the change.
+    /// Recorded before every other fact of the same write.
     NodeChanged(Box<NodeState>),
-    /// A Node's object is gone.
+    /// A Node object was removed: its name.
     NodeGone(String),
-    /// A Node registered.
+    /// A Node registered with the API server: its name.
     NodeAdded(String),
-    /// A machine is gone.
+    /// A machine is gone: the name of its Node.
     MachineGone(String),
-    /// A Lease has another holder from now on.
+    /// The holder of a Lease has changed.
     LeaseHeld {
-        /// Its name.
+        /// `metadata.name` of the Lease.
         lease: String,
-        /// `spec.holderIdentity`; "" where nobody holds it, or it was deleted.
+        /// `spec.holderIdentity`; "" if nobody holds the Lease, or it was deleted.
         holder: String,
     },
-    /// The annotation of a Lease that pauses all drains came or went.
+    /// The annotation of a Lease that pauses all drains was set or removed.
     PausedAll {
         /// The name of the Lease.
         lease: String,
-        /// It came.
+        /// `true`: it was set; `false`: it was removed.
         paused: bool,
     },
-    /// The controller found that a disruption budget allows more than its status said.
+    /// The disruption controller found that a budget allows more disruptions than its status shows.
     BudgetFreed {
-        /// Its namespace.
+        /// `metadata.namespace` of the budget.
         namespace: String,
-        /// Its name.
+        /// `metadata.name` of the budget.
         name: String,
     },
 }
 
-/// A pod.
+/// Identifies a pod, and the node it was bound to.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PodRef {
-    /// Its namespace.
+    /// `metadata.namespace`.
     pub namespace: String,
-    /// Its name.
+    /// `metadata.name`.
     pub name: String,
-    /// Its UID.
+    /// `metadata.uid`.
     pub uid: String,
-    /// Its node or "".
+    /// `spec.nodeName`; "" while unbound.
     pub node: String,
 }
 
-/// What a drain may change on a Node, and what tells one machine from another.
+/// The fields of a Node that a drain may change, and those that identify its machine.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NodeState {
-    /// Its name.
+    /// `metadata.name`.
     pub name: String,
-    /// Its UID.
+    /// `metadata.uid`.
     pub uid: String,
-    /// Its providerID or "".
+    /// `spec.providerID` or "".
     pub provider_id: String,
-    /// Its machine's boot ID or "".
+    /// `status.nodeInfo.bootID` or "".
     pub boot_id: String,
     /// `spec.unschedulable`.
     pub unschedulable: bool,
@@ -174,13 +174,13 @@ pub struct NodeState {
     pub ready: String,
     /// Its taints: key, value, effect.
     pub taints: BTreeSet<(String, String, String)>,
-    /// Its labels.
+    /// `metadata.labels`.
     pub labels: BTreeMap<String, String>,
-    /// Its annotations.
+    /// `metadata.annotations`.
     pub annotations: BTreeMap<String, String>,
 }
 
-/// What was asked and what happened.
+/// The record itself; requests and entries are kept only while it is `on`.
 #[derive(Debug, Default)]
 pub(super) struct Journal {
     pub(super) on: bool,
@@ -188,6 +188,6 @@ pub(super) struct Journal {
     pub(super) entries: Vec<Entry>,
     pub(super) disturbances: Vec<Disturbance>,
     pub(super) counts: BTreeMap<(String, String), u64>,
-    /// Requests since the start, journal or not.
+    /// Requests since the start, counted even while the journal is off.
     pub(super) seen: u64,
 }

@@ -1,4 +1,4 @@
-//! Looking into JSON objects without panicking, and writing into them without ceremony.
+//! Reads JSON objects by path without panicking, and writes into them.
 
 use std::time::Duration;
 
@@ -11,38 +11,38 @@ static NULL: Value = Value::Null;
 /// Paths are field names joined by dots. Keys that hold dots (labels, annotations) are asked for
 /// one by one.
 pub(super) trait Look {
-    /// What is there; null where nothing is.
+    /// The value at this path; null if there is nothing.
     fn at(&self, path: &str) -> &Value;
-    /// The text there; "" where there is none.
+    /// The string at this path; "" if there is no string.
     fn text(&self, path: &str) -> &str {
         self.at(path).as_str().unwrap_or_default()
     }
-    /// The number there; 0 where there is none.
+    /// The integer at this path; 0 if there is no integer.
     fn int(&self, path: &str) -> i64 {
         self.at(path).as_i64().unwrap_or_default()
     }
-    /// The elements there.
+    /// The elements of the array at this path; none if there is no array.
     fn items(&self, path: &str) -> &[Value] {
         self.at(path).as_array().map_or(&[], Vec::as_slice)
     }
-    /// The moment there.
+    /// The RFC 3339 time at this path; `None` if there is nothing that parses as one.
     fn moment(&self, path: &str) -> Option<Moment> {
         self.text(path).parse().ok()
     }
-    /// An annotation.
+    /// The value of an annotation of the object; `None` if it is not set.
     fn annotation(&self, key: &str) -> Option<&str> {
         self.at("metadata.annotations").get(key).and_then(Value::as_str)
     }
-    /// The status of a condition; "" where it has none.
+    /// The status of a condition; "" if the condition is missing.
     fn condition(&self, kind: &str) -> &str {
         self.items("status.conditions")
             .iter()
             .find(|c| c.text("type") == kind)
             .map_or("", |c| c.text("status"))
     }
-    /// Writes there, making objects on the way.
+    /// Writes the value at this path, creating the objects above it.
     fn put(&mut self, path: &str, value: impl Into<Value>);
-    /// Takes away what is there.
+    /// Removes the value at this path.
     fn take_away(&mut self, path: &str);
     /// Sets a condition; `lastTransitionTime` moves only when the status changes.
     fn set_condition(&mut self, kind: &str, status: &str, reason: &str, message: &str, now: Moment);

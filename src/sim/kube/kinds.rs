@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-/// A kind of object and where it is served.
+/// A kind of object and its place in the API.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(clippy::struct_field_names, reason = "the API calls it so")]
 pub(super) struct Kind {
     /// The API group; "" for the core group.
     pub(super) group: String,
-    /// The version.
+    /// The API version, for example `v1`.
     pub(super) version: String,
     /// `kind`.
     pub(super) kind: String,

@@ -13,7 +13,8 @@ use super::{
 const BY: &str = "<namespace>";
 
 impl State {
-    /// Nothing new may come into it any more; with `empty`, what is in it goes too.
+    /// Makes a namespace terminating: nothing can be created in it. With `empty`, the controller
+    /// then deletes its contents, and the namespace itself.
     pub(super) fn begin_namespace_end(
         &mut self,
         key: &Key,

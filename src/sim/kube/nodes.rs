@@ -210,8 +210,8 @@ impl State {
         }
     }
 
-    /// Nothing but the heartbeats of a Node is written again and again: its conditions stay, and
-    /// no controller has anything to do. So the object is changed where it is.
+    /// Updates only the heartbeat times of a Node. The conditions stay the same and no controller
+    /// needs to react, so the object is changed in place.
     fn write_heartbeats(&mut self, key: &Key, now: Moment) {
         let Some(node) = self.get("nodes", key) else { return };
         let text = seconds(now);

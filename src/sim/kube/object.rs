@@ -10,7 +10,7 @@ use super::{
 };
 use crate::domain::Moment;
 
-/// Namespace ("" where there is none) and name.
+/// Namespace ("" for cluster-scoped objects) and name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     pub(super) namespace: String,
@@ -32,7 +32,7 @@ impl Key {
     }
 }
 
-/// One version of an object: as JSON, and as it is sent.
+/// One version of an object: as JSON, and as the bytes that clients get.
 #[derive(Debug)]
 pub(super) struct Object {
     pub(super) value: Value,
@@ -68,7 +68,7 @@ impl Shown {
     }
 }
 
-/// An object as it is sent. `like` is the size of one like it.
+/// Serializes an object. `like` is the expected size, used to reserve memory.
 fn bytes(value: &Value, like: usize) -> Bytes {
     let mut out = Vec::with_capacity(like + 64);
     // Writing a Value to memory cannot fail.
@@ -101,7 +101,7 @@ impl Object {
         Self { value, written, shown: Arc::new(shown), pod }
     }
 
-    /// Changes the status of a Node in place: nothing that controllers or selectors look at.
+    /// Changes the status of a Node in place; only fields that no controller or selector reads.
     pub(super) fn change_status(&mut self, revision: u64, change: impl FnOnce(&mut Value)) {
         self.value.put("metadata.resourceVersion", revision.to_string());
         change(&mut self.value);
@@ -153,7 +153,7 @@ pub(super) fn labels(value: &Value, path: &str) -> BTreeMap<String, String> {
     map.map(|(k, v)| (k.clone(), v.as_str().unwrap_or_default().to_owned())).collect()
 }
 
-/// What controllers look at in a pod, read once a version.
+/// The fields of a pod that controllers use, read once for each version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PodFacts {
     pub(super) uid: String,

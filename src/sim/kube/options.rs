@@ -43,14 +43,14 @@ pub struct Timing {
     /// From the reading of a budget to the arrival of its new status, in an eviction that it
     /// grants: evictions that overlap meet a conflict there and decide again half a second later.
     pub budget_write: Duration,
-    /// From binding to `Running`, where the pod does not say.
+    /// From binding to `Running`, unless the pod sets its own.
     pub start: Duration,
-    /// From `Running` to `Ready`, where the pod does not say.
+    /// From `Running` to `Ready`, unless the pod sets its own.
     pub ready: Duration,
-    /// From the request to stop to the last process gone, where the pod does not say.
+    /// From the request to stop to the end of the last process, unless the pod sets its own.
     pub stop: Duration,
-    /// From the last process gone (the pod's phase says so) to the removal of its object: volumes
-    /// are unmounted meanwhile.
+    /// From the end of a pod's last process (its phase shows this) to the removal of its object:
+    /// volumes are unmounted meanwhile.
     pub removal: Duration,
     /// Silence after which a node's `Ready` condition becomes `Unknown` (kube-controller-manager:
     /// `--node-monitor-grace-period`).

@@ -56,8 +56,8 @@ pub(super) fn apply(kind: PatchKind, object: &mut Value, patch: &Value) -> Resul
 }
 
 /// The key by which elements of a list are the same (`patchMergeKey`); `Some("")`: a list of plain
-/// values, merged as a set. Lists that are not here are replaced whole, as the API says of taints
-/// and tolerations.
+/// values, merged as a set. Lists not named here are replaced whole, as the API defines it for
+/// taints and tolerations.
 fn merge_key(field: &str, element: &Value) -> Option<&'static str> {
     Some(match field {
         "conditions" | "addresses" => "type",

@@ -7,7 +7,7 @@ use http::Method;
 /// What a request asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Target {
-    /// Objects: group, version, plural, namespace, name, subresource; "" where there is none.
+    /// Objects: group, version, plural, namespace, name, subresource; "" for those not in the path.
     Resource {
         group: String,
         version: String,
@@ -73,17 +73,17 @@ impl Query {
         Self(all)
     }
 
-    /// The first value; "" where there is none.
+    /// The first value of a parameter; "" if it is absent.
     pub(super) fn get(&self, key: &str) -> &str {
         self.0.get(key).and_then(|v| v.first()).map_or("", String::as_str)
     }
 
-    /// All values.
+    /// All values of a parameter.
     pub(super) fn all(&self, key: &str) -> &[String] {
         self.0.get(key).map_or(&[], Vec::as_slice)
     }
 
-    /// It says true.
+    /// Whether the first value is `true` or `1`.
     pub(super) fn flag(&self, key: &str) -> bool {
         matches!(self.get(key), "true" | "1")
     }

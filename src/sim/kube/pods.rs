@@ -1,4 +1,4 @@
-//! Pods as JSON: from what scenarios say, and with what the server fills in.
+//! Pods as JSON: built from what scenarios specify, and with the server's defaults filled in.
 
 use serde_json::{Map, Value, json};
 
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::domain::Moment;
 
-/// Annotations by which a pod says how it behaves; durations are seconds, or `never`.
+/// Annotations that set how a pod behaves; durations are in seconds, or `never`.
 pub(super) const START: &str = "sim.sundown.dev/start";
 pub(super) const READY: &str = "sim.sundown.dev/ready";
 pub(super) const STOP: &str = "sim.sundown.dev/stop";
@@ -23,7 +23,7 @@ pub(super) enum Takes {
     Usual,
 }
 
-/// How long a pod says that something takes.
+/// How long something takes, by an annotation of the pod.
 pub(super) fn takes(pod: &Value, annotation: &str) -> Takes {
     match pod.annotation(annotation) {
         None => Takes::Usual,

@@ -1,4 +1,4 @@
-//! What a change makes others look at.
+//! Schedules the controllers that a change of an object concerns.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::{
     store::State,
 };
 
-/// The status of a DaemonSet follows its pods this much later: it takes a look at every node.
+/// The status of a DaemonSet follows its pods this much later, because it must visit every node.
 const DAEMON_STATUS: Duration = Duration::from_secs(1);
 
 impl State {
@@ -111,8 +111,8 @@ impl State {
             }
         }
         if was != is || old.map(Object::labels) != new.map(Object::labels) {
-            // As the controller looks budgets up by the pod as it is now, one whose labels stopped
-            // matching is not looked at again for it.
+            // The controller finds budgets by the pod's current labels; so a budget that no longer
+            // matches the pod is not reconciled for this change.
             let pods: Vec<&Object> = new.or(old).into_iter().collect();
             self.touch_budgets(&key.namespace, &pods);
         }

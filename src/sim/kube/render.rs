@@ -1,4 +1,4 @@
-//! How an object looks to the one who asks for it.
+//! Renders an object in the form that a client has requested.
 
 use std::sync::Arc;
 
@@ -73,7 +73,7 @@ impl Render {
         serde_json::to_vec(&self.object(value)).unwrap_or_default().into()
     }
 
-    /// A list.
+    /// The body of a list answer.
     pub(super) fn list(&self, items: &[Arc<Shown>], metadata: &Value) -> Bytes {
         if let Form::Table(include) = self.form {
             let values: Vec<Value> = items

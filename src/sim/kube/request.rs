@@ -46,7 +46,7 @@ impl Call {
             .map_err(|e| Failure::bad_request(format!("error decoding the body: {e}")))
     }
 
-    /// The body as JSON; null where there is none.
+    /// The body as JSON; null if it is empty.
     pub(super) fn optional_json(&self) -> Result<Value, Failure> {
         if self.body.is_empty() { Ok(Value::Null) } else { self.json() }
     }
@@ -69,7 +69,7 @@ impl Call {
     }
 }
 
-/// What is answered.
+/// An answer that is not a [`Failure`].
 #[derive(Debug)]
 pub(super) enum Reply {
     /// An object that is stored, as the client wants to see it.
@@ -82,6 +82,6 @@ pub(super) enum Reply {
     Bytes(Bytes),
     /// Plain text.
     Text(&'static str),
-    /// A watch.
+    /// The event stream of a watch.
     Watch(super::watch::Started),
 }

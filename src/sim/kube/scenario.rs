@@ -1,4 +1,4 @@
-//! What scenarios put into the cluster, and how they look at it.
+//! How scenarios change the cluster and read its state.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -32,16 +32,16 @@ impl EmbeddedKube {
         self.add_workload("daemonsets", workload);
     }
 
-    /// Adds a Job with `replicas` completions, one after the other; its pods end as their shape
-    /// says, else after 10 s.
+    /// Adds a Job with `replicas` completions, one after the other; its pods succeed after the
+    /// shape's `runs_for`, by default 10 s.
     pub fn add_job(&self, workload: &Workload) {
         let mut workload = workload.clone();
         workload.shape.runs_for.get_or_insert(std::time::Duration::from_secs(10));
         self.add_workload("jobs", &workload);
     }
 
-    /// From now on a controller that this API server knows nothing of (kind `DaemonSet` of another
-    /// group than `apps`) puts pods of this owner back on their node whenever they are gone.
+    /// From now on the controller of a `DaemonSet` of another API group than `apps`, which this API
+    /// server does not serve, recreates the pods of this owner on their node when they are deleted.
     pub fn put_back(&self, namespace: &str, owner: &str) {
         self.lock().foreign_daemons.insert((namespace.to_owned(), owner.to_owned()));
     }
@@ -65,7 +65,7 @@ impl EmbeddedKube {
         state.add(plural, object, SCENARIO);
     }
 
-    /// Adds a pod; says its UID.
+    /// Adds a pod; returns its UID.
     pub fn add_pod(&self, spec: &PodSpec) -> String {
         let mut state = self.lock();
         state.ensure_namespace(&spec.namespace);
@@ -111,7 +111,7 @@ impl EmbeddedKube {
         self.lock().begin_namespace_end(&Key::cluster(name), SCENARIO, empty);
     }
 
-    /// A running pod becomes ready, or is not any more.
+    /// Makes a running pod ready or not ready.
     pub fn set_pod_ready(&self, namespace: &str, name: &str, ready: bool) {
         let mut state = self.lock();
         let (now, key) = (state.now(), Key::new(namespace, name));
@@ -126,7 +126,7 @@ impl EmbeddedKube {
         state.change("pods", &key, "<kubelet>", |p| pods::set_running(p, ready, now));
     }
 
-    /// An object by plural resource name, namespace ("" where there is none) and name.
+    /// An object by plural resource name, namespace ("" if cluster-scoped) and name.
     #[must_use]
     pub fn object(&self, resource: &str, namespace: &str, name: &str) -> Option<Value> {
         self.lock().get(resource, &Key::new(namespace, name)).map(|o| o.value.clone())
@@ -160,9 +160,9 @@ impl EmbeddedKube {
         self.lock().all(resource).for_each(|object| look(&object.value));
     }
 
-    /// Creates or replaces an object as it is, past admission, preconditions and faults.
-    /// `apiVersion`, `kind` and `metadata.name` must be there; a kind that is not served is passed
-    /// over.
+    /// Creates or replaces an object unchanged, without admission, preconditions or faults.
+    /// `apiVersion`, `kind` and `metadata.name` must be there; a kind that is not served is
+    /// ignored.
     pub fn put(&self, object: Value) {
         let mut state = self.lock();
         let Some(kind) =
@@ -177,7 +177,7 @@ impl EmbeddedKube {
         }
     }
 
-    /// Changes an object in place, past everything; false where there is none.
+    /// Changes an object in place, without validation or admission; false if it does not exist.
     pub fn edit(
         &self,
         resource: &str,
@@ -188,15 +188,15 @@ impl EmbeddedKube {
         self.lock().change(resource, &Key::new(namespace, name), SCENARIO, change).is_some()
     }
 
-    /// Deletes an object as `kubectl delete` does: with grace, finalizers, and what it owns; false
-    /// where there is none.
+    /// Deletes an object as `kubectl delete` does: with grace, finalizers, and the objects that it
+    /// owns; false if it does not exist.
     pub fn delete(&self, resource: &str, namespace: &str, name: &str) -> bool {
         self.lock()
             .delete(resource, &Key::new(namespace, name), &DeleteOptions::default(), SCENARIO)
             .is_some()
     }
 
-    /// Removes an object at once, finalizers or not; false where there is none.
+    /// Removes an object at once, even with finalizers; false if it does not exist.
     pub fn remove(&self, resource: &str, namespace: &str, name: &str) -> bool {
         self.lock().erase(resource, &Key::new(namespace, name), SCENARIO).is_some()
     }

@@ -32,7 +32,7 @@ use crate::{runtime::Clock, sim::tripwire::Way};
 /// The body of an answer.
 pub type ResponseBody = UnsyncBoxBody<Bytes, BoxError>;
 
-/// The real server waits 500 to 550 ms before it decides anew about a conflict.
+/// The real server waits 500 to 550 ms before it tries again after a conflict.
 const BETWEEN_TRIES: Duration = Duration::from_millis(500);
 
 /// The API server as a tower service.
@@ -40,7 +40,7 @@ const BETWEEN_TRIES: Duration = Duration::from_millis(500);
 pub struct KubeService {
     pub(super) state: Arc<Mutex<State>>,
     pub(super) clock: Clock,
-    /// The name of the client, where it is known; its user agent else.
+    /// The name of the client for the journal; `None`: requests are named by their user agent.
     pub(super) tag: Option<Arc<str>>,
 }
 
@@ -133,7 +133,7 @@ impl KubeService {
         answer
     }
 
-    /// Which objects a request is about; `Err` where it is about none.
+    /// Parses which objects a request is about; `Err` if it is not a request for objects.
     fn understand(&self, incoming: &Incoming) -> (Asked, Result<Call, Failure>) {
         let agent = incoming.header(header::USER_AGENT);
         let by: Arc<str> = self.tag.clone().unwrap_or_else(|| agent.into());

@@ -53,7 +53,7 @@ pub(super) struct State {
     pub(super) foreign_daemons: BTreeSet<(String, String)>,
 }
 
-/// Controllers that stand still.
+/// Controllers that a scenario has stopped.
 #[derive(Debug, Default)]
 pub(super) struct Frozen {
     pub(super) disruption: bool,
@@ -203,7 +203,7 @@ impl State {
         self.kinds.push(kind);
     }
 
-    /// A new UID.
+    /// A new UID for an object: a random UUID of version 4.
     pub(super) fn uid(&mut self) -> String {
         let (a, b) = (self.random.u64(..), self.random.u64(..));
         let (top, mid, low) = (a >> 32, (a >> 16) & 0xffff, a & 0x0fff);
@@ -288,7 +288,7 @@ impl State {
         Some(self.write(&kind, value, by))
     }
 
-    /// Writes a version of an object as it is.
+    /// Stores a version of an object without further changes but its resourceVersion.
     pub(super) fn write(&mut self, kind: &Arc<Kind>, mut value: Value, by: &str) -> Arc<Object> {
         self.revision += 1;
         value.put("metadata.resourceVersion", self.revision.to_string());
@@ -313,8 +313,7 @@ impl State {
         object
     }
 
-    /// Changes an object; nothing is written where nothing changes. `None` where there is no such
-    /// object.
+    /// Changes an object; writes nothing if nothing changes. `None` if the object does not exist.
     pub(super) fn change(
         &mut self,
         plural: &str,
@@ -355,11 +354,11 @@ impl State {
         new
     }
 
-    /// Changes the status of a Node where it is: only what neither controllers nor selectors look
-    /// at. False where that cannot be done.
+    /// Changes the status of a Node in place; only fields that no controller or selector reads.
+    /// False if the Node does not exist or its current version is in use elsewhere.
     pub(super) fn change_status(&mut self, key: &Key, change: impl FnOnce(&mut Value)) -> bool {
         let shelf = self.shelves.get_mut("nodes");
-        // A version that somebody else holds stays as it is.
+        // A version that is in use elsewhere must not change.
         let Some(object) = shelf.and_then(|s| s.objects.get_mut(key)).and_then(Arc::get_mut) else {
             return false;
         };

@@ -13,7 +13,7 @@ impl EmbeddedKube {
         self.lock().rules.add(rule)
     }
 
-    /// They do not any more.
+    /// Removes a fault that [`inject`](Self::inject) has added.
     pub fn lift(&self, rule: RuleId) {
         self.lock().rules.lift(rule);
     }
@@ -75,7 +75,7 @@ impl EmbeddedKube {
         self.lock().disturb_watches(matching, Some(&Push::Break));
     }
 
-    /// Open watches that match never say anything again, nor end.
+    /// Open watches that match send nothing from now on, but stay open.
     pub fn silence_watches(&self, matching: &Match) {
         self.lock().disturb_watches(matching, Some(&Push::Silence));
     }
@@ -95,7 +95,7 @@ impl EmbeddedKube {
     }
 
     /// The next `times` deletions of a pod by eviction meet a conflict; at the first the pod
-    /// becomes what `becomes` says.
+    /// changes to the state `becomes`.
     pub fn conflict_evictions(
         &self,
         namespace: &str,

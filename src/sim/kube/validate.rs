@@ -141,7 +141,7 @@ pub(super) fn dry_run(call: &Call) -> Result<(), Failure> {
     .with_details(details))
 }
 
-/// What a list or a watch says of the version that it wants fits together (apimachinery:
+/// Checks that the version parameters of a list or a watch are consistent (apimachinery:
 /// pkg/apis/meta/internalversion/validation).
 pub(super) fn version_match(call: &Call) -> Result<(), Failure> {
     let query = &call.query;

@@ -307,7 +307,7 @@ fn deleted(call: &Call, uid: &str) -> Reply {
     )
 }
 
-/// Server-side apply wants to know who applies.
+/// The refusal of a server-side apply without `fieldManager`.
 fn no_manager() -> Failure {
     let why = "Required value: is required for apply patch";
     let d = json!({
@@ -336,7 +336,7 @@ fn check_name(call: &Call, value: &Value) -> Result<(), Failure> {
     }
 }
 
-/// Takes away what says nothing, as the real server's types do (`omitempty`).
+/// Removes empty and false fields, as the real server's types do (`omitempty`).
 pub(super) fn tidy(kind: &super::kinds::Kind, value: &mut Value) {
     let mut fields = vec![
         "metadata.labels",
@@ -366,7 +366,7 @@ enum Part {
     Status,
 }
 
-/// 403 for what would be new in a namespace that is going.
+/// 403 for the creation of an object in a terminating namespace.
 pub(super) fn namespace_terminating(call: &Call, name: &str) -> Failure {
     let namespace = &call.key.namespace;
     let message = format!(
@@ -396,7 +396,8 @@ fn unsupported(call: &Call) -> Failure {
     Failure::new(415, "UnsupportedMediaType", message).with_details(json!({}))
 }
 
-/// Some kinds take no update that does not say which version it is of (`AllowUnconditionalUpdate`).
+/// The refusal of an update without `metadata.resourceVersion` for kinds that require it
+/// (`AllowUnconditionalUpdate`).
 fn unconditional(call: &Call) -> Failure {
     let (kind, name) = (call.kind.qualified(), &call.key.name);
     let why = "Invalid value: 0: must be specified for an update";
@@ -475,7 +476,7 @@ fn check_preconditions(call: &Call, old: &Object, metadata: &Value) -> Result<()
     let uid = metadata.text("uid");
     if !uid.is_empty() && uid != old.uid() {
         if call.verb == "patch" {
-            // Said twice, by two validations.
+            // Reported twice, by two validations.
             let why = format!("Invalid value: {uid:?}: field is immutable");
             let mut failure = Failure::invalid(&call.kind, &call.key.name, "metadata.uid", &why);
             let cause =

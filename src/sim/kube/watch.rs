@@ -1,4 +1,4 @@
-//! Watches: who listens to what, and the bodies that carry it.
+//! Watches: their subscriptions, and the HTTP bodies that carry their events.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -29,7 +29,7 @@ use super::{
 /// A watcher that has this many events waiting is cut off, as the real server does with slow ones.
 const BACKLOG: usize = 65_536;
 
-/// What goes to a watcher.
+/// An item of a watcher's channel.
 #[derive(Debug, Clone)]
 pub(super) enum Push {
     /// `ADDED`, `MODIFIED` or `DELETED`.
@@ -38,9 +38,9 @@ pub(super) enum Push {
     Bookmark { revision: u64, initial: bool },
     /// An `ERROR` with this Status; the stream ends.
     Error(Value),
-    /// Nothing will ever come again, and the stream does not end.
+    /// Nothing more is sent, and the stream does not end.
     Silence,
-    /// The connection breaks.
+    /// The stream fails with `connection reset by peer`.
     Break,
 }
 
@@ -163,8 +163,7 @@ impl Watches {
         }
     }
 
-    /// Ends the matching watches with a last word.
-    /// Which they were.
+    /// Ends the matching watches, after a last item if given; returns their requests.
     pub(super) fn end(&mut self, matching: &Match, last: Option<&Push>) -> Vec<Asked> {
         let mut ended = Vec::new();
         let ids: Vec<u64> = self
@@ -212,7 +211,7 @@ pub(super) struct Started {
 }
 
 impl State {
-    /// Remembers a change and tells the watches.
+    /// Adds a change to the history and sends it to the watches.
     pub(super) fn publish(&mut self, plural: &str, change: Change) {
         let history = self.options.history;
         self.watches.publish(plural, &change);
@@ -333,7 +332,7 @@ impl Guard {
 struct Flow {
     started: Started,
     until: Instant,
-    /// When the last bookmark is due, where there is to be one.
+    /// When the last bookmark is due; `None`: no last bookmark.
     last_bookmark: Option<Instant>,
     ended: bool,
     guard: Guard,

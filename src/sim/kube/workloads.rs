@@ -89,7 +89,7 @@ impl State {
         }
     }
 
-    /// One DaemonSet at one node; says whether its pod is to run there.
+    /// Reconciles one DaemonSet on one node; returns whether its pod is to run there.
     fn sync_daemon(&mut self, set: &Arc<Object>, template: &Value, node: &Object) -> bool {
         let by = "<daemonset>";
         let (may_run, may_stay) = daemon_may(template, node);
@@ -131,14 +131,13 @@ impl State {
         });
     }
 
-    /// Whether a controller that this API server knows nothing of puts pods of this owner back.
+    /// Whether the owner is a DaemonSet of another API group whose controller recreates its pods.
     pub(super) fn is_foreign_daemon(&self, namespace: &str, owner: &Owner) -> bool {
         let foreign = owner.kind == "DaemonSet" && owner.api_version != "apps/v1";
         foreign && self.foreign_daemons.contains(&(namespace.to_owned(), owner.name.clone()))
     }
 
-    /// Such a controller puts a pod like the one that is gone on the same node, whatever the node's
-    /// taints say.
+    /// Such a controller recreates a deleted pod on the same node, regardless of the node's taints.
     pub(super) fn sync_foreign_daemon(&mut self, key: &Key, like: &str) {
         let Ok(gone) = serde_json::from_str::<Value>(like) else { return };
         let node = Key::cluster(gone.text("spec.nodeName"));
@@ -203,7 +202,7 @@ impl State {
         });
     }
 
-    /// What belonged to an owner that is gone goes too.
+    /// Deletes the objects of an owner that no longer exists.
     pub(super) fn collect_owned(&mut self, uid: &str) {
         let owned: Vec<_> = self.index.owned.get(uid).into_iter().flatten().cloned().collect();
         for (plural, key) in owned {

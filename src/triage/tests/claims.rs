@@ -18,7 +18,7 @@ fn ignored(mut node: Node) -> Node {
     node
 }
 
-/// What EC2 says of the instance.
+/// EC2's facts about the instance.
 fn described() -> InstanceFacts {
     InstanceFacts {
         private_dns: Some(DNS.to_owned()),
@@ -31,7 +31,7 @@ fn known(nodes: &[Node], instance: Option<InstanceAnswer>) -> Knowledge {
     Knowledge { nodes: nodes.iter().cloned().map(Arc::new).collect(), instance, ..fresh() }
 }
 
-/// In a word what happens to each Node: `drain a b` (both are waited for), `drain a, cordon b`.
+/// What happens to each Node: `drain a b` (completion waits for both), `drain a, cordon b`.
 fn outcome(verdict: Verdict) -> String {
     let names = |nodes: &[Arc<Node>]| {
         let mut names: Vec<_> = nodes.iter().map(|node| node.name.to_string()).collect();
@@ -84,7 +84,7 @@ fn c39_of_several_nodes_that_claim_an_instance_the_one_that_ec2_confirms_is_drai
             "drain a, cordon b".to_owned(),
         ),
         (
-            "a name before addresses that others report",
+            "its name counts before addresses that others report",
             vec![with_dns(&with_address(&a)), called(DNS)],
             format!("drain {DNS}, cordon a"),
         ),
@@ -104,6 +104,16 @@ fn c39_of_several_nodes_that_claim_an_instance_the_one_that_ec2_confirms_is_drai
         (
             "the other kubelet is silent, and its node has the name",
             vec![silent(called(DNS)), b.clone()],
+            format!("drain {DNS}, cordon b"),
+        ),
+        (
+            "the other kubelet is silent, and its node reported the address",
+            vec![silent(with_address(&a)), b.clone()],
+            "drain a, cordon b".to_owned(),
+        ),
+        (
+            "the other kubelet is silent and its node has the name, but this one has the address",
+            vec![silent(called(DNS)), with_address(&b)],
             "drain b".to_owned(),
         ),
         (
@@ -171,11 +181,13 @@ fn ec2_is_asked_which_of_several_nodes_is_the_instances_and_all_are_drained_when
             "an instance that EC2 does not know confirms none: {i:?}"
         );
     }
+    let one_silent = known(&[silent(claimant("a")), claimant("b")], None);
     assert_eq!(
-        outcome(verdict(&spot(), &known(&[silent(claimant("a")), claimant("b")], None), &policy())),
-        "drain b",
-        "nothing to ask"
+        outcome(verdict(&spot(), &one_silent, &policy())),
+        "ask 1",
+        "the silent one may be the right one"
     );
+    assert_eq!(outcome(triage(&spot(), &one_silent, &policy(), now().plus(seconds(5)))), "drain b");
     let waits = |nodes: &[Node], instance, after| {
         heartbeats_wait(
             &terminate(),

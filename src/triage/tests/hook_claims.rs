@@ -1,8 +1,8 @@
-//! Which hooks of a group are ours, and what waits until that is known.
+//! Which hooks of a group Sundown answers, and what waits until that is decided.
 
 use super::*;
 
-/// These hooks, all of them for terminations.
+/// A group with these hooks, all for terminations.
 pub(super) fn of(hooks: &[&str]) -> HooksAnswer {
     HooksAnswer::Described(
         hooks.iter().map(|h| (HookName::from(*h), Transition::Terminating)).collect(),
@@ -18,7 +18,7 @@ fn ask_hooks() -> Question {
 }
 
 #[test]
-fn the_hooks_of_a_group_say_which_one_is_ours() {
+fn the_hooks_of_a_group_decide_which_one_is_ours() {
     use Transition::{Launching, Terminating};
     let launch_of_ours = || {
         HooksAnswer::Described(
@@ -52,7 +52,7 @@ fn the_hooks_of_a_group_say_which_one_is_ours() {
 }
 
 #[test]
-fn hooks_that_are_completed_left_alone_or_guessed_are_told_apart() {
+fn each_hook_of_a_group_is_completed_left_alone_or_guessed() {
     let names =
         |hooks: Vec<HookName>| hooks.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
     for (globs, hooks, completed, left, guessed) in [
@@ -88,7 +88,7 @@ fn a_hook_beside_one_of_ours_gets_no_drain_no_heartbeat_and_no_completion() {
     );
     assert!(!heartbeats(&terminate(), &known, &policy()));
     assert!(matches!(
-        verdict(&interruption(What::Terminate(action("sundown-terminate"))), &known, &policy()),
+        verdict(&interruption(Cause::Terminate(action("sundown-terminate"))), &known, &policy()),
         Verdict::Accept(_)
     ));
 }
@@ -99,13 +99,13 @@ fn while_the_hooks_of_the_group_are_not_described_there_are_heartbeats_and_no_co
     assert!(heartbeats(&terminate(), &known, &policy()));
     let wait = waits(verdict(&terminate(), &known, &policy()));
     assert_eq!((wait.ask, wait.until), (vec![ask_hooks()], Some(now().plus(seconds(1)))));
-    // The pods need the time: the drain begins, and its completion waits.
-    let asked = Knowledge { hooks_asked: Some(now()), ..known.clone() };
+    // The drain begins because pods need the time. Its completion waits.
+    let asked = Knowledge { hooks_asked_at: Some(now()), ..known.clone() };
     match triage(&terminate(), &asked, &policy(), now().plus(seconds(1))) {
         Verdict::Accept(accept) => assert_eq!(accept.claim, HookClaim::Undecided),
         other => panic!("{other:?}"),
     }
-    // Of an instance without a Node nothing hurries.
+    // An instance without a Node can wait.
     let gone = Knowledge {
         instance: answer(None),
         group: Some(GroupAnswer::Tags(ours())),
@@ -133,20 +133,24 @@ fn a_hook_gets_no_drain_and_no_heartbeat_before_the_hooks_of_its_group_were_aske
         ),
         (
             "a second ago",
-            Knowledge { hooks_asked: Some(minute.minus(seconds(1))), ..undecided.clone() },
+            Knowledge { hooks_asked_at: Some(minute.minus(seconds(1))), ..undecided.clone() },
             None,
             None,
         ),
         (
             "it was ours before",
-            Knowledge { hooks_asked: Some(now()), hooks_before: described(), ..undecided.clone() },
+            Knowledge {
+                hooks_asked_at: Some(now()),
+                hooks_before: described(),
+                ..undecided.clone()
+            },
             None,
             None,
         ),
         (
             "it was another party's before",
             Knowledge {
-                hooks_asked: Some(now()),
+                hooks_asked_at: Some(now()),
                 hooks_before: Some(of(&["my-hook", "sundown-terminate"])),
                 ..undecided.clone()
             },
@@ -200,7 +204,7 @@ fn the_hooks_of_a_group_of_ours_are_asked_for_also_without_a_node() {
 }
 
 #[test]
-fn where_describing_is_denied_a_hook_is_ours_as_far_as_can_be_seen() {
+fn a_hook_counts_as_ours_but_unchecked_if_describing_is_denied() {
     let known = Knowledge { hooks: Some(HooksAnswer::Denied), ..with_node() };
     match verdict(&terminate(), &known, &policy()) {
         Verdict::Accept(accept) => assert_eq!(accept.claim, HookClaim::Unchecked),
@@ -209,7 +213,7 @@ fn where_describing_is_denied_a_hook_is_ours_as_far_as_can_be_seen() {
 }
 
 #[test]
-fn what_aws_has_not_described_is_found_out_before_it_is_completed() {
+fn a_claim_without_a_description_is_unconfirmed() {
     for (claim, unconfirmed) in [
         (HookClaim::Ours, false),
         (HookClaim::Foreign, false),
@@ -237,7 +241,7 @@ fn an_instance_without_a_node_is_not_completed_for_another_partys_hook_because_d
 }
 
 #[test]
-fn what_is_not_acted_on_for_another_reason_asks_for_no_hooks() {
+fn a_message_that_is_deleted_for_another_reason_asks_for_no_hooks() {
     let mut ignored = node("n", Some(INSTANCE));
     ignored.annotations.insert(IGNORE.to_owned(), "true".to_owned());
     let known = undescribed(Knowledge { nodes: vec![Arc::new(ignored)], ..fresh() });

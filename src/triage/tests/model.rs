@@ -1,14 +1,14 @@
-//! What a verdict must be, worked out from flags and facts alone. Nothing here calls what it
-//! judges: neither the table nor the functions that the table is made of.
+//! The expected verdict, derived only from flags and facts. Nothing here calls the code under test:
+//! neither the table nor the functions that the table uses.
 
 use super::*;
 
-/// How long a verdict waits for the description of hooks, for a proof, and for a Node, in seconds.
+/// How long a verdict waits for a description of hooks, for a proof, and for a Node, in seconds.
 const WAITS_FOR_HOOKS: i64 = 1;
 const WAITS_FOR_PROOF: i64 = 10;
 const WAITS_FOR_NODE: i64 = 300;
 
-/// Flags as people give them, and the policy that is made of them.
+/// Flags as an operator gives them, and the policy that follows from them.
 #[derive(Debug, Clone)]
 pub(super) struct Flags {
     /// `--lifecycle-hook`
@@ -16,7 +16,7 @@ pub(super) struct Flags {
     pub(super) policy: Policy,
 }
 
-/// A verdict without what it carries.
+/// The kind of a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Expected {
     Accept(Certainty),
@@ -40,7 +40,7 @@ impl Expected {
     }
 }
 
-/// One interruption, what is known of it, and the flags.
+/// One interruption, what is known about it, and the flags.
 pub(super) struct Model<'a> {
     pub(super) i: &'a Interruption,
     pub(super) known: &'a Knowledge,
@@ -58,7 +58,7 @@ fn glob_matches(glob: &str, name: &str) -> bool {
     }
 }
 
-/// Whether tags name a cluster, and whether one of those they name is ours.
+/// Whether tags name a cluster, and whether they name this one.
 fn names(tags: &BTreeMap<String, String>) -> (bool, bool) {
     let owner = tags.keys().any(|key| key.starts_with("kubernetes.io/cluster/"));
     let eks = tags.get("eks:cluster-name");
@@ -67,7 +67,7 @@ fn names(tags: &BTreeMap<String, String>) -> (bool, bool) {
     (owner || eks.is_some(), ours)
 }
 
-/// `sundown.dev/ignore` and the node selector of [`policy`] let it be drained.
+/// `sundown.dev/ignore` and the node selector of [`policy`] allow that the Node is drained.
 pub(super) fn may_touch(node: &Node) -> bool {
     let ignored = node.annotations.get("sundown.dev/ignore").is_some_and(|value| value == "true");
     let karpenter = node.labels.contains_key("karpenter.sh/nodepool");
@@ -82,8 +82,8 @@ fn later(moment: Moment, seconds: i64) -> Moment {
 
 impl Model<'_> {
     fn action(&self) -> Option<&HookAction> {
-        match &self.i.what {
-            What::Terminate(action) | What::Launch(action) => Some(action),
+        match &self.i.cause {
+            Cause::Terminate(action) | Cause::Launch(action) => Some(action),
             _ => None,
         }
     }
@@ -92,7 +92,7 @@ impl Model<'_> {
         self.known.instance.as_ref()?.facts.as_ref()
     }
 
-    /// Whose the hook is; ours where there is none.
+    /// Whether Sundown answers the hook; `Ours` without a hook.
     pub(super) fn claim(&self) -> HookClaim {
         let claim = self.claim_by(self.known.hooks.as_ref());
         let was_foreign = self.claim_by(self.known.hooks_before.as_ref()) == HookClaim::Foreign;
@@ -100,10 +100,12 @@ impl Model<'_> {
     }
 
     /// The hooks were asked for less than a second ago or not at all, or the hook was another
-    /// party's when they were described last.
+    /// party's by their last description.
     fn waits_for_hooks(&self) -> bool {
-        let is_over =
-            self.known.hooks_asked.is_some_and(|asked| self.now >= later(asked, WAITS_FOR_HOOKS));
+        let is_over = self
+            .known
+            .hooks_asked_at
+            .is_some_and(|asked| self.now >= later(asked, WAITS_FOR_HOOKS));
         !is_over || self.claim_by(self.known.hooks_before.as_ref()) == HookClaim::Foreign
     }
 
@@ -125,7 +127,7 @@ impl Model<'_> {
         if name.starts_with("sundown") {
             return HookClaim::Ours;
         }
-        let transition = if matches!(self.i.what, What::Launch(_)) {
+        let transition = if matches!(self.i.cause, Cause::Launch(_)) {
             Transition::Launching
         } else {
             Transition::Terminating
@@ -142,7 +144,7 @@ impl Model<'_> {
         }
     }
 
-    /// By its tags, or those of its group, the instance is ours; `None` while they have not been
+    /// The tags of the instance or of its group name this cluster; `None` until they have been
     /// read.
     pub(super) fn is_ours(&self) -> Option<bool> {
         let (named, ours) = self.facts().map_or((false, false), |facts| names(&facts.tags));
@@ -164,15 +166,15 @@ impl Model<'_> {
             .map(|answer| matches!(answer, GroupAnswer::Tags(tags) if names(tags).1))
     }
 
-    /// The tag of `--managed-tag` is there; `None` while that is not known.
+    /// The instance has the tag of `--managed-tag`; `None` until that is known.
     pub(super) fn is_managed(&self) -> Option<bool> {
         let Some(key) = &self.flags.policy.managed_tag else { return Some(true) };
         let _answer = self.known.instance.as_ref()?;
         if self.facts().is_some_and(|facts| facts.tags.contains_key(key)) {
             return Some(true);
         }
-        // The tags of an instance that has ended are soon gone. Its group's tell, where a hook
-        // names the group.
+        // A terminated instance soon loses its tags. Then those of its group count, if a hook names
+        // the group.
         let lives = self.facts().is_some_and(|facts| facts.state != InstanceState::Terminated);
         if lives || self.action().is_none() {
             return Some(false);
@@ -183,22 +185,23 @@ impl Model<'_> {
             .map(|answer| matches!(answer, GroupAnswer::Tags(tags) if tags.contains_key(key)))
     }
 
-    /// The interruption is read after its own time.
+    /// The interruption is stale.
     pub(super) fn is_late(&self) -> bool {
         let age = self.now.duration_since(self.known.happened).as_secs();
-        let own_time = match (&self.i.what, &self.known.hook) {
-            (What::Spot(_) | What::Capacity { .. }, _) => 120,
-            (What::StateChange(_), _) => 60,
-            (What::Terminate(_), Some(HookAnswer::Described(hook))) => {
+        let stale_after = match (&self.i.cause, &self.known.hook) {
+            (Cause::Spot(_) | Cause::Capacity { .. }, _) => 120,
+            (Cause::StateChange(_), _) => 60,
+            (Cause::Terminate(_), Some(HookAnswer::Described(hook))) => {
                 i64::try_from(hook.heartbeat_timeout.as_secs()).unwrap()
             }
-            (What::Terminate(_), _) => 30,
+            (Cause::Terminate(_), _) => 30,
             _ => i64::MAX,
         };
-        age > own_time
+        age > stale_after
     }
 
-    /// What EC2 said since the message came: whether the instance goes or is gone.
+    /// The instance stops or has ended, according to EC2, asked after the message was received;
+    /// `None` without such an answer.
     fn ends(&self) -> Option<bool> {
         let answer =
             self.known.instance.as_ref().filter(|answer| answer.at >= self.known.received)?;
@@ -208,16 +211,17 @@ impl Model<'_> {
         Some(!answer.facts.as_ref().is_some_and(lives))
     }
 
-    /// The interruption is proved (`true`) or disproved; `None` while it is neither.
+    /// The interruption is proved (`true`) or disproved (`false`); `None` if it is neither.
     pub(super) fn holds(&self) -> Option<bool> {
-        let heartbeat = self.known.heartbeat.filter(|_| matches!(self.i.what, What::Terminate(_)));
+        let heartbeat =
+            self.known.heartbeat.filter(|_| matches!(self.i.cause, Cause::Terminate(_)));
         if self.ends() == Some(true) || heartbeat.is_some_and(|heartbeat| heartbeat.accepted) {
             return Some(true);
         }
         let runs = self.ends() == Some(false);
-        match &self.i.what {
-            // The hook was asked about before the instance was: it did not end in between.
-            What::Terminate(_) => {
+        match &self.i.cause {
+            // The instance was asked for after the hook: it did not end in between.
+            Cause::Terminate(_) => {
                 let is_over = heartbeat.is_some_and(|heartbeat| {
                     self.known.instance.as_ref().is_some_and(|answer| answer.at >= heartbeat.at)
                 });
@@ -227,10 +231,11 @@ impl Model<'_> {
         }
     }
 
-    /// What [`super::disproved`] must say: also a hook that was read within its own time holds.
+    /// The expected answer of [`super::disproved`]. A hook that was read within its timeout holds,
+    /// too.
     pub(super) fn disproved(&self) -> Option<bool> {
-        let read_in_time = match (&self.i.what, &self.known.hook) {
-            (What::Terminate(_), Some(HookAnswer::Described(hook))) => {
+        let read_in_time = match (&self.i.cause, &self.known.hook) {
+            (Cause::Terminate(_), Some(HookAnswer::Described(hook))) => {
                 let age = self.known.received.duration_since(self.known.happened).as_secs();
                 age <= i64::try_from(hook.heartbeat_timeout.as_secs()).unwrap()
             }
@@ -255,19 +260,19 @@ impl Model<'_> {
         }
     }
 
-    /// The verdict, where at most one Node claims the instance: `node`, whose providerID names it.
+    /// The expected verdict if at most one Node claims the instance: `node`, with its providerID.
     pub(super) fn expected(&self, node: Option<&Node>) -> Expected {
         let claim = self.claim();
         if self.action().is_some() && claim == HookClaim::Foreign {
             return self.dropped(Reason::ForeignHook);
         }
         let is_undecided = claim == HookClaim::Undecided;
-        match &self.i.what {
-            What::Rebalance => self.not_acted_on(node),
-            What::StateChange(InstanceState::Running | InstanceState::Pending) => {
+        match &self.i.cause {
+            Cause::Rebalance => self.not_acted_on(node),
+            Cause::StateChange(InstanceState::Running | InstanceState::Pending) => {
                 self.dropped(Reason::Irrelevant)
             }
-            What::Launch(action) => match self.launch(node, action) {
+            Cause::Launch(action) => match self.launch(node, action) {
                 Expected::AnswerLaunch if is_undecided => Expected::Wait,
                 decided => decided,
             },
@@ -318,8 +323,10 @@ impl Model<'_> {
         if !self.is_late() {
             return Expected::Accept(Certainty::Timely);
         }
-        let given_up =
-            self.known.asked.is_some_and(|asked| self.now >= later(asked, WAITS_FOR_PROOF));
+        let given_up = self
+            .known
+            .proof_asked_at
+            .is_some_and(|asked| self.now >= later(asked, WAITS_FOR_PROOF));
         match self.holds() {
             Some(true) => Expected::Accept(Certainty::Proved),
             Some(false) => self.dropped(Reason::Stale),
@@ -328,7 +335,7 @@ impl Model<'_> {
         }
     }
 
-    /// Until when an instance that runs may still become a Node.
+    /// Until when a running instance may still become a Node.
     fn joins_until(&self) -> Moment {
         later(
             self.facts().and_then(|facts| facts.launched).unwrap_or(self.known.received),
@@ -341,7 +348,7 @@ impl Model<'_> {
             return Expected::Wait;
         };
         if self.flags.policy.cluster_name.is_none() {
-            // Nobody can say whose it is.
+            // It cannot be found out to which cluster the instance belongs.
             if answer.facts.is_none() && self.action().is_none() {
                 return self.dropped(Reason::Foreign);
             }
@@ -362,20 +369,20 @@ impl Model<'_> {
         if self.action().is_none() {
             return self.dropped(Reason::NoNode);
         }
-        // A LIST that began when the Node could no longer come, and after EC2 was asked, does not
-        // have it.
+        // The LIST lacks the Node. It counts if it began once the Node could no longer join, and
+        // after EC2 was asked.
         let is_listed =
             self.known.listed.as_ref().is_some_and(|(at, _)| *at >= due && *at >= answer.at);
         if is_listed { Expected::Complete } else { Expected::Wait }
     }
 
-    /// Whether the hook gets heartbeats, under the same condition.
+    /// The hook is expected to get heartbeats, under the same condition.
     pub(super) fn heartbeats(&self, node: Option<&Node>) -> bool {
         let ours = node.map_or_else(
             || self.flags.policy.cluster_name.is_some() && self.is_ours() == Some(true),
             may_touch,
         );
-        matches!(self.i.what, What::Terminate(_))
+        matches!(self.i.cause, Cause::Terminate(_))
             && self.claim() != HookClaim::Foreign
             && ours
             && self.is_managed() == Some(true)

@@ -1,9 +1,10 @@
-//! Ours or not: hooks, Nodes that are known, launch hooks, and what is not acted on yet.
+//! Does Sundown act on it? Hooks, Nodes in the index, launch hooks, kinds that are not acted on
+//! yet.
 
 use super::*;
 
 #[test]
-fn an_interruption_of_a_node_that_the_cluster_knows_is_accepted_without_a_word_of_aws() {
+fn an_interruption_of_a_node_in_the_index_is_accepted_without_a_question_to_aws() {
     for i in draining() {
         assert_eq!(
             accepted(verdict(&i, &with_node(), &policy())),
@@ -19,7 +20,7 @@ fn an_interruption_of_a_node_that_the_cluster_knows_is_accepted_without_a_word_o
         assert_eq!(
             accepted(verdict(&i, &not_synced, &policy())).1,
             Certainty::Timely,
-            "what is there is there: {i:?}"
+            "a Node that the index has exists: {i:?}"
         );
     }
 }
@@ -32,7 +33,7 @@ fn by_default_every_hook_is_ours_except_those_of_eks() {
         ("Launch-LC-Hook", false),
         ("terminate-lc-hook", true),
     ] {
-        let i = interruption(What::Terminate(action(hook)));
+        let i = interruption(Cause::Terminate(action(hook)));
         assert_eq!(
             matches!(verdict(&i, &with_node(), &policy()), Verdict::Accept(_)),
             is_ours,
@@ -149,7 +150,7 @@ fn c37_a_managed_tag_counts_on_the_instance_and_on_its_group_only_when_the_insta
         assert_eq!(
             accepted(verdict(&terminate(), &known, &policy())).1,
             Certainty::Timely,
-            "off: never looked at"
+            "without --managed-tag, tags do not count"
         );
     }
     let over = Knowledge { instance: over(), ..with_node() };
@@ -185,20 +186,20 @@ fn c39_a_node_of_another_instance_is_never_taken_for_this_one() {
     assert_eq!(
         verdict(&spot(), &known, &policy()),
         Verdict::Delete(Reason::NoNode),
-        "same name, new instance"
+        "a Node of the same name, with another instance"
     );
     let known =
         Knowledge { nodes: vec![called(None)], instance: answer(Some(named.clone())), ..fresh() };
     assert_eq!(
         accepted(verdict(&spot(), &known, &policy())),
         (DNS.to_owned(), Certainty::Timely),
-        "no providerID: by its private DNS name"
+        "without providerID, its private DNS name counts"
     );
     let known = Knowledge { nodes: vec![called(None)], ..fresh() };
     assert_eq!(
         asks(verdict(&spot(), &known, &policy())),
         [ask_instance(long_ago())],
-        "a name alone is nobody's"
+        "EC2 must confirm the name"
     );
 }
 
@@ -223,7 +224,7 @@ fn a_private_dns_name_does_not_count_for_an_instance_that_names_another_cluster(
 }
 
 #[test]
-fn a_private_dns_name_that_several_have_counts_for_nobody_who_is_not_known_to_be_ours() {
+fn a_private_dns_name_of_several_instances_counts_only_for_one_that_is_known_to_be_ours() {
     let of = |id: &str, state, tags| InstanceFacts {
         id: id.parse().unwrap(),
         private_dns: Some(DNS.to_owned()),
@@ -240,43 +241,45 @@ fn a_private_dns_name_that_several_have_counts_for_nobody_who_is_not_known_to_be
     assert_eq!(
         asks(verdict(&spot(), &seen, &policy())),
         [Question::Name(DNS.to_owned())],
-        "whose name is it?"
+        "which instances have the name?"
     );
     assert!(!heartbeats(&terminate(), &seen, &policy()));
-    let told = |namesakes: &[&InstanceFacts]| Knowledge {
+    let with_namesakes = |namesakes: &[&InstanceFacts]| Knowledge {
         namesakes: Some(namesakes.iter().map(|f| (*f).clone()).collect()),
         ..seen.clone()
     };
     assert_eq!(
-        accepted(verdict(&spot(), &told(&[&untagged, &old]), &policy())).0,
+        accepted(verdict(&spot(), &with_namesakes(&[&untagged, &old]), &policy())).0,
         DNS,
-        "nobody else who lives has it"
+        "the other one is terminated"
     );
     assert_eq!(
-        verdict(&spot(), &told(&[&untagged, &other]), &policy()),
+        verdict(&spot(), &with_namesakes(&[&untagged, &other]), &policy()),
         Verdict::Delete(Reason::Foreign),
         "two networks"
     );
     let stopped = of(OTHER, InstanceState::Stopped, BTreeMap::new());
     assert_eq!(
-        verdict(&spot(), &told(&[&untagged, &stopped]), &policy()),
+        verdict(&spot(), &with_namesakes(&[&untagged, &stopped]), &policy()),
         Verdict::Delete(Reason::Foreign),
-        "that one keeps its address"
+        "a stopped instance keeps its address"
     );
     let tagged = of(OTHER, InstanceState::Running, ours());
     assert_eq!(
-        verdict(&spot(), &told(&[&untagged, &tagged]), &policy()),
+        verdict(&spot(), &with_namesakes(&[&untagged, &tagged]), &policy()),
         Verdict::Delete(Reason::Foreign),
         "the other one is ours"
     );
     let theirs = of(OTHER, InstanceState::Running, theirs());
     assert_eq!(
-        accepted(verdict(&spot(), &told(&[&untagged, &theirs]), &policy())).0,
+        accepted(verdict(&spot(), &with_namesakes(&[&untagged, &theirs]), &policy())).0,
         DNS,
         "the other one is another cluster's"
     );
-    let by_group =
-        Knowledge { group: Some(GroupAnswer::Tags(ours())), ..told(&[&untagged, &other]) };
+    let by_group = Knowledge {
+        group: Some(GroupAnswer::Tags(ours())),
+        ..with_namesakes(&[&untagged, &other])
+    };
     assert_eq!(accepted(verdict(&terminate(), &by_group, &policy())).0, DNS, "its group is ours");
     assert!(heartbeats(&terminate(), &by_group, &policy()));
 }
@@ -296,9 +299,9 @@ fn a_node_without_provider_id_goes_by_the_private_dns_name_or_the_instance_id() 
         (DNS, Some(DNS), Some(OTHER), false),
     ] {
         let n = Node { dns: dns.map(str::to_owned), ..node(name, instance) };
-        assert_eq!(Knowledge::is_called(&n, &known_as), is_it, "{n:?}");
+        assert_eq!(Knowledge::is_named_after(&n, &known_as), is_it, "{n:?}");
         assert!(
-            !Knowledge::is_called(&Node { is_elsewhere: true, ..n }, &known_as),
+            !Knowledge::is_named_after(&Node { is_elsewhere: true, ..n }, &known_as),
             "Fargate, another cloud, on premises"
         );
     }
@@ -313,10 +316,12 @@ fn kinds_that_are_not_acted_on_yet_are_deleted_and_counted() {
         starts: None,
         closed: false,
     };
-    for what in
-        [What::Rebalance, What::Health(health), What::LaunchSuccessful { group: "my-asg".into() }]
-    {
-        let i = interruption(what);
+    for cause in [
+        Cause::Rebalance,
+        Cause::Health(Arc::new(health)),
+        Cause::LaunchSuccessful { group: "my-asg".into() },
+    ] {
+        let i = interruption(cause);
         for known in [with_node(), fresh()] {
             assert_eq!(verdict(&i, &known, &policy()), Verdict::Delete(Reason::NotActedOnYet));
             assert!(!heartbeats(&i, &known, &policy()));
@@ -340,15 +345,15 @@ fn kinds_that_are_not_acted_on_yet_are_deleted_and_counted() {
 }
 
 #[test]
-fn a_launch_out_of_a_warm_pool_waits_for_the_index_and_the_others_that_are_not_acted_on_do_not() {
+fn a_launch_out_of_a_warm_pool_waits_for_the_index_and_other_kinds_without_action_do_not() {
     let away = Knowledge::new(now(), now());
-    let launched = interruption(What::LaunchSuccessful { group: "my-asg".into() });
+    let launched = interruption(Cause::LaunchSuccessful { group: "my-asg".into() });
     assert!(
         waits(verdict(&launched, &away, &policy())).ask.is_empty(),
         "its Node may have to be put back"
     );
     assert_eq!(
-        verdict(&interruption(What::Rebalance), &away, &policy()),
+        verdict(&interruption(Cause::Rebalance), &away, &policy()),
         Verdict::Delete(Reason::NotActedOnYet)
     );
     let found = Knowledge { nodes: vec![our_node()], ..away };
@@ -357,7 +362,7 @@ fn a_launch_out_of_a_warm_pool_waits_for_the_index_and_the_others_that_are_not_a
 
 #[test]
 fn a_root_volume_replacement_is_drained_and_completed_like_any_terminate_hook() {
-    let i = interruption(What::Terminate(HookAction {
+    let i = interruption(Cause::Terminate(HookAction {
         purpose: HookPurpose::ReplaceRootVolume,
         ..action("my-hook")
     }));
@@ -378,7 +383,7 @@ fn a_launch_hook_is_answered_at_once_when_its_group_is_ours_or_somebody_named_it
     assert_eq!(
         verdict(&launch(), &Knowledge { index_trusted: false, ..group(ours()) }, &policy()),
         answer(),
-        "a new instance is no Node yet"
+        "a new instance has no Node yet"
     );
     for known in [
         group(theirs()),
@@ -391,7 +396,7 @@ fn a_launch_hook_is_answered_at_once_when_its_group_is_ours_or_somebody_named_it
     assert_eq!(
         verdict(&launch(), &with_node(), &nameless()),
         Verdict::Delete(Reason::NotActedOnYet),
-        "nobody says that it is ours"
+        "nothing shows that it is ours"
     );
     assert_eq!(
         verdict(&launch(), &fresh(), &shared(nameless())),
@@ -405,7 +410,7 @@ fn a_launch_hook_is_answered_at_once_when_its_group_is_ours_or_somebody_named_it
         )),
         [ask_instance(long_ago())]
     );
-    assert!(!heartbeats(&launch(), &group(ours()), &policy()), "it is answered, not held open");
+    assert!(!heartbeats(&launch(), &group(ours()), &policy()), "it is completed, not kept open");
 }
 
 #[test]

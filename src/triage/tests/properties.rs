@@ -1,4 +1,4 @@
-//! What holds whatever is known.
+//! Properties of the verdict for any knowledge.
 
 use proptest::{option, prelude::*, sample::select};
 
@@ -53,7 +53,7 @@ fn at_most_one_node() -> impl Strategy<Value = Vec<Arc<Node>>> {
     prop_oneof![Just(Vec::new()), one]
 }
 
-/// The hooks of the group, as far as it matters: none of ours, one of ours beside, one of ours for
+/// The cases of a group's hooks: none of ours, one of ours beside another, one of ours for
 /// launches.
 fn hooks_answers() -> impl Strategy<Value = HooksAnswer> {
     let for_launches = HooksAnswer::Described(
@@ -100,7 +100,7 @@ fn instance_answers() -> impl Strategy<Value = InstanceAnswer> {
 
 prop_compose! {
     fn knowledge()(
-        (received, happened, asked) in (moments(), moments(), option::of(moments())),
+        (received, happened, proof_asked_at) in (moments(), moments(), option::of(moments())),
         index_trusted in any::<bool>(),
         nodes in nodes(),
         instance in option::of(instance_answers()),
@@ -112,14 +112,14 @@ prop_compose! {
         ),
         hook in option::of(hook_answers()),
         (
-            hooks, hooks_before, hooks_asked
+            hooks, hooks_before, hooks_asked_at
         ) in (option::of(hooks_answers()), option::of(hooks_answers()), option::of(moments())),
         heartbeat in option::of((moments(), any::<bool>()).prop_map(|(at, accepted)| HeartbeatAnswer { at, accepted })),
         listed in option::of((moments(), self::nodes())),
     ) -> Knowledge {
         Knowledge {
-            received, happened, index_trusted, nodes, asked, instance, namesakes, group, hook,
-            hooks, hooks_asked, hooks_before, heartbeat, listed
+            received, happened, index_trusted, nodes, proof_asked_at, instance, namesakes, group, hook,
+            hooks, hooks_asked_at, hooks_before, heartbeat, listed
         }
     }
 }
@@ -151,16 +151,16 @@ fn interruptions() -> impl Strategy<Value = Interruption> {
         b,
         c,
         d,
-        interruption(What::Rebalance),
+        interruption(Cause::Rebalance),
         state_change(InstanceState::Running),
         state_change(InstanceState::Stopped),
     ]);
     let hook = select(vec!["my-hook", "my-hook", "sundown-x", "Terminate-LC-Hook"]);
     let hooks = (hook, any::<bool>()).prop_map(|(hook, launch)| {
         interruption(if launch {
-            What::Launch(action(hook))
+            Cause::Launch(action(hook))
         } else {
-            What::Terminate(action(hook))
+            Cause::Terminate(action(hook))
         })
     });
     prop_oneof![others, hooks]
@@ -175,7 +175,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(4000))]
 
     #[test]
-    fn whatever_is_known_the_verdict_touches_only_what_is_ours(
+    fn a_verdict_touches_only_what_is_ours(
         i in interruptions(), known in knowledge(), flags in all_flags(), now in moments()
     ) {
         let model = Model { i: &i, known: &known, flags: &flags, now };
@@ -194,14 +194,14 @@ proptest! {
             Verdict::Complete(open_action) => {
                 prop_assert!(
                     may_complete && matches!(
-                        &i.what, What::Terminate(action) if action.hook == open_action.key.hook
+                        &i.cause, Cause::Terminate(action) if action.hook == open_action.key.hook
                     )
                 );
                 prop_assert!(
                     policy.cluster_name.is_some() && model.is_ours() == Some(true) && known.index_trusted
                 );
                 prop_assert_eq!(model.is_managed(), Some(true));
-                prop_assert!(heartbeats(&i, &known, policy), "what is completed was beaten");
+                prop_assert!(heartbeats(&i, &known, policy), "a hook that is completed got heartbeats before");
                 prop_assert!(!known.nodes.iter().any(is_of_the_instance));
                 prop_assert!(
                     known.listed.as_ref().is_some_and(|(at, nodes)| *at >= known.received && !nodes.iter().any(is_of_the_instance))
@@ -210,7 +210,7 @@ proptest! {
             Verdict::AnswerLaunch(open_action) => {
                 prop_assert!(
                     may_complete && matches!(
-                        &i.what, What::Launch(action) if action.hook == open_action.key.hook
+                        &i.cause, Cause::Launch(action) if action.hook == open_action.key.hook
                     )
                 );
                 prop_assert_eq!(model.is_managed(), Some(true));
@@ -219,7 +219,7 @@ proptest! {
             Verdict::Wait(wait) => {
                 prop_assert!(
                     !known.index_trusted || !wait.ask.is_empty() || wait.until.is_some(),
-                    "nothing would ever wake it");
+                    "no input would ever end the wait");
                 prop_assert!(wait.until.is_none_or(|until| until > now));
             }
             Verdict::Delete(reason) => {
@@ -233,7 +233,7 @@ proptest! {
         }
         if heartbeats(&i, &known, policy) {
             prop_assert!(
-                matches!(i.what, What::Terminate(_)) && model.claim() != HookClaim::Foreign && model.is_managed() == Some(true)
+                matches!(i.cause, Cause::Terminate(_)) && model.claim() != HookClaim::Foreign && model.is_managed() == Some(true)
             );
             prop_assert!(
                 policy.cluster_name.is_some() || !known.nodes.is_empty() || known.listed.is_some()
@@ -242,7 +242,7 @@ proptest! {
     }
 
     #[test]
-    fn where_at_most_one_node_claims_the_instance_the_verdict_is_that_of_the_model(
+    fn if_at_most_one_node_claims_the_instance_the_verdict_is_that_of_the_model(
         i in interruptions(), known in knowledge(), nodes in at_most_one_node(),
         flags in all_flags(), now in moments(),
     ) {

@@ -1,4 +1,4 @@
-//! Stale until proved.
+//! Stale interruptions and their proofs.
 
 use super::*;
 
@@ -14,13 +14,13 @@ fn heartbeat(accepted: bool) -> Option<HeartbeatAnswer> {
     Some(HeartbeatAnswer { at: now(), accepted })
 }
 
-fn says(state: InstanceState) -> Option<InstanceAnswer> {
+fn reports(state: InstanceState) -> Option<InstanceAnswer> {
     answer(Some(facts(state, ours())))
 }
 
 #[test]
-fn each_kind_has_its_own_time_and_is_stale_only_after_it() {
-    let capacity = interruption(What::Capacity { ends: None });
+fn each_kind_is_stale_only_above_its_own_age() {
+    let capacity = interruption(Cause::Capacity { ends: None });
     for (i, limit, hook) in [
         (spot(), 120, None),
         (capacity, 120, None),
@@ -37,19 +37,19 @@ fn each_kind_has_its_own_time_and_is_stale_only_after_it() {
 }
 
 #[test]
-fn what_was_in_time_when_it_was_read_is_stale_when_it_is_decided_too_late() {
+fn an_interruption_that_is_decided_too_late_is_stale_although_it_was_read_in_time() {
     let v = triage(&spot(), &aged(100), &policy(), now().plus(seconds(21)));
     assert!(waits(v).proof);
 }
 
 #[test]
-fn an_event_from_the_future_is_in_time() {
+fn an_event_from_the_future_is_not_stale() {
     let known = Knowledge { happened: now().plus(seconds(3600)), ..with_node() };
     assert_eq!(accepted(verdict(&spot(), &known, &policy())).1, Certainty::Timely);
 }
 
 #[test]
-fn the_proof_is_asked_of_ec2_and_for_a_hook_by_one_heartbeat_too() {
+fn the_proof_comes_from_ec2_and_for_a_hook_also_from_one_heartbeat() {
     assert_eq!(asks(verdict(&spot(), &aged(121), &policy())), [ask_instance(now())]);
     assert_eq!(
         asks(verdict(&terminate(), &aged(31), &policy())),
@@ -63,19 +63,19 @@ fn the_proof_is_asked_of_ec2_and_for_a_hook_by_one_heartbeat_too() {
     assert_eq!(
         asks(verdict(&spot(), &known, &policy())),
         [ask_instance(now())],
-        "an answer from before the message proves nothing"
+        "an answer from before the message is no proof"
     );
 }
 
 #[test]
-fn an_instance_that_is_going_or_gone_proves_any_interruption() {
+fn an_instance_that_ends_or_has_ended_proves_any_interruption() {
     use InstanceState as S;
     for i in draining() {
         for (instance, state) in [
-            (says(S::Stopping), S::Stopping),
-            (says(S::Stopped), S::Stopped),
-            (says(S::ShuttingDown), S::ShuttingDown),
-            (says(S::Terminated), S::Terminated),
+            (reports(S::Stopping), S::Stopping),
+            (reports(S::Stopped), S::Stopped),
+            (reports(S::ShuttingDown), S::ShuttingDown),
+            (reports(S::Terminated), S::Terminated),
             (answer(None), S::Terminated),
         ] {
             let known = Knowledge { instance, heartbeat: heartbeat(false), ..aged(3600) };
@@ -92,7 +92,7 @@ fn an_instance_that_is_going_or_gone_proves_any_interruption() {
 fn one_accepted_heartbeat_proves_a_hook_and_nothing_else() {
     let known = Knowledge { heartbeat: heartbeat(true), ..aged(3600) };
     assert_eq!(accepted(verdict(&terminate(), &known, &policy())).1, Certainty::Proved);
-    let running = Knowledge { instance: says(InstanceState::Running), ..known };
+    let running = Knowledge { instance: reports(InstanceState::Running), ..known };
     assert_eq!(
         accepted(verdict(&terminate(), &running, &policy())).1,
         Certainty::Proved,
@@ -104,7 +104,7 @@ fn one_accepted_heartbeat_proves_a_hook_and_nothing_else() {
 #[test]
 fn an_instance_that_runs_disproves_anything_but_a_hook() {
     for i in draining() {
-        let known = Knowledge { instance: says(InstanceState::Running), ..aged(3600) };
+        let known = Knowledge { instance: reports(InstanceState::Running), ..aged(3600) };
         if i.hook().is_some() {
             assert_eq!(asks(verdict(&i, &known, &policy())), [ask_heartbeat(), ask_hook()]);
             assert_eq!(disproved(&i, &known), None);
@@ -113,7 +113,7 @@ fn an_instance_that_runs_disproves_anything_but_a_hook() {
             assert_eq!(
                 verdict(&i, &known, &shared(policy())),
                 Verdict::Delete(Reason::Stale),
-                "ours, whoever reads the queue: {i:?}"
+                "deleted from a shared queue, too: {i:?}"
             );
             assert_eq!(disproved(&i, &known), Some(true));
         }
@@ -121,11 +121,10 @@ fn an_instance_that_runs_disproves_anything_but_a_hook() {
 }
 
 #[test]
-fn a_hook_that_is_not_open_is_disproved_only_when_ec2_asked_no_sooner_does_not_say_that_the_instance_ends()
- {
+fn a_closed_hook_is_disproved_only_if_ec2_asked_no_earlier_reports_that_the_instance_runs() {
     let closed = Knowledge { heartbeat: heartbeat(false), ..aged(31) };
     assert_eq!(asks(verdict(&terminate(), &closed, &policy())), [ask_instance(now()), ask_hook()]);
-    let running = Knowledge { instance: says(InstanceState::Running), ..closed.clone() };
+    let running = Knowledge { instance: reports(InstanceState::Running), ..closed.clone() };
     assert_eq!(verdict(&terminate(), &running, &policy()), Verdict::Delete(Reason::Stale));
     let sooner = Knowledge {
         heartbeat: Some(HeartbeatAnswer { at: now().plus(seconds(1)), accepted: false }),
@@ -134,14 +133,14 @@ fn a_hook_that_is_not_open_is_disproved_only_when_ec2_asked_no_sooner_does_not_s
     assert_eq!(
         asks(verdict(&terminate(), &sooner, &policy())),
         [ask_instance(now().plus(seconds(1))), ask_hook()],
-        "it may have closed because it went"
+        "the hook may have closed because the instance ended"
     );
-    let ending = Knowledge { instance: says(InstanceState::ShuttingDown), ..closed };
+    let ending = Knowledge { instance: reports(InstanceState::ShuttingDown), ..closed };
     assert_eq!(accepted(verdict(&terminate(), &ending, &policy())).1, Certainty::Proved);
 }
 
 #[test]
-fn the_hooks_description_alone_can_show_that_it_is_in_time() {
+fn the_description_of_a_hook_alone_can_show_that_it_is_not_stale() {
     let known = Knowledge { hook: described(3600), ..aged(600) };
     assert_eq!(accepted(verdict(&terminate(), &known, &policy())).1, Certainty::Timely);
 }
@@ -151,17 +150,21 @@ fn c82_an_event_hours_old_touches_no_node_before_it_is_proved_and_is_deleted_whe
 {
     for i in draining() {
         assert!(waits(verdict(&i, &aged(5 * 3600), &policy())).proof, "{i:?}");
-        let gone_by = Knowledge {
-            instance: says(InstanceState::Running),
+        let disproved_facts = Knowledge {
+            instance: reports(InstanceState::Running),
             heartbeat: heartbeat(false),
             ..aged(5 * 3600)
         };
-        assert_eq!(verdict(&i, &gone_by, &policy()), Verdict::Delete(Reason::Stale), "{i:?}");
+        assert_eq!(
+            verdict(&i, &disproved_facts, &policy()),
+            Verdict::Delete(Reason::Stale),
+            "{i:?}"
+        );
     }
 }
 
 #[test]
-fn after_ten_seconds_without_an_answer_it_is_accepted_politely_and_asked_on() {
+fn after_ten_seconds_without_an_answer_it_is_accepted_without_force_and_aws_is_asked_again() {
     for i in draining() {
         let mut known = aged(3600);
         let first = waits(verdict(&i, &known, &policy()));
@@ -196,17 +199,18 @@ fn the_ten_seconds_begin_with_the_question_not_with_the_message() {
 }
 
 #[test]
-fn a_disproof_that_comes_during_the_drain_is_seen() {
-    let asked = Some(now().minus(seconds(60)));
-    let spot_runs = Knowledge { asked, instance: says(InstanceState::Running), ..aged(3600) };
+fn a_disproof_during_the_drain_counts() {
+    let proof_asked_at = Some(now().minus(seconds(60)));
+    let spot_runs =
+        Knowledge { proof_asked_at, instance: reports(InstanceState::Running), ..aged(3600) };
     assert_eq!(disproved(&spot(), &spot_runs), Some(true));
     let hook_closed = Knowledge { heartbeat: heartbeat(false), ..spot_runs };
     assert_eq!(disproved(&terminate(), &hook_closed), Some(true));
 }
 
 #[test]
-fn a_hook_that_is_described_only_during_the_drain_holds_when_it_was_read_within_its_timeout() {
-    let polite = Knowledge { asked: Some(now()), ..aged(600) };
+fn a_hook_that_is_described_only_during_the_drain_holds_if_it_was_read_within_its_timeout() {
+    let polite = Knowledge { proof_asked_at: Some(now()), ..aged(600) };
     assert_eq!(disproved(&terminate(), &polite), None);
     assert_eq!(
         disproved(&terminate(), &Knowledge { hook: described(3600), ..polite.clone() }),
@@ -219,10 +223,10 @@ fn a_hook_that_is_described_only_during_the_drain_holds_when_it_was_read_within_
     let closed = Knowledge {
         hook: described(3600),
         heartbeat: heartbeat(false),
-        instance: says(InstanceState::Running),
+        instance: reports(InstanceState::Running),
         ..polite
     };
-    assert_eq!(disproved(&terminate(), &closed), Some(true), "a disproof weighs more");
+    assert_eq!(disproved(&terminate(), &closed), Some(true), "a disproof counts more");
 }
 
 #[test]

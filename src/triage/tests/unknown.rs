@@ -1,4 +1,4 @@
-//! Instances that the cluster has no Node for.
+//! Instances without a Node.
 
 use super::*;
 
@@ -31,7 +31,7 @@ fn ask_list(not_before: Moment) -> Vec<Question> {
 }
 
 #[test]
-fn unknown_is_said_only_by_an_index_that_is_synced_and_whose_watch_is_not_failing() {
+fn a_node_counts_as_unknown_only_if_the_index_is_synced_and_its_watch_is_not_failing() {
     for i in draining() {
         let known = Knowledge { index_trusted: false, ..ended() };
         for later in [0, 3600, 86_400] {
@@ -52,7 +52,8 @@ fn unknown_is_said_only_by_an_index_that_is_synced_and_whose_watch_is_not_failin
 }
 
 #[test]
-fn while_the_index_is_away_a_hook_is_found_to_be_ours_by_its_group_and_kept_alive() {
+fn while_the_index_is_not_trusted_a_hook_gets_heartbeats_if_the_tags_of_its_group_name_this_cluster()
+ {
     let known = Knowledge { index_trusted: false, ..fresh() };
     let w = waits(verdict(&terminate(), &known, &policy()));
     assert_eq!((w.ask, w.until), (vec![], Some(now().plus(seconds(10)))));
@@ -60,27 +61,27 @@ fn while_the_index_is_away_a_hook_is_found_to_be_ours_by_its_group_and_kept_aliv
         asks(triage(&terminate(), &known, &policy(), now().plus(seconds(10)))),
         [ask_group()]
     );
-    let told = Knowledge { group: Some(GroupAnswer::Tags(ours())), ..known.clone() };
-    assert!(heartbeats(&terminate(), &told, &policy()));
-    assert!(!heartbeats(&terminate(), &told, &nameless()));
+    let tagged_group = Knowledge { group: Some(GroupAnswer::Tags(ours())), ..known.clone() };
+    assert!(heartbeats(&terminate(), &tagged_group, &policy()));
+    assert!(!heartbeats(&terminate(), &tagged_group, &nameless()));
     assert_eq!(
         asks(triage(&terminate(), &known, &nameless(), now().plus(seconds(10)))),
         [],
-        "the tags would say nothing"
+        "the tags would not help"
     );
     assert_eq!(
         asks(triage(&spot(), &known, &policy(), now().plus(seconds(10)))),
         [],
-        "nothing to beat"
+        "there is no hook to keep alive"
     );
     assert_eq!(
-        asks(triage(&terminate(), &told, &tagged("managed"), now().plus(seconds(10)))),
+        asks(triage(&terminate(), &tagged_group, &tagged("managed"), now().plus(seconds(10)))),
         [ask_instance(long_ago())]
     );
 }
 
 #[test]
-fn it_is_asked_before_any_wait_whose_the_instance_is_and_for_a_hook_its_group_at_the_same_time() {
+fn the_tags_of_the_instance_and_of_a_hooks_group_are_asked_for_at_once_before_any_wait() {
     assert_eq!(asks(verdict(&spot(), &fresh(), &policy())), [ask_instance(long_ago())]);
     assert_eq!(
         asks(verdict(&terminate(), &fresh(), &policy())),
@@ -101,7 +102,7 @@ fn while_ec2_does_not_answer_nothing_is_decided() {
 }
 
 #[test]
-fn tags_of_no_or_another_cluster_make_it_foreign() {
+fn an_instance_whose_tags_name_another_cluster_or_none_is_foreign() {
     for i in draining() {
         for tags in [
             theirs(),
@@ -153,7 +154,7 @@ fn each_of_the_tags_that_name_a_cluster_counts() {
     let known = Knowledge { group: Some(GroupAnswer::Tags(ours())), ..alive(of_another) };
     assert!(
         heartbeats(&terminate(), &known, &policy()),
-        "an autoscaler's tag names no owner: the policies of the role know none either"
+        "a tag of the cluster autoscaler names no cluster"
     );
     let two =
         tags(&[("kubernetes.io/cluster/test", "shared"), ("kubernetes.io/cluster/prod", "shared")]);
@@ -164,38 +165,38 @@ fn each_of_the_tags_that_name_a_cluster_counts() {
 }
 
 #[test]
-fn no_such_instance_and_no_hook_owed_is_foreign() {
+fn an_instance_that_ec2_does_not_know_is_foreign_without_a_hook() {
     let known = Knowledge { instance: answer(None), ..fresh() };
     assert_eq!(verdict(&spot(), &known, &policy()), Verdict::Delete(Reason::Foreign));
     assert_eq!(verdict(&spot(), &known, &nameless()), Verdict::Delete(Reason::Foreign));
     assert_eq!(
         asks(verdict(&terminate(), &known, &policy())),
         [ask_group()],
-        "a hook: its group tells"
+        "with a hook, the tags of its group decide"
     );
-    let nobody = Knowledge { group: Some(GroupAnswer::NoSuchGroup), ..known };
-    assert_eq!(verdict(&terminate(), &nobody, &policy()), Verdict::Delete(Reason::Foreign));
+    let no_group = Knowledge { group: Some(GroupAnswer::NoSuchGroup), ..known };
+    assert_eq!(verdict(&terminate(), &no_group, &policy()), Verdict::Delete(Reason::Foreign));
 }
 
 #[test]
-fn c38_ours_and_going_or_gone_is_completed_at_once_when_an_uncached_list_misses_it_too() {
+fn c38_a_hook_of_our_instance_that_ends_or_has_ended_is_completed_once_a_list_lacks_its_node_too() {
     use InstanceState as S;
-    let gone = [S::Stopping, S::Stopped, S::ShuttingDown, S::Terminated]
+    let ended_states = [S::Stopping, S::Stopped, S::ShuttingDown, S::Terminated]
         .map(|state| Some(facts(state, ours())));
-    for facts in gone.into_iter().chain([None]) {
+    for facts in ended_states.into_iter().chain([None]) {
         let known = Knowledge { instance: answer(facts), ..ended() };
         assert_eq!(asks(verdict(&terminate(), &known, &policy())), ask_list(now()));
         assert_eq!(verdict(&terminate(), &listed(known.clone(), vec![]), &policy()), completed());
         assert_eq!(
             accepted(verdict(&terminate(), &listed(known.clone(), vec![our_node()]), &policy())).0,
             "n",
-            "the list knew better"
+            "the LIST has the Node"
         );
         let before = Knowledge { listed: Some((now().minus(seconds(1)), vec![])), ..known };
         assert_eq!(
             asks(verdict(&terminate(), &before, &policy())),
             ask_list(now()),
-            "a list from before the answer says nothing"
+            "a LIST from before the answer does not count"
         );
     }
 }
@@ -213,14 +214,15 @@ fn while_the_api_server_cannot_answer_nothing_is_completed() {
 }
 
 #[test]
-fn c38_ours_and_running_is_waited_for_and_beaten_until_it_could_have_joined_then_completed() {
+fn c38_a_hook_of_our_running_instance_gets_heartbeats_until_its_node_could_have_joined_then_is_completed()
+ {
     let known = young(ours());
     let joins_until = now().plus(seconds(270));
     let w = waits(verdict(&terminate(), &known, &policy()));
     assert_eq!(
         (w.ask, w.until),
         (vec![], Some(now().plus(seconds(60)))),
-        "it is looked at again every minute"
+        "EC2 is asked again every minute"
     );
     assert!(heartbeats(&terminate(), &known, &policy()));
     let minute = now().plus(seconds(60));
@@ -240,14 +242,14 @@ fn c38_ours_and_running_is_waited_for_and_beaten_until_it_could_have_joined_then
 }
 
 #[test]
-fn an_instance_that_has_run_for_long_without_a_node_is_not_waited_for() {
+fn a_hook_of_an_instance_that_has_run_long_without_a_node_does_not_wait_for_it() {
     assert_eq!(asks(verdict(&terminate(), &alive(ours()), &policy())), ask_list(now()));
     assert_eq!(verdict(&terminate(), &listed(alive(ours()), vec![]), &policy()), completed());
 }
 
 #[test]
 fn c28_an_instance_that_leaves_the_warm_pool_without_having_joined_is_completed_at_once() {
-    let i = interruption(What::Terminate(HookAction {
+    let i = interruption(Cause::Terminate(HookAction {
         origin: Some(PoolEnd::WarmPool),
         destination: Some(PoolEnd::Ec2),
         ..action("my-hook")
@@ -258,7 +260,7 @@ fn c28_an_instance_that_leaves_the_warm_pool_without_having_joined_is_completed_
 }
 
 #[test]
-fn what_says_how_our_instance_is_must_not_be_older_than_the_message() {
+fn the_state_of_our_instance_must_not_be_older_than_the_message() {
     let old = InstanceAnswer {
         at: now().minus(seconds(200)),
         facts: Some(facts(InstanceState::Running, ours())),
@@ -270,12 +272,12 @@ fn what_says_how_our_instance_is_must_not_be_older_than_the_message() {
     assert_eq!(
         verdict(&terminate(), &Knowledge { instance: foreign, ..fresh() }, &policy()),
         Verdict::Delete(Reason::Foreign),
-        "whose it is does not change"
+        "its cluster does not change"
     );
 }
 
 #[test]
-fn ours_without_a_node_and_nothing_owed_is_deleted_without_a_list_once_it_cannot_join_any_more() {
+fn without_a_node_and_a_hook_the_message_is_deleted_without_a_list_once_the_instance_cannot_join() {
     for i in [spot(), state_change(InstanceState::Terminated)] {
         let gone = Knowledge {
             instance: answer(Some(facts(InstanceState::Terminated, ours()))),
@@ -294,7 +296,7 @@ fn ours_without_a_node_and_nothing_owed_is_deleted_without_a_list_once_it_cannot
 }
 
 #[test]
-fn without_a_cluster_name_nothing_unknown_is_completed_or_kept_alive_and_it_is_deleted_when_it_could_have_joined()
+fn without_a_cluster_name_no_hook_without_a_node_is_completed_or_kept_alive_and_its_message_is_deleted()
  {
     let known = young(ours());
     for i in draining() {
@@ -318,12 +320,12 @@ fn without_a_cluster_name_nothing_unknown_is_completed_or_kept_alive_and_it_is_d
     assert_eq!(
         waits(verdict(&terminate(), &gone, &nameless())).until,
         Some(now().plus(seconds(300))),
-        "a hook: from its receipt"
+        "the time counts from the receipt of the message"
     );
 }
 
 #[test]
-fn a_managed_tag_is_asked_of_an_instance_without_a_node_too() {
+fn a_managed_tag_is_required_of_an_instance_without_a_node_too() {
     assert_eq!(
         verdict(&terminate(), &listed(alive(ours()), vec![]), &tagged("managed")),
         Verdict::Delete(Reason::NotManaged)

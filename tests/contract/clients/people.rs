@@ -231,7 +231,8 @@ async fn a_test_goes_through_motos_rule_and_queue_and_the_service_tells_of_it() 
     service.ready().await;
     for way in ["events", "queue"] {
         let said = account.tool(&["send-test", &instance, "--to", way, "--wait", "1m"]).await;
-        let told = format!("of {instance}: were it real, the node would be cordoned and drained");
+        let told =
+            format!("of {instance}: if it were real, the node would be cordoned and drained");
         assert!(
             said.code == Some(0) && said.out.contains(&told),
             "{way}: {:?} {}{}",

@@ -74,7 +74,7 @@ async fn s02_a_single_replica_behind_a_budget_is_deleted_in_time_for_its_own_gra
     assert_eq!(report.blocked, ["shop/web-0 pdb"]);
     assert_eq!(scene.sundown.metric("blocked_pods{reason=\"pdb\"}"), 1.0);
     let (of_node, of_pod): (Vec<_>, Vec<_>) =
-        scene.events("Blocked").into_iter().partition(|m| m.starts_with("1 pod does not go"));
+        scene.events("Blocked").into_iter().partition(|m| m.starts_with("1 pod is blocked"));
     assert!(
         of_pod.len() == 1 && of_pod[0].contains("needs 1 healthy pods and has 1 currently"),
         "{of_pod:?}"
@@ -82,7 +82,7 @@ async fn s02_a_single_replica_behind_a_budget_is_deleted_in_time_for_its_own_gra
     assert!(
         of_node.len() == 1
             && of_node[0].contains("shop/web-0 (pdb shop/")
-            && of_node[0].contains("Deleted by force from "),
+            && of_node[0].contains("Blocked pods are deleted by force from "),
         "{of_node:?}"
     );
     let refused = scene.evictions("web-0").len();

@@ -11,8 +11,8 @@ use sundown::{
     observe::{
         Metrics,
         webhook::{
-            Answer, Answering, Notifier, NotifierParts, On, Post, Secret, Settings, TemplateSource,
-            Transport,
+            Answer, AnswerFuture, Notifier, NotifierParts, On, Post, Secret, Settings,
+            TemplateSource, Transport,
         },
     },
     runtime::{Random, Spawner},
@@ -30,7 +30,7 @@ const TEMPLATE: &str = r#"{"on":"{{ on }}","node":"{{ node }}","kind":"{{ kind }
 struct Chat(Arc<Mutex<Vec<Value>>>);
 
 impl Transport for Chat {
-    fn post(&self, post: &Post) -> Answering {
+    fn post(&self, post: &Post) -> AnswerFuture {
         self.0.lock().unwrap().push(serde_json::from_str(&post.body).unwrap());
         Box::pin(async { Ok(Answer { status: 200, retry_after: None }) })
     }

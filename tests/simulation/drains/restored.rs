@@ -45,7 +45,7 @@ async fn replaced(seed: u64, take_away: impl AsyncFn(&Scene)) {
         .iter()
         .map(|i| i["kind"].clone())
         .collect::<Vec<_>>();
-    assert_eq!(kinds, ["terminate-hook", "spot"], "what was action is action still");
+    assert_eq!(kinds, ["terminate-hook", "spot"], "the open action is still open");
     assert_eq!(record(&scene).unwrap()["before"]["unschedulable"], false, "the cordon is ours");
     assert_eq!(scene.records("restored"), restored + 1.0);
     scene.completed(0, 80).await;

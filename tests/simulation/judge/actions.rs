@@ -5,14 +5,14 @@ use std::{rc::Rc, time::Duration};
 
 use sundown::{
     domain::Moment,
-    sim::aws::{ActionReport, HookResult, Outcome, State, Transition, Verdict},
+    sim::aws::{ActionReport, Call, HookResult, Outcome, State, Transition, Verdict},
 };
 
 use super::{
     Judge, ON_ITS_WAY, SLACK,
     excuses::{
-        COMPLETIONS, HEARTBEATS, LIST_NODES, MESSAGES, REMOVE_PODS, SEE_BUDGETS, SEE_NODES,
-        SEE_PODS, Scope, WRITE_NODES,
+        COMPLETIONS, HEARTBEATS, LEASE, LIST_NODES, MESSAGES, Needs, REMOVE_PODS, SEE_BUDGETS,
+        SEE_NODES, SEE_PODS, Scope, WRITE_NODES,
     },
     in_time::WELL_AGAIN,
     is_us,
@@ -23,8 +23,8 @@ use super::{
     story::{Deadline, Life, Page, Told, is_open},
 };
 
-const SIGNS: [&str; 2] =
-    ["autoscaling:CompleteLifecycleAction", "autoscaling:RecordLifecycleActionHeartbeat"];
+const COMPLETE: &str = "autoscaling:CompleteLifecycleAction";
+const SIGNS: [&str; 2] = [COMPLETE, "autoscaling:RecordLifecycleActionHeartbeat"];
 
 impl Judge<'_> {
     /// Every hook of ours ends by our completion, in time, and not before its node is empty.
@@ -33,8 +33,10 @@ impl Judge<'_> {
             if !self.is_ours(&action.group, &action.hook) {
                 let end = action.end.as_ref().filter(|e| is_us(&e.by));
                 let is_allowed = |at: Moment| {
-                    let looks = self.looks_like_ours(&action.group, &action.instance, at);
-                    looks || self.is_made_up(&action.group, &action.hook, &action.instance, at)
+                    let (group, hook) = (action.group.as_str(), action.hook.as_str());
+                    self.looks_like_ours(group, &action.instance, at)
+                        || self.is_made_up(group, hook, &action.instance, at)
+                        || self.is_accepted_unconfirmed(group, hook, &action.instance, at)
                 };
                 if end.is_some_and(|e| !is_allowed(e.at)) {
                     self.broken(
@@ -176,7 +178,8 @@ impl Judge<'_> {
     }
 
     /// A process that lost its Lease goes on with the heartbeats for as long as a drain may take
-    /// from when it came to owe them, and then ends them.
+    /// from when it accepted the action, took it over or resumed its drain, and then ends them. If
+    /// the drain was paused when the Lease was lost, it does not end them.
     fn kept_alive_until(&self, action: &ActionReport, end: Moment) -> Moment {
         let accepted = self
             .story
@@ -188,14 +191,36 @@ impl Judge<'_> {
         let Some(accepted) = accepted else { return end };
         let timeout = Duration::from_secs(self.evidence.terms.drain_timeout);
         let over = |gap: &Gap| {
-            self.leaders.at(gap.from).map_or(accepted, |holder| accepted.max(holder.at)) + timeout
+            let taken_up =
+                self.leaders.at(gap.from).map_or(accepted, |holder| accepted.max(holder.at));
+            match self.last_pause(&action.instance, gap.from) {
+                Some(until) if until > gap.from => end,
+                resumed => resumed.map_or(taken_up, |at| taken_up.max(at)) + timeout,
+            }
         };
         let lost = self
             .leaders
             .gaps
             .iter()
-            .find(|gap| gap.why == Why::NotRenewed && gap.from <= over(gap) && gap.to >= end);
-        lost.map_or(end, |gap| over(gap).min(end))
+            .find(|gap| gap.why == Why::NotRenewed && gap.from <= end && gap.to >= end);
+        // One whose time was over before goes on until the Lease is lost.
+        lost.map_or(end, |gap| over(gap).max(gap.from).min(end))
+    }
+
+    /// When the last pause ends that began before that moment and that the leader must have seen:
+    /// two seconds of it in which it could see the Lease or the Node.
+    fn last_pause(&self, instance: &str, at: Moment) -> Option<Moment> {
+        const SEEN: Duration = Duration::from_secs(2);
+        let node = self.evidence.nodes.get(instance).map_or("", String::as_str);
+        let is_seen = |pause: &(Moment, Moment)| {
+            let (from, until) = (pause.0, pause.1.min(at));
+            let needs: &[Needs] =
+                if self.evidence.pauses.contains(pause) { &[LEASE] } else { &[SEE_NODES] };
+            let scope = Scope::of_leader(needs).about(instance, node);
+            from + SEEN <= until && self.longest_clear(scope, from, until) >= SEEN
+        };
+        let pauses = self.story.pauses(node).into_iter();
+        pauses.filter(is_seen).map(|(_, until)| until).max()
     }
 
     fn not_too_early(&mut self, name: &str, action: &ActionReport, at: Moment) {
@@ -294,7 +319,8 @@ impl Judge<'_> {
 
     /// Its node was empty as long before as `--complete-delay` says, or some seconds earlier. What
     /// a controller puts there during the delay (its pods tolerate the cordon) is not waited for,
-    /// nor what it puts there while the completion fails.
+    /// nor what it puts there while the completion is under way, fails, or waits for AWS to
+    /// describe the hooks of the group.
     fn was_empty(&self, node: &str, action: &ActionReport, at: Moment) -> bool {
         let delay = Duration::from_secs(self.evidence.terms.complete_delay);
         let earlier: &[u64] = if delay.is_zero() { &[0] } else { &[0, 1, 2, 5] };
@@ -303,19 +329,53 @@ impl Judge<'_> {
                 self.story.left(node, from - delay - Duration::from_secs(*more)).is_empty()
             })
         };
-        is_empty(at) || self.first_tried(action, at).is_some_and(is_empty)
+        is_empty(at)
+            || self.first_tried(action, at).is_some_and(is_empty)
+            || self.was_empty_and_undescribed(node, action, at)
     }
 
     /// When the process that completed an action first tried to, of the time for which it has led
-    /// without a break. A new leader looks at the node anew.
+    /// without a break. A new leader looks at the node anew. A call that AWS took seconds to
+    /// process counts from when it came in.
     fn first_tried(&self, action: &ActionReport, at: Moment) -> Option<Moment> {
         let by = &action.end.as_ref()?.by;
         let since = self.leaders.leads_since(by, at)?;
         let object = format!("{}/{}/{}", action.group, action.hook, action.instance);
-        let tries = self.evidence.calls.iter().filter(|c| {
-            c.api == "autoscaling:CompleteLifecycleAction" && c.object == object && c.by == *by
-        });
-        tries.map(|c| c.at).filter(|tried| *tried >= since && *tried < at).min()
+        let is_try =
+            |api: &str, of: &str, from: &str| api == COMPLETE && of == object && from == by;
+        let calls = self.evidence.calls.iter().filter(|c| is_try(&c.api, &c.object, &c.by));
+        let faults =
+            self.evidence.disturbances.iter().filter(|d| is_try(&d.what, &d.object, &d.by));
+        let tries = calls.map(|c| c.at).chain(faults.map(|d| d.at));
+        tries.filter(|tried| *tried >= since && *tried < at).min()
+    }
+
+    /// The process that completed an action saw its node empty. From then on, until just before
+    /// the completion, AWS did not describe the hooks of the group when that process asked, nor had
+    /// it before. So the process could not know whether the hook is its own.
+    fn was_empty_and_undescribed(&self, node: &str, action: &ActionReport, at: Moment) -> bool {
+        let Some(by) = action.end.as_ref().map(|end| &end.by) else { return false };
+        let Some(since) = self.leaders.leads_since(by, at) else { return false };
+        let is_it = |c: &&Call| {
+            c.api == "autoscaling:DescribeLifecycleHooks"
+                && c.object == action.group
+                && c.by == *by
+                && c.at >= action.started
+                && c.at + SLACK < at
+        };
+        let asked: Vec<Moment> = self.evidence.calls.iter().filter(is_it).map(|c| c.at).collect();
+        let is_described =
+            self.evidence.calls.iter().filter(is_it).any(|c| c.outcome == Outcome::Ok);
+        let delay = Duration::from_secs(self.evidence.terms.complete_delay);
+        let of_it = self.story.pods.values().filter(|life| life.pod.node == node);
+        let mut went = of_it
+            .flat_map(|life| life.finished.into_iter().chain(life.gone))
+            .filter(|went| *went >= since);
+        !is_described
+            && went.any(|went| {
+                asked.iter().any(|asked| *asked >= went + delay)
+                    && self.story.left(node, went).is_empty()
+            })
     }
 
     /// The deadlines that had come and count: in a pause none does.

@@ -11,6 +11,7 @@ use sundown::{
 
 use super::{
     Judge,
+    clocks::AwsClock,
     excuses::{HEARTBEATS, MESSAGES, Needs, SEE_NODES, Scope, WRITE_NODES},
     promises::Promise,
     sent::{Kind, Notice},
@@ -130,6 +131,15 @@ impl Judge<'_> {
         rounded: f64,
     ) -> Option<f64> {
         let off = says.duration_since(came_in).as_secs_f64();
+        let (off, rounded) = match self.aws_clock(by, came_in) {
+            AwsClock::Measured => (off, rounded),
+            AwsClock::Roughly(error) => (off, rounded + error.as_secs_f64()),
+            AwsClock::Unknown(ahead) => {
+                // Then it is the time of the API server's clock.
+                let of_api_server = off + ahead.as_secs_f64();
+                (if of_api_server.abs() < off.abs() { of_api_server } else { off }, rounded)
+            }
+        };
         let scope =
             Scope { needs: &[WRITE_NODES], of: Some(of), process: Some(by), without_leader: None };
         let is_early = off < -AT_ONCE - rounded;
@@ -158,6 +168,7 @@ impl Judge<'_> {
         if let Some((group, hook)) = &event.hook
             && !self.is_ours(group, hook)
             && !self.looks_like_ours(group, &event.instance, seen.at)
+            && !self.is_accepted_unconfirmed(group, hook, &event.instance, seen.at)
             && !self.is_undecided(seen, group)
         {
             return Some(format!("of the hook {group}/{hook}, which is not ours"));

@@ -12,7 +12,7 @@ use sundown::sim::{
 
 use super::{
     Judge,
-    excuses::{COMPLETIONS, EVENTS, SEE_NODES, SEE_PODS, Scope},
+    excuses::{COMPLETIONS, EVENTS, Needs, SEE_NODES, SEE_PODS, Scope},
     is_us,
     nodes::{RECORD, is_claimed_twice, open_record, record},
     promises::Promise,
@@ -71,9 +71,7 @@ const ROWS: &[Row] = &[
         j.accepts(&e.name).iter().any(|a| j.is_soon(*a, at))
     }),
     ("TestReceived", NORMAL, NODE, |_, _, _| true),
-    ("DuplicateProviderID", WARNING, NODE, |j, e, at| {
-        is_claimed_twice(&j.writes, &e.name, at - LATE, at + SECOND)
-    }),
+    ("DuplicateProviderID", WARNING, NODE, |j, e, at| j.seems_claimed_twice(&e.name, at)),
     ("Evicted", NORMAL, POD, |j, e, at| {
         j.removed(e, at).any(|(f, _)| !matches!(f, Fact::Deleted { .. }))
     }),
@@ -339,6 +337,24 @@ impl Judge<'_> {
                 }
                 _ => None,
             })
+    }
+
+    /// Another Node named its instance just before the Event, or before one of them was deleted
+    /// while the leader could not see Nodes.
+    fn seems_claimed_twice(&self, node: &str, at: Moment) -> bool {
+        if is_claimed_twice(&self.writes, node, at - LATE, at + SECOND) {
+            return true;
+        }
+        let leader = self.leaders.at(at + SECOND).and_then(|holder| holder.process);
+        let Some(leader) = leader else { return false };
+        let needs: &[Needs] = &[SEE_NODES];
+        let sees = Scope { needs, of: None, process: Some(leader), without_leader: None };
+        let mut deletions = self.writes.iter().filter(|w| w.new.is_none() && w.at <= at);
+        deletions.any(|deletion| {
+            let before = deletion.at - MOMENT;
+            is_claimed_twice(&self.writes, node, before, before)
+                && self.longest_clear(sees, deletion.at, at) <= LATE
+        })
     }
 
     /// The pod is still there, or one that counts is on the Node.

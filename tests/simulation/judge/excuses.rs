@@ -15,6 +15,8 @@ pub type Needs = &'static [&'static str];
 
 /// To receive messages, and to find out whether they are ours and true.
 pub const MESSAGES: Needs = &["sqs:*", "ec2:*", "autoscaling:Describe*"];
+/// To know which of several Nodes is an instance's.
+pub const EC2: Needs = &["ec2:*"];
 /// To know what is on Nodes.
 pub const SEE_NODES: Needs = &["watch nodes", "list nodes", "get nodes"];
 /// To know Nodes that the process has not seen before.

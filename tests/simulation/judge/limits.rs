@@ -82,7 +82,7 @@ impl Judge<'_> {
             for wrong in too_many(&open, &answers, now, limits) {
                 self.broken(now, format!("{process} had {wrong}"));
             }
-            if let Some(wrong) = self.over_budget(&open, one, limits) {
+            if let Some(wrong) = self.over_budget(process, &open, one, limits) {
                 self.broken(now, format!("{process} had {wrong}"));
             }
         }
@@ -90,9 +90,11 @@ impl Judge<'_> {
     }
 
     /// Evictions under one budget. A pod under several is evicted by nobody, so nobody counts its
-    /// tries.
+    /// tries. A process that could not renew its Lease and leads again begins anew, as another
+    /// leader would: what it sent before does not count.
     fn over_budget(
         &self,
+        process: &str,
         open: &[InFlight<'_>],
         newest: &InFlight<'_>,
         limits: Limits,
@@ -108,7 +110,9 @@ impl Judge<'_> {
         if is_deletion || budgets != 1 {
             return None;
         }
-        let under_it = open.iter().filter(|o| o.lane() == newest.lane()).count();
+        let since = self.leaders.leads_since(process, newest.request.at);
+        let is_new = |o: &&InFlight<'_>| since.is_none_or(|since| o.request.at >= since);
+        let under_it = open.iter().filter(|o| o.lane() == newest.lane()).filter(is_new).count();
         let too_many = under_it > limits.per_budget;
         too_many.then(|| {
             format!(

@@ -5,6 +5,7 @@ mod actions;
 mod asked;
 mod budgets;
 mod causes;
+mod clocks;
 mod cordoned;
 mod deployment;
 #[cfg(test)]
@@ -484,6 +485,41 @@ impl<'a> Judge<'a> {
         self.story.told(instance, at).iter().any(|told| of_it(told))
     }
 
+    /// The hook came into the record of another Node that claims the instance, because EC2 could
+    /// not tell the process that wrote it which of the Nodes is the instance's. From then on it is
+    /// treated as ours.
+    fn is_accepted_unconfirmed(&self, group: &str, hook: &str, instance: &str, at: Moment) -> bool {
+        /// For so long EC2 is asked.
+        const ASKED: Duration = Duration::from_secs(6);
+        /// An answer of EC2 counts for this long.
+        const REMEMBERED: Duration = Duration::from_secs(300);
+        let Some(own) = self.evidence.nodes.get(instance) else { return false };
+        let is_it = |told: &story::Told, page: &story::Page| {
+            told.accepted + SLACK >= page.at
+                && told.hook.as_ref().is_some_and(|(g, h)| g == group && h == hook)
+        };
+        let is_unanswered = |page: &story::Page| {
+            let needs: &[excuses::Needs] = &[excuses::EC2];
+            let scope = Scope { needs, of: None, process: Some(&page.by), without_leader: None };
+            let is_answer = |c: &&Call| {
+                c.api == "ec2:DescribeInstances"
+                    && c.by == page.by
+                    && c.object.contains(instance)
+                    && c.outcome == Outcome::Ok
+            };
+            let mut answers = self.evidence.calls.iter().filter(is_answer);
+            !answers.any(|c| c.at + REMEMBERED >= page.at && c.at <= page.at)
+                && self.is_excused(scope, page.at - ASKED, page.at)
+        };
+        self.story.pages_of(instance).any(|page| {
+            page.at <= at
+                && page.node != *own
+                && page.told.iter().any(|told| is_it(told, page))
+                && is_claimed_twice(&self.writes, own, page.at, page.at)
+                && is_unanswered(page)
+        })
+    }
+
     /// A hook gets heartbeats until AWS has described the hooks of its group, because they do no
     /// harm. So does one that was accepted before that.
     fn may_be_ours(&self, group: &str, hook: &str, call: &Call) -> bool {
@@ -521,12 +557,15 @@ impl<'a> Judge<'a> {
             let (group, hook) =
                 (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
             let instance = parts.next().unwrap_or_default();
-            let is_known = !(self.is_made_up(group, hook, instance, call.at)
-                || (is_heartbeat && self.may_be_ours(group, hook, call)));
+            let is_known = || {
+                !(self.is_made_up(group, hook, instance, call.at)
+                    || self.is_accepted_unconfirmed(group, hook, instance, call.at)
+                    || (is_heartbeat && self.may_be_ours(group, hook, call)))
+            };
             if acts
                 && !self.is_ours(group, hook)
                 && !self.looks_like_ours(group, instance, call.at)
-                && is_known
+                && is_known()
             {
                 self.broken(
                     call.at,

@@ -10,6 +10,7 @@ use sundown::{
 
 use super::{
     Judge, SLACK,
+    clocks::AwsClock,
     excuses::{HEARTBEATS, LEASE, SEE_NODES, Scope, WRITE_NODES},
     is_us,
     promises::Promise,
@@ -222,9 +223,21 @@ impl Judge<'_> {
     }
 
     /// The deadlines that may rule for a process: one that was surely over when it took the drain
-    /// over is void.
+    /// over is void. A process that AWS has not answered yet reads the times of the record by the
+    /// API server's clock.
     fn deadlines_for(&self, at: Moment, by: &str, node: &str, instance: &str) -> Vec<Deadline> {
         let mut all = self.story.deadlines(instance, at);
+        if let AwsClock::Unknown(ahead) = self.aws_clock(by, at)
+            && !ahead.is_zero()
+        {
+            let read = |d: &Deadline| Deadline {
+                at: d.at + ahead,
+                end: d.end + ahead,
+                accepted: d.accepted + ahead,
+            };
+            let by_api_server: Vec<_> = all.iter().map(read).collect();
+            all.extend(by_api_server);
+        }
         for (take_over, old, new) in self.counted_anew(at, by, node, instance) {
             if old.at + SLACK <= take_over {
                 all.retain(|d| (d.at, d.accepted) != (old.at, old.accepted));
@@ -273,8 +286,9 @@ impl Judge<'_> {
     }
 
     /// By how much a process took AWS's clock to be ahead of what it was when it accepted for this
-    /// instance: the answers of AWS give whole seconds. The time of the accept in the record is by
-    /// that measurement. Every deadline of AWS is that much earlier for the process.
+    /// instance, or released it: the answers of AWS give whole seconds. The times of the accept and
+    /// of the release in the record are by that measurement. Every deadline of AWS is that much
+    /// earlier for the process.
     fn measured_ahead(&self, instance: &str, by: &str) -> SignedDuration {
         let accepts =
             self.story.seen.iter().filter(|seen| seen.instance == instance && seen.by == by);
@@ -282,8 +296,17 @@ impl Judge<'_> {
             let says = seen.written.accepted - self.story.notices[seen.cause?].ahead;
             Some(says.duration_since(seen.accepted?))
         });
+        let releases = self
+            .story
+            .written_pages
+            .iter()
+            .filter(|page| page.instance == instance && page.by == by)
+            .filter_map(|page| Some(page.released?.duration_since(page.came_in)));
         // One that is further off breaks another promise.
-        off.max().unwrap_or_default().clamp(SignedDuration::ZERO, SignedDuration::from_secs(1))
+        off.chain(releases)
+            .max()
+            .unwrap_or_default()
+            .clamp(SignedDuration::ZERO, SignedDuration::from_secs(1))
     }
 
     /// By when a pod had to be gone, as far as it had been asked before this moment.

@@ -26,8 +26,9 @@ impl Story<'_> {
     /// that took its drain over. This leader does not know which heartbeats of its predecessor AWS
     /// accepted, until AWS accepts one of its own. If its first one fails, it assumes that the last
     /// accepted heartbeat was one interval before its predecessor ended, or that none was accepted
-    /// since the event, if that is possible. Only windows count of which two thirds are over. A
-    /// heartbeat that it gave up before its answer failed, too.
+    /// since the event, if that is possible. If it led before its predecessor, it remembers those
+    /// of its own. Only windows count of which two thirds are over. A heartbeat that it gave up
+    /// before its answer failed, too.
     pub fn assumed_windows(
         &self,
         action: &ActionReport,
@@ -49,23 +50,33 @@ impl Story<'_> {
         let answered = calls()
             .filter(|c| c.at <= now)
             .map(|c| (c.at, c.by.as_str(), c.outcome == Outcome::Ok));
-        let tries: Vec<(Moment, &str, bool)> = answered.chain(given_up).collect();
+        let mut tries: Vec<(Moment, &str, bool)> = answered.chain(given_up).collect();
+        tries.sort_by_key(|(at, ..)| *at);
         let accepted_by = self.accepted_by(action);
         let (timeout, started) = (action.heartbeat_timeout, action.started);
         let interval = if timeout < Duration::from_secs(60) { timeout / 3 } else { timeout / 2 };
         let mut windows = Vec::new();
-        for &(first, by, is_ok) in
-            tries.iter().filter(|(_, by, _)| Some(*by) != accepted_by.as_deref())
-        {
-            let of_it = || tries.iter().filter(|(_, of, _)| *of == by);
+        for (i, &(first, by, is_ok)) in tries.iter().enumerate() {
+            let (before, since) = tries.split_at(i);
+            // Its first one at all, or since another process has sent one. The process that
+            // accepted the drain knows the window until another one leads.
+            let has_taken_over = match before.last() {
+                Some((_, last, _)) => *last != by,
+                None => Some(by) != accepted_by.as_deref(),
+            };
             // What was decided just before it was accepted is on its way still.
-            let knows = of_it().any(|(at, _, is_ok)| *is_ok && *at + super::SLACK <= now);
-            if of_it().any(|(at, ..)| *at < first) || is_ok || knows {
+            let knows = since
+                .iter()
+                .any(|(at, of, is_ok)| *of == by && *is_ok && *at + super::SLACK <= now);
+            if !has_taken_over || is_ok || knows {
                 continue;
             }
+            // It remembers which of its own heartbeats were accepted before it led again.
+            let own = before.iter().rev().find(|(_, of, is_ok)| *of == by && *is_ok);
+            let assumed = |from: Moment| own.map_or(from, |(at, ..)| from.max(*at));
             let without_leader = lease_duration(&self.evidence.terms, by) + TAKEN_OVER;
-            windows.push(started.max(first - interval - without_leader));
-            windows.extend(Some(started).filter(|started| *started + timeout > first));
+            windows.push(assumed(started.max(first - interval - without_leader)));
+            windows.extend(Some(assumed(started)).filter(|from| *from + timeout > first));
         }
         windows.into_iter().filter(move |from| is_lapsing(*from, timeout, now))
     }

@@ -139,7 +139,7 @@ async fn a_test_event_in_a_dry_run_writes_no_event_of_its_node() {
     test["source"] = "sundown.test".into();
     stage.world.aws.send_event("trial", &test.to_string());
     stage.pass(30).await;
-    assert!(!logs.with(&["Test event: were it real", &instances[0]]).is_empty());
+    assert!(!logs.with(&["Test event: if it were real", &instances[0]]).is_empty());
     assert!(kube_writes(&stage).is_empty(), "{:?}", kube_writes(&stage));
     sundown.stop().await;
     stage.end();

@@ -264,7 +264,7 @@ async fn c79_a_node_that_is_gone_before_its_message_is_read_is_completed_without
     assert_eq!(stage.removals(), []);
     assert_eq!((patches(&stage), sundown.metric("drains_active")), (0, 0.0), "without a drain");
     assert_eq!(sundown.messages("terminate-hook", "completed"), 1.0);
-    assert_eq!(sundown.metric("hooks_owed"), 0.0);
+    assert_eq!(sundown.metric("open_actions"), 0.0);
     sundown.stop().await;
     stage.end();
 }

@@ -237,7 +237,7 @@ async fn a_hook_that_is_removed_in_mid_drain_is_not_an_error() {
         .until(60, "the node is drained", || sundown.metric("drains_total{end=\"empty\"}") == 1.0)
         .await;
     stage
-        .until(5, "nothing is action", || {
+        .until(5, "no action is open", || {
             sundown.metric("completions_total{result=\"gone\"}") == 1.0
         })
         .await;

@@ -91,7 +91,7 @@ async fn c42_an_action_that_is_over_already_counts_as_completed() {
     assert_eq!(stage.action(&instance).late_calls.len(), 1);
     stage.pass(300).await;
     assert_eq!(stage.world.aws.count(COMPLETE), 2);
-    assert_eq!(sundown.metric("hooks_owed"), 0.0);
+    assert_eq!(sundown.metric("open_actions"), 0.0);
     assert_eq!(stage.in_queue(), 0);
     sundown.stop().await;
     stage.end();
@@ -125,7 +125,7 @@ async fn c44_c68_a_message_that_could_not_be_deleted_drains_heartbeats_and_compl
         assert_eq!(sundown.messages("terminate-hook", "accepted"), 1.0);
         stage.completed_once(&instance);
         assert_eq!(self::patches(&stage), patches, "no PATCH for a repeat");
-        assert_eq!(sundown.metric("hooks_owed"), 0.0);
+        assert_eq!(sundown.metric("open_actions"), 0.0);
         stage.world.aws.disorder(&queue, Disorder::default());
         stage.until(70, "the message is deleted", || stage.in_queue() == 0).await;
         sundown.stop().await;
@@ -277,12 +277,12 @@ async fn a_new_leader_does_not_speak_of_nodes_that_went_and_owed_nothing() {
     for instance in [&spot, &hooked] {
         assert!(stage.world.kube.delete("nodes", "", &stage.name_of(instance)));
     }
-    stage.until(10, "the leader completes what was action", || stage.is_over(&hooked)).await;
+    stage.until(10, "the leader completes the open actions", || stage.is_over(&hooked)).await;
     stage.pass(30).await;
     first.kill();
     stage.until(20, "the standby leads", || second.metrics.leads()).await;
     stage.pass(10).await;
-    let told = logs.with(&["A node went"]);
+    let told = logs.with(&["A node was deleted before this term"]);
     assert_eq!(told.len(), 1, "the one with the hook: {told:?}");
     assert!(told[0].contains("may not have been completed"), "{told:?}");
     assert_eq!(stage.action(&hooked).end.unwrap().by, "sundown-0");

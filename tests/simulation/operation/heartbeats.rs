@@ -33,7 +33,7 @@ async fn c57_heartbeats_go_on_for_as_long_as_the_drain_and_end_with_it() {
     );
     stage.pass(120).await;
     stage.completed_once(&instance);
-    assert_eq!(sundown.metric("hooks_owed"), 0.0);
+    assert_eq!(sundown.metric("open_actions"), 0.0);
     sundown.stop().await;
     stage.end();
 }
@@ -276,7 +276,7 @@ async fn c63_a_hook_that_is_gone_when_its_event_is_read_is_drained_for_and_not_a
     stage
         .until(150, "it is drained", || sundown.metric("drains_total{end=\"empty\"}") == 1.0)
         .await;
-    stage.until(5, "nothing is action", || sundown.metric("hooks_owed") == 0.0).await;
+    stage.until(5, "no action is open", || sundown.metric("open_actions") == 0.0).await;
     stage.pass(300).await;
     let describes = stage.world.aws.count("autoscaling:DescribeLifecycleHooks");
     assert!((1..=10).contains(&describes), "{describes} descriptions");

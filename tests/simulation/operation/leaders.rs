@@ -471,7 +471,7 @@ async fn a_stolen_lease_ends_all_writing_at_once() {
     assert!(
         stage.in_queue() == 0
             && first.metric("drains_active") == 0.0
-            && first.metric("hooks_owed") == 0.0
+            && first.metric("open_actions") == 0.0
     );
     // The thief never renews: the lease is taken back after its duration, and the hook of a minute
     // has not lapsed.

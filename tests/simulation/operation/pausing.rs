@@ -505,12 +505,12 @@ async fn a_node_whose_pod_is_blocked_for_long_says_so_now_and_then_and_that_its_
     let blocked = told(&stage, &instance, "Blocked");
     assert!(
         blocked.len() == 1
-            && blocked[0].0.starts_with("1 pod does not go: ")
+            && blocked[0].0.starts_with("1 pod is blocked: ")
             && blocked[0].0.contains("blocked (pdb "),
         "{blocked:?}"
     );
     assert!(
-        blocked[0].0.contains("Deleted by force from ")
+        blocked[0].0.contains("Blocked pods are deleted by force from ")
             && blocked[0].0.contains("The drain ends at "),
         "{blocked:?}"
     );

@@ -21,8 +21,11 @@ async fn every_loop_of_a_leader_and_of_a_standby_is_looked_at_and_turns() {
     let second = stage.start("sundown-1", &[]);
     stage.pass(5).await;
     let names = |replica: &Replica| replica.loops.names().into_iter().collect::<BTreeSet<_>>();
-    assert_eq!(names(&first), BTreeSet::from(["desk", "fleet", "lease", "look_after", "poller"]));
-    assert_eq!(names(&second), BTreeSet::from(["lease", "look_after"]));
+    assert_eq!(
+        names(&first),
+        BTreeSet::from(["fleet", "housekeeping", "lease", "message_reader", "poller"])
+    );
+    assert_eq!(names(&second), BTreeSet::from(["housekeeping", "lease"]));
     for replica in [&first, &second] {
         for _ in 0..10 {
             stage.pass(61).await;
@@ -36,7 +39,7 @@ async fn every_loop_of_a_leader_and_of_a_standby_is_looked_at_and_turns() {
         stage.pass(61).await;
         assert_eq!((first.loops.stuck(), second.loops.stuck()), (vec![], vec![]));
     }
-    assert_eq!(names(&first), BTreeSet::from(["lease", "look_after"]), "it leads no more");
+    assert_eq!(names(&first), BTreeSet::from(["housekeeping", "lease"]), "it leads no more");
     first.end();
     second.end();
     stage.pass(100).await;

@@ -123,7 +123,7 @@ async fn an_action_of_a_record_for_which_the_instance_does_not_wait_is_asked_abo
         "its drain is over: {:?}",
         stage.record(&instance)
     );
-    assert_eq!(sundown.metric("hooks_owed"), 0.0, "and nothing is kept open");
+    assert_eq!(sundown.metric("open_actions"), 0.0, "and nothing is kept open");
     assert_eq!(stage.world.aws.count(COMPLETE), 0);
     sundown.kill();
     stage.end_unjudged();

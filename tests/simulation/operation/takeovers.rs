@@ -175,7 +175,7 @@ async fn a_node_that_booted_is_drained_although_the_index_does_not_show_it_when_
     stage.until(5, "its pod is evicted", || stage.removals().iter().any(|r| r.0 == "web")).await;
     stage.until(90, "its action is completed", || stage.is_over(&instance)).await;
     stage.completed_once(&instance);
-    assert_eq!(second.metric("hooks_owed"), 0.0);
+    assert_eq!(second.metric("open_actions"), 0.0);
     second.stop().await;
     stage.end();
 }
@@ -208,7 +208,7 @@ async fn a_node_that_is_deleted_in_the_moment_of_the_list_has_its_action_complet
     let name = stage.name_of(&instance);
     stage.clock.sleep_until(list().unwrap().plus(s(3))).await;
     assert!(stage.world.kube.delete("nodes", "", &name));
-    stage.until(3, "what it action is completed", || stage.is_over(&instance)).await;
+    stage.until(3, "its open actions are completed", || stage.is_over(&instance)).await;
     stage.completed_once(&instance);
     second.stop().await;
     stage.end();
@@ -307,7 +307,7 @@ async fn a_node_that_is_gone_without_the_standby_seeing_that_has_its_action_comp
     first.kill();
     assert!(stage.world.kube.delete("nodes", "", &name));
     follow(&stage, 17, &second).await;
-    stage.until(2, "what it action is completed", || stage.is_over(&instance)).await;
+    stage.until(2, "its open actions are completed", || stage.is_over(&instance)).await;
     stage.completed_once(&instance);
     stage.pass(90).await;
     assert_eq!(written_by(&stage, "sundown-1"), Vec::<String>::new());
@@ -350,9 +350,9 @@ async fn a_node_that_is_deleted_while_its_hook_is_asked_about_has_its_action_com
     assert!(stage.world.kube.delete("nodes", "", &name));
     stage.pass(5).await;
     stage.world.aws.end_faults();
-    stage.until(40, "what it action is completed", || stage.is_over(&instance)).await;
+    stage.until(40, "its open actions are completed", || stage.is_over(&instance)).await;
     stage.completed_once(&instance);
-    assert_eq!(second.metric("hooks_owed"), 0.0);
+    assert_eq!(second.metric("open_actions"), 0.0);
     second.stop().await;
     stage.end();
 }

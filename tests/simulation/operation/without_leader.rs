@@ -71,7 +71,7 @@ async fn c73_a_leader_that_is_cut_off_from_the_api_server_stops_before_another_b
         heartbeats_of(&stage, "sundown-0").last().is_some_and(|at| *at < seen),
         "none once it has seen the other"
     );
-    assert_eq!(first.metric("hooks_owed"), 0.0);
+    assert_eq!(first.metric("open_actions"), 0.0);
     drains.forced_on_time(&stage);
     one_writer_but_for_heartbeats_of(&stage, "sundown-0", begun);
     first.stop().await;
@@ -127,7 +127,7 @@ async fn c80_an_api_server_that_is_away_for_five_minutes_costs_no_hook() {
         stage.world.aws.terminate(&instances[1], true);
         stage.pass(30).await;
         assert_eq!(
-            (sundown.metric("leader"), sundown.metric("hooks_owed")),
+            (sundown.metric("leader"), sundown.metric("open_actions")),
             (0.0, 2.0),
             "{how:?} {timeout}"
         );
@@ -152,7 +152,7 @@ async fn c80_an_api_server_that_is_away_for_five_minutes_costs_no_hook() {
         }
         assert_eq!(stage.removals().len(), 1);
         stage.pass(5).await;
-        assert_eq!(sundown.metric("hooks_owed"), 0.0);
+        assert_eq!(sundown.metric("open_actions"), 0.0);
         sundown.stop().await;
         stage.end();
     }
@@ -173,7 +173,7 @@ async fn what_is_kept_alive_while_nobody_leads_is_not_kept_alive_beyond_its_drai
     let action = stage.action(&instance);
     let last = action.heartbeats.last().unwrap().since_or_zero(action.started).as_secs();
     assert!((560..=605).contains(&last), "the last heartbeat came after {last} s");
-    assert_eq!(sundown.metric("hooks_owed"), 0.0);
+    assert_eq!(sundown.metric("open_actions"), 0.0);
     sundown.kill();
     stage.end();
 }

@@ -7,7 +7,7 @@ use sundown::{
     domain::Moment,
     sim::{
         aws::State,
-        kube::{Entry, Fact},
+        kube::{Entry, Fact, Request},
     },
 };
 
@@ -95,34 +95,36 @@ impl Play<'_> {
         }
     }
 
+    /// The process that makes a deleted Lease again writes the pause again that it knew of, although
+    /// it may have been lifted while that process did not see it. A person sees that all drains are
+    /// paused, and resumes them after half a minute.
+    pub(super) fn resume_again(&mut self) {
+        const SEEN_AFTER: u64 = 30;
+        let is_expected = self.todo.values().any(|todo| matches!(todo, Todo::ResumeAll));
+        if self.leases_deleted.is_empty() || is_expected {
+            return;
+        }
+        let leases = self.stage.world.kube.objects("leases");
+        let is_paused = |lease: &Value| {
+            lease["metadata"]["name"] == "sundown"
+                && lease["metadata"]["annotations"]["sundown.dev/pause"] == "true"
+        };
+        if leases.iter().any(is_paused) {
+            let set = |e: &Entry| matches!(e.fact, Fact::PausedAll { paused: true, .. });
+            let journal = self.stage.world.kube.journal();
+            let from = journal.iter().rev().find(|e| set(e)).map_or(self.now(), |e| e.at);
+            self.evidence.pauses.push((from, self.now() + Duration::from_secs(SEEN_AFTER)));
+            self.after(SEEN_AFTER, Todo::ResumeAll);
+        }
+    }
+
     /// A pause goes with its Lease, unless the process that makes the Lease again knew of it: that
     /// one writes it again.
     pub(super) fn forget_pauses(&mut self) {
         let kube = self.stage.world.kube.clone();
         let (journal, requests) = (kube.journal(), kube.requests());
-        let is_made = |e: &&Entry| {
-            matches!(
-                &e.fact,
-                Fact::LeaseHeld { lease, holder } if lease == "sundown" && !holder.is_empty()
-            )
-        };
         for deleted in &self.leases_deleted {
-            let made = journal
-                .iter()
-                .filter(is_made)
-                .find(|e| e.at >= *deleted && e.by.starts_with("sundown"));
-            for (from, end) in self.evidence.pauses.iter_mut().filter(|(from, _)| from <= deleted) {
-                // Processes look at the Lease every two seconds.
-                let was_seen = *from + Duration::from_secs(3) <= *deleted;
-                let answers = requests.iter().filter(|r| r.resource == "leases" && r.status == 200);
-                let mut seen =
-                    answers.filter(|r| r.answered.is_some_and(|at| at >= *from && at <= *deleted));
-                match made {
-                    _ if !was_seen => *end = (*deleted).min(*end),
-                    Some(made) if !seen.any(|r| r.client == made.by) => *end = made.at.min(*end),
-                    _ => {}
-                }
-            }
+            forget_pauses(&mut self.evidence.pauses, *deleted, &journal, &requests);
         }
     }
 
@@ -193,6 +195,45 @@ impl Play<'_> {
     }
 }
 
+/// Somebody deleted the Lease at this moment. Ends the pauses that went with it.
+fn forget_pauses(
+    pauses: &mut [(Moment, Moment)],
+    deleted: Moment,
+    journal: &[Entry],
+    requests: &[Request],
+) {
+    let is_made = |e: &&Entry| {
+        matches!(
+            &e.fact,
+            Fact::LeaseHeld { lease, holder } if lease == "sundown" && !holder.is_empty()
+        )
+    };
+    let is_ours = |e: &&Entry| e.at >= deleted && e.by.starts_with("sundown");
+    let made = journal.iter().filter(is_made).find(is_ours);
+    // The process wrote the pause into the Lease that it made.
+    let is_written_again = made.is_some_and(|made| {
+        let is_it = |e: &Entry| {
+            matches!(&e.fact, Fact::PausedAll { lease, paused: true } if lease == "sundown")
+        };
+        journal.iter().any(|e| (e.at, &e.by) == (made.at, &made.by) && is_it(e))
+    });
+    if is_written_again {
+        return;
+    }
+    for (from, end) in pauses.iter_mut().filter(|(from, _)| *from <= deleted) {
+        // Processes look at the Lease every two seconds.
+        let was_seen = *from + Duration::from_secs(3) <= deleted;
+        let answers = requests.iter().filter(|r| r.resource == "leases" && r.status == 200);
+        let mut seen =
+            answers.filter(|r| r.answered.is_some_and(|at| at >= *from && at <= deleted));
+        match made {
+            _ if !was_seen => *end = deleted.min(*end),
+            Some(made) if !seen.any(|r| r.client == made.by) => *end = made.at.min(*end),
+            _ => {}
+        }
+    }
+}
+
 pub(super) fn record(node: &Value) -> Option<Value> {
     serde_json::from_str(node["metadata"]["annotations"]["sundown.dev/record"].as_str()?).ok()
 }
@@ -207,4 +248,29 @@ pub(super) fn old_notice(instance: &str, time: Moment) -> String {
         "detail": { "instance-id": instance, "instance-action": "terminate" },
     })
     .to_string()
+}
+
+#[test]
+fn a_pause_goes_with_its_lease_unless_the_process_that_makes_the_lease_again_writes_it_again() {
+    let at = |second: i64| Moment::from_second(1_767_225_600 + second).unwrap();
+    let (lease, by) = ("sundown".to_owned(), "sundown-0-1".to_owned());
+    let entry = |second: i64, fact: Fact| Entry { at: at(second), by: by.clone(), fact };
+    let made = |second: i64| {
+        entry(second, Fact::LeaseHeld { lease: lease.clone(), holder: "sundown_0".to_owned() })
+    };
+    let paused =
+        |second: i64| entry(second, Fact::PausedAll { lease: lease.clone(), paused: true });
+    // A pause from 0 to 60; the Lease is deleted, and the process makes it again.
+    for (deleted, journal, end, why) in [
+        (1, vec![made(2)], 1, "nobody can have seen it"),
+        (1, vec![made(2), paused(2)], 60, "the process had seen it"),
+        (1, vec![made(2), paused(3)], 1, "that is another pause"),
+        (10, vec![made(20)], 20, "the process had not read the Lease"),
+        (10, vec![made(20), paused(20)], 60, "the process had seen it by a watch"),
+        (10, vec![], 60, "nobody made the Lease again"),
+    ] {
+        let mut pauses = [(at(0), at(60))];
+        forget_pauses(&mut pauses, at(deleted), &journal, &[]);
+        assert_eq!(pauses, [(at(0), at(end))], "{why}");
+    }
 }

@@ -51,7 +51,7 @@ pub(super) struct Play<'a> {
     /// Those that were told to stop.
     parting: Vec<JoinHandle<()>>,
     pub(super) starts: usize,
-    todo: BTreeMap<(Moment, usize), Todo>,
+    pub(super) todo: BTreeMap<(Moment, usize), Todo>,
     count: usize,
     changed: UnboundedReceiver<InstanceChange>,
     pub(super) leases_deleted: Vec<Moment>,
@@ -183,6 +183,7 @@ impl Play<'_> {
                 self.perform(todo);
             }
             self.look();
+            self.resume_again();
             if self.now() < counted {
                 continue;
             }

@@ -9,7 +9,7 @@ fn config(flags: &[&str]) -> Config {
 }
 
 #[test]
-fn a_run_needs_its_rights_and_a_dry_run_only_those_to_look() {
+fn a_run_needs_all_rights_and_a_dry_run_only_those_to_read() {
     let words = |flags: &[&str]| {
         needed(&config(flags)).into_iter().map(|n| n.right.words()).collect::<Vec<_>>()
     };
@@ -63,21 +63,21 @@ fn each_missing_right_is_named_and_the_others_are_counted() {
     assert!(unknown.iter().all(|(answer, _)| *answer == Answer::CannotTell), "{unknown:?}");
 }
 
-fn pod(name: &str, owner: &str, image: &str, env: &[(&str, &str)]) -> Stranger {
-    Stranger {
+fn pod(name: &str, owner: &str, image: &str, env: &[(&str, &str)]) -> PodSummary {
+    PodSummary {
         namespace: "ops".to_owned(),
         name: name.to_owned(),
         owner: owner.to_owned(),
         images: vec![image.to_owned()],
         env: env.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect(),
-        ..Stranger::default()
+        ..PodSummary::default()
     }
 }
 
 #[test]
-fn whoever_else_reads_our_queue_is_found() {
+fn other_readers_of_our_queue_are_found() {
     let own = Own { queues: vec![QUEUE], lease: ("ops", "sundown") };
-    let told = |pod: Stranger| {
+    let outcomes = |pod: PodSummary| {
         let found = judge_pods(&own, std::slice::from_ref(&pod));
         found.into_iter().map(|f| (f.point, f.about, f.answer, f.needed)).collect::<Vec<_>>()
     };
@@ -85,40 +85,45 @@ fn whoever_else_reads_our_queue_is_found() {
         let idle = vec![pod("web-0", "StatefulSet", "nginx", &[]); pods];
         let found = judge_pods(&own, &idle);
         assert!(
-            found.first().is_some_and(|finding| finding.says.starts_with(expected)),
+            found.first().is_some_and(|finding| finding.message.starts_with(expected)),
             "{found:?}"
         );
     }
     let none = ("handlers", String::new(), Answer::Yes, true);
-    let robs = |workload: &str| vec![("handlers", workload.to_owned(), Answer::No, true)];
+    let takes_messages = |workload: &str| vec![("handlers", workload.to_owned(), Answer::No, true)];
     let ours = pod("sundown-5c9-abc", "ReplicaSet", "sundown:1", &[("SUNDOWN_QUEUE_URL", QUEUE)]);
-    assert_eq!(told(ours.clone()), std::slice::from_ref(&none));
+    assert_eq!(outcomes(ours.clone()), std::slice::from_ref(&none));
     assert_eq!(
-        told(pod("web-5c9-abc", "ReplicaSet", "nginx", &[("PATH", "/bin")])),
+        outcomes(pod("web-5c9-abc", "ReplicaSet", "nginx", &[("PATH", "/bin")])),
         std::slice::from_ref(&none)
     );
     // Another Lease, another namespace, a dry run on the queue of the real one.
     let mut other = ours.clone();
     other.env.insert("SUNDOWN_LEASE_NAME".to_owned(), "trial".to_owned());
-    assert_eq!(told(other), robs("ops/sundown"));
+    assert_eq!(outcomes(other), takes_messages("ops/sundown"));
     assert_eq!(
-        told(Stranger { namespace: "tools".to_owned(), ..ours.clone() }),
-        robs("tools/sundown")
+        outcomes(PodSummary { namespace: "tools".to_owned(), ..ours.clone() }),
+        takes_messages("tools/sundown")
     );
     let mut dry = ours.clone();
     dry.env.insert("SUNDOWN_DRY_RUN".to_owned(), "true".to_owned());
-    assert_eq!(told(dry.clone()), robs("ops/sundown"));
-    assert_eq!(told(Stranger { is_over: true, ..dry }), std::slice::from_ref(&none));
+    assert_eq!(outcomes(dry.clone()), takes_messages("ops/sundown"));
+    assert_eq!(outcomes(PodSummary { is_over: true, ..dry }), std::slice::from_ref(&none));
     // By the name alone, in a variable or a flag.
     assert_eq!(
-        told(pod("karpenter-7d-x", "ReplicaSet", "karpenter", &[("INTERRUPTION_QUEUE", "shop")])),
-        robs("ops/karpenter")
+        outcomes(pod(
+            "karpenter-7d-x",
+            "ReplicaSet",
+            "karpenter",
+            &[("INTERRUPTION_QUEUE", "shop")]
+        )),
+        takes_messages("ops/karpenter")
     );
     let mut flag = pod("reader-0", "StatefulSet", "reader", &[]);
     flag.words.push("--queue=shop".to_owned());
-    assert_eq!(told(flag), robs("ops/reader"));
+    assert_eq!(outcomes(flag), takes_messages("ops/reader"));
     assert_eq!(
-        told(pod(
+        outcomes(pod(
             "karpenter-7d-x",
             "ReplicaSet",
             "karpenter",
@@ -131,23 +136,22 @@ fn whoever_else_reads_our_queue_is_found() {
         ["sh", "-c", "read --queue-url='https://sqs.eu-west-1.amazonaws.com/1/other' & read shop"]
             .map(str::to_owned),
     );
-    assert_eq!(told(apart.clone()), std::slice::from_ref(&none));
+    assert_eq!(outcomes(apart.clone()), std::slice::from_ref(&none));
     apart.words.extend(["--queue", "shop"].map(str::to_owned));
-    assert_eq!(told(apart), robs("ops/reader"));
+    assert_eq!(outcomes(apart), takes_messages("ops/reader"));
     let line = format!("exec read --from={QUEUE},https://sqs.eu-west-1.amazonaws.com/1/other");
     assert_eq!(
-        told(pod("reader-1", "StatefulSet", "reader", &[("COMMAND", &line)])),
-        robs("ops/reader")
+        outcomes(pod("reader-1", "StatefulSet", "reader", &[("COMMAND", &line)])),
+        takes_messages("ops/reader")
     );
-    // A queue whose name begins with ours, as that of a trial does, and what is called as the queue
-    // is.
+    // A queue whose name begins with ours (as a trial's does), and an app with the queue's name.
     let trial = format!("{QUEUE}-trial");
     assert_eq!(
-        told(pod("trial-5c9-abc", "ReplicaSet", "sundown:1", &[("SUNDOWN_QUEUE_URL", &trial)])),
+        outcomes(pod("trial-5c9-abc", "ReplicaSet", "sundown:1", &[("SUNDOWN_QUEUE_URL", &trial)])),
         std::slice::from_ref(&none)
     );
     assert_eq!(
-        told(pod("shop-5c9-abc", "ReplicaSet", "shop", &[("APP", "shop")])),
+        outcomes(pod("shop-5c9-abc", "ReplicaSet", "shop", &[("APP", "shop")])),
         std::slice::from_ref(&none)
     );
     // The handler on another queue, or on the instance's metadata; the autoscaler.
@@ -158,13 +162,13 @@ fn whoever_else_reads_our_queue_is_found() {
         &[],
     );
     assert_eq!(
-        told(handler),
+        outcomes(handler),
         [("handlers", "ops/aws-node-termination-handler".to_owned(), Answer::No, false)]
     );
     let autoscaler =
         pod("ca-6b-y", "ReplicaSet", "registry.k8s.io/autoscaling/cluster-autoscaler:v1", &[]);
     assert_eq!(
-        told(autoscaler),
+        outcomes(autoscaler),
         [none, ("autoscaler", "ops/ca".to_owned(), Answer::CannotTell, false)]
     );
 }

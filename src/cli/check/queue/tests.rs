@@ -10,7 +10,7 @@ fn attributes(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
 }
 
 /// Point, answer and whether it is needed.
-fn told(findings: &[Finding]) -> Vec<(&'static str, Answer, bool)> {
+fn outcomes(findings: &[Finding]) -> Vec<(&'static str, Answer, bool)> {
     findings.iter().map(|f| (f.point, f.answer, f.needed)).collect()
 }
 
@@ -29,7 +29,7 @@ fn policy_of(statements: &Value) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn a_policy_says_who_may_send_however_it_is_written() {
+fn senders_are_read_from_a_policy_in_every_notation() {
     let rules = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<BTreeSet<_>>();
     let arn = |name: &str| format!("arn:aws:events:eu-west-1:123456789012:rule/{name}");
     let deny = json!({
@@ -101,7 +101,7 @@ fn only_a_deny_that_spares_services_or_names_principals_proves_a_closed_queue() 
             json!({ "Effect": "Deny", "NotPrincipal": { "AWS": role }, "Action": "sqs:*" }),
             Others::Denied,
         ),
-        // These keep services out, or nobody, or only those who come from elsewhere.
+        // These keep out services, nobody, or only requests from elsewhere.
         (
             deny(&json!({ "BoolIfExists": { "aws:PrincipalIsAWSService": "true" } })),
             Others::Unclear,
@@ -147,7 +147,7 @@ fn only_a_deny_that_spares_services_or_names_principals_proves_a_closed_queue() 
 }
 
 #[test]
-fn what_a_deny_proves_decides_about_the_senders_and_a_deny_for_everybody_about_events_too() {
+fn a_deny_decides_the_point_senders_and_a_deny_for_everybody_the_point_policy_too() {
     let rule = allow(&json!({ "ArnEquals": { "aws:SourceArn": "arn:aws:events:r:1:rule/a" } }));
     let answers = |deny: &Value| {
         let found = judge("q", &policy_of(&json!([rule, deny])));
@@ -172,7 +172,7 @@ fn what_a_deny_proves_decides_about_the_senders_and_a_deny_for_everybody_about_e
 }
 
 #[test]
-fn what_is_wrong_with_a_queue_is_told_point_by_point() {
+fn each_fault_of_a_queue_has_its_point() {
     let (yes, no, unknown) = (Answer::Yes, Answer::No, Answer::CannotTell);
     let sent = policy_of(&json!([allow(
         &json!({ "ArnEquals": { "aws:SourceArn": "arn:aws:events:r:1:rule/a" } })
@@ -211,12 +211,12 @@ fn what_is_wrong_with_a_queue_is_told_point_by_point() {
             .zip(expected)
             .map(|(point, (answer, needed))| (point, answer, needed))
             .collect();
-        assert_eq!(told(&judge("q", &own)), expected, "{own:?}");
+        assert_eq!(outcomes(&judge("q", &own)), expected, "{own:?}");
     }
 }
 
 #[test]
-fn a_dead_letter_queue_must_keep_longer_and_not_take_too_early() {
+fn a_dead_letter_queue_must_keep_messages_longer_and_not_receive_them_too_early() {
     let queue = |receives: &str| {
         let policy =
             format!("{{\"deadLetterTargetArn\":\"{ARN}-dead\",\"maxReceiveCount\":{receives}}}");
@@ -232,7 +232,7 @@ fn a_dead_letter_queue_must_keep_longer_and_not_take_too_early() {
     ] {
         let dead = kept.map(|kept| attributes(&[("MessageRetentionPeriod", kept)]));
         let found = redrive("q", &own, dead_letters(&own).as_ref(), dead.as_ref().map(Ok));
-        assert_eq!(found.answer, answer, "{own:?} {kept:?}: {}", found.says);
+        assert_eq!(found.answer, answer, "{own:?} {kept:?}: {}", found.message);
     }
     assert_eq!(
         url_beside("https://sqs.eu-west-1.amazonaws.com/1/q", &format!("{ARN}-dead")).as_deref(),
@@ -242,7 +242,7 @@ fn a_dead_letter_queue_must_keep_longer_and_not_take_too_early() {
 }
 
 #[test]
-fn a_made_up_receipt_tells_whether_the_call_is_allowed() {
+fn a_made_up_receipt_shows_whether_the_call_is_allowed() {
     let failure =
         |code: &str| Ok(vec![EntryFailure { index: 0, sender_fault: true, code: code.to_owned() }]);
     for (answer, expected) in [
@@ -260,7 +260,7 @@ fn a_made_up_receipt_tells_whether_the_call_is_allowed() {
 }
 
 #[test]
-fn a_rule_is_enabled_has_the_queue_for_a_target_and_leaves_events_as_they_are() {
+fn a_good_rule_is_enabled_targets_the_queue_and_does_not_transform_events() {
     let target = TargetFacts { arn: ARN.to_owned(), attempts: Some(185), ..TargetFacts::default() };
     let good = RuleFacts {
         name: "r".to_owned(),
@@ -271,11 +271,11 @@ fn a_rule_is_enabled_has_the_queue_for_a_target_and_leaves_events_as_they_are() 
         targets: vec![target.clone()],
     };
     let found = rule(ARN, &good);
-    assert_eq!(told(&found), [("rule", Answer::Yes, true)]);
+    assert_eq!(outcomes(&found), [("rule", Answer::Yes, true)]);
     assert!(
-        found[0].says.contains(TERMINATE) && found[0].says.ends_with("test events too"),
+        found[0].message.contains(TERMINATE) && found[0].message.ends_with("test events too"),
         "{}",
-        found[0].says
+        found[0].message
     );
     for (bad, needed) in [
         (RuleFacts { state: "DISABLED".to_owned(), ..good.clone() }, true),
@@ -295,7 +295,7 @@ fn a_rule_is_enabled_has_the_queue_for_a_target_and_leaves_events_as_they_are() 
             false,
         ),
     ] {
-        assert_eq!(told(&rule(ARN, &bad)), [("rule", Answer::No, needed)], "{bad:?}");
+        assert_eq!(outcomes(&rule(ARN, &bad)), [("rule", Answer::No, needed)], "{bad:?}");
     }
     let brings = |types: &[&str]| RuleFacts {
         pattern: json!({ "detail-type": types }).to_string(),
@@ -308,13 +308,13 @@ fn a_rule_is_enabled_has_the_queue_for_a_target_and_leaves_events_as_they_are() 
         "EC2 Capacity Reservation Instance Interruption Warning",
         "EC2 Instance Launch Successful",
     ];
-    let covered = |rules: &[RuleFacts]| told(&[coverage("q", ARN, rules)])[0];
+    let covered = |rules: &[RuleFacts]| outcomes(&[coverage("q", ARN, rules)])[0];
     assert_eq!(covered(&[brings(&all)]), ("rules", Answer::Yes, true));
     assert_eq!(covered(&[brings(&all[..1]), brings(&all[1..])]), ("rules", Answer::Yes, true));
     assert_eq!(covered(&[brings(&all[..3])]), ("rules", Answer::No, false));
     assert_eq!(covered(&[brings(&all[1..])]), ("rules", Answer::No, true));
     assert_eq!(covered(&[]), ("rules", Answer::No, true));
-    // What is off, goes elsewhere or is changed on the way brings nothing.
+    // A rule that is off, has another target or changes the event brings nothing.
     let changed = TargetFacts { transforms: true, ..good.targets[0].clone() };
     for useless in [
         RuleFacts { state: "DISABLED".to_owned(), ..brings(&all) },

@@ -1,9 +1,9 @@
-//! What a scenario may say, and how each wrong field is named.
+//! Tests which scenarios are accepted, and the error for each wrong field.
 
 use super::*;
 
 #[test]
-fn the_built_in_scenario_is_one() {
+fn the_built_in_scenario_is_valid() {
     let scenario = Scenario::load(None).unwrap();
     assert!(scenario.groups.iter().map(|g| g.nodes).sum::<usize>() >= 24);
     assert!(
@@ -13,13 +13,13 @@ fn the_built_in_scenario_is_one() {
 }
 
 #[test]
-fn a_scenario_that_cannot_be_read_says_why() {
+fn an_unreadable_scenario_is_an_error_with_the_reason() {
     let error = Scenario::load(Some(Path::new("/nowhere/at-all.yaml"))).unwrap_err().to_string();
     assert!(error.contains("/nowhere/at-all.yaml"), "{error}");
 }
 
-/// A scenario in which this is set: a JSON pointer to the field, and its value in YAML; an empty
-/// one takes it away.
+/// A scenario with changes: a JSON pointer to the field, and its value in YAML. An empty value
+/// removes the field.
 fn with(changes: &[(&str, &str)]) -> Result<Scenario, ScenarioError> {
     let text = "{ name: n, groups: [{ name: g, nodes: 3, hook: { name: h, heartbeatTimeout: 5m } \
         }], workloads: [{ kind: Deployment, namespace: a, name: b, replicas: 2, budget: { \
@@ -39,7 +39,7 @@ fn with(changes: &[(&str, &str)]) -> Result<Scenario, ScenarioError> {
 }
 
 #[test]
-fn each_field_that_is_wrong_is_named_with_what_it_may_be() {
+fn an_error_names_the_wrong_field_and_its_allowed_values() {
     with(&[]).unwrap();
     let long = format!("\"{}\"", "x".repeat(201));
     let many_pods = "[{ kind: Deployment, namespace: a, name: b, replicas: 20000 }, { kind: \
@@ -93,7 +93,7 @@ fn each_field_that_is_wrong_is_named_with_what_it_may_be() {
             "Job",
             "workloads[0].kind is `Job`: use Deployment, StatefulSet or DaemonSet",
         ),
-        ("/workloads/0/kind", "DaemonSet", "workloads[0].replicas is 2: take it away"),
+        ("/workloads/0/kind", "DaemonSet", "workloads[0].replicas is 2: remove it"),
         ("/workloads/0/replicas", "0", "workloads[0].replicas is 0: use a number from 1 to 20000"),
         (
             "/workloads/0/replicas",
@@ -131,7 +131,7 @@ fn each_field_that_is_wrong_is_named_with_what_it_may_be() {
         (
             "/events/0/spot",
             "",
-            "events[0] says nothing that happens: give it scaleIn, spot, rebalance or stop",
+            "events[0] has nothing that happens: give it scaleIn, spot, rebalance or stop",
         ),
         ("/events/0/spot/count", "0", "events[0].spot.count is 0: use a number from 1"),
         (
@@ -155,19 +155,19 @@ fn each_field_that_is_wrong_is_named_with_what_it_may_be() {
         ("/flags", "[]", "flags has 0 entries: use 1 to 100"),
         ("/flags", "--dry-run", "flags is `--dry-run`: use a list"),
     ] {
-        let said = with(&[(pointer, value)]).unwrap_err().to_string();
+        let message = with(&[(pointer, value)]).unwrap_err().to_string();
         assert!(
-            said.starts_with("the scenario is wrong: ") && said.contains(error),
-            "{pointer} {value}: {said}"
+            message.starts_with("the scenario is wrong: ") && message.contains(error),
+            "{pointer} {value}: {message}"
         );
         for word in ["invalid type", "unknown field", "missing field", "expected", "serde"] {
-            assert!(!said.contains(word), "{pointer} {value}: {said}");
+            assert!(!message.contains(word), "{pointer} {value}: {message}");
         }
     }
 }
 
 #[test]
-fn names_are_used_once_and_all_groups_together_have_a_bound() {
+fn names_are_unique_and_all_groups_together_have_a_limit() {
     for (pointer, value, error) in [
         (
             "/groups",
@@ -186,22 +186,22 @@ fn names_are_used_once_and_all_groups_together_have_a_bound() {
             "workloads[1] is called a/b, as an earlier workload",
         ),
     ] {
-        let said = with(&[(pointer, value)]).unwrap_err().to_string();
-        assert!(said.contains(error), "{value}: {said}");
+        let message = with(&[(pointer, value)]).unwrap_err().to_string();
+        assert!(message.contains(error), "{value}: {message}");
     }
 }
 
 #[test]
-fn what_is_no_yaml_is_said_with_the_line() {
+fn a_yaml_error_has_the_line() {
     for (text, at) in [("groups: [", "line 1"), ("name: n\n  groups: [}\n", "line 2")] {
-        let said = Scenario::read("s.yaml", text).unwrap_err().to_string();
+        let error = Scenario::read("s.yaml", text).unwrap_err().to_string();
         assert!(
-            said.starts_with("the scenario s.yaml is no valid YAML, ") && said.contains(at),
-            "{said}"
+            error.starts_with("the scenario s.yaml is no valid YAML, ") && error.contains(at),
+            "{error}"
         );
     }
-    let said = Scenario::read("s.yaml", "").unwrap_err().to_string();
-    assert!(said.contains("the scenario is empty: give it fields: name"), "{said}");
+    let error = Scenario::read("s.yaml", "").unwrap_err().to_string();
+    assert!(error.contains("the scenario is empty: give it fields: name"), "{error}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Facts of a cluster that the tests of the report and of its text begin with.
+//! Facts of a cluster for the tests of the report and of its text.
 #![allow(clippy::indexing_slicing, reason = "what is not there fails the test")]
 
 mod report;
@@ -67,7 +67,7 @@ fn node(name: &str, annotations: &[(&str, String)]) -> Node {
     }
 }
 
-/// A record with a terminate hook that was accepted then.
+/// A record with a terminate hook that was accepted at this second.
 fn hook(accepted: i64) -> String {
     let interruption = json!({
         "kind": "terminate-hook", "event": "e", "time": at(accepted - 1), "accepted": at(accepted),
@@ -148,7 +148,7 @@ fn facts(nodes: Vec<Node>, pods: &[Pod]) -> Facts {
     }
 }
 
-/// One node that is drained since 3350, with these pods.
+/// One node with these pods. Its drain began at 3350.
 fn draining(pods: &[Pod]) -> Facts {
     facts(vec![node("a", &[(RECORD, hook(3350))])], pods)
 }

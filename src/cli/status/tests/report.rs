@@ -1,13 +1,13 @@
-//! What the report tells of which facts.
+//! Tests the report made from given facts.
 
 use super::*;
 
 #[test]
-fn deadline_and_force_are_those_of_the_service_with_the_leaders_settings() {
+fn deadline_and_force_agree_with_the_service_under_the_leaders_settings() {
     let slow = Pod { grace: seconds(900), ..pod("slow") };
     let facts = draining(&[pod("web"), slow.clone()]);
     let config = facts.lease.as_ref().unwrap().settings.clone().unwrap();
-    let taken = Record::read(&hook(3350)).unwrap().taken(&INSTANCE.parse().unwrap());
+    let taken = Record::read(&hook(3350)).unwrap().interruptions(&INSTANCE.parse().unwrap());
     let status = report(&facts, None).nodes.remove(0);
     let limits = limits_of(
         &limit_settings(&config),
@@ -31,7 +31,7 @@ fn deadline_and_force_are_those_of_the_service_with_the_leaders_settings() {
 }
 
 #[test]
-fn a_drain_that_was_taken_over_or_resumed_has_its_deadline_from_then() {
+fn the_deadline_counts_from_the_change_of_leader_or_the_resume() {
     let deadline = |acquired: i64, resumed: Option<i64>| {
         let mut facts = draining(&[pod("web")]);
         facts.lease.as_mut().unwrap().acquired = Some(at(acquired));
@@ -52,7 +52,27 @@ fn a_drain_that_was_taken_over_or_resumed_has_its_deadline_from_then() {
 }
 
 #[test]
-fn pods_are_counted_and_each_one_that_is_held_is_named_with_what_holds_it() {
+fn the_deadline_is_the_leaders_if_an_event_shows_an_earlier_one() {
+    let limits = |message: &str, last: i64| {
+        let mut facts = draining(&[pod("web")]);
+        facts.events = vec![event(Subject::Node("a".into()), "Blocked", message, last)];
+        let status = report(&facts, None).nodes.remove(0);
+        (status.deadline.unwrap(), status.force_from.unwrap())
+    };
+    let (end, force) = limits("1 pod is blocked: shop/web (pdb).", 3500);
+    let blocked = |end: Moment| {
+        format!("1 pod is blocked: shop/web (pdb). The drain ends at {end:.0} at the latest.")
+    };
+    let earlier = at(4800);
+    let by_leader = limits(&blocked(earlier), 3500);
+    assert_eq!(by_leader.0, earlier, "a hook whose global timeout is short");
+    assert!(by_leader.1 < force, "{by_leader:?}");
+    assert_eq!(limits(&blocked(end.plus(seconds(60))), 3500), (end, force));
+    assert_eq!(limits(&blocked(earlier), 3000), (end, force), "of an earlier drain");
+}
+
+#[test]
+fn pods_are_counted_and_each_blocked_pod_is_listed_with_its_block() {
     let daemon = |name: &str| {
         let owner = Some(Box::new(Owner {
             api_version: "apps/v1".into(),
@@ -75,18 +95,18 @@ fn pods_are_counted_and_each_one_that_is_held_is_named_with_what_holds_it() {
         daemon("agent"),
         daemon("lost"),
     ]);
-    facts.daemon_sets = [("agent", DaemonSetState::There), ("lost", DaemonSetState::Gone)]
+    facts.daemon_sets = [("agent", DaemonSetState::Exists), ("lost", DaemonSetState::Gone)]
         .map(|(name, state)| (("shop".to_owned(), name.to_owned()), state))
         .into();
     facts.budgets = vec![budget("cart", 0), budget("db", 0), budget("db", 1), budget("web", 1)];
-    let of_webhook = format!("{} (node a)", BlockReason::Webhook.in_event("no, says guard"));
+    let of_webhook = format!("{} (node a)", BlockReason::Webhook.in_event("denied by guard"));
     let of_budget = format!("{} (node a)", BlockReason::Pdb.in_event("no"));
     facts.events = vec![
         event(Subject::Pod("hooked".into()), "Blocked", &of_webhook, 3500),
         event(Subject::Pod("cart".into()), "Blocked", &of_budget, 3450),
-        // Its budget allows it now: what was said of it is over.
+        // Its budget allows the eviction now, so the Event is outdated.
         event(Subject::Pod("web".into()), "Blocked", &of_budget, 3450),
-        // Of a drain before this one.
+        // This Event is from an earlier drain.
         event(Subject::Pod("lost".into()), "Blocked", &of_webhook, 3000),
     ];
     let status = report(&facts, None).nodes.remove(0);
@@ -107,7 +127,7 @@ fn pods_are_counted_and_each_one_that_is_held_is_named_with_what_holds_it() {
     );
     assert_eq!(
         (status.blocked[0].message.as_str(), status.blocked[2].message.as_str()),
-        ("2 healthy pods, 2 needed", "no, says guard")
+        ("2 healthy pods, 2 needed", "denied by guard")
     );
     facts.budgets = vec![Budget { healthy: 1, desired: 1, ..budget("cart", 0) }];
     assert_eq!(report(&facts, None).nodes[0].blocked[0].message, "1 healthy pod, 1 needed");
@@ -151,7 +171,7 @@ fn the_state_of_a_node_is_that_of_its_record() {
 }
 
 #[test]
-fn nodes_that_wait_for_their_instance_to_go_are_counted_and_uncordoned_ones_are_remarked() {
+fn drained_nodes_are_counted_and_uncordoned_ones_have_a_remark() {
     let released = json!({
         "version": 1, "instance": INSTANCE, "interruptions": [],
         "released": { "at": at(3000), "outcome": "empty" }
@@ -164,7 +184,7 @@ fn nodes_that_wait_for_their_instance_to_go_are_counted_and_uncordoned_ones_are_
 }
 
 #[test]
-fn nobody_leads_where_the_lease_is_free_or_not_renewed_and_unknown_settings_are_said() {
+fn nobody_leads_if_the_lease_is_free_or_not_renewed_and_a_note_reports_unknown_settings() {
     let with = |change: &dyn Fn(&mut LeaseFacts)| {
         let mut facts = draining(&[pod("web")]);
         facts.lease.as_mut().into_iter().for_each(change);
@@ -214,8 +234,7 @@ fn the_last_event_of_each_reason_is_shown_and_heartbeats_are_those_of_the_hook()
 }
 
 #[test]
-fn a_node_is_found_by_its_name_by_the_id_of_its_instance_and_by_a_first_label_that_no_other_node_has()
- {
+fn a_node_is_found_by_name_by_instance_id_and_by_a_unique_first_label() {
     let nodes = [
         node("ip-1", &[]),
         Node { instance: None, ..node("i-1234567890abcdef1", &[]) },
@@ -236,18 +255,17 @@ fn a_node_is_found_by_its_name_by_the_id_of_its_instance_and_by_a_first_label_th
     }
     for text in ["ip-2", "i-0", "ip", "ip-3.eu-west-1", ""] {
         assert!(
-            found(text).is_err_and(|said| said.contains(&format!("no node `{text}`"))),
+            found(text).is_err_and(|error| error.contains(&format!("no node `{text}`"))),
             "{text}"
         );
     }
-    assert!(found("ip-4").is_err_and(|said| {
-        said.contains("any of these nodes: ip-4.a, ip-4.b; give the whole name")
+    assert!(found("ip-4").is_err_and(|error| {
+        error.contains("any of these nodes: ip-4.a, ip-4.b; give the whole name")
     }));
 }
 
 #[test]
-fn a_node_where_no_pod_is_left_to_force_shows_a_dash_and_never_is_kept_for_one_that_no_deadline_rules()
- {
+fn force_is_a_dash_without_a_pod_to_force_and_never_without_a_deadline() {
     let leaving = Pod { deletion: Some(at(3620)), ..pod("leaving") };
     let stuck = Pod { deletion: Some(at(3500)), finalizers: true, ..pod("stuck") };
     let shown = |pods: &[Pod], settings: &str| {

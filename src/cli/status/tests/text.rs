@@ -51,7 +51,7 @@ fn answer(nodes: Vec<NodeStatus>) -> Report {
 }
 
 #[test]
-fn the_table_says_until_when_and_what_holds_each_pod() {
+fn the_table_shows_time_limits_and_what_blocks_each_pod() {
     let spot = NodeStatus {
         interruptions: vec![Interruption { kind: "spot", time: at(3588), accepted: at(3588) }],
         since: Some(at(3588)),
@@ -115,7 +115,7 @@ fn colors_change_nothing_but_colors() {
 }
 
 #[test]
-fn nobody_leading_a_pause_and_an_empty_cluster_are_said_in_words() {
+fn the_head_reports_a_missing_leader_a_pause_and_an_empty_cluster() {
     let mut report = answer(Vec::new());
     report.paused = true;
     report.leader.pod = None;
@@ -140,7 +140,7 @@ fn nobody_leading_a_pause_and_an_empty_cluster_are_said_in_words() {
 }
 
 #[test]
-fn one_node_is_told_with_times_and_everything_that_is_known() {
+fn one_node_is_shown_with_times_and_all_facts() {
     let page = text(
         &answer(vec![shown("ip-10-0-1-23.eu-west-1.compute.internal")]),
         Look { is_detailed: true, ..PLAIN },

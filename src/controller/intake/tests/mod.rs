@@ -1,4 +1,4 @@
-//! The intake against a small queue, in virtual time.
+//! The intake against a small fake queue, in virtual time.
 
 mod receiving;
 mod stopping;
@@ -21,8 +21,8 @@ use crate::{
     domain::seconds,
 };
 
-/// A running intake and what it tells.
-struct Desk {
+/// A running intake, its queue, and the events that it reports.
+struct TestIntake {
     fake: FakeQueue,
     deliveries: mpsc::Receiver<Delivery>,
     handle: IntakeHandle,
@@ -52,7 +52,7 @@ impl Events {
         self.all().into_iter().filter_map(of).sum()
     }
 
-    /// The last number of long polls wanted.
+    /// The number of receives at once that the intake wanted last.
     fn pollers(&self) -> usize {
         self.all()
             .into_iter()
@@ -62,7 +62,7 @@ impl Events {
     }
 }
 
-fn start_with(fake: &FakeQueue, settings: &Settings, seed: u64) -> Desk {
+fn start_with(fake: &FakeQueue, settings: &Settings, seed: u64) -> TestIntake {
     let events = Events::default();
     let observer: Arc<dyn IntakeObserver> = Arc::new(events.clone());
     let queue = fake.clients().queue(QUEUE_URL);
@@ -75,10 +75,10 @@ fn start_with(fake: &FakeQueue, settings: &Settings, seed: u64) -> Desk {
         &observer,
         &|| loops.register("poller", seconds(60)),
     );
-    Desk { fake: fake.clone(), deliveries, handle, events }
+    TestIntake { fake: fake.clone(), deliveries, handle, events }
 }
 
-fn start(fake: &FakeQueue) -> Desk {
+fn start(fake: &FakeQueue) -> TestIntake {
     start_with(fake, &Settings::default(), 7)
 }
 
@@ -90,13 +90,13 @@ fn queue_of(bodies: usize) -> FakeQueue {
     fake
 }
 
-impl Desk {
+impl TestIntake {
     /// The next message, within a second.
     async fn next(&mut self) -> Option<Delivery> {
         timeout(seconds(1), self.deliveries.recv()).await.ok().flatten()
     }
 
-    /// All that comes within a second of each other.
+    /// All messages until none comes for a second.
     async fn all(&mut self) -> Vec<Delivery> {
         let mut all = Vec::new();
         while let Some(delivery) = self.next().await {

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What can happen to a receive.
+/// Ways in which a receive can fail: the outcome, and the reply that causes it.
 fn troubles() -> [(&'static str, Reply); 8] {
     [
         ("throttled", Reply::json_error(403, "RequestThrottled")),
@@ -20,97 +20,96 @@ fn troubles() -> [(&'static str, Reply); 8] {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c45_a_queue_that_does_not_answer_is_asked_slowly_said_to_be_ill_and_used_again_when_it_does()
- {
+async fn c45_a_failing_queue_is_asked_slowly_is_unhealthy_and_recovers() {
     for (outcome, reply) in troubles() {
-        let mut desk = start(&queue_of(0));
+        let mut intake = start(&queue_of(0));
         sleep(seconds(1)).await;
-        assert!(desk.handle.healthy());
-        desk.fake.fault({
+        assert!(intake.handle.healthy());
+        intake.fake.fault({
             let reply = reply.clone();
             move |_| Some(reply.clone())
         });
         sleep(seconds(150)).await;
-        assert!(!desk.handle.healthy(), "{reply:?}");
-        assert_eq!(desk.handle.view().troubles()[0].1.outcome().as_str(), outcome, "{reply:?}");
-        desk.fake.forget_calls();
+        assert!(!intake.handle.healthy(), "{reply:?}");
+        assert_eq!(intake.handle.view().troubles()[0].1.outcome().as_str(), outcome, "{reply:?}");
+        intake.fake.forget_calls();
         sleep(seconds(60)).await;
-        let calls = desk.fake.calls("ReceiveMessage").len();
+        let calls = intake.fake.calls("ReceiveMessage").len();
         assert!((1..=40).contains(&calls), "{reply:?}: {calls} calls a minute");
-        desk.fake.heal();
-        desk.fake.send("after");
-        let delivery = timeout(seconds(45), desk.deliveries.recv()).await.unwrap().unwrap();
+        intake.fake.heal();
+        intake.fake.send("after");
+        let delivery = timeout(seconds(45), intake.deliveries.recv()).await.unwrap().unwrap();
         assert_eq!(&*delivery.body, "after");
-        assert!(desk.handle.healthy() && desk.handle.view().troubles().is_empty());
+        assert!(intake.handle.healthy() && intake.handle.view().troubles().is_empty());
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn c45_access_denied_from_the_start_shows_at_once_and_is_asked_rarely() {
+async fn c45_a_queue_that_denies_access_is_unhealthy_at_once_and_asked_rarely() {
     let fake = queue_of(1);
     fake.fault(|_| Some(Reply::json_error(403, "AccessDeniedException")));
-    let desk = start(&fake);
-    assert!(!desk.handle.healthy());
+    let intake = start(&fake);
+    assert!(!intake.handle.healthy());
     sleep(seconds(1)).await;
-    assert!(!desk.handle.healthy() && !desk.handle.view().troubles().is_empty());
+    assert!(!intake.handle.healthy() && !intake.handle.view().troubles().is_empty());
     sleep(seconds(599)).await;
     let calls = fake.calls("ReceiveMessage").len();
     assert!((20..=110).contains(&calls), "{calls}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_short_trouble_is_no_illness() {
-    let mut desk = start(&queue_of(0));
+async fn a_queue_that_fails_only_shortly_stays_healthy() {
+    let mut intake = start(&queue_of(0));
     sleep(seconds(1)).await;
     let mut left = 3;
-    desk.fake.fault(move |_| {
+    intake.fake.fault(move |_| {
         left -= 1;
         (left >= 0).then_some(Reply::json_error(500, "InternalFailure"))
     });
     for _ in 0..60 {
         sleep(seconds(1)).await;
-        assert!(desk.handle.healthy());
+        assert!(intake.handle.healthy());
     }
-    assert!(desk.events.all().contains(&IntakeEvent::ReceiveFailed(crate::aws::Outcome::Server)));
-    desk.fake.send("0");
-    assert!(desk.next().await.is_some());
+    assert!(intake.events.all().contains(&IntakeEvent::ReceiveFailed(crate::aws::Outcome::Server)));
+    intake.fake.send("0");
+    assert!(intake.next().await.is_some());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_half_open_connection_is_given_up_ten_seconds_after_the_wait() {
-    let desk = start(&queue_of(0));
+    let intake = start(&queue_of(0));
     sleep(seconds(5)).await;
-    desk.fake.fault(|_| Some(Reply::Never));
-    desk.fake.forget_calls();
+    intake.fake.fault(|_| Some(Reply::Never));
+    intake.fake.forget_calls();
     sleep(seconds(17)).await;
-    let first = desk.fake.calls("ReceiveMessage")[0].at;
+    let first = intake.fake.calls("ReceiveMessage")[0].at;
     sleep(seconds(45)).await;
-    let second = desk.fake.calls("ReceiveMessage")[1].at;
+    let second = intake.fake.calls("ReceiveMessage")[1].at;
     assert!((seconds(30)..=seconds(31)).contains(&(second - first)), "{:?}", second - first);
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_sixteen_polls_of_a_busy_queue_do_not_all_hammer_when_it_fails() {
-    let mut desk = start(&queue_of(3_000));
+async fn the_sixteen_receives_of_a_busy_queue_become_one_when_it_fails() {
+    let mut intake = start(&queue_of(3_000));
     for _ in 0..1_000 {
-        desk.next().await.unwrap().ticket.delete();
+        intake.next().await.unwrap().ticket.delete();
     }
-    assert_eq!(desk.events.pollers(), 16);
-    desk.fake.fault(|call| {
+    assert_eq!(intake.events.pollers(), 16);
+    intake.fake.fault(|call| {
         (call.action == "ReceiveMessage").then_some(Reply::json_error(403, "RequestThrottled"))
     });
-    desk.fake.forget_calls();
+    intake.fake.forget_calls();
     sleep(seconds(60)).await;
-    let calls = desk.fake.calls("ReceiveMessage").len();
+    let calls = intake.fake.calls("ReceiveMessage").len();
     assert!(calls <= 50, "{calls}");
-    assert_eq!(desk.events.pollers(), 1);
-    desk.fake.heal();
+    assert_eq!(intake.events.pollers(), 1);
+    intake.fake.heal();
     let mut rest = 0;
-    while let Ok(Some(delivery)) = timeout(seconds(30), desk.deliveries.recv()).await {
+    while let Ok(Some(delivery)) = timeout(seconds(30), intake.deliveries.recv()).await {
         delivery.ticket.delete();
         rest += 1;
     }
-    assert_eq!((rest, desk.fake.len()), (2_000, 0), "nothing is lost");
+    assert_eq!((rest, intake.fake.len()), (2_000, 0), "nothing is lost");
 }
 
 #[tokio::test(start_paused = true)]
@@ -142,14 +141,14 @@ async fn pauses_after_errors_are_random_up_to_a_limit_that_doubles() {
 async fn the_same_seed_gives_the_same_calls() {
     let run = async || {
         let fake = queue_of(300);
-        let mut desk = start_with(&fake, &Settings::default(), 42);
+        let mut intake = start_with(&fake, &Settings::default(), 42);
         let mut turn = 0;
         fake.fault(move |_| {
             turn += 1;
             (turn % 4 == 0).then_some(Reply::json_error(503, "ServiceUnavailable"))
         });
         let began = Instant::now();
-        for delivery in desk.all().await {
+        for delivery in intake.all().await {
             delivery.ticket.delete();
         }
         sleep(seconds(60)).await;

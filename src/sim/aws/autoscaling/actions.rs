@@ -14,7 +14,7 @@ use crate::{
 /// Group, instance, hook.
 type Key = (String, String, String);
 
-/// All lifecycle actions that ever were, and which of them are open.
+/// All lifecycle actions since the start, and which of them are open.
 #[derive(Debug, Default)]
 pub(in crate::sim::aws) struct Actions {
     all: Vec<Action>,
@@ -30,7 +30,8 @@ struct Action {
     /// When it ends unless a heartbeat comes.
     ends: Moment,
     default_result: HookResult,
-    /// Its end moves the instance on. Not so for warm pools and replaced root volumes.
+    /// When it ends, the instance goes to its next state. `false` for warm pools and replaced root
+    /// volumes.
     moves: bool,
 }
 
@@ -52,7 +53,7 @@ impl Actions {
         self.all.iter().map(|action| action.report.clone()).collect()
     }
 
-    /// A token decides, and must not contradict the rest; without one it is whatever is open for
+    /// Finds by token, and the other names must match; without a token, finds the open action of
     /// the hook and the instance.
     fn find(&mut self, named: &Named<'_>, now: Moment) -> Result<usize, NotActive> {
         let key =
@@ -80,7 +81,7 @@ impl Actions {
         Ok(index)
     }
 
-    /// The open ones on which the way of an instance depends.
+    /// The open actions that hold up the instance's next state.
     fn open_of(&self, group: &str, instance: &str) -> Vec<usize> {
         let from = (group.to_owned(), instance.to_owned(), String::new());
         let mine = self
@@ -134,8 +135,8 @@ impl State {
         token
     }
 
-    /// An action is open for the instance whose end does not move it, and the instance is shown in
-    /// this wait state.
+    /// The wait state in which the instance is shown while an action is open whose end does not
+    /// change its state.
     pub(super) fn waits_aside(&self, group: &str, instance: &str) -> Option<&'static str> {
         let from = (group.to_owned(), instance.to_owned(), String::new());
         let mine = self
@@ -153,7 +154,7 @@ impl State {
         })
     }
 
-    /// A heartbeat: the timeout runs anew from now.
+    /// Records a heartbeat: the timeout starts again now.
     pub(in crate::sim::aws) fn heartbeat(
         &mut self,
         now: Moment,
@@ -183,7 +184,7 @@ impl State {
         Ok(())
     }
 
-    /// Ends an action whose time is over; otherwise looks again when it would be.
+    /// Ends an action that has timed out; otherwise sets a timer for when it would.
     pub(in crate::sim::aws) fn check_action(&mut self, now: Moment, index: usize) {
         let Some(action) = self.actions.all.get(index).filter(|a| a.report.end.is_none()) else {
             return;
@@ -213,8 +214,8 @@ impl State {
         };
         let (group, instance, transition) =
             (report.group.clone(), report.instance.clone(), report.transition);
-        // A hook that is removed completes what waits in it: a launch is abandoned, a termination
-        // goes on.
+        // Removing a hook completes its open actions: a launch is abandoned, a termination
+        // continues.
         let abandoned = verdict.result() == Some(HookResult::Abandon)
             || (verdict == Verdict::Removed && transition == Transition::Launching);
         if abandoned {
@@ -230,7 +231,8 @@ impl State {
         }
     }
 
-    /// Ends what is open for an instance without any consequence: it goes another way.
+    /// Ends an instance's open actions without any effect on its state, which changes in another
+    /// way.
     pub(super) fn drop_actions(&mut self, now: Moment, group: &str, instance: &str) {
         for index in self.actions.open_of(group, instance) {
             self.actions
@@ -258,7 +260,7 @@ impl State {
 }
 
 impl Verdict {
-    /// With which result, where there is one.
+    /// The result with which the action ended, if it has one.
     #[must_use]
     pub const fn result(self) -> Option<HookResult> {
         match self {

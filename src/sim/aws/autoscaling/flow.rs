@@ -1,4 +1,4 @@
-//! The way of an instance through its group: launch, hooks, service, hooks, end.
+//! The life of an instance in its group: launch, launch hooks, service, terminate hooks, end.
 
 use serde_json::{Map, Value, json};
 
@@ -59,7 +59,7 @@ impl State {
         }
     }
 
-    /// An action whose end does not move its instance; returns its token.
+    /// Begins an action whose end does not change its instance's state; returns its token.
     pub(in crate::sim::aws) fn other_action(
         &mut self,
         now: Moment,
@@ -114,7 +114,7 @@ impl State {
         }
     }
 
-    /// What a group makes of an instance's new state.
+    /// Handles an instance's new EC2 state in its group.
     pub(in crate::sim::aws) fn member_moved(
         &mut self,
         now: Moment,
@@ -141,7 +141,7 @@ impl State {
         }
     }
 
-    /// A group sees that an instance is no longer healthy.
+    /// Terminates an instance that the group finds no longer healthy.
     pub(in crate::sim::aws) fn notice_end(&mut self, now: Moment, instance: &str) {
         let healthy = matches!(
             self.instances.get(instance).map(|i| i.state),
@@ -152,7 +152,8 @@ impl State {
         }
     }
 
-    /// Tells of a lifecycle action: to EventBridge, and to the hook's own queue if it has one.
+    /// Sends the event of a lifecycle action to EventBridge, and to the hook's own queue if it has
+    /// one.
     fn send_action(
         &mut self,
         now: Moment,

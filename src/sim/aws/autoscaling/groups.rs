@@ -18,10 +18,10 @@ pub(in crate::sim::aws) struct Group {
     pub(in crate::sim::aws) hooks: BTreeMap<String, HookSpec>,
     pub(in crate::sim::aws) arn: String,
     pub(in crate::sim::aws) created: Moment,
-    /// By instance: in which order they were launched, and where they stand.
+    /// By instance: launch order and lifecycle state.
     members: BTreeMap<String, (u64, LifecycleState)>,
     launches: u64,
-    /// A launch of what lacks is on its way.
+    /// A launch of missing instances is scheduled.
     replacing: bool,
 }
 
@@ -87,7 +87,7 @@ impl State {
         self.groups.get_mut(self.instances.get(instance)?.group.as_ref()?)
     }
 
-    /// Makes a group; its first instances are in service already.
+    /// Creates a group; its first instances are already in service.
     pub(in crate::sim::aws) fn create_group(
         &mut self,
         now: Moment,
@@ -172,7 +172,7 @@ impl State {
         self.terminate_member(now, instance);
     }
 
-    /// Has the group launch after a while what it lacks.
+    /// Schedules the launch of the instances that the group lacks.
     pub(super) fn see_to_size(&mut self, now: Moment, group: &str) {
         let Some(found) = self.groups.get_mut(group) else { return };
         let Some(delay) = found.spec.replace_after else { return };

@@ -14,12 +14,12 @@ pub(super) use wire::{NAMESPACE, handle, object};
 
 use super::events::Envelope;
 
-/// What a lifecycle hook waits for.
+/// The transition of an instance at which a lifecycle hook runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Transition {
-    /// The launch of an instance.
+    /// The instance is launching.
     Launching,
-    /// Its termination.
+    /// The instance is terminating.
     Terminating,
 }
 
@@ -62,22 +62,23 @@ impl HookResult {
     }
 }
 
-/// A lifecycle hook.
+/// The settings of a lifecycle hook.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HookSpec {
-    /// Its name.
+    /// `LifecycleHookName`.
     pub name: String,
-    /// What it waits for.
+    /// The transition that it holds up.
     pub transition: Transition,
     /// 30 s to 2 h; the global timeout follows from it.
     pub heartbeat_timeout: Duration,
-    /// What happens when nobody answers. AWS's own default is ABANDON.
+    /// The result when a timeout ends the action. AWS's own default is ABANDON.
     pub default_result: HookResult,
     /// `NotificationMetadata`.
     pub metadata: Option<String>,
-    /// The queue that is told directly (the native shape), besides the rules of EventBridge.
+    /// Name of the queue that gets the hook's own notification (`NotificationTargetARN`), besides
+    /// the events that EventBridge rules send. `None`: no own notification.
     pub notify_queue: Option<String>,
-    /// How that message is wrapped.
+    /// How that notification is wrapped.
     pub notify_envelope: Envelope,
 }
 
@@ -117,18 +118,18 @@ impl HookSpec {
     }
 }
 
-/// What a group launches.
+/// The launch settings of a group's instances.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
-    /// Zones, taken in turn. Must not be empty.
+    /// Availability zones, used round robin. Must not be empty.
     pub zones: Vec<String>,
-    /// The instance type.
+    /// EC2 instance type, for example `m5.large`.
     pub instance_type: String,
-    /// Bought as spot.
+    /// Spot instances rather than on-demand.
     pub spot: bool,
     /// Tags of the instances, besides `aws:autoscaling:groupName`.
     pub tags: BTreeMap<String, String>,
-    /// From `pending` to `running`.
+    /// Time from `pending` to `running`.
     pub boot: Duration,
 }
 
@@ -144,30 +145,32 @@ impl Default for Template {
     }
 }
 
-/// An Auto Scaling group.
+/// The settings of an Auto Scaling group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupSpec {
-    /// Its name.
+    /// `AutoScalingGroupName`.
     pub name: String,
-    /// How many instances it keeps; so many are there, in service, from the start.
+    /// Desired capacity; the group starts with this many instances in service.
     pub desired: usize,
     /// How long ago the first instances were launched.
     pub age: Duration,
     /// Its tags (not propagated).
     pub tags: BTreeMap<String, String>,
-    /// What it launches.
+    /// Settings of the instances that it launches.
     pub template: Template,
-    /// From the loss of an instance to the launch of its replacement; `None`: nothing is replaced.
+    /// Time from the loss of an instance to the launch of its replacement; `None`: no replacement.
     pub replace_after: Option<Duration>,
-    /// From the end of an instance by other hands (spot, EC2 API) to the terminate action for it.
+    /// Time from the end of an instance that the group did not order (spot, EC2 API) to the
+    /// terminate action for it.
     pub notice_after: Duration,
     /// On a spot warning an instance is terminated through the hooks at once.
     pub capacity_rebalance: bool,
     /// A terminating instance whose hook ends with ABANDON is retained (`InstanceLifecyclePolicy`).
     pub retain_on_abandon: bool,
-    /// From the decision to terminate to the terminate hooks: deregistration from load balancers.
+    /// Time from the decision to terminate until the terminate hooks begin: deregistration from
+    /// load balancers.
     pub deregistration_delay: Duration,
-    /// Names of policies of simple scaling that it has.
+    /// Names of its simple scaling policies.
     pub simple_policies: Vec<String>,
 }
 
@@ -205,22 +208,22 @@ impl GroupSpec {
     }
 }
 
-/// Where an instance of a group stands (Auto Scaling API reference, `LifecycleState`).
+/// The lifecycle state of an instance in its group (Auto Scaling API reference, `LifecycleState`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LifecycleState {
-    /// Launched.
+    /// Launched; its launch hooks have not begun.
     Pending,
     /// Waits for its launch hooks.
     PendingWait,
-    /// Its launch hooks are through.
+    /// Its launch hooks have ended.
     PendingProceed,
-    /// At work.
+    /// In service.
     InService,
     /// To be terminated; its hooks have not begun.
     Terminating,
     /// Waits for its terminate hooks.
     TerminatingWait,
-    /// Its terminate hooks are through.
+    /// Its terminate hooks have ended.
     TerminatingProceed,
     /// Kept because a terminate hook was abandoned.
     TerminatingRetained,
@@ -255,8 +258,8 @@ impl LifecycleState {
 /// An instance of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
-    /// Which instance.
+    /// EC2 instance ID.
     pub instance: String,
-    /// Where it stands.
+    /// Lifecycle state in the group.
     pub state: LifecycleState,
 }

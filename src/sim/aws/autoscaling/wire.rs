@@ -19,7 +19,7 @@ use crate::{
 
 pub(in crate::sim::aws) const NAMESPACE: &str = "http://autoscaling.amazonaws.com/doc/2011-01-01/";
 
-/// A page of groups or instances holds at most so many.
+/// Maximum number of groups or instances in a page.
 const PAGE: usize = 100;
 
 pub(in crate::sim::aws) fn handle(
@@ -84,7 +84,7 @@ pub(in crate::sim::aws) fn handle(
     }))
 }
 
-/// What a request is about: `group/hook/instance`, as far as it says.
+/// The object of a request: those of `group/hook/instance` that it names.
 pub(in crate::sim::aws) fn object(form: &Form) -> String {
     let group = form.get("AutoScalingGroupName");
     let hook = form.get("LifecycleHookName");
@@ -233,7 +233,7 @@ fn describe_hooks(state: &State, form: &Form) -> Result<Content, ApiError> {
     }))
 }
 
-/// Policies of simple scaling are all that there are.
+/// Only simple scaling policies exist here.
 fn describe_policies(state: &State, form: &Form) -> Result<Content, ApiError> {
     let (types, group) = (form.list("PolicyTypes.member"), form.get("AutoScalingGroupName"));
     let wanted = types.is_empty() || types.contains(&"SimpleScaling");

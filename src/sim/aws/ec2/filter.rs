@@ -4,7 +4,7 @@ use wildmatch::WildMatch;
 
 use crate::sim::aws::{answer::ApiError, instance::Instance, xml::Form};
 
-/// A request may name so many values in all its filters.
+/// Maximum number of values in all filters of a request together.
 const MOST_VALUES: usize = 200;
 
 /// `Filter.N.Name` and `Filter.N.Value.M`: an instance must match one value of each.
@@ -66,7 +66,7 @@ impl Filters {
         Ok(Self(filters))
     }
 
-    /// The only ids that can match, if a filter says so plainly.
+    /// The only ids that can match, if a filter lists ids without wildcards.
     pub(super) fn ids(&self) -> Option<&[String]> {
         self.0
             .iter()

@@ -16,13 +16,13 @@ use crate::domain::Moment;
 
 /// From `shutting-down` to `terminated`, and from `stopping` to `stopped`.
 const SHUTDOWN: Duration = Duration::from_secs(20);
-/// A terminated instance loses its tags after this. EC2 says "soon".
+/// A terminated instance loses its tags after this. EC2 documents only "soon".
 const TAGS_KEPT: Duration = Duration::from_mins(5);
 /// A terminated instance is listed for about an hour (EC2 user guide, "Terminate instances").
 const REMEMBERED: Duration = Duration::from_hours(1);
 
 impl State {
-    /// Puts an instance there as `spec` says.
+    /// Creates an instance as specified; returns its id.
     pub(super) fn create_instance(
         &mut self,
         now: Moment,
@@ -68,7 +68,7 @@ impl State {
         self.subscribers.retain(|subscriber| subscriber.send(change.clone()).is_ok());
     }
 
-    /// Brings an instance into a state, with all that follows from it.
+    /// Changes the state of an instance, with all effects of the change.
     pub(super) fn move_instance(&mut self, now: Moment, id: &str, to: InstanceState) {
         let Some(instance) = self.instances.get_mut(id) else { return };
         if instance.state == to || instance.state == InstanceState::Terminated {

@@ -13,7 +13,7 @@ use crate::{
 };
 
 const NAMESPACE: &str = "http://ec2.amazonaws.com/doc/2016-11-15/";
-/// DescribeInstances answers at most so many at once, whatever was asked.
+/// Maximum number of instances in a page of DescribeInstances, with or without `MaxResults`.
 const PAGE: usize = 1000;
 
 pub(in crate::sim::aws) fn handle(
@@ -115,7 +115,7 @@ fn describe(state: &mut State, form: &Form) -> Result<String, ApiError> {
     Ok(Xml::document("DescribeInstancesResponse", NAMESPACE, |xml| {
         xml.text("requestId", &request);
         xml.list("reservationSet", "item", chosen, |xml, instance| {
-            // Each in a reservation of its own, as after launches one by one.
+            // One reservation per instance, as if each had been launched separately.
             xml.text("reservationId", instance.id.replacen("i-", "r-", 1));
             xml.text("ownerId", account);
             xml.element("groupSet", |_| {});

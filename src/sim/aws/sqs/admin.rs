@@ -79,7 +79,7 @@ pub(super) fn handle(state: &mut State, now: Moment, asked: &Asked) -> Result<St
     }
 }
 
-/// Its name.
+/// `CreateQueue`; returns the queue's name.
 fn create(state: &mut State, now: Moment, request: &Request) -> Result<String, ApiError> {
     let name = &request.queue_name;
     let well_formed = (1..=80).contains(&name.len())
@@ -234,7 +234,7 @@ impl State {
         self.queue_url(name)
     }
 
-    /// Deletes a queue with all that is in it, and says whether there was one.
+    /// Deletes a queue with all its messages; returns whether it existed.
     pub(in crate::sim::aws) fn delete_queue(&mut self, now: Moment, name: &str) -> bool {
         let was_there = self.queues.remove(name).is_some();
         if was_there {

@@ -27,8 +27,8 @@ pub struct QueueSettings {
     pub redrive: Option<Redrive>,
     /// How many messages may be in flight before `OverLimit`.
     pub max_in_flight: usize,
-    /// Attributes that say who may do what and how it is encrypted (`Policy`, `KmsMasterKeyId`, …),
-    /// by name: kept, without effect here.
+    /// Attributes about access and encryption (`Policy`, `KmsMasterKeyId`, …), by name: stored, but
+    /// without effect here.
     pub access: BTreeMap<String, String>,
 }
 
@@ -55,7 +55,7 @@ impl Default for QueueSettings {
     }
 }
 
-/// A queue as it stands.
+/// The contents of a queue at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueView {
     /// Messages that can be received.
@@ -71,9 +71,9 @@ pub struct QueueView {
 /// A message in a queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MessageView {
-    /// Its id.
+    /// `MessageId`, a UUID.
     pub id: String,
-    /// What it says.
+    /// `Body`, as sent.
     pub body: std::sync::Arc<str>,
     /// When it was sent.
     pub sent: Moment,

@@ -24,11 +24,11 @@ const HANDLE_PREFIX: &str = "AQEB";
 pub(in crate::sim::aws) struct Queue {
     pub(in crate::sim::aws) settings: QueueSettings,
     pub(in crate::sim::aws) disorder: Disorder,
-    /// Told once for each message that comes into view, and by each receiver that leaves some
-    /// behind.
+    /// Notified once for each message that becomes visible, and by each receiver that leaves some
+    /// visible messages behind.
     pub(in crate::sim::aws) wake: Arc<Notify>,
     messages: BTreeMap<u64, Message>,
-    /// In the order in which they came into view. May name messages that were deleted since.
+    /// In the order in which they became visible. May name messages that were deleted since.
     ready: VecDeque<u64>,
     /// When hidden messages come into view.
     hidden: BTreeSet<(Moment, u64)>,

@@ -70,9 +70,9 @@ pub(in crate::sim::aws) async fn handle(aws: &EmbeddedAws, asked: &Asked) -> Ans
     let body = &asked.json;
     match asked.action.as_str() {
         "ReceiveMessage" => {
-            // A task of its own: SQS does not notice that who asked is gone, and gives to nobody
-            // what comes until the wait is over (github.com/aws/aws-sdk-js/issues/2350,
-            // github.com/aws/aws-sdk-net/issues/1680).
+            // A task of its own: SQS keeps serving a long poll after the client disconnects, and a
+            // message that arrives during the wait goes to that dead connection
+            // (github.com/aws/aws-sdk-js/issues/2350, github.com/aws/aws-sdk-net/issues/1680).
             let (aws, request, by) = (aws.clone(), read(body)?, asked.by.clone());
             let receive = tokio::spawn(async move { receive(&aws, &request, &by).await });
             receive
@@ -219,7 +219,7 @@ fn render(request: &Receive, received: &Received) -> String {
         }
         json
     };
-    // SQS leaves `Messages` out when there are none.
+    // SQS omits `Messages` when the list is empty.
     if received.messages.is_empty() {
         "{}".to_owned()
     } else {

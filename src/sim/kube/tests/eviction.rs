@@ -9,7 +9,7 @@ use super::{
     *,
 };
 
-/// Budget `foo` for `a=true` with this status, and nobody who corrects it.
+/// Budget `foo` for `a=true` with this status, which no controller corrects.
 fn with_budget(allowed: i64, healthy: i64, desired: i64, policy: Option<&str>) -> EmbeddedKube {
     let kube = with_nodes(1);
     kube.freeze_disruption_controller(true);

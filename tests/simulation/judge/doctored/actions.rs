@@ -177,6 +177,46 @@ async fn a_pod_that_came_while_a_completion_failed_is_not_waited_for_and_one_tha
     keeps(&tried(6, US), EARLY, "its node was empty then");
     breaks(&tried(2, US), EARLY);
     breaks(&tried(6, "sundown-9"), EARLY);
+    // AWS took seconds to process the call.
+    let came_in = |ago: u64, by: &str| {
+        let mut evidence = evidence.clone();
+        evidence.disturbances.push(Disturbance {
+            at: at - s(ago),
+            until: Some(at),
+            by: by.to_owned(),
+            what: completion.api.clone(),
+            object: completion.object.clone(),
+            is_silent: false,
+        });
+        judge(&evidence)
+    };
+    keeps(&came_in(6, US), EARLY, "its node was empty when the call came in");
+    breaks(&came_in(2, US), EARLY);
+    breaks(&came_in(6, "sundown-9"), EARLY);
+    // The completion waited until AWS described the hooks of the group.
+    let described = |answers: &[(u64, &str, Outcome)]| {
+        const DESCRIBE: &str = "autoscaling:DescribeLifecycleHooks";
+        let mut evidence = evidence.clone();
+        evidence.calls.retain(|c| c.api != DESCRIBE);
+        evidence.calls.extend(answers.iter().map(|(ago, by, outcome)| Call {
+            at: at - s(*ago),
+            api: DESCRIBE.to_owned(),
+            object: evidence.actions[0].group.clone(),
+            by: (*by).to_owned(),
+            outcome: outcome.clone(),
+        }));
+        judge(&evidence)
+    };
+    let (lost, ok) = (Outcome::LostBefore, Outcome::Ok);
+    keeps(
+        &described(&[(6, US, lost.clone()), (0, US, ok.clone())]),
+        EARLY,
+        "its node was empty, and nobody could know whose the hook is",
+    );
+    breaks(&described(&[(0, US, ok.clone())]), EARLY);
+    breaks(&described(&[(6, US, lost.clone()), (3, US, ok.clone())]), EARLY);
+    breaks(&described(&[(9, US, ok.clone()), (6, US, lost.clone()), (0, US, ok.clone())]), EARLY);
+    breaks(&described(&[(6, "sundown-9", lost), (0, US, ok)]), EARLY);
 }
 
 #[tokio::test(start_paused = true)]
@@ -493,6 +533,32 @@ async fn a_leader_that_took_a_drain_over_and_whose_heartbeat_fails_forces_sooner
         "two thirds are over in a second, and AWS's clock is not known better",
     );
     breaks(&kept_alive(20), EARLY);
+    // The process that accepted the drain may lead again after another one.
+    let again = |accepted_by: &str, fails: bool| {
+        let mut evidence = evidence.clone();
+        for after in [20, 45] {
+            heartbeat(&mut evidence, after, accepted_by, Outcome::Ok);
+        }
+        if fails {
+            heartbeat(&mut evidence, 55, US, Outcome::Error("InternalFailure".to_owned()));
+        }
+        judge(&evidence)
+    };
+    keeps(&again("sundown-1", true), EARLY, "it does not know what AWS answered to the other one");
+    breaks(&again("sundown-1", false), EARLY);
+    breaks(&again(US, true), EARLY);
+    // It remembers its own heartbeat from before the other one led.
+    let remembers = |own: u64, outcome: Outcome| {
+        let mut evidence = evidence.clone();
+        heartbeat(&mut evidence, own, US, Outcome::Ok);
+        heartbeat(&mut evidence, 45, "sundown-1", Outcome::Ok);
+        heartbeat(&mut evidence, 55, US, outcome);
+        judge(&evidence)
+    };
+    let failed = || Outcome::Error("InternalFailure".to_owned());
+    keeps(&remembers(10, failed()), EARLY, "AWS waits for 60 s from then on at least");
+    breaks(&remembers(40, failed()), EARLY);
+    breaks(&remembers(10, Outcome::Ok), EARLY);
     for after in [20, 45] {
         heartbeat(&mut evidence, after, US, Outcome::Ok);
     }

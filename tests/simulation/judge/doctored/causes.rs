@@ -1,7 +1,7 @@
 //! What is in records, and why.
 
 use serde_json::{Value, json};
-use sundown::sim::aws::{InstanceChange, State};
+use sundown::sim::aws::{Call, InstanceChange, Outcome, State};
 
 use super::*;
 
@@ -255,6 +255,50 @@ async fn a_record_that_names_another_instance_or_another_time_of_its_release_is_
     breaks(&released(3, "patch nodes"), OFF);
     keeps(&released(-10, "patch nodes"), OFF, "the PATCH was sent again for ten seconds");
     keeps(&released(0, ""), OFF, "nothing was changed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_by_another_clock_than_awss_is_seen_unless_aws_had_not_answered_its_writer() {
+    const OFF: &str = "was released";
+    let evidence = hooked().await;
+    let begun = evidence.begun;
+    // AWS's clock is ahead, and these are all answers of AWS. Each took some seconds.
+    let with = |ahead: u64, answers: &[(u64, &str, Outcome)]| {
+        let mut evidence = evidence.clone();
+        evidence.messages.iter_mut().for_each(|m| m.sent = m.sent + s(ahead));
+        evidence.calls.clear();
+        for (took, by, outcome) in answers {
+            let [api, object] = ["sqs:GetQueueAttributes", "sundown"].map(str::to_owned);
+            let (at, by, outcome) = (begun + s(*took), (*by).to_owned(), outcome.clone());
+            evidence.disturbances.push(Disturbance {
+                at: begun,
+                until: Some(at),
+                by: by.clone(),
+                what: api.clone(),
+                object: object.clone(),
+                is_silent: false,
+            });
+            evidence.calls.push(Call { at, api, object, by, outcome });
+        }
+        evidence
+    };
+    let (ours, another) = ("sundown-0", "sundown-1");
+    keeps(&judge(&with(60, &[])), OFF, "the process used the API server's clock");
+    let answered = with(60, &[(0, another, Outcome::Ok), (0, ours, Outcome::LostBefore)]);
+    keeps(&judge(&answered), OFF, "AWS has answered another process only");
+    breaks(&judge(&with(60, &[(0, ours, Outcome::Ok)])), OFF);
+    breaks(&judge(&with(60, &[(3, ours, Outcome::Ok)])), OFF);
+    keeps(&judge(&with(3, &[(3, ours, Outcome::Ok)])), OFF, "a slow answer is not more exact");
+    breaks(&judge(&with(3, &[(0, ours, Outcome::Ok)])), OFF);
+    breaks(&judge(&with(3, &[(3, ours, Outcome::Ok), (0, ours, Outcome::Ok)])), OFF);
+    let wrong = doctored(&with(60, &[]), |e| {
+        edit_records(e, |record| {
+            let at = record["released"]["at"].as_str().and_then(|t| t.parse::<Moment>().ok());
+            at.into_iter()
+                .for_each(|at| record["released"]["at"] = json!((at + s(10)).to_string()));
+        });
+    });
+    breaks(&wrong, OFF);
 }
 
 #[tokio::test(start_paused = true)]

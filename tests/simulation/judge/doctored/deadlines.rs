@@ -107,6 +107,17 @@ async fn a_force_of_a_pod_that_never_had_two_seconds_to_be_asked_is_seen_unless_
     breaks(&ahead(0), NEVER);
     keeps(&ahead(600), NEVER, "the process took its deadline to be 0.6 s earlier");
     breaks(&ahead(100), NEVER);
+    let released = |millis: u64| {
+        let mut evidence = evidence.clone();
+        edit_records(&mut evidence, |record| {
+            let at = record["released"]["at"].as_str().and_then(|t| t.parse::<Moment>().ok());
+            let says = at.map(|at| (at + Duration::from_millis(millis)).to_string());
+            says.into_iter().for_each(|says| record["released"]["at"] = json!(says));
+        });
+        judge(&evidence)
+    };
+    keeps(&released(600), NEVER, "the time of the release shows the same");
+    breaks(&released(100), NEVER);
 }
 
 /// In this run nothing is left of the record that was written; a person wrote another one.
@@ -174,6 +185,30 @@ async fn the_grace_of_a_pod_is_measured_by_the_hook_that_a_person_wrote_last() {
         keeps(&with(40, joins), GRACE, "its time is over after 40 s, less a margin of 5 s");
         breaks(&with(30, joins), GRACE);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grace_period_by_the_api_servers_clock_is_seen_unless_aws_had_not_answered_the_process() {
+    const GRACE: &str = "slow-0 got a grace of";
+    let with = |evidence: &Evidence, grace: u64, has_answered: bool| {
+        let mut evidence = evidence.clone();
+        let accepted = evidence.actions[0].started + s(5);
+        longer(&mut evidence, accepted + s(60));
+        force(&mut evidence, accepted + s(10), grace);
+        // AWS's clock is ten minutes ahead, and the record is in its time.
+        evidence.messages.iter_mut().for_each(|m| m.sent = m.sent + s(600));
+        write_by_hand(&mut evidence, accepted, &[made_up_hook(accepted + s(600))]);
+        if !has_answered {
+            evidence.calls.retain(|call| call.by != "sundown-0");
+        }
+        judge(&evidence)
+    };
+    let mut evidence = made_up().await;
+    evidence.terms.drain_timeout = 40;
+    keeps(&with(&evidence, 25, true), GRACE, "so much is left of 40 s, less a margin of 5 s");
+    breaks(&with(&evidence, 30, true), GRACE);
+    keeps(&with(&evidence, 30, false), GRACE, "the process takes the deadline to be far ahead");
+    breaks(&with(&evidence, 20, false), GRACE);
 }
 
 #[tokio::test(start_paused = true)]

@@ -198,6 +198,43 @@ async fn a_thing_that_happens_without_its_event_is_seen() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn nodes_may_seem_to_claim_one_instance_until_the_leader_can_see_that_one_of_them_is_gone() {
+    let hooked = hooked().await;
+    let (_, own) = node_of(&hooked);
+    let begun = hooked.begun;
+    // Another Node claims the instance, and is deleted ten seconds after the beginning.
+    let told = |after: u64, faults: &[(&str, u64, u64)]| {
+        let mut evidence = hooked.clone();
+        let state = evidence.entries.iter().find_map(|e| match &e.fact {
+            Fact::NodeChanged(state) if state.name == own => Some(state.clone()),
+            _ => None,
+        });
+        let twin = NodeState { name: "twin".to_owned(), ..*state.unwrap() };
+        insert(&mut evidence, begun, "<test>", Fact::NodeChanged(Box::new(twin)));
+        insert(&mut evidence, begun + s(10), "<test>", Fact::NodeGone("twin".to_owned()));
+        for (by, from, felt) in faults {
+            fault(&mut evidence, "watch nodes", begun + s(*from), begun + s(*felt));
+            evidence.disturbances.last_mut().unwrap().by = (*by).to_owned();
+        }
+        let ended = evidence.ended.max(begun + s(after + 10));
+        longer(&mut evidence, ended);
+        let at = begun + s(after);
+        besides(&evidence, |e| {
+            e.reason = "DuplicateProviderID".to_owned();
+            e.severity = "Warning".to_owned();
+            e.name.clone_from(&own);
+            (e.first, e.last) = (at, at);
+        })
+    };
+    keeps(&told(40, &[]), UNTRUE, "one of them went just before");
+    breaks(&told(90, &[]), UNTRUE);
+    let blind = ("sundown-0", 5, 80);
+    keeps(&told(90, &[blind]), UNTRUE, "the leader could not see Nodes meanwhile");
+    breaks(&told(130, &[blind]), UNTRUE);
+    breaks(&told(90, &[("sundown-9", 5, 80)]), UNTRUE);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_late_event_of_a_drain_is_true_of_the_moment_at_which_its_node_was_empty() {
     let hooked = hooked().await;
     let back = |late: u64, is_failing: bool| {

@@ -1,7 +1,8 @@
 //! Flags: what they forbid is seen.
 
+use serde_json::json;
 use sundown::sim::{
-    aws::{ActionReport, Call, Outcome},
+    aws::{ActionReport, Call, Fault, FaultRule, How, Outcome},
     kube::NodeSpec,
 };
 
@@ -123,6 +124,58 @@ async fn a_node_that_claims_the_instance_of_another_one_and_is_not_cordoned_is_s
     };
     evidence.entries.retain(|e| !is_it(e));
     breaks(&judge(&evidence), MISSED);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hook_of_a_node_to_be_left_alone_is_seen_unless_ec2_could_not_say_which_node_is_the_right_one()
+ {
+    const OTHERS: &str = "which is not ours";
+    let stage = Stage::new(8);
+    let instance = stage.group(1, 60).remove(0);
+    let node = stage.world.node_of(&instance).unwrap();
+    stage.world.kube.edit("nodes", "", &node, |n| {
+        n["metadata"]["annotations"]["sundown.dev/ignore"] = json!("true");
+    });
+    stage.world.kube.add_node(&NodeSpec::named("rogue").instance(instance.clone()));
+    let sundown = led(&stage, &[]).await;
+    stage.world.aws.fault(FaultRule::new("ec2:*", Fault::Throttle, How::Always));
+    stage.world.aws.terminate(&instance, true);
+    stage
+        .until(60, "it is completed", || stage.actions(&instance).iter().any(|a| a.end.is_some()))
+        .await;
+    stage.pass(3).await;
+    let mut evidence = stage.evidence();
+    sundown.stop().await;
+    stage.end_unjudged();
+    evidence.nodes.insert(instance.clone(), node.clone());
+    evidence.terms.groups.insert("asg".to_owned(), Belongs::Ignored);
+    keeps(&judge(&evidence), OTHERS, "EC2 did not answer");
+    let but = |change: &dyn Fn(&mut Evidence)| {
+        let mut evidence = evidence.clone();
+        change(&mut evidence);
+        judge(&evidence)
+    };
+    breaks(&but(&|e| e.disturbances.retain(|d| !d.what.starts_with("ec2:"))), OTHERS);
+    breaks(&but(&|e| e.disturbances.iter_mut().for_each(|d| d.by = "sundown-1".into())), OTHERS);
+    let at = accepted(&evidence) - s(1);
+    let answer = Call {
+        api: "ec2:DescribeInstances".to_owned(),
+        object: format!("instance-id={instance}"),
+        at,
+        outcome: Outcome::Ok,
+        ..evidence.calls[0].clone()
+    };
+    breaks(&but(&|e| e.calls.push(Call { by: "sundown-0".into(), ..answer.clone() })), OTHERS);
+    let claims_another = |e: &mut Evidence| {
+        for entry in &mut e.entries {
+            if let Fact::NodeChanged(state) = &mut entry.fact
+                && state.name == node
+            {
+                state.provider_id = "aws:///eu-west-1a/i-0another".to_owned();
+            }
+        }
+    };
+    breaks(&but(&claims_another), OTHERS);
 }
 
 #[tokio::test(start_paused = true)]

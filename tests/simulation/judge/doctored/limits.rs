@@ -88,7 +88,34 @@ async fn more_evictions_under_one_budget_than_the_flag_allows_are_seen() {
         &judge(&flagged(evidence.clone(), "--max-evictions-per-budget=7")),
         "8 evictions in flight under the budget of web-7",
     );
-    let mut tangled = evidence;
+    let mut tangled = evidence.clone();
     tangled.terms.budgets.push(("load".to_owned(), "web-7".to_owned()));
     keeps(&judge(&tangled), TOO_MANY, "Kubernetes evicts no pod under two");
+}
+
+#[tokio::test(start_paused = true)]
+async fn evictions_that_a_process_sent_before_it_lost_the_lease_do_not_count_when_it_leads_again() {
+    const TOO_MANY: &str = "under the budget of web-7: --max-evictions-per-budget is 8";
+    /// One eviction that is never answered, and `later` more 14 s after it. In between the process
+    /// renews its Lease, or cannot for more than its renew deadline.
+    async fn with(later: usize, is_renewed: bool) -> Vec<String> {
+        let mut evidence = sent(later + 1, 0, |_| None).await;
+        evidence.terms.budgets = vec![("load".to_owned(), "web-7".to_owned())];
+        let evictions = evidence.requests.iter_mut().filter(|r| r.subresource == "eviction");
+        let mut first = None;
+        for (i, request) in evictions.enumerate() {
+            let at = *first.get_or_insert(request.at);
+            request.name = format!("web-7-{i}");
+            request.at = if i == 0 { at } else { at + s(14) };
+        }
+        let first = first.unwrap();
+        longer(&mut evidence, first + s(20));
+        let is_kept = |at: Moment| is_renewed || at <= first + s(1) || at >= first + s(12);
+        evidence.requests.retain(|r| r.resource != "leases" || is_kept(r.at));
+        evidence.requests.sort_by_key(|r| r.at);
+        judge(&evidence)
+    }
+    breaks(&with(8, true).await, &format!("9 evictions in flight {TOO_MANY}"));
+    keeps(&with(8, false).await, TOO_MANY, "it began anew");
+    breaks(&with(9, false).await, &format!("9 evictions in flight {TOO_MANY}"));
 }

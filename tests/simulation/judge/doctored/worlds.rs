@@ -166,12 +166,30 @@ async fn a_hook_that_times_out_while_nobody_leads_is_excused_only_after_the_time
         Some(ActionEnd { at, verdict: Verdict::TimedOut(HookResult::Continue), by: String::new() });
     evidence.actions[0].heartbeats = vec![started + s(40)];
     let is_renewal = |r: &Request| r.resource == "leases" && r.is_write();
+    let mut overdue = evidence.clone();
+    overdue.terms.drain_timeout = 5;
+    overdue.requests.retain(|r| !is_renewal(r) || r.at < started + s(90));
+    breaks(&judge(&overdue), "timed out (60s)");
     evidence.requests.retain(|r| !is_renewal(r) || r.at < started + s(10));
+    overdue.requests.retain(|r| !is_renewal(r) || r.at < started + s(65));
+    keeps(&judge(&overdue), "timed out (60s)", "heartbeats end with the Lease");
     breaks(&judge(&evidence), "timed out (60s)");
     evidence.terms.drain_timeout = 60;
     keeps(&judge(&evidence), "timed out (60s)", "a leader would have completed it by then");
     evidence.terms.drain_timeout = 95;
     breaks(&judge(&evidence), "timed out (60s)");
+    // The Lease could be renewed until 18 to 20 s after the start.
+    evidence.terms.drain_timeout = 80;
+    let ended = evidence.ended;
+    let paused = |from: u64, to: Moment| {
+        let mut paused = evidence.clone();
+        paused.pauses = vec![(started + s(from), to)];
+        judge(&paused)
+    };
+    keeps(&judge(&evidence), "timed out (60s)", "it was due 7 s before the drain would be over");
+    breaks(&paused(5, started + s(17)), "timed out (60s)");
+    breaks(&paused(5, ended), "timed out (60s)");
+    keeps(&paused(21, ended), "timed out (60s)", "nobody who led saw this pause");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,4 +1,4 @@
-//! Which actions there are, and under which names.
+//! The table of the tasks of lifecycle actions, by the names of the actions.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -7,13 +7,13 @@ use tokio::sync::mpsc;
 use super::{Order, Source};
 use crate::domain::{HookKey, LifecycleAction, Moment};
 
-/// The tasks of actions, by all names under which each is owed.
+/// The tasks of open actions. One action may have several names, and so several entries.
 ///
-/// An action is told by its hook, its instance and its token. What is owed without a token is
-/// whatever is open there: it goes with an action that is known already, or takes the token of the
-/// first that comes.
+/// A name is a hook, an instance and a token. A name without a token stands for any open action of
+/// that hook and instance: it belongs to an action that is already known, or takes the token of the
+/// first one that comes.
 #[derive(Debug, Default)]
-pub(super) struct Book {
+pub(super) struct ActionTasks {
     names: BTreeMap<LifecycleAction, Entry>,
     running: usize,
 }
@@ -26,17 +26,17 @@ struct Entry {
     has_token: bool,
 }
 
-impl Book {
-    /// The task of the action that is owed by this name, told of the name and where it is known
-    /// from.
+impl ActionTasks {
+    /// The task of the action with this name. Sends it the name and the source. `None`: no task
+    /// runs for this action.
     pub(super) fn find(
         &mut self,
         action: &LifecycleAction,
         source: Source,
     ) -> Option<mpsc::UnboundedSender<Order>> {
         let found = self.lookup(action)?;
-        // One that has just ended is being replaced by who asks.
-        found.orders.send(Order::Named(Box::new(action.clone()), source)).ok()?;
+        // `None` also if the task has just ended: the caller then starts a new one.
+        found.orders.send(Order::AddName(Box::new(action.clone()), source)).ok()?;
         let has_token = found.has_token || action.token.is_some();
         for (_, entry) in
             self.of_key_mut(&action.key).filter(|(_, e)| e.orders.same_channel(&found.orders))
@@ -60,12 +60,12 @@ impl Book {
         }
     }
 
-    /// An action is owed by this very name, and its task runs.
+    /// Whether an action has exactly this name and its task runs.
     pub(super) fn has_task(&self, action: &LifecycleAction) -> bool {
         self.names.get(action).is_some_and(|entry| !entry.orders.is_closed())
     }
 
-    /// A task that begins.
+    /// Adds a task that begins.
     pub(super) fn begin(
         &mut self,
         action: &LifecycleAction,
@@ -77,7 +77,8 @@ impl Book {
             .insert(action.clone(), Entry { orders, event, has_token: action.token.is_some() });
     }
 
-    /// A task of this hook and instance has ended.
+    /// Removes the entries of ended tasks of this hook and instance. Call it once for each task
+    /// that ends.
     pub(super) fn ended(&mut self, key: &HookKey) {
         self.running = self.running.saturating_sub(1);
         let over: Vec<_> = self
@@ -90,7 +91,7 @@ impl Book {
         }
     }
 
-    /// This name is owed no more. The task ends when it was the last.
+    /// Removes this name. If it was the last name of its task, ends the task.
     pub(super) fn forget(&mut self, action: &LifecycleAction) {
         let Some(entry) = self.names.remove(action) else { return };
         if !self.of_key(&action.key).any(|(_, other)| other.orders.same_channel(&entry.orders)) {
@@ -98,12 +99,19 @@ impl Book {
         }
     }
 
-    /// Tells every task, once for each of its names.
-    pub(super) fn tell_all(&mut self, order: impl Fn() -> Order) {
+    /// Sends the order to the task of the action with this name, if there is one.
+    pub(super) fn send(&self, action: &LifecycleAction, order: Order) {
+        if let Some(entry) = self.lookup(action) {
+            drop(entry.orders.send(order));
+        }
+    }
+
+    /// Sends every task the order, once for each of its names.
+    pub(super) fn send_all(&mut self, order: impl Fn() -> Order) {
         self.names.values().for_each(|entry| drop(entry.orders.send(order())));
     }
 
-    /// So many actions have a task.
+    /// How many actions have a task.
     pub(super) const fn running(&self) -> usize {
         self.running
     }
@@ -127,24 +135,25 @@ impl Book {
     }
 }
 
-/// Actions that are over: a copy of their event that comes late, when the Node that told of them
-/// may be gone, starts nothing.
+/// Actions that are over. A late copy of their event starts nothing, even if the Node whose record
+/// named them is gone.
 #[derive(Debug, Default)]
-pub(super) struct Past {
+pub(super) struct EndedActions {
     known: BTreeSet<LifecycleAction>,
     order: VecDeque<LifecycleAction>,
 }
 
-impl Past {
-    /// So many are remembered.
+impl EndedActions {
+    /// How many actions are remembered at most.
     const MOST: usize = 10_000;
 
-    /// Without a token one action cannot be told from the next.
-    pub(super) fn holds(&self, action: &LifecycleAction) -> bool {
+    /// Whether the action is remembered. Always `false` without a token, because then the action
+    /// cannot be distinguished from a later one of the same hook and instance.
+    pub(super) fn contains(&self, action: &LifecycleAction) -> bool {
         action.token.is_some() && self.known.contains(action)
     }
 
-    pub(super) fn note(&mut self, action: &LifecycleAction) {
+    pub(super) fn insert(&mut self, action: &LifecycleAction) {
         if action.token.is_some() && self.known.insert(action.clone()) {
             self.order.push_back(action.clone());
         }

@@ -1,43 +1,43 @@
-//! An interruption that was taken on: the facts that outlive its message.
+//! The facts of an accepted interruption that Sundown keeps after it deletes the message.
 
 use std::time::Duration;
 
 use super::{
-    InstanceId, InstanceState, Interruption, Kind, LifecycleAction, Moment, What, seconds,
+    Cause, InstanceId, InstanceState, Interruption, Kind, LifecycleAction, Moment, seconds,
 };
 
 /// How long a spot instance has after its notice (EC2 user guide, "Spot Instance interruption
 /// notices").
 pub const SPOT_NOTICE: Duration = seconds(120);
-/// How long pods are given on an instance that is being stopped or shut down.
+/// How long pods have on an instance that is stopping or shutting down.
 pub const ENDING_NOTICE: Duration = seconds(30);
 
-/// The facts of one interruption that was taken on, as its Node's record keeps them. Deadlines are
-/// derived from them.
+/// The facts of one accepted interruption, as its Node's record keeps them. Deadlines are derived
+/// from them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Taken {
+pub struct InterruptionFacts {
     /// Its kind; `None` for a kind of a newer version.
     pub kind: Option<Kind>,
     /// The event's own id; empty when it had none.
     pub event_id: String,
-    /// When AWS says that it happened.
+    /// The event's time, else the time at which its message was sent, else `accepted`.
     pub time: Moment,
-    /// When it was taken on.
+    /// When Sundown accepted it.
     pub accepted: Moment,
-    /// The completion that it makes us owe.
+    /// The lifecycle action to complete; `None` unless a hook waits.
     pub hook: Option<LifecycleAction>,
-    /// The stated end (capacity).
+    /// The `instance-termination-time` of [`Kind::Capacity`]; `None` if not given.
     pub ends: Option<Moment>,
-    /// The state (state change).
+    /// The state in a [`Kind::StateChange`]; `None` for other kinds.
     pub state: Option<InstanceState>,
-    /// It was taken on late and unproved: nothing is forced until it is proved.
+    /// Sundown accepted it late and without proof: it forces no pod until there is proof.
     pub stale: bool,
 }
 
-impl Taken {
-    /// What is kept of an interruption. `sent` (when its message was sent) stands in for an event
-    /// time that is not said, and `now` for both. The hook is owed under `instance`, the Node's
-    /// own.
+impl InterruptionFacts {
+    /// The facts to keep of an interruption that is accepted at `now`. If the event has no time,
+    /// `sent` (when its message was sent) replaces it, else `now`. The hook is completed under
+    /// `instance`, the Node's own.
     #[must_use]
     pub fn new(
         interruption: &Interruption,
@@ -53,38 +53,38 @@ impl Taken {
             time,
             accepted: now,
             hook: interruption.lifecycle_action(instance),
-            ends: match &interruption.what {
-                What::Capacity { ends } => *ends,
+            ends: match &interruption.cause {
+                Cause::Capacity { ends } => *ends,
                 _ => None,
             },
-            state: match interruption.what {
-                What::StateChange(state) => Some(state),
+            state: match interruption.cause {
+                Cause::StateChange(state) => Some(state),
                 _ => None,
             },
             stale,
         }
     }
 
-    /// Since when its time runs: when it happened, and never later than it was taken on (a clock
-    /// that is ahead lends no time).
+    /// When its notice period began: the event's time, but never later than the accept, so that a
+    /// clock that is ahead adds no time.
     #[must_use]
     pub fn began(&self) -> Moment {
         self.time.min(self.accepted)
     }
 
-    /// By when pods are to be gone from an instance that ends at `end`, if this interruption rules:
-    /// see [`force_time`].
+    /// When the pods should be gone from an instance that ends at `end`, if this interruption sets
+    /// the deadline: see [`force_time`].
     #[must_use]
     pub fn forces_at(&self, end: Moment, margin: Duration) -> Moment {
         force_time(self.began(), end, margin)
     }
 
-    /// The moment at which the machine goes, from this interruption's own facts: spot its notice +
-    /// 120 s; capacity the stated time, else as spot; an ending state 30 s after the event. `None`
-    /// where that depends on more (a hook) or nothing ends. An instance that is over (`stopped`,
-    /// `terminated`) went when the event says.
+    /// When the machine ends, from this interruption's own facts: for spot, 120 s after the notice;
+    /// for capacity, the stated time, else as for spot; for `stopping` and `shutting-down`, 30 s
+    /// after the event; for `stopped` and `terminated`, at the event's time. `None` if the end
+    /// depends on more (a hook) or nothing ends.
     #[must_use]
-    pub fn machine_goes(&self) -> Option<Moment> {
+    pub fn machine_ends_at(&self) -> Option<Moment> {
         let time = self.began();
         match self.kind? {
             Kind::Spot => Some(time.plus(SPOT_NOTICE)),
@@ -104,13 +104,14 @@ impl Taken {
         }
     }
 
-    /// It says that nothing runs on the instance any more: no pod is evicted, none waited for.
+    /// The instance is `stopped` or `terminated`: nothing runs on it, so Sundown evicts no pod and
+    /// waits for none.
     #[must_use]
     pub const fn is_over(&self) -> bool {
         matches!(self.state, Some(InstanceState::Stopped | InstanceState::Terminated))
     }
 
-    /// Its machine goes within minutes, whatever we do: spot, capacity, ending states.
+    /// The machine ends within minutes, whatever Sundown does: spot, capacity, ending states.
     #[must_use]
     pub fn is_urgent(&self) -> bool {
         match self.kind {
@@ -121,8 +122,8 @@ impl Taken {
     }
 }
 
-/// By when pods are to be gone if a deadline at `end` has been known since `start`: `margin` before
-/// the deadline, but never earlier than half of the time between the two, because a margin must not
+/// When the pods should be gone if a deadline at `end` has been known since `start`: `margin`
+/// before the deadline, but never earlier than halfway between the two, so that the margin does not
 /// use up a short deadline.
 #[must_use]
 pub fn force_time(start: Moment, end: Moment, margin: Duration) -> Moment {

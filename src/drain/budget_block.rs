@@ -1,30 +1,33 @@
-//! What holds a pod, as far as disruption budgets say: for a reader that has asked for no eviction
-//! itself.
+//! Whether disruption budgets block the eviction of a pod, for a reader that sends no eviction
+//! itself (`sundown status`, Events on Nodes).
 
 use std::borrow::Borrow;
 
 use super::{
     BlockReason,
-    lane::{effective, unready_may_go},
+    request_queue::{effective, unready_may_go},
 };
 use crate::domain::{Budget, Phase, Pod};
 
-/// Why the API server would refuse the eviction of a pod, and on whose account.
+/// Why the API server would refuse the eviction of a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Held<'a> {
+pub struct BudgetBlock<'a> {
     /// `Pdb`, `PdbLagging` or `TwoPdbs`.
     pub reason: BlockReason,
-    /// The budgets that count the pod.
+    /// The budgets that select the pod.
     pub budgets: Vec<&'a Budget>,
 }
 
-/// What holds `pod`, by the budgets of the cluster. `None`: no budget does.
+/// Whether a budget of the cluster blocks the eviction of `pod`, and which. `None`: no budget does.
 ///
-/// The order of the answers is that of the API server (kubernetes
-/// `pkg/registry/core/pod/storage/eviction.go`): budgets do not hold a pod that does not run yet,
-/// has finished or is terminating.
+/// The checks are in the order of the API server (kubernetes
+/// `pkg/registry/core/pod/storage/eviction.go`): budgets do not protect a pod that does not run
+/// yet, has finished or is terminating.
 #[must_use]
-pub fn held_by<'a, B: Borrow<Budget>>(pod: &Pod, budgets: &'a [B]) -> Option<Held<'a>> {
+pub fn blocked_by_budgets<'a, B: Borrow<Budget>>(
+    pod: &Pod,
+    budgets: &'a [B],
+) -> Option<BudgetBlock<'a>> {
     if pod.phase == Phase::Pending || pod.phase.is_finished() || pod.deletion.is_some() {
         return None;
     }
@@ -37,5 +40,5 @@ pub fn held_by<'a, B: Borrow<Budget>>(pod: &Pod, budgets: &'a [B]) -> Option<Hel
         [] | [_] => return None,
         _ => BlockReason::TwoPdbs,
     };
-    Some(Held { reason, budgets })
+    Some(BudgetBlock { reason, budgets })
 }

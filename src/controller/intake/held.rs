@@ -1,4 +1,4 @@
-//! What is held of one queue: by which receipt, and until when.
+//! The held messages of one queue: their receipts, and when each must be extended.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,21 +14,23 @@ use tokio_util::sync::CancellationToken;
 
 use crate::aws::Receipt;
 
-/// What names a held message; never used again.
+/// Identifies a held message. No key is used twice.
 pub(super) type Key = u64;
 
-/// A message that is held.
+/// One held message and its receipt.
 #[derive(Debug)]
 struct Entry {
     id: Arc<str>,
     receipt: Receipt,
     /// When it was received with this receipt.
     since: Instant,
-    /// When it is to be extended; `None` while that is under way, is over, or is not wanted.
+    /// When it must be extended. `None` while an extension is under way, if the message has been
+    /// held for too long, after its decision, and where messages are never extended.
     due: Option<Instant>,
-    /// It is decided: deleted as soon as SQS does it.
+    /// It is decided. It stays held until SQS has deleted it.
     deleting: bool,
-    /// Given up when there is no room for others; whoever decides it is told by this.
+    /// `Some`: it may be given up when there is no room for others. The token is canceled then, so
+    /// that its decision ends.
     spare: Option<CancellationToken>,
     permit: OwnedSemaphorePermit,
 }
@@ -36,30 +38,31 @@ struct Entry {
 #[derive(Debug, Default)]
 struct State {
     next: Key,
-    held: BTreeMap<Key, Entry>,
+    by_key: BTreeMap<Key, Entry>,
     by_id: BTreeMap<Arc<str>, Key>,
     due: BTreeSet<(Instant, Key)>,
-    /// It stops: what nobody decides any more stays here until it is given back.
+    /// The intake stops: a message whose ticket is dropped stays here until it is given back.
     closing: bool,
 }
 
-/// The messages of one queue that are held.
+/// The held messages of one queue.
 #[derive(Debug)]
-pub(super) struct Ledger {
+pub(super) struct HeldMessages {
     state: Mutex<State>,
-    /// Half of the visibility timeout: after that a message is extended. `None`: never.
+    /// Half of the visibility timeout: a message is extended at this age. `None`: never.
     half: Option<Duration>,
+    /// The longest time for which a message is held.
     limit: Duration,
-    /// Rung when something is to be extended where nothing was.
-    pub(super) bell: Notify,
+    /// Notified when the first message to extend is added.
+    pub(super) due_added: Notify,
 }
 
-/// What became of a received message.
+/// The result of [`HeldMessages::admit`].
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Admission {
-    /// It is held now.
+    /// The message is held from now on.
     New(Key),
-    /// It is a copy of one that is held.
+    /// A copy of the message was already held. Its newest receipt is kept.
     Copy,
 }
 
@@ -67,13 +70,13 @@ pub(super) enum Admission {
 #[derive(Debug, Default)]
 pub(super) struct Due {
     pub(super) keys: Vec<Key>,
-    /// How many are not extended any more: held for too long.
+    /// How many were held for too long and are not extended again.
     pub(super) too_old: usize,
 }
 
-impl Ledger {
+impl HeldMessages {
     pub(super) fn new(half: Option<Duration>, limit: Duration) -> Self {
-        Self { state: Mutex::default(), half, limit, bell: Notify::new() }
+        Self { state: Mutex::default(), half, limit, due_added: Notify::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -81,10 +84,11 @@ impl Ledger {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.lock().held.len()
+        self.lock().by_key.len()
     }
 
-    /// Takes a message in that was just received. Takes a place out of `places` if it is new.
+    /// Holds a message that was just received. If it is new, it takes one of `places`. `None`:
+    /// there is no place left.
     pub(super) fn admit(
         &self,
         id: Arc<str>,
@@ -94,11 +98,11 @@ impl Ledger {
         let now = Instant::now();
         let mut state = self.lock();
         if let Some(key) = state.by_id.get(&id).copied() {
-            if let Some(entry) = state.held.get_mut(&key) {
+            if let Some(entry) = state.by_key.get_mut(&key) {
                 entry.receipt = receipt;
                 entry.since = now;
             }
-            if state.held.get(&key).is_some_and(|e| !e.deleting) {
+            if state.by_key.get(&key).is_some_and(|e| !e.deleting) {
                 self.schedule(&mut state, key, now);
             }
             return Some(Admission::Copy);
@@ -107,7 +111,7 @@ impl Ledger {
         let key = state.next;
         state.next += 1;
         state.by_id.insert(Arc::clone(&id), key);
-        state.held.insert(
+        state.by_key.insert(
             key,
             Entry { id, receipt, since: now, due: None, deleting: false, spare: None, permit },
         );
@@ -115,29 +119,29 @@ impl Ledger {
         Some(Admission::New(key))
     }
 
-    /// Has `key` extended half of the visibility timeout from `now`.
+    /// Makes the extension of `key` due half of the visibility timeout after `now`.
     fn schedule(&self, state: &mut State, key: Key, now: Instant) {
         let Some(half) = self.half else { return };
-        let Some(entry) = state.held.get_mut(&key) else { return };
+        let Some(entry) = state.by_key.get_mut(&key) else { return };
         if let Some(before) = entry.due.replace(now + half) {
             state.due.remove(&(before, key));
         }
         if state.due.is_empty() {
-            self.bell.notify_one();
+            self.due_added.notify_one();
         }
         state.due.insert((now + half, key));
     }
 
-    /// The newest receipt of a message that is held.
+    /// The newest receipt of a held message.
     pub(super) fn receipt(&self, key: Key) -> Option<Receipt> {
-        self.lock().held.get(&key).map(|e| e.receipt.clone())
+        self.lock().by_key.get(&key).map(|e| e.receipt.clone())
     }
 
-    /// It is decided: it is not extended any more, but held until SQS has deleted it. False when it
-    /// is not held.
+    /// Marks the message as decided: it is not extended again, and stays held until SQS has deleted
+    /// it. `false` if it is not held.
     pub(super) fn decide(&self, key: Key) -> bool {
         let mut state = self.lock();
-        let Some(entry) = state.held.get_mut(&key) else { return false };
+        let Some(entry) = state.by_key.get_mut(&key) else { return false };
         entry.deleting = true;
         if let Some(due) = entry.due.take() {
             state.due.remove(&(due, key));
@@ -145,10 +149,10 @@ impl Ledger {
         true
     }
 
-    /// It is held no longer. What comes back is its newest receipt, and its place.
+    /// Stops holding the message. Returns its newest receipt and its place.
     pub(super) fn forget(&self, key: Key) -> Option<(Receipt, OwnedSemaphorePermit)> {
         let mut state = self.lock();
-        let entry = state.held.remove(&key)?;
+        let entry = state.by_key.remove(&key)?;
         state.by_id.remove(&entry.id);
         if let Some(due) = entry.due {
             state.due.remove(&(due, key));
@@ -156,44 +160,44 @@ impl Ledger {
         Some((entry.receipt, entry.permit))
     }
 
-    /// It stops: all that is undecided is about to be given back.
+    /// Whether the intake stops: all undecided messages are about to be given back.
     pub(super) fn is_closing(&self) -> bool {
         self.lock().closing
     }
 
-    /// From now on what is left alone is kept, to be given back.
+    /// From now on [`HeldMessages::leave`] keeps a message, so that it can be given back.
     pub(super) fn close(&self) {
         self.lock().closing = true;
     }
 
-    /// Nobody decides it: it is held no longer, unless it is about to be given back.
+    /// Nobody will decide the message: stops holding it, unless it is about to be given back.
     pub(super) fn leave(&self, key: Key) {
         if !self.lock().closing {
             self.forget(key);
         }
     }
 
-    /// Nothing is lost if `key` reappears later: it may be given up for others. What comes back
-    /// says when it was.
+    /// Allows the message to be given up to make room for others, because nothing is lost if it
+    /// reappears later. The returned token is canceled when that happens.
     pub(super) fn spare(&self, key: Key) -> CancellationToken {
         let given_up = CancellationToken::new();
-        if let Some(entry) = self.lock().held.get_mut(&key) {
+        if let Some(entry) = self.lock().by_key.get_mut(&key) {
             entry.spare = Some(given_up.clone());
         }
         given_up
     }
 
-    /// Gives up to `most` messages up that were held undecided for `age` and may be spared, the
-    /// oldest first: they reappear by themselves. Says how many.
+    /// Gives up at most `most` messages, the oldest first, that may be given up and have been
+    /// undecided for `age`. They reappear by themselves. Returns how many were given up.
     pub(super) fn make_room(&self, most: usize, age: Duration) -> usize {
-        let may_go = |entry: &Entry| {
+        let may_be_given_up = |entry: &Entry| {
             !entry.deleting && entry.spare.is_some() && entry.since.elapsed() >= age
         };
         let old: Vec<_> = self
             .lock()
-            .held
+            .by_key
             .iter()
-            .filter(|(_, e)| may_go(e))
+            .filter(|(_, e)| may_be_given_up(e))
             .map(|(key, e)| (*key, e.spare.clone()))
             .take(most)
             .collect();
@@ -206,20 +210,20 @@ impl Ledger {
         old.len()
     }
 
-    /// Nothing undecided is held any longer.
+    /// Stops holding all undecided messages. Returns their newest receipts and their places.
     pub(super) fn forget_undecided(&self) -> Vec<(Receipt, OwnedSemaphorePermit)> {
         let keys: Vec<_> =
-            self.lock().held.iter().filter(|(_, e)| !e.deleting).map(|(key, _)| *key).collect();
+            self.lock().by_key.iter().filter(|(_, e)| !e.deleting).map(|(key, _)| *key).collect();
         keys.into_iter().filter_map(|key| self.forget(key)).collect()
     }
 
-    /// When the next extension is due.
+    /// When the next extension is due. `None`: no extension waits.
     pub(super) fn next_due(&self) -> Option<Instant> {
         self.lock().due.first().map(|(at, _)| *at)
     }
 
-    /// Up to `max` messages whose extension is due at `until`. They are not due again until
-    /// `extended`.
+    /// Takes up to `max` messages whose extension is due at `until`. A message becomes due again
+    /// only through [`HeldMessages::extended`] or a new copy.
     pub(super) fn take_due(&self, until: Instant, max: usize) -> Due {
         let mut state = self.lock();
         let mut taken = Due::default();
@@ -228,7 +232,7 @@ impl Ledger {
                 break;
             };
             state.due.remove(&(at, key));
-            let Some(entry) = state.held.get_mut(&key) else { continue };
+            let Some(entry) = state.by_key.get_mut(&key) else { continue };
             entry.due = None;
             if entry.since.elapsed() + self.half.unwrap_or_default() * 2 > self.limit {
                 taken.too_old += 1;
@@ -239,11 +243,12 @@ impl Ledger {
         taken
     }
 
-    /// Was extended by `receipt` at `at`. A copy that came meanwhile has set its own time.
+    /// The message was extended with `receipt` at `at`. If a copy came meanwhile, that copy has
+    /// already set the time of the next extension.
     pub(super) fn extended(&self, key: Key, receipt: &Receipt, at: Instant) {
         let mut state = self.lock();
         if state
-            .held
+            .by_key
             .get(&key)
             .is_some_and(|e| e.receipt == *receipt && !e.deleting && e.due.is_none())
         {

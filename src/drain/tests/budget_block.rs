@@ -1,13 +1,14 @@
-//! What holds a pod, by its budgets alone, and what a listing says is left.
+//! Pods that budgets block, pods that are left on a node, and the texts of Events.
 
 use super::*;
 
 #[test]
-fn a_pod_is_held_by_what_the_api_server_would_refuse_it_for() {
+fn a_pod_is_blocked_by_the_budgets_for_which_the_api_server_would_refuse_it() {
     let full = || budget("full", 0);
     let free = || budget("free", 1);
     let lagging = || Budget { generation: 2, observed: 1, ..budget("lagging", 5) };
-    // Its other pods are healthy enough: one that is not ready goes uncounted.
+    // The other pods of the budget are healthy enough, so a pod that is not ready is evicted
+    // without being counted.
     let healthy = || Budget { healthy: 2, desired: 2, ..full() };
     let unready = || Pod { ready: false, ..pod("a") };
     let of = |phase| Pod { phase, ..pod("a") };
@@ -29,14 +30,14 @@ fn a_pod_is_held_by_what_the_api_server_would_refuse_it_for() {
         (Pod { deletion: Some(at(1)), ..pod("a") }, vec![full()], None),
         (Pod { labels: [].into(), ..pod("a") }, vec![full()], None),
     ] {
-        let held = held_by(&pod, &budgets)
+        let held = blocked_by_budgets(&pod, &budgets)
             .map(|h| (h.reason, h.budgets.iter().map(|b| b.key.name.as_str()).collect::<Vec<_>>()));
         assert_eq!(held, expected, "{pod:?} {budgets:?}");
     }
 }
 
 #[test]
-fn what_is_left_is_what_counts_and_force_begins_by_its_own_grace_period() {
+fn pods_left_are_those_that_count_with_the_time_of_their_forced_delete() {
     let limits =
         Limits { force_at: Some(at(600)), accepted: at(0), end_at: Some(at(600)), urgent: false };
     let start = Start { node: "n1".into(), cordoned_at: at(0), limits, own_pod: None };
@@ -55,7 +56,7 @@ fn what_is_left_is_what_counts_and_force_begins_by_its_own_grace_period() {
             daemon("o", "gone"),
         ]),
     );
-    for (name, state) in [("agent", DaemonSetState::There), ("gone", DaemonSetState::Gone)] {
+    for (name, state) in [("agent", DaemonSetState::Exists), ("gone", DaemonSetState::Gone)] {
         drain.step(
             at(1),
             Input::DaemonSet { namespace: "default".into(), name: name.into(), state },
@@ -69,7 +70,7 @@ fn what_is_left_is_what_counts_and_force_begins_by_its_own_grace_period() {
 }
 
 #[test]
-fn the_event_of_a_blocked_pod_is_read_as_it_was_written() {
+fn the_event_of_a_blocked_pod_can_be_parsed() {
     for reason in BlockReason::ALL {
         for message in ["", "no (really) no", "a\nb"] {
             let text = format!("{} (node ip-10-0-0-1)", reason.in_event(message));

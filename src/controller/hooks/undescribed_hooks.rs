@@ -1,4 +1,4 @@
-//! Hooks that cannot be described.
+//! Lifecycle hooks that cannot be described, for one log line each.
 
 use std::{
     collections::BTreeSet,
@@ -7,22 +7,23 @@ use std::{
 
 use crate::domain::{GroupName, HookKey, HookName};
 
-/// Hooks of which it was said that they cannot be described: a thousand actions may wait in one,
-/// and each asks by itself.
+/// Hooks for which a failed description was already logged. A thousand actions may wait in one
+/// hook, and the task of each asks for the description.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Undescribed(Arc<Mutex<BTreeSet<(GroupName, HookName)>>>);
+pub(super) struct UndescribedHooks(Arc<Mutex<BTreeSet<(GroupName, HookName)>>>);
 
-impl Undescribed {
+impl UndescribedHooks {
     fn lock(&self) -> MutexGuard<'_, BTreeSet<(GroupName, HookName)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Its description cannot be had; whether that is news.
+    /// Records that the hook could not be described. Returns whether this is the first failure
+    /// since the last answer.
     pub(super) fn failed(&self, key: &HookKey) -> bool {
         self.lock().insert((key.group.clone(), key.hook.clone()))
     }
 
-    /// It was described, or is known to be gone.
+    /// Records that AWS described the hook or answered that it does not exist.
     pub(super) fn answered(&self, key: &HookKey) {
         self.lock().remove(&(key.group.clone(), key.hook.clone()));
     }

@@ -1,4 +1,5 @@
-//! Whether AWS shows an instance waiting whose lifecycle action only a record names.
+//! For a lifecycle action that only a record names: asks AWS whether the instance waits, and logs
+//! the result.
 
 use tracing::{debug, info, warn};
 
@@ -9,8 +10,8 @@ use crate::{
     lifecycle::Seen,
 };
 
-/// Asks DescribeAutoScalingGroups: when it was asked, and the answer. Only terminate hooks are ever
-/// written into a record.
+/// Asks DescribeAutoScalingGroups whether the instance waits in a terminate hook, the only kind of
+/// hook that a record holds. Returns when it asked, and the answer.
 pub(super) async fn ask(shared: Shared, key: HookKey) -> (Moment, Seen) {
     let asked = shared.clock.now();
     let since = tokio::time::Instant::now();
@@ -18,32 +19,33 @@ pub(super) async fn ask(shared: Shared, key: HookKey) -> (Moment, Seen) {
         Ok(state) => {
             debug!(
                 instance = %key.instance, group = %key.group,
-                state = state.as_deref().unwrap_or("none"), "AWS says where the instance is."
+                state = state.as_deref().unwrap_or("none"),
+                "Read the instance's lifecycle state in its group."
             );
             if state.is_some_and(|state| Transition::Terminating.holds(&state)) {
-                Seen::Waits
+                Seen::Waiting
             } else {
-                Seen::WaitsNot
+                Seen::NotWaiting
             }
         }
         Err(error) if error.is_forbidden() => Seen::Forbidden,
         Err(error) => {
             debug!(
                 instance = %key.instance, group = %key.group, %error,
-                "Cannot ask whether the instance waits in its hook."
+                "Cannot read whether the instance waits in its hook."
             );
-            Seen::Nothing
+            Seen::NoAnswer
         }
     };
     (asked, seen)
 }
 
-/// The action is completed although AWS could not be asked.
-pub(super) fn warn_unseen(shared: &Shared, key: &HookKey) {
+/// Warns that the action is completed although AWS did not answer whether the instance waits.
+pub(super) fn warn_unconfirmed(shared: &Shared, key: &HookKey) {
     warn!(
         instance = %key.instance, group = %key.group, hook = %key.hook,
-        "DescribeAutoScalingGroups cannot be asked whether the instance waits in its hook. The \
-         action, known only from the node's record, is completed all the same. Allow \
+        "DescribeAutoScalingGroups does not answer whether the instance waits in its hook. Sundown \
+         completes the action all the same, although only the node's record names it. Allow \
          autoscaling:DescribeAutoScalingGroups in the role's policy."
     );
     if let Some(node) = shared.nodes.by_instance(&key.instance).first() {
@@ -52,8 +54,8 @@ pub(super) fn warn_unseen(shared: &Shared, key: &HookKey) {
             severity: Severity::Warning,
             reason: EventReason::HookNotConfirmed,
             message: format!(
-                "Lifecycle hook {} of {} is completed on the word of the node's record alone: \
-                 DescribeAutoScalingGroups could not be asked whether the instance waits. Allow \
+                "Lifecycle hook {} of {} is completed although only the node's record names it: \
+                 DescribeAutoScalingGroups does not answer whether the instance waits. Allow \
                  autoscaling:DescribeAutoScalingGroups",
                 key.hook, key.instance
             ),
@@ -61,7 +63,7 @@ pub(super) fn warn_unseen(shared: &Shared, key: &HookKey) {
     }
 }
 
-/// The drain has ended, and for a minute AWS has not shown the instance waiting.
+/// Logs that the drain has ended, but AWS has not shown the instance waiting for a minute.
 pub(super) fn report_doubt(key: &HookKey) {
     info!(
         instance = %key.instance, group = %key.group, hook = %key.hook,
@@ -71,7 +73,7 @@ pub(super) fn report_doubt(key: &HookKey) {
     );
 }
 
-/// The last moment at which the action could be open has passed.
+/// Logs that the last moment at which the action could be open has passed.
 pub(super) fn report_over(key: &HookKey) {
     info!(
         instance = %key.instance, group = %key.group, hook = %key.hook,

@@ -1,8 +1,9 @@
-//! The gate in front of the evictions of a burst.
+//! The burst gate: the evictions of nodes that are interrupted together begin together.
 //!
-//! A scale-in or a spot reclaim takes many instances at once, but tells of one after the other.
-//! What is evicted from the first node before the last one is cordoned may land on a doomed node
-//! and be evicted again. So the nodes of a burst wait for each other, briefly.
+//! A scale-in or a spot reclaim takes many instances at once, but AWS reports them one after the
+//! other. A pod that is evicted from the first node before the last node is cordoned may land on a
+//! node that is about to go, and be evicted again. So the nodes of a burst wait for each other,
+//! briefly.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -10,26 +11,27 @@ use crate::domain::{Moment, NodeName};
 
 /// How long the nodes of a burst wait for each other.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Waits {
-    /// Until no interruption has come in for this long,
+pub(super) struct BurstWaits {
+    /// A burst is over when all interruptions are decided and none has come in for this long.
     pub(super) quiet: Duration,
-    /// at the latest this long after the first accept, if one of the burst is urgent,
+    /// It is over this long after its first accept at the latest, if an interruption in it is
+    /// urgent.
     pub(super) urgent: Duration,
-    /// or this long, if none is.
+    /// The same if no interruption in it is urgent.
     pub(super) relaxed: Duration,
 }
 
-/// The gate.
+/// Knows which nodes wait for their burst, and until when.
 #[derive(Debug)]
-pub(super) struct Gate {
-    waits: Waits,
-    /// Interruptions received and not decided.
+pub(super) struct BurstGate {
+    waits: BurstWaits,
+    /// Interruptions that were received and are not decided yet.
     undecided: u64,
     last_arrival: Option<Moment>,
     burst: Option<Burst>,
 }
 
-/// The nodes that wait for each other now.
+/// The nodes of the current burst.
 #[derive(Debug)]
 struct Burst {
     first_accept: Moment,
@@ -37,8 +39,8 @@ struct Burst {
     nodes: BTreeSet<NodeName>,
 }
 
-impl Gate {
-    pub(super) const fn new(waits: Waits) -> Self {
+impl BurstGate {
+    pub(super) const fn new(waits: BurstWaits) -> Self {
         Self { waits, undecided: 0, last_arrival: None, burst: None }
     }
 
@@ -51,7 +53,7 @@ impl Gate {
         self.undecided = self.undecided.saturating_sub(1);
     }
 
-    /// This node waits for its burst.
+    /// Adds a node to the current burst.
     pub(super) fn accepted(&mut self, now: Moment, node: NodeName, urgent: bool) {
         let burst = self.burst.get_or_insert_with(|| Burst {
             first_accept: now,
@@ -71,7 +73,7 @@ impl Gate {
         }
     }
 
-    /// When it opens if nothing more comes in; `None` while nobody waits.
+    /// When the burst is over if no further interruption comes in; `None`: no node waits.
     pub(super) fn opens_at(&self) -> Option<Moment> {
         let burst = self.burst.as_ref()?;
         let latest = burst.first_accept.plus(if burst.urgent {
@@ -86,7 +88,7 @@ impl Gate {
         Some(latest.min(quiet))
     }
 
-    /// The nodes that need not wait any more.
+    /// If the burst is over, ends it and returns its nodes.
     pub(super) fn open(&mut self, now: Moment) -> BTreeSet<NodeName> {
         if self.opens_at().is_some_and(|at| at <= now) {
             self.burst.take().map(|b| b.nodes).unwrap_or_default()
@@ -113,8 +115,8 @@ mod tests {
         Moment::UNIX_EPOCH.plus(Duration::from_millis(ms))
     }
 
-    fn gate() -> Gate {
-        Gate::new(Waits {
+    fn gate() -> BurstGate {
+        BurstGate::new(BurstWaits {
             quiet: Duration::from_millis(200),
             urgent: Duration::from_millis(800),
             relaxed: seconds(2),
@@ -122,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_waits_until_all_is_decided_and_quiet() {
+    fn a_burst_waits_until_every_interruption_is_decided_and_none_comes_in() {
         let mut g = gate();
         g.arrived(at(0));
         g.arrived(at(50));
@@ -167,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_goes_away_holds_no_gate() {
+    fn a_burst_whose_nodes_are_all_gone_is_over() {
         let mut g = gate();
         g.accepted(at(0), "a".into(), false);
         g.forget(&"a".into());

@@ -1,4 +1,4 @@
-//! The task that keeps one action open.
+//! The task of one lifecycle action: keeps it alive by heartbeats, and completes it.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -9,59 +9,71 @@ use futures::future::{BoxFuture, pending};
 use tokio::sync::{mpsc, oneshot};
 use tracing::{debug, info, warn};
 
-use super::{Completion, Hooks, Order, Pacer, Past, Proof, Source, Undescribed, unseen};
+use super::{
+    Completion, EndedActions, Hooks, Order, Pacer, Proof, Source, UndescribedHooks, confirmation,
+};
 use crate::{
     aws::{Advice, AwsError, HookResult, LookupError},
-    controller::context::Shared,
+    controller::{context::Shared, limit_settings},
     domain::{HookKey, InstanceState, LifecycleAction, Moment, seconds},
     fleet::Input,
-    lifecycle::{Confirmation, End, FORBIDDEN_RETRY, HeartbeatSchedule, HookFacts, Next, Seen},
+    lifecycle::{
+        Confirmation, FORBIDDEN_RETRY, HeartbeatEnd, HeartbeatSchedule, HookFacts, Next, Seen,
+    },
     observe::{CompletionResult, HeartbeatResult},
     runtime::Backoff,
 };
 
-/// How long an action that is over is remembered.
-const IDLE: Duration = Duration::from_hours(2);
-/// How long a new term may take to say that it owes what was beaten on: records are known at once,
-/// messages come back within minutes.
-const CLAIM: Duration = seconds(300);
+/// How long the task of an action that is over goes on, to answer later callers that want to
+/// complete the action.
+const REMEMBER: Duration = Duration::from_hours(2);
+/// How long a new term may take to name an action that was kept alive between two terms. Records
+/// are known at once, messages come back within minutes.
+const CLAIM_TIME: Duration = seconds(300);
 
-/// Keeps one action open.
-pub(super) struct Keeper {
+/// The task of one action.
+pub(super) struct ActionTask {
     shared: Shared,
     inputs: mpsc::UnboundedSender<Input>,
-    /// As it is called: with its token where a message brought it, unless AWS does not take that.
+    /// The action as calls name it: with its token if a message brought one and AWS takes it.
     action: LifecycleAction,
     source: Source,
-    /// What AWS said of the instance of an action that only a record names.
+    /// For an action that only a record names: whether AWS shows its instance waiting.
     confirmation: Confirmation,
-    /// When AWS is to be asked that.
+    /// When AWS is to be asked that next.
     confirm_at: Option<Moment>,
-    /// AWS did not take the token.
+    /// AWS refused the token.
     is_token_refused: bool,
-    /// All names under which it is owed.
+    /// All names by which messages and records name the action.
     names: Vec<LifecycleAction>,
     schedule: HeartbeatSchedule,
-    past: Arc<Mutex<Past>>,
+    ended_actions: Arc<Mutex<EndedActions>>,
     pacer: Pacer,
-    undescribed: Undescribed,
+    undescribed: UndescribedHooks,
+    /// Callers that wait for the end of the action.
     waiting: Vec<oneshot::Sender<Completion>>,
+    /// Callers that wait for the answer to a heartbeat.
     proofs: Vec<oneshot::Sender<Proof>>,
     orders: mpsc::UnboundedReceiver<Order>,
-    told: Option<HookFacts>,
+    /// The facts that the fleet was last sent.
+    reported: Option<HookFacts>,
+    /// How many missed heartbeats the metric has counted.
     counted_missed: u64,
-    /// Its lines in the log name the node.
-    is_named: bool,
+    /// The log lines of this task name the node.
+    has_node_in_logs: bool,
+    /// When to try to complete the action. `None`: not yet, or it is over.
     complete_at: Option<Moment>,
-    /// Since when it is owed.
-    since: Moment,
-    /// Nobody leads: it is beaten, and no more.
-    is_without_leader: bool,
-    /// A new term has not said yet that it owes it: until then it is beaten.
+    /// When this process last accepted, took over or resumed the drain of the action. `None`: the
+    /// drain is paused.
+    taken_up: Option<Moment>,
+    /// Nobody is known to lead: the task sends heartbeats, and nothing else.
+    is_heartbeats_only: bool,
+    /// `Some`: a new term has begun and has not named the action yet. The task ends at this time
+    /// unless that happens.
     unclaimed_until: Option<Moment>,
 }
 
-impl Keeper {
+impl ActionTask {
     pub(super) fn new(
         hooks: &Hooks,
         action: LifecycleAction,
@@ -80,37 +92,38 @@ impl Keeper {
             confirm_at: None,
             is_token_refused: false,
             schedule,
-            past: Arc::clone(&hooks.past),
+            ended_actions: Arc::clone(&hooks.ended_actions),
             pacer: hooks.pacer.clone(),
             undescribed: hooks.undescribed.clone(),
             waiting: Vec::new(),
             proofs: Vec::new(),
             orders,
-            told: None,
+            reported: None,
             counted_missed: 0,
-            is_named: false,
+            has_node_in_logs: false,
             complete_at: None,
-            since: hooks.shared.clock.now(),
-            is_without_leader: false,
+            taken_up: Some(hooks.shared.clock.now()),
+            is_heartbeats_only: false,
             unclaimed_until: None,
         }
     }
 
-    /// By reference: a future that is given a value keeps room for it twice.
-    pub(super) async fn keep(&mut self) {
+    /// Runs until the action needs no task any longer. By reference: a future that takes a value
+    /// reserves memory for it twice.
+    pub(super) async fn run(&mut self) {
         let mut describe_at = Some(self.shared.clock.now());
         let mut backoff = Backoff::up_to(seconds(20));
         let far = Moment::MAX;
-        // Goes on whatever else happens: an answer that is slow must not be asked for anew again
-        // and again.
+        // Kept across the turns of the loop, so that a slow answer is not asked for again and
+        // again.
         let mut asking: Option<BoxFuture<'static, (Moment, Seen)>> = None;
         loop {
             self.name_node();
-            self.tell();
-            if self.schedule.end().is_some() && self.answer_over() {
+            self.report_facts();
+            if self.schedule.end().is_some() && self.answer_waiting() {
                 return;
             }
-            // Who does not wait any more needs no proof.
+            // Callers that no longer wait need no proof.
             self.proofs.retain(|proof| !proof.is_closed());
             let clock = self.shared.clock;
             let now = clock.now();
@@ -118,11 +131,12 @@ impl Keeper {
             if until <= now {
                 return;
             }
-            let (completing, confirming) = self.completing(now);
-            let (completion_turn, completing_pacer) =
-                (self.schedule.completion_turn(now), self.pacer.clone());
+            let (completing, confirming) = self.completion_times(now);
+            let (completion_priority, completing_pacer) =
+                (self.schedule.completion_priority(now), self.pacer.clone());
             if asking.is_none() && confirming.is_some_and(|at| at <= now) {
-                asking = Some(Box::pin(unseen::ask(self.shared.clone(), self.action.key.clone())));
+                asking =
+                    Some(Box::pin(confirmation::ask(self.shared.clone(), self.action.key.clone())));
             }
             let confirming = confirming.filter(|_| asking.is_none()).unwrap_or(far);
             let due = if self.proofs.is_empty() {
@@ -130,22 +144,24 @@ impl Keeper {
             } else {
                 self.schedule.due_to_prove()
             };
-            let (due, turn, pacer) = (due.unwrap_or(far), self.schedule.turn(), self.pacer.clone());
+            let (due, priority, pacer) =
+                (due.unwrap_or(far), self.schedule.priority(), self.pacer.clone());
             let lapse = self.schedule.lapses_at().filter(|at| *at > now).unwrap_or(far);
-            // An action that is over is kept for a while for whoever still wants to complete it,
-            // then forgotten.
-            let idle = if self.schedule.end().is_some() { now.plus(IDLE) } else { far };
+            // An action that is over keeps its task for a while: a caller may still want to
+            // complete it.
+            let idle = if self.schedule.end().is_some() { now.plus(REMEMBER) } else { far };
             let describing = describe_at.filter(|_| self.schedule.end().is_none());
             let lookups = self.shared.lookups.clone();
             let (group, hook) = (self.action.key.group.clone(), self.action.key.hook.clone());
             tokio::select! {
                 biased;
                 order = self.orders.recv() => match order {
-                    Some(order) => if !self.obey(order, now) { return },
+                    Some(order) => if !self.handle(order, now) { return },
                     None => return,
                 },
                 () = async {
-                    clock.sleep_until(completing.unwrap_or(far)).await; completing_pacer.turn(completion_turn).await;
+                    clock.sleep_until(completing.unwrap_or(far)).await;
+                    completing_pacer.wait(completion_priority).await;
                 } => {
                     self.complete_at = match Box::pin(self.complete()).await {
                         Try::Over => None,
@@ -158,21 +174,21 @@ impl Keeper {
                     match asking.as_mut() { Some(asking) => asking.await, None => pending().await }
                 } => {
                     asking = None;
-                    self.confirmed(seen, asked);
+                    self.confirmation_answered(seen, asked);
                 }
                 () = async {
-                    clock.sleep_until(due).await; pacer.turn(turn).await;
+                    clock.sleep_until(due).await; pacer.wait(priority).await;
                 } => Box::pin(self.heartbeat()).await,
                 () = clock.sleep_until(lapse.min(until)) => {}
                 () = clock.sleep_until(idle) => {
-                    self.note_past();
+                    self.remember_end();
                     return;
                 }
                 described = async {
                     clock.sleep_until(describing.unwrap_or(far)).await;
                     Box::pin(lookups.hooks.get(&group, &hook)).await
                 } => {
-                    let answer = described.inspect_err(|error| self.say_undescribed(error));
+                    let answer = described.inspect_err(|error| self.log_undescribed(error));
                     describe_at = answer.is_err().then(|| clock.now() + seconds(5));
                     if let Ok(description) = answer {
                         self.undescribed.answered(&self.action.key);
@@ -185,35 +201,35 @@ impl Keeper {
         }
     }
 
-    fn say_undescribed(&self, error: &LookupError) {
+    fn log_undescribed(&self, error: &LookupError) {
         let HookKey { group, hook, .. } = &self.action.key;
         if self.undescribed.failed(&self.action.key) {
             warn!(
                 group = %group, hook = %hook, %error,
-                "Cannot describe the lifecycle hook: it is asked on, and its actions are beaten \
-                 as if its timeout were 30 s."
+                "Cannot describe the lifecycle hook; trying again. Until that succeeds, Sundown \
+                 sends heartbeats as if the hook's timeout were 30 s."
             );
         } else {
             debug!(
                 group = %group, hook = %hook, %error,
-                "The lifecycle hook cannot be described still."
+                "The lifecycle hook still cannot be described."
             );
         }
     }
 
-    /// Has the lines of this action name its node, as soon as the index knows it: beats may begin
-    /// before.
+    /// Adds the node to the span of this task's log lines, as soon as the index knows it.
+    /// Heartbeats may begin before that.
     fn name_node(&mut self) {
-        if !self.is_named
+        if !self.has_node_in_logs
             && let Some(node) = self.shared.nodes.by_instance(&self.action.key.instance).first()
         {
-            self.is_named = true;
+            self.has_node_in_logs = true;
             tracing::Span::current().record("node", node.name.as_str());
         }
     }
 
-    /// Says whether the task goes on.
-    fn obey(&mut self, order: Order, now: Moment) -> bool {
+    /// Follows an order. Returns whether the task goes on.
+    fn handle(&mut self, order: Order, now: Moment) -> bool {
         match order {
             Order::Complete(reply) => {
                 self.waiting.push(reply);
@@ -223,19 +239,20 @@ impl Keeper {
                 self.proofs.push(reply);
                 self.schedule.hasten(now);
             }
-            Order::Strand => {
-                // Whoever waited has ended with the term.
+            Order::KeepHeartbeatsOnly => {
+                // The callers that waited have ended with the term.
                 self.waiting.clear();
                 self.proofs.clear();
-                (self.complete_at, self.is_without_leader, self.unclaimed_until) =
+                (self.complete_at, self.is_heartbeats_only, self.unclaimed_until) =
                     (None, true, None);
                 (self.confirmation, self.confirm_at) = (Confirmation::default(), None);
             }
+            Order::TakenUp(at) => self.taken_up = at,
             Order::Resume(inputs) => {
-                (self.inputs, self.told, self.is_without_leader) = (inputs, None, false);
-                self.unclaimed_until = Some(now.plus(CLAIM));
+                (self.inputs, self.reported, self.is_heartbeats_only) = (inputs, None, false);
+                self.unclaimed_until = Some(now.plus(CLAIM_TIME));
             }
-            Order::Named(name, source) => {
+            Order::AddName(name, source) => {
                 self.unclaimed_until = None;
                 if source == Source::Message {
                     self.source = source;
@@ -246,18 +263,18 @@ impl Keeper {
                 if !self.names.contains(&name) {
                     self.names.push(*name);
                 }
-                // Whoever names the action may be another drain of the node, which knows no facts
+                // The name may come from another drain of the node, which does not know the facts
                 // of the hook yet.
-                self.told = None;
+                self.reported = None;
             }
             Order::Forget => return false,
         }
         true
     }
 
-    /// When the completion may go out, and when AWS is to be asked before that, as far as either is
-    /// wanted.
-    fn completing(&self, now: Moment) -> (Option<Moment>, Option<Moment>) {
+    /// When to send the completion, and when to ask AWS first whether the instance waits. At most
+    /// one of them is `Some`.
+    fn completion_times(&self, now: Moment) -> (Option<Moment>, Option<Moment>) {
         let wanted = self.complete_at.filter(|_| self.schedule.end().is_none());
         if self.source == Source::Message || self.confirmation.is_good(now) {
             return (wanted, None);
@@ -265,8 +282,9 @@ impl Keeper {
         (None, wanted.map(|at| self.confirm_at.map_or(at, |confirm| confirm.max(at))))
     }
 
-    /// AWS was asked at `asked` whether the instance of an action that only a record names waits.
-    fn confirmed(&mut self, seen: Seen, asked: Moment) {
+    /// Handles AWS's answer to the question, asked at `asked`, whether the instance of an action
+    /// that only a record names waits.
+    fn confirmation_answered(&mut self, seen: Seen, asked: Moment) {
         let now = self.shared.clock.now();
         if self.source == Source::Message {
             return;
@@ -274,52 +292,51 @@ impl Keeper {
         let next = self.confirmation.heard(seen, asked, now, self.schedule.ends_by());
         self.confirm_at = match next {
             Next::Ask(at) | Next::Prove(at) | Next::Doubt(at) => Some(at),
-            Next::Complete | Next::CompleteUnseen | Next::Over => None,
+            Next::Complete | Next::CompleteUnconfirmed | Next::Over => None,
         };
         match next {
             Next::Complete | Next::Ask(_) => {}
-            Next::CompleteUnseen => unseen::warn_unseen(&self.shared, &self.action.key),
+            Next::CompleteUnconfirmed => {
+                confirmation::warn_unconfirmed(&self.shared, &self.action.key)
+            }
             Next::Prove(_) => self.schedule.hasten(now),
-            Next::Doubt(_) => unseen::report_doubt(&self.action.key),
+            Next::Doubt(_) => confirmation::report_doubt(&self.action.key),
             Next::Over => {
                 self.schedule.gone(now);
-                unseen::report_over(&self.action.key);
+                confirmation::report_over(&self.action.key);
             }
         }
     }
 
-    /// While nobody leads, or has said that it is owed, it is not beaten for ever: its drain would
-    /// be over by then.
+    /// Until when the task goes on at the latest. It is limited while nobody leads, and until a new
+    /// term has named the action.
     fn kept_alive_until(&self) -> Moment {
-        if !self.is_without_leader {
+        if !self.is_heartbeats_only {
             return self.unclaimed_until.unwrap_or(Moment::MAX);
         }
-        let described = self.schedule.facts(self.since).description;
-        let hour = Duration::from_hours(1);
-        let patience = self
-            .shared
-            .config
-            .drain
-            .timeout
-            .unwrap_or_else(|| described.map_or(hour, |d| d.heartbeat_timeout.max(hour)));
-        self.since.plus(patience)
+        let hook = self.schedule.facts(self.shared.clock.now()).description;
+        limit_settings(&self.shared.config.drain).kept_alive_until(
+            self.taken_up,
+            self.schedule.ends_by(),
+            hook.as_ref(),
+        )
     }
 
-    fn note_past(&self) {
-        let mut past = self.past.lock().unwrap_or_else(PoisonError::into_inner);
-        self.names.iter().for_each(|name| past.note(name));
-        self.shared.granted.forget(&self.names);
+    fn remember_end(&self) {
+        let mut ended = self.ended_actions.lock().unwrap_or_else(PoisonError::into_inner);
+        self.names.iter().for_each(|name| ended.insert(name));
+        self.shared.heartbeat_answers.forget(&self.names);
     }
 
-    /// The action is over: whoever waits is told. Says whether the task may end.
-    fn answer_over(&mut self) -> bool {
+    /// Answers all callers that wait if the action is over. Returns whether the task may end.
+    fn answer_waiting(&mut self) -> bool {
         let completion = match self.schedule.end() {
-            Some(End::Completed) => Completion::Accepted,
-            Some(End::Gone) => Completion::Gone,
+            Some(HeartbeatEnd::Completed) => Completion::Accepted,
+            Some(HeartbeatEnd::Gone) => Completion::Gone,
             None => return false,
         };
         if completion == Completion::Accepted || !self.waiting.is_empty() {
-            self.note_past();
+            self.remember_end();
         }
         let answered = !self.waiting.is_empty();
         for waiting in self.waiting.drain(..) {
@@ -334,7 +351,8 @@ impl Keeper {
         answered || completion == Completion::Accepted
     }
 
-    fn tell(&mut self) {
+    /// Counts missed heartbeats, and sends the fleet the facts of the hook if they have changed.
+    fn report_facts(&mut self) {
         let now = self.shared.clock.now();
         let missed = self.schedule.counts().missed;
         for _ in self.counted_missed..missed {
@@ -342,17 +360,17 @@ impl Keeper {
         }
         self.counted_missed = missed;
         let facts = self.schedule.facts(now);
-        if self.told.as_ref() != Some(&facts) {
+        if self.reported.as_ref() != Some(&facts) {
             for name in &self.names {
                 self.inputs.send(Input::Hook(name.clone(), facts.clone())).ok();
             }
-            self.told = Some(facts);
+            self.reported = Some(facts);
         }
     }
 
     async fn heartbeat(&mut self) {
         let shared = self.shared.clone();
-        if !shared.lead.may_send_heartbeats() {
+        if !shared.rights.may_send_heartbeats() {
             tokio::time::sleep(Duration::from_millis(200)).await;
             return;
         }
@@ -365,13 +383,13 @@ impl Keeper {
         let proof = match result {
             Ok(Ok(())) => {
                 if self.is_unproved() {
-                    // A completion that was denied is tried again like that of any other action
-                    // from now on.
+                    // The accepted heartbeat proves the action. A completion that was forbidden is
+                    // now tried again as soon as that of any other action.
                     self.complete_at = self.complete_at.map(|at| at.min(now));
                 }
                 self.schedule.accepted(now);
                 if let Some(sent) = self.schedule.last_accepted() {
-                    shared.granted.note(&self.names, sent);
+                    shared.heartbeat_answers.accepted(&self.names, sent);
                 }
                 shared.metrics.heartbeat(HeartbeatResult::Accepted);
                 debug!(instance = %key.instance, hook = %key.hook, "Heartbeat accepted.");
@@ -381,6 +399,7 @@ impl Keeper {
                 if error.advice() == Advice::Gone || self.is_over_after(&error).await =>
             {
                 self.schedule.gone(shared.clock.now());
+                shared.heartbeat_answers.over(&self.names, shared.clock.now());
                 shared.metrics.heartbeat(HeartbeatResult::Over);
                 info!(
                     instance = %key.instance, hook = %key.hook, %error,
@@ -429,9 +448,9 @@ impl Keeper {
         }
     }
 
-    /// Auto Scaling does not take the request, which says nothing of the action: is its hook, its
-    /// group or its instance gone? The token is left out from now on where it is that which is not
-    /// taken.
+    /// Whether the action is over after Auto Scaling refused a call as invalid. That answer alone
+    /// does not show it: this asks whether the hook, its group or the instance is gone. If the
+    /// error is about the token, the calls omit the token from now on.
     async fn is_over_after(&mut self, error: &AwsError) -> bool {
         if !error.is_invalid() {
             return false;
@@ -441,8 +460,8 @@ impl Keeper {
             self.is_token_refused = true;
             warn!(
                 instance = %key.instance, hook = %key.hook, %error,
-                "Auto Scaling does not take the action's token; it is called by its instance \
-                 alone.");
+                "Auto Scaling does not take the action's token; the calls name only the instance \
+                 from now on.");
             return false;
         }
         let lookups = self.shared.lookups.clone();
@@ -455,25 +474,25 @@ impl Keeper {
                 .is_ok_and(|facts| facts.is_none_or(|f| f.state == InstanceState::Terminated))
     }
 
-    /// Only a record names the action, and AWS has accepted no heartbeat for it: somebody may have
-    /// made it up.
+    /// Only a record names the action, and AWS has accepted no heartbeat for it: the record may be
+    /// forged.
     fn is_unproved(&self) -> bool {
         self.source == Source::Record && self.schedule.counts().accepted == 0
     }
 
-    /// A policy forbids the calls of an action that only a record names, and AWS has ended the
-    /// action by now if it ever was.
+    /// A policy forbids the calls for an action that only a record names, and even a real action
+    /// would be over by now.
     fn is_forbidden_for_good(&self, error: &AwsError, now: Moment) -> bool {
         self.source == Source::Record && error.is_forbidden() && now >= self.schedule.ends_by()
     }
 
-    /// One try to complete.
+    /// Tries once to complete the action.
     async fn complete(&mut self) -> Try {
         if self.schedule.end().is_some() {
             return Try::Over;
         }
         let shared = self.shared.clone();
-        let Some(permit) = shared.lead.permit() else { return Try::Failed };
+        let Some(permit) = shared.rights.permit() else { return Try::Failed };
         let result = shared
             .aws
             .autoscaling()
@@ -495,7 +514,7 @@ impl Keeper {
                 self.schedule.gone(shared.clock.now());
                 info!(
                     instance = %key.instance, group = %key.group, hook = %key.hook, %error,
-                    "The lifecycle action is over already."
+                    "The lifecycle action was already over."
                 );
                 Try::Over
             }
@@ -524,13 +543,13 @@ impl Keeper {
     }
 }
 
-/// What became of a try to complete.
+/// The result of a try to complete the action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Try {
-    /// The action is completed, or was over before.
+    /// The action is completed, or was already over.
     Over,
-    /// To be tried again soon.
+    /// The call failed. Try again soon.
     Failed,
-    /// A policy forbids it for an action that only a record names.
+    /// A policy forbids the call, and only a record names the action. Try again later.
     Forbidden,
 }

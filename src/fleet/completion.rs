@@ -1,0 +1,51 @@
+//! The completion of a drain that has ended, as the fleet follows it.
+
+use std::collections::BTreeSet;
+
+use super::{CompletionId, Effect, effect::Effects};
+use crate::domain::{LifecycleAction, Moment};
+
+/// A completion that was ordered by [`Effect::Complete`] and is not done: when it may begin, and
+/// which lifecycle actions it covers.
+#[derive(Debug)]
+pub(super) struct PendingCompletion {
+    pub(super) id: CompletionId,
+    /// When it may begin: the end of the drain plus `--complete-delay`, or sooner when there is
+    /// nothing left to wait for.
+    pub(super) at: Moment,
+    /// It waits until the drains of other Nodes that claim the instance have ended.
+    pub(super) waits_for_others: bool,
+    /// The lifecycle actions that were open when the drain ended.
+    pub(super) actions: BTreeSet<LifecycleAction>,
+}
+
+impl PendingCompletion {
+    /// Lets it begin at `at`, if that is sooner than before.
+    pub(super) fn not_after(&mut self, at: Moment, out: &mut Effects) {
+        if at < self.at {
+            self.at = at;
+            self.report(out);
+        }
+    }
+
+    /// The drains of all other Nodes that claim the instance have ended.
+    pub(super) fn stop_waiting_for_others(&mut self, out: &mut Effects) {
+        self.waits_for_others = false;
+        self.report(out);
+    }
+
+    fn report(&self, out: &mut Effects) {
+        out.push(Effect::CompleteFrom(self.id, self.from()));
+    }
+
+    /// When it may begin; `None` while it waits for other Nodes.
+    pub(super) fn from(&self) -> Option<Moment> {
+        (!self.waits_for_others).then_some(self.at)
+    }
+
+    /// This lifecycle action was open when the drain ended. An action that joined later is
+    /// completed when the controller reads the record for the last write.
+    pub(super) fn covers(&self, action: &LifecycleAction) -> bool {
+        self.actions.contains(action)
+    }
+}

@@ -1,0 +1,67 @@
+//! What a process can know of AWS's clock: each answer of AWS shows its time.
+
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use sundown::{
+    domain::Moment,
+    sim::aws::{Call, Outcome},
+};
+
+use super::Judge;
+
+/// An answer that took longer shows AWS's time only roughly.
+const FAST: Duration = Duration::from_secs(2);
+/// The times in answers are in whole seconds.
+const WHOLE_SECOND: Duration = Duration::from_millis(500);
+
+/// What a process knows of AWS's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AwsClock {
+    /// As much as fast answers show.
+    Measured,
+    /// There were only slow answers: it may be wrong by this much.
+    Roughly(Duration),
+    /// AWS has not answered. The process uses the API server's clock instead, and AWS's clock is
+    /// ahead of that one by this.
+    Unknown(SignedDuration),
+}
+
+impl Judge<'_> {
+    /// What this process knows of AWS's clock at that moment.
+    pub(super) fn aws_clock(&self, process: &str, at: Moment) -> AwsClock {
+        let is_answered =
+            |c: &&Call| matches!(c.outcome, Outcome::Ok | Outcome::Error(_)) && c.at <= at;
+        // For how long a receive waited for messages is not known.
+        let answers = self
+            .evidence
+            .calls
+            .iter()
+            .filter(|c| c.by == process && c.api != "sqs:ReceiveMessage")
+            .filter(is_answered);
+        match answers.map(|call| self.took(call)).min() {
+            Some(took) if took <= FAST => AwsClock::Measured,
+            Some(took) => AwsClock::Roughly(took / 2 + WHOLE_SECOND),
+            None => AwsClock::Unknown(self.ahead(at)),
+        }
+    }
+
+    /// How long the answer to a call took: no time, unless the call met a fault.
+    fn took(&self, call: &Call) -> Duration {
+        let slow = self.evidence.disturbances.iter().filter(|d| {
+            d.until == Some(call.at)
+                && d.by == call.by
+                && d.what == call.api
+                && d.object == call.object
+        });
+        let took = slow.map(|d| call.at.duration_since(d.at));
+        took.max().and_then(|took| took.try_into().ok()).unwrap_or_default()
+    }
+
+    /// By how much AWS's clock is ahead of the clock of the world, which is the API server's.
+    fn ahead(&self, at: Moment) -> SignedDuration {
+        let notices = &self.story.notices;
+        let last = notices.iter().rev().find(|n| n.sent <= at).or(notices.first());
+        last.map(|n| n.ahead).unwrap_or_default()
+    }
+}
