@@ -63,7 +63,7 @@ fn a_simulation_takes_flags_without_a_binary_name_and_no_variable() {
 }
 
 #[test]
-fn a_pod_spec_says_who_we_are() {
+fn the_pod_spec_names_the_own_pod_and_node() {
     let surroundings = [("NODE_NAME", "n1"), ("POD_NAME", "sundown-0"), ("POD_NAMESPACE", "infra")];
     let (_, config) = run_in(&surroundings, &["--queue-url", QUEUE]).unwrap();
     assert_eq!(config.election.lease_namespace, "infra");
@@ -81,7 +81,7 @@ fn a_pod_spec_says_who_we_are() {
 }
 
 #[test]
-fn empty_values_as_templates_leave_them_are_none() {
+fn empty_values_count_as_not_given() {
     let flags = [
         "--queue-url",
         QUEUE,
@@ -331,7 +331,7 @@ fn flags_that_are_missing_contradictory_or_out_of_range_are_refused_with_name_va
 }
 
 #[test]
-fn a_webhook_is_told_of_ends_and_no_secret_of_it_is_shown() {
+fn a_webhook_gets_ended_drains_by_default_and_its_secrets_are_not_shown() {
     use crate::observe::webhook::{On, TemplateSource};
     let flags = [
         "--queue-url",
@@ -431,7 +431,7 @@ fn printed(environment: &[(&str, &str)], flags: &[&str]) -> String {
 }
 
 #[test]
-fn what_is_printed_says_where_it_was_found_and_needs_no_queue() {
+fn the_printed_configuration_names_sources_and_needs_no_queue() {
     let local = "http://127.0.0.1:9/0/q";
     for (environment, flags, line) in [
         (&[][..], &[][..], "--queue-url (none)  # required"),
@@ -464,7 +464,7 @@ fn what_is_printed_says_where_it_was_found_and_needs_no_queue() {
 }
 
 #[test]
-fn a_variable_that_is_misspelt_is_found_and_those_of_a_service_are_not() {
+fn a_misspelled_variable_is_found_but_those_of_a_service_are_not() {
     let set = [
         "SUNDOWN_DRAIN_TIMEOUT",
         "SUNDOWN_DRAIN_TIMOUT",

@@ -262,7 +262,7 @@ mod tests {
     proptest! {
         /// Every method gives the same result as jiff's.
         #[test]
-        fn a_moment_is_what_jiff_has(
+        fn a_moment_behaves_as_a_jiff_timestamp(
             a in any_timestamp(), b in any_timestamp(), d in any_duration()
         ) {
             let (x, y) = (Moment::from(a), Moment::from(b));

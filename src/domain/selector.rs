@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_form_means_what_it_means_to_kubectl() {
+    fn the_text_form_means_the_same_as_for_kubectl() {
         for (text, with, holds) in [
             ("", &[][..], true),
             ("a", &[("a", "")], true),

@@ -76,11 +76,11 @@ impl Dispatcher {
     pub fn step(&mut self, now: Moment, input: DispatchInput) -> Vec<DispatchEffect> {
         match input {
             DispatchInput::Request { node, pod, method } => {
-                self.request_removal(now, node, pod, method)
+                self.request_removal(now, node, pod, method);
             }
             DispatchInput::Cancel { uid } => self.forget(&uid),
             DispatchInput::Priority { node, priority } => {
-                self.change_node(&node, |n| n.priority = priority)
+                self.change_node(&node, |n| n.priority = priority);
             }
             DispatchInput::Closed { node } => self.close(&node),
             DispatchInput::Answer { uid, class } => self.answered(now, &uid, class),

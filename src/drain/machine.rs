@@ -313,7 +313,7 @@ impl Drain {
         match self.daemon_sets.look_up(&key, uid) {
             Lookup::Known(state) => self.apply_daemon_set(uid, state),
             Lookup::Ask => {
-                self.effects.push(Effect::AskDaemonSet { namespace: key.0, name: key.1 })
+                self.effects.push(Effect::AskDaemonSet { namespace: key.0, name: key.1 });
             }
             Lookup::Wait => {}
         }

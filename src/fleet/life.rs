@@ -106,7 +106,7 @@ impl Fleet {
             }
             RecordStatus::Void { record, why } => self.void_record_seen(node, &record, why),
             RecordStatus::Doubtful { record, why } => {
-                self.doubtful_record_seen(node, instance, record, why)
+                self.doubtful_record_seen(node, instance, record, why);
             }
         }
         self.follow_pause(name);

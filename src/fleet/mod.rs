@@ -248,7 +248,7 @@ impl Fleet {
                 self.actions_closed(&node, &uid, actions);
             }
             Input::CompletionDone { node, uid, is_node_deleted } => {
-                self.completion_done(&node, &uid, is_node_deleted)
+                self.completion_done(&node, &uid, is_node_deleted);
             }
             Input::LabelWritten(node, write) => self.label_written(node, write),
         }

@@ -62,7 +62,9 @@ impl Performer {
                 term.hooks.own(&action, event_time, origin, Source::Record);
             }
             Effect::TakenUp { actions, at } => {
-                actions.iter().for_each(|action| term.hooks.taken_up(action, at));
+                for action in &actions {
+                    term.hooks.taken_up(action, at);
+                }
             }
             Effect::StopKeepAlive(hook) => term.hooks.forget(&hook),
             Effect::RestoreRecord(node, what) => self.restore(&node, what),

@@ -297,7 +297,7 @@ impl ActionTask {
         match next {
             Next::Complete | Next::Ask(_) => {}
             Next::CompleteUnconfirmed => {
-                confirmation::warn_unconfirmed(&self.shared, &self.action.key)
+                confirmation::warn_unconfirmed(&self.shared, &self.action.key);
             }
             Next::Prove(_) => self.schedule.hasten(now),
             Next::Doubt(_) => confirmation::report_doubt(&self.action.key),

@@ -14,7 +14,7 @@ fn rejected(body: impl AsRef<[u8]>) -> &'static str {
 }
 
 #[test]
-fn c10_a_body_that_is_no_json_is_kept() {
+fn c10_a_body_that_is_not_json_is_rejected() {
     for text in [
         "?",
         "{",
@@ -30,7 +30,7 @@ fn c10_a_body_that_is_no_json_is_kept() {
 }
 
 #[test]
-fn c11_a_spot_event_whose_detail_is_none_is_kept() {
+fn c11_a_spot_event_without_a_valid_detail_is_rejected() {
     for detail in [r#""?""#, "[]", "5", r#"["i-1234567890abcdef0","terminate"]"#] {
         let text = body::spot_terminate.replace(
             r#"{"instance-id":"i-1234567890abcdef0","instance-action":"terminate"}"#,
@@ -53,7 +53,7 @@ fn c11_a_spot_event_whose_detail_is_none_is_kept() {
 }
 
 #[test]
-fn c12_a_lifecycle_event_whose_detail_is_none_is_kept() {
+fn c12_a_lifecycle_event_without_a_valid_detail_is_rejected() {
     for detail in [r#""detail":"?","x":{"#, r#""detail":[],"x":{"#, r#""detail":true,"x":{"#] {
         assert_eq!(
             rejected(body::terminate.replace(r#""detail":{"#, detail)),
@@ -64,7 +64,7 @@ fn c12_a_lifecycle_event_whose_detail_is_none_is_kept() {
 }
 
 #[test]
-fn c13_an_empty_event_is_kept() {
+fn c13_an_empty_event_is_rejected() {
     assert_eq!(rejected(body::empty_object), "other_shape");
     assert_eq!(
         rejected(r#"{"version":"","id":"","detail-type":"","source":"","detail":null}"#),
@@ -73,14 +73,14 @@ fn c13_an_empty_event_is_kept() {
 }
 
 #[test]
-fn c14_an_empty_body_is_kept() {
+fn c14_an_empty_body_is_rejected() {
     for text in ["", " ", "\n\t\r "] {
         assert_eq!(rejected(text), "empty");
     }
 }
 
 #[test]
-fn c15_an_object_that_is_no_event_is_kept_for_somebody_to_look_at() {
+fn c15_an_object_that_is_not_an_event_is_rejected() {
     for text in [
         r#"{"a":1}"#,
         "[]",
@@ -98,7 +98,7 @@ fn c15_an_object_that_is_no_event_is_kept_for_somebody_to_look_at() {
 }
 
 #[test]
-fn a_body_that_is_not_utf8_is_kept() {
+fn a_body_that_is_not_utf8_is_rejected() {
     assert_eq!(rejected([0xff, 0xfe, b'{', b'}']), "not_utf8");
     let mut bytes = body::spot_terminate.as_bytes().to_vec();
     *bytes.get_mut(40).unwrap() = 0x80;
@@ -129,7 +129,7 @@ fn a_value_of_the_wrong_type_is_named() {
 }
 
 #[test]
-fn a_field_that_counts_and_is_there_twice_is_kept_and_no_other() {
+fn only_a_duplicate_of_a_field_that_sundown_reads_is_rejected() {
     for (from, to) in [
         (r#""source":"#, r#""source":"aws.health","source":"#),
         (r#""detail":"#, r#""detail":{},"detail":"#),
@@ -150,7 +150,7 @@ fn a_field_that_counts_and_is_there_twice_is_kept_and_no_other() {
 }
 
 #[test]
-fn an_unknown_version_is_kept_and_a_missing_one_does_no_harm() {
+fn an_unknown_version_is_rejected_but_a_missing_one_is_accepted() {
     assert_eq!(
         rejected(body::terminate.replace(r#""version":"0""#, r#""version":"1""#)),
         "unknown_version"
@@ -163,7 +163,7 @@ fn an_unknown_version_is_kept_and_a_missing_one_does_no_harm() {
 }
 
 #[test]
-fn an_instance_id_that_is_none_is_kept() {
+fn a_malformed_instance_id_is_rejected() {
     let long = "i-".repeat(100_000);
     for id in [
         "i-",
@@ -193,7 +193,7 @@ fn an_instance_id_that_is_none_is_kept() {
 }
 
 #[test]
-fn what_an_event_cannot_do_without_is_named() {
+fn a_missing_required_field_is_named() {
     for key in ["EC2InstanceId", "AutoScalingGroupName", "LifecycleHookName", "LifecycleTransition"]
     {
         let gone = body::terminate.replace(&format!(r#""{key}""#), r#""x""#);
@@ -211,7 +211,7 @@ fn what_an_event_cannot_do_without_is_named() {
 }
 
 #[test]
-fn names_that_cannot_be_any_are_kept() {
+fn names_that_are_too_long_or_have_control_characters_are_rejected() {
     let long = "x".repeat(256);
     for (text, from) in [
         (body::terminate, "my-hook"),
@@ -227,7 +227,7 @@ fn names_that_cannot_be_any_are_kept() {
 }
 
 #[test]
-fn a_transition_that_is_unknown_or_contradicts_the_detail_type_is_kept() {
+fn a_transition_that_is_unknown_or_contradicts_the_detail_type_is_rejected() {
     for text in [body::terminate, body::native_terminate] {
         assert_eq!(
             rejected(text.replace("EC2_INSTANCE_TERMINATING", "EC2_INSTANCE_DREAMING")),
@@ -241,13 +241,13 @@ fn a_transition_that_is_unknown_or_contradicts_the_detail_type_is_kept() {
 }
 
 #[test]
-fn a_subscription_that_must_be_confirmed_is_kept_for_somebody_to_confirm_it() {
+fn a_subscription_that_must_be_confirmed_is_rejected() {
     assert_eq!(rejected(body::sns_subscription), "unconfirmed");
     assert!(parse(body::sns_subscription).unwrap_err().hint().contains("SubscribeURL"));
 }
 
 #[test]
-fn what_is_wrong_inside_an_envelope_is_said_as_without_it() {
+fn an_error_inside_an_envelope_is_the_same_as_without_the_envelope() {
     for text in ["", "?", "[]", "{}"] {
         assert_eq!(parse(in_envelope(text)), parse(text));
     }
@@ -283,7 +283,7 @@ fn large_bodies_and_deep_nesting_are_answered_in_bounded_time_and_stack() {
 }
 
 #[test]
-fn labels_are_words_and_each_is_there_once() {
+fn every_reason_in_metrics_is_unique_and_in_snake_case() {
     let mut words: Vec<_> =
         Reject::LABELS.into_iter().chain(Irrelevant::ALL.map(Irrelevant::as_str)).collect();
     assert!(

@@ -8,7 +8,7 @@ use crate::{
 };
 
 #[test]
-fn a_short_body_is_shown_as_it_is_and_a_long_one_begins() {
+fn a_short_body_is_shown_whole_and_a_long_one_is_cut() {
     for text in ["", "Hello, world", r#"{"a":1,"detail":{"state":"running"}}"#, "ключ: значение"]
     {
         assert_eq!(excerpt(text), text);

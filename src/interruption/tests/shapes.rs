@@ -19,7 +19,7 @@ fn state_change(state: &str) -> String {
 }
 
 #[test]
-fn a_terminate_action_has_its_instance_group_hook_token_and_way() {
+fn a_terminate_action_is_parsed_with_all_its_fields() {
     let i = one(body::terminate);
     assert_eq!((i.kind(), i.instance.as_str()), (Kind::TerminateHook, INSTANCE));
     assert_eq!(i.event_id, "12345678-1234-1234-1234-123456789012");
@@ -32,7 +32,7 @@ fn a_terminate_action_has_its_instance_group_hook_token_and_way() {
 }
 
 #[test]
-fn a_native_notification_has_the_same_and_its_request_stands_for_the_event_id() {
+fn a_native_notification_has_the_same_fields_and_its_request_id_is_the_event_id() {
     let i = one(body::native_terminate);
     assert_eq!((i.kind(), i.instance.as_str()), (Kind::TerminateHook, INSTANCE));
     assert_eq!(i.event_id, "18b2ec17-3e9b-4c15-8024-ff2e8ce8786a");
@@ -41,7 +41,7 @@ fn a_native_notification_has_the_same_and_its_request_stands_for_the_event_id() 
 }
 
 #[test]
-fn a_launch_action_is_told_from_a_terminate_action() {
+fn a_launch_action_is_distinguished_from_a_terminate_action() {
     let i = one(body::launch);
     assert_eq!(
         (i.kind(), action(&i).origin, action(&i).destination),
@@ -52,7 +52,7 @@ fn a_launch_action_is_told_from_a_terminate_action() {
 }
 
 #[test]
-fn the_ends_of_a_warm_pool_are_read() {
+fn a_warm_pool_is_read_as_origin_or_destination() {
     let to = one(body::terminate_to_warm_pool);
     assert_eq!(
         (action(&to).origin, action(&to).destination),
@@ -70,7 +70,7 @@ fn the_ends_of_a_warm_pool_are_read() {
 }
 
 #[test]
-fn a_root_volume_replacement_is_told_from_a_termination() {
+fn a_root_volume_replacement_is_distinguished_from_a_termination() {
     let i = one(body::replace_root_volume);
     assert_eq!(
         (i.kind(), action(&i).purpose),
@@ -87,13 +87,13 @@ fn a_root_volume_replacement_is_told_from_a_termination() {
 }
 
 #[test]
-fn a_token_that_cannot_be_one_is_left_out() {
+fn a_malformed_token_is_left_out() {
     let i = one(body::terminate.replace("87654321-4321-4321-4321-210987654321", "short"));
     assert_eq!(action(&i).token, None);
 }
 
 #[test]
-fn c17_an_ordinary_launch_that_succeeded_is_no_business_of_ours_one_out_of_a_warm_pool_is() {
+fn c17_a_successful_launch_is_irrelevant_unless_it_comes_out_of_a_warm_pool() {
     assert_eq!(parse(body::launch_successful), Ok(Parsed::Irrelevant(Irrelevant::OrdinaryLaunch)));
     let unsaid = body::launch_successful.replace(r#","Origin":"EC2""#, "");
     assert_eq!(parse(unsaid), Ok(Parsed::Irrelevant(Irrelevant::OrdinaryLaunch)));
@@ -107,7 +107,7 @@ fn c17_an_ordinary_launch_that_succeeded_is_no_business_of_ours_one_out_of_a_war
 }
 
 #[test]
-fn a_spot_warning_says_what_will_happen_and_the_worst_is_assumed_of_an_unknown_word() {
+fn a_spot_warning_has_its_action_and_an_unknown_action_counts_as_terminate() {
     for (text, expected) in [
         (body::spot_terminate.to_owned(), SpotAction::Terminate),
         (body::spot_stop.to_owned(), SpotAction::Stop),
@@ -120,7 +120,7 @@ fn a_spot_warning_says_what_will_happen_and_the_worst_is_assumed_of_an_unknown_w
 }
 
 #[test]
-fn an_empty_unreadable_or_missing_time_is_no_time_and_the_interruption_stands() {
+fn an_interruption_with_an_empty_unreadable_or_missing_time_is_accepted() {
     for time in [r#""time":"""#, r#""time":"yesterday""#, r#""time":null"#, r#""other":1"#] {
         let text = body::spot_terminate.replace(r#""time":"2026-03-04T05:06:07Z""#, time);
         assert_eq!((one(&text).time, one(&text).kind()), (None, Kind::Spot), "{time}");
@@ -174,7 +174,7 @@ fn the_four_ending_states_are_interruptions() {
 }
 
 #[test]
-fn c19_a_state_that_ends_nothing_or_that_ec2_does_not_have_is_ignored() {
+fn c19_a_state_that_is_not_ending_or_not_known_is_irrelevant() {
     for state in ["pending", "running"] {
         assert_eq!(
             parse(state_change(state)),
@@ -186,7 +186,7 @@ fn c19_a_state_that_ends_nothing_or_that_ec2_does_not_have_is_ignored() {
 }
 
 #[test]
-fn c20_an_empty_state_or_a_part_of_one_is_ignored() {
+fn c20_an_empty_or_partial_state_is_irrelevant() {
     for state in ["", "stop", "ing", "stopping,stopped", "Stopped", " stopped"] {
         assert_eq!(
             parse(state_change(state)),
@@ -226,7 +226,7 @@ fn a_health_event_names_instances_by_id_or_arn_and_each_counts_once() {
 }
 
 #[test]
-fn c23_health_about_something_else_is_no_business_of_ours() {
+fn c23_health_events_about_anything_else_are_irrelevant() {
     for (from, to, reason) in [
         (r#""service":"EC2""#, r#""service":"RDS""#, Irrelevant::OtherHealthService),
         (r#""scheduledChange""#, r#""issue""#, Irrelevant::OtherHealthCategory),
@@ -239,7 +239,7 @@ fn c23_health_about_something_else_is_no_business_of_ours() {
 }
 
 #[test]
-fn c05_a_test_notification_in_an_event_is_one() {
+fn c05_a_test_notification_in_an_event_is_recognized() {
     assert_eq!(parse(body::terminate_test), Ok(Parsed::TestNotification));
     let only_event = body::terminate.replace(
         r#""LifecycleTransition":"autoscaling:EC2_INSTANCE_TERMINATING""#,
@@ -249,7 +249,7 @@ fn c05_a_test_notification_in_an_event_is_one() {
 }
 
 #[test]
-fn c07_a_native_test_notification_is_one() {
+fn c07_a_native_test_notification_is_recognized() {
     assert_eq!(parse(body::native_test), Ok(Parsed::TestNotification));
     assert_eq!(parse(body::sns_test), Ok(Parsed::TestNotification));
     assert_eq!(
@@ -291,7 +291,7 @@ fn a_notification_in_lines_of_text_is_read_as_the_same_in_json() {
 }
 
 #[test]
-fn c16_an_unknown_source_or_detail_type_is_no_business_of_ours() {
+fn c16_an_unknown_source_or_detail_type_is_irrelevant() {
     assert_eq!(parse(body::other_source), Ok(Parsed::Irrelevant(Irrelevant::OtherSource)));
     for (text, from) in [
         (body::terminate, "EC2 Instance-terminate Lifecycle Action"),
@@ -308,7 +308,7 @@ fn c16_an_unknown_source_or_detail_type_is_no_business_of_ours() {
 }
 
 #[test]
-fn fields_that_nobody_needs_may_hold_anything() {
+fn fields_that_sundown_does_not_read_may_hold_anything() {
     let text = body::spot_terminate
         .replace(r#""account":"123456789012""#, r#""account":{"x":[1,2]},"new":null"#)
         .replace(r#""region":"eu-west-1","#, "");

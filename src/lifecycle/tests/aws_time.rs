@@ -29,7 +29,7 @@ fn two_replicas_whose_clocks_differ_derive_the_same_deadline() {
 }
 
 #[test]
-fn a_drain_takes_a_measurement_on_that_differs_by_five_seconds() {
+fn a_drain_adopts_a_skew_that_differs_by_five_seconds() {
     for (first, then, expected) in
         [(0, 0, false), (0, 4, false), (0, 5, true), (0, -5, true), (60, 62, false), (60, 0, true)]
     {

@@ -15,7 +15,7 @@ fn next_after(answers: &[(i64, Seen)]) -> Vec<Next> {
 }
 
 #[test]
-fn an_instance_that_waits_lets_its_action_be_completed_for_a_minute() {
+fn the_answer_that_an_instance_waits_permits_a_completion_for_a_minute() {
     assert_eq!(next_after(&[(0, Seen::Waiting)]), [Next::Complete]);
     let mut confirmation = Confirmation::default();
     assert!(!confirmation.is_good(at(0)));
@@ -62,7 +62,7 @@ fn after_a_minute_the_doubt_is_reported_once_and_aws_is_asked_every_five_minutes
 }
 
 #[test]
-fn an_action_whose_end_is_past_is_over_unless_its_instance_waits() {
+fn an_action_whose_end_has_passed_is_over_unless_its_instance_waits() {
     use Next::{Ask, Complete, Doubt, Over, Prove};
     use Seen::{Forbidden, NoAnswer, NotWaiting, Waiting};
     let doubted = [(0, NotWaiting), (60, NotWaiting)];
@@ -93,7 +93,7 @@ fn an_action_whose_end_is_past_is_over_unless_its_instance_waits() {
 }
 
 #[test]
-fn where_nobody_may_ask_or_nobody_answers_for_half_a_minute_it_is_completed_unseen() {
+fn an_action_is_completed_unconfirmed_if_the_question_is_forbidden_or_has_no_answer_for_30_s() {
     assert_eq!(next_after(&[(0, Seen::Forbidden)]), [Next::CompleteUnconfirmed]);
     let silent =
         [(0, Seen::NoAnswer), (12, Seen::NoAnswer), (29, Seen::NoAnswer), (31, Seen::NoAnswer)];

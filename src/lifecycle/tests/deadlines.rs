@@ -153,7 +153,7 @@ fn each_kind_has_the_deadline_that_its_facts_give() {
 }
 
 #[test]
-fn a_margin_takes_at_most_half_of_the_time_that_there_is() {
+fn a_margin_takes_at_most_half_of_the_available_time() {
     let long = LimitSettings {
         margin: seconds(300),
         spot_margin: seconds(300),
@@ -172,7 +172,7 @@ fn a_margin_takes_at_most_half_of_the_time_that_there_is() {
 }
 
 #[test]
-fn the_margin_is_for_seeing_pods_go_so_the_drain_ends_after_it() {
+fn the_drain_still_waits_for_its_pods_during_the_margin() {
     for (margin, force, end) in
         [(0, 120, 120), (1, 119, 119), (2, 118, 118), (10, 110, 118), (300, 60, 118)]
     {
@@ -218,7 +218,7 @@ fn once_two_thirds_of_a_window_are_over_its_end_is_the_deadline_until_a_heartbea
 }
 
 #[test]
-fn what_is_over_at_the_take_up_is_void() {
+fn a_deadline_that_has_passed_at_the_take_up_does_not_count() {
     let h = |timeout| known(of_timeout(timeout));
     for (name, case, force, end) in [
         (
@@ -278,7 +278,7 @@ fn what_is_over_at_the_take_up_is_void() {
 }
 
 #[test]
-fn a_deadline_that_counts_anew_gives_budgets_their_part_of_it_anew() {
+fn a_deadline_that_counts_from_the_take_up_delays_force_from_there_too() {
     let drained = |lapse: Option<i64>| {
         Case::of([hook("drain", 0, 1)])
             .hook(HookFacts { lapse: lapse.map(at), ..known(of_timeout(300)) })
@@ -294,7 +294,7 @@ fn a_deadline_that_counts_anew_gives_budgets_their_part_of_it_anew() {
 }
 
 #[test]
-fn of_several_the_earliest_deadline_rules_and_its_accept_counts() {
+fn the_earliest_of_several_deadlines_applies_with_its_accept() {
     let both =
         Case::of([hook("drain", 0, 1), taken(Kind::Spot, 100, 102)]).hook(known(of_timeout(300)));
     let l = both.limits();
@@ -314,7 +314,7 @@ fn of_several_the_earliest_deadline_rules_and_its_accept_counts() {
 }
 
 #[test]
-fn what_joins_is_taken_up_when_it_is_accepted() {
+fn an_interruption_that_joins_is_taken_up_at_its_accept() {
     let case =
         Case::of([hook("drain", 0, 1), taken(Kind::Spot, 5000, 5001)]).hook(known(of_timeout(300)));
     assert_eq!(case.told().0, Some(3596), "under the leader that took both on");
@@ -326,14 +326,14 @@ fn what_joins_is_taken_up_when_it_is_accepted() {
 }
 
 #[test]
-fn a_resume_is_a_take_up_and_starts_no_clock_again_that_still_runs() {
+fn a_resume_is_a_take_up_but_restarts_no_deadline_that_is_still_ahead() {
     let spot = || Case::of([taken(Kind::Spot, 0, 1)]);
     assert_eq!((spot().told(), spot().taken_up(50).told()), ((Some(110), 118), (Some(110), 118)));
     assert_eq!(spot().taken_up(200).told().0, None, "held until it was over: nothing is shortened");
 }
 
 #[test]
-fn urgent_is_what_goes_within_minutes() {
+fn a_drain_is_urgent_if_its_instance_ends_within_minutes() {
     use InstanceState::{Pending, ShuttingDown};
     for (taken, urgent) in [
         (taken(Kind::Spot, 0, 1), true),
@@ -348,7 +348,7 @@ fn urgent_is_what_goes_within_minutes() {
 }
 
 #[test]
-fn an_event_from_a_clock_that_is_ahead_lends_no_time() {
+fn an_event_time_in_the_future_adds_no_time() {
     assert_eq!(Case::of([taken(Kind::Spot, 1_000_000, 1)]).told(), (Some(111), 119));
     assert_eq!(
         Case::of([hook("drain", 1_000_000, 1)]).hook(known(of_timeout(30))).told().0,
@@ -363,7 +363,7 @@ fn a_record_without_a_readable_interruption_still_ends() {
 }
 
 #[test]
-fn a_window_that_is_about_to_lapse_is_no_lasting_deadline() {
+fn the_end_of_a_window_that_is_about_to_lapse_is_not_a_lasting_deadline() {
     // What ends the instance half a minute after 32 is earlier than the notice's deadline, and
     // later than the window's end.
     let described = known(of_timeout(30));

@@ -10,7 +10,7 @@ fn c57_a_completion_ends_the_heartbeats_early() {
 }
 
 #[test]
-fn c58_the_heartbeats_end_when_they_can_add_nothing() {
+fn c58_the_heartbeats_end_when_they_can_gain_no_time() {
     assert_eq!(run_secs(&mut fresh(3, 8), 800, Answer::Accepted), [1.0, 2.0, 3.0, 4.0, 5.0]);
 }
 
@@ -43,7 +43,7 @@ fn c61_a_completion_at_2_1_leaves_two_heartbeats() {
 }
 
 #[test]
-fn c62_no_heartbeat_is_sent_past_the_most_that_there_is() {
+fn c62_no_heartbeat_is_sent_after_the_global_timeout() {
     // Failing heartbeats go on only as long as AWS can keep the action open.
     let heartbeats = run_secs(&mut fresh(30, 100), 1_000, Answer::Failed);
     assert!(heartbeats.len() > 10 && heartbeats.into_iter().all(|t| t < 100.0));
@@ -96,7 +96,7 @@ fn c64_the_first_heartbeat_goes_at_once_when_the_event_is_older_than_half_an_int
 }
 
 #[test]
-fn c66_after_gone_the_window_that_stands_stands() {
+fn c66_the_answer_gone_does_not_change_the_deadline_in_force() {
     let mut in_time = fresh(300, 30_000);
     in_time.sent(at(150));
     in_time.gone(at(151));
@@ -113,7 +113,7 @@ fn c66_after_gone_the_window_that_stands_stands() {
 }
 
 #[test]
-fn c68_nothing_is_due_after_the_completion_whatever_comes_late() {
+fn c68_nothing_is_due_after_the_completion_even_if_answers_come_late() {
     let mut s = fresh(30, 3000);
     s.sent(at(10));
     s.completed(at(11));
@@ -123,7 +123,7 @@ fn c68_nothing_is_due_after_the_completion_whatever_comes_late() {
 }
 
 #[test]
-fn a_clock_that_is_ahead_puts_no_heartbeat_off() {
+fn an_event_time_in_the_future_delays_no_heartbeat() {
     let s = HeartbeatSchedule::new(at(10_000), received(0), 0.0, Some(of_timeout(300)));
     assert_eq!(s.due(), Some(at(150)));
 }
@@ -143,7 +143,7 @@ fn three_tries_start_before_two_thirds_of_the_timeout_even_if_each_runs_into_its
 }
 
 #[test]
-fn what_fails_is_tried_again_after_1_2_and_4_seconds_and_then_regularly_again() {
+fn a_failed_heartbeat_is_retried_after_1_2_and_4_seconds_and_then_the_interval_applies_again() {
     let mut s = fresh(60, 6000);
     let mut fail = 3;
     let heartbeats = run(&mut s, at(0), at(100), Duration::ZERO, |_| {
@@ -191,7 +191,7 @@ fn an_action_that_comes_after_its_global_timeout_is_kept_alive_until_aws_says_th
 }
 
 #[test]
-fn a_hook_that_is_changed_later_gains_another_interval_and_no_other_deadline() {
+fn a_later_description_changes_the_interval_but_no_deadline() {
     let mut s = fresh(300, 30_000);
     s.described(at(1), of_timeout(3600));
     assert_eq!((s.interval().as_secs(), s.window_end()), (1800, Some(at(300))));
@@ -199,7 +199,7 @@ fn a_hook_that_is_changed_later_gains_another_interval_and_no_other_deadline() {
 }
 
 #[test]
-fn a_thousand_hooks_that_came_together_do_not_send_heartbeats_together() {
+fn a_thousand_actions_that_began_together_do_not_send_heartbeats_together() {
     for described_late in [false, true] {
         let mut per_second = std::collections::BTreeMap::<i64, u32>::new();
         for n in 0..1000_u32 {
@@ -223,7 +223,7 @@ fn a_thousand_hooks_that_came_together_do_not_send_heartbeats_together() {
 }
 
 #[test]
-fn what_fails_together_is_not_tried_again_together() {
+fn heartbeats_that_failed_together_are_not_retried_together() {
     let tries = |spread| {
         let mut s = HeartbeatSchedule::new(at(0), received(100), spread, Some(of_timeout(300)));
         run(&mut s, at(100), at(107), Duration::ZERO, |_| Answer::Failed)
@@ -236,7 +236,7 @@ fn what_fails_together_is_not_tried_again_together() {
 }
 
 #[test]
-fn what_is_refused_is_tried_again_slowly() {
+fn a_refused_heartbeat_is_retried_slowly() {
     let mut s = fresh(60, 6000);
     let mut tries = Vec::new();
     while let Some(due) = s.due().filter(|due| *due <= at(630)) {
@@ -253,7 +253,7 @@ fn what_is_refused_is_tried_again_slowly() {
 }
 
 #[test]
-fn a_proof_is_asked_for_at_once_and_no_faster_than_what_fails_is_tried_again() {
+fn a_heartbeat_that_proves_goes_at_once_but_after_a_failure_no_sooner_than_a_retry() {
     let mut s = fresh(300, 30_000);
     s.hasten(at(10));
     assert_eq!(s.due_to_prove(), Some(at(10)));
@@ -270,7 +270,7 @@ fn a_proof_is_asked_for_at_once_and_no_faster_than_what_fails_is_tried_again() {
 }
 
 #[test]
-fn a_slow_answer_lends_no_time() {
+fn the_window_begins_when_the_heartbeat_is_sent_not_when_it_is_answered() {
     let mut s = fresh(300, 30_000);
     s.sent(at(150));
     s.accepted(at(159));

@@ -18,7 +18,7 @@ fn let_go(pace: &mut Pace<u32>) -> Vec<(u32, i64)> {
 }
 
 #[test]
-fn those_who_wait_go_one_after_the_other_the_shortest_first() {
+fn waiting_calls_go_one_at_a_time_the_most_urgent_first() {
     let mut pace = Pace::new(TAKE_UP_RATE);
     (0..100).for_each(|n| pace.enter(turn(60_000 - 100 * i64::from(n), true), n));
     let gone = let_go(&mut pace);
@@ -32,7 +32,7 @@ fn those_who_wait_go_one_after_the_other_the_shortest_first() {
 }
 
 #[test]
-fn the_pace_is_quickened_only_where_somebody_known_would_come_too_late() {
+fn the_pace_speeds_up_only_if_a_firm_call_would_be_late() {
     let mut pace = Pace::new(TAKE_UP_RATE);
     (0..100).for_each(|n| pace.enter(turn(2_000, true), n));
     let gone = let_go(&mut pace);
@@ -58,7 +58,7 @@ fn the_pace_is_quickened_only_where_somebody_known_would_come_too_late() {
 }
 
 #[test]
-fn who_has_least_time_left_has_the_first_turn() {
+fn the_heartbeat_with_the_least_time_left_goes_first() {
     let of = |start, description: Option<u64>| {
         HeartbeatSchedule::new(at(0), start, 0.0, description.map(of_timeout)).priority()
     };
@@ -82,7 +82,7 @@ fn who_has_least_time_left_has_the_first_turn() {
 }
 
 #[test]
-fn the_completion_with_the_least_time_left_has_the_first_turn() {
+fn the_completion_with_the_least_time_left_goes_first() {
     let turn = |heartbeat: u64| fresh(heartbeat, heartbeat * 100).completion_priority(at(10));
     assert_eq!((turn(60).by, turn(300).by), (at(60), at(300)));
     let late = fresh(60, 6_000).completion_priority(at(90));

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn what_was_taken_over_lapses_as_if_nobody_had_sent_heartbeats_since_the_last_leader_was_lost() {
+fn the_window_of_an_action_taken_over_assumes_no_heartbeats_since_the_last_leader_was_lost() {
     let taken_over = |event| {
         HeartbeatSchedule::new(
             at(event),
@@ -31,7 +31,7 @@ fn what_was_taken_over_lapses_as_if_nobody_had_sent_heartbeats_since_the_last_le
 }
 
 #[test]
-fn who_leads_again_counts_on_the_last_heartbeat_that_it_knows_was_accepted() {
+fn a_process_that_leads_again_counts_the_window_from_its_last_accepted_heartbeat() {
     let taken_over = |event| {
         HeartbeatSchedule::new(
             at(event),
@@ -96,7 +96,7 @@ fn an_action_that_was_over_in_an_earlier_term_sets_no_deadline_until_a_heartbeat
 }
 
 #[test]
-fn what_comes_when_two_thirds_are_over_lapses_only_when_a_heartbeat_was_tried() {
+fn a_window_of_which_two_thirds_had_passed_at_the_start_lapses_only_after_a_try() {
     let late = || HeartbeatSchedule::new(at(0), received(250), 0.0, Some(of_timeout(300)));
     assert_eq!(late().facts(at(250)).lapse, None);
     assert_eq!(late().facts(at(260)).lapse, Some(at(300)), "but not for ever");

@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rules_strike_where_and_as_often_as_told() {
+    fn a_fault_hits_matching_calls_as_often_as_configured() {
         let now = Moment::UNIX_EPOCH;
         let mut faults = Faults::new(1);
         faults.add(FaultRule::new("sqs:*", Fault::Latency(Duration::from_secs(1)), How::Always));

@@ -314,7 +314,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_journal_of_the_newest_messages_still_knows_what_becomes_of_them() {
+    fn a_journal_of_the_newest_messages_still_records_their_receives() {
         let mut journal = Journal::new(Keep::Newest(2));
         let (at, queue, body) = (Moment::UNIX_EPOCH, "q".to_owned(), "x");
         for id in ["first", "second", "third"] {

@@ -73,7 +73,7 @@ async fn c10_a_body_that_is_no_json_is_kept_counted_and_said_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c11_a_spot_event_whose_detail_is_none_is_kept() {
+async fn c11_a_spot_event_without_a_valid_detail_is_kept() {
     let detail = format!("{{\"instance-action\":\"terminate\",\"instance-id\":\"{INSTANCE}\"}}");
     assert!(spot().contains(&detail), "{}", spot());
     let bad: Vec<_> = ["\"?\"", "[]", "5"].iter().map(|d| spot().replace(&detail, d)).collect();
@@ -81,7 +81,7 @@ async fn c11_a_spot_event_whose_detail_is_none_is_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c12_a_lifecycle_event_whose_detail_is_none_is_kept() {
+async fn c12_a_lifecycle_event_without_a_valid_detail_is_kept() {
     let event = |detail| {
         bodies::event("aws.autoscaling", "EC2 Instance-terminate Lifecycle Action", TIME, &detail)
     };

@@ -106,7 +106,7 @@ async fn every_answer_has_a_request_id_and_the_date_of_its_clock() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_is_cut_off_gets_no_answer_not_even_to_what_was_under_way() {
+async fn a_client_that_is_cut_off_gets_no_answer_not_even_to_calls_in_flight() {
     let w = World::new();
     let hour = Duration::from_hours(1);
     let poll = tokio::time::timeout(hour, w.poll());

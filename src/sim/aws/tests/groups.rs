@@ -83,7 +83,7 @@ async fn stop_and_hibernate_stop_the_instance() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_lost_is_replaced_and_changes_are_told_in_order() {
+async fn lost_instances_are_replaced_and_changes_are_reported_in_order() {
     let w = World::new();
     let first = w.aws.create_group(GroupSpec::new("g", 3));
     let mut changes = w.aws.subscribe();
@@ -200,8 +200,8 @@ async fn other_events_have_their_shapes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_same_seed_gives_the_same_course() {
-    async fn course() -> String {
+async fn the_same_seed_gives_the_same_run() {
+    async fn run() -> String {
         let w = World::new();
         let i = w.group(HookSpec::terminating("h").heartbeat_timeout(Duration::from_mins(1)));
         w.aws.terminate(&i, false);
@@ -222,5 +222,5 @@ async fn the_same_seed_gives_the_same_course() {
             w.aws.instances()
         )
     }
-    assert_eq!(course().await, course().await);
+    assert_eq!(run().await, run().await);
 }

@@ -93,7 +93,7 @@ async fn a_termination_waits_for_its_hook_and_goes_on_when_completed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_heartbeat_starts_the_timeout_anew_and_none_ends_the_action() {
+async fn a_heartbeat_restarts_the_timeout_and_without_one_the_action_ends() {
     let w = World::new();
     let i = w.group(hook(60));
     w.aws.terminate(&i, true);
@@ -233,7 +233,7 @@ async fn hooks_are_described_put_and_tested() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hook_with_a_target_of_its_own_tells_it_in_the_native_shape() {
+async fn a_hook_with_its_own_target_notifies_it_in_the_native_form() {
     let w = World::new();
     w.aws.create_queue("native", QueueSettings::default());
     let i = w.group(HookSpec { notify_queue: Some("native".to_owned()), ..hook(60) });
@@ -303,7 +303,7 @@ async fn hooks_begin_after_the_deregistration_from_load_balancers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_removed_hook_lets_its_instances_go() {
+async fn the_actions_of_a_removed_hook_end_and_its_instances_go_on() {
     let w = World::new();
     let i = w.group(hook(300));
     w.aws.terminate(&i, true);

@@ -164,7 +164,7 @@ async fn visibility_counts_from_the_call_and_not_beyond_twelve_hours_of_the_firs
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_received_too_often_goes_to_the_dead_letter_queue() {
+async fn a_message_received_too_often_goes_to_the_dead_letter_queue() {
     let w = World::with(QueueSettings {
         redrive: Some(Redrive { queue: "dead".to_owned(), max_receives: 2 }),
         ..QueueSettings::default()
@@ -393,7 +393,7 @@ async fn a_disorderly_queue_duplicates_reorders_and_forgets_deletes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_queue_that_is_spread_over_servers_brings_one_or_two_messages_a_call_and_all_in_the_end()
+async fn a_queue_that_is_spread_over_servers_returns_one_or_two_messages_per_call_and_all_in_the_end()
 {
     let w = World::new();
     w.aws.disorder("q", Disorder { partial: 1.0, ..Disorder::default() });
@@ -408,7 +408,7 @@ async fn a_queue_that_is_spread_over_servers_brings_one_or_two_messages_a_call_a
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_long_poll_goes_on_when_who_asked_is_gone_and_hides_what_comes() {
+async fn a_long_poll_goes_on_after_the_client_disconnects_and_hides_new_messages() {
     let w = World::new();
     let visibility = 60;
     let asked = w
@@ -428,7 +428,7 @@ async fn a_long_poll_goes_on_when_who_asked_is_gone_and_hides_what_comes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_sent_is_known_with_each_delivery_and_its_deletion() {
+async fn the_journal_has_each_message_with_its_receives_and_its_deletion() {
     let w = World::new();
     w.aws.send_event("q", "first");
     sleep(3).await;

@@ -240,7 +240,7 @@ async fn daemon_sets_follow_the_nodes_and_stay_on_cordoned_ones() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_machine_that_is_gone_turns_unknown_and_then_its_node_goes() {
+async fn the_node_of_a_lost_machine_turns_unknown_and_is_then_deleted() {
     let kube = with_nodes(2);
     kube.add_deployment(&Workload::new("shop", "web", 2));
     pass(10).await;
@@ -341,8 +341,8 @@ async fn a_new_template_rolls_the_pods_without_falling_below_the_replicas() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_same_seed_gives_the_same_course() {
-    let mut courses = Vec::new();
+async fn the_same_seed_gives_the_same_run() {
+    let mut runs = Vec::new();
     for _ in 0..2 {
         let kube = with_nodes(5);
         kube.add_deployment(&Workload::new("shop", "web", 12));
@@ -350,9 +350,9 @@ async fn the_same_seed_gives_the_same_course() {
         pass(20).await;
         kube.machine_gone("i-00000000000000003");
         pass(200).await;
-        courses.push(format!("{:?}{:?}", kube.journal(), kube.objects("pods")));
+        runs.push(format!("{:?}{:?}", kube.journal(), kube.objects("pods")));
     }
-    assert!(courses[0] == courses[1]);
+    assert!(runs[0] == runs[1]);
 }
 
 #[tokio::test(start_paused = true)]

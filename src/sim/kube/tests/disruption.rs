@@ -133,7 +133,7 @@ async fn s29_a_frozen_controller_leaves_statuses_stale() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_budget_is_not_looked_at_again_for_a_pod_whose_labels_stop_matching() {
+async fn a_budget_is_not_reconciled_for_a_pod_whose_labels_stop_matching() {
     let kube = with_nodes(1);
     for name in ["a", "b"] {
         kube.add_pod(&PodSpec::on("n0", "shop", name).label("app", "web"));

@@ -121,7 +121,7 @@ async fn readiness_and_policy_decide_with_the_counts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_condition_of_a_budget_words_the_refusal() {
+async fn the_refusal_repeats_the_condition_of_the_budget() {
     for (reason, healthy, text) in [
         (
             "SyncFailed",
@@ -193,7 +193,7 @@ async fn s09_two_budgets_are_a_500_without_reason() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_empty_selector_selects_all_and_none_selects_nothing() {
+async fn an_empty_selector_selects_all_pods_and_a_missing_one_none() {
     for (selector, refused) in [(Some(std::collections::BTreeMap::new()), true), (None, false)] {
         let kube = with_budget(0, 3, 3, None);
         kube.remove("poddisruptionbudgets", "shop", "foo");
@@ -205,7 +205,7 @@ async fn an_empty_selector_selects_all_and_none_selects_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn conflicts_are_decided_anew_as_long_as_the_client_gave_no_precondition() {
+async fn conflicts_are_retried_unless_the_client_gave_a_precondition() {
     // pending, becomes, conflicts, allowed -> result; tries
     let kube = with_budget(0, 0, 0, None);
     with_pod(&kube, PodState::StuckPending);
@@ -343,7 +343,7 @@ async fn a_dry_run_evicts_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_granted_disruption_is_written_down() {
+async fn a_granted_disruption_is_recorded_in_the_budget_status() {
     for (allowed, reason) in [(1, "InsufficientPods"), (3, "SufficientPods")] {
         let kube = with_budget(allowed, 4, 1, None);
         let now = "2026-03-01T12:00:00Z".parse().unwrap();
@@ -398,7 +398,7 @@ async fn s11_s10_s12_admission_has_its_own_answers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_journal_tells_voluntary_overruns() {
+async fn the_journal_shows_budgets_that_a_deletion_overruns() {
     let kube = with_nodes(1);
     for name in ["a", "b"] {
         kube.add_pod(&PodSpec::on("n0", "shop", name).label("app", "web"));

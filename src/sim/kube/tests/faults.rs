@@ -23,7 +23,7 @@ fn is_cordoned(kube: &EmbeddedKube) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_rule_hits_as_often_as_it_says() {
+async fn a_fault_hits_as_many_requests_as_configured() {
     let kube = with_nodes(1);
     let fault = Fault::Status {
         code: 500,
@@ -79,7 +79,7 @@ async fn s07_overload_is_plain_text_without_causes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn s31_what_is_denied_is_forbidden_as_rbac_words_it() {
+async fn s31_a_denied_request_gets_the_same_answer_as_from_rbac() {
     let kube = with_nodes(1);
     kube.add_pod(&PodSpec::on("n0", "shop", "p"));
     let rule = kube.deny("create", "pods/eviction");
@@ -117,7 +117,7 @@ async fn a_server_that_is_away_refuses_or_is_silent_and_comes_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rules_and_the_journal_tell_clients_apart() {
+async fn faults_and_the_journal_distinguish_clients() {
     let kube = with_nodes(1);
     kube.inject(Rule::always(Match::all().from("replica-a"), Fault::Refused));
     let get = |tag: &str| {

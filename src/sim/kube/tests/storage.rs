@@ -180,7 +180,7 @@ async fn leases_are_created_once_and_replaced_by_version() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_created_in_a_namespace_that_is_missing_or_going() {
+async fn nothing_is_created_in_a_namespace_that_is_missing_or_terminating() {
     let kube = cluster();
     let map: ConfigMap = serde_json::from_value(json!({ "metadata": { "name": "m" } })).unwrap();
     let api: Api<ConfigMap> = Api::namespaced(kube.client(), "shop");

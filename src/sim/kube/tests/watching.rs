@@ -58,7 +58,7 @@ async fn a_watch_brings_bookmarks_and_ends_by_its_timeout() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_of_what_begins_or_ceases_to_match_sees_it_come_and_go() {
+async fn a_watch_reports_objects_that_begin_or_cease_to_match_as_added_or_deleted() {
     let kube = with_nodes(1);
     settle().await;
     let from = kube.revision().to_string();
@@ -140,7 +140,7 @@ async fn a_streaming_list_ends_with_a_bookmark() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_silent_watch_neither_speaks_nor_ends() {
+async fn a_silent_watch_neither_sends_events_nor_ends() {
     let kube = with_nodes(1);
     let from = kube.revision().to_string();
     let events = nodes(&kube).watch(&WatchParams::default().timeout(30), &from).await.unwrap();
@@ -153,7 +153,7 @@ async fn a_silent_watch_neither_speaks_nor_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_of_one_nodes_pods_hears_only_of_them() {
+async fn a_watch_of_one_nodes_pods_gets_only_their_events() {
     let kube = with_nodes(2);
     settle().await;
     let from = kube.revision().to_string();
