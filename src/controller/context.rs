@@ -103,8 +103,8 @@ impl LeaderRights {
 /// flight, so that the next one is always ready. Each takes about 10 KB of memory, and ten thousand
 /// notices may come at once.
 const ACCEPTS: usize = 64;
-/// The same for all other PATCHes of Nodes. They have slots of their own, so that an accept never
-/// waits for the end of a drain.
+/// The same for all other PATCHes of Nodes. They have slots of their own, so that an accept does
+/// not wait behind the ends of other drains.
 const NODE_WRITES: usize = 64;
 
 /// One term of leadership. Clones are the same term. All tasks that it started end with it.

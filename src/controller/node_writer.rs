@@ -38,8 +38,11 @@ pub(super) async fn patch_node(
     let mut backoff = pauses();
     loop {
         let result = {
-            let _gate = term.gate(&node.name).await;
+            // The slot first: a task that waits for one keeps nobody from writing its Node.
             let _turn = term.write_turn().await;
+            let _gate = term.gate(&node.name).await;
+            let indexed = term.nodes.get(&node.name).filter(|indexed| indexed.uid == node.uid);
+            node = indexed.filter(|indexed| node.is_older_than(indexed)).unwrap_or(node);
             let Some(patch) = body(&node) else { return NodeWrite::Unneeded };
             // Boxed, as what follows: thousands of tasks that wait for their turn do not reserve
             // the memory of a request.

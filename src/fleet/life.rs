@@ -288,12 +288,16 @@ impl Fleet {
         // The drain also completes the actions of a doubted record.
         self.doubted.remove(name);
         let claimants = self.lookup.facts.nodes_of(&state.instance);
+        let accepted = state.interruptions.iter().map(|facts| facts.accepted).min();
+        let accepted = accepted.unwrap_or(self.now);
         let held = RestorableRecord {
             record: state.record.clone(),
             until: self.now.plus(RESTORABLE_FOR),
             claimants: claimants
                 .iter()
                 .filter(|other| other.name != *name)
+                // One that registered during the drain may be the machine under a new name.
+                .filter(|other| other.created.is_none_or(|created| created <= accepted))
                 .map(|other| other.uid.clone())
                 .collect(),
         };

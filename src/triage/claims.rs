@@ -13,10 +13,10 @@
 //! | one | that one | - |
 //! | one has the name that EC2 gives the instance: its private DNS name or its ID | that one | only cordoned |
 //! | one reports the private DNS name or the private address of the instance | that one | only cordoned |
-//! | the kubelet of one is silent, and one of the two rows above is true for it among all Nodes | that one | only cordoned |
+//! | the kubelet of one is silent, and one of the two rows above is true for it among all Nodes | that one, and all that report and that Sundown may drain | left alone |
 //! | else | all that Sundown may drain, without silent ones if one reports | left alone |
 //!
-//! The name goes before the addresses: a kubelet can report any address, but its credentials are
+//! Among these the name goes before the addresses: a kubelet can report any address, but its credentials are
 //! for one Node name. A Node that Sundown may not drain (`sundown.dev/ignore`, the node selector)
 //! counts only if EC2 confirms it, or if Sundown may drain none of the Nodes. Otherwise its kubelet
 //! could keep the instance's own Node from being drained.
@@ -55,10 +55,12 @@ pub(super) fn decide(
         let others = if left.is_empty() { OtherClaims::None } else { OtherClaims::Cordon(left) };
         return Some(Claims { node, others, are_disputed: false });
     }
-    // Its kubelet is silent, and those that report claim the instance wrongly.
-    if let Some(node) = facts.and_then(|facts| confirmed(&nodes, facts)) {
-        nodes.retain(|other| other.uid != node.uid);
-        return Some(Claims { node, others: OtherClaims::Cordon(nodes), are_disputed: false });
+    // Its kubelet is silent. Either those that report claim the instance wrongly, or it is left
+    // over from an earlier registration: both are drained.
+    let silent = facts.and_then(|facts| confirmed(&nodes, facts)).filter(|node| may_drain(node));
+    if let Some(node) = silent {
+        left.retain(|other| other.uid != node.uid && may_drain(other));
+        return Some(Claims { node, others: OtherClaims::Drain(left), are_disputed: false });
     }
     if left.iter().any(|node| may_drain(node)) {
         left.retain(|node| may_drain(node));

@@ -104,12 +104,17 @@ fn c39_of_several_nodes_that_claim_an_instance_the_one_that_ec2_confirms_is_drai
         (
             "the other kubelet is silent, and its node has the name",
             vec![silent(called(DNS)), b.clone()],
-            format!("drain {DNS}, cordon b"),
+            format!("drain b {DNS}"),
         ),
         (
             "the other kubelet is silent, and its node reported the address",
             vec![silent(with_address(&a)), b.clone()],
-            "drain a, cordon b".to_owned(),
+            "drain a b".to_owned(),
+        ),
+        (
+            "the other kubelet is silent, and its node has the name and is not ours to drain",
+            vec![silent(ignored(called(DNS))), b.clone()],
+            "drain b".to_owned(),
         ),
         (
             "the other kubelet is silent and its node has the name, but this one has the address",

@@ -394,7 +394,7 @@ async fn a_disorderly_queue_duplicates_reorders_and_forgets_deletes() {
 
 #[tokio::test(start_paused = true)]
 async fn a_queue_that_is_spread_over_servers_returns_one_or_two_messages_per_call_and_all_in_the_end()
-{
+ {
     let w = World::new();
     w.aws.disorder("q", Disorder { partial: 1.0, ..Disorder::default() });
     for n in 0..100 {
