@@ -75,7 +75,7 @@ class Readme(unittest.TestCase):
 
     def test_what_only_a_reader_can_know_is_said(self):
         known = section("## What to know")
-        for words in ["group that Terraform replaces goes undrained", "Renaming makes new queues", "Giving up a key", "gets its policy last", "Hooks of others stay theirs"]:
+        for words in ["When Terraform replaces a group, its nodes are not drained", "Renaming makes new queues", "Giving up a key", "gets its policy last", "Sundown leaves hooks of others alone"]:
             self.assertIn(words, known)
         self.assertIn("15 minutes", section("## On managed node groups"))
 
