@@ -92,8 +92,7 @@ impl RunArgs {
         };
         let accept_real_tests = self.accept_real_tests.filter(|length| !length.is_zero());
         if let Some(length) = accept_real_tests.filter(|length| *length > seconds(24 * 3600)) {
-            let remedy =
-                "whoever may send a test event can have nodes drained for so long; use 24h or less";
+            let remedy = "anybody who may send a test event can drain nodes during that time; use 24h or less";
             return Err(ConfigError::duration("accept-real-tests", length, remedy));
         }
         Ok(Config {

@@ -208,7 +208,8 @@ impl Board {
         self.with(node, |r| match (order, class) {
             (Order::Evict { .. }, Class::Accepted) => r.evictions += 1,
             (Order::Delete { .. }, Class::Accepted) => r.deletes += 1,
-            (Order::Evict { .. }, Class::Gone | Class::OtherUid) => {}
+            // The pod is gone already.
+            (_, Class::Gone | Class::OtherUid) => {}
             (Order::Evict { .. } | Order::Delete { .. }, _) => r.refusals += 1,
         });
     }

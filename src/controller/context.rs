@@ -107,6 +107,28 @@ const ACCEPTS: usize = 64;
 /// not wait behind the ends of other drains.
 const NODE_WRITES: usize = 64;
 
+/// A lock for each Node that this process writes, or wrote lately.
+#[derive(Default)]
+struct Gates {
+    of_nodes: BTreeMap<NodeName, Arc<tokio::sync::Mutex<()>>>,
+    /// With more locks than this, those that nobody holds or waits for are dropped.
+    most: usize,
+}
+
+impl Gates {
+    /// The least number of locks at which unused ones are dropped.
+    const LEAST: usize = 4096;
+
+    fn of(&mut self, node: &NodeName) -> Arc<tokio::sync::Mutex<()>> {
+        if self.of_nodes.len() > self.most.max(Self::LEAST) {
+            self.of_nodes.retain(|_, gate| Arc::strong_count(gate) > 1);
+            // Thousands may be in use: then they are not all looked at for each new one.
+            self.most = self.of_nodes.len() * 2;
+        }
+        Arc::clone(self.of_nodes.entry(node.clone()).or_default())
+    }
+}
+
 /// One term of leadership. Clones are the same term. All tasks that it started end with it.
 #[derive(Clone)]
 pub(super) struct Term {
@@ -116,7 +138,7 @@ pub(super) struct Term {
     end: CancellationToken,
     inputs: mpsc::UnboundedSender<Input>,
     pub(super) hooks: Hooks,
-    gates: Arc<Mutex<BTreeMap<NodeName, Arc<tokio::sync::Mutex<()>>>>>,
+    gates: Arc<Mutex<Gates>>,
     accepts: Arc<Semaphore>,
     node_writes: Arc<Semaphore>,
     pub(super) room: Arc<Mutex<LabelRoom>>,
@@ -229,13 +251,7 @@ impl Term {
     /// Locks the Node for a write by this process, so that two interruptions of one Node are
     /// accepted one after the other.
     pub(super) async fn gate(&self, node: &NodeName) -> OwnedMutexGuard<()> {
-        let gate = {
-            let mut gates = self.gates.lock().unwrap_or_else(PoisonError::into_inner);
-            if gates.len() > 4096 {
-                gates.retain(|_, gate| Arc::strong_count(gate) > 1);
-            }
-            Arc::clone(gates.entry(node.clone()).or_default())
-        };
+        let gate = self.gates.lock().unwrap_or_else(PoisonError::into_inner).of(node);
         gate.lock_owned().await
     }
 

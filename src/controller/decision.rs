@@ -10,7 +10,7 @@ use super::{
     claims,
     context::Term,
     hook_claims,
-    hooks::Source,
+    hooks::NamedBy,
     questions::{Answer, Questions},
     returns::{self, ReturnOutcome},
     trial::{TrialEntry, Would},
@@ -44,7 +44,7 @@ pub(super) struct Decision {
     known: Knowledge,
     /// When its message was sent, on AWS's clock, as are all times in the interruption.
     sent: Option<Moment>,
-    undecided: Option<Undecided>,
+    burst_hold: Option<BurstHold>,
     /// The lifecycle action that is kept alive for this interruption.
     kept_alive: Option<LifecycleAction>,
     /// Canceled when its message is given up to make room for others. The message reappears by
@@ -58,16 +58,16 @@ pub(super) struct Decision {
 const TEST: Duration = seconds(60);
 
 /// While an interruption has one of these, the fleet holds the evictions of a burst back.
-struct Undecided(Term);
+struct BurstHold(Term);
 
-impl Undecided {
+impl BurstHold {
     fn new(term: &Term) -> Self {
         term.send(Input::Arrived);
         Self(term.clone())
     }
 }
 
-impl Drop for Undecided {
+impl Drop for BurstHold {
     fn drop(&mut self) {
         self.0.send(Input::Settled);
     }
@@ -83,13 +83,13 @@ impl Decision {
         given_up: CancellationToken,
         test: bool,
     ) -> Self {
-        let undecided = (!test).then(|| Undecided::new(&term));
+        let burst_hold = (!test).then(|| BurstHold::new(&term));
         Self {
             known: Knowledge::new(received, happened),
             term,
             interruption,
             sent,
-            undecided,
+            burst_hold,
             kept_alive: None,
             given_up,
             test,
@@ -164,7 +164,7 @@ impl Decision {
                     let result = Box::pin(writing).await;
                     // Accepted, or failed once: in both cases the rest of the burst no longer waits
                     // for this interruption.
-                    self.undecided = None;
+                    self.burst_hold = None;
                     if let Some(accepted) = result {
                         self.warn_of_guess(Some(&accept.node));
                         return self.accepted(accepted);
@@ -198,7 +198,7 @@ impl Decision {
                 self.log_waiting(wait.until);
                 // It waits for a time or for a Node. That is no reason to hold the evictions of
                 // other nodes back.
-                self.undecided = None;
+                self.burst_hold = None;
             }
             // No signal comes when the health of the index changes: look again every 2 s.
             let until = wait
@@ -272,7 +272,7 @@ impl Decision {
             )
             && let Some(action) = self.interruption.lifecycle_action(&self.interruption.instance)
         {
-            self.term.hooks.own(&action, self.known.happened, Origin::Received, Source::Message);
+            self.term.hooks.own(&action, self.known.happened, Origin::Received, NamedBy::Message);
             self.kept_alive = Some(action);
         }
     }
@@ -481,7 +481,7 @@ impl Decision {
     }
 
     async fn complete(&mut self, action: LifecycleAction, outcome: MessageOutcome) -> Disposition {
-        self.undecided = None;
+        self.burst_hold = None;
         let kind = self.interruption.kind();
         self.warn_of_guess(None);
         match outcome {
@@ -498,7 +498,8 @@ impl Decision {
                 );
             }
         }
-        if self.term.hooks.complete(&action, self.known.happened, Source::Message).await.is_none() {
+        if self.term.hooks.complete(&action, self.known.happened, NamedBy::Message).await.is_none()
+        {
             return Disposition::Leave;
         }
         self.term.metrics.message(Some(kind), outcome);
@@ -514,7 +515,7 @@ impl Decision {
                 n.instance.as_ref() == Some(&self.interruption.instance) && self.term.manages(n)
             };
             let node = self.known.nodes.iter().find(of_instance).cloned()?;
-            self.undecided = None;
+            self.burst_hold = None;
             let (outcome, disposition) =
                 match returns::put_back(&self.term, &node, &self.interruption).await {
                     ReturnOutcome::NotPutBack => return None,

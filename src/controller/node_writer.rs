@@ -39,8 +39,8 @@ pub(super) async fn patch_node(
     loop {
         let result = {
             // The slot first: a task that waits for one keeps nobody from writing its Node.
-            let _turn = term.write_turn().await;
-            let _gate = term.gate(&node.name).await;
+            let _turn = report_wait(&node.name, what, term.write_turn()).await;
+            let _gate = report_wait(&node.name, what, term.gate(&node.name)).await;
             let indexed = term.nodes.get(&node.name).filter(|indexed| indexed.uid == node.uid);
             node = indexed.filter(|indexed| node.is_older_than(indexed)).unwrap_or(node);
             let Some(patch) = body(&node) else { return NodeWrite::Unneeded };
@@ -67,6 +67,18 @@ pub(super) async fn patch_node(
     }
 }
 
+/// Waits, and says so in the log every half minute. The wait ends: each write that it waits for
+/// has a deadline of its own, and it ends with the term.
+async fn report_wait<T>(node: &NodeName, what: &str, wait: impl Future<Output = T>) -> T {
+    let mut wait = std::pin::pin!(wait);
+    loop {
+        if let Ok(done) = tokio::time::timeout(REPORT_WAIT, &mut wait).await {
+            return done;
+        }
+        warn!(%node, what, "A patch of the node still waits for other writes of this process.");
+    }
+}
+
 /// Reads the Node from the API server, and retries until that succeeds. `None`: it does not exist.
 pub(super) async fn read_node(term: &Term, name: &NodeName) -> Option<Node> {
     let mut backoff = pauses();
@@ -77,6 +89,9 @@ pub(super) async fn read_node(term: &Term, name: &NodeName) -> Option<Node> {
         }
     }
 }
+
+/// How long a write waits for others before the log says so.
+const REPORT_WAIT: std::time::Duration = seconds(30);
 
 /// The pauses between tries of a write of a Node.
 const fn pauses() -> Backoff {

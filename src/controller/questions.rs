@@ -8,7 +8,7 @@ use tracing::debug;
 use super::{
     context::Term,
     hook_claims,
-    hooks::{Proof, Source},
+    hooks::{NamedBy, Proof},
 };
 use crate::{
     aws::LookupError,
@@ -122,7 +122,7 @@ fn ask(
                     key: key.clone(),
                     token: interruption.hook().and_then(|h| h.token.clone()),
                 };
-                match term.hooks.prove(&action, event, Source::Message).await {
+                match term.hooks.prove(&action, event, NamedBy::Message).await {
                     Some(proof) => Answer::Heartbeat(HeartbeatAnswer {
                         at: term.clock.now(),
                         accepted: proof == Proof::Open,

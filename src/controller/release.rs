@@ -8,7 +8,7 @@ use tracing::Instrument;
 use super::{
     context::Term,
     hook_claims,
-    hooks::{Completion as HookCompletion, Source},
+    hooks::{Completion as HookCompletion, NamedBy},
     node_writer::{NodeWrite, patch_node, read_node},
 };
 use crate::{
@@ -132,7 +132,7 @@ impl Release {
             return Some(ActionEnd::NotOurs);
         }
         let completion =
-            self.term.hooks.complete(action, self.event_of(action), Source::Record).await?;
+            self.term.hooks.complete(action, self.event_of(action), NamedBy::Record).await?;
         Some(match completion {
             HookCompletion::Accepted => ActionEnd::Completed,
             HookCompletion::Gone => ActionEnd::AlreadyClosed,

@@ -6,7 +6,7 @@ use tracing::{debug, info};
 
 use super::{
     context::Term,
-    hooks::{Proof, Source},
+    hooks::{NamedBy, Proof},
     release,
 };
 use crate::{
@@ -110,7 +110,7 @@ async fn is_any_open(term: &Term, actions: &[LifecycleAction]) -> Option<bool> {
     for action in actions {
         let proof = tokio::time::timeout(
             HEARTBEAT_TIMEOUT,
-            term.hooks.prove(action, term.clock.now(), Source::Record),
+            term.hooks.prove(action, term.clock.now(), NamedBy::Record),
         )
         .await;
         match proof.ok().flatten() {

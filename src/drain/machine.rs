@@ -214,15 +214,21 @@ impl Drain {
             .flatten()
             .min()
             .map(|at| if self.over { now.min(at) } else { at });
+        let (forced, left_alone) = (self.forced.clone(), self.left_alone());
+        Status { phase, counts, blocked, forced, left_alone, ends_at }
+    }
+
+    /// The owners whose new pods come back on the node and are left alone.
+    #[must_use]
+    pub fn left_alone(&self) -> Vec<LeftAlone> {
         let left_alone = self.comebacks.left_alone();
-        let left_alone = left_alone
+        left_alone
             .map(|((namespace, owner), new)| LeftAlone {
                 namespace: namespace.clone(),
                 owner: owner.clone(),
                 new,
             })
-            .collect();
-        Status { phase, counts, blocked, forced: self.forced.clone(), left_alone, ends_at }
+            .collect()
     }
 
     // ---- pods ----

@@ -57,6 +57,9 @@ pub enum DrainEvent {
     },
     /// Pods have been blocked for a while. The text names them and what blocks them.
     Blocked(String),
+    /// New pods of some owners still come back on the node and are left alone. The text names the
+    /// owners.
+    PodsComeBack(String),
     /// A heartbeat has kept these lifecycle actions open.
     HooksKeptOpen(Vec<LifecycleAction>),
     /// A person asked for the release of the node.

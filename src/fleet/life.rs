@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use super::{DrainEvent, Effect, End, Fleet, LastKnownNode};
+use super::{DrainEvent, Effect, End, Fleet, LastKnownNode, RecordRestoration};
 use crate::{
     domain::{InstanceId, LifecycleAction, Moment, Node, NodeName, seconds},
     drain::{Input, NodeCondition, Outcome},
@@ -85,7 +85,8 @@ impl Fleet {
         if self.deleted_but_indexed.contains(&node.uid) {
             return;
         }
-        let restorable_actions = self.open_actions_of_deleted_record(node);
+        let mut restorable_actions = self.open_actions_of_deleted_record(node);
+        restorable_actions.extend(self.actions_of_replaced_record(node));
         self.stop_unneeded_heartbeats(name, Some(node), &restorable_actions);
         let instance = node.instance.clone().or_else(|| self.found_instances.get(name).cloned());
         match record::status(node, instance.as_ref()) {
@@ -119,7 +120,15 @@ impl Fleet {
         instance: &InstanceId,
         record: record::Record,
     ) {
-        let doubted = self.doubted.remove(&node.name);
+        // Another interruption may have replaced a doubted record before Auto Scaling answered.
+        let is_lacking = |doubted: &DoubtedRecord| {
+            doubted.node.uid == node.uid && record::carried_over(&record, &doubted.record).is_some()
+        };
+        let doubted = if self.doubted.get(&node.name).is_some_and(is_lacking) {
+            None
+        } else {
+            self.doubted.remove(&node.name)
+        };
         if self.drains.contains_key(&node.name) {
             self.join(&node.name, node, record);
         } else if self.lookup.selects(node) {
@@ -229,6 +238,9 @@ impl Fleet {
         let Some(doubted) = self.doubted.get(name).filter(|doubted| doubted.node.uid == uid) else {
             return;
         };
+        if self.replaced_record(name).is_some() {
+            return self.replaced_record_settled(name, counts);
+        }
         // The LIST of a new leader can show a Node minutes before the index does. If the index has
         // just removed the Node, its deletion is one of the next inputs: the open actions are
         // completed then.
@@ -255,6 +267,41 @@ impl Fleet {
         {
             self.void_record_seen(&node, &record, VoidReason::Rebooted);
         }
+    }
+
+    /// The doubted record of a node with a drain, if the record of the drain is that of a later
+    /// interruption and lacks one of its hooks.
+    fn replaced_record(&self, name: &NodeName) -> Option<&DoubtedRecord> {
+        let state = self.drains.get(name)?;
+        self.doubted.get(name).filter(|doubted| {
+            doubted.node.uid == state.node.uid
+                && record::carried_over(&state.record, &doubted.record).is_some()
+        })
+    }
+
+    /// The lifecycle actions of [`Self::replaced_record`] that may still be open.
+    fn actions_of_replaced_record(&self, node: &Node) -> Vec<LifecycleAction> {
+        let doubted = self.replaced_record(&node.name).filter(|held| held.node.uid == node.uid);
+        doubted
+            .map(|held| self.lookup.open_actions(&held.record, &held.instance))
+            .unwrap_or_default()
+    }
+
+    /// Auto Scaling has answered whether an action of [`Self::replaced_record`] is open. If one is,
+    /// the record of the drain gets the doubted record's interruptions.
+    fn replaced_record_settled(&mut self, name: &NodeName, counts: bool) {
+        let Some(doubted) = self.doubted.remove(name) else { return };
+        let Some(node) = self.drains.get(name).map(|state| Arc::clone(&state.node)) else { return };
+        if !counts {
+            return self.stop_unneeded_heartbeats(name, Some(&node), &[]);
+        }
+        let why = "A lifecycle action of an earlier boot of the machine is still open, and the \
+            record of the next interruption lacks it. Sundown adds it to the record.";
+        self.out.report(name, DrainEvent::RecordRestored(why));
+        self.out.push(Effect::RestoreRecord(
+            node,
+            RecordRestoration::CarryOver(Box::new(doubted.record)),
+        ));
     }
 
     /// Removes and returns the doubted record of this very Node object.
@@ -284,27 +331,42 @@ impl Fleet {
     /// The Node of a drain was deleted: ends the drain, completes its open actions from memory at
     /// once, and forgets the drain.
     pub(super) fn drained_node_deleted(&mut self, name: &NodeName) {
-        let Some(state) = self.drains.get_mut(name) else { return };
-        // The drain also completes the actions of a doubted record.
+        if self.replaced_record(name).is_some() {
+            self.complete_replaced_record(name);
+        }
+        // Otherwise the drain also completes the actions of a doubted record.
         self.doubted.remove(name);
-        let claimants = self.lookup.facts.nodes_of(&state.instance);
-        let accepted = state.interruptions.iter().map(|facts| facts.accepted).min();
-        let accepted = accepted.unwrap_or(self.now);
-        let held = RestorableRecord {
-            record: state.record.clone(),
-            until: self.now.plus(RESTORABLE_FOR),
-            claimants: claimants
-                .iter()
-                .filter(|other| other.name != *name)
-                // One that registered during the drain may be the machine under a new name.
-                .filter(|other| other.created.is_none_or(|created| created <= accepted))
-                .map(|other| other.uid.clone())
-                .collect(),
-        };
-        self.restorable.insert(state.instance.clone(), held);
+        let Some(state) = self.drains.get(name) else { return };
+        let (node, instance, record) =
+            (Arc::clone(&state.node), state.instance.clone(), state.record.clone());
+        let now = self.now;
+        self.keep_restorable(&node, &instance, &record, now);
         self.feed(name, Input::Node(NodeCondition::Deleted));
         // A completion that has begun goes on without the fleet. The name is free for a new Node.
         self.forget_deleted(name);
+    }
+
+    /// The Node was deleted before Auto Scaling answered for [`Self::replaced_record`]: completes
+    /// the actions that only that record names.
+    fn complete_replaced_record(&mut self, name: &NodeName) {
+        let Some(DoubtedRecord { node, instance, record, .. }) = self.doubted.remove(name) else {
+            return;
+        };
+        let mut actions = self.lookup.open_actions(&record, &instance);
+        actions.retain(|action| self.other_with_open_action(action).is_none());
+        if actions.is_empty() {
+            return;
+        }
+        self.out.report(
+            name,
+            DrainEvent::CompletedOnceMore { instance: instance.clone(), is_doubted: true },
+        );
+        let interruptions = self.lookup.interruptions(&record, &instance);
+        self.out.complete_deleted(
+            LastKnownNode { node, instance, record, at: self.now },
+            interruptions,
+            actions,
+        );
     }
 
     /// Forgets the drain of a Node that was deleted. Its completion covers the actions that were

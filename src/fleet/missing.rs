@@ -67,7 +67,7 @@ impl Fleet {
             before.and_then(|shown| record::status(&shown, Some(instance)).with_open_actions());
         if let Some(record) = record {
             let now = self.now;
-            self.keep_restorable(instance, &record, now);
+            self.keep_restorable(node, instance, &record, now);
         }
     }
 

@@ -57,7 +57,7 @@ pub use self::{
     input::{Input, LabelWrite},
     node_events::end_in_event,
     node_state::{limits_of, taken_up},
-    texts::{first_pods, list, pods},
+    texts::{came_back, first_pods, list, pods},
 };
 use crate::{
     domain::{Exclusion, InstanceId, LifecycleAction, Moment, NodeName, PodKey, PodUid, seconds},
@@ -144,6 +144,8 @@ pub struct Fleet {
     changed_drains: BTreeSet<NodeName>,
     /// Drains whose changed status was not reported yet.
     unreported_statuses: BTreeSet<NodeName>,
+    /// Those of them whose report is due now. [`Self::report_statuses`] takes a part at a time.
+    statuses_due: BTreeSet<NodeName>,
     statuses_reported_at: Moment,
 }
 
@@ -182,6 +184,7 @@ impl Fleet {
             unreported_deletes: BTreeMap::new(),
             changed_drains: BTreeSet::new(),
             unreported_statuses: BTreeSet::new(),
+            statuses_due: BTreeSet::new(),
             statuses_reported_at: now,
             settings,
         }
@@ -340,10 +343,10 @@ impl Fleet {
         let dispatcher = self.dispatcher.next_wake().unwrap_or(Moment::MAX);
         let regular =
             if self.drains.is_empty() { Moment::MAX } else { self.last_second.plus(seconds(1)) };
-        let report = if self.unreported_statuses.is_empty() {
-            Moment::MAX
-        } else {
-            self.statuses_reported_at.plus(STATUS_INTERVAL)
+        let report = match (self.statuses_due.is_empty(), self.unreported_statuses.is_empty()) {
+            (false, _) => self.statuses_reported_at,
+            (true, false) => self.statuses_reported_at.plus(STATUS_INTERVAL),
+            (true, true) => Moment::MAX,
         };
         first.min(dispatcher).min(regular).min(report)
     }
@@ -376,12 +379,14 @@ impl Fleet {
         let changed = std::mem::take(&mut self.changed_drains);
         self.label_due(changed.iter());
         self.unreported_statuses.extend(changed);
-        if !self.unreported_statuses.is_empty()
+        if self.statuses_due.is_empty()
+            && !self.unreported_statuses.is_empty()
             && now >= self.statuses_reported_at.plus(STATUS_INTERVAL)
         {
             self.statuses_reported_at = now;
-            self.report_statuses();
+            self.statuses_due = std::mem::take(&mut self.unreported_statuses);
         }
+        self.report_statuses();
     }
 
     /// Periodic checks: about once a second while anything is drained, less often otherwise.

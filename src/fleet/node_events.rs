@@ -1,9 +1,13 @@
-//! Events on nodes whose drain is paused, whose pods are blocked, or whose lifecycle actions are
-//! kept open: which ones, and how often.
+//! Events on nodes whose drain is paused, whose pods are blocked or come back, or whose lifecycle
+//! actions are kept open: which ones, and how often.
 
 use std::time::Duration;
 
-use super::{DrainEvent, Fleet, node_state::NodeState, texts::list};
+use super::{
+    DrainEvent, Fleet,
+    node_state::NodeState,
+    texts::{came_back, list},
+};
 use crate::{
     domain::{Moment, NodeName, PodKey, seconds},
     drain::{Settings, blocked_by_budgets},
@@ -38,6 +42,7 @@ pub fn end_in_event(message: &str) -> Option<Moment> {
 pub(super) struct ReportedEvents {
     paused: bool,
     blocked: Option<(String, Moment)>,
+    came_back: Option<Moment>,
     heartbeats: u64,
     kept_open: Option<Moment>,
 }
@@ -48,6 +53,8 @@ struct CurrentState {
     paused: bool,
     /// The text of the Event about blocked pods; `None` if no pod is blocked.
     blocked: Option<String>,
+    /// The text of the Event about owners whose pods come back; `None` if no owner's pods do.
+    came_back: Option<String>,
     /// The number of heartbeats that AWS has accepted.
     heartbeats: u64,
     /// When the first interruption was accepted.
@@ -60,6 +67,7 @@ enum NodeEvent {
     Paused,
     Resumed,
     Blocked(String),
+    ComeBack(String),
     KeptOpen,
 }
 
@@ -77,6 +85,14 @@ impl ReportedEvents {
             if is_due {
                 self.blocked = Some((text.clone(), now));
                 return Some(NodeEvent::Blocked(text.clone()));
+            }
+        }
+        if let Some(text) = &node.came_back {
+            // The drain itself reports the first one.
+            let reported = *self.came_back.get_or_insert(now);
+            if now >= reported.plus(INTERVAL_UNCHANGED) {
+                self.came_back = Some(now);
+                return Some(NodeEvent::ComeBack(text.clone()));
             }
         }
         // A short drain needs no such Event. The Event comes right after a heartbeat, so that its
@@ -126,6 +142,7 @@ impl Fleet {
             NodeEvent::Paused => DrainEvent::Paused { all },
             NodeEvent::Resumed => DrainEvent::Resumed { ends: state.limits.end_at },
             NodeEvent::Blocked(text) => DrainEvent::Blocked(text),
+            NodeEvent::ComeBack(text) => DrainEvent::PodsComeBack(text),
             NodeEvent::KeptOpen => {
                 DrainEvent::HooksKeptOpen(self.lookup.open_actions(&state.record, &state.instance))
             }
@@ -136,10 +153,13 @@ impl Fleet {
 
     /// `None` if the drain has ended.
     fn current_state(&self, state: &NodeState, now: Moment) -> Option<CurrentState> {
-        state.drain.as_ref()?;
+        let owners = state.drain.as_ref()?.left_alone();
+        let owners: Vec<_> =
+            owners.iter().map(|left| came_back(&left.namespace, &left.owner, left.new)).collect();
         Some(CurrentState {
             paused: state.paused,
             blocked: if state.paused { None } else { self.blocked_text(state, now) },
+            came_back: (!owners.is_empty()).then(|| list(&owners)),
             heartbeats: self.lookup.facts.heartbeats(&state.node.name),
             accepted: state.limits.accepted,
         })
@@ -205,6 +225,7 @@ mod tests {
         CurrentState {
             paused: false,
             blocked: Some(blocked.to_owned()).filter(|b| !b.is_empty()),
+            came_back: None,
             heartbeats: 0,
             accepted: at(0),
         }
@@ -246,6 +267,18 @@ mod tests {
             (1170, "c", blocked("c")),
         ] {
             assert_eq!(reported.next_event(&node(text), at(s)), expected, "{s} {text}");
+        }
+    }
+
+    #[test]
+    fn pods_that_come_back_are_reported_again_before_the_api_server_drops_the_event() {
+        let mut reported = ReportedEvents::default();
+        let node = CurrentState { came_back: Some("web".to_owned()), ..node("") };
+        let again = || Some(NodeEvent::ComeBack("web".to_owned()));
+        // The drain reports them at once.
+        for (s, expected) in [(10, None), (549, None), (550, again()), (551, None), (1090, again())]
+        {
+            assert_eq!(reported.next_event(&node, at(s)), expected, "{s}");
         }
     }
 

@@ -10,6 +10,9 @@ use crate::{
 
 /// A watch of pods that has failed for this long is reported.
 const FAILING: Duration = seconds(30);
+/// The most statuses that one step reports: thousands of drains may change at once, and each status
+/// names the blocked pods.
+const STATUSES_PER_STEP: usize = 256;
 
 impl Fleet {
     /// Reports an event of the drain itself.
@@ -65,10 +68,11 @@ impl Fleet {
         self.out.report_of_fleet(FleetEvent::Counts(counts));
     }
 
-    /// Reports the status of each drain that has changed.
+    /// Reports the status of the next drains whose report is due.
     pub(super) fn report_statuses(&mut self) {
         let now = self.now;
-        for name in std::mem::take(&mut self.unreported_statuses) {
+        for _ in 0..STATUSES_PER_STEP {
+            let Some(name) = self.statuses_due.pop_first() else { return };
             if let Some(drain) = self.drains.get(&name).and_then(|state| state.drain.as_ref()) {
                 self.out.report(&name, DrainEvent::Status(drain.status(now)));
             }

@@ -154,7 +154,7 @@ impl Fleet {
             // could write it back while nobody led. An instance whose Node was deleted long ago may
             // be in service again.
             let since = if same_node.is_some() { self.now } else { deleted.at };
-            self.keep_restorable(&deleted.instance, &deleted.record, since);
+            self.keep_restorable(&deleted.node, &deleted.instance, &deleted.record, since);
             if let Some(node) = same_node {
                 // The next interruption may have written a new record before the LIST was answered.
                 self.out.push(Effect::RestoreRecord(
@@ -162,7 +162,8 @@ impl Fleet {
                     RecordRestoration::CarryOver(Box::new(deleted.record.clone())),
                 ));
             }
-            let is_registered = !self.lookup.facts.nodes_of(&deleted.instance).is_empty();
+            let (node, instance) = (&deleted.node, &deleted.instance);
+            let is_registered = self.is_registered_again(node, instance, &deleted.record, None);
             if !is_registered && nodes.iter().all(|node| node.uid != deleted.node.uid) {
                 nodes.push(deleted.node);
             }
@@ -170,20 +171,51 @@ impl Fleet {
         nodes
     }
 
-    /// Keeps the record for [`RESTORABLE_FOR`] after `since`. If the instance registers again by
-    /// then, its new Node gets this record.
+    /// Keeps the record of a deleted Node, or of a Node that lost it, for [`RESTORABLE_FOR`] after
+    /// `since`. If the instance registers again by then, its new Node gets this record.
     pub(super) fn keep_restorable(
         &mut self,
+        node: &Node,
         instance: &InstanceId,
         record: &Record,
         since: Moment,
     ) {
         let until = since.plus(RESTORABLE_FOR);
-        if until > self.now {
-            let record = record.clone();
-            let held = RestorableRecord { record, until, claimants: BTreeSet::new() };
-            self.restorable.insert(instance.clone(), held);
+        if until <= self.now {
+            return;
         }
+        let claimants = self.lookup.facts.nodes_of(instance);
+        let claimants = claimants.iter().filter(|other| self.is_claimant(other, node, record));
+        let claimants = claimants.map(|other| other.uid.clone()).collect();
+        let held = RestorableRecord { record: record.clone(), until, claimants };
+        self.restorable.insert(instance.clone(), held);
+    }
+
+    /// Whether this other Node of the instance claimed it before the accept that `record`, which
+    /// `node` had, tells of. One that was created later may be the machine under a new name.
+    fn is_claimant(&self, other: &Node, node: &Node, record: &Record) -> bool {
+        let interruptions = self.lookup.interruptions(record, record.instance());
+        let accepted = interruptions.iter().map(|facts| facts.accepted).min();
+        other.name != node.name
+            && other.created.is_none_or(|created| accepted.is_some_and(|at| created <= at))
+    }
+
+    /// Whether the instance of a deleted Node has registered again: it has another Node, which is
+    /// to get the record. `successor`: the Node that has the same name now.
+    fn is_registered_again(
+        &self,
+        deleted: &Node,
+        instance: &InstanceId,
+        record: &Record,
+        successor: Option<&Node>,
+    ) -> bool {
+        let is_again = |node: &Node| {
+            node.uid != deleted.uid
+                && node.instance.as_ref() == Some(instance)
+                && !self.is_claimant(node, deleted, record)
+        };
+        successor.is_some_and(is_again)
+            || self.lookup.facts.nodes_of(instance).iter().any(|node| is_again(node))
     }
 
     /// Asks for a read of a Node from the API server. `shown`: the Node as the index shows it, or
@@ -285,24 +317,20 @@ impl Fleet {
             return;
         }
         let now = self.now;
-        self.keep_restorable(&instance, &record, now);
-        let is_other =
-            |other: &Node| other.uid != node.uid && other.instance.as_ref() == Some(&instance);
-        if successor.is_some_and(is_other)
-            || self.lookup.facts.nodes_of(&instance).iter().any(|other| is_other(other))
-        {
+        self.keep_restorable(node, &instance, &record, now);
+        if self.is_registered_again(node, &instance, &record, successor) {
             return;
         }
-        if is_doubted || !self.lookup.open_actions(&record, &instance).is_empty() {
+        // Another Node of the instance may be drained for the same action, and completes it.
+        let mut actions = self.lookup.open_actions(&record, &instance);
+        actions.retain(|action| self.other_with_open_action(action).is_none());
+        if is_doubted || !actions.is_empty() {
             self.out.report(
                 &node.name,
                 DrainEvent::CompletedOnceMore { instance: instance.clone(), is_doubted },
             );
         }
-        let (interruptions, actions) = (
-            self.lookup.interruptions(&record, &instance),
-            self.lookup.open_actions(&record, &instance),
-        );
+        let interruptions = self.lookup.interruptions(&record, &instance);
         self.out.complete_deleted(
             LastKnownNode { node: Arc::clone(node), instance, record, at: now },
             interruptions,

@@ -36,28 +36,28 @@ const LEAST_TIMEOUT: Duration = seconds(1);
 #[derive(Debug, Clone, PartialEq)]
 pub struct HeartbeatSchedule {
     event: Moment,
-    start: ActionSource,
+    start: ActionOrigin,
     /// The fraction (0 to 1) of half an interval by which the first regular gap is shortened.
     spread: f64,
     /// The first regular gap has passed.
     is_spread: bool,
     description: Option<HookDescription>,
     /// The first description, which sets windows and deadlines.
-    first: Option<HookDescription>,
+    first_description: Option<HookDescription>,
     /// When the first description came; `None` if it was there from the beginning, or not yet.
-    first_at: Option<Moment>,
-    /// A heartbeat that was sent after `first_at` was answered or failed.
+    first_described_at: Option<Moment>,
+    /// A heartbeat that was sent after `first_described_at` was answered or failed.
     is_tried_since: bool,
     /// When the current window began; `None`: at another leader's last heartbeat, which is not
     /// known.
-    granted: Option<Moment>,
+    window_from: Option<Moment>,
     /// When this process, in an earlier term as leader, sent a heartbeat that AWS accepted.
-    known: Option<Moment>,
+    accepted_earlier: Option<Moment>,
     /// In an earlier term of this process AWS answered that the action is not open, and AWS has
     /// accepted no heartbeat since.
     is_known_over: bool,
     /// When the last heartbeat that was accepted was sent.
-    last: Option<Moment>,
+    last_accepted_sent: Option<Moment>,
     due: Moment,
     in_flight: Option<Moment>,
     failures: u32,
@@ -74,7 +74,7 @@ pub struct HeartbeatSchedule {
 
 /// How this process learned of an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ActionSource {
+pub enum ActionOrigin {
     /// Its event was received at this moment.
     Received(Moment),
     /// From the record of another leader.
@@ -115,11 +115,11 @@ impl HeartbeatSchedule {
     #[must_use]
     pub fn new(
         event: Moment,
-        start: ActionSource,
+        start: ActionOrigin,
         spread: f64,
         description: Option<HookDescription>,
     ) -> Self {
-        let (ActionSource::Received(seen) | ActionSource::TakenOver { at: seen, .. }) = start;
+        let (ActionOrigin::Received(seen) | ActionOrigin::TakenOver { at: seen, .. }) = start;
         // A clock that is ahead of ours must not delay a heartbeat.
         let event = event.min(seen);
         let spread = if spread.is_finite() { spread.clamp(0.0, 1.0) } else { 0.0 };
@@ -128,14 +128,14 @@ impl HeartbeatSchedule {
             start,
             spread,
             is_spread: false,
-            first: description.clone(),
-            first_at: None,
+            first_description: description.clone(),
+            first_described_at: None,
             is_tried_since: false,
             description,
-            granted: matches!(start, ActionSource::Received(_)).then_some(event),
-            known: None,
+            window_from: matches!(start, ActionOrigin::Received(_)).then_some(event),
+            accepted_earlier: None,
             is_known_over: false,
-            last: None,
+            last_accepted_sent: None,
             due: event,
             in_flight: None,
             failures: 0,
@@ -154,7 +154,7 @@ impl HeartbeatSchedule {
     /// leader. A leader in between can only have made the window longer.
     #[must_use]
     pub fn with_accepted_earlier(self, sent: Moment) -> Self {
-        Self { known: Some(sent), ..self }
+        Self { accepted_earlier: Some(sent), ..self }
     }
 
     /// Adds that AWS answered in an earlier term of this process that the action is not open.
@@ -197,13 +197,14 @@ impl HeartbeatSchedule {
     /// of the window have passed; after that, before the window ends.
     #[must_use]
     pub fn priority(&self) -> CallPriority {
-        let timeout = self.first.as_ref().map_or(UNDESCRIBED_TIMEOUT, |d| d.heartbeat_timeout);
+        let timeout =
+            self.first_description.as_ref().map_or(UNDESCRIBED_TIMEOUT, |d| d.heartbeat_timeout);
         let (start, due) = (self.window_start(), self.due);
         let (two_thirds, end) = (start.plus(two_thirds(timeout)), start.plus(timeout));
-        let is_take_up = self.granted.is_none();
+        let is_take_up = self.window_from.is_none();
         let room = two_thirds.since_or_zero(due).saturating_sub(TWO_RETRIES);
         let left = end.since_or_zero(due);
-        let by = if is_take_up && self.first.is_none() {
+        let by = if is_take_up && self.first_description.is_none() {
             due
         } else if is_take_up && !left.is_zero() {
             // The time of the last heartbeat is a guess, so use half of what may be left.
@@ -216,9 +217,13 @@ impl HeartbeatSchedule {
         } else if !left.is_zero() {
             due.plus((left / 8).min(MOST_CALL))
         } else {
-            due.plus(if self.first.is_some() { seconds(60) } else { seconds(5) })
+            due.plus(if self.first_description.is_some() { seconds(60) } else { seconds(5) })
         };
-        CallPriority { by, firm: self.first.is_some() || self.last.is_some(), is_take_up }
+        CallPriority {
+            by,
+            firm: self.first_description.is_some() || self.last_accepted_sent.is_some(),
+            is_take_up,
+        }
     }
 
     /// The priority of the completion when many calls wait: the less time is left of the current
@@ -240,7 +245,7 @@ impl HeartbeatSchedule {
     }
 
     fn forbidden_wait(&self, at: Moment) -> Duration {
-        let (ActionSource::Received(seen) | ActionSource::TakenOver { at: seen, .. }) = self.start;
+        let (ActionOrigin::Received(seen) | ActionOrigin::TakenOver { at: seen, .. }) = self.start;
         let left = seen.plus(self.timeout()).since_or_zero(at);
         if left.is_zero() { FORBIDDEN_RETRY } else { (left / 4).min(FORBIDDEN_RETRY) }
     }
@@ -251,10 +256,10 @@ impl HeartbeatSchedule {
     /// process received or took over the action.
     #[must_use]
     pub fn ends_by(&self) -> Moment {
-        let (ActionSource::Received(seen) | ActionSource::TakenOver { at: seen, .. }) = self.start;
-        let global = self.first.as_ref().map_or(LONGEST_GLOBAL, |d| d.global_timeout);
+        let (ActionOrigin::Received(seen) | ActionOrigin::TakenOver { at: seen, .. }) = self.start;
+        let global = self.first_description.as_ref().map_or(LONGEST_GLOBAL, |d| d.global_timeout);
         let end = self.event.plus(global);
-        if self.last.is_some_and(|last| last > end) { seen.plus(global) } else { end }
+        if self.last_accepted_sent.is_some_and(|last| last > end) { seen.plus(global) } else { end }
     }
 
     /// Records that a heartbeat is sent now.
@@ -271,8 +276,8 @@ impl HeartbeatSchedule {
         let sent = self.in_flight.take().unwrap_or(now);
         self.note_tried(sent);
         // A first heartbeat that went at once is not spread yet; one after a regular gap is.
-        self.is_spread |= self.last.is_some() || !self.first_at_once();
-        (self.last, self.granted, self.failures, self.is_missed) =
+        self.is_spread |= self.last_accepted_sent.is_some() || !self.first_at_once();
+        (self.last_accepted_sent, self.window_from, self.failures, self.is_missed) =
             (Some(sent), Some(sent), 0, false);
         (self.is_refused, self.is_known_over) = (false, false);
         self.counts.accepted += 1;
@@ -295,7 +300,7 @@ impl HeartbeatSchedule {
         let sent = self.in_flight.take().unwrap_or(now);
         self.note_tried(sent);
         self.counts.failed += 1;
-        if self.last.is_none() {
+        if self.last_accepted_sent.is_none() {
             self.first_failed.get_or_insert(now);
         }
         self.due = now.plus(self.retry_wait(now).mul_f64(1.0 - self.spread / 4.0));
@@ -324,8 +329,9 @@ impl HeartbeatSchedule {
         // The gaps of 10 s until now spread heartbeats by seconds only, so the first gap of the
         // real interval spreads them again.
         self.is_spread &= self.description.is_some();
-        if self.first.is_none() {
-            (self.first, self.first_at) = (Some(description.clone()), Some(now));
+        if self.first_description.is_none() {
+            (self.first_description, self.first_described_at) =
+                (Some(description.clone()), Some(now));
         }
         self.description = Some(description);
         let planned = self.planned();
@@ -345,7 +351,7 @@ impl HeartbeatSchedule {
     /// default result. `None` while the hook is not described.
     #[must_use]
     pub fn window_end(&self) -> Option<Moment> {
-        let timeout = self.first.as_ref()?.heartbeat_timeout;
+        let timeout = self.first_description.as_ref()?.heartbeat_timeout;
         let end = self.window_start().plus(timeout);
         Some(self.global_end().map_or(end, |global| end.min(global)))
     }
@@ -360,19 +366,21 @@ impl HeartbeatSchedule {
         if self.is_known_over {
             return None;
         }
-        let at = self.window_start().plus(two_thirds(self.first.as_ref()?.heartbeat_timeout));
+        let at = self
+            .window_start()
+            .plus(two_thirds(self.first_description.as_ref()?.heartbeat_timeout));
         let is_untried = self.counts.accepted + self.counts.failed == 0;
         let at = match self.start {
-            ActionSource::Received(seen) if is_untried => at.max(seen.plus(MOST_CALL)),
+            ActionOrigin::Received(seen) if is_untried => at.max(seen.plus(MOST_CALL)),
             // At a take-over, the first heartbeat may have to wait in the `Pace`.
-            ActionSource::TakenOver { .. } if is_untried => {
+            ActionOrigin::TakenOver { .. } if is_untried => {
                 at.max(self.priority().by.plus(MOST_CALL))
             }
-            ActionSource::Received(_) | ActionSource::TakenOver { .. } => at,
+            ActionOrigin::Received(_) | ActionOrigin::TakenOver { .. } => at,
         };
         // AWS has just answered with the description, so it may accept the next heartbeat.
         let at = self
-            .first_at
+            .first_described_at
             .filter(|_| !self.is_tried_since)
             .map_or(at, |described| at.max(described.plus(MOST_CALL)));
         // If the heartbeats ended in time there is no lapse; if they ended too late it remains.
@@ -385,10 +393,10 @@ impl HeartbeatSchedule {
     #[must_use]
     pub fn facts(&self, now: Moment) -> HookFacts {
         let is_lapsed = self.lapses_at().is_some_and(|at| now >= at);
-        let lapse = self
-            .window_end()
-            .filter(|end| is_lapsed && self.first_at.is_none_or(|described| *end > described));
-        HookFacts { description: self.first.clone(), lapse }
+        let lapse = self.window_end().filter(|end| {
+            is_lapsed && self.first_described_at.is_none_or(|described| *end > described)
+        });
+        HookFacts { description: self.first_description.clone(), lapse }
     }
 
     /// Why the heartbeats ended; `None` while they go on.
@@ -400,7 +408,7 @@ impl HeartbeatSchedule {
     /// When the last accepted heartbeat was sent; `None`: none was accepted.
     #[must_use]
     pub const fn last_accepted(&self) -> Option<Moment> {
-        self.last
+        self.last_accepted_sent
     }
 
     /// How many heartbeats failed since the last accepted one.
@@ -432,8 +440,11 @@ impl HeartbeatSchedule {
     /// action is gone, which a heartbeat will show, or the event's time was wrong and the end is
     /// unknown.
     fn global_end(&self) -> Option<Moment> {
-        let (ActionSource::Received(seen) | ActionSource::TakenOver { at: seen, .. }) = self.start;
-        self.first.as_ref().map(|d| self.event.plus(d.global_timeout)).filter(|end| *end > seen)
+        let (ActionOrigin::Received(seen) | ActionOrigin::TakenOver { at: seen, .. }) = self.start;
+        self.first_description
+            .as_ref()
+            .map(|d| self.event.plus(d.global_timeout))
+            .filter(|end| *end > seen)
     }
 
     /// When the current window began. After a take-over, the other leader's last heartbeat is not
@@ -442,24 +453,25 @@ impl HeartbeatSchedule {
     /// if our first try failed within a timeout of the event, the window counts from the event, or
     /// from a later heartbeat of this process that AWS is known to have accepted.
     fn window_start(&self) -> Moment {
-        let timeout = self.first.as_ref().map_or(UNDESCRIBED_TIMEOUT, |b| b.heartbeat_timeout);
+        let timeout =
+            self.first_description.as_ref().map_or(UNDESCRIBED_TIMEOUT, |b| b.heartbeat_timeout);
         let may_lack_heartbeats =
             self.first_failed.is_some_and(|failed| self.event.plus(timeout) > failed);
-        let start = match (self.granted, self.start) {
+        let start = match (self.window_from, self.start) {
             (Some(granted), _) => granted,
             (None, _) if may_lack_heartbeats => self.event,
-            (None, ActionSource::TakenOver { at, without_leader }) => self
+            (None, ActionOrigin::TakenOver { at, without_leader }) => self
                 .event
                 .max(at.minus(interval(timeout).saturating_add(without_leader).min(timeout))),
-            (None, ActionSource::Received(at)) => self.event.max(at.minus(interval(timeout))),
+            (None, ActionOrigin::Received(at)) => self.event.max(at.minus(interval(timeout))),
         };
-        self.known.map_or(start, |known| start.max(known))
+        self.accepted_earlier.map_or(start, |known| start.max(known))
     }
 
     fn first_at_once(&self) -> bool {
         match self.start {
-            ActionSource::TakenOver { .. } => true,
-            ActionSource::Received(at) => at.since_or_zero(self.event) > self.interval() / 2,
+            ActionOrigin::TakenOver { .. } => true,
+            ActionOrigin::Received(at) => at.since_or_zero(self.event) > self.interval() / 2,
         }
     }
 
@@ -469,11 +481,11 @@ impl HeartbeatSchedule {
         } else {
             self.interval().mul_f64(1.0 - self.spread / 2.0)
         };
-        match (self.last, self.start) {
+        match (self.last_accepted_sent, self.start) {
             (Some(last), _) => last.plus(gap),
-            (None, ActionSource::TakenOver { at, .. }) => at,
-            (None, ActionSource::Received(at)) if self.first_at_once() => at,
-            (None, ActionSource::Received(_)) => self.event.plus(gap),
+            (None, ActionOrigin::TakenOver { at, .. }) => at,
+            (None, ActionOrigin::Received(at)) if self.first_at_once() => at,
+            (None, ActionOrigin::Received(_)) => self.event.plus(gap),
         }
     }
 
@@ -494,7 +506,7 @@ impl HeartbeatSchedule {
     }
 
     fn note_tried(&mut self, sent: Moment) {
-        self.is_tried_since |= self.first_at.is_some_and(|described| sent >= described);
+        self.is_tried_since |= self.first_described_at.is_some_and(|described| sent >= described);
     }
 
     fn note_missed(&mut self, now: Moment) {

@@ -20,7 +20,7 @@ mod tests;
 pub use aws_time::{RecordClock, Skew};
 pub use confirm::{Confirmation, Next, Seen};
 pub use heartbeat::{
-    ActionSource, FORBIDDEN_RETRY, HeartbeatCounts, HeartbeatEnd, HeartbeatSchedule,
+    ActionOrigin, FORBIDDEN_RETRY, HeartbeatCounts, HeartbeatEnd, HeartbeatSchedule,
 };
 pub use limits::{HookFacts, LimitSettings, limits};
 pub use pace::{CallPriority, HEARTBEAT_RATE, Pace, TAKE_UP_RATE, UNDESCRIBED_TIMEOUT};

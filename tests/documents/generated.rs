@@ -147,12 +147,14 @@ impl Shown {
 
 const HEAD: &str = "# Metrics
 
-Every metric of `/metrics`, in the OpenMetrics format. This page is generated from what a process
-shows that has just started, and held against it by a test. [Operations](operations.md#metrics) says
-what to make of them, [the alerts](operations.md#alerts) ask for them.
+All metrics of `/metrics`, in the OpenMetrics format. This page is generated from the answer of a
+process that has just started; a test fails if the two differ.
+[Operations](operations.md#metrics) explains which metrics matter when, and [the
+alerts](operations.md#alerts) use them.
 
-Names are those to ask for. Of a histogram `NAME` there are `NAME_bucket`, `NAME_sum` and
-`NAME_count`. Every series whose labels are known beforehand is there from the start, at 0.
+The table has the names that a query uses. A histogram `NAME` has the series `NAME_bucket`,
+`NAME_sum` and `NAME_count`. A series whose labels are known beforehand exists from the start,
+with the value 0.
 
 | metric | type | labels | what it is |
 | --- | --- | --- | --- |
@@ -189,11 +191,11 @@ fn metrics_page(families: &[Shown]) -> String {
         )
     }));
     lines.push(
-        "\n## Labels\n\nWhat a label may say. Where the same words are those of several metrics, \
-         they are told once.\n"
+        "\n## Labels\n\nThe values of each label. Metrics whose label has the same values share a \
+         row.\n"
             .to_owned(),
     );
-    lines.push("| label | of | words |\n| --- | --- | --- |".to_owned());
+    lines.push("| label | metrics | values |\n| --- | --- | --- |".to_owned());
     lines.extend(by_words(families).into_iter().map(|((label, words), of)| {
         let explained = EXPLAINED
             .iter()

@@ -363,13 +363,15 @@ impl<W: Write> Enrolling<'_, W> {
         removal: &Removal,
     ) -> anyhow::Result<()> {
         let Removal { hook, transition, waiting } = removal;
+        let wait = if waiting.len() == 1 { "waits" } else { "wait" };
+        let consequence = consequence(*transition, waiting.len());
         let who = waiting.join(", ");
         tally.open += 1;
         if waiting.is_empty() || self.args.now {
             let price = if waiting.is_empty() {
                 String::new()
             } else {
-                format!("; {who} waits, and {}", consequence(*transition))
+                format!("; {who} {wait}, and {consequence}")
             };
             self.row(group, Some(hook), "remove", format!("remove {hook}{price}"))?;
             if !self.args.yes {
@@ -383,9 +385,8 @@ impl<W: Write> Enrolling<'_, W> {
         }
         let late = if self.args.wait.is_some() && self.args.yes { "still " } else { "" };
         let message = format!(
-            "{hook} is not removed: {who} {late}waits, and without its hook {}. --wait waits for \
-             it, --now does not",
-            consequence(*transition)
+            "{hook} is not removed: {who} {late}{wait}, and without the hook {consequence}. \
+             --wait waits for it, --now does not"
         );
         self.row(group, Some(hook), "refuse", message)?;
         tally.failed += 1;

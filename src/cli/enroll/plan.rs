@@ -218,11 +218,13 @@ pub(super) fn removals(prefix: &str, group: &Group, hooks: &[Hook]) -> Vec<Remov
     .collect()
 }
 
-/// What AWS does to an instance whose hook is deleted while it waits.
-pub(super) const fn consequence(transition: Transition) -> &'static str {
-    match transition {
-        Transition::Terminating => "is terminated at once, drained or not",
-        Transition::Launching => "is abandoned: terminated before it ever served",
+/// What AWS does to this number of instances whose hook is deleted while they wait.
+pub(super) const fn consequence(transition: Transition, instances: usize) -> &'static str {
+    match (transition, instances) {
+        (Transition::Terminating, 1) => "is terminated at once, drained or not",
+        (Transition::Terminating, _) => "are terminated at once, drained or not",
+        (Transition::Launching, 1) => "is abandoned: terminated before it ever served",
+        (Transition::Launching, _) => "are abandoned: terminated before they ever served",
     }
 }
 

@@ -259,9 +259,13 @@ fn chosen(world: &World, some: &Instances) -> Vec<String> {
     let mut ids: Vec<String> =
         world.aws.members(&some.group).into_iter().filter(in_service).map(|m| m.instance).collect();
     if let Some((namespace, name)) = some.running.as_deref().and_then(|full| full.split_once('/')) {
+        // Another workload's name may begin with this one's.
         let is_of_it = |pod: &PodView| {
+            let of_replica_set = pod.owner_kind.as_deref() == Some("ReplicaSet");
+            let parts = if of_replica_set { 2 } else { 1 };
+            let rest = pod.name.strip_prefix(name).filter(|rest| rest.starts_with('-'));
             pod.namespace == namespace
-                && pod.name.strip_prefix(name).is_some_and(|rest| rest.starts_with('-'))
+                && rest.is_some_and(|rest| rest.matches('-').count() == parts)
         };
         let busy: BTreeSet<String> =
             world.kube.pods().into_iter().filter(is_of_it).filter_map(|p| p.node).collect();

@@ -368,7 +368,8 @@ impl Calls {
             tracing::warn!(
                 error,
                 "The Lease cannot be read or written: this process cannot lead, and is not ready \
-                 until that works. Sundown keeps trying. 401 and 403: apply the Role in deploy/."
+                 until that works. Sundown keeps trying. 403: apply the Role in deploy/. 401: the API server \
+                 does not accept the credentials of this process."
             );
         } else if is_new {
             tracing::info!(lease = self.object, "The Lease can be read and written again.");

@@ -117,8 +117,7 @@ impl PodFeed {
         let feed = &*self.0;
         let mut state = feed.table.lock();
         let failing = state.remove(node);
-        let own = state.nodes.values().filter(|a| matches!(a.place, Place::Own { .. })).count();
-        if own < feed.settings.own_watches {
+        if state.own() < feed.settings.own_watches {
             feed.attach_own(&mut state, node, failing);
         } else {
             feed.attach_wide(&mut state, node, failing);
@@ -163,13 +162,13 @@ impl Feed {
             epoch,
         );
         let place = Place::Own { _watch: self.cluster.spawner().spawn_scoped(watch) };
-        state.nodes.insert(node.clone(), Attached::new(epoch, place, failing));
+        state.insert(node.clone(), Attached::new(epoch, place, failing));
     }
 
     fn attach_wide(&self, state: &mut State, node: &NodeName, failing: Option<Failure>) {
         let epoch = state.next_epoch();
-        state.nodes.insert(node.clone(), Attached::new(epoch, Place::Wide, failing));
-        let wide = state.wide.get_or_insert_with(|| {
+        state.insert(node.clone(), Attached::new(epoch, Place::Wide, failing));
+        let wide = state.wide_watch.get_or_insert_with(|| {
             let (commands, receiver) = mpsc::unbounded_channel();
             tracing::debug!("many nodes are drained: following the pods of the whole cluster");
             let task = wide::follow(
@@ -187,16 +186,14 @@ impl Feed {
     /// Moves the last few nodes of the wide watch to watches of their own. Otherwise one node that
     /// drains for hours would keep the watch over the whole cluster open all that time.
     fn narrow(&self, state: &mut State) {
-        let wide = state.in_wide();
-        let own = state.nodes.len() - wide.len();
-        if state.wide.is_none()
-            || wide.len() > self.settings.own_watches / 4
-            || own + wide.len() > self.settings.own_watches
+        if state.wide_watch.is_none()
+            || state.wide() > self.settings.own_watches / 4
+            || state.own() + state.wide() > self.settings.own_watches
         {
             return;
         }
-        state.wide = None;
-        for node in &wide {
+        state.wide_watch = None;
+        for node in &state.in_wide() {
             self.attach_own(state, node, None);
         }
     }

@@ -27,10 +27,13 @@ pub(super) struct Table(Arc<Mutex<State>>);
 
 #[derive(Default)]
 pub(super) struct State {
-    pub(super) last_epoch: u64,
-    pub(super) nodes: BTreeMap<NodeName, Attached>,
+    last_epoch: u64,
+    nodes: BTreeMap<NodeName, Attached>,
+    /// How many of `nodes` have a watch of their own. Thousands of nodes may be attached, so
+    /// nothing counts them one by one.
+    own: usize,
     /// The watch over the pods of the whole cluster, while there is one.
-    pub(super) wide: Option<Wide>,
+    pub(super) wide_watch: Option<Wide>,
 }
 
 pub(super) struct Attached {
@@ -47,6 +50,12 @@ pub(super) enum Place {
     Own { _watch: AbortOnDropHandle<()> },
     /// The node shares the watch over the whole cluster.
     Wide,
+}
+
+impl Place {
+    const fn is_own(&self) -> bool {
+        matches!(self, Self::Own { .. })
+    }
 }
 
 pub(super) struct Wide {
@@ -68,20 +77,45 @@ impl State {
         self.last_epoch
     }
 
+    /// How many attached nodes have a watch of their own.
+    pub(super) const fn own(&self) -> usize {
+        self.own
+    }
+
+    /// How many attached nodes share the watch over the whole cluster.
+    pub(super) fn wide(&self) -> usize {
+        self.nodes.len().saturating_sub(self.own)
+    }
+
+    /// Begins an attachment, which replaces an earlier one of the node.
+    pub(super) fn insert(&mut self, node: NodeName, attached: Attached) {
+        self.own += usize::from(attached.place.is_own());
+        let before = self.nodes.insert(node, attached);
+        self.count_out(before.as_ref());
+    }
+
+    fn count_out(&mut self, removed: Option<&Attached>) {
+        let was_own = removed.is_some_and(|attached| attached.place.is_own());
+        self.own = self.own.saturating_sub(usize::from(was_own));
+    }
+
     /// Ends an attachment; returns its failure, if it was failing.
     pub(super) fn remove(&mut self, node: &NodeName) -> Option<Failure> {
-        let removed = self.nodes.remove(node)?;
-        if let (Place::Wide, Some(wide)) = (removed.place, &self.wide) {
+        let removed = self.nodes.remove(node);
+        self.count_out(removed.as_ref());
+        let removed = removed?;
+        if let (Place::Wide, Some(wide)) = (removed.place, &self.wide_watch) {
             // The receiver ends only with the feed.
             wide.commands.send(Command::Remove(node.clone())).ok();
         }
         removed.failing
     }
 
+    /// The attached nodes that share the watch over the whole cluster.
     pub(super) fn in_wide(&self) -> Vec<NodeName> {
         self.nodes
             .iter()
-            .filter(|(_, a)| matches!(a.place, Place::Wide))
+            .filter(|(_, attached)| !attached.place.is_own())
             .map(|(n, _)| n.clone())
             .collect()
     }
@@ -96,7 +130,7 @@ impl Table {
     pub(super) fn clear(&self) {
         let mut state = self.lock();
         state.nodes.clear();
-        state.wide = None;
+        (state.own, state.wide_watch) = (0, None);
     }
 
     pub(super) fn is_current(&self, node: &NodeName, epoch: u64) -> bool {

@@ -11,7 +11,7 @@ use crate::{
     controller::{
         context::Term,
         deleted_nodes,
-        hooks::{Proof, Source},
+        hooks::{NamedBy, Proof},
     },
     domain::{
         Budget, Cause, HookAction, HookKey, HookPurpose, InstanceId, Interruption,
@@ -153,7 +153,7 @@ pub(super) async fn instance_of(term: Term, node: Arc<Node>) {
 pub(super) async fn open_hooks(term: Term, node: Arc<Node>, hooks: Vec<(LifecycleAction, Moment)>) {
     let (mut counts, mut over) = (false, Vec::new());
     for (hook, event) in hooks {
-        match term.hooks.prove(&hook, event, Source::Record).await {
+        match term.hooks.prove(&hook, event, NamedBy::Record).await {
             Some(Proof::Open) => counts = true,
             // `prove` returns `None` if the task of the action has just ended, so the action is
             // over. (At the end of the term, this lookup is aborted before that.)
@@ -262,7 +262,7 @@ pub(super) async fn verify(
             // `prove` returns `None` if the task of the action has just ended, so the action is
             // over. (At the end of the term, this lookup is aborted before that.)
             let accepted =
-                term.hooks.prove(action, taken.time, Source::Record).await == Some(Proof::Open);
+                term.hooks.prove(action, taken.time, NamedBy::Record).await == Some(Proof::Open);
             Evidence::Heartbeat(HeartbeatAnswer { at: term.clock.now(), accepted })
         }));
         asking.push(Box::pin(ask_hook(term, &action.key, Duration::ZERO)));

@@ -8,7 +8,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::{lookups, writes};
 use crate::{
     cluster::PodFeed,
-    controller::{context::Term, hooks::Source, node_writer::patch_node, release},
+    controller::{context::Term, hooks::NamedBy, node_writer::patch_node, release},
     domain::{Moment, Node, NodeName},
     fleet::{CompletionId, Effect, Input, Question, RecordRestoration},
     record,
@@ -59,7 +59,7 @@ impl Performer {
             Effect::StopVerifying(node) => drop(self.verifying.remove(&node)),
             Effect::StopReadingSilent(node) => drop(self.reading_silent.remove(&node)),
             Effect::KeepAlive { action, event_time, origin } => {
-                term.hooks.own(&action, event_time, origin, Source::Record);
+                term.hooks.own(&action, event_time, origin, NamedBy::Record);
             }
             Effect::TakenUp { actions, at } => {
                 for action in &actions {

@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 use tracing::{debug, info, warn};
 
 use super::{
-    Completion, EndedActions, Hooks, Order, Pacer, Proof, Source, UndescribedHooks, confirmation,
+    Completion, EndedActions, Hooks, NamedBy, Order, Pacer, Proof, UndescribedHooks, confirmation,
 };
 use crate::{
     aws::{Advice, AwsError, HookResult, LookupError},
@@ -37,7 +37,7 @@ pub(super) struct ActionTask {
     inputs: mpsc::UnboundedSender<Input>,
     /// The action as calls name it: with its token if a message brought one and AWS takes it.
     action: LifecycleAction,
-    source: Source,
+    named_by: NamedBy,
     /// For an action that only a record names: whether AWS shows its instance waiting.
     confirmation: Confirmation,
     /// When AWS is to be asked that next.
@@ -77,17 +77,17 @@ impl ActionTask {
     pub(super) fn new(
         hooks: &Hooks,
         action: LifecycleAction,
-        source: Source,
+        named_by: NamedBy,
         schedule: HeartbeatSchedule,
         orders: mpsc::UnboundedReceiver<Order>,
     ) -> Self {
-        let token = action.token.clone().filter(|_| source == Source::Message);
+        let token = action.token.clone().filter(|_| named_by == NamedBy::Message);
         Self {
             shared: hooks.shared.clone(),
             inputs: hooks.inputs.clone(),
             names: vec![action.clone()],
             action: LifecycleAction { token, ..action },
-            source,
+            named_by,
             confirmation: Confirmation::default(),
             confirm_at: None,
             is_token_refused: false,
@@ -252,10 +252,10 @@ impl ActionTask {
                 (self.inputs, self.reported, self.is_heartbeats_only) = (inputs, None, false);
                 self.unclaimed_until = Some(now.plus(CLAIM_TIME));
             }
-            Order::AddName(name, source) => {
+            Order::AddName(name, named_by) => {
                 self.unclaimed_until = None;
-                if source == Source::Message {
-                    self.source = source;
+                if named_by == NamedBy::Message {
+                    self.named_by = named_by;
                     if self.action.token.is_none() && !self.is_token_refused {
                         self.action.token.clone_from(&name.token);
                     }
@@ -276,7 +276,7 @@ impl ActionTask {
     /// one of them is `Some`.
     fn completion_times(&self, now: Moment) -> (Option<Moment>, Option<Moment>) {
         let wanted = self.complete_at.filter(|_| self.schedule.end().is_none());
-        if self.source == Source::Message || self.confirmation.is_good(now) {
+        if self.named_by == NamedBy::Message || self.confirmation.is_good(now) {
             return (wanted, None);
         }
         (None, wanted.map(|at| self.confirm_at.map_or(at, |confirm| confirm.max(at))))
@@ -286,7 +286,7 @@ impl ActionTask {
     /// that only a record names waits.
     fn confirmation_answered(&mut self, seen: Seen, asked: Moment) {
         let now = self.shared.clock.now();
-        if self.source == Source::Message {
+        if self.named_by == NamedBy::Message {
             return;
         }
         let next = self.confirmation.heard(seen, asked, now, self.schedule.ends_by());
@@ -325,7 +325,7 @@ impl ActionTask {
     fn remember_end(&self) {
         let mut ended = self.ended_actions.lock().unwrap_or_else(PoisonError::into_inner);
         self.names.iter().for_each(|name| ended.insert(name));
-        self.shared.heartbeat_answers.forget(&self.names);
+        self.shared.heartbeat_answers.ended(&self.names, self.shared.clock.now());
     }
 
     /// Answers all callers that wait if the action is over. Returns whether the task may end.
@@ -477,13 +477,13 @@ impl ActionTask {
     /// Only a record names the action, and AWS has accepted no heartbeat for it: the record may be
     /// forged.
     fn is_unproved(&self) -> bool {
-        self.source == Source::Record && self.schedule.counts().accepted == 0
+        self.named_by == NamedBy::Record && self.schedule.counts().accepted == 0
     }
 
     /// A policy forbids the calls for an action that only a record names, and even a real action
     /// would be over by now.
     fn is_forbidden_for_good(&self, error: &AwsError, now: Moment) -> bool {
-        self.source == Source::Record && error.is_forbidden() && now >= self.schedule.ends_by()
+        self.named_by == NamedBy::Record && error.is_forbidden() && now >= self.schedule.ends_by()
     }
 
     /// Tries once to complete the action.

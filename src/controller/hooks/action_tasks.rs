@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use tokio::sync::mpsc;
 
-use super::{Order, Source};
+use super::{NamedBy, Order};
 use crate::domain::{HookKey, LifecycleAction, Moment};
 
 /// The tasks of open actions. One action may have several names, and so several entries.
@@ -27,16 +27,16 @@ struct Entry {
 }
 
 impl ActionTasks {
-    /// The task of the action with this name. Sends it the name and the source. `None`: no task
+    /// The task of the action with this name. Sends it the name and who named it so. `None`: no task
     /// runs for this action.
     pub(super) fn find(
         &mut self,
         action: &LifecycleAction,
-        source: Source,
+        named_by: NamedBy,
     ) -> Option<mpsc::UnboundedSender<Order>> {
         let found = self.lookup(action)?;
         // `None` also if the task has just ended: the caller then starts a new one.
-        found.orders.send(Order::AddName(Box::new(action.clone()), source)).ok()?;
+        found.orders.send(Order::AddName(Box::new(action.clone()), named_by)).ok()?;
         let has_token = found.has_token || action.token.is_some();
         for (_, entry) in
             self.of_key_mut(&action.key).filter(|(_, e)| e.orders.same_channel(&found.orders))

@@ -71,12 +71,14 @@ impl HeartbeatAnswers {
         self.lock().get(action).copied()
     }
 
-    /// Removes an action that is over, with all its names.
-    pub(super) fn forget(&self, names: &[LifecycleAction]) {
-        let mut all = self.lock();
+    /// The action with these names is over, by our completion or by AWS's answer. Another leader
+    /// may lead before the record says so: a name with a token stays remembered as over, a name
+    /// without one is forgotten.
+    pub(super) fn ended(&self, names: &[LifecycleAction], now: Moment) {
         for name in names {
-            all.remove(name);
+            self.lock().remove(name);
         }
+        self.over(names, now);
     }
 }
 
@@ -103,7 +105,12 @@ mod tests {
         assert_eq!(answers.last(&named), Some(LastAnswer::Over(at("10"))));
         assert_eq!(answers.last(&unnamed), Some(LastAnswer::Accepted(at("00"))));
         assert_eq!(answers.last(&action(Some("another"))), None);
-        answers.forget(&names);
-        assert_eq!((answers.last(&named), answers.last(&unnamed)), (None, None));
+        answers.ended(&names, at("20"));
+        assert_eq!(
+            answers.last(&named),
+            Some(LastAnswer::Over(at("20"))),
+            "after a completion, too"
+        );
+        assert_eq!(answers.last(&unnamed), None);
     }
 }

@@ -30,7 +30,7 @@ use super::context::Shared;
 use crate::{
     domain::{LifecycleAction, Moment, seconds},
     fleet::{Input, Origin},
-    lifecycle::{ActionSource, HeartbeatSchedule},
+    lifecycle::{ActionOrigin, HeartbeatSchedule},
 };
 
 /// At a take-over a new leader assumes that nobody has sent heartbeats for the duration of the
@@ -61,7 +61,7 @@ enum Order {
     Complete(oneshot::Sender<Completion>),
     Prove(oneshot::Sender<Proof>),
     /// A message or a record names the action like this.
-    AddName(Box<LifecycleAction>, Source),
+    AddName(Box<LifecycleAction>, NamedBy),
     /// The leader accepted, took over or resumed the drain of the action at this moment. `None`: the
     /// drain is paused.
     TakenUp(Option<Moment>),
@@ -87,7 +87,7 @@ pub(super) struct Hooks {
 
 /// Where an action is known from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Source {
+pub(super) enum NamedBy {
     /// A message of AWS that this process received. Its token names the action.
     Message,
     /// The record of a Node, which a kubelet can write. Calls name the instance only, and AWS must
@@ -153,10 +153,10 @@ impl Hooks {
         action: &LifecycleAction,
         event: Moment,
         first: Origin,
-        source: Source,
+        named_by: NamedBy,
     ) {
         if !self.is_over(action) {
-            self.task(action, event, first, source);
+            self.task(action, event, first, named_by);
         }
     }
 
@@ -164,11 +164,12 @@ impl Hooks {
     /// was known only from a record, its calls carry the token from now on.
     pub(super) fn learn_token(&self, action: &LifecycleAction) {
         if !self.is_over(action) {
-            self.tasks().find(action, Source::Message);
+            self.tasks().find(action, NamedBy::Message);
         }
     }
 
-    /// Whether the action is over and every caller that waited for its end has been answered.
+    /// Whether the action is known in this term to be over: AWS accepted our completion, or a
+    /// caller that wanted to complete it was told that it was over already.
     pub(super) fn is_over(&self, action: &LifecycleAction) -> bool {
         self.ended_actions.lock().unwrap_or_else(PoisonError::into_inner).contains(action)
     }
@@ -183,18 +184,18 @@ impl Hooks {
         action: &LifecycleAction,
         event: Moment,
         first: Origin,
-        source: Source,
+        named_by: NamedBy,
     ) -> mpsc::UnboundedSender<Order> {
         let mut tasks = self.tasks();
-        if let Some(task) = tasks.find(action, source) {
+        if let Some(task) = tasks.find(action, named_by) {
             return task;
         }
         let (orders, received) = mpsc::unbounded_channel();
         tasks.begin(action, event, orders.clone());
         let now = self.shared.clock.now();
         let start = match first {
-            Origin::Received => ActionSource::Received(now),
-            Origin::TakenOver => ActionSource::TakenOver {
+            Origin::Received => ActionOrigin::Received(now),
+            Origin::TakenOver => ActionOrigin::TakenOver {
                 at: now,
                 without_leader: self.shared.config.election.lease.duration.saturating_add(SLACK),
             },
@@ -205,7 +206,7 @@ impl Hooks {
             Some(LastAnswer::Over(_)) => schedule.with_over_earlier(),
             None => schedule,
         };
-        let mut task = ActionTask::new(self, action.clone(), source, schedule, received);
+        let mut task = ActionTask::new(self, action.clone(), named_by, schedule, received);
         let (end, all, key) = (self.end.clone(), self.clone(), action.key.clone());
         self.shared.metrics.set_open_actions(tasks.running());
         let span = tracing::info_span!("lifecycle_action", node = tracing::field::Empty);
@@ -229,13 +230,13 @@ impl Hooks {
         &self,
         action: &LifecycleAction,
         event: Moment,
-        source: Source,
+        named_by: NamedBy,
     ) -> Option<Completion> {
         if self.is_over(action) {
             return Some(Completion::Gone);
         }
         let (reply, answer) = oneshot::channel();
-        drop(self.task(action, event, Origin::Received, source).send(Order::Complete(reply)));
+        drop(self.task(action, event, Origin::Received, named_by).send(Order::Complete(reply)));
         answer.await.ok()
     }
 
@@ -245,13 +246,13 @@ impl Hooks {
         &self,
         action: &LifecycleAction,
         event: Moment,
-        source: Source,
+        named_by: NamedBy,
     ) -> Option<Proof> {
         if self.is_over(action) {
             return Some(Proof::Gone);
         }
         let (reply, answer) = oneshot::channel();
-        drop(self.task(action, event, Origin::Received, source).send(Order::Prove(reply)));
+        drop(self.task(action, event, Origin::Received, named_by).send(Order::Prove(reply)));
         answer.await.ok()
     }
 

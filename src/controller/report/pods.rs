@@ -8,7 +8,7 @@ use crate::{
     controller::context::Term,
     domain::{NodeName, PodKey, PodUid},
     drain::{Class, DeleteWhy, Note, Order},
-    fleet::{DrainEvent, pods},
+    fleet::{DrainEvent, came_back},
 };
 
 impl Term {
@@ -100,15 +100,11 @@ impl Term {
                     of Sundown; please report it.");
             }
             Note::CameBack { namespace, owner, new } => {
-                let owner = format!("{} {namespace}/{}", owner.kind, owner.name);
-                warn!(%node, owner, new, "New pods of an owner come back on the node. Sundown \
-                    leaves them alone and does not wait for them.");
+                let name = format!("{} {namespace}/{}", owner.kind, owner.name);
+                warn!(%node, owner = name, new, "New pods of an owner come back on the node. \
+                    Sundown leaves them alone and does not wait for them.");
                 self.metrics.owner_left_alone();
-                let message = format!(
-                    "{} of {owner} came back since the cordon: its new pods are left alone and \
-                     not waited for",
-                    pods(*new)
-                );
+                let message = came_back(namespace, owner, *new);
                 self.note_about_node(node, EventReason::PodsComeBack, message);
             }
             Note::OrphanedDaemonSet { pod, daemon_set } => {

@@ -21,6 +21,7 @@ pub(super) struct FakeFacts(Arc<Mutex<Known>>);
 pub(super) struct Known {
     pub(super) nodes: BTreeMap<NodeName, Arc<Node>>,
     pub(super) closed_actions: BTreeSet<LifecycleAction>,
+    pub(super) deleted_nodes: Vec<LastKnownNode>,
 }
 
 impl FakeFacts {
@@ -61,11 +62,11 @@ impl Facts for FakeFacts {
     fn is_kept_alive(&self, _: &LifecycleAction) -> bool {
         false
     }
-    fn deleted_node(&self, _: &str) -> Option<LastKnownNode> {
-        None
+    fn deleted_node(&self, uid: &str) -> Option<LastKnownNode> {
+        self.all_deleted_nodes().into_iter().find(|deleted| deleted.node.uid == uid)
     }
     fn all_deleted_nodes(&self) -> Vec<LastKnownNode> {
-        Vec::new()
+        self.with(|known| known.deleted_nodes.clone())
     }
     fn heartbeats(&self, _: &NodeName) -> u64 {
         0

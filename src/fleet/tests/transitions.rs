@@ -135,6 +135,42 @@ fn a_node_that_claimed_the_instance_before_its_node_was_deleted_does_not_get_the
 }
 
 #[test]
+fn a_leader_that_takes_over_a_deleted_node_completes_it_although_another_node_claims_its_instance()
+{
+    let plain = crate::record::tests::node;
+    let node = held();
+    let deleted = LastKnownNode {
+        node: Arc::new(node.clone()),
+        instance: id(INSTANCE),
+        record: crate::record::Record::read(node.record().unwrap()).unwrap(),
+        at: at(0),
+    };
+    let other = |created: i64| Node {
+        name: "b".into(),
+        uid: "uid-b".to_owned(),
+        created: Some(at(created)),
+        ..plain()
+    };
+    let rows = [
+        ("it claimed the instance before the accept", other(-60), false),
+        ("the machine has registered under a new name", other(60), true),
+    ];
+    for (row, other, gets_record) in rows {
+        let mut world = World::unconfirmed();
+        world.facts.with(|known| {
+            known.deleted_nodes.push(deleted.clone());
+            known.nodes.insert(other.name.clone(), Arc::new(other.clone()));
+        });
+        let listed = Input::Unschedulable { version: "100".to_owned(), nodes: Vec::new() };
+        let mut follows = words(&world.step(listed));
+        follows.extend(words(&world.step(Input::NodeRead { name: node.name.clone(), node: None })));
+        follows.extend(world.shows(&newer(&other)));
+        assert_eq!(follows.contains(&"register"), gets_record, "{row}: {follows:?}");
+        assert_eq!(follows.contains(&"complete"), !gets_record, "{row}: {follows:?}");
+    }
+}
+
+#[test]
 fn before_the_list_of_the_term_a_record_in_the_index_only_gets_heartbeats() {
     let (mut world, node) = (World::unconfirmed(), held());
     assert_eq!(world.shows(&node), ["keep alive"]);
@@ -190,6 +226,26 @@ fn a_record_of_an_earlier_boot_counts_if_one_of_its_actions_is_open() {
         let answer = Input::Doubt { node: booted().name, uid: booted().uid, counts };
         assert_eq!(words(&world.step(answer)), expected, "{counts}");
     }
+}
+
+#[test]
+fn the_actions_of_a_doubted_record_that_the_next_interruption_replaces_are_not_forgotten() {
+    let booted = Node { boot_id: Some("boot-2".to_owned()), ..held() };
+    let plain = Node { annotations: BTreeMap::new(), taints: Vec::new(), ..newer(&booted) };
+    let replaced = take_on(&plain, &hook("e2", 5, "other", "t2"), 5).unwrap();
+    let doubted = || {
+        let mut world = World::confirmed();
+        assert_eq!(world.accepts(&booted), ["ask for open actions"]);
+        assert_eq!(world.accepts(&replaced), ["keep alive", "watch pods"]);
+        world
+    };
+    let answer =
+        |counts| Input::Doubt { node: booted.name.clone(), uid: booted.uid.clone(), counts };
+    assert_eq!(words(&doubted().step(answer(true))), ["carry over"]);
+    assert!(words(&doubted().step(answer(false))).is_empty());
+    let completed = doubted().deletes(&replaced);
+    let completions = completed.iter().filter(|word| **word == "complete").count();
+    assert_eq!(completions, 2, "the open action of each record: {completed:?}");
 }
 
 #[test]

@@ -282,7 +282,7 @@ fn a_heartbeat_that_a_policy_forbids_is_tried_again_while_the_window_may_be_open
  {
     let mut s = HeartbeatSchedule::new(
         at(0),
-        ActionSource::TakenOver { at: at(10), without_leader: seconds(15) },
+        ActionOrigin::TakenOver { at: at(10), without_leader: seconds(15) },
         0.0,
         None,
     );

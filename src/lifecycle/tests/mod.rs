@@ -52,8 +52,8 @@ pub(super) fn of_timeout(heartbeat: u64) -> HookDescription {
     described(heartbeat, (heartbeat * 100).min(48 * 3600))
 }
 
-pub(super) fn received(n: i64) -> ActionSource {
-    ActionSource::Received(at(n))
+pub(super) fn received(n: i64) -> ActionOrigin {
+    ActionOrigin::Received(at(n))
 }
 
 /// What Auto Scaling answers.

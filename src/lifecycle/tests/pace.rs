@@ -62,7 +62,7 @@ fn the_heartbeat_with_the_least_time_left_goes_first() {
     let of = |start, description: Option<u64>| {
         HeartbeatSchedule::new(at(0), start, 0.0, description.map(of_timeout)).priority()
     };
-    let taken_over = ActionSource::TakenOver { at: at(1000), without_leader: seconds(20) };
+    let taken_over = ActionOrigin::TakenOver { at: at(1000), without_leader: seconds(20) };
     let by = |turn: CallPriority| (whole(turn.by), turn.firm, turn.is_take_up);
     // Two thirds of the window are over at 200 s, three tries with their waits and as long a wait
     // for the turn before.

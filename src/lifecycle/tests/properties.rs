@@ -29,18 +29,18 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..60)
 }
 
-fn starts() -> impl Strategy<Value = ActionSource> {
+fn starts() -> impl Strategy<Value = ActionOrigin> {
     prop_oneof![
         (0..9000_i64).prop_map(received),
-        (0..9000_i64, 0..50_u64).prop_map(|(n, without_leader)| ActionSource::TakenOver {
+        (0..9000_i64, 0..50_u64).prop_map(|(n, without_leader)| ActionOrigin::TakenOver {
             at: at(n),
             without_leader: seconds(without_leader)
         })
     ]
 }
 
-fn begin(start: ActionSource) -> Moment {
-    let (ActionSource::Received(at) | ActionSource::TakenOver { at, .. }) = start;
+fn begin(start: ActionOrigin) -> Moment {
+    let (ActionOrigin::Received(at) | ActionOrigin::TakenOver { at, .. }) = start;
     at
 }
 
@@ -51,7 +51,7 @@ proptest! {
         taken_over: bool,
     ) {
         let start = if taken_over {
-            ActionSource::TakenOver { at: at(age), without_leader: seconds(20) }
+            ActionOrigin::TakenOver { at: at(age), without_leader: seconds(20) }
         } else { received(age) };
         let mut s = HeartbeatSchedule::new(at(0), start, spread, Some(of_timeout(timeout)));
         let latency = Duration::from_millis(latency).min(s.call_limit());
@@ -157,7 +157,7 @@ proptest! {
             if n < 0 { Moment::MIN } else { Moment::MAX }
         );
         let mut s = HeartbeatSchedule::new(
-            of(event), ActionSource::Received(of(seen)), spread, Some(described(heartbeat, global))
+            of(event), ActionOrigin::Received(of(seen)), spread, Some(described(heartbeat, global))
         );
         run(&mut s, of(seen), of(seen).plus(seconds(1000)), Duration::ZERO, |_| Answer::Failed);
         s.sent(of(seen));

@@ -7,7 +7,7 @@ fn the_window_of_an_action_taken_over_assumes_no_heartbeats_since_the_last_leade
     let taken_over = |event| {
         HeartbeatSchedule::new(
             at(event),
-            ActionSource::TakenOver { at: at(0), without_leader: seconds(20) },
+            ActionOrigin::TakenOver { at: at(0), without_leader: seconds(20) },
             0.0,
             Some(of_timeout(300)),
         )
@@ -35,7 +35,7 @@ fn a_process_that_leads_again_counts_the_window_from_its_last_accepted_heartbeat
     let taken_over = |event| {
         HeartbeatSchedule::new(
             at(event),
-            ActionSource::TakenOver { at: at(0), without_leader: seconds(20) },
+            ActionOrigin::TakenOver { at: at(0), without_leader: seconds(20) },
             0.0,
             Some(of_timeout(120)),
         )
@@ -72,7 +72,7 @@ fn an_action_that_was_over_in_an_earlier_term_sets_no_deadline_until_a_heartbeat
     let taken_over = || {
         HeartbeatSchedule::new(
             at(-9000),
-            ActionSource::TakenOver { at: at(0), without_leader: seconds(20) },
+            ActionOrigin::TakenOver { at: at(0), without_leader: seconds(20) },
             0.0,
             Some(of_timeout(120)),
         )
@@ -112,7 +112,7 @@ fn a_window_of_which_two_thirds_had_passed_at_the_start_lapses_only_after_a_try(
 
 #[test]
 fn a_window_that_was_over_when_its_hook_was_described_sets_no_deadline() {
-    let after = |seen: ActionSource, now: i64| {
+    let after = |seen: ActionOrigin, now: i64| {
         let mut s = HeartbeatSchedule::new(at(0), seen, 0.0, None);
         s.sent(at(20));
         s.failed(at(20));
@@ -121,7 +121,7 @@ fn a_window_that_was_over_when_its_hook_was_described_sets_no_deadline() {
         s.failed(at(now));
         s
     };
-    let taken_over = ActionSource::TakenOver { at: at(5), without_leader: seconds(20) };
+    let taken_over = ActionOrigin::TakenOver { at: at(5), without_leader: seconds(20) };
     for (start, now, lapse, why) in [
         (received(1), 39, None, "two thirds are not over"),
         (received(1), 59, Some(at(60)), "it is ahead"),
