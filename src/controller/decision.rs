@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
@@ -101,8 +102,9 @@ impl Decision {
         self.test || self.term.config.dry_run
     }
 
-    /// Decides, however long that takes, and carries the decision out.
-    pub(super) async fn decide(mut self) -> Disposition {
+    /// Decides, however long that takes, and carries the decision out. By reference: a future that
+    /// takes a value reserves memory for it twice.
+    pub(super) async fn decide(&mut self) -> Disposition {
         let mut questions = Questions::default();
         let mut arrivals = self.term.arrivals.subscribe();
         let (mut accepting, mut tries) = (Backoff::up_to(seconds(10)), accept::Tries::default());
@@ -176,7 +178,7 @@ impl Decision {
                         .clock
                         .now()
                         .plus(accepting.pause(&self.term.random).max(tries.pause()));
-                    self.learn_until(until, &mut questions).await;
+                    Box::pin(self.learn_until(until, &mut questions)).await;
                     continue;
                 }
                 Verdict::Wait(_) if self.test && now >= self.known.received.plus(TEST) => {
@@ -206,13 +208,25 @@ impl Decision {
                 .unwrap_or(Moment::MAX)
                 .min(now.plus(seconds(2)))
                 .max(now.plus(Duration::from_millis(20)));
-            tokio::select! {
-                biased;
-                learned = questions.answer() => self.learn(learned),
-                _ = arrivals.changed() => {}
-                () = self.given_up.cancelled() => {}
-                () = self.term.clock.sleep_until(until) => {}
-            }
+            // Boxed, as what is awaited above: thousands of decisions may wait for their accept, and
+            // do not reserve the memory of this wait.
+            Box::pin(self.news(until, &mut questions, &mut arrivals)).await;
+        }
+    }
+
+    /// Waits until that time, or until something happens that can change the decision.
+    async fn news(
+        &mut self,
+        until: Moment,
+        questions: &mut Questions,
+        arrivals: &mut watch::Receiver<u64>,
+    ) {
+        tokio::select! {
+            biased;
+            learned = questions.answer() => self.learn(learned),
+            _ = arrivals.changed() => {}
+            () = self.given_up.cancelled() => {}
+            () = self.term.clock.sleep_until(until) => {}
         }
     }
 
