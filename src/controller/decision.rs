@@ -40,7 +40,7 @@ pub(super) enum Disposition {
 
 /// An interruption and what is known about it so far. See [`Decision::decide`].
 pub(super) struct Decision {
-    term: Term,
+    term: Arc<Term>,
     interruption: Interruption,
     known: Knowledge,
     /// When its message was sent, on AWS's clock, as are all times in the interruption.
@@ -59,12 +59,12 @@ pub(super) struct Decision {
 const TEST: Duration = seconds(60);
 
 /// While an interruption has one of these, the fleet holds the evictions of a burst back.
-struct BurstHold(Term);
+struct BurstHold(Arc<Term>);
 
 impl BurstHold {
-    fn new(term: &Term) -> Self {
+    fn new(term: &Arc<Term>) -> Self {
         term.send(Input::Arrived);
-        Self(term.clone())
+        Self(Arc::clone(term))
     }
 }
 
@@ -76,7 +76,7 @@ impl Drop for BurstHold {
 
 impl Decision {
     pub(super) fn new(
-        term: Term,
+        term: Arc<Term>,
         interruption: Interruption,
         received: Moment,
         happened: Moment,

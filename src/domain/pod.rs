@@ -25,6 +25,10 @@ impl std::fmt::Display for PodKey {
 }
 
 /// The fields of a pod that a drain uses.
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "facts of an object that do not exclude each other"
+)]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pod {
     /// Namespace and name.

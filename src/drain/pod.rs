@@ -119,6 +119,7 @@ pub(super) struct Rules {
 }
 
 /// One pod of a drain.
+#[allow(clippy::struct_excessive_bools, reason = "facts of a pod that do not exclude each other")]
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) pod: Arc<Pod>,

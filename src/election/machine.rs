@@ -6,6 +6,7 @@ use super::{Draft, Effect, Input, LAST_WRITES, Lost, Observed, Settings};
 use crate::domain::Moment;
 
 /// One process's part in the election.
+#[allow(clippy::struct_excessive_bools, reason = "facts that do not exclude each other")]
 #[derive(Debug)]
 pub struct Machine {
     me: String,

@@ -11,7 +11,7 @@ use std::{
 
 use super::{
     Completion, DrainEvent, Effect, Fleet, LastKnownNode, completion::PendingCompletion,
-    effect::Effects,
+    effect::Effects, node_state::Phase,
 };
 use crate::{
     domain::{InstanceId, LifecycleAction, Moment, NodeName, seconds},
@@ -104,7 +104,7 @@ impl Fleet {
     /// This wait is bounded, because a drain that is not paused ends at its deadline.
     fn waits_for_others(&self, instance: &InstanceId, node: &NodeName) -> bool {
         let is_draining =
-            |name: &NodeName| self.drains.get(name).is_some_and(|state| state.drain.is_some());
+            |name: &NodeName| self.drains.get(name).is_some_and(|state| state.is_draining());
         let mut others =
             self.claims.draining.get(instance).into_iter().flatten().filter(|other| *other != node);
         others.any(is_draining) || self.claims.expects_others(instance, node, self.now)
@@ -174,7 +174,7 @@ impl Fleet {
             shared,
             drain,
         })));
-        state.completion = Some(completion);
+        state.phase = Phase::Completing(completion);
     }
 
     /// Lets completions begin that no longer have to wait for other Nodes.
@@ -186,7 +186,7 @@ impl Fleet {
             if self.waits_for_others(&instance, &name) {
                 self.claims.waiting.insert(name);
             } else if let Some(completion) =
-                self.drains.get_mut(&name).and_then(|state| state.completion.as_mut())
+                self.drains.get_mut(&name).and_then(|state| state.completion_mut())
             {
                 completion.stop_waiting_for_others(&mut self.out);
             }

@@ -13,7 +13,7 @@ impl Fleet {
         }
         for name in names {
             let may_label = |state: &NodeState| {
-                state.drain.is_some()
+                state.is_draining()
                     && !state.is_labeling
                     && !state.node.labels.contains_key(EXCLUDE_FROM_LOAD_BALANCERS)
             };
@@ -35,9 +35,7 @@ impl Fleet {
             None => state.interruptions.iter().any(InterruptionFacts::is_urgent),
         };
         let near = state.limits.end_at.is_some_and(|at| self.now >= at.minus(seconds(60)));
-        early
-            || near
-            || state.drain.as_ref().is_some_and(crate::drain::Drain::is_last_pod_terminating)
+        early || near || state.drain().is_some_and(crate::drain::Drain::is_last_pod_terminating)
     }
 
     fn label(&mut self, name: &NodeName) {

@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use super::{DrainEvent, Effect, End, Fleet, LastKnownNode, RecordRestoration};
 use crate::{
     domain::{InstanceId, LifecycleAction, Moment, Node, NodeName, seconds},
-    drain::{Input, NodeCondition, Outcome},
+    drain::{Drain, Input, NodeCondition, Outcome},
     record::{self, Doubt, RecordDeletion, RecordStatus, Trust, VoidReason},
 };
 
@@ -155,7 +155,7 @@ impl Fleet {
     pub(super) fn ended_elsewhere(&mut self, name: &NodeName, why: &'static str) {
         let Some(state) = self.drains.get_mut(name) else { return };
         state.deletion.ended();
-        if state.drain.is_some() {
+        if state.is_draining() {
             self.out.report(name, DrainEvent::EndedElsewhere { why });
             self.feed(name, Input::Release);
         }
@@ -184,8 +184,8 @@ impl Fleet {
         {
             self.out.report(name, DrainEvent::EndedVoid { took });
         }
-        if let Some(state) = self.forget(name) {
-            for action in self.lookup.open_actions(&state.record, &state.instance) {
+        if let Some((instance, record)) = self.forget(name) {
+            for action in self.lookup.open_actions(&record, &instance) {
                 if self.other_with_open_action(&action).is_none() {
                     self.out.stop_keep_alive(&action);
                 }
@@ -375,7 +375,7 @@ impl Fleet {
     fn forget_deleted(&mut self, name: &NodeName) {
         let deleted = self.drains.get(name).map(|state| {
             let has_joined_later = |action: &LifecycleAction| {
-                state.completion.as_ref().is_some_and(|completion| !completion.covers(action))
+                state.completion().is_some_and(|completion| !completion.covers(action))
                     && !state.closed_actions.contains(action)
             };
             let joined = self
@@ -402,7 +402,7 @@ impl Fleet {
         let now = self.now;
         self.out.unwatch_pods(name);
         let Some(state) = self.drains.get_mut(name) else { return };
-        let pods_are_known = state.drain.take().is_some_and(|drain| drain.has_listed_pods());
+        let pods_are_known = state.drain().is_some_and(Drain::has_listed_pods);
         // From now on, neither a proof nor the state of the kubelet changes anything.
         state.verifying.clear();
         self.out.push(Effect::StopVerifying(name.clone()));
@@ -431,8 +431,7 @@ impl Fleet {
         if is_node_deleted && self.lookup.facts.node(name).is_some_and(|n| n.uid == uid) {
             self.deleted_but_indexed.insert(uid.to_owned());
         }
-        if self.drains.get(name).is_none_or(|state| state.node.uid != uid || state.drain.is_some())
-        {
+        if self.drains.get(name).is_none_or(|state| state.node.uid != uid || state.is_draining()) {
             return;
         }
         if is_node_deleted {

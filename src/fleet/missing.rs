@@ -74,7 +74,7 @@ impl Fleet {
     fn held_record(&self, node: &Node, instance: Option<&InstanceId>) -> HeldRecord {
         if let Some(state) = self.drains.get(&node.name) {
             return HeldRecord::Drain {
-                is_pending: state.drain.is_some() || self.has_open_actions(state),
+                is_pending: state.is_draining() || self.has_open_actions(state),
             };
         }
         if self.doubted.get(&node.name).is_some_and(|doubted| doubted.node.uid == node.uid)

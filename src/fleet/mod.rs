@@ -283,7 +283,7 @@ impl Fleet {
     fn feed(&mut self, node: &NodeName, input: drain::Input) {
         let now = self.now;
         let Some(state) = self.drains.get_mut(node) else { return };
-        let Some(drain) = state.drain.as_mut() else {
+        let Some(drain) = state.drain_mut() else {
             state.handle_after_end(now, &input, &mut self.out);
             return;
         };
@@ -324,7 +324,7 @@ impl Fleet {
 
     fn reschedule(&mut self, node: &NodeName) {
         let Some(state) = self.drains.get_mut(node) else { return };
-        let next = state.drain.as_ref().and_then(drain::Drain::next_wake);
+        let next = state.drain().and_then(drain::Drain::next_wake);
         if state.wake_at != next {
             if let Some(old) = state.wake_at {
                 self.wakes.remove(&(old, node.clone()));

@@ -153,12 +153,12 @@ impl Fleet {
 
     /// `None` if the drain has ended.
     fn current_state(&self, state: &NodeState, now: Moment) -> Option<CurrentState> {
-        let owners = state.drain.as_ref()?.left_alone();
+        let owners = state.drain()?.left_alone();
         let owners: Vec<_> =
             owners.iter().map(|left| came_back(&left.namespace, &left.owner, left.new)).collect();
         Some(CurrentState {
-            paused: state.paused,
-            blocked: if state.paused { None } else { self.blocked_text(state, now) },
+            paused: state.pause.is_paused(),
+            blocked: if state.pause.is_paused() { None } else { self.blocked_text(state, now) },
             came_back: (!owners.is_empty()).then(|| list(&owners)),
             heartbeats: self.lookup.facts.heartbeats(&state.node.name),
             accepted: state.limits.accepted,
@@ -168,7 +168,7 @@ impl Fleet {
     /// The text of the Event about blocked pods: which ones have been blocked for a while, by which
     /// budgets, and when they are deleted by force. `None` if no pod is.
     fn blocked_text(&self, state: &NodeState, now: Moment) -> Option<String> {
-        let drain = state.drain.as_ref()?;
+        let drain = state.drain()?;
         let a_while = Settings::default().report_blocked_after;
         let blocked: Vec<_> = drain
             .status(now)
@@ -203,8 +203,9 @@ impl Fleet {
             || "No blocked pod is deleted by force.".to_owned(),
             |at| format!("Blocked pods are deleted by force from {at:.0} on."),
         );
-        let ends = state
-            .limits
+        // A heartbeat that is accepted again takes back a window that is about to expire.
+        let ends = self
+            .lasting_limits(state)
             .end_at
             .map_or_else(String::new, |at| format!(" {ENDS_BEFORE}{at:.0}{ENDS_AFTER}"));
         let are = if blocked.len() == 1 { "pod is blocked" } else { "pods are blocked" };

@@ -25,9 +25,7 @@ pub(super) struct NodeState {
     pub(super) record: Record,
     /// The interruptions in the record, with all times on our clock.
     pub(super) interruptions: Vec<InterruptionFacts>,
-    /// `None` once the drain has ended. From then on there is a `completion`.
-    pub(super) drain: Option<Drain>,
-    pub(super) completion: Option<PendingCompletion>,
+    pub(super) phase: Phase,
     /// When this leader last took the drain up. Deadlines before this moment do not count.
     pub(super) taken_up_at: Moment,
     /// The skew with which the times of the record are converted.
@@ -35,8 +33,7 @@ pub(super) struct NodeState {
     /// When the drain wants its next tick; also in [`Fleet::wakes`].
     pub(super) wake_at: Option<Moment>,
     pub(super) limits: Limits,
-    pub(super) paused: bool,
-    pub(super) has_pause_annotation: bool,
+    pub(super) pause: Pause,
     /// Why the drain has ended, or would end now.
     pub(super) end_reason: EndReason,
     /// Event IDs of stale interruptions that were proved since their accept.
@@ -57,6 +54,47 @@ pub(super) struct NodeState {
     pub(super) kubelet: Kubelet,
 }
 
+/// What Sundown does for a node.
+pub(super) enum Phase {
+    /// It removes the pods.
+    Draining(Box<Drain>),
+    /// The drain has ended, and its completion is ordered.
+    Completing(PendingCompletion),
+}
+
+/// Whether a drain is paused, and by what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pause {
+    /// It is not.
+    No,
+    /// By the annotation of its Node.
+    ByNode,
+    /// By the annotation of the Lease, which pauses all drains.
+    ByLease,
+    /// By both.
+    ByBoth,
+}
+
+impl Pause {
+    /// `all`: all drains are paused. `has_annotation`: this Node is annotated.
+    pub(super) const fn of(all: bool, has_annotation: bool) -> Self {
+        match (all, has_annotation) {
+            (false, false) => Self::No,
+            (false, true) => Self::ByNode,
+            (true, false) => Self::ByLease,
+            (true, true) => Self::ByBoth,
+        }
+    }
+
+    pub(super) const fn is_paused(self) -> bool {
+        !matches!(self, Self::No)
+    }
+
+    pub(super) const fn has_annotation(self) -> bool {
+        matches!(self, Self::ByNode | Self::ByBoth)
+    }
+}
+
 /// Whether the kubelet of a node reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kubelet {
@@ -67,6 +105,41 @@ pub(super) enum Kubelet {
 }
 
 impl NodeState {
+    /// The drain; `None` once it has ended.
+    pub(super) fn drain(&self) -> Option<&Drain> {
+        match &self.phase {
+            Phase::Draining(drain) => Some(drain),
+            Phase::Completing(_) => None,
+        }
+    }
+
+    pub(super) fn drain_mut(&mut self) -> Option<&mut Drain> {
+        match &mut self.phase {
+            Phase::Draining(drain) => Some(drain),
+            Phase::Completing(_) => None,
+        }
+    }
+
+    /// The drain has not ended.
+    pub(super) const fn is_draining(&self) -> bool {
+        matches!(self.phase, Phase::Draining(_))
+    }
+
+    /// The completion of the drain; `None` while the drain goes on.
+    pub(super) const fn completion(&self) -> Option<&PendingCompletion> {
+        match &self.phase {
+            Phase::Draining(_) => None,
+            Phase::Completing(completion) => Some(completion),
+        }
+    }
+
+    pub(super) const fn completion_mut(&mut self) -> Option<&mut PendingCompletion> {
+        match &mut self.phase {
+            Phase::Draining(_) => None,
+            Phase::Completing(completion) => Some(completion),
+        }
+    }
+
     /// A state change that holds reports the instance as stopped or terminated.
     pub(super) fn instance_has_ended(&self) -> bool {
         self.interruptions.iter().any(|t| t.is_over() && is_sure(t, &self.proved))
@@ -163,7 +236,7 @@ impl Fleet {
     pub(super) fn follow_skew(&mut self) {
         let (now, skew) = (self.now, self.lookup.skew());
         let mut changed = Vec::new();
-        for (name, state) in self.drains.iter_mut().filter(|(_, state)| state.drain.is_some()) {
+        for (name, state) in self.drains.iter_mut().filter(|(_, state)| state.is_draining()) {
             if state.record_clock.measured(skew, now) {
                 state.interruptions = skew.taken(state.record.interruptions(&state.instance));
                 state.taken_up_at = now;
@@ -182,7 +255,7 @@ impl Fleet {
     /// Reports since when the time of a drain counts, for heartbeats without a leader.
     pub(super) fn report_take_up(&mut self, name: &NodeName) {
         let Some(state) = self.drains.get(name) else { return };
-        let at = if state.paused { None } else { Some(state.taken_up_at) };
+        let at = if state.pause.is_paused() { None } else { Some(state.taken_up_at) };
         let actions = self.lookup.open_actions(&state.record, &state.instance);
         if !actions.is_empty() {
             self.out.push(Effect::TakenUp { actions, at });
@@ -195,7 +268,7 @@ impl Fleet {
         let Some(state) = self.drains.get_mut(name) else { return };
         let differs =
             state.limits.end_at != limits.end_at || state.limits.force_at != limits.force_at;
-        if differs && state.drain.is_some() {
+        if differs && state.is_draining() {
             self.out.report(
                 name,
                 DrainEvent::DeadlineSet { ends: limits.end_at, forces: limits.force_at },
@@ -205,7 +278,7 @@ impl Fleet {
         let lasting = self
             .drains
             .get(name)
-            .filter(|state| state.drain.is_some())
+            .filter(|state| state.is_draining())
             .map(|state| self.lasting_limits(state));
         // `record::accept` compares deadlines less their margins.
         self.out.deadline_is(name, lasting.and_then(|limits| limits.force_at.or(limits.end_at)));
@@ -213,7 +286,7 @@ impl Fleet {
 
     /// The deadlines of a drain without those that come only from a heartbeat window that is about
     /// to expire ([`HookFacts::lasting`]).
-    fn lasting_limits(&self, state: &NodeState) -> Limits {
+    pub(super) fn lasting_limits(&self, state: &NodeState) -> Limits {
         let hooks = state.interruptions.iter().filter_map(|facts| facts.hook.as_ref());
         let facts = hooks
             .filter_map(|action| Some((action.clone(), self.hook_facts.get(action)?.lasting())))
@@ -259,14 +332,12 @@ impl Fleet {
             instance: instance.clone(),
             record,
             interruptions,
-            drain: Some(drain),
-            completion: None,
+            phase: Phase::Draining(Box::new(drain)),
             taken_up_at,
             record_clock,
             wake_at: None,
             limits,
-            paused: false,
-            has_pause_annotation: false,
+            pause: Pause::No,
             end_reason: EndReason::InstanceGoes,
             proved: BTreeSet::new(),
             disproved: BTreeSet::new(),
@@ -319,7 +390,7 @@ impl Fleet {
         let (interruptions, instance_has_ended, is_paused, actions) = (
             state.interruptions.clone(),
             state.instance_has_ended(),
-            state.paused,
+            state.pause.is_paused(),
             self.lookup.open_actions(&state.record, &instance),
         );
         self.keep_actions_alive(name, &actions, &interruptions, true);
@@ -336,7 +407,7 @@ impl Fleet {
             && let Some(urgent) = self
                 .drains
                 .get(name)
-                .filter(|state| state.drain.is_some())
+                .filter(|state| state.is_draining())
                 .map(|state| state.limits.urgent)
         {
             // If the node still waits in a burst and the new interruption is urgent, the burst
@@ -398,10 +469,15 @@ impl Fleet {
         }
     }
 
-    /// Forgets a drain. If its completion is under way, it goes on without the fleet.
-    pub(super) fn forget(&mut self, name: &NodeName) -> Option<NodeState> {
-        let mut state = self.drains.remove(name)?;
-        self.claims.forget(&state.instance, name, state.completion.take(), &mut self.out);
+    /// Forgets a drain, and returns its instance and record. If its completion is under way, it goes
+    /// on without the fleet.
+    pub(super) fn forget(&mut self, name: &NodeName) -> Option<(InstanceId, Record)> {
+        let state = *self.drains.remove(name)?;
+        let completion = match state.phase {
+            Phase::Draining(_) => None,
+            Phase::Completing(completion) => Some(completion),
+        };
+        self.claims.forget(&state.instance, name, completion, &mut self.out);
         self.out.push(Effect::StopVerifying(name.clone()));
         self.out.push(Effect::StopReadingSilent(name.clone()));
         self.out.report(name, DrainEvent::Forgotten);
@@ -423,7 +499,7 @@ impl Fleet {
         }
         self.begin_waiting_completions();
         self.report_active();
-        Some(*state)
+        Some((state.instance, state.record))
     }
 
     fn report_active(&mut self) {

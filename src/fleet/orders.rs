@@ -15,13 +15,13 @@ impl Fleet {
         let order = self
             .drains
             .get_mut(node)
-            .and_then(|state| state.drain.as_mut())
+            .and_then(|state| state.drain_mut())
             .and_then(|drain| drain.order(uid, now, evict));
         let Some(order) = order else {
             self.dispatch(DispatchInput::Withdrawn { uid: uid.clone() });
             return;
         };
-        let drain = self.drains.get(node).and_then(|state| state.drain.as_ref());
+        let drain = self.drains.get(node).and_then(|state| state.drain());
         let until = drain.and_then(|drain| drain.evict_until(uid, now));
         let note = drain.and_then(|drain| drain.note_if_accepted(&order));
         let give_up_after = until.map_or(Duration::MAX, |at| at.since_or_zero(now));

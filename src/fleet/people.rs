@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
-use super::{DrainEvent, Effect, Fleet, FleetEvent, effect::Effects, node_state::NodeState};
+use super::{
+    DrainEvent, Effect, Fleet, FleetEvent,
+    effect::Effects,
+    node_state::{NodeState, Pause},
+};
 use crate::{
     domain::{Moment, Node, NodeName},
     drain::{DispatchInput, Input, NodeCondition},
@@ -13,7 +17,7 @@ impl Fleet {
     /// Acts on what people have done to a Node that is being drained.
     pub(super) fn follow_people(&mut self, node: &Arc<Node>) {
         let Some(state) = self.drains.get_mut(&node.name) else { return };
-        if !node.unschedulable && !state.is_uncordon_reported && state.drain.is_some() {
+        if !node.unschedulable && !state.is_uncordon_reported && state.is_draining() {
             state.is_uncordon_reported = true;
             self.out.report(&node.name, DrainEvent::Uncordoned);
         }
@@ -27,16 +31,15 @@ impl Fleet {
     pub(super) fn follow_pause(&mut self, name: &NodeName) {
         let all = self.paused;
         let Some(state) = self.drains.get_mut(name) else { return };
-        let has_annotation = state.node.paused();
-        let had_annotation = std::mem::replace(&mut state.has_pause_annotation, has_annotation);
-        if had_annotation != has_annotation && state.drain.is_some() {
-            self.out.report(name, DrainEvent::PauseAnnotation(has_annotation));
+        let pause = Pause::of(all, state.node.paused());
+        let before = std::mem::replace(&mut state.pause, pause);
+        if before.has_annotation() != pause.has_annotation() && state.is_draining() {
+            self.out.report(name, DrainEvent::PauseAnnotation(pause.has_annotation()));
         }
-        let paused = all || has_annotation;
-        if state.paused == paused {
+        let paused = pause.is_paused();
+        if before.is_paused() == paused {
             return;
         }
-        state.paused = paused;
         self.dispatch(DispatchInput::Paused { node: name.clone(), paused });
         if paused {
             self.report_take_up(name);
@@ -75,7 +78,7 @@ impl Fleet {
     /// manages. Its completion follows.
     fn end_released_or_unmanaged(&mut self, node: &Node) {
         let Some(state) = self.drains.get_mut(&node.name) else { return };
-        if state.drain.is_some() && state.end_reason == EndReason::InstanceGoes {
+        if state.is_draining() && state.end_reason == EndReason::InstanceGoes {
             state.end_reason = EndReason::ByHand;
             let is_ignored = node.ignored();
             let event = if node.released_by_hand() {
@@ -93,7 +96,7 @@ impl Fleet {
     /// was asked for.
     pub(super) fn end_after_second_deletion(&mut self, node: &Node) {
         let Some(state) = self.drains.get_mut(&node.name) else { return };
-        if state.drain.is_some() {
+        if state.is_draining() {
             state.end_reason = EndReason::ByHand;
             self.out.report(&node.name, DrainEvent::RecordDeletedAgain);
         }
@@ -119,7 +122,7 @@ impl NodeState {
             Input::Limits(limits) | Input::Resumed(limits) => limits.end_at,
             _ => None,
         };
-        if let (Some(at), Some(completion)) = (at, &mut self.completion) {
+        if let (Some(at), Some(completion)) = (at, self.completion_mut()) {
             completion.not_after(at, out);
         }
     }

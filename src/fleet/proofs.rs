@@ -51,7 +51,7 @@ impl Fleet {
     /// Asks AWS about the stale interruptions of a drain until each is proved or disproved.
     pub(super) fn verify_stale(&mut self, name: &NodeName) {
         let Some(state) = self.drains.get_mut(name) else { return };
-        if state.drain.is_none() {
+        if !state.is_draining() {
             return;
         }
         let stale: Vec<InterruptionFacts> = state
@@ -86,7 +86,7 @@ impl Fleet {
         }
         state.disproved.insert(event.to_owned());
         // The drain goes on while another interruption holds or is being verified.
-        if !state.is_disproved() || state.drain.is_none() {
+        if !state.is_disproved() || !state.is_draining() {
             self.out.report(name, DrainEvent::DisprovedOne);
             return;
         }
@@ -98,10 +98,8 @@ impl Fleet {
     /// The instance of a node that is being drained is back in service: the drain ends, and the
     /// node is put back.
     pub(super) fn returned(&mut self, name: &NodeName, uid: &str, events: BTreeSet<String>) {
-        let Some(state) = self
-            .drains
-            .get_mut(name)
-            .filter(|state| state.node.uid == uid && state.drain.is_some())
+        let Some(state) =
+            self.drains.get_mut(name).filter(|state| state.node.uid == uid && state.is_draining())
         else {
             return;
         };
@@ -122,7 +120,7 @@ impl Fleet {
             .drains
             .iter()
             .filter(|(_, state)| {
-                state.drain.is_some()
+                state.is_draining()
                     && (state.node.ready == Ready::Unknown || state.kubelet == Kubelet::Silent)
             })
             .map(|(name, _)| name.clone())
@@ -178,7 +176,7 @@ impl Fleet {
     pub(super) fn silent_node_read(&mut self, name: &NodeName, uid: &str, found: Option<&Node>) {
         let now = self.now;
         let Some(state) = self.drains.get_mut(name).filter(|state| {
-            state.node.uid == uid && state.kubelet == Kubelet::Silent && state.drain.is_some()
+            state.node.uid == uid && state.kubelet == Kubelet::Silent && state.is_draining()
         }) else {
             return;
         };

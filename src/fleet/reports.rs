@@ -29,7 +29,7 @@ impl Fleet {
             return;
         }
         let draining =
-            self.drains.iter().filter(|(_, state)| state.drain.is_some()).map(|(name, _)| name);
+            self.drains.iter().filter(|(_, state)| state.is_draining()).map(|(name, _)| name);
         let failing =
             draining.filter_map(|name| Some((name, self.lookup.facts.failing_watch(name)?)));
         let failing: Vec<(&NodeName, (Moment, String))> =
@@ -51,7 +51,7 @@ impl Fleet {
             blocked_by: BlockReason::ALL.into_iter().map(|reason| (reason, 0)).collect(),
             ..FleetCounts::default()
         };
-        for drain in self.drains.values().filter_map(|state| state.drain.as_ref()) {
+        for drain in self.drains.values().filter_map(|state| state.drain()) {
             let status = drain.status(self.now);
             counts.waiting += status.counts.waiting + status.counts.unknown;
             counts.blocked += status.counts.blocked;
@@ -60,11 +60,8 @@ impl Fleet {
                 *counts.blocked_by.entry(blocked.reason).or_default() += 1;
             }
         }
-        counts.paused = self
-            .drains
-            .values()
-            .filter(|state| state.drain.is_some() && state.node.paused())
-            .count();
+        counts.paused =
+            self.drains.values().filter(|state| state.is_draining() && state.node.paused()).count();
         self.out.report_of_fleet(FleetEvent::Counts(counts));
     }
 
@@ -73,7 +70,7 @@ impl Fleet {
         let now = self.now;
         for _ in 0..STATUSES_PER_STEP {
             let Some(name) = self.statuses_due.pop_first() else { return };
-            if let Some(drain) = self.drains.get(&name).and_then(|state| state.drain.as_ref()) {
+            if let Some(drain) = self.drains.get(&name).and_then(|state| state.drain()) {
                 self.out.report(&name, DrainEvent::Status(drain.status(now)));
             }
         }

@@ -33,6 +33,7 @@ const LEAST_TIMEOUT: Duration = seconds(1);
 /// older than half an interval or the action was taken over. The first regular gap is shortened by
 /// up to half an interval, so that the heartbeats of actions that arrived together spread out. No
 /// gap is longer than the interval.
+#[allow(clippy::struct_excessive_bools, reason = "facts that do not exclude each other")]
 #[derive(Debug, Clone, PartialEq)]
 pub struct HeartbeatSchedule {
     event: Moment,

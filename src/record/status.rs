@@ -70,6 +70,10 @@ impl RecordStatus {
 }
 
 /// What Sundown has set on a Node.
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "facts of an object that do not exclude each other"
+)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Ours {
     /// Sundown has cordoned the Node.

@@ -30,6 +30,7 @@ const LOOK: Duration = seconds(10);
 const LACKING: u8 = 3;
 
 /// The flags of `sundown enroll`.
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 #[derive(Debug, Clone, Args)]
 #[command(group = ArgGroup::new("which").required(true).multiple(true).args(["asg_tag", "asg"]))]
 pub(super) struct EnrollArgs {

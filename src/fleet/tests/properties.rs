@@ -168,7 +168,7 @@ fn play(all: Vec<Change>) -> Result<Held, TestCaseError> {
         for effect in perform(&mut world, change, 10 + i) {
             held.performs(effect)?;
         }
-        let goes_on = world.fleet.drains.values().any(|state| state.drain.is_some());
+        let goes_on = world.fleet.drains.values().any(|state| state.is_draining());
         prop_assert_eq!(
             (held.is_draining, held.is_watched),
             (goes_on, goes_on),

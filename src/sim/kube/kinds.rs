@@ -3,6 +3,10 @@
 use std::sync::Arc;
 
 /// A kind of object and its place in the API.
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "properties of a kind that do not exclude each other"
+)]
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(clippy::struct_field_names, reason = "the API calls it so")]
 pub(super) struct Kind {

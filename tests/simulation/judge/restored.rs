@@ -29,6 +29,10 @@ const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 const OUR_LABELS: [&str; 2] = ["sundown", "aws-node-termination-handler"];
 
 /// What a Node is without us.
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "facts of an object that do not exclude each other"
+)]
 #[derive(Debug, Clone, Default)]
 struct Before {
     /// Somebody else cordoned it.

@@ -58,6 +58,7 @@ pub struct Kill {
 }
 
 /// An Auto Scaling group.
+#[allow(clippy::struct_excessive_bools, reason = "properties that a plan draws one by one")]
 #[derive(Debug, Clone)]
 pub struct Group {
     pub name: String,
