@@ -1,5 +1,6 @@
 //! A fleet with facts that a test sets, and the names of its effects.
 
+mod answers;
 mod properties;
 mod transitions;
 
@@ -86,6 +87,10 @@ pub(super) struct World {
 impl World {
     /// The LIST of the term has no answer yet.
     pub(super) fn unconfirmed() -> Self {
+        Self::with(Exclusion::Never)
+    }
+
+    fn with(exclude: Exclusion) -> Self {
         let facts = FakeFacts::default();
         let settings = Settings {
             leads_since: at(0),
@@ -93,7 +98,7 @@ impl World {
             drain: drain::Settings::default(),
             dispatch: drain::DispatchSettings::default(),
             limits: LimitSettings::default(),
-            exclude: Some(Exclusion::Never),
+            exclude: Some(exclude),
             complete_delay: Duration::ZERO,
             own_pod: None,
         };
@@ -105,7 +110,12 @@ impl World {
 
     /// The LIST of the term was answered, and there were no unschedulable Nodes.
     pub(super) fn confirmed() -> Self {
-        let mut world = Self::unconfirmed();
+        Self::excluding(Exclusion::Never)
+    }
+
+    /// The same, where nodes leave load balancers at this time.
+    pub(super) fn excluding(exclude: Exclusion) -> Self {
+        let mut world = Self::with(exclude);
         assert!(
             world
                 .step(Input::Unschedulable { version: "1".to_owned(), nodes: Vec::new() })

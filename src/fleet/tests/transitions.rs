@@ -7,11 +7,11 @@ use crate::{
 };
 
 /// A Node with the record of one lifecycle action.
-fn held() -> Node {
+pub(super) fn held() -> Node {
     take_on(&node(), &hook("e1", 0, "drain", "t1"), 0).unwrap()
 }
 
-fn newer(node: &Node) -> Node {
+pub(super) fn newer(node: &Node) -> Node {
     let version = node.resource_version.parse::<u64>().unwrap() + 1;
     Node { resource_version: version.to_string(), ..node.clone() }
 }
@@ -34,7 +34,7 @@ fn with(node: &Node, annotation: &str) -> Node {
 }
 
 /// A Node whose drain goes on, in a fleet without other drains.
-fn draining() -> (World, Node) {
+pub(super) fn draining() -> (World, Node) {
     let (mut world, node) = (World::confirmed(), held());
     assert_eq!(world.accepts(&node), ["keep alive", "watch pods"]);
     (world, node)
