@@ -7,6 +7,7 @@ use aws_smithy_runtime_api::client::result::SdkError;
 use tokio::time::Instant;
 
 use super::{AwsError, error};
+use crate::runtime::Observer;
 
 /// An AWS action that Sundown calls. A metric label, and the list that IAM policies must allow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -185,22 +186,23 @@ impl Outcome {
     }
 }
 
-/// Gets a report of every call when it has ended. `()` ignores them.
-pub trait CallObserver: Send + Sync + 'static {
-    /// `api` ended with `outcome` after `took`.
-    fn called(&self, api: Api, outcome: Outcome, took: Duration);
-}
-
-impl CallObserver for () {
-    fn called(&self, _: Api, _: Outcome, _: Duration) {}
+/// A call that has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ApiCall {
+    /// What was called.
+    pub api: Api,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// How long it took; of a receive, how long it waited for messages.
+    pub took: Duration,
 }
 
 /// Makes calls: limits their time, reports them, and converts their errors.
 #[derive(Clone)]
-pub(super) struct Caller(Arc<dyn CallObserver>);
+pub(super) struct Caller(Arc<dyn Observer<ApiCall>>);
 
 impl Caller {
-    pub(super) fn new(observer: Arc<dyn CallObserver>) -> Self {
+    pub(super) fn new(observer: Arc<dyn Observer<ApiCall>>) -> Self {
         Self(observer)
     }
 
@@ -222,7 +224,7 @@ impl Caller {
             Err(_) => Err(AwsError::timed_out(api, object, limit)),
         };
         let outcome = result.as_ref().map_or_else(AwsError::outcome, |_| Outcome::Ok);
-        self.0.called(api, outcome, started.elapsed());
+        self.0.observe(ApiCall { api, outcome, took: started.elapsed() });
         result
     }
 }

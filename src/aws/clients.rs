@@ -8,11 +8,11 @@ use aws_config::{
 };
 
 use super::{
-    Api, AutoScaling, AwsClock, AwsError, CallObserver, Ec2, EventBridge, Queue,
+    Api, ApiCall, AutoScaling, AwsClock, AwsError, Ec2, EventBridge, Queue,
     call::Caller,
     region::{endpoint_of_queue, region_of_queue},
 };
-use crate::runtime::Clock;
+use crate::runtime::{Clock, Observer};
 
 /// The time limit for opening a connection.
 const CONNECT: Duration = Duration::from_millis(3100);
@@ -56,7 +56,11 @@ impl Clients {
     /// Clients with the region, credentials, HTTP client, time source and sleep of `base`, which
     /// comes from [`super::load`] or from a simulation.
     #[must_use]
-    pub fn from_config(base: &SdkConfig, clock: Clock, observer: Arc<dyn CallObserver>) -> Self {
+    pub fn from_config(
+        base: &SdkConfig,
+        clock: Clock,
+        observer: Arc<dyn Observer<ApiCall>>,
+    ) -> Self {
         let clock = AwsClock::new(clock);
         let caller = Caller::new(observer);
         let base = own_endpoint(base)

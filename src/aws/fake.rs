@@ -24,8 +24,8 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tokio::{sync::Notify, time::Instant};
 
-use super::{Api, CallObserver, Clients, Outcome};
-use crate::runtime::Clock;
+use super::{Api, ApiCall, Clients, Outcome};
+use crate::runtime::{Clock, Observer};
 
 /// A request that the fake received.
 #[derive(Debug, Clone)]
@@ -179,7 +179,7 @@ where
 
 /// As [`clients`], with an observer.
 pub(crate) fn observed_clients<F>(
-    observer: impl CallObserver,
+    observer: impl Observer<ApiCall>,
     handler: impl Fn(Call) -> F + Send + Sync + 'static,
 ) -> Clients
 where
@@ -229,8 +229,8 @@ impl Reported {
     }
 }
 
-impl CallObserver for Reported {
-    fn called(&self, api: Api, outcome: Outcome, took: Duration) {
+impl Observer<ApiCall> for Reported {
+    fn observe(&self, ApiCall { api, outcome, took }: ApiCall) {
         self.0.lock().unwrap().push((api, outcome, took));
     }
 }

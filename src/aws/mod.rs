@@ -1,6 +1,6 @@
 //! The AWS edge: the calls to SQS, Auto Scaling and EC2 that Sundown needs.
 //!
-//! Every call has its own deadline, is reported to a [`CallObserver`], and fails with an
+//! Every call has its own deadline, is reported to an [`Observer`](crate::runtime::Observer), and fails with an
 //! [`AwsError`] with [`Advice`] on what to do. Only the [`lookup`]s retry, and nothing here knows
 //! what a pod is.
 
@@ -26,7 +26,7 @@ mod region;
 mod tests;
 
 pub use autoscaling::{AutoScaling, GroupFacts, HookResult};
-pub use call::{Api, CallObserver, Outcome};
+pub use call::{Api, ApiCall, Outcome};
 pub use clients::{Clients, Identity};
 pub use clock::AwsClock;
 pub use config::{BadBundle, InvalidConfig, Options, load, load_watched};

@@ -17,10 +17,10 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::{sync::mpsc, time::Instant};
 
-use super::{CallObserver, Cluster, ClusterParts, Gate, OpenGate, Outcome, Settings, Target};
+use super::{Cluster, ClusterEvent, ClusterParts, Gate, OpenGate, Outcome, Settings, Target};
 use crate::{
     domain::Moment,
-    runtime::{Clock, Random, Spawner},
+    runtime::{Clock, Observer, Random, Spawner},
 };
 
 type Answer = Response<UnsyncBoxBody<Bytes, std::io::Error>>;
@@ -92,13 +92,15 @@ pub(super) const BUDGETS: &str = "/apis/policy/v1/poddisruptionbudgets";
 #[derive(Default)]
 pub(super) struct Counter(pub(super) Mutex<Vec<(Target, Outcome)>>, pub(super) Mutex<u32>);
 
-impl CallObserver for Counter {
-    fn called(&self, target: Target, outcome: Outcome, _: Duration) {
-        self.0.lock().unwrap().push((target, outcome));
-    }
-
-    fn unreadable(&self, _: Target) {
-        *self.1.lock().unwrap() += 1;
+impl Observer<ClusterEvent> for Counter {
+    fn observe(&self, event: ClusterEvent) {
+        match event {
+            ClusterEvent::Called { target, outcome, .. } => {
+                self.0.lock().unwrap().push((target, outcome));
+            }
+            ClusterEvent::Unreadable(_) => *self.1.lock().unwrap() += 1,
+            ClusterEvent::WatchBroke(_) => {}
+        }
     }
 }
 
@@ -122,7 +124,7 @@ impl Fake {
 
     pub(super) fn cluster_with(
         &self,
-        observer: Arc<dyn CallObserver>,
+        observer: Arc<dyn Observer<ClusterEvent>>,
         gate: Arc<dyn Gate>,
         settings: Settings,
     ) -> Cluster {

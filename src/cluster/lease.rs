@@ -12,7 +12,7 @@ mod pause;
 mod tests;
 mod writes;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use futures::future::BoxFuture;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -22,7 +22,7 @@ use tokio_util::task::AbortOnDropHandle;
 use self::calls::{Answer, Calls};
 use self::writes::UnderWay;
 pub use self::{
-    calls::{LeaseCall, OnCall, Verb},
+    calls::{LeaseCall, Verb},
     find::{LeaseSearch, find_lease},
     pause::{LeaseError, set_paused},
     writes::{WriteGuard, WritePermit},
@@ -30,7 +30,7 @@ pub use self::{
 use crate::{
     domain::{Moment, PAUSE, seconds},
     election::{Effect, Input, LAST_WRITES, Lost, Machine, Settings},
-    runtime::{Clock, Random, Spawner},
+    runtime::{Clock, Observer, Random, Spawner},
 };
 
 /// Identifies the Lease of one Sundown.
@@ -90,7 +90,7 @@ pub struct LeaseParts {
     /// Starts the tasks of the keeper and of its watch.
     pub spawner: Spawner,
     /// Called after every request that concerns the Lease.
-    pub on_call: OnCall,
+    pub observer: Arc<dyn Observer<LeaseCall>>,
     /// Called at least every ten seconds while the keeper's task is alive; dropped when it ends.
     pub on_iteration: OnIteration,
 }
@@ -154,10 +154,10 @@ impl LeaseKeeper {
             clock,
             random,
             spawner,
-            on_call,
+            observer,
             on_iteration,
         } = parts;
-        let calls = Calls::new(client, &place, published, clock, on_call);
+        let calls = Calls::new(client, &place, published, clock, observer);
         let trouble = calls.trouble();
         let machine = Machine::new(identity, settings);
         let machine = if is_ready { machine } else { machine.not_ready() };

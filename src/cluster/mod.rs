@@ -38,7 +38,7 @@ pub use events::{
     reason::{self, EventReason},
 };
 pub use nodes::{NodeChange, NodeChanges, NodeIndex, UnschedulableNodes, list_nodes, read_node};
-pub use observer::{CallObserver, Outcome, Target, Uncounted};
+pub use observer::{ClusterEvent, Outcome, Target};
 pub use pods::{PodEvent, PodEvents, PodFeed, PodFeedSettings, list_pods};
 pub use rights::{LEASE_VERBS, Right, rights};
 pub use slim::KeepLabels;

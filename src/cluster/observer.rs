@@ -137,25 +137,21 @@ impl Outcome {
     }
 }
 
-/// Counts requests. Called from many tasks at once; must not block.
-pub trait CallObserver: Send + Sync + 'static {
-    /// A request ended, `took` after it was sent (waiting for a free slot does not count). A
-    /// request that was not sent took no time.
-    fn called(&self, target: Target, outcome: Outcome, took: Duration);
+/// What happens to requests, watches and objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClusterEvent {
+    /// A request has ended.
+    Called {
+        /// What was asked for.
+        target: Target,
+        /// How it ended.
+        outcome: Outcome,
+        /// How long it took after it was sent (waiting for a free slot does not count); zero if it
+        /// was not sent.
+        took: Duration,
+    },
     /// A watch that was open failed, and is opened again.
-    fn broke(&self, target: Target) {
-        let _ = target;
-    }
+    WatchBroke(Target),
     /// An object could not be read and was skipped, or only its most important fields were read.
-    fn unreadable(&self, target: Target) {
-        let _ = target;
-    }
-}
-
-/// Counts nothing.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Uncounted;
-
-impl CallObserver for Uncounted {
-    fn called(&self, _: Target, _: Outcome, _: Duration) {}
+    Unreadable(Target),
 }

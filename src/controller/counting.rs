@@ -1,22 +1,26 @@
 //! Connects the shells to the metrics.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
-use super::intake::{IntakeEvent, IntakeObserver};
+use super::intake::IntakeEvent;
 use crate::{
-    aws, cluster,
-    cluster::lease::{LeaseCall, Verb},
+    aws::{self, ApiCall},
+    cluster::{
+        self, ClusterEvent,
+        lease::{LeaseCall, Verb},
+    },
     drain,
     interruption::Reject,
     observe::{Calls, LabelValues, Metrics},
+    runtime::Observer,
 };
 
 /// Passes what the shells observe on to the metrics.
 #[derive(Clone)]
 pub(super) struct Counting(pub(super) Arc<Metrics>);
 
-impl aws::CallObserver for Counting {
-    fn called(&self, api: aws::Api, outcome: aws::Outcome, took: Duration) {
+impl Observer<ApiCall> for Counting {
+    fn observe(&self, ApiCall { api, outcome, took }: ApiCall) {
         let target = api.service();
         if api == aws::Api::ReceiveMessage {
             self.0.api_wait(target, api.as_str(), outcome.as_str());
@@ -26,30 +30,40 @@ impl aws::CallObserver for Counting {
     }
 }
 
-impl cluster::CallObserver for Counting {
-    fn called(&self, target: cluster::Target, outcome: cluster::Outcome, took: Duration) {
-        match target {
-            _ if target.is_watch() => {
+impl Observer<ClusterEvent> for Counting {
+    fn observe(&self, event: ClusterEvent) {
+        match event {
+            ClusterEvent::Called { target, outcome, .. } if target.is_watch() => {
                 self.0.api_wait("kubernetes", target.as_str(), outcome.as_str());
                 if outcome != cluster::Outcome::Ok {
                     self.0.watch_failed(target.as_str());
                 }
             }
-            _ => self.0.api_call("kubernetes", target.as_str(), outcome.as_str(), took),
+            ClusterEvent::Called { target, outcome, took } => {
+                self.0.api_call("kubernetes", target.as_str(), outcome.as_str(), took);
+            }
+            ClusterEvent::WatchBroke(target) => self.0.watch_failed(target.as_str()),
+            ClusterEvent::Unreadable(target) => self.0.decode_failed(target.as_str()),
         }
-    }
-
-    fn broke(&self, target: cluster::Target) {
-        self.0.watch_failed(target.as_str());
-    }
-
-    fn unreadable(&self, target: cluster::Target) {
-        self.0.decode_failed(target.as_str());
     }
 }
 
-impl IntakeObserver for Counting {
-    fn event(&self, _queue: &str, event: IntakeEvent) {
+impl Observer<LeaseCall> for Counting {
+    fn observe(&self, call: LeaseCall) {
+        let action = call.verb.action();
+        if call.verb == Verb::Watch {
+            self.0.api_wait("kubernetes", action, call.outcome);
+            if call.outcome != "ok" {
+                self.0.watch_failed(action);
+            }
+        } else {
+            self.0.api_call("kubernetes", action, call.outcome, call.took);
+        }
+    }
+}
+
+impl Observer<IntakeEvent> for Counting {
+    fn observe(&self, event: IntakeEvent) {
         let m = &self.0;
         match event {
             IntakeEvent::Received(n) => m.received(n as u64),
@@ -68,23 +82,6 @@ impl IntakeObserver for Counting {
             | IntakeEvent::Released(_)
             | IntakeEvent::ReleaseFailed(_) => m.intake(event.as_str(), event.count()),
         }
-    }
-}
-
-impl Counting {
-    /// The callback that counts calls on the Lease.
-    pub(super) fn lease(&self) -> cluster::lease::OnCall {
-        let metrics = Arc::clone(&self.0);
-        Arc::new(move |call: LeaseCall| {
-            if call.verb == Verb::Watch {
-                metrics.api_wait("kubernetes", call.verb.action(), call.outcome);
-                if call.outcome != "ok" {
-                    metrics.watch_failed(call.verb.action());
-                }
-            } else {
-                metrics.api_call("kubernetes", call.verb.action(), call.outcome, call.took);
-            }
-        })
     }
 }
 

@@ -20,7 +20,7 @@ use super::{
     fleet,
     hooks::{HeartbeatAnswers, Hooks},
     housekeeping,
-    intake::{self, Intake, IntakeHandle, IntakeObserver, IntakeView},
+    intake::{self, Intake, IntakeEvent, IntakeHandle, IntakeView},
     message_reader, places,
     trial::TRIAL_BEGINS,
 };
@@ -37,7 +37,7 @@ use crate::{
     config::Config,
     domain::seconds,
     observe::{Loops, Metrics, Readiness},
-    runtime::{Clock, Random, Spawner},
+    runtime::{Clock, Observer, Random, Spawner},
     triage,
 };
 
@@ -137,7 +137,7 @@ pub async fn serve(parts: Parts) {
             clock: parts.clock,
             random: parts.random.clone(),
             spawner: parts.spawner.clone(),
-            on_call: counting.lease(),
+            observer: Arc::new(counting.clone()),
             on_iteration: {
                 let alive = parts.loops.register("lease", STUCK);
                 Box::new(move || alive.made_progress())
@@ -425,7 +425,7 @@ impl Leading {
             term.spawn(follow_pause(term.clone(), keeper.paused()));
         }
         let (task, slot, loops) = (term.clone(), intake_slot.clone(), parts.loops.clone());
-        let observer: Arc<dyn IntakeObserver> = Arc::new(counting.clone());
+        let observer: Arc<dyn Observer<IntakeEvent>> = Arc::new(counting.clone());
         term.spawn(async move {
             // Nothing can be decided before the nodes are known. Until then messages are safe in
             // their queue.

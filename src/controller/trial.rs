@@ -13,10 +13,10 @@ use tracing::error;
 
 use super::context::Term;
 use crate::{
-    aws::{AwsError, CallObserver, Clients},
+    aws::{ApiCall, AwsError, Clients},
     config::QueueConfig,
     domain::{Interruption, InterruptionFacts, Moment},
-    runtime::Clock,
+    runtime::{Clock, Observer},
 };
 
 /// The beginning of the line that every trial logs at its start. By it `sundown trial-report`
@@ -212,7 +212,7 @@ pub async fn check_trial_queues(
     queues: &QueueConfig,
     aws: &SdkConfig,
     clock: Clock,
-    observer: Arc<dyn CallObserver>,
+    observer: Arc<dyn Observer<ApiCall>>,
 ) -> Result<(), NotATrialQueue> {
     let clients = Clients::from_config(aws, clock, observer);
     for url in &queues.urls {

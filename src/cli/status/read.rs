@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     cluster::{
-        self, Cluster, ClusterParts, DaemonSets, KeepLabels, OpenGate, Settings, Uncounted,
+        self, Cluster, ClusterParts, DaemonSets, KeepLabels, OpenGate, Settings,
         lease::{LeasePlace, LeaseSearch, find_lease},
     },
     config::DrainConfig,
@@ -45,7 +45,7 @@ impl Source {
             clock: Clock::system(),
             random: Random::from_entropy(),
             spawner: Spawner::new(),
-            observer: std::sync::Arc::new(Uncounted),
+            observer: std::sync::Arc::new(()),
             gate: std::sync::Arc::new(OpenGate),
             settings,
         });

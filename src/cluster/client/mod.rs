@@ -24,12 +24,11 @@ use tokio::{
 
 pub(super) use self::clock::ServerClock;
 use super::{
-    CallObserver, ClusterError, Outcome, Problem, Target, Uncounted, error::answer_of,
-    lease::WritePermit,
+    ClusterError, ClusterEvent, Outcome, Problem, Target, error::answer_of, lease::WritePermit,
 };
 use crate::{
     domain::{ApiAnswer, with_causes},
-    runtime::{Clock, Random, Spawner},
+    runtime::{Clock, Observer, Random, Spawner},
 };
 
 /// Where to find the API server and the credentials for it.
@@ -180,7 +179,7 @@ pub struct ClusterParts {
     /// Starts the tasks of the watches, and of writes that must outlive their caller.
     pub spawner: Spawner,
     /// Counts requests.
-    pub observer: Arc<dyn CallObserver>,
+    pub observer: Arc<dyn Observer<ClusterEvent>>,
     /// Decides whether a write may be sent.
     pub gate: Arc<dyn Gate>,
     /// Deadlines and limits.
@@ -242,7 +241,7 @@ impl Cluster {
             clock,
             random,
             spawner,
-            observer: Arc::new(Uncounted),
+            observer: Arc::new(()),
             gate: Arc::new(OpenGate),
             settings,
         })
@@ -273,7 +272,7 @@ impl Cluster {
         &self.parts.spawner
     }
 
-    pub(super) fn observer(&self) -> &dyn CallObserver {
+    pub(super) fn observer(&self) -> &dyn Observer<ClusterEvent> {
         &*self.parts.observer
     }
 
@@ -488,7 +487,8 @@ impl Cluster {
 
     fn count(&self, target: Target, error: Option<&ClusterError>, begun: Instant) {
         let outcome = error.map_or(Outcome::Ok, |e| Outcome::Failed(e.problem));
-        self.parts.observer.called(target, outcome, begun.elapsed());
+        let took = begun.elapsed();
+        self.parts.observer.observe(ClusterEvent::Called { target, outcome, took });
     }
 }
 

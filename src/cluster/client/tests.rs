@@ -49,7 +49,7 @@ async fn the_number_of_requests_under_way_is_limited() {
 async fn unanswered_requests_of_one_kind_leave_room_for_others() {
     let fake = Fake::default();
     let cluster = fake.cluster_with(
-        Arc::new(Uncounted),
+        Arc::new(()),
         Arc::new(OpenGate),
         Settings { in_flight: 8, ..Settings::default() },
     );
@@ -67,7 +67,7 @@ async fn unanswered_requests_of_one_kind_leave_room_for_others() {
 async fn a_request_of_low_priority_waits_until_half_of_the_slots_are_free() {
     let fake = Fake::default();
     let cluster = fake.cluster_with(
-        Arc::new(Uncounted),
+        Arc::new(()),
         Arc::new(OpenGate),
         Settings { in_flight: 4, ..Settings::default() },
     );

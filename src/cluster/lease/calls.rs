@@ -23,7 +23,7 @@ use super::{super::ClusterError, LeasePlace};
 use crate::{
     domain::{LEASE_LABEL, LEASE_LABEL_VALUE, PAUSE, SETTINGS, seconds},
     election::{Draft, Input, Observed},
-    runtime::{Backoff, Clock, Random},
+    runtime::{Backoff, Clock, Observer, Random},
 };
 
 /// The time limit of a call: together with the renew deadline it must fit into the lease duration.
@@ -100,9 +100,6 @@ impl LeaseCall {
     ];
 }
 
-/// Called after every call on the Lease.
-pub type OnCall = Arc<dyn Fn(LeaseCall) + Send + Sync>;
-
 /// What a watch showed: a resourceVersion; `None`: the Lease was deleted.
 #[derive(Debug, Clone)]
 pub(super) struct Shown(pub(super) Option<String>);
@@ -127,7 +124,7 @@ pub(super) struct Calls {
     object: String,
     published: String,
     clock: Clock,
-    on_call: OnCall,
+    observer: Arc<dyn Observer<LeaseCall>>,
     trouble: watch::Sender<Option<String>>,
     /// The API server answered the last try to create the Lease with 404: its namespace does not
     /// exist.
@@ -140,7 +137,7 @@ impl Calls {
         place: &LeasePlace,
         published: String,
         clock: Clock,
-        on_call: OnCall,
+        observer: Arc<dyn Observer<LeaseCall>>,
     ) -> Self {
         Self {
             api: Api::namespaced(client, &place.namespace),
@@ -148,7 +145,7 @@ impl Calls {
             object: format!("{}/{}", place.namespace, place.name),
             published,
             clock,
-            on_call,
+            observer,
             trouble: watch::Sender::new(None),
             has_no_namespace: Arc::default(),
         }
@@ -242,7 +239,7 @@ impl Calls {
         loop {
             let started = self.clock.now();
             let outcome = self.watch_once(&shown, &mut backoff).await;
-            (self.on_call)(LeaseCall {
+            self.observer.observe(LeaseCall {
                 verb: Verb::Watch,
                 outcome,
                 took: self.clock.now().since_or_zero(started),
@@ -324,7 +321,7 @@ impl Calls {
             self.set_trouble(None);
         }
         let took = self.clock.now().since_or_zero(started);
-        (self.on_call)(LeaseCall {
+        self.observer.observe(LeaseCall {
             verb,
             outcome: result.as_ref().err().copied().unwrap_or("ok"),
             took,

@@ -162,7 +162,7 @@ fn keeper(server: &Server, identity: &str) -> LeaseKeeper {
         clock: Clock::starting_at("2026-06-01T12:00:00Z".parse().unwrap()),
         random: Random::seeded(1),
         spawner: Spawner::new(),
-        on_call: Arc::new(|_| {}),
+        observer: Arc::new(()),
         on_iteration: Box::new(|| {}),
     })
 }

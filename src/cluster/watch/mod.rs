@@ -23,7 +23,7 @@ use tokio::time::Instant;
 use self::lines::Lines;
 pub(super) use self::read::{Collection, Decode, Decoded, Listed, Reader};
 use super::{
-    Cluster, ClusterError, Problem,
+    Cluster, ClusterError, ClusterEvent, Problem,
     error::answer_of,
     slim::{self, Meta},
 };
@@ -156,7 +156,7 @@ impl<D: Decode> ListWatch<D> {
     /// A watch that was open failed. Its opening was counted as a success, so the failure is
     /// counted by itself.
     fn broke(&mut self, error: ClusterError, version: String) -> Signal<D::Object> {
-        self.cluster.observer().broke(self.collection.watch);
+        self.cluster.observer().observe(ClusterEvent::WatchBroke(self.collection.watch));
         self.failed_at(error, version)
     }
 

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::cluster::{
-    Cluster, ClusterError, Priority, Problem, Target,
+    Cluster, ClusterError, ClusterEvent, Priority, Problem, Target,
     slim::{self, Meta},
 };
 
@@ -183,7 +183,7 @@ impl<D: Decode> Reader<D> {
         what: &'static str,
         why: &dyn std::fmt::Display,
     ) {
-        self.cluster.observer().unreadable(target);
+        self.cluster.observer().observe(ClusterEvent::Unreadable(target));
         let first = self.logged.len() < 100
             && self.logged.insert(format!("{}/{}", meta.namespace, meta.name));
         if first {

@@ -22,7 +22,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 pub use self::health::IntakeView;
-pub use self::observer::{IntakeEvent, IntakeObserver};
+pub use self::observer::IntakeEvent;
 pub use self::ticket::Ticket;
 use self::{
     health::{LogLimit, Viewed},
@@ -34,7 +34,7 @@ use crate::{
     aws::{Body, ByteLimit, Queue},
     domain::Moment,
     observe::Loop,
-    runtime::{Backoff, Random, Spawner},
+    runtime::{Backoff, Observer, Random, Spawner},
 };
 
 /// The upper bound of the random pause after the first error.
@@ -134,7 +134,7 @@ impl Intake {
         settings: &Settings,
         random: &Random,
         spawner: &Spawner,
-        observer: &Arc<dyn IntakeObserver>,
+        observer: &Arc<dyn Observer<IntakeEvent>>,
         alive: &dyn Fn() -> Loop,
     ) -> (mpsc::Receiver<Delivery>, IntakeHandle) {
         let (deliveries, receiver) = mpsc::channel(settings.max_held.max(1));

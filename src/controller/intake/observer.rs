@@ -100,13 +100,3 @@ impl IntakeEvent {
         }
     }
 }
-
-/// Receives each [`IntakeEvent`]. `()` ignores them.
-pub trait IntakeObserver: Send + Sync + 'static {
-    /// Called for each event. `queue`: the name of the queue.
-    fn event(&self, queue: &str, event: IntakeEvent);
-}
-
-impl IntakeObserver for () {
-    fn event(&self, _: &str, _: IntakeEvent) {}
-}

@@ -10,13 +10,13 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    IntakeEvent, IntakeObserver, backoff,
+    IntakeEvent, backoff,
     health::LogLimit,
     held::{HeldMessages, Key},
 };
 use crate::{
     aws::{Advice, AwsError, Queue, Receipt, queue::BATCH},
-    runtime::Random,
+    runtime::{Observer, Random},
 };
 
 /// How long a delete waits for others to share its call. Nothing depends on when a message is
@@ -95,7 +95,7 @@ pub(super) struct IntakeQueue {
     pub(super) name: Arc<str>,
     pub(super) held: Arc<HeldMessages>,
     pub(super) random: Random,
-    pub(super) observer: Arc<dyn IntakeObserver>,
+    pub(super) observer: Arc<dyn Observer<IntakeEvent>>,
     /// A delete that fails for this long is given up: the message reappears by itself.
     pub(super) give_up_after: Duration,
     pub(super) log: Arc<LogLimit>,
@@ -251,6 +251,6 @@ impl IntakeQueue {
     }
 
     pub(super) fn report(&self, event: IntakeEvent) {
-        self.observer.event(&self.name, event);
+        self.observer.observe(event);
     }
 }

@@ -32,9 +32,8 @@ struct TestIntake {
 #[derive(Clone, Default)]
 struct Events(Arc<Mutex<Vec<IntakeEvent>>>);
 
-impl IntakeObserver for Events {
-    fn event(&self, queue: &str, event: IntakeEvent) {
-        assert_eq!(queue, "q");
+impl Observer<IntakeEvent> for Events {
+    fn observe(&self, event: IntakeEvent) {
         self.0.lock().unwrap().push(event);
     }
 }
@@ -64,7 +63,7 @@ impl Events {
 
 fn start_with(fake: &FakeQueue, settings: &Settings, seed: u64) -> TestIntake {
     let events = Events::default();
-    let observer: Arc<dyn IntakeObserver> = Arc::new(events.clone());
+    let observer: Arc<dyn Observer<IntakeEvent>> = Arc::new(events.clone());
     let queue = fake.clients().queue(QUEUE_URL);
     let loops = crate::observe::Loops::new(crate::runtime::Clock::starting_at(Moment::UNIX_EPOCH));
     let (deliveries, handle) = Intake::start(
