@@ -401,23 +401,6 @@ fn output_that_cannot_be_written_is_an_error_and_a_closed_pipe_is_none() {
     }
 }
 
-/// The lines of README's sample that are no ellipsis are lines of what `sundown simulate` prints.
-#[test]
-fn the_readme_shows_what_is_printed() {
-    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")).unwrap();
-    let sample = page.split("```text\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
-    let printed = String::from_utf8(simulate(&[], &[]).stdout).unwrap();
-    let lines: Vec<_> = printed.lines().collect();
-    let shown: Vec<_> = sample.lines().filter(|line| line.trim() != "...").collect();
-    assert!(shown.len() > 10, "{sample}");
-    for line in shown {
-        assert!(
-            lines.contains(&line),
-            "README shows a line that is not printed: {line}\nPrinted:\n{printed}"
-        );
-    }
-}
-
 #[test]
 fn flags_that_contradict_each_other_or_are_out_of_range_are_refused() {
     for flags in [

@@ -221,6 +221,13 @@ fn no_figure_stands_in_a_table_that_is_written_by_hand() {
     }
 }
 
+#[test]
+fn the_readme_rounds_what_was_measured() {
+    let seconds = measured()["real-burst-1000"]["value"].as_f64().unwrap();
+    let words = format!("1000 nodes cordoned in about {seconds:.0} s");
+    assert!(read("README.md").contains(&words), "README.md does not have: {words}");
+}
+
 /// A bar that is far from what is measured lets a regression pass. What was carried over has bars
 /// of its time.
 #[test]

@@ -29,6 +29,7 @@ mod image;
 mod links;
 mod operations;
 mod pages;
+mod picture;
 mod rooms;
 mod scenarios;
 mod settings;
