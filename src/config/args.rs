@@ -435,7 +435,8 @@ pub struct WebhookArgs {
         default_value = d::WEBHOOK_ON,
     )]
     pub webhook_on: Vec<On>,
-    /// Template of a notification: JSON or text with names in braces, such as `{{ summary }}`
+    /// Template of a notification: JSON with names inside its strings, such as
+    /// `{"text":"{{ summary }}"}`
     #[arg(long, env = "SUNDOWN_WEBHOOK_TEMPLATE", value_name = "TEXT")]
     pub webhook_template: Option<String>,
     /// File with the template of a notification

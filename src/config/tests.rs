@@ -256,6 +256,25 @@ fn flags_that_are_missing_contradictory_or_out_of_range_are_refused_with_name_va
             "`y`",
             "one of the two",
         ),
+        (
+            &["--webhook-url", "https://chat/x", "--webhook-template", "{{ node }} is gone"],
+            "--webhook-template",
+            "`{{ node }} is gone`",
+            r#"write {"text":"{{ node }} is gone"}"#,
+        ),
+        (
+            &[
+                "--webhook-url",
+                "https://chat/x",
+                "--webhook-on",
+                "accepted",
+                "--webhook-template",
+                r#"["{{ took + 1 }}"]"#,
+            ],
+            "--webhook-template",
+            r#"`["{{ took + 1 }}"]`"#,
+            "cannot be rendered",
+        ),
         (&["--queue-url", QUEUE, "--queue-url", QUEUE], "--queue-url", QUEUE, "once"),
         (&["--otlp-headers-file", "h"], "--otlp-endpoint", "not given", "nobody to send to"),
         (

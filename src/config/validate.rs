@@ -14,7 +14,7 @@ use crate::{
     election,
     observe::{
         logs, traces,
-        webhook::{DEFAULT_TEMPLATE, Secret, Settings, TemplateSource},
+        webhook::{DEFAULT_TEMPLATE, Secret, Settings, Template, TemplateSource, beginning},
     },
     triage::HookGlobs,
 };
@@ -545,7 +545,13 @@ fn webhook(args: &RunArgs) -> Result<Option<Settings>, ConfigError> {
         return Ok(None);
     };
     let template = template.unwrap_or_else(|| TemplateSource::Text(DEFAULT_TEMPLATE.to_owned()));
-    Ok(Some(Settings { url, on: w.webhook_on.into_iter().collect(), template, headers, proxy }))
+    let on = w.webhook_on.into_iter().collect();
+    if let TemplateSource::Text(text) = &template {
+        Template::for_events(text, &on).map_err(|error| {
+            ConfigError::new("webhook-template", Some(&beginning(text)), error.to_string())
+        })?;
+    }
+    Ok(Some(Settings { url, on, template, headers, proxy }))
 }
 
 fn trial(args: &RunArgs) -> Result<Option<std::path::PathBuf>, ConfigError> {

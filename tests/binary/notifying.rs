@@ -249,6 +249,9 @@ async fn what_cannot_be_sent_that_way_is_said_at_the_start_with_code_2_and_no_se
     let stage = Stage::new(63).await;
     let (url, missing) = ("https://chat.example/T0K3N", stage.folder.path().join("missing"));
     let missing = missing.to_str().unwrap();
+    let template = stage.folder.path().join("template");
+    fs::write(&template, "{{ node }} is gone").unwrap();
+    let template = template.to_str().unwrap();
     for (flags, words) in [
         (
             &["--webhook-url", "T0K3N"][..],
@@ -259,8 +262,12 @@ async fn what_cannot_be_sent_that_way_is_said_at_the_start_with_code_2_and_no_se
             "--webhook-url (SUNDOWN_WEBHOOK_URL) is not given: there is nobody to tell",
         ),
         (
-            &["--webhook-url", url, "--webhook-template", "{{ nod }}"],
-            "`nod`, which does not exist; use on, summary",
+            &["--webhook-url", url, "--webhook-template", r#"{"text":"{{ nod }}"}"#],
+            r#"is `{"text":"{{ nod }}"}`: at /text: it uses `nod`, which does not exist; use on"#,
+        ),
+        (
+            &["--webhook-url", url, "--webhook-template-file", template],
+            "it is not JSON (key must be a string at line 1 column 2); write {\"text\":\"{{ node }}",
         ),
         (
             &["--webhook-url", url, "--webhook-template", "x", "--webhook-template-file", "y"],

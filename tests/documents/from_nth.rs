@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use sundown::observe::webhook::{NAMES, Template};
+use sundown::observe::webhook::{NAMES, On, Template};
 
 use crate::{first_column, read};
 
@@ -126,12 +126,22 @@ fn commands_and_flags_of_ours_in_the_pages_exist() {
 fn the_names_of_templates_are_on_the_page_and_its_examples_can_be_used() {
     let page = read("docs/notifications.md");
     let mut names: BTreeSet<_> = NAMES.iter().map(|(name, _)| (*name).to_owned()).collect();
-    names.insert("label:KEY".to_owned());
+    names.insert("labels['KEY']".to_owned());
     assert_eq!(first_column(&page, "## The text"), names);
     let block = page.split("```json\n").nth(1).unwrap().split("```").next().unwrap();
     let span = spans(&page).into_iter().find(|s| s.starts_with("{\"text\"")).unwrap();
     assert_eq!(span, sundown::observe::webhook::DEFAULT_TEMPLATE);
+    let both = [On::Accepted, On::Ended].into();
     for example in [block, span] {
-        assert!(Template::new(example).unwrap_or_else(|e| panic!("{example}: {e}")).is_json());
+        Template::for_events(example, &both).unwrap_or_else(|e| panic!("{example}: {e}"));
+    }
+    let syntax = page.split("\n### Template syntax\n").nth(1).unwrap();
+    let syntax = syntax.split("\n### ").next().unwrap();
+    let table = crate::book::rows(syntax);
+    let examples: Vec<_> = table.iter().flat_map(|cells| spans(&cells[1])).collect();
+    assert!(examples.len() > 5, "{examples:?}");
+    for example in examples {
+        Template::for_events(&serde_json::json!([example]).to_string(), &both)
+            .unwrap_or_else(|e| panic!("{example}: {e}"));
     }
 }

@@ -407,7 +407,7 @@ pub(super) const ROWS: &[Row] = &[
         "",
         Same,
         &["--webhook-template", "config.webhookTemplate"],
-        "no Go template: names in braces, escaped as JSON needs it",
+        "no Go template: JSON with names inside its strings",
     ),
     flag(
         "webhook-template-file",

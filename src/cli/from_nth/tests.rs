@@ -189,7 +189,7 @@ fn a_webhook_keeps_its_secret_its_headers_and_its_template() {
         (&json!({ "urlSecretName": "slack" }), &Value::Null),
         "the chart has a value for it"
     );
-    let words = r#"{"text":"[Sundown] {{ kind }} of {{ instance }} ({{ type }}) on {{ node }}: pool {{ label:example.com/pool }}, {{ summary }}"}"#;
+    let words = r#"{"text":"[Sundown] {{ kind }} of {{ instance }} ({{ type }}) on {{ node }}: pool {{ labels['example.com/pool'] }}, {{ summary }}"}"#;
     assert_eq!(values["config"]["webhookTemplate"], words);
     assert!(
         ours.to_do
@@ -538,7 +538,8 @@ fn an_error_about_a_wrong_file_names_the_file_and_the_remedy() {
 #[test]
 fn a_template_that_only_puts_fields_in_is_rewritten() {
     for theirs in webhook::theirs() {
-        let ours = webhook::rewritten(&format!("{{{{ {theirs} }}}}")).unwrap();
+        let theirs = format!(r#"["{{{{ {theirs} }}}}"]"#);
+        let ours = webhook::rewritten(&theirs).unwrap();
         crate::observe::webhook::Template::new(&ours)
             .unwrap_or_else(|e| panic!("{theirs} → {ours}: {e}"));
     }

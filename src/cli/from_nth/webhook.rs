@@ -1,10 +1,11 @@
-//! Translates NTH's webhook. Its template is a Go template; ours has names in braces.
+//! Translates NTH's webhook. Its template is a Go template; ours is JSON with names in its strings.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
 use serde_json::{Value, json};
 
 use super::{ours::Ours, read::Given, secrets};
+use crate::observe::webhook::Template;
 
 /// Fields of NTH's Go template, and our names for them.
 const NAMES: &[(&str, &str)] = &[
@@ -175,8 +176,8 @@ fn template(given: &Given, ours: &mut Ours) {
         );
         ours.set("config.webhookTemplateFile", format!("{TEMPLATE}/{key}"));
         ours.do_this(format!(
-            "rewrite {key} in the ConfigMap {name}: it is a Go template; here it has names in \
-             braces (docs/notifications.md)"
+            "rewrite {key} in the ConfigMap {name}: it is a Go template; here it is JSON with \
+             names in its strings (docs/notifications.md)"
         ));
         return;
     }
@@ -184,18 +185,22 @@ fn template(given: &Given, ours: &mut Ours) {
         ours.set("config.webhookTemplateFile", path.clone());
         ours.do_this(format!(
             "mount {path} (extraVolumes, extraVolumeMounts), and rewrite it: it is a Go template; \
-             here it has names in braces (docs/notifications.md)"
+             here it is JSON with names in its strings (docs/notifications.md)"
         ));
         return;
     }
     let Some(text) = given.text("webhookTemplate") else { return };
-    match rewritten(&text) {
-        Ok(template) => ours.set("config.webhookTemplate", template),
-        Err(action) => ours.do_this(format!(
-            "config.webhookTemplate: NTH's template has `{action}`, which has no counterpart \
-             here; write one with names in braces (docs/notifications.md)"
-        )),
-    }
+    let why = match rewritten(&text) {
+        Ok(template) => match Template::new(&template) {
+            Ok(_) => return ours.set("config.webhookTemplate", template),
+            Err(error) => format!("NTH's template cannot be rewritten: {error}"),
+        },
+        Err(action) => format!("NTH's template has `{action}`, which has no counterpart here"),
+    };
+    ours.do_this(format!(
+        "config.webhookTemplate: {why}; write JSON with names in its strings \
+         (docs/notifications.md)"
+    ));
 }
 
 /// Rewrites a Go template that only inserts fields. Errs with the first action that does more.
@@ -219,7 +224,7 @@ pub(super) fn rewritten(template: &str) -> Result<String, String> {
 /// `index .NodeLabels "KEY"`, which Go templates need for a label whose key has dots.
 fn label(action: &str) -> Option<String> {
     let key = action.strip_prefix("index .NodeLabels ")?.trim().trim_matches(['"', '`']);
-    (!key.is_empty() && !key.contains([' ', '"'])).then(|| format!("label:{key}"))
+    (!key.is_empty() && !key.contains([' ', '"'])).then(|| format!("labels['{key}']"))
 }
 
 /// NTH's names of the fields that this file translates.

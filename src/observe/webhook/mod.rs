@@ -18,8 +18,10 @@ pub use self::{
     http::{Answer, AnswerFuture, Http, Post, Reply, Transport},
     notice::Notice,
     sender::{Notifier, NotifierParts},
-    template::{BadTemplate, Facts, NAMES, Template},
+    template::{BadTemplate, Facts, Fault, NAMES, Template},
 };
+
+pub(crate) use self::template::beginning;
 
 #[cfg(feature = "otlp")]
 pub(in crate::observe) use self::sender::headers;
@@ -121,8 +123,13 @@ pub enum UnusableSettings {
         source: std::io::Error,
     },
     /// The template has an error.
-    #[error("the webhook's template cannot be used: {0}")]
-    Template(#[from] BadTemplate),
+    #[error("{flag}: the template of notifications cannot be used: {error}")]
+    Template {
+        /// The flag that gives the template, and the path of its file.
+        flag: String,
+        /// What is wrong with the template, and what to write instead.
+        error: BadTemplate,
+    },
     /// The file with headers cannot be used.
     #[error("--webhook-headers-file {path}: {why}; give one `Name: value` a line")]
     Headers {

@@ -2,8 +2,10 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use minijinja::Value;
+
 use super::{Facts, On};
-use crate::domain::Moment;
+use crate::domain::{Moment, seconds};
 
 /// Labels of a node that have names of their own in templates.
 pub(super) const ZONE: &str = "topology.kubernetes.io/zone";
@@ -49,6 +51,37 @@ pub struct Notice {
 }
 
 impl Notice {
+    /// Typical notices of an event: one with few values, and one with all that there can be. A
+    /// template is tried with them at the start.
+    #[must_use]
+    pub fn samples(on: On) -> [Self; 2] {
+        let has_ended = on == On::Ended;
+        let pods = || if has_ended { vec!["shop/web-0".to_owned()] } else { Vec::new() };
+        let few = Self {
+            on: Some(on),
+            event: "00000000-0000-0000-0000-000000000000".to_owned(),
+            kind: "spot",
+            instance: "i-00000000000000000".to_owned(),
+            node: "node".to_owned(),
+            outcome: if has_ended { "empty" } else { on.as_str() },
+            took: has_ended.then_some(Duration::ZERO),
+            ..Self::default()
+        };
+        let all = Self {
+            time: Some(Moment::UNIX_EPOCH),
+            group: Some("group".to_owned()),
+            labels: [ZONE, REGION, TYPE].map(|key| (key.to_owned(), "label".to_owned())).into(),
+            deadline: Some(Moment::UNIX_EPOCH),
+            took: has_ended.then_some(seconds(110)),
+            evicted: u64::from(has_ended),
+            blocked: pods(),
+            forced: pods(),
+            left: pods(),
+            ..few.clone()
+        };
+        [few, all]
+    }
+
     /// Identifies the notification: of several with the same key only the first is sent.
     #[must_use]
     pub fn key(&self) -> String {
@@ -67,7 +100,7 @@ impl Notice {
     pub fn facts(&self, cluster: Option<&str>) -> Facts {
         let label = |key: &str| self.labels.get(key).cloned().unwrap_or_default();
         let at = |moment: Option<Moment>| moment.map(|t| format!("{t:.0}")).unwrap_or_default();
-        let fields = [
+        let texts = [
             ("on", self.on.map_or("", On::as_str).to_owned()),
             ("summary", self.summary()),
             ("cluster", cluster.unwrap_or_default().to_owned()),
@@ -82,13 +115,17 @@ impl Notice {
             ("type", label(TYPE)),
             ("deadline", at(self.deadline)),
             ("outcome", self.outcome.to_owned()),
-            ("took", self.took.map(|t| t.as_secs().to_string()).unwrap_or_default()),
-            ("evicted", self.evicted.to_string()),
             ("blocked", list(&self.blocked)),
             ("forced", list(&self.forced)),
             ("left", list(&self.left)),
         ];
-        Facts { fields: fields.into(), labels: self.labels.clone() }
+        let numbers = [("took", self.took.map(|t| t.as_secs())), ("evicted", Some(self.evicted))];
+        let fields = texts
+            .into_iter()
+            .map(|(name, text)| (name, Value::from(text)))
+            .chain(numbers.map(|(name, number)| (name, Value::from(number))))
+            .collect();
+        Facts { fields, labels: self.labels.clone() }
     }
 
     fn summary(&self) -> String {

@@ -2,6 +2,8 @@
 
 use std::{
     collections::{BTreeSet, VecDeque},
+    fs::File,
+    io::{ErrorKind, Read},
     path::Path,
     sync::{
         Arc, Mutex, PoisonError,
@@ -21,6 +23,7 @@ use super::{
     Http, Notice, On, Post, Settings, Template, TemplateSource, Transport, UnusableSettings,
     http::Answer,
     notice::{REGION, TYPE, ZONE},
+    template::LARGEST_TEMPLATE,
 };
 use crate::{
     domain::seconds,
@@ -32,6 +35,8 @@ use crate::{
 const WAITING: usize = 1000;
 /// How many notifications are sent at the same time.
 const IN_FLIGHT: usize = 4;
+/// The content type of a notification, unless the file with headers names another one.
+const CONTENT_TYPE: &str = "application/json";
 /// How long one attempt may take.
 const TRY: Duration = seconds(5);
 /// For how long a notification is retried at most, counted from its first attempt.
@@ -111,14 +116,8 @@ impl Notifier {
     /// used, or when the proxy is not a URL.
     pub fn start(parts: NotifierParts) -> Result<Self, UnusableSettings> {
         let NotifierParts { settings, cluster, transport, random, spawner, metrics } = parts;
-        let text = match &settings.template {
-            TemplateSource::Text(text) => text.clone(),
-            TemplateSource::File(path) => std::fs::read_to_string(path).map_err(|source| {
-                UnusableSettings::TemplateFile { path: path.display().to_string(), source }
-            })?,
-        };
-        let template = Arc::new(Template::new(&text)?);
-        headers(settings.headers.as_deref(), content_type(&template))?;
+        let template = Arc::new(template(&settings)?);
+        headers(settings.headers.as_deref(), CONTENT_TYPE)?;
         let transport: Arc<dyn Transport> = match transport {
             Some(transport) => transport,
             None => Arc::new(Http::new(settings.proxy.as_ref()).map_err(UnusableSettings::Proxy)?),
@@ -163,7 +162,7 @@ impl Notifier {
         self.0.template.uses(name)
     }
 
-    /// The keys of the Node labels that the template uses, by `label:KEY` or by a name such as
+    /// The keys of the Node labels that the template uses, by `labels['KEY']` or by a name such as
     /// `zone`: the node index has to keep them.
     pub fn labels(&self) -> impl Iterator<Item = &str> {
         let template = &self.0.template;
@@ -240,7 +239,12 @@ async fn work(
 impl Sender {
     async fn send(&self, notice: &Notice) {
         let begun = Instant::now();
-        let body = self.template.render(&notice.facts(self.cluster.as_deref()));
+        let body = match self.template.render(notice.facts(self.cluster.as_deref())) {
+            Ok(body) => body,
+            Err(error) => {
+                return self.give_up(notice, &format!("the template cannot be used: {error}"));
+            }
+        };
         let mut backoff = Backoff::new(seconds(2), seconds(16));
         for attempt in 1_u32.. {
             let (why, pause) = match self.once(&body).await {
@@ -274,8 +278,8 @@ impl Sender {
 
     async fn once(&self, body: &str) -> Result<Answer, String> {
         // Blocking, but short: a Secret is mounted as a small file in memory.
-        let headers = headers(self.settings.headers.as_deref(), content_type(&self.template))
-            .map_err(|e| e.to_string())?;
+        let headers =
+            headers(self.settings.headers.as_deref(), CONTENT_TYPE).map_err(|e| e.to_string())?;
         let post = Post { url: self.settings.url.clone(), headers, body: body.to_owned() };
         tokio::time::timeout(TRY, self.transport.post(&post))
             .await
@@ -288,7 +292,8 @@ impl Sender {
             node = notice.node,
             on = notice.on.map_or("", On::as_str),
             why,
-            "Could not send a notification and gave it up. Check the webhook. Drains go on."
+            "Could not send a notification and gave it up. Check the webhook and the template. \
+             Drains go on."
         );
     }
 }
@@ -298,8 +303,31 @@ const fn is_retryable(status: u16) -> bool {
     matches!(status, 408 | 425 | 429 | 500..=599)
 }
 
-fn content_type(template: &Template) -> &'static str {
-    if template.is_json() { "application/json" } else { "text/plain; charset=utf-8" }
+/// Reads the template and tries it with the events that cause a notification.
+fn template(settings: &Settings) -> Result<Template, UnusableSettings> {
+    let (flag, text) = match &settings.template {
+        TemplateSource::Text(text) => ("--webhook-template".to_owned(), text.clone()),
+        TemplateSource::File(path) => {
+            let path_text = path.display().to_string();
+            let flag = format!("--webhook-template-file {path_text}");
+            let text = start_of_file(path)
+                .map_err(|source| UnusableSettings::TemplateFile { path: path_text, source })?;
+            (flag, text)
+        }
+    };
+    Template::for_events(&text, &settings.on)
+        .map_err(|error| UnusableSettings::Template { flag, error })
+}
+
+/// The text of a file. Of a file that is too large for a template, so much that this shows.
+fn start_of_file(path: &Path) -> std::io::Result<String> {
+    let mut bytes = Vec::new();
+    let limit = u64::try_from(LARGEST_TEMPLATE).unwrap_or(u64::MAX).saturating_add(1);
+    File::open(path)?.take(limit).read_to_end(&mut bytes)?;
+    if bytes.len() > LARGEST_TEMPLATE {
+        return Ok(String::from_utf8_lossy(&bytes).into_owned());
+    }
+    String::from_utf8(bytes).map_err(|error| std::io::Error::new(ErrorKind::InvalidData, error))
 }
 
 /// The headers of every request: Sundown's, overridden by those of the file. `kind`: the content

@@ -1,6 +1,7 @@
 #![allow(clippy::indexing_slicing, reason = "a test may panic")]
 
 use std::{
+    path::Path,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -234,20 +235,52 @@ fn start(settings: Settings) -> Result<Notifier, UnusableSettings> {
     })
 }
 
+fn with_template(text: &str) -> Settings {
+    Settings { template: TemplateSource::Text(text.to_owned()), ..settings() }
+}
+
 #[tokio::test]
 async fn settings_that_cannot_work_are_errors_at_the_start() {
-    let template =
-        |text: &str| Settings { template: TemplateSource::Text(text.to_owned()), ..settings() };
-    let file =
-        Settings { template: TemplateSource::File("/nowhere/template".into()), ..settings() };
+    let with_file =
+        |path: &Path| Settings { template: TemplateSource::File(path.to_owned()), ..settings() };
+    let path = std::env::temp_dir().join(format!("sundown-template-{}", std::process::id()));
     let proxy = Settings { proxy: Some(Secret::new("nowhere")), ..settings() };
-    for (settings, words) in
-        [(template("{{ nod }}"), "`nod`"), (file, "/nowhere/template"), (proxy, "--webhook-proxy")]
-    {
+    for (settings, words) in [
+        (with_template(r#"["{{ nod }}"]"#), "--webhook-template: the template"),
+        (with_template(r#"["{{ nod }}"]"#), "at /0: it uses `nod`"),
+        (with_file(Path::new("/nowhere/template")), "/nowhere/template: cannot be read"),
+        (proxy, "--webhook-proxy"),
+    ] {
         let error = start(settings).unwrap_err().to_string();
         assert!(error.contains(words), "{error}");
     }
-    start(template(DEFAULT_TEMPLATE)).unwrap();
+    for (bytes, words) in [
+        (&b"drained"[..], "-template-"),
+        (b"drained", r#"write {"text":"drained"}"#),
+        (b"", DEFAULT_TEMPLATE),
+        (b"\"\xff\"", "cannot be read (invalid utf-8"),
+        (&b" ".repeat(70_000), "larger than 65536 bytes"),
+    ] {
+        std::fs::write(&path, bytes).unwrap();
+        let error = start(with_file(&path)).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    }
+    std::fs::write(&path, DEFAULT_TEMPLATE).unwrap();
+    start(with_file(&path)).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    start(with_template(DEFAULT_TEMPLATE)).unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_notification_that_cannot_be_rendered_is_counted_and_the_next_one_is_sent() {
+    let text = r#"{"text":"{{ 'x' * took * 1000 }}{{ 1 // (100 - took) }}"}"#;
+    let settings = Settings { on: [On::Ended].into(), ..with_template(text) };
+    let scene = scene_with(settings, &[Ok(200)], None);
+    for (node, took) in [("out-of-fuel", 3000), ("error", 100), ("fine", 1)] {
+        scene.notifier.notify(Notice { took: Some(seconds(took)), ..notice(On::Ended, node) });
+    }
+    scene.notifier.flush(seconds(5)).await;
+    assert_eq!((scene.posted(), scene.counted()), (1, [1, 0, 2, 0]));
 }
 
 #[test]
@@ -257,7 +290,7 @@ fn a_notice_has_a_value_for_every_name_of_a_template() {
     let mut known: Vec<_> = NAMES.iter().map(|(name, _)| *name).collect();
     known.sort_unstable();
     assert_eq!(names, known);
-    assert_eq!(facts.fields["cluster"], "shop");
+    assert_eq!(facts.fields["cluster"].as_str(), Some("shop"));
     let pods = |n: usize| (0..n).map(|i| format!("shop/web-{i}")).collect::<Vec<_>>();
     let ended = Notice {
         outcome: "deadline_reached",
@@ -267,7 +300,8 @@ fn a_notice_has_a_value_for_every_name_of_a_template() {
         blocked: pods(1),
         ..notice(On::Ended, "ip-1")
     };
-    let text = &ended.facts(None).fields["summary"];
+    let summary = ended.facts(None).fields["summary"].clone();
+    let text = summary.as_str().unwrap();
     for words in [
         "the drain of node ip-1 is over after 110 s (deadline_reached), 3 evicted",
         "blocked: shop/web-0;",

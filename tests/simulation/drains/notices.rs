@@ -23,7 +23,7 @@ use super::{Scene, graceful};
 use crate::harness::Stage;
 
 const TEMPLATE: &str = r#"{"on":"{{ on }}","node":"{{ node }}","kind":"{{ kind }}","group":"{{ group }}","zone":"{{ zone }}","type":"{{ type }}",
-    "outcome":"{{ outcome }}","blocked":"{{ blocked }}","forced":"{{ forced }}","left":"{{ left }}","evicted":"{{ evicted }}","os":"{{ label:kubernetes.io/os }}"}"#;
+    "outcome":"{{ outcome }}","blocked":"{{ blocked }}","forced":"{{ forced }}","left":"{{ left }}","evicted":"{{ evicted }}","os":"{{ labels['kubernetes.io/os'] }}"}"#;
 
 /// Somebody who takes what is posted.
 #[derive(Clone, Default)]
