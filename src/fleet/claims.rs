@@ -27,8 +27,9 @@ const NO_SECOND_WAIT: std::time::Duration = std::time::Duration::from_hours(1);
 /// Which Nodes are drained for which instance, and which completions wait for them.
 #[derive(Debug, Default)]
 pub(super) struct Claims {
-    /// The Nodes that have a drain or a completion. Usually one for each instance.
-    draining: BTreeMap<InstanceId, BTreeSet<NodeName>>,
+    /// The Nodes that have a drain or a completion, in order. Usually one for each instance: a list
+    /// takes a tenth of the memory of a set.
+    draining: BTreeMap<InstanceId, Vec<NodeName>>,
     /// Nodes that are about to be accepted together, and until when completion waits for them.
     expected: BTreeMap<InstanceId, (BTreeSet<NodeName>, Moment)>,
     /// Nodes whose completion waits for other Nodes.
@@ -58,7 +59,11 @@ impl Claims {
 
     /// The drain of a Node begins.
     pub(super) fn begin(&mut self, instance: &InstanceId, node: &NodeName) {
-        self.draining.entry(instance.clone()).or_default().insert(node.clone());
+        let draining =
+            self.draining.entry(instance.clone()).or_insert_with(|| Vec::with_capacity(1));
+        if let Err(place) = draining.binary_search(node) {
+            draining.insert(place, node.clone());
+        }
         if let Some((expected, _)) = self.expected.get_mut(instance) {
             expected.remove(node);
         }
@@ -73,7 +78,7 @@ impl Claims {
         out: &mut Effects,
     ) {
         if let Some(nodes) = self.draining.get_mut(instance) {
-            nodes.remove(node);
+            nodes.retain(|other| other != node);
             if nodes.is_empty() {
                 self.draining.remove(instance);
             }

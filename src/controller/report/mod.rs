@@ -26,7 +26,7 @@ use crate::{
 
 /// What later reports about each drain need, by node. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Reported(Arc<Mutex<BTreeMap<NodeName, ReportedDrain>>>);
+pub(super) struct Reported(Arc<Mutex<BTreeMap<NodeName, Box<ReportedDrain>>>>);
 
 #[derive(Debug)]
 struct ReportedDrain {
@@ -42,14 +42,19 @@ struct ReportedDrain {
 
 impl Reported {
     fn with<T>(&self, node: &NodeName, use_it: impl FnOnce(&mut ReportedDrain) -> T) -> Option<T> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get_mut(node).map(use_it)
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get_mut(node)
+            .map(|drain| use_it(drain))
     }
 
     fn insert(&self, node: &NodeName, drain: ReportedDrain) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(node.clone(), drain);
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.insert(node.clone(), Box::new(drain));
     }
 
-    fn remove(&self, node: &NodeName) -> Option<ReportedDrain> {
+    fn remove(&self, node: &NodeName) -> Option<Box<ReportedDrain>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(node)
     }
 
