@@ -75,6 +75,18 @@ pub(super) fn fit(text: &str, width: usize) -> String {
         .collect()
 }
 
+/// As [`fit`], but cuts the middle: of long names, both the beginning and the end tell them apart.
+pub(super) fn fit_middle(text: &str, width: usize) -> String {
+    let clean: Vec<char> = fit(text, usize::MAX).chars().collect();
+    if clean.len() <= width {
+        return clean.into_iter().collect();
+    }
+    let kept = width.saturating_sub(1);
+    let head = clean.iter().take(kept / 2);
+    let tail = clean.iter().skip(clean.len() - (kept - kept / 2));
+    head.copied().chain(['…']).chain(tail.copied()).take(width).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

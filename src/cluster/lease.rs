@@ -434,9 +434,10 @@ impl Keeper {
                     self.under_way = Some(self.calls.replace(self.last.as_ref(), version, &draft));
                 }
                 Effect::BecameLeader { term } => {
-                    tracing::info!(
+                    // The service logs that this process leads.
+                    tracing::debug!(
                         namespace = %self.place.namespace, lease = %self.place.name, term,
-                        "this process leads");
+                        "The Lease names this process.");
                     self.senders.leadership.send_replace(Leadership::Leader { since: now, term });
                 }
                 Effect::Lost(why) => {

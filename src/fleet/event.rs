@@ -47,8 +47,8 @@ pub enum DrainEvent {
     PauseAnnotation(bool),
     /// The drain is paused.
     Paused {
-        /// All drains are paused, not only this one.
-        all: bool,
+        /// By what.
+        by: super::Pause,
     },
     /// The drain goes on after a pause.
     Resumed {

@@ -135,11 +135,10 @@ impl Fleet {
         else {
             return false;
         };
-        let all = self.paused;
         let Some(state) = self.drains.get_mut(name) else { return false };
         let Some(event) = state.reported_events.next_event(&node, now) else { return false };
         let event = match event {
-            NodeEvent::Paused => DrainEvent::Paused { all },
+            NodeEvent::Paused => DrainEvent::Paused { by: state.pause },
             NodeEvent::Resumed => DrainEvent::Resumed { ends: state.limits.end_at },
             NodeEvent::Blocked(text) => DrainEvent::Blocked(text),
             NodeEvent::ComeBack(text) => DrainEvent::PodsComeBack(text),

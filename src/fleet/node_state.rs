@@ -64,7 +64,7 @@ pub(super) enum Phase {
 
 /// Whether a drain is paused, and by what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Pause {
+pub enum Pause {
     /// It is not.
     No,
     /// By the annotation of its Node.

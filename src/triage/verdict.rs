@@ -30,13 +30,17 @@ pub enum Verdict {
 /// The longest time for which a message for another reader stays hidden.
 const LONGEST_HIDDEN: Duration = seconds(60);
 
+/// How often a message for another reader is hidden for only a second. Of several readers each one
+/// receives it a few times before the one that wants it does.
+const SHORTLY_HIDDEN: u32 = 8;
+
 /// How long a message for another reader stays hidden after it was received for the
-/// `receive_count`th time. One second at first, so that a spot notice keeps its two minutes. Then
-/// twice as long each time, up to a minute, so that a message that nobody wants is not received all
-/// the time.
+/// `receive_count`th time. One second for the first [`SHORTLY_HIDDEN`] times, so that a spot notice
+/// keeps its two minutes. Then twice as long each time, up to a minute, so that a message that
+/// nobody wants is not received all the time.
 #[must_use]
 pub fn hidden_from_others(receive_count: u32) -> Duration {
-    let doubled = receive_count.saturating_sub(1).min(16);
+    let doubled = receive_count.saturating_sub(SHORTLY_HIDDEN).min(16);
     seconds(1 << doubled).min(LONGEST_HIDDEN)
 }
 

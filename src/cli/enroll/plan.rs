@@ -221,10 +221,12 @@ pub(super) fn removals(prefix: &str, group: &Group, hooks: &[Hook]) -> Vec<Remov
 /// What AWS does to this number of instances whose hook is deleted while they wait.
 pub(super) const fn consequence(transition: Transition, instances: usize) -> &'static str {
     match (transition, instances) {
-        (Transition::Terminating, 1) => "is terminated at once, drained or not",
-        (Transition::Terminating, _) => "are terminated at once, drained or not",
-        (Transition::Launching, 1) => "is abandoned: terminated before it ever served",
-        (Transition::Launching, _) => "are abandoned: terminated before they ever served",
+        (Transition::Terminating, 1) => "AWS terminates it at once, drained or not",
+        (Transition::Terminating, _) => "AWS terminates them at once, drained or not",
+        (Transition::Launching, 1) => "AWS abandons it: it is terminated before it ever served",
+        (Transition::Launching, _) => {
+            "AWS abandons them: they are terminated before they ever served"
+        }
     }
 }
 

@@ -231,7 +231,7 @@ async fn hooks_are_removed_where_nobody_waits_and_refused_where_somebody_does() 
     let (output, code) = world.enroll(&[SHOP, "--remove", "--now", "--yes"]).await;
     assert!(
         is(code, 0)
-            && output.contains(&format!("{going} waits, and is terminated at once"))
+            && output.contains(&format!("{going} waits, and AWS terminates it at once"))
             && output.contains("b: it has no hook"),
         "{output}"
     );

@@ -392,7 +392,7 @@ impl Budget {
         let fields = field.fields(&["minAvailable", "maxUnavailable"])?;
         let bound = |fields: &Fields<'_>, name: &str| {
             fields.read(name, |field| {
-                let remedy = "use a number of pods, such as 2, or a share of them, such as \"50%\"";
+                let remedy = "use a number of pods, 0 to 20000, or a share of them, 0% to 100%";
                 if is_bound(field.value()) {
                     Ok(field.value().clone())
                 } else {

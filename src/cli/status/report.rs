@@ -11,7 +11,7 @@ use crate::{
     config::DrainConfig,
     controller::{drain_settings, limit_settings},
     domain::{InstanceId, InterruptionFacts, Moment, Node, NodeName, Pod, seconds},
-    drain::{BlockReason, Drain, Effect, Input, Start, blocked_by_budgets},
+    drain::{BlockReason, Drain, Effect, Input, Settings, Start, blocked_by_budgets},
     fleet::{end_in_event, limits_of, taken_up},
     record::{self, Record, RecordStatus},
 };
@@ -82,8 +82,8 @@ pub(super) struct NodeStatus {
     pub(super) since: Option<Moment>,
     /// When the drain ends at the latest.
     pub(super) deadline: Option<Moment>,
-    /// When the first of the remaining pods may be deleted by force. `None`: no pod will be, or the
-    /// pods cannot be listed.
+    /// When the first of the remaining pods may be deleted by force. `None`: no pod will be, the
+    /// drain is paused, or the pods cannot be listed.
     pub(super) force_from: Option<Moment>,
     /// `true`: no pod is left, or all remaining pods are already terminating.
     pub(super) nothing_to_force: bool,
@@ -171,11 +171,12 @@ pub(super) fn report(facts: &Facts, only: Option<&NodeName>) -> Report {
         matches!(record::status(node, None), RecordStatus::Released { has_our_marks: true, .. })
     };
     if settings.is_none() && nodes.iter().any(|n| n.deadline.is_some()) {
-        notes.push(
-            "The leader has not published its settings: deadlines are those of the default \
-             settings."
-                .to_owned(),
-        );
+        let why = if lease.is_some() {
+            "The leader has not published its settings"
+        } else {
+            "Without the Lease, the settings of the leader are not known"
+        };
+        notes.push(format!("{why}: deadlines are those of the default settings."));
     }
     Report {
         time: facts.now,
@@ -324,6 +325,10 @@ impl Reader<'_> {
         if let Some(settings) = &self.settings {
             self.pods(&mut status, node, settings, &taken, accepted);
         }
+        if paused {
+            status.force_from = None;
+            status.blocked.iter_mut().for_each(|pod| pod.force_from = None);
+        }
         status
     }
 
@@ -383,7 +388,7 @@ impl Reader<'_> {
                 (None, Some(held)) => (
                     held.reason,
                     budget_words(held.reason, &held.budgets),
-                    self.blocked_event(pod, accepted).map(|e| e.first),
+                    self.blocked_event(pod, accepted).map(|e| blocked_since(e, accepted)),
                 ),
                 (None, None) => match self.reported_block(pod, accepted) {
                     Some(block) => block,
@@ -468,7 +473,7 @@ impl Reader<'_> {
         // The budgets were just read and do not block it, so an Event about a budget is outdated.
         let is_of_budgets =
             matches!(reason, BlockReason::Pdb | BlockReason::PdbLagging | BlockReason::TwoPdbs);
-        (!is_of_budgets).then(|| (reason, message.to_owned(), Some(event.first)))
+        (!is_of_budgets).then(|| (reason, message.to_owned(), Some(blocked_since(event, accepted))))
     }
 
     fn hooks(&self, node: &Node, record: &Record, instance: &InstanceId) -> Vec<Hook> {
@@ -523,6 +528,12 @@ impl LastEvent {
             last: event.last,
         }
     }
+}
+
+/// When the block began that an Event reports: it is written when a pod has been blocked for a
+/// while.
+fn blocked_since(event: &EventFacts, accepted: Moment) -> Moment {
+    event.first.minus(Settings::default().report_blocked_after).max(accepted)
 }
 
 fn over(record: &Record, has_our_marks: bool) -> String {

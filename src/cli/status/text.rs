@@ -4,14 +4,14 @@ use std::{collections::BTreeSet, time::Duration};
 
 use super::report::{BlockedPod, Hook, NodeStatus, Report, State};
 use crate::{
-    cli::paint::{Paint, Tone, fit},
+    cli::paint::{Paint, Tone, fit, fit_middle},
     domain::{Moment, seconds},
 };
 
 /// The largest width of the column of nodes, so that a row has 80 columns.
 const NODE: usize = 24;
 /// The widths of the other columns: kind, since, pods, blocked, force in, time left.
-const WIDTHS: [usize; 6] = [14, 6, 5, 8, 8, 9];
+const WIDTHS: [usize; 6] = [14, 6, 4, 8, 9, 9];
 /// The most blocked pods that are listed of a node, unless the user named the node.
 const LISTED: usize = 5;
 
@@ -56,23 +56,27 @@ impl Page {
         self.lines.push(text + "\n");
     }
 
-    /// Prints a sentence on as many lines as it needs.
-    fn wrapped(&mut self, tone: Tone, indent: &str, text: &str) {
+    /// Prints a sentence on as many lines as it needs. The first one begins with `start`, the others
+    /// with as many spaces. A word that is longer than a line is cut in its middle.
+    fn wrapped(&mut self, tone: impl Into<Option<Tone>>, start: &str, text: &str) {
+        let tone = tone.into();
+        let mut start = start.to_owned();
+        let room = self.look.width.saturating_sub(start.chars().count());
         let mut line = String::new();
         for word in text.split_whitespace() {
-            if !line.is_empty()
-                && indent.len() + line.chars().count() + 1 + word.chars().count() > self.look.width
-            {
-                self.line(Some(tone), &format!("{indent}{line}"));
+            let word = fit_middle(word, room);
+            if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > room {
+                self.line(tone, &format!("{start}{line}"));
+                start = " ".repeat(start.chars().count());
                 line.clear();
             }
             if !line.is_empty() {
                 line.push(' ');
             }
-            line += word;
+            line += &word;
         }
         if !line.is_empty() {
-            self.line(Some(tone), &format!("{indent}{line}"));
+            self.line(tone, &format!("{start}{line}"));
         }
     }
 
@@ -136,20 +140,15 @@ impl Page {
             self.line(None, &total(report));
         }
         if !report.drained.is_empty() {
-            let count = report.drained.len();
-            let (is, its) = if count == 1 {
-                ("1 node is", "its instance")
-            } else {
-                ("nodes are", "their instances")
-            };
-            let many = if count == 1 { is.to_owned() } else { format!("{count} {is}") };
-            self.line(
-                Some(Tone::Faint),
-                &format!(
-                    "{many} drained and cordoned until {its} go{}.",
-                    if count == 1 { "es" } else { "" }
+            let text = match report.drained.len() {
+                1 => "The drain of 1 node is over; it stays cordoned until its instance goes."
+                    .to_owned(),
+                count => format!(
+                    "The drains of {count} nodes are over; they stay cordoned until their instances \
+                     go."
                 ),
-            );
+            };
+            self.wrapped(Tone::Faint, "", &text);
         }
     }
 
@@ -210,8 +209,14 @@ impl Page {
             self.line(Some(Tone::Caution), &format!("  {remark}"));
         }
         for pod in node.blocked.iter().take(LISTED) {
-            let text = format!("  {}", self.blocked(pod));
-            self.line(Some(Tone::Bad), &text);
+            let text = self.blocked(pod);
+            if text.chars().count() + 2 <= self.look.width {
+                self.line(Some(Tone::Bad), &format!("  {text}"));
+            } else {
+                // The reason and the budget matter more than the length of the names.
+                self.wrapped(Tone::Bad, "  ", &format!("{}:", pod.pod));
+                self.wrapped(Tone::Bad, "    ", &self.reason(pod));
+            }
         }
         if node.blocked.len() > LISTED {
             self.line(
@@ -233,6 +238,11 @@ impl Page {
     }
 
     fn blocked(&self, pod: &BlockedPod) -> String {
+        format!("{}: {}", pod.pod, self.reason(pod))
+    }
+
+    /// What blocks a pod, since when, and by which budgets.
+    fn reason(&self, pod: &BlockedPod) -> String {
         let since = pod.since.map(|at| format!(" {}", self.age(at))).unwrap_or_default();
         let budgets = if pod.budgets.is_empty() {
             String::new()
@@ -241,7 +251,7 @@ impl Page {
         };
         let message =
             if pod.message.is_empty() { String::new() } else { format!(" ({})", pod.message) };
-        format!("{}: {}{since}{budgets}{message}", pod.pod, pod.reason)
+        format!("{}{since}{budgets}{message}", pod.reason)
     }
 
     fn hook(&self, hook: &Hook) -> String {
@@ -281,7 +291,9 @@ impl Page {
             };
             let deadline = when(self, node.deadline, "none");
             self.fact("deadline", &deadline);
-            let force = if node.nothing_to_force {
+            let force = if node.state == State::Paused {
+                "no pod is deleted by force while the drain is paused".to_owned()
+            } else if node.nothing_to_force {
                 "no pod is left that could be forced".to_owned()
             } else {
                 when(
@@ -326,7 +338,7 @@ impl Page {
     }
 
     fn fact(&mut self, name: &str, text: &str) {
-        self.line(None, &format!("  {name:<10} {text}"));
+        self.wrapped(None, &format!("  {name:<10} "), text);
     }
 }
 

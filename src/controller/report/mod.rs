@@ -15,7 +15,7 @@ use tracing::Span;
 use super::{context::Term, notices, places};
 use crate::{
     cluster::{About, EventNote, EventReason, Severity},
-    domain::{InterruptionFacts, Kind, NodeName},
+    domain::{InstanceId, InterruptionFacts, Kind, NodeName},
     drain::Outcome,
     fleet::{AcceptedInterruption, ActionEnd, Begin, DrainEvent, End, FleetCounts, FleetEvent},
     observe::{
@@ -37,7 +37,15 @@ struct ReportedDrain {
     place: Place,
     /// `None` if traces are off.
     trace: Option<Box<DrainTrace>>,
-    span: Span,
+    instance: InstanceId,
+}
+
+impl ReportedDrain {
+    /// A span for the next log lines about this drain. Kept from report to report, the spans of
+    /// thousands of drains would take twice the memory of their reports.
+    fn span(&self, node: &NodeName) -> Span {
+        tracing::info_span!("drain", node = %node, instance = %self.instance, kind = self.kind)
+    }
 }
 
 impl Reported {
@@ -60,7 +68,7 @@ impl Reported {
 
     /// The span of the node's drain. [`Span::none`] if there is no drain.
     fn span(&self, node: &NodeName) -> Span {
-        self.with(node, |drain| drain.span.clone()).unwrap_or_else(Span::none)
+        self.with(node, |drain| drain.span(node)).unwrap_or_else(Span::none)
     }
 
     fn trace(&self, node: &NodeName, add: impl FnOnce(&mut DrainTrace)) {
@@ -142,17 +150,20 @@ impl Term {
     fn report_begin(&self, node: &NodeName, begin: &Begin) {
         let Begin { interruptions, instance, accepted, began_here, .. } = begin;
         let kind = interruptions.first().and_then(|t| t.kind).map_or("unknown", Kind::as_str);
-        let span = tracing::info_span!("drain", node = %node, instance = %instance, kind);
         let group =
             interruptions.iter().find_map(|t| t.hook.as_ref()).map(|hook| hook.key.group.as_str());
         let place = places::of(&begin.node, group);
         if *began_here {
             self.metrics.drain_started(kind, &place);
-        } else {
-            span.in_scope(|| tracing::info!("Found an open record: its drain goes on."));
         }
         let trace = self.sinks.tracer.is_some().then(|| Box::new(trace_of(begin, kind, &place)));
-        self.reported.insert(node, ReportedDrain { kind, place, trace, span });
+        let drain = ReportedDrain { kind, place, trace, instance: instance.clone() };
+        if !began_here {
+            drain
+                .span(node)
+                .in_scope(|| tracing::info!("Found an open record: its drain goes on."));
+        }
+        self.reported.insert(node, drain);
         self.board.began(node, instance, kind, *accepted);
     }
 

@@ -7,7 +7,7 @@ use crate::{
     cluster::{About, EventNote, EventReason, Severity},
     domain::{Kind, NodeName},
     drain::Outcome,
-    fleet::{ActionEnd, DrainEvent, list, pods},
+    fleet::{ActionEnd, DrainEvent, Pause, list, pods},
     record::VoidReason,
 };
 
@@ -37,12 +37,17 @@ fn of_drain(node: &NodeName, event: &DrainEvent) -> Option<NodeNote> {
              to end it use `sundown release`."
                 .to_owned(),
         ),
-        DrainEvent::Paused { all } => {
-            let resume =
-                if *all { "sundown resume".to_owned() } else { format!("sundown resume {node}") };
+        DrainEvent::Paused { by } => {
+            let ends = match by {
+                Pause::ByBoth => format!(
+                    "`sundown resume` and `sundown resume {node}` together end the pause: all \
+                     drains are paused, and so is this node."
+                ),
+                Pause::ByLease => "`sundown resume` ends the pause.".to_owned(),
+                Pause::ByNode | Pause::No => format!("`sundown resume {node}` ends the pause."),
+            };
             let text = format!(
-                "The drain is paused: no pod is evicted or deleted. Heartbeats go on. `{resume}` \
-                 ends the pause."
+                "The drain is paused: no pod is evicted or deleted. Heartbeats go on. {ends}"
             );
             (Warning, EventReason::Paused, text)
         }
@@ -201,8 +206,24 @@ mod tests {
         let instance = action().key.instance;
         for (event, severity, reason, expected) in [
             (DrainEvent::Uncordoned, Warning, Reason::Uncordoned, "sundown release"),
-            (DrainEvent::Paused { all: true }, Warning, Reason::Paused, "`sundown resume` ends"),
-            (DrainEvent::Paused { all: false }, Warning, Reason::Paused, "`sundown resume a` ends"),
+            (
+                DrainEvent::Paused { by: Pause::ByLease },
+                Warning,
+                Reason::Paused,
+                "`sundown resume` ends",
+            ),
+            (
+                DrainEvent::Paused { by: Pause::ByNode },
+                Warning,
+                Reason::Paused,
+                "`sundown resume a` ends",
+            ),
+            (
+                DrainEvent::Paused { by: Pause::ByBoth },
+                Warning,
+                Reason::Paused,
+                "`sundown resume` and `sundown resume a` together",
+            ),
             (
                 DrainEvent::Resumed { ends: Some(at) },
                 Normal,

@@ -23,8 +23,8 @@ impl Term {
     }
 
     fn report_answer(&self, node: &NodeName, order: &Order, class: Class, message: &str) {
-        debug!(node = %node, pod = %order.pod(), answer = class.as_str(), message, "The API server \
-            answered an eviction or a delete.");
+        debug!(node = %node, pod = %order.pod(), answer = class.as_str(), says = message,
+            "The API server answered an eviction or a delete.");
         match order {
             Order::Evict { pod, uid, grace } => {
                 self.metrics.eviction(class.as_str());
@@ -90,13 +90,13 @@ impl Term {
             }
             Note::Blocked { pod, uid, reason, message, since } => {
                 info!(
-                    %pod, reason = reason.as_str(), message, %since,
+                    %pod, reason = reason.as_str(), says = message, %since,
                     "A pod has been blocked for a while."
                 );
                 self.note_pod(node, pod, uid, EventReason::Blocked, &reason.in_event(message));
             }
             Note::Malformed { pod, message } => {
-                warn!(%pod, message, "The API server calls a request malformed. This is a fault \
+                warn!(%pod, says = message, "The API server calls a request malformed. This is a fault \
                     of Sundown; please report it.");
             }
             Note::CameBack { namespace, owner, new } => {

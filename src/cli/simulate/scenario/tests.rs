@@ -118,7 +118,7 @@ fn an_error_names_the_wrong_field_and_its_allowed_values() {
         (
             "/workloads/0/budget/minAvailable",
             "two",
-            "workloads[0].budget.minAvailable is `two`: use a number of pods, such as 2",
+            "workloads[0].budget.minAvailable is `two`: use a number of pods, 0 to 20000",
         ),
         (
             "/workloads/0/budget/minAvailable",

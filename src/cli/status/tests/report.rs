@@ -116,12 +116,13 @@ fn pods_are_counted_and_each_blocked_pod_is_listed_with_its_block() {
         .iter()
         .map(|b| (b.pod.as_str(), b.reason, b.budgets.join(","), b.since))
         .collect();
+    // The service writes the Event when a pod has been blocked for 30 s.
     assert_eq!(
         blocked,
         [
-            ("shop/cart", "pdb", "shop/cart".to_owned(), Some(at(3440))),
+            ("shop/cart", "pdb", "shop/cart".to_owned(), Some(at(3410))),
             ("shop/db", "two_pdbs", "shop/db,shop/db".to_owned(), None),
-            ("shop/hooked", "webhook", String::new(), Some(at(3490))),
+            ("shop/hooked", "webhook", String::new(), Some(at(3460))),
             ("shop/stuck", "finalizer", String::new(), Some(at(3500))),
         ]
     );

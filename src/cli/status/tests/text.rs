@@ -67,12 +67,12 @@ fn the_table_shows_time_limits_and_what_blocks_each_pod() {
     let expected = "\
 Leader: sundown-6d5f7c9b8-x2x4q for 1h (Lease sundown/sundown)
 
-NODE         KIND           SINCE  PODS  BLOCKED  FORCE IN TIME LEFT
-ip-10-0-1-23 terminate-hook 4m10s  3     1        25m50s   55m50s
+NODE         KIND           SINCE  PODS BLOCKED  FORCE IN  TIME LEFT
+ip-10-0-1-23 terminate-hook 4m10s  3    1        25m50s    55m50s
   shop/cart-7d9c5b7f4-x2x4q: pdb 2m shop/cart (2 healthy pods, 2 needed)
   Uncordoned: by hand
   hook web/sundown, last known heartbeat 20s ago
-ip-10-0-1-24 spot           12s    9     0        now      1m38s
+ip-10-0-1-24 spot           12s    9    0        now       1m38s
 
 2 nodes are being drained; 12 pods are left, 1 blocked.
 ";
@@ -103,6 +103,31 @@ fn no_line_is_wider_than_80_columns_whatever_the_names_are() {
 }
 
 #[test]
+fn long_names_hide_neither_the_reason_nor_the_budget_of_a_blocked_pod() {
+    let mut node = shown("ip-10-0-1-23.eu-west-1.compute.internal");
+    let name = format!("payments/settlement-reconciler-{}-m2ctv", "x".repeat(60));
+    node.blocked[0].pod.clone_from(&name);
+    node.blocked[0].budgets = vec!["payments/settlement-reconciler".to_owned()];
+    for is_detailed in [false, true] {
+        let page = text(&answer(vec![node.clone()]), Look { is_detailed, ..PLAIN });
+        for part in
+            ["payments/settlement-rec", "-m2ctv:", "pdb 2m", "payments/settlement-reconciler"]
+        {
+            assert!(page.contains(part), "{part} is not in\n{page}");
+        }
+    }
+}
+
+#[test]
+fn a_paused_drain_has_no_time_of_force() {
+    let mut node = shown("a");
+    node.state = State::Paused;
+    node.force_from = None;
+    let page = text(&answer(vec![node]), Look { is_detailed: true, ..PLAIN });
+    assert!(page.contains("no pod is deleted by force while the drain is paused"), "{page}");
+}
+
+#[test]
 fn colors_change_nothing_but_colors() {
     let plain = text(&answer(vec![shown("a")]), PLAIN);
     let colored = text(&answer(vec![shown("a")]), Look { paint: Paint::new(true), ..PLAIN });
@@ -125,7 +150,7 @@ fn the_head_reports_a_missing_leader_a_pause_and_an_empty_cluster() {
         "Leader: NOBODY leads (Lease sundown/sundown, last renewed 2s ago)",
         "Paused: ALL drains are paused. `sundown resume` ends it.",
         "No node is being drained.",
-        "2 nodes are drained and cordoned until their instances go.",
+        "The drains of 2 nodes are over; they stay cordoned until their instances go.",
     ] {
         assert!(page.contains(words), "{words} is not in\n{page}");
     }
@@ -134,7 +159,9 @@ fn the_head_reports_a_missing_leader_a_pause_and_an_empty_cluster() {
     let page = text(&report, PLAIN);
     assert!(
         page.contains("no Lease was found")
-            && page.contains("1 node is drained and cordoned until its instance goes."),
+            && page.contains(
+                "The drain of 1 node is over; it stays cordoned until its instance goes."
+            ),
         "{page}"
     );
 }
