@@ -185,4 +185,6 @@ pub const ONCE_FAILED: &[(u64, &str)] = &[
     (1_796_000_014_239, "a pod was deleted too early"),
     (1_796_000_015_007, "a pod was deleted too early"),
     (1_796_000_017_016, "a pod got less than its grace period"),
+    (1_795_700_023_251, "a hook timed out"),
+    (1_796_000_022_702, "a hook timed out"),
 ];
