@@ -170,8 +170,22 @@ async fn a_drain_for_the_hook_of_somebody_else_is_seen() {
     };
     evidence.actions.push(named);
     breaks(&judge(&evidence), FOREIGN);
-    evidence.calls.retain(|c| c.api != "autoscaling:DescribeLifecycleHooks");
+    let is_answer =
+        |c: &Call| c.api == "autoscaling:DescribeLifecycleHooks" && c.outcome == Outcome::Ok;
+    let answer = evidence.calls.iter().find(|c| is_answer(c)).unwrap().clone();
+    evidence.calls.retain(|c| !is_answer(c));
     keeps(&judge(&evidence), FOREIGN, "AWS had not described the hooks yet");
+    // The API server held its PATCH for three seconds.
+    let at = accepted(&evidence);
+    let is_accept = |r: &&mut Request| r.verb == "patch" && r.resource == "nodes" && r.at == at;
+    evidence.requests.iter_mut().find(is_accept).unwrap().at = at - s(3);
+    let described = |ago: u64| {
+        let mut evidence = evidence.clone();
+        evidence.calls.push(Call { at: at - s(ago), ..answer.clone() });
+        judge(&evidence)
+    };
+    keeps(&described(2), FOREIGN, "its PATCH had come in before that");
+    breaks(&described(4), FOREIGN);
 }
 
 #[tokio::test(start_paused = true)]

@@ -95,6 +95,25 @@ async fn a_heartbeat_for_a_hook_beside_one_named_sundown_is_seen() {
     keeps(&judge(&evidence), OTHERS, "it was accepted");
     evidence.calls.push(described);
     breaks(&judge(&evidence), other);
+    // The PATCH that accepts it is under way.
+    let (_, node) = node_of(&evidence);
+    let hangs = |by: &str, node: &str, from: u64| {
+        let mut evidence = evidence.clone();
+        evidence.disturbances.push(Disturbance {
+            at: begun + s(from),
+            until: Some(begun + s(12)),
+            by: by.to_owned(),
+            what: "patch nodes".to_owned(),
+            object: node.to_owned(),
+            is_silent: false,
+        });
+        judge(&evidence)
+    };
+    let by = evidence.calls[0].by.clone();
+    keeps(&hangs(&by, &node, 3), other, "its process does not decide anew meanwhile");
+    breaks(&hangs("sundown-9", &node, 3), other);
+    breaks(&hangs(&by, "another-node", 3), other);
+    breaks(&hangs(&by, &node, 7), other);
 }
 
 #[tokio::test(start_paused = true)]
