@@ -573,6 +573,19 @@ impl<'a> Judge<'a> {
         is_accepted || !described.any(is_known)
     }
 
+    /// AWS denied this process the description of the group's hooks, and had not answered it for as
+    /// long as an answer counts. Then the process takes the hook for ours, with a warning.
+    fn is_unchecked(&self, group: &str, hook: &str, by: &str, at: Moment) -> bool {
+        const REMEMBERED: Duration = Duration::from_secs(600);
+        let is_denied = |c: &Call| matches!(&c.outcome, Outcome::Error(e) if e == "AccessDenied");
+        let last = self.descriptions(group, by, at).filter(|c| c.outcome != Outcome::LostBefore);
+        let is_known =
+            |c: &Call| c.outcome == Outcome::Ok && c.at + SLACK < at && c.at + REMEMBERED >= at;
+        self.is_decided_by_group(group, hook)
+            && last.max_by_key(|c| c.at).is_some_and(is_denied)
+            && !self.descriptions(group, by, at).any(is_known)
+    }
+
     fn instance_of(&self, node: &str) -> Option<&String> {
         self.evidence.nodes.iter().find(|(_, n)| *n == node).map(|(i, _)| i)
     }
@@ -589,6 +602,7 @@ impl<'a> Judge<'a> {
             let is_known = || {
                 !(self.is_made_up(group, hook, instance, call.at)
                     || self.is_accepted_unconfirmed(group, hook, instance, call.at)
+                    || self.is_unchecked(group, hook, &call.by, call.at)
                     || (is_heartbeat && self.may_be_ours(group, hook, call)))
             };
             if acts
