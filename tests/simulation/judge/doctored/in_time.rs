@@ -169,3 +169,47 @@ async fn a_fault_of_another_node_that_claims_the_instance_excuses_only_while_the
     breaks(&with(Some(20), &instance), LATE);
     breaks(&with(None, &instance), LATE);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_fault_of_another_node_excuses_only_messages_for_which_a_process_had_no_room() {
+    let evidence = reclaimed().await;
+    let (from, _) = sent(&evidence);
+    let with = |most: &str, received: u64, node: &str, deleted: Option<u64>| {
+        let mut late = later(&evidence, 20);
+        let ended = late.ended;
+        longer(&mut late, ended);
+        late.terms.flags[0].1.push(format!("--max-held={most}"));
+        // Ten messages that nobody could decide.
+        let (first, by) = (late.messages[0].clone(), "sundown-0".to_owned());
+        for message in &mut late.messages {
+            message.deliveries.iter_mut().for_each(|d| d.at = from + s(received));
+        }
+        for n in 0..10 {
+            late.messages.push(SentMessage {
+                message_id: format!("held-{n}"),
+                body: "{}".into(),
+                at: from - s(9),
+                sent: from - s(9),
+                deliveries: vec![Delivery { at: from - s(9), by: by.clone() }],
+                deleted: deleted.map(|seconds| from + s(seconds)),
+                ..first.clone()
+            });
+        }
+        late.disturbances.push(Disturbance {
+            at: from,
+            until: Some(from + s(8)),
+            by,
+            what: "patch nodes".to_owned(),
+            object: node.to_owned(),
+            is_silent: false,
+        });
+        judge(&late)
+    };
+    let own = node_of(&evidence).1;
+    keeps(&with("100", 0, &own, None), LATE, "its own PATCH failed");
+    breaks(&with("100", 0, "another-node", None), LATE);
+    breaks(&with("100", 19, "another-node", None), LATE);
+    keeps(&with("10", 19, "another-node", None), LATE, "nobody had room for its message");
+    breaks(&with("10", 0, "another-node", None), LATE);
+    breaks(&with("10", 19, "another-node", Some(1)), LATE);
+}
