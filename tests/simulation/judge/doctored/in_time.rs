@@ -1,5 +1,7 @@
 //! What is accepted too late.
 
+use sundown::sim::aws::Call;
+
 use super::*;
 
 const LATE: &str = "was not accepted in time";
@@ -212,4 +214,37 @@ async fn a_fault_of_another_node_excuses_only_messages_for_which_a_process_had_n
     keeps(&with("10", 19, "another-node", None), LATE, "nobody had room for its message");
     breaks(&with("10", 0, "another-node", None), LATE);
     breaks(&with("10", 19, "another-node", Some(1)), LATE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_that_fails_excuses_until_its_process_asks_again() {
+    const ASK: &str = "ec2:DescribeInstances";
+    let evidence = reclaimed().await;
+    let (from, _) = sent(&evidence);
+    let call = evidence.calls[0].clone();
+    let with = |until: u64, again: Option<(Moment, &str)>| {
+        let mut late = later(&evidence, 4);
+        let ended = late.ended;
+        longer(&mut late, ended);
+        late.calls.retain(|c| c.api != ASK);
+        late.calls.extend(again.into_iter().map(|(at, by)| {
+            let (api, by) = (ASK.to_owned(), by.to_owned());
+            Call { at, api, by, ..call.clone() }
+        }));
+        late.disturbances.push(Disturbance {
+            at: from - s(until + 3),
+            until: Some(from - s(until)),
+            by: "sundown-0".to_owned(),
+            what: ASK.to_owned(),
+            object: String::new(),
+            is_silent: false,
+        });
+        judge(&late)
+    };
+    keeps(&with(11, None), LATE, "it is felt for 12 s");
+    breaks(&with(15, None), LATE);
+    keeps(&with(15, Some((from + s(3), "sundown-0"))), LATE, "it had not asked again before");
+    breaks(&with(15, Some((from + s(3), "sundown-1"))), LATE);
+    breaks(&with(15, Some((from - s(2), "sundown-0"))), LATE);
+    breaks(&with(24, Some((from + s(3), "sundown-0"))), LATE);
 }
