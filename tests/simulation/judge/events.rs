@@ -11,10 +11,10 @@ use sundown::sim::{
 };
 
 use super::{
-    Judge,
-    excuses::{COMPLETIONS, EVENTS, Needs, SEE_NODES, SEE_PODS, Scope},
+    Judge, SLACK,
+    excuses::{COMPLETIONS, EVENTS, Needs, SEE_NODES, SEE_PODS, Scope, WRITE_NODES},
     is_us,
-    nodes::{RECORD, is_claimed_twice, open_record, record},
+    nodes::{RECORD, Write, is_claimed_twice, open_record, record},
     promises::Promise,
     story::{Life, Page, is_open},
 };
@@ -254,6 +254,8 @@ impl Judge<'_> {
                 || at + LATE > evidence.ended;
             // Nobody writes Events about a Node that is gone.
             let excused = excused || (uid.is_empty() && self.story.node_gone(name, at + SECOND));
+            let excused =
+                excused || (reason == "InterruptionAccepted" && self.is_accept_unread(name, at));
             self.count(Promise::EachHasItsEvent, excused);
             if !written && !excused {
                 self.broken(at, format!("{reason} of {name} has no Event"));
@@ -283,6 +285,19 @@ impl Judge<'_> {
             known.extend(fresh);
         }
         all
+    }
+
+    /// The answer to the PATCH that accepted an interruption then was lost, and the Node went before
+    /// its process could read what it had written.
+    fn is_accept_unread(&self, node: &str, at: Moment) -> bool {
+        let is_it = |w: &&Write<'_>| w.at == at && w.new.is_some_and(|new| new.name == node);
+        let write = self.writes.iter().find(is_it);
+        let page = self.story.page(node, at);
+        let Some((write, page)) = write.zip(page) else { return false };
+        let Some(gone) = self.story.left_at(node, &page.instance, at) else { return false };
+        let (needs, of): (&[Needs], _) = (&[WRITE_NODES], Some((&*page.instance, node)));
+        let scope = Scope { needs, of, process: Some(write.by), without_leader: None };
+        self.longest_clear(scope, at, gone) <= SLACK
     }
 
     /// When somebody else uncordoned a Node that was being drained.

@@ -192,4 +192,5 @@ pub const ONCE_FAILED: &[(u64, &str)] = &[
     (1_796_000_019_831, "a hook was completed that is not ours"),
     (1_796_000_019_525, "an interruption was not accepted in time"),
     (1_796_000_020_648, "an interruption was not accepted in time"),
+    (1_795_700_024_109, "an accept had no Event"),
 ];

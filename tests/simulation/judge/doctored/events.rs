@@ -258,3 +258,29 @@ async fn a_late_event_of_a_drain_is_true_of_the_moment_at_which_its_node_was_emp
     breaks(&back(20, false), UNTRUE);
     keeps(&back(20, true), UNTRUE, "its call was not answered at first");
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_accept_without_its_event_is_seen_unless_its_answer_was_lost_and_its_node_went() {
+    const NONE: &str = "InterruptionAccepted of ";
+    let mut evidence = reclaimed().await;
+    let (at, node) = (accepted(&evidence), node_of(&evidence).1);
+    evidence.events.retain(|e| e.reason != "InterruptionAccepted");
+    breaks(&judge(&evidence), NONE);
+    let with = |by: &str, object: &str, gone: u64| {
+        let mut evidence = evidence.clone();
+        insert(&mut evidence, at + s(gone), "<test>", Fact::NodeGone(node.clone()));
+        evidence.disturbances.push(Disturbance {
+            at,
+            until: Some(at + s(2)),
+            by: by.to_owned(),
+            what: "patch nodes".to_owned(),
+            object: object.to_owned(),
+            is_silent: false,
+        });
+        judge(&evidence)
+    };
+    keeps(&with("sundown-0", &node, 5), NONE, "it could not know that it had accepted it");
+    breaks(&with("sundown-9", &node, 5), NONE);
+    breaks(&with("sundown-0", "another-node", 5), NONE);
+    breaks(&with("sundown-0", &node, 30), NONE);
+}
