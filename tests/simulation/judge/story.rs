@@ -485,9 +485,13 @@ impl<'a> Story<'a> {
 
     /// The same of a kubelet that is silent: since when, and when it spoke again, if it did.
     pub fn fell_silent(&self, node: &str, at: Moment) -> Option<(Moment, Option<Moment>)> {
-        let mut of_it = self.evidence.hands.iter().filter(|(t, n, _)| *t <= at && n == node);
-        let (lost, ..) = of_it.clone().rev().find(|(_, _, what)| *what == "lost")?;
-        Some((*lost, of_it.find(|(t, _, what)| t >= lost && *what == "back").map(|(t, ..)| *t)))
+        let of_it = self.evidence.hands.iter().filter(|(t, n, _)| *t <= at && n == node);
+        of_it.fold(None, |silence, (t, _, what)| match (*what, silence) {
+            ("lost", None | Some((_, Some(_)))) => Some((*t, None)),
+            ("back", Some((lost, None))) => Some((lost, Some(*t))),
+            // One that is lost already goes on being silent.
+            _ => silence,
+        })
     }
 
     /// An instance's last change of state was towards its end.

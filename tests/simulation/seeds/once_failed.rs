@@ -194,4 +194,5 @@ pub const ONCE_FAILED: &[(u64, &str)] = &[
     (1_796_000_020_648, "an interruption was not accepted in time"),
     (1_795_700_024_109, "an accept had no Event"),
     (1_796_000_021_469, "a record said that it was accepted at another time"),
+    (1_796_000_022_379, "a hook was completed before its node was empty"),
 ];
