@@ -282,7 +282,8 @@ fn gaps(evidence: &Evidence, terms: &[Term<'_>]) -> Vec<Gap> {
 
 /// A process that gives the Lease up by itself begins no further write, and holds the Lease until
 /// its last one is answered: it led no more from its last write on at the earliest. Where no write
-/// was under way when it gave the Lease up, it waited for none.
+/// was under way when it gave the Lease up, it waited for none. Where the API server did not take
+/// the write that gives the Lease up, it led no more from its first try on.
 fn hand_overs(evidence: &Evidence, holders: &[Holder<'_>]) -> Vec<Gap> {
     let gap = |pair: &[Holder<'_>]| {
         let [holder, next] = pair else { return None };
@@ -290,24 +291,19 @@ fn hand_overs(evidence: &Evidence, holders: &[Holder<'_>]) -> Vec<Gap> {
         let of_it = |r: &&Request| {
             r.client == process && r.is_write() && r.at >= holder.at && r.at <= next.at
         };
-        let given_up = evidence
-            .requests
-            .iter()
-            .filter(of_it)
-            .filter(|r| r.resource == "leases")
-            .map(|r| r.at)
-            .max()?;
+        let tries = evidence.requests.iter().filter(of_it).filter(|r| r.resource == "leases");
+        let mut tries: Vec<_> = tries.map(|r| (r.at, (200..300).contains(&r.status))).collect();
+        tries.sort();
+        let (given_up, _) = tries.pop()?;
         let is_before =
             |r: &&Request| ["nodes", "pods"].contains(&r.resource.as_str()) && r.at < given_up;
         let writes = || evidence.requests.iter().filter(of_it).filter(is_before);
         let last = writes().map(|r| r.at).max()?;
         let is_under_way = writes().any(|r| r.answered.is_none_or(|answered| answered >= given_up));
-        is_under_way.then(|| Gap {
-            from: last.max(given_up - LAST_WRITES),
-            to: next.at,
-            why: Why::HandsOver,
-            is_takeover: false,
-        })
+        let waits = is_under_way.then(|| last.max(given_up - LAST_WRITES));
+        let failed = tries.iter().rev().take_while(|(at, is_done)| *at >= last && !is_done);
+        let from = waits.into_iter().chain(failed.map(|(at, _)| *at)).min()?;
+        Some(Gap { from, to: next.at, why: Why::HandsOver, is_takeover: false })
     };
     holders.windows(2).filter_map(gap).collect()
 }

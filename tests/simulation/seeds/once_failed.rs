@@ -195,4 +195,5 @@ pub const ONCE_FAILED: &[(u64, &str)] = &[
     (1_795_700_024_109, "an accept had no Event"),
     (1_796_000_021_469, "a record said that it was accepted at another time"),
     (1_796_000_022_379, "a hook was completed before its node was empty"),
+    (1_796_000_022_664, "nobody asked a pod to go"),
 ];

@@ -136,6 +136,44 @@ async fn a_notice_that_comes_while_a_leader_waits_for_its_last_write_is_excused(
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_notice_that_comes_while_a_leader_cannot_write_that_it_gives_the_lease_up_is_excused() {
+    let evidence = reclaimed().await;
+    let (from, _) = sent(&evidence);
+    let given_up = from + s(5);
+    let is_lease = |r: &Request| r.resource == "leases" && r.is_write();
+    let lease = evidence.requests.iter().find(|r| is_lease(r)).unwrap().clone();
+    let holds = evidence
+        .entries
+        .iter()
+        .find(|e| matches!(&e.fact, Fact::LeaseHeld { lease, .. } if lease == "sundown"))
+        .unwrap()
+        .clone();
+    let after = |tries: &[u64], writes: Option<u64>| {
+        let mut late = later(&evidence, 8);
+        late.requests.retain(|r| !r.is_write() || r.at <= from || r.at > given_up);
+        late.requests.extend(writes.into_iter().map(|seconds| {
+            let at = from + s(seconds);
+            let resource = "nodes".to_owned();
+            Request { at, answered: Some(at), ended: Some(at), resource, ..lease.clone() }
+        }));
+        late.requests.extend(tries.iter().map(|seconds| {
+            let at = from + s(*seconds);
+            Request { at, answered: None, ended: Some(at), status: 0, ..lease.clone() }
+        }));
+        late.requests.push(Request { at: given_up, answered: Some(given_up), ..lease.clone() });
+        late.requests.sort_by_key(|r| r.at);
+        let lease = "sundown".to_owned();
+        let nobody = Fact::LeaseHeld { lease, holder: String::new() };
+        insert(&mut late, given_up, &holds.by, nobody);
+        insert(&mut late, from + s(7), &holds.by, holds.fact.clone());
+        judge(&late)
+    };
+    keeps(&after(&[1, 2, 4], None), LATE, "it tried to give the Lease up since then");
+    breaks(&after(&[4], None), LATE);
+    breaks(&after(&[1, 2, 4], Some(3)), LATE);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_fault_of_another_node_that_claims_the_instance_excuses_only_while_the_kubelet_of_its_own_is_silent()
  {
     let evidence = reclaimed().await;
