@@ -334,7 +334,7 @@ impl<'a> Story<'a> {
             .map(|(_, to)| to)
             .filter(|to| *to > first && *to <= now);
         all.extend(resumed.map(|to| Deadline::of(to, to + drain_timeout, margin, first)));
-        let made_up = told.iter().filter_map(|one| self.made_up_window(one, instance, now));
+        let made_up = told.iter().flat_map(|one| self.made_up_windows(one, instance, now));
         all.extend(made_up.map(|(from, to)| Deadline::of(from, to, margin, first)));
         for action in self
             .evidence

@@ -81,18 +81,23 @@ impl Story<'_> {
         windows.into_iter().filter(move |from| is_lapsing(*from, timeout, now))
     }
 
-    /// The first window of a hook that a person wrote into the record, once two thirds of it are
-    /// over. Only AWS can say that no such action is open: until it answers a heartbeat, the action
-    /// may end with its window.
-    pub fn made_up_window(
+    /// The windows of a hook that a person wrote into the record, once two thirds of them are over.
+    /// Only AWS can say that no such action is open: until it answers a heartbeat, the action may
+    /// end with its first window. If AWS accepts heartbeats, an action of that hook has begun, and
+    /// may end with the window that the last one granted.
+    pub fn made_up_windows(
         &self,
         told: &super::story::Told,
         instance: &str,
         now: Moment,
-    ) -> Option<(Moment, Moment)> {
-        let (group, hook) = told.hook.as_ref().filter(|_| told.is_made_up)?;
-        let timeout =
-            *self.evidence.terms.heartbeat_timeouts.get(&(group.clone(), hook.clone()))?;
+    ) -> Vec<(Moment, Moment)> {
+        let Some((group, hook)) = told.hook.as_ref().filter(|_| told.is_made_up) else {
+            return Vec::new();
+        };
+        let timeouts = &self.evidence.terms.heartbeat_timeouts;
+        let Some(&timeout) = timeouts.get(&(group.clone(), hook.clone())) else {
+            return Vec::new();
+        };
         let (from, object) = (told.time, format!("{group}/{hook}/{instance}"));
         let is_it = |c: &&Call| {
             c.api == "autoscaling:RecordLifecycleActionHeartbeat"
@@ -105,7 +110,14 @@ impl Story<'_> {
         };
         let is_known = calls().any(|c| c.at < from + timeout * 2 / 3 && says(c));
         let is_asked = calls().any(|c| c.at <= now);
-        (is_asked && !is_known && is_lapsing(from, timeout, now)).then(|| (from, from + timeout))
+        let granted =
+            calls().filter(|c| c.outcome == Outcome::Ok && c.at <= now).map(|c| c.at).max();
+        let first = Some(from).filter(|_| is_asked && !is_known);
+        let begins = first.into_iter().chain(granted);
+        begins
+            .filter(|from| is_lapsing(*from, timeout, now))
+            .map(|from| (from, from + timeout))
+            .collect()
     }
 
     /// Who wrote an action into the record of its Node.
