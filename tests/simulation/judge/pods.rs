@@ -11,7 +11,7 @@ use sundown::{
 use super::{
     Judge, SLACK,
     clocks::AwsClock,
-    excuses::{HEARTBEATS, LEASE, SEE_NODES, Scope, WRITE_NODES},
+    excuses::{HEARTBEATS, LEASE, Needs, SEE_NODES, Scope, WRITE_NODES},
     is_us,
     promises::Promise,
     story::{Deadline, counts},
@@ -238,6 +238,8 @@ impl Judge<'_> {
             let by_api_server: Vec<_> = all.iter().map(read).collect();
             all.extend(by_api_server);
         }
+        let seen_late = self.resumed_late(&all, at, by);
+        all.extend(seen_late);
         for (take_over, old, new) in self.counted_anew(at, by, node, instance) {
             if old.at + SLACK <= take_over {
                 all.retain(|d| (d.at, d.accepted) != (old.at, old.accepted));
@@ -245,6 +247,23 @@ impl Judge<'_> {
             all.push(new);
         }
         all
+    }
+
+    /// Of these deadlines, those that count from the end of a pause, for a process whose watch of
+    /// the Lease met a fault then: it sees that end when it next reads the Lease.
+    fn resumed_late(&self, all: &[Deadline], at: Moment, by: &str) -> Vec<Deadline> {
+        const READ: Duration = Duration::from_secs(2);
+        let terms = &self.evidence.terms;
+        let (timeout, margin) = (Duration::from_secs(terms.drain_timeout), terms.margin(""));
+        let (needs, process): (&[Needs], _) = (&[LEASE], Some(by));
+        let scope = Scope { needs, of: None, process, without_leader: None };
+        let ends = self.evidence.pauses.iter().map(|(_, to)| *to);
+        let late: Vec<_> = ends
+            .filter(|to| *to <= at && self.is_excused(scope, *to, *to))
+            .map(|to| Deadline::of(to, to + timeout, margin, to).at)
+            .collect();
+        let resumed = all.iter().filter(|d| late.contains(&d.at));
+        resumed.map(|d| Deadline { at: d.at + READ, end: d.end + READ, ..*d }).collect()
     }
 
     /// When this process took the drain over, with each deadline that was over by then and the one

@@ -91,6 +91,44 @@ async fn a_force_on_account_of_a_made_up_hook_is_seen_unless_aws_answered_no_hea
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_grace_period_from_the_end_of_a_pause_is_judged_by_when_the_process_could_read_the_lease()
+{
+    const GRACE: &str = "s, its own is";
+    let mut evidence = overdue().await;
+    let at = accepted(&evidence);
+    let resumed = at + s(10);
+    evidence.pauses = vec![(at - s(1), resumed)];
+    let pod = PodRef {
+        namespace: "load".into(),
+        name: "slow-0".into(),
+        uid: "uid-of-slow-0".into(),
+        node: node_of(&evidence).1,
+    };
+    let begun = evidence.begun;
+    insert(&mut evidence, begun, "<scheduler>", Fact::Bound(pod.clone()));
+    // From the accept, the deadline is 55 s later; from the end of the pause, as long.
+    let with = |grace: u64, by: &str, until: Moment| {
+        let mut evidence = evidence.clone();
+        let forced = Fact::Deleted { pod: pod.clone(), grace, again: false, overrun: Vec::new() };
+        insert(&mut evidence, at + s(50), "sundown-0", forced);
+        evidence.disturbances.push(Disturbance {
+            at: at - s(20),
+            until: Some(until - s(300)),
+            by: by.to_owned(),
+            what: "watch leases".to_owned(),
+            object: String::new(),
+            is_silent: true,
+        });
+        judge(&evidence)
+    };
+    keeps(&with(15, "sundown-9", resumed), GRACE, "it saw the end of the pause at once");
+    breaks(&with(18, "sundown-9", resumed), GRACE);
+    keeps(&with(18, "sundown-0", resumed), GRACE, "it read the Lease some time later");
+    breaks(&with(21, "sundown-0", resumed), GRACE);
+    breaks(&with(18, "sundown-0", resumed - s(1)), GRACE);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_force_of_a_pod_that_never_had_two_seconds_to_be_asked_is_seen_unless_awss_clock_was_measured_ahead()
  {
     const NEVER: &str = "quorum-0 was deleted and never asked to go";
