@@ -91,6 +91,7 @@ impl<'a> Leaders<'a> {
         let led = led(evidence, &holders);
         let mut gaps = gaps(evidence, &led);
         gaps.extend(hand_overs(evidence, &holders));
+        gaps.extend(own_drains(evidence, &holders));
         let mut renewals: BTreeMap<&str, Vec<Moment>> = BTreeMap::new();
         for r in evidence
             .requests
@@ -306,6 +307,38 @@ fn hand_overs(evidence: &Evidence, holders: &[Holder<'_>]) -> Vec<Gap> {
         Some(Gap { from, to: next.at, why: Why::HandsOver, is_takeover: false })
     };
     holders.windows(2).filter_map(gap).collect()
+}
+
+/// A leader gives the Lease up when its own node drains. It begins no other write, and waits for its
+/// last ones. It may end or lose the Lease before it could write that it gives it up.
+fn own_drains(evidence: &Evidence, holders: &[Holder<'_>]) -> Vec<Gap> {
+    let begins = |node: &str| {
+        let records = evidence.entries.iter().filter_map(move |e| match &e.fact {
+            Fact::Annotated { node: of, annotations, .. } if of == node => {
+                let record = annotations.get("sundown.dev/record");
+                Some((e.at, record.is_some_and(|text| !text.contains("\"released\":{"))))
+            }
+            _ => None,
+        });
+        let mut was_open = false;
+        let begins =
+            |(_, is_open): &(Moment, bool)| !std::mem::replace(&mut was_open, *is_open) && *is_open;
+        records.filter(begins).map(|(at, _)| at).collect::<Vec<_>>()
+    };
+    let gaps = holders.iter().enumerate().flat_map(|(i, holder)| {
+        let until = holders.get(i + 1).map_or(evidence.ended, |next| next.at);
+        let own = holder.process.and_then(|process| evidence.own_nodes.get(process));
+        let drains = own.map(|node| begins(node)).unwrap_or_default();
+        let gap = move |from: Moment| Gap {
+            from,
+            to: until.min(from + LAST_WRITES),
+            why: Why::HandsOver,
+            is_takeover: false,
+        };
+        let from = holder.at;
+        drains.into_iter().filter(move |at| *at >= from && *at < until).map(gap)
+    });
+    gaps.collect()
 }
 
 /// The parts of a process's time with the Lease in which it had renewed it in time.

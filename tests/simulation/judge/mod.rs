@@ -90,6 +90,8 @@ pub struct Evidence {
     /// What was made to happen, in words.
     pub acts: Vec<(Moment, String)>,
     pub panics: usize,
+    /// The Node on which a process runs, by its `--node-name`.
+    pub own_nodes: BTreeMap<String, String>,
     /// From when to when which replica ran.
     pub lives: Vec<(usize, Moment, Option<Moment>)>,
     /// Times at which the Lease was taken from whoever held it.

@@ -174,6 +174,30 @@ async fn a_notice_that_comes_while_a_leader_cannot_write_that_it_gives_the_lease
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_notice_that_comes_while_the_own_node_of_the_leader_drains_is_excused_for_some_seconds() {
+    let evidence = reclaimed().await;
+    let (from, _) = sent(&evidence);
+    let with = |process: &str, before: u64, record: &str| {
+        let mut late = later(&evidence, 4);
+        let ended = late.ended;
+        longer(&mut late, ended);
+        led_from_the_beginning(&mut late);
+        late.own_nodes.insert(process.to_owned(), "own".to_owned());
+        let provider_id = "aws:///eu-west-1a/i-00000000000000000".to_owned();
+        let annotations = [("sundown.dev/record".to_owned(), record.to_owned())].into();
+        let page = Fact::Annotated { node: "own".to_owned(), provider_id, annotations };
+        insert(&mut late, from - s(before), "<test>", page);
+        judge(&late)
+    };
+    let open = r#"{"version":1,"interruptions":[]}"#;
+    let released = r#"{"version":1,"interruptions":[],"released":{"at":"","outcome":"empty"}}"#;
+    keeps(&with("sundown-0", 2, open), LATE, "it waited for its last writes");
+    breaks(&with("sundown-1", 2, open), LATE);
+    breaks(&with("sundown-0", 13, open), LATE);
+    breaks(&with("sundown-0", 2, released), LATE);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_fault_of_another_node_that_claims_the_instance_excuses_only_while_the_kubelet_of_its_own_is_silent()
  {
     let evidence = reclaimed().await;
