@@ -193,6 +193,11 @@ impl Judge<'_> {
         let all = |process: &str| self.evidence.terms.flag(process, "--pod-events") == Some("all");
         for Entry { at, by, fact } in evidence.entries.iter().filter(|e| is_us(&e.by)) {
             match fact {
+                Fact::Deleted { pod, again: false, .. }
+                    if self.may_have_been_evicted(*at, by, pod) =>
+                {
+                    self.count(Promise::EachHasItsEvent, true);
+                }
                 Fact::Deleted { pod, again: false, .. } => {
                     expected.push((*at, "Forced", &pod.name, &pod.uid));
                 }
@@ -285,6 +290,32 @@ impl Judge<'_> {
             known.extend(fresh);
         }
         all
+    }
+
+    /// The answers to a forced delete and to an eviction before it were lost, so its process cannot
+    /// know which of them ended the pod. A budget that refused an eviction in between would prove
+    /// that none had an effect.
+    fn may_have_been_evicted(&self, at: Moment, by: &str, pod: &PodRef) -> bool {
+        let is_lost = |r: &Request| {
+            let is_unreadable = r.is_disturbed && (200..300).contains(&r.status);
+            r.answered.is_none() || r.status >= 500 || is_unreadable
+        };
+        let of_pod = self.evidence.requests.iter().filter(|r| {
+            let is_it = (&r.namespace, &r.name) == (&pod.namespace, &pod.name);
+            is_it && r.client == by && r.resource == "pods" && r.at <= at
+        });
+        let (mut eviction_lost, mut delete_lost) = (false, false);
+        for request in of_pod {
+            match (request.verb.as_str(), request.subresource.as_str()) {
+                ("create", "eviction") if is_lost(request) => eviction_lost = true,
+                ("create", "eviction") if request.status == 429 && !request.is_disturbed => {
+                    eviction_lost = false;
+                }
+                ("delete", "") => delete_lost = is_lost(request),
+                _ => {}
+            }
+        }
+        eviction_lost && delete_lost
     }
 
     /// The answer to the PATCH that accepted an interruption then was lost, and the Node went before

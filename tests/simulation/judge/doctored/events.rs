@@ -136,7 +136,24 @@ async fn a_thing_that_happens_without_its_event_is_seen() {
         evidence
     };
     let forced = without(&reclaimed().await, "Forced");
-    breaks(&judge(&forced), "Forced of quorum-0 has no Event");
+    const NONE: &str = "Forced of quorum-0 has no Event";
+    breaks(&judge(&forced), NONE);
+    // Answers are lost.
+    let of_pod = |r: &Request| r.resource == "pods" && r.name == "quorum-0";
+    let evictions: Vec<_> = (0..forced.requests.len())
+        .filter(|i| of_pod(&forced.requests[*i]) && forced.requests[*i].subresource == "eviction")
+        .collect();
+    let [.., before, last] = evictions[..] else { panic!() };
+    let delete = forced.requests.iter().position(|r| of_pod(r) && r.verb == "delete").unwrap();
+    let lost = |which: &[usize]| {
+        let mut forced = forced.clone();
+        which.iter().for_each(|i| forced.requests[*i].answered = None);
+        judge(&forced)
+    };
+    keeps(&lost(&[last, delete]), NONE, "the eviction may have ended the pod");
+    breaks(&lost(&[delete]), NONE);
+    breaks(&lost(&[last]), NONE);
+    breaks(&lost(&[before, delete]), NONE);
     let hooked = hooked().await;
     breaks(&judge(&without(&hooked, "InterruptionAccepted")), "InterruptionAccepted of ip-");
     let completed = without(&hooked, "LifecycleCompleted");
