@@ -328,6 +328,15 @@ impl Judge<'_> {
             .clamp(SignedDuration::ZERO, SignedDuration::from_secs(1))
     }
 
+    /// By how much all times in the record may seem earlier to a process that took the drain over:
+    /// it reads them by what it had measured of AWS's clock by then, which no record shows. The
+    /// other process's measurement was off by half a second, too.
+    fn read_ahead(&self, instance: &str, by: &str, at: Moment) -> SignedDuration {
+        let mut of_it = self.story.seen.iter().filter(|s| s.instance == instance && s.at <= at);
+        let has_taken_over = of_it.next().is_some_and(|first| first.by != by);
+        SignedDuration::from_secs(i64::from(has_taken_over))
+    }
+
     /// By when a pod had to be gone, as far as it had been asked before this moment.
     fn leaves_by(&self, pod: &PodRef, before: Moment) -> Option<Moment> {
         let ends =
@@ -381,7 +390,12 @@ impl Judge<'_> {
         // two seconds more, but not longer than until the last second, in which nothing waits any
         // more.
         let ahead = self.measured_ahead(&instance, by);
-        let mut measured = deadlines.iter().map(|d| Deadline { at: d.at - ahead, ..*d });
+        let read = self.read_ahead(&instance, by, at);
+        let mut measured = deadlines.iter().map(|d| Deadline {
+            at: d.at - ahead.max(read),
+            accepted: d.accepted - read,
+            ..*d
+        });
         if !asked && !measured.any(|d| at >= (from(&d).max(bound) + UNASKED).min(d.at - LAST)) {
             self.broken(at, format!("{} was deleted and never asked to go", pod.name));
         }

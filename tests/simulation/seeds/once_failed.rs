@@ -200,4 +200,5 @@ pub const ONCE_FAILED: &[(u64, &str)] = &[
     (1_795_700_023_064, "a pod got a grace period that no deadline asks for"),
     (1_795_700_027_748, "an interruption was not accepted in time"),
     (1_796_000_024_280, "a forced delete had no Event"),
+    (1_796_000_024_151, "a pod was deleted and never asked to go"),
 ];

@@ -158,6 +158,16 @@ async fn a_force_of_a_pod_that_never_had_two_seconds_to_be_asked_is_seen_unless_
     };
     keeps(&released(600), NEVER, "the time of the release shows the same");
     breaks(&released(100), NEVER);
+    let by_another = |millis: u64| {
+        let mut evidence = evidence.clone();
+        let is_it = |e: &&mut Entry| matches!(e.fact, Fact::Deleted { .. });
+        let forced = evidence.entries.iter_mut().find(is_it).unwrap();
+        forced.at = forced.at - Duration::from_millis(millis);
+        forced.by = "sundown-1".to_owned();
+        judge(&evidence)
+    };
+    keeps(&by_another(0), NEVER, "it took the drain over, and had measured AWS's clock before");
+    breaks(&by_another(1_000), NEVER);
 }
 
 #[tokio::test(start_paused = true)]
