@@ -190,6 +190,11 @@ impl<'a> Leaders<'a> {
         self.holders.iter().filter(|h| h.process.is_some() && h.at > from && h.at <= to).count()
     }
 
+    /// Whether a process began to lead between these moments, for the first time or again.
+    pub fn begins_to_lead(&self, process: &str, from: Moment, to: Moment) -> bool {
+        self.led.iter().any(|term| term.process == process && term.from > from && term.from <= to)
+    }
+
     /// How often a process could not renew the Lease between these moments. It may lead again.
     pub fn not_renewed(&self, from: Moment, to: Moment) -> usize {
         self.gaps

@@ -17,6 +17,7 @@ pub use super::written::Told;
 use super::{
     Evidence,
     budgets::workload,
+    leaders::Leaders,
     sent::{self, Notice},
     written::{Header, Reader, Seen, Writing},
 };
@@ -68,6 +69,7 @@ impl Deadline {
 
 pub struct Story<'a> {
     pub evidence: &'a Evidence,
+    pub leaders: Leaders<'a>,
     pub pods: BTreeMap<String, Life>,
     /// Every event that was sent.
     pub notices: Vec<Notice>,
@@ -88,6 +90,7 @@ impl<'a> Story<'a> {
     pub fn of(evidence: &'a Evidence) -> Self {
         let mut story = Self {
             evidence,
+            leaders: Leaders::of(evidence),
             pods: BTreeMap::new(),
             notices: Vec::new(),
             seen: Vec::new(),

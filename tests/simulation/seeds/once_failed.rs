@@ -201,4 +201,5 @@ pub const ONCE_FAILED: &[(u64, &str)] = &[
     (1_795_700_027_748, "an interruption was not accepted in time"),
     (1_796_000_024_280, "a forced delete had no Event"),
     (1_796_000_024_151, "a pod was deleted and never asked to go"),
+    (1_796_000_024_153, "a pod got less than its grace period"),
 ];

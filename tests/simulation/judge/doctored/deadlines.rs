@@ -171,6 +171,96 @@ async fn a_force_of_a_pod_that_never_had_two_seconds_to_be_asked_is_seen_unless_
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_grace_period_by_an_assumed_window_is_seen_unless_the_process_led_again_and_its_heartbeat_failed()
+ {
+    const GRACE: &str = "s, its own is";
+    let mut evidence = hooked().await;
+    let started = evidence.actions[0].started;
+    let is_released = |e: &Entry| {
+        matches!(
+            &e.fact, Fact::Annotated { annotations, .. } if annotations.values().any(|a| a.contains("\"released\":{"))
+        )
+    };
+    evidence.entries.retain(|e| !is_released(e));
+    evidence.calls.retain(|c| !c.api.ends_with("Heartbeat"));
+    longer(&mut evidence, started + s(100));
+    evidence.actions[0].end.as_mut().unwrap().at = started + s(90);
+    let (instance, node) = node_of(&evidence);
+    let pod = PodRef {
+        namespace: "load".into(),
+        name: "slow-0".into(),
+        uid: "uid-of-slow-0".into(),
+        node,
+    };
+    let begun = evidence.begun;
+    insert(&mut evidence, begun, "<scheduler>", Fact::Bound(pod.clone()));
+    let forced = Fact::Deleted { pod, grace: 5, again: false, overrun: Vec::new() };
+    insert(&mut evidence, started + s(57), "sundown-0", forced);
+    // The window may have begun 50 s before the heartbeat: an interval, and the time until another
+    // process would have led.
+    let with = |leads_again: bool, outcome: Outcome| {
+        let mut evidence = evidence.clone();
+        let is_between = |at: Moment| at > started + s(20) && at < started + s(52);
+        if leads_again {
+            evidence.requests.retain(|r| r.resource != "leases" || !is_between(r.at));
+        }
+        let (at, by) = (started + s(56), "sundown-0".to_owned());
+        let api = "autoscaling:RecordLifecycleActionHeartbeat".to_owned();
+        let object = format!("asg/drain/{instance}");
+        evidence.calls.push(Call { at, api, object, by, outcome });
+        judge(&evidence)
+    };
+    let failed = || Outcome::Error("InternalFailure".to_owned());
+    keeps(&with(true, failed()), GRACE, "it cannot know who led meanwhile");
+    breaks(&with(false, failed()), GRACE);
+    breaks(&with(true, Outcome::Ok), GRACE);
+}
+
+/// In this run nothing is left of the record that was written; a person wrote another one.
+async fn made_up() -> Evidence {
+    let mut evidence = hooked().await;
+    evidence.entries.retain(|e| !matches!(e.fact, Fact::Annotated { .. } | Fact::Evicted { .. }));
+    evidence
+}
+
+/// A hook that a person writes into a record.
+fn made_up_hook(at: Moment) -> Value {
+    json!({
+        "kind": "terminate-hook", "event": "made-up", "time": at.to_string(),
+        "accepted": at.to_string(),
+        "group": "asg", "hook": "drain", "token": "00000000-0000-4000-8000-000000000000",
+    })
+}
+
+/// A person writes a record with these hooks.
+fn write_by_hand(evidence: &mut Evidence, at: Moment, hooks: &[Value]) {
+    let (instance, node) = node_of(evidence);
+    let record = json!({ "version": 1, "instance": instance, "interruptions": hooks });
+    let annotations = [("sundown.dev/record".to_owned(), record.to_string())].into();
+    let provider_id = format!("aws:///eu-west-1a/{instance}");
+    insert(evidence, at, "kubectl", Fact::Annotated { node, provider_id, annotations });
+}
+
+/// A pod is deleted by force.
+fn force(evidence: &mut Evidence, at: Moment, grace: u64) {
+    let (_, node) = node_of(evidence);
+    let pod = PodRef {
+        namespace: "load".into(),
+        name: "slow-0".into(),
+        uid: "uid-of-slow-0".into(),
+        node,
+    };
+    let begun = evidence.begun;
+    insert(evidence, begun, "<scheduler>", Fact::Bound(pod.clone()));
+    insert(
+        evidence,
+        at,
+        "sundown-0",
+        Fact::Deleted { pod, grace, again: false, overrun: Vec::new() },
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_grace_of_a_pod_is_measured_by_the_hook_that_a_person_wrote_last() {
     const GRACE: &str = "slow-0 got a grace of";
     let mut evidence = made_up().await;
