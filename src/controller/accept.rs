@@ -7,11 +7,13 @@ use tracing::{debug, warn};
 use super::context::Term;
 use crate::{
     cluster::Problem,
-    domain::{Cause, Exclusion, InstanceId, Interruption, Moment, Node, NodeName, seconds},
+    domain::{
+        Cause, Exclusion, InstanceId, Interruption, Moment, Node, NodeName, Transition, seconds,
+    },
     fleet::{AcceptedInterruption, DrainEvent},
     observe::{DrainEnd, RecordEvent},
     record::{self, AcceptOptions},
-    triage,
+    triage::{self, HooksAnswer},
 };
 
 /// How an interruption was accepted.
@@ -125,6 +127,9 @@ async fn write(
             // `sundown.dev/ignore`.
             return None;
         }
+        if is_of_others(term, interruption, verdict) {
+            return None;
+        }
         // A record is written on AWS's clock.
         let skew = term.skew();
         let options = AcceptOptions {
@@ -194,6 +199,15 @@ async fn write(
         }
     }
     None
+}
+
+/// Whether AWS has shown since the decision that the hook of the interruption is another party's.
+fn is_of_others(term: &Term, interruption: &Interruption, verdict: &triage::Accept) -> bool {
+    interruption.hook().is_some_and(|action| {
+        let last = term.lookups.hooks.before(&action.group).map(HooksAnswer::Described);
+        let (hook, transition) = (&action.hook, Transition::Terminating);
+        term.policy.hooks.is_disproved(verdict.claim, hook, transition, last.as_ref())
+    })
 }
 
 /// Whether the Node's record is open: its drain goes on, or will once a doubt about it is settled.

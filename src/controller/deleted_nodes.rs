@@ -123,11 +123,17 @@ pub(super) fn catch_up(shared: &Shared) {
         // completed all the same.
         let is_ours = |node: &Node| shared.policy.nodes.matches(&node.labels);
         match change {
-            NodeChange::Deleted(node) if is_ours(&node) => shared.deleted_nodes.note(&node, now),
+            NodeChange::Deleted { last, before } if is_ours(&last) => {
+                // A person may have deleted the record before, and the changes came together.
+                if let Some(before) = before {
+                    shared.deleted_nodes.follow_record(&before, &last, now);
+                }
+                shared.deleted_nodes.note(&last, now);
+            }
             NodeChange::Applied { now: after, before: Some(before) } if is_ours(&after) => {
                 shared.deleted_nodes.follow_record(&before, &after, now);
             }
-            NodeChange::Deleted(_) | NodeChange::Applied { .. } => {}
+            NodeChange::Deleted { .. } | NodeChange::Applied { .. } => {}
         }
     }
 }

@@ -27,7 +27,8 @@ pub struct EndedDrain<'a> {
 /// Why a drain ended, as far as its Node is concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EndReason {
-    /// The instance ends: cordon and taint stay.
+    /// The instance ends: cordon and taint stay, unless a person has asked for the release of the
+    /// node and no lifecycle action of it was completed.
     InstanceGoes,
     /// A person released the node, or deleted its record twice. The Node is put back, unless a
     /// lifecycle action of it was completed: then the instance ends nevertheless.
@@ -129,7 +130,9 @@ impl EndedDrain<'_> {
             return OnEnd::Complete(more, record);
         }
         let is_put_back = match self.why {
-            EndReason::InstanceGoes => false,
+            // The watch may show the order of a person later than this read, which is the last
+            // one: the write takes the order away.
+            EndReason::InstanceGoes => node.released_by_hand() && self.done.is_empty(),
             EndReason::ByHand => self.done.is_empty() && more.is_empty(),
             EndReason::NothingHolds => true,
         };

@@ -100,6 +100,19 @@ impl HookGlobs {
         }
     }
 
+    /// Whether an accept that was decided with the claim `decided` no longer holds: AWS has shown
+    /// since then that another party answers the hook. `last`: AWS's last answer about its group.
+    #[must_use]
+    pub fn is_disproved(
+        &self,
+        decided: HookClaim,
+        hook: &HookName,
+        transition: Transition,
+        last: Option<&HooksAnswer>,
+    ) -> bool {
+        decided.is_unconfirmed() && self.claim(hook, transition, last) == HookClaim::Foreign
+    }
+
     /// The hooks of a group that Sundown answers, in the order of their names.
     #[must_use]
     pub fn completed(&self, hooks: &GroupHooks, transition: Transition) -> Vec<HookName> {

@@ -339,6 +339,7 @@ impl Stage {
             hands: Vec::new(),
             acts: Vec::new(),
             panics: self.panics(),
+            own_nodes: BTreeMap::new(),
             lives: (0..starts).map(|n| (n, now, None)).collect(),
             thefts: 0,
             idle: 0,

@@ -106,7 +106,7 @@ impl From<Change<Budget>> for BudgetEvent {
     fn from(change: Change<Budget>) -> Self {
         match change {
             Change::Applied { now, .. } => Self::Changed(now),
-            Change::Deleted(gone) => Self::Gone(gone.key.clone()),
+            Change::Deleted { last, .. } => Self::Gone(last.key.clone()),
         }
     }
 }

@@ -141,7 +141,9 @@ async fn followers_get_every_change_once_but_no_change_of_only_the_version() {
     again["metadata"]["uid"] = json!("another");
     fake.put(NODES, again);
     settle().await;
-    assert!(matches!(changes.try_next(), Some(Change::Deleted(gone)) if gone.uid == "uid-a"));
+    assert!(
+        matches!(changes.try_next(), Some(Change::Deleted { last, .. }) if last.uid == "uid-a")
+    );
     assert!(matches!(
         changes.try_next(), Some(Change::Applied { now, before: None }) if now.uid == "another"
     ));
@@ -182,7 +184,9 @@ async fn after_a_410_objects_that_vanished_meanwhile_are_reported_as_deleted() {
     fake.freeze(false);
     fake.cut(true);
     tokio::time::sleep(Duration::from_secs(2)).await;
-    assert!(matches!(changes.try_next(), Some(Change::Deleted(gone)) if gone.name.as_str() == "a"));
+    assert!(matches!(
+        changes.try_next(), Some(Change::Deleted { last, before: None }) if last.name.as_str() == "a"
+    ));
     assert_eq!(changes.try_next(), None);
     assert!(index.by_instance(&id(A)).is_empty());
     assert!(index.state().is_sound());

@@ -53,8 +53,13 @@ pub enum Change<T> {
         /// follower.
         before: Option<Arc<T>>,
     },
-    /// The object was deleted; as it was last.
-    Deleted(Arc<T>),
+    /// The object was deleted.
+    Deleted {
+        /// The object as it was last.
+        last: Arc<T>,
+        /// The object in the last change that the follower received, if it has changed since then.
+        before: Option<Arc<T>>,
+    },
 }
 
 impl<T> Clone for Change<T> {
@@ -63,7 +68,9 @@ impl<T> Clone for Change<T> {
             Self::Applied { now, before } => {
                 Self::Applied { now: now.clone(), before: before.clone() }
             }
-            Self::Deleted(gone) => Self::Deleted(gone.clone()),
+            Self::Deleted { last, before } => {
+                Self::Deleted { last: last.clone(), before: before.clone() }
+            }
         }
     }
 }
@@ -288,7 +295,7 @@ impl<T: Object> State<T> {
         }
         match before {
             Some(before) if !before.is_same(&now) => {
-                self.notify(&key, &Change::Deleted(before));
+                self.notify(&key, &Change::Deleted { last: before, before: None });
                 self.notify(&key, &Change::Applied { now, before: None });
             }
             Some(before) if before.is_unchanged(&now) => {}
@@ -299,7 +306,7 @@ impl<T: Object> State<T> {
     fn delete(&mut self, key: &T::Key) {
         if let Some(gone) = self.objects.remove(key) {
             self.unindex(key, &gone);
-            self.notify(key, &Change::Deleted(gone));
+            self.notify(key, &Change::Deleted { last: gone, before: None });
         }
     }
 
@@ -349,8 +356,10 @@ impl<T: Object> Follower<T> {
             (Some(Change::Applied { before, .. }), Change::Applied { now, .. }) => {
                 Change::Applied { now, before }
             }
-            (Some(Change::Applied { .. }), gone @ Change::Deleted(_)) => gone,
-            (Some(earlier @ Change::Deleted(_)), change) => {
+            (Some(Change::Applied { before, .. }), Change::Deleted { last, .. }) => {
+                Change::Deleted { last, before }
+            }
+            (Some(earlier @ Change::Deleted { .. }), change) => {
                 of_key.push_back(earlier);
                 change
             }

@@ -46,7 +46,10 @@ fn taken(changes: &mut Changes<Thing>) -> Vec<String> {
             Change::Applied { now, before: Some(before) } => {
                 format!("{} to {}", before.colour, now.colour)
             }
-            Change::Deleted(gone) => format!("gone {}", gone.colour),
+            Change::Deleted { last, before: None } => format!("gone {}", last.colour),
+            Change::Deleted { last, before: Some(before) } => {
+                format!("{} to gone {}", before.colour, last.colour)
+            }
         })
         .collect()
 }
@@ -83,7 +86,10 @@ fn several_changes_come_as_one_and_a_successor_as_two() {
     store.apply(thing(2, 6, "red"));
     store.apply(thing(2, 7, "blue"));
     store.apply(thing(3, 8, "green"));
-    assert_eq!(taken(&mut changes), ["gone white", "gone blue", "new green"]);
+    assert_eq!(taken(&mut changes), ["black to gone white", "gone blue", "new green"]);
+    store.delete(&"a", |_| true);
+    assert_eq!(taken(&mut changes), ["gone green"]);
+    store.apply(thing(3, 9, "green"));
     assert_eq!(taken(&mut store.follow()), ["new green"]);
     assert!(store.find(&"red").is_empty());
     assert_eq!(store.find(&"green").len(), 1);

@@ -184,9 +184,9 @@ impl Runner {
                 }
                 self.step(Input::NodeApplied(now));
             }
-            NodeChange::Deleted(node) => {
-                term.with_room(|room| room.deleted(&node.name));
-                self.step(Input::NodeDeleted(node));
+            NodeChange::Deleted { last, .. } => {
+                term.with_room(|room| room.deleted(&last.name));
+                self.step(Input::NodeDeleted(last));
             }
         }
     }

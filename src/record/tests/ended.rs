@@ -66,6 +66,11 @@ fn the_end_that_is_written_depends_on_the_reason_of_the_end_and_on_the_record_of
     returned.boot_id = Some("boot-2".into());
     let mut rebooted = of_hook.clone();
     rebooted.boot_id = Some("boot-2".into());
+    let ordered = |node: &Node| {
+        let mut node = node.clone();
+        node.annotations.insert(RELEASE.to_owned(), "true".to_owned());
+        node
+    };
     for (what, node, why, disproved, is_completed, expected) in [
         (
             "an open action is completed before the end is written",
@@ -80,6 +85,30 @@ fn the_end_that_is_written_depends_on_the_reason_of_the_end_and_on_the_record_of
         (
             "the machine has booted, and the hook was proved open",
             &rebooted,
+            InstanceGoes,
+            &[],
+            true,
+            "released",
+        ),
+        (
+            "a person asked for the release as the drain ended, no action",
+            &ordered(&of_notice),
+            InstanceGoes,
+            &[],
+            false,
+            "released and put back",
+        ),
+        (
+            "a person asked for the release as the drain ended, the action is completed first",
+            &ordered(&of_hook),
+            InstanceGoes,
+            &[],
+            false,
+            "complete first",
+        ),
+        (
+            "a person asked for the release as the drain ended, the action was completed",
+            &ordered(&of_hook),
             InstanceGoes,
             &[],
             true,

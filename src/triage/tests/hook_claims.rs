@@ -52,6 +52,28 @@ fn the_hooks_of_a_group_decide_which_one_is_ours() {
 }
 
 #[test]
+fn an_accept_without_a_description_holds_until_one_shows_that_the_hook_is_of_others() {
+    use HookClaim::{Ours, Unchecked, Undecided};
+    let others = || Some(of(&["backup", "sundown-terminate"]));
+    for (globs, decided, hook, last, expected) in [
+        (&[][..], Undecided, "backup", others(), true),
+        (&[], Unchecked, "backup", others(), true),
+        (&[], Undecided, "backup", Some(of(&["backup"])), false),
+        (&[], Undecided, "backup", Some(HooksAnswer::Denied), false),
+        (&[], Undecided, "backup", None, false),
+        // A description had shown that it is ours. A hook that was added since then changes nothing.
+        (&[], Ours, "backup", others(), false),
+        (&[], Ours, "sundown-terminate", others(), false),
+        (&["back*"], Ours, "backup", others(), false),
+    ] {
+        let globs = HookGlobs::new(globs).unwrap();
+        let disproved =
+            globs.is_disproved(decided, &hook.into(), Transition::Terminating, last.as_ref());
+        assert_eq!(disproved, expected, "{globs:?} {decided:?} {hook} {last:?}");
+    }
+}
+
+#[test]
 fn each_hook_of_a_group_is_completed_left_alone_or_guessed() {
     let names =
         |hooks: Vec<HookName>| hooks.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");

@@ -32,13 +32,14 @@ impl Judge<'_> {
         for action in self.evidence.actions.clone() {
             if !self.is_ours(&action.group, &action.hook) {
                 let end = action.end.as_ref().filter(|e| is_us(&e.by));
-                let is_allowed = |at: Moment| {
+                let is_allowed = |at: Moment, by: &str| {
                     let (group, hook) = (action.group.as_str(), action.hook.as_str());
                     self.looks_like_ours(group, &action.instance, at)
                         || self.is_made_up(group, hook, &action.instance, at)
                         || self.is_accepted_unconfirmed(group, hook, &action.instance, at)
+                        || self.is_unchecked(group, hook, by, at)
                 };
-                if end.is_some_and(|e| !is_allowed(e.at)) {
+                if end.is_some_and(|e| !is_allowed(e.at, &e.by)) {
                     self.broken(
                         action.started,
                         format!(

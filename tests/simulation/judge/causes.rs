@@ -176,13 +176,10 @@ impl Judge<'_> {
         None
     }
 
-    /// AWS had not described the hooks of the group to this process.
+    /// AWS had not described the hooks of the group to this process when its PATCH came in.
     fn is_undecided(&self, seen: &Seen, group: &str) -> bool {
-        let mut described =
-            self.evidence.calls.iter().filter(|c| {
-                c.api == "autoscaling:DescribeLifecycleHooks" && c.outcome == Outcome::Ok
-            });
-        !described.any(|c| c.by == seen.by && c.at <= seen.at && c.object.contains(group))
+        let came_in = seen.accepted.unwrap_or(seen.at);
+        !self.descriptions(group, &seen.by, came_in).any(|c| c.outcome == Outcome::Ok)
     }
 
     /// It was read after its own time, and is no longer true, or nobody asked.

@@ -28,10 +28,11 @@ pub enum AwsClock {
 }
 
 impl Judge<'_> {
-    /// What this process knows of AWS's clock at that moment.
+    /// What this process knows of AWS's clock at that moment. An answer that comes at that very
+    /// moment may come too late.
     pub(super) fn aws_clock(&self, process: &str, at: Moment) -> AwsClock {
         let is_answered =
-            |c: &&Call| matches!(c.outcome, Outcome::Ok | Outcome::Error(_)) && c.at <= at;
+            |c: &&Call| matches!(c.outcome, Outcome::Ok | Outcome::Error(_)) && c.at < at;
         // For how long a receive waited for messages is not known.
         let answers = self
             .evidence

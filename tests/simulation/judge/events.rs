@@ -11,10 +11,10 @@ use sundown::sim::{
 };
 
 use super::{
-    Judge,
-    excuses::{COMPLETIONS, EVENTS, Needs, SEE_NODES, SEE_PODS, Scope},
+    Judge, SLACK,
+    excuses::{COMPLETIONS, EVENTS, Needs, SEE_NODES, SEE_PODS, Scope, WRITE_NODES},
     is_us,
-    nodes::{RECORD, is_claimed_twice, open_record, record},
+    nodes::{RECORD, Write, is_claimed_twice, open_record, record},
     promises::Promise,
     story::{Life, Page, is_open},
 };
@@ -193,6 +193,11 @@ impl Judge<'_> {
         let all = |process: &str| self.evidence.terms.flag(process, "--pod-events") == Some("all");
         for Entry { at, by, fact } in evidence.entries.iter().filter(|e| is_us(&e.by)) {
             match fact {
+                Fact::Deleted { pod, again: false, .. }
+                    if self.may_have_been_evicted(*at, by, pod) =>
+                {
+                    self.count(Promise::EachHasItsEvent, true);
+                }
                 Fact::Deleted { pod, again: false, .. } => {
                     expected.push((*at, "Forced", &pod.name, &pod.uid));
                 }
@@ -254,6 +259,8 @@ impl Judge<'_> {
                 || at + LATE > evidence.ended;
             // Nobody writes Events about a Node that is gone.
             let excused = excused || (uid.is_empty() && self.story.node_gone(name, at + SECOND));
+            let excused =
+                excused || (reason == "InterruptionAccepted" && self.is_accept_unread(name, at));
             self.count(Promise::EachHasItsEvent, excused);
             if !written && !excused {
                 self.broken(at, format!("{reason} of {name} has no Event"));
@@ -283,6 +290,45 @@ impl Judge<'_> {
             known.extend(fresh);
         }
         all
+    }
+
+    /// The answers to a forced delete and to an eviction before it were lost, so its process cannot
+    /// know which of them ended the pod. A budget that refused an eviction in between would prove
+    /// that none had an effect.
+    fn may_have_been_evicted(&self, at: Moment, by: &str, pod: &PodRef) -> bool {
+        let is_lost = |r: &Request| {
+            let is_unreadable = r.is_disturbed && (200..300).contains(&r.status);
+            r.answered.is_none() || r.status >= 500 || is_unreadable
+        };
+        let of_pod = self.evidence.requests.iter().filter(|r| {
+            let is_it = (&r.namespace, &r.name) == (&pod.namespace, &pod.name);
+            is_it && r.client == by && r.resource == "pods" && r.at <= at
+        });
+        let (mut eviction_lost, mut delete_lost) = (false, false);
+        for request in of_pod {
+            match (request.verb.as_str(), request.subresource.as_str()) {
+                ("create", "eviction") if is_lost(request) => eviction_lost = true,
+                ("create", "eviction") if request.status == 429 && !request.is_disturbed => {
+                    eviction_lost = false;
+                }
+                ("delete", "") => delete_lost = is_lost(request),
+                _ => {}
+            }
+        }
+        eviction_lost && delete_lost
+    }
+
+    /// The answer to the PATCH that accepted an interruption then was lost, and the Node went before
+    /// its process could read what it had written.
+    fn is_accept_unread(&self, node: &str, at: Moment) -> bool {
+        let is_it = |w: &&Write<'_>| w.at == at && w.new.is_some_and(|new| new.name == node);
+        let write = self.writes.iter().find(is_it);
+        let page = self.story.page(node, at);
+        let Some((write, page)) = write.zip(page) else { return false };
+        let Some(gone) = self.story.left_at(node, &page.instance, at) else { return false };
+        let (needs, of): (&[Needs], _) = (&[WRITE_NODES], Some((&*page.instance, node)));
+        let scope = Scope { needs, of, process: Some(write.by), without_leader: None };
+        self.longest_clear(scope, at, gone) <= SLACK
     }
 
     /// When somebody else uncordoned a Node that was being drained.

@@ -49,6 +49,8 @@ const AFTER: Duration = Duration::from_secs(12);
 const AFTER_MESSAGES: Duration = Duration::from_secs(65);
 /// The same of a watch that went silent: it lasts until the watch ends by its own time limit.
 const AFTER_SILENCE: Duration = Duration::from_secs(300);
+/// A process asks AWS about instances, groups and hooks again after this at most.
+const ASKED_AGAIN: Duration = Duration::from_secs(20);
 /// A call that is never answered is given up after this.
 const GIVEN_UP: Duration = Duration::from_secs(11);
 
@@ -90,6 +92,7 @@ pub struct Faults<'a>(BTreeMap<&'a str, Vec<Felt<'a>>>);
 
 impl<'a> Faults<'a> {
     pub fn of(evidence: &'a Evidence) -> Self {
+        let tries = questions(evidence);
         let mut all: BTreeMap<&str, Vec<Felt<'_>>> = BTreeMap::new();
         for fault in &evidence.disturbances {
             let over = fault.until.unwrap_or(fault.at + GIVEN_UP);
@@ -98,14 +101,30 @@ impl<'a> Faults<'a> {
                 _ if fault.is_silent => AFTER_SILENCE,
                 _ => AFTER,
             };
-            all.entry(&fault.what).or_default().push(Felt {
-                from: fault.at,
-                to: over + after,
-                fault,
+            let next = tries.get(&(fault.what.as_str(), fault.by.as_str())).and_then(|all| {
+                all.get(all.partition_point(|at| *at <= over.max(fault.at))).copied()
             });
+            // Until its next try, the process knows no better.
+            let asked_again = next.map(|next| next.min(over + ASKED_AGAIN));
+            let to = asked_again.into_iter().fold(over + after, Ord::max);
+            all.entry(&fault.what).or_default().push(Felt { from: fault.at, to, fault });
         }
         Self(all)
     }
+}
+
+/// When each process asked AWS about instances, groups and hooks, by API and process.
+fn questions(evidence: &Evidence) -> BTreeMap<(&str, &str), Vec<Moment>> {
+    let is_question =
+        |api: &str| ["ec2:*", "autoscaling:Describe*"].iter().any(|n| matches(n, api));
+    let calls = evidence.calls.iter().map(|c| (c.api.as_str(), c.by.as_str(), c.at));
+    let faults = evidence.disturbances.iter().map(|d| (d.what.as_str(), d.by.as_str(), d.at));
+    let mut all: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for (api, by, at) in calls.chain(faults).filter(|(api, ..)| is_question(api)) {
+        all.entry((api, by)).or_default().push(at);
+    }
+    all.values_mut().for_each(|times| times.sort_unstable());
+    all
 }
 
 fn matches(need: &str, what: &str) -> bool {

@@ -1,6 +1,9 @@
 //! In time: an interruption is accepted within seconds of its sending.
 
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 use sundown::domain::Moment;
 
 use super::{
@@ -38,11 +41,18 @@ impl<'a> Judge<'a> {
             let nodes: Vec<&str> =
                 self.stand_ins(node, &event.instance, from).into_iter().chain([node]).collect();
             let at_once = end <= from + AT_ONCE;
+            // While no process has room for it, all that keeps other messages from being decided
+            // stands in the way.
+            let received = self.had_room(notice, from).min(end);
             let was_excused = |node: &&str| {
-                self.is_excused(scope.about(&event.instance, node), from, from + AT_ONCE)
+                let is_full = received > from + AT_ONCE;
+                let own = if is_full { scope } else { scope.about(&event.instance, node) };
+                self.is_excused(own, from, from + AT_ONCE)
             };
             let is_well_again = |node: &&str| {
-                self.longest_clear(scope.about(&event.instance, node), from, end) > WELL_AGAIN
+                self.longest_clear(scope, from, received) > WELL_AGAIN
+                    || self.longest_clear(scope.about(&event.instance, node), received, end)
+                        > WELL_AGAIN
             };
             let is_late =
                 !at_once && (!nodes.iter().any(was_excused) || nodes.iter().all(is_well_again));
@@ -64,6 +74,35 @@ impl<'a> Judge<'a> {
         let event = &notice.event;
         let written = self.story.first_told(&event.instance, &event.id, event.hook.as_ref());
         written.into_iter().chain(notice.deleted).min()
+    }
+
+    /// From when on a process had room for its message: when it first received it, if a process was
+    /// full of messages with which it waited, and `from` otherwise.
+    fn had_room(&self, notice: &Notice, from: Moment) -> Moment {
+        let received = notice.deliveries.iter().map(|d| d.at).min();
+        let received = received.unwrap_or(self.evidence.ended);
+        if self.is_full(from + AT_ONCE) { received.max(from) } else { from }
+    }
+
+    /// A process held as many messages at that moment as its `--max-held` allows.
+    fn is_full(&self, at: Moment) -> bool {
+        if self.evidence.terms.each("--max-held").is_empty() {
+            return false;
+        }
+        let mut held: BTreeMap<&str, usize> = BTreeMap::new();
+        for message in &self.evidence.messages {
+            let is_gone = message.deleted.is_some_and(|deleted| deleted <= at);
+            let holders = message.deliveries.iter().filter(|d| d.at <= at && !is_gone);
+            for process in holders.map(|d| d.by.as_str()).collect::<BTreeSet<_>>() {
+                *held.entry(process).or_default() += 1;
+            }
+        }
+        let lives =
+            |process: &str| !self.evidence.ends.iter().any(|(p, t)| p == process && *t <= at);
+        held.iter().filter(|(process, _)| lives(process)).any(|(process, held)| {
+            let most = self.evidence.terms.flag(process, "--max-held");
+            most.is_some_and(|most| *held >= most.parse::<usize>().unwrap())
+        })
     }
 
     /// When its queue was deleted with it.

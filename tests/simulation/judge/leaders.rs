@@ -91,6 +91,7 @@ impl<'a> Leaders<'a> {
         let led = led(evidence, &holders);
         let mut gaps = gaps(evidence, &led);
         gaps.extend(hand_overs(evidence, &holders));
+        gaps.extend(own_drains(evidence, &holders));
         let mut renewals: BTreeMap<&str, Vec<Moment>> = BTreeMap::new();
         for r in evidence
             .requests
@@ -189,6 +190,11 @@ impl<'a> Leaders<'a> {
         self.holders.iter().filter(|h| h.process.is_some() && h.at > from && h.at <= to).count()
     }
 
+    /// Whether a process began to lead between these moments, for the first time or again.
+    pub fn begins_to_lead(&self, process: &str, from: Moment, to: Moment) -> bool {
+        self.led.iter().any(|term| term.process == process && term.from > from && term.from <= to)
+    }
+
     /// How often a process could not renew the Lease between these moments. It may lead again.
     pub fn not_renewed(&self, from: Moment, to: Moment) -> usize {
         self.gaps
@@ -282,7 +288,8 @@ fn gaps(evidence: &Evidence, terms: &[Term<'_>]) -> Vec<Gap> {
 
 /// A process that gives the Lease up by itself begins no further write, and holds the Lease until
 /// its last one is answered: it led no more from its last write on at the earliest. Where no write
-/// was under way when it gave the Lease up, it waited for none.
+/// was under way when it gave the Lease up, it waited for none. Where the API server did not take
+/// the write that gives the Lease up, it led no more from its first try on.
 fn hand_overs(evidence: &Evidence, holders: &[Holder<'_>]) -> Vec<Gap> {
     let gap = |pair: &[Holder<'_>]| {
         let [holder, next] = pair else { return None };
@@ -290,26 +297,53 @@ fn hand_overs(evidence: &Evidence, holders: &[Holder<'_>]) -> Vec<Gap> {
         let of_it = |r: &&Request| {
             r.client == process && r.is_write() && r.at >= holder.at && r.at <= next.at
         };
-        let given_up = evidence
-            .requests
-            .iter()
-            .filter(of_it)
-            .filter(|r| r.resource == "leases")
-            .map(|r| r.at)
-            .max()?;
+        let tries = evidence.requests.iter().filter(of_it).filter(|r| r.resource == "leases");
+        let mut tries: Vec<_> = tries.map(|r| (r.at, (200..300).contains(&r.status))).collect();
+        tries.sort();
+        let (given_up, _) = tries.pop()?;
         let is_before =
             |r: &&Request| ["nodes", "pods"].contains(&r.resource.as_str()) && r.at < given_up;
         let writes = || evidence.requests.iter().filter(of_it).filter(is_before);
         let last = writes().map(|r| r.at).max()?;
         let is_under_way = writes().any(|r| r.answered.is_none_or(|answered| answered >= given_up));
-        is_under_way.then(|| Gap {
-            from: last.max(given_up - LAST_WRITES),
-            to: next.at,
-            why: Why::HandsOver,
-            is_takeover: false,
-        })
+        let waits = is_under_way.then(|| last.max(given_up - LAST_WRITES));
+        let failed = tries.iter().rev().take_while(|(at, is_done)| *at >= last && !is_done);
+        let from = waits.into_iter().chain(failed.map(|(at, _)| *at)).min()?;
+        Some(Gap { from, to: next.at, why: Why::HandsOver, is_takeover: false })
     };
     holders.windows(2).filter_map(gap).collect()
+}
+
+/// A leader gives the Lease up when its own node drains. It begins no other write, and waits for its
+/// last ones. It may end or lose the Lease before it could write that it gives it up.
+fn own_drains(evidence: &Evidence, holders: &[Holder<'_>]) -> Vec<Gap> {
+    let begins = |node: &str| {
+        let records = evidence.entries.iter().filter_map(move |e| match &e.fact {
+            Fact::Annotated { node: of, annotations, .. } if of == node => {
+                let record = annotations.get("sundown.dev/record");
+                Some((e.at, record.is_some_and(|text| !text.contains("\"released\":{"))))
+            }
+            _ => None,
+        });
+        let mut was_open = false;
+        let begins =
+            |(_, is_open): &(Moment, bool)| !std::mem::replace(&mut was_open, *is_open) && *is_open;
+        records.filter(begins).map(|(at, _)| at).collect::<Vec<_>>()
+    };
+    let gaps = holders.iter().enumerate().flat_map(|(i, holder)| {
+        let until = holders.get(i + 1).map_or(evidence.ended, |next| next.at);
+        let own = holder.process.and_then(|process| evidence.own_nodes.get(process));
+        let drains = own.map(|node| begins(node)).unwrap_or_default();
+        let gap = move |from: Moment| Gap {
+            from,
+            to: until.min(from + LAST_WRITES),
+            why: Why::HandsOver,
+            is_takeover: false,
+        };
+        let from = holder.at;
+        drains.into_iter().filter(move |at| *at >= from && *at < until).map(gap)
+    });
+    gaps.collect()
 }
 
 /// The parts of a process's time with the Lease in which it had renewed it in time.

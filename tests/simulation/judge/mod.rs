@@ -43,7 +43,7 @@ use sundown::sim::{
 };
 
 use self::{
-    excuses::{COMPLETIONS, Faults, MESSAGES, SEE_NODES, Scope},
+    excuses::{COMPLETIONS, Faults, MESSAGES, SEE_NODES, Scope, WRITE_NODES},
     leaders::Leaders,
     nodes::{Write, is_claimed_twice, writes},
     promises::{Promise, Tally},
@@ -90,6 +90,8 @@ pub struct Evidence {
     /// What was made to happen, in words.
     pub acts: Vec<(Moment, String)>,
     pub panics: usize,
+    /// The Node on which a process runs, by its `--node-name`.
+    pub own_nodes: BTreeMap<String, String>,
     /// From when to when which replica ran.
     pub lives: Vec<(usize, Moment, Option<Moment>)>,
     /// Times at which the Lease was taken from whoever held it.
@@ -520,28 +522,70 @@ impl<'a> Judge<'a> {
         })
     }
 
-    /// A hook gets heartbeats until AWS has described the hooks of its group, because they do no
-    /// harm. So does one that was accepted before that.
-    fn may_be_ours(&self, group: &str, hook: &str, call: &Call) -> bool {
-        const LATELY: Duration = Duration::from_secs(30);
-        let of_it = |c: &&Call| {
-            c.api == "autoscaling:DescribeLifecycleHooks"
-                && c.by == call.by
-                && c.object == group
-                && c.outcome == Outcome::Ok
-        };
+    /// Only the hooks of its group show whether a hook is ours: no flag names it, and it is not one
+    /// of EKS.
+    fn is_decided_by_group(&self, group: &str, hook: &str) -> bool {
         let is_default =
             self.evidence.terms.each("--lifecycle-hook").iter().all(|name| *name == "*");
         let is_eks = ["Terminate-LC-Hook", "Launch-LC-Hook"].contains(&hook);
-        if !is_default || is_eks || self.belongs(group) != Some(Belongs::Us) {
+        is_default && !is_eks && self.belongs(group) == Some(Belongs::Us)
+    }
+
+    /// What AWS answered before that moment to a process that asked for the hooks of a group.
+    fn descriptions<'s>(
+        &'s self,
+        group: &'s str,
+        by: &'s str,
+        at: Moment,
+    ) -> impl Iterator<Item = &'s Call> + 's {
+        self.evidence.calls.iter().filter(move |c| {
+            c.api == "autoscaling:DescribeLifecycleHooks"
+                && c.by == by
+                && c.object == group
+                && c.at <= at
+        })
+    }
+
+    /// A hook gets heartbeats until AWS has described the hooks of its group, because they do no
+    /// harm. So does one that was accepted before that, and one whose accept is under way: while
+    /// the PATCH of its Node meets a fault, its process does not decide anew.
+    fn may_be_ours(&self, group: &str, hook: &str, call: &Call) -> bool {
+        const LATELY: Duration = Duration::from_secs(30);
+        if !self.is_decided_by_group(group, hook) {
             return false;
         }
         let instance = call.object.rsplit('/').next().unwrap_or_default();
         let is_it =
             |told: &story::Told| told.hook.as_ref().is_some_and(|(g, h)| g == group && h == hook);
         let is_accepted = self.story.told(instance, call.at).iter().any(|told| is_it(told));
-        let mut described = self.evidence.calls.iter().filter(of_it);
-        is_accepted || !described.any(|c| c.at + SLACK < call.at && c.at + LATELY >= call.at)
+        let is_being_accepted = |since: Moment| {
+            let Some(node) = self.evidence.nodes.get(instance) else { return false };
+            let (needs, process): (&[excuses::Needs], _) = (&[WRITE_NODES], Some(&*call.by));
+            let of = Some((instance, node.as_str()));
+            let scope = Scope { needs, of, process, without_leader: None };
+            self.longest_clear(scope, since, call.at) <= SLACK
+        };
+        let mut described = self.descriptions(group, &call.by, call.at);
+        let is_known = |c: &Call| {
+            c.outcome == Outcome::Ok
+                && c.at + SLACK < call.at
+                && c.at + LATELY >= call.at
+                && !is_being_accepted(c.at)
+        };
+        is_accepted || !described.any(is_known)
+    }
+
+    /// AWS denied this process the description of the group's hooks, and had not answered it for as
+    /// long as an answer counts. Then the process takes the hook for ours, with a warning.
+    fn is_unchecked(&self, group: &str, hook: &str, by: &str, at: Moment) -> bool {
+        const REMEMBERED: Duration = Duration::from_secs(600);
+        let is_denied = |c: &Call| matches!(&c.outcome, Outcome::Error(e) if e == "AccessDenied");
+        let last = self.descriptions(group, by, at).filter(|c| c.outcome != Outcome::LostBefore);
+        let is_known =
+            |c: &Call| c.outcome == Outcome::Ok && c.at + SLACK < at && c.at + REMEMBERED >= at;
+        self.is_decided_by_group(group, hook)
+            && last.max_by_key(|c| c.at).is_some_and(is_denied)
+            && !self.descriptions(group, by, at).any(is_known)
     }
 
     fn instance_of(&self, node: &str) -> Option<&String> {
@@ -560,6 +604,7 @@ impl<'a> Judge<'a> {
             let is_known = || {
                 !(self.is_made_up(group, hook, instance, call.at)
                     || self.is_accepted_unconfirmed(group, hook, instance, call.at)
+                    || self.is_unchecked(group, hook, &call.by, call.at)
                     || (is_heartbeat && self.may_be_ours(group, hook, call)))
             };
             if acts

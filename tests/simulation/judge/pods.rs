@@ -11,7 +11,7 @@ use sundown::{
 use super::{
     Judge, SLACK,
     clocks::AwsClock,
-    excuses::{HEARTBEATS, LEASE, SEE_NODES, Scope, WRITE_NODES},
+    excuses::{HEARTBEATS, LEASE, Needs, SEE_NODES, Scope, WRITE_NODES},
     is_us,
     promises::Promise,
     story::{Deadline, counts},
@@ -238,6 +238,8 @@ impl Judge<'_> {
             let by_api_server: Vec<_> = all.iter().map(read).collect();
             all.extend(by_api_server);
         }
+        let seen_late = self.resumed_late(&all, at, by);
+        all.extend(seen_late);
         for (take_over, old, new) in self.counted_anew(at, by, node, instance) {
             if old.at + SLACK <= take_over {
                 all.retain(|d| (d.at, d.accepted) != (old.at, old.accepted));
@@ -245,6 +247,23 @@ impl Judge<'_> {
             all.push(new);
         }
         all
+    }
+
+    /// Of these deadlines, those that count from the end of a pause, for a process whose watch of
+    /// the Lease met a fault then: it sees that end when it next reads the Lease.
+    fn resumed_late(&self, all: &[Deadline], at: Moment, by: &str) -> Vec<Deadline> {
+        const READ: Duration = Duration::from_secs(2);
+        let terms = &self.evidence.terms;
+        let (timeout, margin) = (Duration::from_secs(terms.drain_timeout), terms.margin(""));
+        let (needs, process): (&[Needs], _) = (&[LEASE], Some(by));
+        let scope = Scope { needs, of: None, process, without_leader: None };
+        let ends = self.evidence.pauses.iter().map(|(_, to)| *to);
+        let late: Vec<_> = ends
+            .filter(|to| *to <= at && self.is_excused(scope, *to, *to))
+            .map(|to| Deadline::of(to, to + timeout, margin, to).at)
+            .collect();
+        let resumed = all.iter().filter(|d| late.contains(&d.at));
+        resumed.map(|d| Deadline { at: d.at + READ, end: d.end + READ, ..*d }).collect()
     }
 
     /// When this process took the drain over, with each deadline that was over by then and the one
@@ -309,6 +328,15 @@ impl Judge<'_> {
             .clamp(SignedDuration::ZERO, SignedDuration::from_secs(1))
     }
 
+    /// By how much all times in the record may seem earlier to a process that took the drain over:
+    /// it reads them by what it had measured of AWS's clock by then, which no record shows. The
+    /// other process's measurement was off by half a second, too.
+    fn read_ahead(&self, instance: &str, by: &str, at: Moment) -> SignedDuration {
+        let mut of_it = self.story.seen.iter().filter(|s| s.instance == instance && s.at <= at);
+        let has_taken_over = of_it.next().is_some_and(|first| first.by != by);
+        SignedDuration::from_secs(i64::from(has_taken_over))
+    }
+
     /// By when a pod had to be gone, as far as it had been asked before this moment.
     fn leaves_by(&self, pod: &PodRef, before: Moment) -> Option<Moment> {
         let ends =
@@ -362,7 +390,12 @@ impl Judge<'_> {
         // two seconds more, but not longer than until the last second, in which nothing waits any
         // more.
         let ahead = self.measured_ahead(&instance, by);
-        let mut measured = deadlines.iter().map(|d| Deadline { at: d.at - ahead, ..*d });
+        let read = self.read_ahead(&instance, by, at);
+        let mut measured = deadlines.iter().map(|d| Deadline {
+            at: d.at - ahead.max(read),
+            accepted: d.accepted - read,
+            ..*d
+        });
         if !asked && !measured.any(|d| at >= (from(&d).max(bound) + UNASKED).min(d.at - LAST)) {
             self.broken(at, format!("{} was deleted and never asked to go", pod.name));
         }

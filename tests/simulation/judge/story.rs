@@ -17,6 +17,7 @@ pub use super::written::Told;
 use super::{
     Evidence,
     budgets::workload,
+    leaders::Leaders,
     sent::{self, Notice},
     written::{Header, Reader, Seen, Writing},
 };
@@ -68,6 +69,7 @@ impl Deadline {
 
 pub struct Story<'a> {
     pub evidence: &'a Evidence,
+    pub leaders: Leaders<'a>,
     pub pods: BTreeMap<String, Life>,
     /// Every event that was sent.
     pub notices: Vec<Notice>,
@@ -88,6 +90,7 @@ impl<'a> Story<'a> {
     pub fn of(evidence: &'a Evidence) -> Self {
         let mut story = Self {
             evidence,
+            leaders: Leaders::of(evidence),
             pods: BTreeMap::new(),
             notices: Vec::new(),
             seen: Vec::new(),
@@ -334,7 +337,7 @@ impl<'a> Story<'a> {
             .map(|(_, to)| to)
             .filter(|to| *to > first && *to <= now);
         all.extend(resumed.map(|to| Deadline::of(to, to + drain_timeout, margin, first)));
-        let made_up = told.iter().filter_map(|one| self.made_up_window(one, instance, now));
+        let made_up = told.iter().flat_map(|one| self.made_up_windows(one, instance, now));
         all.extend(made_up.map(|(from, to)| Deadline::of(from, to, margin, first)));
         for action in self
             .evidence
@@ -485,9 +488,13 @@ impl<'a> Story<'a> {
 
     /// The same of a kubelet that is silent: since when, and when it spoke again, if it did.
     pub fn fell_silent(&self, node: &str, at: Moment) -> Option<(Moment, Option<Moment>)> {
-        let mut of_it = self.evidence.hands.iter().filter(|(t, n, _)| *t <= at && n == node);
-        let (lost, ..) = of_it.clone().rev().find(|(_, _, what)| *what == "lost")?;
-        Some((*lost, of_it.find(|(t, _, what)| t >= lost && *what == "back").map(|(t, ..)| *t)))
+        let of_it = self.evidence.hands.iter().filter(|(t, n, _)| *t <= at && n == node);
+        of_it.fold(None, |silence, (t, _, what)| match (*what, silence) {
+            ("lost", None | Some((_, Some(_)))) => Some((*t, None)),
+            ("back", Some((lost, None))) => Some((lost, Some(*t))),
+            // One that is lost already goes on being silent.
+            _ => silence,
+        })
     }
 
     /// An instance's last change of state was towards its end.

@@ -26,8 +26,8 @@ impl Story<'_> {
     /// that took its drain over. This leader does not know which heartbeats of its predecessor AWS
     /// accepted, until AWS accepts one of its own. If its first one fails, it assumes that the last
     /// accepted heartbeat was one interval before its predecessor ended, or that none was accepted
-    /// since the event, if that is possible. If it led before its predecessor, it remembers those
-    /// of its own. Only windows count of which two thirds are over. A heartbeat that it gave up
+    /// since the event, if that is possible. So does a process that leads again, because it cannot
+    /// know who led meanwhile. It remembers those of its own. Only windows count of which two thirds are over. A heartbeat that it gave up
     /// before its answer failed, too.
     pub fn assumed_windows(
         &self,
@@ -58,11 +58,14 @@ impl Story<'_> {
         let mut windows = Vec::new();
         for (i, &(first, by, is_ok)) in tries.iter().enumerate() {
             let (before, since) = tries.split_at(i);
-            // Its first one at all, or since another process has sent one. The process that
-            // accepted the drain knows the window until another one leads.
-            let has_taken_over = match before.last() {
-                Some((_, last, _)) => *last != by,
-                None => Some(by) != accepted_by.as_deref(),
+            // Its first one at all, or since another process has sent one, or since it led again.
+            // The process that accepted the drain knows the window for as long as it leads.
+            let has_taken_over = match (before.last(), &accepted_by) {
+                (Some((at, last, _)), _) => *last != by || self.led_again(by, *at, first),
+                (None, Some((at, accepted_by))) => {
+                    accepted_by != by || self.led_again(by, *at, first)
+                }
+                (None, None) => true,
             };
             // What was decided just before it was accepted is on its way still.
             let knows = since
@@ -81,18 +84,23 @@ impl Story<'_> {
         windows.into_iter().filter(move |from| is_lapsing(*from, timeout, now))
     }
 
-    /// The first window of a hook that a person wrote into the record, once two thirds of it are
-    /// over. Only AWS can say that no such action is open: until it answers a heartbeat, the action
-    /// may end with its window.
-    pub fn made_up_window(
+    /// The windows of a hook that a person wrote into the record, once two thirds of them are over.
+    /// Only AWS can say that no such action is open: until it answers a heartbeat, the action may
+    /// end with its first window. If AWS accepts heartbeats, an action of that hook has begun, and
+    /// may end with the window that the last one granted.
+    pub fn made_up_windows(
         &self,
         told: &super::story::Told,
         instance: &str,
         now: Moment,
-    ) -> Option<(Moment, Moment)> {
-        let (group, hook) = told.hook.as_ref().filter(|_| told.is_made_up)?;
-        let timeout =
-            *self.evidence.terms.heartbeat_timeouts.get(&(group.clone(), hook.clone()))?;
+    ) -> Vec<(Moment, Moment)> {
+        let Some((group, hook)) = told.hook.as_ref().filter(|_| told.is_made_up) else {
+            return Vec::new();
+        };
+        let timeouts = &self.evidence.terms.heartbeat_timeouts;
+        let Some(&timeout) = timeouts.get(&(group.clone(), hook.clone())) else {
+            return Vec::new();
+        };
         let (from, object) = (told.time, format!("{group}/{hook}/{instance}"));
         let is_it = |c: &&Call| {
             c.api == "autoscaling:RecordLifecycleActionHeartbeat"
@@ -105,14 +113,26 @@ impl Story<'_> {
         };
         let is_known = calls().any(|c| c.at < from + timeout * 2 / 3 && says(c));
         let is_asked = calls().any(|c| c.at <= now);
-        (is_asked && !is_known && is_lapsing(from, timeout, now)).then(|| (from, from + timeout))
+        let granted =
+            calls().filter(|c| c.outcome == Outcome::Ok && c.at <= now).map(|c| c.at).max();
+        let first = Some(from).filter(|_| is_asked && !is_known);
+        let begins = first.into_iter().chain(granted);
+        begins
+            .filter(|from| is_lapsing(*from, timeout, now))
+            .map(|from| (from, from + timeout))
+            .collect()
     }
 
-    /// Who wrote an action into the record of its Node.
-    fn accepted_by(&self, action: &ActionReport) -> Option<String> {
+    /// Whether a process began to lead between these moments.
+    fn led_again(&self, process: &str, from: Moment, to: Moment) -> bool {
+        self.leaders.begins_to_lead(process, from, to)
+    }
+
+    /// When an action was written into the record of its Node, and who wrote it.
+    fn accepted_by(&self, action: &ActionReport) -> Option<(Moment, String)> {
         let mut pages = self.pages_of(&action.instance).filter(|page| page.at >= action.started);
         pages
             .find(|page| page.told.iter().any(|told| told.is_of(action)))
-            .map(|page| page.by.clone())
+            .map(|page| (page.at, page.by.clone()))
     }
 }

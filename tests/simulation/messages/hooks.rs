@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use sundown::sim::{
     aws::{
-        EventKind, Fault, FaultRule, GroupSpec, HookResult, HookSpec, How, LifecycleState, Verdict,
+        Call, EventKind, Fault, FaultRule, GroupSpec, HookResult, HookSpec, How, LifecycleState,
+        Outcome, Verdict,
     },
-    kube::NodeSpec,
+    kube::{Fault as KubeFault, Match, NodeSpec, Rule as KubeRule},
 };
 
 use super::{bodies, logs::Logs, tools::continuing_hook};
@@ -226,6 +227,38 @@ async fn a_hook_that_turns_out_to_be_of_others_after_its_drain_is_let_go_of() {
     stage.pass(50).await;
     assert_eq!(heartbeats(), before, "no more heartbeats");
     assert!(!completed_by_us(&stage, &instance, "log-backup"));
+    sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hook_that_turns_out_to_be_of_others_while_its_accept_waits_is_not_recorded() {
+    let stage = Stage::new(598);
+    let instances =
+        group(&stage, 3, &[continuing_hook("log-backup", 300), continuing_hook("sundown", 300)]);
+    stage.shop(6);
+    let sundown = stage.settled(&[]).await;
+    let describe = "autoscaling:DescribeLifecycleHooks";
+    let undescribed = stage.world.aws.fault(FaultRule::new(describe, Fault::Throttle, How::Always));
+    let hangs =
+        stage.world.kube.inject(KubeRule::always(Match::of("patch", "nodes"), KubeFault::Hang));
+    stage.world.aws.terminate(&instances[0], true);
+    // The accept of our hook hangs, and that of the other one is decided after a second and waits
+    // for it.
+    stage.pass(2).await;
+    stage.world.aws.end_fault(undescribed);
+    let is_described = |c: &Call| c.api == describe && c.outcome == Outcome::Ok;
+    stage
+        .until(6, "AWS describes the hooks", || stage.world.aws.calls().iter().any(is_described))
+        .await;
+    stage.world.kube.lift(hangs);
+    stage.until(20, "its message is deleted", || foreign(&sundown, "terminate-hook") > 0.0).await;
+    stage
+        .until(60, "ours is completed", || completed_by_us(&stage, &instances[0], "sundown"))
+        .await;
+    let record = stage.record(&instances[0]).unwrap();
+    assert!(!record.to_string().contains("log-backup"), "{record}");
+    assert!(!completed_by_us(&stage, &instances[0], "log-backup"));
     sundown.stop().await;
     stage.end();
 }

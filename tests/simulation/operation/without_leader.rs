@@ -177,3 +177,30 @@ async fn what_is_kept_alive_while_nobody_leads_is_not_kept_alive_beyond_its_drai
     sundown.kill();
     stage.end();
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_record_that_is_deleted_before_its_node_while_nobody_can_watch_has_its_action_completed()
+{
+    let stage = Stage::new(802);
+    let instance = stage.group_with("hooked", 1, &[super::hook("drain", 300)]).remove(0);
+    stage.slow_pod(&instance, "slow", 600);
+    let sundown = stage.lead("sundown-0", &[]).await;
+    stage.world.aws.terminate(&instance, true);
+    stage.pass(10).await;
+    stage.world.kube.go_away(Away::Refusing);
+    stage.pass(30).await;
+    // The watch brings both changes at once when the API server is back.
+    let name = stage.name_of(&instance);
+    let without_record = |node: &mut serde_json::Value| {
+        drop(node["metadata"]["annotations"].as_object_mut().unwrap().remove("sundown.dev/record"));
+    };
+    assert!(stage.world.kube.edit("nodes", "", &name, without_record));
+    assert!(stage.world.kube.delete("nodes", "", &name));
+    stage.pass(5).await;
+    stage.world.kube.come_back();
+    follow(&stage, 40, &sundown).await;
+    stage.until(10, "its action is completed", || stage.is_over(&instance)).await;
+    stage.completed_once(&instance);
+    sundown.stop().await;
+    stage.end();
+}

@@ -109,6 +109,7 @@ pub async fn play_and_count(plan: &Plan) -> (Evidence, Vec<Passage>) {
             .map(|(at, act)| (begun + Duration::from_millis(20_000 + at), format!("{act:?}")))
             .collect(),
         panics: 0,
+        own_nodes: BTreeMap::new(),
         lives: Vec::new(),
         thefts: 0,
         idle: 0,

@@ -14,10 +14,11 @@ impl Play<'_> {
             let now = self.now();
             self.evidence.lives.push((replica, now, None));
             let own_node = self.own_node(replica);
-            let node = own_node.map(|node| format!("--node-name={node}"));
+            let node = own_node.as_ref().map(|node| format!("--node-name={node}"));
             let flags: Vec<&str> =
                 self.plan.flags.iter().chain(&node).map(String::as_str).collect();
             let name = format!("sundown-{replica}-{}", self.starts);
+            self.evidence.own_nodes.extend(own_node.map(|node| (name.clone(), node)));
             let ahead = self.plan.clocks.get(replica).copied().unwrap_or(0);
             let clock = if ahead == 0 {
                 self.stage.clock

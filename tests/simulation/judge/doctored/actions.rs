@@ -88,7 +88,11 @@ async fn a_kubelet_that_speaks_again_is_waited_for() {
     };
     breaks(&blind(16, 13), "was completed before");
     keeps(&blind(16, 5), "was completed before", "it could not be seen for long enough");
-    evidence.hands = vec![(at - s(60), node, "lost")];
+    evidence.hands = vec![(at - s(60), node.clone(), "lost")];
+    breaks(&judge(&evidence), "was completed before");
+    evidence.hands.insert(0, (at - s(100), node.clone(), "lost"));
+    keeps(&judge(&evidence), "was completed before", "it was lost twice, and never back");
+    evidence.hands.insert(1, (at - s(70), node, "back"));
     breaks(&judge(&evidence), "was completed before");
 }
 

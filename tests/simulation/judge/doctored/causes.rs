@@ -170,8 +170,22 @@ async fn a_drain_for_the_hook_of_somebody_else_is_seen() {
     };
     evidence.actions.push(named);
     breaks(&judge(&evidence), FOREIGN);
-    evidence.calls.retain(|c| c.api != "autoscaling:DescribeLifecycleHooks");
+    let is_answer =
+        |c: &Call| c.api == "autoscaling:DescribeLifecycleHooks" && c.outcome == Outcome::Ok;
+    let answer = evidence.calls.iter().find(|c| is_answer(c)).unwrap().clone();
+    evidence.calls.retain(|c| !is_answer(c));
     keeps(&judge(&evidence), FOREIGN, "AWS had not described the hooks yet");
+    // The API server held its PATCH for three seconds.
+    let at = accepted(&evidence);
+    let is_accept = |r: &&mut Request| r.verb == "patch" && r.resource == "nodes" && r.at == at;
+    evidence.requests.iter_mut().find(is_accept).unwrap().at = at - s(3);
+    let described = |ago: u64| {
+        let mut evidence = evidence.clone();
+        evidence.calls.push(Call { at: at - s(ago), ..answer.clone() });
+        judge(&evidence)
+    };
+    keeps(&described(2), FOREIGN, "its PATCH had come in before that");
+    breaks(&described(4), FOREIGN);
 }
 
 #[tokio::test(start_paused = true)]
@@ -291,6 +305,21 @@ async fn a_record_by_another_clock_than_awss_is_seen_unless_aws_had_not_answered
     keeps(&judge(&with(3, &[(3, ours, Outcome::Ok)])), OFF, "a slow answer is not more exact");
     breaks(&judge(&with(3, &[(0, ours, Outcome::Ok)])), OFF);
     breaks(&judge(&with(3, &[(3, ours, Outcome::Ok), (0, ours, Outcome::Ok)])), OFF);
+    // The first fast answer comes at the moment of the release, or before.
+    let is_released = |f: &Fact| {
+        matches!(
+            f, Fact::Annotated { annotations, .. } if annotations.values().any(|a| a.contains("\"released\":{"))
+        )
+    };
+    let released = when(&evidence, is_released);
+    let answers_at = |at: Moment| {
+        doctored(&with(3, &[(3, ours, Outcome::Ok)]), |e| {
+            let call = e.calls[0].clone();
+            e.calls.push(Call { at, ..call });
+        })
+    };
+    keeps(&answers_at(released), OFF, "the release may have been written before it came");
+    breaks(&answers_at(released - Duration::from_millis(1)), OFF);
     let wrong = doctored(&with(60, &[]), |e| {
         edit_records(e, |record| {
             let at = record["released"]["at"].as_str().and_then(|t| t.parse::<Moment>().ok());

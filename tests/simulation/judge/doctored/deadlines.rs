@@ -84,8 +84,48 @@ async fn a_force_on_account_of_a_made_up_hook_is_seen_unless_aws_answered_no_hea
     );
     breaks(&with(15, error("ValidationError")), EARLY);
     breaks(&with(15, Outcome::Ok), EARLY);
+    // An action of that hook has begun meanwhile, and AWS accepted a heartbeat for it.
+    keeps(&with(4, Outcome::Ok), EARLY, "two thirds of the window that it granted are over");
     evidence.terms.heartbeat_timeouts.clear();
     breaks(&judge(&evidence), EARLY);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grace_period_from_the_end_of_a_pause_is_judged_by_when_the_process_could_read_the_lease()
+{
+    const GRACE: &str = "s, its own is";
+    let mut evidence = overdue().await;
+    let at = accepted(&evidence);
+    let resumed = at + s(10);
+    evidence.pauses = vec![(at - s(1), resumed)];
+    let pod = PodRef {
+        namespace: "load".into(),
+        name: "slow-0".into(),
+        uid: "uid-of-slow-0".into(),
+        node: node_of(&evidence).1,
+    };
+    let begun = evidence.begun;
+    insert(&mut evidence, begun, "<scheduler>", Fact::Bound(pod.clone()));
+    // From the accept, the deadline is 55 s later; from the end of the pause, as long.
+    let with = |grace: u64, by: &str, until: Moment| {
+        let mut evidence = evidence.clone();
+        let forced = Fact::Deleted { pod: pod.clone(), grace, again: false, overrun: Vec::new() };
+        insert(&mut evidence, at + s(50), "sundown-0", forced);
+        evidence.disturbances.push(Disturbance {
+            at: at - s(20),
+            until: Some(until - s(300)),
+            by: by.to_owned(),
+            what: "watch leases".to_owned(),
+            object: String::new(),
+            is_silent: true,
+        });
+        judge(&evidence)
+    };
+    keeps(&with(15, "sundown-9", resumed), GRACE, "it saw the end of the pause at once");
+    breaks(&with(18, "sundown-9", resumed), GRACE);
+    keeps(&with(18, "sundown-0", resumed), GRACE, "it read the Lease some time later");
+    breaks(&with(21, "sundown-0", resumed), GRACE);
+    breaks(&with(18, "sundown-0", resumed - s(1)), GRACE);
 }
 
 #[tokio::test(start_paused = true)]
@@ -118,6 +158,62 @@ async fn a_force_of_a_pod_that_never_had_two_seconds_to_be_asked_is_seen_unless_
     };
     keeps(&released(600), NEVER, "the time of the release shows the same");
     breaks(&released(100), NEVER);
+    let by_another = |millis: u64| {
+        let mut evidence = evidence.clone();
+        let is_it = |e: &&mut Entry| matches!(e.fact, Fact::Deleted { .. });
+        let forced = evidence.entries.iter_mut().find(is_it).unwrap();
+        forced.at = forced.at - Duration::from_millis(millis);
+        forced.by = "sundown-1".to_owned();
+        judge(&evidence)
+    };
+    keeps(&by_another(0), NEVER, "it took the drain over, and had measured AWS's clock before");
+    breaks(&by_another(1_000), NEVER);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grace_period_by_an_assumed_window_is_seen_unless_the_process_led_again_and_its_heartbeat_failed()
+ {
+    const GRACE: &str = "s, its own is";
+    let mut evidence = hooked().await;
+    let started = evidence.actions[0].started;
+    let is_released = |e: &Entry| {
+        matches!(
+            &e.fact, Fact::Annotated { annotations, .. } if annotations.values().any(|a| a.contains("\"released\":{"))
+        )
+    };
+    evidence.entries.retain(|e| !is_released(e));
+    evidence.calls.retain(|c| !c.api.ends_with("Heartbeat"));
+    longer(&mut evidence, started + s(100));
+    evidence.actions[0].end.as_mut().unwrap().at = started + s(90);
+    let (instance, node) = node_of(&evidence);
+    let pod = PodRef {
+        namespace: "load".into(),
+        name: "slow-0".into(),
+        uid: "uid-of-slow-0".into(),
+        node,
+    };
+    let begun = evidence.begun;
+    insert(&mut evidence, begun, "<scheduler>", Fact::Bound(pod.clone()));
+    let forced = Fact::Deleted { pod, grace: 5, again: false, overrun: Vec::new() };
+    insert(&mut evidence, started + s(57), "sundown-0", forced);
+    // The window may have begun 50 s before the heartbeat: an interval, and the time until another
+    // process would have led.
+    let with = |leads_again: bool, outcome: Outcome| {
+        let mut evidence = evidence.clone();
+        let is_between = |at: Moment| at > started + s(20) && at < started + s(52);
+        if leads_again {
+            evidence.requests.retain(|r| r.resource != "leases" || !is_between(r.at));
+        }
+        let (at, by) = (started + s(56), "sundown-0".to_owned());
+        let api = "autoscaling:RecordLifecycleActionHeartbeat".to_owned();
+        let object = format!("asg/drain/{instance}");
+        evidence.calls.push(Call { at, api, object, by, outcome });
+        judge(&evidence)
+    };
+    let failed = || Outcome::Error("InternalFailure".to_owned());
+    keeps(&with(true, failed()), GRACE, "it cannot know who led meanwhile");
+    breaks(&with(false, failed()), GRACE);
+    breaks(&with(true, Outcome::Ok), GRACE);
 }
 
 /// In this run nothing is left of the record that was written; a person wrote another one.

@@ -136,7 +136,24 @@ async fn a_thing_that_happens_without_its_event_is_seen() {
         evidence
     };
     let forced = without(&reclaimed().await, "Forced");
-    breaks(&judge(&forced), "Forced of quorum-0 has no Event");
+    const NONE: &str = "Forced of quorum-0 has no Event";
+    breaks(&judge(&forced), NONE);
+    // Answers are lost.
+    let of_pod = |r: &Request| r.resource == "pods" && r.name == "quorum-0";
+    let evictions: Vec<_> = (0..forced.requests.len())
+        .filter(|i| of_pod(&forced.requests[*i]) && forced.requests[*i].subresource == "eviction")
+        .collect();
+    let [.., before, last] = evictions[..] else { panic!() };
+    let delete = forced.requests.iter().position(|r| of_pod(r) && r.verb == "delete").unwrap();
+    let lost = |which: &[usize]| {
+        let mut forced = forced.clone();
+        which.iter().for_each(|i| forced.requests[*i].answered = None);
+        judge(&forced)
+    };
+    keeps(&lost(&[last, delete]), NONE, "the eviction may have ended the pod");
+    breaks(&lost(&[delete]), NONE);
+    breaks(&lost(&[last]), NONE);
+    breaks(&lost(&[before, delete]), NONE);
     let hooked = hooked().await;
     breaks(&judge(&without(&hooked, "InterruptionAccepted")), "InterruptionAccepted of ip-");
     let completed = without(&hooked, "LifecycleCompleted");
@@ -257,4 +274,30 @@ async fn a_late_event_of_a_drain_is_true_of_the_moment_at_which_its_node_was_emp
     keeps(&back(6, false), UNTRUE, "a pod came back at once");
     breaks(&back(20, false), UNTRUE);
     keeps(&back(20, true), UNTRUE, "its call was not answered at first");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_accept_without_its_event_is_seen_unless_its_answer_was_lost_and_its_node_went() {
+    const NONE: &str = "InterruptionAccepted of ";
+    let mut evidence = reclaimed().await;
+    let (at, node) = (accepted(&evidence), node_of(&evidence).1);
+    evidence.events.retain(|e| e.reason != "InterruptionAccepted");
+    breaks(&judge(&evidence), NONE);
+    let with = |by: &str, object: &str, gone: u64| {
+        let mut evidence = evidence.clone();
+        insert(&mut evidence, at + s(gone), "<test>", Fact::NodeGone(node.clone()));
+        evidence.disturbances.push(Disturbance {
+            at,
+            until: Some(at + s(2)),
+            by: by.to_owned(),
+            what: "patch nodes".to_owned(),
+            object: object.to_owned(),
+            is_silent: false,
+        });
+        judge(&evidence)
+    };
+    keeps(&with("sundown-0", &node, 5), NONE, "it could not know that it had accepted it");
+    breaks(&with("sundown-9", &node, 5), NONE);
+    breaks(&with("sundown-0", "another-node", 5), NONE);
+    breaks(&with("sundown-0", &node, 30), NONE);
 }

@@ -95,6 +95,67 @@ async fn a_heartbeat_for_a_hook_beside_one_named_sundown_is_seen() {
     keeps(&judge(&evidence), OTHERS, "it was accepted");
     evidence.calls.push(described);
     breaks(&judge(&evidence), other);
+    // The PATCH that accepts it is under way.
+    let (_, node) = node_of(&evidence);
+    let hangs = |by: &str, node: &str, from: u64| {
+        let mut evidence = evidence.clone();
+        evidence.disturbances.push(Disturbance {
+            at: begun + s(from),
+            until: Some(begun + s(12)),
+            by: by.to_owned(),
+            what: "patch nodes".to_owned(),
+            object: node.to_owned(),
+            is_silent: false,
+        });
+        judge(&evidence)
+    };
+    let by = evidence.calls[0].by.clone();
+    keeps(&hangs(&by, &node, 3), other, "its process does not decide anew meanwhile");
+    breaks(&hangs("sundown-9", &node, 3), other);
+    breaks(&hangs(&by, "another-node", 3), other);
+    breaks(&hangs(&by, &node, 7), other);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_completion_of_a_hook_beside_one_named_sundown_is_seen_unless_aws_denied_the_description()
+{
+    let mut evidence = hooked().await;
+    let action = evidence.actions[0].clone();
+    evidence.actions.push(ActionReport { hook: "sundown-terminate".to_owned(), ..action.clone() });
+    evidence.calls.retain(|c| c.api != "autoscaling:DescribeLifecycleHooks");
+    let end = action.end.clone().unwrap();
+    let (denied, ok) = (|| Outcome::Error("AccessDenied".to_owned()), || Outcome::Ok);
+    let answered = |answers: &[(u64, &str, Outcome)], change: &dyn Fn(&mut Evidence)| {
+        let mut evidence = evidence.clone();
+        evidence.calls.extend(answers.iter().map(|(ago, by, outcome)| Call {
+            at: end.at - s(*ago),
+            api: "autoscaling:DescribeLifecycleHooks".to_owned(),
+            object: "asg".to_owned(),
+            by: (*by).to_owned(),
+            outcome: outcome.clone(),
+        }));
+        change(&mut evidence);
+        judge(&evidence)
+    };
+    let (unchanged, by): (&dyn Fn(&mut Evidence), _) = (&|_| {}, end.by.as_str());
+    let others = ["CompleteLifecycleAction for asg/drain/", "was completed and is not ours"];
+    let all_keep = |broken: &[String], why: &str| {
+        others.iter().for_each(|rule| keeps(broken, rule, why));
+    };
+    let all_break = |broken: &[String]| others.iter().for_each(|rule| breaks(broken, rule));
+    all_keep(&answered(&[(9, by, denied())], unchanged), "AWS denied the description");
+    all_break(&answered(&[], unchanged));
+    all_break(&answered(&[(9, "sundown-9", denied())], unchanged));
+    all_break(&answered(&[(9, by, Outcome::Error("Throttling".to_owned()))], unchanged));
+    all_break(&answered(&[(9, by, denied()), (4, by, ok())], unchanged));
+    all_break(&answered(&[(9, by, ok()), (4, by, denied())], unchanged));
+    all_keep(&answered(&[(700, by, ok()), (4, by, denied())], unchanged), "it is forgotten");
+    let named = |e: &mut Evidence| e.terms.flags[0].1.push("--lifecycle-hook=other".to_owned());
+    all_break(&answered(&[(9, by, denied())], &named));
+    let foreign = |e: &mut Evidence| {
+        e.terms.groups.insert("asg".to_owned(), Belongs::OtherCluster);
+    };
+    all_break(&answered(&[(9, by, denied())], &foreign));
 }
 
 #[tokio::test(start_paused = true)]

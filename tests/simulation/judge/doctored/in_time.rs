@@ -1,5 +1,7 @@
 //! What is accepted too late.
 
+use sundown::sim::aws::Call;
+
 use super::*;
 
 const LATE: &str = "was not accepted in time";
@@ -134,6 +136,68 @@ async fn a_notice_that_comes_while_a_leader_waits_for_its_last_write_is_excused(
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_notice_that_comes_while_a_leader_cannot_write_that_it_gives_the_lease_up_is_excused() {
+    let evidence = reclaimed().await;
+    let (from, _) = sent(&evidence);
+    let given_up = from + s(5);
+    let is_lease = |r: &Request| r.resource == "leases" && r.is_write();
+    let lease = evidence.requests.iter().find(|r| is_lease(r)).unwrap().clone();
+    let holds = evidence
+        .entries
+        .iter()
+        .find(|e| matches!(&e.fact, Fact::LeaseHeld { lease, .. } if lease == "sundown"))
+        .unwrap()
+        .clone();
+    let after = |tries: &[u64], writes: Option<u64>| {
+        let mut late = later(&evidence, 8);
+        late.requests.retain(|r| !r.is_write() || r.at <= from || r.at > given_up);
+        late.requests.extend(writes.into_iter().map(|seconds| {
+            let at = from + s(seconds);
+            let resource = "nodes".to_owned();
+            Request { at, answered: Some(at), ended: Some(at), resource, ..lease.clone() }
+        }));
+        late.requests.extend(tries.iter().map(|seconds| {
+            let at = from + s(*seconds);
+            Request { at, answered: None, ended: Some(at), status: 0, ..lease.clone() }
+        }));
+        late.requests.push(Request { at: given_up, answered: Some(given_up), ..lease.clone() });
+        late.requests.sort_by_key(|r| r.at);
+        let lease = "sundown".to_owned();
+        let nobody = Fact::LeaseHeld { lease, holder: String::new() };
+        insert(&mut late, given_up, &holds.by, nobody);
+        insert(&mut late, from + s(7), &holds.by, holds.fact.clone());
+        judge(&late)
+    };
+    keeps(&after(&[1, 2, 4], None), LATE, "it tried to give the Lease up since then");
+    breaks(&after(&[4], None), LATE);
+    breaks(&after(&[1, 2, 4], Some(3)), LATE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_notice_that_comes_while_the_own_node_of_the_leader_drains_is_excused_for_some_seconds() {
+    let evidence = reclaimed().await;
+    let (from, _) = sent(&evidence);
+    let with = |process: &str, before: u64, record: &str| {
+        let mut late = later(&evidence, 4);
+        let ended = late.ended;
+        longer(&mut late, ended);
+        led_from_the_beginning(&mut late);
+        late.own_nodes.insert(process.to_owned(), "own".to_owned());
+        let provider_id = "aws:///eu-west-1a/i-00000000000000000".to_owned();
+        let annotations = [("sundown.dev/record".to_owned(), record.to_owned())].into();
+        let page = Fact::Annotated { node: "own".to_owned(), provider_id, annotations };
+        insert(&mut late, from - s(before), "<test>", page);
+        judge(&late)
+    };
+    let open = r#"{"version":1,"interruptions":[]}"#;
+    let released = r#"{"version":1,"interruptions":[],"released":{"at":"","outcome":"empty"}}"#;
+    keeps(&with("sundown-0", 2, open), LATE, "it waited for its last writes");
+    breaks(&with("sundown-1", 2, open), LATE);
+    breaks(&with("sundown-0", 13, open), LATE);
+    breaks(&with("sundown-0", 2, released), LATE);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_fault_of_another_node_that_claims_the_instance_excuses_only_while_the_kubelet_of_its_own_is_silent()
  {
     let evidence = reclaimed().await;
@@ -168,4 +232,81 @@ async fn a_fault_of_another_node_that_claims_the_instance_excuses_only_while_the
     breaks(&with(Some(60), "i-00000000000000000"), LATE);
     breaks(&with(Some(20), &instance), LATE);
     breaks(&with(None, &instance), LATE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fault_of_another_node_excuses_only_messages_for_which_a_process_had_no_room() {
+    let evidence = reclaimed().await;
+    let (from, _) = sent(&evidence);
+    let with = |most: &str, received: u64, node: &str, deleted: Option<u64>| {
+        let mut late = later(&evidence, 20);
+        let ended = late.ended;
+        longer(&mut late, ended);
+        late.terms.flags[0].1.push(format!("--max-held={most}"));
+        // Ten messages that nobody could decide.
+        let (first, by) = (late.messages[0].clone(), "sundown-0".to_owned());
+        for message in &mut late.messages {
+            message.deliveries.iter_mut().for_each(|d| d.at = from + s(received));
+        }
+        for n in 0..10 {
+            late.messages.push(SentMessage {
+                message_id: format!("held-{n}"),
+                body: "{}".into(),
+                at: from - s(9),
+                sent: from - s(9),
+                deliveries: vec![Delivery { at: from - s(9), by: by.clone() }],
+                deleted: deleted.map(|seconds| from + s(seconds)),
+                ..first.clone()
+            });
+        }
+        late.disturbances.push(Disturbance {
+            at: from,
+            until: Some(from + s(8)),
+            by,
+            what: "patch nodes".to_owned(),
+            object: node.to_owned(),
+            is_silent: false,
+        });
+        judge(&late)
+    };
+    let own = node_of(&evidence).1;
+    keeps(&with("100", 0, &own, None), LATE, "its own PATCH failed");
+    breaks(&with("100", 0, "another-node", None), LATE);
+    breaks(&with("100", 19, "another-node", None), LATE);
+    keeps(&with("10", 19, "another-node", None), LATE, "nobody had room for its message");
+    breaks(&with("10", 0, "another-node", None), LATE);
+    breaks(&with("10", 19, "another-node", Some(1)), LATE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_that_fails_excuses_until_its_process_asks_again() {
+    const ASK: &str = "ec2:DescribeInstances";
+    let evidence = reclaimed().await;
+    let (from, _) = sent(&evidence);
+    let call = evidence.calls[0].clone();
+    let with = |until: u64, again: Option<(Moment, &str)>| {
+        let mut late = later(&evidence, 4);
+        let ended = late.ended;
+        longer(&mut late, ended);
+        late.calls.retain(|c| c.api != ASK);
+        late.calls.extend(again.into_iter().map(|(at, by)| {
+            let (api, by) = (ASK.to_owned(), by.to_owned());
+            Call { at, api, by, ..call.clone() }
+        }));
+        late.disturbances.push(Disturbance {
+            at: from - s(until + 3),
+            until: Some(from - s(until)),
+            by: "sundown-0".to_owned(),
+            what: ASK.to_owned(),
+            object: String::new(),
+            is_silent: false,
+        });
+        judge(&late)
+    };
+    keeps(&with(11, None), LATE, "it is felt for 12 s");
+    breaks(&with(15, None), LATE);
+    keeps(&with(15, Some((from + s(3), "sundown-0"))), LATE, "it had not asked again before");
+    breaks(&with(15, Some((from + s(3), "sundown-1"))), LATE);
+    breaks(&with(15, Some((from - s(2), "sundown-0"))), LATE);
+    breaks(&with(24, Some((from + s(3), "sundown-0"))), LATE);
 }
