@@ -292,5 +292,5 @@ fn force_is_a_dash_without_a_pod_to_force_and_never_without_a_deadline() {
     let mut unread = draining(&[]);
     unread.pods.clear();
     let page = text(&report(&unread, None), PLAIN);
-    assert!(page.contains(" ?     ?        ? "), "{page}");
+    assert!(page.contains(" ?    ?        ? "), "{page}");
 }
