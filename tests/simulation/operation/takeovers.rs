@@ -1,8 +1,11 @@
 //! A leader that begins with an index whose watch has been dead without a sign of it.
 
+use std::time::Duration;
+
 use serde_json::Value;
 use sundown::sim::{
-    aws::{Fault as AwsFault, FaultRule, How},
+    Disturbance,
+    aws::{Call, Fault as AwsFault, FaultRule, How},
     kube::{Fact, Fault, Match, NodeSpec, PodShape, PodSpec, Rule},
 };
 
@@ -15,6 +18,7 @@ use crate::{
 
 const RECORD: &str = "sundown.dev/record";
 const TAINT: &str = "sundown.dev/interruption";
+const COMPLETE: &str = "autoscaling:CompleteLifecycleAction";
 
 /// A leader `sundown-0` and a standby `sundown-1` that knows all nodes.
 pub(super) async fn two(stage: &Stage) -> (Replica, Replica) {
@@ -532,6 +536,67 @@ async fn no_write_of_a_leader_that_cannot_renew_its_lease_lasts_until_another_ma
     first.kill();
     second.stop().await;
     stage.end();
+}
+
+/// The leader cannot renew its lease (`renewal`), and sends a completion that AWS does not answer
+/// (`aws`). The lease expires before the usual 11 s of the call are over.
+async fn a_completion_outlives_no_lease(renewal: Fault, aws: AwsFault) {
+    let stage = Stage::new(1417);
+    let instance = stage.group_with("hooked", 1, &[hook("drain", 300)]).remove(0);
+    stage.slow_pod(&instance, "slow", 20);
+    let (first, second) = two(&stage).await;
+    stage.world.aws.terminate(&instance, true);
+    stage.until(5, "its pod is evicted", || stage.removals().len() == 1).await;
+    stage.pass(14).await;
+    let renewals = Match::of("update", "leases").from("sundown-0");
+    stage.world.kube.inject(Rule::always(renewals, renewal));
+    stage.world.aws.fault(FaultRule::new(COMPLETE, aws, How::Times(1)));
+    let find_sent = || {
+        let is = |d: &Disturbance| d.by == "sundown-0" && d.what == COMPLETE;
+        stage.disturbances().into_iter().find(is).map(|d| d.at)
+    };
+    stage.until(8, "the completion is sent", || find_sent().is_some()).await;
+    let sent = find_sent().unwrap();
+    let is_renewal = |r: &&sundown::sim::kube::Request| {
+        (r.client.as_str(), r.resource.as_str(), r.status) == ("sundown-0", "leases", 200)
+            && r.is_write()
+    };
+    let renewed = stage.world.kube.requests().iter().filter(is_renewal).map(|r| r.at).max();
+    let another = renewed.unwrap().plus(s(15));
+    assert!(
+        sent.plus(s(10)) > another,
+        "sent at {sent}: after 10 of its usual 11 s, another may lead, from {another} on"
+    );
+    // Every write ends a second before another process may lead.
+    stage.clock.sleep_until(another.minus(s(1)).plus(Duration::from_millis(10))).await;
+    let given_up = "api_calls_total{target=\"autoscaling\",action=\"CompleteLifecycleAction\",\
+                    outcome=\"timeout\"}";
+    assert_eq!(first.metric(given_up), 1.0, "given up before another may lead, from {another} on");
+    assert!(!stage.is_over(&instance) && !second.metrics.leads());
+    follow(&stage, 5, &second).await;
+    stage.until(10, "the standby completes the action", || stage.is_over(&instance)).await;
+    stage.pass(30).await;
+    stage.completed_once(&instance);
+    let end = stage.action(&instance).end.unwrap();
+    assert!(end.by == "sundown-1" && end.at >= another, "{end:?}, and may lead from {another} on");
+    let of_first = |c: &Call| c.by == "sundown-0" && c.api == COMPLETE;
+    let again: Vec<_> = stage.world.aws.calls().into_iter().filter(of_first).collect();
+    assert!(again.iter().all(|c| c.at == sent), "the first sends none again: {again:?}");
+    first.kill();
+    second.stop().await;
+    stage.end();
+}
+
+/// The API server hangs on renewals, or refuses them. AWS never does what the completion asks for,
+/// or would do it after another process may lead.
+#[tokio::test(start_paused = true)]
+async fn a_completion_that_hangs_is_given_up_before_another_may_lead_and_the_next_leader_sends_it()
+{
+    for renewal in [Fault::Hang, Fault::Forbidden] {
+        for aws in [AwsFault::Hang, AwsFault::Latency(s(10))] {
+            a_completion_outlives_no_lease(renewal.clone(), aws).await;
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]
