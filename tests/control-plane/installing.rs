@@ -148,10 +148,10 @@ async fn what_is_there(stage: &Stage) {
         .get(&format!("/api/v1/namespaces/{NAMESPACE}/configmaps/{NAMESPACE}-sundown-dashboard"))
         .await
         .unwrap();
-    let text = dashboard["data"][format!("{NAMESPACE}-sundown.json")].as_str().unwrap();
+    let text = dashboard["data"][format!("{NAMESPACE}_{NAMESPACE}-sundown.json")].as_str().unwrap();
     assert_eq!(
         serde_json::from_str::<Value>(text).unwrap()["title"],
-        format!("Sundown ({NAMESPACE}-sundown)")
+        format!("Sundown ({NAMESPACE}/{NAMESPACE}-sundown)")
     );
     assert!(stage.get(&path("apis/networking.k8s.io/v1", "networkpolicies")).await.is_some());
     let account = stage

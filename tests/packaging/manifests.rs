@@ -99,7 +99,7 @@ fn take_monitoring(objects: &mut Objects) {
     let dashboard = objects.remove("ConfigMap/sundown-dashboard").unwrap();
     assert_eq!(dashboard["metadata"]["labels"]["grafana_dashboard"], "1");
     let panels: Value =
-        serde_json::from_str(dashboard["data"]["sundown.json"].as_str().unwrap()).unwrap();
+        serde_json::from_str(dashboard["data"]["sundown_sundown.json"].as_str().unwrap()).unwrap();
     assert!(panels["panels"].as_array().is_some_and(|all| !all.is_empty()));
 }
 

@@ -64,14 +64,37 @@ fn rules_of(objects: &Objects, name: &str) -> Option<Grants> {
 fn without_force_nothing_can_delete_a_pod() {
     let Some(tools) = Tools::found() else { return };
     let all: Grants = calls::of_cluster().difference(&calls::forcing()).cloned().collect();
-    let from_elsewhere = r#"extraEnv=[{"name":"SUNDOWN_FORCE_AFTER","value":"never"}]"#;
+    let never = r#"extraEnv=[{"name":"SUNDOWN_FORCE_AFTER","value":"never"}]"#;
+    let unknown = r#"extraEnv=[{"name":"SUNDOWN_FORCE_AFTER","valueFrom":{"configMapKeyRef":{"name":"a","key":"b"}}}]"#;
+    let from = r#"extraEnvFrom=[{"configMapRef":{"name":"a"}}]"#;
+    let status = ["--set", "rbac.disruptionTarget=true"];
     for args in [
         &["--set", "config.forceAfter=never"][..],
         &["--set", "config.forceAfter=never", "--set", "rbac.force=false"],
-        &["--set", "rbac.force=false", "--set-json", from_elsewhere],
+        &["--set-json", never],
+        &["--set", "config.forceAfter=0.5", "--set-json", never],
+        &["--set", "extraArgs={--force-after,never}"],
+        &["--set", "extraArgs={--force-after=never}"],
+        &["--set", "rbac.force=false"],
+        &["--set", "rbac.force=false", "--set-json", never],
+        &["--set", "rbac.force=false", "--set-json", unknown],
+        &["--set", "rbac.force=false", "--set-json", from],
+        &["--set", "rbac.force=false", "--set", "extraArgs={--force-after=never}"],
     ] {
-        let objects = tools.objects("minimal", args);
+        // Without a delete, no pod gets the condition either.
+        let objects = tools.objects("minimal", &[args, &status[..]].concat());
         assert_eq!(granted(&objects, "ClusterRole", "sundown"), all, "{args:?}");
+        for (name, of) in
+            [("Deployment/sundown", "/spec/template/spec"), ("Pod/sundown-check", "/spec")]
+        {
+            let env =
+                objects[name].pointer(of).unwrap()["containers"][0]["env"].as_array().unwrap();
+            let of = |name: &str| env.iter().filter(|e| e["name"] == name).collect::<Vec<_>>();
+            let set = of("SUNDOWN_FORCE_AFTER");
+            let last = set.last().unwrap();
+            assert!(last["value"] == "never" || last["valueFrom"].is_object(), "{args:?}: {set:?}");
+            assert!(of("SUNDOWN_DISRUPTION_TARGET").is_empty(), "{args:?}: {env:?}");
+        }
         assert!(
             !objects.contains_key("ClusterRole/sundown-force")
                 && objects.contains_key("Role/sundown")
@@ -130,7 +153,6 @@ fn the_policy_is_about_our_account_alone_and_needs_kubernetes_1_30() {
         (&binding["policyName"], &binding["validationActions"]),
         (&Value::from("sundown"), &serde_json::json!(["Deny"]))
     );
-    let nth = tools.objects("minimal", &[&on[..], &["--set", "config.compat=nth"]].concat());
     let allows_nth = |objects: &Objects| {
         let rules = objects["ValidatingAdmissionPolicy/sundown"]["spec"]["validations"]
             .as_array()
@@ -144,7 +166,21 @@ fn the_policy_is_about_our_account_alone_and_needs_kubernetes_1_30() {
             .unwrap();
         adds["expression"].as_str().unwrap().contains("aws-node-termination-handler/")
     };
-    assert!(allows_nth(&nth) && !allows_nth(&objects));
+    let by_env = r#"extraEnv=[{"name":"SUNDOWN_COMPAT","value":"nth"}]"#;
+    let without = r#"extraEnv=[{"name":"SUNDOWN_COMPAT","value":""}]"#;
+    for (args, allows) in [
+        (&[][..], false),
+        (&["--set", "config.compat=nth"], true),
+        (&["--set-json", by_env], true),
+        // The last value of a variable counts; an empty one is none.
+        (&["--set", "config.compat=nth", "--set-json", without], false),
+        (&["--set", "extraArgs={--compat,nth}"], true),
+        (&["--set", "extraArgs={--compat=nth}"], true),
+        (&["--set", "extraArgs={--max-pollers=2}"], false),
+    ] {
+        let objects = tools.objects("minimal", &[&on[..], args].concat());
+        assert_eq!(allows_nth(&objects), allows, "{args:?}");
+    }
     let is_there = |set: &str, args: &[&str]| {
         tools.objects(set, args).keys().any(|name| name.contains("AdmissionPolicy"))
     };

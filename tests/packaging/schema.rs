@@ -147,7 +147,12 @@ const REFUSED: &[(&[&str], &str, &str)] = &[
     (
         &["dnsPolicy=ClusterFirst", "hostNetwork=true"],
         "'/dnsPolicy'",
-        "Default or ClusterFirstWithHostNet",
+        "Kubernetes treats ClusterFirst as Default",
+    ),
+    (
+        &["config.otlpEndpoint=http://otel.seen.svc:4318", "hostNetwork=true"],
+        "'/config/otlpEndpoint'",
+        "with hostNetwork: true, ClusterFirstWithHostNet",
     ),
     (
         &["podDisruptionBudget.maxUnavailable=0"],
@@ -162,7 +167,30 @@ const REFUSED: &[(&[&str], &str, &str)] = &[
     (&["strategy.type=Canary"], "'/strategy/type'", "'RollingUpdate', 'Recreate'"),
     // What no schema can say.
     (&["metrics.port=9809"], "metrics.port and probes.port are both 9809", "a port of its own"),
-    (&["rbac.force=false"], "rbac.force: false", "set config.forceAfter: never"),
+    (
+        &["rbac.force=false", "config.forceAfter=0.5"],
+        "rbac.force: false",
+        "Set config.forceAfter: never or leave it out",
+    ),
+    (
+        &["rbac.force=false", "extraArgs={--force-after,deadline}"],
+        "force-after is \"deadline\"",
+        "Set config.forceAfter: never or leave it out",
+    ),
+    (
+        &["rbac.force=false", "extraEnv[0].name=SUNDOWN_FORCE_AFTER", "extraEnv[0].value=deadline"],
+        "force-after is \"deadline\"",
+        "Set config.forceAfter: never or leave it out",
+    ),
+    (
+        &[
+            "rbac.admissionPolicy=true",
+            "extraEnv[0].name=SUNDOWN_COMPAT",
+            "extraEnv[0].valueFrom.configMapKeyRef.name=settings",
+        ],
+        "rbac.admissionPolicy allows the taints",
+        "set config.compat: nth",
+    ),
     (
         &["webhook.urlSecretName=a", "config.webhookUrl=https://chat.example.com"],
         "webhook.urlSecretName and config.webhookUrl",

@@ -1,6 +1,6 @@
 //! Values that people know from the charts of Karpenter and aws-node-termination-handler.
 
-use std::fs;
+use std::{collections::BTreeSet, fs};
 
 use serde_json::{Value, json};
 
@@ -200,22 +200,35 @@ fn the_url_and_the_template_of_notifications_come_from_a_secret_and_a_config_map
     assert_eq!(volume["configMap"]["name"], "words");
 }
 
-/// Two releases may share one Grafana, whose sidecar keeps the files of all in one folder.
+/// Releases may share one Grafana, whose sidecar writes the files of all namespaces into one folder.
 #[test]
 fn each_release_has_a_dashboard_of_its_own() {
     let Some(tools) = Tools::found() else { return };
     let long = "a-name-that-is-longer-than-the-forty-characters-of";
-    for (name, title) in [("sundown", "Sundown"), ("blue", "Sundown (blue)"), (long, "")] {
+    let mut seen = BTreeSet::new();
+    for (namespace, name, title) in [
+        ("sundown", "sundown", "Sundown"),
+        ("blue", "sundown", "Sundown (blue)"),
+        ("green", "sundown", "Sundown (green)"),
+        ("sundown", "blue", "Sundown (sundown/blue)"),
+        ("blue", "blue", "Sundown (blue/blue)"),
+        ("blue-green", "sundown", "Sundown (blue-green)"),
+        ("blue", "green-sundown", "Sundown (blue/green-sundown)"),
+        ("blue", long, &format!("Sundown (blue/{long})")),
+        ("green", long, &format!("Sundown (green/{long})")),
+    ] {
         let named = format!("fullnameOverride={name}");
-        let objects = tools.objects("minimal", &sets(&["metrics.dashboard.enabled=true", &named]));
+        let sets = sets(&["metrics.dashboard.enabled=true", &named]);
+        let objects = tools.objects("minimal", &[&sets[..], &["--namespace", namespace]].concat());
         let data =
             objects[&format!("ConfigMap/{name}-dashboard")]["data"].as_object().unwrap().clone();
         let (file, text) = data.into_iter().next().unwrap();
-        assert_eq!(file, format!("{name}.json"));
+        assert_eq!(file, format!("{namespace}_{name}.json"));
         let dashboard: Value = serde_json::from_str(text.as_str().unwrap()).unwrap();
         let uid = dashboard["uid"].as_str().unwrap();
-        assert!(uid.len() <= 40 && (name == long || uid == name), "{uid}");
-        assert!(name == long || dashboard["title"] == title, "{}", dashboard["title"]);
+        assert!(uid.len() <= 40 && (name == long || uid == format!("{namespace}_{name}")), "{uid}");
+        assert!(seen.insert(uid.to_owned()), "{uid} is the uid of two releases");
+        assert_eq!(dashboard["title"], title);
         let file =
             fs::read_to_string(format!("{}/files/dashboard.json", crate::tools::chart())).unwrap();
         let file: Value = serde_json::from_str(&file).unwrap();

@@ -45,7 +45,10 @@ pub(super) fn needed(config: &Config) -> Vec<Needed> {
     // A dry run drains nothing and holds no Lease.
     let used = Target::ALL.into_iter().filter(|t| match t {
         Target::DeletePod => config.drain.force_after != ForceAfter::Never,
-        Target::PatchPodStatus => config.drain.disruption_target,
+        // Only before a forced deletion.
+        Target::PatchPodStatus => {
+            config.drain.disruption_target && config.drain.force_after != ForceAfter::Never
+        }
         _ => !config.dry_run || !of_pods.contains(t) && *t != Target::GetDaemonSet,
     });
     let mut all: Vec<Needed> =

@@ -75,9 +75,32 @@ repository goes without. */ -}}
 {{- end }}
 {{- end }}
 
-{{- /* The variables that `extraEnv` names, as words between spaces. */ -}}
+{{- /* The names of the variables in `extraEnv`, between spaces. */ -}}
 {{- define "sundown.extraNames" -}}
 {{- range .Values.extraEnv }} {{ .name }} {{ end }}
+{{- end }}
+
+{{- /* The value with which Sundown runs, for a list of the root and a key of `config`: that of `extraArgs`, else that of `extraEnv`, else that of `config`. Empty: none of them sets it.
+`?`: only the cluster has the value (`valueFrom`, or `$(NAME)`). `extraEnvFrom` is not looked at. */ -}}
+{{- define "sundown.effective" -}}
+{{- $values := (index . 0).Values }}
+{{- $key := index . 1 }}
+{{- $variable := printf "SUNDOWN_%s" (snakecase $key | upper) }}
+{{- $flag := printf "--%s" (kebabcase $key) }}
+{{- $value := include "sundown.setting" (get $values.config $key) }}
+{{- range $values.extraEnv }}
+{{- if eq .name $variable }}{{ $value = .valueFrom | empty | ternary (default "" .value) "?" }}{{ end }}
+{{- end }}
+{{- range $n, $arg := $values.extraArgs }}
+{{- if hasPrefix (printf "%s=" $flag) $arg }}{{ $value = trimPrefix (printf "%s=" $flag) $arg }}{{ end }}
+{{- if and (eq $arg $flag) (lt (add1 $n | int) (len $values.extraArgs)) }}{{ $value = index $values.extraArgs (add1 $n | int) }}{{ end }}
+{{- end }}
+{{- contains "$(" $value | ternary "?" $value }}
+{{- end }}
+
+{{- /* Whether Sundown may delete pods: empty if not. */ -}}
+{{- define "sundown.deletes" -}}
+{{- if and .Values.rbac.force (ne (include "sundown.effective" (list . "forceAfter")) "never") }}true{{ end }}
 {{- end }}
 
 {{- /* The variables of every container that runs Sundown. What is empty is not said: a ConfigMap of `extraEnvFrom` may say it. */ -}}
@@ -86,6 +109,12 @@ repository goes without. */ -}}
 {{- $extra := include "sundown.extraNames" . }}
 {{- if or (contains " SUNDOWN_DRY_RUN " $extra) (has "--dry-run" .Values.extraArgs) }}
 {{- fail "A dry run is said by config.dryRun: by extraEnv or extraArgs the pods would keep the rights to write." }}
+{{- end }}
+{{- $forceAfter := include "sundown.effective" (list . "forceAfter") }}
+{{- /* Only then can the chart set it. */}}
+{{- $unset := not (or (include "sundown.setting" (get .Values.config "forceAfter")) (contains " SUNDOWN_FORCE_AFTER " $extra)) }}
+{{- if not (or .Values.rbac.force .Values.config.dryRun (has $forceAfter (list "never" "?")) (and $unset (not $forceAfter))) }}
+{{- fail (printf "rbac.force: false takes the right to delete pods away, but force-after is %q: Kubernetes would deny each delete. Set config.forceAfter: never or leave it out (also in extraEnv and extraArgs), or set rbac.force: true." $forceAfter) }}
 {{- end }}
 {{- if not (or .Values.config.queueUrls .Values.extraEnvFrom (contains " SUNDOWN_QUEUE_URL " $extra)) }}
 {{- fail "config.queueUrls is empty: give the URL of the queue, as `aws sqs get-queue-url --queue-name NAME` prints it." }}
@@ -110,7 +139,10 @@ repository goes without. */ -}}
 - { name: SUNDOWN_{{ $variable }}, value: {{ $text | quote }} }
 {{- end }}
 {{- end }}
-{{- if .Values.rbac.disruptionTarget }}
+{{- if and $unset (not (include "sundown.deletes" .)) }}
+- { name: SUNDOWN_FORCE_AFTER, value: never }
+{{- end }}
+{{- if and .Values.rbac.disruptionTarget (include "sundown.deletes" .) }}
 - { name: SUNDOWN_DISRUPTION_TARGET, value: "true" }
 {{- end }}
 {{- with .Values.webhook }}
