@@ -38,7 +38,7 @@ pub fn burst() -> Vec<Figure> {
                 measured: last.since_or_zero(begun).as_secs_f64().into(),
                 unit: "s",
                 bar: Bar::Most(5.0),
-                ratio: Bar::Most(4.0),
+                ratio: Bar::Most(3.5),
                 baseline: Some(Baseline {
                     what: "the same PATCHes by a bare client, 48 at once",
                     value: bare.seconds,

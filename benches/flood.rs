@@ -119,7 +119,7 @@ async fn foreign() -> Figure {
         measured: rate.into(),
         unit: "/s",
         bar: Bar::Least(10_000.0),
-        ratio: Bar::Least(0.3),
+        ratio: Bar::Least(0.36),
         baseline: Some(Baseline {
             what: "received and deleted by a bare client, 16 of each at once",
             value: bare,

@@ -67,7 +67,7 @@ pub fn takeover() -> Vec<Figure> {
             measured: Measured::largest(ours),
             unit: "s",
             bar: Bar::Most(1.0),
-            ratio: Bar::Most(5.7),
+            ratio: Bar::Most(5.4),
             baseline: Some(Baseline {
                 what: "a write of the Lease and a LIST of the unschedulable nodes by a bare client",
                 value: median(bare),

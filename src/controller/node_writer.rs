@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
+use futures::FutureExt;
 use serde_json::Value;
-use tracing::warn;
+use tracing::{debug, warn};
 
 use super::context::Term;
 use crate::{
@@ -39,8 +40,8 @@ pub(super) async fn patch_node(
     loop {
         let result = {
             // The slot first: a task that waits for one keeps nobody from writing its Node.
-            let _turn = report_wait(&node.name, what, term.write_turn()).await;
-            let _gate = report_wait(&node.name, what, term.gate(&node.name)).await;
+            let turns = async { (term.write_turn().await, term.gate(&node.name).await) };
+            let _turns = report_wait(term, &node.name, what, turns).await;
             let indexed = term.nodes.get(&node.name).filter(|indexed| indexed.uid == node.uid);
             node = indexed.filter(|indexed| node.is_older_than(indexed)).unwrap_or(node);
             let Some(patch) = body(&node) else { return NodeWrite::Unneeded };
@@ -67,15 +68,34 @@ pub(super) async fn patch_node(
     }
 }
 
-/// Waits, and says so in the log every half minute. The wait ends: each write that it waits for
-/// has a deadline of its own, and it ends with the term.
-async fn report_wait<T>(node: &NodeName, what: &str, wait: impl Future<Output = T>) -> T {
+/// Waits, and says so in the log every half minute: once a term as a warning, because thousands of
+/// patches may wait. The wait ends: each write that it waits for has a deadline of its own, and it
+/// ends with the term.
+async fn report_wait<T>(
+    term: &Term,
+    node: &NodeName,
+    what: &str,
+    wait: impl Future<Output = T>,
+) -> T {
     let mut wait = std::pin::pin!(wait);
+    if let Some(done) = wait.as_mut().now_or_never() {
+        return done;
+    }
     loop {
-        if let Ok(done) = tokio::time::timeout(REPORT_WAIT, &mut wait).await {
+        // Boxed: only those that have to wait take the memory of a timer.
+        let waited = Box::pin(tokio::time::timeout(REPORT_WAIT, wait.as_mut())).await;
+        if let Ok(done) = waited {
             return done;
         }
-        warn!(%node, what, "A patch of the node still waits for other writes of this process.");
+        if term.first_time("patches of nodes wait") {
+            warn!(
+                %node, what,
+                "A patch of the node still waits for other writes of this process. More that wait \
+                 are logged at the level debug."
+            );
+        } else {
+            debug!(%node, what, "A patch of the node still waits for other writes.");
+        }
     }
 }
 

@@ -99,9 +99,15 @@ impl Fleet {
                     self.open_record_seen(node, &instance, record);
                 }
             }
-            RecordStatus::Released { .. } => {
+            RecordStatus::Released { record, .. } => {
                 self.reported_damaged.remove(name);
-                self.doubted.remove(name);
+                // The drain of a later interruption may have ended before Auto Scaling answered.
+                let is_of_another = |doubted: &DoubtedRecord| {
+                    doubted.node.uid == node.uid && record::lacks_a_hook(&record, &doubted.record)
+                };
+                if !self.doubted.get(name).is_some_and(is_of_another) {
+                    self.doubted.remove(name);
+                }
                 self.update_node(node);
                 self.ended_elsewhere(name, "its record is marked as released");
             }
@@ -241,6 +247,14 @@ impl Fleet {
         if self.replaced_record(name).is_some() {
             return self.replaced_record_settled(name, counts);
         }
+        let shown = self.lookup.facts.node(name).filter(|shown| shown.uid == uid);
+        let has_ended = shown.is_some_and(|shown| {
+            matches!(record::status(&shown, None), RecordStatus::Released { .. })
+        });
+        if counts && has_ended && !self.drains.contains_key(name) {
+            // The drain that replaced the record is over, and nobody else completes its actions.
+            return self.complete_replaced_record(name);
+        }
         // The LIST of a new leader can show a Node minutes before the index does. If the index has
         // just removed the Node, its deletion is one of the next inputs: the open actions are
         // completed then.
@@ -290,6 +304,9 @@ impl Fleet {
     /// Auto Scaling has answered whether an action of [`Self::replaced_record`] is open. If one is,
     /// the record of the drain gets the doubted record's interruptions.
     fn replaced_record_settled(&mut self, name: &NodeName, counts: bool) {
+        if counts && self.drains.get(name).is_some_and(|state| !state.is_draining()) {
+            return self.complete_replaced_record(name);
+        }
         let Some(doubted) = self.doubted.remove(name) else { return };
         let Some(node) = self.drains.get(name).map(|state| Arc::clone(&state.node)) else { return };
         if !counts {
@@ -346,8 +363,8 @@ impl Fleet {
         self.forget_deleted(name);
     }
 
-    /// The Node was deleted before Auto Scaling answered for [`Self::replaced_record`]: completes
-    /// the actions that only that record names.
+    /// The Node was deleted, or its drain has ended, before Auto Scaling answered for
+    /// [`Self::replaced_record`]: completes the actions that only that record names.
     fn complete_replaced_record(&mut self, name: &NodeName) {
         let Some(DoubtedRecord { node, instance, record, .. }) = self.doubted.remove(name) else {
             return;

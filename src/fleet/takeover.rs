@@ -8,7 +8,7 @@ use std::{
 
 use super::{
     DrainEvent, Effect, Fleet, LastKnownNode, Origin, Question, RecordRestoration,
-    life::{RESTORABLE_FOR, RestorableRecord},
+    life::{DoubtedRecord, RESTORABLE_FOR, RestorableRecord},
 };
 use crate::{
     domain::{InstanceId, LifecycleAction, Moment, Node, NodeName},
@@ -155,6 +155,7 @@ impl Fleet {
             // be in service again.
             let since = if same_node.is_some() { self.now } else { deleted.at };
             self.keep_restorable(&deleted.node, &deleted.instance, &deleted.record, since);
+            let exists = same_node.is_some();
             if let Some(node) = same_node {
                 // The next interruption may have written a new record before the LIST was answered.
                 self.out.push(Effect::RestoreRecord(
@@ -164,7 +165,7 @@ impl Fleet {
             }
             let (node, instance) = (&deleted.node, &deleted.instance);
             let is_registered = self.is_registered_again(node, instance, &deleted.record, None);
-            if !is_registered && nodes.iter().all(|node| node.uid != deleted.node.uid) {
+            if !exists && !is_registered && nodes.iter().all(|node| node.uid != deleted.node.uid) {
                 nodes.push(deleted.node);
             }
         }
@@ -198,6 +199,17 @@ impl Fleet {
         let accepted = interruptions.iter().map(|facts| facts.accepted).min();
         other.name != node.name
             && other.created.is_none_or(|created| accepted.is_some_and(|at| created <= at))
+    }
+
+    /// Whether another Node may be drained for this action later: its record is doubted, or it is
+    /// not confirmed yet.
+    fn may_be_of_another(&self, node: &Node, action: &LifecycleAction) -> bool {
+        let of_doubted = |(name, doubted): (&NodeName, &DoubtedRecord)| {
+            *name != node.name
+                && self.lookup.open_actions(&doubted.record, &doubted.instance).contains(action)
+        };
+        let mut kept = self.takeover.kept_alive.iter().filter(|(name, _)| **name != node.name);
+        kept.any(|(_, kept)| kept.contains(action)) || self.doubted.iter().any(of_doubted)
     }
 
     /// Whether the instance of a deleted Node has registered again: it has another Node, which is
@@ -323,7 +335,9 @@ impl Fleet {
         }
         // Another Node of the instance may be drained for the same action, and completes it.
         let mut actions = self.lookup.open_actions(&record, &instance);
-        actions.retain(|action| self.other_with_open_action(action).is_none());
+        actions.retain(|action| {
+            self.other_with_open_action(action).is_none() && !self.may_be_of_another(node, action)
+        });
         if is_doubted || !actions.is_empty() {
             self.out.report(
                 &node.name,

@@ -120,14 +120,19 @@ pub fn reregister(node: &Node, instance: &InstanceId, record: &Record) -> Option
     Some(patch.body())
 }
 
+/// Whether `held`, a record of the same instance, names a hook that `fresh` does not name.
+#[must_use]
+pub fn lacks_a_hook(fresh: &Record, held: &Record) -> bool {
+    let names = |k: &KnownEntry| fresh.known().any(|f| f.group == k.group && f.hook == k.hook);
+    fresh.instance == held.instance && held.known().any(|k| k.hook.is_some() && !names(k))
+}
+
 /// `fresh` with the interruptions of `held` added. A person deleted or damaged `held` during its
 /// drain, so the next interruption wrote a new record instead of joining it. `None` if `fresh`
 /// names every hook of `held`, is released, or belongs to another instance.
 #[must_use]
 pub fn carried_over(fresh: &Record, held: &Record) -> Option<Record> {
-    let names = |k: &KnownEntry| fresh.known().any(|f| f.group == k.group && f.hook == k.hook);
-    let lacks_a_hook = held.known().any(|k| k.hook.is_some() && !names(k));
-    if fresh.instance != held.instance || fresh.released.is_some() || !lacks_a_hook {
+    if fresh.released.is_some() || !lacks_a_hook(fresh, held) {
         return None;
     }
     let interruptions = held

@@ -39,8 +39,8 @@ pub use confirmed::{ConfirmedNodes, Trust};
 pub use deleted::{HeldRecord, MissingRecord, OnDeletion, OnMissingRecord, RecordDeletion};
 pub use ended::{EndReason, EndedDrain, OnEnd};
 pub use life::{
-    After, carried_over, carry_over, release, reregister, restore_node, restore_record, write_back,
-    write_back_released,
+    After, carried_over, carry_over, lacks_a_hook, release, reregister, restore_node,
+    restore_record, write_back, write_back_released,
 };
 pub use patch::{cordon, exclude};
 pub use returned::{Returned, returned};

@@ -30,9 +30,10 @@ pub enum Verdict {
 /// The longest time for which a message for another reader stays hidden.
 const LONGEST_HIDDEN: Duration = seconds(60);
 
-/// How often a message for another reader is hidden for only a second. Of several readers each one
-/// receives it a few times before the one that wants it does.
-const SHORTLY_HIDDEN: u32 = 8;
+/// How often a message for another reader is hidden for only a second: another reader may be the
+/// next one to receive it. More often would use up the receives after which SQS moves the message to
+/// a dead-letter queue (`maxReceiveCount`) before the reader that wants it has a leader again.
+const SHORTLY_HIDDEN: u32 = 3;
 
 /// How long a message for another reader stays hidden after it was received for the
 /// `receive_count`th time. One second for the first [`SHORTLY_HIDDEN`] times, so that a spot notice

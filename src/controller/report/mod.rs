@@ -40,12 +40,10 @@ struct ReportedDrain {
     instance: InstanceId,
 }
 
-impl ReportedDrain {
-    /// A span for the next log lines about this drain. Kept from report to report, the spans of
-    /// thousands of drains would take twice the memory of their reports.
-    fn span(&self, node: &NodeName) -> Span {
-        tracing::info_span!("drain", node = %node, instance = %self.instance, kind = self.kind)
-    }
+/// A span for the next log lines about a drain. Kept from report to report, the spans of thousands
+/// of drains would take twice the memory of their reports.
+fn drain_span(node: &NodeName, instance: &InstanceId, kind: &'static str) -> Span {
+    tracing::info_span!(parent: None, "drain", node = %node, instance = %instance, kind)
 }
 
 impl Reported {
@@ -68,7 +66,8 @@ impl Reported {
 
     /// The span of the node's drain. [`Span::none`] if there is no drain.
     fn span(&self, node: &NodeName) -> Span {
-        self.with(node, |drain| drain.span(node)).unwrap_or_else(Span::none)
+        let drain = self.with(node, |drain| (drain.instance.clone(), drain.kind));
+        drain.map_or_else(Span::none, |(instance, kind)| drain_span(node, &instance, kind))
     }
 
     fn trace(&self, node: &NodeName, add: impl FnOnce(&mut DrainTrace)) {
@@ -89,7 +88,9 @@ impl Term {
             DrainEvent::Began(begin) => return self.report_begin(node, &begin),
             event => event,
         };
-        let span = self.reported.span(node);
+        // Nothing is logged of a status, and there are many.
+        let is_logged = !matches!(event, DrainEvent::Status(_));
+        let span = if is_logged { self.reported.span(node) } else { Span::none() };
         let _entered = span.enter();
         lines::log(node, &event);
         self.count(node, &event);
@@ -159,8 +160,7 @@ impl Term {
         let trace = self.sinks.tracer.is_some().then(|| Box::new(trace_of(begin, kind, &place)));
         let drain = ReportedDrain { kind, place, trace, instance: instance.clone() };
         if !began_here {
-            drain
-                .span(node)
+            drain_span(node, instance, kind)
                 .in_scope(|| tracing::info!("Found an open record: its drain goes on."));
         }
         self.reported.insert(node, drain);

@@ -243,6 +243,14 @@ fn the_actions_of_a_doubted_record_that_the_next_interruption_replaces_are_not_f
         |counts| Input::Doubt { node: booted.name.clone(), uid: booted.uid.clone(), counts };
     assert_eq!(words(&doubted().step(answer(true))), ["carry over"]);
     assert!(words(&doubted().step(answer(false))).is_empty());
+    let mut ended = doubted();
+    assert_eq!(ended.shows(&release_node(&replaced, 9)), ENDED);
+    assert_eq!(words(&ended.step(answer(true))), ["complete"], "while the other is completed");
+    let mut over = doubted();
+    over.shows(&release_node(&replaced, 9));
+    let (node, uid) = (replaced.name.clone(), replaced.uid.clone());
+    over.step(Input::CompletionDone { node, uid, is_node_deleted: false });
+    assert_eq!(words(&over.step(answer(true))), ["complete"], "after the other is completed");
     let completed = doubted().deletes(&replaced);
     let completions = completed.iter().filter(|word| **word == "complete").count();
     assert_eq!(completions, 2, "the open action of each record: {completed:?}");
