@@ -128,6 +128,7 @@ async fn an_event_of_what_did_not_happen_is_seen() {
 
 #[tokio::test(start_paused = true)]
 async fn a_thing_that_happens_without_its_event_is_seen() {
+    const NONE: &str = "Forced of quorum-0 has no Event";
     let without = |evidence: &Evidence, reason: &str| {
         let mut evidence = evidence.clone();
         evidence.events.retain(|e| e.reason != reason);
@@ -136,7 +137,6 @@ async fn a_thing_that_happens_without_its_event_is_seen() {
         evidence
     };
     let forced = without(&reclaimed().await, "Forced");
-    const NONE: &str = "Forced of quorum-0 has no Event";
     breaks(&judge(&forced), NONE);
     // Answers are lost.
     let of_pod = |r: &Request| r.resource == "pods" && r.name == "quorum-0";
