@@ -185,7 +185,8 @@ async fn after_a_410_objects_that_vanished_meanwhile_are_reported_as_deleted() {
     fake.cut(true);
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert!(matches!(
-        changes.try_next(), Some(Change::Deleted { last, before: None }) if last.name.as_str() == "a"
+        changes.try_next(),
+        Some(Change::Deleted { last, before: None }) if last.name.as_str() == "a"
     ));
     assert_eq!(changes.try_next(), None);
     assert!(index.by_instance(&id(A)).is_empty());

@@ -61,7 +61,7 @@ fn an_accept_without_a_description_holds_until_one_shows_that_the_hook_is_of_oth
         (&[], Undecided, "backup", Some(of(&["backup"])), false),
         (&[], Undecided, "backup", Some(HooksAnswer::Denied), false),
         (&[], Undecided, "backup", None, false),
-        // A description had shown that it is ours. A hook that was added since then changes nothing.
+        // A description had shown that it is ours. A hook that was added later changes nothing.
         (&[], Ours, "backup", others(), false),
         (&[], Ours, "sundown-terminate", others(), false),
         (&["back*"], Ours, "backup", others(), false),

@@ -318,8 +318,8 @@ impl Judge<'_> {
         eviction_lost && delete_lost
     }
 
-    /// The answer to the PATCH that accepted an interruption then was lost, and the Node went before
-    /// its process could read what it had written.
+    /// The answer to the PATCH that accepted an interruption then was lost, and the Node went
+    /// before its process could read what it had written.
     fn is_accept_unread(&self, node: &str, at: Moment) -> bool {
         let is_it = |w: &&Write<'_>| w.at == at && w.new.is_some_and(|new| new.name == node);
         let write = self.writes.iter().find(is_it);

@@ -314,8 +314,8 @@ fn hand_overs(evidence: &Evidence, holders: &[Holder<'_>]) -> Vec<Gap> {
     holders.windows(2).filter_map(gap).collect()
 }
 
-/// A leader gives the Lease up when its own node drains. It begins no other write, and waits for its
-/// last ones. It may end or lose the Lease before it could write that it gives it up.
+/// A leader gives the Lease up when its own node drains. It begins no other write, and waits for
+/// its last ones. It may end or lose the Lease before it could write that it gives it up.
 fn own_drains(evidence: &Evidence, holders: &[Holder<'_>]) -> Vec<Gap> {
     let begins = |node: &str| {
         let records = evidence.entries.iter().filter_map(move |e| match &e.fact {

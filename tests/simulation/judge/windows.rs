@@ -27,8 +27,8 @@ impl Story<'_> {
     /// accepted, until AWS accepts one of its own. If its first one fails, it assumes that the last
     /// accepted heartbeat was one interval before its predecessor ended, or that none was accepted
     /// since the event, if that is possible. So does a process that leads again, because it cannot
-    /// know who led meanwhile. It remembers those of its own. Only windows count of which two thirds are over. A heartbeat that it gave up
-    /// before its answer failed, too.
+    /// know who led meanwhile. It remembers those of its own. Only windows count of which two
+    /// thirds are over. A heartbeat that it gave up before its answer failed, too.
     pub fn assumed_windows(
         &self,
         action: &ActionReport,
