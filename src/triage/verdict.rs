@@ -36,7 +36,7 @@ const LONGEST_HIDDEN: Duration = seconds(60);
 const SHORTLY_HIDDEN: u32 = 3;
 
 /// How long a message for another reader stays hidden after it was received for the
-/// `receive_count`th time. One second for the first [`SHORTLY_HIDDEN`] times, so that a spot notice
+/// `receive_count`th time. One second for the first three times, so that a spot notice
 /// keeps its two minutes. Then twice as long each time, up to a minute, so that a message that
 /// nobody wants is not received all the time.
 #[must_use]

@@ -133,7 +133,10 @@ async fn a_person_who_may_only_read_sees_the_drain_with_kubectl() {
     tokio::time::timeout(Duration::from_mins(1), async {
         loop {
             let said = kubectl_sundown(&stage, &kubeconfig, &["status"]).await;
-            if said.out.contains("1 node is drained and cordoned until its instance goes.") {
+            if said
+                .out
+                .contains("The drain of 1 node is over; it stays cordoned until its instance goes.")
+            {
                 break;
             }
             assert_eq!(said.code, Some(0), "{}", said.err);
