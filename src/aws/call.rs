@@ -189,9 +189,9 @@ impl Outcome {
 /// A call that has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ApiCall {
-    /// What was called.
+    /// The operation of AWS.
     pub api: Api,
-    /// How it ended.
+    /// Answered, refused or not answered: a metric label.
     pub outcome: Outcome,
     /// How long it took; of a receive, how long it waited for messages.
     pub took: Duration,

@@ -75,7 +75,7 @@ pub(super) fn fit(text: &str, width: usize) -> String {
         .collect()
 }
 
-/// As [`fit`], but cuts the middle: of long names, both the beginning and the end tell them apart.
+/// As [`fit`], but cuts the middle: long names can differ at their beginning or at their end.
 pub(super) fn fit_middle(text: &str, width: usize) -> String {
     let clean: Vec<char> = fit(text, usize::MAX).chars().collect();
     if clean.len() <= width {

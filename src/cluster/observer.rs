@@ -144,7 +144,7 @@ pub enum ClusterEvent {
     Called {
         /// What was asked for.
         target: Target,
-        /// How it ended.
+        /// Answered, refused or not answered: a metric label.
         outcome: Outcome,
         /// How long it took after it was sent (waiting for a free slot does not count); zero if it
         /// was not sent.

@@ -68,8 +68,8 @@ pub(super) async fn patch_node(
     }
 }
 
-/// Waits, and says so in the log every half minute: once a term as a warning, because thousands of
-/// patches may wait. The wait ends: each write that it waits for has a deadline of its own, and it
+/// Waits, and logs that every half minute: once a term as a warning, because thousands of patches
+/// may wait. The wait ends: each write that it waits for has a deadline of its own, and it
 /// ends with the term.
 async fn report_wait<T>(
     term: &Term,
@@ -110,7 +110,7 @@ pub(super) async fn read_node(term: &Term, name: &NodeName) -> Option<Node> {
     }
 }
 
-/// How long a write waits for others before the log says so.
+/// How long a write waits for others until that is logged, and logged again.
 const REPORT_WAIT: std::time::Duration = seconds(30);
 
 /// The pauses between tries of a write of a Node.

@@ -192,8 +192,8 @@ impl Fleet {
         self.restorable.insert(instance.clone(), held);
     }
 
-    /// Whether this other Node of the instance claimed it before the accept that `record`, which
-    /// `node` had, tells of. One that was created later may be the machine under a new name.
+    /// Whether this other Node of the instance claimed it before the first accept in `record`, the
+    /// record of `node`. One that was created later may be the machine under a new name.
     fn is_claimant(&self, other: &Node, node: &Node, record: &Record) -> bool {
         let interruptions = self.lookup.interruptions(record, record.instance());
         let accepted = interruptions.iter().map(|facts| facts.accepted).min();

@@ -72,7 +72,7 @@ impl HeartbeatAnswers {
     }
 
     /// The action with these names is over, by our completion or by AWS's answer. Another leader
-    /// may lead before the record says so: a name with a token stays remembered as over, a name
+    /// may lead before the record shows that: a name with a token stays remembered as over, a name
     /// without one is forgotten.
     pub(super) fn ended(&self, names: &[LifecycleAction], now: Moment) {
         for name in names {

@@ -169,7 +169,7 @@ impl Hooks {
     }
 
     /// Whether the action is known in this term to be over: AWS accepted our completion, or a
-    /// caller that wanted to complete it was told that it was over already.
+    /// caller that wanted to complete it got the answer that it was over already.
     pub(super) fn is_over(&self, action: &LifecycleAction) -> bool {
         self.ended_actions.lock().unwrap_or_else(PoisonError::into_inner).contains(action)
     }

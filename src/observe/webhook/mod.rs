@@ -57,7 +57,7 @@ impl fmt::Debug for Secret {
 pub enum On {
     /// Sundown accepted an interruption: it wrote the record and begins the drain.
     Accepted,
-    /// A drain ended.
+    /// A drain ended: all pods are gone, the deadline has come, or a person released the node.
     Ended,
 }
 

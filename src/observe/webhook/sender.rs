@@ -319,7 +319,7 @@ fn template(settings: &Settings) -> Result<Template, UnusableSettings> {
         .map_err(|error| UnusableSettings::Template { flag, error })
 }
 
-/// The text of a file. Of a file that is too large for a template, so much that this shows.
+/// The text of a file, up to one byte more than a template may have.
 fn start_of_file(path: &Path) -> std::io::Result<String> {
     let mut bytes = Vec::new();
     let limit = u64::try_from(LARGEST_TEMPLATE).unwrap_or(u64::MAX).saturating_add(1);

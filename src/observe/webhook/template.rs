@@ -355,8 +355,8 @@ fn engine() -> Environment<'static> {
 }
 
 /// A copy of the JSON with every string and every key replaced by what `replace` makes of it.
-/// `replace` also gets a function that tells where in the JSON the string is. `pointer`: where in
-/// the whole JSON `json` is.
+/// `replace` also gets a function that returns the JSON pointer of the string, for errors. `pointer`:
+/// the JSON pointer of `json` itself.
 fn map_strings(
     json: &Json,
     pointer: &str,
