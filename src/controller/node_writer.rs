@@ -39,7 +39,8 @@ pub(super) async fn patch_node(
     let mut backoff = pauses();
     loop {
         let result = {
-            // The slot first: a task that waits for one keeps nobody from writing its Node.
+            // The turn first. In the other order a task would hold the lock of its Node while it
+            // waits for a turn, and block all other writes of that Node.
             let turns = async { (term.write_turn().await, term.gate(&node.name).await) };
             let _turns = report_wait(term, &node.name, what, turns).await;
             let indexed = term.nodes.get(&node.name).filter(|indexed| indexed.uid == node.uid);
@@ -68,9 +69,9 @@ pub(super) async fn patch_node(
     }
 }
 
-/// Waits, and logs that every half minute: once a term as a warning, because thousands of patches
-/// may wait. The wait ends: each write that it waits for has a deadline of its own, and it
-/// ends with the term.
+/// Waits for `wait`, and logs every 30 s that it still waits. Only the first such line of a term is a
+/// warning, the others are at the level debug: thousands of patches may wait. The wait cannot last
+/// forever: every write ahead of it has a deadline, and the end of the term ends it.
 async fn report_wait<T>(
     term: &Term,
     node: &NodeName,

@@ -239,7 +239,8 @@ impl Fleet {
         }
     }
 
-    /// Auto Scaling has answered whether an action of the doubted record is open.
+    /// Auto Scaling has answered about a doubted record. `counts`: one of its lifecycle actions is
+    /// open, so the record is valid; otherwise it is void.
     pub(super) fn doubt_settled(&mut self, name: &NodeName, uid: &str, counts: bool) {
         let Some(doubted) = self.doubted.get(name).filter(|doubted| doubted.node.uid == uid) else {
             return;
@@ -252,7 +253,8 @@ impl Fleet {
             matches!(record::status(&shown, None), RecordStatus::Released { .. })
         });
         if counts && has_ended && !self.drains.contains_key(name) {
-            // The drain that replaced the record is over, and nobody else completes its actions.
+            // A later interruption has replaced this record, and its drain is over. Nobody else
+            // completes the actions of the older record.
             return self.complete_replaced_record(name);
         }
         // The LIST of a new leader can show a Node minutes before the index does. If the index has
@@ -283,8 +285,8 @@ impl Fleet {
         }
     }
 
-    /// The doubted record of a node with a drain, if the record of the drain is that of a later
-    /// interruption and lacks one of its hooks.
+    /// The doubted record of a node that has a drain, if the drain's record belongs to a later
+    /// interruption and lacks a hook that the doubted record names.
     fn replaced_record(&self, name: &NodeName) -> Option<&DoubtedRecord> {
         let state = self.drains.get(name)?;
         self.doubted.get(name).filter(|doubted| {

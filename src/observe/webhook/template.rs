@@ -393,7 +393,23 @@ fn as_json(text: &str) -> String {
     if is_meant_as_json || text.is_empty() || text.len() > SHOWN {
         return DEFAULT_TEMPLATE.to_owned();
     }
-    serde_json::json!({ "text": text }).to_string()
+    serde_json::json!({ "text": with_new_labels(text) }).to_string()
+}
+
+/// The text with each `{{ label:KEY }}` in the form of minijinja.
+fn with_new_labels(text: &str) -> String {
+    let mut parts = text.split("{{");
+    let mut new = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let label = part
+            .split_once("}}")
+            .and_then(|(name, rest)| Some((name.trim().strip_prefix("label:")?.trim(), rest)));
+        new += &match label {
+            Some((key, rest)) if !key.is_empty() => format!("{{{{ labels['{key}'] }}}}{rest}"),
+            _ => format!("{{{{{part}"),
+        };
+    }
+    new
 }
 
 /// The key in `{{ label:KEY }}`, the form of labels before minijinja.
@@ -540,6 +556,7 @@ mod tests {
             (r#"["{% if 0 %}{% set x = 1 %}{% endif %}{{ x }}"]"#, "(undefined value)"),
             (r#"{"{{ zone }}":1,"{{ type }}":2}"#, "in a key at /: two keys are ``"),
             ("{{ node }} is gone", r#"write {"text":"{{ node }} is gone"}"#),
+            ("{{label:a}}, {{ node }}", r#"write {"text":"{{ labels['a'] }}, {{ node }}"}"#),
             ("it said \"no\"", r#"write {"text":"it said \"no\""}"#),
             ("{{ node }} is gone", "it is not JSON (key must be a string at line 1 column 2)"),
             (r#"{"text": {{ node }}}"#, DEFAULT_TEMPLATE),
