@@ -404,10 +404,12 @@ fn with_new_labels(text: &str) -> String {
         let label = part
             .split_once("}}")
             .and_then(|(name, rest)| Some((name.trim().strip_prefix("label:")?.trim(), rest)));
-        new += &match label {
-            Some((key, rest)) if !key.is_empty() => format!("{{{{ labels['{key}'] }}}}{rest}"),
-            _ => format!("{{{{{part}"),
-        };
+        match label {
+            Some((key, rest)) if !key.is_empty() => {
+                new.extend(["{{ labels['", key, "'] }}", rest]);
+            }
+            _ => new.extend(["{{", part]),
+        }
     }
     new
 }
