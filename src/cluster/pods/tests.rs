@@ -347,3 +347,24 @@ async fn nodes_whose_lists_fail_do_not_hold_up_the_others() {
     fake.heal();
     assert_eq!(received(&mut events, Duration::from_mins(2)).await.len(), 199);
 }
+
+#[tokio::test(start_paused = true)]
+async fn nodes_that_keep_coming_do_not_hold_up_the_watch_over_the_cluster() {
+    let fake = Fake::default();
+    fake.put(PODS, pod("p1", "n0"));
+    fake.script(|s| s.is_list_of(PODS).then_some(Fault::Slow(Duration::from_millis(500))));
+    let (feed, mut events) = feed(&fake, 0);
+    let attaching = tokio::spawn(async move {
+        for n in 0..60 {
+            feed.attach(&NodeName::from(format!("n{n}").as_str()));
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        feed
+    });
+    let first = tokio::time::timeout(seconds(2), events.next()).await;
+    let (node, event) = first.expect("the first node is listed while others come").unwrap();
+    assert!(node.as_str() == "n0" && matches!(event, PodEvent::Listed(pods) if pods.len() == 1));
+    let watched = lists(&fake).iter().filter(|list| *list == "everything").count();
+    assert_eq!(watched, 1, "no LIST is given up and begun again");
+    drop(attaching.await.unwrap());
+}

@@ -9,6 +9,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use futures::{StreamExt, stream};
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -110,7 +111,13 @@ pub(super) async fn follow(
 ) {
     let wanted = Wanted::default();
     let decode = Pods { wanted: Some(wanted.clone()), clock: cluster.server_clock().clone() };
-    let mut watch = ListWatch::new(&cluster, collection(None), decode);
+    // A stream keeps the request that is under way. Nodes may come faster than the API server
+    // answers, so a request that began anew with each of them would never end.
+    let watch = ListWatch::new(&cluster, collection(None), decode);
+    let mut signals = std::pin::pin!(stream::unfold(watch, |mut watch| async move {
+        let signal = watch.next().await;
+        Some((signal, watch))
+    }));
     let (answers, mut answered) = mpsc::unbounded_channel();
     let mut task = Task {
         cluster,
@@ -134,7 +141,7 @@ pub(super) async fn follow(
                 None => Err(Over),
             },
             Some(answer) = answered.recv() => task.answered(answer).await,
-            signal = watch.next() => task.signal(signal).await,
+            Some(signal) = signals.next() => task.signal(signal).await,
         };
         if done.is_err() {
             return;

@@ -94,7 +94,8 @@ impl<D: Decode> ListWatch<D> {
     }
 
     /// Waits for the next signal. After a `Failing` it pauses before the next try, longer each
-    /// time. May be dropped at any await: no signal is lost.
+    /// time. May be dropped at any await: no signal is lost, but a request that is under way
+    /// begins anew.
     pub(super) async fn next(&mut self) -> Signal<D::Object> {
         loop {
             if let Some(signal) = self.step().await {
