@@ -1,4 +1,5 @@
-//! Pods of many nodes: a watch for each of them, or one for the cluster. What ADR 7 rests on.
+//! Pods of many nodes: a watch for each of them, one for the cluster, or a LIST of each every ten
+//! seconds. What ADR 7 rests on.
 
 use std::{
     future::Future,
@@ -36,6 +37,9 @@ const COUNTS: [(&str, usize); 4] = [
 /// Pods elsewhere that are written while it is measured, and how long.
 const CHURN: usize = 100;
 const WINDOW: Duration = Duration::from_secs(10);
+
+/// For the LISTs: nodes, pods on each, and KiB of each pod.
+const LISTED: (usize, usize, usize) = (128, 30, 8);
 
 pub fn watches() -> Vec<Figure> {
     block_on(async {
@@ -79,8 +83,55 @@ pub fn watches() -> Vec<Figure> {
                 }),
             });
         }
+        figures.push(lists(&bench, &watched, &elsewhere[0]).await);
         figures
     })
+}
+
+/// Nodes with pods: a LIST of each node's pods in every window, or one watch for the cluster.
+async fn lists(bench: &Bench, watched: &[String], elsewhere: &str) -> Figure {
+    let (count, pods, kib) = LISTED;
+    let listed = &watched[..count];
+    bench.pods(listed, pods, kib).await;
+    let lists = cost(bench, elsewhere, async { every_window(bench, listed) }).await;
+    let one = cost(bench, elsewhere, http1(bench, &["/api/v1/pods?watch=true".to_owned()])).await;
+    eprintln!("  {count} nodes, a LIST each: {}\n  one for all: {}", lists.text(), one.text());
+    Figure {
+        name: "real-watches-lists",
+        what: format!(
+            "read from the API server by a LIST of {pods} pods of {kib} KiB on each of {count} \
+             nodes in {WINDOW:?}, while {CHURN} pods a second change elsewhere"
+        ),
+        measured: (lists.bytes as f64 / 1e6).into(),
+        unit: "MB",
+        bar: Bar::None,
+        ratio: Bar::None,
+        baseline: Some(Baseline {
+            what: "one watch for the cluster",
+            value: one.bytes as f64 / 1e6,
+            floor: Bar::None,
+        }),
+    }
+}
+
+/// LISTs the pods of each node once in every window, evenly spread.
+fn every_window(bench: &Bench, nodes: &[String]) -> Open {
+    let step = WINDOW / u32::try_from(nodes.len()).unwrap();
+    let lists = nodes.iter().zip(0_u32..).map(|(node, turn)| {
+        let path = format!("/api/v1/pods?fieldSelector=spec.nodeName%3D{}", node_name(node));
+        stream::unfold(
+            (bench.client().clone(), path, step * turn),
+            |(client, path, wait)| async move {
+                tokio::time::sleep(wait).await;
+                let begun = Instant::now();
+                let list = client.request_text(get(&path)).await.ok()?;
+                let next = WINDOW.saturating_sub(begun.elapsed());
+                Some((list.len() as u64, (client, path, next)))
+            },
+        )
+        .boxed()
+    });
+    lists.collect()
 }
 
 struct Cost {
