@@ -40,7 +40,7 @@ pub enum Problem {
     Unreachable,
     /// The answer could not be read.
     Unreadable,
-    /// Not sent: the gate permits no write, because this process does not lead or may never write.
+    /// Not sent: the guard permits no write, because this process does not lead or may never write.
     HeldBack,
 }
 

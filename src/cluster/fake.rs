@@ -17,7 +17,7 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::{sync::mpsc, time::Instant};
 
-use super::{Cluster, ClusterEvent, ClusterParts, Gate, OpenGate, Outcome, Settings, Target};
+use super::{Cluster, ClusterEvent, ClusterParts, Outcome, Settings, Target, lease::WriteGuard};
 use crate::{
     domain::Moment,
     runtime::{Clock, Observer, Random, Spawner},
@@ -119,13 +119,13 @@ impl Fake {
     }
 
     pub(super) fn cluster(&self) -> Cluster {
-        self.cluster_with(Arc::new(Counter::default()), Arc::new(OpenGate), Settings::default())
+        self.cluster_with(Arc::new(Counter::default()), WriteGuard::open(), Settings::default())
     }
 
     pub(super) fn cluster_with(
         &self,
         observer: Arc<dyn Observer<ClusterEvent>>,
-        gate: Arc<dyn Gate>,
+        guard: WriteGuard,
         settings: Settings,
     ) -> Cluster {
         let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse::<Moment>().unwrap());
@@ -135,7 +135,7 @@ impl Fake {
             random: Random::seeded(7),
             spawner: Spawner::new(),
             observer,
-            gate,
+            guard,
             settings,
         })
     }

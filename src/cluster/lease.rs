@@ -8,19 +8,17 @@
 mod calls;
 mod find;
 mod pause;
+mod task;
 #[cfg(test)]
 mod tests;
 mod writes;
 
 use std::{sync::Arc, time::Duration};
 
-use futures::future::BoxFuture;
-use k8s_openapi::api::coordination::v1::Lease;
 use tokio::sync::{mpsc, watch};
 use tokio_util::task::AbortOnDropHandle;
 
-use self::calls::{Answer, Calls};
-use self::writes::UnderWay;
+use self::{calls::Calls, task::LeaseTask, writes::OpenWrites};
 pub use self::{
     calls::{LeaseCall, Verb},
     find::{LeaseSearch, find_lease},
@@ -28,8 +26,8 @@ pub use self::{
     writes::{WriteGuard, WritePermit},
 };
 use crate::{
-    domain::{Moment, PAUSE, seconds},
-    election::{Effect, Input, LAST_WRITES, Lost, Machine, Settings},
+    domain::{Moment, seconds},
+    election::{Input, LAST_WRITES, Machine, Settings},
     runtime::{Clock, Observer, Random, Spawner},
 };
 
@@ -42,16 +40,34 @@ pub struct LeasePlace {
     pub name: String,
 }
 
+/// What this process knows of the Lease and of its own role. It is published as one value, so that
+/// no task ever sees one half of a change without the other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeaseState {
+    /// The role of this process.
+    pub leadership: Leadership,
+    /// The Lease carries `sundown.dev/pause: "true"`: all drains are paused.
+    pub is_paused: bool,
+    /// This process was asked to give the Lease up for good, and verifiably does not hold it.
+    pub is_given_up: bool,
+    /// Why the last read or write of the Lease failed; `None` while they succeed. A process whose
+    /// calls on the Lease fail cannot lead.
+    pub trouble: Option<String>,
+}
+
 /// The role of this process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Leadership {
     /// This process leads.
     Leader {
-        /// When it became the leader.
+        /// When it became the leader. Each term has another value.
         since: Moment,
-        /// `leaseTransitions` of the Lease.
-        term: u32,
+        /// Until when a write may begin. Each renewal of the Lease moves it on.
+        writes_until: Moment,
     },
+    /// This process led and may send heartbeats but nothing else: it may no longer write, and as
+    /// far as it knows no other process leads ([`Machine::is_heartbeats_only`], ADR 10).
+    HeartbeatsOnly,
     /// Another process leads, or none.
     Standby {
         /// The holder, as last read.
@@ -59,14 +75,22 @@ pub enum Leadership {
     },
 }
 
+impl Leadership {
+    /// When the current term of this process began; `None` while it does not lead.
+    #[must_use]
+    pub const fn leads_since(&self) -> Option<Moment> {
+        match self {
+            Self::Leader { since, .. } => Some(*since),
+            Self::HeartbeatsOnly | Self::Standby { .. } => None,
+        }
+    }
+}
+
 /// Called in every iteration of a loop, to show that its task is alive.
 pub type OnIteration = Box<dyn Fn() + Send + Sync>;
 
 /// How long giving the Lease up may take: the last writes, then the write of the Lease itself.
 pub const LONGEST_RELEASE: Duration = LAST_WRITES.saturating_add(seconds(3));
-
-/// The longest time between two iterations of the keeper's loop.
-const LONGEST_WAIT: Duration = seconds(10);
 
 /// What a keeper needs.
 pub struct LeaseParts {
@@ -98,10 +122,7 @@ pub struct LeaseParts {
 /// Takes part in the election and keeps the lease once it is won. When dropped, it stops renewing.
 #[derive(Debug)]
 pub struct LeaseKeeper {
-    leadership: watch::Receiver<Leadership>,
-    paused: watch::Receiver<bool>,
-    stopped: watch::Receiver<bool>,
-    trouble: watch::Receiver<Option<String>>,
+    state: watch::Receiver<LeaseState>,
     guard: WriteGuard,
     commands: mpsc::UnboundedSender<Input>,
     _held: Held,
@@ -110,34 +131,8 @@ pub struct LeaseKeeper {
 /// What must live as long as the keeper: its task or, in a dry run, the other ends of its channels.
 #[derive(Debug)]
 enum Held {
-    Task { _keeper: AbortOnDropHandle<()> },
-    Channels { _senders: Senders, _commands: mpsc::UnboundedReceiver<Input> },
-}
-
-/// The sending ends of what the keeper publishes.
-#[derive(Debug)]
-struct Senders {
-    leadership: watch::Sender<Leadership>,
-    paused: watch::Sender<bool>,
-    stopped: watch::Sender<bool>,
-    until: watch::Sender<Option<Moment>>,
-    heartbeats_only: watch::Sender<bool>,
-}
-
-/// The state of the keeper's task.
-struct Keeper {
-    machine: Machine,
-    calls: Calls,
-    clock: Clock,
-    random: Random,
-    place: LeasePlace,
-    /// The object as last read. A replacement starts from it, so that it keeps what others wrote.
-    last: Option<Lease>,
-    senders: Senders,
-    under_way: Option<BoxFuture<'static, Answer>>,
-    /// The writes in flight: the lease is given up only when none is left.
-    writes: UnderWay,
-    on_iteration: OnIteration,
+    Task { _task: AbortOnDropHandle<()> },
+    Channels { _state: watch::Sender<LeaseState>, _commands: mpsc::UnboundedReceiver<Input> },
 }
 
 impl LeaseKeeper {
@@ -157,86 +152,61 @@ impl LeaseKeeper {
             observer,
             on_iteration,
         } = parts;
-        let calls = Calls::new(client, &place, published, clock, observer);
-        let trouble = calls.trouble();
+        let state = watch::Sender::new(LeaseState {
+            leadership: Leadership::Standby { holder: None },
+            is_paused: false,
+            is_given_up: false,
+            trouble: None,
+        });
+        let receiver = state.subscribe();
+        let calls = Calls::new(client, &place, published, clock, observer, state.clone());
         let machine = Machine::new(identity, settings);
         let machine = if is_ready { machine } else { machine.not_ready() };
-        let senders = Senders::new(Leadership::Standby { holder: None }, None);
         let (commands, inbox) = mpsc::unbounded_channel();
         let (shown, watched) = watch::channel(None);
         let watching = spawner.spawn_scoped(calls.clone().watch(shown, random.clone()));
-        let (receivers, writes) = (senders.receivers(), UnderWay::default());
+        let writes = OpenWrites::default();
         let reserve = settings.duration.saturating_sub(settings.renew_deadline);
-        let guard = receivers.guard(clock, reserve, writes.clone());
-        let keeper = Keeper {
+        let guard = WriteGuard::of_leader(clock, state.subscribe(), reserve, writes.clone());
+        let task = LeaseTask {
             machine,
             calls,
             clock,
             random,
             place,
             last: None,
-            senders,
-            under_way: None,
+            since: clock.now(),
+            state,
+            call: None,
             writes,
             on_iteration,
         };
-        let task = spawner.spawn_scoped(keeper.run(inbox, watched, watching));
-        Self::of(receivers, guard, trouble, commands, Held::Task { _keeper: task })
+        let task = spawner.spawn_scoped(task.run(inbox, watched, watching));
+        Self { state: receiver, guard, commands, _held: Held::Task { _task: task } }
     }
 
-    /// For a dry run: leads without a Lease until it is dropped.
+    /// For a dry run: leads without a Lease until it is dropped, and permits no write.
     #[must_use]
     pub fn without_lease(clock: Clock) -> Self {
-        let leader = Leadership::Leader { since: clock.now(), term: 0 };
-        let senders = Senders::new(leader, Some(Moment::MAX));
+        let (sender, state) = watch::channel(LeaseState {
+            leadership: Leadership::Leader { since: clock.now(), writes_until: Moment::MAX },
+            is_paused: false,
+            is_given_up: true,
+            trouble: None,
+        });
         let (commands, inbox) = mpsc::unbounded_channel();
-        senders.stopped.send_replace(true);
-        let receivers = senders.receivers();
-        let guard = receivers.guard(clock, Duration::ZERO, UnderWay::default());
-        Self::of(
-            receivers,
-            guard,
-            watch::channel(None).1,
+        Self {
+            state,
+            guard: WriteGuard::closed(),
             commands,
-            Held::Channels { _senders: senders, _commands: inbox },
-        )
+            _held: Held::Channels { _state: sender, _commands: inbox },
+        }
     }
 
-    fn of(
-        receivers: Receivers,
-        guard: WriteGuard,
-        trouble: watch::Receiver<Option<String>>,
-        commands: mpsc::UnboundedSender<Input>,
-        held: Held,
-    ) -> Self {
-        let Receivers { leadership, paused, stopped, .. } = receivers;
-        Self { leadership, paused, stopped, trouble, guard, commands, _held: held }
-    }
-
-    /// The role of this process, now and whenever it changes.
+    /// What this process knows of the Lease, now and whenever it changes: at least at every renewal.
     #[must_use]
-    pub fn leadership(&self) -> watch::Receiver<Leadership> {
-        self.leadership.clone()
-    }
-
-    /// `true` while the Lease carries `sundown.dev/pause: "true"`: all drains are paused.
-    #[must_use]
-    pub fn paused(&self) -> watch::Receiver<bool> {
-        self.paused.clone()
-    }
-
-    /// Why the last read or write of the Lease failed; `None` while they succeed. A process whose
-    /// calls on the Lease fail cannot lead.
-    #[must_use]
-    pub fn trouble(&self) -> watch::Receiver<Option<String>> {
-        self.trouble.clone()
-    }
-
-    /// `true` while this process, which led, may send heartbeats but nothing else: it may no longer
-    /// write, and as far as it knows no other process leads ([`Machine::is_heartbeats_only`]).
-    #[must_use]
-    pub fn heartbeats_only(&self) -> watch::Receiver<bool> {
-        self.guard.heartbeats_only.clone()
+    pub fn state(&self) -> watch::Receiver<LeaseState> {
+        self.state.clone()
     }
 
     /// The guard that every write must ask. Clones share it.
@@ -270,8 +240,8 @@ impl LeaseKeeper {
     /// verifiably does not hold the lease, and returns whether that is so.
     pub async fn release(&self, limit: Duration) -> bool {
         self.send(Input::Stop);
-        let mut stopped = self.stopped.clone();
-        tokio::time::timeout(limit, stopped.wait_for(|stopped| *stopped))
+        let mut state = self.state.clone();
+        tokio::time::timeout(limit, state.wait_for(|state| state.is_given_up))
             .await
             .is_ok_and(|seen| seen.is_ok())
     }
@@ -279,202 +249,5 @@ impl LeaseKeeper {
     fn send(&self, input: Input) {
         // A task that has ended has no lease to give up.
         drop(self.commands.send(input));
-    }
-}
-
-struct Receivers {
-    leadership: watch::Receiver<Leadership>,
-    paused: watch::Receiver<bool>,
-    stopped: watch::Receiver<bool>,
-    until: watch::Receiver<Option<Moment>>,
-    heartbeats_only: watch::Receiver<bool>,
-}
-
-impl Receivers {
-    fn guard(&self, clock: Clock, reserve: Duration, under_way: UnderWay) -> WriteGuard {
-        WriteGuard {
-            clock,
-            until: self.until.clone(),
-            heartbeats_only: self.heartbeats_only.clone(),
-            reserve,
-            under_way,
-        }
-    }
-}
-
-impl Senders {
-    fn new(leadership: Leadership, until: Option<Moment>) -> Self {
-        Self {
-            leadership: watch::Sender::new(leadership),
-            paused: watch::Sender::new(false),
-            stopped: watch::Sender::new(false),
-            until: watch::Sender::new(until),
-            heartbeats_only: watch::Sender::new(false),
-        }
-    }
-
-    fn receivers(&self) -> Receivers {
-        Receivers {
-            leadership: self.leadership.subscribe(),
-            paused: self.paused.subscribe(),
-            stopped: self.stopped.subscribe(),
-            until: self.until.subscribe(),
-            heartbeats_only: self.heartbeats_only.subscribe(),
-        }
-    }
-}
-
-impl Keeper {
-    async fn run(
-        mut self,
-        mut commands: mpsc::UnboundedReceiver<Input>,
-        mut watched: watch::Receiver<Option<calls::Shown>>,
-        _watching: AbortOnDropHandle<()>,
-    ) {
-        self.step(Input::Tick);
-        loop {
-            (self.on_iteration)();
-            let latest = self.clock.now().plus(LONGEST_WAIT);
-            let wake = self.machine.next_wake().map_or(latest, |at| at.min(latest));
-            let answer = async {
-                match &mut self.under_way {
-                    Some(call) => call.await,
-                    None => std::future::pending().await,
-                }
-            };
-            tokio::select! {
-                biased;
-                command = commands.recv() => match command {
-                    Some(input) => self.step(input),
-                    None => return,
-                },
-                answer = answer => self.answered(answer),
-                Ok(()) = watched.changed() => {
-                    let shown = watched.borrow_and_update().clone();
-                    if let Some(calls::Shown(version)) = shown {
-                        self.step(Input::Nudge(version));
-                    }
-                }
-                () = self.writes.none(),
-                if self.machine.is_closing() => self.step(Input::WritesOver),
-                () = self.clock.sleep_until(wake) => self.step(Input::Tick),
-            }
-        }
-    }
-
-    fn answered(&mut self, answer: Answer) {
-        self.under_way = None;
-        match answer.lease {
-            calls::Read::Unknown => {}
-            calls::Read::Missing => self.missing(),
-            calls::Read::Is(lease) => {
-                let paused = lease
-                    .metadata
-                    .annotations
-                    .as_ref()
-                    .is_some_and(|a| a.get(PAUSE).is_some_and(|v| v == "true"));
-                self.last = Some(*lease);
-                if self
-                    .senders
-                    .paused
-                    .send_if_modified(|was| std::mem::replace(was, paused) != paused)
-                {
-                    tracing::info!(paused, "the pause annotation of the Lease changed");
-                }
-            }
-        }
-        self.step(answer.input);
-    }
-
-    /// The annotation that pauses all drains disappears with its Lease. Deleting the Lease does not
-    /// mean `sundown resume`, so the drains stay paused, and the annotation is written again with
-    /// the Lease.
-    fn missing(&mut self) {
-        if self.last.take().is_some() && self.is_paused() {
-            tracing::warn!(
-                namespace = %self.place.namespace, lease = %self.place.name,
-                "The Lease is gone while all drains are paused. They stay paused: Sundown writes \
-                 the pause annotation again with the Lease. `sundown resume` ends the pause."
-            );
-        }
-    }
-
-    fn is_paused(&self) -> bool {
-        *self.senders.paused.borrow()
-    }
-
-    fn step(&mut self, input: Input) {
-        self.take_in(input);
-        // While the machine is closing, the guard permits no write, so the count cannot rise.
-        if self.machine.is_closing() && self.writes.is_none() {
-            self.take_in(Input::WritesOver);
-        }
-    }
-
-    fn take_in(&mut self, input: Input) {
-        let now = self.clock.now();
-        let effects = self.machine.step(now, self.random.fraction(), input);
-        // The guard is updated before leadership is published: a task that sees the new leadership
-        // may write, and one that has not seen its loss yet may not.
-        let until = self.machine.may_write_until();
-        // `heartbeats_only` is set before the loss of leadership is published, and cleared after
-        // everything else, so that nobody takes the start of a new term for the end of heartbeats.
-        let heartbeats_only = self.machine.is_heartbeats_only();
-        if heartbeats_only {
-            self.senders.heartbeats_only.send_if_modified(|was| !std::mem::replace(was, true));
-        }
-        self.senders.until.send_if_modified(|was| std::mem::replace(was, until) != until);
-        for effect in effects {
-            match effect {
-                Effect::Get => self.under_way = Some(self.calls.get()),
-                Effect::Create(draft) => {
-                    self.under_way = Some(self.calls.create(&draft, self.is_paused()));
-                }
-                Effect::Update(version, draft) => {
-                    self.under_way = Some(self.calls.replace(self.last.as_ref(), version, &draft));
-                }
-                Effect::BecameLeader { term } => {
-                    // The service logs that this process leads.
-                    tracing::debug!(
-                        namespace = %self.place.namespace, lease = %self.place.name, term,
-                        "The Lease names this process.");
-                    self.senders.leadership.send_replace(Leadership::Leader { since: now, term });
-                }
-                Effect::Lost(why) => {
-                    match why {
-                        Lost::GivenUp => {
-                            tracing::info!(
-                                "This process gives the Lease up as soon as none of its writes is \
-                                 under way, so that another replica can lead: it is stopping, its \
-                                 own node drains, or it reaches no queue."
-                            );
-                        }
-                        Lost::Deadline => tracing::warn!(
-                            "leadership is lost: the Lease could not be renewed in time"
-                        ),
-                        Lost::Taken(holder) => tracing::warn!(
-                            holder,
-                            "leadership is lost: the Lease names another holder"
-                        ),
-                    }
-                    self.senders.leadership.send_replace(Leadership::Standby { holder: None });
-                }
-                Effect::Stopped => {
-                    self.senders.stopped.send_replace(true);
-                }
-            }
-        }
-        if until.is_none() {
-            let holder = self.machine.holder().map(str::to_owned);
-            self.senders.leadership.send_if_modified(|was| {
-                let is = Leadership::Standby { holder };
-                let differs = *was != is;
-                *was = is;
-                differs
-            });
-        }
-        if !heartbeats_only {
-            self.senders.heartbeats_only.send_if_modified(|was| std::mem::replace(was, false));
-        }
     }
 }

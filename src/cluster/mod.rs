@@ -2,7 +2,7 @@
 //! watches keep up to date.
 //!
 //! Nothing here decides what happens to a node. Every request goes through [`Cluster::call`]: one
-//! deadline, one cap on requests in flight, one gate for writes, one place that counts. Only the
+//! deadline, one cap on requests in flight, one guard of writes, one place that counts. Only the
 //! watches and the recorder of Events repeat a request; elsewhere the caller decides whether to try
 //! again.
 
@@ -28,8 +28,7 @@ mod tests;
 
 pub use budgets::{BudgetChanges, BudgetEvent, BudgetWatch, list_budgets};
 pub use client::{
-    Cluster, ClusterParts, ConnectError, ConnectOptions, Gate, OpenGate, Priority, Settings,
-    connect,
+    Cluster, ClusterParts, ConnectError, ConnectOptions, Priority, Settings, connect,
 };
 pub use daemonsets::DaemonSets;
 pub use error::{ClusterError, Problem};

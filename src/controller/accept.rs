@@ -105,10 +105,10 @@ async fn write(
     tries: &mut Tries,
 ) -> Option<Accepted> {
     let name = verdict.node.name.clone();
-    let begun = term.clock.now();
+    let begun = term.shared.clock.now();
     // The index may have changed while this waited for the lock. It is never older than
     // `verdict.node`.
-    let mut node: Node = match term.nodes.get(&name) {
+    let mut node: Node = match term.shared.nodes.get(&name) {
         Some(now) if now.uid == verdict.node.uid => (*now).clone(),
         _ => (*verdict.node).clone(),
     };
@@ -118,7 +118,7 @@ async fn write(
             done(term, interruption, verdict, &node, happened, false);
             return Some(Accepted::New);
         }
-        let now = term.clock.now();
+        let now = term.shared.clock.now();
         if now > begun.plus(TIME) {
             break;
         }
@@ -137,10 +137,10 @@ async fn write(
             stale: verdict.certainty.is_polite(),
             sent,
             current_limit: term.end_that_rules(&name).map(|end| skew.to_aws(end)),
-            margin: term.config.drain.deadline_margin,
-            spot_margin: term.config.drain.spot_deadline_margin,
-            compat: term.config.drain.compat,
-            drain_timeout: term.config.drain.timeout,
+            margin: term.shared.config.drain.deadline_margin,
+            spot_margin: term.shared.config.drain.spot_deadline_margin,
+            compat: term.shared.config.drain.compat,
+            drain_timeout: term.shared.config.drain.timeout,
             unconfirmed: verdict.claim.is_unconfirmed(),
         };
         let (body, joins) = match record::accept(&node, interruption, skew.to_aws(now), &options) {
@@ -161,7 +161,7 @@ async fn write(
             record::Accept::Full => return Some(Accepted::Full),
             record::Accept::OtherInstance => return None,
         };
-        match term.nodes.patch(&name, &body).await {
+        match term.shared.nodes.patch(&name, &body).await {
             Ok(patched) => {
                 slot.used(&patched);
                 done(term, interruption, verdict, &patched, happened, joins);
@@ -169,7 +169,7 @@ async fn write(
             }
             Err(error) => {
                 if error.problem == Problem::Conflict {
-                    term.metrics.record(RecordEvent::Conflict);
+                    term.shared.metrics.record(RecordEvent::Conflict);
                 } else {
                     warn!(
                         node = %name, %error,
@@ -186,7 +186,7 @@ async fn write(
                     }
                     _ => return None,
                 }
-                match term.nodes.fetch(&name).await {
+                match term.shared.nodes.fetch(&name).await {
                     Ok(Some(fresh)) if fresh.uid == node.uid => node = fresh,
                     Ok(_) | Err(_) => return None,
                 }
@@ -204,9 +204,9 @@ async fn write(
 /// Whether AWS has shown since the decision that the hook of the interruption is another party's.
 fn is_of_others(term: &Term, interruption: &Interruption, verdict: &triage::Accept) -> bool {
     interruption.hook().is_some_and(|action| {
-        let last = term.lookups.hooks.before(&action.group).map(HooksAnswer::Described);
+        let last = term.shared.lookups.hooks.before(&action.group).map(HooksAnswer::Described);
         let (hook, transition) = (&action.hook, Transition::Terminating);
-        term.policy.hooks.is_disproved(verdict.claim, hook, transition, last.as_ref())
+        term.shared.policy.hooks.is_disproved(verdict.claim, hook, transition, last.as_ref())
     })
 }
 
@@ -250,7 +250,7 @@ impl Drop for LabelSlot<'_> {
 
 /// Whether the PATCH of the accept also sets the label that takes the node out of load balancers.
 fn early(term: &Term, interruption: &Interruption) -> bool {
-    match term.config.drain.exclude {
+    match term.shared.config.drain.exclude {
         Some(Exclusion::Early) => true,
         Some(Exclusion::Late | Exclusion::Never) => false,
         None => matches!(
@@ -276,14 +276,14 @@ fn done(
     };
     // The index holds the PATCH's response already. Sharing it saves a copy of the Node for each
     // drain.
-    let indexed = term.nodes.get(&node.name).filter(|indexed| **indexed == *node);
+    let indexed = term.shared.nodes.get(&node.name).filter(|indexed| **indexed == *node);
     let node = indexed.unwrap_or_else(|| Arc::new(node.clone()));
     let accepted = AcceptedInterruption {
         interruption: interruption.clone(),
         instance: verdict.instance.clone(),
         node: Arc::clone(&node),
         happened,
-        lag: term.clock.now().since_or_zero(happened),
+        lag: term.shared.clock.now().since_or_zero(happened),
         joins,
         follows: outlook.words(),
     };
@@ -302,8 +302,11 @@ fn has_ended(term: &Term, node: &Node) -> bool {
     let Some(accepted) = record.accepted().map(|at| term.skew().to_ours(at)) else { return false };
     // The report may be about the drain before. A drain that ended as released goes on if an
     // interruption joins.
-    let report =
-        term.board.report(&node.name).filter(|report| report.phase != DrainEnd::Released.as_str());
+    let report = term
+        .shared
+        .board
+        .report(&node.name)
+        .filter(|report| report.phase != DrainEnd::Released.as_str());
     report.and_then(|report| report.drained).is_some_and(|ended| ended >= accepted)
 }
 

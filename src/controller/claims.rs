@@ -93,18 +93,18 @@ fn warn_of(term: &Term, verdict: &triage::Accept) {
 /// schedulable.
 async fn cordon(term: &Term, node: &Node) {
     let _gate = term.gate(&node.name).await;
-    let mut seen = term.nodes.get(&node.name).map(|node| (*node).clone());
+    let mut seen = term.shared.nodes.get(&node.name).map(|node| (*node).clone());
     for _ in 0..TRIES {
         let Some(node) = seen.filter(|seen| seen.uid == node.uid && term.manages(seen)) else {
             return;
         };
         let Some(patch) = record::cordon(&node) else { return };
-        let Err(error) = term.nodes.patch(&node.name, &patch).await else { return };
+        let Err(error) = term.shared.nodes.patch(&node.name, &patch).await else { return };
         if error.problem != Problem::Conflict {
             warn!(node = %node.name, %error, "Cannot cordon a node that claims the instance of \
                 another node. It stays schedulable.");
             return;
         }
-        seen = term.nodes.fetch(&node.name).await.ok().flatten();
+        seen = term.shared.nodes.fetch(&node.name).await.ok().flatten();
     }
 }

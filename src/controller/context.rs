@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     aws::{Clients, Lookups},
-    cluster::{Cluster, DaemonSets, EventNote, NodeIndex, Recorder, lease::WritePermit},
+    cluster::{Cluster, DaemonSets, EventNote, NodeIndex, Recorder, lease::WriteGuard},
     config::Config,
     domain::{InstanceId, InterruptionFacts, LifecycleAction, Moment, Node, NodeName},
     fleet::{self, Input},
@@ -31,27 +31,9 @@ use crate::{
     triage,
 };
 
-/// What outlives a term: clients, caches, settings. All clones are one object, because thousands of
-/// tasks hold it.
-#[derive(Clone)]
-pub(super) struct Shared(Arc<SharedParts>);
-
-impl From<SharedParts> for Shared {
-    fn from(parts: SharedParts) -> Self {
-        Self(Arc::new(parts))
-    }
-}
-
-impl std::ops::Deref for Shared {
-    type Target = SharedParts;
-
-    fn deref(&self) -> &SharedParts {
-        &self.0
-    }
-}
-
-/// The fields of [`Shared`].
-pub(super) struct SharedParts {
+/// What outlives a term: clients, caches, settings. All its owners share one, because thousands of
+/// tasks need it.
+pub(super) struct Shared {
     pub(super) config: Arc<Config>,
     pub(super) policy: Arc<triage::Policy>,
     pub(super) cluster: Cluster,
@@ -66,7 +48,7 @@ pub(super) struct SharedParts {
     pub(super) spawner: Spawner,
     pub(super) metrics: Arc<Metrics>,
     pub(super) board: Board,
-    pub(super) rights: LeaderRights,
+    pub(super) guard: WriteGuard,
     pub(super) deleted_nodes: DeletedNodes,
     /// Kept from term to term: what AWS last answered to the heartbeats of each action.
     pub(super) heartbeat_answers: HeartbeatAnswers,
@@ -76,27 +58,6 @@ pub(super) struct SharedParts {
     /// Until when test events that ask for it are acted on (`--accept-real-tests`).
     pub(super) real_tests_until: Option<Moment>,
     pub(super) sinks: Sinks,
-}
-
-/// What this process may do at the moment.
-#[derive(Clone)]
-pub(super) struct LeaderRights {
-    pub(super) permit: Arc<dyn Fn() -> Option<WritePermit> + Send + Sync>,
-    pub(super) heartbeat: Arc<dyn Fn() -> bool + Send + Sync>,
-}
-
-impl LeaderRights {
-    /// The right to make one write. Hold it until the write is answered. `None`: this process does
-    /// not lead, or its renew deadline is over.
-    pub(super) fn permit(&self) -> Option<WritePermit> {
-        (self.permit)()
-    }
-
-    /// Whether this process leads, or was the last leader as far as it knows. If another process
-    /// leads already, its heartbeats do no harm.
-    pub(super) fn may_send_heartbeats(&self) -> bool {
-        (self.heartbeat)()
-    }
 }
 
 /// How many records are written at once. That is more than the PATCHes of Nodes that may be in
@@ -132,7 +93,7 @@ impl Gates {
 /// One term of leadership. Clones are the same term. All tasks that it started end with it.
 #[derive(Clone)]
 pub(super) struct Term {
-    pub(super) shared: Shared,
+    pub(super) shared: Arc<Shared>,
     /// When the term began.
     pub(super) since: Moment,
     end: CancellationToken,
@@ -151,19 +112,11 @@ pub(super) struct Term {
     pub(super) arrivals: watch::Sender<u64>,
 }
 
-impl std::ops::Deref for Term {
-    type Target = Shared;
-
-    fn deref(&self) -> &Shared {
-        &self.shared
-    }
-}
-
 impl Term {
     /// Begins a term. Returns it with the receiver of the fleet's inputs. `kept`: the actions that
     /// this process has kept alive since its last term.
     pub(super) fn begin(
-        shared: Shared,
+        shared: Arc<Shared>,
         kept: Option<Hooks>,
     ) -> (Self, mpsc::UnboundedReceiver<Input>) {
         let (inputs, received) = mpsc::unbounded_channel();
@@ -223,7 +176,7 @@ impl Term {
     {
         let end = self.end.clone();
         let task = Box::pin(task);
-        self.spawner.spawn(async move {
+        self.shared.spawner.spawn(async move {
             end.run_until_cancelled(task).await;
         })
     }
@@ -275,7 +228,7 @@ impl Term {
         instance: &InstanceId,
     ) -> Vec<LifecycleAction> {
         fleet::open_actions(
-            &self.policy,
+            &self.shared.policy,
             record,
             instance,
             |hook| self.hooks.is_over(hook),
@@ -287,12 +240,12 @@ impl Term {
     /// server's clock is used instead, as far as AWS's slower answers allow it: it is right more
     /// often than the clock of a machine that AWS does not answer.
     pub(super) fn skew(&self) -> Skew {
-        Skew::new(self.aws.clock().skew_or(self.cluster.server_skew()))
+        Skew::new(self.shared.aws.clock().skew_or(self.shared.cluster.server_skew()))
     }
 
     /// The time now on AWS's clock.
     pub(super) fn aws_now(&self) -> Moment {
-        self.skew().to_aws(self.clock.now())
+        self.skew().to_aws(self.shared.clock.now())
     }
 
     /// The interruptions in a record, with their times on our clock.
@@ -308,7 +261,7 @@ impl Term {
 
     /// Whether `--node-selector` matches the Node.
     pub(super) fn selects(&self, node: &Node) -> bool {
-        self.policy.nodes.matches(&node.labels)
+        self.shared.policy.nodes.matches(&node.labels)
     }
 
     /// Calls `ask` with the number of nodes that may leave load balancers.
@@ -333,7 +286,7 @@ impl Term {
 
     /// Whether test events that ask for it are acted on (`--accept-real-tests`).
     pub(super) fn takes_real_tests(&self) -> bool {
-        self.real_tests_until.is_some_and(|until| self.clock.now() < until)
+        self.shared.real_tests_until.is_some_and(|until| self.shared.clock.now() < until)
     }
 
     /// Whether `key` is passed for the first time in this term, for log lines that are written only
@@ -348,8 +301,8 @@ impl Term {
 
     /// Writes a Kubernetes Event, except in a dry run.
     pub(super) fn note(&self, note: EventNote) {
-        if !self.config.dry_run {
-            self.recorder.note(note);
+        if !self.shared.config.dry_run {
+            self.shared.recorder.note(note);
         }
     }
 }

@@ -1,13 +1,13 @@
 //! How many messages the dead-letter queues hold (`--dlq-url`).
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use tracing::{info, warn};
 
-use super::context::Shared;
 use crate::{
-    aws::{Advice, AwsError, Clients, Queue},
+    aws::{Advice, AwsError, Queue},
     domain::seconds,
+    observe::Metrics,
 };
 
 /// How often each queue is asked, as often as CloudWatch does.
@@ -18,13 +18,11 @@ const LOG_EVERY: u32 = 30;
 /// Asks every dead-letter queue for its depth, on every replica, for as long as the process lives:
 /// people must see the depth also while nobody leads. While a queue cannot be asked, the metric
 /// shows no depth, because an old number would be misleading.
-pub(super) async fn follow(shared: Shared, clients: Clients) {
-    let queues: Vec<_> =
-        shared.config.queue.dead.iter().map(|url| clients.queue(&url.url)).collect();
-    futures::future::join_all(queues.iter().map(|queue| follow_one(&shared, queue))).await;
+pub(super) async fn follow(queues: Vec<Queue>, metrics: Arc<Metrics>) {
+    futures::future::join_all(queues.iter().map(|queue| follow_one(queue, &metrics))).await;
 }
 
-async fn follow_one(shared: &Shared, queue: &Queue) {
+async fn follow_one(queue: &Queue, metrics: &Metrics) {
     let mut failed = 0_u32;
     loop {
         match queue.attributes().await {
@@ -32,14 +30,14 @@ async fn follow_one(shared: &Shared, queue: &Queue) {
                 if std::mem::take(&mut failed) > 0 {
                     info!(queue = queue.name(), "The dead-letter queue can be asked again.");
                 }
-                shared.metrics.set_dead_letters(queue.name(), Some(attributes.visible));
+                metrics.set_dead_letters(queue.name(), Some(attributes.visible));
             }
             Err(error) => {
                 if failed.is_multiple_of(LOG_EVERY) {
                     log(queue, &error);
                 }
                 failed = failed.wrapping_add(1);
-                shared.metrics.set_dead_letters(queue.name(), None);
+                metrics.set_dead_letters(queue.name(), None);
             }
         }
         tokio::time::sleep(EVERY).await;

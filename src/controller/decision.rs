@@ -10,14 +10,13 @@ use super::{
     accept::{self, Accepted},
     claims,
     context::Term,
+    dry_report::DryReport,
     hook_claims,
     hooks::NamedBy,
     questions::{Answer, Questions},
     returns::{self, ReturnOutcome},
-    trial::{TrialEntry, Would},
 };
 use crate::{
-    cluster::{About, EventNote, EventReason, Severity},
     domain::{Interruption, LifecycleAction, Moment, Node, seconds},
     fleet::{Input, Origin},
     observe::MessageOutcome,
@@ -99,7 +98,16 @@ impl Decision {
 
     /// Whether nothing may be written because of this interruption.
     fn is_dry(&self) -> bool {
-        self.test || self.term.config.dry_run
+        self.test || self.term.shared.config.dry_run
+    }
+
+    fn report(&self) -> DryReport<'_> {
+        DryReport {
+            term: &self.term,
+            interruption: &self.interruption,
+            known: &self.known,
+            sent: self.sent,
+        }
     }
 
     /// Decides, however long that takes, and carries the decision out. By reference: a future that
@@ -111,7 +119,10 @@ impl Decision {
         loop {
             arrivals.mark_unchanged();
             if self.given_up.is_cancelled() {
-                self.term.metrics.message(Some(self.interruption.kind()), MessageOutcome::Left);
+                self.term
+                    .shared
+                    .metrics
+                    .message(Some(self.interruption.kind()), MessageOutcome::Left);
                 return Disposition::Leave;
             }
             self.read_index();
@@ -137,15 +148,20 @@ impl Decision {
                 return disposition;
             }
             self.keep_alive_if_ours();
-            let now = self.term.clock.now();
-            let wait = match triage(&self.interruption, &self.known, &self.term.policy, now) {
+            let now = self.term.shared.clock.now();
+            let wait = match triage(&self.interruption, &self.known, &self.term.shared.policy, now)
+            {
                 Verdict::Delete(reason) => return self.dispose(reason, Disposition::Delete),
                 Verdict::Leave(reason) => return self.dispose(reason, Disposition::GiveBack),
                 verdict
                 @ (Verdict::Complete(_) | Verdict::AnswerLaunch(_) | Verdict::Accept(_))
                     if self.is_dry() =>
                 {
-                    return self.dry_run(&verdict);
+                    return if self.test {
+                        self.report().test_verdict(&verdict)
+                    } else {
+                        self.report().verdict(&verdict)
+                    };
                 }
                 Verdict::Complete(action) => {
                     return Box::pin(self.complete(action, MessageOutcome::Completed)).await;
@@ -175,14 +191,15 @@ impl Decision {
                     self.known.listed = None;
                     let until = self
                         .term
+                        .shared
                         .clock
                         .now()
-                        .plus(accepting.pause(&self.term.random).max(tries.pause()));
+                        .plus(accepting.pause(&self.term.shared.random).max(tries.pause()));
                     Box::pin(self.learn_until(until, &mut questions)).await;
                     continue;
                 }
                 Verdict::Wait(_) if self.test && now >= self.known.received.plus(TEST) => {
-                    return self.undecided_test();
+                    return self.report().undecided_test();
                 }
                 Verdict::Wait(wait) => wait,
             };
@@ -226,14 +243,14 @@ impl Decision {
             learned = questions.answer() => self.learn(learned),
             _ = arrivals.changed() => {}
             () = self.given_up.cancelled() => {}
-            () = self.term.clock.sleep_until(until) => {}
+            () = self.term.shared.clock.sleep_until(until) => {}
         }
     }
 
     /// Waits until that time and takes in the answers that arrive. While the PATCH keeps failing,
     /// the interruption may become stale, and then needs one of these answers as a proof.
     async fn learn_until(&mut self, until: Moment, questions: &mut Questions) {
-        let clock = self.term.clock;
+        let clock = self.term.shared.clock;
         loop {
             tokio::select! {
                 biased;
@@ -245,7 +262,7 @@ impl Decision {
 
     /// Reads the Nodes of the instance from the index, and the last known hooks of its group.
     fn read_index(&mut self) {
-        let nodes = &self.term.nodes;
+        let nodes = &self.term.shared.nodes;
         self.known.index_trusted = nodes.state().is_sound();
         self.known.nodes = nodes.by_instance(&self.interruption.instance);
         if self.known.nodes.is_empty()
@@ -261,7 +278,7 @@ impl Decision {
             && let Some(action) = self.interruption.hook()
         {
             self.known.hooks_before =
-                self.term.lookups.hooks.before(&action.group).map(HooksAnswer::Described);
+                self.term.shared.lookups.hooks.before(&action.group).map(HooksAnswer::Described);
         }
     }
 
@@ -277,12 +294,12 @@ impl Decision {
     fn keep_alive_if_ours(&mut self) {
         if self.kept_alive.is_none()
             && !self.is_dry()
-            && crate::triage::heartbeats(&self.interruption, &self.known, &self.term.policy)
+            && crate::triage::heartbeats(&self.interruption, &self.known, &self.term.shared.policy)
             && !crate::triage::heartbeats_wait(
                 &self.interruption,
                 &self.known,
-                &self.term.policy,
-                self.term.clock.now(),
+                &self.term.shared.policy,
+                self.term.shared.clock.now(),
             )
             && let Some(action) = self.interruption.lifecycle_action(&self.interruption.instance)
         {
@@ -317,10 +334,8 @@ impl Decision {
 
     fn dispose(&mut self, reason: Reason, disposition: Disposition) -> Disposition {
         if self.test {
-            return self.report_test(
-                &format!("it would not be acted on ({})", reason.as_str()),
-                disposition,
-            );
+            let what = format!("it would not be acted on ({})", reason.as_str());
+            return self.report().test(&what, disposition);
         }
         if let Some(action) = self.kept_alive.take() {
             self.term.hooks.forget(&action);
@@ -336,7 +351,7 @@ impl Decision {
         } else {
             outcome(reason)
         };
-        self.term.metrics.message(Some(self.interruption.kind()), outcome);
+        self.term.shared.metrics.message(Some(self.interruption.kind()), outcome);
         let (instance, kind, reason) =
             (&self.interruption.instance, self.interruption.kind().as_str(), reason.as_str());
         if reason == Reason::Stale.as_str() {
@@ -358,36 +373,11 @@ impl Decision {
                  instances kubernetes.io/cluster/<--cluster-name>."
             );
         }
-        self.log_dry_run(
-            reason,
-            if disposition == Disposition::Delete {
-                "delete it and do nothing"
-            } else {
-                "leave it to others and do nothing"
-            },
-        );
-        self.record_trial(Would::Nothing, reason, None).unwrap_or(disposition)
-    }
-
-    /// In a trial: records the event, and returns what happens to the message. `None`: this is not
-    /// a trial.
-    fn record_trial(&self, would: Would, why: &str, node: Option<&Node>) -> Option<Disposition> {
-        if !self.term.is_trial() {
-            return None;
-        }
-        let node = node.or_else(|| self.known.nodes.first().map(|n| &**n));
-        let entry = TrialEntry {
-            why: why.to_owned(),
-            node: node.map(|n| n.name.to_string()).unwrap_or_default(),
-            ..TrialEntry::of(
-                &self.interruption,
-                self.term.aws_now(),
-                self.sent,
-                self.term.skew().to_aws(self.known.received),
-                would,
-            )
+        let what = match disposition {
+            Disposition::Delete => "delete it and do nothing",
+            Disposition::GiveBack | Disposition::Leave => "leave it to others and do nothing",
         };
-        Some(if self.term.record_trial(&entry) { Disposition::Delete } else { Disposition::Leave })
+        self.report().ignored(reason, what).unwrap_or(disposition)
     }
 
     /// Logs once that an interruption waits because its instance has no Node.
@@ -405,93 +395,6 @@ impl Decision {
                 "The instance has no Node: its message is kept for now."
             );
         }
-    }
-
-    /// In a dry run: logs once what would happen to the message of an ignored interruption.
-    fn log_dry_run(&self, reason: &str, what: &str) {
-        let (instance, kind) = (&self.interruption.instance, self.interruption.kind().as_str());
-        if self.term.config.dry_run
-            && self.term.first_time(&format!("{instance} {kind} {}", self.interruption.event_id))
-        {
-            info!(instance = %instance, kind, reason, "Dry run: would {what}.");
-        }
-    }
-
-    /// In a dry run: logs once for each event what would be done. The message reappears by itself.
-    /// For a test event: reports what would be done.
-    fn dry_run(&mut self, verdict: &Verdict) -> Disposition {
-        if self.test {
-            return self.report_test(
-                match verdict {
-                    Verdict::Accept(_) => "the node would be cordoned and drained",
-                    _ => "its lifecycle action would be completed with CONTINUE",
-                },
-                Disposition::Delete,
-            );
-        }
-        let interruption = &self.interruption;
-        let kind = interruption.kind().as_str();
-        self.term.metrics.message(Some(interruption.kind()), MessageOutcome::DryRun);
-        if self
-            .term
-            .first_time(&format!("{} {kind} {}", interruption.instance, interruption.event_id))
-        {
-            match verdict {
-                Verdict::Accept(accept) => {
-                    info!(
-                        node = %accept.node.name, instance = %accept.instance, kind,
-                        certainty = ?accept.certainty, "Dry run: would cordon and drain the node."
-                    );
-                }
-                Verdict::Complete(action) | Verdict::AnswerLaunch(action) => {
-                    info!(
-                        instance = %action.key.instance, group = %action.key.group,
-                        hook = %action.key.hook, kind,
-                        "Dry run: would complete the lifecycle action with CONTINUE."
-                    );
-                }
-                Verdict::Wait(_) | Verdict::Delete(_) | Verdict::Leave(_) => {}
-            }
-        }
-        let (would, node) = match verdict {
-            Verdict::Accept(accept) => (Would::Drain, Some(&*accept.node)),
-            Verdict::AnswerLaunch(_) => (Would::AnswerLaunch, None),
-            _ => (Would::Complete, None),
-        };
-        self.record_trial(would, "", node).unwrap_or(Disposition::Leave)
-    }
-
-    /// For a test event: reports what would be done in the log, and in an Event on the Node for
-    /// people who cannot read the log.
-    fn report_test(&self, what: &str, disposition: Disposition) -> Disposition {
-        let (instance, kind) = (&self.interruption.instance, self.interruption.kind());
-        self.term.metrics.message(Some(kind), MessageOutcome::Test);
-        let lag = self.known.received.since_or_zero(self.known.happened);
-        info!(
-            instance = %instance, kind = kind.as_str(), event = %self.interruption.event_id, ?lag,
-            "Test event: if it were real, {what}."
-        );
-        if let Some(node) = self.known.nodes.first() {
-            self.term.note(EventNote {
-                about: About::Node(node.name.clone()),
-                severity: Severity::Normal,
-                reason: EventReason::TestReceived,
-                message: format!(
-                    "test event {} of kind {} of {instance}: if it were real, {what}",
-                    self.interruption.event_id,
-                    kind.as_str()
-                ),
-            });
-        }
-        disposition
-    }
-
-    fn undecided_test(&self) -> Disposition {
-        self.report_test(
-            "it would still wait, because a minute was not enough to decide: is the instance one \
-             of this cluster?",
-            Disposition::Delete,
-        )
     }
 
     async fn complete(&mut self, action: LifecycleAction, outcome: MessageOutcome) -> Disposition {
@@ -516,7 +419,7 @@ impl Decision {
         {
             return Disposition::Leave;
         }
-        self.term.metrics.message(Some(kind), outcome);
+        self.term.shared.metrics.message(Some(kind), outcome);
         Disposition::Delete
     }
 
@@ -539,7 +442,7 @@ impl Decision {
                     ReturnOutcome::PutBack => (MessageOutcome::Restored, Disposition::Delete),
                     ReturnOutcome::Unknown => (MessageOutcome::Left, Disposition::Leave),
                 };
-            self.term.metrics.message(Some(self.interruption.kind()), outcome);
+            self.term.shared.metrics.message(Some(self.interruption.kind()), outcome);
             return Some(disposition);
         }
         None
@@ -558,9 +461,10 @@ impl Decision {
                 if let Some(action) = self.kept_alive.take_if(|_| !open) {
                     self.term.hooks.forget(&action);
                 }
-                self.log_dry_run("repeat", "delete it: the node's record holds it already");
-                if let Some(disposition) = self.record_trial(Would::Nothing, "repeat", None) {
+                let what = "delete it: the node's record holds it already";
+                if let Some(disposition) = self.report().ignored("repeat", what) {
                     self.term
+                        .shared
                         .metrics
                         .message(Some(self.interruption.kind()), MessageOutcome::Repeat);
                     return disposition;
@@ -578,11 +482,14 @@ impl Decision {
                          node's drain has ended."
                     );
                 }
-                self.term.metrics.message(Some(self.interruption.kind()), MessageOutcome::Left);
+                self.term
+                    .shared
+                    .metrics
+                    .message(Some(self.interruption.kind()), MessageOutcome::Left);
                 return Disposition::Leave;
             }
         };
-        self.term.metrics.message(Some(self.interruption.kind()), outcome);
+        self.term.shared.metrics.message(Some(self.interruption.kind()), outcome);
         Disposition::Delete
     }
 }

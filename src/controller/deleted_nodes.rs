@@ -12,13 +12,13 @@ use std::{
     time::Duration,
 };
 
-use super::context::Shared;
 use crate::{
-    cluster::{NodeChange, NodeChanges},
+    cluster::{NodeChange, NodeChanges, NodeIndex},
     domain::{Moment, Node},
     fleet::LastKnownNode,
     record::{self, Record},
     runtime::Clock,
+    triage::Policy,
 };
 
 /// How long a Node is remembered. An action ends at the latest one heartbeat timeout after its last
@@ -29,20 +29,30 @@ const MOST: usize = 10_000;
 
 /// By UID: Nodes that were deleted with an open record or lost it, and whose actions this process
 /// has not completed yet. Clones share them.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(super) struct DeletedNodes {
     nodes: Arc<Mutex<BTreeMap<String, LastKnownNode>>>,
-    /// The changes of the index that were not looked at yet; `None` until [`follow`] begins.
-    unseen: Arc<Mutex<Option<NodeChanges>>>,
+    /// The changes of the index that were not looked at yet.
+    unseen: Arc<Mutex<NodeChanges>>,
+    index: NodeIndex,
+    policy: Arc<Policy>,
+    clock: Clock,
 }
 
 impl DeletedNodes {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, LastKnownNode>> {
-        self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Remembers from now on what `index` shows to be deleted.
+    pub(super) fn new(index: NodeIndex, policy: Arc<Policy>, clock: Clock) -> Self {
+        Self {
+            nodes: Arc::default(),
+            unseen: Arc::new(Mutex::new(index.subscribe())),
+            index,
+            policy,
+            clock,
+        }
     }
 
-    fn lock_unseen(&self) -> MutexGuard<'_, Option<NodeChanges>> {
-        self.unseen.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, LastKnownNode>> {
+        self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn note(&self, node: &Arc<Node>, now: Moment) {
@@ -56,6 +66,9 @@ impl DeletedNodes {
         };
         let mut all = self.lock();
         all.retain(|_, d| d.at.plus(REMEMBER) > now);
+        // A newer record, written for another interruption, can lack a hook of the remembered one.
+        let held = all.get(&node.uid).and_then(|held| record::carried_over(&record, &held.record));
+        let record = held.unwrap_or(record);
         if all.len() < MOST {
             all.insert(
                 node.uid.clone(),
@@ -95,45 +108,44 @@ impl DeletedNodes {
     }
 
     /// All remembered Nodes, the earliest first.
-    pub(super) fn all(&self, clock: Clock) -> Vec<LastKnownNode> {
-        let now = clock.now();
+    pub(super) fn all(&self) -> Vec<LastKnownNode> {
+        let now = self.clock.now();
         let mut all: Vec<_> =
             self.lock().values().filter(|d| d.at.plus(REMEMBER) > now).cloned().collect();
         all.sort_by_key(|d| d.at);
         all
     }
-}
 
-/// Follows the index of Nodes for as long as the process lives.
-pub(super) async fn follow(shared: Shared) {
-    *shared.deleted_nodes.lock_unseen() = Some(shared.nodes.subscribe());
-    let mut changes = shared.nodes.subscribe();
-    while changes.next().await.is_some() {
-        catch_up(&shared);
+    /// Follows the index of Nodes for as long as the process lives.
+    pub(super) async fn follow(self) {
+        let mut changes = self.index.subscribe();
+        while changes.next().await.is_some() {
+            self.catch_up();
+        }
     }
-}
 
-/// Looks at every change that the index has made so far. Call it before you read what is
-/// remembered: the index may have shown a Node without its record a moment ago.
-pub(super) fn catch_up(shared: &Shared) {
-    let mut unseen = shared.deleted_nodes.lock_unseen();
-    while let Some(change) = unseen.as_mut().and_then(NodeChanges::try_next) {
-        let now = shared.clock.now();
-        // A Node that was annotated `sundown.dev/ignore` after its accept counts: its actions are
-        // completed all the same.
-        let is_ours = |node: &Node| shared.policy.nodes.matches(&node.labels);
-        match change {
-            NodeChange::Deleted { last, before } if is_ours(&last) => {
-                // A person may have deleted the record before, and the changes came together.
-                if let Some(before) = before {
-                    shared.deleted_nodes.follow_record(&before, &last, now);
+    /// Looks at every change that the index has made so far. Call it before you read what is
+    /// remembered: the index may have shown a Node without its record a moment ago.
+    pub(super) fn catch_up(&self) {
+        let mut unseen = self.unseen.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some(change) = unseen.try_next() {
+            let now = self.clock.now();
+            // A Node that was annotated `sundown.dev/ignore` after its accept counts: its actions
+            // are completed all the same.
+            let is_ours = |node: &Node| self.policy.nodes.matches(&node.labels);
+            match change {
+                NodeChange::Deleted { last, before } if is_ours(&last) => {
+                    // A person may have deleted the record before, and the changes came together.
+                    if let Some(before) = before {
+                        self.follow_record(&before, &last, now);
+                    }
+                    self.note(&last, now);
                 }
-                shared.deleted_nodes.note(&last, now);
+                NodeChange::Applied { now: after, before: Some(before) } if is_ours(&after) => {
+                    self.follow_record(&before, &after, now);
+                }
+                NodeChange::Deleted { .. } | NodeChange::Applied { .. } => {}
             }
-            NodeChange::Applied { now: after, before: Some(before) } if is_ours(&after) => {
-                shared.deleted_nodes.follow_record(&before, &after, now);
-            }
-            NodeChange::Deleted { .. } | NodeChange::Applied { .. } => {}
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::{
 /// Asks DescribeLifecycleHooks for the hooks of a group. `None`: no answer now; ask again after a
 /// pause.
 pub(super) async fn ask(term: &Term, group: &GroupName) -> Option<HooksAnswer> {
-    match term.lookups.hooks.of_group(group).await {
+    match term.shared.lookups.hooks.of_group(group).await {
         // A group that does not exist has no hooks.
         Ok(hooks) => Some(HooksAnswer::Described(hooks.unwrap_or_default())),
         Err(error) if error.is_forbidden() => Some(HooksAnswer::Denied),
@@ -35,8 +35,8 @@ pub(super) async fn is_ours(term: &Term, action: &LifecycleAction) -> bool {
     let mut backoff = Backoff::up_to(seconds(20));
     loop {
         let answer = ask(term, group).await;
-        let before = term.lookups.hooks.before(group).map(HooksAnswer::Described);
-        match term.policy.hooks.claim_after(
+        let before = term.shared.lookups.hooks.before(group).map(HooksAnswer::Described);
+        match term.shared.policy.hooks.claim_after(
             hook,
             Transition::Terminating,
             answer.as_ref(),
@@ -59,7 +59,7 @@ pub(super) async fn is_ours(term: &Term, action: &LifecycleAction) -> bool {
                      Sundown sends it no more heartbeats and does not complete its action.");
                 return false;
             }
-            HookClaim::Undecided => tokio::time::sleep(backoff.pause(&term.random)).await,
+            HookClaim::Undecided => tokio::time::sleep(backoff.pause(&term.shared.random)).await,
         }
     }
 }
@@ -97,13 +97,13 @@ pub(super) fn warn_of_guess(
             });
         }
     };
-    let claim = term.policy.hooks.claim(hook, transition, hooks);
+    let claim = term.shared.policy.hooks.claim(hook, transition, hooks);
     if claim == HookClaim::Unchecked && term.first_time(&unchecked(group)) {
         warn!(group = %group, hook = %hook, "{UNCHECKED}");
         note(EventReason::HooksNotChecked, format!("Group {group}, hook {hook}: {UNCHECKED}"));
     }
     let Some(HooksAnswer::Described(all)) = hooks else { return };
-    let guessed = term.policy.hooks.guessed(all, transition);
+    let guessed = term.shared.policy.hooks.guessed(all, transition);
     if !guessed.is_empty()
         && term.first_time(&format!("{} hooks of {group} are guessed", transition.word()))
     {

@@ -8,10 +8,7 @@ use tracing::warn;
 use super::{context::Shared, service::IntakeSlot};
 use crate::{
     aws::{Advice, Queue},
-    cluster::{
-        Target,
-        lease::{Leadership, LeaseKeeper},
-    },
+    cluster::{Target, lease::LeaseKeeper},
     domain::{Moment, Node, seconds},
     observe::{Loop, Readiness},
     record,
@@ -38,7 +35,7 @@ const fn pause(asked_in_vain: u32) -> u32 {
 
 /// Runs the checks for as long as the process lives.
 pub(super) async fn run(
-    shared: Shared,
+    shared: Arc<Shared>,
     keeper: Arc<LeaseKeeper>,
     readiness: Readiness,
     intake_slot: IntakeSlot,
@@ -157,8 +154,7 @@ impl StepDown {
     /// Warns before a leader that reaches no queue gives the Lease up. A standby has nothing to
     /// report.
     fn warn(&self, keeper: &LeaseKeeper) {
-        let leads = matches!(&*keeper.leadership().borrow(), Leadership::Leader { .. });
-        if leads {
+        if keeper.state().borrow().leadership.leads_since().is_some() {
             warn!(
                 since = self.cut_off_since.map(tracing::field::display),
                 "No queue can be asked: this process gives the Lease up, so that another replica \

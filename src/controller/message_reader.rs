@@ -98,7 +98,7 @@ impl MessageReader {
         let term = Arc::clone(&self.term);
         // The difference between AWS's clock and ours must not make an event look old.
         let skew = term.skew();
-        let received = term.clock.now();
+        let received = term.shared.clock.now();
         // A message without a lifecycle hook may come again later. A hook needs heartbeats from now
         // on.
         let has_hook = !test && interruptions.iter().any(|i| i.hook().is_some());
@@ -132,16 +132,16 @@ impl MessageReader {
     /// Disposes of a message that is about nothing that Sundown handles: gives it back if the queue
     /// is shared, because it may be for others, and deletes it otherwise.
     fn dispose(&self, delivery: Delivery, reason: &str, outcome: MessageOutcome) {
-        let shared = self.term.policy.shared_queue;
+        let shared = self.term.shared.policy.shared_queue;
         debug!(reason, "A message is about nothing that Sundown handles.");
-        self.term.metrics.message(None, if shared { MessageOutcome::Left } else { outcome });
-        if self.term.config.dry_run && self.term.first_time(&fingerprint(&delivery.body)) {
+        self.term.shared.metrics.message(None, if shared { MessageOutcome::Left } else { outcome });
+        if self.term.shared.config.dry_run && self.term.first_time(&fingerprint(&delivery.body)) {
             let what = if shared { "leave it to others" } else { "delete it" };
             info!(reason, queue = %delivery.queue, "Dry run: would {what} and do nothing.");
         }
         if self.term.is_trial() {
             let entry = TrialEntry::of_message(
-                self.term.clock.now(),
+                self.term.shared.clock.now(),
                 delivery.sent,
                 Would::Nothing,
                 reason,
@@ -158,10 +158,10 @@ impl MessageReader {
     }
 
     fn reject(&self, delivery: Delivery, reject: &Reject) {
-        self.term.metrics.rejected(reject.as_str());
-        let shared = self.term.policy.shared_queue;
+        self.term.shared.metrics.rejected(reject.as_str());
+        let shared = self.term.shared.policy.shared_queue;
         if shared {
-            self.term.metrics.message(None, MessageOutcome::Left);
+            self.term.shared.metrics.message(None, MessageOutcome::Left);
         }
         let first =
             self.logged_rejects.lock().is_ok_and(|mut logged| logged.insert(reject.as_str()));
@@ -180,7 +180,7 @@ impl MessageReader {
         }
         let entry = || {
             TrialEntry::of_message(
-                self.term.clock.now(),
+                self.term.shared.clock.now(),
                 delivery.sent,
                 Would::NotUnderstood,
                 reject.as_str(),

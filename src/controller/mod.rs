@@ -5,8 +5,9 @@
 //!   `housekeeping`: background checks on every replica. `dead_letters`: the depth of the
 //!   dead-letter queues.
 //! - A message: `intake` receives and deletes it, `message_reader` parses it, `decision` and
-//!   `questions` decide about each of its interruptions. `hook_claims`: which lifecycle hooks are
-//!   ours. `returns`: instances that are back in service. `claims` and `accept` write the record.
+//!   `questions` decide about each of its interruptions, and `dry_report` says what would be done
+//!   in a dry run. `hook_claims`: which lifecycle hooks are ours. `returns`: instances that are
+//!   back in service. `claims` and `accept` write the record.
 //! - A drain: `fleet` runs [`crate::fleet`], and `fleet::perform` turns its effects into calls.
 //!   `hooks`: heartbeats and completions. `release`: the end of a drain. `node_writer`: PATCHes of
 //!   Nodes, retried until they succeed. `deleted_nodes`: Nodes that disappeared with open lifecycle
@@ -24,6 +25,7 @@ mod counting;
 mod dead_letters;
 mod decision;
 mod deleted_nodes;
+mod dry_report;
 mod fleet;
 mod hook_claims;
 mod hooks;

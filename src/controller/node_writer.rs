@@ -1,5 +1,9 @@
 //! PATCHes of Nodes that must succeed in the end: until then, only this process knows what they
 //! write.
+//!
+//! Two PATCHes are not retried here, because each failure can change what is to be written. After
+//! a failed accept the interruption is decided again (`accept`). After each try to label a node the
+//! fleet decides whether the node should still leave load balancers (`fleet::writes`).
 
 use std::sync::Arc;
 
@@ -43,22 +47,23 @@ pub(super) async fn patch_node(
             // waits for a turn, and block all other writes of that Node.
             let turns = async { (term.write_turn().await, term.gate(&node.name).await) };
             let _turns = report_wait(term, &node.name, what, turns).await;
-            let indexed = term.nodes.get(&node.name).filter(|indexed| indexed.uid == node.uid);
+            let indexed =
+                term.shared.nodes.get(&node.name).filter(|indexed| indexed.uid == node.uid);
             node = indexed.filter(|indexed| node.is_older_than(indexed)).unwrap_or(node);
             let Some(patch) = body(&node) else { return NodeWrite::Unneeded };
             // Boxed, as what follows: thousands of tasks that wait for their turn do not reserve
             // the memory of a request.
-            Box::pin(term.nodes.patch(&node.name, &patch)).await
+            Box::pin(term.shared.nodes.patch(&node.name, &patch)).await
         };
         let pause = match result {
             Ok(_) => return NodeWrite::Patched,
             Err(error) if error.problem == Problem::NotFound => return NodeWrite::NodeGone,
             Err(error) if error.problem == Problem::Conflict => {
-                backoff.pause_after_conflict(&term.random)
+                backoff.pause_after_conflict(&term.shared.random)
             }
             Err(error) => {
                 warn!(node = %node.name, %error, what, "A patch of the node failed; trying again.");
-                backoff.pause(&term.random)
+                backoff.pause(&term.shared.random)
             }
         };
         tokio::time::sleep(pause).await;
@@ -104,9 +109,9 @@ async fn report_wait<T>(
 pub(super) async fn read_node(term: &Term, name: &NodeName) -> Option<Node> {
     let mut backoff = pauses();
     loop {
-        match term.nodes.fetch(name).await {
+        match term.shared.nodes.fetch(name).await {
             Ok(node) => return node,
-            Err(_) => tokio::time::sleep(backoff.pause(&term.random)).await,
+            Err(_) => tokio::time::sleep(backoff.pause(&term.shared.random)).await,
         }
     }
 }

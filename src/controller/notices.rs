@@ -22,7 +22,7 @@ pub(super) fn accepted(
     instance: &InstanceId,
 ) {
     let Some(notifier) = notifier(term, On::Accepted) else { return };
-    let now = term.clock.now();
+    let now = term.shared.clock.now();
     let notice = Notice {
         on: Some(On::Accepted),
         event: interruption.event_id.clone(),
@@ -47,7 +47,7 @@ pub(super) fn ended(
     took: Duration,
 ) {
     let Some(notifier) = notifier(term, On::Ended) else { return };
-    let report = term.board.report(&NodeName::from(node.name.as_str()));
+    let report = term.shared.board.report(&NodeName::from(node.name.as_str()));
     let (last, hook) = (taken.last(), taken.iter().find_map(|t| t.hook.as_ref()));
     let blocked = report
         .iter()
@@ -72,7 +72,7 @@ pub(super) fn ended(
 }
 
 fn notifier(term: &Term, on: On) -> Option<Notifier> {
-    term.sinks.notifier.clone().filter(|n| n.wants(on))
+    term.shared.sinks.notifier.clone().filter(|n| n.wants(on))
 }
 
 fn of_node(node: &Node, instance: &InstanceId) -> Notice {
@@ -90,8 +90,8 @@ fn send(term: &Term, notifier: Notifier, mut notice: Notice, instance: &Instance
         return notifier.notify(notice);
     }
     let (term, instance) = (term.clone(), instance.clone());
-    drop(term.spawner.clone().spawn(async move {
-        let asked = tokio::time::timeout(GROUP, term.lookups.instances.get(&instance)).await;
+    drop(term.shared.spawner.clone().spawn(async move {
+        let asked = tokio::time::timeout(GROUP, term.shared.lookups.instances.get(&instance)).await;
         notice.group = asked
             .ok()
             .and_then(Result::ok)

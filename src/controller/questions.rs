@@ -83,32 +83,35 @@ fn ask(
     dry: bool,
 ) -> Asking {
     Box::pin(async move {
-        let asked_at = term.clock.now();
+        let asked_at = term.shared.clock.now();
         let answer = match &question {
             Question::Instance { instance, not_before } => {
                 let answer = term
+                    .shared
                     .lookups
                     .instances
-                    .get_since(instance, term.clock.past_instant(*not_before))
+                    .get_since(instance, term.shared.clock.past_instant(*not_before))
                     .await;
                 answered(answer.map(Some), |answer| match answer {
                     Some((asked, facts)) => Answer::Instance(InstanceAnswer {
-                        at: term.clock.moment(asked),
+                        at: term.shared.clock.moment(asked),
                         facts: facts.map(|f| (*f).clone()),
                     }),
                     None => Answer::Failed,
                 })
             }
-            Question::Name(name) => answered(term.lookups.dns.get(name).await, |all| {
+            Question::Name(name) => answered(term.shared.lookups.dns.get(name).await, |all| {
                 Answer::InstancesWithName(all.map(|all| (*all).clone()).unwrap_or_default())
             }),
-            Question::Group(group) => answered(term.lookups.groups.get(group).await, |tags| {
-                Answer::Group(
-                    tags.map_or(GroupAnswer::NoSuchGroup, |t| GroupAnswer::Tags((*t).clone())),
-                )
-            }),
+            Question::Group(group) => {
+                answered(term.shared.lookups.groups.get(group).await, |tags| {
+                    Answer::Group(
+                        tags.map_or(GroupAnswer::NoSuchGroup, |t| GroupAnswer::Tags((*t).clone())),
+                    )
+                })
+            }
             Question::Hook(group, hook) => {
-                answered(term.lookups.hooks.get(group, hook).await, |d| {
+                answered(term.shared.lookups.hooks.get(group, hook).await, |d| {
                     Answer::Hook(d.map_or(HookAnswer::NoSuchHook, HookAnswer::Described))
                 })
             }
@@ -124,13 +127,13 @@ fn ask(
                 };
                 match term.hooks.prove(&action, event, NamedBy::Message).await {
                     Some(proof) => Answer::Heartbeat(HeartbeatAnswer {
-                        at: term.clock.now(),
+                        at: term.shared.clock.now(),
                         accepted: proof == Proof::Open,
                     }),
                     None => Answer::Failed,
                 }
             }
-            Question::List { .. } => match term.nodes.list_fresh().await {
+            Question::List { .. } => match term.shared.nodes.list_fresh().await {
                 Ok(nodes) => Answer::Listed(asked_at, nodes),
                 Err(error) => {
                     debug!(%error, "Cannot list the Nodes at the API server; Sundown does not \

@@ -56,7 +56,7 @@ async fn wait(clock: Clock, mut told: watch::Receiver<Option<Moment>>) {
 /// Starts a completion. Returns a sender for the time at which it may begin; `None` if it begins at
 /// once.
 pub(super) fn start(term: &Term, end: Box<Completion>) -> Option<watch::Sender<Option<Moment>>> {
-    let (id, from, clock) = (end.id, end.from, term.clock);
+    let (id, from, clock) = (end.id, end.from, term.shared.clock);
     let release = Release { term: term.clone(), done: BTreeSet::new(), end };
     if id.is_none() {
         term.spawn(release.run());
@@ -146,7 +146,7 @@ impl Release {
             .iter()
             .filter(|t| t.hook.as_ref() == Some(action))
             .map(|t| t.time);
-        times.max().unwrap_or_else(|| self.term.clock.now())
+        times.max().unwrap_or_else(|| self.term.shared.clock.now())
     }
 
     /// Writes the end into the record. If an interruption with another hook has joined meanwhile,
@@ -154,6 +154,7 @@ impl Release {
     async fn write(&mut self) -> Written {
         let mut fresh = match self
             .term
+            .shared
             .nodes
             .get(&self.end.drain.node.name)
             .filter(|node| node.uid == self.end.drain.node.uid)

@@ -44,7 +44,7 @@ pub(super) async fn put_back(
 ) -> ReturnOutcome {
     // Reads from the API server: at the beginning of a term the index may not show yet what there
     // is to put back.
-    let node = &match term.nodes.fetch(&node.name).await {
+    let node = &match term.shared.nodes.fetch(&node.name).await {
         Ok(Some(fresh)) if fresh.uid == node.uid => Arc::new(fresh),
         Ok(_) => return ReturnOutcome::NotPutBack,
         Err(error) => {
@@ -77,7 +77,7 @@ pub(super) async fn put_back(
         term.send(Input::Returned { node: node.name.clone(), uid: node.uid.clone(), events });
         for _ in 0..LOOKS {
             tokio::time::sleep(std::time::Duration::from_millis(250)).await;
-            let now = term.nodes.get(&node.name).map(|n| record::returned(&n, interruption));
+            let now = term.shared.nodes.get(&node.name).map(|n| record::returned(&n, interruption));
             if now.is_none_or(|now| now == Returned::Nothing) {
                 return ReturnOutcome::PutBack;
             }
@@ -100,7 +100,7 @@ pub(super) async fn put_back(
 async fn waits_again(term: &Term, interruption: &Interruption) -> bool {
     let Some(group) = interruption.group() else { return false };
     let now = tokio::time::Instant::now();
-    let state = term.lookups.members.state_since(group, &interruption.instance, now).await;
+    let state = term.shared.lookups.members.state_since(group, &interruption.instance, now).await;
     state.is_ok_and(|state| state.is_some_and(|state| Transition::Terminating.holds(&state)))
 }
 
@@ -110,7 +110,7 @@ async fn is_any_open(term: &Term, actions: &[LifecycleAction]) -> Option<bool> {
     for action in actions {
         let proof = tokio::time::timeout(
             HEARTBEAT_TIMEOUT,
-            term.hooks.prove(action, term.clock.now(), NamedBy::Record),
+            term.hooks.prove(action, term.shared.clock.now(), NamedBy::Record),
         )
         .await;
         match proof.ok().flatten() {

@@ -8,15 +8,16 @@ use std::{
 
 use aws_config::SdkConfig;
 use futures::future::join_all;
+use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tracing::{info, warn};
 
 use super::{
     Board, Sinks,
-    context::{LeaderRights, Shared, SharedParts, Term},
+    context::{Shared, Term},
     counting::Counting,
     dead_letters,
-    deleted_nodes::{self, DeletedNodes},
+    deleted_nodes::DeletedNodes,
     fleet,
     hooks::{HeartbeatAnswers, Hooks},
     housekeeping,
@@ -27,15 +28,12 @@ use super::{
 use crate::{
     aws::{Clients, Lookups},
     cluster::{
-        BudgetWatch, Cluster, ClusterParts, DaemonSets, Gate, Health, KeepLabels, NodeIndex,
-        Recorder, RecorderSettings, Settings, Target,
-        lease::{
-            LONGEST_RELEASE, Leadership, LeaseKeeper, LeaseParts, LeasePlace, WriteGuard,
-            WritePermit,
-        },
+        BudgetWatch, Cluster, ClusterParts, DaemonSets, Health, KeepLabels, NodeIndex, Recorder,
+        RecorderSettings, Settings,
+        lease::{LONGEST_RELEASE, Leadership, LeaseKeeper, LeaseParts, LeasePlace, LeaseState},
     },
     config::Config,
-    domain::seconds,
+    domain::{Moment, seconds},
     observe::{Loops, Metrics, Readiness},
     runtime::{Clock, Observer, Random, Spawner},
     triage,
@@ -87,21 +85,6 @@ impl IntakeSlot {
 
     pub(super) fn view(&self) -> Option<IntakeView> {
         self.with(|handle| handle.as_ref().map(|h| h.view().clone()))
-    }
-}
-
-/// Allows writes to Kubernetes only while this process leads.
-struct LeaderGate(WriteGuard);
-
-impl Gate for LeaderGate {
-    fn permit(&self, target: Target) -> Option<WritePermit> {
-        // A permit would delay giving the Lease up. Events need none: the recorder waits for its
-        // own requests.
-        if target == Target::Event {
-            self.0.time_left().map(WritePermit::within)
-        } else {
-            self.0.permit()
-        }
     }
 }
 
@@ -165,10 +148,11 @@ pub async fn serve(parts: Parts) {
     let dead_letters = (!config.queue.dead.is_empty()).then(|| {
         // Not counted: a call that is refused here delays no drain, and must cause no alert.
         let uncounted = Clients::from_config(&parts.aws, parts.clock, Arc::new(()));
-        parts.spawner.spawn_scoped(dead_letters::follow(shared.clone(), uncounted))
+        let queues = config.queue.dead.iter().map(|queue| uncounted.queue(&queue.url)).collect();
+        parts.spawner.spawn_scoped(dead_letters::follow(queues, Arc::clone(&parts.metrics)))
     });
-    let remember_deleted_node = parts.spawner.spawn_scoped(deleted_nodes::follow(shared.clone()));
-    let (mut leadership, mut heartbeats_only) = (keeper.leadership(), keeper.heartbeats_only());
+    let remember_deleted_node = parts.spawner.spawn_scoped(shared.deleted_nodes.clone().follow());
+    let mut lease = keeper.state();
     let mut leading: Option<Leading> = None;
     // The actions that this process keeps alive although it does not lead, because no other process
     // is known to lead.
@@ -176,48 +160,41 @@ pub async fn serve(parts: Parts) {
     // Intakes of ended terms: they give back the messages that their open long polls bring.
     let mut stopping_intakes: Vec<AbortOnDropHandle<bool>> = Vec::new();
     loop {
-        // `heartbeats_only` is set before a leadership is lost and cleared after a new one begins.
-        // It is read before and after `leadership`: heartbeats end only if it is false both times.
-        let was_heartbeats_only = *heartbeats_only.borrow_and_update();
-        let now_leading = matches!(&*leadership.borrow_and_update(), Leadership::Leader { .. });
-        let is_heartbeats_only = *heartbeats_only.borrow();
-        parts.metrics.set_leader(now_leading && !config.dry_run);
-        match (now_leading, leading.take()) {
-            (true, None) => {
+        let role = lease.borrow_and_update().leadership.clone();
+        let leads_since = role.leads_since();
+        parts.metrics.set_leader(leads_since.is_some() && !config.dry_run);
+        if let Some(term) = leading.take_if(|term| leads_since != Some(term.since)) {
+            warn!("This process no longer leads; it stands by.");
+            let (intake, hooks) = term.lost(matches!(role, Leadership::Standby { .. }));
+            kept = hooks;
+            stopping_intakes.retain(|ending| !ending.is_finished());
+            stopping_intakes.extend(intake.map(|intake| parts.spawner.spawn_scoped(intake.stop())));
+        }
+        match (role, kept.take()) {
+            (Leadership::Leader { since, .. }, hooks) if leading.is_none() => {
                 leading = Some(Leading::begin(
+                    since,
                     &shared,
                     &parts,
                     &counting,
                     &keeper,
                     &intake_slot,
-                    kept.take(),
+                    hooks,
                 ));
             }
-            (true, Some(term)) => leading = Some(term),
-            (false, Some(term)) => {
-                warn!("This process no longer leads; it stands by.");
-                let (intake, hooks) = term.lost(is_heartbeats_only);
-                kept = hooks;
-                stopping_intakes.retain(|ending| !ending.is_finished());
-                stopping_intakes
-                    .extend(intake.map(|intake| parts.spawner.spawn_scoped(intake.stop())));
+            (Leadership::Standby { .. }, Some(hooks)) => {
+                info!(
+                    "Another process holds the Lease or may hold it: the heartbeats of this \
+                     process end."
+                );
+                hooks.end();
             }
-            (false, None) if !was_heartbeats_only && !is_heartbeats_only => {
-                if let Some(hooks) = kept.take() {
-                    info!(
-                        "Another process holds the Lease or may hold it: the heartbeats of this \
-                         process end."
-                    );
-                    hooks.end();
-                }
-            }
-            (false, None) => {}
+            (_, hooks) => kept = hooks,
         }
         tokio::select! {
             biased;
             () = parts.shutdown.cancelled() => break,
-            changed = leadership.changed() => if changed.is_err() { break },
-            changed = heartbeats_only.changed() => if changed.is_err() { break },
+            changed = lease.changed() => if changed.is_err() { break },
         }
     }
     info!(
@@ -264,17 +241,15 @@ fn shared(
     keeper: &Arc<LeaseKeeper>,
     counting: &Counting,
     identity: String,
-) -> Shared {
+) -> Arc<Shared> {
     let config = &parts.config;
-    let (guard, heartbeats) = (keeper.guard(), keeper.guard());
-    let dry = config.dry_run;
     let cluster = Cluster::new(ClusterParts {
         client: parts.kube.clone(),
         clock: parts.clock,
         random: parts.random.clone(),
         spawner: parts.spawner.clone(),
         observer: Arc::new(counting.clone()),
-        gate: Arc::new(LeaderGate(guard.clone())),
+        guard: keeper.guard(),
         // The most requests that the dispatcher has under way (`drain::DispatchSettings`).
         settings: Settings { pod_writes: 2 * config.drain.max_in_flight, ..Settings::default() },
     });
@@ -289,8 +264,11 @@ fn shared(
     );
     let aws = Clients::from_config(&parts.aws, parts.clock, Arc::new(counting.clone()));
     let instance = config.election.pod.as_ref().map_or(identity, |p| p.name.clone());
-    Shared::from(SharedParts {
-        nodes: NodeIndex::start(&cluster, keep),
+    let nodes = NodeIndex::start(&cluster, keep);
+    let policy = Arc::new(policy(config));
+    Arc::new(Shared {
+        deleted_nodes: DeletedNodes::new(nodes.clone(), Arc::clone(&policy), parts.clock),
+        nodes,
         budgets: BudgetWatch::start(&cluster),
         daemon_sets: DaemonSets::new(&cluster),
         recorder: Recorder::start(
@@ -298,7 +276,7 @@ fn shared(
             RecorderSettings { instance, ..RecorderSettings::default() },
         ),
         lookups: Lookups::start(&aws, &parts.random, &parts.spawner),
-        policy: Arc::new(policy(config)),
+        policy,
         config: Arc::clone(config),
         cluster,
         aws,
@@ -307,11 +285,7 @@ fn shared(
         spawner: parts.spawner.clone(),
         metrics: Arc::clone(&parts.metrics),
         board: parts.board.clone(),
-        rights: LeaderRights {
-            permit: Arc::new(move || guard.permit().filter(|_| !dry)),
-            heartbeat: Arc::new(move || !dry && heartbeats.may_send_heartbeats()),
-        },
-        deleted_nodes: DeletedNodes::default(),
+        guard: keeper.guard(),
         heartbeat_answers: HeartbeatAnswers::default(),
         records_ready: parts.readiness.flag("records"),
         real_tests_until: config.accept_real_tests.map(|length| parts.clock.now().plus(length)),
@@ -369,8 +343,8 @@ fn readiness(parts: &Parts, shared: &Shared, keeper: &LeaseKeeper, intake_slot: 
     parts.readiness.add("budgets", move || watched(budgets.state(), "disruption budgets"));
     // A standby need not know the records.
     shared.records_ready.set(Ok(()));
-    let trouble = keeper.trouble();
-    parts.readiness.add("lease", move || trouble.borrow().clone().map_or(Ok(()), Err));
+    let lease = keeper.state();
+    parts.readiness.add("lease", move || lease.borrow().trouble.clone().map_or(Ok(()), Err));
     let intake_slot = intake_slot.clone();
     parts.readiness.add("receiving", move || {
         // A standby receives nothing, and is ready all the same.
@@ -398,12 +372,15 @@ fn watched(health: Health, what: &str) -> Result<(), String> {
 /// The current term of leadership and its intake.
 struct Leading {
     term: Term,
+    /// When the term began, as the Lease's state says.
+    since: Moment,
     intake_slot: IntakeSlot,
 }
 
 impl Leading {
     fn begin(
-        shared: &Shared,
+        since: Moment,
+        shared: &Arc<Shared>,
         parts: &Parts,
         counting: &Counting,
         keeper: &LeaseKeeper,
@@ -420,38 +397,44 @@ impl Leading {
             shared.budgets.restart_watch();
             shared.records_ready.set(Err("the unschedulable nodes are not listed yet".to_owned()));
             // Before the first node: a pause that began before this term applies from the start.
-            term.send(crate::fleet::Input::PausedAll(*keeper.paused().borrow()));
+            let mut lease = keeper.state();
+            let is_paused = lease.borrow_and_update().is_paused;
+            term.send(crate::fleet::Input::PausedAll(is_paused));
             term.spawn(fleet::run(term.clone(), inputs, fleet_loop));
-            term.spawn(follow_pause(term.clone(), keeper.paused()));
+            term.spawn(follow_pause(term.clone(), lease, is_paused));
         }
         let (task, slot, loops) = (term.clone(), intake_slot.clone(), parts.loops.clone());
         let observer: Arc<dyn Observer<IntakeEvent>> = Arc::new(counting.clone());
         term.spawn(async move {
             // Nothing can be decided before the nodes are known. Until then messages are safe in
             // their queue.
-            task.nodes.synced().await;
-            let queue = &task.config.queue;
+            task.shared.nodes.synced().await;
+            let queue = &task.shared.config.queue;
             let settings = intake::Settings {
                 pollers: queue.max_pollers,
                 max_held: queue.max_held,
-                writes: match (task.config.dry_run, task.is_trial()) {
+                writes: match (task.shared.config.dry_run, task.is_trial()) {
                     (_, true) => intake::Writes::Deletes,
                     (true, false) => intake::Writes::Nothing,
                     (false, false) => intake::Writes::All,
                 },
                 ..intake::Settings::default()
             };
-            let queues = queue.urls.iter().map(|q| task.aws.queue(&q.url)).collect();
-            let (deliveries, handle) =
-                Intake::start(queues, &settings, &task.random, &task.spawner, &observer, &|| {
-                    loops.register("poller", STUCK)
-                });
+            let queues = queue.urls.iter().map(|q| task.shared.aws.queue(&q.url)).collect();
+            let (deliveries, handle) = Intake::start(
+                queues,
+                &settings,
+                &task.shared.random,
+                &task.shared.spawner,
+                &observer,
+                &|| loops.register("poller", STUCK),
+            );
             slot.with(|place| *place = Some(handle));
             // Registered only now: a process that waits for the API server must not look stuck.
             let reader_loop = loops.register("message_reader", STUCK);
             message_reader::read(task.clone(), deliveries, reader_loop).await;
         });
-        Self { term, intake_slot: intake_slot.clone() }
+        Self { term, since, intake_slot: intake_slot.clone() }
     }
 
     /// Ends the term because the process stops: no more messages are received, and no write begins.
@@ -460,23 +443,23 @@ impl Leading {
     fn end(self) -> (Option<IntakeHandle>, Hooks) {
         let handle = self.stop_receiving();
         let hooks = self.term.keep_heartbeats_only();
-        self.term.records_ready.set(Ok(()));
+        self.term.shared.records_ready.set(Ok(()));
         (handle, hooks)
     }
 
     /// Ends the term because leadership is lost: all its tasks end at once. Returns the intake, to
     /// give undecided messages back while this process stands by, so that the next leader need not
     /// wait for them to reappear. Writing to the queue is safe then: only the process that received
-    /// a message has the receipt to give it back. If no other process is known to lead, also
-    /// returns the hooks, whose heartbeats go on.
-    fn lost(self, is_heartbeats_only: bool) -> (Option<IntakeHandle>, Option<Hooks>) {
+    /// a message has the receipt to give it back. If no other process may lead, also returns the
+    /// hooks, whose heartbeats go on.
+    fn lost(self, may_another_lead: bool) -> (Option<IntakeHandle>, Option<Hooks>) {
         let handle = self.stop_receiving();
-        let kept = is_heartbeats_only.then(|| self.term.keep_heartbeats_only());
+        let kept = (!may_another_lead).then(|| self.term.keep_heartbeats_only());
         if kept.is_none() {
             self.term.finish();
         }
-        self.term.records_ready.set(Ok(()));
-        self.term.board.clear();
+        self.term.shared.records_ready.set(Ok(()));
+        self.term.shared.board.clear();
         (handle, kept)
     }
 
@@ -485,17 +468,15 @@ impl Leading {
         if let Some(handle) = &handle {
             handle.stop_receiving();
         }
-        self.term.metrics.reset_leader_gauges();
+        self.term.shared.metrics.reset_leader_gauges();
         handle
     }
 }
 
-async fn follow_pause(term: Term, mut paused: tokio::sync::watch::Receiver<bool>) {
-    loop {
-        let on = *paused.borrow_and_update();
-        term.send(crate::fleet::Input::PausedAll(on));
-        if paused.changed().await.is_err() {
-            return;
-        }
+async fn follow_pause(term: Term, mut lease: watch::Receiver<LeaseState>, mut is_paused: bool) {
+    while let Ok(state) = lease.wait_for(|state| state.is_paused != is_paused).await {
+        is_paused = state.is_paused;
+        drop(state);
+        term.send(crate::fleet::Input::PausedAll(is_paused));
     }
 }

@@ -166,12 +166,12 @@ impl TrialLog {
 impl Term {
     /// Whether this run is a trial.
     pub(super) fn is_trial(&self) -> bool {
-        self.sinks.trial.is_some()
+        self.shared.sinks.trial.is_some()
     }
 
     /// Records an event of a trial. `false`: it could not be written, so its message must stay.
     pub(super) fn record_trial(&self, entry: &TrialEntry) -> bool {
-        let Some(log) = &self.sinks.trial else { return false };
+        let Some(log) = &self.shared.sinks.trial else { return false };
         let written = log.write(entry);
         if let Err(error) = &written
             && self.first_time(&format!("trial log {error}"))

@@ -93,8 +93,8 @@ pub enum Input {
         node: NodeName,
         /// The Node's UID.
         uid: String,
-        /// The record counts: AWS has shown that one of its lifecycle actions is open.
-        counts: bool,
+        /// The record is valid: AWS has shown that one of its lifecycle actions is open.
+        is_valid: bool,
     },
     /// The answer to [`Question::InstanceOf`](super::Question::InstanceOf).
     InstanceFound {

@@ -239,20 +239,20 @@ impl Fleet {
         }
     }
 
-    /// Auto Scaling has answered about a doubted record. `counts`: one of its lifecycle actions is
-    /// open, so the record is valid; otherwise it is void.
-    pub(super) fn doubt_settled(&mut self, name: &NodeName, uid: &str, counts: bool) {
+    /// Auto Scaling has answered about a doubted record. `is_valid`: one of its lifecycle actions
+    /// is open; otherwise the record is void.
+    pub(super) fn doubt_settled(&mut self, name: &NodeName, uid: &str, is_valid: bool) {
         let Some(doubted) = self.doubted.get(name).filter(|doubted| doubted.node.uid == uid) else {
             return;
         };
         if self.replaced_record(name).is_some() {
-            return self.replaced_record_settled(name, counts);
+            return self.replaced_record_settled(name, is_valid);
         }
         let shown = self.lookup.facts.node(name).filter(|shown| shown.uid == uid);
         let has_ended = shown.is_some_and(|shown| {
             matches!(record::status(&shown, None), RecordStatus::Released { .. })
         });
-        if counts && has_ended && !self.drains.contains_key(name) {
+        if is_valid && has_ended && !self.drains.contains_key(name) {
             // A later interruption has replaced this record, and its drain is over. Nobody else
             // completes the actions of the older record.
             return self.complete_replaced_record(name);
@@ -266,7 +266,7 @@ impl Fleet {
             .node(name)
             .filter(|shown| shown.uid == uid && !shown.is_older_than(&doubted.node));
         let node = shown.unwrap_or_else(|| Arc::clone(&doubted.node));
-        if counts {
+        if is_valid {
             self.trusted_boots.insert((node.uid.clone(), node.boot_id.clone().unwrap_or_default()));
             self.consider_node(&node);
             if matches!(
@@ -305,14 +305,22 @@ impl Fleet {
 
     /// Auto Scaling has answered whether an action of [`Self::replaced_record`] is open. If one is,
     /// the record of the drain gets the doubted record's interruptions.
-    fn replaced_record_settled(&mut self, name: &NodeName, counts: bool) {
-        if counts && self.drains.get(name).is_some_and(|state| !state.is_draining()) {
+    fn replaced_record_settled(&mut self, name: &NodeName, is_valid: bool) {
+        if is_valid && self.drains.get(name).is_some_and(|state| !state.is_draining()) {
             return self.complete_replaced_record(name);
         }
         let Some(doubted) = self.doubted.remove(name) else { return };
         let Some(node) = self.drains.get(name).map(|state| Arc::clone(&state.node)) else { return };
-        if !counts {
+        if !is_valid {
             return self.stop_unneeded_heartbeats(name, Some(&node), &[]);
+        }
+        // The drain has these actions from now on: its Node may be deleted before the record is
+        // written.
+        if let Some(state) = self.drains.get_mut(name)
+            && let Some(whole) = record::carried_over(&state.record, &doubted.record)
+        {
+            state.record = whole;
+            state.is_carrying_over = true;
         }
         let why = "A lifecycle action of an earlier boot of the machine is still open, and the \
             record of the next interruption lacks it. Sundown adds it to the record.";

@@ -233,7 +233,7 @@ impl Fleet {
                 self.feed(&node, drain::Input::DaemonSet { namespace, name, state });
             }
             Input::PausedAll(paused) => self.pause_all(paused),
-            Input::Doubt { node, uid, counts } => self.doubt_settled(&node, &uid, counts),
+            Input::Doubt { node, uid, is_valid } => self.doubt_settled(&node, &uid, is_valid),
             Input::InstanceFound { node, instance } => {
                 self.found_instances.insert(node.clone(), instance);
                 self.instance_lookup_ended(&node);

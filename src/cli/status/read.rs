@@ -12,8 +12,8 @@ use super::{
 };
 use crate::{
     cluster::{
-        self, Cluster, ClusterParts, DaemonSets, KeepLabels, OpenGate, Settings,
-        lease::{LeasePlace, LeaseSearch, find_lease},
+        self, Cluster, ClusterParts, DaemonSets, KeepLabels, Settings,
+        lease::{LeasePlace, LeaseSearch, WriteGuard, find_lease},
     },
     config::DrainConfig,
     domain::{InstanceId, Node, NodeName, PAUSE, Pod, SETTINGS, seconds, with_causes},
@@ -46,7 +46,7 @@ impl Source {
             random: Random::from_entropy(),
             spawner: Spawner::new(),
             observer: std::sync::Arc::new(()),
-            gate: std::sync::Arc::new(OpenGate),
+            guard: WriteGuard::open(),
             settings,
         });
         Self { client, daemon_sets: DaemonSets::new(&cluster), cluster, search }

@@ -24,7 +24,9 @@ use tokio::{
 
 pub(super) use self::clock::ServerClock;
 use super::{
-    ClusterError, ClusterEvent, Outcome, Problem, Target, error::answer_of, lease::WritePermit,
+    ClusterError, ClusterEvent, Outcome, Problem, Target,
+    error::answer_of,
+    lease::{WriteGuard, WritePermit},
 };
 use crate::{
     domain::{ApiAnswer, with_causes},
@@ -49,8 +51,8 @@ pub enum ConnectError {
     Kubeconfig(ConnectOptions, #[source] Box<kube::config::KubeconfigError>),
     /// There is neither a kubeconfig nor a service account.
     #[error(
-        "found neither a kubeconfig nor the service account of a pod; name a kubeconfig, or run \
-         in the cluster"
+        "neither a kubeconfig nor the service account of a pod can be used; give --kubeconfig, or \
+         run in the cluster"
     )]
     Nowhere(#[source] Box<kube::config::InferConfigError>),
     /// The configuration was read, but no client could be made from it.
@@ -148,25 +150,6 @@ pub enum Priority {
     Low,
 }
 
-/// Decides whether a write may be sent now. Asked just before the request is sent, after its wait
-/// for a slot.
-pub trait Gate: Send + Sync + 'static {
-    /// Permits one write, for a limited time: the write must end before another process may lead.
-    /// The caller holds the permit until the write has ended. `None`: no write may be sent. (Writes
-    /// of the Lease do not pass this gate.)
-    fn permit(&self, target: Target) -> Option<WritePermit>;
-}
-
-/// Permits every write.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct OpenGate;
-
-impl Gate for OpenGate {
-    fn permit(&self, _: Target) -> Option<WritePermit> {
-        Some(WritePermit::within(Duration::MAX))
-    }
-}
-
 /// The parts of a [`Cluster`].
 pub struct ClusterParts {
     /// The client; [`connect`] makes one for a real API server,
@@ -180,8 +163,9 @@ pub struct ClusterParts {
     pub spawner: Spawner,
     /// Counts requests.
     pub observer: Arc<dyn Observer<ClusterEvent>>,
-    /// Decides whether a write may be sent.
-    pub gate: Arc<dyn Gate>,
+    /// Decides whether a write may be sent. Asked just before the request is sent, after its wait
+    /// for a slot.
+    pub guard: WriteGuard,
     /// Deadlines and limits.
     pub settings: Settings,
 }
@@ -242,7 +226,7 @@ impl Cluster {
             random,
             spawner,
             observer: Arc::new(()),
-            gate: Arc::new(OpenGate),
+            guard: WriteGuard::open(),
             settings,
         })
     }
@@ -434,9 +418,11 @@ impl Cluster {
     }
 
     fn permit(&self, target: Target, object: &str) -> Result<WritePermit, ClusterError> {
+        let guard = &self.parts.guard;
+        // Giving the Lease up does not wait for Events here: the recorder waits for its own.
         let permit =
-            self.parts.gate.permit(target).filter(|permit| permit.limit() >= SHORTEST_WRITE);
-        permit.ok_or_else(|| {
+            if target == Target::Event { guard.permit_uncounted() } else { guard.permit() };
+        permit.filter(|permit| permit.limit() >= SHORTEST_WRITE).ok_or_else(|| {
             self.unsent(target, object, Problem::HeldBack, "this process may not write now")
         })
     }

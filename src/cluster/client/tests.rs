@@ -25,7 +25,7 @@ async fn the_number_of_requests_under_way_is_limited() {
     let counter = Arc::new(Counter::default());
     let cluster = fake.cluster_with(
         counter.clone(),
-        Arc::new(OpenGate),
+        WriteGuard::open(),
         Settings { in_flight: 4, pod_writes: 2, ..Settings::default() },
     );
     fake.script(|s| (s.method == Method::GET).then_some(Fault::Hang));
@@ -50,7 +50,7 @@ async fn unanswered_requests_of_one_kind_leave_room_for_others() {
     let fake = Fake::default();
     let cluster = fake.cluster_with(
         Arc::new(()),
-        Arc::new(OpenGate),
+        WriteGuard::open(),
         Settings { in_flight: 8, ..Settings::default() },
     );
     fake.script(|s| (s.method == Method::GET).then_some(Fault::Hang));
@@ -68,7 +68,7 @@ async fn a_request_of_low_priority_waits_until_half_of_the_slots_are_free() {
     let fake = Fake::default();
     let cluster = fake.cluster_with(
         Arc::new(()),
-        Arc::new(OpenGate),
+        WriteGuard::open(),
         Settings { in_flight: 4, ..Settings::default() },
     );
     fake.script(|s| (s.path.ends_with("/a")).then_some(Fault::Slow(Duration::from_secs(5))));

@@ -6,9 +6,9 @@ use serde_json::json;
 
 use super::*;
 use crate::cluster::{
-    Gate, OpenGate, Settings,
+    Settings,
     fake::{Counter, Fake, Fault, status},
-    lease::WritePermit,
+    lease::WriteGuard,
 };
 
 fn pod() -> (PodKey, PodUid) {
@@ -189,19 +189,11 @@ async fn no_answer_is_code_0() {
     }
 }
 
-struct Closed;
-
-impl Gate for Closed {
-    fn permit(&self, _: Target) -> Option<WritePermit> {
-        None
-    }
-}
-
 #[tokio::test(start_paused = true)]
-async fn nothing_is_written_through_a_closed_gate() {
+async fn nothing_is_written_through_a_closed_guard() {
     let fake = Fake::default();
     let cluster =
-        fake.cluster_with(Arc::new(Counter::default()), Arc::new(Closed), Settings::default());
+        fake.cluster_with(Arc::new(Counter::default()), WriteGuard::closed(), Settings::default());
     let (key, uid) = pod();
     let answer = cluster.evict(Duration::MAX, &key, &uid, None).await;
     assert_eq!((answer.code, answer.reason.as_str()), (0, "HeldBack"));
@@ -209,22 +201,16 @@ async fn nothing_is_written_through_a_closed_gate() {
     assert!(fake.seen().is_empty());
 }
 
-/// Another leader may begin in three seconds.
-struct NearlyOver;
-
-impl Gate for NearlyOver {
-    fn permit(&self, _: Target) -> Option<WritePermit> {
-        Some(WritePermit::within(Duration::from_secs(3)))
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_write_ends_before_another_leader_may_begin_at_the_server_too() {
     let (key, uid) = pod();
-    for (gate, seconds) in [(Arc::new(OpenGate) as Arc<dyn Gate>, 10), (Arc::new(NearlyOver), 3)] {
+    // The second one: another leader may begin in three seconds.
+    for (guard, seconds) in
+        [(WriteGuard::open(), 10), (WriteGuard::within(Duration::from_secs(3)), 3)]
+    {
         let fake = Fake::default();
         fake.script(|_| Some(Fault::Hang));
-        let cluster = fake.cluster_with(Arc::new(Counter::default()), gate, Settings::default());
+        let cluster = fake.cluster_with(Arc::new(Counter::default()), guard, Settings::default());
         let begun = tokio::time::Instant::now();
         assert_eq!(cluster.evict(Duration::MAX, &key, &uid, None).await.code, 0);
         assert_eq!(begun.elapsed().as_secs(), seconds);

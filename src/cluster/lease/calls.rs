@@ -19,7 +19,7 @@ use kube::{
 };
 use tokio::{sync::watch, time::timeout};
 
-use super::{super::ClusterError, LeasePlace};
+use super::{super::ClusterError, LeasePlace, LeaseState};
 use crate::{
     domain::{LEASE_LABEL, LEASE_LABEL_VALUE, PAUSE, SETTINGS, seconds},
     election::{Draft, Input, Observed},
@@ -125,7 +125,7 @@ pub(super) struct Calls {
     published: String,
     clock: Clock,
     observer: Arc<dyn Observer<LeaseCall>>,
-    trouble: watch::Sender<Option<String>>,
+    state: watch::Sender<LeaseState>,
     /// The API server answered the last try to create the Lease with 404: its namespace does not
     /// exist.
     has_no_namespace: Arc<AtomicBool>,
@@ -138,6 +138,7 @@ impl Calls {
         published: String,
         clock: Clock,
         observer: Arc<dyn Observer<LeaseCall>>,
+        state: watch::Sender<LeaseState>,
     ) -> Self {
         Self {
             api: Api::namespaced(client, &place.namespace),
@@ -146,14 +147,9 @@ impl Calls {
             published,
             clock,
             observer,
-            trouble: watch::Sender::new(None),
+            state,
             has_no_namespace: Arc::default(),
         }
-    }
-
-    /// Why the last read or write of the Lease failed; `None` while they succeed.
-    pub(super) fn trouble(&self) -> watch::Receiver<Option<String>> {
-        self.trouble.subscribe()
     }
 
     pub(super) fn get(&self) -> BoxFuture<'static, Answer> {
@@ -351,27 +347,30 @@ impl Calls {
 
     /// Publishes the trouble, and logs it once when it begins, changes or ends.
     fn set_trouble(&self, trouble: Option<String>) {
-        let is_new = match (&*self.trouble.borrow(), &trouble) {
-            (Some(before), Some(now)) => before != now,
-            (before, now) => before.is_some() != now.is_some(),
-        };
-        if is_new && self.has_no_namespace.load(Ordering::Relaxed) {
-            tracing::error!(
-                error = trouble,
+        let is_new = self.state.send_if_modified(|state| {
+            let is_new = state.trouble != trouble;
+            state.trouble.clone_from(&trouble);
+            is_new
+        });
+        if !is_new {
+            return;
+        }
+        match trouble {
+            Some(error) if self.has_no_namespace.load(Ordering::Relaxed) => tracing::error!(
+                error,
                 "The namespace of the Lease does not exist: this process cannot lead, and drains \
                  nothing until the namespace exists. Sundown keeps trying."
-            );
-        } else if is_new && let Some(error) = &trouble {
-            tracing::warn!(
+            ),
+            Some(error) => tracing::warn!(
                 error,
                 "The Lease cannot be read or written: this process cannot lead, and is not ready \
-                 until that works. Sundown keeps trying. 403: apply the Role in deploy/. 401: the API server \
-                 does not accept the credentials of this process."
-            );
-        } else if is_new {
-            tracing::info!(lease = self.object, "The Lease can be read and written again.");
+                 until that works. Sundown keeps trying. 403: apply the Role in deploy/. 401: the \
+                 API server does not accept the credentials of this process."
+            ),
+            None => {
+                tracing::info!(lease = self.object, "The Lease can be read and written again.");
+            }
         }
-        self.trouble.send_replace(trouble);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{
     convert::Infallible,
-    sync::{Arc, Mutex, atomic::AtomicUsize, atomic::Ordering},
+    sync::{Arc, Mutex},
 };
 
 use bytes::Bytes;
@@ -12,7 +12,7 @@ use kube::client::Body;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::domain::seconds;
+use crate::domain::{PAUSE, seconds};
 
 /// An API server that has only one Lease.
 #[derive(Clone, Default)]
@@ -168,10 +168,23 @@ fn keeper(server: &Server, identity: &str) -> LeaseKeeper {
 }
 
 async fn leads(keeper: &LeaseKeeper, limit: Duration) -> bool {
-    let mut leadership = keeper.leadership();
-    tokio::time::timeout(limit, leadership.wait_for(|l| matches!(l, Leadership::Leader { .. })))
+    let mut state = keeper.state();
+    tokio::time::timeout(limit, state.wait_for(|s| s.leadership.leads_since().is_some()))
         .await
         .is_ok_and(|r| r.is_ok())
+}
+
+fn may_write(keeper: &LeaseKeeper) -> bool {
+    keeper.guard().permit().is_some()
+}
+
+/// How long a write that is sent now may take.
+fn time_left(keeper: &LeaseKeeper) -> Option<Duration> {
+    keeper.guard().permit().map(|permit| permit.limit())
+}
+
+fn is_paused(keeper: &LeaseKeeper) -> bool {
+    keeper.state().borrow().is_paused
 }
 
 async fn sleep(s: u64) {
@@ -185,9 +198,9 @@ async fn the_first_leads_and_the_second_stands_by() {
     assert!(leads(&first, seconds(1)).await);
     let second = keeper(&server, "second");
     sleep(600).await;
-    assert!(first.guard().may_write() && !second.guard().may_write());
+    assert!(may_write(&first) && !may_write(&second));
     assert_eq!(
-        *second.leadership().borrow(),
+        second.state().borrow().leadership,
         Leadership::Standby { holder: Some("first".to_owned()) }
     );
     let spec = &server.lease()["spec"];
@@ -212,7 +225,7 @@ async fn a_released_lease_is_taken_over_within_a_second() {
         let second = keeper(&server, "second");
         sleep(33).await;
         assert!(first.release(seconds(3)).await);
-        assert!(!first.guard().may_write());
+        assert!(!may_write(&first));
         let limit = if no_watch { seconds(3) } else { seconds(1) };
         assert!(leads(&second, limit).await, "no_watch: {no_watch}");
         assert_eq!(server.lease()["spec"]["leaseTransitions"], 1);
@@ -242,13 +255,14 @@ async fn without_answers_a_leader_may_not_write_after_the_renew_deadline_until_a
     assert!(leads(&keeper, seconds(1)).await);
     server.set(|s| s.hangs = true);
     sleep(7).await;
-    assert!(keeper.guard().may_write());
+    assert!(may_write(&keeper));
     sleep(4).await;
-    assert!(!keeper.guard().may_write());
-    assert!(matches!(*keeper.leadership().borrow(), Leadership::Standby { .. }));
+    assert!(!may_write(&keeper));
+    assert_eq!(keeper.state().borrow().leadership, Leadership::HeartbeatsOnly);
+    assert!(keeper.guard().may_send_heartbeats());
     server.set(|s| s.hangs = false);
     assert!(leads(&keeper, seconds(8)).await);
-    assert!(keeper.guard().may_write());
+    assert!(may_write(&keeper));
 }
 
 #[tokio::test(start_paused = true)]
@@ -285,25 +299,17 @@ async fn pausing_and_resuming_is_seen_within_a_second_and_costs_no_leadership() 
     assert!(!set_paused(server.client(), &place(), false).await.unwrap(), "nothing to resume");
     assert!(set_paused(server.client(), &place(), true).await.unwrap());
     sleep(1).await;
-    assert!(*keeper.paused().borrow());
+    assert!(is_paused(&keeper));
     sleep(30).await;
-    assert!(*keeper.paused().borrow());
+    assert!(is_paused(&keeper));
     assert!(!set_paused(server.client(), &place(), true).await.unwrap(), "paused already");
-    let changes = Arc::new(AtomicUsize::new(0));
-    let (count, mut leadership) = (changes.clone(), keeper.leadership());
-    leadership.mark_unchanged();
-    let watching = Spawner::new().spawn_scoped(async move {
-        while leadership.changed().await.is_ok() {
-            count.fetch_add(1, Ordering::Relaxed);
-        }
-    });
+    let since = keeper.state().borrow().leadership.leads_since();
     for paused in [false, true, false] {
         assert!(set_paused(server.client(), &place(), paused).await.unwrap());
         sleep(1).await;
-        assert_eq!(*keeper.paused().borrow(), paused);
+        assert_eq!(is_paused(&keeper), paused);
     }
-    assert_eq!(changes.load(Ordering::Relaxed), 0);
-    drop(watching);
+    assert_eq!(keeper.state().borrow().leadership.leads_since(), since, "the same term");
 }
 
 #[tokio::test(start_paused = true)]
@@ -316,7 +322,7 @@ async fn a_leader_on_a_draining_node_hands_over_and_the_other_keeps_it() {
     first.yield_lease(seconds(5));
     assert!(leads(&second, seconds(1)).await);
     sleep(60).await;
-    assert!(second.guard().may_write() && !first.guard().may_write());
+    assert!(may_write(&second) && !may_write(&first));
     drop(second);
     assert!(leads(&first, seconds(25)).await, "it leads again when no other process does");
 }
@@ -337,7 +343,8 @@ async fn a_leader_and_a_standby_send_at_most_two_requests_a_second() {
 #[tokio::test(start_paused = true)]
 async fn a_dry_run_leads_without_a_lease() {
     let keeper = LeaseKeeper::without_lease(Clock::starting_at(Moment::UNIX_EPOCH));
-    assert!(keeper.guard().may_write() && leads(&keeper, seconds(1)).await);
+    assert!(leads(&keeper, seconds(1)).await);
+    assert!(!may_write(&keeper) && !keeper.guard().may_send_heartbeats());
     assert!(keeper.release(seconds(1)).await);
 }
 
@@ -348,15 +355,16 @@ async fn a_lease_that_is_deleted_while_all_drains_are_paused_is_created_with_the
     assert!(leads(&keeper, seconds(1)).await);
     assert!(set_paused(server.client(), &place(), true).await.unwrap());
     sleep(5).await;
-    let mut paused = keeper.paused();
-    assert!(*paused.borrow_and_update());
+    assert!(is_paused(&keeper));
+    let mut state = keeper.state();
+    let resumed = tokio::spawn(async move { state.wait_for(|s| !s.is_paused).await.is_ok() });
     server.set(|s| s.lease = None);
     sleep(30).await;
     assert_eq!(server.lease()["metadata"]["annotations"][PAUSE], "true");
-    assert!(!paused.has_changed().unwrap() && *paused.borrow(), "the pause never ended");
+    assert!(!resumed.is_finished(), "the pause never ended");
     assert!(set_paused(server.client(), &place(), false).await.unwrap());
     sleep(5).await;
-    assert!(!*paused.borrow());
+    assert!(!is_paused(&keeper));
     server.set(|s| s.lease = None);
     sleep(30).await;
     assert_eq!(server.lease()["metadata"]["annotations"][PAUSE], Value::Null);
@@ -367,39 +375,37 @@ async fn a_missing_namespace_is_trouble_until_it_exists() {
     let server = Server::default();
     server.set(|s| s.no_namespace = true);
     let keeper = keeper(&server, "me");
-    let trouble = keeper.trouble();
+    let state = keeper.state();
     for _ in 0..20 {
         sleep(1).await;
-        let why = trouble.borrow().clone().expect("trouble, between two tries too");
+        let why = state.borrow().trouble.clone().expect("trouble, between two tries too");
         assert!(why.contains("kube-system/sundown") && why.contains("--lease-namespace"), "{why}");
     }
-    assert!(!keeper.guard().may_write());
+    assert!(!may_write(&keeper));
     let calls = server.0.lock().unwrap().calls;
     assert!(calls <= 30, "{calls} calls in 20 s");
     server.set(|s| s.no_namespace = false);
     assert!(leads(&keeper, seconds(5)).await);
-    assert_eq!(*trouble.borrow(), None);
+    assert_eq!(state.borrow().trouble, None);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_write_must_end_a_second_before_another_process_may_lead() {
     let server = Server::default();
     let keeper = keeper(&server, "me");
-    assert_eq!(keeper.guard().time_left(), None);
+    assert_eq!(time_left(&keeper), None);
     assert!(leads(&keeper, seconds(1)).await);
-    let left = keeper.guard().time_left().unwrap();
+    let left = time_left(&keeper).unwrap();
     assert!(
         (seconds(13)..seconds(14)).contains(&left),
         "15 s from the sending, less one: {left:?}"
     );
     server.set(|s| s.hangs = true);
     sleep(7).await;
-    let left = keeper.guard().time_left().unwrap();
+    let left = time_left(&keeper).unwrap();
     assert!((seconds(6)..seconds(7)).contains(&left), "{left:?}");
     sleep(4).await;
-    assert_eq!(keeper.guard().time_left(), None);
-    let dry = LeaseKeeper::without_lease(Clock::starting_at(Moment::UNIX_EPOCH));
-    assert!(dry.guard().time_left().is_some_and(|left| left > seconds(3600)));
+    assert_eq!(time_left(&keeper), None);
 }
 
 #[tokio::test(start_paused = true)]

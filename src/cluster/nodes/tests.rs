@@ -5,8 +5,9 @@ use serde_json::json;
 use super::*;
 use crate::{
     cluster::{
-        OpenGate, Outcome, PodFeed, PodFeedSettings, Settings,
+        Outcome, PodFeed, PodFeedSettings, Settings,
         fake::{Counter, Fake, Fault, NODES, PODS, node, settle, status},
+        lease::WriteGuard,
     },
     domain::{Ready, Selector},
 };
@@ -263,7 +264,7 @@ async fn an_object_that_cannot_be_read_delays_no_other_and_does_not_look_deleted
     fake.put(NODES, node("a", &aws(A)));
     fake.put(NODES, json!({"metadata": {"name": "bad"}, "spec": 7}));
     let index = NodeIndex::start(
-        &fake.cluster_with(counter.clone(), Arc::new(OpenGate), Settings::default()),
+        &fake.cluster_with(counter.clone(), WriteGuard::open(), Settings::default()),
         keep(),
     );
     index.synced().await;
@@ -365,7 +366,7 @@ async fn a_fresh_list_does_not_wait_for_lists_of_pods() {
 async fn each_answer_is_mapped_to_its_problem() {
     let fake = Fake::default();
     let counter = Arc::new(Counter::default());
-    let cluster = fake.cluster_with(counter.clone(), Arc::new(OpenGate), Settings::default());
+    let cluster = fake.cluster_with(counter.clone(), WriteGuard::open(), Settings::default());
     let budget = json!({"kind": "Status", "code": 429, "details": {"causes": [{
         "reason": "DisruptionBudget", "message":
         "needs 2"}]}})

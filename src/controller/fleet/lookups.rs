@@ -10,7 +10,6 @@ use crate::{
     cluster::PodFeed,
     controller::{
         context::Term,
-        deleted_nodes,
         hooks::{NamedBy, Proof},
     },
     domain::{
@@ -33,19 +32,19 @@ pub(super) struct TermFacts {
 
 impl Facts for TermFacts {
     fn node(&self, name: &NodeName) -> Option<Arc<Node>> {
-        self.term.nodes.get(name)
+        self.term.shared.nodes.get(name)
     }
 
     fn nodes_of(&self, instance: &InstanceId) -> Vec<Arc<Node>> {
-        self.term.nodes.by_instance(instance)
+        self.term.shared.nodes.by_instance(instance)
     }
 
     fn all_nodes(&self) -> Vec<Arc<Node>> {
-        self.term.nodes.all()
+        self.term.shared.nodes.all()
     }
 
     fn silence_evidence(&self) -> SilenceEvidence {
-        let (index, all) = (self.term.nodes.state(), self.term.nodes.all());
+        let (index, all) = (self.term.shared.nodes.state(), self.term.shared.nodes.all());
         SilenceEvidence {
             watch_failing_since: index.failing_since,
             watch_failed_at: index.failed_at,
@@ -55,7 +54,7 @@ impl Facts for TermFacts {
     }
 
     fn budgets(&self) -> Vec<Arc<Budget>> {
-        self.term.budgets.all()
+        self.term.shared.budgets.all()
     }
 
     fn skew(&self) -> Skew {
@@ -71,17 +70,17 @@ impl Facts for TermFacts {
     }
 
     fn deleted_node(&self, uid: &str) -> Option<LastKnownNode> {
-        deleted_nodes::catch_up(&self.term);
-        self.term.deleted_nodes.of(uid)
+        self.term.shared.deleted_nodes.catch_up();
+        self.term.shared.deleted_nodes.of(uid)
     }
 
     fn all_deleted_nodes(&self) -> Vec<LastKnownNode> {
-        deleted_nodes::catch_up(&self.term);
-        self.term.deleted_nodes.all(self.term.clock)
+        self.term.shared.deleted_nodes.catch_up();
+        self.term.shared.deleted_nodes.all()
     }
 
     fn heartbeats(&self, node: &NodeName) -> u64 {
-        self.term.board.heartbeats(node)
+        self.term.shared.board.heartbeats(node)
     }
 
     fn failing_watch(&self, node: &NodeName) -> Option<(Moment, String)> {
@@ -94,9 +93,9 @@ impl Facts for TermFacts {
 pub(super) async fn list_unschedulable(term: Term) {
     let mut backoff = Backoff::up_to(seconds(5));
     loop {
-        match term.nodes.list_unschedulable().await {
+        match term.shared.nodes.list_unschedulable().await {
             Ok(listed) => {
-                term.records_ready.set(Ok(()));
+                term.shared.records_ready.set(Ok(()));
                 term.send(Input::Unschedulable { version: listed.version, nodes: listed.nodes });
                 return;
             }
@@ -107,13 +106,13 @@ pub(super) async fn list_unschedulable(term: Term) {
                      leader evicts no pod and completes no lifecycle action of the nodes that it \
                      took over; heartbeats and new interruptions go on."
                 );
-                term.records_ready.set(Err(format!(
+                term.shared.records_ready.set(Err(format!(
                     "drains of the last leader wait until the unschedulable nodes are listed: \
                      {error}"
                 )));
             }
         }
-        tokio::time::sleep(backoff.pause(&term.random)).await;
+        tokio::time::sleep(backoff.pause(&term.shared.random)).await;
     }
 }
 
@@ -123,11 +122,11 @@ pub(super) async fn instance_of(term: Term, node: Arc<Node>) {
     let name = node.dns.clone().unwrap_or_else(|| node.name.to_string());
     let (node, uid) = (node.name.clone(), node.uid.clone());
     let mut is_logged = false;
-    while term.nodes.get(&node).is_some_and(|n| n.uid == uid) {
-        match term.lookups.dns.get(&name).await {
+    while term.shared.nodes.get(&node).is_some_and(|n| n.uid == uid) {
+        match term.shared.lookups.dns.get(&name).await {
             Ok(all) => {
                 let all = all.map(|all| (*all).clone()).unwrap_or_default();
-                if let Some(facts) = triage::choose_namesake(&all, &term.policy) {
+                if let Some(facts) = triage::choose_namesake(&all, &term.shared.policy) {
                     term.send(Input::InstanceFound { node, instance: facts.id.clone() });
                     return;
                 }
@@ -151,42 +150,42 @@ pub(super) async fn instance_of(term: Term, node: Arc<Node>) {
 /// For a Node whose boot id differs from its record's: asks whether one of the record's hooks still
 /// waits.
 pub(super) async fn open_hooks(term: Term, node: Arc<Node>, hooks: Vec<(LifecycleAction, Moment)>) {
-    let (mut counts, mut over) = (false, Vec::new());
+    let (mut is_valid, mut over) = (false, Vec::new());
     for (hook, event) in hooks {
         match term.hooks.prove(&hook, event, NamedBy::Record).await {
-            Some(Proof::Open) => counts = true,
+            Some(Proof::Open) => is_valid = true,
             // `prove` returns `None` if the task of the action has just ended, so the action is
             // over. (At the end of the term, this lookup is aborted before that.)
             Some(Proof::Gone) | None => over.push(hook),
         }
     }
-    // If the record counts, its drain goes on and still names these actions. Their tasks stay,
+    // If the record is valid, its drain goes on and still names these actions. Their tasks stay,
     // because they know that the actions are over; a new task would need another call for that.
-    if !counts {
+    if !is_valid {
         for hook in &over {
             term.hooks.forget(hook);
         }
     }
-    term.send(Input::Doubt { node: node.name.clone(), uid: node.uid.clone(), counts });
+    term.send(Input::Doubt { node: node.name.clone(), uid: node.uid.clone(), is_valid });
 }
 
 /// Reads the Node of a node whose kubelet is silent, because the index may be old. Retries until
 /// the API server answers, and warns once a minute. Until then nothing is known of the kubelet, and
 /// the drain goes on until its deadline, if it has one. Each try has the deadline of any call.
 pub(super) async fn silent_node(term: Term, node: NodeName, uid: String) {
-    let mut log_at = term.clock.now();
+    let mut log_at = term.shared.clock.now();
     loop {
-        match term.nodes.fetch(&node).await {
+        match term.shared.nodes.fetch(&node).await {
             Ok(found) => {
                 return term.send(Input::SilentNodeRead { node, uid, found: found.map(Arc::new) });
             }
-            Err(error) if term.clock.now() >= log_at => {
+            Err(error) if term.shared.clock.now() >= log_at => {
                 warn!(
                     %node, %error,
                     "Cannot read the Node of a node whose kubelet is silent. Its pods are not \
                      given up, and its drain goes on; trying again."
                 );
-                log_at = term.clock.now().plus(LOG_AGAIN);
+                log_at = term.shared.clock.now().plus(LOG_AGAIN);
             }
             Err(_) => {}
         }
@@ -197,7 +196,7 @@ pub(super) async fn silent_node(term: Term, node: NodeName, uid: String) {
 /// Asks EC2 whether an instance ends, every 5 s, twelve times at most.
 pub(super) async fn instance_state(term: Term, node: NodeName, instance: InstanceId) {
     for _ in 0..12 {
-        if let Ok(facts) = term.lookups.instances.get_fresh(&instance).await
+        if let Ok(facts) = term.shared.lookups.instances.get_fresh(&instance).await
             && facts.as_ref().is_none_or(|f| f.state.is_ending())
         {
             let has_ended = facts.is_none_or(|f| f.state.is_over());
@@ -215,7 +214,7 @@ pub(super) async fn node(term: Term, name: NodeName, reads: Arc<Semaphore>) {
         let result = {
             // `acquire` fails only for a closed semaphore. This one is never closed.
             let _turn = reads.acquire().await.ok();
-            term.nodes.fetch(&name).await
+            term.shared.nodes.fetch(&name).await
         };
         match result {
             Ok(node) => return term.send(Input::NodeRead { name, node: node.map(Arc::new) }),
@@ -225,7 +224,7 @@ pub(super) async fn node(term: Term, name: NodeName, reads: Arc<Semaphore>) {
                  for that, heartbeats go on."
             ),
         }
-        tokio::time::sleep(backoff.pause(&term.random)).await;
+        tokio::time::sleep(backoff.pause(&term.shared.random)).await;
     }
 }
 
@@ -263,7 +262,7 @@ pub(super) async fn verify(
             // over. (At the end of the term, this lookup is aborted before that.)
             let accepted =
                 term.hooks.prove(action, taken.time, NamedBy::Record).await == Some(Proof::Open);
-            Evidence::Heartbeat(HeartbeatAnswer { at: term.clock.now(), accepted })
+            Evidence::Heartbeat(HeartbeatAnswer { at: term.shared.clock.now(), accepted })
         }));
         asking.push(Box::pin(ask_hook(term, &action.key, Duration::ZERO)));
     }
@@ -292,14 +291,14 @@ pub(super) async fn verify(
 
 async fn ask_instance(term: &Term, instance: &InstanceId, pause: Duration) -> Evidence {
     tokio::time::sleep(pause).await;
-    let at = term.clock.now();
-    let facts = term.lookups.instances.get_fresh(instance).await.ok();
+    let at = term.shared.clock.now();
+    let facts = term.shared.lookups.instances.get_fresh(instance).await.ok();
     Evidence::Instance(facts.map(|facts| InstanceAnswer { at, facts: facts.map(|f| (*f).clone()) }))
 }
 
 async fn ask_hook(term: &Term, key: &HookKey, pause: Duration) -> Evidence {
     tokio::time::sleep(pause).await;
-    let described = term.lookups.hooks.get(&key.group, &key.hook).await.ok();
+    let described = term.shared.lookups.hooks.get(&key.group, &key.hook).await.ok();
     Evidence::Hook(described.map(|d| d.map_or(HookAnswer::NoSuchHook, HookAnswer::Described)))
 }
 

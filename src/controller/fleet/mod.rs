@@ -28,7 +28,7 @@ use crate::{
 
 /// Runs until the term ends.
 pub(super) async fn run(term: Term, mut inputs: mpsc::UnboundedReceiver<Input>, alive: Loop) {
-    let (feed, mut pods) = PodFeed::start(&term.cluster, PodFeedSettings::default());
+    let (feed, mut pods) = PodFeed::start(&term.shared.cluster, PodFeedSettings::default());
     let feed = Arc::new(feed);
     let mut runner = Runner {
         fleet: Fleet::new(
@@ -41,12 +41,12 @@ pub(super) async fn run(term: Term, mut inputs: mpsc::UnboundedReceiver<Input>, 
     term.spawn(lookups::list_unschedulable(term.clone()));
     // The dispatcher should know the budgets before the first eviction. If they cannot be read, the
     // answers to evictions show what they allow.
-    tokio::time::timeout(seconds(5), term.budgets.synced()).await.ok();
-    let mut nodes = term.nodes.subscribe();
-    let mut budgets = term.budgets.subscribe();
+    tokio::time::timeout(seconds(5), term.shared.budgets.synced()).await.ok();
+    let mut nodes = term.shared.nodes.subscribe();
+    let mut budgets = term.shared.budgets.subscribe();
     loop {
         alive.made_progress();
-        let wake = runner.fleet.next_wake().min(term.clock.now().plus(seconds(10)));
+        let wake = runner.fleet.next_wake().min(term.shared.clock.now().plus(seconds(10)));
         tokio::select! {
             biased;
             input = inputs.recv() => match input {
@@ -65,7 +65,7 @@ pub(super) async fn run(term: Term, mut inputs: mpsc::UnboundedReceiver<Input>, 
                 Some(event) => runner.budget_changed(event),
                 None => return,
             },
-            () = term.clock.sleep_until(wake) => {}
+            () = term.shared.clock.sleep_until(wake) => {}
         }
         runner.drain_inboxes(&mut inputs, &mut nodes, &mut pods, &mut budgets);
         runner.step(Input::Tick);
@@ -73,21 +73,21 @@ pub(super) async fn run(term: Term, mut inputs: mpsc::UnboundedReceiver<Input>, 
 }
 
 fn settings(term: &Term) -> Settings {
-    let config = &term.config.drain;
+    let config = &term.shared.config.drain;
     Settings {
         leads_since: term.since,
-        policy: Arc::clone(&term.policy),
+        policy: Arc::clone(&term.shared.policy),
         drain: drain_settings(config),
         dispatch: drain::DispatchSettings {
             in_flight: config.max_in_flight,
             per_budget: config.max_in_flight_per_budget,
-            seed: term.random.below(u64::MAX),
+            seed: term.shared.random.below(u64::MAX),
             ..drain::DispatchSettings::default()
         },
         limits: limit_settings(config),
         exclude: config.exclude,
         complete_delay: config.complete_delay,
-        own_pod: term.config.election.pod.clone(),
+        own_pod: term.shared.config.election.pod.clone(),
     }
 }
 
@@ -118,7 +118,7 @@ struct Runner {
 
 impl Runner {
     fn step(&mut self, input: Input) {
-        for effect in self.fleet.step(self.performer.term.clock.now(), input) {
+        for effect in self.fleet.step(self.performer.term.shared.clock.now(), input) {
             self.performer.perform(effect);
         }
     }

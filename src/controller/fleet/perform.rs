@@ -82,7 +82,7 @@ impl Performer {
             }
             // A completion whose sender is dropped begins: see `release::wait`.
             Effect::CompleteNow(id) => drop(self.completions.remove(&id)),
-            Effect::ForgetDeletedNode(uid) => term.deleted_nodes.forget(&uid),
+            Effect::ForgetDeletedNode(uid) => term.shared.deleted_nodes.forget(&uid),
             Effect::DeadlineIs(node, end) => term.rules_from_now_on(&node, end),
             Effect::PausedAll(paused) => term.set_paused(paused),
         }
@@ -113,7 +113,7 @@ impl Performer {
                 self.term.spawn(lookups::node(term, name, Arc::clone(&self.reads)));
             }
             Question::DaemonSet { node, namespace, name } => self.term.spawn(async move {
-                let state = term.daemon_sets.state(&namespace, &name).await;
+                let state = term.shared.daemon_sets.state(&namespace, &name).await;
                 term.send(Input::DaemonSet { node, namespace, name, state });
             }),
         }

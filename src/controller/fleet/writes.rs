@@ -18,18 +18,20 @@ pub(super) async fn send(term: &Term, order: &Order, patience: Duration) -> ApiA
     match order {
         // An eviction without an answer times out before its pod must be deleted, both here and in
         // the API server.
-        Order::Evict { pod, uid, grace } => term.cluster.evict(patience, pod, uid, *grace).await,
+        Order::Evict { pod, uid, grace } => {
+            term.shared.cluster.evict(patience, pod, uid, *grace).await
+        }
         Order::Delete { pod, uid, grace, why } => match why {
             DeleteWhy::Forced => {
                 set_disruption_target(term, pod, uid).await;
-                term.cluster.delete_pod(pod, uid, Some(*grace)).await
+                term.shared.cluster.delete_pod(pod, uid, Some(*grace)).await
             }
             // The Eviction API checks no budget for a pod that is already terminating, and needs no
             // right to delete pods.
-            DeleteWhy::Shortened if term.config.drain.force_after == ForceAfter::Never => {
-                term.cluster.evict(patience, pod, uid, Some(*grace)).await
+            DeleteWhy::Shortened if term.shared.config.drain.force_after == ForceAfter::Never => {
+                term.shared.cluster.evict(patience, pod, uid, Some(*grace)).await
             }
-            DeleteWhy::Shortened => term.cluster.delete_pod(pod, uid, Some(*grace)).await,
+            DeleteWhy::Shortened => term.shared.cluster.delete_pod(pod, uid, Some(*grace)).await,
         },
     }
 }
@@ -37,10 +39,10 @@ pub(super) async fn send(term: &Term, order: &Order, patience: Duration) -> ApiA
 /// With `--disruption-target`: sets the condition DisruptionTarget of a pod that is about to be
 /// deleted. A failure is only logged.
 async fn set_disruption_target(term: &Term, pod: &PodKey, uid: &PodUid) {
-    if !term.config.drain.disruption_target {
+    if !term.shared.config.drain.disruption_target {
         return;
     }
-    match term.cluster.set_disruption_target(pod, uid).await {
+    match term.shared.cluster.set_disruption_target(pod, uid).await {
         // The pod is another one or gone. The DELETE shows the same.
         Err(error)
             if matches!(
@@ -83,10 +85,10 @@ async fn exclude_once(term: &Term, node: &Node) -> Option<Node> {
     let result = {
         let _gate = term.gate(&node.name).await;
         // The index may not show the Node yet.
-        let known = term.nodes.get(&node.name).filter(|n| n.uid == node.uid);
+        let known = term.shared.nodes.get(&node.name).filter(|n| n.uid == node.uid);
         let known = known.as_deref().unwrap_or(node);
         let Some(body) = record::exclude(known) else { return Some(known.clone()) };
-        term.nodes.patch(&node.name, &body).await
+        term.shared.nodes.patch(&node.name, &body).await
     };
     let Err(error) = result else { return result.ok() };
     if error.problem == Problem::Conflict {
@@ -98,5 +100,5 @@ async fn exclude_once(term: &Term, node: &Node) -> Option<Node> {
     }
     // Read from the API server, because the index may be minutes behind, and the API server would
     // refuse the same patch again and again.
-    term.nodes.fetch(&node.name).await.ok().flatten().filter(|n| n.uid == node.uid)
+    term.shared.nodes.fetch(&node.name).await.ok().flatten().filter(|n| n.uid == node.uid)
 }

@@ -33,7 +33,7 @@ const CLAIM_TIME: Duration = seconds(300);
 
 /// The task of one action.
 pub(super) struct ActionTask {
-    shared: Shared,
+    shared: Arc<Shared>,
     inputs: mpsc::UnboundedSender<Input>,
     /// The action as calls name it: with its token if a message brought one and AWS takes it.
     action: LifecycleAction,
@@ -370,7 +370,7 @@ impl ActionTask {
 
     async fn heartbeat(&mut self) {
         let shared = self.shared.clone();
-        if !shared.rights.may_send_heartbeats() {
+        if !shared.guard.may_send_heartbeats() {
             tokio::time::sleep(Duration::from_millis(200)).await;
             return;
         }
@@ -492,7 +492,7 @@ impl ActionTask {
             return Try::Over;
         }
         let shared = self.shared.clone();
-        let Some(permit) = shared.rights.permit() else { return Try::Failed };
+        let Some(permit) = shared.guard.permit() else { return Try::Failed };
         let result = shared
             .aws
             .autoscaling()

@@ -1,6 +1,8 @@
 //! For a lifecycle action that only a record names: asks AWS whether the instance waits, and logs
 //! the result.
 
+use std::sync::Arc;
+
 use tracing::{debug, info, warn};
 
 use crate::{
@@ -12,7 +14,7 @@ use crate::{
 
 /// Asks DescribeAutoScalingGroups whether the instance waits in a terminate hook, the only kind of
 /// hook that a record holds. Returns when it asked, and the answer.
-pub(super) async fn ask(shared: Shared, key: HookKey) -> (Moment, Seen) {
+pub(super) async fn ask(shared: Arc<Shared>, key: HookKey) -> (Moment, Seen) {
     let asked = shared.clock.now();
     let since = tokio::time::Instant::now();
     let seen = match shared.lookups.members.state_since(&key.group, &key.instance, since).await {

@@ -76,7 +76,7 @@ enum Order {
 /// All open lifecycle actions of one term.
 #[derive(Clone)]
 pub(super) struct Hooks {
-    shared: Shared,
+    shared: Arc<Shared>,
     end: CancellationToken,
     inputs: mpsc::UnboundedSender<Input>,
     tasks: Arc<Mutex<ActionTasks>>,
@@ -96,7 +96,7 @@ pub(super) enum NamedBy {
 }
 
 impl Hooks {
-    pub(super) fn new(shared: Shared, inputs: mpsc::UnboundedSender<Input>) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, inputs: mpsc::UnboundedSender<Input>) -> Self {
         let end = CancellationToken::new();
         let pacer = Pacer::start(shared.clock, &shared.spawner, &end);
         Self {

@@ -117,9 +117,9 @@ impl Term {
             DrainEvent::Forgotten => {
                 let drain = self.reported.remove(node);
                 if let (Some(trace), Some(tracer)) =
-                    (drain.and_then(|drain| drain.trace), &self.sinks.tracer)
+                    (drain.and_then(|drain| drain.trace), &self.shared.sinks.tracer)
                 {
-                    tracer.send(trace.finish(self.clock.now()));
+                    tracer.send(trace.finish(self.shared.clock.now()));
                 }
             }
             _ => {}
@@ -130,22 +130,22 @@ impl Term {
     pub(super) fn report_of_fleet(&self, event: &FleetEvent) {
         lines::log_of_fleet(event);
         match event {
-            FleetEvent::PausedAll(paused) => self.metrics.set_paused(*paused),
-            FleetEvent::Active(drains) => self.metrics.set_drains_active(*drains),
+            FleetEvent::PausedAll(paused) => self.shared.metrics.set_paused(*paused),
+            FleetEvent::Active(drains) => self.shared.metrics.set_drains_active(*drains),
             FleetEvent::Counts(counts) => self.set_counts(counts),
             FleetEvent::ClockDiffers { .. } | FleetEvent::PodsNotWatched { .. } => {}
         }
     }
 
     fn set_counts(&self, counts: &FleetCounts) {
-        self.metrics.set_pods(PodState::Waiting, counts.waiting);
-        self.metrics.set_pods(PodState::Blocked, counts.blocked);
-        self.metrics.set_pods(PodState::Terminating, counts.terminating);
+        self.shared.metrics.set_pods(PodState::Waiting, counts.waiting);
+        self.shared.metrics.set_pods(PodState::Blocked, counts.blocked);
+        self.shared.metrics.set_pods(PodState::Terminating, counts.terminating);
         for (reason, count) in &counts.blocked_by {
-            self.metrics.set_blocked(reason.as_str(), *count);
+            self.shared.metrics.set_blocked(reason.as_str(), *count);
         }
-        self.metrics.set_nodes_paused(counts.paused);
-        self.metrics.set_nodes_excluded(self.with_room(|room| room.out()));
+        self.shared.metrics.set_nodes_paused(counts.paused);
+        self.shared.metrics.set_nodes_excluded(self.with_room(|room| room.out()));
     }
 
     fn report_begin(&self, node: &NodeName, begin: &Begin) {
@@ -155,59 +155,70 @@ impl Term {
             interruptions.iter().find_map(|t| t.hook.as_ref()).map(|hook| hook.key.group.as_str());
         let place = places::of(&begin.node, group);
         if *began_here {
-            self.metrics.drain_started(kind, &place);
+            self.shared.metrics.drain_started(kind, &place);
         }
-        let trace = self.sinks.tracer.is_some().then(|| Box::new(trace_of(begin, kind, &place)));
+        let trace =
+            self.shared.sinks.tracer.is_some().then(|| Box::new(trace_of(begin, kind, &place)));
         let drain = ReportedDrain { kind, place, trace, instance: instance.clone() };
         if !began_here {
             drain_span(node, instance, kind)
                 .in_scope(|| tracing::info!("Found an open record: its drain goes on."));
         }
         self.reported.insert(node, drain);
-        self.board.began(node, instance, kind, *accepted);
+        self.shared.board.began(node, instance, kind, *accepted);
     }
 
     /// Updates metrics and the board.
     fn count(&self, node: &NodeName, event: &DrainEvent) {
-        let now = self.clock.now();
+        let now = self.shared.clock.now();
         match event {
             DrainEvent::Accepted(accepted) => self.count_accept(accepted),
             DrainEvent::RecordDamaged(_) | DrainEvent::RecordLost { .. } => {
-                self.metrics.record(RecordEvent::Damaged);
+                self.shared.metrics.record(RecordEvent::Damaged);
             }
-            DrainEvent::RecordVoid { .. } => self.metrics.record(RecordEvent::Void),
+            DrainEvent::RecordVoid { .. } => self.shared.metrics.record(RecordEvent::Void),
             DrainEvent::RecordRestored(_) | DrainEvent::Registered(_) => {
-                self.metrics.record(RecordEvent::Restored);
+                self.shared.metrics.record(RecordEvent::Restored);
             }
-            DrainEvent::PutBack => self.metrics.record(RecordEvent::PutBack),
+            DrainEvent::PutBack => self.shared.metrics.record(RecordEvent::PutBack),
             DrainEvent::Released { is_put_back, .. } => {
-                self.metrics.record(if *is_put_back {
+                self.shared.metrics.record(if *is_put_back {
                     RecordEvent::PutBack
                 } else {
                     RecordEvent::Released
                 });
             }
             DrainEvent::ActionEnded(_, end) => {
-                self.board.completed(node, *end == ActionEnd::Completed);
+                self.shared.board.completed(node, *end == ActionEnd::Completed);
             }
-            DrainEvent::Status(status) => self.board.update(node, status, now),
+            DrainEvent::Status(status) => self.shared.board.update(node, status, now),
             DrainEvent::EndedVoid { took } => {
-                self.board.ended(node, "void", &[], now);
-                self.metrics.drain_ended(DrainEnd::Void, *took);
+                self.shared.board.ended(node, "void", &[], now);
+                self.shared.metrics.drain_ended(DrainEnd::Void, *took);
                 self.reported.with(node, |drain| {
-                    self.metrics.drain_ended_by_place(drain.kind, &drain.place, *took, false);
+                    self.shared.metrics.drain_ended_by_place(
+                        drain.kind,
+                        &drain.place,
+                        *took,
+                        false,
+                    );
                 });
             }
             DrainEvent::Ended(end) => {
-                self.board.ended(node, end.outcome.as_str(), end.outcome.left(), now);
-                self.metrics.drain_ended(drain_end(&end.outcome), end.took);
+                self.shared.board.ended(node, end.outcome.as_str(), end.outcome.left(), now);
+                self.shared.metrics.drain_ended(drain_end(&end.outcome), end.took);
                 let missed =
                     matches!(&end.outcome, Outcome::DeadlineReached { left } if !left.is_empty());
                 if missed {
-                    self.metrics.deadline_missed();
+                    self.shared.metrics.deadline_missed();
                 }
                 self.reported.with(node, |drain| {
-                    self.metrics.drain_ended_by_place(drain.kind, &drain.place, end.took, missed);
+                    self.shared.metrics.drain_ended_by_place(
+                        drain.kind,
+                        &drain.place,
+                        end.took,
+                        missed,
+                    );
                 });
             }
             _ => {}
@@ -220,18 +231,20 @@ impl Term {
         // A Node that was created after the event could not be written before. That time is not
         // Sundown's delay.
         let possible_since = node.created.map_or(*happened, |created| created.max(*happened));
-        self.metrics.accepted_after(kind, self.clock.now().since_or_zero(possible_since));
-        self.metrics.interrupted(
+        self.shared
+            .metrics
+            .accepted_after(kind, self.shared.clock.now().since_or_zero(possible_since));
+        self.shared.metrics.interrupted(
             kind.as_str(),
             &places::of(node, interruption.hook().map(|hook| hook.group.as_str())),
         );
         if !accepted.joins {
-            self.metrics.record(RecordEvent::Written);
+            self.shared.metrics.record(RecordEvent::Written);
         }
     }
 
     fn trace(&self, node: &NodeName, event: &DrainEvent) {
-        let now = self.clock.now();
+        let now = self.shared.clock.now();
         match event {
             DrainEvent::EndedVoid { .. } => {
                 self.reported.trace(node, |trace| trace.ended(now, "void", &[]));
@@ -259,7 +272,7 @@ impl Term {
         if matches!(end.outcome, Outcome::NodeGone) {
             return;
         }
-        let forced = self.board.forced_pods(node);
+        let forced = self.shared.board.forced_pods(node);
         for (severity, reason, message) in
             nodes::of_end(&end.outcome, end.pods_are_known, end.took, &forced)
         {

@@ -27,27 +27,27 @@ impl Term {
             "The API server answered an eviction or a delete.");
         match order {
             Order::Evict { pod, uid, grace } => {
-                self.metrics.eviction(class.as_str());
+                self.shared.metrics.eviction(class.as_str());
                 if class == Class::Accepted {
-                    let now = self.clock.now();
+                    let now = self.shared.clock.now();
                     self.reported.trace(node, |trace| trace.evicted(now, pod));
                     self.note_eviction(node, pod, uid, *grace);
                 }
             }
             Order::Delete { why, .. } => {
-                self.metrics.pod_delete(class.as_str());
+                self.shared.metrics.pod_delete(class.as_str());
                 // A forced delete is counted when the drain reports it (`Note::Forced`).
                 if class == Class::Accepted && *why == DeleteWhy::Shortened {
-                    self.metrics.forced();
+                    self.shared.metrics.forced();
                 }
             }
         }
-        self.board.ordered(node, order, class);
+        self.shared.board.ordered(node, order, class);
     }
 
     /// Writes the Event about an accepted eviction, only with `--pod-events all`.
     fn note_eviction(&self, node: &NodeName, pod: &PodKey, uid: &PodUid, grace: Option<u32>) {
-        if self.config.service.pod_events != PodEvents::All {
+        if self.shared.config.service.pod_events != PodEvents::All {
             return;
         }
         let time =
@@ -68,9 +68,9 @@ impl Term {
                     %node, %pod, grace, reason,
                     "Deleted a pod that could not be evicted, because the deadline of its node is \
                      near.");
-                self.board.forced(node, pod);
-                self.metrics.forced();
-                let now = self.clock.now();
+                self.shared.board.forced(node, pod);
+                self.shared.metrics.forced();
+                let now = self.shared.clock.now();
                 self.reported.trace(node, |trace| trace.forced(now, pod, reason, *grace));
                 let message = format!(
                     "deleted with a grace period of {grace} s, blocked by {reason}, because its \
@@ -82,7 +82,7 @@ impl Term {
                 let own = own.as_secs();
                 info!(%pod, grace, own, "A pod gets less than its own grace period, because its \
                     node goes before that is over.");
-                if self.config.service.pod_events == PodEvents::All {
+                if self.shared.config.service.pod_events == PodEvents::All {
                     let message =
                         format!("has {grace} s to stop instead of {own} s, because its node goes");
                     self.note_pod(node, pod, uid, EventReason::ShortenedGrace, &message);
@@ -103,7 +103,7 @@ impl Term {
                 let name = format!("{} {namespace}/{}", owner.kind, owner.name);
                 warn!(%node, owner = name, new, "New pods of an owner come back on the node. \
                     Sundown leaves them alone and does not wait for them.");
-                self.metrics.owner_left_alone();
+                self.shared.metrics.owner_left_alone();
                 let message = came_back(namespace, owner, *new);
                 self.note_about_node(node, EventReason::PodsComeBack, message);
             }

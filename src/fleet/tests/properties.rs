@@ -99,7 +99,7 @@ fn perform(world: &mut World, change: Change, version: usize) -> Vec<Effect> {
             world.now += i64::from(seconds);
             Input::Tick
         }
-        Change::Doubt(counts) => Input::Doubt { node: name.clone(), uid, counts },
+        Change::Doubt(is_valid) => Input::Doubt { node: name.clone(), uid, is_valid },
         Change::Read => Input::NodeRead { name: name.clone(), node: world.facts.node(&name) },
         Change::Completed(is_node_deleted) => {
             Input::CompletionDone { node: name.clone(), uid, is_node_deleted }

@@ -219,12 +219,13 @@ fn a_node_with_a_record_that_the_list_lacks_is_read_before_anything_else_is_done
 #[test]
 fn a_record_of_an_earlier_boot_counts_if_one_of_its_actions_is_open() {
     let booted = || Node { boot_id: Some("boot-2".to_owned()), ..held() };
-    for (counts, expected) in [(true, vec!["keep alive", "watch pods"]), (false, vec!["put back"])]
+    for (is_valid, expected) in
+        [(true, vec!["keep alive", "watch pods"]), (false, vec!["put back"])]
     {
         let mut world = World::confirmed();
         assert_eq!(world.accepts(&booted()), ["ask for open actions"]);
-        let answer = Input::Doubt { node: booted().name, uid: booted().uid, counts };
-        assert_eq!(words(&world.step(answer)), expected, "{counts}");
+        let answer = Input::Doubt { node: booted().name, uid: booted().uid, is_valid };
+        assert_eq!(words(&world.step(answer)), expected, "{is_valid}");
     }
 }
 
@@ -240,9 +241,18 @@ fn the_actions_of_a_doubted_record_that_the_next_interruption_replaces_are_not_f
         world
     };
     let answer =
-        |counts| Input::Doubt { node: booted.name.clone(), uid: booted.uid.clone(), counts };
+        |is_valid| Input::Doubt { node: booted.name.clone(), uid: booted.uid.clone(), is_valid };
     assert_eq!(words(&doubted().step(answer(true))), ["carry over"]);
     assert!(words(&doubted().step(answer(false))).is_empty());
+    let mut settled = doubted();
+    assert_eq!(words(&settled.step(answer(true))), ["carry over"]);
+    settled.facts.with(|known| known.nodes.remove(&replaced.name));
+    let effects = settled.step(Input::NodeDeleted(Arc::new(replaced.clone())));
+    let completed = effects.iter().map(|effect| match effect {
+        Effect::Complete(completion) => completion.actions.len(),
+        _ => 0,
+    });
+    assert_eq!(completed.sum::<usize>(), 2, "both, before the record is written");
     let mut ended = doubted();
     assert_eq!(ended.shows(&release_node(&replaced, 9)), ENDED);
     assert_eq!(words(&ended.step(answer(true))), ["complete"], "while the other is completed");

@@ -1,0 +1,139 @@
+//! What Sundown would do: the reports of dry runs, trials and test events.
+
+use tracing::info;
+
+use super::{
+    context::Term,
+    decision::Disposition,
+    trial::{TrialEntry, Would},
+};
+use crate::{
+    cluster::{About, EventNote, EventReason, Severity},
+    domain::{Interruption, Moment, Node},
+    observe::MessageOutcome,
+    triage::{Knowledge, Verdict},
+};
+
+/// Reports about one interruption. Nothing here acts on it.
+pub(super) struct DryReport<'a> {
+    pub(super) term: &'a Term,
+    pub(super) interruption: &'a Interruption,
+    pub(super) known: &'a Knowledge,
+    /// When its message was sent, on AWS's clock.
+    pub(super) sent: Option<Moment>,
+}
+
+impl DryReport<'_> {
+    /// Logs once for each event what would be done, and returns what happens to the message.
+    /// Outside of a trial it reappears by itself.
+    pub(super) fn verdict(&self, verdict: &Verdict) -> Disposition {
+        let kind = self.interruption.kind();
+        self.term.shared.metrics.message(Some(kind), MessageOutcome::DryRun);
+        let kind = kind.as_str();
+        if self.is_first() {
+            match verdict {
+                Verdict::Accept(accept) => {
+                    info!(
+                        node = %accept.node.name, instance = %accept.instance, kind,
+                        certainty = ?accept.certainty, "Dry run: would cordon and drain the node."
+                    );
+                }
+                Verdict::Complete(action) | Verdict::AnswerLaunch(action) => {
+                    info!(
+                        instance = %action.key.instance, group = %action.key.group,
+                        hook = %action.key.hook, kind,
+                        "Dry run: would complete the lifecycle action with CONTINUE."
+                    );
+                }
+                Verdict::Wait(_) | Verdict::Delete(_) | Verdict::Leave(_) => {}
+            }
+        }
+        let (would, node) = match verdict {
+            Verdict::Accept(accept) => (Would::Drain, Some(&*accept.node)),
+            Verdict::AnswerLaunch(_) => (Would::AnswerLaunch, None),
+            _ => (Would::Complete, None),
+        };
+        self.record_trial(would, "", node).unwrap_or(Disposition::Leave)
+    }
+
+    /// Logs once that an interruption is ignored. In a trial also records it, and returns what
+    /// happens to the message. `what`: what would happen to it otherwise.
+    pub(super) fn ignored(&self, reason: &str, what: &str) -> Option<Disposition> {
+        if self.term.shared.config.dry_run && self.is_first() {
+            let (instance, kind) = (&self.interruption.instance, self.interruption.kind().as_str());
+            info!(instance = %instance, kind, reason, "Dry run: would {what}.");
+        }
+        self.record_trial(Would::Nothing, reason, None)
+    }
+
+    /// Whether this event is reported for the first time.
+    fn is_first(&self) -> bool {
+        let Interruption { instance, event_id, .. } = self.interruption;
+        self.term
+            .first_time(&format!("{instance} {} {event_id}", self.interruption.kind().as_str()))
+    }
+
+    /// In a trial: records the event, and returns what happens to the message. `None`: this is not
+    /// a trial.
+    fn record_trial(&self, would: Would, why: &str, node: Option<&Node>) -> Option<Disposition> {
+        if !self.term.is_trial() {
+            return None;
+        }
+        let node = node.or_else(|| self.known.nodes.first().map(|n| &**n));
+        let entry = TrialEntry {
+            why: why.to_owned(),
+            node: node.map(|n| n.name.to_string()).unwrap_or_default(),
+            ..TrialEntry::of(
+                self.interruption,
+                self.term.aws_now(),
+                self.sent,
+                self.term.skew().to_aws(self.known.received),
+                would,
+            )
+        };
+        Some(if self.term.record_trial(&entry) { Disposition::Delete } else { Disposition::Leave })
+    }
+
+    /// Reports what would be done for a test event, if it were real.
+    pub(super) fn test_verdict(&self, verdict: &Verdict) -> Disposition {
+        let what = match verdict {
+            Verdict::Accept(_) => "the node would be cordoned and drained",
+            _ => "its lifecycle action would be completed with CONTINUE",
+        };
+        self.test(what, Disposition::Delete)
+    }
+
+    /// Reports that a test event could not be decided in time.
+    pub(super) fn undecided_test(&self) -> Disposition {
+        self.test(
+            "it would still wait, because a minute was not enough to decide: is the instance one \
+             of this cluster?",
+            Disposition::Delete,
+        )
+    }
+
+    /// Reports a test event in the log, and in an Event on the Node for people who cannot read the
+    /// log.
+    pub(super) fn test(&self, what: &str, disposition: Disposition) -> Disposition {
+        let (instance, kind) = (&self.interruption.instance, self.interruption.kind());
+        self.term.shared.metrics.message(Some(kind), MessageOutcome::Test);
+        let lag = self.known.received.since_or_zero(self.known.happened);
+        info!(
+            instance = %instance, kind = kind.as_str(), event = %self.interruption.event_id, ?lag,
+            "Test event: if it were real, {what}."
+        );
+        if let Some(node) = self.known.nodes.first() {
+            self.term.note(EventNote {
+                about: About::Node(node.name.clone()),
+                severity: Severity::Normal,
+                reason: EventReason::TestReceived,
+                message: format!(
+                    "test event {} of kind {} of {instance}: if it were real, {what}",
+                    self.interruption.event_id,
+                    kind.as_str()
+                ),
+            });
+        }
+        disposition
+    }
+}
