@@ -121,7 +121,7 @@ fn people_see_events_lines_and_a_table_but_no_flood() {
     );
     assert!(
         text.lines().any(|line| line.contains("  forced    shop/ledger-")
-            && line.ends_with(": its deadline comes")),
+            && line.ends_with(": deleted because of the deadline")),
         "{text}"
     );
     assert!(!text.contains("compute.internal"), "nodes are named without their domain: {text}");

@@ -39,7 +39,7 @@ pub(super) async fn connect_kube(args: &KubeArgs) -> anyhow::Result<kube::Client
         kubeconfig: args.kubeconfig.clone(),
         context: args.context.clone(),
     };
-    cluster::connect(&options).await.context("no API server to talk to (`--kubeconfig`)")
+    cluster::connect(&options).await.context("no Kubernetes cluster is configured")
 }
 
 /// Where to look for the Lease: at the place in flags, variables and the pod's environment, or else

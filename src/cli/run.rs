@@ -73,9 +73,7 @@ async fn serve(config: Arc<Config>) -> anyhow::Result<()> {
         kubeconfig: config.kube.kubeconfig.clone(),
         context: config.kube.context.clone(),
     };
-    let kube = cluster::connect(&options)
-        .await
-        .context("no API server to talk to (`--kubeconfig`, or run in the cluster)")?;
+    let kube = cluster::connect(&options).await.context("no Kubernetes cluster is configured")?;
     let metrics = Arc::new(Metrics::new(&controller::label_values()));
     if config.trial.is_some() {
         controller::check_trial_queues(&config.queue, &aws, clock, Arc::new(())).await?;

@@ -95,9 +95,9 @@ async fn where_all_is_well_every_point_says_yes_and_nothing_is_changed() {
     let all = [
         "clock",
         "credentials",
+        "credentials.direct",
         "group.scaling",
         "groups",
-        "handlers",
         "hook",
         "hook.completion",
         "hook.heartbeat",
@@ -105,8 +105,8 @@ async fn where_all_is_well_every_point_says_yes_and_nothing_is_changed() {
         "instances",
         "kubernetes",
         "lease",
-        "paused",
-        "proxy",
+        "no-other-handler",
+        "not-paused",
         "queue",
         "queue.delete",
         "queue.encryption",
@@ -290,7 +290,7 @@ async fn a_group_without_a_hook_a_short_one_and_another_reader_are_told() {
     assert_eq!(no("hook.timeout"), ["asg/drain", "old/short"]);
     assert_eq!(no("hook.default"), ["old/short"]);
     assert_eq!(no("group.scaling"), ["old"]);
-    assert_eq!(no("handlers"), ["ops/reader"]);
+    assert_eq!(no("no-other-handler"), ["ops/reader"]);
     assert_eq!(no("rule"), [format!("{}-events", stage.world.queue())]);
     assert_eq!(report.code, Some(1));
 }
@@ -306,7 +306,10 @@ async fn calls_go_through_the_proxy_and_no_proxy_is_kept_to() {
     assert_eq!(report.at("queue")["answer"], "yes", "{:#?}", report.findings);
     assert!(stage.world.aws.count("sqs:GetQueueAttributes") > 0);
     assert_eq!(
-        (report.at("proxy")["answer"].as_str(), report.at("proxy")["needed"].as_bool()),
+        (
+            report.at("credentials.direct")["answer"].as_str(),
+            report.at("credentials.direct")["needed"].as_bool()
+        ),
         (Some("no"), Some(false))
     );
     assert!(
@@ -320,7 +323,7 @@ async fn calls_go_through_the_proxy_and_no_proxy_is_kept_to() {
     ];
     let report = stage.check_with(&["--aws-endpoint-url", elsewhere], &named).await;
     assert_eq!(
-        (report.at("proxy")["answer"].as_str(), report.at("queue")["answer"].as_str()),
+        (report.at("credentials.direct")["answer"].as_str(), report.at("queue")["answer"].as_str()),
         (Some("yes"), Some("no"))
     );
     assert_eq!(
@@ -335,8 +338,8 @@ async fn calls_go_through_the_proxy_and_no_proxy_is_kept_to() {
     let report = stage.check_with(&["--receive"], &pod_identity).await;
     assert_eq!(
         (
-            report.at("proxy")["answer"].as_str(),
-            report.at("proxy")["needed"].as_bool(),
+            report.at("credentials.direct")["answer"].as_str(),
+            report.at("credentials.direct")["needed"].as_bool(),
             report.code
         ),
         (Some("no"), Some(true), Some(1))
@@ -411,10 +414,10 @@ async fn what_is_configured_and_asked_by_nobody_else_is_looked_at_and_needed_by_
 async fn drains_that_somebody_has_paused_are_told_with_what_lets_them_go_on() {
     let stage = sound(67).await;
     let _sundown = stage.leader("sundown", &[]).await;
-    assert_eq!(stage.check(&["--receive"]).await.at("paused")["answer"], "yes");
+    assert_eq!(stage.check(&["--receive"]).await.at("not-paused")["answer"], "yes");
     assert_eq!(stage.tool(&["pause"]).await.code, Some(0));
     let report = stage.check(&["--receive"]).await;
-    let paused = report.at("paused");
+    let paused = report.at("not-paused");
     assert_eq!(
         (paused["answer"].as_str(), paused["needed"].as_bool(), report.code),
         (Some("no"), Some(false), Some(0)),
@@ -424,7 +427,7 @@ async fn drains_that_somebody_has_paused_are_told_with_what_lets_them_go_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lease_that_cannot_be_had_is_told_before_anybody_waits_for_a_leader() {
+async fn a_lease_that_cannot_be_had_is_reported_before_anybody_waits_for_a_leader() {
     let stage = sound(68).await;
     let report = stage.check(&["--receive"]).await;
     let lease = report.at("lease");

@@ -185,7 +185,7 @@ async fn a_variable_that_is_empty_is_as_good_as_none_for_every_flag() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_variable_that_no_flag_has_is_told_in_the_log_and_by_print_config() {
+async fn a_variable_that_no_flag_has_is_reported_in_the_log_and_by_print_config() {
     let variables = [("SUNDOWN_DRAIN_TIMOUT", "2h"), ("AWS_EC2_METADATA_DISABLED", "true")];
     let said =
         asked(&["run", "--queue-url", "http://127.0.0.1:9/000000000000/q"], &variables).await;

@@ -58,7 +58,7 @@ async fn from_nth_reads_a_file_or_what_is_piped_into_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn imds_mode_is_told_in_the_first_line_and_beside_the_values() {
+async fn imds_mode_is_reported_in_the_first_line_and_beside_the_values() {
     let said = asked(&["from-nth", &fixture("daemonset.yaml")]).await;
     assert!(said.out.lines().next().unwrap().starts_with("IMDS mode"), "{}", said.out);
     let said = asked(&["from-nth", &fixture("daemonset.yaml"), "-o", "values"]).await;

@@ -143,7 +143,7 @@ pub fn authority(folder: &Folder) -> TlsAcceptor {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_end_of_a_drain_is_told_over_https_with_headers_of_a_secret_and_tried_again() {
+async fn the_end_of_a_drain_is_reported_over_https_with_headers_of_a_secret_and_tried_again() {
     let stage = Stage::new(60).await;
     let instances = stage.spot_group(3);
     stage.world.kube.add_deployment(&Workload::new("shop", "web", 6));

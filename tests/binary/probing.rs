@@ -31,7 +31,7 @@ async fn nowhere() -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_unreachable_queue_is_told_by_readyz_and_ends_nothing() {
+async fn an_unreachable_queue_is_reported_by_readyz_and_ends_nothing() {
     let stage = Stage::new(11).await;
     stage.group(2);
     let elsewhere = nowhere().await;
@@ -53,7 +53,7 @@ async fn an_unreachable_queue_is_told_by_readyz_and_ends_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_queue_that_does_not_exist_is_told_by_readyz_and_comes_back() {
+async fn a_queue_that_does_not_exist_is_reported_by_readyz_and_comes_back() {
     let stage = Stage::new(12).await;
     stage.group(1);
     stage.world.aws.delete_queue(stage.world.queue());
@@ -68,7 +68,7 @@ async fn a_queue_that_does_not_exist_is_told_by_readyz_and_comes_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_api_server_that_is_away_is_told_by_readyz_and_ends_nothing() {
+async fn an_api_server_that_is_away_is_reported_by_readyz_and_ends_nothing() {
     let stage = Stage::new(13).await;
     let away = stage.folder.path().join("away");
     let address = nowhere().await.trim_start_matches("http://").parse().unwrap();

@@ -48,7 +48,7 @@ async fn the_rights_of_deploy_are_all_there_and_one_that_is_taken_away_is_named(
     assert_eq!(findings(&stage, SUNDOWN, "rights").await, all_there);
     assert_eq!(findings(&stage, SUNDOWN, "kubernetes").await, all_there);
     // The pods of the Deployment are of kwok and name another queue: nobody else reads ours.
-    assert_eq!(findings(&stage, SUNDOWN, "handlers").await, all_there);
+    assert_eq!(findings(&stage, SUNDOWN, "no-other-handler").await, all_there);
     patch(
         &stage.cluster.client(ADMIN),
         "/apis/rbac.authorization.k8s.io/v1/clusterroles/sundown-force",

@@ -233,8 +233,15 @@ async fn what_the_check_says(stage: &Stage, pod: &Value) {
     let said = run(folder, &mut command).await;
     let report: Value = serde_json::from_str(&said.out)
         .unwrap_or_else(|error| panic!("{error}: {}{}", said.out, said.err));
-    for point in ["groups", "handlers", "hook.heartbeat", "kubernetes", "paused", "queue", "rights"]
-    {
+    for point in [
+        "groups",
+        "no-other-handler",
+        "hook.heartbeat",
+        "kubernetes",
+        "not-paused",
+        "queue",
+        "rights",
+    ] {
         let answers: Vec<_> = report["findings"]
             .as_array()
             .unwrap()

@@ -119,7 +119,7 @@ async fn was_forced(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_evicted_is_told_waited_for_and_deleted_at_the_deadline() {
+async fn what_cannot_be_evicted_is_reported_waited_for_and_deleted_at_the_deadline() {
     let Some(stage) = Stage::new(24).await else { return };
     stage.alone().await;
     let instances = stage.group(6).await;

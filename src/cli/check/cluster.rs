@@ -191,7 +191,7 @@ pub(super) fn judge_pods(own: &Own<'_>, pods: &[PodSummary]) -> Vec<Finding> {
         );
         let remedy = "one queue belongs to one reader: give it another, a second target of the \
             same rules, or take it away";
-        found.push(Finding::no("handlers", workload, message, remedy));
+        found.push(Finding::no("no-other-handler", workload, message, remedy));
     }
     let is_handler =
         |p: &&PodSummary| has_image(p, "aws-node-termination-handler") && !own.names_our_queue(p);
@@ -199,12 +199,17 @@ pub(super) fn judge_pods(own: &Own<'_>, pods: &[PodSummary]) -> Vec<Finding> {
         let message =
             "aws-node-termination-handler runs too: where both act, each ends the other's drains";
         found.push(
-            Finding::no("handlers", workload, message, "take it away once this check is good")
-                .advice(),
+            Finding::no(
+                "no-other-handler",
+                workload,
+                message,
+                "take it away once this check is good",
+            )
+            .advice(),
         );
     }
     if found.is_empty() {
-        found.push(Finding::yes("handlers", "", no_reader(pods.len())));
+        found.push(Finding::yes("no-other-handler", "", no_reader(pods.len())));
     }
     for (workload, _) in
         by_workload(&living().filter(|p| has_image(p, "cluster-autoscaler")).collect::<Vec<_>>())
@@ -370,7 +375,7 @@ pub(super) async fn list_pods(client: &Client) -> Result<Vec<PodSummary>, String
 
 /// What the Lease shows about the leader and the pause.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct LeaseState {
+pub(super) struct LeaseSnapshot {
     /// The pod that holds it. `None`: it has no holder, or does not exist.
     pub(super) leader: Option<String>,
     /// A person has paused all drains of the cluster.
@@ -382,13 +387,13 @@ pub(super) async fn lease_state(
     client: &Client,
     namespace: &str,
     name: &str,
-) -> Result<LeaseState, String> {
+) -> Result<LeaseSnapshot, String> {
     let api: Api<Lease> = Api::namespaced(client.clone(), namespace);
     let Some(lease) = within(api.get_opt(name)).await.map_err(|e| words_of(&e))? else {
-        return Ok(LeaseState::default());
+        return Ok(LeaseSnapshot::default());
     };
     let holder = lease.spec.and_then(|s| s.holder_identity).filter(|h| !h.is_empty());
-    Ok(LeaseState {
+    Ok(LeaseSnapshot {
         // The holder is `POD_RANDOM`.
         leader: holder.map(|h| h.rsplit_once('_').map_or(h.clone(), |(pod, _)| pod.to_owned())),
         is_paused: lease
@@ -399,8 +404,8 @@ pub(super) async fn lease_state(
 }
 
 /// Whether drains are paused. It is only advice, because a person paused them on purpose.
-pub(super) fn judge_pause(lease_state: &LeaseState, namespace: &str, name: &str) -> Finding {
-    const POINT: &str = "paused";
+pub(super) fn judge_pause(lease_state: &LeaseSnapshot, namespace: &str, name: &str) -> Finding {
+    const POINT: &str = "not-paused";
     let lease = format!("Lease {namespace}/{name}");
     if !lease_state.is_paused {
         return Finding::yes(POINT, lease, format!("no {PAUSE}=true: drains are not paused"));

@@ -136,7 +136,7 @@ impl Finding {
                 point,
                 about,
                 message,
-                "look at the network: the points `host` and `proxy`, VPC endpoints, network \
+                "look at the network: the points `host` and `credentials.direct`, VPC endpoints, network \
                  policies, security groups",
             ),
             Outcome::Ok | Outcome::Throttled | Outcome::Server | Outcome::Rejected => {

@@ -346,7 +346,7 @@ impl Check<'_> {
             }
             Err(why) => self.found.push(
                 Finding::cannot_tell(
-                    "handlers",
+                    "no-other-handler",
                     "",
                     format!("pods cannot be listed: {why}"),
                     "allow `list pods`",

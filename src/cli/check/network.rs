@@ -31,7 +31,7 @@ const SKEW: SignedDuration = SignedDuration::from_mins(4);
 /// Whether requests for credentials would go through a proxy. `given`: the endpoint in the
 /// environment (`AWS_CONTAINER_CREDENTIALS_FULL_URI`).
 pub(super) fn judge_proxy(proxy: &Proxy, given: Option<&str>) -> Finding {
-    const POINT: &str = "proxy";
+    const POINT: &str = "credentials.direct";
     let through = |url: &str| proxy.of(url).map(|proxy| (url.to_owned(), proxy));
     if let Some((url, proxy)) = given.and_then(through) {
         let host = host_of(&url).unwrap_or(url);
@@ -45,7 +45,7 @@ pub(super) fn judge_proxy(proxy: &Proxy, given: Option<&str>) -> Finding {
     }
     let all: Vec<_> = CREDENTIALS.into_iter().filter_map(through).collect();
     let Some((_, by)) = all.first() else {
-        return Finding::yes(POINT, "", "no proxy stands between this pod and its credentials");
+        return Finding::yes(POINT, "", "credentials are asked for without a proxy");
     };
     let hosts = all.iter().filter_map(|(url, _)| host_of(url)).collect::<Vec<_>>().join(", ");
     let message = format!("requests to {hosts} would go through {by}");

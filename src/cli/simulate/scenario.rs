@@ -104,8 +104,8 @@ pub(in crate::cli) enum ScenarioError {
     #[error("the scenario {path} is larger than {} KiB", MOST_BYTES / 1024)]
     TooLarge { path: String },
     #[error(
-        "the scenario {path} is no valid YAML{at}. The built-in one, docs/scenarios/default.yaml, \
-         is an example"
+        "the scenario {path} is no valid YAML{at}: check the indentation, the quotes, and that no \
+         key is there twice. The built-in one, docs/scenarios/default.yaml, is an example"
     )]
     Syntax { path: String, at: String },
     /// A field has a wrong value: its path, and what it may be.

@@ -81,7 +81,7 @@ impl View {
                 screen.print(
                     head(at, name, width)
                         .and(Style::Bad, "forced  ")
-                        .and(Style::Plain, format!("  {pod}: its deadline comes")),
+                        .and(Style::Plain, format!("  {pod}: deleted because of the deadline")),
                 );
             }
             let state = (report.left, report.blocked.clone());

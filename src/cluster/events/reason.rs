@@ -155,7 +155,7 @@ reasons! {
         "Sundown received the interruption late, and AWS reports that it no longer applies. The \
          drain ends, and Sundown restores the earlier state of the node."
         => "Nothing. When it happens often, find out why messages are [read \
-            late](operations.md#interruptions-are-taken-on-late).";
+            late](operations.md#interruptions-are-accepted-late).";
     /// An instance is back in service.
     InstanceReturned [Normal] [Node]
         "Auto Scaling has put the instance back into service (out of a warm pool, or out of \

@@ -98,7 +98,8 @@ impl LeaseError {
         Self::new(
             place,
             "found",
-            "does Sundown run here, or with another --lease-namespace or --lease-name?".to_owned(),
+            "check --lease-namespace, --lease-name, and that Sundown runs in this cluster"
+                .to_owned(),
             None,
         )
     }

@@ -164,7 +164,7 @@ async fn a_record_that_comes_to_name_another_instance_ends_its_drain() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_void_record_that_cannot_be_put_back_is_told_once_and_tried_again() {
+async fn a_void_record_that_cannot_be_put_back_is_reported_once_and_tried_again() {
     let scene = Scene::spot(606, 3, &[]).await;
     let rule =
         scene.stage.world.kube.inject(Rule::always(Match::of("patch", "nodes"), Fault::Forbidden));

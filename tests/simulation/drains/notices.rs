@@ -66,7 +66,7 @@ fn chat(stage: &Stage, on: &[On]) -> Chat {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_drain_is_told_once_at_its_beginning_and_once_at_its_end_with_what_held_it() {
+async fn each_drain_is_reported_once_at_its_beginning_and_once_at_its_end_with_what_held_it() {
     let stage = Stage::new(170);
     let instances = stage.spot_group(3);
     let chat = chat(&stage, &[On::Accepted, On::Ended]);

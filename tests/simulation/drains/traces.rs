@@ -29,7 +29,7 @@ fn attribute<'a>(trace: &'a Trace, name: &str) -> Option<&'a Value> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_drain_is_told_once_when_all_is_done() {
+async fn a_drain_is_reported_once_when_all_is_done() {
     let stage = Stage::new(197);
     let instances = stage.group(3, 300);
     let mut outbox = collector(&stage);

@@ -12,7 +12,7 @@ fn depth(replica: &Replica, queue: &str) -> Option<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_depth_of_each_is_told_by_every_replica_and_nothing_is_taken_from_it() {
+async fn the_depth_of_each_is_reported_by_every_replica_and_nothing_is_taken_from_it() {
     let stage = Stage::new(190);
     stage.group(1, 300);
     let urls =

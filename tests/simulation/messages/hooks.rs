@@ -434,7 +434,7 @@ async fn without_a_cluster_name_only_a_named_launch_hook_is_answered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hook_that_does_not_exist_is_told_once_and_nothing_spins() {
+async fn a_hook_that_does_not_exist_is_reported_once_and_nothing_spins() {
     let stage = Stage::new(58);
     let instances = group(&stage, 3, &[continuing_hook("drain", 300)]);
     stage.shop(6);

@@ -65,7 +65,7 @@ async fn a_test_of_a_hook_neither_keeps_alive_nor_completes_the_action_that_is_o
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_test_of_an_instance_that_nobody_knows_is_told_and_gone_in_a_minute() {
+async fn a_test_of_an_instance_that_nobody_knows_is_reported_and_gone_in_a_minute() {
     let stage = Stage::new(7);
     stage.group(2, 300);
     let sundown = stage.settled(&[]).await;

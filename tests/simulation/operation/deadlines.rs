@@ -250,7 +250,7 @@ async fn what_nobody_could_keep_alive_is_forced_before_its_first_window_ends_als
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_forced_delete_that_is_answered_after_the_end_of_its_drain_is_told() {
+async fn a_forced_delete_that_is_answered_after_the_end_of_its_drain_is_reported() {
     let stage = Stage::new(1573);
     let instance = stage.spot_group(2).remove(0);
     stage.blocked_pod(&instance, "web", 30);

@@ -80,7 +80,7 @@ async fn c73_a_leader_that_is_cut_off_from_the_api_server_stops_before_another_b
 }
 
 #[tokio::test(start_paused = true)]
-async fn c73_what_another_leader_has_completed_is_beaten_once_more_by_one_that_is_cut_off() {
+async fn c73_what_another_leader_has_completed_gets_one_more_heartbeat_from_one_that_is_cut_off() {
     let stage = Stage::new(732);
     let instance = stage.group(1, 60).remove(0);
     stage.slow_pod(&instance, "slow", 100);

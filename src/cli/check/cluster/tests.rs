@@ -89,8 +89,9 @@ fn other_readers_of_our_queue_are_found() {
             "{found:?}"
         );
     }
-    let none = ("handlers", String::new(), Answer::Yes, true);
-    let takes_messages = |workload: &str| vec![("handlers", workload.to_owned(), Answer::No, true)];
+    let none = ("no-other-handler", String::new(), Answer::Yes, true);
+    let takes_messages =
+        |workload: &str| vec![("no-other-handler", workload.to_owned(), Answer::No, true)];
     let ours = pod("sundown-5c9-abc", "ReplicaSet", "sundown:1", &[("SUNDOWN_QUEUE_URL", QUEUE)]);
     assert_eq!(outcomes(ours.clone()), std::slice::from_ref(&none));
     assert_eq!(
@@ -163,7 +164,7 @@ fn other_readers_of_our_queue_are_found() {
     );
     assert_eq!(
         outcomes(handler),
-        [("handlers", "ops/aws-node-termination-handler".to_owned(), Answer::No, false)]
+        [("no-other-handler", "ops/aws-node-termination-handler".to_owned(), Answer::No, false)]
     );
     let autoscaler =
         pod("ca-6b-y", "ReplicaSet", "registry.k8s.io/autoscaling/cluster-autoscaler:v1", &[]);
