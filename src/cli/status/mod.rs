@@ -2,6 +2,7 @@
 //! reads the cluster.
 
 mod facts;
+mod model;
 pub(super) mod read;
 mod report;
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use super::report::{BlockedPod, Hook, NodeStatus, Report, State};
+use super::model::{BlockedPod, Hook, NodeStatus, Report, State};
 use crate::{
     cli::paint::{Paint, Tone, fit, fit_middle},
     domain::{Moment, seconds},

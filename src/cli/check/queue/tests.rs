@@ -1,6 +1,10 @@
 use serde_json::json;
 
-use super::{super::finding::Answer, *};
+use super::{
+    super::finding::Answer,
+    senders::{Others, Senders},
+    *,
+};
 use crate::aws::TargetFacts;
 
 const ARN: &str = "arn:aws:sqs:eu-west-1:123456789012:q";

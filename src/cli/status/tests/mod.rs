@@ -11,10 +11,9 @@ use serde_json::json;
 use super::{
     clipped,
     facts::{EventFacts, Facts, LeaseFacts, Subject},
+    model::{BlockedPod, Hook, Interruption, LastEvent, Leader, NodeStatus, Pods, Report, State},
     read::named,
-    report::{
-        BlockedPod, Hook, Interruption, LastEvent, Leader, NodeStatus, Pods, Report, State, report,
-    },
+    report::report,
     text::{Look, text},
 };
 use crate::{

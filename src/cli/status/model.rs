@@ -1,0 +1,127 @@
+//! The report of `status`, as people see it and as JSON.
+
+use serde::Serialize;
+
+use crate::domain::{Moment, NodeName};
+
+/// The whole report. Also the JSON of `-o json`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Report {
+    pub(super) time: Moment,
+    pub(super) leader: Leader,
+    /// A person has paused all drains.
+    pub(super) paused: bool,
+    /// The open drains, sorted by the names of their nodes. With a name: that node, whatever its
+    /// state.
+    pub(super) nodes: Vec<NodeStatus>,
+    /// Nodes whose drain is over and whose instance still exists.
+    pub(super) drained: Vec<NodeName>,
+    /// What could not be read, and which facts are missing for this reason.
+    pub(super) notes: Vec<String>,
+}
+
+/// The Lease and its holder.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Leader {
+    /// `NAMESPACE/NAME` of the Lease.
+    pub(super) lease: Option<String>,
+    /// The leader's pod. `None`: nobody leads.
+    pub(super) pod: Option<String>,
+    pub(super) since: Option<Moment>,
+    pub(super) renewed: Option<Moment>,
+}
+
+/// The state of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum State {
+    Draining,
+    Paused,
+    /// The record was deleted or damaged during the drain.
+    RecordLost,
+    /// No drain is open.
+    NotDraining,
+}
+
+/// A node, and its drain if there is one.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct NodeStatus {
+    pub(super) node: NodeName,
+    pub(super) instance: Option<String>,
+    pub(super) state: State,
+    /// Sentences: why it is not being drained, or what is unusual about its drain.
+    pub(super) remarks: Vec<String>,
+    pub(super) interruptions: Vec<Interruption>,
+    /// When the first interruption was accepted, which is when the node was cordoned.
+    pub(super) since: Option<Moment>,
+    /// When the drain ends at the latest.
+    pub(super) deadline: Option<Moment>,
+    /// When the first of the remaining pods may be deleted by force. `None`: no pod will be, the
+    /// drain is paused, or the pods cannot be listed.
+    pub(super) force_from: Option<Moment>,
+    /// `true`: no pod is left, or all remaining pods are already terminating.
+    pub(super) nothing_to_force: bool,
+    /// `None`: the pods cannot be listed.
+    pub(super) pods: Option<Pods>,
+    pub(super) blocked: Vec<BlockedPod>,
+    pub(super) hooks: Vec<Hook>,
+    /// The last Event of each reason since the accept.
+    pub(super) events: Vec<LastEvent>,
+}
+
+/// An interruption that the record holds.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Interruption {
+    pub(super) kind: &'static str,
+    pub(super) time: Moment,
+    pub(super) accepted: Moment,
+}
+
+/// Numbers of pods by state. `left` is the sum of the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Pods {
+    pub(super) left: usize,
+    pub(super) waiting: usize,
+    pub(super) blocked: usize,
+    pub(super) leaving: usize,
+}
+
+/// A pod that something blocks.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct BlockedPod {
+    pub(super) pod: String,
+    pub(super) reason: &'static str,
+    /// `NAMESPACE/NAME` of the disruption budgets that block it.
+    pub(super) budgets: Vec<String>,
+    pub(super) message: String,
+    /// When the block began. `None`: not known.
+    pub(super) since: Option<Moment>,
+    pub(super) force_from: Option<Moment>,
+}
+
+/// A lifecycle action that Sundown keeps open.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Hook {
+    pub(super) group: String,
+    #[serde(rename = "hook")]
+    pub(super) name: String,
+    /// From the Events. `None`: no Event shows one.
+    pub(super) last_heartbeat: Option<Moment>,
+}
+
+/// The last Event of one reason about the node.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct LastEvent {
+    pub(super) reason: String,
+    pub(super) warning: bool,
+    pub(super) message: String,
+    pub(super) last: Moment,
+}
