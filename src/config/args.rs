@@ -131,7 +131,9 @@ pub struct QueueArgs {
         value_parser = parse_count,
     )]
     pub max_pollers: usize,
-    /// Most undecided messages to hold at once; Sundown stops receiving when it holds this many
+    /// Most undecided messages to hold at once. When all places are taken, Sundown stops holding
+    /// the oldest messages without a hook (undecided for 10 s or more); they reappear in the queue by
+    /// themselves. If there are none, it receives nothing until a place is free
     #[arg(
         long,
         env = "SUNDOWN_MAX_HELD",
@@ -142,9 +144,9 @@ pub struct QueueArgs {
     pub max_held: usize,
 }
 
-/// The flags under "Ours or not": which hooks, nodes and instances Sundown acts on.
+/// The flags under "Hooks, nodes and instances": which of them Sundown acts on.
 #[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "Ours or not")]
+#[command(next_help_heading = "Hooks, nodes and instances")]
 pub struct OursArgs {
     /// Name of a lifecycle hook that Sundown answers, with the wildcards * and ?; repeatable (in
     /// the variable: separated by commas). With the default `*`, Sundown decides for each group and
@@ -176,7 +178,7 @@ pub struct OursArgs {
     /// Without it, Sundown sends no heartbeat and no completion for an instance that has no Node
     #[arg(long, env = "SUNDOWN_CLUSTER_NAME", value_name = "NAME")]
     pub cluster_name: Option<String>,
-    /// How long after its launch a running instance may have no Node yet
+    /// How long after the launch of an instance Sundown waits for its Node
     #[arg(
         long,
         env = "SUNDOWN_JOIN_TIMEOUT",
@@ -200,8 +202,8 @@ pub struct DrainArgs {
     )]
     pub drain_timeout: Option<Duration>,
     /// How long before the deadline the pods of a node should be gone. Sundown forces pods
-    /// towards that moment, but waits for them until 2 s before the deadline. Never more than half
-    /// of the available time (30 s if the instance is stopped)
+    /// towards that moment, but waits for them until 2 s before the deadline. At most half
+    /// of the time that AWS gives (a stopping instance has 30 s, so at most 15 s)
     #[arg(
         long,
         env = "SUNDOWN_DEADLINE_MARGIN",
@@ -230,9 +232,9 @@ pub struct DrainArgs {
     /// `pods/status`. The delete follows within 1 s, whatever the answer is
     #[arg(long, env = "SUNDOWN_DISRUPTION_TARGET", value_parser = parse_switch)]
     pub disruption_target: bool,
-    /// When a node leaves load balancers (label
-    /// `node.kubernetes.io/exclude-from-external-load-balancers`): when Sundown accepts the
-    /// interruption, when its last pod is terminating, or never
+    /// When a node gets the label `node.kubernetes.io/exclude-from-external-load-balancers`:
+    /// `early` (when Sundown accepts the interruption), `late` (when the last pod is terminating, or
+    /// 60 s before the drain ends) or `never`
     #[arg(long, env = "SUNDOWN_EXCLUDE_FROM_LOAD_BALANCERS", value_name = "WHEN", value_enum)]
     pub exclude_from_load_balancers: Option<Exclusion>,
     /// Also mark nodes as another handler does, for tools that look for its marks: `nth` adds the

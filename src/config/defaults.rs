@@ -53,12 +53,15 @@ pub const WEBHOOK_ON: &str = "ended";
 /// Flags whose default is derived at run time, each with the text that the documentation shows.
 pub const DERIVED: &[(&str, &str)] = &[
     ("queue-url", "none: required"),
-    ("drain-timeout", "max(1 h, the hook's HeartbeatTimeout)"),
-    ("exclude-from-load-balancers", "early for spot and ending states, late for hooks"),
+    ("drain-timeout", "1 h, or the hook's HeartbeatTimeout if that is longer"),
+    (
+        "exclude-from-load-balancers",
+        "`early` for spot, capacity and state changes, `late` for hooks",
+    ),
     ("webhook-template", "for Slack: the summary"),
     ("webhook-proxy", "HTTPS_PROXY, HTTP_PROXY, NO_PROXY"),
     ("lease-namespace", "POD_NAMESPACE, else kube-system"),
-    ("node-name", "NODE_NAME"),
+    ("node-name", "the variable `NODE_NAME`"),
     ("pod-name", "POD_NAME"),
     ("pod-namespace", "POD_NAMESPACE"),
     ("region", "from the queue's URL, else the environment"),

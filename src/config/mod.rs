@@ -101,7 +101,8 @@ pub struct DrainConfig {
     pub spot_deadline_margin: Duration,
     /// When a pod whose eviction is refused is deleted.
     pub force_after: ForceAfter,
-    /// When nodes leave load balancers; `None`: early for spot and ending states, late for hooks.
+    /// When nodes leave load balancers; `None`: early for spot, capacity and state
+    /// changes, late for hooks.
     pub exclude: Option<Exclusion>,
     /// The other handler whose marks Sundown also writes on nodes; `None`: only its own marks.
     pub compat: Option<Compat>,

@@ -68,8 +68,9 @@ const HEAD: &str = "# Configuration
 
 Every flag of `sundown run`, with its variable and its default. A flag wins over its variable; a
 variable that is empty counts as not given. `sundown run --print-config` prints what is in force.
-Durations are written as `90s`, `5m`, `1h30m`. This page is generated from the code and held against
-it by a test.
+Durations are written as `90s`, `5m`, `1h30m`. In the chart, a flag is a value under `config` in
+camel case: `--drain-timeout` is `config.drainTimeout`. This page is generated from the code and held
+against it by a test.
 ";
 
 /// The text for the default of a flag whose default is derived at run time; `None` for a flag with

@@ -466,7 +466,7 @@ fn traces(args: &RunArgs) -> Result<Option<traces::Settings>, ConfigError> {
     let Some(text) = given(args.service.otlp_endpoint.clone()) else {
         let Some(file) = headers else { return Ok(None) };
         let remedy = format!(
-            "there is nobody to send to, although headers are given ({}); give the URL too, or \
+            "there is no collector to send to, although headers are given ({}); give the URL too, or \
              none of them",
             file.display()
         );
@@ -538,7 +538,7 @@ fn webhook(args: &RunArgs) -> Result<Option<Settings>, ConfigError> {
     let Some(url) = secret_url("webhook-url", w.webhook_url, "https://hooks.slack.com/services/…")?
     else {
         if template.is_some() || headers.is_some() || proxy.is_some() {
-            let remedy = "there is nobody to tell, although a template, headers or a proxy are \
+            let remedy = "there is no URL to send to, although a template, headers or a proxy are \
                 given; give the URL too, or none of them";
             return Err(ConfigError::new("webhook-url", None, remedy));
         }

@@ -141,7 +141,7 @@ async fn a_variable_that_is_wrong_is_named() {
     let said =
         asked(&["pause"], &[("SUNDOWN_LEASE_NAME", ""), ("KUBECONFIG", "/nowhere/config")]).await;
     assert!(
-        said.err.contains("no API server") && said.err.matches("os error 2").count() == 1,
+        said.err.contains("no Kubernetes cluster") && said.err.matches("os error 2").count() == 1,
         "each cause once: {}",
         said.err
     );

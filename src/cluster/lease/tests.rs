@@ -253,6 +253,7 @@ async fn without_answers_a_leader_may_not_write_after_the_renew_deadline_until_a
     let server = Server::default();
     let keeper = keeper(&server, "me");
     assert!(leads(&keeper, seconds(1)).await);
+    let since = keeper.state().borrow().leadership.leads_since();
     server.set(|s| s.hangs = true);
     sleep(7).await;
     assert!(may_write(&keeper));
@@ -263,6 +264,7 @@ async fn without_answers_a_leader_may_not_write_after_the_renew_deadline_until_a
     server.set(|s| s.hangs = false);
     assert!(leads(&keeper, seconds(8)).await);
     assert!(may_write(&keeper));
+    assert_ne!(keeper.state().borrow().leadership.leads_since(), since, "a new term");
 }
 
 #[tokio::test(start_paused = true)]

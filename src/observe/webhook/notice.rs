@@ -34,7 +34,7 @@ pub struct Notice {
     pub group: Option<String>,
     /// The labels of the Node that the node index keeps.
     pub labels: BTreeMap<String, String>,
-    /// When the drain ends at the latest. `None`: nothing limits it.
+    /// When the instance ends, as far as AWS has announced it. `None` for a terminate hook.
     pub deadline: Option<Moment>,
     /// `accepted`, or how the drain ended: `empty`, `deadline` and so on.
     pub outcome: &'static str,

@@ -39,7 +39,7 @@ pub const NAMES: &[(&str, &str)] = &[
     ("zone", "the node's zone"),
     ("region", "the node's region"),
     ("type", "the node's instance type"),
-    ("deadline", "when the drain ends at the latest; empty if nothing limits it"),
+    ("deadline", "when the instance ends; empty for a terminate hook"),
     ("outcome", "`accepted`, or how the drain ended: `empty`, `deadline` and so on"),
     ("took", "how long the drain took, in seconds: a number; empty before it ends"),
     ("evicted", "how many evictions the API server accepted: a number"),
