@@ -40,15 +40,17 @@ pub struct LeasePlace {
     pub name: String,
 }
 
-/// What this process knows of the Lease and of its own role. It is published as one value, so that
-/// no task ever sees one half of a change without the other.
+/// What this process knows of the Lease and of its own role. `leadership` and `is_given_up` change
+/// together. `trouble` and `is_paused` are published before the role that follows from the same
+/// answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeaseState {
     /// The role of this process.
     pub leadership: Leadership,
     /// The Lease carries `sundown.dev/pause: "true"`: all drains are paused.
     pub is_paused: bool,
-    /// This process was asked to give the Lease up for good, and verifiably does not hold it.
+    /// This process verifiably does not hold the Lease and never bids again. Always `true` in a dry
+    /// run, which has no Lease.
     pub is_given_up: bool,
     /// Why the last read or write of the Lease failed; `None` while they succeed. A process whose
     /// calls on the Lease fail cannot lead.
@@ -89,7 +91,8 @@ impl Leadership {
 /// Called in every iteration of a loop, to show that its task is alive.
 pub type OnIteration = Box<dyn Fn() + Send + Sync>;
 
-/// How long giving the Lease up may take: the last writes, then the write of the Lease itself.
+/// How long a process that stops waits until it has given the Lease up: for its last writes, and
+/// 3 s for the write of the Lease. After that the Lease expires by itself.
 pub const LONGEST_RELEASE: Duration = LAST_WRITES.saturating_add(seconds(3));
 
 /// What a keeper needs.
@@ -217,8 +220,8 @@ impl LeaseKeeper {
 
     /// Gives the lease up once, when no write of this process is under way, so that another process
     /// can take it. From now on this process bids only for a lease that has been free for
-    /// `bid_again_after`. For a process whose own node drains, or that reaches no queue. Further
-    /// calls change nothing.
+    /// `bid_again_after`. For a process whose own node drains, or that reaches no queue. Until
+    /// [`Self::bid_normally`], a further call changes only `bid_again_after`.
     pub fn yield_lease(&self, bid_again_after: Duration) {
         self.send(Input::Yield(bid_again_after));
     }

@@ -242,7 +242,7 @@ fn flags_that_are_missing_contradictory_or_out_of_range_are_refused_with_name_va
             "",
             "",
         ),
-        (&["--webhook-template", "x"], "--webhook-url", "not given", "nobody to tell"),
+        (&["--webhook-template", "x"], "--webhook-url", "not given", "there is no URL to send to"),
         (
             &[
                 "--webhook-url",
@@ -276,7 +276,7 @@ fn flags_that_are_missing_contradictory_or_out_of_range_are_refused_with_name_va
             "cannot be rendered",
         ),
         (&["--queue-url", QUEUE, "--queue-url", QUEUE], "--queue-url", QUEUE, "once"),
-        (&["--otlp-headers-file", "h"], "--otlp-endpoint", "not given", "nobody to send to"),
+        (&["--otlp-headers-file", "h"], "--otlp-endpoint", "not given", "no collector to send to"),
         (
             &["--otlp-endpoint", "collector"],
             "--otlp-endpoint",
@@ -426,8 +426,8 @@ fn every_flag_has_a_variable_of_its_own_and_is_printed_with_value_variable_and_d
         assert_eq!(lines.count(), usize::from(long != "print-config"), "--{long} in\n{printed}");
     }
     for line in [
-        "--drain-timeout 2h  # from the flag; variable SUNDOWN_DRAIN_TIMEOUT; default: max(1 h, \
-         the hook's HeartbeatTimeout)",
+        "--drain-timeout 2h  # from the flag; variable SUNDOWN_DRAIN_TIMEOUT; default: 1 h, or \
+         the hook's HeartbeatTimeout if that is longer",
         "--join-timeout 5m  # default; variable SUNDOWN_JOIN_TIMEOUT; default: 5m",
         "--dry-run true  # from the flag; variable SUNDOWN_DRY_RUN; default: false",
         "--lease-namespace infra  # from POD_NAMESPACE; variable SUNDOWN_LEASE_NAMESPACE; \

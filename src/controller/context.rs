@@ -116,12 +116,12 @@ impl Term {
     /// Begins a term. Returns it with the receiver of the fleet's inputs. `kept`: the actions that
     /// this process has kept alive since its last term.
     pub(super) fn begin(
+        since: Moment,
         shared: Arc<Shared>,
         kept: Option<Hooks>,
     ) -> (Self, mpsc::UnboundedReceiver<Input>) {
         let (inputs, received) = mpsc::unbounded_channel();
         let end = CancellationToken::new();
-        let since = shared.clock.now();
         let hooks = match kept {
             Some(kept) => kept.resume(inputs.clone()),
             None => Hooks::new(shared.clone(), inputs.clone()),
@@ -179,6 +179,11 @@ impl Term {
         self.shared.spawner.spawn(async move {
             end.run_until_cancelled(task).await;
         })
+    }
+
+    /// Whether the term is over. Its tasks then end at their next await.
+    pub(super) fn has_ended(&self) -> bool {
+        self.end.is_cancelled()
     }
 
     /// Ends all tasks that the term started, and all heartbeats.

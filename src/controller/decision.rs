@@ -25,16 +25,16 @@ use crate::{
     triage::{HooksAnswer, Knowledge, Reason, Verdict, triage},
 };
 
-/// What happens to the message. If it holds several interruptions, the last of their dispositions
-/// in this order counts.
+/// What happens to the message. If it holds several interruptions, the last of their ends in this
+/// order counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Disposition {
-    /// Delete it: nobody needs it.
-    Delete,
-    /// Make it visible again soon: another reader of the queue may want it.
-    GiveBack,
-    /// Let it reappear when its visibility timeout is over.
-    Leave,
+pub(super) enum MessageEnd {
+    /// It is deleted: nobody needs it.
+    Deleted,
+    /// It becomes visible again soon: another reader of the queue may want it.
+    GivenBack,
+    /// It reappears when its visibility timeout is over.
+    LeftToReappear,
 }
 
 /// An interruption and what is known about it so far. See [`Decision::decide`].
@@ -51,11 +51,11 @@ pub(super) struct Decision {
     /// itself, and is decided then.
     given_up: CancellationToken,
     /// A test event: Sundown reports what it would do, and does nothing.
-    test: bool,
+    is_test: bool,
 }
 
 /// After this time a test event is reported as undecided.
-const TEST: Duration = seconds(60);
+const TEST_TIMEOUT: Duration = seconds(60);
 
 /// While an interruption has one of these, the fleet holds the evictions of a burst back.
 struct BurstHold(Arc<Term>);
@@ -81,9 +81,9 @@ impl Decision {
         happened: Moment,
         sent: Option<Moment>,
         given_up: CancellationToken,
-        test: bool,
+        is_test: bool,
     ) -> Self {
-        let burst_hold = (!test).then(|| BurstHold::new(&term));
+        let burst_hold = (!is_test).then(|| BurstHold::new(&term));
         Self {
             known: Knowledge::new(received, happened),
             term,
@@ -92,13 +92,13 @@ impl Decision {
             burst_hold,
             kept_alive: None,
             given_up,
-            test,
+            is_test,
         }
     }
 
     /// Whether nothing may be written because of this interruption.
-    fn is_dry(&self) -> bool {
-        self.test || self.term.shared.config.dry_run
+    fn is_report_only(&self) -> bool {
+        self.is_test || self.term.shared.config.dry_run
     }
 
     fn report(&self) -> DryReport<'_> {
@@ -112,7 +112,7 @@ impl Decision {
 
     /// Decides, however long that takes, and carries the decision out. By reference: a future that
     /// takes a value reserves memory for it twice.
-    pub(super) async fn decide(&mut self) -> Disposition {
+    pub(super) async fn decide(&mut self) -> MessageEnd {
         let mut questions = Questions::default();
         let mut arrivals = self.term.arrivals.subscribe();
         let (mut accepting, mut tries) = (Backoff::up_to(seconds(10)), accept::Tries::default());
@@ -123,10 +123,10 @@ impl Decision {
                     .shared
                     .metrics
                     .message(Some(self.interruption.kind()), MessageOutcome::Left);
-                return Disposition::Leave;
+                return MessageEnd::LeftToReappear;
             }
             self.read_index();
-            if !self.test && !tries.is_lost() && self.is_on_record() {
+            if !self.is_test && !tries.is_lost() && self.is_on_record() {
                 let open = self
                     .known
                     .nodes
@@ -135,29 +135,29 @@ impl Decision {
                 if let Some(action) = self
                     .interruption
                     .lifecycle_action(&self.interruption.instance)
-                    .filter(|_| open && !self.is_dry())
+                    .filter(|_| open && !self.is_report_only())
                 {
                     self.term.hooks.learn_token(&action);
                 }
                 return self.accepted(Accepted::Repeat { open });
             }
             if self.interruption.goes_into_service()
-                && !self.is_dry()
-                && let Some(disposition) = Box::pin(self.returned()).await
+                && !self.is_report_only()
+                && let Some(end) = Box::pin(self.put_back_returned_node()).await
             {
-                return disposition;
+                return end;
             }
             self.keep_alive_if_ours();
             let now = self.term.shared.clock.now();
             let wait = match triage(&self.interruption, &self.known, &self.term.shared.policy, now)
             {
-                Verdict::Delete(reason) => return self.dispose(reason, Disposition::Delete),
-                Verdict::Leave(reason) => return self.dispose(reason, Disposition::GiveBack),
+                Verdict::Delete(reason) => return self.dispose(reason, MessageEnd::Deleted),
+                Verdict::GiveBack(reason) => return self.dispose(reason, MessageEnd::GivenBack),
                 verdict
                 @ (Verdict::Complete(_) | Verdict::AnswerLaunch(_) | Verdict::Accept(_))
-                    if self.is_dry() =>
+                    if self.is_report_only() =>
                 {
-                    return if self.test {
+                    return if self.is_test {
                         self.report().test_verdict(&verdict)
                     } else {
                         self.report().verdict(&verdict)
@@ -198,7 +198,9 @@ impl Decision {
                     Box::pin(self.learn_until(until, &mut questions)).await;
                     continue;
                 }
-                Verdict::Wait(_) if self.test && now >= self.known.received.plus(TEST) => {
+                Verdict::Wait(_)
+                    if self.is_test && now >= self.known.received.plus(TEST_TIMEOUT) =>
+                {
                     return self.report().undecided_test();
                 }
                 Verdict::Wait(wait) => wait,
@@ -210,7 +212,7 @@ impl Decision {
                     &self.interruption,
                     self.known.happened,
                     question,
-                    self.is_dry(),
+                    self.is_report_only(),
                 );
             }
             if questions.is_empty() {
@@ -224,15 +226,16 @@ impl Decision {
                 .until
                 .unwrap_or(Moment::MAX)
                 .min(now.plus(seconds(2)))
+                // At least 20 ms: a verdict whose time has passed must not become a busy loop.
                 .max(now.plus(Duration::from_millis(20)));
             // Boxed, as what is awaited above: thousands of decisions may wait for their accept, and
             // do not reserve the memory of this wait.
-            Box::pin(self.news(until, &mut questions, &mut arrivals)).await;
+            Box::pin(self.wait_for_change(until, &mut questions, &mut arrivals)).await;
         }
     }
 
     /// Waits until that time, or until something happens that can change the decision.
-    async fn news(
+    async fn wait_for_change(
         &mut self,
         until: Moment,
         questions: &mut Questions,
@@ -293,7 +296,7 @@ impl Decision {
 
     fn keep_alive_if_ours(&mut self) {
         if self.kept_alive.is_none()
-            && !self.is_dry()
+            && !self.is_report_only()
             && crate::triage::heartbeats(&self.interruption, &self.known, &self.term.shared.policy)
             && !crate::triage::heartbeats_wait(
                 &self.interruption,
@@ -332,10 +335,10 @@ impl Decision {
         }
     }
 
-    fn dispose(&mut self, reason: Reason, disposition: Disposition) -> Disposition {
-        if self.test {
+    fn dispose(&mut self, reason: Reason, end: MessageEnd) -> MessageEnd {
+        if self.is_test {
             let what = format!("it would not be acted on ({})", reason.as_str());
-            return self.report().test(&what, disposition);
+            return self.report().test(&what, end);
         }
         if let Some(action) = self.kept_alive.take() {
             self.term.hooks.forget(&action);
@@ -346,15 +349,13 @@ impl Decision {
             // Its task only asked whether the action is still open.
             self.term.hooks.forget(&action);
         }
-        let outcome = if disposition == Disposition::GiveBack {
-            MessageOutcome::Left
-        } else {
-            outcome(reason)
-        };
+        let outcome =
+            if end == MessageEnd::GivenBack { MessageOutcome::Left } else { outcome(reason) };
         self.term.shared.metrics.message(Some(self.interruption.kind()), outcome);
+        let is_stale = reason == Reason::Stale;
         let (instance, kind, reason) =
             (&self.interruption.instance, self.interruption.kind().as_str(), reason.as_str());
-        if reason == Reason::Stale.as_str() {
+        if is_stale {
             info!(
                 instance = %instance, kind,
                 "Ignored a stale interruption: it was read late and no longer applies."
@@ -362,6 +363,19 @@ impl Decision {
         } else {
             debug!(instance = %instance, kind, reason, "Ignored an interruption.");
         }
+        self.warn_of_namesakes(reason);
+        let what = match end {
+            MessageEnd::Deleted => "delete it and do nothing",
+            MessageEnd::GivenBack | MessageEnd::LeftToReappear => {
+                "leave it to others and do nothing"
+            }
+        };
+        self.report().ignored(reason, what).unwrap_or(end)
+    }
+
+    /// Warns once if the Node's name does not show which of several instances it belongs to.
+    fn warn_of_namesakes(&self, reason: &str) {
+        let (instance, kind) = (&self.interruption.instance, self.interruption.kind().as_str());
         if let (Some(node), Some(all)) = (self.known.nodes.first(), &self.known.namesakes)
             && all.len() > 1
             && self.term.first_time(&format!("{instance} is called {}", node.name))
@@ -373,11 +387,6 @@ impl Decision {
                  instances kubernetes.io/cluster/<--cluster-name>."
             );
         }
-        let what = match disposition {
-            Disposition::Delete => "delete it and do nothing",
-            Disposition::GiveBack | Disposition::Leave => "leave it to others and do nothing",
-        };
-        self.report().ignored(reason, what).unwrap_or(disposition)
     }
 
     /// Logs once that an interruption waits because its instance has no Node.
@@ -397,7 +406,7 @@ impl Decision {
         }
     }
 
-    async fn complete(&mut self, action: LifecycleAction, outcome: MessageOutcome) -> Disposition {
+    async fn complete(&mut self, action: LifecycleAction, outcome: MessageOutcome) -> MessageEnd {
         self.burst_hold = None;
         let kind = self.interruption.kind();
         self.warn_of_guess(None);
@@ -417,15 +426,15 @@ impl Decision {
         }
         if self.term.hooks.complete(&action, self.known.happened, NamedBy::Message).await.is_none()
         {
-            return Disposition::Leave;
+            return MessageEnd::LeftToReappear;
         }
         self.term.shared.metrics.message(Some(kind), outcome);
-        Disposition::Delete
+        MessageEnd::Deleted
     }
 
     /// For an instance that is back in service: puts its Node back as it was before the drain.
     /// `None`: the message is decided like any other.
-    async fn returned(&mut self) -> Option<Disposition> {
+    async fn put_back_returned_node(&mut self) -> Option<MessageEnd> {
         while !self.given_up.is_cancelled() {
             self.read_index();
             let of_instance = |n: &&Arc<Node>| {
@@ -433,17 +442,17 @@ impl Decision {
             };
             let node = self.known.nodes.iter().find(of_instance).cloned()?;
             self.burst_hold = None;
-            let (outcome, disposition) =
+            let (outcome, end) =
                 match returns::put_back(&self.term, &node, &self.interruption).await {
                     ReturnOutcome::NotPutBack => return None,
                     ReturnOutcome::Retry => continue,
                     // A launch action still waits for its answer.
                     ReturnOutcome::PutBack if self.interruption.hook().is_some() => return None,
-                    ReturnOutcome::PutBack => (MessageOutcome::Restored, Disposition::Delete),
-                    ReturnOutcome::Unknown => (MessageOutcome::Left, Disposition::Leave),
+                    ReturnOutcome::PutBack => (MessageOutcome::Restored, MessageEnd::Deleted),
+                    ReturnOutcome::Unknown => (MessageOutcome::Left, MessageEnd::LeftToReappear),
                 };
             self.term.shared.metrics.message(Some(self.interruption.kind()), outcome);
-            return Some(disposition);
+            return Some(end);
         }
         None
     }
@@ -452,7 +461,7 @@ impl Decision {
         hook_claims::warn_of_guess(&self.term, &self.interruption, self.known.hooks.as_ref(), node);
     }
 
-    fn accepted(&mut self, accepted: Accepted) -> Disposition {
+    fn accepted(&mut self, accepted: Accepted) -> MessageEnd {
         let outcome = match accepted {
             Accepted::New => MessageOutcome::Accepted,
             Accepted::Joined => MessageOutcome::Joined,
@@ -462,12 +471,12 @@ impl Decision {
                     self.term.hooks.forget(&action);
                 }
                 let what = "delete it: the node's record holds it already";
-                if let Some(disposition) = self.report().ignored("repeat", what) {
+                if let Some(end) = self.report().ignored("repeat", what) {
                     self.term
                         .shared
                         .metrics
                         .message(Some(self.interruption.kind()), MessageOutcome::Repeat);
-                    return disposition;
+                    return end;
                 }
                 MessageOutcome::Repeat
             }
@@ -486,11 +495,11 @@ impl Decision {
                     .shared
                     .metrics
                     .message(Some(self.interruption.kind()), MessageOutcome::Left);
-                return Disposition::Leave;
+                return MessageEnd::LeftToReappear;
             }
         };
         self.term.shared.metrics.message(Some(self.interruption.kind()), outcome);
-        Disposition::Delete
+        MessageEnd::Deleted
     }
 }
 

@@ -4,7 +4,7 @@ use tracing::info;
 
 use super::{
     context::Term,
-    decision::Disposition,
+    decision::MessageEnd,
     trial::{TrialEntry, Would},
 };
 use crate::{
@@ -26,7 +26,7 @@ pub(super) struct DryReport<'a> {
 impl DryReport<'_> {
     /// Logs once for each event what would be done, and returns what happens to the message.
     /// Outside of a trial it reappears by itself.
-    pub(super) fn verdict(&self, verdict: &Verdict) -> Disposition {
+    pub(super) fn verdict(&self, verdict: &Verdict) -> MessageEnd {
         let kind = self.interruption.kind();
         self.term.shared.metrics.message(Some(kind), MessageOutcome::DryRun);
         let kind = kind.as_str();
@@ -45,7 +45,7 @@ impl DryReport<'_> {
                         "Dry run: would complete the lifecycle action with CONTINUE."
                     );
                 }
-                Verdict::Wait(_) | Verdict::Delete(_) | Verdict::Leave(_) => {}
+                Verdict::Wait(_) | Verdict::Delete(_) | Verdict::GiveBack(_) => {}
             }
         }
         let (would, node) = match verdict {
@@ -53,12 +53,12 @@ impl DryReport<'_> {
             Verdict::AnswerLaunch(_) => (Would::AnswerLaunch, None),
             _ => (Would::Complete, None),
         };
-        self.record_trial(would, "", node).unwrap_or(Disposition::Leave)
+        self.record_trial(would, "", node).unwrap_or(MessageEnd::LeftToReappear)
     }
 
     /// Logs once that an interruption is ignored. In a trial also records it, and returns what
     /// happens to the message. `what`: what would happen to it otherwise.
-    pub(super) fn ignored(&self, reason: &str, what: &str) -> Option<Disposition> {
+    pub(super) fn ignored(&self, reason: &str, what: &str) -> Option<MessageEnd> {
         if self.term.shared.config.dry_run && self.is_first() {
             let (instance, kind) = (&self.interruption.instance, self.interruption.kind().as_str());
             info!(instance = %instance, kind, reason, "Dry run: would {what}.");
@@ -75,7 +75,7 @@ impl DryReport<'_> {
 
     /// In a trial: records the event, and returns what happens to the message. `None`: this is not
     /// a trial.
-    fn record_trial(&self, would: Would, why: &str, node: Option<&Node>) -> Option<Disposition> {
+    fn record_trial(&self, would: Would, why: &str, node: Option<&Node>) -> Option<MessageEnd> {
         if !self.term.is_trial() {
             return None;
         }
@@ -91,30 +91,34 @@ impl DryReport<'_> {
                 would,
             )
         };
-        Some(if self.term.record_trial(&entry) { Disposition::Delete } else { Disposition::Leave })
+        Some(if self.term.record_trial(&entry) {
+            MessageEnd::Deleted
+        } else {
+            MessageEnd::LeftToReappear
+        })
     }
 
     /// Reports what would be done for a test event, if it were real.
-    pub(super) fn test_verdict(&self, verdict: &Verdict) -> Disposition {
+    pub(super) fn test_verdict(&self, verdict: &Verdict) -> MessageEnd {
         let what = match verdict {
             Verdict::Accept(_) => "the node would be cordoned and drained",
             _ => "its lifecycle action would be completed with CONTINUE",
         };
-        self.test(what, Disposition::Delete)
+        self.test(what, MessageEnd::Deleted)
     }
 
     /// Reports that a test event could not be decided in time.
-    pub(super) fn undecided_test(&self) -> Disposition {
+    pub(super) fn undecided_test(&self) -> MessageEnd {
         self.test(
             "it would still wait, because a minute was not enough to decide: is the instance one \
              of this cluster?",
-            Disposition::Delete,
+            MessageEnd::Deleted,
         )
     }
 
     /// Reports a test event in the log, and in an Event on the Node for people who cannot read the
     /// log.
-    pub(super) fn test(&self, what: &str, disposition: Disposition) -> Disposition {
+    pub(super) fn test(&self, what: &str, end: MessageEnd) -> MessageEnd {
         let (instance, kind) = (&self.interruption.instance, self.interruption.kind());
         self.term.shared.metrics.message(Some(kind), MessageOutcome::Test);
         let lag = self.known.received.since_or_zero(self.known.happened);
@@ -134,6 +138,6 @@ impl DryReport<'_> {
                 ),
             });
         }
-        disposition
+        end
     }
 }

@@ -13,7 +13,7 @@ use tracing::{debug, info, warn};
 
 use super::{
     context::Term,
-    decision::{Decision, Disposition},
+    decision::{Decision, MessageEnd},
     intake::{Delivery, Ticket},
     trial::{TrialEntry, Would},
 };
@@ -167,14 +167,14 @@ impl MessageReader {
             self.logged_rejects.lock().is_ok_and(|mut logged| logged.insert(reject.as_str()));
         if first {
             let body = excerpt(&delivery.body);
-            let disposition = if shared {
+            let what_follows = if shared {
                 "given back to other readers of the queue"
             } else {
                 "left for the dead-letter queue"
             };
             warn!(
                 reason = reject.as_str(), hint = %reject.hint(), queue = %delivery.queue, body,
-                "A message was not understood. It is {disposition}; others of this kind are only \
+                "A message was not understood. It is {what_follows}; others of this kind are only \
                  counted."
             );
         }
@@ -219,8 +219,8 @@ fn decide_one(
     receive_count: u32,
 ) -> impl Future<Output = ()> + Send {
     async move {
-        let disposition = decision.decide().await;
-        dispose_of(ticket, disposition, receive_count);
+        let end = decision.decide().await;
+        dispose_of(ticket, end, receive_count);
     }
 }
 
@@ -233,15 +233,15 @@ async fn decide_all(
 ) {
     let decisions = decisions.map(|mut decision| async move { decision.decide().await });
     let decided = stream::iter(decisions).buffer_unordered(DECISIONS);
-    let last = decided.fold(Disposition::Delete, async |last, next| last.max(next)).await;
+    let last = decided.fold(MessageEnd::Deleted, async |last, next| last.max(next)).await;
     dispose_of(ticket, last, receive_count);
 }
 
-fn dispose_of(ticket: Ticket, disposition: Disposition, receive_count: u32) {
-    match disposition {
-        Disposition::Delete => ticket.delete(),
-        Disposition::GiveBack => ticket.give_back(hidden_from_others(receive_count)),
-        Disposition::Leave => ticket.leave(),
+fn dispose_of(ticket: Ticket, end: MessageEnd, receive_count: u32) {
+    match end {
+        MessageEnd::Deleted => ticket.delete(),
+        MessageEnd::GivenBack => ticket.give_back(hidden_from_others(receive_count)),
+        MessageEnd::LeftToReappear => ticket.leave(),
     }
 }
 

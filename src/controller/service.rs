@@ -96,131 +96,115 @@ pub const AWAITED: [&str; 3] = ["nodes", "budgets", "queue"];
 pub(super) const CONDITIONS: [&str; 6] =
     ["nodes", "budgets", "queue", "lease", "receiving", "records"];
 
+/// What this process does at the moment.
+enum Role {
+    Standby,
+    Leading(ActiveTerm),
+    /// It does not lead, and keeps these actions alive because no other process is known to lead.
+    HeartbeatsOnly(Hooks),
+}
+
 /// Runs the service until `shutdown`. It never fails: calls to AWS and Kubernetes are retried for
 /// as long as the service runs.
 pub async fn serve(parts: Parts) {
     let config = Arc::clone(&parts.config);
     let counting = Counting(Arc::clone(&parts.metrics));
     let identity = identity(&config, &parts.random);
-    let keeper = Arc::new(if config.dry_run {
-        LeaseKeeper::without_lease(parts.clock)
-    } else {
-        LeaseKeeper::start(LeaseParts {
-            client: parts.kube.clone(),
-            place: LeasePlace {
-                namespace: config.election.lease_namespace.clone(),
-                name: config.election.lease_name.clone(),
-            },
-            identity: identity.clone(),
-            settings: config.election.lease,
-            // A leader that has not listed the Nodes knows no record, so it could not even send
-            // heartbeats.
-            is_ready: false,
-            published: config.drain.published(),
-            clock: parts.clock,
-            random: parts.random.clone(),
-            spawner: parts.spawner.clone(),
-            observer: Arc::new(counting.clone()),
-            on_iteration: {
-                let alive = parts.loops.register("lease", STUCK);
-                Box::new(move || alive.made_progress())
-            },
-        })
-    });
-    let shared = shared(&parts, &keeper, &counting, identity);
-    let (ready, nodes) = (Arc::clone(&keeper), shared.nodes.clone());
-    let bid_when_ready = parts.spawner.spawn_scoped(async move {
-        nodes.synced().await;
-        ready.ready();
-    });
+    let keeper = Arc::new(lease_keeper(&parts, &counting, &identity));
+    let shared = start_shared(&parts, &keeper, &counting, identity);
     log_start(&config);
     parts.metrics.set_dry_run(config.dry_run);
     let intake_slot = IntakeSlot::default();
-    readiness(&parts, &shared, &keeper, &intake_slot);
-    let alive = parts.loops.register("housekeeping", STUCK);
-    let housekeeping = parts.spawner.spawn_scoped(housekeeping::run(
-        shared.clone(),
-        Arc::clone(&keeper),
-        parts.readiness.clone(),
-        intake_slot.clone(),
-        alive,
-    ));
-    let dead_letters = (!config.queue.dead.is_empty()).then(|| {
-        // Not counted: a call that is refused here delays no drain, and must cause no alert.
-        let uncounted = Clients::from_config(&parts.aws, parts.clock, Arc::new(()));
-        let queues = config.queue.dead.iter().map(|queue| uncounted.queue(&queue.url)).collect();
-        parts.spawner.spawn_scoped(dead_letters::follow(queues, Arc::clone(&parts.metrics)))
-    });
-    let remember_deleted_node = parts.spawner.spawn_scoped(shared.deleted_nodes.clone().follow());
+    add_readiness_conditions(&parts, &shared, &keeper, &intake_slot);
+    let background_tasks = start_background_tasks(&parts, &shared, &keeper, &intake_slot);
     let mut lease = keeper.state();
-    let mut leading: Option<Leading> = None;
-    // The actions that this process keeps alive although it does not lead, because no other process
-    // is known to lead.
-    let mut kept: Option<Hooks> = None;
+    let mut role = Role::Standby;
     // Intakes of ended terms: they give back the messages that their open long polls bring.
     let mut stopping_intakes: Vec<AbortOnDropHandle<bool>> = Vec::new();
     loop {
-        let role = lease.borrow_and_update().leadership.clone();
-        let leads_since = role.leads_since();
+        let leadership = lease.borrow_and_update().leadership.clone();
+        let leads_since = leadership.leads_since();
         parts.metrics.set_leader(leads_since.is_some() && !config.dry_run);
-        if let Some(term) = leading.take_if(|term| leads_since != Some(term.since)) {
-            warn!("This process no longer leads; it stands by.");
-            let (intake, hooks) = term.lost(matches!(role, Leadership::Standby { .. }));
-            kept = hooks;
-            stopping_intakes.retain(|ending| !ending.is_finished());
-            stopping_intakes.extend(intake.map(|intake| parts.spawner.spawn_scoped(intake.stop())));
-        }
-        match (role, kept.take()) {
-            (Leadership::Leader { since, .. }, hooks) if leading.is_none() => {
-                leading = Some(Leading::begin(
-                    since,
-                    &shared,
-                    &parts,
-                    &counting,
-                    &keeper,
-                    &intake_slot,
-                    hooks,
-                ));
+        role = match role {
+            Role::Leading(active) if leads_since != Some(active.term.since) => {
+                warn!("This process no longer leads; it stands by.");
+                let (intake, hooks) = active.lost(matches!(leadership, Leadership::Standby { .. }));
+                stopping_intakes.retain(|ending| !ending.is_finished());
+                stopping_intakes
+                    .extend(intake.map(|intake| parts.spawner.spawn_scoped(intake.stop())));
+                hooks.map_or(Role::Standby, Role::HeartbeatsOnly)
             }
-            (Leadership::Standby { .. }, Some(hooks)) => {
-                info!(
-                    "Another process holds the Lease or may hold it: the heartbeats of this \
+            role => role,
+        };
+        role =
+            match (role, leadership) {
+                (Role::Standby, Leadership::Leader { since, .. }) => Role::Leading(
+                    ActiveTerm::begin(since, &shared, &parts, &keeper, &intake_slot, None),
+                ),
+                (Role::HeartbeatsOnly(hooks), Leadership::Leader { since, .. }) => Role::Leading(
+                    ActiveTerm::begin(since, &shared, &parts, &keeper, &intake_slot, Some(hooks)),
+                ),
+                (Role::HeartbeatsOnly(hooks), Leadership::Standby { .. }) => {
+                    info!(
+                        "Another process holds the Lease or may hold it: the heartbeats of this \
                      process end."
-                );
-                hooks.end();
-            }
-            (_, hooks) => kept = hooks,
-        }
+                    );
+                    hooks.end();
+                    Role::Standby
+                }
+                (role, _) => role,
+            };
         tokio::select! {
             biased;
             () = parts.shutdown.cancelled() => break,
             changed = lease.changed() => if changed.is_err() { break },
         }
     }
+    stop(&parts, &shared, &keeper, role, stopping_intakes).await;
+    drop(background_tasks);
+}
+
+/// Ends the term, gives the Lease and undecided messages back, and waits for the open long polls.
+async fn stop(
+    parts: &Parts,
+    shared: &Shared,
+    keeper: &LeaseKeeper,
+    role: Role,
+    mut stopping_intakes: Vec<AbortOnDropHandle<bool>>,
+) {
     info!(
         "Stopping: Sundown accepts no more interruptions, gives the Lease up when its last writes \
          are over, and gives undecided messages back."
     );
     parts.metrics.set_leader(false);
-    let was_leading = leading.is_some();
-    let (intake, kept_alive) = leading.map(Leading::end).unzip();
-    let intake = intake.flatten();
-    // If this leader has already begun to give the Lease up, its actions are in `kept`. In both
-    // cases they end after the Lease is given up, because a completion may be under way.
-    let kept_alive = kept_alive.or(kept);
+    let was_leading = matches!(role, Role::Leading(_));
+    // The heartbeats end after the Lease is given up, because a completion may be under way.
+    let (intake, hooks) = match role {
+        Role::Leading(active) => {
+            let (intake, hooks) = active.end();
+            (intake, Some(hooks))
+        }
+        Role::HeartbeatsOnly(hooks) => (None, Some(hooks)),
+        Role::Standby => (None, None),
+    };
     let lease = async {
         if was_leading {
             shared.recorder.close(LAST_EVENTS).await;
         }
-        keeper.release(LONGEST_RELEASE).await;
-        if let Some(hooks) = kept_alive {
+        if !keeper.release(LONGEST_RELEASE).await && was_leading {
+            warn!(
+                "The Lease could not be given up in time. Another replica leads once it has \
+                 expired."
+            );
+        }
+        if let Some(hooks) = hooks {
             hooks.end();
         }
     };
     // The open long polls end while the Lease is given up: the next leader does not wait for them.
     stopping_intakes.extend(intake.map(|intake| parts.spawner.spawn_scoped(intake.stop())));
     stopping_intakes.retain(|ending| !ending.is_finished());
-    if !stopping_intakes.is_empty() && !config.dry_run {
+    if !stopping_intakes.is_empty() && !parts.config.dry_run {
         info!(
             "SQS keeps serving a long poll after the client disconnects: waiting some 20 s until \
              the open one ends, to give back the messages that it brings. A second signal ends the \
@@ -228,7 +212,69 @@ pub async fn serve(parts: Parts) {
         );
     }
     futures::join!(lease, join_all(stopping_intakes));
-    drop((housekeeping, dead_letters, remember_deleted_node, bid_when_ready));
+}
+
+fn lease_keeper(parts: &Parts, counting: &Counting, identity: &str) -> LeaseKeeper {
+    let config = &parts.config;
+    if config.dry_run {
+        return LeaseKeeper::without_lease(parts.clock);
+    }
+    LeaseKeeper::start(LeaseParts {
+        client: parts.kube.clone(),
+        place: LeasePlace {
+            namespace: config.election.lease_namespace.clone(),
+            name: config.election.lease_name.clone(),
+        },
+        identity: identity.to_owned(),
+        settings: config.election.lease,
+        // A leader that has not listed the Nodes knows no record, so it could not even send
+        // heartbeats.
+        is_ready: false,
+        published: config.drain.published(),
+        clock: parts.clock,
+        random: parts.random.clone(),
+        spawner: parts.spawner.clone(),
+        observer: Arc::new(counting.clone()),
+        on_iteration: {
+            let alive = parts.loops.register("lease", STUCK);
+            Box::new(move || alive.made_progress())
+        },
+    })
+}
+
+/// Starts what runs on every replica, whether it leads or not.
+fn start_background_tasks(
+    parts: &Parts,
+    shared: &Arc<Shared>,
+    keeper: &Arc<LeaseKeeper>,
+    intake_slot: &IntakeSlot,
+) -> Vec<AbortOnDropHandle<()>> {
+    let (keeper_to_ready, nodes) = (Arc::clone(keeper), shared.nodes.clone());
+    let bids_when_ready = async move {
+        nodes.synced().await;
+        keeper_to_ready.ready();
+    };
+    let housekeeping = housekeeping::run(
+        Arc::clone(shared),
+        Arc::clone(keeper),
+        parts.readiness.clone(),
+        intake_slot.clone(),
+        parts.loops.register("housekeeping", STUCK),
+    );
+    let mut tasks = vec![
+        parts.spawner.spawn_scoped(bids_when_ready),
+        parts.spawner.spawn_scoped(housekeeping),
+        parts.spawner.spawn_scoped(shared.deleted_nodes.clone().follow()),
+    ];
+    if !parts.config.queue.dead.is_empty() {
+        // Not counted: a call that is refused here delays no drain, and must cause no alert.
+        let uncounted = Clients::from_config(&parts.aws, parts.clock, Arc::new(()));
+        let dead = &parts.config.queue.dead;
+        let queues = dead.iter().map(|queue| uncounted.queue(&queue.url)).collect();
+        let depths = dead_letters::follow(queues, Arc::clone(&parts.metrics));
+        tasks.push(parts.spawner.spawn_scoped(depths));
+    }
+    tasks
 }
 
 fn identity(config: &Config, random: &Random) -> String {
@@ -236,7 +282,7 @@ fn identity(config: &Config, random: &Random) -> String {
     format!("{name}_{:012x}", random.below(1 << 48))
 }
 
-fn shared(
+fn start_shared(
     parts: &Parts,
     keeper: &Arc<LeaseKeeper>,
     counting: &Counting,
@@ -319,8 +365,8 @@ fn log_start(config: &Config) {
         );
     }
     if let Some(length) = config.accept_real_tests {
-        warn!(for = ?length, "Test events that ask for it are acted on (--accept-real-tests): \
-            whoever may send one can have nodes drained.");
+        warn!(for = ?length, "Sundown acts on test events that ask for it (--accept-real-tests): \
+            everyone who can send one to the queue can have nodes drained.");
     }
     if config.dry_run && config.trial.is_some() {
         warn!(
@@ -336,11 +382,16 @@ fn log_start(config: &Config) {
     }
 }
 
-fn readiness(parts: &Parts, shared: &Shared, keeper: &LeaseKeeper, intake_slot: &IntakeSlot) {
+fn add_readiness_conditions(
+    parts: &Parts,
+    shared: &Shared,
+    keeper: &LeaseKeeper,
+    intake_slot: &IntakeSlot,
+) {
     let nodes = shared.nodes.clone();
-    parts.readiness.add("nodes", move || watched(nodes.state(), "nodes"));
+    parts.readiness.add("nodes", move || watch_condition(nodes.state(), "nodes"));
     let budgets = shared.budgets.clone();
-    parts.readiness.add("budgets", move || watched(budgets.state(), "disruption budgets"));
+    parts.readiness.add("budgets", move || watch_condition(budgets.state(), "disruption budgets"));
     // A standby need not know the records.
     shared.records_ready.set(Ok(()));
     let lease = keeper.state();
@@ -359,7 +410,7 @@ fn readiness(parts: &Parts, shared: &Shared, keeper: &LeaseKeeper, intake_slot: 
     });
 }
 
-fn watched(health: Health, what: &str) -> Result<(), String> {
+fn watch_condition(health: Health, what: &str) -> Result<(), String> {
     match (health.synced, health.failing_since) {
         (false, _) => Err(format!("the {what} are not listed yet")),
         (true, Some(since)) => {
@@ -370,25 +421,24 @@ fn watched(health: Health, what: &str) -> Result<(), String> {
 }
 
 /// The current term of leadership and its intake.
-struct Leading {
+struct ActiveTerm {
     term: Term,
-    /// When the term began, as the Lease's state says.
-    since: Moment,
     intake_slot: IntakeSlot,
 }
 
-impl Leading {
+impl ActiveTerm {
+    /// Begins a term. `since`: when it began, as the Lease's state says. `kept`: the actions that
+    /// this process has kept alive since its last term.
     fn begin(
         since: Moment,
         shared: &Arc<Shared>,
         parts: &Parts,
-        counting: &Counting,
         keeper: &LeaseKeeper,
         intake_slot: &IntakeSlot,
         kept: Option<Hooks>,
     ) -> Self {
         info!("This process leads.");
-        let (term, inputs) = Term::begin(shared.clone(), kept);
+        let (term, inputs) = Term::begin(since, Arc::clone(shared), kept);
         let fleet_loop = parts.loops.register("fleet", STUCK);
         if !shared.config.dry_run {
             // A watch can lose its connection without an error while a process stands by. So both
@@ -403,46 +453,19 @@ impl Leading {
             term.spawn(fleet::run(term.clone(), inputs, fleet_loop));
             term.spawn(follow_pause(term.clone(), lease, is_paused));
         }
-        let (task, slot, loops) = (term.clone(), intake_slot.clone(), parts.loops.clone());
-        let observer: Arc<dyn Observer<IntakeEvent>> = Arc::new(counting.clone());
-        term.spawn(async move {
-            // Nothing can be decided before the nodes are known. Until then messages are safe in
-            // their queue.
-            task.shared.nodes.synced().await;
-            let queue = &task.shared.config.queue;
-            let settings = intake::Settings {
-                pollers: queue.max_pollers,
-                max_held: queue.max_held,
-                writes: match (task.shared.config.dry_run, task.is_trial()) {
-                    (_, true) => intake::Writes::Deletes,
-                    (true, false) => intake::Writes::Nothing,
-                    (false, false) => intake::Writes::All,
-                },
-                ..intake::Settings::default()
-            };
-            let queues = queue.urls.iter().map(|q| task.shared.aws.queue(&q.url)).collect();
-            let (deliveries, handle) = Intake::start(
-                queues,
-                &settings,
-                &task.shared.random,
-                &task.shared.spawner,
-                &observer,
-                &|| loops.register("poller", STUCK),
-            );
-            slot.with(|place| *place = Some(handle));
-            // Registered only now: a process that waits for the API server must not look stuck.
-            let reader_loop = loops.register("message_reader", STUCK);
-            message_reader::read(task.clone(), deliveries, reader_loop).await;
-        });
-        Self { term, since, intake_slot: intake_slot.clone() }
+        let counting: Arc<dyn Observer<IntakeEvent>> =
+            Arc::new(Counting(Arc::clone(&parts.metrics)));
+        term.spawn(receive(term.clone(), intake_slot.clone(), parts.loops.clone(), counting));
+        Self { term, intake_slot: intake_slot.clone() }
     }
 
     /// Ends the term because the process stops: no more messages are received, and no write begins.
     /// Returns the intake, which has messages to give back, and the hooks, whose heartbeats go on
     /// while the last writes are under way. They do no harm if another process leads by then.
     fn end(self) -> (Option<IntakeHandle>, Hooks) {
-        let handle = self.stop_receiving();
+        self.term.shared.metrics.reset_leader_gauges();
         let hooks = self.term.keep_heartbeats_only();
+        let handle = self.stop_receiving();
         self.term.shared.records_ready.set(Ok(()));
         (handle, hooks)
     }
@@ -453,22 +476,24 @@ impl Leading {
     /// a message has the receipt to give it back. If no other process may lead, also returns the
     /// hooks, whose heartbeats go on.
     fn lost(self, may_another_lead: bool) -> (Option<IntakeHandle>, Option<Hooks>) {
-        let handle = self.stop_receiving();
+        self.term.shared.metrics.reset_leader_gauges();
         let kept = (!may_another_lead).then(|| self.term.keep_heartbeats_only());
         if kept.is_none() {
             self.term.finish();
         }
+        let handle = self.stop_receiving();
         self.term.shared.records_ready.set(Ok(()));
         self.term.shared.board.clear();
         (handle, kept)
     }
 
+    /// Empties the slot of the intake. The term must have ended before: a task of it that starts the
+    /// intake at this moment then sees that.
     fn stop_receiving(&self) -> Option<IntakeHandle> {
         let handle = self.intake_slot.with(Option::take);
         if let Some(handle) = &handle {
             handle.stop_receiving();
         }
-        self.term.shared.metrics.reset_leader_gauges();
         handle
     }
 }
@@ -479,4 +504,49 @@ async fn follow_pause(term: Term, mut lease: watch::Receiver<LeaseState>, mut is
         drop(state);
         term.send(crate::fleet::Input::PausedAll(is_paused));
     }
+}
+
+/// Starts the intake of a term and reads the messages that it receives.
+async fn receive(
+    term: Term,
+    intake_slot: IntakeSlot,
+    loops: Loops,
+    observer: Arc<dyn Observer<IntakeEvent>>,
+) {
+    let shared = Arc::clone(&term.shared);
+    // Nothing can be decided before the nodes are known. Until then messages are safe in their
+    // queue.
+    shared.nodes.synced().await;
+    let queue = &shared.config.queue;
+    let settings = intake::Settings {
+        pollers: queue.max_pollers,
+        max_held: queue.max_held,
+        writes: match (shared.config.dry_run, term.is_trial()) {
+            (_, true) => intake::Writes::Deletes,
+            (true, false) => intake::Writes::Nothing,
+            (false, false) => intake::Writes::All,
+        },
+        ..intake::Settings::default()
+    };
+    let queues = queue.urls.iter().map(|q| shared.aws.queue(&q.url)).collect();
+    let (deliveries, handle) =
+        Intake::start(queues, &settings, &shared.random, &shared.spawner, &observer, &|| {
+            loops.register("poller", STUCK)
+        });
+    // The end of the term empties the slot, and it may come at this moment.
+    let unwanted = intake_slot.with(|place| {
+        if term.has_ended() {
+            return Some(handle);
+        }
+        *place = Some(handle);
+        None
+    });
+    if let Some(handle) = unwanted {
+        handle.stop_receiving();
+        drop(shared.spawner.spawn(handle.stop()));
+        return;
+    }
+    // Registered only now: a process that waits for the API server must not look stuck.
+    let reader_loop = loops.register("message_reader", STUCK);
+    message_reader::read(term, deliveries, reader_loop).await;
 }

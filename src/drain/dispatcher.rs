@@ -85,7 +85,7 @@ impl Dispatcher {
             DispatchInput::Closed { node } => self.close(&node),
             DispatchInput::Answer { uid, class } => self.answered(now, &uid, class),
             DispatchInput::Withdrawn { uid } => self.withdrawn(now, &uid),
-            DispatchInput::Budget(budget) => self.budget(&budget),
+            DispatchInput::Budget(budget) => self.budget_changed(&budget),
             DispatchInput::BudgetGone(key) => self.budget_gone(&key),
             DispatchInput::Paused { node, paused } if paused || self.nodes.contains_key(&node) => {
                 self.change_node(&node, |n| n.paused = paused);
@@ -167,21 +167,24 @@ impl Dispatcher {
 
     /// The pod that is next, if there is a slot for it.
     fn next(&self) -> Option<PodUid> {
-        let (counted, all) = (self.queues.counted(), self.in_flight.len());
-        let delete = || Some(()).filter(|()| self.slots.has_room_for_delete(counted, all));
-        match self.overloaded_until {
-            _ if self.paused => None,
-            None => delete().and_then(|()| self.queues.next_delete()).or_else(|| {
-                let (uid, urgent) = self.queues.next_eviction()?;
-                Some(uid).filter(|_| self.slots.has_room_for_eviction(urgent, counted, all))
-            }),
-            // A delete whose deadline is before the end of the pause does not wait for it.
-            Some(until) => delete().and_then(|()| self.queues.next_delete_due(until)),
+        if self.paused {
+            return None;
         }
+        let (counted, all) = (self.queues.counted(), self.in_flight.len());
+        let may_delete = self.slots.has_room_for_delete(counted, all);
+        if let Some(until) = self.overloaded_until {
+            // A delete whose deadline is before the end of the overload does not wait for that.
+            return if may_delete { self.queues.next_delete_due(until) } else { None };
+        }
+        if may_delete && let Some(uid) = self.queues.next_delete() {
+            return Some(uid);
+        }
+        let (uid, is_urgent) = self.queues.next_eviction()?;
+        self.slots.has_room_for_eviction(is_urgent, counted, all).then_some(uid)
     }
 
-    /// The queue in which the request for a pod is sent now. A pod whose eviction was never tried
-    /// is evicted if its queue of evictions has room.
+    /// The queue whose slot the request of this pod takes now. With [`Method::EvictionOrDelete`]: a
+    /// queue of evictions if it has room, otherwise the queue of deletes.
     fn queue_for_request(&self, request: &PodRequest) -> QueueKey {
         // An eviction must not take a slot that is reserved for deletes.
         let has_slot =
@@ -223,16 +226,18 @@ impl Dispatcher {
         if let Class::Overload { retry_after } = class {
             self.overloaded_until = self.overloaded_until.max(Some(now.plus(retry_after)));
         }
-        let Some(evicted) = ended else { return };
-        let Some(request) = self.pods.get_mut(uid).filter(|w| w.state == State::InFlight) else {
+        let Some(was_eviction) = ended else { return };
+        let Some(request) =
+            self.pods.get_mut(uid).filter(|request| request.state == State::InFlight)
+        else {
             return;
         };
         if class == Class::Accepted {
             self.forget(uid);
             return;
         }
-        // If the pod is gone, its drain cancels the request right after this, unless a LIST has
-        // shown the pod.
+        // `Gone` and `OtherUid` are here because the drain normally cancels the request right after
+        // this. If a LIST has shown the pod since, it does not, and the request is sent again.
         let is_transient = matches!(
             class,
             Class::Transient
@@ -241,7 +246,7 @@ impl Dispatcher {
                 | Class::Gone
                 | Class::OtherUid
         );
-        if evicted && request.method == Method::EvictionOrDelete {
+        if was_eviction && request.method == Method::EvictionOrDelete {
             // The eviction was tried now. The drain requests the delete as soon as it has the
             // answer.
             request.method = Method::Delete;
@@ -249,7 +254,7 @@ impl Dispatcher {
         let delete = request.method.is_delete();
         let wait = self.retry_backoff.wait(class, request.tries, delete);
         // By now the pod is to be deleted: a failed eviction is no reason to wait with that.
-        let is_transient = is_transient && !(evicted && delete);
+        let is_transient = is_transient && !(was_eviction && delete);
         request.tries = if is_transient { request.tries.saturating_add(1) } else { 0 };
         let on_budget =
             matches!(class, Class::Budget | Class::BudgetLagging { .. } | Class::BudgetBroken);
@@ -322,9 +327,9 @@ impl Dispatcher {
         }
         self.move_to_queue(&uid, queue);
         if is_retry_useful {
-            self.ready(&uid);
+            self.make_ready(&uid);
         } else if became_unready {
-            self.ready_after(&uid, now.plus(UNREADY_NOTICED));
+            self.make_ready_after(&uid, now.plus(UNREADY_NOTICED));
         }
         self.enter_queue(&uid);
     }
@@ -405,11 +410,11 @@ impl Dispatcher {
     /// in flight is retried at once if it is refused.
     fn wake(&mut self, uid: &PodUid) {
         self.leave_queue(uid);
-        self.ready(uid);
+        self.make_ready(uid);
         self.enter_queue(uid);
     }
 
-    fn ready(&mut self, uid: &PodUid) {
+    fn make_ready(&mut self, uid: &PodUid) {
         match self.pods.get_mut(uid) {
             Some(request) if request.state == State::InFlight => request.retry_at_once = true,
             Some(request) => request.state = State::Ready,
@@ -417,22 +422,24 @@ impl Dispatcher {
         }
     }
 
-    /// Like [`ready`](Self::ready), but not before `at`; at once if the pod is not in the queue of
+    /// Like [`make_ready`](Self::make_ready), but not before `at`; at once if the pod is not in the queue of
     /// a budget.
-    fn ready_after(&mut self, uid: &PodUid, at: Moment) {
+    fn make_ready_after(&mut self, uid: &PodUid, at: Moment) {
         match self.pods.get_mut(uid) {
             Some(PodRequest { queue: QueueKey::Budget(_), state, retry_by, .. }) => match state {
                 State::Parked { until, .. } => *until = at.min(*until),
                 State::InFlight => *retry_by = Some(at),
                 State::Ready => {}
             },
-            _ => self.ready(uid),
+            _ => self.make_ready(uid),
         }
     }
 
     /// Must be called while the pod is in no queue.
     fn move_to_queue(&mut self, uid: &PodUid, queue: QueueKey) {
-        let Some(request) = self.pods.get_mut(uid).filter(|w| w.queue != queue) else { return };
+        let Some(request) = self.pods.get_mut(uid).filter(|request| request.queue != queue) else {
+            return;
+        };
         if let Some(node) = self.nodes.get_mut(&request.node) {
             node.leave(&request.queue);
             node.join(&queue);
@@ -483,7 +490,7 @@ impl Dispatcher {
         }
     }
 
-    fn budget(&mut self, budget: &Budget) {
+    fn budget_changed(&mut self, budget: &Budget) {
         let key = self
             .budgets
             .get_key_value(&budget.key)
@@ -499,15 +506,15 @@ impl Dispatcher {
         } else if spec_is_new {
             // The API server refuses a pod that two budgets select before it looks at their status,
             // so only their specs matter.
-            let has_several_budgets = |w: &PodRequest| {
-                matches!(w.queue, QueueKey::SeveralBudgets(_)) && budget.selects(&w.pod)
+            let has_several_budgets = |request: &PodRequest| {
+                matches!(request.queue, QueueKey::SeveralBudgets(_)) && budget.selects(&request.pod)
             };
             for uid in self.in_namespace(&budget.key.namespace, has_several_budgets) {
                 self.wake(&uid);
             }
         }
         for uid in unready {
-            if self.pods.get(&uid).is_some_and(|w| !w.pod.ready) {
+            if self.pods.get(&uid).is_some_and(|request| !request.pod.ready) {
                 self.wake(&uid);
             }
         }
@@ -531,13 +538,15 @@ impl Dispatcher {
     /// The budgets of a namespace select other pods than before: puts the affected pods into their
     /// new queues, ready to be tried.
     fn requeue(&mut self, namespace: &str, is_affected: impl Fn(&Pod) -> bool) {
-        for uid in self.in_namespace(namespace, |w| is_affected(&w.pod)) {
-            let Some(queue) = self.pods.get(&uid).map(|w| self.queue_of(&w.pod, w.method)) else {
+        for uid in self.in_namespace(namespace, |request| is_affected(&request.pod)) {
+            let Some(queue) =
+                self.pods.get(&uid).map(|request| self.queue_of(&request.pod, request.method))
+            else {
                 continue;
             };
             self.leave_queue(&uid);
             self.move_to_queue(&uid, queue);
-            self.ready(&uid);
+            self.make_ready(&uid);
             self.enter_queue(&uid);
         }
     }

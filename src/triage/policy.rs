@@ -131,7 +131,7 @@ impl Policy {
     #[must_use]
     pub const fn dispose(&self, reason: Reason) -> Verdict {
         if self.shared_queue && reason.may_concern_others() {
-            Verdict::Leave(reason)
+            Verdict::GiveBack(reason)
         } else {
             Verdict::Delete(reason)
         }

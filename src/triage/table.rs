@@ -163,7 +163,7 @@ impl Case<'_> {
                 }
                 return Verdict::Wait(waits);
             }
-            Verdict::Wait(_) | Verdict::Delete(_) | Verdict::Leave(_) => return verdict,
+            Verdict::Wait(_) | Verdict::Delete(_) | Verdict::GiveBack(_) => return verdict,
         };
         wait(vec![Question::Hooks(action.group.clone())], until)
     }
@@ -194,7 +194,7 @@ impl Case<'_> {
     fn not_acted_on_yet(&self) -> Verdict {
         let others_may_act = self.policy.shared_queue && self.node().is_none();
         if others_may_act {
-            Verdict::Leave(Reason::NotActedOnYet)
+            Verdict::GiveBack(Reason::NotActedOnYet)
         } else {
             Verdict::Delete(Reason::NotActedOnYet)
         }

@@ -24,7 +24,7 @@ pub enum Verdict {
     Delete(Reason),
     /// Count it and let the message become visible again soon ([`hidden_from_others`]), because
     /// another reader of the queue may want it (`--shared-queue`).
-    Leave(Reason),
+    GiveBack(Reason),
 }
 
 /// The longest time for which a message for another reader stays hidden.

@@ -259,7 +259,7 @@ async fn what_cannot_be_sent_that_way_is_said_at_the_start_with_code_2_and_no_se
         ),
         (
             &["--webhook-template", "x"],
-            "--webhook-url (SUNDOWN_WEBHOOK_URL) is not given: there is nobody to tell",
+            "--webhook-url (SUNDOWN_WEBHOOK_URL) is not given: there is no URL to send to",
         ),
         (
             &["--webhook-url", url, "--webhook-template", r#"{"text":"{{ nod }}"}"#],

@@ -168,10 +168,10 @@ fn the_record_on_the_page_is_one_and_every_field_is_explained() {
 
     let source = read("src/record/schema.rs");
     for (name, heading) in [
-        ("Record", "### Of the record"),
-        ("Before", "### Of what was there before"),
-        ("KnownEntry", "### Of an interruption"),
-        ("Released", "### Of the release"),
+        ("Record", "### Fields of the record"),
+        ("Before", "### Field `before`"),
+        ("KnownEntry", "### Fields of an interruption"),
+        ("Released", "### Field `released`: the end of the drain"),
     ] {
         let mut there = fields(&source, name, str::to_owned);
         assert!(there.remove("rest"), "{name} keeps what it does not know");

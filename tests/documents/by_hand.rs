@@ -170,15 +170,18 @@ fn the_module_closes_its_queues_with_the_same_conditions() {
 #[test]
 fn a_sender_that_is_named_is_left_out_of_the_deny() {
     let page = read(PAGE);
-    let example = page.lines().find_map(|line| line.strip_prefix("OTHERS=   # or ")).unwrap();
-    let steps = Steps::run(&[("OTHERS=   # or ", "")]);
+    let example = page
+        .lines()
+        .find_map(|line| line.strip_prefix("OTHERS=${OTHERS-}   # for more senders: "))
+        .unwrap();
+    let steps = Steps::run(&[("OTHERS=${OTHERS-}   # for more senders: ", "")]);
     assert!(example.starts_with("OTHERS="));
     let policy = steps.queue_policy("");
     assert_eq!(
         policy.pointer("/Statement/1/Condition").unwrap(),
         &json!({
             "BoolIfExists": { "aws:PrincipalIsAWSService": "false" },
-            "ArnNotEquals": { "aws:PrincipalArn": ["arn:aws:iam::ACCOUNT:role/NAME"] },
+            "ArnNotEquals": { "aws:PrincipalArn": ["arn:aws:iam::123456789012:role/ROLE"] },
         })
     );
 }
@@ -225,7 +228,10 @@ fn the_rules_bring_test_events_only_where_that_is_asked_for() {
             && off.iter().all(|source| source.len() == 1 && source[0].starts_with("aws.")),
         "{off:?}"
     );
-    let on = sources(&Steps::run(&[("TESTS=   # or ", "")]));
+    let on = sources(&Steps::run(&[(
+        "TESTS=${TESTS-}   # to match test events too, set this before the step: ",
+        "",
+    )]));
     assert_eq!(on.len(), off.len());
     for (off, on) in off.iter().zip(&on) {
         assert_eq!(on, &[off[0].clone(), sundown::interruption::TEST_SOURCE.to_owned()]);

@@ -72,6 +72,7 @@ const FLAGS_OF_OTHERS: &[&str] = &[
     "speed",
     "locked",
     "check",
+    "launch",
     "as",
     "field-selector",
     "tail",

@@ -124,7 +124,8 @@ impl LeaseTask {
 
     fn step(&mut self, input: Input) {
         self.take_in(input);
-        // While the machine is closing, the guard permits no write, so their number cannot rise.
+        // The guard refuses every write from now on. A refused one counts itself for a moment
+        // (`WriteGuard::permit`): then `OpenWrites::ended` wakes this task again.
         if self.machine.is_closing() && self.writes.have_ended() {
             self.take_in(Input::WritesOver);
         }

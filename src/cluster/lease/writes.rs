@@ -26,8 +26,10 @@ enum Rule {
         reserve: Duration,
         writes: OpenWrites,
     },
-    /// Every write may take this long. `None`: no write is permitted.
-    Always(Option<Duration>),
+    /// Every write is permitted, and may take this long.
+    Always(Duration),
+    /// No write is permitted.
+    Never,
 }
 
 impl WriteGuard {
@@ -49,13 +51,13 @@ impl WriteGuard {
     /// Permits every write for at most this time.
     #[must_use]
     pub const fn within(limit: Duration) -> Self {
-        Self(Rule::Always(Some(limit)))
+        Self(Rule::Always(limit))
     }
 
     /// Permits no write and no heartbeat, for a dry run.
     #[must_use]
     pub const fn closed() -> Self {
-        Self(Rule::Always(None))
+        Self(Rule::Never)
     }
 
     /// Permits one write, to be sent now, until one second before another process may lead. Until
@@ -67,7 +69,7 @@ impl WriteGuard {
         // the loss of leadership before it reads the count.
         let counted = match &self.0 {
             Rule::Leader { writes, .. } => Some(writes.begin()),
-            Rule::Always(_) => None,
+            Rule::Always(_) | Rule::Never => None,
         };
         Some(WritePermit { counted, ..self.permit_uncounted()? })
     }
@@ -76,7 +78,8 @@ impl WriteGuard {
     #[must_use]
     pub fn permit_uncounted(&self) -> Option<WritePermit> {
         let limit = match &self.0 {
-            Rule::Always(limit) => (*limit)?,
+            Rule::Always(limit) => *limit,
+            Rule::Never => return None,
             Rule::Leader { clock, state, reserve, .. } => {
                 let Leadership::Leader { writes_until, .. } = state.borrow().leadership else {
                     return None;
@@ -97,7 +100,8 @@ impl WriteGuard {
     #[must_use]
     pub fn may_send_heartbeats(&self) -> bool {
         match &self.0 {
-            Rule::Always(limit) => limit.is_some(),
+            Rule::Always(_) => true,
+            Rule::Never => false,
             Rule::Leader { state, .. } => {
                 !matches!(state.borrow().leadership, Leadership::Standby { .. })
             }

@@ -10,7 +10,8 @@ use tokio::sync::{mpsc, oneshot};
 use tracing::{debug, info, warn};
 
 use super::{
-    Completion, EndedActions, Hooks, NamedBy, Order, Pacer, Proof, UndescribedHooks, confirmation,
+    ActionTasks, Completion, EndedActions, Hooks, NamedBy, Order, Pacer, Proof, UndescribedHooks,
+    confirmation,
 };
 use crate::{
     aws::{Advice, AwsError, HookResult, LookupError},
@@ -48,6 +49,8 @@ pub(super) struct ActionTask {
     names: Vec<LifecycleAction>,
     schedule: HeartbeatSchedule,
     ended_actions: Arc<Mutex<EndedActions>>,
+    /// The table that has this task. A task ends only while it holds the lock.
+    tasks: Arc<Mutex<ActionTasks>>,
     pacer: Pacer,
     undescribed: UndescribedHooks,
     /// Callers that wait for the end of the action.
@@ -63,6 +66,11 @@ pub(super) struct ActionTask {
     has_node_in_logs: bool,
     /// When to try to complete the action. `None`: not yet, or it is over.
     complete_at: Option<Moment>,
+    /// The pauses after completions that failed.
+    backoff: Backoff,
+    /// The question to AWS whether the instance waits, while it has no answer. It outlives the turns
+    /// of the loop, so that a slow answer is not asked for again and again.
+    asking: Option<BoxFuture<'static, (Moment, Seen)>>,
     /// When this process last accepted, took over or resumed the drain of the action. `None`: the
     /// drain is paused.
     taken_up: Option<Moment>,
@@ -93,6 +101,7 @@ impl ActionTask {
             is_token_refused: false,
             schedule,
             ended_actions: Arc::clone(&hooks.ended_actions),
+            tasks: Arc::clone(&hooks.tasks),
             pacer: hooks.pacer.clone(),
             undescribed: hooks.undescribed.clone(),
             waiting: Vec::new(),
@@ -102,6 +111,8 @@ impl ActionTask {
             counted_missed: 0,
             has_node_in_logs: false,
             complete_at: None,
+            backoff: Backoff::up_to(seconds(20)),
+            asking: None,
             taken_up: Some(hooks.shared.clock.now()),
             is_heartbeats_only: false,
             unclaimed_until: None,
@@ -112,15 +123,11 @@ impl ActionTask {
     /// reserves memory for it twice.
     pub(super) async fn run(&mut self) {
         let mut describe_at = Some(self.shared.clock.now());
-        let mut backoff = Backoff::up_to(seconds(20));
         let far = Moment::MAX;
-        // Kept across the turns of the loop, so that a slow answer is not asked for again and
-        // again.
-        let mut asking: Option<BoxFuture<'static, (Moment, Seen)>> = None;
         loop {
             self.name_node();
             self.report_facts();
-            if self.schedule.end().is_some() && self.answer_waiting() {
+            if self.schedule.end().is_some() && self.answer_waiting() && self.close() {
                 return;
             }
             // Callers that no longer wait need no proof.
@@ -128,17 +135,17 @@ impl ActionTask {
             let clock = self.shared.clock;
             let now = clock.now();
             let until = self.kept_alive_until();
-            if until <= now {
+            if until <= now && self.close() {
                 return;
             }
             let (completing, confirming) = self.completion_times(now);
             let (completion_priority, completing_pacer) =
                 (self.schedule.completion_priority(now), self.pacer.clone());
-            if asking.is_none() && confirming.is_some_and(|at| at <= now) {
-                asking =
+            if self.asking.is_none() && confirming.is_some_and(|at| at <= now) {
+                self.asking =
                     Some(Box::pin(confirmation::ask(self.shared.clone(), self.action.key.clone())));
             }
-            let confirming = confirming.filter(|_| asking.is_none()).unwrap_or(far);
+            let confirming = confirming.filter(|_| self.asking.is_none()).unwrap_or(far);
             let due = if self.proofs.is_empty() {
                 self.schedule.due()
             } else {
@@ -165,15 +172,19 @@ impl ActionTask {
                 } => {
                     self.complete_at = match Box::pin(self.complete()).await {
                         Try::Over => None,
+                        Try::Unconfirmed => Some(clock.now()),
                         Try::Forbidden => Some(clock.now().plus(FORBIDDEN_RETRY)),
-                        Try::Failed => Some(clock.now() + backoff.pause(&self.shared.random)),
+                        Try::Failed => Some(clock.now() + self.backoff.pause(&self.shared.random)),
                     };
                 }
                 () = clock.sleep_until(confirming) => {}
                 (asked, seen) = async {
-                    match asking.as_mut() { Some(asking) => asking.await, None => pending().await }
+                    match self.asking.as_mut() {
+                        Some(asking) => asking.await,
+                        None => pending().await,
+                    }
                 } => {
-                    asking = None;
+                    self.asking = None;
                     self.confirmation_answered(seen, asked);
                 }
                 () = async {
@@ -182,7 +193,9 @@ impl ActionTask {
                 () = clock.sleep_until(lapse.min(until)) => {}
                 () = clock.sleep_until(idle) => {
                     self.remember_end();
-                    return;
+                    if self.close() {
+                        return;
+                    }
                 }
                 described = async {
                     clock.sleep_until(describing.unwrap_or(far)).await;
@@ -199,6 +212,17 @@ impl ActionTask {
                 }
             }
         }
+    }
+
+    /// Ends the task unless an order waits: then the loop goes on and follows it. Orders are sent
+    /// under the same lock, so none is lost.
+    fn close(&mut self) -> bool {
+        let _tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        let may_end = self.orders.is_empty();
+        if may_end {
+            self.orders.close();
+        }
+        may_end
     }
 
     fn log_undescribed(&self, error: &LookupError) {
@@ -233,7 +257,10 @@ impl ActionTask {
         match order {
             Order::Complete(reply) => {
                 self.waiting.push(reply);
-                self.complete_at.get_or_insert(now);
+                if self.complete_at.is_none() {
+                    self.complete_at = Some(now);
+                    self.backoff.reset();
+                }
             }
             Order::Prove(reply) => {
                 self.proofs.push(reply);
@@ -245,7 +272,8 @@ impl ActionTask {
                 self.proofs.clear();
                 (self.complete_at, self.is_heartbeats_only, self.unclaimed_until) =
                     (None, true, None);
-                (self.confirmation, self.confirm_at) = (Confirmation::default(), None);
+                (self.confirmation, self.confirm_at, self.asking) =
+                    (Confirmation::default(), None, None);
             }
             Order::TakenUp(at) => self.taken_up = at,
             Order::Resume(inputs) => {
@@ -371,6 +399,7 @@ impl ActionTask {
     async fn heartbeat(&mut self) {
         let shared = self.shared.clone();
         if !shared.guard.may_send_heartbeats() {
+            // The guard closes before the service ends this task.
             tokio::time::sleep(Duration::from_millis(200)).await;
             return;
         }
@@ -384,7 +413,7 @@ impl ActionTask {
             Ok(Ok(())) => {
                 if self.is_unproved() {
                     // The accepted heartbeat proves the action. A completion that was forbidden is
-                    // now tried again as soon as that of any other action.
+                    // tried again now, not 5 min after the last try.
                     self.complete_at = self.complete_at.map(|at| at.min(now));
                 }
                 self.schedule.accepted(now);
@@ -395,9 +424,7 @@ impl ActionTask {
                 debug!(instance = %key.instance, hook = %key.hook, "Heartbeat accepted.");
                 Some(Proof::Open)
             }
-            Ok(Err(error))
-                if error.advice() == Advice::Gone || self.is_over_after(&error).await =>
-            {
+            Ok(Err(error)) if error.advice() == Advice::Gone || self.ask_if_over(&error).await => {
                 self.schedule.gone(shared.clock.now());
                 shared.heartbeat_answers.over(&self.names, shared.clock.now());
                 shared.metrics.heartbeat(HeartbeatResult::Over);
@@ -409,7 +436,8 @@ impl ActionTask {
             }
             Ok(Err(error)) => {
                 let denied = error.advice() == Advice::Denied;
-                if self.is_forbidden_for_good(&error, now) {
+                let is_for_good = self.is_forbidden_for_good(&error, now);
+                if is_for_good {
                     self.schedule.gone(now);
                 } else if self.is_unproved() && error.is_forbidden() {
                     self.schedule.forbidden(now);
@@ -423,11 +451,15 @@ impl ActionTask {
                 } else {
                     HeartbeatResult::Failed
                 });
-                warn!(
-                    instance = %key.instance, hook = %key.hook, %error,
-                    tries = self.schedule.failures_in_a_row(),
-                    "A heartbeat failed and is tried again."
-                );
+                if is_for_good {
+                    log_forbidden_for_good(&key, &error);
+                } else {
+                    warn!(
+                        instance = %key.instance, hook = %key.hook, %error,
+                        tries = self.schedule.failures_in_a_row(),
+                        "A heartbeat failed and is tried again."
+                    );
+                }
                 None
             }
             Err(_) => {
@@ -451,7 +483,7 @@ impl ActionTask {
     /// Whether the action is over after Auto Scaling refused a call as invalid. That answer alone
     /// does not show it: this asks whether the hook, its group or the instance is gone. If the
     /// error is about the token, the calls omit the token from now on.
-    async fn is_over_after(&mut self, error: &AwsError) -> bool {
+    async fn ask_if_over(&mut self, error: &AwsError) -> bool {
         if !error.is_invalid() {
             return false;
         }
@@ -492,6 +524,10 @@ impl ActionTask {
             return Try::Over;
         }
         let shared = self.shared.clone();
+        // The wait for this try, or for the pacer, may have been longer than the answer is good for.
+        if self.named_by == NamedBy::Record && !self.confirmation.is_good(shared.clock.now()) {
+            return Try::Unconfirmed;
+        }
         let Some(permit) = shared.guard.permit() else { return Try::Failed };
         let result = shared
             .aws
@@ -510,7 +546,7 @@ impl ActionTask {
                 );
                 Try::Over
             }
-            Err(error) if error.advice() == Advice::Gone || self.is_over_after(&error).await => {
+            Err(error) if error.advice() == Advice::Gone || self.ask_if_over(&error).await => {
                 self.schedule.gone(shared.clock.now());
                 info!(
                     instance = %key.instance, group = %key.group, hook = %key.hook, %error,
@@ -524,15 +560,16 @@ impl ActionTask {
                 } else {
                     CompletionResult::Failed
                 });
+                let now = shared.clock.now();
+                if self.is_forbidden_for_good(&error, now) {
+                    self.schedule.gone(now);
+                    log_forbidden_for_good(&key, &error);
+                    return Try::Over;
+                }
                 warn!(
                     instance = %key.instance, group = %key.group, hook = %key.hook, %error,
                     "Cannot complete the lifecycle action; trying again, heartbeats go on."
                 );
-                let now = shared.clock.now();
-                if self.is_forbidden_for_good(&error, now) {
-                    self.schedule.gone(now);
-                    return Try::Over;
-                }
                 if self.is_unproved() && error.is_forbidden() {
                     Try::Forbidden
                 } else {
@@ -543,11 +580,21 @@ impl ActionTask {
     }
 }
 
+fn log_forbidden_for_good(key: &HookKey, error: &AwsError) {
+    info!(
+        instance = %key.instance, group = %key.group, hook = %key.hook, %error,
+        "AWS forbids the calls for an action that only a record names, and the action's global \
+         timeout has passed. Sundown counts the action as over."
+    );
+}
+
 /// The result of a try to complete the action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Try {
     /// The action is completed, or was already over.
     Over,
+    /// Nothing was sent: AWS must show first that the instance waits.
+    Unconfirmed,
     /// The call failed. Try again soon.
     Failed,
     /// A policy forbids the call, and only a record names the action. Try again later.

@@ -156,7 +156,7 @@ impl Hooks {
         named_by: NamedBy,
     ) {
         if !self.is_over(action) {
-            self.task(action, event, first, named_by);
+            self.order(action, event, first, named_by, None);
         }
     }
 
@@ -179,19 +179,24 @@ impl Hooks {
         !self.is_over(action) && self.tasks().has_task(action)
     }
 
-    fn task(
+    /// Gives the task of an action this name and the order. Starts the task if there is none. The
+    /// lock is held meanwhile: a task ends only under it, and only if no order waits.
+    fn order(
         &self,
         action: &LifecycleAction,
         event: Moment,
         first: Origin,
         named_by: NamedBy,
-    ) -> mpsc::UnboundedSender<Order> {
+        order: Option<Order>,
+    ) {
         let mut tasks = self.tasks();
         if let Some(task) = tasks.find(action, named_by) {
-            return task;
+            order.map(|order| task.send(order).ok());
+            return;
         }
         let (orders, received) = mpsc::unbounded_channel();
-        tasks.begin(action, event, orders.clone());
+        order.map(|order| orders.send(order).ok());
+        tasks.begin(action, event, orders);
         let now = self.shared.clock.now();
         let start = match first {
             Origin::Received => ActionOrigin::Received(now),
@@ -220,7 +225,6 @@ impl Hooks {
                 all.shared.metrics.set_open_actions(tasks.running());
             }
         }));
-        orders
     }
 
     /// Completes the action with CONTINUE. Returns when AWS has accepted that or the action is
@@ -236,7 +240,7 @@ impl Hooks {
             return Some(Completion::Gone);
         }
         let (reply, answer) = oneshot::channel();
-        drop(self.task(action, event, Origin::Received, named_by).send(Order::Complete(reply)));
+        self.order(action, event, Origin::Received, named_by, Some(Order::Complete(reply)));
         answer.await.ok()
     }
 
@@ -252,7 +256,7 @@ impl Hooks {
             return Some(Proof::Gone);
         }
         let (reply, answer) = oneshot::channel();
-        drop(self.task(action, event, Origin::Received, named_by).send(Order::Prove(reply)));
+        self.order(action, event, Origin::Received, named_by, Some(Order::Prove(reply)));
         answer.await.ok()
     }
 

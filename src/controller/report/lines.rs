@@ -136,7 +136,7 @@ fn log_record(node: &NodeName, event: &DrainEvent) {
                 hook: its lifecycle actions are completed.");
         }
         DrainEvent::Released { outcome, is_put_back } => {
-            info!(%node, outcome, put_back = is_put_back, "Released.");
+            info!(%node, outcome, put_back = is_put_back, "The end of the drain is in the record.");
         }
         DrainEvent::PutBack => info!(%node, "What Sundown changed on the node is put back."),
         _ => {}

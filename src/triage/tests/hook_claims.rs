@@ -106,7 +106,7 @@ fn a_hook_beside_one_of_ours_gets_no_drain_no_heartbeat_and_no_completion() {
     assert_eq!(verdict(&terminate(), &known, &policy()), Verdict::Delete(Reason::ForeignHook));
     assert_eq!(
         verdict(&terminate(), &known, &shared(policy())),
-        Verdict::Leave(Reason::ForeignHook)
+        Verdict::GiveBack(Reason::ForeignHook)
     );
     assert!(!heartbeats(&terminate(), &known, &policy()));
     assert!(matches!(

@@ -35,7 +35,7 @@ impl Expected {
             Verdict::AnswerLaunch(_) => Self::AnswerLaunch,
             Verdict::Wait(_) => Self::Wait,
             Verdict::Delete(reason) => Self::Delete(*reason),
-            Verdict::Leave(reason) => Self::Leave(*reason),
+            Verdict::GiveBack(reason) => Self::Leave(*reason),
         }
     }
 }

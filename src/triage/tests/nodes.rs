@@ -70,7 +70,7 @@ fn an_event_of_another_hook_gets_no_drain_no_heartbeat_and_no_completion_whateve
             assert_eq!(verdict(&i, &known, &policy), Verdict::Delete(Reason::ForeignHook));
             assert_eq!(
                 verdict(&i, &known, &shared(policy.clone())),
-                Verdict::Leave(Reason::ForeignHook)
+                Verdict::GiveBack(Reason::ForeignHook)
             );
             assert!(!heartbeats(&i, &known, &policy));
         }
@@ -100,7 +100,7 @@ fn c36_a_node_that_is_not_ours_to_touch_is_never_written_to() {
             );
             assert_eq!(
                 verdict(&i, &known, &shared(policy())),
-                Verdict::Leave(Reason::NotManaged),
+                Verdict::GiveBack(Reason::NotManaged),
                 "{i:?}"
             );
             assert!(!heartbeats(&i, &known, &policy()), "{i:?}");
@@ -332,7 +332,7 @@ fn kinds_that_are_not_acted_on_yet_are_deleted_and_counted() {
         );
         assert_eq!(
             verdict(&i, &fresh(), &shared(policy())),
-            Verdict::Leave(Reason::NotActedOnYet),
+            Verdict::GiveBack(Reason::NotActedOnYet),
             "it may be another cluster's"
         );
     }
@@ -391,7 +391,10 @@ fn a_launch_hook_is_answered_at_once_when_its_group_is_ours_or_somebody_named_it
         Knowledge { group: Some(GroupAnswer::NoSuchGroup), ..fresh() },
     ] {
         assert_eq!(verdict(&launch(), &known, &policy()), Verdict::Delete(Reason::Foreign));
-        assert_eq!(verdict(&launch(), &known, &shared(policy())), Verdict::Leave(Reason::Foreign));
+        assert_eq!(
+            verdict(&launch(), &known, &shared(policy())),
+            Verdict::GiveBack(Reason::Foreign)
+        );
     }
     assert_eq!(
         verdict(&launch(), &with_node(), &nameless()),
@@ -400,7 +403,7 @@ fn a_launch_hook_is_answered_at_once_when_its_group_is_ours_or_somebody_named_it
     );
     assert_eq!(
         verdict(&launch(), &fresh(), &shared(nameless())),
-        Verdict::Leave(Reason::NotActedOnYet)
+        Verdict::GiveBack(Reason::NotActedOnYet)
     );
     assert_eq!(
         asks(verdict(

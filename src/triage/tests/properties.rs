@@ -229,7 +229,7 @@ proptest! {
                 );
                 prop_assert!(!policy.shared_queue || !may_concern_others);
             }
-            Verdict::Leave(_) => prop_assert!(policy.shared_queue),
+            Verdict::GiveBack(_) => prop_assert!(policy.shared_queue),
         }
         if heartbeats(&i, &known, policy) {
             prop_assert!(

@@ -114,7 +114,7 @@ fn an_instance_whose_tags_name_another_cluster_or_none_is_foreign() {
             assert_eq!(verdict(&i, &known, &policy()), Verdict::Delete(Reason::Foreign), "{i:?}");
             assert_eq!(
                 verdict(&i, &known, &shared(policy())),
-                Verdict::Leave(Reason::Foreign),
+                Verdict::GiveBack(Reason::Foreign),
                 "{i:?}"
             );
             assert!(!heartbeats(&i, &known, &policy()), "{i:?}");
@@ -309,7 +309,7 @@ fn without_a_cluster_name_no_hook_without_a_node_is_completed_or_kept_alive_and_
         );
         assert_eq!(
             verdict(&i, &known, &shared(nameless())),
-            Verdict::Leave(Reason::Unknown),
+            Verdict::GiveBack(Reason::Unknown),
             "{i:?}"
         );
         assert!(!heartbeats(&i, &known, &nameless()), "{i:?}");

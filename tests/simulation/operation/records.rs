@@ -209,6 +209,7 @@ async fn heartbeats_and_completions_that_a_policy_forbids_are_repeated_every_fiv
     assert_eq!((sent(BEAT), sent(COMPLETE)), (1, 1), "no faster");
     stage.pass(600).await;
     assert_eq!((sent(BEAT), sent(COMPLETE)), (3, 3), "and no slower");
+    assert_eq!(stage.world.aws.count(GROUPS), 3, "an answer of AWS is good for a minute");
     second.kill();
     stage.end_unjudged();
 }
