@@ -160,10 +160,14 @@ impl Judge<'_> {
     }
 
     /// When the first request was sent that had its effect at this moment: a webhook may have held
-    /// it, and the next one may have been sent at its answer.
+    /// it, and the next one may have been sent at its answer. One that was sent before the pod came
+    /// was about an earlier pod of its name.
     fn sent(&self, at: Moment, by: &str, pod: &PodRef, forced: bool) -> Moment {
+        let bound = self.story.pods.get(&pod.uid).map(|life| life.bound);
         let is_it = |r: &&Request| {
-            let of_pod = r.resource == "pods" && r.namespace == pod.namespace && r.name == pod.name;
+            let of_name =
+                r.resource == "pods" && r.namespace == pod.namespace && r.name == pod.name;
+            let of_pod = of_name && bound.is_none_or(|bound| bound <= r.at);
             // An eviction that was refused (429) had no effect, even if its answer came at the
             // moment at which the next one was sent.
             let same = if forced {

@@ -202,4 +202,5 @@ pub const ONCE_FAILED: &[(u64, &str)] = &[
     (1_796_000_024_280, "a forced delete had no Event"),
     (1_796_000_024_151, "a pod was deleted and never asked to go"),
     (1_796_000_024_153, "a pod got less than its grace period"),
+    (1_796_000_025_692, "a pod got a grace period that no deadline asks for"),
 ];

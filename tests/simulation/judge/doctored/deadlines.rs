@@ -216,6 +216,39 @@ async fn a_grace_period_by_an_assumed_window_is_seen_unless_the_process_led_agai
     breaks(&with(true, Outcome::Ok), GRACE);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_grace_period_is_measured_by_the_first_request_that_may_have_evicted_this_very_pod() {
+    const GRACE: &str = "s, its own is";
+    let mut evidence = overdue().await;
+    let at = accepted(&evidence);
+    let eviction = evidence.requests.iter().find(|r| r.subresource == "eviction").unwrap().clone();
+    // Both are answered when the pod is evicted. From the accept, the deadline is 55 s later.
+    let answered = at + s(40);
+    for sent in [answered - s(4), answered] {
+        let name = "slow-0".to_owned();
+        let (answered, ended) = (Some(answered), Some(answered));
+        evidence.requests.push(Request { at: sent, answered, ended, name, ..eviction.clone() });
+    }
+    let with = |bound: Moment, grace: u64| {
+        let mut evidence = evidence.clone();
+        let pod = PodRef {
+            namespace: "load".into(),
+            name: "slow-0".into(),
+            uid: "uid-of-slow-0".into(),
+            node: node_of(&evidence).1,
+        };
+        insert(&mut evidence, bound, "<scheduler>", Fact::Bound(pod.clone()));
+        let evicted = Fact::Evicted { pod, grace, again: false, overrun: Vec::new() };
+        insert(&mut evidence, answered, "sundown-0", evicted);
+        judge(&evidence)
+    };
+    let begun = evidence.begun;
+    keeps(&with(begun, 19), GRACE, "the first request evicted it, and its answer came late");
+    breaks(&with(begun, 15), GRACE);
+    keeps(&with(answered - s(2), 15), GRACE, "the first request was about the pod before");
+    breaks(&with(answered - s(2), 19), GRACE);
+}
+
 /// In this run nothing is left of the record that was written; a person wrote another one.
 async fn made_up() -> Evidence {
     let mut evidence = hooked().await;
