@@ -203,4 +203,5 @@ pub const ONCE_FAILED: &[(u64, &str)] = &[
     (1_796_000_024_151, "a pod was deleted and never asked to go"),
     (1_796_000_024_153, "a pod got less than its grace period"),
     (1_796_000_025_692, "a pod got a grace period that no deadline asks for"),
+    (1_796_000_028_160, "a node without a record was taken out of load balancers"),
 ];
