@@ -11,7 +11,7 @@ use super::{
     claims,
     context::Term,
     hook_claims,
-    hooks::NamedBy,
+    hooks::{Completion, NamedBy},
     questions::{Answer, Questions},
     returns::{self, ReturnOutcome},
     trial::{TrialEntry, Would},
@@ -512,9 +512,12 @@ impl Decision {
                 );
             }
         }
-        if self.term.hooks.complete(&action, self.known.happened, NamedBy::Message).await.is_none()
-        {
-            return Disposition::Leave;
+        let is_unconfirmed = !matches!(self.known.hooks, Some(HooksAnswer::Described(_)));
+        let (hooks, happened) = (&self.term.hooks, self.known.happened);
+        match hooks.complete(&action, happened, NamedBy::Message, is_unconfirmed).await {
+            Some(Completion::Accepted | Completion::Gone) => {}
+            // The message reappears, and is decided by what AWS has shown since.
+            Some(Completion::NotOurs) | None => return Disposition::Leave,
         }
         self.term.metrics.message(Some(kind), outcome);
         Disposition::Delete

@@ -204,4 +204,6 @@ pub const ONCE_FAILED: &[(u64, &str)] = &[
     (1_796_000_024_153, "a pod got less than its grace period"),
     (1_796_000_025_692, "a pod got a grace period that no deadline asks for"),
     (1_796_000_028_160, "a node without a record was taken out of load balancers"),
+    (1_796_000_026_931, "a heartbeat was sent for a hook that is not ours"),
+    (1_796_000_029_509, "a hook was completed that is not ours"),
 ];
