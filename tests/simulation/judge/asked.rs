@@ -27,6 +27,9 @@ const AT_ONCE: Duration = Duration::from_secs(4);
 /// then it is given up, and the pods that wait for it are asked.
 const AT_HALF: Duration = Duration::from_secs(20);
 
+/// Evictions of nodes that are interrupted at one moment are sent within this time.
+const AT_THAT_MOMENT: Duration = Duration::from_secs(1);
+
 /// How long after its own time everybody must have been asked, and how long it counts as fresh;
 /// `None`: nothing presses.
 fn presses(notice: &Notice, terms: &Terms) -> Option<(Duration, Duration)> {
@@ -120,15 +123,16 @@ impl<'a> Judge<'a> {
     }
 
     /// A pod of this node waits behind the eviction of a pod of the same workload on another node:
-    /// it was sent before, and had no answer until the end. Where a budget allows nothing, only one
-    /// eviction under it is under way.
+    /// it was sent before, or at once if both nodes were interrupted at that moment, and had no
+    /// answer until the end. Where a budget allows nothing, only one eviction under it is under
+    /// way.
     fn waits_for_others(&self, node: &str, sent: Moment, end: Moment) -> bool {
         let was_open = |r: &&Request| {
             let is_eviction = is_us(&r.client)
                 && r.resource == "pods"
                 && r.subresource == "eviction"
                 && !r.dry_run;
-            is_eviction && r.at <= sent && r.ended.is_none_or(|ended| ended >= end)
+            is_eviction && r.at <= sent + AT_THAT_MOMENT && r.ended.is_none_or(|ended| ended >= end)
         };
         let of = |namespace: &str, name: &str| (namespace.to_owned(), workload(name).to_owned());
         let has_budget = |(namespace, name): &(String, String)| {

@@ -206,4 +206,5 @@ pub const ONCE_FAILED: &[(u64, &str)] = &[
     (1_796_000_028_160, "a node without a record was taken out of load balancers"),
     (1_796_000_026_931, "a heartbeat was sent for a hook that is not ours"),
     (1_796_000_029_509, "a hook was completed that is not ours"),
+    (1_796_000_028_253, "nobody asked a pod to go"),
 ];

@@ -228,9 +228,8 @@ async fn a_pod_that_waits_for_the_eviction_of_another_one_under_its_budget_may_b
         )
     };
     evidence.entries.retain(|e| !goes(&e.fact));
-    let other = |name: String, ended: u64| {
+    let sent_at = |at: Moment, name: String, ended: u64| {
         let mut evidence = evidence.clone();
-        let at = first.at - s(2);
         evidence.terms.budgets = vec![(
             first.namespace.clone(),
             crate::judge::budgets::workload(&first.name).to_owned(),
@@ -244,12 +243,20 @@ async fn a_pod_that_waits_for_the_eviction_of_another_one_under_its_budget_may_b
         });
         judge(&evidence)
     };
+    let other = |name: String, ended: u64| sent_at(first.at - s(2), name, ended);
     keeps(
         &other(format!("{}-other", first.name), 10),
         "nobody asked",
         "another eviction under its budget was not answered",
     );
     breaks(&other(format!("{}-other", first.name), 3), "nobody asked");
+    keeps(
+        &sent_at(first.at, format!("{}-other", first.name), 8),
+        "nobody asked",
+        "another node was interrupted at the same moment",
+    );
+    breaks(&sent_at(first.at, format!("{}-other", first.name), 1), "nobody asked");
+    breaks(&sent_at(first.at + s(2), format!("{}-other", first.name), 8), "nobody asked");
     breaks(&other("another-workload-0".to_owned(), 10), "nobody asked");
 }
 
