@@ -8,7 +8,7 @@ use sundown::{
     sim::aws::{Call, Outcome},
 };
 
-use super::Judge;
+use super::{Evidence, Judge};
 
 /// An answer that took longer shows AWS's time only roughly.
 const FAST: Duration = Duration::from_secs(2);
@@ -25,6 +25,15 @@ pub enum AwsClock {
     /// AWS has not answered. The process uses the API server's clock instead, and AWS's clock is
     /// ahead of that one by this.
     Unknown(SignedDuration),
+}
+
+/// When a call was sent that AWS processed at `call.at`: at that moment, unless a fault made AWS
+/// slow.
+pub fn sent_at(evidence: &Evidence, call: &Call) -> Moment {
+    let slow = evidence.disturbances.iter().filter(|d| {
+        d.until == Some(call.at) && d.by == call.by && d.what == call.api && d.object == call.object
+    });
+    slow.map(|d| d.at).min().unwrap_or(call.at)
 }
 
 impl Judge<'_> {
@@ -49,14 +58,8 @@ impl Judge<'_> {
 
     /// How long the answer to a call took: no time, unless the call met a fault.
     fn took(&self, call: &Call) -> Duration {
-        let slow = self.evidence.disturbances.iter().filter(|d| {
-            d.until == Some(call.at)
-                && d.by == call.by
-                && d.what == call.api
-                && d.object == call.object
-        });
-        let took = slow.map(|d| call.at.duration_since(d.at));
-        took.max().and_then(|took| took.try_into().ok()).unwrap_or_default()
+        let took = call.at.duration_since(sent_at(self.evidence, call));
+        took.try_into().unwrap_or_default()
     }
 
     /// By how much AWS's clock is ahead of the clock of the world, which is the API server's.

@@ -249,6 +249,42 @@ async fn a_grace_period_is_measured_by_the_first_request_that_may_have_evicted_t
     breaks(&with(answered - s(2), 19), GRACE);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_force_before_the_end_of_a_window_is_seen_unless_its_heartbeat_was_sent_long_before() {
+    let mut evidence = hooked().await;
+    let started = evidence.actions[0].started;
+    let is_released = |e: &Entry| {
+        matches!(
+            &e.fact, Fact::Annotated { annotations, .. } if annotations.values().any(|a| a.contains("\"released\":{"))
+        )
+    };
+    evidence.entries.retain(|e| !is_released(e));
+    evidence.calls.retain(|c| !c.api.ends_with("Heartbeat"));
+    longer(&mut evidence, started + s(100));
+    evidence.actions[0].end.as_mut().unwrap().at = started + s(90);
+    let (instance, _) = node_of(&evidence);
+    force(&mut evidence, started + s(50), 15);
+    // AWS accepts a heartbeat 13 s after the beginning of the action.
+    let with = |sent: u64| {
+        let mut evidence = evidence.clone();
+        let by = "sundown-0".to_owned();
+        let (at, object) = (started + s(13), format!("asg/drain/{instance}"));
+        let api = "autoscaling:RecordLifecycleActionHeartbeat".to_owned();
+        evidence.disturbances.push(Disturbance {
+            at: started + s(sent),
+            until: Some(at),
+            by: by.clone(),
+            what: api.clone(),
+            object: object.clone(),
+            is_silent: false,
+        });
+        evidence.calls.push(Call { at, api, object, by, outcome: Outcome::Ok });
+        judge(&evidence)
+    };
+    keeps(&with(10), EARLY, "its window may count from when it was sent");
+    breaks(&with(13), EARLY);
+}
+
 /// In this run nothing is left of the record that was written; a person wrote another one.
 async fn made_up() -> Evidence {
     let mut evidence = hooked().await;
