@@ -110,12 +110,12 @@ impl Judge<'_> {
 
     /// A person deleted the open record for the first time, which may be a mistake: its drain goes
     /// on, and the process that drains writes the record back. At that moment it had not got it
-    /// through, because its PATCHes of the Node failed all the time.
+    /// through, because its PATCHes of the Node failed all the time, or it could not see the Node.
     fn is_being_written_back(&self, at: Moment, by: &str, node: &str) -> bool {
         let Some(deleted) = self.story.record_deleted(node, at) else { return false };
         let Some(instance) = self.instance_of(node) else { return false };
         let scope = Scope {
-            needs: &[WRITE_NODES],
+            needs: &[WRITE_NODES, SEE_NODES],
             of: Some((instance, node)),
             process: Some(by),
             without_leader: None,

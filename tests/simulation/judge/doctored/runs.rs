@@ -130,11 +130,16 @@ async fn a_removal_while_a_deleted_record_cannot_be_written_back_is_excused_once
         failing("sundown-1", "patch nodes", &node),
         failing(US, "patch nodes", "another"),
         failing(US, "create events", ""),
+        failing("sundown-1", "watch nodes", ""),
+        failing(US, "watch pods", ""),
     ] {
         breaks(&judge(&Evidence { disturbances: vec![other], ..evidence.clone() }), CLOSED);
     }
     evidence.disturbances = vec![failing(US, "patch nodes", &node)];
     keeps(&judge(&evidence), CLOSED, "it could not be written back");
+    let unseen = vec![failing(US, "watch nodes", "")];
+    let unseen = Evidence { disturbances: unseen, ..evidence.clone() };
+    keeps(&judge(&unseen), CLOSED, "the process could not see the deletion");
     // It was deleted and written back before: the second deletion ends the drain.
     insert(&mut evidence, forced - s(8), "kubectl", deleted);
     insert(&mut evidence, forced - s(7), US, written);
