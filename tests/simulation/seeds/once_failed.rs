@@ -211,4 +211,5 @@ pub const ONCE_FAILED: &[(u64, &str)] = &[
     (1_796_000_029_586, "a pod was deleted too early"),
     (1_795_700_033_269, "a pod was touched on a node without an open record"),
     (1_795_700_034_764, "a hook was completed before its node was empty"),
+    (1_795_700_033_514, "a forced delete had no Event"),
 ];
