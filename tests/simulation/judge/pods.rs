@@ -111,17 +111,18 @@ impl Judge<'_> {
     /// A person deleted the open record for the first time, which may be a mistake: its drain goes
     /// on, and the process that drains writes the record back. At that moment it had not got it
     /// through, because its PATCHes of the Node failed all the time, or it could not see the Node.
+    /// A second deletion ends the drain as soon as the process can see it.
     fn is_being_written_back(&self, at: Moment, by: &str, node: &str) -> bool {
         let Some(deleted) = self.story.record_deleted(node, at) else { return false };
         let Some(instance) = self.instance_of(node) else { return false };
-        let scope = Scope {
-            needs: &[WRITE_NODES, SEE_NODES],
-            of: Some((instance, node)),
-            process: Some(by),
-            without_leader: None,
+        let needs: &[Needs] = if self.story.record_deleted_twice(node, at) {
+            &[SEE_NODES]
+        } else {
+            &[WRITE_NODES, SEE_NODES]
         };
-        !self.story.record_deleted_twice(node, at)
-            && self.longest_clear(scope, deleted, at) <= SLACK
+        let of = Some((instance.as_str(), node));
+        let scope = Scope { needs, of, process: Some(by), without_leader: None };
+        self.longest_clear(scope, deleted, at) <= SLACK
     }
 
     /// The drain ended between these moments, at a deadline that was known at the first one.

@@ -144,6 +144,8 @@ async fn a_removal_while_a_deleted_record_cannot_be_written_back_is_excused_once
     insert(&mut evidence, forced - s(8), "kubectl", deleted);
     insert(&mut evidence, forced - s(7), US, written);
     breaks(&judge(&evidence), CLOSED);
+    evidence.disturbances = vec![failing(US, "watch nodes", "")];
+    keeps(&judge(&evidence), CLOSED, "the process could not see the second deletion");
 }
 
 #[tokio::test(start_paused = true)]
