@@ -213,4 +213,6 @@ pub const ONCE_FAILED: &[(u64, &str)] = &[
     (1_795_700_034_764, "a hook was completed before its node was empty"),
     (1_795_700_033_514, "a forced delete had no Event"),
     (1_796_000_032_097, "a pod was touched on a node without an open record"),
+    (1_796_000_031_337, "a hook timed out"),
+    (1_795_700_034_882, "a hook timed out"),
 ];

@@ -176,8 +176,36 @@ async fn a_hook_that_times_out_while_nobody_leads_is_excused_only_after_the_time
     breaks(&judge(&evidence), "timed out (60s)");
     evidence.terms.drain_timeout = 60;
     keeps(&judge(&evidence), "timed out (60s)", "a leader would have completed it by then");
+    // Somebody deletes the Lease, and the process makes it again at once, or a little later.
+    let deleted = |later: u64| {
+        let mut evidence = evidence.clone();
+        let at = started + s(8);
+        let free = Fact::LeaseHeld { lease: "sundown".to_owned(), holder: String::new() };
+        let holds =
+            |e: &&Entry| matches!(&e.fact, Fact::LeaseHeld { lease, .. } if lease == "sundown");
+        let held = evidence.entries.iter().find(holds).unwrap().clone();
+        let renewal = evidence.requests.iter().find(|r| is_renewal(r)).unwrap().clone();
+        insert(&mut evidence, at, "kubectl", free);
+        let at = at + s(later);
+        insert(&mut evidence, at, &held.by, held.fact);
+        evidence.requests.push(Request { at, answered: Some(at), ended: Some(at), ..renewal });
+        evidence.requests.sort_by_key(|r| r.at);
+        evidence.terms.drain_timeout = 88;
+        judge(&evidence)
+    };
+    keeps(&deleted(0), "timed out (60s)", "it went on leading, so its drain was not taken over");
+    breaks(&deleted(1), "timed out (60s)");
     evidence.terms.drain_timeout = 95;
     breaks(&judge(&evidence), "timed out (60s)");
+    // Another process takes the Lease, and the answer to its write is lost.
+    let taken = |by: &str| {
+        let mut evidence = evidence.clone();
+        let (lease, holder) = ("sundown".to_owned(), format!("{by}_1"));
+        insert(&mut evidence, started + s(40), by, Fact::LeaseHeld { lease, holder });
+        judge(&evidence)
+    };
+    keeps(&taken("sundown-1"), "timed out (60s)", "the process that led sees another holder");
+    breaks(&taken("sundown-0"), "timed out (60s)");
     // The Lease could be renewed until 18 to 20 s after the start.
     evidence.terms.drain_timeout = 80;
     let ended = evidence.ended;
