@@ -57,6 +57,8 @@ pub struct Evidence {
     pub terms: Terms,
     pub begun: Moment,
     pub ended: Moment,
+    /// By how much AWS's clock was ahead of the world's at the beginning. Messages show it later.
+    pub aws_ahead: SignedDuration,
     /// What had not come to rest.
     pub restless: Vec<String>,
     pub entries: Vec<Entry>,

@@ -232,7 +232,7 @@ impl Judge<'_> {
     /// API server's clock.
     fn deadlines_for(&self, at: Moment, by: &str, node: &str, instance: &str) -> Vec<Deadline> {
         let mut all = self.story.deadlines(instance, at);
-        if let AwsClock::Unknown(ahead) = self.aws_clock(by, at)
+        if let AwsClock::Unknown { ahead, .. } = self.aws_clock(by, at)
             && !ahead.is_zero()
         {
             let read = |d: &Deadline| Deadline {

@@ -104,7 +104,7 @@ impl<'a> Story<'a> {
             machines_gone: BTreeMap::new(),
         };
         let notices = sent::notices(&evidence.messages);
-        let mut reader = Reader::new(&notices, &evidence.requests);
+        let mut reader = Reader::new(&notices, &evidence.requests, evidence.aws_ahead);
         for Entry { at, by, fact } in &evidence.entries {
             story.tell(*at, by, fact, &mut reader);
         }
