@@ -14,7 +14,7 @@ use super::{
     is_us,
     promises::Promise,
     sent::{Kind, Notice},
-    story::{Life, counts},
+    story::{Life, counts, is_open},
 };
 
 /// Two minutes from the notice, less a margin of ten seconds. Where `--deadline-margin` or
@@ -173,8 +173,31 @@ impl<'a> Judge<'a> {
             .bound(pressing)
             .filter(|l| l.gone.is_none_or(|g| g > end) && l.finished.is_none_or(|f| f > end));
         left.filter(|l| counts(&l.pod) && !self.story.came_back(l, end) && !self.was_asked(l, end))
+            .filter(|l| !self.came_in_the_delay(l, pressing.known))
             .map(|l| l.pod.name.clone())
             .collect()
+    }
+
+    /// The drain of its node had ended before the pod came, because the node was empty, and
+    /// `--complete-delay` was not over yet when the notice was known. What joins a drain that is
+    /// over does not begin it anew, and what a controller puts there in the delay is not waited
+    /// for.
+    fn came_in_the_delay(&self, life: &Life, known: Moment) -> bool {
+        let (node, terms) = (life.pod.node.as_str(), &self.evidence.terms);
+        let delay = Duration::from_secs(terms.complete_delay);
+        let least = terms.shortest("--min-drain-time", Duration::from_secs(5));
+        let of_node = self.story.pods.values().filter(|other| other.pod.node == node);
+        let mut went = of_node.flat_map(|other| other.finished.into_iter().chain(other.gone));
+        went.any(|went| {
+            let page = self.story.page(node, went).filter(|page| is_open(page));
+            let accepted = page.and_then(|page| page.told.iter().map(|t| t.accepted).min());
+            let ended = accepted.map(|accepted| went.max(accepted + least));
+            ended.is_some_and(|ended| {
+                ended <= life.bound
+                    && known <= ended + delay
+                    && self.story.left(node, ended).is_empty()
+            })
+        })
     }
 
     /// We asked it, or somebody else made it go.

@@ -217,4 +217,5 @@ pub const ONCE_FAILED: &[(u64, &str)] = &[
     (1_795_700_034_882, "a hook timed out"),
     (1_796_000_032_259, "a record said that it was accepted at another time"),
     (1_796_000_031_841, "a record said that it was released at another time"),
+    (1_796_000_031_237, "nobody asked a pod to go"),
 ];

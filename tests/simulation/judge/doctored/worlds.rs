@@ -289,6 +289,43 @@ async fn a_pod_that_waits_for_the_eviction_of_another_one_under_its_budget_may_b
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_pod_that_came_after_its_drain_had_ended_is_not_waited_for_while_the_completion_is_delayed()
+ {
+    let mut evidence = hooked().await;
+    let ended = when(&evidence, |f| matches!(f, Fact::PodGone(_)));
+    let is_released = |f: &Fact| {
+        matches!(
+            f, Fact::Annotated { annotations, .. } if annotations.values().any(|a| a.contains("\"released\":{"))
+        )
+    };
+    let (instance, node) = node_of(&evidence);
+    evidence.messages.retain(|m| !m.body.contains("State-change"));
+    evidence.entries.iter_mut().filter(|e| is_released(&e.fact)).for_each(|e| e.at = ended + s(7));
+    evidence.entries.sort_by_key(|e| e.at);
+    longer(&mut evidence, ended + s(60));
+    // The machine is shut down three seconds after its node was empty.
+    let at = ended + s(3);
+    let body = serde_json::json!({
+        "id": "e", "detail-type": "EC2 Instance State-change Notification", "source": "aws.ec2",
+        "time": at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        "detail": { "instance-id": instance, "state": "shutting-down" },
+    });
+    send(&mut evidence, &body.to_string(), at, at);
+    let with = |bound: Moment, delay: u64| {
+        let mut evidence = evidence.clone();
+        evidence.terms.complete_delay = delay;
+        let (namespace, name) = ("load".to_owned(), "agent-0".to_owned());
+        let pod = PodRef { namespace, name, uid: "uid-of-agent-0".into(), node: node.clone() };
+        insert(&mut evidence, bound, "<foreign-daemonset>", Fact::Bound(pod));
+        judge(&evidence)
+    };
+    let begun = evidence.begun;
+    keeps(&with(ended + s(1), 7), "nobody asked", "its completion was waiting for the delay");
+    breaks(&with(ended + s(1), 0), "nobody asked");
+    breaks(&with(begun, 7), "nobody asked");
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_grace_of_a_pod_is_measured_when_its_request_was_sent() {
     let mut evidence = reclaimed().await;
     let forced = evidence
