@@ -333,13 +333,14 @@ impl Judge<'_> {
             .clamp(SignedDuration::ZERO, SignedDuration::from_secs(1))
     }
 
-    /// By how much all times in the record may seem earlier to a process that took the drain over:
-    /// it reads them by what it had measured of AWS's clock by then, which no record shows. The
-    /// other process's measurement was off by half a second, too.
+    /// By how much all times in the record may seem earlier to a process that took the drain over,
+    /// or whose record a person wrote: it reads them by what it had measured of AWS's clock by then,
+    /// which no record shows. The other process's measurement was off by half a second, too.
     fn read_ahead(&self, instance: &str, by: &str, at: Moment) -> SignedDuration {
         let mut of_it = self.story.seen.iter().filter(|s| s.instance == instance && s.at <= at);
-        let has_taken_over = of_it.next().is_some_and(|first| first.by != by);
-        SignedDuration::from_secs(i64::from(has_taken_over))
+        let is_made_up = || self.story.told(instance, at).iter().any(|told| told.is_made_up);
+        let is_of_others = of_it.next().map_or_else(is_made_up, |first| first.by != by);
+        SignedDuration::from_secs(i64::from(is_of_others))
     }
 
     /// By when a pod had to be gone, as far as it had been asked before this moment.

@@ -168,6 +168,21 @@ async fn a_force_of_a_pod_that_never_had_two_seconds_to_be_asked_is_seen_unless_
     };
     keeps(&by_another(0), NEVER, "it took the drain over, and had measured AWS's clock before");
     breaks(&by_another(1_000), NEVER);
+    let by_hand = |millis: u64| {
+        let mut evidence = evidence.clone();
+        let is_it = |e: &&mut Entry| matches!(e.fact, Fact::Deleted { .. });
+        let forced = evidence.entries.iter_mut().find(is_it).unwrap();
+        forced.at = forced.at - Duration::from_millis(millis);
+        edit_first(&mut evidence, |entry| entry["event"] = json!("made-up"));
+        for entry in &mut evidence.entries {
+            if matches!(entry.fact, Fact::Annotated { .. }) {
+                entry.by = "kubectl".to_owned();
+            }
+        }
+        judge(&evidence)
+    };
+    keeps(&by_hand(0), NEVER, "a person wrote the record");
+    breaks(&by_hand(1_000), NEVER);
 }
 
 #[tokio::test(start_paused = true)]
