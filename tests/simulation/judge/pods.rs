@@ -11,7 +11,7 @@ use sundown::{
 use super::{
     Judge, SLACK,
     clocks::AwsClock,
-    excuses::{HEARTBEATS, LEASE, Needs, SEE_NODES, Scope, WRITE_NODES},
+    excuses::{HEARTBEATS, LEASE, Needs, SEE_NODES, SEE_PODS, Scope, WRITE_NODES},
     is_us,
     promises::Promise,
     story::{Deadline, counts},
@@ -40,7 +40,7 @@ impl Judge<'_> {
             let sent = self.sent(*at, by, pod, forced);
             self.open_record(*at, sent, by, pod, forced);
             self.not_while_paused(*at, sent, pod);
-            if !again && (*grace > 0 || !self.needs_no_grace(*at, sent, pod)) {
+            if !again && (*grace > 0 || !self.needs_no_grace(*at, sent, by, pod)) {
                 self.measured(sent, by, pod, *grace, forced);
             }
             if forced && !again {
@@ -61,17 +61,21 @@ impl Judge<'_> {
             }
             let sent =
                 || self.sent(entry.at, &entry.by, pod, matches!(entry.fact, Fact::Deleted { .. }));
-            if *grace == 0 && !self.needs_no_grace(entry.at, sent(), pod) {
+            if *grace == 0 && !self.needs_no_grace(entry.at, sent(), &entry.by, pod) {
                 self.broken(entry.at, format!("{} got no grace", pod.name));
             }
         }
     }
 
     /// The pod finished before the request had its effect: the API server gives such a pod no
-    /// grace, whatever was asked for. When the request was sent, nobody could know that.
-    fn needs_no_grace(&self, at: Moment, sent: Moment, pod: &PodRef) -> bool {
+    /// grace, whatever was asked for. When the request was sent, its process could not know that.
+    fn needs_no_grace(&self, at: Moment, sent: Moment, by: &str, pod: &PodRef) -> bool {
         let finished = self.story.pods.get(&pod.uid).and_then(|life| life.finished);
-        finished.is_some_and(|finished| finished <= at && sent <= finished + SLACK)
+        let (needs, process): (&[Needs], _) = (&[SEE_PODS], Some(by));
+        let sees = Scope { needs, of: None, process, without_leader: None };
+        let is_unseen =
+            |finished: Moment| self.longest_clear(sees, finished, sent.max(finished)) <= SLACK;
+        finished.is_some_and(|finished| finished <= at && is_unseen(finished))
     }
 
     fn not_again(&mut self, at: Moment, pod: &PodRef, again: bool) {
