@@ -12,7 +12,7 @@ use super::{
     context::Term,
     dry_report::DryReport,
     hook_claims,
-    hooks::NamedBy,
+    hooks::{Completion, NamedBy},
     questions::{Answer, Questions},
     returns::{self, ReturnOutcome},
 };
@@ -424,9 +424,12 @@ impl Decision {
                 );
             }
         }
-        if self.term.hooks.complete(&action, self.known.happened, NamedBy::Message).await.is_none()
-        {
-            return MessageEnd::LeftToReappear;
+        let is_unconfirmed = !matches!(self.known.hooks, Some(HooksAnswer::Described(_)));
+        let (hooks, happened) = (&self.term.hooks, self.known.happened);
+        match hooks.complete(&action, happened, NamedBy::Message, is_unconfirmed).await {
+            Some(Completion::Accepted | Completion::Gone) => {}
+            // The message reappears, and is decided by what AWS has shown since.
+            Some(Completion::NotOurs) | None => return MessageEnd::LeftToReappear,
         }
         self.term.shared.metrics.message(Some(kind), outcome);
         MessageEnd::Deleted

@@ -127,15 +127,20 @@ impl Release {
     /// Completes one action. `None`: the term ended. `unconfirmed`: asks first whether its hook is
     /// ours.
     async fn complete_one(&self, action: &LifecycleAction, unconfirmed: bool) -> Option<ActionEnd> {
+        let hooks = &self.term.hooks;
         if unconfirmed && !hook_claims::is_ours(&self.term, action).await {
-            self.term.hooks.forget(action);
+            hooks.forget(action);
             return Some(ActionEnd::NotOurs);
         }
         let completion =
-            self.term.hooks.complete(action, self.event_of(action), NamedBy::Record).await?;
+            hooks.complete(action, self.event_of(action), NamedBy::Record, unconfirmed).await?;
         Some(match completion {
             HookCompletion::Accepted => ActionEnd::Completed,
             HookCompletion::Gone => ActionEnd::AlreadyClosed,
+            HookCompletion::NotOurs => {
+                hooks.forget(action);
+                ActionEnd::NotOurs
+            }
         })
     }
 

@@ -465,6 +465,16 @@ impl Entry {
         })
     }
 
+    /// Whether an eviction may end the pod, as far as is known: its answer was lost, or it was
+    /// accepted and the watch has not shown for long enough that it had no effect.
+    pub(super) fn may_be_evicted(&self, rules: &Rules) -> bool {
+        let has_no_effect = |at: Moment| {
+            let intercepted = at.plus(rules.settings.intercepted_after);
+            self.pod.deletion.is_none() && intercepted <= rules.known_until
+        };
+        self.eviction_lost || self.accepted_at.is_some_and(|at| !has_no_effect(at))
+    }
+
     /// Records that an order was accepted. Returns what to report.
     pub(super) fn accepted(
         &mut self,

@@ -15,6 +15,9 @@ impl Fleet {
             let may_label = |state: &NodeState| {
                 state.is_draining()
                     && !state.is_labeling
+                    // Only the record shows that the label is Sundown's. If a person deleted it, it
+                    // is written back first.
+                    && state.node.record().is_some()
                     && !state.node.labels.contains_key(EXCLUDE_FROM_LOAD_BALANCERS)
             };
             if self.drains.get(name).is_some_and(|state| may_label(state))

@@ -115,12 +115,11 @@ impl<'a> NodePatch<'a> {
 }
 
 /// The patch that takes the Node out of load balancers. `None` if the Node has the label, with
-/// whatever value.
+/// whatever value, or no record, which alone shows that the label is Sundown's.
 #[must_use]
 pub fn exclude(node: &Node) -> Option<Value> {
     let mut patch = NodePatch::new(node);
-    let compat =
-        node.record().and_then(|text| Record::read(text).ok()).and_then(|record| record.compat());
+    let compat = Record::read(node.record()?).ok().and_then(|record| record.compat());
     patch.exclude(compat).then(|| patch.body())
 }
 

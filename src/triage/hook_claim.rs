@@ -113,6 +113,15 @@ impl HookGlobs {
         decided.is_unconfirmed() && self.claim(hook, transition, last) == HookClaim::Foreign
     }
 
+    /// Whether AWS's last answer about the group of a hook (`last`) shows that another party answers
+    /// the hook.
+    #[must_use]
+    pub fn is_known_foreign(&self, hook: &HookName, last: Option<&HooksAnswer>) -> bool {
+        let Some(HooksAnswer::Described(all)) = last else { return false };
+        let transition = all.get(hook);
+        transition.is_some_and(|of| self.claim(hook, *of, last) == HookClaim::Foreign)
+    }
+
     /// The hooks of a group that Sundown answers, in the order of their names.
     #[must_use]
     pub fn completed(&self, hooks: &GroupHooks, transition: Transition) -> Vec<HookName> {

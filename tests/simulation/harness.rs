@@ -319,6 +319,7 @@ impl Stage {
             terms: self.terms(),
             begun: BEGINNING.parse().unwrap(),
             ended: now,
+            aws_ahead: jiff::SignedDuration::ZERO,
             restless: Vec::new(),
             entries,
             requests: self.world.kube.requests(),

@@ -10,12 +10,12 @@ use tokio::sync::{mpsc, oneshot};
 use tracing::{debug, info, warn};
 
 use super::{
-    ActionTasks, Completion, EndedActions, Hooks, NamedBy, Order, Pacer, Proof, UndescribedHooks,
-    confirmation,
+    ActionTasks, Completer, Completion, EndedActions, Hooks, NamedBy, Order, Pacer, Proof,
+    UndescribedHooks, confirmation,
 };
 use crate::{
     aws::{Advice, AwsError, HookResult, LookupError},
-    controller::{context::Shared, limit_settings},
+    controller::{context::Shared, hook_claims, limit_settings},
     domain::{HookKey, InstanceState, LifecycleAction, Moment, seconds},
     fleet::Input,
     lifecycle::{
@@ -23,6 +23,7 @@ use crate::{
     },
     observe::{CompletionResult, HeartbeatResult},
     runtime::Backoff,
+    triage::HooksAnswer,
 };
 
 /// How long the task of an action that is over goes on, to answer later callers that want to
@@ -54,7 +55,7 @@ pub(super) struct ActionTask {
     pacer: Pacer,
     undescribed: UndescribedHooks,
     /// Callers that wait for the end of the action.
-    waiting: Vec<oneshot::Sender<Completion>>,
+    waiting: Vec<Completer>,
     /// Callers that wait for the answer to a heartbeat.
     proofs: Vec<oneshot::Sender<Proof>>,
     orders: mpsc::UnboundedReceiver<Order>,
@@ -74,11 +75,21 @@ pub(super) struct ActionTask {
     /// When this process last accepted, took over or resumed the drain of the action. `None`: the
     /// drain is paused.
     taken_up: Option<Moment>,
-    /// Nobody is known to lead: the task sends heartbeats, and nothing else.
-    is_heartbeats_only: bool,
-    /// `Some`: a new term has begun and has not named the action yet. The task ends at this time
-    /// unless that happens.
-    unclaimed_until: Option<Moment>,
+    /// The record of a Node names the action: its interruption was accepted.
+    is_recorded: bool,
+    leadership: Leadership,
+}
+
+/// Whether this process leads, and whether its term knows the action.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Leadership {
+    /// It leads, and a message or a record has named the action in this term.
+    Leads,
+    /// It leads again, and nothing has named the action yet. The task ends at this time unless that
+    /// happens.
+    LeadsAgain { unclaimed_until: Moment },
+    /// It does not lead, and nobody is known to lead: the task sends heartbeats, and nothing else.
+    HeartbeatsOnly,
 }
 
 impl ActionTask {
@@ -114,8 +125,8 @@ impl ActionTask {
             backoff: Backoff::up_to(seconds(20)),
             asking: None,
             taken_up: Some(hooks.shared.clock.now()),
-            is_heartbeats_only: false,
-            unclaimed_until: None,
+            is_recorded: named_by == NamedBy::Record,
+            leadership: Leadership::Leads,
         }
     }
 
@@ -134,7 +145,7 @@ impl ActionTask {
             self.proofs.retain(|proof| !proof.is_closed());
             let clock = self.shared.clock;
             let now = clock.now();
-            let until = self.kept_alive_until();
+            let until = self.kept_alive_until(now);
             if until <= now && self.close() {
                 return;
             }
@@ -170,6 +181,13 @@ impl ActionTask {
                     clock.sleep_until(completing.unwrap_or(far)).await;
                     completing_pacer.wait(completion_priority).await;
                 } => {
+                    if self.is_nobodys_to_complete() {
+                        self.complete_at = None;
+                        if self.close() {
+                            return;
+                        }
+                        continue;
+                    }
                     self.complete_at = match Box::pin(self.complete()).await {
                         Try::Over => None,
                         Try::Unconfirmed => Some(clock.now()),
@@ -255,8 +273,8 @@ impl ActionTask {
     /// Follows an order. Returns whether the task goes on.
     fn handle(&mut self, order: Order, now: Moment) -> bool {
         match order {
-            Order::Complete(reply) => {
-                self.waiting.push(reply);
+            Order::Complete(completer) => {
+                self.waiting.push(completer);
                 if self.complete_at.is_none() {
                     self.complete_at = Some(now);
                     self.backoff.reset();
@@ -270,18 +288,20 @@ impl ActionTask {
                 // The callers that waited have ended with the term.
                 self.waiting.clear();
                 self.proofs.clear();
-                (self.complete_at, self.is_heartbeats_only, self.unclaimed_until) =
-                    (None, true, None);
+                (self.complete_at, self.leadership) = (None, Leadership::HeartbeatsOnly);
                 (self.confirmation, self.confirm_at, self.asking) =
                     (Confirmation::default(), None, None);
             }
             Order::TakenUp(at) => self.taken_up = at,
             Order::Resume(inputs) => {
-                (self.inputs, self.reported, self.is_heartbeats_only) = (inputs, None, false);
-                self.unclaimed_until = Some(now.plus(CLAIM_TIME));
+                (self.inputs, self.reported) = (inputs, None);
+                self.leadership = Leadership::LeadsAgain { unclaimed_until: now.plus(CLAIM_TIME) };
             }
             Order::AddName(name, named_by) => {
-                self.unclaimed_until = None;
+                self.is_recorded |= named_by == NamedBy::Record;
+                if matches!(self.leadership, Leadership::LeadsAgain { .. }) {
+                    self.leadership = Leadership::Leads;
+                }
                 if named_by == NamedBy::Message {
                     self.named_by = named_by;
                     if self.action.token.is_none() && !self.is_token_refused {
@@ -337,17 +357,43 @@ impl ActionTask {
     }
 
     /// Until when the task goes on at the latest. It is limited while nobody leads, and until a new
-    /// term has named the action.
-    fn kept_alive_until(&self) -> Moment {
-        if !self.is_heartbeats_only {
-            return self.unclaimed_until.unwrap_or(Moment::MAX);
+    /// term has named the action. While nobody leads, nobody decides about a message, so the task
+    /// itself ends for an action that only a message names and that another party answers.
+    fn kept_alive_until(&self, now: Moment) -> Moment {
+        match self.leadership {
+            Leadership::Leads => return Moment::MAX,
+            Leadership::LeadsAgain { unclaimed_until } => return unclaimed_until,
+            Leadership::HeartbeatsOnly if !self.is_recorded && self.is_of_others() => return now,
+            Leadership::HeartbeatsOnly => {}
         }
-        let hook = self.schedule.facts(self.shared.clock.now()).description;
+        let hook = self.schedule.facts(now).description;
         limit_settings(&self.shared.config.drain).kept_alive_until(
             self.taken_up,
             self.schedule.ends_by(),
             hook.as_ref(),
         )
+    }
+
+    /// Before each try to complete the action: AWS may have shown, since the completion was ordered,
+    /// that another party answers the hook. Answers the callers that did not know whose it is.
+    /// Returns whether no other caller is left.
+    fn is_nobodys_to_complete(&mut self) -> bool {
+        if !self.waiting.iter().any(|waiting| waiting.is_unconfirmed) || !self.is_of_others() {
+            return false;
+        }
+        let HookKey { group, hook, instance } = &self.action.key;
+        hook_claims::report_of_others(group, hook, instance);
+        for waiting in self.waiting.extract_if(.., |waiting| waiting.is_unconfirmed) {
+            waiting.reply.send(Completion::NotOurs).ok();
+        }
+        self.waiting.is_empty()
+    }
+
+    /// Whether AWS has shown that another party answers the hook.
+    fn is_of_others(&self) -> bool {
+        let HookKey { group, hook, .. } = &self.action.key;
+        let last = self.shared.lookups.hooks.before(group).map(HooksAnswer::Described);
+        self.shared.policy.hooks.is_known_foreign(hook, last.as_ref())
     }
 
     fn remember_end(&self) {
@@ -371,7 +417,7 @@ impl ActionTask {
             if completion == Completion::Gone {
                 self.shared.metrics.completion(CompletionResult::Gone);
             }
-            waiting.send(completion).ok();
+            waiting.reply.send(completion).ok();
         }
         for proof in self.proofs.drain(..) {
             proof.send(Proof::Gone).ok();

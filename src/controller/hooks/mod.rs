@@ -44,6 +44,8 @@ pub(super) enum Completion {
     Accepted,
     /// The action is over without our completion: AWS no longer has it open.
     Gone,
+    /// AWS has shown meanwhile that another party answers the hook. Sundown has not completed it.
+    NotOurs,
 }
 
 /// What one heartbeat proved.
@@ -55,10 +57,18 @@ pub(super) enum Proof {
     Gone,
 }
 
+/// A caller that waits for the end of an action that it wants to complete.
+#[derive(Debug)]
+struct Completer {
+    reply: oneshot::Sender<Completion>,
+    /// AWS had not shown yet who answers the hook ([`crate::triage::HookClaim::is_unconfirmed`]).
+    is_unconfirmed: bool,
+}
+
 /// An order to the task of an action.
 #[derive(Debug)]
 enum Order {
-    Complete(oneshot::Sender<Completion>),
+    Complete(Completer),
     Prove(oneshot::Sender<Proof>),
     /// A message or a record names the action like this.
     AddName(Box<LifecycleAction>, NamedBy),
@@ -229,18 +239,22 @@ impl Hooks {
 
     /// Completes the action with CONTINUE. Returns when AWS has accepted that or the action is
     /// over; `None` if the term ended. An action that only a record names is completed once AWS
-    /// shows its instance waiting (see [`crate::lifecycle::Confirmation`]).
+    /// shows its instance waiting (see [`crate::lifecycle::Confirmation`]). `is_unconfirmed`: AWS
+    /// has not shown yet who answers the hook. If AWS shows while completions fail that another
+    /// party does, the action is not completed.
     pub(super) async fn complete(
         &self,
         action: &LifecycleAction,
         event: Moment,
         named_by: NamedBy,
+        is_unconfirmed: bool,
     ) -> Option<Completion> {
         if self.is_over(action) {
             return Some(Completion::Gone);
         }
         let (reply, answer) = oneshot::channel();
-        self.order(action, event, Origin::Received, named_by, Some(Order::Complete(reply)));
+        let order = Order::Complete(Completer { reply, is_unconfirmed });
+        self.order(action, event, Origin::Received, named_by, Some(order));
         answer.await.ok()
     }
 

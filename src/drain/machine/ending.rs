@@ -55,10 +55,12 @@ impl Drain {
     }
 
     /// Whether the node is certainly empty: no pod that counts is left, and that was known at a
-    /// moment when no pod was on its way to the node any longer.
+    /// moment when no pod was on its way to the node any longer. A watch that was opened again
+    /// delivers what it has missed bit by bit: the end of a pod may come before its successor.
     fn is_empty(&self, now: Moment) -> bool {
         self.looks_empty()
             && self.tally.gone == 0
+            && self.view.catches_up_at().is_none_or(|at| at <= now)
             && self.may_end_empty_from() <= self.view.known_until(now)
     }
 

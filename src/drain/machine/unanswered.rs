@@ -35,10 +35,9 @@ impl Drain {
     /// Records that an order is sent now.
     pub(super) fn sent(&mut self, order: &Order, now: Moment) {
         let Order::Delete { uid, grace, why: DeleteWhy::Forced, .. } = order else { return };
-        // If an eviction of the pod was accepted, or its answer was lost, nobody can know whether
-        // the eviction or the delete ended the pod.
-        let entry =
-            self.pods.get(uid).filter(|entry| entry.accepted_at.is_none() && !entry.eviction_lost);
+        // If an eviction may end the pod, nobody can know whether the eviction or the delete did.
+        let rules = self.rules(now);
+        let entry = self.pods.get(uid).filter(|entry| !entry.may_be_evicted(&rules));
         let Some(note) = entry.and_then(|entry| entry.forced_note(order)) else { return };
         let ends = now.plus(seconds(u64::from(*grace)));
         let before = self.unanswered.remove(uid);

@@ -321,6 +321,20 @@ fn a_watch_that_was_opened_again_may_take_a_moment_to_catch_up() {
 }
 
 #[test]
+fn a_watch_that_was_opened_again_may_show_the_end_of_a_pod_before_its_successor() {
+    let mut d = drain(limits(110));
+    d.step(at(0), Input::Listed(vec![pod("a")]));
+    d.step(at(1), Input::Watch(WatchState::Blind));
+    d.step(at(11), Input::Listed(vec![pod("a")]));
+    d.step(at(12), Input::Watch(WatchState::Open));
+    assert_eq!(ended(&d.step(at(12), Input::Gone(uid("a")))), None);
+    let next = d.step(at(12), Input::Changed(pod("b")));
+    assert_eq!(requests(&next), [("b".into(), false)]);
+    assert_eq!(ended(&d.step(at(13), Input::Tick)), None);
+    assert_eq!(ended(&d.step(at(14), Input::Gone(uid("b")))), Some(&Outcome::Empty));
+}
+
+#[test]
 fn nothing_counts_as_intercepted_or_stuck_while_the_watch_is_not_open() {
     let mut d = drain(limits(600));
     d.step(at(0), Input::Listed(vec![pod("a"), Pod { deletion: Some(at(10)), ..pod("b") }]));

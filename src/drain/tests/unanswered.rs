@@ -121,6 +121,26 @@ fn a_forced_delete_without_an_answer_after_an_eviction_without_effect_is_reporte
 }
 
 #[test]
+fn a_forced_delete_without_an_answer_is_reported_once_an_accepted_eviction_has_shown_no_effect() {
+    // A webhook accepts evictions and does nothing. The pod should terminate within 5 s.
+    for (accepted_at, deleted_at, expected) in [(1, 80, true), (106, 109, false)] {
+        let mut d = drain(limits(110));
+        d.step(at(0), Input::Listed(vec![pod("a"), pod("b")]));
+        d.step(
+            at(accepted_at),
+            Input::Answer { order: evict("a", None), answer: answer(201, "", "") },
+        );
+        let order = d.order(&uid("a"), at(deleted_at), true).unwrap();
+        assert!(matches!(order, Order::Delete { .. }), "{order:?}");
+        let lost = Input::Answer { order, answer: answer(0, "", "") };
+        d.step(at(deleted_at), lost);
+        let effects = d.step(at(deleted_at), gone());
+        let is_reported = notes(&effects).iter().any(|note| matches!(note, Note::Forced { .. }));
+        assert_eq!(is_reported, expected, "accepted at {accepted_at} s");
+    }
+}
+
+#[test]
 fn a_budget_that_refuses_proves_that_an_earlier_eviction_had_no_effect() {
     let mut d = drain(limits(110));
     d.step(at(0), Input::Listed(vec![pod("a"), pod("b")]));

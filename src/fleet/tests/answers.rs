@@ -2,7 +2,7 @@
 //! silent kubelets, the take-over of several Nodes, and labels.
 
 use super::{
-    transitions::{draining, held, newer},
+    transitions::{draining, held, newer, without_record},
     *,
 };
 use crate::{
@@ -180,4 +180,16 @@ fn a_node_leaves_load_balancers_when_its_label_is_due_and_is_tried_again_where_t
         .insert(EXCLUDE_FROM_LOAD_BALANCERS.to_owned(), "sundown".to_owned());
     world.step(Input::LabelWritten(node.name.clone(), LabelWrite::Seen(Arc::new(labelled))));
     assert!(!world.after(1).contains(&"exclude"), "it has the label");
+}
+
+#[test]
+fn a_node_leaves_load_balancers_only_once_its_deleted_record_is_written_back() {
+    let (mut world, node) = (World::excluding(Exclusion::Early), held());
+    world.accepts(&node);
+    let deleted = without_record(&node);
+    assert_eq!(world.shows(&deleted), ["write back"]);
+    assert!(!world.after(1).contains(&"exclude"), "nothing would show whose the label is");
+    let back = Node { annotations: node.annotations.clone(), ..newer(&deleted) };
+    world.shows(&back);
+    assert!(world.after(1).contains(&"exclude"));
 }

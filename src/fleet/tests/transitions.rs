@@ -16,7 +16,7 @@ pub(super) fn newer(node: &Node) -> Node {
     Node { resource_version: version.to_string(), ..node.clone() }
 }
 
-fn without_record(node: &Node) -> Node {
+pub(super) fn without_record(node: &Node) -> Node {
     let mut node = newer(node);
     node.annotations.remove(RECORD);
     node

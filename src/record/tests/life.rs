@@ -283,7 +283,8 @@ fn a_deleted_record_is_restored_as_it_was_or_added_to_the_one_that_was_written_s
 
 #[test]
 fn the_label_has_a_patch_of_its_own() {
-    let bare = node();
+    assert_eq!(exclude(&node()), None, "nothing would show whose the label is");
+    let bare = take_on(&node(), &spot("e1", 0), 0).unwrap();
     let out = apply(&bare, &exclude(&bare).unwrap());
     assert_eq!(
         out.labels.get(EXCLUDE_FROM_LOAD_BALANCERS).map(String::as_str),

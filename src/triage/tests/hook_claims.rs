@@ -74,6 +74,35 @@ fn an_accept_without_a_description_holds_until_one_shows_that_the_hook_is_of_oth
 }
 
 #[test]
+fn a_hook_is_known_to_be_of_others_once_its_group_was_described() {
+    let launch = || {
+        HooksAnswer::Described(
+            [
+                ("warm".into(), Transition::Launching),
+                ("sundown-terminate".into(), Transition::Terminating),
+            ]
+            .into(),
+        )
+    };
+    for (globs, hook, last, expected) in [
+        (&[][..], "backup", Some(of(&["backup", "sundown-terminate"])), true),
+        (&[], "sundown-terminate", Some(of(&["backup", "sundown-terminate"])), false),
+        (&[], "backup", Some(of(&["backup"])), false),
+        (&[], "backup", Some(HooksAnswer::Denied), false),
+        (&[], "backup", None, false),
+        // Only hooks of the same transition count.
+        (&[], "warm", Some(launch()), false),
+        // The group does not have this hook any more.
+        (&[], "backup", Some(of(&["sundown-terminate"])), false),
+        (&["back*"], "backup", Some(of(&["backup", "sundown-terminate"])), false),
+    ] {
+        let globs = HookGlobs::new(globs).unwrap();
+        let foreign = globs.is_known_foreign(&hook.into(), last.as_ref());
+        assert_eq!(foreign, expected, "{globs:?} {hook} {last:?}");
+    }
+}
+
+#[test]
 fn each_hook_of_a_group_is_completed_left_alone_or_guessed() {
     let names =
         |hooks: Vec<HookName>| hooks.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");

@@ -192,8 +192,9 @@ impl Judge<'_> {
         let Some(accepted) = accepted else { return end };
         let timeout = Duration::from_secs(self.evidence.terms.drain_timeout);
         let over = |gap: &Gap| {
-            let taken_up =
-                self.leaders.at(gap.from).map_or(accepted, |holder| accepted.max(holder.at));
+            let leader = self.leaders.at(gap.from).and_then(|holder| holder.process);
+            let led = leader.and_then(|process| self.leaders.goes_on_since(process, gap.from));
+            let taken_up = led.map_or(accepted, |since| accepted.max(since));
             match self.last_pause(&action.instance, gap.from) {
                 Some(until) if until > gap.from => end,
                 resumed => resumed.map_or(taken_up, |at| taken_up.max(at)) + timeout,

@@ -14,7 +14,7 @@ use super::{
     is_us,
     promises::Promise,
     sent::{Kind, Notice},
-    story::{Life, counts},
+    story::{Life, counts, is_open},
 };
 
 /// Two minutes from the notice, less a margin of ten seconds. Where `--deadline-margin` or
@@ -26,6 +26,9 @@ const AT_ONCE: Duration = Duration::from_secs(4);
 /// The same where a webhook does not answer evictions: each has until half of the time is over,
 /// then it is given up, and the pods that wait for it are asked.
 const AT_HALF: Duration = Duration::from_secs(20);
+
+/// Evictions of nodes that are interrupted at one moment are sent within this time.
+const AT_THAT_MOMENT: Duration = Duration::from_secs(1);
 
 /// How long after its own time everybody must have been asked, and how long it counts as fresh;
 /// `None`: nothing presses.
@@ -120,15 +123,16 @@ impl<'a> Judge<'a> {
     }
 
     /// A pod of this node waits behind the eviction of a pod of the same workload on another node:
-    /// it was sent before, and had no answer until the end. Where a budget allows nothing, only one
-    /// eviction under it is under way.
+    /// it was sent before, or at once if both nodes were interrupted at that moment, and had no
+    /// answer until the end. Where a budget allows nothing, only one eviction under it is under
+    /// way.
     fn waits_for_others(&self, node: &str, sent: Moment, end: Moment) -> bool {
         let was_open = |r: &&Request| {
             let is_eviction = is_us(&r.client)
                 && r.resource == "pods"
                 && r.subresource == "eviction"
                 && !r.dry_run;
-            is_eviction && r.at <= sent && r.ended.is_none_or(|ended| ended >= end)
+            is_eviction && r.at <= sent + AT_THAT_MOMENT && r.ended.is_none_or(|ended| ended >= end)
         };
         let of = |namespace: &str, name: &str| (namespace.to_owned(), workload(name).to_owned());
         let has_budget = |(namespace, name): &(String, String)| {
@@ -169,8 +173,31 @@ impl<'a> Judge<'a> {
             .bound(pressing)
             .filter(|l| l.gone.is_none_or(|g| g > end) && l.finished.is_none_or(|f| f > end));
         left.filter(|l| counts(&l.pod) && !self.story.came_back(l, end) && !self.was_asked(l, end))
+            .filter(|l| !self.came_in_the_delay(l, pressing.known))
             .map(|l| l.pod.name.clone())
             .collect()
+    }
+
+    /// The drain of its node had ended before the pod came, because the node was empty, and
+    /// `--complete-delay` was not over yet when the notice was known. What joins a drain that is
+    /// over does not begin it anew, and what a controller puts there in the delay is not waited
+    /// for.
+    fn came_in_the_delay(&self, life: &Life, known: Moment) -> bool {
+        let (node, terms) = (life.pod.node.as_str(), &self.evidence.terms);
+        let delay = Duration::from_secs(terms.complete_delay);
+        let least = terms.shortest("--min-drain-time", Duration::from_secs(5));
+        let of_node = self.story.pods.values().filter(|other| other.pod.node == node);
+        let mut went = of_node.flat_map(|other| other.finished.into_iter().chain(other.gone));
+        went.any(|went| {
+            let page = self.story.page(node, went).filter(|page| is_open(page));
+            let accepted = page.and_then(|page| page.told.iter().map(|t| t.accepted).min());
+            let ended = accepted.map(|accepted| went.max(accepted + least));
+            ended.is_some_and(|ended| {
+                ended <= life.bound
+                    && known <= ended + delay
+                    && self.story.left(node, ended).is_empty()
+            })
+        })
     }
 
     /// We asked it, or somebody else made it go.

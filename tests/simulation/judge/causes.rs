@@ -134,10 +134,14 @@ impl Judge<'_> {
         let (off, rounded) = match self.aws_clock(by, came_in) {
             AwsClock::Measured => (off, rounded),
             AwsClock::Roughly(error) => (off, rounded + error.as_secs_f64()),
-            AwsClock::Unknown(ahead) => {
+            AwsClock::Unknown { ahead, error } => {
                 // Then it is the time of the API server's clock.
                 let of_api_server = off + ahead.as_secs_f64();
-                (if of_api_server.abs() < off.abs() { of_api_server } else { off }, rounded)
+                if of_api_server.abs() < off.abs() {
+                    (of_api_server, rounded)
+                } else {
+                    (off, rounded + error.as_secs_f64())
+                }
             }
         };
         let scope =

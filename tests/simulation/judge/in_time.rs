@@ -37,9 +37,11 @@ impl<'a> Judge<'a> {
             ];
             let end = ends.into_iter().flatten().fold(self.evidence.ended, Moment::min);
             let scope = Scope::of_leader(&[MESSAGES, SEE_NODES, WRITE_NODES]);
-            // Where its kubelet is silent, it is written on the others that claim its instance.
-            let nodes: Vec<&str> =
-                self.stand_ins(node, &event.instance, from).into_iter().chain([node]).collect();
+            // Where its kubelet is silent, it is written on the others that claim its instance. If
+            // the instance is terminated, it is written on all of them.
+            let mut nodes = self.stand_ins(node, &event.instance, from);
+            nodes.extend(self.drained_beside(node, &event.instance, from));
+            nodes.insert(node);
             let at_once = end <= from + AT_ONCE;
             // While no process has room for it, all that keeps other messages from being decided
             // stands in the way.

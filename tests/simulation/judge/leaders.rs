@@ -20,6 +20,8 @@ const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 const LEASE_DURATION: Duration = Duration::from_secs(15);
 /// A new leader reads the Nodes before it acts on them.
 const TAKEOVER: Duration = Duration::from_secs(5);
+/// The write that takes the Lease is answered within this time, unless its answer is lost.
+const ANSWERED: Duration = Duration::from_secs(1);
 /// A leader that gives the Lease up waits for its last writes for this long at most.
 const LAST_WRITES: Duration = Duration::from_secs(12);
 
@@ -152,6 +154,22 @@ impl<'a> Leaders<'a> {
             .map(|term| term.from)
     }
 
+    /// Since when this process has led without a time in which it did not lead. If somebody deletes
+    /// the Lease and the process makes it again at that moment, it goes on leading.
+    pub fn goes_on_since(&self, process: &str, at: Moment) -> Option<Moment> {
+        let before = |from: Moment| {
+            let mut terms = self.led.iter();
+            terms
+                .find(|term| term.process == process && term.from < from && term.to >= from)
+                .map(|term| term.from)
+        };
+        let mut since = self.leads_since(process, at)?;
+        while let Some(earlier) = before(since) {
+            since = earlier;
+        }
+        Some(since)
+    }
+
     /// When another process first took the Lease between these moments. `None`: nobody did, or one
     /// of `processes` led: it took the Lease, or it held the Lease and renewed it after `from`.
     pub fn passed_over(
@@ -252,13 +270,17 @@ fn gaps(evidence: &Evidence, terms: &[Term<'_>]) -> Vec<Gap> {
             evidence.ends.iter().find(|(name, at)| name == process && *at >= from && *at <= to);
         ended.map(|(_, at)| Gap { from: *at, to, why: Why::Gone, is_takeover: true })
     };
-    // It ends its heartbeats when it sees that a person or another tool has taken the Lease
-    // meanwhile.
-    let stolen = |from: Moment, to: Moment| {
+    // It ends its heartbeats when it sees that a person, another tool, or another process has taken
+    // the Lease meanwhile. That process does not know that if it got no answer.
+    let stolen = |last: &str, from: Moment, to: Moment| {
+        let leads = |e: &Entry| {
+            let at_once = |term: &&Term<'_>| term.from >= e.at && term.from <= e.at + ANSWERED;
+            terms.iter().filter(at_once).any(|term| term.process == e.by)
+        };
         let is_stolen = |e: &&Entry| {
             matches!(
                 &e.fact, Fact::LeaseHeld { lease, holder } if lease == LEASE && !holder.is_empty()
-            ) && !is_us(&e.by)
+            ) && (!is_us(&e.by) || (e.by != last && !leads(e)))
         };
         let stolen = evidence
             .entries
@@ -273,14 +295,14 @@ fn gaps(evidence: &Evidence, terms: &[Term<'_>]) -> Vec<Gap> {
             let is_takeover = !last.is_empty();
             let to = if is_takeover { term.from + TAKEOVER } else { term.from };
             gaps.extend(ended(last, free, to));
-            gaps.extend(stolen(free, to).filter(|_| why == Why::NotRenewed));
+            gaps.extend(stolen(last, free, to).filter(|_| why == Why::NotRenewed));
             gaps.push(Gap { from: free, to, why, is_takeover });
         }
         (free, why, last) = (term.to, term.why, term.process);
     }
     if free < evidence.ended {
         gaps.extend(ended(last, free, evidence.ended));
-        gaps.extend(stolen(free, evidence.ended).filter(|_| why == Why::NotRenewed));
+        gaps.extend(stolen(last, free, evidence.ended).filter(|_| why == Why::NotRenewed));
         gaps.push(Gap { from: free, to: evidence.ended, why, is_takeover: true });
     }
     gaps

@@ -57,6 +57,8 @@ pub struct Evidence {
     pub terms: Terms,
     pub begun: Moment,
     pub ended: Moment,
+    /// By how much AWS's clock was ahead of the world's at the beginning. Messages show it later.
+    pub aws_ahead: SignedDuration,
     /// What had not come to rest.
     pub restless: Vec<String>,
     pub entries: Vec<Entry>,
@@ -450,11 +452,26 @@ impl<'a> Judge<'a> {
             let is_silent = back.is_none_or(|back| back + SLACK >= at);
             is_silent && lost + Duration::from_secs(40) <= at
         });
+        if is_unknown { self.other_claimants(node, instance, at) } else { BTreeSet::new() }
+    }
+
+    /// The Nodes that are drained beside this one: the others that claim its instance, once that is
+    /// terminated. EC2 confirms none of them then.
+    fn drained_beside(&self, node: &str, instance: &str, at: Moment) -> BTreeSet<&str> {
+        if self.story.is_terminated(instance, at) {
+            self.other_claimants(node, instance, at)
+        } else {
+            BTreeSet::new()
+        }
+    }
+
+    /// The other Nodes that claim its instance.
+    fn other_claimants(&self, node: &str, instance: &str, at: Moment) -> BTreeSet<&str> {
         let others =
             self.story.pages_of(instance).filter(|page| page.at <= at && page.node != node);
         others
             .map(|page| page.node.as_str())
-            .filter(|other| is_unknown && !self.story.node_gone(other, at))
+            .filter(|other| !self.story.node_gone(other, at))
             .collect()
     }
 

@@ -11,7 +11,7 @@ use sundown::{
 use super::{
     Judge, SLACK,
     clocks::AwsClock,
-    excuses::{HEARTBEATS, LEASE, Needs, SEE_NODES, Scope, WRITE_NODES},
+    excuses::{HEARTBEATS, LEASE, Needs, SEE_NODES, SEE_PODS, Scope, WRITE_NODES},
     is_us,
     promises::Promise,
     story::{Deadline, counts},
@@ -40,7 +40,7 @@ impl Judge<'_> {
             let sent = self.sent(*at, by, pod, forced);
             self.open_record(*at, sent, by, pod, forced);
             self.not_while_paused(*at, sent, pod);
-            if !again && (*grace > 0 || !self.needs_no_grace(*at, sent, pod)) {
+            if !again && (*grace > 0 || !self.needs_no_grace(*at, sent, by, pod)) {
                 self.measured(sent, by, pod, *grace, forced);
             }
             if forced && !again {
@@ -61,17 +61,21 @@ impl Judge<'_> {
             }
             let sent =
                 || self.sent(entry.at, &entry.by, pod, matches!(entry.fact, Fact::Deleted { .. }));
-            if *grace == 0 && !self.needs_no_grace(entry.at, sent(), pod) {
+            if *grace == 0 && !self.needs_no_grace(entry.at, sent(), &entry.by, pod) {
                 self.broken(entry.at, format!("{} got no grace", pod.name));
             }
         }
     }
 
     /// The pod finished before the request had its effect: the API server gives such a pod no
-    /// grace, whatever was asked for. When the request was sent, nobody could know that.
-    fn needs_no_grace(&self, at: Moment, sent: Moment, pod: &PodRef) -> bool {
+    /// grace, whatever was asked for. When the request was sent, its process could not know that.
+    fn needs_no_grace(&self, at: Moment, sent: Moment, by: &str, pod: &PodRef) -> bool {
         let finished = self.story.pods.get(&pod.uid).and_then(|life| life.finished);
-        finished.is_some_and(|finished| finished <= at && sent <= finished + SLACK)
+        let (needs, process): (&[Needs], _) = (&[SEE_PODS], Some(by));
+        let sees = Scope { needs, of: None, process, without_leader: None };
+        let is_unseen =
+            |finished: Moment| self.longest_clear(sees, finished, sent.max(finished)) <= SLACK;
+        finished.is_some_and(|finished| finished <= at && is_unseen(finished))
     }
 
     fn not_again(&mut self, at: Moment, pod: &PodRef, again: bool) {
@@ -110,18 +114,19 @@ impl Judge<'_> {
 
     /// A person deleted the open record for the first time, which may be a mistake: its drain goes
     /// on, and the process that drains writes the record back. At that moment it had not got it
-    /// through, because its PATCHes of the Node failed all the time.
+    /// through, because its PATCHes of the Node failed all the time, or it could not see the Node.
+    /// A second deletion ends the drain as soon as the process can see it.
     fn is_being_written_back(&self, at: Moment, by: &str, node: &str) -> bool {
         let Some(deleted) = self.story.record_deleted(node, at) else { return false };
         let Some(instance) = self.instance_of(node) else { return false };
-        let scope = Scope {
-            needs: &[WRITE_NODES],
-            of: Some((instance, node)),
-            process: Some(by),
-            without_leader: None,
+        let needs: &[Needs] = if self.story.record_deleted_twice(node, at) {
+            &[SEE_NODES]
+        } else {
+            &[WRITE_NODES, SEE_NODES]
         };
-        !self.story.record_deleted_twice(node, at)
-            && self.longest_clear(scope, deleted, at) <= SLACK
+        let of = Some((instance.as_str(), node));
+        let scope = Scope { needs, of, process: Some(by), without_leader: None };
+        self.longest_clear(scope, deleted, at) <= SLACK
     }
 
     /// The drain ended between these moments, at a deadline that was known at the first one.
@@ -160,10 +165,14 @@ impl Judge<'_> {
     }
 
     /// When the first request was sent that had its effect at this moment: a webhook may have held
-    /// it, and the next one may have been sent at its answer.
+    /// it, and the next one may have been sent at its answer. One that was sent before the pod came
+    /// was about an earlier pod of its name.
     fn sent(&self, at: Moment, by: &str, pod: &PodRef, forced: bool) -> Moment {
+        let bound = self.story.pods.get(&pod.uid).map(|life| life.bound);
         let is_it = |r: &&Request| {
-            let of_pod = r.resource == "pods" && r.namespace == pod.namespace && r.name == pod.name;
+            let of_name =
+                r.resource == "pods" && r.namespace == pod.namespace && r.name == pod.name;
+            let of_pod = of_name && bound.is_none_or(|bound| bound <= r.at);
             // An eviction that was refused (429) had no effect, even if its answer came at the
             // moment at which the next one was sent.
             let same = if forced {
@@ -227,7 +236,7 @@ impl Judge<'_> {
     /// API server's clock.
     fn deadlines_for(&self, at: Moment, by: &str, node: &str, instance: &str) -> Vec<Deadline> {
         let mut all = self.story.deadlines(instance, at);
-        if let AwsClock::Unknown(ahead) = self.aws_clock(by, at)
+        if let AwsClock::Unknown { ahead, .. } = self.aws_clock(by, at)
             && !ahead.is_zero()
         {
             let read = |d: &Deadline| Deadline {
@@ -328,13 +337,14 @@ impl Judge<'_> {
             .clamp(SignedDuration::ZERO, SignedDuration::from_secs(1))
     }
 
-    /// By how much all times in the record may seem earlier to a process that took the drain over:
-    /// it reads them by what it had measured of AWS's clock by then, which no record shows. The
-    /// other process's measurement was off by half a second, too.
+    /// By how much all times in the record may seem earlier to a process that took the drain over,
+    /// or whose record a person wrote: it reads them by what it had measured of AWS's clock by then,
+    /// which no record shows. The other process's measurement was off by half a second, too.
     fn read_ahead(&self, instance: &str, by: &str, at: Moment) -> SignedDuration {
         let mut of_it = self.story.seen.iter().filter(|s| s.instance == instance && s.at <= at);
-        let has_taken_over = of_it.next().is_some_and(|first| first.by != by);
-        SignedDuration::from_secs(i64::from(has_taken_over))
+        let is_made_up = || self.story.told(instance, at).iter().any(|told| told.is_made_up);
+        let is_of_others = of_it.next().map_or_else(is_made_up, |first| first.by != by);
+        SignedDuration::from_secs(i64::from(is_of_others))
     }
 
     /// By when a pod had to be gone, as far as it had been asked before this moment.

@@ -17,6 +17,7 @@ pub use super::written::Told;
 use super::{
     Evidence,
     budgets::workload,
+    clocks::sent_at,
     leaders::Leaders,
     sent::{self, Notice},
     written::{Header, Reader, Seen, Writing},
@@ -103,7 +104,7 @@ impl<'a> Story<'a> {
             machines_gone: BTreeMap::new(),
         };
         let notices = sent::notices(&evidence.messages);
-        let mut reader = Reader::new(&notices, &evidence.requests);
+        let mut reader = Reader::new(&notices, &evidence.requests, evidence.aws_ahead);
         for Entry { at, by, fact } in &evidence.entries {
             story.tell(*at, by, fact, &mut reader);
         }
@@ -390,7 +391,8 @@ impl<'a> Story<'a> {
             .collect()
     }
 
-    /// The heartbeats of an action whose acceptance was heard of.
+    /// The heartbeats of an action whose acceptance was heard of, each by when it was sent: AWS has
+    /// granted a window from then on at the earliest.
     fn reported_heartbeats(&self, action: &ActionReport) -> impl Iterator<Item = Moment> {
         let object = format!("{}/{}/{}", action.group, action.hook, action.instance);
         let heartbeats = self.evidence.calls.iter().filter(|c| {
@@ -398,7 +400,9 @@ impl<'a> Story<'a> {
         });
         let (from, to) =
             (action.started, action.end.as_ref().map_or(self.evidence.ended, |e| e.at));
-        heartbeats.filter(move |c| c.object == object && c.at >= from && c.at <= to).map(|c| c.at)
+        heartbeats
+            .filter(move |c| c.object == object && c.at >= from && c.at <= to)
+            .map(|c| sent_at(self.evidence, c))
     }
 
     /// Pods that count and are on the node at that moment.

@@ -141,6 +141,8 @@ struct Read {
 /// Reads one page of a Node after the other, in the order in which they were written.
 pub struct Reader<'a> {
     notices: &'a [Notice],
+    /// By how much AWS's clock was ahead before the first message.
+    ahead: SignedDuration,
     by_instance: BTreeMap<&'a str, Vec<usize>>,
     /// PATCHes of Nodes in the order in which they came in, by client and Node. One whose effect
     /// was found is left out.
@@ -166,7 +168,7 @@ pub struct Writing<'p> {
 }
 
 impl<'a> Reader<'a> {
-    pub fn new(notices: &'a [Notice], requests: &'a [Request]) -> Self {
+    pub fn new(notices: &'a [Notice], requests: &'a [Request], ahead: SignedDuration) -> Self {
         let mut by_instance: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         for (i, notice) in notices.iter().enumerate() {
             by_instance.entry(notice.event.instance.as_str()).or_default().push(i);
@@ -178,6 +180,7 @@ impl<'a> Reader<'a> {
         patches.values_mut().for_each(|all| all.sort_by_key(|r| r.at));
         Self {
             notices,
+            ahead,
             by_instance,
             patches,
             last: BTreeMap::new(),
@@ -236,8 +239,7 @@ impl<'a> Reader<'a> {
             .rev()
             .find(|n| n.sent <= at)
             .or(self.notices.first())
-            .map(|n| n.ahead)
-            .unwrap_or_default()
+            .map_or(self.ahead, |n| n.ahead)
     }
 
     fn entry(

@@ -264,6 +264,69 @@ async fn a_hook_that_turns_out_to_be_of_others_while_its_accept_waits_is_not_rec
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_hook_that_turns_out_to_be_of_others_while_nobody_leads_is_let_go_of() {
+    let stage = Stage::new(599);
+    let instances =
+        group(&stage, 3, &[continuing_hook("log-backup", 60), continuing_hook("sundown", 60)]);
+    stage.shop(6);
+    let sundown = stage.settled(&[]).await;
+    let describe = "autoscaling:DescribeLifecycleHooks";
+    let undescribed = stage.world.aws.fault(FaultRule::new(describe, Fault::Throttle, How::Always));
+    // Nothing is accepted, and a little later nobody leads.
+    let away = stage.world.kube.inject(KubeRule::always(Match::all(), KubeFault::Refused));
+    stage.world.aws.terminate(&instances[0], true);
+    let heartbeats = |hook: &str| {
+        let actions = stage.actions(&instances[0]);
+        actions.iter().find(|a| a.hook == hook).map_or(0, |a| a.heartbeats.len())
+    };
+    stage.until(60, "nobody knows whose it is", || heartbeats("log-backup") > 2).await;
+    assert_eq!(sundown.metric("leader"), 0.0);
+    stage.world.aws.end_fault(undescribed);
+    let is_described = |c: &Call| c.api == describe && c.outcome == Outcome::Ok;
+    stage
+        .until(30, "AWS describes the hooks", || stage.world.aws.calls().iter().any(is_described))
+        .await;
+    stage.pass(1).await;
+    let before = (heartbeats("log-backup"), heartbeats("sundown"));
+    stage.pass(50).await;
+    assert_eq!(heartbeats("log-backup"), before.0, "no more heartbeats");
+    assert!(heartbeats("sundown") > before.1, "ours is kept open");
+    stage.world.kube.lift(away);
+    stage
+        .until(120, "ours is completed", || completed_by_us(&stage, &instances[0], "sundown"))
+        .await;
+    assert!(!completed_by_us(&stage, &instances[0], "log-backup"));
+    sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hook_that_turns_out_to_be_of_others_while_its_completion_is_denied_is_let_go_of() {
+    let stage = Stage::new(600);
+    let instances =
+        group(&stage, 3, &[continuing_hook("log-backup", 300), continuing_hook("sundown", 300)]);
+    stage.shop(6);
+    let sundown = stage.settled(&[]).await;
+    let denied = FaultRule::new("autoscaling:*", Fault::AccessDenied, How::Always);
+    let denied = stage.world.aws.fault(denied);
+    stage.world.aws.terminate(&instances[0], true);
+    let is_tried =
+        |c: &Call| c.api.ends_with("CompleteLifecycleAction") && c.object.contains("/log-backup/");
+    stage
+        .until(120, "its completion is denied", || stage.world.aws.calls().iter().any(is_tried))
+        .await;
+    stage.world.aws.end_fault(denied);
+    stage
+        .until(60, "ours is completed", || completed_by_us(&stage, &instances[0], "sundown"))
+        .await;
+    stage.until(60, "that is said", || events_of(&stage, "HookNotOurs") == 1).await;
+    stage.pass(60).await;
+    assert!(!completed_by_us(&stage, &instances[0], "log-backup"));
+    sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
 async fn where_describing_is_denied_a_hook_is_completed_with_a_warning() {
     let stage = Stage::new(594);
     let instances = group(&stage, 3, &[continuing_hook("drain", 300)]);

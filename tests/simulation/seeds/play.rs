@@ -85,6 +85,7 @@ pub async fn play_and_count(plan: &Plan) -> (Evidence, Vec<Passage>) {
         terms: plan.terms(),
         begun,
         ended: begun,
+        aws_ahead: SignedDuration::from_secs(plan.aws_clock),
         restless: Vec::new(),
         entries: Vec::new(),
         requests: Vec::new(),

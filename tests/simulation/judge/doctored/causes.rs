@@ -319,6 +319,30 @@ async fn a_record_by_another_clock_than_awss_is_seen_unless_aws_had_not_answered
         })
     };
     keeps(&answers_at(released), OFF, "the release may have been written before it came");
+    // The first answer comes at the moment of the release, and was slow.
+    let slow_at = |at: Moment, took: u64| {
+        doctored(&with(3, &[(took, ours, Outcome::Ok)]), |e| {
+            (e.calls[0].at, e.disturbances[0].at) = (at, at - s(took));
+            e.disturbances[0].until = Some(at);
+            edit_records(e, |record| {
+                let at = record["released"]["at"].as_str().and_then(|t| t.parse::<Moment>().ok());
+                at.into_iter()
+                    .for_each(|at| record["released"]["at"] = json!((at + s(5)).to_string()));
+            });
+        })
+    };
+    keeps(&slow_at(released, 3), OFF, "the process may have used it");
+    breaks(&slow_at(released, 1), OFF);
+    breaks(&slow_at(released + Duration::from_millis(1), 3), OFF);
+    // No message shows AWS's clock.
+    let silent = |ahead: i64| {
+        doctored(&evidence, |e| {
+            e.messages.clear();
+            e.aws_ahead = jiff::SignedDuration::from_secs(ahead);
+        })
+    };
+    keeps(&silent(0), OFF, "it was not ahead");
+    breaks(&silent(60), OFF);
     breaks(&answers_at(released - Duration::from_millis(1)), OFF);
     let wrong = doctored(&with(60, &[]), |e| {
         edit_records(e, |record| {

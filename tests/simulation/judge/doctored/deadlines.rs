@@ -168,6 +168,21 @@ async fn a_force_of_a_pod_that_never_had_two_seconds_to_be_asked_is_seen_unless_
     };
     keeps(&by_another(0), NEVER, "it took the drain over, and had measured AWS's clock before");
     breaks(&by_another(1_000), NEVER);
+    let by_hand = |millis: u64| {
+        let mut evidence = evidence.clone();
+        let is_it = |e: &&mut Entry| matches!(e.fact, Fact::Deleted { .. });
+        let forced = evidence.entries.iter_mut().find(is_it).unwrap();
+        forced.at = forced.at - Duration::from_millis(millis);
+        edit_first(&mut evidence, |entry| entry["event"] = json!("made-up"));
+        for entry in &mut evidence.entries {
+            if matches!(entry.fact, Fact::Annotated { .. }) {
+                entry.by = "kubectl".to_owned();
+            }
+        }
+        judge(&evidence)
+    };
+    keeps(&by_hand(0), NEVER, "a person wrote the record");
+    breaks(&by_hand(1_000), NEVER);
 }
 
 #[tokio::test(start_paused = true)]
@@ -214,6 +229,75 @@ async fn a_grace_period_by_an_assumed_window_is_seen_unless_the_process_led_agai
     keeps(&with(true, failed()), GRACE, "it cannot know who led meanwhile");
     breaks(&with(false, failed()), GRACE);
     breaks(&with(true, Outcome::Ok), GRACE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grace_period_is_measured_by_the_first_request_that_may_have_evicted_this_very_pod() {
+    const GRACE: &str = "s, its own is";
+    let mut evidence = overdue().await;
+    let at = accepted(&evidence);
+    let eviction = evidence.requests.iter().find(|r| r.subresource == "eviction").unwrap().clone();
+    // Both are answered when the pod is evicted. From the accept, the deadline is 55 s later.
+    let answered = at + s(40);
+    for sent in [answered - s(4), answered] {
+        let name = "slow-0".to_owned();
+        let (answered, ended) = (Some(answered), Some(answered));
+        evidence.requests.push(Request { at: sent, answered, ended, name, ..eviction.clone() });
+    }
+    let with = |bound: Moment, grace: u64| {
+        let mut evidence = evidence.clone();
+        let pod = PodRef {
+            namespace: "load".into(),
+            name: "slow-0".into(),
+            uid: "uid-of-slow-0".into(),
+            node: node_of(&evidence).1,
+        };
+        insert(&mut evidence, bound, "<scheduler>", Fact::Bound(pod.clone()));
+        let evicted = Fact::Evicted { pod, grace, again: false, overrun: Vec::new() };
+        insert(&mut evidence, answered, "sundown-0", evicted);
+        judge(&evidence)
+    };
+    let begun = evidence.begun;
+    keeps(&with(begun, 19), GRACE, "the first request evicted it, and its answer came late");
+    breaks(&with(begun, 15), GRACE);
+    keeps(&with(answered - s(2), 15), GRACE, "the first request was about the pod before");
+    breaks(&with(answered - s(2), 19), GRACE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_force_before_the_end_of_a_window_is_seen_unless_its_heartbeat_was_sent_long_before() {
+    let mut evidence = hooked().await;
+    let started = evidence.actions[0].started;
+    let is_released = |e: &Entry| {
+        matches!(
+            &e.fact, Fact::Annotated { annotations, .. } if annotations.values().any(|a| a.contains("\"released\":{"))
+        )
+    };
+    evidence.entries.retain(|e| !is_released(e));
+    evidence.calls.retain(|c| !c.api.ends_with("Heartbeat"));
+    longer(&mut evidence, started + s(100));
+    evidence.actions[0].end.as_mut().unwrap().at = started + s(90);
+    let (instance, _) = node_of(&evidence);
+    force(&mut evidence, started + s(50), 15);
+    // AWS accepts a heartbeat 13 s after the beginning of the action.
+    let with = |sent: u64| {
+        let mut evidence = evidence.clone();
+        let by = "sundown-0".to_owned();
+        let (at, object) = (started + s(13), format!("asg/drain/{instance}"));
+        let api = "autoscaling:RecordLifecycleActionHeartbeat".to_owned();
+        evidence.disturbances.push(Disturbance {
+            at: started + s(sent),
+            until: Some(at),
+            by: by.clone(),
+            what: api.clone(),
+            object: object.clone(),
+            is_silent: false,
+        });
+        evidence.calls.push(Call { at, api, object, by, outcome: Outcome::Ok });
+        judge(&evidence)
+    };
+    keeps(&with(10), EARLY, "its window may count from when it was sent");
+    breaks(&with(13), EARLY);
 }
 
 /// In this run nothing is left of the record that was written; a person wrote another one.

@@ -1,6 +1,6 @@
 //! What is accepted too late.
 
-use sundown::sim::aws::Call;
+use sundown::sim::aws::{Call, InstanceChange, State};
 
 use super::*;
 
@@ -198,13 +198,19 @@ async fn a_notice_that_comes_while_the_own_node_of_the_leader_drains_is_excused_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fault_of_another_node_that_claims_the_instance_excuses_only_while_the_kubelet_of_its_own_is_silent()
+async fn a_fault_of_another_node_that_claims_the_instance_excuses_only_while_that_one_is_drained_too()
  {
     let evidence = reclaimed().await;
     let (from, _) = sent(&evidence);
     let (instance, node) = node_of(&evidence);
-    let with = |silent: Option<u64>, claimed: &str| {
+    let with = |silent: Option<u64>, terminated: Option<u64>, claimed: &str| {
         let mut late = later(&evidence, 4);
+        let state = State::Terminated;
+        late.changes.extend(terminated.map(|seconds| InstanceChange {
+            id: instance.clone(),
+            state,
+            at: from + s(seconds),
+        }));
         let (begun, ended) = (late.begun, late.ended);
         longer(&mut late, ended);
         let (provider_id, annotations) =
@@ -228,10 +234,14 @@ async fn a_fault_of_another_node_that_claims_the_instance_excuses_only_while_the
         late.hands.extend(silent.map(|seconds| (from - s(seconds), node.clone(), "lost")));
         judge(&late)
     };
-    keeps(&with(Some(60), &instance), LATE, "the other one is written in its place");
-    breaks(&with(Some(60), "i-00000000000000000"), LATE);
-    breaks(&with(Some(20), &instance), LATE);
-    breaks(&with(None, &instance), LATE);
+    let another = "i-00000000000000000";
+    keeps(&with(Some(60), None, &instance), LATE, "the other one is written in its place");
+    breaks(&with(Some(60), None, another), LATE);
+    breaks(&with(Some(20), None, &instance), LATE);
+    breaks(&with(None, None, &instance), LATE);
+    keeps(&with(None, Some(0), &instance), LATE, "EC2 cannot say which one is the instance's");
+    breaks(&with(None, Some(0), another), LATE);
+    breaks(&with(None, Some(9), &instance), LATE);
 }
 
 #[tokio::test(start_paused = true)]

@@ -49,6 +49,17 @@ async fn what_a_drain_leaves_alone_and_is_touched_is_seen() {
     keeps(&finished(evicted), "grace of 0 s", "a pod that has finished needs none");
     keeps(&finished(evicted), "got no grace", "a pod that has finished needs none");
     breaks(&finished(evicted - s(5)), "web-0 got no grace");
+    let blind = |by: &str| {
+        let mut evidence = evidence.clone();
+        evidence.entries.iter_mut().find(|e| matches!(e.fact, Fact::PodFinished(_))).unwrap().at =
+            evicted - s(5);
+        let (by, what, object) = (by.to_owned(), "watch pods".to_owned(), String::new());
+        let (at, until) = (evicted - s(6), Some(evicted));
+        evidence.disturbances.push(Disturbance { at, until, by, what, object, is_silent: false });
+        judge(&evidence)
+    };
+    keeps(&blind(US), "got no grace", "the process could not see that the pod had finished");
+    breaks(&blind("sundown-1"), "web-0 got no grace");
     let others: Vec<_> =
         evidence.entries.iter().map(|e| Entry { by: "kubectl".to_owned(), ..e.clone() }).collect();
     keeps(
@@ -130,15 +141,22 @@ async fn a_removal_while_a_deleted_record_cannot_be_written_back_is_excused_once
         failing("sundown-1", "patch nodes", &node),
         failing(US, "patch nodes", "another"),
         failing(US, "create events", ""),
+        failing("sundown-1", "watch nodes", ""),
+        failing(US, "watch pods", ""),
     ] {
         breaks(&judge(&Evidence { disturbances: vec![other], ..evidence.clone() }), CLOSED);
     }
     evidence.disturbances = vec![failing(US, "patch nodes", &node)];
     keeps(&judge(&evidence), CLOSED, "it could not be written back");
+    let unseen = vec![failing(US, "watch nodes", "")];
+    let unseen = Evidence { disturbances: unseen, ..evidence.clone() };
+    keeps(&judge(&unseen), CLOSED, "the process could not see the deletion");
     // It was deleted and written back before: the second deletion ends the drain.
     insert(&mut evidence, forced - s(8), "kubectl", deleted);
     insert(&mut evidence, forced - s(7), US, written);
     breaks(&judge(&evidence), CLOSED);
+    evidence.disturbances = vec![failing(US, "watch nodes", "")];
+    keeps(&judge(&evidence), CLOSED, "the process could not see the second deletion");
 }
 
 #[tokio::test(start_paused = true)]

@@ -176,8 +176,36 @@ async fn a_hook_that_times_out_while_nobody_leads_is_excused_only_after_the_time
     breaks(&judge(&evidence), "timed out (60s)");
     evidence.terms.drain_timeout = 60;
     keeps(&judge(&evidence), "timed out (60s)", "a leader would have completed it by then");
+    // Somebody deletes the Lease, and the process makes it again at once, or a little later.
+    let deleted = |later: u64| {
+        let mut evidence = evidence.clone();
+        let at = started + s(8);
+        let free = Fact::LeaseHeld { lease: "sundown".to_owned(), holder: String::new() };
+        let holds =
+            |e: &&Entry| matches!(&e.fact, Fact::LeaseHeld { lease, .. } if lease == "sundown");
+        let held = evidence.entries.iter().find(holds).unwrap().clone();
+        let renewal = evidence.requests.iter().find(|r| is_renewal(r)).unwrap().clone();
+        insert(&mut evidence, at, "kubectl", free);
+        let at = at + s(later);
+        insert(&mut evidence, at, &held.by, held.fact);
+        evidence.requests.push(Request { at, answered: Some(at), ended: Some(at), ..renewal });
+        evidence.requests.sort_by_key(|r| r.at);
+        evidence.terms.drain_timeout = 88;
+        judge(&evidence)
+    };
+    keeps(&deleted(0), "timed out (60s)", "it went on leading, so its drain was not taken over");
+    breaks(&deleted(1), "timed out (60s)");
     evidence.terms.drain_timeout = 95;
     breaks(&judge(&evidence), "timed out (60s)");
+    // Another process takes the Lease, and the answer to its write is lost.
+    let taken = |by: &str| {
+        let mut evidence = evidence.clone();
+        let (lease, holder) = ("sundown".to_owned(), format!("{by}_1"));
+        insert(&mut evidence, started + s(40), by, Fact::LeaseHeld { lease, holder });
+        judge(&evidence)
+    };
+    keeps(&taken("sundown-1"), "timed out (60s)", "the process that led sees another holder");
+    breaks(&taken("sundown-0"), "timed out (60s)");
     // The Lease could be renewed until 18 to 20 s after the start.
     evidence.terms.drain_timeout = 80;
     let ended = evidence.ended;
@@ -228,9 +256,8 @@ async fn a_pod_that_waits_for_the_eviction_of_another_one_under_its_budget_may_b
         )
     };
     evidence.entries.retain(|e| !goes(&e.fact));
-    let other = |name: String, ended: u64| {
+    let sent_at = |at: Moment, name: String, ended: u64| {
         let mut evidence = evidence.clone();
-        let at = first.at - s(2);
         evidence.terms.budgets = vec![(
             first.namespace.clone(),
             crate::judge::budgets::workload(&first.name).to_owned(),
@@ -244,13 +271,58 @@ async fn a_pod_that_waits_for_the_eviction_of_another_one_under_its_budget_may_b
         });
         judge(&evidence)
     };
+    let other = |name: String, ended: u64| sent_at(first.at - s(2), name, ended);
     keeps(
         &other(format!("{}-other", first.name), 10),
         "nobody asked",
         "another eviction under its budget was not answered",
     );
     breaks(&other(format!("{}-other", first.name), 3), "nobody asked");
+    keeps(
+        &sent_at(first.at, format!("{}-other", first.name), 8),
+        "nobody asked",
+        "another node was interrupted at the same moment",
+    );
+    breaks(&sent_at(first.at, format!("{}-other", first.name), 1), "nobody asked");
+    breaks(&sent_at(first.at + s(2), format!("{}-other", first.name), 8), "nobody asked");
     breaks(&other("another-workload-0".to_owned(), 10), "nobody asked");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_came_after_its_drain_had_ended_is_not_waited_for_while_the_completion_is_delayed()
+ {
+    let mut evidence = hooked().await;
+    let ended = when(&evidence, |f| matches!(f, Fact::PodGone(_)));
+    let is_released = |f: &Fact| {
+        matches!(
+            f, Fact::Annotated { annotations, .. } if annotations.values().any(|a| a.contains("\"released\":{"))
+        )
+    };
+    let (instance, node) = node_of(&evidence);
+    evidence.messages.retain(|m| !m.body.contains("State-change"));
+    evidence.entries.iter_mut().filter(|e| is_released(&e.fact)).for_each(|e| e.at = ended + s(7));
+    evidence.entries.sort_by_key(|e| e.at);
+    longer(&mut evidence, ended + s(60));
+    // The machine is shut down three seconds after its node was empty.
+    let at = ended + s(3);
+    let body = serde_json::json!({
+        "id": "e", "detail-type": "EC2 Instance State-change Notification", "source": "aws.ec2",
+        "time": at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        "detail": { "instance-id": instance, "state": "shutting-down" },
+    });
+    send(&mut evidence, &body.to_string(), at, at);
+    let with = |bound: Moment, delay: u64| {
+        let mut evidence = evidence.clone();
+        evidence.terms.complete_delay = delay;
+        let (namespace, name) = ("load".to_owned(), "agent-0".to_owned());
+        let pod = PodRef { namespace, name, uid: "uid-of-agent-0".into(), node: node.clone() };
+        insert(&mut evidence, bound, "<foreign-daemonset>", Fact::Bound(pod));
+        judge(&evidence)
+    };
+    let begun = evidence.begun;
+    keeps(&with(ended + s(1), 7), "nobody asked", "its completion was waiting for the delay");
+    breaks(&with(ended + s(1), 0), "nobody asked");
+    breaks(&with(begun, 7), "nobody asked");
 }
 
 #[tokio::test(start_paused = true)]
