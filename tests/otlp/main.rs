@@ -97,7 +97,11 @@ async fn each_drain_is_a_trace_of_where_its_time_went() {
         (of_root("sundown.group"), of_root("sundown.evicted"), of_root("sundown.forced")),
         ("asg".to_owned(), "1".to_owned(), "1".to_owned())
     );
-    assert_eq!((of_root("sundown.outcome"), root.status.is_none()), ("empty".to_owned(), true));
+    let status = root.status.as_ref().map(|status| status.code);
+    assert_eq!(
+        (of_root("sundown.outcome"), status),
+        ("empty".to_owned(), Some(StatusCode::Unset.into()))
+    );
     let events: Vec<_> = evict
         .events
         .iter()
