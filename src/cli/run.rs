@@ -106,11 +106,17 @@ async fn serve(config: Arc<Config>) -> anyhow::Result<()> {
     controller::serve(parts).await;
     let notices: OptionFuture<_> =
         notifier.as_ref().map(|notifier| notifier.flush(FLUSH_LIMIT)).into();
-    let traces: OptionFuture<_> = tracer.as_ref().map(|tracer| tracer.flush(FLUSH_LIMIT)).into();
+    let traces: OptionFuture<_> = tracer.map(end_traces).into();
     futures::join!(notices, traces);
     info!("Stopped.");
     tokio::time::timeout(seconds(1), spawner.finished(Duration::from_millis(200))).await.ok();
     Ok(())
+}
+
+/// Sends the traces that are queued.
+async fn end_traces(tracer: Arc<dyn traces::TraceSink>) {
+    let ended = tokio::task::spawn_blocking(move || tracer.shutdown(FLUSH_LIMIT));
+    tokio::time::timeout(FLUSH_LIMIT, ended).await.ok();
 }
 
 async fn serve_endpoints(
@@ -172,7 +178,7 @@ fn sinks(
     Ok(Sinks {
         trial,
         notifier: settings.map(start).transpose()?,
-        tracer: tracer(config, random, spawner, metrics)?,
+        tracer: tracer(config, random, metrics)?,
     })
 }
 
@@ -180,9 +186,8 @@ fn sinks(
 fn tracer(
     config: &Config,
     random: &Random,
-    spawner: &Spawner,
     metrics: &Arc<Metrics>,
-) -> anyhow::Result<Option<traces::Tracer>> {
+) -> anyhow::Result<Option<Arc<dyn traces::TraceSink>>> {
     let Some(settings) = config.service.traces.clone().filter(|_| !config.dry_run) else {
         return Ok(None);
     };
@@ -191,11 +196,9 @@ fn tracer(
         settings,
         cluster: config.ours.cluster_name.clone(),
         instance: pod.unwrap_or_else(|| format!("{:012x}", random.below(1 << 48))),
-        random: random.clone(),
-        spawner: spawner.clone(),
         metrics: Arc::clone(metrics),
     };
-    Ok(Some(traces::start(parts)?))
+    Ok(Some(Arc::new(traces::start(parts)?)))
 }
 
 /// A build without `otlp` refuses a configuration with traces, so there is no tracer.
@@ -204,9 +207,8 @@ fn tracer(
 fn tracer(
     _: &Config,
     _: &Random,
-    _: &Spawner,
     _: &Arc<Metrics>,
-) -> anyhow::Result<Option<traces::Tracer>> {
+) -> anyhow::Result<Option<Arc<dyn traces::TraceSink>>> {
     Ok(None)
 }
 

@@ -1,7 +1,9 @@
 //! Receivers of what happens, besides logs, metrics and Events.
 
+use std::sync::Arc;
+
 use super::TrialLog;
-use crate::observe::{traces::Tracer, webhook::Notifier};
+use crate::observe::{traces::TraceSink, webhook::Notifier};
 
 /// Receivers of what happens, besides logs, metrics and Events. By default none.
 #[derive(Debug, Clone, Default)]
@@ -11,5 +13,5 @@ pub struct Sinks {
     /// Sends notifications. `None` without a webhook.
     pub notifier: Option<Notifier>,
     /// Sends traces. `None` without a collector.
-    pub tracer: Option<Tracer>,
+    pub tracer: Option<Arc<dyn TraceSink>>,
 }

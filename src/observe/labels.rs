@@ -153,7 +153,7 @@ labels!(
         Sent = "sent",
         /// Given up, or refused by the collector.
         Failed = "failed",
-        /// Never sent, because too many traces waited.
+        /// Never sent, because too many spans waited.
         Dropped = "dropped",
     }
 );

@@ -6,13 +6,16 @@ use std::{
 };
 
 use opentelemetry_proto::tonic::{
-    collector::trace::v1::ExportTraceServiceRequest,
+    collector::trace::v1::{
+        ExportTracePartialSuccess, ExportTraceServiceRequest, ExportTraceServiceResponse,
+    },
     common::v1::{KeyValue, any_value},
+    trace::v1::Span,
 };
 use prost::Message as _;
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
-    net::{TcpListener, TcpStream},
+    net::{TcpListener, TcpSocket, TcpStream},
 };
 
 /// What was posted.
@@ -23,22 +26,54 @@ pub struct Request {
     pub traces: ExportTraceServiceRequest,
 }
 
+/// A collector's answer: its status, and how many spans it says that it rejected.
+#[derive(Debug, Clone, Copy)]
+pub struct Answer(pub u16, pub i64);
+
 /// A collector on loopback, for as long as the test's runtime lives.
 pub struct Collector {
     pub url: String,
     requests: Arc<Mutex<Vec<Request>>>,
 }
 
+/// A collector that refuses connections until it starts.
+pub struct Away {
+    pub url: String,
+    socket: TcpSocket,
+}
+
+impl Away {
+    pub fn new() -> Self {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        Self { url: format!("http://{}", socket.local_addr().unwrap()), socket }
+    }
+
+    /// Starts it: it takes everything from now on.
+    pub fn start(self) -> Collector {
+        Collector::at(self.socket.listen(64).unwrap(), vec![Answer(200, 0)])
+    }
+}
+
 impl Collector {
     /// One that gives these answers in turn, the last of them for ever; with none it never answers.
     pub async fn start(statuses: &[u16]) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let answers: Vec<_> = statuses.iter().map(|status| Answer(*status, 0)).collect();
+        Self::answering(&answers).await
+    }
+
+    /// The same with answers that have more than a status.
+    pub async fn answering(answers: &[Answer]) -> Self {
+        Self::at(TcpListener::bind("127.0.0.1:0").await.unwrap(), answers.to_vec())
+    }
+
+    fn at(listener: TcpListener, answers: Vec<Answer>) -> Self {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let requests = Arc::<Mutex<Vec<Request>>>::default();
-        let (taken, statuses) = (Arc::clone(&requests), statuses.to_vec());
+        let taken = Arc::clone(&requests);
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serve(stream, Arc::clone(&taken), statuses.clone()));
+                tokio::spawn(serve(stream, Arc::clone(&taken), answers.clone()));
             }
         });
         Self { url, requests }
@@ -47,9 +82,19 @@ impl Collector {
     pub fn requests(&self) -> Vec<Request> {
         self.requests.lock().unwrap().clone()
     }
+
+    /// All spans that were posted, in order.
+    pub fn spans(&self) -> Vec<Span> {
+        self.requests()
+            .into_iter()
+            .flat_map(|request| request.traces.resource_spans)
+            .flat_map(|resource| resource.scope_spans)
+            .flat_map(|scope| scope.spans)
+            .collect()
+    }
 }
 
-async fn serve(stream: TcpStream, taken: Arc<Mutex<Vec<Request>>>, statuses: Vec<u16>) {
+async fn serve(stream: TcpStream, taken: Arc<Mutex<Vec<Request>>>, answers: Vec<Answer>) {
     let mut stream = BufReader::new(stream);
     while let Some(request) = read(&mut stream).await {
         let turn = {
@@ -57,14 +102,20 @@ async fn serve(stream: TcpStream, taken: Arc<Mutex<Vec<Request>>>, statuses: Vec
             all.push(request);
             all.len() - 1
         };
-        let Some(status) = statuses.get(turn).or(statuses.last()) else {
+        let Some(Answer(status, rejected)) = answers.get(turn).or(answers.last()) else {
             return std::future::pending().await;
         };
-        let answer = format!(
+        let partial_success = (*rejected > 0).then(|| ExportTracePartialSuccess {
+            rejected_spans: *rejected,
+            error_message: "As told".to_owned(),
+        });
+        let body = ExportTraceServiceResponse { partial_success }.encode_to_vec();
+        let head = format!(
             "HTTP/1.1 {status} As told\r\ncontent-type: application/x-protobuf\r\ncontent-length: \
-             0\r\n\r\n"
+             {}\r\n\r\n",
+            body.len()
         );
-        if stream.write_all(answer.as_bytes()).await.is_err() {
+        if stream.write_all(&[head.as_bytes(), &body].concat()).await.is_err() {
             return;
         }
     }

@@ -17,6 +17,7 @@
 )]
 
 mod collector;
+mod exporting;
 #[allow(dead_code, reason = "what only other tests need of it")]
 #[path = "../binary/process.rs"]
 mod process;
@@ -24,13 +25,14 @@ mod process;
 #[path = "../binary/stage.rs"]
 mod stage;
 
-use std::fs;
+use std::{fs, time::Duration};
 
 use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use sundown::sim::kube::{BudgetSpec, PodSpec};
 
 use self::{
-    collector::{Collector, text},
+    collector::{Away, Collector, text},
+    process::Process,
     stage::Stage,
 };
 
@@ -97,7 +99,11 @@ async fn each_drain_is_a_trace_of_where_its_time_went() {
         (of_root("sundown.group"), of_root("sundown.evicted"), of_root("sundown.forced")),
         ("asg".to_owned(), "1".to_owned(), "1".to_owned())
     );
-    assert_eq!((of_root("sundown.outcome"), root.status.is_none()), ("empty".to_owned(), true));
+    let status = root.status.as_ref().map(|status| status.code);
+    assert_eq!(
+        (of_root("sundown.outcome"), status),
+        ("empty".to_owned(), Some(StatusCode::Unset.into()))
+    );
     let events: Vec<_> = evict
         .events
         .iter()
@@ -162,4 +168,50 @@ async fn a_collector_that_hangs_holds_no_drain_and_no_end_up() {
     stage.until("it was asked", || !collector.requests().is_empty()).await;
     sundown.signal("TERM");
     assert!(sundown.ended().await.success());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_trace_waits_for_a_collector_that_is_away_for_a_while() {
+    let stage = Stage::new(93).await;
+    let instances = stage.group(2);
+    let away = Away::new();
+    let mut command = stage.command(&["--otlp-endpoint", &away.url]);
+    command.envs([
+        ("OTEL_EXPORTER_OTLP_HEADERS", "x-scope=shop"),
+        ("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test,service.name=other"),
+    ]);
+    let mut sundown = Process::start("sundown", stage.folder.path(), &mut command);
+    sundown.counts("leader", 1.0).await;
+    stage.world.aws.terminate(&instances[0], true);
+    stage.until("its hook is completed", || stage.is_completed(&instances[0])).await;
+    // The first attempt is a second after the end of the drain at most.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(sundown.metric("trace_spans_total{result=\"sent\"}").await.to_string(), "0");
+    let collector = away.start();
+    sundown.counts("trace_spans_total{result=\"sent\"}", 4.0).await;
+    assert_eq!(sundown.metric("trace_spans_total{result=\"failed\"}").await.to_string(), "0");
+    assert_eq!(sundown.lines("Could not send traces").len(), 0);
+    let requests = collector.requests();
+    assert_eq!((requests.len(), collector.spans().len()), (1, 4));
+    assert_eq!(requests[0].headers["x-scope"], "shop");
+    let resource = requests[0].traces.resource_spans[0].resource.as_ref().unwrap();
+    let attribute = |name| text(&resource.attributes, name);
+    assert_eq!(
+        (attribute("deployment.environment.name"), attribute("service.name")),
+        ("test".to_owned(), "sundown".to_owned())
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_trace_that_is_queued_at_the_end_is_sent() {
+    let stage = Stage::new(94).await;
+    let instances = stage.group(2);
+    let collector = Collector::start(&[200]).await;
+    let mut sundown = stage.leader("sundown", &["--otlp-endpoint", &collector.url]).await;
+    stage.world.aws.terminate(&instances[0], true);
+    sundown.counts("records_total{event=\"released\"}", 1.0).await;
+    sundown.signal("TERM");
+    assert!(sundown.ended().await.success());
+    assert_eq!(collector.spans().len(), 4);
+    assert_eq!(sundown.lines("Could not send all traces").len(), 0);
 }

@@ -1,33 +1,23 @@
 //! Traces: one for each drain, which shows where its time went.
 //!
-//! They are built from the events that are reported anyway. A task of their own sends them, so that
-//! drains never wait for a collector. Spans that could not be sent are counted. A build without the
-//! feature `otlp` (`--no-default-features`) sends no traces.
+//! They are built from the events that are reported anyway. The OpenTelemetry SDK queues and sends
+//! them on a thread of its own, so that drains never wait for a collector. Spans that could not be
+//! sent are counted. A build without the feature `otlp` (`--no-default-features`) sends no traces.
 
 mod drain;
 #[cfg(feature = "otlp")]
-mod otlp;
+mod exporter;
+#[cfg(feature = "otlp")]
+mod span_data;
+#[cfg(feature = "otlp")]
+mod tracer;
 
-use std::{
-    path::PathBuf,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
-
-use tokio::sync::mpsc;
-use tracing::warn;
+use std::{fmt::Debug, path::PathBuf, time::Duration};
 
 pub use self::drain::{DrainStart, DrainTrace};
 #[cfg(feature = "otlp")]
-pub use self::otlp::{ExporterParts, start};
-use super::{Metrics, TraceResult};
+pub use self::tracer::{ExporterParts, Tracer, start};
 use crate::domain::Moment;
-
-/// How many traces may wait to be sent; more are dropped and counted.
-const WAITING: usize = 256;
 
 /// The `--otlp-…` flags: the collector that traces are sent to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -126,104 +116,18 @@ pub enum Value {
     Flag(bool),
 }
 
-/// Queues traces to be sent. All clones share one queue.
-#[derive(Debug, Clone)]
-pub struct Tracer {
-    traces: mpsc::Sender<Trace>,
-    /// How many traces are neither sent nor given up yet.
-    pending: Arc<AtomicUsize>,
-    metrics: Arc<Metrics>,
-}
+/// Takes the traces of drains that have ended; replaced by a fake in tests.
+pub trait TraceSink: Debug + Send + Sync {
+    /// Queues a trace. Must not wait, because the task of all drains calls it.
+    fn send(&self, trace: Trace);
 
-/// The receiving end of a [`Tracer`]'s queue.
-#[derive(Debug)]
-pub struct Outbox {
-    traces: mpsc::Receiver<Trace>,
-    pending: Arc<AtomicUsize>,
-}
-
-impl Tracer {
-    /// A tracer and the receiving end of its queue.
-    #[must_use]
-    pub fn new(metrics: Arc<Metrics>) -> (Self, Outbox) {
-        let (traces, out) = mpsc::channel(WAITING);
-        let pending = Arc::<AtomicUsize>::default();
-        (Self { traces, pending: Arc::clone(&pending), metrics }, Outbox { traces: out, pending })
-    }
-
-    /// Queues a trace. Never waits: when the queue is full, the trace is dropped.
-    pub fn send(&self, trace: Trace) {
-        let spans = trace.spans.len();
-        self.pending.fetch_add(1, Ordering::Relaxed);
-        if self.traces.try_send(trace).is_err() {
-            self.pending.fetch_sub(1, Ordering::Relaxed);
-            self.metrics.trace_spans(TraceResult::Dropped, spans);
-            warn!(
-                "Dropped a trace, because {WAITING} others wait to be sent. Check whether the \
-                 collector answers. Drains go on."
-            );
-        }
-    }
-
-    /// Waits until every queued trace is sent or given up, for `most` at most.
-    pub async fn flush(&self, most: Duration) {
-        let everything = async {
-            while self.pending.load(Ordering::Relaxed) > 0 {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-        };
-        tokio::time::timeout(most, everything).await.ok();
-    }
-}
-
-impl Outbox {
-    /// Waits for the next trace. `None`: every tracer was dropped, so no other trace comes.
-    pub async fn next(&mut self) -> Option<Trace> {
-        self.traces.recv().await
-    }
-
-    /// The next trace, if one waits already.
-    pub fn waiting(&mut self) -> Option<Trace> {
-        self.traces.try_recv().ok()
-    }
-
-    /// `traces` of the traces that were taken out are now sent or given up.
-    pub fn done(&self, traces: usize) {
-        self.pending.fetch_sub(traces, Ordering::Relaxed);
-    }
+    /// Sends what is queued, and stops. Blocks the thread, for `limit` at most.
+    fn shutdown(&self, limit: Duration);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observe::LabelValues;
-
-    #[tokio::test(start_paused = true)]
-    async fn traces_that_nobody_takes_are_dropped_and_counted_and_delay_nobody() {
-        let metrics = Arc::new(Metrics::new(&LabelValues::default()));
-        let (tracer, mut outbox) = Tracer::new(Arc::clone(&metrics));
-        let span = Span {
-            id: [1; 8],
-            parent: None,
-            name: "drain",
-            start: Moment::UNIX_EPOCH,
-            end: Moment::UNIX_EPOCH,
-            attributes: vec![],
-            events: vec![],
-            dropped_events: 0,
-            failed: None,
-        };
-        for _ in 0..WAITING + 3 {
-            tracer.send(Trace { id: [7; 16], spans: vec![span.clone(), span.clone()] });
-        }
-        assert!(
-            metrics.render().unwrap().contains("sundown_trace_spans_total{result=\"dropped\"} 6\n")
-        );
-        assert!(outbox.next().await.is_some() && outbox.waiting().is_some());
-        outbox.done(2);
-        // Nobody takes the others: `flush` stops after its limit.
-        tracer.flush(Duration::from_secs(2)).await;
-    }
 
     #[test]
     fn the_path_of_otlp_is_appended_once() {

@@ -1,27 +1,39 @@
 //! Traces: one for each drain, from the one who ended it.
 
-use std::sync::Arc;
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use sundown::{
     controller::Sinks,
-    observe::{
-        Metrics,
-        traces::{Outbox, Trace, Tracer, Value},
-    },
+    observe::traces::{Trace, TraceSink, Value},
 };
 
 use super::{Scene, graceful};
 use crate::harness::Stage;
 
-/// Where the traces of the replicas that start from now on come out.
-fn collector(stage: &Stage) -> Outbox {
-    let (tracer, outbox) = Tracer::new(Arc::new(Metrics::default()));
-    *stage.sinks.borrow_mut() = Sinks { tracer: Some(tracer), ..Sinks::default() };
-    outbox
+/// The traces of the replicas that start from now on.
+#[derive(Debug, Default)]
+struct Traces(Mutex<Vec<Trace>>);
+
+impl TraceSink for Traces {
+    fn send(&self, trace: Trace) {
+        self.0.lock().unwrap().push(trace);
+    }
+
+    fn shutdown(&self, _: Duration) {}
 }
 
-fn all(outbox: &mut Outbox) -> Vec<Trace> {
-    std::iter::from_fn(|| outbox.waiting()).collect()
+fn collector(stage: &Stage) -> Arc<Traces> {
+    let traces = Arc::<Traces>::default();
+    let tracer = Some(Arc::clone(&traces) as Arc<dyn TraceSink>);
+    *stage.sinks.borrow_mut() = Sinks { tracer, ..Sinks::default() };
+    traces
+}
+
+fn all(traces: &Traces) -> Vec<Trace> {
+    std::mem::take(&mut *traces.0.lock().unwrap())
 }
 
 fn attribute<'a>(trace: &'a Trace, name: &str) -> Option<&'a Value> {
@@ -32,14 +44,14 @@ fn attribute<'a>(trace: &'a Trace, name: &str) -> Option<&'a Value> {
 async fn a_drain_is_reported_once_when_all_is_done() {
     let stage = Stage::new(197);
     let instances = stage.group(3, 300);
-    let mut outbox = collector(&stage);
+    let collected = collector(&stage);
     let scene = Scene::led(stage, instances, &[]).await;
     scene.pod(0, "web-0", graceful(30, 20));
     scene.stage.pass(5).await;
     let cordoned = scene.terminate(0).await;
     let completed = scene.completed(0, 120).await;
     scene.stage.pass(30).await;
-    let traces = all(&mut outbox);
+    let traces = all(&collected);
     assert_eq!(traces.len(), 1, "{traces:?}");
     let trace = &traces[0];
     let names: Vec<_> = trace.spans.iter().map(|s| s.name).collect();
@@ -70,19 +82,19 @@ async fn a_drain_is_reported_once_when_all_is_done() {
 async fn who_takes_a_drain_over_tells_the_whole_of_it_under_the_same_id() {
     let stage = Stage::new(198);
     let instances = stage.group(3, 300);
-    let mut first = collector(&stage);
+    let first = collector(&stage);
     let scene = Scene::led(stage, instances, &[]).await;
     scene.pod(0, "web-0", graceful(60, 50));
     scene.stage.pass(5).await;
     let cordoned = scene.terminate(0).await;
     scene.stage.pass(10).await;
     scene.sundown.end();
-    let mut second = collector(&scene.stage);
+    let second = collector(&scene.stage);
     let next = scene.stage.start("sundown-1", &[]);
     scene.completed(0, 200).await;
     scene.stage.pass(30).await;
-    assert!(all(&mut first).is_empty(), "who is gone tells nothing");
-    let traces = all(&mut second);
+    assert!(all(&first).is_empty(), "who is gone tells nothing");
+    let traces = all(&second);
     assert_eq!(
         (traces.len(), attribute(&traces[0], "sundown.taken_over")),
         (1, Some(&Value::Flag(true)))
