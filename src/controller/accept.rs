@@ -85,17 +85,17 @@ pub(super) async fn accept(
     sent: Option<Moment>,
     tries: &mut Tries,
 ) -> Option<Accepted> {
-    let _gate = term.gate(&verdict.node.name).await;
+    let _lock = term.lock_node(&verdict.node.name).await;
     // After a longer wait the interruption is decided again. Others may write the Node meanwhile.
-    let Ok(_turn) = tokio::time::timeout(TIME, term.accept_turn()).await else {
+    let Ok(_slot) = tokio::time::timeout(TIME, term.accept_slot()).await else {
         debug!(node = %verdict.node.name, "Too many records are being written; trying again.");
         return None;
     };
-    // Boxed: thousands of accepts that wait for a turn do not reserve the memory of a write.
+    // Boxed: thousands of accepts that wait for a slot do not reserve the memory of a write.
     Box::pin(write(term, interruption, verdict, happened, sent, tries)).await
 }
 
-/// The caller must hold the write lock of the Node ([`Term::gate`]).
+/// The caller must hold the write lock of the Node ([`Term::lock_node`]).
 async fn write(
     term: &Term,
     interruption: &Interruption,
@@ -136,7 +136,7 @@ async fn write(
             exclude: early(term, interruption) && slot.take(),
             stale: verdict.certainty.is_polite(),
             sent,
-            current_limit: term.end_that_rules(&name).map(|end| skew.to_aws(end)),
+            current_limit: term.deadline_of(&name).map(|deadline| skew.to_aws(deadline)),
             margin: term.shared.config.drain.deadline_margin,
             spot_margin: term.shared.config.drain.spot_deadline_margin,
             compat: term.shared.config.drain.compat,

@@ -92,7 +92,7 @@ fn warn_of(term: &Term, verdict: &triage::Accept) {
 /// Cordons a Node, and nothing else. A failure is logged and not retried: it only leaves the Node
 /// schedulable.
 async fn cordon(term: &Term, node: &Node) {
-    let _gate = term.gate(&node.name).await;
+    let _lock = term.lock_node(&node.name).await;
     let mut seen = term.shared.nodes.get(&node.name).map(|node| (*node).clone());
     for _ in 0..TRIES {
         let Some(node) = seen.filter(|seen| seen.uid == node.uid && term.manages(seen)) else {

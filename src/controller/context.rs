@@ -61,7 +61,7 @@ pub(super) struct Shared {
 }
 
 /// How many records are written at once. That is more than the PATCHes of Nodes that may be in
-/// flight, so that the next one is always ready. Each takes about 10 KB of memory, and ten thousand
+/// flight (three quarters of `cluster::Settings::in_flight`), so that the next one is always ready. Each takes about 10 KB of memory, and ten thousand
 /// notices may come at once.
 const ACCEPTS: usize = 64;
 /// The same for all other PATCHes of Nodes. They have slots of their own, so that an accept does
@@ -70,21 +70,21 @@ const NODE_WRITES: usize = 64;
 
 /// A lock for each Node that this process writes, or wrote lately.
 #[derive(Default)]
-struct Gates {
+struct NodeLocks {
     of_nodes: BTreeMap<NodeName, Arc<tokio::sync::Mutex<()>>>,
-    /// With more locks than this, those that nobody holds or waits for are dropped.
-    most: usize,
+    /// Locks that nobody holds are dropped once there are more than this, and more than
+    /// [`Self::LEAST_PRUNED`].
+    prune_above: usize,
 }
 
-impl Gates {
-    /// The least number of locks at which unused ones are dropped.
-    const LEAST: usize = 4096;
+impl NodeLocks {
+    const LEAST_PRUNED: usize = 4096;
 
     fn of(&mut self, node: &NodeName) -> Arc<tokio::sync::Mutex<()>> {
-        if self.of_nodes.len() > self.most.max(Self::LEAST) {
-            self.of_nodes.retain(|_, gate| Arc::strong_count(gate) > 1);
+        if self.of_nodes.len() > self.prune_above.max(Self::LEAST_PRUNED) {
+            self.of_nodes.retain(|_, lock| Arc::strong_count(lock) > 1);
             // Thousands may be in use: then they are not all looked at for each new one.
-            self.most = self.of_nodes.len() * 2;
+            self.prune_above = self.of_nodes.len() * 2;
         }
         Arc::clone(self.of_nodes.entry(node.clone()).or_default())
     }
@@ -99,11 +99,11 @@ pub(super) struct Term {
     end: CancellationToken,
     inputs: mpsc::UnboundedSender<Input>,
     pub(super) hooks: Hooks,
-    gates: Arc<Mutex<Gates>>,
+    node_locks: Arc<Mutex<NodeLocks>>,
     accepts: Arc<Semaphore>,
     node_writes: Arc<Semaphore>,
     pub(super) room: Arc<Mutex<LabelRoom>>,
-    ends: Arc<Mutex<BTreeMap<NodeName, Moment>>>,
+    deadlines: Arc<Mutex<BTreeMap<NodeName, Moment>>>,
     seen_keys: Arc<Mutex<BTreeSet<String>>>,
     pub(super) reported: Reported,
     paused: Arc<AtomicBool>,
@@ -131,11 +131,11 @@ impl Term {
             end,
             inputs,
             hooks,
-            gates: Arc::default(),
+            node_locks: Arc::default(),
             accepts: Arc::new(Semaphore::new(ACCEPTS)),
             node_writes: Arc::new(Semaphore::new(NODE_WRITES)),
             room: Arc::default(),
-            ends: Arc::default(),
+            deadlines: Arc::default(),
             seen_keys: Arc::default(),
             reported: Reported::default(),
             paused: Arc::default(),
@@ -208,19 +208,19 @@ impl Term {
 
     /// Locks the Node for a write by this process, so that two interruptions of one Node are
     /// accepted one after the other.
-    pub(super) async fn gate(&self, node: &NodeName) -> OwnedMutexGuard<()> {
-        let gate = self.gates.lock().unwrap_or_else(PoisonError::into_inner).of(node);
-        gate.lock_owned().await
+    pub(super) async fn lock_node(&self, node: &NodeName) -> OwnedMutexGuard<()> {
+        let lock = self.node_locks.lock().unwrap_or_else(PoisonError::into_inner).of(node);
+        lock.lock_owned().await
     }
 
     /// Waits until another Node may be patched. Hold the permit until that is done.
-    pub(super) async fn write_turn(&self) -> Option<SemaphorePermit<'_>> {
+    pub(super) async fn node_write_slot(&self) -> Option<SemaphorePermit<'_>> {
         // The semaphore is never closed.
         self.node_writes.acquire().await.ok()
     }
 
     /// Waits until another record may be written. Hold the permit until it is written.
-    pub(super) async fn accept_turn(&self) -> Option<SemaphorePermit<'_>> {
+    pub(super) async fn accept_slot(&self) -> Option<SemaphorePermit<'_>> {
         // The semaphore is never closed.
         self.accepts.acquire().await.ok()
     }
@@ -274,19 +274,20 @@ impl Term {
         ask(&mut self.room.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Sets when the drain of this node ends at the latest. `None`: it has no deadline, or is over.
-    pub(super) fn rules_from_now_on(&self, node: &NodeName, end: Option<Moment>) {
-        let mut ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
-        match end {
-            Some(end) => ends.insert(node.clone(), end),
-            None => ends.remove(node),
+    /// Sets the deadline with which [`crate::record::accept`] compares that of a new interruption:
+    /// from when on pods are forced on this node, or else when its drain ends at the latest. `None`:
+    /// there is no such moment, or the drain has ended.
+    pub(super) fn set_deadline(&self, node: &NodeName, deadline: Option<Moment>) {
+        let mut deadlines = self.deadlines.lock().unwrap_or_else(PoisonError::into_inner);
+        match deadline {
+            Some(deadline) => deadlines.insert(node.clone(), deadline),
+            None => deadlines.remove(node),
         };
     }
 
-    /// When the drain of this node ends at the latest. `None`: it has no deadline, or has not begun
-    /// in this term.
-    pub(super) fn end_that_rules(&self, node: &NodeName) -> Option<Moment> {
-        self.ends.lock().unwrap_or_else(PoisonError::into_inner).get(node).copied()
+    /// The deadline that [`Self::set_deadline`] has set in this term.
+    pub(super) fn deadline_of(&self, node: &NodeName) -> Option<Moment> {
+        self.deadlines.lock().unwrap_or_else(PoisonError::into_inner).get(node).copied()
     }
 
     /// Whether test events that ask for it are acted on (`--accept-real-tests`).

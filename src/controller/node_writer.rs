@@ -43,15 +43,16 @@ pub(super) async fn patch_node(
     let mut backoff = pauses();
     loop {
         let result = {
-            // The turn first. In the other order a task would hold the lock of its Node while it
-            // waits for a turn, and block all other writes of that Node.
-            let turns = async { (term.write_turn().await, term.gate(&node.name).await) };
-            let _turns = report_wait(term, &node.name, what, turns).await;
+            // The slot first. In the other order a task would hold the lock of its Node while it
+            // waits for a slot, and block all other writes of that Node.
+            let slot_and_lock =
+                async { (term.node_write_slot().await, term.lock_node(&node.name).await) };
+            let _held = report_wait(term, &node.name, what, slot_and_lock).await;
             let indexed =
                 term.shared.nodes.get(&node.name).filter(|indexed| indexed.uid == node.uid);
             node = indexed.filter(|indexed| node.is_older_than(indexed)).unwrap_or(node);
             let Some(patch) = body(&node) else { return NodeWrite::Unneeded };
-            // Boxed, as what follows: thousands of tasks that wait for their turn do not reserve
+            // Boxed, as what follows: thousands of tasks that wait for a slot do not reserve
             // the memory of a request.
             Box::pin(term.shared.nodes.patch(&node.name, &patch)).await
         };

@@ -48,7 +48,7 @@ pub enum DrainEvent {
     /// The drain is paused.
     Paused {
         /// By what.
-        by: super::Pause,
+        by: super::PausedBy,
     },
     /// The drain goes on after a pause.
     Resumed {

@@ -35,8 +35,9 @@ pub(super) struct RestorableRecord {
 }
 
 impl Fleet {
-    /// Acts on a Node from the index, the LIST or the answer to a PATCH, if it is confirmed. If it
-    /// is not, starts only its heartbeats and reads the Node from the API server.
+    /// Acts on a Node from the index, the LIST or the answer to a PATCH, if this leader has read it
+    /// from the API server in this term ([`Trust::Confirmed`]). Otherwise only keeps its actions
+    /// alive, and reads the Node, unless the LIST of this term is still to come.
     pub(super) fn consider_node(&mut self, node: &Arc<Node>) {
         if self.deleted_but_indexed.contains(&node.uid) {
             return;
@@ -67,6 +68,8 @@ impl Fleet {
             // The Node was deleted and registered again, and this fleet saw only the new one.
             self.drained_node_deleted(name);
         }
+        // The same Node has got the providerID of another instance. The drain of the instance that
+        // its name seemed to mean ends as if its Node was deleted.
         if self
             .drains
             .get(name)
@@ -257,9 +260,9 @@ impl Fleet {
             // completes the actions of the older record.
             return self.complete_replaced_record(name);
         }
-        // The LIST of a new leader can show a Node minutes before the index does. If the index has
-        // just removed the Node, its deletion is one of the next inputs: the open actions are
-        // completed then.
+        // Use the newer of two: the Node in the index, and the one with the doubted record, which
+        // may come from a LIST that is minutes ahead. If the index no longer has the Node, its
+        // deletion is one of the next inputs and completes the open actions.
         let shown = self
             .lookup
             .facts
@@ -454,7 +457,7 @@ impl Fleet {
         if is_node_deleted {
             self.out.push(Effect::ForgetDeletedNode(uid.to_owned()));
         }
-        // Otherwise a drain would begin again and again while the index still shows the Node.
+        // The index may show the deleted Node for a while. Its record must not begin another drain.
         if is_node_deleted && self.lookup.facts.node(name).is_some_and(|n| n.uid == uid) {
             self.deleted_but_indexed.insert(uid.to_owned());
         }

@@ -138,7 +138,7 @@ impl Fleet {
         let Some(state) = self.drains.get_mut(name) else { return false };
         let Some(event) = state.reported_events.next_event(&node, now) else { return false };
         let event = match event {
-            NodeEvent::Paused => DrainEvent::Paused { by: state.pause },
+            NodeEvent::Paused => DrainEvent::Paused { by: state.paused_by },
             NodeEvent::Resumed => DrainEvent::Resumed { ends: state.limits.end_at },
             NodeEvent::Blocked(text) => DrainEvent::Blocked(text),
             NodeEvent::ComeBack(text) => DrainEvent::PodsComeBack(text),
@@ -156,8 +156,8 @@ impl Fleet {
         let owners: Vec<_> =
             owners.iter().map(|left| came_back(&left.namespace, &left.owner, left.new)).collect();
         Some(CurrentState {
-            paused: state.pause.is_paused(),
-            blocked: if state.pause.is_paused() { None } else { self.blocked_text(state, now) },
+            paused: state.paused_by.is_paused(),
+            blocked: if state.paused_by.is_paused() { None } else { self.blocked_text(state, now) },
             came_back: (!owners.is_empty()).then(|| list(&owners)),
             heartbeats: self.lookup.facts.heartbeats(&state.node.name),
             accepted: state.limits.accepted,

@@ -33,7 +33,7 @@ pub(super) struct NodeState {
     /// When the drain wants its next tick; also in [`Fleet::wakes`].
     pub(super) wake_at: Option<Moment>,
     pub(super) limits: Limits,
-    pub(super) pause: Pause,
+    pub(super) paused_by: PausedBy,
     /// Why the drain has ended, or would end now.
     pub(super) end_reason: EndReason,
     /// Event IDs of stale interruptions that were proved since their accept.
@@ -62,36 +62,36 @@ pub(super) enum Phase {
     Completing(PendingCompletion),
 }
 
-/// Whether a drain is paused, and by what.
+/// What pauses a drain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pause {
-    /// It is not.
-    No,
-    /// By the annotation of its Node.
-    ByNode,
-    /// By the annotation of the Lease, which pauses all drains.
-    ByLease,
-    /// By both.
-    ByBoth,
+pub enum PausedBy {
+    /// Nothing: the drain goes on.
+    Nothing,
+    /// The annotation of its Node.
+    Node,
+    /// The annotation of the Lease, which pauses all drains.
+    Lease,
+    /// Both annotations.
+    Both,
 }
 
-impl Pause {
+impl PausedBy {
     /// `all`: all drains are paused. `has_annotation`: this Node is annotated.
     pub(super) const fn of(all: bool, has_annotation: bool) -> Self {
         match (all, has_annotation) {
-            (false, false) => Self::No,
-            (false, true) => Self::ByNode,
-            (true, false) => Self::ByLease,
-            (true, true) => Self::ByBoth,
+            (false, false) => Self::Nothing,
+            (false, true) => Self::Node,
+            (true, false) => Self::Lease,
+            (true, true) => Self::Both,
         }
     }
 
     pub(super) const fn is_paused(self) -> bool {
-        !matches!(self, Self::No)
+        !matches!(self, Self::Nothing)
     }
 
     pub(super) const fn has_annotation(self) -> bool {
-        matches!(self, Self::ByNode | Self::ByBoth)
+        matches!(self, Self::Node | Self::Both)
     }
 }
 
@@ -140,18 +140,22 @@ impl NodeState {
         }
     }
 
-    /// A state change that holds reports the instance as stopped or terminated.
+    /// A state change that was not stale, or that AWS has confirmed, reports the instance as stopped
+    /// or terminated.
     pub(super) fn instance_has_ended(&self) -> bool {
-        self.interruptions.iter().any(|t| t.is_over() && is_sure(t, &self.proved))
+        self.interruptions
+            .iter()
+            .any(|facts| facts.is_over() && may_set_deadline(facts, &self.proved))
     }
 
     pub(super) fn is_disproved(&self) -> bool {
-        self.interruptions.iter().all(|t| self.disproved.contains(&t.event_id))
+        self.interruptions.iter().all(|facts| self.disproved.contains(&facts.event_id))
     }
 }
 
-/// It was read before it became stale, or is proved.
-fn is_sure(facts: &InterruptionFacts, proved: &BTreeSet<String>) -> bool {
+/// Whether the interruption may set a deadline: it was not stale at its accept, or AWS has confirmed
+/// it.
+fn may_set_deadline(facts: &InterruptionFacts, proved: &BTreeSet<String>) -> bool {
     !facts.stale || proved.contains(&facts.event_id)
 }
 
@@ -169,8 +173,8 @@ pub fn limits_of(
     record_clock: Option<RecordClock>,
 ) -> Limits {
     let sure: Vec<InterruptionFacts> =
-        interruptions.iter().filter(|t| is_sure(t, proved)).cloned().collect();
-    let accepted = interruptions.iter().map(|t| t.accepted).min().unwrap_or(take_up);
+        interruptions.iter().filter(|facts| may_set_deadline(facts, proved)).cloned().collect();
+    let accepted = interruptions.iter().map(|facts| facts.accepted).min().unwrap_or(take_up);
     if sure.is_empty() {
         return Limits::without_deadline(
             accepted,
@@ -184,7 +188,13 @@ pub fn limits_of(
 /// When a leader took a drain up: at the accept if it led by then, otherwise at the take-over.
 #[must_use]
 pub fn taken_up(accepted: Moment, leads_since: Moment, taken_over: Moment) -> Moment {
-    if accepted >= leads_since.minus(seconds(1)) { accepted } else { taken_over }
+    if is_accepted_here(accepted, leads_since) { accepted } else { taken_over }
+}
+
+/// Whether the leader of this term accepted the interruption. The record has the time on AWS's
+/// clock, and the measured difference of the clocks may be off by a second.
+fn is_accepted_here(accepted: Moment, leads_since: Moment) -> bool {
+    accepted >= leads_since.minus(seconds(1))
 }
 
 impl Fleet {
@@ -255,7 +265,7 @@ impl Fleet {
     /// Reports since when the time of a drain counts, for heartbeats without a leader.
     pub(super) fn report_take_up(&mut self, name: &NodeName) {
         let Some(state) = self.drains.get(name) else { return };
-        let at = if state.pause.is_paused() { None } else { Some(state.taken_up_at) };
+        let at = if state.paused_by.is_paused() { None } else { Some(state.taken_up_at) };
         let actions = self.lookup.open_actions(&state.record, &state.instance);
         if !actions.is_empty() {
             self.out.push(Effect::TakenUp { actions, at });
@@ -306,8 +316,8 @@ impl Fleet {
     pub(super) fn begin(&mut self, node: &Arc<Node>, instance: &InstanceId, record: Record) {
         let record_clock = RecordClock::new(self.lookup.skew());
         let interruptions = record_clock.skew().taken(record.interruptions(instance));
-        let accepted = interruptions.iter().map(|t| t.accepted).min().unwrap_or(self.now);
-        let began_here = accepted >= self.settings.leads_since.minus(seconds(1));
+        let accepted = interruptions.iter().map(|facts| facts.accepted).min().unwrap_or(self.now);
+        let began_here = is_accepted_here(accepted, self.settings.leads_since);
         let taken_up_at = taken_up(accepted, self.settings.leads_since, self.now);
         self.keep_actions_alive(
             &node.name,
@@ -337,7 +347,7 @@ impl Fleet {
             record_clock,
             wake_at: None,
             limits,
-            pause: Pause::No,
+            paused_by: PausedBy::Nothing,
             end_reason: EndReason::InstanceGoes,
             proved: BTreeSet::new(),
             disproved: BTreeSet::new(),
@@ -390,7 +400,7 @@ impl Fleet {
         let (interruptions, instance_has_ended, is_paused, actions) = (
             state.interruptions.clone(),
             state.instance_has_ended(),
-            state.pause.is_paused(),
+            state.paused_by.is_paused(),
             self.lookup.open_actions(&state.record, &instance),
         );
         self.keep_actions_alive(name, &actions, &interruptions, true);
@@ -455,8 +465,8 @@ impl Fleet {
             self.hook_nodes.insert(hook.clone(), name.clone());
             let event = interruptions
                 .iter()
-                .filter(|t| t.hook.as_ref() == Some(hook))
-                .map(|t| t.time)
+                .filter(|facts| facts.hook.as_ref() == Some(hook))
+                .map(|facts| facts.time)
                 .max();
             // After a take-over, first heartbeats are sent at once. The action with the least time
             // left goes first.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{
     DrainEvent, Effect, Fleet, FleetEvent,
     effect::Effects,
-    node_state::{NodeState, Pause},
+    node_state::{NodeState, PausedBy},
 };
 use crate::{
     domain::{Moment, Node, NodeName},
@@ -31,8 +31,8 @@ impl Fleet {
     pub(super) fn follow_pause(&mut self, name: &NodeName) {
         let all = self.paused;
         let Some(state) = self.drains.get_mut(name) else { return };
-        let pause = Pause::of(all, state.node.paused());
-        let before = std::mem::replace(&mut state.pause, pause);
+        let pause = PausedBy::of(all, state.node.paused());
+        let before = std::mem::replace(&mut state.paused_by, pause);
         if before.has_annotation() != pause.has_annotation() && state.is_draining() {
             self.out.report(name, DrainEvent::PauseAnnotation(pause.has_annotation()));
         }

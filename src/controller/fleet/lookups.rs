@@ -213,7 +213,7 @@ pub(super) async fn node(term: Term, name: NodeName, reads: Arc<Semaphore>) {
     loop {
         let result = {
             // `acquire` fails only for a closed semaphore. This one is never closed.
-            let _turn = reads.acquire().await.ok();
+            let _slot = reads.acquire().await.ok();
             term.shared.nodes.fetch(&name).await
         };
         match result {

@@ -83,7 +83,7 @@ impl Performer {
             // A completion whose sender is dropped begins: see `release::wait`.
             Effect::CompleteNow(id) => drop(self.completions.remove(&id)),
             Effect::ForgetDeletedNode(uid) => term.shared.deleted_nodes.forget(&uid),
-            Effect::DeadlineIs(node, end) => term.rules_from_now_on(&node, end),
+            Effect::DeadlineIs(node, deadline) => term.set_deadline(&node, deadline),
             Effect::PausedAll(paused) => term.set_paused(paused),
         }
     }

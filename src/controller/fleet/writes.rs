@@ -83,7 +83,7 @@ pub(super) fn exclude(term: &Term, node: Arc<Node>) {
 /// read or no longer exists.
 async fn exclude_once(term: &Term, node: &Node) -> Option<Node> {
     let result = {
-        let _gate = term.gate(&node.name).await;
+        let _lock = term.lock_node(&node.name).await;
         // The index may not show the Node yet.
         let known = term.shared.nodes.get(&node.name).filter(|n| n.uid == node.uid);
         let known = known.as_deref().unwrap_or(node);

@@ -7,7 +7,7 @@ use crate::{
     cluster::{About, EventNote, EventReason, Severity},
     domain::{Kind, NodeName},
     drain::Outcome,
-    fleet::{ActionEnd, DrainEvent, Pause, list, pods},
+    fleet::{ActionEnd, DrainEvent, PausedBy, list, pods},
     record::VoidReason,
 };
 
@@ -39,12 +39,14 @@ fn of_drain(node: &NodeName, event: &DrainEvent) -> Option<NodeNote> {
         ),
         DrainEvent::Paused { by } => {
             let ends = match by {
-                Pause::ByBoth => format!(
+                PausedBy::Both => format!(
                     "`sundown resume` and `sundown resume {node}` together end the pause: all \
                      drains are paused, and so is this node."
                 ),
-                Pause::ByLease => "`sundown resume` ends the pause.".to_owned(),
-                Pause::ByNode | Pause::No => format!("`sundown resume {node}` ends the pause."),
+                PausedBy::Lease => "`sundown resume` ends the pause.".to_owned(),
+                PausedBy::Node | PausedBy::Nothing => {
+                    format!("`sundown resume {node}` ends the pause.")
+                }
             };
             let text = format!(
                 "The drain is paused: no pod is evicted or deleted. Heartbeats go on. {ends}"
@@ -207,19 +209,19 @@ mod tests {
         for (event, severity, reason, expected) in [
             (DrainEvent::Uncordoned, Warning, Reason::Uncordoned, "sundown release"),
             (
-                DrainEvent::Paused { by: Pause::ByLease },
+                DrainEvent::Paused { by: PausedBy::Lease },
                 Warning,
                 Reason::Paused,
                 "`sundown resume` ends",
             ),
             (
-                DrainEvent::Paused { by: Pause::ByNode },
+                DrainEvent::Paused { by: PausedBy::Node },
                 Warning,
                 Reason::Paused,
                 "`sundown resume a` ends",
             ),
             (
-                DrainEvent::Paused { by: Pause::ByBoth },
+                DrainEvent::Paused { by: PausedBy::Both },
                 Warning,
                 Reason::Paused,
                 "`sundown resume` and `sundown resume a` together",

@@ -20,7 +20,7 @@ use super::{
     nodes::is_claimed_twice,
     promises::Promise,
     sent::Notice,
-    story::{Deadline, Life, Page, Told, is_open},
+    story::{Deadline, Life, Page, RecordedInterruption, is_open},
 };
 
 const COMPLETE: &str = "autoscaling:CompleteLifecycleAction";
@@ -91,8 +91,12 @@ impl Judge<'_> {
         };
         let was_away =
             self.evidence.queue_away.iter().any(|(from, to)| *from <= end && *to >= action.started);
-        let is_told = self.story.told(&action.instance, end).iter().any(|told| told.is_of(action));
-        was_away && !is_told && self.story.notices.iter().filter(is_of_it).all(too_soon)
+        let is_recorded = self
+            .story
+            .recorded(&action.instance, end)
+            .iter()
+            .any(|recorded| recorded.is_of(action));
+        was_away && !is_recorded && self.story.notices.iter().filter(is_of_it).all(too_soon)
     }
 
     /// It timed out: something must have kept every leader from beating.
@@ -114,14 +118,14 @@ impl Judge<'_> {
             without_leader: Some(false),
         };
         let accept = Scope::of_leader(&[MESSAGES, SEE_NODES, HEARTBEATS]).about(instance, node);
-        let is_accepted = self.story.told(instance, due).iter().any(|t| t.is_of(action));
+        let is_accepted = self.story.recorded(instance, due).iter().any(|t| t.is_of(action));
         let kept_alive = self.kept_alive_until(action, end);
         let unknown =
             self.evidence.nodes.get(&action.instance).and_then(|n| self.unknown_from(n, end));
         let until =
             [unknown, self.unlisted_from(end)].into_iter().flatten().fold(kept_alive, Ord::min);
         let is_known = !action.heartbeats.is_empty()
-            || self.story.told(instance, end).iter().any(|t| t.is_of(action));
+            || self.story.recorded(instance, end).iter().any(|t| t.is_of(action));
         // Nobody ever knew of it: somebody had to find it out at any time since it began.
         let (calm, enough) = if is_known {
             let scope = if is_accepted { heartbeats } else { accept };
@@ -184,7 +188,7 @@ impl Judge<'_> {
     fn kept_alive_until(&self, action: &ActionReport, end: Moment) -> Moment {
         let accepted = self
             .story
-            .told(&action.instance, end)
+            .recorded(&action.instance, end)
             .iter()
             .filter(|t| t.is_of(action))
             .map(|t| t.accepted)
@@ -279,8 +283,9 @@ impl Judge<'_> {
     /// seen.
     fn not_too_short(&mut self, name: &str, action: &ActionReport, at: Moment) {
         let Some(node) = self.evidence.nodes.get(&action.instance) else { return };
-        let told = self.story.told(&action.instance, at);
-        let Some(joined) = told.iter().filter(|t| t.is_of(action)).map(|t| t.accepted).min() else {
+        let recorded = self.story.recorded(&action.instance, at);
+        let Some(joined) = recorded.iter().filter(|t| t.is_of(action)).map(|t| t.accepted).min()
+        else {
             return;
         };
         let begun = self.drain_began(node, action, joined);
@@ -301,14 +306,15 @@ impl Judge<'_> {
     }
 
     /// When the drain of an action that was accepted then began: perhaps before, for something else
-    /// that the record told when the action came into it. That record may have been released at the
+    /// that the record named when the action came into it. That record may have been released at the
     /// same moment.
     fn drain_began(&self, node: &str, action: &ActionReport, accepted: Moment) -> Moment {
-        let tells = |page: &&Page| {
-            page.node == node && is_open(page) && page.told.iter().any(|t| t.is_of(action))
+        let is_named_by = |page: &&Page| {
+            page.node == node && is_open(page) && page.recorded.iter().any(|t| t.is_of(action))
         };
-        let page = self.story.pages_of(&action.instance).filter(tells).min_by_key(|page| page.at);
-        page.and_then(|p| p.told.iter().map(|t| t.accepted).min())
+        let page =
+            self.story.pages_of(&action.instance).filter(is_named_by).min_by_key(|page| page.at);
+        page.and_then(|p| p.recorded.iter().map(|t| t.accepted).min())
             .map_or(accepted, |first| first.min(accepted))
     }
 
@@ -406,8 +412,9 @@ impl Judge<'_> {
     /// Where nothing but a deadline let it go, every pod that stayed had been asked.
     fn asked_before(&mut self, name: &str, action: &ActionReport, at: Moment) {
         let Some(node) = self.evidence.nodes.get(&action.instance) else { return };
-        let told = self.story.told(&action.instance, at);
-        let Some(from) = told.iter().filter(|t| t.is_of(action)).map(|t| t.accepted).min() else {
+        let recorded = self.story.recorded(&action.instance, at);
+        let Some(from) = recorded.iter().filter(|t| t.is_of(action)).map(|t| t.accepted).min()
+        else {
             return;
         };
         // What came just now had no time.
@@ -453,9 +460,9 @@ impl Judge<'_> {
         if excused {
             return;
         }
-        let told = self.story.told(&action.instance, at);
+        let recorded = self.story.recorded(&action.instance, at);
         let accepted =
-            told.iter().filter(|t| t.is_of(action)).map(|t| t.accepted).min().unwrap_or(at);
+            recorded.iter().filter(|t| t.is_of(action)).map(|t| t.accepted).min().unwrap_or(at);
         let begun = self.drain_began(node, action, accepted);
         let mut empty = from + at_least;
         let was_there = |l: &&Life| {
@@ -537,7 +544,7 @@ impl Judge<'_> {
                 + self.leaders.not_renewed(action.started, last);
             let untold = usize::from(end.by.is_empty() || !is_us(&end.by));
             // The queue may lose a deletion and deliver a message again. Where AWS ended the action
-            // by itself, no record tells that it is over, and each delivery costs one call to find
+            // by itself, no record shows that it is over, and each delivery costs one call to find
             // that out.
             let after = evidence
                 .deletions
@@ -546,14 +553,15 @@ impl Judge<'_> {
             let deliveries: usize = after.map(|d| d.receive_count as usize).sum();
             // What a person wrote into the record with another token is an action of its own, and
             // one call finds out that it is not open.
-            let is_of_it = |told: &&Rc<Told>| {
-                told.is_made_up
-                    && told
+            let is_of_it = |recorded: &&Rc<RecordedInterruption>| {
+                recorded.is_made_up
+                    && recorded
                         .hook
                         .as_ref()
                         .is_some_and(|(g, h)| *g == action.group && *h == action.hook)
             };
-            let made_up = self.story.told(&action.instance, last).iter().filter(is_of_it).count();
+            let made_up =
+                self.story.recorded(&action.instance, last).iter().filter(is_of_it).count();
             let allowed = lost.count() + successors + untold * deliveries.max(1) + made_up;
             if action.late_calls.len() > allowed {
                 let late: Vec<f64> = action

@@ -91,7 +91,7 @@ impl<'a> Judge<'a> {
         let waits = self.waits_for_others(node, sent, time + window);
         let end = time + if waits { window.max(AT_HALF) } else { window };
         let known = self.story.first_told(instance, &notice.event.id, None).unwrap_or(sent);
-        // One that was released before and told again is history that stands (and its pods have
+        // One that was released before and sent again is history that stands (and its pods have
         // been asked then).
         let released =
             self.story.released(node, instance, evidence.begun).is_some_and(|at| at <= known);
@@ -190,7 +190,7 @@ impl<'a> Judge<'a> {
         let mut went = of_node.flat_map(|other| other.finished.into_iter().chain(other.gone));
         went.any(|went| {
             let page = self.story.page(node, went).filter(|page| is_open(page));
-            let accepted = page.and_then(|page| page.told.iter().map(|t| t.accepted).min());
+            let accepted = page.and_then(|page| page.recorded.iter().map(|t| t.accepted).min());
             let ended = accepted.map(|accepted| went.max(accepted + least));
             ended.is_some_and(|ended| {
                 ended <= life.bound

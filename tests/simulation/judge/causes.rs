@@ -104,7 +104,7 @@ impl Judge<'_> {
     /// It was in the record of this instance before, accepted at the same moment: the record was
     /// deleted, or the Node.
     fn is_written_back(&self, seen: &Seen) -> bool {
-        let before = self.story.told(&seen.instance, seen.at - Duration::from_millis(1));
+        let before = self.story.recorded(&seen.instance, seen.at - Duration::from_millis(1));
         before.iter().any(|t| t.event == seen.written.event && Some(t.accepted) == seen.accepted)
     }
 

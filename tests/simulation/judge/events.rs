@@ -136,7 +136,7 @@ const LATE: Duration = Duration::from_secs(40);
 /// Just before something happened.
 const MOMENT: Duration = Duration::from_millis(1);
 
-/// A pod is told as blocked after half a minute.
+/// A pod is reported as blocked after half a minute.
 const BLOCKED: Duration = Duration::from_secs(28);
 
 fn row(event: &Event) -> Option<&'static Row> {
@@ -249,7 +249,7 @@ impl Judge<'_> {
                 .iter()
                 .filter(|e| is_it(e))
                 .any(|e| e.first <= at + LATE && e.last + SECOND + SECOND >= at);
-            // A completion whose answer was lost is told as an action that was over already.
+            // A completion whose answer was lost is reported as an action that was over already.
             let needs: &[_] = if reason == "LifecycleCompleted" {
                 &[EVENTS, SEE_NODES, COMPLETIONS]
             } else {
@@ -349,7 +349,7 @@ impl Judge<'_> {
         let story = &self.story;
         let Some(page) = story.page(node, at).filter(|page| is_open(page)) else { return false };
         let (id, later) = (page.instance.as_str(), at + SECOND);
-        let is_over = page.told.iter().any(|told| told.is_over())
+        let is_over = page.recorded.iter().any(|recorded| recorded.is_over())
             || story.is_ending(id, later)
             || story.machine_gone(node, later);
         let by_hand =
@@ -418,7 +418,7 @@ impl Judge<'_> {
         })
     }
 
-    /// A pod went just before the Event, or the watch of pods has not told since: it went silent,
+    /// A pod went just before the Event, or the watch of pods has not reported since: it went silent,
     /// or met another fault.
     fn may_seem_there(&self, went: Moment, event: Moment) -> bool {
         let scope =
@@ -521,11 +521,13 @@ impl Judge<'_> {
                 && is_claimed_twice(&self.writes, node, at, at);
             is_gone && self.looks_like_ours(&action.group, &action.instance, at)
         };
-        let tells = |page: &&Page| page.at <= at && page.told.iter().any(|told| told.is_of(action));
+        let is_named_by = |page: &&Page| {
+            page.at <= at && page.recorded.iter().any(|recorded| recorded.is_of(action))
+        };
         let drained: Vec<&str> = self
             .story
             .pages_of(&action.instance)
-            .filter(tells)
+            .filter(is_named_by)
             .map(|page| page.node.as_str())
             .collect();
         let is_another =

@@ -8,7 +8,7 @@ use super::{
     excuses::{MESSAGES, SEE_NODES, Scope, WRITE_NODES},
     promises::Promise,
     sent::{Kind, Notice, events},
-    story::{Deadline, Told, is_open},
+    story::{Deadline, RecordedInterruption, is_open},
 };
 
 impl Judge<'_> {
@@ -61,7 +61,7 @@ impl Judge<'_> {
             || !self.is_ours(group, hook)
             || event.kind == Kind::LaunchHook
             || self.is_nobodys(&event.instance, at)
-            || self.story.told(&event.instance, at).iter().any(|t| {
+            || self.story.recorded(&event.instance, at).iter().any(|t| {
                 t.hook == event.hook && same_action(t.token.as_ref(), event.token.as_ref())
             })
             || self.is_replaced_by_hand(notice, at)
@@ -75,11 +75,12 @@ impl Judge<'_> {
     fn is_replaced_by_hand(&self, notice: &Notice, at: Moment) -> bool {
         let event = &notice.event;
         let Some(node) = self.evidence.nodes.get(&event.instance) else { return false };
-        let is_later =
-            |told: &Told| told.is_made_up && told.hook == event.hook && told.time >= notice.time();
+        let is_later = |recorded: &RecordedInterruption| {
+            recorded.is_made_up && recorded.hook == event.hook && recorded.time >= notice.time()
+        };
         let pages = self.story.pages_between(node, self.decided_from(notice, node, at), at);
         let mut open = pages.filter(|(page, _)| page.instance == event.instance && is_open(page));
-        open.any(|(page, _)| page.told.iter().any(|told| is_later(told)))
+        open.any(|(page, _)| page.recorded.iter().any(|recorded| is_later(recorded)))
     }
 
     /// From when on it may have been decided: a moment before its message was deleted. Where
@@ -109,7 +110,7 @@ impl Judge<'_> {
         let ours = self.evidence.groups.get(&event.instance).and_then(|g| self.belongs(g))
             == Some(Belongs::Us);
         let harmless = !event.is_interruption();
-        let known = self.story.told(&event.instance, at).iter().any(|t| t.event == event.id);
+        let known = self.story.recorded(&event.instance, at).iter().any(|t| t.event == event.id);
         let node = self.evidence.nodes.get(&event.instance);
         let no_node = node.is_none_or(|n| {
             self.node_away(n, &event.instance, at) || self.story.page(n, at).is_none()
@@ -129,9 +130,9 @@ impl Judge<'_> {
     /// cordoned.
     fn is_repeat(&self, notice: &Notice, node: &str, at: Moment) -> bool {
         let event = &notice.event;
-        // What came before a reboot counts for less, and how much is not told by what is written.
+        // What came before a reboot counts for less, and what is written does not show how much.
         if self.story.hand(node, "rebooted", at) {
-            return self.story.told(&event.instance, at).iter().any(|t| t.event != event.id);
+            return self.story.recorded(&event.instance, at).iter().any(|t| t.event != event.id);
         }
         let since = self.decided_from(notice, node, at);
         self.story
@@ -146,13 +147,13 @@ impl Judge<'_> {
                 }
                 // Nothing is sooner than the end of the machine, and a notice that was read after
                 // its own end rules nothing.
-                if page.told.iter().any(|t| t.is_over())
+                if page.recorded.iter().any(|t| t.is_over())
                     || notice.machine_goes().is_some_and(|end| end <= at)
                 {
                     return true;
                 }
                 self.story
-                    .deadlines_of(&event.instance, &page.told, at)
+                    .deadlines_of(&event.instance, &page.recorded, at)
                     .iter()
                     .any(|d| d.at <= notice.deadline(&self.evidence.terms) + SLACK)
             })

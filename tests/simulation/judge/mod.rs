@@ -187,7 +187,7 @@ pub enum Belongs {
     OtherCluster,
     /// Nodes of this cluster that Karpenter looks after.
     Karpenter,
-    /// Nodes that somebody told us to leave alone.
+    /// Nodes that a person asked Sundown to leave alone.
     Ignored,
     /// Nodes of this cluster that `--node-selector` leaves out.
     LeftOut,
@@ -412,7 +412,7 @@ impl<'a> Judge<'a> {
         !is_eks && (hook.starts_with("sundown") || !self.beside_named.contains(&(group, hook)))
     }
 
-    /// A node of somebody else's is told by its labels. Where there is no Node (any more, or as far
+    /// A node of somebody else's is recognized by its labels. Where there is no Node (any more, or as far
     /// as can be seen), only tags speak.
     fn looks_like_ours(&self, group: &str, instance: &str, at: Moment) -> bool {
         let tagged = self
@@ -498,10 +498,11 @@ impl<'a> Judge<'a> {
     /// A person wrote the hook into the record of the instance's Node: a record is taken at its
     /// word, and AWS says what is not so.
     fn is_made_up(&self, group: &str, hook: &str, instance: &str, at: Moment) -> bool {
-        let of_it = |told: &story::Told| {
-            told.is_made_up && told.hook.as_ref().is_some_and(|(g, h)| g == group && h == hook)
+        let of_it = |recorded: &story::RecordedInterruption| {
+            recorded.is_made_up
+                && recorded.hook.as_ref().is_some_and(|(g, h)| g == group && h == hook)
         };
-        self.story.told(instance, at).iter().any(|told| of_it(told))
+        self.story.recorded(instance, at).iter().any(|recorded| of_it(recorded))
     }
 
     /// The hook came into the record of another Node that claims the instance, because EC2 could
@@ -513,9 +514,9 @@ impl<'a> Judge<'a> {
         /// An answer of EC2 counts for this long.
         const REMEMBERED: Duration = Duration::from_secs(300);
         let Some(own) = self.evidence.nodes.get(instance) else { return false };
-        let is_it = |told: &story::Told, page: &story::Page| {
-            told.accepted + SLACK >= page.at
-                && told.hook.as_ref().is_some_and(|(g, h)| g == group && h == hook)
+        let is_it = |recorded: &story::RecordedInterruption, page: &story::Page| {
+            recorded.accepted + SLACK >= page.at
+                && recorded.hook.as_ref().is_some_and(|(g, h)| g == group && h == hook)
         };
         let is_unanswered = |page: &story::Page| {
             let needs: &[excuses::Needs] = &[excuses::EC2];
@@ -533,7 +534,7 @@ impl<'a> Judge<'a> {
         self.story.pages_of(instance).any(|page| {
             page.at <= at
                 && page.node != *own
-                && page.told.iter().any(|told| is_it(told, page))
+                && page.recorded.iter().any(|recorded| is_it(recorded, page))
                 && is_claimed_twice(&self.writes, own, page.at, page.at)
                 && is_unanswered(page)
         })
@@ -572,9 +573,11 @@ impl<'a> Judge<'a> {
             return false;
         }
         let instance = call.object.rsplit('/').next().unwrap_or_default();
-        let is_it =
-            |told: &story::Told| told.hook.as_ref().is_some_and(|(g, h)| g == group && h == hook);
-        let is_accepted = self.story.told(instance, call.at).iter().any(|told| is_it(told));
+        let is_it = |recorded: &story::RecordedInterruption| {
+            recorded.hook.as_ref().is_some_and(|(g, h)| g == group && h == hook)
+        };
+        let is_accepted =
+            self.story.recorded(instance, call.at).iter().any(|recorded| is_it(recorded));
         let is_being_accepted = |since: Moment| {
             let Some(node) = self.evidence.nodes.get(instance) else { return false };
             let (needs, process): (&[excuses::Needs], _) = (&[WRITE_NODES], Some(&*call.by));

@@ -342,7 +342,8 @@ impl Judge<'_> {
     /// which no record shows. The other process's measurement was off by half a second, too.
     fn read_ahead(&self, instance: &str, by: &str, at: Moment) -> SignedDuration {
         let mut of_it = self.story.seen.iter().filter(|s| s.instance == instance && s.at <= at);
-        let is_made_up = || self.story.told(instance, at).iter().any(|told| told.is_made_up);
+        let is_made_up =
+            || self.story.recorded(instance, at).iter().any(|recorded| recorded.is_made_up);
         let is_of_others = of_it.next().map_or_else(is_made_up, |first| first.by != by);
         SignedDuration::from_secs(i64::from(is_of_others))
     }

@@ -13,7 +13,7 @@ use sundown::sim::{
     kube::{Entry, Fact, PodRef},
 };
 
-pub use super::written::Told;
+pub use super::written::RecordedInterruption;
 use super::{
     Evidence,
     budgets::workload,
@@ -40,7 +40,7 @@ pub struct Page {
     pub instance: String,
     pub record: Option<Value>,
     /// The interruptions in the record.
-    pub told: Vec<Rc<Told>>,
+    pub recorded: Vec<Rc<RecordedInterruption>>,
     pub to_be_released: bool,
     pub paused: bool,
 }
@@ -78,7 +78,7 @@ pub struct Story<'a> {
     pub seen: Vec<Seen>,
     pub written_pages: Vec<Header>,
     /// The interruptions of each instance, from when on they were written down.
-    told: BTreeMap<String, Vec<(Moment, Rc<Told>)>>,
+    recorded: BTreeMap<String, Vec<(Moment, Rc<RecordedInterruption>)>>,
     pages: BTreeMap<String, Vec<Page>>,
     gone: BTreeMap<String, Vec<Moment>>,
     added: BTreeMap<String, Vec<Moment>>,
@@ -96,7 +96,7 @@ impl<'a> Story<'a> {
             notices: Vec::new(),
             seen: Vec::new(),
             written_pages: Vec::new(),
-            told: BTreeMap::new(),
+            recorded: BTreeMap::new(),
             pages: BTreeMap::new(),
             gone: BTreeMap::new(),
             added: BTreeMap::new(),
@@ -106,7 +106,7 @@ impl<'a> Story<'a> {
         let notices = sent::notices(&evidence.messages);
         let mut reader = Reader::new(&notices, &evidence.requests, evidence.aws_ahead);
         for Entry { at, by, fact } in &evidence.entries {
-            story.tell(*at, by, fact, &mut reader);
+            story.add(*at, by, fact, &mut reader);
         }
         story.seen = reader.seen;
         story.written_pages = reader.headers;
@@ -114,7 +114,7 @@ impl<'a> Story<'a> {
         story
     }
 
-    fn tell(&mut self, at: Moment, by: &str, fact: &Fact, reader: &mut Reader<'_>) {
+    fn add(&mut self, at: Moment, by: &str, fact: &Fact, reader: &mut Reader<'_>) {
         match fact {
             Fact::Bound(pod) => {
                 self.pods.entry(pod.uid.clone()).or_insert(Life {
@@ -159,21 +159,21 @@ impl<'a> Story<'a> {
                         .unwrap_or_default();
                 }
                 let instance = instance.to_owned();
-                let told = reader.read(&Writing {
+                let recorded = reader.read(&Writing {
                     at,
                     by,
                     node,
                     instance: &instance,
                     record: record.as_ref(),
                 });
-                self.remember(&instance, at, &told);
+                self.remember(&instance, at, &recorded);
                 self.pages.entry(node.clone()).or_default().push(Page {
                     at,
                     node: node.clone(),
                     by: by.to_owned(),
                     instance,
                     record,
-                    told,
+                    recorded,
                     to_be_released,
                     paused,
                 });
@@ -192,10 +192,10 @@ impl<'a> Story<'a> {
         }
     }
 
-    fn remember(&mut self, instance: &str, at: Moment, told: &[Rc<Told>]) {
-        let all = self.told.entry(instance.to_owned()).or_default();
-        for one in told {
-            let same = |other: &Told| {
+    fn remember(&mut self, instance: &str, at: Moment, recorded: &[Rc<RecordedInterruption>]) {
+        let all = self.recorded.entry(instance.to_owned()).or_default();
+        for one in recorded {
+            let same = |other: &RecordedInterruption| {
                 (&other.event, &other.hook, other.accepted) == (&one.event, &one.hook, one.accepted)
             };
             if !all.iter().any(|(_, other)| same(other)) {
@@ -254,9 +254,9 @@ impl<'a> Story<'a> {
     }
 
     /// All interruptions that records of this instance held until then.
-    pub fn told(&self, instance: &str, until: Moment) -> Vec<Rc<Told>> {
-        let all = self.told.get(instance).into_iter().flatten();
-        all.filter(|(since, _)| *since <= until).map(|(_, told)| told.clone()).collect()
+    pub fn recorded(&self, instance: &str, until: Moment) -> Vec<Rc<RecordedInterruption>> {
+        let all = self.recorded.get(instance).into_iter().flatten();
+        all.filter(|(since, _)| *since <= until).map(|(_, recorded)| recorded.clone()).collect()
     }
 
     /// When a record of this instance first held this event.
@@ -266,17 +266,17 @@ impl<'a> Story<'a> {
         event: &str,
         hook: Option<&(String, String)>,
     ) -> Option<Moment> {
-        let all = self.told.get(instance).into_iter().flatten();
-        all.filter(|(_, told)| told.event == event && told.hook.as_ref() == hook)
+        let all = self.recorded.get(instance).into_iter().flatten();
+        all.filter(|(_, recorded)| recorded.event == event && recorded.hook.as_ref() == hook)
             .map(|(since, _)| *since)
             .min()
     }
 
     /// What the last record of this instance holds, on each Node that it has had; and what the one
     /// before held, if that was just now.
-    fn told_last(&self, instance: &str, now: Moment) -> Vec<Rc<Told>> {
+    fn told_last(&self, instance: &str, now: Moment) -> Vec<Rc<RecordedInterruption>> {
         const KNOWN: Duration = Duration::from_secs(2);
-        let mut all: Vec<Rc<Told>> = Vec::new();
+        let mut all: Vec<Rc<RecordedInterruption>> = Vec::new();
         for pages in self.pages.values() {
             let of_it: Vec<&Page> = pages
                 .iter()
@@ -287,10 +287,10 @@ impl<'a> Story<'a> {
                 .iter()
                 .enumerate()
                 .filter(|(i, _)| until(*i) >= now)
-                .flat_map(|(_, page)| &page.told);
-            for told in known {
-                if !all.iter().any(|other| Rc::ptr_eq(other, told)) {
-                    all.push(Rc::clone(told));
+                .flat_map(|(_, page)| &page.recorded);
+            for recorded in known {
+                if !all.iter().any(|other| Rc::ptr_eq(other, recorded)) {
+                    all.push(Rc::clone(recorded));
                 }
             }
         }
@@ -304,11 +304,16 @@ impl<'a> Story<'a> {
     }
 
     /// The same of these interruptions of the instance alone.
-    pub fn deadlines_of(&self, instance: &str, told: &[Rc<Told>], now: Moment) -> Vec<Deadline> {
+    pub fn deadlines_of(
+        &self,
+        instance: &str,
+        recorded: &[Rc<RecordedInterruption>],
+        now: Moment,
+    ) -> Vec<Deadline> {
         let terms = &self.evidence.terms;
         let (drain_timeout, margin) = (Duration::from_secs(terms.drain_timeout), terms.margin(""));
         let mut all = Vec::new();
-        for one in told {
+        for one in recorded {
             // A clock that is ahead lends no time.
             let (time, accepted) = (one.time.min(one.accepted), one.accepted);
             let patience = Deadline::of(accepted, accepted + drain_timeout, margin, accepted);
@@ -327,24 +332,24 @@ impl<'a> Story<'a> {
             });
             all.push(rules.unwrap_or(patience));
         }
-        let first = told.iter().map(|t| t.accepted).min().unwrap_or(now);
+        let first = recorded.iter().map(|t| t.accepted).min().unwrap_or(now);
         // The end of a pause is a take-up: a hook whose deadline was over by then is given its time
         // from there.
         let node =
-            self.evidence.nodes.get(instance).filter(|_| told.iter().any(|t| t.hook.is_some()));
+            self.evidence.nodes.get(instance).filter(|_| recorded.iter().any(|t| t.hook.is_some()));
         let resumed = node
             .into_iter()
             .flat_map(|node| self.pauses(node))
             .map(|(_, to)| to)
             .filter(|to| *to > first && *to <= now);
         all.extend(resumed.map(|to| Deadline::of(to, to + drain_timeout, margin, first)));
-        let made_up = told.iter().flat_map(|one| self.made_up_windows(one, instance, now));
+        let made_up = recorded.iter().flat_map(|one| self.made_up_windows(one, instance, now));
         all.extend(made_up.map(|(from, to)| Deadline::of(from, to, margin, first)));
         for action in self
             .evidence
             .actions
             .iter()
-            .filter(|a| a.instance == instance && told.iter().any(|t| t.is_of(a)))
+            .filter(|a| a.instance == instance && recorded.iter().any(|t| t.is_of(a)))
         {
             all.push(Deadline::of(
                 action.started,
@@ -352,7 +357,7 @@ impl<'a> Story<'a> {
                 margin,
                 first,
             ));
-            // The last window that anybody was told was granted, once two thirds of it are over.
+            // The last window that any process knew to be granted, once two thirds of it are over.
             let last = self
                 .reported_heartbeats(action)
                 .filter(|b| *b <= now)
@@ -380,8 +385,8 @@ impl<'a> Story<'a> {
         let terms = &self.evidence.terms;
         let (timeout, margin) = (Duration::from_secs(terms.drain_timeout), terms.margin(""));
         let from = |start: Moment| Deadline::of(start, start + timeout, margin, start);
-        let told = self.told_last(instance, take_over);
-        let hooks = told
+        let recorded = self.told_last(instance, take_over);
+        let hooks = recorded
             .iter()
             .filter(|one| one.hook.is_some() && one.accepted < since)
             .map(|one| one.accepted);
@@ -427,7 +432,8 @@ impl<'a> Story<'a> {
     /// of the drain that was going on: a drain may leave these alone.
     pub fn came_back(&self, life: &Life, at: Moment) -> bool {
         let page = self.page(&life.pod.node, life.bound).filter(|page| is_open(page));
-        let Some(since) = page.and_then(|page| page.told.iter().map(|t| t.accepted).min()) else {
+        let Some(since) = page.and_then(|page| page.recorded.iter().map(|t| t.accepted).min())
+        else {
             return false;
         };
         let owner = |pod: &PodRef| {
@@ -638,7 +644,7 @@ impl<'a> Story<'a> {
             .enumerate()
             .filter(|(i, page)| page.at <= at && until(*i) >= at)
             .map(|(_, page)| page);
-        let accepted = current.flat_map(|page| page.told.iter().map(|t| t.accepted)).min();
+        let accepted = current.flat_map(|page| page.recorded.iter().map(|t| t.accepted)).min();
         pages.windows(2).any(|w| {
             let asked = w[1].to_be_released && !w[0].to_be_released && is_open(&w[0]);
             asked && w[1].at <= at && accepted.is_none_or(|accepted| w[1].at >= accepted)
@@ -655,7 +661,7 @@ pub(super) fn is_lapsing(from: Moment, timeout: Duration, now: Moment) -> bool {
     now + super::SLACK >= from + timeout * 2 / 3
 }
 
-/// Events tell their time in whole seconds.
+/// Events have their time in whole seconds.
 fn to_the_second(at: Moment) -> Moment {
     Moment::from_second(at.as_second()).unwrap_or(at)
 }

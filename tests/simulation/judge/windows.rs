@@ -90,18 +90,18 @@ impl Story<'_> {
     /// may end with the window that the last one granted.
     pub fn made_up_windows(
         &self,
-        told: &super::story::Told,
+        recorded: &super::story::RecordedInterruption,
         instance: &str,
         now: Moment,
     ) -> Vec<(Moment, Moment)> {
-        let Some((group, hook)) = told.hook.as_ref().filter(|_| told.is_made_up) else {
+        let Some((group, hook)) = recorded.hook.as_ref().filter(|_| recorded.is_made_up) else {
             return Vec::new();
         };
         let timeouts = &self.evidence.terms.heartbeat_timeouts;
         let Some(&timeout) = timeouts.get(&(group.clone(), hook.clone())) else {
             return Vec::new();
         };
-        let (from, object) = (told.time, format!("{group}/{hook}/{instance}"));
+        let (from, object) = (recorded.time, format!("{group}/{hook}/{instance}"));
         let is_it = |c: &&Call| {
             c.api == "autoscaling:RecordLifecycleActionHeartbeat"
                 && c.object == object
@@ -132,7 +132,7 @@ impl Story<'_> {
     fn accepted_by(&self, action: &ActionReport) -> Option<(Moment, String)> {
         let mut pages = self.pages_of(&action.instance).filter(|page| page.at >= action.started);
         pages
-            .find(|page| page.told.iter().any(|told| told.is_of(action)))
+            .find(|page| page.recorded.iter().any(|recorded| recorded.is_of(action)))
             .map(|page| (page.at, page.by.clone()))
     }
 }

@@ -58,7 +58,7 @@ pub fn interruptions(record: &Value) -> impl Iterator<Item = Written> + use<> {
 
 /// An interruption that was accepted. All times are by the clock of the world.
 #[derive(Debug, Clone)]
-pub struct Told {
+pub struct RecordedInterruption {
     pub kind: String,
     /// Of a state change.
     pub state: Option<String>,
@@ -77,7 +77,7 @@ pub struct Told {
     pub is_made_up: bool,
 }
 
-impl Told {
+impl RecordedInterruption {
     /// It says that nothing runs on the machine any more.
     pub fn is_over(&self) -> bool {
         !self.is_stale && matches!(self.state.as_deref(), Some("stopped" | "terminated"))
@@ -135,7 +135,7 @@ struct Read {
     key: Key,
     written: Written,
     cause: Option<usize>,
-    told: Option<Rc<Told>>,
+    recorded: Option<Rc<RecordedInterruption>>,
 }
 
 /// Reads one page of a Node after the other, in the order in which they were written.
@@ -152,7 +152,7 @@ pub struct Reader<'a> {
     /// When an entry came into a record that did not have it.
     appeared: BTreeMap<Key, Vec<Moment>>,
     /// What people wrote into records.
-    made_up: BTreeMap<Key, Told>,
+    made_up: BTreeMap<Key, RecordedInterruption>,
     pub seen: Vec<Seen>,
     pub headers: Vec<Header>,
     released: BTreeMap<String, Option<Moment>>,
@@ -194,7 +194,7 @@ impl<'a> Reader<'a> {
 
     /// The interruptions of the record, each with the facts of its message. What a person wrote
     /// into a record is taken as it is. What Sundown wrote and nobody had sent is left out.
-    pub fn read(&mut self, page: &Writing<'_>) -> Vec<Rc<Told>> {
+    pub fn read(&mut self, page: &Writing<'_>) -> Vec<Rc<RecordedInterruption>> {
         let came_in = self.came_in(page);
         self.header(page, came_in);
         let last = self.last.remove(page.node).unwrap_or_default();
@@ -204,9 +204,9 @@ impl<'a> Reader<'a> {
             .flat_map(interruptions)
             .map(|w| self.entry(w, &last, page, came_in))
             .collect();
-        let told = now.iter().filter_map(|read| read.told.clone()).collect();
+        let recorded = now.iter().filter_map(|read| read.recorded.clone()).collect();
         self.last.insert(page.node.to_owned(), now);
-        told
+        recorded
     }
 
     fn header(&mut self, page: &Writing<'_>, came_in: Moment) {
@@ -261,19 +261,21 @@ impl<'a> Reader<'a> {
             (read.written != written, read.written.accepted != written.accepted)
         });
         if let Some(same) = known.filter(|known| known.written == written) {
-            return Read { key, written, cause: same.cause, told: same.told.clone() };
+            return Read { key, written, cause: same.cause, recorded: same.recorded.clone() };
         }
         let cause = self.cause(&written, page);
-        let told = match (known.and_then(|known| known.told.as_ref()), cause) {
+        let recorded = match (known.and_then(|known| known.recorded.as_ref()), cause) {
             (_, None) if !is_us(page.by) => {
-                let told = Told::by_hand(&written, self.ahead(page.at));
-                self.made_up.insert(key.clone(), told.clone());
-                Some(told)
+                let recorded = RecordedInterruption::by_hand(&written, self.ahead(page.at));
+                self.made_up.insert(key.clone(), recorded.clone());
+                Some(recorded)
             }
-            (Some(told), _) => Some(Told { is_stale: written.is_stale, ..(**told).clone() }),
+            (Some(recorded), _) => {
+                Some(RecordedInterruption { is_stale: written.is_stale, ..(**recorded).clone() })
+            }
             (None, Some(cause)) => {
                 let accepted = self.accepted(&key, &written, cause, came_in);
-                Some(Told::of(&self.notices[cause], &written, accepted))
+                Some(RecordedInterruption::of(&self.notices[cause], &written, accepted))
             }
             // A record that was deleted is written back with what a person wrote into it.
             (None, None) => self.made_up.get(&key).cloned(),
@@ -287,10 +289,10 @@ impl<'a> Reader<'a> {
                 is_new: known.is_none(),
                 written: written.clone(),
                 cause,
-                accepted: told.as_ref().map(|t| t.accepted),
+                accepted: recorded.as_ref().map(|t| t.accepted),
             });
         }
-        Read { key, written, cause, told: told.map(Rc::new) }
+        Read { key, written, cause, recorded: recorded.map(Rc::new) }
     }
 
     /// The event that an entry is, of those that had been sent by then: where several have its id,
@@ -314,7 +316,7 @@ impl<'a> Reader<'a> {
 
     /// When the PATCH came in that had its effect then: one that came in or was answered then. Of
     /// several (another one was held until then, or its answer was) it is the one whose time is
-    /// nearest to the last accept or release that the page tells, or the first. Where there is
+    /// nearest to the last accept or release that the page shows, or the first. Where there is
     /// none, its answer was late or lost, and it had its effect as it came in.
     fn came_in(&mut self, page: &Writing<'_>) -> Moment {
         let ahead = self.ahead(page.at);
@@ -335,7 +337,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The last accept or release that a record tells.
+/// The last accept or release that a record shows.
 fn last_time(record: &Value) -> Option<Moment> {
     let time = |value: &Value| value.as_str()?.parse::<Moment>().ok();
     let accepted = record["interruptions"]
@@ -346,7 +348,7 @@ fn last_time(record: &Value) -> Option<Moment> {
     accepted.chain(time(&record["released"]["at"])).max()
 }
 
-impl Told {
+impl RecordedInterruption {
     fn of(notice: &Notice, written: &Written, accepted: Moment) -> Self {
         let event = &notice.event;
         Self {

@@ -273,7 +273,7 @@ async fn a_hook_that_is_completed_long_after_its_node_is_empty_is_seen() {
         judge(&evidence)
     };
     let late = "was completed late";
-    keeps(&but(&|e| e.terms.complete_delay = 30), late, "it was told to wait");
+    keeps(&but(&|e| e.terms.complete_delay = 30), late, "it was recorded to wait");
     keeps(&but(&|e| e.terms.calm = false), late, "something was broken");
     keeps(&but(&|e| e.pauses.push((at - s(35), at - s(1)))), late, "it was paused");
     keeps(

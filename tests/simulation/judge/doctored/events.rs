@@ -89,8 +89,8 @@ async fn an_event_of_what_did_not_happen_is_seen() {
     };
     keeps(&blocked(30), UNTRUE, "a pod could not go for half a minute");
     breaks(&blocked(20), UNTRUE);
-    // It went, and the call that tells of it was not answered for a while.
-    let told_late = |hangs: bool| {
+    // It went, and the call that shows it was not answered for a while.
+    let noted_late = |hangs: bool| {
         let mut evidence = evidence.clone();
         let (bound, went) = (begun, begun + s(35));
         let is_there = |f: &Fact| matches!(f, Fact::Bound(_));
@@ -106,8 +106,8 @@ async fn an_event_of_what_did_not_happen_is_seen() {
             (e.first, e.last) = (begun + s(120), begun + s(120));
         })
     };
-    keeps(&told_late(true), UNTRUE, "the call that tells of it was not answered at first");
-    breaks(&told_late(false), UNTRUE);
+    keeps(&noted_late(true), UNTRUE, "the call that shows it was not answered at first");
+    breaks(&noted_late(false), UNTRUE);
     let late = |e: &mut Event| (e.first, e.last) = (e.first + s(60), e.last + s(60));
     breaks(&with(&evidence, "InterruptionAccepted", late), UNTRUE);
     let mut hangs = evidence.clone();
@@ -220,7 +220,7 @@ async fn nodes_may_seem_to_claim_one_instance_until_the_leader_can_see_that_one_
     let (_, own) = node_of(&hooked);
     let begun = hooked.begun;
     // Another Node claims the instance, and is deleted ten seconds after the beginning.
-    let told = |after: u64, faults: &[(&str, u64, u64)]| {
+    let recorded = |after: u64, faults: &[(&str, u64, u64)]| {
         let mut evidence = hooked.clone();
         let state = evidence.entries.iter().find_map(|e| match &e.fact {
             Fact::NodeChanged(state) if state.name == own => Some(state.clone()),
@@ -243,12 +243,12 @@ async fn nodes_may_seem_to_claim_one_instance_until_the_leader_can_see_that_one_
             (e.first, e.last) = (at, at);
         })
     };
-    keeps(&told(40, &[]), UNTRUE, "one of them went just before");
-    breaks(&told(90, &[]), UNTRUE);
+    keeps(&recorded(40, &[]), UNTRUE, "one of them went just before");
+    breaks(&recorded(90, &[]), UNTRUE);
     let blind = ("sundown-0", 5, 80);
-    keeps(&told(90, &[blind]), UNTRUE, "the leader could not see Nodes meanwhile");
-    breaks(&told(130, &[blind]), UNTRUE);
-    breaks(&told(90, &[("sundown-9", 5, 80)]), UNTRUE);
+    keeps(&recorded(90, &[blind]), UNTRUE, "the leader could not see Nodes meanwhile");
+    breaks(&recorded(130, &[blind]), UNTRUE);
+    breaks(&recorded(90, &[("sundown-9", 5, 80)]), UNTRUE);
 }
 
 #[tokio::test(start_paused = true)]

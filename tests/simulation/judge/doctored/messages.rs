@@ -32,13 +32,13 @@ async fn a_message_of_a_later_action_of_a_hook_that_the_record_names_is_not_dura
         started: at - s(1),
         ..first.clone()
     });
-    let told = |body: &str| {
+    let recorded = |body: &str| {
         let mut evidence = evidence.clone();
         send(&mut evidence, body, at, at + s(1));
         judge(&evidence)
     };
-    keeps(&told(&of_hook), LOST, "the same action once more");
-    breaks(&told(&of_hook.replace(&first.token, token)), LOST);
+    keeps(&recorded(&of_hook), LOST, "the same action once more");
+    breaks(&recorded(&of_hook.replace(&first.token, token)), LOST);
 }
 
 /// What the last record of the only node said from then on.
@@ -109,7 +109,7 @@ async fn a_notice_for_a_node_that_was_put_back_and_that_is_dropped_is_seen() {
     let evidence = hooked().await;
     let at = released(&evidence) + Duration::from_millis(1_500);
     let (_, node) = node_of(&evidence);
-    let told = |age: u64, uncordoned: bool| {
+    let recorded = |age: u64, uncordoned: bool| {
         let mut evidence = evidence.clone();
         notice(&mut evidence, age, at);
         if uncordoned {
@@ -117,9 +117,9 @@ async fn a_notice_for_a_node_that_was_put_back_and_that_is_dropped_is_seen() {
         }
         judge(&evidence)
     };
-    keeps(&told(0, false), LOST, "the node has been drained and stays cordoned");
-    keeps(&told(2, true), LOST, "it was decided before the node was put back");
-    breaks(&told(0, true), LOST);
+    keeps(&recorded(0, false), LOST, "the node has been drained and stays cordoned");
+    keeps(&recorded(2, true), LOST, "it was decided before the node was put back");
+    breaks(&recorded(0, true), LOST);
 }
 
 /// A state-change notification of this age was deleted then.
