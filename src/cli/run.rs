@@ -115,7 +115,9 @@ async fn serve(config: Arc<Config>) -> anyhow::Result<()> {
 
 /// Sends the traces that are queued.
 async fn end_traces(tracer: Arc<dyn traces::TraceSink>) {
-    let ended = tokio::task::spawn_blocking(move || tracer.shutdown(FLUSH_LIMIT));
+    // The thread gets less time than it is waited for, so that it can log what it could not send.
+    let limit = FLUSH_LIMIT.saturating_sub(Duration::from_millis(200));
+    let ended = tokio::task::spawn_blocking(move || tracer.shutdown(limit));
     tokio::time::timeout(FLUSH_LIMIT, ended).await.ok();
 }
 

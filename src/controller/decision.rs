@@ -429,7 +429,11 @@ impl Decision {
         match hooks.complete(&action, happened, NamedBy::Message, is_unconfirmed).await {
             Some(Completion::Accepted | Completion::Gone) => {}
             // The message reappears, and is decided by what AWS has shown since.
-            Some(Completion::NotOurs) | None => return MessageEnd::LeftToReappear,
+            Some(Completion::NotOurs) => {
+                self.term.shared.metrics.message(Some(kind), MessageOutcome::Left);
+                return MessageEnd::LeftToReappear;
+            }
+            None => return MessageEnd::LeftToReappear,
         }
         self.term.shared.metrics.message(Some(kind), outcome);
         MessageEnd::Deleted

@@ -127,7 +127,11 @@ pub async fn serve(parts: Parts) {
         parts.metrics.set_leader(leads_since.is_some() && !config.dry_run);
         role = match role {
             Role::Leading(active) if leads_since != Some(active.term.since) => {
-                warn!("This process no longer leads; it stands by.");
+                if leads_since.is_some() {
+                    info!("This process lost the Lease and won it again: a new term begins.");
+                } else {
+                    warn!("This process no longer leads; it stands by.");
+                }
                 let (intake, hooks) = active.lost(matches!(leadership, Leadership::Standby { .. }));
                 stopping_intakes.retain(|ending| !ending.is_finished());
                 stopping_intakes
@@ -177,7 +181,8 @@ async fn stop(
          are over, and gives undecided messages back."
     );
     parts.metrics.set_leader(false);
-    let was_leading = matches!(role, Role::Leading(_));
+    // Also in the role HeartbeatsOnly the Lease may not be given up yet.
+    let may_hold_lease = !matches!(role, Role::Standby);
     // The heartbeats end after the Lease is given up, because a completion may be under way.
     let (intake, hooks) = match role {
         Role::Leading(active) => {
@@ -188,10 +193,10 @@ async fn stop(
         Role::Standby => (None, None),
     };
     let lease = async {
-        if was_leading {
+        if may_hold_lease {
             shared.recorder.close(LAST_EVENTS).await;
         }
-        if !keeper.release(LONGEST_RELEASE).await && was_leading {
+        if !keeper.release(LONGEST_RELEASE).await && may_hold_lease {
             warn!(
                 "The Lease could not be given up in time. Another replica leads once it has \
                  expired."
@@ -517,6 +522,9 @@ async fn receive(
     // Nothing can be decided before the nodes are known. Until then messages are safe in their
     // queue.
     shared.nodes.synced().await;
+    if term.has_ended() {
+        return;
+    }
     let queue = &shared.config.queue;
     let settings = intake::Settings {
         pollers: queue.max_pollers,

@@ -323,7 +323,7 @@ impl Fleet {
             && let Some(whole) = record::carried_over(&state.record, &doubted.record)
         {
             state.record = whole;
-            state.is_carrying_over = true;
+            state.ordered_carry_over = Some(Box::new(doubted.record.clone()));
         }
         let why = "A lifecycle action of an earlier boot of the machine is still open, and the \
             record of the next interruption lacks it. Sundown adds it to the record.";

@@ -45,8 +45,9 @@ pub(super) struct NodeState {
     /// Event IDs of stale interruptions for which [`super::Question::Verify`] was asked.
     pub(super) verifying: BTreeSet<String>,
     pub(super) deletion: RecordDeletion,
-    /// The actions that a new record lacks are being added to it ([`Fleet::carry_over`]).
-    pub(super) is_carrying_over: bool,
+    /// The record whose open actions are being added to a newer one that lacks them
+    /// ([`Fleet::carry_over`]). `None`: no such PATCH is ordered.
+    pub(super) ordered_carry_over: Option<Box<Record>>,
     pub(super) is_uncordon_reported: bool,
     pub(super) reported_events: ReportedEvents,
     /// [`Effect::Exclude`] was sent and has no answer yet.
@@ -354,7 +355,7 @@ impl Fleet {
             closed_actions: BTreeSet::new(),
             verifying: BTreeSet::new(),
             deletion: RecordDeletion::default(),
-            is_carrying_over: false,
+            ordered_carry_over: None,
             is_uncordon_reported: false,
             reported_events: ReportedEvents::default(),
             is_labeling: false,
@@ -436,9 +437,15 @@ impl Fleet {
         };
         let held = state.record.clone();
         let whole = record::carried_over(&record, &held);
-        let is_ordered = state.is_carrying_over;
-        if let Some(state) = self.drains.get_mut(name) {
-            state.is_carrying_over = whole.is_some();
+        // What was ordered before is enough if the record will then lack nothing.
+        let is_ordered = state.ordered_carry_over.as_deref().is_some_and(|ordered| {
+            record::carried_over(&record, ordered)
+                .is_some_and(|after| !record::lacks_a_hook(&after, &held))
+        });
+        if let Some(state) = self.drains.get_mut(name)
+            && !is_ordered
+        {
+            state.ordered_carry_over = whole.is_some().then(|| Box::new(held.clone()));
         }
         if whole.is_some() && !is_ordered {
             let why = "The record was replaced by one that lacks an open lifecycle action. Sundown \

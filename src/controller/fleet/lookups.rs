@@ -154,8 +154,8 @@ pub(super) async fn open_hooks(term: Term, node: Arc<Node>, hooks: Vec<(Lifecycl
     for (hook, event) in hooks {
         match term.hooks.prove(&hook, event, NamedBy::Record).await {
             Some(Proof::Open) => is_valid = true,
-            // `prove` returns `None` if the task of the action has just ended, so the action is
-            // over. (At the end of the term, this lookup is aborted before that.)
+            // `prove` returns `None` if the task of the action has just ended: the action is over, or
+            // not ours. (At the end of the term, this lookup is aborted before that.)
             Some(Proof::Gone) | None => over.push(hook),
         }
     }
@@ -258,8 +258,8 @@ pub(super) async fn verify(
     asking.push(Box::pin(ask_instance(term, instance, Duration::ZERO)));
     if let Some(action) = &taken.hook {
         asking.push(Box::pin(async move {
-            // `prove` returns `None` if the task of the action has just ended, so the action is
-            // over. (At the end of the term, this lookup is aborted before that.)
+            // `prove` returns `None` if the task of the action has just ended: the action is over, or
+            // not ours. (At the end of the term, this lookup is aborted before that.)
             let accepted =
                 term.hooks.prove(action, taken.time, NamedBy::Record).await == Some(Proof::Open);
             Evidence::Heartbeat(HeartbeatAnswer { at: term.shared.clock.now(), accepted })

@@ -10,8 +10,8 @@ use tokio::sync::{mpsc, oneshot};
 use tracing::{debug, info, warn};
 
 use super::{
-    ActionTasks, Completer, Completion, EndedActions, Hooks, NamedBy, Order, Pacer, Proof,
-    UndescribedHooks, confirmation,
+    ActionTasks, Completer, Completion, EndedActions, FleetInputs, Hooks, NamedBy, Order, Pacer,
+    Proof, UndescribedHooks, confirmation,
 };
 use crate::{
     aws::{Advice, AwsError, HookResult, LookupError},
@@ -36,7 +36,8 @@ const CLAIM_TIME: Duration = seconds(300);
 /// The task of one action.
 pub(super) struct ActionTask {
     shared: Arc<Shared>,
-    inputs: mpsc::UnboundedSender<Input>,
+    /// The fleet of the current term. Shared with all tasks, because each term has another fleet.
+    inputs: FleetInputs,
     /// The action as calls name it: with its token if a message brought one and AWS takes it.
     action: LifecycleAction,
     named_by: NamedBy,
@@ -141,6 +142,9 @@ impl ActionTask {
             if self.schedule.end().is_some() && self.answer_waiting() && self.close() {
                 return;
             }
+            if self.ends_as_not_ours() {
+                return;
+            }
             // Callers that no longer wait need no proof.
             self.proofs.retain(|proof| !proof.is_closed());
             let clock = self.shared.clock;
@@ -181,11 +185,10 @@ impl ActionTask {
                     clock.sleep_until(completing.unwrap_or(far)).await;
                     completing_pacer.wait(completion_priority).await;
                 } => {
-                    if self.is_nobodys_to_complete() {
-                        self.complete_at = None;
-                        if self.close() {
-                            return;
-                        }
+                    if self.ends_as_not_ours() {
+                        return;
+                    }
+                    if self.complete_at.is_none() {
                         continue;
                     }
                     self.complete_at = match Box::pin(self.complete()).await {
@@ -293,8 +296,8 @@ impl ActionTask {
                     (Confirmation::default(), None, None);
             }
             Order::TakenUp(at) => self.taken_up = at,
-            Order::Resume(inputs) => {
-                (self.inputs, self.reported) = (inputs, None);
+            Order::Resume => {
+                self.reported = None;
                 self.leadership = Leadership::LeadsAgain { unclaimed_until: now.plus(CLAIM_TIME) };
             }
             Order::AddName(name, named_by) => {
@@ -362,8 +365,12 @@ impl ActionTask {
     fn kept_alive_until(&self, now: Moment) -> Moment {
         match self.leadership {
             Leadership::Leads => return Moment::MAX,
+            Leadership::LeadsAgain { .. } | Leadership::HeartbeatsOnly
+                if !self.is_recorded && self.is_of_others() =>
+            {
+                return now;
+            }
             Leadership::LeadsAgain { unclaimed_until } => return unclaimed_until,
-            Leadership::HeartbeatsOnly if !self.is_recorded && self.is_of_others() => return now,
             Leadership::HeartbeatsOnly => {}
         }
         let hook = self.schedule.facts(now).description;
@@ -374,19 +381,26 @@ impl ActionTask {
         )
     }
 
-    /// Before each try to complete the action: AWS may have shown, since the completion was ordered,
-    /// that another party answers the hook. Answers the callers that did not know whose it is.
-    /// Returns whether no other caller is left.
-    fn is_nobodys_to_complete(&mut self) -> bool {
+    /// AWS may have shown, since the completion was ordered, that another party answers the hook.
+    /// Then answers the callers that did not know whose it is. If no other caller is left, nothing
+    /// is completed, and the task ends unless an order waits. Returns whether it ends.
+    fn ends_as_not_ours(&mut self) -> bool {
         if !self.waiting.iter().any(|waiting| waiting.is_unconfirmed) || !self.is_of_others() {
             return false;
         }
-        let HookKey { group, hook, instance } = &self.action.key;
-        hook_claims::report_of_others(group, hook, instance);
         for waiting in self.waiting.extract_if(.., |waiting| waiting.is_unconfirmed) {
             waiting.reply.send(Completion::NotOurs).ok();
         }
-        self.waiting.is_empty()
+        if !self.waiting.is_empty() {
+            return false;
+        }
+        self.complete_at = None;
+        let ends = self.close();
+        if ends {
+            let HookKey { group, hook, instance } = &self.action.key;
+            hook_claims::report_of_others(group, hook, instance);
+        }
+        ends
     }
 
     /// Whether AWS has shown that another party answers the hook.
@@ -436,7 +450,7 @@ impl ActionTask {
         let facts = self.schedule.facts(now);
         if self.reported.as_ref() != Some(&facts) {
             for name in &self.names {
-                self.inputs.send(Input::Hook(name.clone(), facts.clone())).ok();
+                self.inputs.send(Input::Hook(name.clone(), facts.clone()));
             }
             self.reported = Some(facts);
         }
@@ -447,6 +461,10 @@ impl ActionTask {
         if !shared.guard.may_send_heartbeats() {
             // The guard closes before the service ends this task.
             tokio::time::sleep(Duration::from_millis(200)).await;
+            return;
+        }
+        // While this task waited, AWS may have shown another one that the hook is not ours.
+        if self.kept_alive_until(shared.clock.now()) <= shared.clock.now() {
             return;
         }
         self.schedule.sent(shared.clock.now());

@@ -77,10 +77,26 @@ enum Order {
     TakenUp(Option<Moment>),
     /// The term is over. Send heartbeats, and nothing else.
     KeepHeartbeatsOnly,
-    /// A new term has begun. Its fleet receives these inputs.
-    Resume(mpsc::UnboundedSender<Input>),
+    /// A new term has begun.
+    Resume,
     /// End: nobody needs this action kept alive.
     Forget,
+}
+
+/// Sends inputs to the fleet of the current term. Clones send to the same fleet, also those that a
+/// task of the term before still holds.
+#[derive(Clone)]
+struct FleetInputs(Arc<Mutex<mpsc::UnboundedSender<Input>>>);
+
+impl FleetInputs {
+    fn send(&self, input: Input) {
+        // It fails only at the end of a term, when no input matters.
+        drop(self.0.lock().unwrap_or_else(PoisonError::into_inner).send(input));
+    }
+
+    fn replace(&self, inputs: mpsc::UnboundedSender<Input>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = inputs;
+    }
 }
 
 /// All open lifecycle actions of one term.
@@ -88,7 +104,7 @@ enum Order {
 pub(super) struct Hooks {
     shared: Arc<Shared>,
     end: CancellationToken,
-    inputs: mpsc::UnboundedSender<Input>,
+    inputs: FleetInputs,
     tasks: Arc<Mutex<ActionTasks>>,
     ended_actions: Arc<Mutex<EndedActions>>,
     pacer: Pacer,
@@ -112,7 +128,7 @@ impl Hooks {
         Self {
             shared,
             end,
-            inputs,
+            inputs: FleetInputs(Arc::new(Mutex::new(inputs))),
             tasks: Arc::default(),
             ended_actions: Arc::default(),
             pacer,
@@ -146,10 +162,11 @@ impl Hooks {
     pub(super) fn resume(self, inputs: mpsc::UnboundedSender<Input>) -> Self {
         {
             let mut tasks = self.tasks();
-            tasks.send_all(|| Order::Resume(inputs.clone()));
+            self.inputs.replace(inputs);
+            tasks.send_all(|| Order::Resume);
             self.shared.metrics.set_open_actions(tasks.running());
         }
-        Self { inputs, ..self }
+        self
     }
 
     fn tasks(&self) -> MutexGuard<'_, ActionTasks> {
