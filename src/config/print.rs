@@ -5,7 +5,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args as _, Command, parser::ValueSource};
 use super::{
     RunArgs,
     defaults::{DERIVED, LEASE_NAMESPACE},
-    validate::{Environment, given},
+    values::{Environment, given},
 };
 
 /// One line for each flag: its value, the source of the value, its variable and its default.

@@ -7,7 +7,7 @@ use super::{
     ServiceConfig,
     args::{DrainArgs, LeaseArgs, RunArgs},
     defaults as d,
-    values::duration_text,
+    values::{Environment, duration_text, given},
 };
 use crate::{
     domain::{NodeName, PodKey, seconds},
@@ -67,9 +67,6 @@ impl ConfigError {
         Self::new(flag, Some(&duration_text(value)), remedy)
     }
 }
-
-/// Looks up an environment variable: of the process, or of a test.
-pub(super) type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 impl RunArgs {
     /// Validates the flags. `environment` looks up the variables that a pod spec sets: `NODE_NAME`,
@@ -133,11 +130,6 @@ impl LeaseArgs {
             is_given,
         )
     }
-}
-
-/// The trimmed value; `None` if it is empty, because templates leave empty values.
-pub(super) fn given(value: Option<String>) -> Option<String> {
-    value.map(|v| v.trim().to_owned()).filter(|v| !v.is_empty())
 }
 
 fn within(

@@ -6,6 +6,14 @@ use clap::builder::PossibleValue;
 
 use crate::domain::{Exclusion, ForceAfter, region_of_host};
 
+/// Looks up an environment variable: of the process, or of a test.
+pub(super) type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// The trimmed value; `None` if it is empty, because templates leave empty values.
+pub(super) fn given(value: Option<String>) -> Option<String> {
+    value.map(|v| v.trim().to_owned()).filter(|v| !v.is_empty())
+}
+
 /// An SQS queue by its URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueUrl {

@@ -12,57 +12,18 @@ use std::{
 use tokio::sync::{OwnedMutexGuard, Semaphore, SemaphorePermit, mpsc, watch};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
-use super::{
-    Board, Sinks,
-    deleted_nodes::DeletedNodes,
-    hooks::{HeartbeatAnswers, Hooks},
-    report::Reported,
-};
+use super::{hooks::Hooks, report::reported::Reported, shared::Shared};
 use crate::{
-    aws::{Clients, Lookups},
-    cluster::{Cluster, DaemonSets, EventNote, NodeIndex, Recorder, lease::WriteGuard},
-    config::Config,
+    cluster::EventNote,
     domain::{InstanceId, InterruptionFacts, LifecycleAction, Moment, Node, NodeName},
     fleet::{self, Input},
     lifecycle::Skew,
-    observe::{Metrics, ReadyFlag},
     record::{LabelRoom, Record},
-    runtime::{Clock, Random, Spawner},
-    triage,
 };
 
-/// What outlives a term: clients, caches, settings. All its owners share one, because thousands of
-/// tasks need it.
-pub(super) struct Shared {
-    pub(super) config: Arc<Config>,
-    pub(super) policy: Arc<triage::Policy>,
-    pub(super) cluster: Cluster,
-    pub(super) nodes: NodeIndex,
-    pub(super) budgets: crate::cluster::BudgetWatch,
-    pub(super) daemon_sets: DaemonSets,
-    pub(super) recorder: Recorder,
-    pub(super) aws: Clients,
-    pub(super) lookups: Lookups,
-    pub(super) clock: Clock,
-    pub(super) random: Random,
-    pub(super) spawner: Spawner,
-    pub(super) metrics: Arc<Metrics>,
-    pub(super) board: Board,
-    pub(super) guard: WriteGuard,
-    pub(super) deleted_nodes: DeletedNodes,
-    /// Kept from term to term: what AWS last answered to the heartbeats of each action.
-    pub(super) heartbeat_answers: HeartbeatAnswers,
-    /// The condition `records` of `/readyz`: this leader has listed the unschedulable Nodes, so it
-    /// knows which ones its predecessor was draining. A standby fulfills it.
-    pub(super) records_ready: ReadyFlag,
-    /// Until when test events that ask for it are acted on (`--accept-real-tests`).
-    pub(super) real_tests_until: Option<Moment>,
-    pub(super) sinks: Sinks,
-}
-
 /// How many records are written at once. That is more than the PATCHes of Nodes that may be in
-/// flight (three quarters of `cluster::Settings::in_flight`), so that the next one is always ready. Each takes about 10 KB of memory, and ten thousand
-/// notices may come at once.
+/// flight (three quarters of `cluster::Settings::in_flight`), so that the next one is always ready.
+/// Each takes about 10 KB of memory, and ten thousand notices may come at once.
 const ACCEPTS: usize = 64;
 /// The same for all other PATCHes of Nodes. They have slots of their own, so that an accept does
 /// not wait behind the ends of other drains.

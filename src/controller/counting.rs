@@ -114,7 +114,7 @@ pub fn label_values() -> LabelValues {
         caches: [cluster::Target::WatchNodes, cluster::Target::WatchBudgets]
             .map(cluster::Target::as_str)
             .to_vec(),
-        conditions: super::service::CONDITIONS.to_vec(),
+        conditions: super::conditions::CONDITIONS.to_vec(),
         objects: cluster::Target::ALL.iter().map(|t| t.as_str()).collect(),
         intake: IntakeEvent::WORDS.to_vec(),
     }

@@ -13,6 +13,7 @@ use super::{
     dry_report::DryReport,
     hook_claims,
     hooks::{Completion, NamedBy},
+    message_end::MessageEnd,
     questions::{Answer, Questions},
     returns::{self, ReturnOutcome},
 };
@@ -24,18 +25,6 @@ use crate::{
     runtime::Backoff,
     triage::{HooksAnswer, Knowledge, Reason, Verdict, triage},
 };
-
-/// What happens to the message. If it holds several interruptions, the last of their ends in this
-/// order counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum MessageEnd {
-    /// It is deleted: nobody needs it.
-    Deleted,
-    /// It becomes visible again soon: another reader of the queue may want it.
-    GivenBack,
-    /// It reappears when its visibility timeout is over.
-    LeftToReappear,
-}
 
 /// An interruption and what is known about it so far. See [`Decision::decide`].
 pub(super) struct Decision {

@@ -4,7 +4,7 @@ use tracing::info;
 
 use super::{
     context::Term,
-    decision::MessageEnd,
+    message_end::MessageEnd,
     trial::{TrialEntry, Would},
 };
 use crate::{

@@ -1,13 +1,13 @@
 //! Asks AWS whether a lifecycle hook is ours, and warns if the answer is a guess.
 
-use tracing::{debug, info, warn};
+use tracing::{debug, warn};
 
-use super::context::Term;
+use super::{context::Term, hooks};
 use crate::{
     cluster::{About, EventNote, EventReason, Severity},
     domain::{
-        Cause, GroupName, HookAction, HookName, InstanceId, Interruption, LifecycleAction, Node,
-        Transition, seconds,
+        Cause, GroupName, HookAction, HookName, Interruption, LifecycleAction, Node, Transition,
+        seconds,
     },
     runtime::Backoff,
     triage::{HookClaim, HooksAnswer},
@@ -53,21 +53,12 @@ pub(super) async fn is_ours(term: &Term, action: &LifecycleAction) -> bool {
                 return true;
             }
             HookClaim::Foreign => {
-                report_of_others(group, hook, &action.key.instance);
+                hooks::report_of_others(group, hook, &action.key.instance);
                 return false;
             }
             HookClaim::Undecided => tokio::time::sleep(backoff.pause(&term.shared.random)).await,
         }
     }
-}
-
-/// Logs that a hook turned out to be another party's after its interruption was accepted.
-pub(super) fn report_of_others(group: &GroupName, hook: &HookName, instance: &InstanceId) {
-    info!(
-        group = %group, hook = %hook, instance = %instance,
-        "The hook is not ours: the group has one whose name starts with sundown. Sundown sends it \
-         no more heartbeats and does not complete its action."
-    );
 }
 
 const UNCHECKED: &str = "DescribeLifecycleHooks is denied, so Sundown cannot see whether this \

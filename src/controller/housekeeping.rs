@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use tracing::warn;
 
-use super::{context::Shared, service::IntakeSlot};
+use super::{intake_slot::IntakeSlot, shared::Shared};
 use crate::{
     aws::{Advice, Queue},
     cluster::{Target, lease::LeaseKeeper},

@@ -13,8 +13,9 @@ use tracing::{debug, info, warn};
 
 use super::{
     context::Term,
-    decision::{Decision, MessageEnd},
+    decision::Decision,
     intake::{Delivery, Ticket},
+    message_end::MessageEnd,
     trial::{TrialEntry, Would},
 };
 use crate::{

@@ -1,7 +1,8 @@
 //! Runs the pure state machines and performs their effects.
 //!
 //! - The process: `service` has [`serve`], the one function that `sundown run` and a simulation
-//!   call; leadership begins and ends there. `context`: what the tasks of a term share.
+//!   call; leadership begins and ends there. `shared`: what all tasks share. `context`: what the
+//!   tasks of a term share besides. `conditions`: those of `/readyz`.
 //!   `housekeeping`: background checks on every replica. `dead_letters`: the depth of the
 //!   dead-letter queues.
 //! - A message: `intake` receives and deletes it, `message_reader` parses it, `decision` and
@@ -20,6 +21,7 @@
 mod accept;
 mod board;
 mod claims;
+mod conditions;
 mod context;
 mod counting;
 mod dead_letters;
@@ -31,6 +33,8 @@ mod hook_claims;
 mod hooks;
 mod housekeeping;
 pub mod intake;
+mod intake_slot;
+mod message_end;
 mod message_reader;
 mod node_writer;
 mod notices;
@@ -40,12 +44,14 @@ mod release;
 mod report;
 mod returns;
 mod service;
+mod shared;
 mod sinks;
 mod trial;
 
 pub use board::{BlockedFor, Board, NodeReport};
+pub use conditions::AWAITED;
 pub use counting::label_values;
 pub use fleet::{drain_settings, limit_settings};
-pub use service::{AWAITED, Parts, serve};
+pub use service::{Parts, serve};
 pub use sinks::Sinks;
 pub use trial::{NotATrialQueue, TRIAL_BEGINS, TrialEntry, TrialLog, Would, check_trial_queues};

@@ -1,10 +1,7 @@
 //! The service: the one function that `sundown run` and a simulation call, with clients, a clock,
 //! randomness and a spawner of their own.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use aws_config::SdkConfig;
 use futures::future::join_all;
@@ -14,15 +11,17 @@ use tracing::{info, warn};
 
 use super::{
     Board, Sinks,
-    context::{Shared, Term},
+    context::Term,
     counting::Counting,
     dead_letters,
     deleted_nodes::DeletedNodes,
     fleet,
-    hooks::{HeartbeatAnswers, Hooks},
+    hooks::{Hooks, heartbeat_answers::HeartbeatAnswers},
     housekeeping,
-    intake::{self, Intake, IntakeEvent, IntakeHandle, IntakeView},
+    intake::{self, Intake, IntakeEvent, IntakeHandle},
+    intake_slot::IntakeSlot,
     message_reader, places,
+    shared::Shared,
     trial::TRIAL_BEGINS,
 };
 use crate::{
@@ -73,28 +72,6 @@ const STUCK: Duration = seconds(60);
 /// How long the last Events may delay giving the Lease up. A request that is under way then may
 /// take as long again.
 const LAST_EVENTS: Duration = Duration::from_millis(300);
-
-/// The intake of the current term. Empty on a standby.
-#[derive(Clone, Default)]
-pub(super) struct IntakeSlot(Arc<Mutex<Option<IntakeHandle>>>);
-
-impl IntakeSlot {
-    fn with<T>(&self, look: impl FnOnce(&mut Option<IntakeHandle>) -> T) -> T {
-        look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    pub(super) fn view(&self) -> Option<IntakeView> {
-        self.with(|handle| handle.as_ref().map(|h| h.view().clone()))
-    }
-}
-
-/// The conditions of `/readyz` that must exist before a process can be ready. [`serve`] adds them
-/// while it starts.
-pub const AWAITED: [&str; 3] = ["nodes", "budgets", "queue"];
-
-/// All conditions of `/readyz`.
-pub(super) const CONDITIONS: [&str; 6] =
-    ["nodes", "budgets", "queue", "lease", "receiving", "records"];
 
 /// What this process does at the moment.
 enum Role {

@@ -8,7 +8,7 @@ use super::{
     Before, MAX_BYTES, MAX_HOOKS, MAX_INTERRUPTIONS, Record, RecordStatus, VERSION, compat,
     life::remove_release_order,
     ours,
-    patch::{NodePatch, urgency},
+    patch::NodePatch,
     schema::{Entry, KnownEntry},
     status,
 };
@@ -339,16 +339,6 @@ impl NewEntry {
 /// the past counts only if the machine has ended.
 fn end_ahead(facts: &InterruptionFacts, now: Moment) -> Option<Moment> {
     facts.machine_ends_at().filter(|end| facts.is_over() || *end > now)
-}
-
-/// The value of the taint: the most urgent kind. A kind that this version does not know is not
-/// shown, because it may not be valid in a taint.
-pub(super) fn shown_kind(record: &Record) -> &'static str {
-    record
-        .known()
-        .filter_map(|k| Kind::from_word(&k.kind))
-        .max_by_key(|k| urgency(*k))
-        .map_or("other", Kind::as_str)
 }
 
 /// The state before Sundown of a Node without a readable record.

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Record, accept::shown_kind, compat};
+use super::{Record, compat};
 use crate::domain::{Compat, EXCLUDE_FROM_LOAD_BALANCERS, Kind, Node, RECORD, TAINT, Taint};
 
 /// Builds a merge patch. Fields that it does not name stay as they are.
@@ -132,9 +132,19 @@ pub fn cordon(node: &Node) -> Option<Value> {
     (!node.unschedulable).then(|| patch.body())
 }
 
+/// The value of the taint: the most urgent kind. A kind that this version does not know is not
+/// shown, because it may not be valid in a taint.
+fn shown_kind(record: &Record) -> &'static str {
+    record
+        .known()
+        .filter_map(|k| Kind::from_word(&k.kind))
+        .max_by_key(|k| urgency(*k))
+        .map_or("other", Kind::as_str)
+}
+
 /// The order of kinds by urgency: of several interruptions, the taint shows the kind with the
 /// highest value.
-pub(super) const fn urgency(kind: Kind) -> u8 {
+const fn urgency(kind: Kind) -> u8 {
     match kind {
         Kind::StateChange => 7,
         Kind::Spot => 6,

@@ -11,8 +11,8 @@ use super::{
     scenario::{Event, Instances, Kind, Scenario, ScenarioError, Workload},
     screen::Screen,
     serve::Guide,
-    summary::{End, Summary},
-    view::{View, count},
+    summary::{End, Summary, count},
+    view::View,
 };
 use crate::{
     config::{Config, RunArgs},

@@ -211,7 +211,7 @@ impl Summary {
         let line = |n: &NodeSummary| {
             let mut parts = Vec::new();
             if n.heartbeats > 0 {
-                parts.push(super::view::count(n.heartbeats, "heartbeat"));
+                parts.push(count(n.heartbeats, "heartbeat"));
             }
             if !n.completed_with.is_empty() {
                 parts.push(format!("completed {}", n.completed_with.join(" ")));
@@ -288,6 +288,11 @@ fn few(mut names: Vec<String>) -> String {
     names.truncate(NAMED);
     let all = names.join(", ");
     if more == 0 { all } else { format!("{all} and {more} more") }
+}
+
+/// A number of things: `1 pod`, `2 pods`.
+pub(super) fn count(n: u64, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
 /// A node's name up to its domain, which all nodes of a simulation share.

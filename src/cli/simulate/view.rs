@@ -7,7 +7,7 @@ use super::{
     lines::{Line, Style},
     pace::{Pace, Skip},
     screen::Screen,
-    summary::{in_order, short},
+    summary::{count, in_order, short},
 };
 use crate::{
     controller::NodeReport,
@@ -164,9 +164,4 @@ fn line(head: Line, r: &NodeReport, now: Moment) -> Line {
         String::new()
     };
     line.and(Style::Plain, ", ").and(Style::Waiting, format!("blocked: {first}{more}"))
-}
-
-/// A number of things: `1 pod`, `2 pods`.
-pub(super) fn count(n: u64, what: &str) -> String {
-    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }

@@ -11,8 +11,8 @@ use std::{fmt, sync::Arc};
 use tokio::sync::mpsc;
 
 use self::{
-    table::{Attached, Envelope, Failure, Place, State, Table, Wide},
-    wide::{Command, Wanted},
+    table::{Attached, Command, Envelope, Failure, Place, State, Table, Wide},
+    wide::Wanted,
 };
 use super::{
     Cluster, ClusterError, Target,

@@ -8,7 +8,7 @@ use std::{
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{PodEvent, wide::Command};
+use super::PodEvent;
 use crate::{
     cluster::ClusterError,
     domain::{Moment, NodeName},
@@ -20,6 +20,12 @@ pub(super) struct Envelope {
     pub(super) node: NodeName,
     pub(super) epoch: u64,
     pub(super) event: PodEvent,
+}
+
+/// What the watch over the pods of the whole cluster is to do.
+pub(super) enum Command {
+    Add(NodeName, u64),
+    Remove(NodeName),
 }
 
 #[derive(Clone, Default)]

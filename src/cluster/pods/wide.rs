@@ -15,7 +15,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     PodEvent, Pods, collection,
-    table::{Envelope, Table},
+    table::{Command, Envelope, Table},
 };
 use crate::{
     cluster::{
@@ -25,11 +25,6 @@ use crate::{
     domain::{NodeName, Pod},
     runtime::Backoff,
 };
-
-pub(super) enum Command {
-    Add(NodeName, u64),
-    Remove(NodeName),
-}
 
 /// The nodes whose pods are wanted; the decoder drops all other pods.
 pub(super) type Wanted = Arc<Mutex<BTreeSet<String>>>;

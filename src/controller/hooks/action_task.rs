@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     aws::{Advice, AwsError, HookResult, LookupError},
-    controller::{context::Shared, hook_claims, limit_settings},
+    controller::{limit_settings, shared::Shared},
     domain::{HookKey, InstanceState, LifecycleAction, Moment, seconds},
     fleet::Input,
     lifecycle::{
@@ -398,7 +398,7 @@ impl ActionTask {
         let ends = self.close();
         if ends {
             let HookKey { group, hook, instance } = &self.action.key;
-            hook_claims::report_of_others(group, hook, instance);
+            confirmation::report_of_others(group, hook, instance);
         }
         ends
     }

@@ -7,8 +7,8 @@ use tracing::{debug, info, warn};
 
 use crate::{
     cluster::{About, EventNote, EventReason, Severity},
-    controller::context::Shared,
-    domain::{HookKey, Moment, Transition},
+    controller::shared::Shared,
+    domain::{GroupName, HookKey, HookName, InstanceId, Moment, Transition},
     lifecycle::Seen,
 };
 
@@ -81,5 +81,18 @@ pub(super) fn report_over(key: &HookKey) {
         instance = %key.instance, group = %key.group, hook = %key.hook,
         "The global timeout of the lifecycle action in the node's record has passed, and AWS does \
          not show the instance waiting. The action is over; Sundown does not complete it."
+    );
+}
+
+/// Logs that a hook turned out to be another party's after its interruption was accepted.
+pub(in crate::controller) fn report_of_others(
+    group: &GroupName,
+    hook: &HookName,
+    instance: &InstanceId,
+) {
+    info!(
+        group = %group, hook = %hook, instance = %instance,
+        "The hook is not ours: the group has one whose name starts with sundown. Sundown sends it \
+         no more heartbeats and does not complete its action."
     );
 }

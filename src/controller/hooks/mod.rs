@@ -8,7 +8,7 @@
 mod action_task;
 mod action_tasks;
 mod confirmation;
-mod heartbeat_answers;
+pub(super) mod heartbeat_answers;
 mod pacer;
 mod undescribed_hooks;
 
@@ -18,7 +18,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, info};
 
-pub(super) use self::heartbeat_answers::HeartbeatAnswers;
+pub(super) use self::confirmation::report_of_others;
 use self::{
     action_task::ActionTask,
     action_tasks::{ActionTasks, EndedActions},
@@ -26,7 +26,7 @@ use self::{
     pacer::Pacer,
     undescribed_hooks::UndescribedHooks,
 };
-use super::context::Shared;
+use super::shared::Shared;
 use crate::{
     domain::{LifecycleAction, Moment, seconds},
     fleet::{Input, Origin},

@@ -4,18 +4,15 @@
 mod lines;
 mod nodes;
 mod pods;
-
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
-};
+pub(super) mod reported;
 
 use tracing::Span;
 
+use self::reported::{ReportedDrain, drain_span};
 use super::{context::Term, notices, places};
 use crate::{
     cluster::{About, EventNote, EventReason, Severity},
-    domain::{InstanceId, InterruptionFacts, Kind, NodeName},
+    domain::{InterruptionFacts, Kind, NodeName},
     drain::Outcome,
     fleet::{AcceptedInterruption, ActionEnd, Begin, DrainEvent, End, FleetCounts, FleetEvent},
     observe::{
@@ -23,57 +20,6 @@ use crate::{
         traces::{DrainStart, DrainTrace},
     },
 };
-
-/// What later reports about each drain need, by node. Clones share it.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Reported(Arc<Mutex<BTreeMap<NodeName, Box<ReportedDrain>>>>);
-
-#[derive(Debug)]
-struct ReportedDrain {
-    /// The kind of its first interruption.
-    kind: &'static str,
-    /// The place of the node when the drain began, so that all metrics of a drain count for one
-    /// place.
-    place: Place,
-    /// `None` if traces are off.
-    trace: Option<Box<DrainTrace>>,
-    instance: InstanceId,
-}
-
-/// A span for the next log lines about a drain. Kept from report to report, the spans of thousands
-/// of drains would take twice the memory of their reports.
-fn drain_span(node: &NodeName, instance: &InstanceId, kind: &'static str) -> Span {
-    tracing::info_span!(parent: None, "drain", node = %node, instance = %instance, kind)
-}
-
-impl Reported {
-    fn with<T>(&self, node: &NodeName, use_it: impl FnOnce(&mut ReportedDrain) -> T) -> Option<T> {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get_mut(node)
-            .map(|drain| use_it(drain))
-    }
-
-    fn insert(&self, node: &NodeName, drain: ReportedDrain) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.insert(node.clone(), Box::new(drain));
-    }
-
-    fn remove(&self, node: &NodeName) -> Option<Box<ReportedDrain>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(node)
-    }
-
-    /// The span of the node's drain. [`Span::none`] if there is no drain.
-    fn span(&self, node: &NodeName) -> Span {
-        let drain = self.with(node, |drain| (drain.instance.clone(), drain.kind));
-        drain.map_or_else(Span::none, |(instance, kind)| drain_span(node, &instance, kind))
-    }
-
-    fn trace(&self, node: &NodeName, add: impl FnOnce(&mut DrainTrace)) {
-        self.with(node, |drain| drain.trace.as_deref_mut().map(add));
-    }
-}
 
 impl Term {
     /// The span of the log lines about this node's drain. [`Span::none`] without a drain.
