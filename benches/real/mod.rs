@@ -20,4 +20,4 @@ pub use evictions::{drains_100, drains_1000, evictions};
 pub use flood::{flood, flood_known};
 pub use nodes::nodes;
 pub use takeover::{takeover, takeover_5000};
-pub use watches::watches;
+pub use watches::{lists as watches_lists, watches};

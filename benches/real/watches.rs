@@ -83,19 +83,30 @@ pub fn watches() -> Vec<Figure> {
                 }),
             });
         }
-        figures.push(lists(&bench, &watched, &elsewhere[0]).await);
         figures
     })
 }
 
 /// Nodes with pods: a LIST of each node's pods in every window, or one watch for the cluster.
-async fn lists(bench: &Bench, watched: &[String], elsewhere: &str) -> Figure {
+pub fn lists() -> Vec<Figure> {
+    block_on(async {
+        let bench = Bench::start().await;
+        let (count, pods, kib) = LISTED;
+        let (listed, elsewhere) = (bench.instances(count), bench.instances(1));
+        bench.nodes(&listed, 0, true).await;
+        bench.nodes(&elsewhere, 0, true).await;
+        bench.pods(&listed, pods, kib).await;
+        bench.pods(&elsewhere, CHURN, 4).await;
+        let lists = cost(&bench, &elsewhere[0], async { every_window(&bench, &listed) }).await;
+        let watch = ["/api/v1/pods?watch=true".to_owned()];
+        let one = cost(&bench, &elsewhere[0], http1(&bench, &watch)).await;
+        eprintln!("  {count} nodes, a LIST each: {}\n  one for all: {}", lists.text(), one.text());
+        vec![figure_of_lists(&lists, &one)]
+    })
+}
+
+fn figure_of_lists(lists: &Cost, one: &Cost) -> Figure {
     let (count, pods, kib) = LISTED;
-    let listed = &watched[..count];
-    bench.pods(listed, pods, kib).await;
-    let lists = cost(bench, elsewhere, async { every_window(bench, listed) }).await;
-    let one = cost(bench, elsewhere, http1(bench, &["/api/v1/pods?watch=true".to_owned()])).await;
-    eprintln!("  {count} nodes, a LIST each: {}\n  one for all: {}", lists.text(), one.text());
     Figure {
         name: "real-watches-lists",
         what: format!(

@@ -113,7 +113,9 @@ async fn a_real_test_is_acted_on_while_the_service_takes_such() {
     stage.world.kube.add_deployment(&Workload::new("shop", "web", 4));
     stage.pods_run(4).await;
     let mut sundown = stage.leader("sundown", &["--accept-real-tests", "1h"]).await;
-    assert!(!sundown.lines("whoever may send one can have nodes drained").is_empty());
+    assert!(
+        !sundown.lines("everyone who can send one to the queue can have nodes drained").is_empty()
+    );
     // Without --real it is told only, even now.
     stage.tool(&["send-test", &instances[0], "--to", "queue"]).await;
     stage.until("an Event tells of it", || stage.told("TestReceived").len() == 1).await;
