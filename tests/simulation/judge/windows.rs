@@ -102,17 +102,18 @@ impl Story<'_> {
             return Vec::new();
         };
         let (from, object) = (recorded.time, format!("{group}/{hook}/{instance}"));
-        let is_it = |c: &&Call| {
-            c.api == "autoscaling:RecordLifecycleActionHeartbeat"
-                && c.object == object
-                && c.at >= from
-        };
+        let is_it = |c: &&Call| c.api == BEAT && c.object == object && c.at >= from;
         let calls = || self.evidence.calls.iter().filter(is_it);
         let says = |c: &Call| {
             c.outcome == Outcome::Ok || c.outcome == Outcome::Error("ValidationError".to_owned())
         };
         let is_known = calls().any(|c| c.at < from + timeout * 2 / 3 && says(c));
-        let is_asked = calls().any(|c| c.at <= now);
+        // A heartbeat that the process gave up without an answer is no call.
+        let is_given_up = |d: &Disturbance| {
+            d.what == BEAT && d.object == object && d.at >= from && d.at + LEAST_CALL <= now
+        };
+        let is_asked =
+            calls().any(|c| c.at <= now) || self.evidence.disturbances.iter().any(is_given_up);
         let granted =
             calls().filter(|c| c.outcome == Outcome::Ok && c.at <= now).map(|c| c.at).max();
         let first = Some(from).filter(|_| is_asked && !is_known);

@@ -219,5 +219,6 @@ pub const ONCE_FAILED: &[(u64, &str)] = &[
     (1_796_000_031_841, "a record said that it was released at another time"),
     (1_796_000_031_237, "nobody asked a pod to go"),
     (1_796_000_034_371, "a pod was deleted and never asked to go"),
+    (1_796_000_035_969, "a pod was deleted too early"),
     (1_795_700_036_534, "a pod got no grace period"),
 ];

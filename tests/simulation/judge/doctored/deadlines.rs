@@ -75,8 +75,22 @@ async fn a_force_on_account_of_a_made_up_hook_is_seen_unless_aws_answered_no_hea
         evidence.calls.push(Call { at, api, object, by, outcome });
         judge(&evidence)
     };
+    let given_up = |of: &str| {
+        let mut evidence = evidence.clone();
+        evidence.disturbances.push(Disturbance {
+            at: written + s(15),
+            until: None,
+            by: "sundown-0".to_owned(),
+            what: "autoscaling:RecordLifecycleActionHeartbeat".to_owned(),
+            object: format!("asg/{of}/{instance}"),
+            is_silent: false,
+        });
+        judge(&evidence)
+    };
     let error = |code: &str| Outcome::Error(code.to_owned());
     breaks(&judge(&evidence), EARLY);
+    keeps(&given_up("drain"), EARLY, "AWS did not answer");
+    breaks(&given_up("another"), EARLY);
     keeps(
         &with(15, error("ResourceContention")),
         EARLY,
