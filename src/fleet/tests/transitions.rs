@@ -253,6 +253,15 @@ fn the_actions_of_a_doubted_record_that_the_next_interruption_replaces_are_not_f
         _ => 0,
     });
     assert_eq!(completed.sum::<usize>(), 2, "both, before the record is written");
+    // A third record lacks the hooks of both.
+    let later = Node { annotations: BTreeMap::new(), taints: Vec::new(), ..newer(&replaced) };
+    let third = take_on(&later, &hook("e3", 6, "third", "t3"), 6).unwrap();
+    let mut twice = doubted();
+    assert_eq!(words(&twice.step(answer(true))), ["carry over"]);
+    let follows = twice.shows(&third);
+    assert!(follows.contains(&"carry over"), "{follows:?}");
+    let follows = twice.shows(&newer(&third));
+    assert!(!follows.contains(&"carry over"), "it is ordered once: {follows:?}");
     let mut ended = doubted();
     assert_eq!(ended.shows(&release_node(&replaced, 9)), ENDED);
     assert_eq!(words(&ended.step(answer(true))), ["complete"], "while the other is completed");
