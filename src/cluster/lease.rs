@@ -49,8 +49,9 @@ pub struct LeaseState {
     pub leadership: Leadership,
     /// The Lease carries `sundown.dev/pause: "true"`: all drains are paused.
     pub is_paused: bool,
-    /// This process verifiably does not hold the Lease and never bids again. Always `true` in a dry
-    /// run, which has no Lease.
+    /// After [`LeaseKeeper::release`]: this process verifiably does not hold the Lease, and never bids
+    /// again. [`LeaseKeeper::yield_lease`] does not set it. Always `true` in a dry run, which has no
+    /// Lease.
     pub is_given_up: bool,
     /// Why the last read or write of the Lease failed; `None` while they succeed. A process whose
     /// calls on the Lease fail cannot lead.
@@ -64,13 +65,13 @@ pub enum Leadership {
     Leader {
         /// When it became the leader. Each term has another value.
         since: Moment,
-        /// Until when a write may begin. Each renewal of the Lease moves it on.
+        /// No write may begin after this time. Each renewal of the Lease extends it.
         writes_until: Moment,
     },
     /// This process led and may send heartbeats but nothing else: it may no longer write, and as
     /// far as it knows no other process leads ([`Machine::is_heartbeats_only`], ADR 10).
     HeartbeatsOnly,
-    /// Another process leads, or none.
+    /// This process does not lead, and another one may lead: it sends no heartbeats.
     Standby {
         /// The holder, as last read.
         holder: Option<String>,

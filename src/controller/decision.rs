@@ -354,9 +354,9 @@ impl Decision {
         }
         self.warn_of_namesakes(reason);
         let what = match end {
-            MessageEnd::Deleted => "delete it and do nothing",
+            MessageEnd::Deleted => "delete the message and do nothing",
             MessageEnd::GivenBack | MessageEnd::LeftToReappear => {
-                "leave it to others and do nothing"
+                "leave the message to others and do nothing"
             }
         };
         self.report().ignored(reason, what).unwrap_or(end)
@@ -466,7 +466,7 @@ impl Decision {
                 if let Some(action) = self.kept_alive.take_if(|_| !open) {
                     self.term.hooks.forget(&action);
                 }
-                let what = "delete it: the node's record holds it already";
+                let what = "delete the message: the node's record holds its interruption";
                 if let Some(end) = self.report().ignored("repeat", what) {
                     self.term
                         .shared

@@ -56,8 +56,9 @@ impl DryReport<'_> {
         self.record_trial(would, "", node).unwrap_or(MessageEnd::LeftToReappear)
     }
 
-    /// Logs once that an interruption is ignored. In a trial also records it, and returns what
-    /// happens to the message. `what`: what would happen to it otherwise.
+    /// In a dry run, logs once that Sundown would ignore the interruption. In a trial, also records
+    /// it and returns what happens to the message; `None` outside of a trial. `what` completes the
+    /// sentence "would …": what Sundown would do with the message outside of a dry run.
     pub(super) fn ignored(&self, reason: &str, what: &str) -> Option<MessageEnd> {
         if self.term.shared.config.dry_run && self.is_first() {
             let (instance, kind) = (&self.interruption.instance, self.interruption.kind().as_str());

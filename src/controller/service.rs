@@ -106,8 +106,13 @@ pub async fn serve(parts: Parts) {
             Role::Leading(active) if leads_since != Some(active.term.since) => {
                 if leads_since.is_some() {
                     info!("This process lost the Lease and won it again: a new term begins.");
-                } else {
+                } else if matches!(leadership, Leadership::Standby { .. }) {
                     warn!("This process no longer leads; it stands by.");
+                } else {
+                    warn!(
+                        "This process no longer leads. It knows no other leader, so it keeps \
+                         sending heartbeats for its open lifecycle actions."
+                    );
                 }
                 let (intake, hooks) = active.lost(matches!(leadership, Leadership::Standby { .. }));
                 stopping_intakes.retain(|ending| !ending.is_finished());
@@ -409,7 +414,7 @@ struct ActiveTerm {
 }
 
 impl ActiveTerm {
-    /// Begins a term. `since`: when it began, as the Lease's state says. `kept`: the actions that
+    /// Begins a term. `since`: when it began, as the Lease's state has it. `kept`: the actions that
     /// this process has kept alive since its last term.
     fn begin(
         since: Moment,

@@ -26,8 +26,8 @@ use crate::{
     triage::HooksAnswer,
 };
 
-/// How long the task of an action that is over goes on, to answer later callers that want to
-/// complete the action.
+/// How long a task stays after its action ended without Sundown completing it and without a caller
+/// waiting. Until then it answers `Gone` to later callers. Each event of the task restarts the time.
 const REMEMBER: Duration = Duration::from_hours(2);
 /// How long a new term may take to name an action that was kept alive between two terms. Records
 /// are known at once, messages come back within minutes.
@@ -139,10 +139,10 @@ impl ActionTask {
         loop {
             self.name_node();
             self.report_facts();
-            if self.schedule.end().is_some() && self.answer_waiting() && self.close() {
+            if self.schedule.end().is_some() && self.answer_waiting() && self.try_close() {
                 return;
             }
-            if self.ends_as_not_ours() {
+            if self.reject_if_not_ours() {
                 return;
             }
             // Callers that no longer wait need no proof.
@@ -150,7 +150,7 @@ impl ActionTask {
             let clock = self.shared.clock;
             let now = clock.now();
             let until = self.kept_alive_until(now);
-            if until <= now && self.close() {
+            if until <= now && self.try_close() {
                 return;
             }
             let (completing, confirming) = self.completion_times(now);
@@ -169,8 +169,7 @@ impl ActionTask {
             let (due, priority, pacer) =
                 (due.unwrap_or(far), self.schedule.priority(), self.pacer.clone());
             let lapse = self.schedule.lapses_at().filter(|at| *at > now).unwrap_or(far);
-            // An action that is over keeps its task for a while: a caller may still want to
-            // complete it.
+            // Only an action that ended without a caller waiting gets here: see `REMEMBER`.
             let idle = if self.schedule.end().is_some() { now.plus(REMEMBER) } else { far };
             let describing = describe_at.filter(|_| self.schedule.end().is_none());
             let lookups = self.shared.lookups.clone();
@@ -185,7 +184,7 @@ impl ActionTask {
                     clock.sleep_until(completing.unwrap_or(far)).await;
                     completing_pacer.wait(completion_priority).await;
                 } => {
-                    if self.ends_as_not_ours() {
+                    if self.reject_if_not_ours() {
                         return;
                     }
                     if self.complete_at.is_none() {
@@ -214,7 +213,7 @@ impl ActionTask {
                 () = clock.sleep_until(lapse.min(until)) => {}
                 () = clock.sleep_until(idle) => {
                     self.remember_end();
-                    if self.close() {
+                    if self.try_close() {
                         return;
                     }
                 }
@@ -235,9 +234,10 @@ impl ActionTask {
         }
     }
 
-    /// Ends the task unless an order waits: then the loop goes on and follows it. Orders are sent
-    /// under the same lock, so none is lost.
-    fn close(&mut self) -> bool {
+    /// Closes the channel of orders if it is empty. `true`: the task must return now. `false`: an
+    /// order waits, and the loop must follow it. Orders are sent under the same lock, so none is
+    /// lost.
+    fn try_close(&mut self) -> bool {
         let _tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         let may_end = self.orders.is_empty();
         if may_end {
@@ -359,9 +359,10 @@ impl ActionTask {
         }
     }
 
-    /// Until when the task goes on at the latest. It is limited while nobody leads, and until a new
-    /// term has named the action. While nobody leads, nobody decides about a message, so the task
-    /// itself ends for an action that only a message names and that another party answers.
+    /// When the task ends although its action is open. Never (`Moment::MAX`) once the current term
+    /// knows the action. While nobody leads: at the latest end of the drain. In a new term: when
+    /// nothing has named the action in time. In both cases at once if AWS has shown that another
+    /// party answers the hook, unless a record names the action.
     fn kept_alive_until(&self, now: Moment) -> Moment {
         match self.leadership {
             Leadership::Leads => return Moment::MAX,
@@ -381,10 +382,11 @@ impl ActionTask {
         )
     }
 
-    /// AWS may have shown, since the completion was ordered, that another party answers the hook.
-    /// Then answers the callers that did not know whose it is. If no other caller is left, nothing
-    /// is completed, and the task ends unless an order waits. Returns whether it ends.
-    fn ends_as_not_ours(&mut self) -> bool {
+    /// Checks again whose hook this is: AWS may have shown, after a caller ordered the completion,
+    /// that another party answers it. In that case replies `NotOurs` to the callers that had no proof
+    /// that the hook is ours. If no caller is left, cancels the completion and tries to close the
+    /// task. Returns whether the task must return.
+    fn reject_if_not_ours(&mut self) -> bool {
         if !self.waiting.iter().any(|waiting| waiting.is_unconfirmed) || !self.is_of_others() {
             return false;
         }
@@ -395,7 +397,7 @@ impl ActionTask {
             return false;
         }
         self.complete_at = None;
-        let ends = self.close();
+        let ends = self.try_close();
         if ends {
             let HookKey { group, hook, instance } = &self.action.key;
             confirmation::report_of_others(group, hook, instance);
@@ -459,11 +461,13 @@ impl ActionTask {
     async fn heartbeat(&mut self) {
         let shared = self.shared.clone();
         if !shared.guard.may_send_heartbeats() {
-            // The guard closes before the service ends this task.
+            // The guard closes a moment before the service stops this task. Without the pause, the
+            // loop would spin until then.
             tokio::time::sleep(Duration::from_millis(200)).await;
             return;
         }
-        // While this task waited, AWS may have shown another one that the hook is not ours.
+        // While this task waited for the pacer, its time may have run out, or a lookup of another
+        // task may have shown that another party answers the hook.
         if self.kept_alive_until(shared.clock.now()) <= shared.clock.now() {
             return;
         }

@@ -94,8 +94,11 @@ async fn c83_a_dry_run_takes_nothing_over_that_another_has_begun() {
     stage.pass(200).await;
     assert_eq!(logs.with(&["Dry run: would", &instances[0]]).len(), 1);
     assert_eq!(
-        logs.with(&["Dry run: would delete it: the node's record holds it already", &instances[0]])
-            .len(),
+        logs.with(&[
+            "Dry run: would delete the message: the node's record holds its interruption",
+            &instances[0]
+        ])
+        .len(),
         1
     );
     assert!(kube_writes(&stage).is_empty() && stage.aws_writes().is_empty());

@@ -199,10 +199,8 @@ async fn a_force_of_a_pod_that_never_had_two_seconds_to_be_asked_is_seen_unless_
     breaks(&by_hand(1_000), NEVER);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_grace_period_by_an_assumed_window_is_seen_unless_the_process_led_again_and_its_heartbeat_failed()
- {
-    const GRACE: &str = "s, its own is";
+/// The drain of a hook without heartbeats, whose record shows no end and whose action lasts 90 s.
+async fn unended() -> Evidence {
     let mut evidence = hooked().await;
     let started = evidence.actions[0].started;
     let is_released = |e: &Entry| {
@@ -214,6 +212,15 @@ async fn a_grace_period_by_an_assumed_window_is_seen_unless_the_process_led_agai
     evidence.calls.retain(|c| !c.api.ends_with("Heartbeat"));
     longer(&mut evidence, started + s(100));
     evidence.actions[0].end.as_mut().unwrap().at = started + s(90);
+    evidence
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grace_period_by_an_assumed_window_is_seen_unless_the_process_led_again_and_its_heartbeat_failed()
+ {
+    const GRACE: &str = "s, its own is";
+    let mut evidence = unended().await;
+    let started = evidence.actions[0].started;
     let (instance, node) = node_of(&evidence);
     let pod = PodRef {
         namespace: "load".into(),
@@ -280,17 +287,8 @@ async fn a_grace_period_is_measured_by_the_first_request_that_may_have_evicted_t
 
 #[tokio::test(start_paused = true)]
 async fn a_force_before_the_end_of_a_window_is_seen_unless_its_heartbeat_was_sent_long_before() {
-    let mut evidence = hooked().await;
+    let mut evidence = unended().await;
     let started = evidence.actions[0].started;
-    let is_released = |e: &Entry| {
-        matches!(
-            &e.fact, Fact::Annotated { annotations, .. } if annotations.values().any(|a| a.contains("\"released\":{"))
-        )
-    };
-    evidence.entries.retain(|e| !is_released(e));
-    evidence.calls.retain(|c| !c.api.ends_with("Heartbeat"));
-    longer(&mut evidence, started + s(100));
-    evidence.actions[0].end.as_mut().unwrap().at = started + s(90);
     let (instance, _) = node_of(&evidence);
     force(&mut evidence, started + s(50), 15);
     // AWS accepts a heartbeat 13 s after the beginning of the action.
