@@ -149,7 +149,8 @@ fn drain_all(count: usize) -> Duration {
         pods.iter().map(|p| (p.uid.clone(), p.clone())).collect();
     let node: NodeName = "node".into();
     let end = at(3_600_000);
-    let limits = Limits { force_at: Some(end), accepted: at(0), end_at: Some(end), urgent: true };
+    let limits =
+        Limits { force_at: Some(end), end_at: Some(end), ..Limits::without_deadline(at(0), true) };
     let mut core = Core {
         dispatcher: Dispatcher::new(DispatchSettings::default()),
         go: VecDeque::new(),

@@ -326,7 +326,7 @@ mod tests {
             entry("04", "spot", "i-1", "drain", r#","node":"ip-1""#),
             entry("09", "spot", "i-3", "drain", r#","node":"ip-3""#),
             entry("09", "terminate-hook", "i-4", "complete", r#","group":"asg","hook":"drain""#),
-            entry("09", "rebalance", "i-5", "nothing", r#","why":"not_acted_on_yet""#),
+            entry("09", "rebalance", "i-5", "nothing", r#","why":"ignored""#),
             r#"{"trial":1,"at":"2026-01-05T09:00:10Z","would":"not_understood","why":"not_json"}"#.to_owned(),
             r#"{"trial":1,"at":"2026-01-05T09:00:10Z","would":"not_understood","why":"not_json"}"#.to_owned(),
             r#"{"trial":1,"at":"2026-01-0"#.to_owned(),
@@ -345,7 +345,7 @@ mod tests {
             (3, 3, Some(3000), Some(9000))
         );
         assert_eq!(report.kinds["terminate-hook"].would_complete, 1);
-        assert_eq!(report.kinds["rebalance"].nothing["not_acted_on_yet"], 1);
+        assert_eq!(report.kinds["rebalance"].nothing["ignored"], 1);
         assert_eq!(
             (
                 report.kinds["rebalance"].median_lag_ms,
@@ -365,7 +365,7 @@ mod tests {
             "spot i-1: would cordon and drain ip-1 after 1.5 s, 118 s before the machine goes",
             "terminate-hook i-4 (drain of asg): would complete the hook after 9.0 s: the instance \
              has no node",
-            "rebalance i-5: nothing: not_acted_on_yet",
+            "rebalance i-5: nothing: ignored",
             "other: not understood (not_json)",
         ] {
             assert!(text.contains(words), "{words} is not in\n{text}");

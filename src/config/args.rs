@@ -10,7 +10,7 @@ use super::{
     values::{Listen, PodEvents, QueueUrl, parse_count, parse_duration, parse_switch},
 };
 use crate::{
-    domain::{Compat, Exclusion, ForceAfter, Selector},
+    domain::{Compat, Exclusion, ForceAfter, KindResponse, Selector},
     observe::{LogFormat, webhook::On},
 };
 
@@ -193,6 +193,22 @@ pub struct OursArgs {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Drain")]
 pub struct DrainArgs {
+    /// What to do about a kind of interruption: `drain` (cordon and evict), `cordon` (the pods
+    /// stay), `prefer` (only a taint with the effect PreferNoSchedule) or `ignore`; repeatable (in
+    /// the variable: separated by commas). The page on interruptions lists the kinds and their
+    /// defaults
+    #[arg(long, env = "SUNDOWN_ON", value_name = "KIND=RESPONSE", value_delimiter = ',')]
+    pub on: Vec<KindResponse>,
+    /// How long a node keeps the cordon and taint of a rebalance recommendation: if AWS announces
+    /// no interruption of the instance within this time, Sundown removes them. 1m to 24h
+    #[arg(
+        long,
+        env = "SUNDOWN_REBALANCE_TTL",
+        value_name = "DURATION",
+        default_value = d::REBALANCE_TTL,
+        value_parser = parse_duration,
+    )]
+    pub rebalance_ttl: Duration,
     /// How long a drain under a lifecycle hook may take
     #[arg(
         long,

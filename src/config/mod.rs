@@ -24,7 +24,7 @@ pub use validate::ConfigError;
 pub use values::{Listen, PodEvents, QueueUrl, duration_text, parse_duration};
 
 use crate::{
-    domain::{Compat, Exclusion, ForceAfter, NodeName, PodKey, Selector},
+    domain::{Compat, Exclusion, ForceAfter, NodeName, PodKey, Responses, Selector},
     election,
     observe::{LogFormat, traces, webhook},
     triage::HookGlobs,
@@ -93,6 +93,10 @@ pub struct OursConfig {
 /// How nodes are drained.
 #[derive(Debug, Clone)]
 pub struct DrainConfig {
+    /// What Sundown does about each kind of interruption.
+    pub responses: Responses,
+    /// How long a node keeps its marks for a recommendation that no interruption follows.
+    pub rebalance_ttl: Duration,
     /// How long a drain may take; `None`: max(1 h, the hook's HeartbeatTimeout).
     pub timeout: Option<Duration>,
     /// How long before a deadline the pods of the node should be gone.

@@ -21,10 +21,11 @@ impl DrainConfig {
             .unwrap_or_default();
         format!(
             "{timeout}--deadline-margin={} --spot-deadline-margin={} --force-after={force} \
-             --min-drain-time={}",
+             --min-drain-time={} --rebalance-ttl={}",
             duration_text(self.deadline_margin),
             duration_text(self.spot_deadline_margin),
-            duration_text(self.min_time)
+            duration_text(self.min_time),
+            duration_text(self.rebalance_ttl)
         )
     }
 
@@ -54,7 +55,7 @@ mod tests {
             "",
             "--drain-timeout=30m --force-after=never",
             "--deadline-margin=20s --spot-deadline-margin=15s --force-after=0.25 \
-             --min-drain-time=0s",
+             --min-drain-time=0s --rebalance-ttl=20m",
             "--force-after=deadline",
         ] {
             let config = DrainConfig::from_published(flags).unwrap();

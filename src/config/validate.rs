@@ -10,7 +10,7 @@ use super::{
     values::{Environment, duration_text, given},
 };
 use crate::{
-    domain::{NodeName, PodKey, seconds},
+    domain::{NodeName, PodKey, Responses, seconds},
     election,
     observe::{
         logs, traces,
@@ -287,6 +287,17 @@ pub(super) fn drain(a: &DrainArgs) -> Result<DrainConfig, ConfigError> {
             "every scale-in waits for it; use 1h or less",
         ));
     }
+    let responses = Responses::new(&a.on).map_err(|second| {
+        let remedy = format!("given with two responses; keep one `{}=…`", second.kind.as_str());
+        ConfigError::new("on", Some(&second.to_string()), remedy)
+    })?;
+    if !(seconds(60)..=seconds(24 * 3600)).contains(&a.rebalance_ttl) {
+        return Err(ConfigError::duration(
+            "rebalance-ttl",
+            a.rebalance_ttl,
+            "out of range; use 1m to 24h",
+        ));
+    }
     let max_in_flight = within("max-evictions", a.max_evictions, 1, 1000)?;
     let max_in_flight_per_budget =
         within("max-evictions-per-budget", a.max_evictions_per_budget, 1, 1000)?;
@@ -301,6 +312,8 @@ pub(super) fn drain(a: &DrainArgs) -> Result<DrainConfig, ConfigError> {
         ));
     }
     Ok(DrainConfig {
+        responses,
+        rebalance_ttl: a.rebalance_ttl,
         timeout: a.drain_timeout,
         deadline_margin: a.deadline_margin,
         spot_deadline_margin: a.spot_deadline_margin,

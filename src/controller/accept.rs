@@ -8,7 +8,8 @@ use super::context::Term;
 use crate::{
     cluster::Problem,
     domain::{
-        Cause, Exclusion, InstanceId, Interruption, Moment, Node, NodeName, Transition, seconds,
+        Cause, Exclusion, InstanceId, Interruption, Moment, Node, NodeName, Response, Transition,
+        seconds,
     },
     fleet::{AcceptedInterruption, DrainEvent},
     observe::{DrainEnd, RecordEvent},
@@ -133,7 +134,8 @@ async fn write(
         // A record is written on AWS's clock.
         let skew = term.skew();
         let options = AcceptOptions {
-            exclude: early(term, interruption) && slot.take(),
+            exclude: verdict.response.cordons() && early(term, interruption) && slot.take(),
+            response: verdict.response,
             stale: verdict.certainty.is_polite(),
             sent,
             current_limit: term.deadline_of(&name).map(|deadline| skew.to_aws(deadline)),
@@ -314,6 +316,10 @@ fn has_ended(term: &Term, node: &Node) -> bool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outlook {
     Drained,
+    /// Only cordoned: its pods stay (`--on`).
+    Cordoned,
+    /// Only tainted with `PreferNoSchedule`: its pods stay (`--on`).
+    Tainted,
     /// The drain waits: it is paused.
     Paused,
     /// Somebody asked for the node's release: its drain ends at once.
@@ -335,12 +341,27 @@ impl Outlook {
     }
 
     fn of(node: &Node, all_paused: bool, is_over: bool) -> Self {
-        Self::of_facts(all_paused || node.paused(), node.released_by_hand(), is_over)
+        let is_paused = all_paused || node.paused();
+        match Self::of_facts(is_paused, node.released_by_hand(), is_over) {
+            Self::Drained => Self::of_response(node),
+            other => other,
+        }
+    }
+
+    fn of_response(node: &Node) -> Self {
+        let record = node.record().and_then(|text| record::Record::read(text).ok());
+        match record.map_or(Response::Drain, |record| record.response()) {
+            Response::Drain => Self::Drained,
+            Response::Cordon => Self::Cordoned,
+            Response::Prefer | Response::Ignore => Self::Tainted,
+        }
     }
 
     const fn words(self) -> &'static str {
         match self {
             Self::Drained => "cordoned, draining",
+            Self::Cordoned => "cordoned; its pods stay (--on)",
+            Self::Tainted => "tainted with PreferNoSchedule; its pods stay (--on)",
             Self::Paused => "cordoned; its drain waits, because it is paused",
             Self::Released => "cordoned; its pods stay, because its release was asked for",
             Self::Over => "cordoned; nothing runs on the instance any more",

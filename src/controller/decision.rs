@@ -506,7 +506,7 @@ const fn outcome(reason: Reason) -> MessageOutcome {
         Reason::NotManaged => MessageOutcome::NotManaged,
         Reason::Stale => MessageOutcome::Stale,
         Reason::Unknown | Reason::NoNode => MessageOutcome::Unknown,
-        Reason::NotActedOnYet => MessageOutcome::NotActedOn,
+        Reason::Ignored | Reason::NotActedOnYet => MessageOutcome::NotActedOn,
         Reason::Irrelevant => MessageOutcome::Unrelated,
     }
 }

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     cluster::{About, EventNote, EventReason, Severity},
-    domain::{Interruption, Moment, Node},
+    domain::{Interruption, Moment, Node, Response},
     observe::MessageOutcome,
     triage::{Knowledge, Verdict},
 };
@@ -21,6 +21,26 @@ pub(super) struct DryReport<'a> {
     pub(super) known: &'a Knowledge,
     /// When its message was sent, on AWS's clock.
     pub(super) sent: Option<Moment>,
+}
+
+const fn would_do(response: Response) -> &'static str {
+    match response {
+        Response::Drain => "cordon and drain the node",
+        Response::Cordon => "cordon the node; its pods would stay",
+        Response::Prefer | Response::Ignore => {
+            "taint the node with PreferNoSchedule; its pods would stay"
+        }
+    }
+}
+
+const fn would_be(response: Response) -> &'static str {
+    match response {
+        Response::Drain => "the node would be cordoned and drained",
+        Response::Cordon => "the node would be cordoned, and its pods would stay",
+        Response::Prefer | Response::Ignore => {
+            "the node would be tainted with PreferNoSchedule, and its pods would stay"
+        }
+    }
 }
 
 impl DryReport<'_> {
@@ -35,7 +55,7 @@ impl DryReport<'_> {
                 Verdict::Accept(accept) => {
                     info!(
                         node = %accept.node.name, instance = %accept.instance, kind,
-                        certainty = ?accept.certainty, "Dry run: would cordon and drain the node."
+                        certainty = ?accept.certainty, "Dry run: would {}.", would_do(accept.response)
                     );
                 }
                 Verdict::Complete(action) | Verdict::AnswerLaunch(action) => {
@@ -102,7 +122,7 @@ impl DryReport<'_> {
     /// Reports what would be done for a test event, if it were real.
     pub(super) fn test_verdict(&self, verdict: &Verdict) -> MessageEnd {
         let what = match verdict {
-            Verdict::Accept(_) => "the node would be cordoned and drained",
+            Verdict::Accept(accept) => would_be(accept.response),
             _ => "its lifecycle action would be completed with CONTINUE",
         };
         self.test(what, MessageEnd::Deleted)

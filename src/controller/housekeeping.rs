@@ -165,13 +165,15 @@ impl StepDown {
     }
 }
 
-/// Whether the Node's record is open, as far as the Node alone shows. Two cases stay in doubt here:
+/// Whether the Node's record is open and asks for evictions, as far as the Node alone shows. Two cases stay in doubt here:
 /// a Node without providerID, whose instance is unknown, and one that has booted since the record
 /// was written, whose hook may still wait. For giving the Lease up the doubt is enough.
 fn may_be_draining(node: &Node) -> bool {
     match record::status(node, None) {
-        record::RecordStatus::Open(_) => true,
-        record::RecordStatus::Doubtful { record, .. } => record.released().is_none(),
+        record::RecordStatus::Open(record) => record.response().evicts(),
+        record::RecordStatus::Doubtful { record, .. } => {
+            record.released().is_none() && record.response().evicts()
+        }
         _ => false,
     }
 }

@@ -333,6 +333,8 @@ fn policy(config: &Config) -> triage::Policy {
         cluster_name: config.ours.cluster_name.clone(),
         join_timeout: config.ours.join_timeout,
         shared_queue: config.queue.shared,
+        responses: config.drain.responses.clone(),
+        rebalance_ttl: config.drain.rebalance_ttl,
         ..triage::Policy::new(config.ours.nodes.clone())
     }
 }

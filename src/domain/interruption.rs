@@ -118,12 +118,18 @@ pub struct HealthNotice {
 pub enum Kind {
     /// [`Cause::Terminate`].
     TerminateHook,
+    /// [`Cause::Terminate`] with [`HookPurpose::ReplaceRootVolume`].
+    RootVolume,
     /// [`Cause::Launch`].
     LaunchHook,
     /// [`Cause::LaunchSuccessful`].
     LaunchSuccessful,
-    /// [`Cause::Spot`].
+    /// [`Cause::Spot`] with [`SpotAction::Terminate`].
     Spot,
+    /// [`Cause::Spot`] with [`SpotAction::Stop`].
+    SpotStop,
+    /// [`Cause::Spot`] with [`SpotAction::Hibernate`].
+    SpotHibernate,
     /// [`Cause::Capacity`].
     Capacity,
     /// [`Cause::Rebalance`].
@@ -136,11 +142,14 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind, for tables and for initializing metrics.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 11] = [
         Self::TerminateHook,
+        Self::RootVolume,
         Self::LaunchHook,
         Self::LaunchSuccessful,
         Self::Spot,
+        Self::SpotStop,
+        Self::SpotHibernate,
         Self::Capacity,
         Self::Rebalance,
         Self::StateChange,
@@ -152,9 +161,12 @@ impl Kind {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::TerminateHook => "terminate-hook",
+            Self::RootVolume => "root-volume",
             Self::LaunchHook => "launch-hook",
             Self::LaunchSuccessful => "launch-successful",
             Self::Spot => "spot",
+            Self::SpotStop => "spot-stop",
+            Self::SpotHibernate => "spot-hibernate",
             Self::Capacity => "capacity",
             Self::Rebalance => "rebalance",
             Self::StateChange => "state-change",
@@ -167,17 +179,40 @@ impl Kind {
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|k| k.as_str() == word)
     }
+
+    /// EC2 reclaims a spot instance: it is terminated, stopped or hibernated.
+    #[must_use]
+    pub const fn is_spot(self) -> bool {
+        matches!(self, Self::Spot | Self::SpotStop | Self::SpotHibernate)
+    }
+
+    /// A terminate hook waits, also if the instance only gets a new root volume.
+    #[must_use]
+    pub const fn is_terminate_hook(self) -> bool {
+        matches!(self, Self::TerminateHook | Self::RootVolume)
+    }
+
+    /// It only recommends that the workload leaves: AWS does not say that the instance ends.
+    #[must_use]
+    pub const fn is_recommendation(self) -> bool {
+        matches!(self, Self::Rebalance)
+    }
 }
 
 impl Interruption {
     /// The kind that matches its cause.
     #[must_use]
     pub const fn kind(&self) -> Kind {
-        match self.cause {
+        match &self.cause {
+            Cause::Terminate(HookAction { purpose: HookPurpose::ReplaceRootVolume, .. }) => {
+                Kind::RootVolume
+            }
             Cause::Terminate(_) => Kind::TerminateHook,
             Cause::Launch(_) => Kind::LaunchHook,
             Cause::LaunchSuccessful { .. } => Kind::LaunchSuccessful,
-            Cause::Spot(_) => Kind::Spot,
+            Cause::Spot(SpotAction::Terminate) => Kind::Spot,
+            Cause::Spot(SpotAction::Stop) => Kind::SpotStop,
+            Cause::Spot(SpotAction::Hibernate) => Kind::SpotHibernate,
             Cause::Capacity { .. } => Kind::Capacity,
             Cause::Rebalance => Kind::Rebalance,
             Cause::StateChange(_) => Kind::StateChange,

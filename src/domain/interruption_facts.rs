@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::{
-    Cause, InstanceId, InstanceState, Interruption, Kind, LifecycleAction, Moment, seconds,
+    Cause, InstanceId, InstanceState, Interruption, Kind, LifecycleAction, Moment, Response,
+    seconds,
 };
 
 /// How long a spot instance has after its notice (EC2 user guide, "Spot Instance interruption
@@ -32,12 +33,14 @@ pub struct InterruptionFacts {
     pub state: Option<InstanceState>,
     /// Sundown accepted it late and without proof: it forces no pod until there is proof.
     pub stale: bool,
+    /// What Sundown does about it, as `--on` said at its accept.
+    pub response: Response,
 }
 
 impl InterruptionFacts {
     /// The facts to keep of an interruption that is accepted at `now`. If the event has no time,
     /// `sent` (when its message was sent) replaces it, else `now`. The hook is completed under
-    /// `instance`, the Node's own.
+    /// `instance`, the Node's own. The response is [`Response::Drain`].
     #[must_use]
     pub fn new(
         interruption: &Interruption,
@@ -62,6 +65,7 @@ impl InterruptionFacts {
                 _ => None,
             },
             stale,
+            response: Response::Drain,
         }
     }
 
@@ -87,7 +91,7 @@ impl InterruptionFacts {
     pub fn machine_ends_at(&self) -> Option<Moment> {
         let time = self.began();
         match self.kind? {
-            Kind::Spot => Some(time.plus(SPOT_NOTICE)),
+            Kind::Spot | Kind::SpotStop | Kind::SpotHibernate => Some(time.plus(SPOT_NOTICE)),
             Kind::Capacity => Some(self.ends.unwrap_or_else(|| time.plus(SPOT_NOTICE))),
             Kind::StateChange => match self.state? {
                 InstanceState::Stopping | InstanceState::ShuttingDown => {
@@ -97,6 +101,7 @@ impl InterruptionFacts {
                 InstanceState::Pending | InstanceState::Running => None,
             },
             Kind::TerminateHook
+            | Kind::RootVolume
             | Kind::LaunchHook
             | Kind::LaunchSuccessful
             | Kind::Rebalance
@@ -115,9 +120,9 @@ impl InterruptionFacts {
     #[must_use]
     pub fn is_urgent(&self) -> bool {
         match self.kind {
-            Some(Kind::Spot | Kind::Capacity) => true,
             Some(Kind::StateChange) => self.state.is_some_and(InstanceState::is_ending),
-            _ => false,
+            Some(kind) => kind.is_spot() || kind == Kind::Capacity,
+            None => false,
         }
     }
 }

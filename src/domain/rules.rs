@@ -1,6 +1,6 @@
 //! The deadlines and rules of a drain.
 
-use super::Moment;
+use super::{Moment, Response};
 
 /// The current deadlines of a drain. `lifecycle` derives them from the facts and does so again
 /// whenever the facts change; `drain` obeys them.
@@ -18,6 +18,13 @@ pub struct Limits {
     /// Spot, capacity or an ending state is among the interruptions: this node's pods are evicted
     /// first when a disruption budget allows an eviction.
     pub urgent: bool,
+    /// What Sundown does with the node: the strongest response to its interruptions. Without
+    /// [`Response::Drain`], no pod is evicted or deleted, and the drain waits for none.
+    pub response: Response,
+    /// AWS only recommends that the workload leaves, so nothing ends the drain before this moment
+    /// but a person or the end of the instance. Then the Node is put back. `None`: an interruption
+    /// ends the instance.
+    pub expires_at: Option<Moment>,
 }
 
 impl Limits {
@@ -25,7 +32,14 @@ impl Limits {
     /// stale interruption that is not yet proved.
     #[must_use]
     pub const fn without_deadline(accepted: Moment, urgent: bool) -> Self {
-        Self { force_at: None, accepted, end_at: None, urgent }
+        Self {
+            force_at: None,
+            accepted,
+            end_at: None,
+            urgent,
+            response: Response::Drain,
+            expires_at: None,
+        }
     }
 }
 

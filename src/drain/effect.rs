@@ -128,6 +128,16 @@ pub enum Outcome {
     NodeGone,
     /// EC2 reports the instance as stopped or terminated.
     InstanceOver,
+    /// The node was only marked: its interruptions do not ask for evictions (`--on`).
+    NotEvicted {
+        /// Pods that count and still exist, in the order of namespace and name.
+        left: Vec<PodKey>,
+    },
+    /// No interruption has followed a recommendation in time: the Node is put back.
+    Expired {
+        /// Pods that count and still exist, in the order of namespace and name.
+        left: Vec<PodKey>,
+    },
     /// The node is unreachable, and the wait for its pods is over.
     Unreachable {
         /// Pods that count and still exist, in the order of namespace and name.
@@ -150,6 +160,8 @@ impl Outcome {
             Self::TimedOut { .. } => "timed_out",
             Self::NodeGone => "node_gone",
             Self::InstanceOver => "instance_over",
+            Self::NotEvicted { .. } => "not_evicted",
+            Self::Expired { .. } => "expired",
             Self::Unreachable { .. } => "unreachable",
             Self::Released { .. } => "released",
         }
@@ -161,6 +173,8 @@ impl Outcome {
         match self {
             Self::DeadlineReached { left }
             | Self::TimedOut { left }
+            | Self::NotEvicted { left }
+            | Self::Expired { left }
             | Self::Unreachable { left }
             | Self::Released { left } => left,
             Self::Empty | Self::NodeGone | Self::InstanceOver => &[],

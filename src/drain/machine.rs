@@ -203,6 +203,7 @@ impl Drain {
         let phase = match (self.over, self.paused, self.view.listed_at.is_some()) {
             (true, ..) => Phase::Ended,
             (_, true, _) => Phase::Paused,
+            _ if !self.limits.response.evicts() => Phase::Marked,
             (.., false) => Phase::Listing,
             _ => Phase::Draining,
         };
@@ -237,7 +238,7 @@ impl Drain {
         Rules {
             limits: self.limits,
             settings: self.settings,
-            is_inactive: self.paused || self.over,
+            is_inactive: self.paused || self.over || !self.limits.response.evicts(),
             own_may_go: self.view.listed_at.is_some() && self.tally.others == 0,
             known_until: self.view.known_until(now),
             blind: self.view.is_blind(),

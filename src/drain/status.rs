@@ -25,6 +25,8 @@ pub struct Status {
 pub enum Phase {
     /// The pods of the node have not been listed yet.
     Listing,
+    /// The pods of the node stay: its interruptions do not ask for evictions (`--on`).
+    Marked,
     /// Pods are being evicted or waited for.
     Draining,
     /// The drain is paused.
@@ -39,6 +41,7 @@ impl Phase {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Listing => "listing",
+            Self::Marked => "marked",
             Self::Draining => "draining",
             Self::Paused => "paused",
             Self::Ended => "ended",

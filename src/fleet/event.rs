@@ -85,6 +85,9 @@ pub enum DrainEvent {
     DisprovedOne,
     /// Every interruption of the node was disproved.
     Disproved,
+    /// AWS announced no interruption after a recommendation (`--rebalance-ttl`): the node is put
+    /// back.
+    RecommendationExpired,
     /// The instance is in service again, without a new boot.
     InstanceReturned,
     /// The kubelet has been silent for a minute.

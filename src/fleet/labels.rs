@@ -32,6 +32,9 @@ impl Fleet {
     /// terminating, or a minute before the deadline.
     fn label_is_due(&self, name: &NodeName) -> bool {
         let Some(state) = self.drains.get(name) else { return false };
+        if !state.limits.response.cordons() {
+            return false;
+        }
         let early = match self.settings.exclude {
             Some(Exclusion::Early) => true,
             Some(Exclusion::Late | Exclusion::Never) => false,

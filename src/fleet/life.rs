@@ -7,7 +7,7 @@ use super::{DrainEvent, Effect, End, Fleet, LastKnownNode, RecordRestoration};
 use crate::{
     domain::{InstanceId, LifecycleAction, Moment, Node, NodeName, seconds},
     drain::{Drain, Input, NodeCondition, Outcome},
-    record::{self, Doubt, RecordDeletion, RecordStatus, Trust, VoidReason},
+    record::{self, Doubt, EndReason, RecordDeletion, RecordStatus, Trust, VoidReason},
 };
 
 /// How long the record of a deleted Node stays restorable, in case its instance registers again.
@@ -431,6 +431,13 @@ impl Fleet {
     pub(super) fn drain_ended(&mut self, name: &NodeName, outcome: &Outcome) {
         let now = self.now;
         self.out.unwatch_pods(name);
+        let Some(state) = self.drains.get_mut(name) else { return };
+        if matches!(outcome, Outcome::Expired { .. }) {
+            state.end_reason = EndReason::NothingHolds;
+            let events = state.interruptions.iter().map(|facts| facts.event_id.clone());
+            state.disproved.extend(events);
+            self.out.report(name, DrainEvent::RecommendationExpired);
+        }
         let Some(state) = self.drains.get_mut(name) else { return };
         let pods_are_known = state.drain().is_some_and(Drain::has_listed_pods);
         // From now on, neither a proof nor the state of the kubelet changes anything.

@@ -177,12 +177,16 @@ pub fn limits_of(
         interruptions.iter().filter(|facts| may_set_deadline(facts, proved)).cloned().collect();
     let accepted = interruptions.iter().map(|facts| facts.accepted).min().unwrap_or(take_up);
     if sure.is_empty() {
-        return Limits::without_deadline(
-            accepted,
-            interruptions.iter().any(InterruptionFacts::is_urgent),
-        );
+        let urgent = interruptions.iter().any(InterruptionFacts::is_urgent);
+        return Limits {
+            response: lifecycle::strongest_response(interruptions),
+            ..Limits::without_deadline(accepted, urgent)
+        };
     }
-    let limits = lifecycle::limits(&sure, hook_facts, take_up, settings);
+    let limits = Limits {
+        response: lifecycle::strongest_response(interruptions),
+        ..lifecycle::limits(&sure, hook_facts, take_up, settings)
+    };
     record_clock.map_or(limits, |clock| clock.soften(limits))
 }
 
@@ -236,8 +240,12 @@ impl Fleet {
             state.record_clock,
         );
         if limits != state.limits {
+            let begins_to_evict = limits.response.evicts() && !state.limits.response.evicts();
             self.set_limits(name, limits);
             self.feed(name, Input::Limits(limits));
+            if begins_to_evict {
+                self.out.watch_pods(name);
+            }
         }
     }
 
@@ -370,13 +378,15 @@ impl Fleet {
             DrainEvent::DeadlineSet { ends: limits.end_at, forces: limits.force_at },
         );
         self.report_active();
-        if began_here {
+        if began_here && limits.response.evicts() {
             self.dispatch(drain::DispatchInput::Accepted {
                 node: node.name.clone(),
                 urgent: limits.urgent,
             });
         }
-        self.out.watch_pods(&node.name);
+        if limits.response.evicts() {
+            self.out.watch_pods(&node.name);
+        }
         self.feed(&node.name, Input::Tick);
         if instance_has_ended {
             self.feed(&node.name, Input::Node(drain::NodeCondition::InstanceOver));
@@ -418,7 +428,7 @@ impl Fleet {
             && let Some(urgent) = self
                 .drains
                 .get(name)
-                .filter(|state| state.is_draining())
+                .filter(|state| state.is_draining() && state.limits.response.evicts())
                 .map(|state| state.limits.urgent)
         {
             // If the node still waits in a burst and the new interruption is urgent, the burst

@@ -17,7 +17,9 @@ impl Fleet {
     /// Acts on what people have done to a Node that is being drained.
     pub(super) fn follow_people(&mut self, node: &Arc<Node>) {
         let Some(state) = self.drains.get_mut(&node.name) else { return };
-        if !node.unschedulable && !state.is_uncordon_reported && state.is_draining() {
+        let is_cordoned = state.limits.response.cordons();
+        if is_cordoned && !node.unschedulable && !state.is_uncordon_reported && state.is_draining()
+        {
             state.is_uncordon_reported = true;
             self.out.report(&node.name, DrainEvent::Uncordoned);
         }

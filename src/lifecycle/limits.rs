@@ -3,7 +3,8 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use crate::domain::{
-    HookDescription, InterruptionFacts, Kind, LifecycleAction, Limits, Moment, force_time, seconds,
+    HookDescription, InterruptionFacts, Kind, LifecycleAction, Limits, Moment, Response,
+    force_time, seconds,
 };
 
 /// How long before its GlobalTimeout the deadline of a hook is.
@@ -23,11 +24,18 @@ pub struct LimitSettings {
     pub margin: Duration,
     /// `--spot-deadline-margin`: `margin` for a deadline that a spot notice sets.
     pub spot_margin: Duration,
+    /// `--rebalance-ttl`: how long a recommendation counts that no interruption follows.
+    pub rebalance_ttl: Duration,
 }
 
 impl Default for LimitSettings {
     fn default() -> Self {
-        Self { drain_timeout: None, margin: seconds(5), spot_margin: seconds(10) }
+        Self {
+            drain_timeout: None,
+            margin: seconds(5),
+            spot_margin: seconds(10),
+            rebalance_ttl: seconds(3600),
+        }
     }
 }
 
@@ -86,21 +94,40 @@ pub fn limits(
     take_up: Moment,
     settings: &LimitSettings,
 ) -> Limits {
-    let rules = taken.iter().filter_map(|t| Rule::of(t, &facts_of(t, hooks), take_up, settings));
+    let first = taken.iter().map(|t| t.accepted).min().unwrap_or(take_up);
+    let response = strongest_response(taken);
+    let ending: Vec<&InterruptionFacts> = taken.iter().filter(|t| !is_recommendation(t)).collect();
+    if ending.is_empty() && !taken.is_empty() {
+        let last = taken.iter().map(|t| t.accepted).max().unwrap_or(first);
+        let expires_at = Some(last.plus(settings.rebalance_ttl));
+        return Limits { response, expires_at, ..Limits::without_deadline(first, false) };
+    }
+    let rules = ending.iter().filter_map(|t| Rule::of(t, &facts_of(t, hooks), take_up, settings));
     let rules: Vec<Rule> = rules.collect();
     let earliest = rules.iter().min_by_key(|r| (r.deadline.force_at, r.accepted));
     let end = rules.iter().map(|r| r.deadline.end_at).min();
-    let patience = taken.iter().map(|t| {
+    let patience = ending.iter().map(|t| {
         take_up.max(t.accepted).plus(settings.patience(facts_of(t, hooks).description.as_ref()))
     });
     let ends_anyway = patience.min().unwrap_or_else(|| take_up.plus(settings.patience(None)));
-    let first = taken.iter().map(|t| t.accepted).min().unwrap_or(take_up);
     Limits {
         force_at: earliest.map(|r| r.deadline.force_at),
         accepted: earliest.map_or(first, |r| r.accepted),
         end_at: Some(end.unwrap_or(ends_anyway)),
         urgent: taken.iter().any(InterruptionFacts::is_urgent),
+        response,
+        expires_at: None,
     }
+}
+
+fn is_recommendation(taken: &InterruptionFacts) -> bool {
+    taken.kind.is_some_and(Kind::is_recommendation)
+}
+
+/// The strongest response to these interruptions; [`Response::Drain`] if there are none.
+#[must_use]
+pub fn strongest_response(taken: &[InterruptionFacts]) -> Response {
+    taken.iter().map(|facts| facts.response).max().unwrap_or(Response::Drain)
 }
 
 /// The facts of the open action of an interruption. Actions of the same hook share its description,
@@ -161,8 +188,11 @@ impl Rule {
         } else if taken.is_over() {
             return None;
         } else {
-            let margin =
-                if taken.kind == Some(Kind::Spot) { settings.spot_margin } else { settings.margin };
+            let margin = if taken.kind.is_some_and(Kind::is_spot) {
+                settings.spot_margin
+            } else {
+                settings.margin
+            };
             let deadline = taken
                 .machine_ends_at()
                 .map(|end| Deadline::at(end, taken.began(), margin))

@@ -50,7 +50,7 @@ labels!(
         Unknown = "unknown",
         /// Its time has passed and it no longer applies.
         Stale = "stale",
-        /// Understood, but Sundown does not act on this kind.
+        /// Understood, but Sundown does not act on this kind, or `--on` says to ignore it.
         NotActedOn = "not_acted_on",
         /// A test notification, or a test event on which Sundown does not act.
         Test = "test",
@@ -87,6 +87,10 @@ labels!(
         NodeGone = "node_gone",
         /// The instance was stopped or terminated.
         InstanceOver = "instance_over",
+        /// The node was only marked: `--on` does not ask for evictions.
+        NotEvicted = "not_evicted",
+        /// No interruption followed a recommendation in time, and the node was put back.
+        Expired = "expired",
         /// The node was unreachable.
         Unreachable = "unreachable",
         /// A person released it, or the interruption was disproved.

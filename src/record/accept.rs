@@ -14,7 +14,7 @@ use super::{
 };
 use crate::domain::{
     Compat, EXCLUDE_FROM_LOAD_BALANCERS, InstanceId, Interruption, InterruptionFacts, Kind, Moment,
-    Node, RECORD, seconds,
+    Node, RECORD, Response, seconds,
 };
 
 /// What an accept depends on, apart from the Node and the interruption.
@@ -22,6 +22,8 @@ use crate::domain::{
 pub struct AcceptOptions {
     /// The patch also sets the load balancer label, unless the Node has it.
     pub exclude: bool,
+    /// What Sundown does about the interruption (`--on`).
+    pub response: Response,
     /// The interruption was read late, and AWS could not be asked whether it still holds.
     pub stale: bool,
     /// When the message was sent. Used if the event has no time.
@@ -51,6 +53,7 @@ impl Default for AcceptOptions {
     fn default() -> Self {
         Self {
             exclude: false,
+            response: Response::Drain,
             stale: false,
             sent: None,
             current_limit: None,
@@ -68,7 +71,7 @@ impl AcceptOptions {
     fn forces(&self, facts: &InterruptionFacts, end: Moment) -> Moment {
         facts.forces_at(
             end,
-            if facts.kind == Some(Kind::Spot) { self.spot_margin } else { self.margin },
+            if facts.kind.is_some_and(Kind::is_spot) { self.spot_margin } else { self.margin },
         )
     }
 }
@@ -100,11 +103,11 @@ pub enum Accept {
 ///
 /// - Without a record, with a damaged or void one, or with a released one whose cordon or taint was
 ///   removed, the Node gets a new record.
-/// - If the record is open, the interruption joins it if it brings a new lifecycle action or an
-///   earlier deadline. Otherwise it is a repeat. If somebody has uncordoned the Node meanwhile, it
+/// - If the record is open, the interruption joins it if it brings a new lifecycle action, an
+///   earlier deadline or a stronger response. Otherwise it is a repeat. If somebody has uncordoned the Node meanwhile, it
 ///   is not cordoned again, but the taint is written.
 /// - If the record is released and cordon and taint are still on the Node, only an interruption
-///   with a new lifecycle action replaces it: one of a hook that the record does not name, or a
+///   with a stronger response or with a new lifecycle action replaces it: one of a hook that the record does not name, or a
 ///   later one of a hook that it names. The new record keeps the state before Sundown.
 /// - If the record belongs to this instance and names this event, the interruption is a repeat.
 ///
@@ -131,21 +134,24 @@ pub fn accept(
             (new.fresh(node, before_us(node, &record)), false)
         }
         RecordStatus::Released { record, has_our_marks: true }
-            if new.brings_an_action_after(&record) =>
+            if new.brings_an_action_after(&record) || new.is_stronger_than(&record) =>
         {
             (new.fresh(node, record.before), false)
         }
-        RecordStatus::Open(record) if new.adds_to(&record, options) => (new.join(record), true),
+        RecordStatus::Open(record) if new.adds_to(&record, options) => {
+            (new.join(record, node), true)
+        }
         RecordStatus::Doubtful { record, .. }
             if !new.is_in(&record) && new.adds_to(&hooks_only(&record, node), options) =>
         {
-            (new.join(hooks_only(&record, node)), true)
+            (new.join(hooks_only(&record, node), node), true)
         }
         RecordStatus::Void { .. }
         | RecordStatus::Released { .. }
         | RecordStatus::Open(_)
         | RecordStatus::Doubtful { .. } => return Accept::Repeat,
     };
+    let was_cordoned = joins && is_cordoned_by(node);
     let is_over_hooks = record.hooks().len() > MAX_HOOKS;
     if is_over_hooks
         || record.interruptions.len() > MAX_INTERRUPTIONS
@@ -163,8 +169,8 @@ pub fn accept(
     if !joins {
         remove_release_order(node, &mut patch);
     }
-    let uncordoned_by_hand = joins && !node.unschedulable;
-    if !uncordoned_by_hand {
+    let uncordoned_by_hand = was_cordoned && !node.unschedulable;
+    if record.response().cordons() && !uncordoned_by_hand {
         patch.cordon();
     }
     let excludes = options.exclude && patch.exclude(record.compat());
@@ -191,8 +197,10 @@ struct NewEntry {
 impl NewEntry {
     fn new(interruption: &Interruption, now: Moment, options: &AcceptOptions) -> Self {
         let instance = interruption.instance.clone();
-        let facts =
-            InterruptionFacts::new(interruption, &instance, options.sent, now, options.stale);
+        let facts = InterruptionFacts {
+            response: options.response,
+            ..InterruptionFacts::new(interruption, &instance, options.sent, now, options.stale)
+        };
         Self {
             entry: KnownEntry { unconfirmed: options.unconfirmed, ..KnownEntry::new(&facts) },
             instance,
@@ -215,7 +223,9 @@ impl NewEntry {
 
     /// Adds the interruption. If the record is full, it takes the place of one without a lifecycle
     /// action.
-    fn join(self, mut record: Record) -> Record {
+    fn join(self, mut record: Record, node: &Node) -> Record {
+        // Until now Sundown has not cordoned the Node: a cordon is somebody else's.
+        record.before.unschedulable |= node.unschedulable && !record.response().cordons();
         if record.interruptions.len() >= MAX_INTERRUPTIONS
             && let Some(at) = record
                 .interruptions
@@ -286,9 +296,19 @@ impl NewEntry {
         !self.is_in(record) && (self.has_new_action(record) || later_action)
     }
 
-    /// It brings a new lifecycle action, or an earlier deadline than that of the open record.
+    /// It brings a new lifecycle action, an earlier deadline than that of the open record, or a
+    /// stronger response.
     fn adds_to(&self, record: &Record, options: &AcceptOptions) -> bool {
-        !self.is_in(record) && (self.has_new_action(record) || self.ends_sooner(record, options))
+        !self.is_in(record)
+            && (self.has_new_action(record)
+                || self.ends_sooner(record, options)
+                || self.is_stronger_than(record))
+    }
+
+    /// It asks for more than every interruption in the record, which does not name it: the Node was
+    /// only marked so far, or its pods have stayed.
+    fn is_stronger_than(&self, record: &Record) -> bool {
+        !self.is_in(record) && self.facts.response > record.response()
     }
 
     /// It would end the drain, or force pods, sooner than every interruption in the record. Both
@@ -333,6 +353,12 @@ impl NewEntry {
         let ends: Vec<(Moment, Moment)> = held.iter().filter_map(limits_of).collect();
         ends.iter().all(|(old, _)| end < *old) || ends.iter().all(|(_, old)| forces < *old)
     }
+}
+
+/// The record of this Node is one for which Sundown cordons Nodes.
+fn is_cordoned_by(node: &Node) -> bool {
+    let record = node.record().and_then(|text| Record::read(text).ok());
+    record.is_some_and(|record| record.response().cordons())
 }
 
 /// When the machine ends, by the facts of an interruption without a lifecycle action. A moment in

@@ -27,8 +27,10 @@ fn taint(entry: &KnownEntry) -> Option<Taint> {
     // The key, and what NTH writes before the event ID, of which it writes each byte as two
     // hexadecimal digits.
     let (key, prefix) = match Kind::from_word(&entry.kind)? {
-        Kind::Spot => ("spot-itn", "spot-itn-event-"),
-        Kind::TerminateHook => ("asg-lifecycle-termination", "asg-lifecycle-term-"),
+        Kind::Spot | Kind::SpotStop | Kind::SpotHibernate => ("spot-itn", "spot-itn-event-"),
+        Kind::TerminateHook | Kind::RootVolume => {
+            ("asg-lifecycle-termination", "asg-lifecycle-term-")
+        }
         Kind::Rebalance => ("rebalance-recommendation", "rebalance-recommendation-event-"),
         Kind::Health => ("scheduled-maintenance", "aws-health-scheduled-change-event-"),
         Kind::LaunchHook | Kind::LaunchSuccessful | Kind::Capacity | Kind::StateChange => {

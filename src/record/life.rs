@@ -116,7 +116,9 @@ pub fn reregister(node: &Node, instance: &InstanceId, record: &Record) -> Option
     let mut patch = NodePatch::new(node);
     patch.record(&record);
     patch.taint(&record);
-    patch.cordon();
+    if record.response().cordons() {
+        patch.cordon();
+    }
     Some(patch.body())
 }
 

@@ -34,7 +34,8 @@ impl<'a> NodePatch<'a> {
         self.spec.insert("unschedulable".to_owned(), Value::Null);
     }
 
-    /// Sets Sundown's taint. Its value is the kind of the most urgent interruption. It keeps its
+    /// Sets Sundown's taint. Its value is the kind of the most urgent interruption, its effect
+    /// follows from the strongest response. It keeps its
     /// place in the list, or comes after all others. The others stay in their order. The taints for
     /// other tools come last, unless the Node has one with the same key.
     pub(super) fn taint(&mut self, record: &Record) {
@@ -42,7 +43,7 @@ impl<'a> NodePatch<'a> {
         let ours = Taint {
             key: TAINT.to_owned(),
             value: Some(kind.to_owned()),
-            effect: "NoSchedule".to_owned(),
+            effect: record.response().taint_effect().to_owned(),
             time_added: None,
         };
         let at =
@@ -146,10 +147,13 @@ fn shown_kind(record: &Record) -> &'static str {
 /// highest value.
 const fn urgency(kind: Kind) -> u8 {
     match kind {
-        Kind::StateChange => 7,
-        Kind::Spot => 6,
-        Kind::Capacity => 5,
-        Kind::TerminateHook => 4,
+        Kind::StateChange => 10,
+        Kind::Spot => 9,
+        Kind::SpotHibernate => 8,
+        Kind::SpotStop => 7,
+        Kind::Capacity => 6,
+        Kind::TerminateHook => 5,
+        Kind::RootVolume => 4,
         Kind::LaunchHook => 3,
         Kind::Health => 2,
         Kind::Rebalance => 1,

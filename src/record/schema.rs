@@ -7,7 +7,7 @@
 //!   {"kind":"terminate-hook","event":"1234…","time":"2026-01-01T00:00:00Z",
 //!    "accepted":"2026-01-01T00:00:01Z","group":"asg","hook":"drain","token":"8765…",
 //!    "unconfirmed":true},
-//!   {"kind":"capacity","event":"…","time":"…","accepted":"…","ends":"…"},
+//!   {"kind":"capacity","event":"…","time":"…","accepted":"…","ends":"…","response":"cordon"},
 //!   {"kind":"state-change","event":"…","time":"…","accepted":"…","state":"stopping",
 //!    "stale":true}],
 //!  "released":{"at":"2026-01-01T00:10:00Z","outcome":"empty"}}
@@ -24,7 +24,7 @@ use serde_json::{Map, Value};
 
 use crate::domain::{
     Compat, GroupName, HookKey, HookName, InstanceId, InterruptionFacts, Kind, LifecycleAction,
-    LifecycleToken, Moment,
+    LifecycleToken, Moment, Response,
 };
 
 /// The schema version of the records that Sundown writes.
@@ -122,6 +122,9 @@ pub(super) struct KnownEntry {
     pub(super) state: Option<String>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) stale: bool,
+    /// What Sundown does about it ([`Response::as_str`]); `None`: it drains the node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) response: Option<String>,
     /// It was accepted before AWS showed whether Sundown answers its hook.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) unconfirmed: bool,
@@ -175,6 +178,16 @@ impl Record {
     #[must_use]
     pub const fn released(&self) -> Option<&Released> {
         self.released.as_ref()
+    }
+
+    /// The strongest response to any of its interruptions: what Sundown does with the node.
+    #[must_use]
+    pub fn response(&self) -> Response {
+        let of_entry = |entry: &Entry| match entry {
+            Entry::Known(known) => known.response(),
+            Entry::Unknown(_) => Response::Drain,
+        };
+        self.interruptions.iter().map(of_entry).max().unwrap_or(Response::Drain)
     }
 
     /// The interruptions that this version can read, with times by AWS's clock. Their lifecycle
@@ -283,6 +296,8 @@ impl KnownEntry {
             ends: facts.ends.map(whole_millis),
             state: facts.state.map(|s| s.as_str().to_owned()),
             stale: facts.stale,
+            response: Some(facts.response.as_str().to_owned())
+                .filter(|_| facts.response != Response::Drain),
             unconfirmed: false,
             rest: Map::new(),
         }
@@ -303,12 +318,20 @@ impl KnownEntry {
             ends: self.ends,
             state: self.state.as_deref().and_then(|s| s.parse().ok()),
             stale: self.stale,
+            response: self.response(),
         }
+    }
+
+    /// What Sundown does about it. A response that this version does not know counts as
+    /// [`Response::Drain`]: the instance ends in most cases.
+    fn response(&self) -> Response {
+        self.response.as_deref().and_then(Response::from_word).unwrap_or(Response::Drain)
     }
 
     /// Its kind has a lifecycle action, but it names no group or no hook.
     fn lacks_its_hook(&self) -> bool {
-        matches!(Kind::from_word(&self.kind), Some(Kind::TerminateHook | Kind::LaunchHook))
+        Kind::from_word(&self.kind)
+            .is_some_and(|kind| kind.is_terminate_hook() || kind == Kind::LaunchHook)
             && (self.group.is_none() || self.hook.is_none())
     }
 }

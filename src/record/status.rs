@@ -17,7 +17,7 @@ pub enum RecordStatus {
     Released {
         /// The record, with [`Record::released`].
         record: Record,
-        /// Sundown's cordon and taint are still on the Node.
+        /// Sundown's cordon (if it has set one) and taint are still on the Node.
         has_our_marks: bool,
     },
     /// The record does not count for this machine.
@@ -123,7 +123,8 @@ pub fn status(node: &Node, instance: Option<&InstanceId>) -> RecordStatus {
         (false, true) => RecordStatus::Doubtful { record, why: Doubt::HookMayBeOpen },
         (true, true) if ours.any() => RecordStatus::Void { record, why: VoidReason::Rebooted },
         (true, _) => {
-            RecordStatus::Released { record, has_our_marks: ours.taint && node.unschedulable }
+            let is_cordoned = node.unschedulable || !record.response().cordons();
+            RecordStatus::Released { record, has_our_marks: ours.taint && is_cordoned }
         }
     }
 }
@@ -132,14 +133,18 @@ pub fn status(node: &Node, instance: Option<&InstanceId>) -> RecordStatus {
 ///
 /// The cordon is Sundown's if the Node was schedulable before and still has Sundown's taint: a
 /// kubelet can write an annotation, but no taint (NodeRestriction). If the record is open and names
-/// this very instance, the taint is not needed.
+/// this very instance, the taint is not needed. A record whose responses cordon nothing
+/// ([`Record::response`]) never makes the cordon Sundown's.
 #[must_use]
 pub fn ours(node: &Node, record: &Record) -> Ours {
     let taint = node.has_our_taint();
     let same_machine =
         record.released.is_none() && node.instance.as_ref().is_none_or(|i| *i == record.instance);
     Ours {
-        cordon: node.unschedulable && !record.before.unschedulable && (taint || same_machine),
+        cordon: node.unschedulable
+            && record.response().cordons()
+            && !record.before.unschedulable
+            && (taint || same_machine),
         taint,
         label: node
             .labels

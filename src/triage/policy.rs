@@ -5,7 +5,7 @@ use std::time::Duration;
 use wildmatch::WildMatch;
 
 use super::{Reason, Verdict};
-use crate::domain::{HookName, Selector, seconds};
+use crate::domain::{HookName, Responses, Selector, seconds};
 
 /// The hooks that Amazon EKS puts on the groups of managed node groups, and answers itself.
 const EKS_HOOKS: [&str; 2] = ["Terminate-LC-Hook", "Launch-LC-Hook"];
@@ -26,6 +26,10 @@ pub struct Policy {
     /// Others also read this queue, so Sundown leaves messages that may concern them
     /// (`--shared-queue`).
     pub shared_queue: bool,
+    /// What Sundown does about each kind of interruption (`--on`).
+    pub responses: Responses,
+    /// How long a recommendation counts (`--rebalance-ttl`).
+    pub rebalance_ttl: Duration,
     /// When an interruption is stale.
     pub staleness: Staleness,
 }
@@ -123,6 +127,8 @@ impl Policy {
             cluster_name: None,
             join_timeout: seconds(300),
             shared_queue: false,
+            responses: Responses::default(),
+            rebalance_ttl: seconds(3600),
             staleness: Staleness::default(),
         }
     }

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::domain::{
     Cause, HookAction, InstanceState, Interruption, LifecycleAction, Moment, Node, PoolEnd,
-    Transition, seconds,
+    Response, Transition, seconds,
 };
 
 /// How old EC2's answer about an instance may be if only its cluster is of interest. A queue full
@@ -43,23 +43,26 @@ pub fn triage(
         Cause::Terminate(_) | Cause::Launch(_) if case.hook_claim() == HookClaim::Foreign => {
             policy.dispose(Reason::ForeignHook)
         }
+        Cause::Health(_) => case.not_acted_on(Reason::NotActedOnYet),
+        _ if case.response() == Response::Ignore => case.not_acted_on(Reason::Ignored),
+        Cause::Rebalance if known.age(now) > policy.rebalance_ttl => policy.dispose(Reason::Stale),
         Cause::Launch(action) => case.launch_hook(action),
         // The index may show the Node soon, and the Node may have to be put back.
         Cause::LaunchSuccessful { .. } if !known.index_trusted && case.node().is_none() => {
             wait(Vec::new(), None)
         }
-        Cause::Rebalance | Cause::Health(_) | Cause::LaunchSuccessful { .. } => {
-            case.not_acted_on_yet()
-        }
+        Cause::LaunchSuccessful { .. } => case.not_acted_on(Reason::NotActedOnYet),
         Cause::StateChange(state) if !state.is_ending() => policy.dispose(Reason::Irrelevant),
-        Cause::Terminate(_) | Cause::Spot(_) | Cause::Capacity { .. } | Cause::StateChange(_) => {
-            match case.node() {
-                Some(node) => case.with_node(node),
-                None if case.may_be_named_after() => wait(case.questions_of_name(), None),
-                None if !known.index_trusted => case.while_index_is_not_trusted(),
-                None => case.without_node(),
-            }
-        }
+        Cause::Terminate(_)
+        | Cause::Spot(_)
+        | Cause::Capacity { .. }
+        | Cause::Rebalance
+        | Cause::StateChange(_) => match case.node() {
+            Some(node) => case.with_node(node),
+            None if case.may_be_named_after() => wait(case.questions_of_name(), None),
+            None if !known.index_trusted => case.while_index_is_not_trusted(),
+            None => case.without_node(),
+        },
     };
     case.wait_for_hook_claim(verdict)
 }
@@ -70,7 +73,8 @@ pub fn triage(
 #[must_use]
 pub fn heartbeats(interruption: &Interruption, known: &Knowledge, policy: &Policy) -> bool {
     let case = Case { interruption, known, policy, now: known.received };
-    if !matches!(interruption.cause, Cause::Terminate(_)) {
+    let is_answered = case.response() != Response::Ignore;
+    if !matches!(interruption.cause, Cause::Terminate(_)) || !is_answered {
         return false;
     }
     let ours = match case.node() {
@@ -171,7 +175,9 @@ impl Case<'_> {
     // Sundown does not act on launch hooks yet, but answers them at once: with the default result
     // ABANDON, a hook that nobody answers terminates every new instance.
     fn launch_hook(&self, action: &HookAction) -> Verdict {
-        let Some(open_action) = self.lifecycle_action() else { return self.not_acted_on_yet() };
+        let Some(open_action) = self.lifecycle_action() else {
+            return self.not_acted_on(Reason::NotActedOnYet);
+        };
         if self.node().is_some_and(|node| !self.is_managed(&node)) {
             return self.policy.dispose(Reason::NotManaged);
         }
@@ -181,7 +187,9 @@ impl Case<'_> {
         if self.policy.hooks.names(&action.hook) {
             return Verdict::AnswerLaunch(open_action);
         }
-        let Some(cluster) = &self.policy.cluster_name else { return self.not_acted_on_yet() };
+        let Some(cluster) = &self.policy.cluster_name else {
+            return self.not_acted_on(Reason::NotActedOnYet);
+        };
         match owner::group_is_ours(self.known, cluster) {
             Some(true) => Verdict::AnswerLaunch(open_action),
             Some(false) => self.policy.dispose(Reason::Foreign),
@@ -189,15 +197,17 @@ impl Case<'_> {
         }
     }
 
-    // Interruptions on which Sundown does not act yet: rebalance recommendations, AWS Health,
-    // instances that leave a warm pool, and launch hooks that nothing shows to be Sundown's.
-    fn not_acted_on_yet(&self) -> Verdict {
+    /// What Sundown does about this kind of interruption.
+    fn response(&self) -> Response {
+        self.policy.responses.of(self.interruption.kind())
+    }
+
+    // Interruptions that `--on` says to ignore, and those on which Sundown does not act yet: AWS
+    // Health, instances that leave a warm pool, and launch hooks that nothing shows to be
+    // Sundown's.
+    fn not_acted_on(&self, reason: Reason) -> Verdict {
         let others_may_act = self.policy.shared_queue && self.node().is_none();
-        if others_may_act {
-            Verdict::GiveBack(Reason::NotActedOnYet)
-        } else {
-            Verdict::Delete(Reason::NotActedOnYet)
-        }
+        if others_may_act { Verdict::GiveBack(reason) } else { Verdict::Delete(reason) }
     }
 
     // A managed tag is required, and the instance lacks it, or its tags are not known yet.
@@ -468,6 +478,7 @@ impl Case<'_> {
         Verdict::Accept(Accept {
             node,
             instance: self.interruption.instance.clone(),
+            response: self.response(),
             certainty,
             claim: self.hook_claim(),
             state,

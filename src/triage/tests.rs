@@ -10,6 +10,7 @@ mod hook_claims;
 mod model;
 mod nodes;
 mod properties;
+mod responses;
 mod stale;
 mod unknown;
 

@@ -4,7 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use super::HookClaim;
 use crate::domain::{
-    GroupName, HookKey, HookName, InstanceId, InstanceState, LifecycleAction, Moment, Node, seconds,
+    GroupName, HookKey, HookName, InstanceId, InstanceState, LifecycleAction, Moment, Node,
+    Response, seconds,
 };
 
 /// What to do with one interruption.
@@ -53,6 +54,8 @@ pub struct Accept {
     /// The instance that is interrupted. It is the Node's by its providerID, or by its name if it
     /// has none.
     pub instance: InstanceId,
+    /// What Sundown does with the Node, by the kind of the interruption.
+    pub response: Response,
     /// Whether it needed a proof, and has one.
     pub certainty: Certainty,
     /// Whether Sundown answers its hook; `Ours` without a hook. If `Undecided`, the hook is
@@ -170,6 +173,8 @@ pub enum Reason {
     Unknown,
     /// The instance belongs to this cluster and has no Node, and there is no hook to complete.
     NoNode,
+    /// The operator has set [`Response::Ignore`] for this kind (`--on`).
+    Ignored,
     /// Sundown understands this kind of interruption, but does not act on it yet.
     NotActedOnYet,
     /// The message is understood and does not concern Sundown (`interruption::Parsed::Irrelevant`
@@ -179,13 +184,14 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, for initializing metrics.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Foreign,
         Self::ForeignHook,
         Self::NotManaged,
         Self::Stale,
         Self::Unknown,
         Self::NoNode,
+        Self::Ignored,
         Self::NotActedOnYet,
         Self::Irrelevant,
     ];
@@ -200,6 +206,7 @@ impl Reason {
             Self::Stale => "stale",
             Self::Unknown => "unknown",
             Self::NoNode => "no_node",
+            Self::Ignored => "ignored",
             Self::NotActedOnYet => "not_acted_on_yet",
             Self::Irrelevant => "irrelevant",
         }

@@ -183,7 +183,7 @@ fn the_record_on_the_page_is_one_and_every_field_is_explained() {
 #[test]
 fn the_words_of_the_concepts_are_those_of_the_code() {
     let page = read("docs/concepts.md");
-    let phases = [Phase::Listing, Phase::Draining, Phase::Paused, Phase::Ended]
+    let phases = [Phase::Listing, Phase::Marked, Phase::Draining, Phase::Paused, Phase::Ended]
         .map(|p| p.as_str().to_owned());
     assert_eq!(first_column(&page, "## Drain"), BTreeSet::from(phases));
     let left = Vec::new;
@@ -193,6 +193,8 @@ fn the_words_of_the_concepts_are_those_of_the_code() {
         Outcome::TimedOut { left: left() },
         Outcome::NodeGone,
         Outcome::InstanceOver,
+        Outcome::NotEvicted { left: left() },
+        Outcome::Expired { left: left() },
         Outcome::Unreachable { left: left() },
         Outcome::Released { left: left() },
     ];

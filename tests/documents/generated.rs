@@ -48,6 +48,11 @@ fn the_page_of_the_commands_flags_is_generated() {
 }
 
 #[test]
+fn the_page_of_responses_is_generated() {
+    hold("docs/responses.md", &sundown::domain::responses_document());
+}
+
+#[test]
 fn the_page_of_events_is_generated() {
     hold("docs/events.md", &sundown::cluster::reason::document());
 }

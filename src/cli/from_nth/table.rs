@@ -270,8 +270,8 @@ pub(super) const ROWS: &[Row] = &[
         "false",
         Missing,
         &[],
-        "Sundown drains what it cordons; `sundown pause` holds all drains for a while, and hooks \
-         stay open meanwhile",
+        "--on KIND=cordon for each kind that is only to be cordoned, such as --on \
+         spot=cordon,terminate-hook=cordon (docs/interruptions.md)",
     ),
     both(
         "dry-run",

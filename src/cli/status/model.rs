@@ -38,6 +38,8 @@ pub(super) struct Leader {
 #[serde(rename_all = "kebab-case")]
 pub(super) enum State {
     Draining,
+    /// Only tainted or cordoned: its pods stay (`--on`).
+    Marked,
     Paused,
     /// The record was deleted or damaged during the drain.
     RecordLost,

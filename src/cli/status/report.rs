@@ -11,7 +11,7 @@ use crate::{
     cli::words::count,
     config::DrainConfig,
     controller::{drain_settings, limit_settings},
-    domain::{InstanceId, InterruptionFacts, Moment, Node, NodeName, Pod, seconds},
+    domain::{InstanceId, InterruptionFacts, Moment, Node, NodeName, Pod, Response, seconds},
     drain::{BlockReason, Drain, Effect, Input, Settings, Start, blocked_by_budgets},
     fleet::{end_in_event, limits_of, taken_up},
     record::{self, Record, RecordStatus},
@@ -171,11 +171,20 @@ impl Reader<'_> {
         let taken = record.interruptions(instance);
         let accepted = record.accepted().unwrap_or(now);
         let paused = node.paused() || self.lease.is_some_and(|l| l.is_paused);
-        if !node.unschedulable {
+        let response = record.response();
+        if response.cordons() && !node.unschedulable {
             remarks.push(
                 "Somebody uncordoned it. Its taint keeps new pods away, and the drain goes on."
                     .to_owned(),
             );
+        }
+        match response {
+            Response::Drain => {}
+            Response::Cordon => remarks.push("Only cordoned (--on): its pods stay.".to_owned()),
+            Response::Prefer | Response::Ignore => {
+                remarks
+                    .push("Only tainted with PreferNoSchedule (--on): its pods stay.".to_owned());
+            }
         }
         if node.released_by_hand() {
             remarks.push("Its release was asked for.".to_owned());
@@ -189,7 +198,11 @@ impl Reader<'_> {
         let mut status = NodeStatus {
             node: node.name.clone(),
             instance: Some(instance.to_string()),
-            state: if paused { State::Paused } else { State::Draining },
+            state: match paused {
+                true => State::Paused,
+                false if response.evicts() => State::Draining,
+                false => State::Marked,
+            },
             remarks,
             interruptions: taken.iter().map(Interruption::of).collect(),
             since: Some(accepted),
@@ -201,7 +214,9 @@ impl Reader<'_> {
             hooks: self.hooks(node, record, instance),
             events: self.last_events(node, accepted),
         };
-        if let Some(settings) = &self.settings {
+        if let Some(settings) = &self.settings
+            && response.evicts()
+        {
             self.pods(&mut status, node, settings, &taken, accepted);
         }
         if paused {
@@ -239,7 +254,7 @@ impl Reader<'_> {
             limits.end_at = Some(end);
             limits.force_at = margin.map(|margin| end.minus(margin));
         }
-        status.deadline = limits.end_at;
+        status.deadline = limits.end_at.or(limits.expires_at);
         let Some(Ok(pods)) = self.facts.pods.get(&node.name) else { return };
         let start = Start { node: node.name.clone(), cordoned_at: accepted, limits, own_pod: None };
         let mut drain = Drain::new(start, drain_settings(settings));

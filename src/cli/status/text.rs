@@ -156,7 +156,7 @@ impl Page {
         let since = node.since.map(|at| self.age(at)).unwrap_or_default();
         let force = match node.state {
             State::Paused => "paused".to_owned(),
-            State::RecordLost | State::NotDraining => String::new(),
+            State::RecordLost | State::NotDraining | State::Marked => String::new(),
             State::Draining if node.pods.is_none() => "?".to_owned(),
             State::Draining if node.nothing_to_force => "-".to_owned(),
             State::Draining => self.until(node.force_from, "never"),
@@ -266,6 +266,7 @@ impl Page {
         self.line(None, "");
         let state = match node.state {
             State::Draining => ("is being drained", None),
+            State::Marked => ("is marked, and not drained", None),
             State::Paused => ("is being drained, and paused", Some(Tone::Caution)),
             State::RecordLost => ("has lost its record", Some(Tone::Bad)),
             State::NotDraining => ("is not being drained", None),
@@ -291,7 +292,9 @@ impl Page {
             };
             let deadline = when(self, node.deadline, "none");
             self.fact("deadline", &deadline);
-            let force = if node.state == State::Paused {
+            let force = if node.state == State::Marked {
+                "its pods stay".to_owned()
+            } else if node.state == State::Paused {
                 "no pod is deleted by force while the drain is paused".to_owned()
             } else if node.nothing_to_force {
                 "no pod is left that could be forced".to_owned()

@@ -156,11 +156,22 @@ reasons! {
          drain ends, and Sundown restores the earlier state of the node."
         => "Nothing. When it happens often, find out why messages are [read \
             late](operations.md#interruptions-are-accepted-late).";
+    /// No interruption followed a recommendation.
+    RecommendationExpired [Normal] [Node]
+        "AWS recommended that the workload leaves the instance, and announced no interruption of \
+         it within `--rebalance-ttl`. Sundown restores the earlier state of the node."
+        => "Nothing.";
     /// An instance is back in service.
     InstanceReturned [Normal] [Node]
         "Auto Scaling has put the instance back into service (out of a warm pool, or out of \
          hibernation) without a new boot. Sundown restores the earlier state of the node."
         => "Nothing.";
+    /// A node was only marked.
+    NotEvicted [Normal] [Node]
+        "The node was only tainted or cordoned, as `--on` says for this kind of interruption. Its \
+         pods stay, and Sundown completes its lifecycle actions."
+        => "Nothing. To drain such nodes, change \
+            [`--on`](interruptions.md#choose-what-happens-for-a-kind).";
     /// A drain ended with no pod left.
     Drained [Normal] [Node]
         "The drain ended: no pod that counts is left, or the instance has ended. The message gives \

@@ -305,11 +305,14 @@ async fn ask_hook(term: &Term, key: &HookKey, pause: Duration) -> Evidence {
 /// Rebuilds an interruption from the facts in a record, with the fields that a proof needs. `None`:
 /// its kind needs no proof, or the record lacks such a field.
 fn interruption(instance: &InstanceId, taken: &InterruptionFacts) -> Option<Interruption> {
-    let cause = match taken.kind? {
+    let kind = taken.kind?;
+    let cause = match kind {
         Kind::Spot => Cause::Spot(SpotAction::Terminate),
+        Kind::SpotStop => Cause::Spot(SpotAction::Stop),
+        Kind::SpotHibernate => Cause::Spot(SpotAction::Hibernate),
         Kind::Capacity => Cause::Capacity { ends: taken.ends },
         Kind::StateChange => Cause::StateChange(taken.state?),
-        Kind::TerminateHook => {
+        Kind::TerminateHook | Kind::RootVolume => {
             let action = taken.hook.as_ref()?;
             Cause::Terminate(HookAction {
                 group: action.key.group.clone(),
@@ -317,7 +320,11 @@ fn interruption(instance: &InstanceId, taken: &InterruptionFacts) -> Option<Inte
                 token: action.token.clone(),
                 origin: None,
                 destination: None,
-                purpose: HookPurpose::Ordinary,
+                purpose: if kind == Kind::RootVolume {
+                    HookPurpose::ReplaceRootVolume
+                } else {
+                    HookPurpose::Ordinary
+                },
             })
         }
         Kind::LaunchHook | Kind::LaunchSuccessful | Kind::Rebalance | Kind::Health => return None,

@@ -108,6 +108,7 @@ pub const fn limit_settings(config: &DrainConfig) -> LimitSettings {
         drain_timeout: config.timeout,
         margin: config.deadline_margin,
         spot_margin: config.spot_deadline_margin,
+        rebalance_ttl: config.rebalance_ttl,
     }
 }
 

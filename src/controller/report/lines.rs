@@ -64,6 +64,10 @@ fn log_drain(node: &NodeName, event: &DrainEvent) -> bool {
             info!(%node, "A stale interruption is disproved; the drain ends and the node is put \
                 back.");
         }
+        DrainEvent::RecommendationExpired => {
+            info!(%node, "No interruption followed the recommendation within --rebalance-ttl: the \
+                node is put back as it was.");
+        }
         DrainEvent::InstanceReturned => {
             info!(%node, "The instance is back in service without a new boot: its node is put \
                 back as it was.");

@@ -234,6 +234,8 @@ const fn drain_end(outcome: &Outcome) -> DrainEnd {
         Outcome::TimedOut { .. } => DrainEnd::TimedOut,
         Outcome::NodeGone => DrainEnd::NodeGone,
         Outcome::InstanceOver => DrainEnd::InstanceOver,
+        Outcome::NotEvicted { .. } => DrainEnd::NotEvicted,
+        Outcome::Expired { .. } => DrainEnd::Expired,
         Outcome::Unreachable { .. } => DrainEnd::Unreachable,
         Outcome::Released { .. } => DrainEnd::Released,
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::NodeNote;
 use crate::{
     cluster::{About, EventNote, EventReason, Severity},
-    domain::{Kind, NodeName},
+    domain::NodeName,
     drain::Outcome,
     fleet::{ActionEnd, DrainEvent, PausedBy, list, pods},
     record::VoidReason,
@@ -23,7 +23,7 @@ fn of_drain(node: &NodeName, event: &DrainEvent) -> Option<NodeNote> {
     Some(match event {
         DrainEvent::Accepted(accepted) => {
             let kind = accepted.interruption.kind();
-            let severity = if kind == Kind::TerminateHook { Normal } else { Warning };
+            let severity = if kind.is_terminate_hook() { Normal } else { Warning };
             (
                 severity,
                 EventReason::InterruptionAccepted,
@@ -72,6 +72,13 @@ fn of_drain(node: &NodeName, event: &DrainEvent) -> Option<NodeNote> {
             EventReason::InterruptionDisproved,
             "The interruption was read late and no longer applies: the drain ends and the node is \
              put back."
+                .to_owned(),
+        ),
+        DrainEvent::RecommendationExpired => (
+            Normal,
+            EventReason::RecommendationExpired,
+            "No interruption followed the recommendation within --rebalance-ttl: the node is put \
+             back."
                 .to_owned(),
         ),
         DrainEvent::InstanceReturned => (
@@ -150,6 +157,16 @@ pub(super) fn of_end(
     }
     let (left, how, took) = (outcome.left(), outcome.as_str(), Duration::from_secs(took.as_secs()));
     let nothing_runs = matches!(outcome, Outcome::Empty | Outcome::InstanceOver);
+    match outcome {
+        Outcome::NotEvicted { .. } => {
+            let message = format!("no pod was evicted, as --on says; ended after {took:?}");
+            notes.push((Severity::Normal, EventReason::NotEvicted, message));
+            return notes;
+        }
+        // The Event `RecommendationExpired` reports it.
+        Outcome::Expired { .. } => return notes,
+        _ => {}
+    }
     notes.push(if left.is_empty() && !nothing_runs && !pods_are_known {
         (
             Severity::Warning,

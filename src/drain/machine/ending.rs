@@ -2,7 +2,7 @@
 
 use super::Drain;
 use crate::{
-    domain::{Limits, Moment, PodKey},
+    domain::{Limits, Moment, PodKey, Response},
     drain::{DispatchInput, Effect, NodeCondition, Outcome, silence::KubeletSilence},
 };
 
@@ -34,11 +34,27 @@ impl Drain {
         self.silence.since().map(|at| at.plus(self.settings.unreachable_wait))
     }
 
+    /// The drain ends when the pods of the node are gone. Otherwise time alone ends it: its pods
+    /// stay, or only a recommendation asks for it.
+    const fn awaits_pods(&self) -> bool {
+        matches!(self.limits.response, Response::Drain) && self.limits.expires_at.is_none()
+    }
+
+    /// When a drain that does not wait for pods ends.
+    fn ends_by_time_at(&self) -> Option<Moment> {
+        if self.awaits_pods() {
+            None
+        } else {
+            self.limits.expires_at.or_else(|| Some(self.may_end_empty_from()))
+        }
+    }
+
     /// When the drain stops waiting for the pods of a node with a silent kubelet, unless the Node
     /// shows then that the kubelet reports again. `None`: the kubelet is not known to be silent, or
     /// the Node is being read already.
     pub(super) fn gives_up_at(&self) -> Option<Moment> {
-        self.unreachable_until().filter(|_| matches!(self.silence, KubeletSilence::Waiting(_)))
+        self.unreachable_until()
+            .filter(|_| matches!(self.silence, KubeletSilence::Waiting(_)) && self.awaits_pods())
     }
 
     /// From when on the drain of an empty node may end: pods that were being bound at the cordon
@@ -85,6 +101,13 @@ impl Drain {
 
     /// When the drain has something to do that does not concern a single pod, if no input comes.
     pub(super) fn next_check(&self) -> Option<Moment> {
+        if !self.awaits_pods() {
+            let end = self.ends_by_time_at().filter(|_| !self.paused);
+            return [end, self.view.catches_up_at(), self.relist_from()]
+                .into_iter()
+                .flatten()
+                .min();
+        }
         // While the watch is not open or has not confirmed a 404, time alone cannot show that the
         // node is empty.
         let empty = (self.looks_empty() && self.tally.gone == 0 && !self.view.is_blind())
@@ -107,7 +130,17 @@ impl Drain {
             self.view.relist();
             self.effects.push(Effect::Relist);
         }
-        if self.is_empty(now) {
+        if !self.awaits_pods() {
+            // A paused drain goes on until the pause is over.
+            if !self.paused && self.ends_by_time_at().is_some_and(|at| at <= now) {
+                let left = self.left();
+                self.end(if self.limits.expires_at.is_some() {
+                    Outcome::Expired { left }
+                } else {
+                    Outcome::NotEvicted { left }
+                });
+            }
+        } else if self.is_empty(now) {
             self.end(Outcome::Empty);
         } else if self.paused {
             // The deadline is kept and shown, but does not end a paused drain.

@@ -38,8 +38,11 @@ fn a_pod_is_blocked_by_the_budgets_for_which_the_api_server_would_refuse_it() {
 
 #[test]
 fn pods_left_are_those_that_count_with_the_time_of_their_forced_delete() {
-    let limits =
-        Limits { force_at: Some(at(600)), accepted: at(0), end_at: Some(at(600)), urgent: false };
+    let limits = Limits {
+        force_at: Some(at(600)),
+        end_at: Some(at(600)),
+        ..Limits::without_deadline(at(0), false)
+    };
     let start = Start { node: "n1".into(), cordoned_at: at(0), limits, own_pod: None };
     let mut drain = Drain::new(start, Settings::default());
     let mirror = Pod { mirror: true, ..pod("mirror") };

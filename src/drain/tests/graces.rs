@@ -135,7 +135,7 @@ fn an_order_accepted_in_the_last_second_is_not_sent_again_within_a_second() {
 
 #[test]
 fn an_eviction_has_time_until_its_pod_must_be_deleted_and_two_seconds_at_least() {
-    let limits = |force_at| Limits { force_at, accepted: at(0), end_at: None, urgent: false };
+    let limits = |force_at| Limits { force_at, ..Limits::without_deadline(at(0), false) };
     for (own, now, until) in [
         // Deleted from 270 s on, so there is time until then.
         (30, 0, 270),
@@ -165,7 +165,8 @@ fn an_eviction_of_a_pod_that_is_never_deleted_has_time_until_the_drain_ends() {
         ("just before the end", ForceAfter::Never, Some(at(300)), 302, 304),
         ("the deadline was over when the drain was taken up", ForceAfter::Share(0.5), None, 0, 303),
     ] {
-        let limits = Limits { force_at, accepted: at(0), end_at: Some(at(303)), urgent: false };
+        let limits =
+            Limits { force_at, end_at: Some(at(303)), ..Limits::without_deadline(at(0), false) };
         assert_eq!(evict_until(force, &limits, seconds(30), at(now)), Some(at(until)), "{name}");
     }
 }

@@ -14,6 +14,7 @@ mod judge;
 mod nodes;
 mod pods;
 mod properties;
+mod responses;
 mod scenarios;
 mod unanswered;
 mod untried;
@@ -91,9 +92,8 @@ fn budget(name: &str, allowed: i64) -> Budget {
 fn limits(force_at: u64) -> Limits {
     Limits {
         force_at: Some(at(force_at)),
-        accepted: at(0),
         end_at: Some(at(force_at)),
-        urgent: true,
+        ..Limits::without_deadline(at(0), true)
     }
 }
 

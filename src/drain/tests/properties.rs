@@ -206,6 +206,9 @@ fn ended_rightly(at: Moment, outcome: &Outcome, end: &AtEnd) {
             assert!(is_forced && end_has_come, "{at}: no deadline is over: {end:?}");
             left
         }
+        Outcome::NotEvicted { .. } | Outcome::Expired { .. } => {
+            panic!("every drain here evicts pods of an instance that ends")
+        }
         Outcome::TimedOut { left } => {
             assert!(!is_forced && end_has_come, "{at}: its time is not over: {end:?}");
             left

@@ -2,6 +2,7 @@
 
 mod answers;
 mod properties;
+mod responses;
 mod transitions;
 
 use std::sync::{Mutex, PoisonError};

@@ -72,10 +72,7 @@ fn a_warm_pool_is_read_as_origin_or_destination() {
 #[test]
 fn a_root_volume_replacement_is_distinguished_from_a_termination() {
     let i = one(body::replace_root_volume);
-    assert_eq!(
-        (i.kind(), action(&i).purpose),
-        (Kind::TerminateHook, HookPurpose::ReplaceRootVolume)
-    );
+    assert_eq!((i.kind(), action(&i).purpose), (Kind::RootVolume, HookPurpose::ReplaceRootVolume));
     let unsaid = body::replace_root_volume.replace(r#","Action":"ReplaceRootVolume""#, "");
     assert_eq!(
         action(&one(unsaid)).purpose,

@@ -19,6 +19,7 @@ fn two_replicas_whose_clocks_differ_derive_the_same_deadline() {
         ends: Some(at(90)),
         state: None,
         stale: false,
+        response: Response::Drain,
     };
     for ahead in [-600, -3, 0, 3, 600] {
         let here = skew(ahead).taken(vec![recorded.clone()]).remove(0);
@@ -43,9 +44,8 @@ fn a_drain_adopts_a_skew_that_differs_by_five_seconds() {
 fn a_changed_skew_forces_nothing_at_once() {
     let limits = |force_at: i64| Limits {
         force_at: Some(at(force_at)),
-        accepted: at(0),
         end_at: Some(at(force_at)),
-        urgent: true,
+        ..Limits::without_deadline(at(0), true)
     };
     let mut clock = RecordClock::new(skew(0));
     assert_eq!(clock.soften(limits(110)), limits(110), "without a change nothing moves");

@@ -20,6 +20,7 @@ fn taken(kind: Kind, time: i64, accepted: i64) -> InterruptionFacts {
         ends: None,
         state: None,
         stale: false,
+        response: Response::Drain,
     }
 }
 
@@ -114,7 +115,7 @@ fn each_kind_has_the_deadline_that_its_facts_give() {
         ("stopped: nothing to force", Case::of([state(Stopped, 0, 4)]), None, 3604),
         ("terminated", Case::of([state(Terminated, 0, 4)]), None, 3604),
         ("running", Case::of([state(Running, 0, 4)]), None, 3604),
-        ("a kind that ends nothing", Case::of([taken(Kind::Rebalance, 0, 4)]), None, 3604),
+        ("a kind that ends nothing", Case::of([taken(Kind::Health, 0, 4)]), None, 3604),
         ("hook: accept + one hour", Case::of([hook("drain", 0, 4)]).hook(h(300)), Some(3599), 3602),
         (
             "hook: its own timeout where longer",
@@ -394,4 +395,27 @@ fn heartbeats_without_a_leader_end_when_the_drain_would_be_over() {
             LimitSettings { drain_timeout: drain_timeout.map(seconds), ..LimitSettings::default() };
         assert_eq!(settings.kept_alive_until(taken_up.map(at), ends_by, hook), until, "{case}");
     }
+}
+
+#[test]
+fn the_strongest_response_rules_and_a_recommendation_alone_expires() {
+    let with = |response, facts| InterruptionFacts { response, ..facts };
+    let rebalance = |response| with(response, taken(Kind::Rebalance, 0, 1));
+    let limits_of =
+        |all: &[InterruptionFacts]| limits(all, &BTreeMap::new(), at(1), &LimitSettings::default());
+    let alone = limits_of(&[rebalance(Response::Prefer)]);
+    assert_eq!(alone.expires_at, Some(at(3601)));
+    assert_eq!((alone.force_at, alone.end_at, alone.response), (None, None, Response::Prefer));
+    let twice = limits_of(&[
+        rebalance(Response::Prefer),
+        with(Response::Drain, taken(Kind::Rebalance, 50, 51)),
+    ]);
+    assert_eq!((twice.expires_at, twice.response), (Some(at(3651)), Response::Drain));
+
+    let spot = taken(Kind::Spot, 100, 101);
+    let both = limits_of(&[rebalance(Response::Prefer), spot.clone()]);
+    assert_eq!(both, Limits { ..limits_of(&[spot.clone()]) }, "the recommendation adds nothing");
+    let marked = limits_of(&[rebalance(Response::Drain), with(Response::Cordon, spot)]);
+    assert_eq!(marked.response, Response::Drain, "the pods leave, by the end of the instance");
+    assert!(marked.end_at.is_some() && marked.expires_at.is_none());
 }

@@ -92,7 +92,7 @@ proptest! {
             accepted: begin(start),
             hook: Some(
                 LifecycleAction { key: key.clone(), token: None }
-            ), ends: None, state: None, stale: false,
+            ), ends: None, state: None, stale: false, response: Response::Drain,
         };
         let settings = LimitSettings {
             drain_timeout: drain_timeout.map(seconds), ..LimitSettings::default()

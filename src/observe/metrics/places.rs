@@ -34,11 +34,15 @@ const UNKNOWN: &str = "unknown";
 const OTHER: &str = "other";
 
 /// The kinds of interruptions in records. `unknown`: written by a newer version of Sundown.
-const KINDS: [&str; 5] = [
+const KINDS: [&str; 9] = [
     Kind::TerminateHook.as_str(),
+    Kind::RootVolume.as_str(),
     Kind::Spot.as_str(),
+    Kind::SpotStop.as_str(),
+    Kind::SpotHibernate.as_str(),
     Kind::Capacity.as_str(),
     Kind::StateChange.as_str(),
+    Kind::Rebalance.as_str(),
     UNKNOWN,
 ];
 

@@ -3,6 +3,7 @@
 use super::*;
 
 const ASKED: AcceptOptions = AcceptOptions {
+    response: Response::Drain,
     exclude: true,
     stale: false,
     sent: None,

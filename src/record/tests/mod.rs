@@ -7,6 +7,7 @@ mod confirmed;
 mod ended;
 mod life;
 mod properties;
+mod responses;
 mod returned;
 mod room;
 mod schema;

@@ -268,7 +268,7 @@ impl Model<'_> {
         }
         let is_undecided = claim == HookClaim::Undecided;
         match &self.i.cause {
-            Cause::Rebalance => self.not_acted_on(node),
+            Cause::Rebalance => self.not_acted_on(node, Reason::Ignored),
             Cause::StateChange(InstanceState::Running | InstanceState::Pending) => {
                 self.dropped(Reason::Irrelevant)
             }
@@ -284,13 +284,9 @@ impl Model<'_> {
         }
     }
 
-    fn not_acted_on(&self, node: Option<&Node>) -> Expected {
+    fn not_acted_on(&self, node: Option<&Node>, reason: Reason) -> Expected {
         let others_may_act = self.flags.policy.shared_queue && node.is_none();
-        if others_may_act {
-            Expected::Leave(Reason::NotActedOnYet)
-        } else {
-            Expected::Delete(Reason::NotActedOnYet)
-        }
+        if others_may_act { Expected::Leave(reason) } else { Expected::Delete(reason) }
     }
 
     fn launch(&self, node: Option<&Node>, action: &HookAction) -> Expected {
@@ -304,7 +300,7 @@ impl Model<'_> {
             return Expected::AnswerLaunch;
         }
         if self.flags.policy.cluster_name.is_none() {
-            return self.not_acted_on(node);
+            return self.not_acted_on(node, Reason::NotActedOnYet);
         }
         match self.group_is_ours() {
             Some(true) => Expected::AnswerLaunch,

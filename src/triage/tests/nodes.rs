@@ -316,11 +316,9 @@ fn kinds_that_are_not_acted_on_yet_are_deleted_and_counted() {
         starts: None,
         closed: false,
     };
-    for cause in [
-        Cause::Rebalance,
-        Cause::Health(Arc::new(health)),
-        Cause::LaunchSuccessful { group: "my-asg".into() },
-    ] {
+    for cause in
+        [Cause::Health(Arc::new(health)), Cause::LaunchSuccessful { group: "my-asg".into() }]
+    {
         let i = interruption(cause);
         for known in [with_node(), fresh()] {
             assert_eq!(verdict(&i, &known, &policy()), Verdict::Delete(Reason::NotActedOnYet));
@@ -354,7 +352,7 @@ fn a_launch_out_of_a_warm_pool_waits_for_the_index_and_other_kinds_without_actio
     );
     assert_eq!(
         verdict(&interruption(Cause::Rebalance), &away, &policy()),
-        Verdict::Delete(Reason::NotActedOnYet)
+        Verdict::Delete(Reason::Ignored)
     );
     let found = Knowledge { nodes: vec![our_node()], ..away };
     assert_eq!(verdict(&launched, &found, &policy()), Verdict::Delete(Reason::NotActedOnYet));

@@ -13,6 +13,7 @@ mod own_pod;
 mod places;
 mod pods;
 mod refusals;
+mod responses;
 mod restored;
 mod traces;
 mod trouble;

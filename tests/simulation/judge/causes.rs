@@ -166,7 +166,7 @@ impl Judge<'_> {
             .unwrap_or(seen.at);
         let is_mere_test =
             event.is_test && !(event.is_real_test && self.acts_on_tests(&seen.by, received));
-        if !event.is_interruption() || is_mere_test {
+        if !self.evidence.terms.asks(event) || is_mere_test {
             return Some("which asks for no drain".to_owned());
         }
         if let Some((group, hook)) = &event.hook
@@ -194,7 +194,7 @@ impl Judge<'_> {
         let (at, event) = (seen.at, &notice.event);
         let own_time = match event.kind {
             Kind::StateChange => Duration::from_secs(60),
-            Kind::TerminateHook => {
+            Kind::TerminateHook | Kind::RootVolume => {
                 self.action_of(notice).map_or(Duration::from_secs(30), |a| a.heartbeat_timeout)
             }
             _ => Duration::from_secs(120),

@@ -7,10 +7,10 @@ use std::{collections::BTreeMap, time::Duration};
 use sundown::sim::kube::NodeState;
 
 use super::{
-    Judge,
+    Judge, Response, Terms,
     excuses::{MESSAGES, SEE_NODES, Scope, WRITE_NODES},
     is_us,
-    nodes::{Write, instance, is_claimed_twice, open_record, record, taint},
+    nodes::{Write, instance, is_claimed_twice, open_record, record, taint, taint_with},
 };
 
 impl Judge<'_> {
@@ -21,7 +21,8 @@ impl Judge<'_> {
                 && let Some((old, new)) = write.both()
             {
                 let twin = is_claimed_twice(&all, &new.name, self.known_since(write.at), write.at);
-                let wrong = wrong_of(old, new, twin, taken_away(&all, new).as_ref());
+                let terms = &self.evidence.terms;
+                let wrong = wrong_of(old, new, twin, taken_away(&all, new).as_ref(), terms);
                 for wrong in wrong {
                     self.broken(write.at, format!("{}: {wrong}", new.name));
                 }
@@ -87,6 +88,7 @@ fn wrong_of(
     new: &NodeState,
     twin: bool,
     deleted: Option<&Vec<serde_json::Value>>,
+    terms: &Terms,
 ) -> Vec<&'static str> {
     let mut wrong = Vec::new();
     let counts = |node: &NodeState| open_record(node).filter(|_| !is_of_another_boot(node));
@@ -100,6 +102,14 @@ fn wrong_of(
                 wrong.push("its record was written back, and it was cordoned with that");
             }
         }
+        (None, Some(is)) if terms.strongest(is) < Response::Cordon => {
+            if cordons {
+                wrong.push("it was cordoned, although --on asks only for a taint");
+            }
+            if taint_with(new, "PreferNoSchedule").is_none() {
+                wrong.push("it was accepted and not tainted with the same write");
+            }
+        }
         (None, Some(_)) => {
             if !new.unschedulable {
                 wrong.push("it was accepted and not cordoned with the same write");
@@ -109,10 +119,15 @@ fn wrong_of(
             }
         }
         (Some(was), Some(is)) => {
-            if cordons {
+            let was_cordoned = terms.strongest(was) >= Response::Cordon;
+            let is_cordoned = terms.strongest(is) >= Response::Cordon;
+            if !was_cordoned && is_cordoned && !new.unschedulable {
+                wrong.push("an interruption joined its record, and it was not cordoned");
+            }
+            if cordons && was_cordoned == is_cordoned {
                 wrong.push("it was uncordoned by a person during its drain, and cordoned again");
             }
-            if is.len() > was.len() && taint(new).is_none() {
+            if is.len() > was.len() && is_cordoned && taint(new).is_none() {
                 wrong.push("an interruption joined its record, and its taint is missing");
             }
         }
@@ -147,7 +162,16 @@ fn is_of_another_boot(node: &NodeState) -> bool {
 
 /// The kind in a record that leaves least time.
 fn least_time(interruptions: &[serde_json::Value]) -> Option<&'static str> {
-    let order = ["state-change", "spot", "capacity", "terminate-hook"];
+    let order = [
+        "state-change",
+        "spot",
+        "spot-hibernate",
+        "spot-stop",
+        "capacity",
+        "terminate-hook",
+        "root-volume",
+        "rebalance",
+    ];
     order.into_iter().find(|kind| interruptions.iter().any(|i| i["kind"] == *kind))
 }
 

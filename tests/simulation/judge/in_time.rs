@@ -125,7 +125,7 @@ impl<'a> Judge<'a> {
         let group = evidence.groups.get(&event.instance).and_then(|g| self.belongs(g));
         let hook_is_ours =
             event.hook.as_ref().is_none_or(|(group, hook)| self.is_ours(group, hook));
-        let asks = event.is_interruption()
+        let asks = evidence.terms.asks(event)
             && self.is_meant(notice)
             && group == Some(Belongs::Us)
             && hook_is_ours;

@@ -150,7 +150,8 @@ impl Judge<'_> {
         {
             return;
         }
-        let is_hook = |i: &Value| i["kind"] == "terminate-hook";
+        let is_hook =
+            |i: &Value| ["terminate-hook", "root-volume"].iter().any(|kind| i["kind"] == *kind);
         let when = self.evidence.terms.flag(write.by, "--exclude-from-load-balancers");
         let early = when.map_or_else(|| !interruptions.iter().any(is_hook), |when| when == "early");
         let room = self.known(counts, write.at).all(|c| (c.out + on_their_way + 1) * 2 <= c.ready);

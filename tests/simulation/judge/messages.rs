@@ -109,7 +109,7 @@ impl Judge<'_> {
         let event = &notice.event;
         let ours = self.evidence.groups.get(&event.instance).and_then(|g| self.belongs(g))
             == Some(Belongs::Us);
-        let harmless = !event.is_interruption();
+        let harmless = !self.evidence.terms.asks(event);
         let known = self.story.recorded(&event.instance, at).iter().any(|t| t.event == event.id);
         let node = self.evidence.nodes.get(&event.instance);
         let no_node = node.is_none_or(|n| {

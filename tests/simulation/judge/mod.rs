@@ -164,10 +164,40 @@ impl Terms {
         set.min().unwrap_or(default)
     }
 
+    /// What `--on` says about this kind. Without it, all kinds are drained but recommendations and
+    /// maintenance.
+    pub fn response(&self, kind: &str) -> Response {
+        let given = self.each("--on");
+        let pairs = given.iter().flat_map(|text| text.split(',')).filter_map(|p| p.split_once('='));
+        let response = pairs.filter(|(of, _)| *of == kind).map(|(_, response)| response).last();
+        match response {
+            Some("ignore") => Response::Ignore,
+            Some("prefer") => Response::Prefer,
+            Some("cordon") => Response::Cordon,
+            Some("drain") => Response::Drain,
+            _ if ["rebalance", "health"].contains(&kind) => Response::Ignore,
+            _ => Response::Drain,
+        }
+    }
+
+    /// The strongest response to the interruptions of a record.
+    pub fn strongest(&self, interruptions: &[serde_json::Value]) -> Response {
+        let of = |i: &serde_json::Value| self.response(i["kind"].as_str().unwrap_or_default());
+        interruptions.iter().map(of).max().unwrap_or(Response::Drain)
+    }
+
+    /// The event asks for a change of a node.
+    pub fn asks(&self, event: &sent::Event) -> bool {
+        let is_of_node = event.is_interruption() || event.kind == sent::Kind::Rebalance;
+        is_of_node && self.response(event.kind.name()) > Response::Ignore
+    }
+
     /// `--deadline-margin`, and `--spot-deadline-margin`.
     pub fn margin(&self, kind: &str) -> Duration {
         match kind {
-            "spot" => self.longest("--spot-deadline-margin", Duration::from_secs(10)),
+            "spot" | "spot-stop" | "spot-hibernate" => {
+                self.longest("--spot-deadline-margin", Duration::from_secs(10))
+            }
             _ => self.longest("--deadline-margin", Duration::from_secs(5)),
         }
     }
@@ -177,6 +207,15 @@ impl Terms {
         let time: SignedDuration = self.flag(process, name)?.parse().unwrap();
         time.try_into().ok()
     }
+}
+
+/// What is to be done about a kind of interruption, from the weakest to the strongest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Response {
+    Ignore,
+    Prefer,
+    Cordon,
+    Drain,
 }
 
 /// Whose the nodes of a group are.

@@ -60,10 +60,14 @@ pub fn open_record(node: &NodeState) -> Option<Vec<Value>> {
     Some(record["interruptions"].as_array().cloned().unwrap_or_default())
 }
 
-/// The value of our taint.
+/// The value of our taint that keeps pods away.
 pub fn taint(node: &NodeState) -> Option<&str> {
-    let mut ours =
-        node.taints.iter().filter(|(key, _, effect)| key == TAINT && effect == "NoSchedule");
+    taint_with(node, "NoSchedule")
+}
+
+/// The value of our taint, if it has this effect.
+pub fn taint_with<'a>(node: &'a NodeState, effect: &str) -> Option<&'a str> {
+    let mut ours = node.taints.iter().filter(|(key, _, of)| key == TAINT && of == effect);
     ours.next().map(|(_, value, _)| value.as_str())
 }
 

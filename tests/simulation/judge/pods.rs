@@ -9,7 +9,7 @@ use sundown::{
 };
 
 use super::{
-    Judge, SLACK,
+    Judge, Response, SLACK,
     clocks::AwsClock,
     excuses::{HEARTBEATS, LEASE, Needs, SEE_NODES, SEE_PODS, Scope, WRITE_NODES},
     is_us,
@@ -102,6 +102,10 @@ impl Judge<'_> {
     /// No call takes a request back that was sent while the record was open. But an eviction
     /// carries a time limit: it must not outlast a drain whose end was known when it was sent.
     fn open_record(&mut self, at: Moment, sent: Moment, by: &str, pod: &PodRef, forced: bool) {
+        if self.keeps_its_pods(&pod.node, at) {
+            let what = "although --on does not ask for its eviction";
+            self.broken(at, format!("{} was touched on {}, {what}", pod.name, pod.node));
+        }
         let was_open = |at: Moment| self.story.was_open(&pod.node, at);
         let is_unforeseen = || was_open(sent) && (forced || !self.ended_as_known(pod, sent, at));
         if !was_open(at) && !is_unforeseen() && !self.is_being_written_back(sent, by, &pod.node) {
@@ -110,6 +114,21 @@ impl Judge<'_> {
                 format!("{} was touched on {}, which has no open record", pod.name, pod.node),
             );
         }
+    }
+
+    /// A record of this Node's instance held a recommendation, and nothing else.
+    pub(super) fn was_recommended(&self, node: &str, at: Moment) -> bool {
+        let Some(instance) = self.instance_of(node) else { return false };
+        let recorded = self.story.recorded(&instance, at);
+        !recorded.is_empty() && recorded.iter().all(|recorded| recorded.kind == "rebalance")
+    }
+
+    /// No interruption that a record of this Node's instance ever held is of a kind that is drained.
+    pub(super) fn keeps_its_pods(&self, node: &str, at: Moment) -> bool {
+        let Some(instance) = self.instance_of(node) else { return false };
+        let recorded = self.story.recorded(&instance, at);
+        let is_kept = |kind: &str| self.evidence.terms.response(kind) < Response::Drain;
+        !recorded.is_empty() && recorded.iter().all(|recorded| is_kept(&recorded.kind))
     }
 
     /// A person deleted the open record for the first time, which may be a mistake: its drain goes

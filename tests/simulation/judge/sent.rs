@@ -11,9 +11,12 @@ use sundown::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     TerminateHook,
+    RootVolume,
     LaunchHook,
     LaunchSuccessful,
     Spot,
+    SpotStop,
+    SpotHibernate,
     Capacity,
     Rebalance,
     StateChange,
@@ -25,13 +28,37 @@ impl Kind {
     pub fn name(self) -> &'static str {
         match self {
             Self::TerminateHook => "terminate-hook",
+            Self::RootVolume => "root-volume",
             Self::LaunchHook => "launch-hook",
             Self::LaunchSuccessful => "launch-successful",
             Self::Spot => "spot",
+            Self::SpotStop => "spot-stop",
+            Self::SpotHibernate => "spot-hibernate",
             Self::Capacity => "capacity",
             Self::Rebalance => "rebalance",
             Self::StateChange => "state-change",
             Self::Health => "health",
+        }
+    }
+
+    /// EC2 reclaims a spot instance.
+    pub fn is_spot(self) -> bool {
+        matches!(self, Self::Spot | Self::SpotStop | Self::SpotHibernate)
+    }
+
+    /// The kind as the details of the event show it more exactly.
+    fn exactly(self, detail: &Map<String, Value>) -> Self {
+        let ends = [text(detail, "Origin"), text(detail, "Destination")];
+        let within_group = ends.iter().all(|end| end.as_deref() == Some("AutoScalingGroup"));
+        let action = text(detail, "Action");
+        match (self, text(detail, "instance-action").as_deref()) {
+            (Self::Spot, Some("stop")) => Self::SpotStop,
+            (Self::Spot, Some("hibernate")) => Self::SpotHibernate,
+            (Self::TerminateHook, _) if action.as_deref() == Some("ReplaceRootVolume") => {
+                Self::RootVolume
+            }
+            (Self::TerminateHook, _) if action.is_none() && within_group => Self::RootVolume,
+            _ => self,
         }
     }
 
@@ -84,9 +111,10 @@ impl Event {
     /// Its kind asks for the drain of a node.
     pub fn is_interruption(&self) -> bool {
         match self.kind {
-            Kind::TerminateHook | Kind::Spot | Kind::Capacity => true,
+            Kind::TerminateHook | Kind::RootVolume | Kind::Capacity => true,
+            kind if kind.is_spot() => true,
             Kind::StateChange => self.is_ending_state(),
-            Kind::LaunchHook | Kind::LaunchSuccessful | Kind::Rebalance | Kind::Health => false,
+            _ => false,
         }
     }
 }
@@ -219,7 +247,8 @@ fn event(
     instance: String,
     detail: &Map<String, Value>,
 ) -> Event {
-    let is_action = matches!(kind, Kind::TerminateHook | Kind::LaunchHook);
+    let kind = kind.exactly(detail);
+    let is_action = matches!(kind, Kind::TerminateHook | Kind::RootVolume | Kind::LaunchHook);
     let hook = text(detail, "AutoScalingGroupName").zip(text(detail, "LifecycleHookName"));
     Event {
         kind,

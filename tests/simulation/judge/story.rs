@@ -319,7 +319,7 @@ impl<'a> Story<'a> {
             let patience = Deadline::of(accepted, accepted + drain_timeout, margin, accepted);
             let notice = time + Duration::from_secs(120);
             let end = match one.kind.as_str() {
-                "spot" => Some(notice),
+                "spot" | "spot-stop" | "spot-hibernate" => Some(notice),
                 "capacity" => Some(one.ends.unwrap_or(notice)),
                 "state-change" => Some(time + Duration::from_secs(30)),
                 _ => None,

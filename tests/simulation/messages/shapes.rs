@@ -101,7 +101,9 @@ async fn c25_a_capacity_warning_drains_its_node_before_the_time_that_it_names() 
 
 #[tokio::test(start_paused = true)]
 async fn c26_a_spot_instance_that_will_be_stopped_or_hibernated_is_drained_like_one_that_ends() {
-    for (seed, action) in [(26, SpotAction::Stop), (27, SpotAction::Hibernate)] {
+    for (seed, action, kind) in
+        [(26, SpotAction::Stop, "spot-stop"), (27, SpotAction::Hibernate, "spot-hibernate")]
+    {
         let stage = Stage::new(seed);
         let instances = stage.spot_group(3);
         stage.shop(6);
@@ -111,7 +113,7 @@ async fn c26_a_spot_instance_that_will_be_stopped_or_hibernated_is_drained_like_
         assert!(pods > 0, "nothing to drain");
         stage.world.aws.spot_interruption(&instances[0], action);
         stage.until(5, "the node is cordoned", || stage.is_cordoned(&instances[0])).await;
-        assert_eq!(sundown.messages("spot", "accepted"), 1.0, "{action:?}");
+        assert_eq!(sundown.messages(kind, "accepted"), 1.0, "{action:?}");
         stage.until(5, "its pods are asked to go", || stage.removals().len() == pods).await;
         stage.until(10, "the message is deleted", || stage.in_queue() == 0).await;
         // One that stops has two minutes. Hibernation begins at once.
