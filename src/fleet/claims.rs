@@ -1,7 +1,7 @@
 //! Several Nodes that claim one instance and are drained together. Completion begins when all of
-//! their drains have ended, by their deadline at the latest. What one of these Nodes shows (a
-//! release annotation, an ended record) must not end the drain of another Node, because the Node's
-//! own kubelet can write both.
+//! their drains have ended, and `--complete-delay` after the last one, by their deadline at the
+//! latest. What one of these Nodes shows (a release annotation, an ended record) must not end the
+//! drain of another Node, because the Node's own kubelet can write both.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -115,6 +115,20 @@ impl Fleet {
         others.any(is_draining) || self.claims.expects_others(instance, node, self.now)
     }
 
+    /// When the pending completions of these lifecycle actions on other Nodes may begin, at the
+    /// latest. `--complete-delay` holds for each Node that claims the instance, because each has
+    /// log shippers of its own.
+    fn completion_of_others(
+        &self,
+        instance: &InstanceId,
+        node: &NodeName,
+        actions: &BTreeSet<LifecycleAction>,
+    ) -> Option<Moment> {
+        let others = self.claims.draining.get(instance)?.iter().filter(|other| *other != node);
+        let pending = others.filter_map(|other| self.drains.get(other)?.completion());
+        pending.filter(|other| !other.actions.is_disjoint(actions)).map(|other| other.at).max()
+    }
+
     /// A Node with a drain of the same instance in which this lifecycle action is open.
     pub(super) fn other_with_open_action(&self, action: &LifecycleAction) -> Option<NodeName> {
         let has_action = |name: &NodeName| {
@@ -144,6 +158,10 @@ impl Fleet {
         let shared = of_others
             .flat_map(|state| self.lookup.open_actions(&state.record, &state.instance))
             .collect();
+        let Some(state) = self.drains.get(name) else { return };
+        let actions = self.lookup.open_actions(&state.record, &state.instance);
+        let of_others =
+            self.completion_of_others(&instance, name, &actions.iter().cloned().collect());
         let Some(state) = self.drains.get_mut(name) else { return };
         if waits_for_others {
             self.claims.waiting.insert(name.clone());
@@ -155,11 +173,11 @@ impl Fleet {
             record: state.record.clone(),
             at: self.now,
         };
-        let actions = self.lookup.open_actions(&drain.record, &drain.instance);
         // `--complete-delay` gives log shippers time to finish, but never beyond the deadline.
         let delayed = matches!(outcome, Outcome::Empty) && !actions.is_empty();
         let delay = if delayed { self.settings.complete_delay } else { Duration::ZERO };
-        let at = self.now.plus(delay).min(state.limits.end_at.unwrap_or(Moment::MAX));
+        let own = self.now.plus(delay).min(state.limits.end_at.unwrap_or(Moment::MAX));
+        let at = of_others.map_or(own, |of_others| own.max(of_others));
         self.last_completion += 1;
         let completion = PendingCompletion {
             id: self.last_completion,
@@ -190,15 +208,22 @@ impl Fleet {
             };
             if self.waits_for_others(&instance, &name) {
                 self.claims.waiting.insert(name);
-            } else if let Some(completion) =
+                continue;
+            }
+            let pending = self.drains.get(&name).and_then(|state| state.completion());
+            let of_others = pending
+                .and_then(|pending| self.completion_of_others(&instance, &name, &pending.actions));
+            if let Some(completion) =
                 self.drains.get_mut(&name).and_then(|state| state.completion_mut())
             {
-                completion.stop_waiting_for_others(&mut self.out);
+                completion.stop_waiting_for_others(of_others, &mut self.out);
             }
         }
         let waiting = std::mem::take(&mut self.claims.waiting_of_deleted);
         for (instance, node, completion) in waiting {
-            if self.waits_for_others(&instance, &node) {
+            let of_others = self.completion_of_others(&instance, &node, &completion.actions);
+            let is_delayed = of_others.is_some_and(|of_others| of_others > self.now);
+            if is_delayed || self.waits_for_others(&instance, &node) {
                 self.claims.waiting_of_deleted.push((instance, node, completion));
             } else {
                 self.out.push(Effect::CompleteNow(completion.id));

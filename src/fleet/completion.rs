@@ -11,7 +11,7 @@ use crate::domain::{LifecycleAction, Moment};
 pub(super) struct PendingCompletion {
     pub(super) id: CompletionId,
     /// When it may begin: the end of the drain plus `--complete-delay`, or sooner when there is
-    /// nothing left to wait for.
+    /// nothing left to wait for. Later if another Node that claims the instance is completed later.
     pub(super) at: Moment,
     /// It waits until the drains of other Nodes that claim the instance have ended.
     pub(super) waits_for_others: bool,
@@ -28,9 +28,11 @@ impl PendingCompletion {
         }
     }
 
-    /// The drains of all other Nodes that claim the instance have ended.
-    pub(super) fn stop_waiting_for_others(&mut self, out: &mut Effects) {
+    /// The drains of all other Nodes that claim the instance have ended. `of_others`: when their
+    /// completions of these actions may begin.
+    pub(super) fn stop_waiting_for_others(&mut self, of_others: Option<Moment>, out: &mut Effects) {
         self.waits_for_others = false;
+        self.at = of_others.map_or(self.at, |of_others| self.at.max(of_others));
         self.report(out);
     }
 

@@ -79,10 +79,14 @@ impl EndedDrain<'_> {
             RecordStatus::Open(record) | RecordStatus::Doubtful { record, .. } => {
                 self.on_open(node, record, open_actions, released)
             }
-            // A person ended the drain by deleting its record. Every replica remembers the
+            // A person ended the drain by deleting its record, or deleted it just before its end was
+            // written, which may be a mistake if the taint is there. Every replica remembers the
             // deletion. Without a released record, the next leader would write the open one back
             // and drain the node again.
-            RecordStatus::None if self.why == EndReason::ByHand && !self.done.is_empty() => {
+            RecordStatus::None
+                if (self.why == EndReason::ByHand && !self.done.is_empty())
+                    || (self.why == EndReason::InstanceGoes && node.has_our_taint()) =>
+            {
                 OnEnd::Write {
                     patch: write_back_released(node, self.record, released),
                     is_put_back: false,

@@ -361,6 +361,24 @@ fn nodes_of_one_instance_are_completed_when_the_last_of_them_is_empty() {
     );
 }
 
+#[test]
+fn a_completion_waits_for_the_complete_delay_of_each_node_of_its_instance() {
+    let (mut world, first) = draining();
+    world.fleet.settings.complete_delay = crate::domain::seconds(7);
+    let second = Node { name: "b".into(), uid: "uid-b".to_owned(), ..held() };
+    world.accepts(&second);
+    world.pods(&first, drain::Input::Listed(Vec::new()));
+    assert_eq!(world.after(5), ENDED);
+    world.now += 10;
+    let effects = world.step(Input::Pods(second.name, drain::Input::Listed(Vec::new())));
+    let begins = effects.iter().filter_map(|effect| match effect {
+        Effect::Complete(completion) => Some(completion.from),
+        Effect::CompleteFrom(_, from) => Some(*from),
+        _ => None,
+    });
+    assert_eq!(begins.collect::<Vec<_>>(), [Some(at(22)), Some(at(22))]);
+}
+
 /// The number of actions and the time in seconds of each [`Effect::TakenUp`]; `None` in a pause.
 fn take_ups(effects: &[Effect]) -> Vec<(usize, Option<i64>)> {
     let take_up = |effect: &Effect| match effect {

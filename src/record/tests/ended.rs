@@ -55,6 +55,8 @@ fn the_end_that_is_written_depends_on_the_reason_of_the_end_and_on_the_record_of
     let of_both = take_on(&of_hook, &spot("e2", 5), 6).unwrap();
     let mut deleted = of_hook.clone();
     deleted.annotations.remove(RECORD);
+    let mut cleaned = deleted.clone();
+    cleaned.taints.clear();
     let mut damaged = of_hook.clone();
     set_record(&mut damaged, "{");
     let released = release_node(&of_hook, 40);
@@ -151,6 +153,22 @@ fn the_end_that_is_written_depends_on_the_reason_of_the_end_and_on_the_record_of
         (
             "the record was deleted, and the drain ended by itself",
             &deleted,
+            InstanceGoes,
+            &[],
+            true,
+            "released",
+        ),
+        (
+            "the record was deleted, no action was open, and the drain ended by itself",
+            &deleted,
+            InstanceGoes,
+            &[],
+            false,
+            "released",
+        ),
+        (
+            "record and taint were removed, and the drain ended by itself",
+            &cleaned,
             InstanceGoes,
             &[],
             true,
@@ -252,7 +270,8 @@ fn a_node_with_a_written_end_is_never_drained_again() {
     for (node, why, is_completed) in [
         (of_hook.clone(), EndReason::InstanceGoes, true),
         (of_hook.clone(), EndReason::ByHand, true),
-        (deleted, EndReason::ByHand, true),
+        (deleted.clone(), EndReason::ByHand, true),
+        (deleted, EndReason::InstanceGoes, true),
         (take_on(&super::node(), &spot("e1", 0), 1).unwrap(), EndReason::ByHand, false),
     ] {
         let OnEnd::Write { patch, .. } =

@@ -21,6 +21,8 @@ use super::{
 
 /// A change of a Node need not be known to the leader for this long.
 const SEEN: Duration = Duration::from_secs(2);
+/// A patch of a Node that failed is tried again within this time.
+const TRIED_AGAIN: Duration = Duration::from_secs(12);
 /// Where a watch is broken.
 const BLIND: Duration = Duration::from_secs(60);
 /// Of tools that drain a node.
@@ -115,17 +117,24 @@ impl Judge<'_> {
     }
 
     /// Other Ready nodes that have the label as soon as a patch is answered that this process sent
-    /// before: it keeps a place for each of them.
+    /// before: it keeps a place for each of them, also while a patch that failed waits for its next
+    /// try.
     fn on_their_way(&self, write: Write<'_>, current: &BTreeMap<&str, &NodeState>) -> usize {
         let is_under_way =
             |r: &&Request| r.at <= write.at && r.ended.is_none_or(|ended| ended >= write.at);
-        let patches = self
-            .evidence
-            .requests
-            .iter()
-            .filter(|r| r.client == write.by && r.verb == "patch" && r.resource == "nodes");
-        let patched: BTreeSet<&str> =
-            patches.filter(is_under_way).map(|r| r.name.as_str()).collect();
+        let is_patch =
+            |r: &&Request| r.client == write.by && r.verb == "patch" && r.resource == "nodes";
+        let patches = || self.evidence.requests.iter().filter(is_patch);
+        let is_tried_again = |r: &&Request| {
+            let is_next = |next: &Request| {
+                next.name == r.name && next.at >= write.at && next.at <= r.at + TRIED_AGAIN
+            };
+            r.at <= write.at && r.status != 200 && patches().any(is_next)
+        };
+        let patched: BTreeSet<&str> = patches()
+            .filter(|r| is_under_way(r) || is_tried_again(r))
+            .map(|r| r.name.as_str())
+            .collect();
         let is_other = |n: &NodeState| write.new.is_none_or(|new| new.name != n.name);
         let may_leave = |n: &&&NodeState| n.ready == "True" && excluded(n).is_none() && is_other(n);
         current.values().filter(may_leave).filter(|n| patched.contains(n.name.as_str())).count()

@@ -43,6 +43,8 @@ struct Before {
     /// Its record was forgotten (see `is_forgotten`) and it was still cordoned when Sundown
     /// accepted the next interruption: Sundown takes the cordon for somebody else's.
     was_forgotten: bool,
+    /// The same of the load balancer label.
+    was_labeled: bool,
     /// A person has changed `unschedulable` since the accept: either state may stay.
     meddled: bool,
     /// It is to be put back: a person asked for it, and no hook kept the drain from that.
@@ -215,6 +217,7 @@ fn ours(old: &NodeState, new: &NodeState, known: &mut Before) -> Vec<String> {
         ));
     }
     if open_record(old).is_none() && open_record(new).is_some() {
+        known.was_labeled = excluded(old).is_some() && (known.was_labeled || known.is_forgotten);
         known.was_forgotten = old.unschedulable && (known.was_forgotten || known.is_forgotten);
         (known.meddled, known.restore, known.is_forgotten) = (false, None, false);
     }
@@ -228,7 +231,8 @@ fn ours(old: &NodeState, new: &NodeState, known: &mut Before) -> Vec<String> {
         if new.unschedulable && !known.may_stay_cordoned() {
             wrong.push("it was put back and left cordoned".to_owned());
         }
-        if excluded(new).is_some_and(|value| OUR_LABELS.contains(&value)) {
+        // A label that was on it when its record was forgotten may stay, too.
+        if excluded(new).is_some_and(|value| OUR_LABELS.contains(&value)) && !known.was_labeled {
             wrong.push("it was put back and left out of load balancers".to_owned());
         }
         if new.taints.iter().any(|(key, ..)| key.starts_with(BESIDE))

@@ -368,7 +368,7 @@ impl<'a> Story<'a> {
             if is_lapsing(last, action.heartbeat_timeout, now) {
                 all.push(window(last));
             }
-            all.extend(self.assumed_windows(action, now).map(window));
+            all.extend(self.assumed_windows(action, now).into_iter().map(window));
         }
         all
     }

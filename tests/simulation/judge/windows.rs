@@ -21,6 +21,11 @@ const LEAST_CALL: Duration = Duration::from_secs(1);
 /// Once the Lease has expired, another process leads within this time.
 const TAKEN_OVER: Duration = Duration::from_secs(5);
 
+/// AWS has said whether the action is open.
+fn is_known(outcome: &Outcome) -> bool {
+    *outcome == Outcome::Ok || *outcome == Outcome::Error("ValidationError".to_owned())
+}
+
 impl Story<'_> {
     /// The times at which the last window of an action may have begun, as far as a leader knows
     /// that took its drain over. This leader does not know which heartbeats of its predecessor AWS
@@ -29,13 +34,22 @@ impl Story<'_> {
     /// since the event, if that is possible. So does a process that leads again, because it cannot
     /// know who led meanwhile. It remembers those of its own. Only windows count of which two
     /// thirds are over. A heartbeat that it gave up before its answer failed, too.
-    pub fn assumed_windows(
-        &self,
-        action: &ActionReport,
-        now: Moment,
-    ) -> impl Iterator<Item = Moment> {
+    pub fn assumed_windows(&self, action: &ActionReport, now: Moment) -> Vec<Moment> {
         let object = format!("{}/{}/{}", action.group, action.hook, action.instance);
-        let is_it = |c: &&Call| c.api == BEAT && c.object == object && c.at >= action.started;
+        let (started, timeout) = (action.started, action.heartbeat_timeout);
+        self.assumed(&object, (started, timeout), self.accepted_by(action), now)
+    }
+
+    /// The same of a hook whose first window began and has this length. `accepted_by`: when its
+    /// drain began, and which process knew its window then.
+    fn assumed(
+        &self,
+        object: &str,
+        (started, timeout): (Moment, Duration),
+        accepted_by: Option<(Moment, String)>,
+        now: Moment,
+    ) -> Vec<Moment> {
+        let is_it = |c: &&Call| c.api == BEAT && c.object == object && c.at >= started;
         let calls = || self.evidence.calls.iter().filter(is_it);
         let is_answered =
             |d: &&Disturbance| calls().any(|c| c.by == d.by && c.at == d.until.unwrap_or(d.at));
@@ -43,17 +57,14 @@ impl Story<'_> {
             .evidence
             .disturbances
             .iter()
-            .filter(|d| d.what == BEAT && d.object == object && d.at >= action.started);
+            .filter(|d| d.what == BEAT && d.object == object && d.at >= started);
         let given_up = slow
             .filter(|d| d.at + LEAST_CALL <= now && !is_answered(d))
             .map(|d| (d.at, d.by.as_str(), false));
-        let answered = calls()
-            .filter(|c| c.at <= now)
-            .map(|c| (c.at, c.by.as_str(), c.outcome == Outcome::Ok));
+        let answered =
+            calls().filter(|c| c.at <= now).map(|c| (c.at, c.by.as_str(), is_known(&c.outcome)));
         let mut tries: Vec<(Moment, &str, bool)> = answered.chain(given_up).collect();
         tries.sort_by_key(|(at, ..)| *at);
-        let accepted_by = self.accepted_by(action);
-        let (timeout, started) = (action.heartbeat_timeout, action.started);
         let interval = if timeout < Duration::from_secs(60) { timeout / 3 } else { timeout / 2 };
         let mut windows = Vec::new();
         for (i, &(first, by, is_ok)) in tries.iter().enumerate() {
@@ -81,13 +92,15 @@ impl Story<'_> {
             windows.push(assumed(started.max(first - interval - without_leader)));
             windows.extend(Some(assumed(started)).filter(|from| *from + timeout > first));
         }
-        windows.into_iter().filter(move |from| is_lapsing(*from, timeout, now))
+        windows.retain(|from| is_lapsing(*from, timeout, now));
+        windows
     }
 
     /// The windows of a hook that a person wrote into the record, once two thirds of them are over.
     /// Only AWS can say that no such action is open: until it answers a heartbeat, the action may
     /// end with its first window. If AWS accepts heartbeats, an action of that hook has begun, and
-    /// may end with the window that the last one granted.
+    /// may end with the window that the last one granted. A process that takes the drain over does
+    /// not know what AWS answered its predecessor.
     pub fn made_up_windows(
         &self,
         recorded: &super::story::RecordedInterruption,
@@ -104,10 +117,7 @@ impl Story<'_> {
         let (from, object) = (recorded.time, format!("{group}/{hook}/{instance}"));
         let is_it = |c: &&Call| c.api == BEAT && c.object == object && c.at >= from;
         let calls = || self.evidence.calls.iter().filter(is_it);
-        let says = |c: &Call| {
-            c.outcome == Outcome::Ok || c.outcome == Outcome::Error("ValidationError".to_owned())
-        };
-        let is_known = calls().any(|c| c.at < from + timeout * 2 / 3 && says(c));
+        let is_known = calls().any(|c| c.at < from + timeout * 2 / 3 && is_known(&c.outcome));
         // A heartbeat that the process gave up without an answer is no call.
         let is_given_up = |d: &Disturbance| {
             d.what == BEAT && d.object == object && d.at >= from && d.at + LEAST_CALL <= now
@@ -117,7 +127,11 @@ impl Story<'_> {
         let granted =
             calls().filter(|c| c.outcome == Outcome::Ok && c.at <= now).map(|c| c.at).max();
         let first = Some(from).filter(|_| is_asked && !is_known);
-        let begins = first.into_iter().chain(granted);
+        let asked_first = calls().min_by_key(|c| c.at).map(|c| (from, c.by.clone()));
+        let assumed = asked_first
+            .into_iter()
+            .flat_map(|first| self.assumed(&object, (from, timeout), Some(first), now));
+        let begins = first.into_iter().chain(granted).chain(assumed);
         begins
             .filter(|from| is_lapsing(*from, timeout, now))
             .map(|from| (from, from + timeout))

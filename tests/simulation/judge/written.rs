@@ -151,8 +151,8 @@ pub struct Reader<'a> {
     last: BTreeMap<String, Vec<Read>>,
     /// When an entry came into a record that did not have it.
     appeared: BTreeMap<Key, Vec<Moment>>,
-    /// What people wrote into records.
-    made_up: BTreeMap<Key, RecordedInterruption>,
+    /// What people wrote into records. They may write the same hook twice.
+    made_up: BTreeMap<Key, Vec<RecordedInterruption>>,
     pub seen: Vec<Seen>,
     pub headers: Vec<Header>,
     released: BTreeMap<String, Option<Moment>>,
@@ -267,7 +267,7 @@ impl<'a> Reader<'a> {
         let recorded = match (known.and_then(|known| known.recorded.as_ref()), cause) {
             (_, None) if !is_us(page.by) => {
                 let recorded = RecordedInterruption::by_hand(&written, self.ahead(page.at));
-                self.made_up.insert(key.clone(), recorded.clone());
+                self.made_up.entry(key.clone()).or_default().push(recorded.clone());
                 Some(recorded)
             }
             (Some(recorded), _) => {
@@ -278,7 +278,11 @@ impl<'a> Reader<'a> {
                 Some(RecordedInterruption::of(&self.notices[cause], &written, accepted))
             }
             // A record that was deleted is written back with what a person wrote into it.
-            (None, None) => self.made_up.get(&key).cloned(),
+            (None, None) => {
+                let says = written.accepted - self.ahead(page.at);
+                let off = |one: &&RecordedInterruption| one.accepted.duration_since(says).abs();
+                self.made_up.get(&key).into_iter().flatten().min_by_key(off).cloned()
+            }
         };
         if is_us(page.by) {
             self.seen.push(Seen {
@@ -355,7 +359,7 @@ impl RecordedInterruption {
             kind: event.kind.name().to_owned(),
             state: event.state.clone(),
             event: event.id.clone(),
-            time: notice.time(),
+            time: notice.recorded_time(written) - notice.ahead,
             sent: notice.sent,
             accepted,
             hook: event.hook.clone(),

@@ -221,4 +221,12 @@ pub const ONCE_FAILED: &[(u64, &str)] = &[
     (1_796_000_034_371, "a pod was deleted and never asked to go"),
     (1_796_000_035_969, "a pod was deleted too early"),
     (1_795_700_036_534, "a pod got no grace period"),
+    (1_796_000_035_505, "a pod was deleted too early"),
+    (1_796_000_038_557, "a pod was deleted too early"),
+    (1_796_000_040_493, "a pod was deleted too early"),
+    (1_796_000_045_977, "a taint was left behind without a record"),
+    (1_796_000_049_697, "a node was put back and left out of load balancers"),
+    (1_796_000_051_849, "a completed action had no Event"),
+    (1_796_000_057_190, "a node was not taken out of load balancers"),
+    (1_796_000_057_490, "a pod was deleted too early"),
 ];

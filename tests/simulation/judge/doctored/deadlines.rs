@@ -98,6 +98,19 @@ async fn a_force_on_account_of_a_made_up_hook_is_seen_unless_aws_answered_no_hea
     );
     breaks(&with(15, error("ValidationError")), EARLY);
     breaks(&with(15, Outcome::Ok), EARLY);
+    // A process that takes the drain over does not know what AWS answered the one before.
+    let taken_over_from = |first: &str| {
+        let mut evidence = evidence.clone();
+        for (after, by, code) in [(15, first, "ValidationError"), (44, "sundown-0", "Throttling")] {
+            let (at, by) = (written + s(after), by.to_owned());
+            let api = "autoscaling:RecordLifecycleActionHeartbeat".to_owned();
+            let object = format!("asg/drain/{instance}");
+            evidence.calls.push(Call { at, api, object, by, outcome: error(code) });
+        }
+        judge(&evidence)
+    };
+    keeps(&taken_over_from("sundown-1"), EARLY, "its own first heartbeat failed");
+    breaks(&taken_over_from("sundown-0"), EARLY);
     // An action of that hook has begun meanwhile, and AWS accepted a heartbeat for it.
     keeps(&with(4, Outcome::Ok), EARLY, "two thirds of the window that it granted are over");
     evidence.terms.heartbeat_timeouts.clear();
@@ -330,11 +343,25 @@ fn made_up_hook(at: Moment) -> Value {
 
 /// A person writes a record with these hooks.
 fn write_by_hand(evidence: &mut Evidence, at: Moment, hooks: &[Value]) {
+    write_record(evidence, at, "kubectl", hooks);
+}
+
+/// Somebody writes a record with these interruptions.
+fn write_record(evidence: &mut Evidence, at: Moment, by: &str, interruptions: &[Value]) {
+    let (instance, _) = node_of(evidence);
+    let record = json!({ "version": 1, "instance": instance, "interruptions": interruptions });
+    annotate(evidence, at, by, [("sundown.dev/record".to_owned(), record.to_string())].into());
+}
+
+fn annotate(
+    evidence: &mut Evidence,
+    at: Moment,
+    by: &str,
+    annotations: std::collections::BTreeMap<String, String>,
+) {
     let (instance, node) = node_of(evidence);
-    let record = json!({ "version": 1, "instance": instance, "interruptions": hooks });
-    let annotations = [("sundown.dev/record".to_owned(), record.to_string())].into();
     let provider_id = format!("aws:///eu-west-1a/{instance}");
-    insert(evidence, at, "kubectl", Fact::Annotated { node, provider_id, annotations });
+    insert(evidence, at, by, Fact::Annotated { node, provider_id, annotations });
 }
 
 /// A pod is deleted by force.
@@ -377,6 +404,63 @@ async fn the_grace_of_a_pod_is_measured_by_the_hook_that_a_person_wrote_last() {
         keeps(&with(40, joins), GRACE, "its time is over after 40 s, less a margin of 5 s");
         breaks(&with(30, joins), GRACE);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_that_is_written_back_holds_each_hook_that_a_person_wrote_into_it() {
+    const GRACE: &str = "slow-0 got a grace of";
+    let mut evidence = made_up().await;
+    evidence.terms.drain_timeout = 40;
+    let first = evidence.actions[0].started + s(5);
+    longer(&mut evidence, first + s(60));
+    let second = first + s(10);
+    let with = |joins: bool, grace: u64| {
+        let mut evidence = evidence.clone();
+        let old = joins.then(|| made_up_hook(first));
+        let hooks: Vec<Value> = old.into_iter().chain([made_up_hook(second)]).collect();
+        write_by_hand(&mut evidence, first, &[made_up_hook(first)]);
+        write_by_hand(&mut evidence, second, &hooks);
+        annotate(&mut evidence, second + s(2), "kubectl", [].into());
+        write_record(&mut evidence, second + s(3), "sundown-0", &hooks);
+        force(&mut evidence, second + s(6), grace);
+        judge(&evidence)
+    };
+    keeps(&with(true, 19), GRACE, "the older hook leaves 40 s, less a margin of 5 s");
+    breaks(&with(true, 10), GRACE);
+    breaks(&with(false, 19), GRACE);
+    keeps(&with(false, 29), GRACE, "the newer one leaves ten seconds more");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_time_of_a_notice_from_the_future_counts_from_its_receipt() {
+    const GRACE: &str = "slow-0 got a grace of";
+    let mut evidence = made_up().await;
+    evidence.requests.retain(|r| r.verb != "patch");
+    let received = evidence.actions[0].started + s(5);
+    let accepted = received + s(12);
+    longer(&mut evidence, accepted + s(120));
+    let (instance, _) = node_of(&evidence);
+    let time = (received + s(600)).strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let body = json!({
+        "id": "e", "detail-type": "EC2 Spot Instance Interruption Warning",
+        "source": "aws.ec2", "time": time,
+        "detail": { "instance-id": instance, "instance-action": "terminate" },
+    });
+    send(&mut evidence, &body.to_string(), received, received);
+    let entry = json!({
+        "kind": "spot", "event": "e", "time": (received + s(5)).to_string(),
+        "accepted": accepted.to_string(),
+    });
+    write_record(&mut evidence, accepted, "sundown-0", &[entry]);
+    let margin = evidence.terms.margin("spot").as_secs();
+    let with = |grace: u64| {
+        let mut evidence = evidence.clone();
+        force(&mut evidence, received + s(100), grace - margin);
+        judge(&evidence)
+    };
+    keeps(&with(25), GRACE, "a notice is taken to be 5 s younger than its receipt at most");
+    breaks(&with(32), GRACE);
+    breaks(&with(18), GRACE);
 }
 
 #[tokio::test(start_paused = true)]

@@ -272,13 +272,17 @@ async fn a_node_that_is_not_put_back_as_it_was_is_seen() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_is_drained_again_and_left_cordoned_is_seen_unless_a_person_took_its_record_away()
+async fn a_node_that_is_drained_again_and_not_put_back_is_seen_unless_a_person_took_its_record_away()
  {
     const LEFT: &str = "left cordoned";
+    const LABELED: &str = "it was put back and left out of load balancers";
     let drained = hooked().await;
     let record = json!({ "version": 1, "interruptions": [] }).to_string();
     let put_back = |is_forgotten: bool| {
         let (mut evidence, at) = (drained.clone(), drained.ended);
+        then(&mut evidence, at, US, |s| {
+            drop(s.labels.insert(EXCLUDED.to_owned(), "sundown".to_owned()));
+        });
         if is_forgotten {
             then(&mut evidence, at, PERSON, |s| drop(s.annotations.remove(RECORD)));
         }
@@ -290,6 +294,8 @@ async fn a_node_that_is_drained_again_and_left_cordoned_is_seen_unless_a_person_
     };
     keeps(&put_back(true), LEFT, "nobody knows any more what it was before");
     breaks(&put_back(false), LEFT);
+    keeps(&put_back(true), LABELED, "and who set the label");
+    breaks(&put_back(false), LABELED);
 }
 
 #[tokio::test(start_paused = true)]
@@ -353,6 +359,28 @@ async fn a_label_that_comes_too_early_or_on_too_many_nodes_is_seen() {
         "two of three nodes would have left",
     );
     breaks(&beside_patch_until(accepted(&spot) - s(1)), "although there was room");
+    // It failed, and is tried again.
+    let beside_failed_patch = |again: Option<u64>| {
+        let mut evidence = spot.clone();
+        let at = accepted(&spot) - s(1);
+        let tries = [Some(at), again.map(|after| at + s(after))];
+        evidence.requests.extend(tries.into_iter().flatten().map(|at| Request {
+            at,
+            answered: Some(at),
+            ended: Some(at),
+            status: 500,
+            name: other.clone(),
+            ..patch.clone()
+        }));
+        with(&evidence, unlabeled)
+    };
+    keeps(
+        &beside_failed_patch(Some(2)),
+        "although there was room",
+        "two of three nodes would have left",
+    );
+    breaks(&beside_failed_patch(None), "although there was room");
+    breaks(&beside_failed_patch(Some(15)), "although there was room");
     // One of the others has left already.
     let mut crowded = spot.clone();
     let drained = last_tainted(&crowded);
