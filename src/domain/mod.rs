@@ -18,6 +18,7 @@ mod moment;
 mod node;
 mod pod;
 mod region;
+mod reservation;
 mod rules;
 mod selector;
 mod skew;
@@ -31,15 +32,19 @@ pub use hook::{
 };
 pub use instance::{InstanceFacts, InstanceId, InstanceState, NotAnInstanceId};
 pub use interruption::{
-    Cause, HealthNotice, HookAction, HookPurpose, Interruption, Kind, PoolEnd, SpotAction,
+    CapacityBlock, Cause, HealthNotice, HookAction, HookPurpose, Interruption, Kind, PoolEnd,
+    SpotAction,
 };
-pub use interruption_facts::{ENDING_NOTICE, InterruptionFacts, SPOT_NOTICE, force_time};
+pub use interruption_facts::{
+    BLOCK_NOTICE, BLOCK_TERMINATION, ENDING_NOTICE, InterruptionFacts, SPOT_NOTICE, force_time,
+};
 pub use keys::*;
 pub use labels::Labels;
 pub use moment::{Moment, seconds};
 pub use node::{Node, NodeName, Ready, Taint, is_older_version};
 pub use pod::{Owner, Phase, Pod, PodKey, PodUid};
 pub use region::{is_region, region_of_host};
+pub use reservation::{NotAReservationId, ReservationId};
 pub use rules::{DaemonSetState, Exclusion, ForceAfter, Limits};
 pub use selector::{BadSelector, Selector};
 pub use skew::{ClockSkew, SteadySkew};

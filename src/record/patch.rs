@@ -146,9 +146,10 @@ fn shown_kind(record: &Record) -> &'static str {
 /// highest value.
 const fn urgency(kind: Kind) -> u8 {
     match kind {
-        Kind::StateChange => 7,
-        Kind::Spot => 6,
-        Kind::Capacity => 5,
+        Kind::StateChange => 8,
+        Kind::Spot => 7,
+        Kind::CapacityReservation => 6,
+        Kind::CapacityBlock => 5,
         Kind::TerminateHook => 4,
         Kind::LaunchHook => 3,
         Kind::Health => 2,

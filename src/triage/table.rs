@@ -52,14 +52,16 @@ pub fn triage(
             case.not_acted_on_yet()
         }
         Cause::StateChange(state) if !state.is_ending() => policy.dispose(Reason::Irrelevant),
-        Cause::Terminate(_) | Cause::Spot(_) | Cause::Capacity { .. } | Cause::StateChange(_) => {
-            match case.node() {
-                Some(node) => case.with_node(node),
-                None if case.may_be_named_after() => wait(case.questions_of_name(), None),
-                None if !known.index_trusted => case.while_index_is_not_trusted(),
-                None => case.without_node(),
-            }
-        }
+        Cause::Terminate(_)
+        | Cause::Spot(_)
+        | Cause::CapacityReservation { .. }
+        | Cause::CapacityBlock { .. }
+        | Cause::StateChange(_) => match case.node() {
+            Some(node) => case.with_node(node),
+            None if case.may_be_named_after() => wait(case.questions_of_name(), None),
+            None if !known.index_trusted => case.while_index_is_not_trusted(),
+            None => case.without_node(),
+        },
     };
     case.wait_for_hook_claim(verdict)
 }

@@ -307,7 +307,8 @@ async fn ask_hook(term: &Term, key: &HookKey, pause: Duration) -> Evidence {
 fn interruption(instance: &InstanceId, taken: &InterruptionFacts) -> Option<Interruption> {
     let cause = match taken.kind? {
         Kind::Spot => Cause::Spot(SpotAction::Terminate),
-        Kind::Capacity => Cause::Capacity { ends: taken.ends },
+        Kind::CapacityReservation => Cause::CapacityReservation { ends: taken.ends },
+        Kind::CapacityBlock => Cause::CapacityBlock { ends: taken.ends },
         Kind::StateChange => Cause::StateChange(taken.state?),
         Kind::TerminateHook => {
             let action = taken.hook.as_ref()?;

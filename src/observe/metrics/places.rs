@@ -34,10 +34,11 @@ const UNKNOWN: &str = "unknown";
 const OTHER: &str = "other";
 
 /// The kinds of interruptions in records. `unknown`: written by a newer version of Sundown.
-const KINDS: [&str; 5] = [
+const KINDS: [&str; 6] = [
     Kind::TerminateHook.as_str(),
     Kind::Spot.as_str(),
-    Kind::Capacity.as_str(),
+    Kind::CapacityReservation.as_str(),
+    Kind::CapacityBlock.as_str(),
     Kind::StateChange.as_str(),
     UNKNOWN,
 ];
@@ -265,7 +266,14 @@ mod tests {
     #[test]
     fn the_series_with_unknown_labels_exist_from_the_start() {
         let metrics = Metrics::new(&LabelValues::default());
-        for kind in ["terminate-hook", "spot", "capacity", "state-change", "unknown"] {
+        for kind in [
+            "terminate-hook",
+            "spot",
+            "capacity-reservation",
+            "capacity-block",
+            "state-change",
+            "unknown",
+        ] {
             let line = format!(
                 r#"sundown_deadline_misses_by_group_total{{kind="{kind}",group="unknown",zone="unknown",type="unknown"}} 0"#
             );

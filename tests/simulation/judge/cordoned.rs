@@ -147,7 +147,8 @@ fn is_of_another_boot(node: &NodeState) -> bool {
 
 /// The kind in a record that leaves least time.
 fn least_time(interruptions: &[serde_json::Value]) -> Option<&'static str> {
-    let order = ["state-change", "spot", "capacity", "terminate-hook"];
+    let order =
+        ["state-change", "spot", "capacity-reservation", "capacity-block", "terminate-hook"];
     order.into_iter().find(|kind| interruptions.iter().any(|i| i["kind"] == *kind))
 }
 

@@ -75,6 +75,8 @@ pub struct Evidence {
     pub nodes: BTreeMap<String, String>,
     /// Which group an instance belongs to.
     pub groups: BTreeMap<String, String>,
+    /// The Capacity Block that an instance runs in.
+    pub blocks: BTreeMap<String, String>,
     /// Requests, calls and watches that met a fault.
     pub disturbances: Vec<Disturbance>,
     /// When which process was killed or told to stop.
