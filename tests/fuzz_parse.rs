@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use sundown::interruption::{Parsed, Reject, parse};
+use sundown::interruption::{Parsed, Reject, TestContent, parse};
 
 /// Bodies between two looks at the clock, and how many such rounds there are at least.
 const ROUND: usize = 256;
@@ -117,8 +117,11 @@ fn check(body: &[u8]) -> &'static str {
             assert!(!all.is_empty(), "{}", body.escape_ascii());
             "interruptions"
         }
+        Ok(Parsed::CapacityBlock(_)) => "capacity_block",
         Ok(Parsed::Test(test)) => {
-            assert!(!test.interruptions.is_empty());
+            if let TestContent::Interruptions(all) = test.content {
+                assert!(!all.is_empty());
+            }
             "test_event"
         }
         Ok(Parsed::TestNotification) => "test",

@@ -5,7 +5,7 @@ use std::time::Duration;
 use aws_sdk_ec2::types::{Filter, Instance};
 
 use super::{Api, AwsError, call::Caller};
-use crate::domain::{InstanceFacts, InstanceId, InstanceState, Moment};
+use crate::domain::{InstanceFacts, InstanceId, InstanceState, Moment, ReservationId};
 
 /// The time limit of a call.
 const LIMIT: Duration = Duration::from_secs(11);
@@ -14,6 +14,13 @@ pub(super) const FILTER_VALUES: usize = 200;
 /// How many pages of an answer are read: a server that always sends another page must not keep us
 /// busy for ever.
 const PAGES: usize = 20;
+/// The states of an instance that a Capacity Block still holds.
+const IN_BLOCK: [InstanceState; 4] = [
+    InstanceState::Pending,
+    InstanceState::Running,
+    InstanceState::Stopping,
+    InstanceState::ShuttingDown,
+];
 
 /// EC2 in one region.
 #[derive(Debug, Clone)]
@@ -35,32 +42,70 @@ impl Ec2 {
         ids: &[InstanceId],
     ) -> Result<Vec<InstanceFacts>, AwsError> {
         let Some(first) = ids.first() else { return Ok(Vec::new()) };
-        self.describe(
-            "instance-id",
-            ids.iter().map(|id| id.as_str().to_owned()).collect(),
-            &of_many(first, ids.len()),
-        )
-        .await
+        let ids_as_text = ids.iter().map(|id| id.as_str().to_owned()).collect();
+        self.describe(&[("instance-id", ids_as_text)], &of_many(first, ids.len())).await
     }
 
     /// DescribeInstances of up to 200 private DNS names. Without names, no call is made.
     pub async fn by_private_dns(&self, names: &[String]) -> Result<Vec<InstanceFacts>, AwsError> {
         let Some(first) = names.first() else { return Ok(Vec::new()) };
-        self.describe("private-dns-name", names.to_vec(), &of_many(first, names.len())).await
+        let filter = ("private-dns-name", names.to_vec());
+        self.describe(&[filter], &of_many(first, names.len())).await
+    }
+
+    /// DescribeInstances of a Capacity Reservation or Capacity Block: the instances that run in it,
+    /// start or are about to end.
+    pub async fn in_reservation(
+        &self,
+        reservation: &ReservationId,
+    ) -> Result<Vec<InstanceId>, AwsError> {
+        let of_block = ("capacity-reservation-id", vec![reservation.as_str().to_owned()]);
+        let states = IN_BLOCK.iter().map(|state| state.as_str().to_owned()).collect();
+        let filters = [of_block, ("instance-state-name", states)];
+        let found = self.describe(&filters, reservation.as_str()).await?;
+        Ok(found.into_iter().map(|instance| instance.id).collect())
+    }
+
+    /// DescribeInstances of one instance: the Capacity Reservation or Capacity Block in which it
+    /// runs. `None`: none, or there is no such instance.
+    pub async fn reservation_of(
+        &self,
+        instance: &InstanceId,
+    ) -> Result<Option<ReservationId>, AwsError> {
+        let filters = [("instance-id", vec![instance.as_str().to_owned()])];
+        let found = self.instances(&filters, instance.as_str()).await?;
+        let id = found.into_iter().find_map(|found| found.capacity_reservation_id);
+        Ok(id.and_then(|id| id.parse().ok()))
     }
 
     async fn describe(
         &self,
-        filter: &str,
-        values: Vec<String>,
+        filters: &[(&str, Vec<String>)],
         object: &str,
     ) -> Result<Vec<InstanceFacts>, AwsError> {
-        let filter = Filter::builder().name(filter).set_values(Some(values)).build();
+        Ok(self.instances(filters, object).await?.into_iter().filter_map(facts).collect())
+    }
+
+    /// The instances that all of the filters match.
+    async fn instances(
+        &self,
+        filters: &[(&str, Vec<String>)],
+        object: &str,
+    ) -> Result<Vec<Instance>, AwsError> {
+        let filters: Vec<_> = filters
+            .iter()
+            .map(|(name, values)| {
+                Filter::builder().name(*name).set_values(Some(values.clone())).build()
+            })
+            .collect();
         let mut found = Vec::new();
         let mut page = None;
         for _ in 0..PAGES {
-            let request =
-                self.client.describe_instances().filters(filter.clone()).set_next_token(page);
+            let request = self
+                .client
+                .describe_instances()
+                .set_filters(Some(filters.clone()))
+                .set_next_token(page);
             let answer =
                 self.caller.call(Api::DescribeInstances, object, LIMIT, request.send()).await?;
             let instances = answer
@@ -68,7 +113,7 @@ impl Ec2 {
                 .unwrap_or_default()
                 .into_iter()
                 .flat_map(|r| r.instances.unwrap_or_default());
-            found.extend(instances.filter_map(facts));
+            found.extend(instances);
             page = answer.next_token.filter(|t| !t.is_empty());
             if page.is_none() {
                 return Ok(found);

@@ -36,7 +36,8 @@ pub use event_bridge::{EventBridge, PutEvent, RuleFacts, TargetFacts};
 pub use groups::{Group, GroupFilter, Hook};
 pub use hosts::{Hosts, Proxy};
 pub use lookup::{
-    DnsLookup, GroupLookup, HookLookup, InstanceLookup, LookupError, Lookups, MemberLookup,
+    BlockLookup, DnsLookup, GroupLookup, HookLookup, InstanceLookup, LookupError, Lookups,
+    MemberLookup,
 };
 pub use queue::{EntryFailure, Message, Queue, QueueAttributes, Receipt};
 pub use receiving::{Body, ByteLimit};

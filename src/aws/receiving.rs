@@ -86,6 +86,13 @@ pub struct Body {
     _bytes: Option<OwnedSemaphorePermit>,
 }
 
+impl Body {
+    /// Drops the text, so that its bytes no longer count as in memory.
+    pub fn clear(&mut self) {
+        *self = Self { text: String::new(), _bytes: None };
+    }
+}
+
 impl Deref for Body {
     type Target = str;
 

@@ -257,7 +257,10 @@ fn early(term: &Term, interruption: &Interruption) -> bool {
         Some(Exclusion::Late | Exclusion::Never) => false,
         None => matches!(
             interruption.cause,
-            Cause::Spot(_) | Cause::Capacity { .. } | Cause::StateChange(_)
+            Cause::Spot(_)
+                | Cause::CapacityReservation { .. }
+                | Cause::CapacityBlock { .. }
+                | Cause::StateChange(_)
         ),
     }
 }

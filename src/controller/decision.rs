@@ -44,7 +44,7 @@ pub(super) struct Decision {
 }
 
 /// After this time a test event is reported as undecided.
-const TEST_TIMEOUT: Duration = seconds(60);
+pub(super) const TEST_TIMEOUT: Duration = seconds(60);
 
 /// While an interruption has one of these, the fleet holds the evictions of a burst back.
 struct BurstHold(Arc<Term>);

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use super::{
+    capacity_block::{self, Search},
     context::Term,
     decision::Decision,
     intake::{Delivery, Ticket},
@@ -19,8 +20,8 @@ use super::{
     trial::{TrialEntry, Would},
 };
 use crate::{
-    domain::{Interruption, seconds},
-    interruption::{Parsed, Reject, excerpt, parse},
+    domain::{CapacityBlock, Interruption, Kind, seconds},
+    interruption::{Parsed, Reject, TestContent, TestEvent, excerpt, parse},
     observe::{Loop, MessageOutcome},
     triage::hidden_from_others,
 };
@@ -31,7 +32,7 @@ const DECISIONS: usize = 128;
 
 /// Reads deliveries until the intake has stopped, and starts a decision for each interruption.
 pub(super) async fn read(term: Term, mut deliveries: mpsc::Receiver<Delivery>, alive: Loop) {
-    let reader = MessageReader { term: Arc::new(term), logged_rejects: Mutex::default() };
+    let reader = Arc::new(MessageReader { term: Arc::new(term), logged_rejects: Mutex::default() });
     loop {
         alive.made_progress();
         match tokio::time::timeout(seconds(10), deliveries.recv()).await {
@@ -49,49 +50,123 @@ struct MessageReader {
     logged_rejects: Mutex<BTreeSet<&'static str>>,
 }
 
+/// Why there is nothing to do about a message.
+struct NothingToDo {
+    /// `None`: the message is about no interruption.
+    kind: Option<Kind>,
+    reason: &'static str,
+    outcome: MessageOutcome,
+    /// Identifies the event: a dry run logs it once.
+    event: String,
+}
+
 impl MessageReader {
-    fn handle(&self, delivery: Delivery) {
+    fn handle(self: &Arc<Self>, delivery: Delivery) {
+        let nothing = |reason, outcome| {
+            let event = fingerprint(&delivery.body);
+            NothingToDo { kind: None, reason, outcome, event }
+        };
         match parse(&*delivery.body) {
             Err(reject) => self.reject(delivery, &reject),
             Ok(Parsed::TestNotification) => {
-                self.dispose(delivery, "test_notification", MessageOutcome::Test);
+                let nothing = nothing("test_notification", MessageOutcome::Test);
+                self.dispose(delivery, &nothing);
             }
             Ok(Parsed::Irrelevant(why)) => {
-                self.dispose(delivery, why.as_str(), MessageOutcome::Unrelated);
+                let nothing = nothing(why.as_str(), MessageOutcome::Unrelated);
+                self.dispose(delivery, &nothing);
             }
-            Ok(Parsed::Test(test)) => {
-                let is_real = test.real && self.term.takes_real_tests();
-                match (test.real, is_real) {
-                    (true, true) => {
-                        warn!(
-                            queue = %delivery.queue, "A test event is acted on as if it were real: \
-                                 --accept-real-tests.");
-                    }
-                    (true, false) => warn!(
-                        queue = %delivery.queue,
-                        "A test event asks to be acted on, but --accept-real-tests is not set or \
-                         its time is over. Sundown only reports what it would do."
-                    ),
-                    (false, _) => {
-                        info!(
-                            queue = %delivery.queue,
-                            "Received a test event. Sundown reports what it would do, and does \
-                             nothing.");
-                    }
-                }
-                if test.ignored > 0 {
-                    let (read, ignored) = (test.interruptions.len(), test.ignored);
-                    warn!(
-                        queue = %delivery.queue, read, ignored,
-                        "A test event names too many instances. Sundown ignores all but the first \
-                         ones.");
-                }
-                self.start_decisions(test.interruptions, delivery, !is_real);
-            }
+            Ok(Parsed::Test(test)) => self.start_test(test, delivery),
             Ok(Parsed::Interruptions(interruptions)) => {
                 self.start_decisions(interruptions, delivery, false);
             }
+            Ok(Parsed::CapacityBlock(block)) => {
+                self.term.spawn(Arc::clone(self).decide_block(block, delivery, None));
+            }
         }
+    }
+
+    fn start_test(self: &Arc<Self>, test: TestEvent, delivery: Delivery) {
+        let is_real = test.real && self.term.takes_real_tests();
+        match (test.real, is_real) {
+            (true, true) => warn!(
+                queue = %delivery.queue,
+                "A test event is acted on as if it were real: --accept-real-tests."
+            ),
+            (true, false) => warn!(
+                queue = %delivery.queue,
+                "A test event asks to be acted on, but --accept-real-tests is not set or its time \
+                 is over. Sundown only reports what it would do."
+            ),
+            (false, _) => info!(
+                queue = %delivery.queue,
+                "Received a test event. Sundown reports what it would do, and does nothing."
+            ),
+        }
+        match test.content {
+            TestContent::Interruptions(interruptions) => {
+                warn_of_ignored(&delivery, interruptions.len(), test.ignored);
+                self.start_decisions(interruptions, delivery, !is_real);
+            }
+            TestContent::CapacityBlock(block) => {
+                let block = Arc::clone(self).decide_block(block, delivery, Some(is_real));
+                self.term.spawn(block);
+            }
+        }
+    }
+
+    /// Finds the instances of a Capacity Block, and starts a decision for each. `test`: it is a test
+    /// event; `Some(true)`: one that is acted on.
+    async fn decide_block(
+        self: Arc<Self>,
+        block: CapacityBlock,
+        mut delivery: Delivery,
+        test: Option<bool>,
+    ) {
+        delivery.body.clear();
+        let given_up = delivery.ticket.spare();
+        let (reservation, event) = (&block.reservation, &block.event_id);
+        let kind = Some(Kind::CapacityBlock);
+        let mut instances = match capacity_block::search(
+            &self.term,
+            reservation,
+            &given_up,
+            test.is_some(),
+        )
+        .await
+        {
+            Search::Found(instances) => instances,
+            Search::GivenUp => {
+                self.term.shared.metrics.message(kind, MessageOutcome::Left);
+                return delivery.ticket.leave();
+            }
+            Search::TestTimeout => {
+                self.term.shared.metrics.message(kind, MessageOutcome::Test);
+                info!(
+                    %reservation, %event,
+                    "Test event: a minute was not enough to ask EC2 which instances run in the \
+                     Capacity Block."
+                );
+                return delivery.ticket.delete();
+            }
+        };
+        info!(%reservation, %event, instances = instances.len(), "A Capacity Block ends soon.");
+        if instances.is_empty() {
+            let nothing = NothingToDo {
+                kind,
+                reason: "no_instance",
+                outcome: MessageOutcome::NoInstance,
+                event: format!("{reservation} {event}"),
+            };
+            return self.dispose(delivery, &nothing);
+        }
+        if test.is_some() {
+            let ignored = instances.len().saturating_sub(TestEvent::MOST_INSTANCES);
+            instances.truncate(TestEvent::MOST_INSTANCES);
+            warn_of_ignored(&delivery, instances.len(), ignored);
+        }
+        let interruptions = instances.into_iter().map(|instance| block.of(instance)).collect();
+        self.start_decisions(interruptions, delivery, test == Some(false));
     }
 
     /// Starts a decision for each interruption. `test`: it is only reported.
@@ -132,11 +207,13 @@ impl MessageReader {
 
     /// Disposes of a message that is about nothing that Sundown handles: gives it back if the queue
     /// is shared, because it may be for others, and deletes it otherwise.
-    fn dispose(&self, delivery: Delivery, reason: &str, outcome: MessageOutcome) {
+    fn dispose(&self, delivery: Delivery, nothing: &NothingToDo) {
         let shared = self.term.shared.policy.shared_queue;
+        let reason = nothing.reason;
         debug!(reason, "A message is about nothing that Sundown handles.");
-        self.term.shared.metrics.message(None, if shared { MessageOutcome::Left } else { outcome });
-        if self.term.shared.config.dry_run && self.term.first_time(&fingerprint(&delivery.body)) {
+        let outcome = if shared { MessageOutcome::Left } else { nothing.outcome };
+        self.term.shared.metrics.message(nothing.kind, outcome);
+        if self.term.shared.config.dry_run && self.term.first_time(&nothing.event) {
             let what = if shared { "leave it to others" } else { "delete it" };
             info!(reason, queue = %delivery.queue, "Dry run: would {what} and do nothing.");
         }
@@ -196,6 +273,15 @@ impl MessageReader {
         } else {
             delivery.ticket.leave();
         }
+    }
+}
+
+fn warn_of_ignored(delivery: &Delivery, read: usize, ignored: usize) {
+    if ignored > 0 {
+        warn!(
+            queue = %delivery.queue, read, ignored,
+            "A test event is about too many instances. Sundown ignores all but the first ones."
+        );
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{
     GroupName, HookKey, HookName, InstanceId, InstanceState, LifecycleAction, LifecycleToken,
-    Moment,
+    Moment, ReservationId,
 };
 
 /// One AWS notice about one instance.
@@ -36,8 +36,14 @@ pub enum Cause {
     /// `EC2 Spot Instance Interruption Warning`, two minutes ahead.
     Spot(SpotAction),
     /// `EC2 Capacity Reservation Instance Interruption Warning`.
-    Capacity {
+    CapacityReservation {
         /// `instance-termination-time`; `None` if not given: then the end is 120 s after the event.
+        ends: Option<Moment>,
+    },
+    /// `Capacity Block Expiration Warning`, of a block in which the instance runs.
+    CapacityBlock {
+        /// `end-date`, the end of the block; `None` if not given: then it is 40 min after the event.
+        /// EC2 begins to terminate the instances 30 min before it.
         ends: Option<Moment>,
     },
     /// `EC2 Instance Rebalance Recommendation`.
@@ -130,8 +136,10 @@ pub enum Kind {
     SpotStop,
     /// [`Cause::Spot`] with [`SpotAction::Hibernate`].
     SpotHibernate,
-    /// [`Cause::Capacity`].
-    Capacity,
+    /// [`Cause::CapacityReservation`].
+    CapacityReservation,
+    /// [`Cause::CapacityBlock`].
+    CapacityBlock,
     /// [`Cause::Rebalance`].
     Rebalance,
     /// [`Cause::StateChange`].
@@ -140,9 +148,35 @@ pub enum Kind {
     Health,
 }
 
+/// The warning of a Capacity Block that ends. It names the block and none of its instances.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CapacityBlock {
+    /// `capacity-reservation-id`.
+    pub reservation: ReservationId,
+    /// As in [`Interruption::event_id`].
+    pub event_id: String,
+    /// As in [`Interruption::time`].
+    pub time: Option<Moment>,
+    /// `end-date`; `None` if it is missing or unreadable.
+    pub ends: Option<Moment>,
+}
+
+impl CapacityBlock {
+    /// What the warning is for one instance of the block.
+    #[must_use]
+    pub fn of(&self, instance: InstanceId) -> Interruption {
+        Interruption {
+            instance,
+            event_id: self.event_id.clone(),
+            time: self.time,
+            cause: Cause::CapacityBlock { ends: self.ends },
+        }
+    }
+}
+
 impl Kind {
     /// Every kind, for tables and for initializing metrics.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::TerminateHook,
         Self::RootVolume,
         Self::LaunchHook,
@@ -150,7 +184,8 @@ impl Kind {
         Self::Spot,
         Self::SpotStop,
         Self::SpotHibernate,
-        Self::Capacity,
+        Self::CapacityReservation,
+        Self::CapacityBlock,
         Self::Rebalance,
         Self::StateChange,
         Self::Health,
@@ -167,16 +202,21 @@ impl Kind {
             Self::Spot => "spot",
             Self::SpotStop => "spot-stop",
             Self::SpotHibernate => "spot-hibernate",
-            Self::Capacity => "capacity",
+            Self::CapacityReservation => "capacity-reservation",
+            Self::CapacityBlock => "capacity-block",
             Self::Rebalance => "rebalance",
             Self::StateChange => "state-change",
             Self::Health => "health",
         }
     }
 
-    /// The kind that [`Self::as_str`] writes this way; `None` for a kind of a newer version.
+    /// The kind that [`Self::as_str`] writes this way; `None` for a kind of a newer version. Earlier
+    /// versions wrote [`Self::CapacityReservation`] as `capacity`.
     #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {
+        if word == "capacity" {
+            return Some(Self::CapacityReservation);
+        }
         Self::ALL.into_iter().find(|k| k.as_str() == word)
     }
 
@@ -213,7 +253,8 @@ impl Interruption {
             Cause::Spot(SpotAction::Terminate) => Kind::Spot,
             Cause::Spot(SpotAction::Stop) => Kind::SpotStop,
             Cause::Spot(SpotAction::Hibernate) => Kind::SpotHibernate,
-            Cause::Capacity { .. } => Kind::Capacity,
+            Cause::CapacityReservation { .. } => Kind::CapacityReservation,
+            Cause::CapacityBlock { .. } => Kind::CapacityBlock,
             Cause::Rebalance => Kind::Rebalance,
             Cause::StateChange(_) => Kind::StateChange,
             Cause::Health(_) => Kind::Health,
@@ -227,7 +268,8 @@ impl Interruption {
             Cause::Terminate(action) | Cause::Launch(action) => Some(action),
             Cause::LaunchSuccessful { .. }
             | Cause::Spot(_)
-            | Cause::Capacity { .. }
+            | Cause::CapacityReservation { .. }
+            | Cause::CapacityBlock { .. }
             | Cause::Rebalance
             | Cause::StateChange(_)
             | Cause::Health(_) => None,
@@ -243,7 +285,8 @@ impl Interruption {
             Cause::Launch(action) => action.destination == Some(PoolEnd::Group),
             Cause::Terminate(_)
             | Cause::Spot(_)
-            | Cause::Capacity { .. }
+            | Cause::CapacityReservation { .. }
+            | Cause::CapacityBlock { .. }
             | Cause::Rebalance
             | Cause::StateChange(_)
             | Cause::Health(_) => false,

@@ -12,6 +12,12 @@ use super::{
 pub const SPOT_NOTICE: Duration = seconds(120);
 /// How long pods have on an instance that is stopping or shutting down.
 pub const ENDING_NOTICE: Duration = seconds(30);
+/// How long before the end of a Capacity Block its warning comes (EC2 user guide, "Monitor Capacity
+/// Blocks").
+pub const BLOCK_NOTICE: Duration = seconds(40 * 60);
+/// How long before the end of a Capacity Block EC2 begins to terminate its instances (EC2 user
+/// guide, "Capacity Blocks for ML").
+pub const BLOCK_TERMINATION: Duration = seconds(30 * 60);
 
 /// The facts of one accepted interruption, as its Node's record keeps them. Deadlines are derived
 /// from them.
@@ -27,7 +33,8 @@ pub struct InterruptionFacts {
     pub accepted: Moment,
     /// The lifecycle action to complete; `None` unless a hook waits.
     pub hook: Option<LifecycleAction>,
-    /// The `instance-termination-time` of [`Kind::Capacity`]; `None` if not given.
+    /// The `instance-termination-time` of [`Kind::CapacityReservation`], or the `end-date` of
+    /// [`Kind::CapacityBlock`]; `None` if not given.
     pub ends: Option<Moment>,
     /// The state in a [`Kind::StateChange`]; `None` for other kinds.
     pub state: Option<InstanceState>,
@@ -57,7 +64,7 @@ impl InterruptionFacts {
             accepted: now,
             hook: interruption.lifecycle_action(instance),
             ends: match &interruption.cause {
-                Cause::Capacity { ends } => *ends,
+                Cause::CapacityReservation { ends } | Cause::CapacityBlock { ends } => *ends,
                 _ => None,
             },
             state: match interruption.cause {
@@ -84,15 +91,20 @@ impl InterruptionFacts {
     }
 
     /// When the machine ends, from this interruption's own facts: for spot, 120 s after the notice;
-    /// for capacity, the stated time, else as for spot; for `stopping` and `shutting-down`, 30 s
-    /// after the event; for `stopped` and `terminated`, at the event's time. `None` if the end
-    /// depends on more (a hook) or nothing ends.
+    /// for a capacity reservation, the stated time, else as for spot; for a Capacity Block, 30 min
+    /// before its end; for `stopping` and `shutting-down`, 30 s after the event; for `stopped` and
+    /// `terminated`, at the event's time. `None` if the end depends on more (a hook) or nothing
+    /// ends.
     #[must_use]
     pub fn machine_ends_at(&self) -> Option<Moment> {
         let time = self.began();
         match self.kind? {
             Kind::Spot | Kind::SpotStop | Kind::SpotHibernate => Some(time.plus(SPOT_NOTICE)),
-            Kind::Capacity => Some(self.ends.unwrap_or_else(|| time.plus(SPOT_NOTICE))),
+            Kind::CapacityReservation => Some(self.ends.unwrap_or_else(|| time.plus(SPOT_NOTICE))),
+            Kind::CapacityBlock => {
+                let end = self.ends.unwrap_or_else(|| time.plus(BLOCK_NOTICE));
+                Some(end.minus(BLOCK_TERMINATION))
+            }
             Kind::StateChange => match self.state? {
                 InstanceState::Stopping | InstanceState::ShuttingDown => {
                     Some(time.plus(ENDING_NOTICE))
@@ -116,12 +128,14 @@ impl InterruptionFacts {
         matches!(self.state, Some(InstanceState::Stopped | InstanceState::Terminated))
     }
 
-    /// The machine ends within minutes, whatever Sundown does: spot, capacity, ending states.
+    /// The machine ends within minutes, whatever Sundown does: spot, capacity
+    /// reservations and blocks, ending states.
     #[must_use]
     pub fn is_urgent(&self) -> bool {
         match self.kind {
+            Some(Kind::CapacityReservation | Kind::CapacityBlock) => true,
             Some(Kind::StateChange) => self.state.is_some_and(InstanceState::is_ending),
-            Some(kind) => kind.is_spot() || kind == Kind::Capacity,
+            Some(kind) => kind.is_spot(),
             None => false,
         }
     }

@@ -18,6 +18,7 @@ mod moment;
 mod node;
 mod pod;
 mod region;
+mod reservation;
 mod response;
 mod rules;
 mod selector;
@@ -32,15 +33,19 @@ pub use hook::{
 };
 pub use instance::{InstanceFacts, InstanceId, InstanceState, NotAnInstanceId};
 pub use interruption::{
-    Cause, HealthNotice, HookAction, HookPurpose, Interruption, Kind, PoolEnd, SpotAction,
+    CapacityBlock, Cause, HealthNotice, HookAction, HookPurpose, Interruption, Kind, PoolEnd,
+    SpotAction,
 };
-pub use interruption_facts::{ENDING_NOTICE, InterruptionFacts, SPOT_NOTICE, force_time};
+pub use interruption_facts::{
+    BLOCK_NOTICE, BLOCK_TERMINATION, ENDING_NOTICE, InterruptionFacts, SPOT_NOTICE, force_time,
+};
 pub use keys::*;
 pub use labels::Labels;
 pub use moment::{Moment, seconds};
 pub use node::{Node, NodeName, Ready, Taint, is_older_version};
 pub use pod::{Owner, Phase, Pod, PodKey, PodUid};
 pub use region::{is_region, region_of_host};
+pub use reservation::{NotAReservationId, ReservationId};
 pub use response::{KindResponse, Response, Responses, document as responses_document};
 pub use rules::{DaemonSetState, Exclusion, ForceAfter, Limits};
 pub use selector::{BadSelector, Selector};

@@ -146,7 +146,8 @@ impl Responses {
             | Kind::Spot
             | Kind::SpotStop
             | Kind::SpotHibernate
-            | Kind::Capacity
+            | Kind::CapacityReservation
+            | Kind::CapacityBlock
             | Kind::StateChange
             // For a launch hook, `drain` only means that Sundown does not ignore it.
             | Kind::LaunchHook
@@ -235,7 +236,8 @@ mod tests {
             (Kind::Spot, "cordon"),
             (Kind::SpotStop, "drain"),
             (Kind::SpotHibernate, "drain"),
-            (Kind::Capacity, "drain"),
+            (Kind::CapacityReservation, "drain"),
+            (Kind::CapacityBlock, "drain"),
             (Kind::StateChange, "drain"),
             (Kind::Rebalance, "ignore"),
             (Kind::Health, "ignore"),

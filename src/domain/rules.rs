@@ -15,8 +15,8 @@ pub struct Limits {
     /// When the drain ends, even if pods are left: the deadline, less the time of one call. `None`:
     /// the drain ends only when its node is empty.
     pub end_at: Option<Moment>,
-    /// Spot, capacity or an ending state is among the interruptions: this node's pods are evicted
-    /// first when a disruption budget allows an eviction.
+    /// Spot, a capacity warning or an ending state is among the interruptions: this node's pods are
+    /// evicted first when a disruption budget allows an eviction.
     pub urgent: bool,
     /// What Sundown does with the node: the strongest response to its interruptions. Without
     /// [`Response::Drain`], no pod is evicted or deleted, and the drain waits for none.

@@ -3,21 +3,22 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use crate::domain::{
-    Cause, HealthNotice, InstanceId, InstanceState, Interruption, Moment, SpotAction,
+    CapacityBlock, Cause, HealthNotice, InstanceId, InstanceState, Interruption, Moment, SpotAction,
 };
 
 use super::{
-    Irrelevant, Parsed, Reject, TestEvent, field, lifecycle,
-    wire::{self, Entity, OfHealth, OfInstance, OfTest, Outer, quote},
+    Irrelevant, Parsed, Reject, TestContent, TestEvent, field, lifecycle,
+    wire::{self, Entity, OfBlock, OfHealth, OfInstance, OfTest, Outer, quote},
 };
 
 /// The `source` of test events. The sources of AWS begin with `aws.`, and EventBridge accepts such
 /// a source from nobody else.
 pub const TEST_SOURCE: &str = "sundown.test";
 
-/// Most instances of one test event to process. Sundown asks EC2 about each and writes a Kubernetes
-/// Event for it, and anybody who may put events on the bus can send one that names thousands.
-const MOST_IN_A_TEST: usize = 100;
+/// The `detail-type` of the warning that a Capacity Block ends. The documentation has both (EC2 user
+/// guide, "Monitor Capacity Blocks").
+pub(crate) const CAPACITY_BLOCK: &str = "Capacity Block Expiration Warning";
+pub(crate) const CAPACITY_BLOCK_TOO: &str = "Capacity Block Reservation Expiration Warning";
 
 /// The only version that EventBridge has had.
 const VERSION: &str = "0";
@@ -69,9 +70,9 @@ impl<'a> Event<'_, 'a> {
             ("aws.ec2", "EC2 Spot Instance Interruption Warning") => {
                 self.of_instance(|d| Cause::Spot(spot_action(d)))
             }
-            ("aws.ec2", "EC2 Capacity Reservation Instance Interruption Warning") => {
-                self.of_instance(|d| Cause::Capacity { ends: field::time(d.ends.as_ref()) })
-            }
+            ("aws.ec2", "EC2 Capacity Reservation Instance Interruption Warning") => self
+                .of_instance(|d| Cause::CapacityReservation { ends: field::time(d.ends.as_ref()) }),
+            ("aws.ec2", CAPACITY_BLOCK | CAPACITY_BLOCK_TOO) => self.capacity_block(),
             ("aws.ec2", "EC2 Instance Rebalance Recommendation") => {
                 self.of_instance(|_| Cause::Rebalance)
             }
@@ -88,18 +89,17 @@ impl<'a> Event<'_, 'a> {
     /// object in its `detail`.
     fn test(&self, detail_type: &str) -> Result<Parsed, Reject> {
         let wish: OfTest = self.detail()?;
-        match self.of(source_of(detail_type), detail_type)? {
+        let (content, ignored) = match self.of(source_of(detail_type), detail_type)? {
             Parsed::Interruptions(mut interruptions) => {
-                let ignored = interruptions.len().saturating_sub(MOST_IN_A_TEST);
-                interruptions.truncate(MOST_IN_A_TEST);
-                Ok(Parsed::Test(TestEvent {
-                    interruptions,
-                    ignored,
-                    real: wish.sundown.is_some_and(|wish| wish.real),
-                }))
+                let ignored = interruptions.len().saturating_sub(TestEvent::MOST_INSTANCES);
+                interruptions.truncate(TestEvent::MOST_INSTANCES);
+                (TestContent::Interruptions(interruptions), ignored)
             }
-            other => Ok(other),
-        }
+            Parsed::CapacityBlock(block) => (TestContent::CapacityBlock(block), 0),
+            other => return Ok(other),
+        };
+        let real = wish.sundown.is_some_and(|wish| wish.real);
+        Ok(Parsed::Test(TestEvent { content, ignored, real }))
     }
 
     fn detail<T: serde::Deserialize<'a>>(&self) -> Result<T, Reject> {
@@ -127,6 +127,16 @@ impl<'a> Event<'_, 'a> {
             Ok(_) => Ok(Parsed::Irrelevant(Irrelevant::StateNotEnding)),
             Err(()) => Ok(Parsed::Irrelevant(Irrelevant::UnknownState)),
         }
+    }
+
+    fn capacity_block(&self) -> Result<Parsed, Reject> {
+        let detail: OfBlock<'_> = self.detail()?;
+        Ok(Parsed::CapacityBlock(CapacityBlock {
+            reservation: field::reservation("capacity-reservation-id", detail.id.as_ref())?,
+            event_id: self.id.to_owned(),
+            time: self.time,
+            ends: field::time(detail.ends.as_ref()),
+        }))
     }
 
     fn health(&self) -> Result<Parsed, Reject> {

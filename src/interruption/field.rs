@@ -1,6 +1,6 @@
 //! Parses single values: names, ids, times.
 
-use crate::domain::{InstanceId, Moment};
+use crate::domain::{InstanceId, Moment, ReservationId};
 
 use super::{Reject, wire::Text};
 
@@ -50,6 +50,14 @@ fn has_control(text: &str) -> bool {
 /// The instance that an event is about.
 pub(super) fn instance(name: &'static str, text: Option<&Text<'_>>) -> Result<InstanceId, Reject> {
     Ok(needed(name, text)?.parse::<InstanceId>()?)
+}
+
+/// The Capacity Reservation that an event is about.
+pub(super) fn reservation(
+    name: &'static str,
+    text: Option<&Text<'_>>,
+) -> Result<ReservationId, Reject> {
+    needed(name, text)?.parse().map_err(|_| Reject::BadField(name))
 }
 
 /// The instance named by an affected entity of AWS Health, as an id or an ARN. `None` if the entity

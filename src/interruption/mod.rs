@@ -4,6 +4,7 @@
 //! The main results are:
 //!
 //! - *Interruptions*: a notice from AWS, or a test message.
+//! - *Capacity Block*: a notice about a block of instances, which EC2 must be asked for.
 //! - *Irrelevant*: a valid message that Sundown does not act on; it may be deleted.
 //! - *Reject*: a message that Sundown cannot parse; it is kept for the dead-letter queue.
 //!
@@ -19,8 +20,9 @@ mod outcome;
 mod wire;
 
 pub use event::TEST_SOURCE;
+pub(crate) use event::{CAPACITY_BLOCK, CAPACITY_BLOCK_TOO};
 pub use excerpt::excerpt;
-pub use outcome::{Irrelevant, Parsed, Reject, TestEvent};
+pub use outcome::{Irrelevant, Parsed, Reject, TestContent, TestEvent};
 
 use wire::Outer;
 

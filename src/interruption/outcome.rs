@@ -1,12 +1,15 @@
 //! The results of the parser, and their names in metrics and logs.
 
-use crate::domain::Interruption;
+use crate::domain::{CapacityBlock, Interruption};
 
 /// The content of a valid message body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Parsed {
     /// One interruption, or one for each affected instance of an AWS Health event. Never empty.
     Interruptions(Vec<Interruption>),
+    /// A Capacity Block ends. EC2 must be asked which instances run in it: each of them is
+    /// interrupted.
+    CapacityBlock(CapacityBlock),
     /// A test event, as `sundown send-test` sends it: no instance is really interrupted.
     Test(TestEvent),
     /// `autoscaling:TEST_NOTIFICATION`, which Auto Scaling sends for a new hook with a notification
@@ -19,12 +22,28 @@ pub enum Parsed {
 /// The content of a test event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TestEvent {
-    /// The interruptions that a real event of this form would contain. Never empty, 100 at most.
-    pub interruptions: Vec<Interruption>,
+    /// What a real event of this form would contain.
+    pub content: TestContent,
     /// How many further instances the event names; Sundown ignores them.
     pub ignored: usize,
     /// The event asks Sundown to act on it (`detail.sundown.real`).
     pub real: bool,
+}
+
+/// What a test event is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TestContent {
+    /// Never empty, at most [`TestEvent::MOST_INSTANCES`].
+    Interruptions(Vec<Interruption>),
+    /// A Capacity Block. Of its instances, the first [`TestEvent::MOST_INSTANCES`] are processed.
+    CapacityBlock(CapacityBlock),
+}
+
+impl TestEvent {
+    /// Most instances of one test event to process. Sundown asks EC2 about each and writes a
+    /// Kubernetes Event for it, and anybody who may put events on the bus can send one that names
+    /// thousands.
+    pub const MOST_INSTANCES: usize = 100;
 }
 
 /// Why Sundown does not act on a valid message.

@@ -28,6 +28,7 @@ macro_rules! corpus {
 mod body {
     corpus!(
         capacity,
+        capacity_block,
         empty_object,
         health,
         launch,

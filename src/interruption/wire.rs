@@ -124,6 +124,15 @@ pub(super) struct OfInstance<'a> {
     pub state: Option<Text<'a>>,
 }
 
+/// The `detail` of an event about a Capacity Block.
+#[derive(Deserialize)]
+pub(super) struct OfBlock<'a> {
+    #[serde(borrow, rename = "capacity-reservation-id")]
+    pub id: Option<Text<'a>>,
+    #[serde(borrow, rename = "end-date")]
+    pub ends: Option<Text<'a>>,
+}
+
 /// The part of a test event's `detail` that real events do not have.
 #[derive(Deserialize)]
 pub(super) struct OfTest {

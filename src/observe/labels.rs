@@ -48,6 +48,8 @@ labels!(
         Foreign = "foreign",
         /// It concerns an instance about which neither Kubernetes nor AWS gave an answer in time.
         Unknown = "unknown",
+        /// It concerns a Capacity Block in which no instance runs.
+        NoInstance = "no_instance",
         /// Its time has passed and it no longer applies.
         Stale = "stale",
         /// Understood, but Sundown does not act on this kind, or `--on` says to ignore it.

@@ -247,7 +247,8 @@ impl NewEntry {
     /// action under two IDs. Events without an ID are the same if all their facts are.
     fn is_same_event(&self, other: &KnownEntry) -> bool {
         let new = &self.entry;
-        if new.kind != other.kind {
+        let other_kind = Kind::from_word(&other.kind);
+        if new.kind != other.kind && (other_kind.is_none() || other_kind != self.facts.kind) {
             return false;
         }
         let same_hook = new.group == other.group && new.hook == other.hook;

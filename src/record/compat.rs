@@ -33,9 +33,11 @@ fn taint(entry: &KnownEntry) -> Option<Taint> {
         }
         Kind::Rebalance => ("rebalance-recommendation", "rebalance-recommendation-event-"),
         Kind::Health => ("scheduled-maintenance", "aws-health-scheduled-change-event-"),
-        Kind::LaunchHook | Kind::LaunchSuccessful | Kind::Capacity | Kind::StateChange => {
-            return None;
-        }
+        Kind::LaunchHook
+        | Kind::LaunchSuccessful
+        | Kind::CapacityReservation
+        | Kind::CapacityBlock
+        | Kind::StateChange => return None,
     };
     let digits = entry
         .event

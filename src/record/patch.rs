@@ -147,11 +147,12 @@ fn shown_kind(record: &Record) -> &'static str {
 /// highest value.
 const fn urgency(kind: Kind) -> u8 {
     match kind {
-        Kind::StateChange => 10,
-        Kind::Spot => 9,
-        Kind::SpotHibernate => 8,
-        Kind::SpotStop => 7,
-        Kind::Capacity => 6,
+        Kind::StateChange => 11,
+        Kind::Spot => 10,
+        Kind::SpotHibernate => 9,
+        Kind::SpotStop => 8,
+        Kind::CapacityReservation => 7,
+        Kind::CapacityBlock => 6,
         Kind::TerminateHook => 5,
         Kind::RootVolume => 4,
         Kind::LaunchHook => 3,

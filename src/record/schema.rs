@@ -7,7 +7,8 @@
 //!   {"kind":"terminate-hook","event":"1234…","time":"2026-01-01T00:00:00Z",
 //!    "accepted":"2026-01-01T00:00:01Z","group":"asg","hook":"drain","token":"8765…",
 //!    "unconfirmed":true},
-//!   {"kind":"capacity","event":"…","time":"…","accepted":"…","ends":"…","response":"cordon"},
+//!   {"kind":"capacity-block","event":"…","time":"…","accepted":"…","ends":"…",
+//!    "response":"cordon"},
 //!   {"kind":"state-change","event":"…","time":"…","accepted":"…","state":"stopping",
 //!    "stale":true}],
 //!  "released":{"at":"2026-01-01T00:10:00Z","outcome":"empty"}}

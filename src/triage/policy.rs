@@ -5,7 +5,7 @@ use std::time::Duration;
 use wildmatch::WildMatch;
 
 use super::{Reason, Verdict};
-use crate::domain::{HookName, Responses, Selector, seconds};
+use crate::domain::{BLOCK_NOTICE, HookName, Responses, Selector, seconds};
 
 /// The hooks that Amazon EKS puts on the groups of managed node groups, and answers itself.
 const EKS_HOOKS: [&str; 2] = ["Terminate-LC-Hook", "Launch-LC-Hook"];
@@ -37,8 +37,11 @@ pub struct Policy {
 /// The ages above which an interruption is stale, so that AWS must prove it first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Staleness {
-    /// For spot notices and capacity warnings.
+    /// For spot notices and capacity reservation warnings.
     pub warning: Duration,
+    /// For Capacity Block warnings: until the block has ended. Before, an instance that runs proves
+    /// nothing.
+    pub block: Duration,
     /// For state changes of instances.
     pub state_change: Duration,
     /// For hooks whose HeartbeatTimeout is not known. If it is known, the age is this timeout.
@@ -51,6 +54,7 @@ impl Default for Staleness {
     fn default() -> Self {
         Self {
             warning: seconds(120),
+            block: BLOCK_NOTICE,
             state_change: seconds(60),
             hook: seconds(30),
             cannot_ask: seconds(10),

@@ -22,7 +22,8 @@ fn trusted_for(
     staleness: &Staleness,
 ) -> Option<Duration> {
     match &interruption.cause {
-        Cause::Spot(_) | Cause::Capacity { .. } => Some(staleness.warning),
+        Cause::Spot(_) | Cause::CapacityReservation { .. } => Some(staleness.warning),
+        Cause::CapacityBlock { .. } => Some(staleness.block),
         Cause::StateChange(_) => Some(staleness.state_change),
         Cause::Terminate(_) => Some(match &known.hook {
             Some(HookAnswer::Described(hook)) => hook.heartbeat_timeout,

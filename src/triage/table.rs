@@ -55,7 +55,8 @@ pub fn triage(
         Cause::StateChange(state) if !state.is_ending() => policy.dispose(Reason::Irrelevant),
         Cause::Terminate(_)
         | Cause::Spot(_)
-        | Cause::Capacity { .. }
+        | Cause::CapacityReservation { .. }
+        | Cause::CapacityBlock { .. }
         | Cause::Rebalance
         | Cause::StateChange(_) => match case.node() {
             Some(node) => case.with_node(node),

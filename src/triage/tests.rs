@@ -80,11 +80,12 @@ fn state_change(state: InstanceState) -> Interruption {
 }
 
 /// The kinds that a Node is drained for.
-fn draining() -> [Interruption; 4] {
+fn draining() -> [Interruption; 5] {
     [
         terminate(),
         spot(),
-        interruption(Cause::Capacity { ends: None }),
+        interruption(Cause::CapacityReservation { ends: None }),
+        interruption(Cause::CapacityBlock { ends: None }),
         state_change(InstanceState::ShuttingDown),
     ]
 }

@@ -182,9 +182,12 @@ async fn every_shape_of_an_interruption_drains_its_node() {
         scene.is_drained(instance, n < 5).await;
     }
     stage.assert_polite();
-    for (kind, count) in
-        [("terminate-hook", 5.0), ("spot", 2.0), ("capacity", 1.0), ("state-change", 4.0)]
-    {
+    for (kind, count) in [
+        ("terminate-hook", 5.0),
+        ("spot", 2.0),
+        ("capacity-reservation", 1.0),
+        ("state-change", 4.0),
+    ] {
         scene.counted(kind, "accepted", count).await;
     }
     nothing_else_touches_a_node(&mut scene).await;

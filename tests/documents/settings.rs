@@ -29,6 +29,11 @@ pub fn value_of(flag: &str) -> String {
         let (first, rest) = word.split_at(1);
         name += &(first.to_uppercase() + rest);
     }
-    // Those that are lists of URLs.
-    if ["queueUrl", "dlqUrl"].contains(&name.as_str()) { name + "s" } else { name }
+    match name.as_str() {
+        // Those that are lists of URLs.
+        "queueUrl" | "dlqUrl" => name + "s",
+        // YAML 1.1 reads the key `on` as true.
+        "on" => "responses".to_owned(),
+        _ => name,
+    }
 }

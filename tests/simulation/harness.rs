@@ -313,6 +313,8 @@ impl Stage {
         let mut groups: BTreeMap<_, _> =
             actions.iter().map(|a| (a.instance.clone(), a.group.clone())).collect();
         groups.extend(aws.instances().into_iter().filter_map(|i| Some((i.id, i.group?))));
+        let blocks = aws.instances().into_iter();
+        let blocks = blocks.filter_map(|i| Some((i.id, i.capacity_reservation?))).collect();
         let now = self.clock.now();
         let starts = self.drain_timeouts.borrow().len();
         Evidence {
@@ -331,6 +333,7 @@ impl Stage {
             changes: Vec::new(),
             nodes,
             groups,
+            blocks,
             disturbances: self.disturbances(),
             ends: Vec::new(),
             frozen: Vec::new(),

@@ -20,6 +20,7 @@ BODIES = rendered.ROOT / "tests" / "fuzz" / "corpus" / "parse"
 # Which rule an event is of; None: it is none of ours.
 RULE = {
     "capacity": "capacity",
+    "capacity_block": "capacity",
     "health": "health",
     "launch": "launch",
     # Not out of a warm pool.

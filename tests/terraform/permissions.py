@@ -48,6 +48,8 @@ PLACES = {
                     "events:source": ["sundown.test"],
                     "events:detail-type": [
                         "AWS Health Event",
+                        "Capacity Block Expiration Warning",
+                        "Capacity Block Reservation Expiration Warning",
                         "EC2 Capacity Reservation Instance Interruption Warning",
                         "EC2 Instance Launch Successful",
                         "EC2 Instance Rebalance Recommendation",

@@ -19,7 +19,9 @@ use tokio::{
     time::Instant,
 };
 
-pub use self::typed::{DnsLookup, GroupLookup, HookLookup, InstanceLookup, Lookups, MemberLookup};
+pub use self::typed::{
+    BlockLookup, DnsLookup, GroupLookup, HookLookup, InstanceLookup, Lookups, MemberLookup,
+};
 use self::{cache::Cache, worker::Worker};
 use super::{Advice, AwsError};
 use crate::runtime::{Random, Spawner};

@@ -7,7 +7,9 @@ use tokio::time::Instant;
 use super::{Lookup, LookupError, LookupSettings};
 use crate::{
     aws::{Clients, autoscaling, ec2},
-    domain::{GroupName, HookDescription, HookName, InstanceFacts, InstanceId, Transition},
+    domain::{
+        GroupName, HookDescription, HookName, InstanceFacts, InstanceId, ReservationId, Transition,
+    },
     runtime::{Random, Spawner},
 };
 
@@ -15,6 +17,8 @@ use crate::{
 pub type InstanceLookup = Lookup<InstanceId, Arc<InstanceFacts>>;
 /// Looks up all instances with a private DNS name, for Nodes without providerID.
 pub type DnsLookup = Lookup<String, Arc<Vec<InstanceFacts>>>;
+/// Looks up the instances of a Capacity Block: all that are not terminated or stopped.
+pub type BlockLookup = Lookup<ReservationId, Arc<Vec<InstanceId>>>;
 /// Looks up the tags of Auto Scaling groups.
 pub type GroupLookup = Lookup<GroupName, Arc<BTreeMap<String, String>>>;
 
@@ -127,6 +131,8 @@ pub struct Lookups {
     pub instances: InstanceLookup,
     /// Instances by private DNS name; cached for 1 minute, absence for 30 s.
     pub dns: DnsLookup,
+    /// Instances of Capacity Blocks; cached for 10 s.
+    pub blocks: BlockLookup,
     /// Tags of groups; cached for 10 minutes, absence for 1 minute.
     pub groups: GroupLookup,
     /// Hooks of groups; cached as [`HookLookup::get`] describes.
@@ -158,6 +164,15 @@ impl Lookups {
             linger: Duration::from_millis(200),
             ..slow
         };
+        // Its warning comes once, and its instances may be replaced at any moment.
+        let one_block = LookupSettings {
+            keep: Duration::from_secs(10),
+            keep_absence: Duration::from_secs(10),
+            capacity: 50,
+            batch: 1,
+            linger: Duration::ZERO,
+            ..LookupSettings::default()
+        };
         let one_group = LookupSettings { batch: 1, linger: Duration::ZERO, ..slow };
 
         let ec2 = clients.ec2().clone();
@@ -178,6 +193,23 @@ impl Lookups {
             let ec2 = ec2.clone();
             Box::pin(async move { Ok(by_name(ec2.by_private_dns(&names).await?)) })
         });
+        let ec2 = clients.ec2().clone();
+        let blocks = Lookup::start(
+            one_block,
+            random.clone(),
+            spawner,
+            move |reservations: Vec<ReservationId>| {
+                let ec2 = ec2.clone();
+                Box::pin(async move {
+                    let mut all = Vec::new();
+                    for reservation in reservations {
+                        let instances = ec2.in_reservation(&reservation).await?;
+                        all.push((reservation, Arc::new(instances)));
+                    }
+                    Ok(all)
+                })
+            },
+        );
         let autoscaling = clients.autoscaling().clone();
         let groups = Lookup::start(slow, random.clone(), spawner, move |names: Vec<GroupName>| {
             let autoscaling = autoscaling.clone();
@@ -219,7 +251,14 @@ impl Lookups {
                         .collect())
                 })
             });
-        Self { instances, dns, groups, hooks: HookLookup(hooks), members: MemberLookup(members) }
+        Self {
+            instances,
+            dns,
+            blocks,
+            groups,
+            hooks: HookLookup(hooks),
+            members: MemberLookup(members),
+        }
     }
 }
 

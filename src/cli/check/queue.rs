@@ -16,6 +16,7 @@ use crate::{
     aws::{AwsError, EntryFailure, RuleFacts},
     cli::words::count,
     config::duration_text,
+    interruption::{CAPACITY_BLOCK, CAPACITY_BLOCK_TOO},
 };
 
 /// Without this event Sundown drains nothing on a scale-in.
@@ -289,6 +290,8 @@ pub(super) fn coverage(name: &str, queue_arn: &str, rules: &[RuleFacts]) -> Find
         "EC2 Spot Instance Interruption Warning",
         "EC2 Instance State-change Notification",
         "EC2 Capacity Reservation Instance Interruption Warning",
+        CAPACITY_BLOCK,
+        CAPACITY_BLOCK_TOO,
         "EC2 Instance Launch Successful",
     ];
     let missing: Vec<_> = wanted.into_iter().filter(|t| !brought.contains(*t)).collect();

@@ -113,8 +113,8 @@ pub(super) const BEHAVIOUR: &[(&str, &str)] = &[
     ),
     (
         "spot",
-        "the node has a deadline of 120 s from the notice, less a margin; capacity blocks their \
-         stated end",
+        "the node has a deadline of 120 s from the notice, less a margin; the \
+         nodes of a Capacity Block until 30 min before its end",
     ),
     (
         "nodes of others",

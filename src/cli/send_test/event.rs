@@ -4,8 +4,8 @@ use clap::ValueEnum;
 use serde_json::{Value, json};
 
 use crate::{
-    domain::{InstanceId, Moment, seconds},
-    interruption::TEST_SOURCE,
+    domain::{BLOCK_NOTICE, InstanceId, Moment, ReservationId, seconds},
+    interruption::{CAPACITY_BLOCK, TEST_SOURCE},
 };
 
 /// The kind of interruption that a test event imitates.
@@ -17,8 +17,11 @@ pub(super) enum Kind {
     Launch,
     /// A spot interruption in two minutes
     Spot,
-    /// A capacity reservation is taken back in two minutes
-    Capacity,
+    /// An interruptible Capacity Reservation is taken back in two minutes
+    #[value(alias = "capacity")]
+    CapacityReservation,
+    /// The Capacity Block of the instance ends in 40 minutes
+    CapacityBlock,
     /// A rebalance recommendation
     Rebalance,
     /// The instance is stopping
@@ -34,11 +37,17 @@ impl Kind {
             Self::Terminate => "EC2 Instance-terminate Lifecycle Action",
             Self::Launch => "EC2 Instance-launch Lifecycle Action",
             Self::Spot => "EC2 Spot Instance Interruption Warning",
-            Self::Capacity => "EC2 Capacity Reservation Instance Interruption Warning",
+            Self::CapacityReservation => "EC2 Capacity Reservation Instance Interruption Warning",
+            Self::CapacityBlock => CAPACITY_BLOCK,
             Self::Rebalance => "EC2 Instance Rebalance Recommendation",
             Self::State => "EC2 Instance State-change Notification",
             Self::Health => "AWS Health Event",
         }
+    }
+
+    /// Whether the event names a Capacity Block and no instance.
+    pub(super) const fn names_block(self) -> bool {
+        matches!(self, Self::CapacityBlock)
     }
 
     /// Whether the event names a lifecycle hook.
@@ -54,6 +63,8 @@ pub(super) struct About<'a> {
     pub(super) instance: &'a InstanceId,
     /// Group and hook. `None`: the kind has no hook.
     pub(super) hook: Option<(&'a str, &'a str)>,
+    /// `None`: the kind names none.
+    pub(super) reservation: Option<&'a ReservationId>,
     pub(super) region: &'a str,
     pub(super) account: &'a str,
     pub(super) now: Moment,
@@ -68,7 +79,11 @@ pub(super) fn detail(about: &About<'_>) -> Value {
     let mut detail = match about.kind {
         Kind::Terminate | Kind::Launch => hook(about),
         Kind::Spot => json!({ "instance-id": instance, "instance-action": "terminate" }),
-        Kind::Capacity => {
+        Kind::CapacityBlock => json!({
+            "capacity-reservation-id": about.reservation.map(ReservationId::as_str),
+            "end-date": text(about.now.plus(BLOCK_NOTICE)),
+        }),
+        Kind::CapacityReservation => {
             json!({
                 "instance-id": instance, "instance-action": "terminate",
                 "instance-termination-time": text(about.now.plus(seconds(120)))
@@ -118,8 +133,12 @@ pub(super) fn resources(about: &About<'_>) -> Vec<String> {
         region if region.starts_with("us-gov-") => "aws-us-gov",
         _ => "aws",
     };
-    match about.kind {
-        Kind::Health => vec![about.instance.to_string()],
+    match (about.kind, about.reservation) {
+        (Kind::Health, _) => vec![about.instance.to_string()],
+        (Kind::CapacityBlock, Some(reservation)) => vec![format!(
+            "arn:{partition}:ec2:{}:{}:capacity-reservation/{reservation}",
+            about.region, about.account
+        )],
         _ => vec![format!(
             "arn:{partition}:ec2:{}:{}:instance/{}",
             about.region, about.account, about.instance
@@ -146,19 +165,21 @@ mod tests {
     use super::*;
     use crate::{
         domain::Kind as Said,
-        interruption::{Parsed, parse},
+        interruption::{Parsed, TestContent, parse},
     };
 
     #[test]
     fn every_kind_is_parsed_as_a_test_and_never_as_a_real_event() {
         let instance: InstanceId = "i-0123456789abcdef0".parse().unwrap();
         let kinds = Kind::value_variants();
-        assert_eq!(kinds.len(), 7);
+        assert_eq!(kinds.len(), 8);
+        let reservation = "cr-1234567890abcdef0".parse().unwrap();
         for (kind, real) in kinds.iter().flat_map(|k| [(*k, false), (*k, true)]) {
             let about = About {
                 kind,
                 instance: &instance,
                 hook: Some(("asg", "sundown-terminate")),
+                reservation: Some(&reservation),
                 region: "eu-west-1",
                 account: "123456789012",
                 now: "2026-01-05T09:00:00Z".parse().unwrap(),
@@ -169,7 +190,15 @@ mod tests {
             let Ok(Parsed::Test(test)) = parse(&body) else {
                 panic!("{kind:?}: {:?}", parse(&body))
             };
-            let [only] = test.interruptions.as_slice() else { panic!("{kind:?}: {test:?}") };
+            let all = match test.content {
+                TestContent::Interruptions(all) => all,
+                TestContent::CapacityBlock(block) => {
+                    assert_eq!(block.reservation, reservation);
+                    assert_eq!(block.ends, Some("2026-01-05T09:40:00Z".parse().unwrap()));
+                    vec![block.of(instance.clone())]
+                }
+            };
+            let [only] = all.as_slice() else { panic!("{kind:?}: {all:?}") };
             assert_eq!(
                 (test.real, only.instance.clone(), only.time),
                 (real, instance.clone(), Some(about.now)),
@@ -179,7 +208,8 @@ mod tests {
                 Kind::Terminate => Said::TerminateHook,
                 Kind::Launch => Said::LaunchHook,
                 Kind::Spot => Said::Spot,
-                Kind::Capacity => Said::Capacity,
+                Kind::CapacityReservation => Said::CapacityReservation,
+                Kind::CapacityBlock => Said::CapacityBlock,
                 Kind::Rebalance => Said::Rebalance,
                 Kind::State => Said::StateChange,
                 Kind::Health => Said::Health,

@@ -17,7 +17,7 @@ use super::people::{advised, block_on, connect, print_line, uuid};
 use crate::{
     aws::{Clients, PutEvent},
     config::{AwsArgs, ConfigError, KubeArgs, QueueUrl, duration_text, parse_duration},
-    domain::{GroupName, InstanceId, Transition},
+    domain::{GroupName, InstanceId, ReservationId, Transition},
     interruption::TEST_SOURCE,
     runtime::{Clock, Random},
 };
@@ -50,6 +50,10 @@ pub(super) struct SendTestArgs {
     /// The hook; else the first of the group
     #[arg(long, value_name = "NAME")]
     hook: Option<String>,
+    /// The Capacity Block of `--kind capacity-block`; else that of the instance. The test is about
+    /// all instances of the block
+    #[arg(long, value_name = "ID")]
+    reservation: Option<ReservationId>,
     /// Ask the service to act on it. It does so only while it runs with --accept-real-tests;
     /// otherwise it only reports what it would do
     #[arg(long)]
@@ -99,6 +103,8 @@ async fn send(args: &SendTestArgs) -> anyhow::Result<ExitCode> {
         None => None,
     };
     let hook = if args.kind.has_hook() { Some(hook(args, &clients).await?) } else { None };
+    let reservation =
+        if args.kind.names_block() { Some(reservation(args, &clients).await?) } else { None };
     // The account is only a field of the event. The test can be sent without it.
     let account = clients.identity().await.map_or_else(|_| NO_ACCOUNT.to_owned(), |i| i.account);
     let random = Random::from_entropy();
@@ -107,6 +113,7 @@ async fn send(args: &SendTestArgs) -> anyhow::Result<ExitCode> {
         kind: args.kind,
         instance: &args.instance,
         hook: hook.as_ref().map(|(group, hook)| (group.as_str(), hook.as_str())),
+        reservation: reservation.as_ref(),
         region: clients.region().unwrap_or_default(),
         account: &account,
         now: Clock::system().now(),
@@ -200,6 +207,17 @@ async fn hook(args: &SendTestArgs, clients: &Clients) -> anyhow::Result<(String,
         )
     })?;
     Ok((group, hook))
+}
+
+/// The Capacity Block in the flags, or else that of the instance.
+async fn reservation(args: &SendTestArgs, clients: &Clients) -> anyhow::Result<ReservationId> {
+    if let Some(reservation) = &args.reservation {
+        return Ok(reservation.clone());
+    }
+    let name_it = "name its Capacity Block with --reservation";
+    let found = clients.ec2().reservation_of(&args.instance).await;
+    let found = found.map_err(|error| advised(error, POLICY)).context(name_it)?;
+    found.with_context(|| format!("{} runs in no Capacity Block; {name_it}", args.instance))
 }
 
 async fn group_of(args: &SendTestArgs, clients: &Clients) -> anyhow::Result<String> {

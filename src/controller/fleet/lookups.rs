@@ -310,7 +310,8 @@ fn interruption(instance: &InstanceId, taken: &InterruptionFacts) -> Option<Inte
         Kind::Spot => Cause::Spot(SpotAction::Terminate),
         Kind::SpotStop => Cause::Spot(SpotAction::Stop),
         Kind::SpotHibernate => Cause::Spot(SpotAction::Hibernate),
-        Kind::Capacity => Cause::Capacity { ends: taken.ends },
+        Kind::CapacityReservation => Cause::CapacityReservation { ends: taken.ends },
+        Kind::CapacityBlock => Cause::CapacityBlock { ends: taken.ends },
         Kind::StateChange => Cause::StateChange(taken.state?),
         Kind::TerminateHook | Kind::RootVolume => {
             let action = taken.hook.as_ref()?;

@@ -36,13 +36,13 @@ impl Drain {
 
     /// The drain ends when the pods of the node are gone. Otherwise time alone ends it: its pods
     /// stay, or only a recommendation asks for it.
-    const fn awaits_pods(&self) -> bool {
+    const fn waits_for_pods(&self) -> bool {
         matches!(self.limits.response, Response::Drain) && self.limits.expires_at.is_none()
     }
 
     /// When a drain that does not wait for pods ends.
     fn ends_by_time_at(&self) -> Option<Moment> {
-        if self.awaits_pods() {
+        if self.waits_for_pods() {
             None
         } else {
             self.limits.expires_at.or_else(|| Some(self.may_end_empty_from()))
@@ -54,7 +54,7 @@ impl Drain {
     /// the Node is being read already.
     pub(super) fn gives_up_at(&self) -> Option<Moment> {
         self.unreachable_until()
-            .filter(|_| matches!(self.silence, KubeletSilence::Waiting(_)) && self.awaits_pods())
+            .filter(|_| matches!(self.silence, KubeletSilence::Waiting(_)) && self.waits_for_pods())
     }
 
     /// From when on the drain of an empty node may end: pods that were being bound at the cordon
@@ -101,7 +101,7 @@ impl Drain {
 
     /// When the drain has something to do that does not concern a single pod, if no input comes.
     pub(super) fn next_check(&self) -> Option<Moment> {
-        if !self.awaits_pods() {
+        if !self.waits_for_pods() {
             let end = self.ends_by_time_at().filter(|_| !self.paused);
             return [end, self.view.catches_up_at(), self.relist_from()]
                 .into_iter()
@@ -130,7 +130,7 @@ impl Drain {
             self.view.relist();
             self.effects.push(Effect::Relist);
         }
-        if !self.awaits_pods() {
+        if !self.waits_for_pods() {
             // A paused drain goes on until the pause is over.
             if !self.paused && self.ends_by_time_at().is_some_and(|at| at <= now) {
                 let left = self.left();

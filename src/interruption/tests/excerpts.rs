@@ -4,7 +4,7 @@
 use super::{body, in_envelope};
 use crate::{
     domain::Cause,
-    interruption::{Parsed, excerpt, parse},
+    interruption::{Parsed, TestContent, excerpt, parse},
 };
 
 #[test]
@@ -56,8 +56,9 @@ fn a_test_event_that_names_thousands_of_instances_is_cut_short() {
     test["source"] = "sundown.test".into();
     test["detail"]["affectedEntities"] = entities.clone().into();
     let Ok(Parsed::Test(test)) = parse(test.to_string()) else { panic!("no test event") };
-    assert_eq!((test.interruptions.len(), test.ignored), (100, 4_900));
-    assert!(test.interruptions.iter().all(|i| matches!(i.cause, Cause::Health(_))));
+    let TestContent::Interruptions(all) = test.content else { panic!("no interruptions") };
+    assert_eq!((all.len(), test.ignored), (100, 4_900));
+    assert!(all.iter().all(|i| matches!(i.cause, Cause::Health(_))));
     // An event from AWS has no limit on instances.
     let mut real = real;
     real["detail"]["affectedEntities"] = entities.into();

@@ -5,7 +5,7 @@ use proptest::{prelude::*, sample::select};
 use super::{body, in_envelope, one};
 use crate::{
     domain::{Cause, InstanceId},
-    interruption::{Parsed, Reject, parse},
+    interruption::{Parsed, Reject, TestContent, parse},
 };
 
 /// An answer is complete and bounded, whatever it is.
@@ -14,8 +14,11 @@ fn is_sound(body: &[u8]) {
     assert_eq!(first, parse(body), "the same bytes, the same answer");
     match first {
         Ok(Parsed::Interruptions(all)) => assert!(!all.is_empty()),
-        Ok(Parsed::Test(test)) => assert!(!test.interruptions.is_empty()),
-        Ok(Parsed::TestNotification | Parsed::Irrelevant(_)) => {}
+        Ok(Parsed::Test(test)) => match test.content {
+            TestContent::Interruptions(all) => assert!(!all.is_empty()),
+            TestContent::CapacityBlock(_) => {}
+        },
+        Ok(Parsed::CapacityBlock(_) | Parsed::TestNotification | Parsed::Irrelevant(_)) => {}
         Err(reject) => {
             assert!(Reject::LABELS.contains(&reject.as_str()));
             assert!(reject.to_string().len() < 1000);

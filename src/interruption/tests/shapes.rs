@@ -2,8 +2,11 @@
 
 use super::{INSTANCE, body, in_envelope, interruptions, one};
 use crate::{
-    domain::{Cause, HookAction, HookPurpose, Interruption, Kind, Moment, PoolEnd, SpotAction},
-    interruption::{Irrelevant, Parsed, parse},
+    domain::{
+        CapacityBlock, Cause, HookAction, HookPurpose, InstanceId, Interruption, Kind, Moment,
+        PoolEnd, SpotAction,
+    },
+    interruption::{Irrelevant, Parsed, Reject, TEST_SOURCE, TestContent, TestEvent, parse},
 };
 
 fn moment(text: &str) -> Moment {
@@ -151,11 +154,58 @@ fn a_capacity_warning_is_read_with_either_spelling_and_with_resources_as_string_
         let i = one(text);
         assert_eq!(
             (i.instance.as_str(), &i.cause),
-            (INSTANCE, &Cause::Capacity { ends: Some(moment("2026-03-04T05:08:07Z")) })
+            (INSTANCE, &Cause::CapacityReservation { ends: Some(moment("2026-03-04T05:08:07Z")) })
         );
     }
     let unsaid = body::capacity.replace("instance-termination-time", "x");
-    assert_eq!(one(unsaid).cause, Cause::Capacity { ends: None });
+    assert_eq!(one(unsaid).cause, Cause::CapacityReservation { ends: None });
+}
+
+#[test]
+fn a_capacity_block_warning_names_the_block_and_its_end() {
+    let too = body::capacity_block
+        .replace("Capacity Block Expiration", "Capacity Block Reservation Expiration");
+    let underscore = body::capacity_block.replace("detail-type", "detail_type");
+    let block = |ends: Option<&str>| CapacityBlock {
+        reservation: "cr-1234567890abcdef0".parse().unwrap(),
+        event_id: "12345678-1234-1234-1234-123456789012".to_owned(),
+        time: Some(moment("2026-03-04T10:50:00Z")),
+        ends: ends.map(moment),
+    };
+    let end = "2026-03-04T11:30:00Z";
+    for text in [body::capacity_block, &too, &underscore, &in_envelope(&underscore)] {
+        assert_eq!(parse(text), Ok(Parsed::CapacityBlock(block(Some(end)))), "{text}");
+    }
+    let without = body::capacity_block.replace("end-date", "x");
+    let unreadable = body::capacity_block.replace(end, "tomorrow");
+    for text in [without, unreadable] {
+        assert_eq!(parse(text), Ok(Parsed::CapacityBlock(block(None))));
+    }
+    let test = body::capacity_block.replace("aws.ec2", TEST_SOURCE);
+    let content = TestContent::CapacityBlock(block(Some(end)));
+    assert_eq!(parse(test), Ok(Parsed::Test(TestEvent { content, ignored: 0, real: false })));
+    let instance: InstanceId = INSTANCE.parse().unwrap();
+    let of_one = block(None).of(instance.clone());
+    assert_eq!((of_one.instance, of_one.cause), (instance, Cause::CapacityBlock { ends: None }));
+}
+
+#[test]
+fn a_capacity_block_warning_without_the_id_of_a_reservation_is_rejected() {
+    let id = "cr-1234567890abcdef0";
+    let of = |to: &str| parse(body::capacity_block.replace(&format!("\"{id}\""), to));
+    let field = "capacity-reservation-id";
+    for wrong in [
+        "\"i-1234567890abcdef0\"",
+        "\"cr-\"",
+        "\"cr-1234567\"",
+        "\"cr-1234567890ABCDEF0\"",
+        "\"*\"",
+    ] {
+        assert_eq!(of(wrong), Err(Reject::BadField(field)), "{wrong}");
+    }
+    assert_eq!(of(&format!("\"cr-{}\"", "a".repeat(33))), Err(Reject::BadField(field)));
+    assert_eq!(of("\"\""), Err(Reject::MissingField(field)));
+    assert_eq!(of("1").unwrap_err().as_str(), "wrong_type");
 }
 
 #[test]

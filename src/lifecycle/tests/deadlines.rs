@@ -36,7 +36,11 @@ fn state(state: InstanceState, time: i64, accepted: i64) -> InterruptionFacts {
 }
 
 fn capacity(ends: Option<i64>, time: i64, accepted: i64) -> InterruptionFacts {
-    InterruptionFacts { ends: ends.map(at), ..taken(Kind::Capacity, time, accepted) }
+    InterruptionFacts { ends: ends.map(at), ..taken(Kind::CapacityReservation, time, accepted) }
+}
+
+fn block(ends: Option<i64>, time: i64, accepted: i64) -> InterruptionFacts {
+    InterruptionFacts { ends: ends.map(at), ..taken(Kind::CapacityBlock, time, accepted) }
 }
 
 fn known(d: HookDescription) -> HookFacts {
@@ -110,6 +114,13 @@ fn each_kind_has_the_deadline_that_its_facts_give() {
             598,
         ),
         ("capacity without one", Case::of([capacity(None, 0, 4)]), Some(115), 118),
+        (
+            "Capacity Block: 30 min before its end, forced 5 s early",
+            Case::of([block(Some(2500), 0, 4)]),
+            Some(695),
+            698,
+        ),
+        ("Capacity Block without an end", Case::of([block(None, 0, 4)]), Some(595), 598),
         ("stopping: event + 30 s", Case::of([state(Stopping, 0, 4)]), Some(25), 28),
         ("shutting down", Case::of([state(ShuttingDown, 0, 4)]), Some(25), 28),
         ("stopped: nothing to force", Case::of([state(Stopped, 0, 4)]), None, 3604),
@@ -339,6 +350,7 @@ fn a_drain_is_urgent_if_its_instance_ends_within_minutes() {
     for (taken, urgent) in [
         (taken(Kind::Spot, 0, 1), true),
         (capacity(None, 0, 1), true),
+        (block(None, 0, 1), true),
         (state(ShuttingDown, 0, 1), true),
         (state(Pending, 0, 1), false),
         (hook("drain", 0, 1), false),
@@ -414,7 +426,7 @@ fn the_strongest_response_rules_and_a_recommendation_alone_expires() {
 
     let spot = taken(Kind::Spot, 100, 101);
     let both = limits_of(&[rebalance(Response::Prefer), spot.clone()]);
-    assert_eq!(both, Limits { ..limits_of(&[spot.clone()]) }, "the recommendation adds nothing");
+    assert_eq!(both, limits_of(std::slice::from_ref(&spot)), "the recommendation adds nothing");
     let marked = limits_of(&[rebalance(Response::Drain), with(Response::Cordon, spot)]);
     assert_eq!(marked.response, Response::Drain, "the pods leave, by the end of the instance");
     assert!(marked.end_at.is_some() && marked.expires_at.is_none());

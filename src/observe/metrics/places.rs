@@ -34,13 +34,14 @@ const UNKNOWN: &str = "unknown";
 const OTHER: &str = "other";
 
 /// The kinds of interruptions in records. `unknown`: written by a newer version of Sundown.
-const KINDS: [&str; 9] = [
+const KINDS: [&str; 10] = [
     Kind::TerminateHook.as_str(),
     Kind::RootVolume.as_str(),
     Kind::Spot.as_str(),
     Kind::SpotStop.as_str(),
     Kind::SpotHibernate.as_str(),
-    Kind::Capacity.as_str(),
+    Kind::CapacityReservation.as_str(),
+    Kind::CapacityBlock.as_str(),
     Kind::StateChange.as_str(),
     Kind::Rebalance.as_str(),
     UNKNOWN,
@@ -269,7 +270,14 @@ mod tests {
     #[test]
     fn the_series_with_unknown_labels_exist_from_the_start() {
         let metrics = Metrics::new(&LabelValues::default());
-        for kind in ["terminate-hook", "spot", "capacity", "state-change", "unknown"] {
+        for kind in [
+            "terminate-hook",
+            "spot",
+            "capacity-reservation",
+            "capacity-block",
+            "state-change",
+            "unknown",
+        ] {
             let line = format!(
                 r#"sundown_deadline_misses_by_group_total{{kind="{kind}",group="unknown",zone="unknown",type="unknown"}} 0"#
             );

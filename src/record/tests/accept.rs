@@ -45,7 +45,7 @@ fn one_patch_cordons_taints_and_records() {
 
 #[test]
 fn each_kind_is_recorded_with_its_facts() {
-    let capacity = event("c", 0, Cause::Capacity { ends: Some(at(100)) });
+    let capacity = event("c", 0, Cause::CapacityReservation { ends: Some(at(100)) });
     for (interruption, facts) in [
         (
             hook("h", 0, "drain", "t1"),
@@ -54,7 +54,16 @@ fn each_kind_is_recorded_with_its_facts() {
                 "token": "t1"
             }),
         ),
-        (capacity, json!({"kind": "capacity", "event": "c", "ends": "2026-01-01T00:01:40Z"})),
+        (
+            capacity,
+            json!({
+                "kind": "capacity-reservation", "event": "c", "ends": "2026-01-01T00:01:40Z"
+            }),
+        ),
+        (
+            event("b", 0, Cause::CapacityBlock { ends: Some(at(2400)) }),
+            json!({"kind": "capacity-block", "event": "b", "ends": "2026-01-01T00:40:00Z"}),
+        ),
         (
             state("s", 0, InstanceState::ShuttingDown),
             json!({"kind": "state-change", "event": "s", "state": "shutting-down"}),
@@ -224,14 +233,14 @@ fn an_interruption_joins_an_open_record_only_with_a_new_action_or_an_earlier_end
         (
             "capacity that ends before the hook",
             &hooked,
-            event("e2", 5, Cause::Capacity { ends: Some(at(600)) }),
+            event("e2", 5, Cause::CapacityReservation { ends: Some(at(600)) }),
             6,
             false,
         ),
         (
             "capacity that ends after the hook",
             &hooked,
-            event("e2", 5, Cause::Capacity { ends: Some(at(9000)) }),
+            event("e2", 5, Cause::CapacityReservation { ends: Some(at(9000)) }),
             6,
             true,
         ),
@@ -310,7 +319,7 @@ fn a_second_interruption_is_compared_with_the_current_limit_of_the_drain() {
 #[test]
 fn a_notice_that_forces_sooner_than_a_capacity_warning_joins_it_although_its_machine_goes_a_little_later()
  {
-    let capacity = |ends: i64| event("e1", 0, Cause::Capacity { ends: Some(at(ends)) });
+    let capacity = |ends: i64| event("e1", 0, Cause::CapacityReservation { ends: Some(at(ends)) });
     let margins = |limit: Option<i64>| AcceptOptions {
         current_limit: limit.map(at),
         margin: seconds(5),
@@ -346,21 +355,21 @@ fn a_notice_that_forces_sooner_than_a_capacity_warning_joins_it_although_its_mac
         (
             "the machine ends sooner, but pods have as long as before",
             spot("e1", 0),
-            event("e2", 1, Cause::Capacity { ends: Some(at(119)) }),
+            event("e2", 1, Cause::CapacityReservation { ends: Some(at(119)) }),
             None,
             false,
         ),
         (
             "the same, with a limit that is sooner than both",
             spot("e1", 0),
-            event("e2", 1, Cause::Capacity { ends: Some(at(119)) }),
+            event("e2", 1, Cause::CapacityReservation { ends: Some(at(119)) }),
             Some(110),
             true,
         ),
         (
             "neither is sooner",
             spot("e1", 0),
-            event("e2", 1, Cause::Capacity { ends: Some(at(120)) }),
+            event("e2", 1, Cause::CapacityReservation { ends: Some(at(120)) }),
             None,
             true,
         ),
@@ -372,8 +381,9 @@ fn a_notice_that_forces_sooner_than_a_capacity_warning_joins_it_although_its_mac
 
 #[test]
 fn the_margin_of_a_short_deadline_is_at_most_half_of_it_when_two_notices_are_compared() {
-    let capacity =
-        |id: &str, time: i64, ends: i64| event(id, time, Cause::Capacity { ends: Some(at(ends)) });
+    let capacity = |id: &str, time: i64, ends: i64| {
+        event(id, time, Cause::CapacityReservation { ends: Some(at(ends)) })
+    };
     let margins =
         AcceptOptions { margin: seconds(5), spot_margin: seconds(10), ..AcceptOptions::default() };
     // Six seconds of notice: pods must be gone after three, not after one.

@@ -48,7 +48,7 @@ fn the_taint_of_each_kind_is_as_nth_writes_it() {
             vec![("rebalance-recommendation", "rebalance-recommendation-event-6531", "NoSchedule")],
         ),
         (state("e1", 0, InstanceState::Stopping), vec![]),
-        (event("e1", 0, Cause::Capacity { ends: None }), vec![]),
+        (event("e1", 0, Cause::CapacityReservation { ends: None }), vec![]),
     ] {
         let open = take_on_with(&node(), &interruption, 1, &ASKED).unwrap();
         assert_eq!(theirs(&open), expected, "{interruption:?}");

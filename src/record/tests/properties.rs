@@ -5,7 +5,8 @@ use super::*;
 fn interruptions() -> impl Strategy<Value = Interruption> {
     let cause = prop_oneof![
         Just(Cause::Spot(SpotAction::Stop)),
-        (0..9_000_i64).prop_map(|n| Cause::Capacity { ends: Some(at(n)) }),
+        (0..9_000_i64).prop_map(|n| Cause::CapacityReservation { ends: Some(at(n)) }),
+        (0..9_000_i64).prop_map(|n| Cause::CapacityBlock { ends: Some(at(n)) }),
         prop_oneof![
             Just(InstanceState::Stopping),
             Just(InstanceState::ShuttingDown),

@@ -31,7 +31,7 @@ fn a_record_of_version_0_1_0_is_read_with_all_its_facts() {
             (Some(Kind::TerminateHook), "e1"),
             (Some(Kind::Spot), "e2"),
             (Some(Kind::StateChange), "e3"),
-            (Some(Kind::Capacity), "e4"),
+            (Some(Kind::CapacityReservation), "e4"),
         ]
     );
     assert_eq!(
@@ -43,6 +43,23 @@ fn a_record_of_version_0_1_0_is_read_with_all_its_facts() {
     assert_eq!(facts[2].state, Some(InstanceState::Stopping));
     assert_eq!(facts[3].ends, Some(time("2026-01-05T09:36:00Z")));
     assert!(record.released().is_some_and(|released| released.outcome == "empty"));
+}
+
+#[test]
+fn the_earlier_name_of_a_capacity_reservation_is_the_same_kind() {
+    let ends = Some(at(120));
+    let warning = event("e1", 0, Cause::CapacityReservation { ends });
+    let mut open = take_on(&node(), &warning, 1).unwrap();
+    let text = open.record().unwrap().to_owned();
+    let earlier = text.replace("capacity-reservation", "capacity");
+    assert_ne!(earlier, text);
+    set_record(&mut open, &earlier);
+    assert!(recognize(&open, &warning), "a repeat after the update");
+    assert!(take_on(&open, &warning, 2).is_none());
+    let joined = take_on(&open, &hook("e9", 5, "drain", "t"), 6).unwrap();
+    assert_eq!(our_taint(&joined), Some("capacity-reservation"));
+    let block = event("e1", 0, Cause::CapacityBlock { ends });
+    assert!(!recognize(&open, &block), "another kind");
 }
 
 #[test]

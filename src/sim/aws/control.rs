@@ -114,6 +114,21 @@ impl EmbeddedAws {
         self.shared.with(|state, now| state.capacity_interruption(now, instance));
     }
 
+    /// Puts an instance into a Capacity Block (`cr-…`).
+    pub fn put_in_block(&self, instance: &str, reservation: &str) {
+        self.shared.with(|state, _| {
+            if let Some(instance) = state.instances.get_mut(instance) {
+                instance.capacity_reservation = Some(reservation.to_owned());
+            }
+        });
+    }
+
+    /// The warning that a Capacity Block ends in 40 minutes, and the end of the instances that are
+    /// in it now, ten minutes later.
+    pub fn block_ends(&self, reservation: &str) {
+        self.shared.with(|state, now| state.block_ends(now, reservation));
+    }
+
     /// Sends a rebalance recommendation; nothing else happens.
     pub fn rebalance_recommendation(&self, instance: &str) {
         let detail = serde_json::json!({ "instance-id": instance });

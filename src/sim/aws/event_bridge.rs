@@ -15,6 +15,8 @@ use crate::domain::Moment;
 
 /// The source of events that are no more than tests.
 const TEST_SOURCE: &str = "sundown.test";
+/// The other `detail-type` that AWS documents for [`EventKind::BlockWarning`].
+const BLOCK_WARNING_TOO: &str = "Capacity Block Reservation Expiration Warning";
 
 pub(super) fn handle(state: &mut State, now: Moment, asked: &Asked) -> Result<String, ApiError> {
     let body = read(&asked.json)?;
@@ -110,7 +112,10 @@ fn describe_rule(state: &State, body: &Value) -> Result<Value, ApiError> {
     let rule = rule(state, &text(body, "Name"))?;
     let mut sources: BTreeSet<&str> = rule.kinds.iter().map(|k| k.source()).collect();
     sources.extend(rule.tests.then_some(TEST_SOURCE));
-    let types: Vec<&str> = rule.kinds.iter().copied().map(EventKind::detail_type).collect();
+    let mut types: Vec<&str> = rule.kinds.iter().copied().map(EventKind::detail_type).collect();
+    if rule.kinds.contains(&EventKind::BlockWarning) {
+        types.push(BLOCK_WARNING_TOO);
+    }
     Ok(json!({
         "Name": rule.name, "Arn": state.rule_arn(&rule.name), "EventBusName": "default",
         "State": if rule.enabled { "ENABLED" } else { "DISABLED" },

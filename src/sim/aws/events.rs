@@ -23,6 +23,8 @@ pub enum EventKind {
     SpotWarning,
     /// EC2 Capacity Reservation Instance Interruption Warning.
     CapacityWarning,
+    /// Capacity Block Expiration Warning.
+    BlockWarning,
     /// EC2 Instance Rebalance Recommendation.
     Rebalance,
     /// EC2 Instance State-change Notification.
@@ -71,6 +73,7 @@ impl Rule {
                 K::LaunchAction,
                 K::SpotWarning,
                 K::CapacityWarning,
+                K::BlockWarning,
                 K::Rebalance,
                 K::StateChange,
                 K::Health,
@@ -160,6 +163,9 @@ impl HealthNotice {
     }
 }
 
+/// From the warning of a Capacity Block to the end of its instances, and to the end of the block.
+pub(super) const BLOCK_WARNING: [Duration; 2] = [Duration::from_mins(10), Duration::from_mins(40)];
+
 /// From a spot or capacity warning to the end of the instance.
 pub const WARNING: Duration = Duration::from_mins(2);
 
@@ -174,6 +180,7 @@ impl EventKind {
             Self::TerminateSuccessful => "EC2 Instance Terminate Successful",
             Self::SpotWarning => "EC2 Spot Instance Interruption Warning",
             Self::CapacityWarning => "EC2 Capacity Reservation Instance Interruption Warning",
+            Self::BlockWarning => "Capacity Block Expiration Warning",
             Self::Rebalance => "EC2 Instance Rebalance Recommendation",
             Self::StateChange => "EC2 Instance State-change Notification",
             Self::Health => "AWS Health Event",
@@ -186,9 +193,11 @@ impl EventKind {
             | Self::LaunchAction
             | Self::LaunchSuccessful
             | Self::TerminateSuccessful => "aws.autoscaling",
-            Self::SpotWarning | Self::CapacityWarning | Self::Rebalance | Self::StateChange => {
-                "aws.ec2"
-            }
+            Self::SpotWarning
+            | Self::CapacityWarning
+            | Self::BlockWarning
+            | Self::Rebalance
+            | Self::StateChange => "aws.ec2",
             Self::Health => "aws.health",
         }
     }

@@ -189,7 +189,8 @@ impl Model<'_> {
     pub(super) fn is_late(&self) -> bool {
         let age = self.now.duration_since(self.known.happened).as_secs();
         let stale_after = match (&self.i.cause, &self.known.hook) {
-            (Cause::Spot(_) | Cause::Capacity { .. }, _) => 120,
+            (Cause::Spot(_) | Cause::CapacityReservation { .. }, _) => 120,
+            (Cause::CapacityBlock { .. }, _) => 2400,
             (Cause::StateChange(_), _) => 60,
             (Cause::Terminate(_), Some(HookAnswer::Described(hook))) => {
                 i64::try_from(hook.heartbeat_timeout.as_secs()).unwrap()

@@ -146,11 +146,12 @@ prop_compose! {
 }
 
 fn interruptions() -> impl Strategy<Value = Interruption> {
-    let [_, b, c, d] = draining();
+    let [_, b, c, d, e] = draining();
     let others = select(vec![
         b,
         c,
         d,
+        e,
         interruption(Cause::Rebalance),
         state_change(InstanceState::Running),
         state_change(InstanceState::Stopped),

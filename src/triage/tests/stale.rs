@@ -20,10 +20,11 @@ fn reports(state: InstanceState) -> Option<InstanceAnswer> {
 
 #[test]
 fn each_kind_is_stale_only_above_its_own_age() {
-    let capacity = interruption(Cause::Capacity { ends: None });
+    let capacity = interruption(Cause::CapacityReservation { ends: None });
     for (i, limit, hook) in [
         (spot(), 120, None),
         (capacity, 120, None),
+        (interruption(Cause::CapacityBlock { ends: None }), 2400, None),
         (state_change(InstanceState::Stopping), 60, None),
         (terminate(), 30, None),
         (terminate(), 30, Some(HookAnswer::NoSuchHook)),

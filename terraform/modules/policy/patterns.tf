@@ -29,7 +29,7 @@ locals {
     }
     capacity = {
       source      = local.sources["aws.ec2"]
-      detail-type = ["EC2 Capacity Reservation Instance Interruption Warning"]
+      detail-type = ["Capacity Block Expiration Warning", "Capacity Block Reservation Expiration Warning", "EC2 Capacity Reservation Instance Interruption Warning"]
     }
     state = {
       source      = local.sources["aws.ec2"]

@@ -15,8 +15,15 @@ fuzz_target!(|body: &[u8]| {
     assert_eq!(first, interruption::parse(body));
     match first {
         Ok(interruption::Parsed::Interruptions(all)) => assert!(!all.is_empty()),
-        Ok(interruption::Parsed::Test(test)) => assert!(!test.interruptions.is_empty()),
-        Ok(interruption::Parsed::TestNotification | interruption::Parsed::Irrelevant(_)) => {}
+        Ok(interruption::Parsed::Test(test)) => match test.content {
+            interruption::TestContent::Interruptions(all) => assert!(!all.is_empty()),
+            interruption::TestContent::CapacityBlock(_) => {}
+        },
+        Ok(
+            interruption::Parsed::CapacityBlock(_)
+            | interruption::Parsed::TestNotification
+            | interruption::Parsed::Irrelevant(_),
+        ) => {}
         Err(reject) => assert!(reject.to_string().len() < 1000 && !reject.hint().is_empty()),
     }
 });

@@ -27,7 +27,7 @@ fn pod(scene: &Scene, n: usize) {
 
 #[tokio::test(start_paused = true)]
 async fn a_hook_of_a_kind_that_is_only_cordoned_is_completed_and_its_pods_stay() {
-    let scene = Scene::hooked(801, 2, &["--on", "terminate-hook=cordon"]).await;
+    let scene = Scene::hooked(801, 2, &["--on", "terminate-hook=cordon,state-change=cordon"]).await;
     pod(&scene, 0);
     let cordoned = scene.terminate(0).await;
     let completed = scene.completed(0, 20).await;

@@ -35,7 +35,11 @@ const AT_THAT_MOMENT: Duration = Duration::from_secs(1);
 fn presses(notice: &Notice, terms: &Terms) -> Option<(Duration, Duration)> {
     let kind = notice.event.kind;
     match (kind, notice.event.state.as_deref()) {
-        (kind, _) if kind.is_spot() || kind == Kind::Capacity => {
+        (Kind::CapacityBlock, _) => {
+            let window = notice.event.window().saturating_sub(terms.margin(kind.name()));
+            Some((window, window / 2 + Duration::from_secs(5)))
+        }
+        (kind, _) if kind.is_spot() || kind == Kind::CapacityReservation => {
             let window =
                 Duration::from_secs(120).saturating_sub(terms.margin(kind.name())).min(NOTICE);
             Some((window, window / 2 + Duration::from_secs(5)))

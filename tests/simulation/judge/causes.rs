@@ -197,6 +197,8 @@ impl Judge<'_> {
             Kind::TerminateHook | Kind::RootVolume => {
                 self.action_of(notice).map_or(Duration::from_secs(30), |a| a.heartbeat_timeout)
             }
+            // Until the block has ended, its instances run.
+            Kind::CapacityBlock => Duration::from_secs(2400),
             _ => Duration::from_secs(120),
         };
         let age = at.duration_since(notice.time());

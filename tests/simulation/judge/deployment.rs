@@ -45,7 +45,9 @@ impl Judge<'_> {
                     self.evidence.groups.get(instance).and_then(|group| self.belongs(group));
                 group.is_some_and(|belongs| belongs != Belongs::OtherCluster)
             };
-            if !events(&message.body).iter().any(|event| is_here(&event.instance)) {
+            let blocks = &self.evidence.blocks;
+            let mut about = events(&message.body).into_iter().flat_map(|e| e.of_each(blocks));
+            if !about.any(|event| is_here(&event.instance)) {
                 self.broken(
                     at,
                     format!(

@@ -121,7 +121,12 @@ impl Judge<'_> {
             drained.any(|n| self.is_repeat(notice, n, at))
         });
         let age = at.duration_since(notice.time()).as_secs();
-        let stale = age > if event.kind == Kind::StateChange { 58 } else { 118 };
+        let stale = age
+            > match event.kind {
+                Kind::StateChange => 58,
+                Kind::CapacityBlock => 2398,
+                _ => 118,
+            };
         !ours || harmless || known || repeat || no_node || stale
     }
 
@@ -171,7 +176,7 @@ impl Notice {
     fn machine_goes(&self) -> Option<Moment> {
         match self.event.state.as_deref() {
             Some("stopping" | "shutting-down") => Some(self.time() + Duration::from_secs(30)),
-            None => Some(self.ends().unwrap_or(self.time() + Duration::from_secs(120))),
+            None => Some(self.machine_ends()),
             _ => None,
         }
     }
@@ -183,7 +188,7 @@ impl Notice {
             Some("stopping" | "shutting-down") => after(30),
             // The machine is over: nothing is sooner.
             Some("stopped" | "terminated") => return self.time(),
-            _ => self.ends().unwrap_or(after(120)),
+            _ => self.machine_ends(),
         };
         Deadline::of(self.time(), end, terms.margin(self.event.kind.name()), self.time()).at
     }

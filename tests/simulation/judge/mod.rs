@@ -75,6 +75,8 @@ pub struct Evidence {
     pub nodes: BTreeMap<String, String>,
     /// Which group an instance belongs to.
     pub groups: BTreeMap<String, String>,
+    /// The Capacity Block that an instance runs in.
+    pub blocks: BTreeMap<String, String>,
     /// Requests, calls and watches that met a fault.
     pub disturbances: Vec<Disturbance>,
     /// When which process was killed or told to stop.
@@ -169,8 +171,8 @@ impl Terms {
     pub fn response(&self, kind: &str) -> Response {
         let given = self.each("--on");
         let pairs = given.iter().flat_map(|text| text.split(',')).filter_map(|p| p.split_once('='));
-        let response = pairs.filter(|(of, _)| *of == kind).map(|(_, response)| response).last();
-        match response {
+        let mut given = pairs.filter(|(of, _)| *of == kind).map(|(_, response)| response);
+        match given.next() {
             Some("ignore") => Response::Ignore,
             Some("prefer") => Response::Prefer,
             Some("cordon") => Response::Cordon,

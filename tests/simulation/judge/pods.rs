@@ -119,14 +119,14 @@ impl Judge<'_> {
     /// A record of this Node's instance held a recommendation, and nothing else.
     pub(super) fn was_recommended(&self, node: &str, at: Moment) -> bool {
         let Some(instance) = self.instance_of(node) else { return false };
-        let recorded = self.story.recorded(&instance, at);
+        let recorded = self.story.recorded(instance, at);
         !recorded.is_empty() && recorded.iter().all(|recorded| recorded.kind == "rebalance")
     }
 
     /// No interruption that a record of this Node's instance ever held is of a kind that is drained.
     pub(super) fn keeps_its_pods(&self, node: &str, at: Moment) -> bool {
         let Some(instance) = self.instance_of(node) else { return false };
-        let recorded = self.story.recorded(&instance, at);
+        let recorded = self.story.recorded(instance, at);
         let is_kept = |kind: &str| self.evidence.terms.response(kind) < Response::Drain;
         !recorded.is_empty() && recorded.iter().all(|recorded| is_kept(&recorded.kind))
     }

@@ -1,5 +1,7 @@
 //! What was sent to the queue, as the judge itself reads it: no code of the service takes part.
 
+use std::{collections::BTreeMap, time::Duration};
+
 use jiff::SignedDuration;
 use serde_json::{Map, Value};
 use sundown::{
@@ -17,7 +19,8 @@ pub enum Kind {
     Spot,
     SpotStop,
     SpotHibernate,
-    Capacity,
+    CapacityReservation,
+    CapacityBlock,
     Rebalance,
     StateChange,
     Health,
@@ -34,7 +37,8 @@ impl Kind {
             Self::Spot => "spot",
             Self::SpotStop => "spot-stop",
             Self::SpotHibernate => "spot-hibernate",
-            Self::Capacity => "capacity",
+            Self::CapacityReservation => "capacity-reservation",
+            Self::CapacityBlock => "capacity-block",
             Self::Rebalance => "rebalance",
             Self::StateChange => "state-change",
             Self::Health => "health",
@@ -68,7 +72,14 @@ impl Kind {
             ("aws.autoscaling", "EC2 Instance-launch Lifecycle Action") => Self::LaunchHook,
             ("aws.autoscaling", "EC2 Instance Launch Successful") => Self::LaunchSuccessful,
             ("aws.ec2", "EC2 Spot Instance Interruption Warning") => Self::Spot,
-            ("aws.ec2", "EC2 Capacity Reservation Instance Interruption Warning") => Self::Capacity,
+            ("aws.ec2", "EC2 Capacity Reservation Instance Interruption Warning") => {
+                Self::CapacityReservation
+            }
+            (
+                "aws.ec2",
+                "Capacity Block Expiration Warning"
+                | "Capacity Block Reservation Expiration Warning",
+            ) => Self::CapacityBlock,
             ("aws.ec2", "EC2 Instance Rebalance Recommendation") => Self::Rebalance,
             ("aws.ec2", "EC2 Instance State-change Notification") => Self::StateChange,
             ("aws.health", "AWS Health Event") => Self::Health,
@@ -85,10 +96,14 @@ pub struct Event {
     pub id: String,
     /// When it happened, by AWS's clock.
     pub time: Option<Moment>,
+    /// Empty in a body that names a Capacity Block: see [`Event::of_each`].
     pub instance: String,
+    /// The Capacity Block that it names.
+    pub block: Option<String>,
     /// Of a change of state.
     pub state: Option<String>,
-    /// The end that a capacity warning states, by AWS's clock.
+    /// The end that a capacity warning states, by AWS's clock: of the machine, or of its Capacity
+    /// Block.
     pub ends: Option<Moment>,
     /// Group and hook of a lifecycle action.
     pub hook: Option<(String, String)>,
@@ -100,6 +115,19 @@ pub struct Event {
 }
 
 impl Event {
+    /// One event for each instance in its Capacity Block; itself where it names none. `blocks`: the
+    /// block of an instance.
+    pub fn of_each(self, blocks: &BTreeMap<String, String>) -> Vec<Self> {
+        let Some(block) = &self.block else { return vec![self] };
+        let inside = blocks.iter().filter(|(_, of)| *of == block);
+        inside.map(|(instance, _)| Self { instance: instance.clone(), ..self.clone() }).collect()
+    }
+
+    /// How long after it the machine ends at the latest, where it states no end.
+    pub fn window(&self) -> Duration {
+        Duration::from_secs(if self.kind == Kind::CapacityBlock { 600 } else { 120 })
+    }
+
     /// The instance is being stopped or terminated, or is so already.
     pub fn is_ending_state(&self) -> bool {
         matches!(
@@ -111,7 +139,10 @@ impl Event {
     /// Its kind asks for the drain of a node.
     pub fn is_interruption(&self) -> bool {
         match self.kind {
-            Kind::TerminateHook | Kind::RootVolume | Kind::Capacity => true,
+            Kind::TerminateHook
+            | Kind::RootVolume
+            | Kind::CapacityReservation
+            | Kind::CapacityBlock => true,
             kind if kind.is_spot() => true,
             Kind::StateChange => self.is_ending_state(),
             _ => false,
@@ -143,6 +174,14 @@ impl Notice {
         self.aws_time() - self.ahead
     }
 
+    /// When its machine ends, by the clock of the world: EC2 begins to end the machines of a Capacity
+    /// Block thirty minutes before the block ends.
+    pub fn machine_ends(&self) -> Moment {
+        let before = if self.event.kind == Kind::CapacityBlock { 1800 } else { 0 };
+        let end = self.ends().map(|ends| ends - Duration::from_secs(before));
+        end.unwrap_or(self.time() + self.event.window())
+    }
+
     /// The end that it states, by the clock of the world.
     pub fn ends(&self) -> Option<Moment> {
         self.event.ends.map(|ends| ends - self.ahead)
@@ -158,20 +197,21 @@ impl Notice {
     }
 }
 
-/// Every event that was sent, in the order in which it was.
-pub fn notices(messages: &[SentMessage]) -> Vec<Notice> {
+/// Every event that was sent, in the order in which it was. `blocks`: the Capacity Block of an
+/// instance.
+pub fn notices(messages: &[SentMessage], blocks: &BTreeMap<String, String>) -> Vec<Notice> {
     let of_message = |m: &SentMessage| {
         let (sent, ahead) = (m.at, m.sent.duration_since(m.at));
         let (deliveries, deleted) =
             (m.deliveries.clone(), m.deletion_lost.into_iter().chain(m.deleted).min());
         let notice =
             move |event| Notice { event, sent, ahead, deliveries: deliveries.clone(), deleted };
-        events(&m.body).into_iter().map(notice)
+        events(&m.body).into_iter().flat_map(|event| event.of_each(blocks)).map(notice)
     };
     messages.iter().flat_map(of_message).collect()
 }
 
-/// The events in a body: none in one that is no event, or not about an instance.
+/// The events in a body: none in one that is no event, or not about an instance or a Capacity Block.
 pub fn events(body: &str) -> Vec<Event> {
     in_envelope(body, 2)
 }
@@ -215,6 +255,8 @@ fn of_object(outer: &Map<String, Value>) -> Vec<Event> {
         let entities =
             detail.get("affectedEntities").and_then(Value::as_array).into_iter().flatten();
         entities.filter_map(|e| e["entityValue"].as_str().map(str::to_owned)).collect()
+    } else if kind == Kind::CapacityBlock {
+        Vec::from_iter(text(detail, "capacity-reservation-id").map(|_| String::new()))
     } else {
         Vec::from_iter(text(detail, "EC2InstanceId").or_else(|| text(detail, "instance-id")))
     };
@@ -256,7 +298,12 @@ fn event(
         time: time_,
         instance,
         state: text(detail, "state").filter(|_| kind == Kind::StateChange),
-        ends: time(detail, "instance-termination-time").filter(|_| kind == Kind::Capacity),
+        block: text(detail, "capacity-reservation-id").filter(|_| kind == Kind::CapacityBlock),
+        ends: match kind {
+            Kind::CapacityReservation => time(detail, "instance-termination-time"),
+            Kind::CapacityBlock => time(detail, "end-date"),
+            _ => None,
+        },
         hook: hook.filter(|_| is_action),
         // The Auto Scaling API takes tokens of exactly 36 characters.
         token: text(detail, "LifecycleActionToken").filter(|t| is_action && t.len() == 36),
@@ -367,7 +414,7 @@ mod tests {
         let capacity = "EC2 Capacity Reservation Instance Interruption Warning";
         assert_eq!(
             of_ec2(capacity, ""),
-            [(Kind::Capacity, true, Some(instant("2026-01-05T09:02:00Z")))]
+            [(Kind::CapacityReservation, true, Some(instant("2026-01-05T09:02:00Z")))]
         );
         let health =
             json!({ "affectedEntities": [{ "entityValue": "i-1" }, { "entityValue": "i-2" }] });
@@ -379,6 +426,26 @@ mod tests {
                 .collect::<Vec<_>>(),
             [("i-1", false), ("i-2", false)]
         );
+    }
+
+    #[test]
+    fn the_warning_of_a_capacity_block_is_one_event_for_each_instance_in_it() {
+        let detail = json!({
+            "capacity-reservation-id": "cr-1", "end-date": "2026-01-05T09:40:00Z"
+        });
+        for kind in ["", " Reservation"] {
+            let detail_type = format!("Capacity Block{kind} Expiration Warning");
+            let [of_block] = &of_event_bridge("aws.ec2", &detail_type, &detail)[..] else {
+                panic!("{detail_type}")
+            };
+            assert_eq!(of_block.ends, Some(instant("2026-01-05T09:40:00Z")));
+            assert!(of_block.is_interruption());
+            let blocks = [("i-1", "cr-1"), ("i-2", "cr-2"), ("i-3", "cr-1")]
+                .map(|(i, block)| (i.to_owned(), block.to_owned()));
+            let each = of_block.clone().of_each(&blocks.into());
+            let instances: Vec<_> = each.iter().map(|event| event.instance.as_str()).collect();
+            assert_eq!(instances, ["i-1", "i-3"]);
+        }
     }
 
     #[test]

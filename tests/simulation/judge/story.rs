@@ -103,7 +103,7 @@ impl<'a> Story<'a> {
             cordons: BTreeMap::new(),
             machines_gone: BTreeMap::new(),
         };
-        let notices = sent::notices(&evidence.messages);
+        let notices = sent::notices(&evidence.messages, &evidence.blocks);
         let mut reader = Reader::new(&notices, &evidence.requests, evidence.aws_ahead);
         for Entry { at, by, fact } in &evidence.entries {
             story.add(*at, by, fact, &mut reader);
@@ -320,7 +320,11 @@ impl<'a> Story<'a> {
             let notice = time + Duration::from_secs(120);
             let end = match one.kind.as_str() {
                 "spot" | "spot-stop" | "spot-hibernate" => Some(notice),
-                "capacity" => Some(one.ends.unwrap_or(notice)),
+                "capacity-reservation" => Some(one.ends.unwrap_or(notice)),
+                "capacity-block" => Some(one.ends.map_or_else(
+                    || time + Duration::from_secs(600),
+                    |end| end - Duration::from_secs(1800),
+                )),
                 "state-change" => Some(time + Duration::from_secs(30)),
                 _ => None,
             };

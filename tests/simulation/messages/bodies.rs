@@ -34,6 +34,15 @@ pub fn capacity(instance: &str, time: &str, ends: &str) -> String {
     event("aws.ec2", "EC2 Capacity Reservation Instance Interruption Warning", time, &detail)
 }
 
+/// The warning of a Capacity Block. Empty `ends`: it states no end.
+pub fn block(reservation: &str, time: &str, ends: &str) -> String {
+    let detail = match ends {
+        "" => json!({ "capacity-reservation-id": reservation }),
+        _ => json!({ "capacity-reservation-id": reservation, "end-date": ends }),
+    };
+    event("aws.ec2", "Capacity Block Expiration Warning", time, &detail)
+}
+
 pub fn state_change(instance: &str, state: &str, time: &str) -> String {
     event(
         "aws.ec2",

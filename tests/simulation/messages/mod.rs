@@ -2,6 +2,7 @@
 //! understands.
 
 mod bad;
+mod blocks;
 pub mod bodies;
 mod claims;
 mod dead_letters;

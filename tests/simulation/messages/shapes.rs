@@ -90,7 +90,7 @@ async fn c25_a_capacity_warning_drains_its_node_before_the_time_that_it_names() 
     stage.until(5, "the node is cordoned", || stage.is_cordoned(&instances[0])).await;
     stage.until(80, "its pods are gone", || stage.world.kube.pods_on(&node).is_empty()).await;
     assert_eq!(sundown.drain(&node).unwrap().evictions as usize, pods);
-    assert_eq!(sundown.messages("capacity", "accepted"), 1.0);
+    assert_eq!(sundown.messages("capacity-reservation", "accepted"), 1.0);
     stage.until(10, "the message is deleted", || stage.in_queue() == 0).await;
     for other in &instances[1..] {
         assert!(!stage.is_cordoned(other));

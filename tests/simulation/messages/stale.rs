@@ -44,7 +44,8 @@ async fn c82_late_warnings_about_instances_that_run_are_disproved_and_touch_noth
     stage.send(&bodies::state_change(&instances[4], "shutting-down", &stage.ago(3600)));
     stage.until(10, "they are deleted", || stage.in_queue() == 0).await;
     stage.pass(60).await;
-    let stale = ["spot", "capacity", "state-change"].map(|kind| sundown.messages(kind, "stale"));
+    let stale = ["spot", "capacity-reservation", "state-change"]
+        .map(|kind| sundown.messages(kind, "stale"));
     assert_eq!(stale, [2.0, 1.0, 2.0]);
     for instance in &instances {
         stage.assert_untouched(&stage.world.node_of(instance).unwrap());

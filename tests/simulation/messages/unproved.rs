@@ -187,7 +187,7 @@ async fn the_disproof_of_one_interruption_changes_nothing_while_another_holds() 
             &text(stage.clock.now() + Duration::from_secs(200)),
         ),
     );
-    stage.until(5, "it joins", || sundown.messages("capacity", "joined") == 1.0).await;
+    stage.until(5, "it joins", || sundown.messages("capacity-reservation", "joined") == 1.0).await;
     // The first one is disproved now; the second holds.
     stage.world.aws.end_faults();
     stage.pass(60).await;

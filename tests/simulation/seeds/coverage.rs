@@ -124,9 +124,11 @@ impl fmt::Display for Coverage {
 /// was called, too. Interruptions have none.
 fn names(act: &Act) -> Vec<String> {
     match act {
-        Act::ScaleIn { .. } | Act::Spot { .. } | Act::Capacity { .. } | Act::EndInEc2 { .. } => {
-            Vec::new()
-        }
+        Act::ScaleIn { .. }
+        | Act::Spot { .. }
+        | Act::Capacity { .. }
+        | Act::Block { .. }
+        | Act::EndInEc2 { .. } => Vec::new(),
         Act::Aws { api, fault, .. } => {
             vec![format!("Aws {}", variant(fault)), format!("Aws, call {api}")]
         }

@@ -8,6 +8,7 @@ use sundown::sim::{
 };
 
 use super::{
+    fourth,
     plan::{Act, Budget, Group, Load, LoadKind, Loose, Plan},
     second, third,
 };
@@ -83,6 +84,9 @@ impl Plan {
         }
         if seed >= third::FIRST {
             third::draw(&mut plan);
+        }
+        if seed >= fourth::FIRST {
+            fourth::draw(&mut plan);
         }
         plan
     }

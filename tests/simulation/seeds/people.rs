@@ -169,6 +169,24 @@ impl Play<'_> {
         }
     }
 
+    /// Puts these instances into a Capacity Block of their own, and ends it. An instance stays in
+    /// its first block.
+    pub(super) fn end_block(&mut self, picks: &[usize]) {
+        let mut blocks = std::mem::take(&mut self.evidence.blocks);
+        let block = format!("cr-{:017x}", blocks.len() + 1);
+        let aws = self.stage.world.aws.clone();
+        for pick in picks {
+            self.with_instance(*pick, |id| {
+                if !blocks.contains_key(id) {
+                    blocks.insert(id.to_owned(), block.clone());
+                    aws.put_in_block(id, &block);
+                }
+            });
+        }
+        self.evidence.blocks = blocks;
+        aws.block_ends(&block);
+    }
+
     /// A node of ours; one that is drained, if there is any.
     pub(super) fn busy_node(&self, pick: usize) -> Option<String> {
         let ours: BTreeSet<&str> = self

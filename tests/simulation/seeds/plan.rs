@@ -140,6 +140,10 @@ pub enum Act {
     Capacity {
         pick: usize,
     },
+    /// The Capacity Block in which these instances run ends. It may have none.
+    Block {
+        picks: Vec<usize>,
+    },
     EndInEc2 {
         pick: usize,
         stop: bool,

@@ -97,6 +97,7 @@ pub async fn play_and_count(plan: &Plan) -> (Evidence, Vec<Passage>) {
         changes: Vec::new(),
         nodes: BTreeMap::new(),
         groups: BTreeMap::new(),
+        blocks: BTreeMap::new(),
         disturbances: Vec::new(),
         ends: Vec::new(),
         frozen: Vec::new(),
@@ -205,7 +206,7 @@ impl Play<'_> {
     /// Remembers what is forgotten later.
     fn look(&mut self) {
         self.note_death();
-        let Evidence { nodes, groups, .. } = &mut self.evidence;
+        let Evidence { nodes, groups, blocks, .. } = &mut self.evidence;
         let claims = |node: &str| node.starts_with(CLAIMS);
         self.stage.world.each_node(|instance, node| {
             if !claims(node) {
@@ -215,6 +216,9 @@ impl Play<'_> {
         self.stage.world.aws.each_instance(|instance| {
             if let Some(group) = &instance.group {
                 remember(groups, &instance.id, group);
+            }
+            if let Some(block) = &instance.capacity_reservation {
+                remember(blocks, &instance.id, block);
             }
         });
         while let Ok(change) = self.changed.try_recv() {
@@ -336,6 +340,7 @@ impl Play<'_> {
                 self.with_instance(*pick, |id| aws.spot_interruption(id, what));
             }
             Act::Capacity { pick } => self.with_instance(*pick, |id| aws.capacity_interruption(id)),
+            Act::Block { picks } => self.end_block(picks),
             Act::EndInEc2 { pick, stop } => self.with_instance(*pick, |id| {
                 if *stop { aws.stop(id) } else { aws.terminate_in_ec2(id) }
             }),

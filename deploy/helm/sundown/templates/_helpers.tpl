@@ -135,7 +135,7 @@ repository goes without. */ -}}
 {{- range $key, $value := .Values.config }}
 {{- $text := include "sundown.setting" $value }}
 {{- if and $text (ne $text "false") }}
-{{- $variable := get (dict "queueUrls" "QUEUE_URL" "dlqUrls" "DLQ_URL" "logLevel" "LOG") $key | default (snakecase $key | upper) }}
+{{- $variable := get (dict "queueUrls" "QUEUE_URL" "dlqUrls" "DLQ_URL" "logLevel" "LOG" "responses" "ON") $key | default (snakecase $key | upper) }}
 - { name: SUNDOWN_{{ $variable }}, value: {{ $text | quote }} }
 {{- end }}
 {{- end }}

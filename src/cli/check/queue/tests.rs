@@ -310,6 +310,8 @@ fn a_good_rule_is_enabled_targets_the_queue_and_does_not_transform_events() {
         "EC2 Spot Instance Interruption Warning",
         "EC2 Instance State-change Notification",
         "EC2 Capacity Reservation Instance Interruption Warning",
+        CAPACITY_BLOCK,
+        CAPACITY_BLOCK_TOO,
         "EC2 Instance Launch Successful",
     ];
     let covered = |rules: &[RuleFacts]| outcomes(&[coverage("q", ARN, rules)])[0];

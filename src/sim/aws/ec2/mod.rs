@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, time::Duration};
 pub(super) use wire::{handle, object};
 
 use super::{
-    events::{self, EventKind, SpotAction, WARNING},
+    events::{self, BLOCK_WARNING, EventKind, SpotAction, WARNING},
     instance::{Instance, InstanceChange, InstanceSpec, State as InstanceState},
     state::{State, Timer},
 };
@@ -185,6 +185,26 @@ impl State {
             WARNING,
             Timer::Reclaim { instance: id.to_owned(), to: InstanceState::ShuttingDown },
         );
+    }
+
+    /// The warning of a Capacity Block that ends, and the end of its instances.
+    pub(super) fn block_ends(&mut self, now: Moment, reservation: &str) {
+        let [instances_end, block_ends] = BLOCK_WARNING;
+        let arn = format!(
+            "arn:aws:ec2:{}:{}:capacity-reservation/{reservation}",
+            self.settings.region, self.settings.account
+        );
+        let detail = serde_json::json!({
+            "capacity-reservation-id": reservation,
+            "end-date": events::seconds_text(self.aws_time(now.plus(block_ends))),
+        });
+        self.send(now, EventKind::BlockWarning, &[&arn], &detail);
+        let inside = |i: &&Instance| i.capacity_reservation.as_deref() == Some(reservation);
+        let all: Vec<_> = self.instances.values().filter(inside).map(|i| i.id.clone()).collect();
+        for instance in all {
+            let timer = Timer::Reclaim { instance, to: InstanceState::ShuttingDown };
+            self.after(now, instances_end, timer);
+        }
     }
 
     pub(super) fn send_about_instance(

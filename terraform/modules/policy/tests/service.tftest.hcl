@@ -217,6 +217,8 @@ run "what_only_some_need_is_in_policies_of_its_own" {
           "events:source" = ["sundown.test"]
           "events:detail-type" = [
             "AWS Health Event",
+            "Capacity Block Expiration Warning",
+            "Capacity Block Reservation Expiration Warning",
             "EC2 Capacity Reservation Instance Interruption Warning",
             "EC2 Instance Launch Successful",
             "EC2 Instance Rebalance Recommendation",

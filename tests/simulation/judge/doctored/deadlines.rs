@@ -503,8 +503,7 @@ async fn a_drain_that_is_given_up_at_a_deadline_of_an_older_one_is_seen() {
         "detail": { "instance-id": instance, "instance-termination-time": ends },
     });
     send(&mut evidence, &body.to_string(), first, first);
-    let capacity =
-        json!({ "kind": "capacity", "event": "e", "time": time, "accepted": time, "ends": ends });
+    let capacity = json!({ "kind": "capacity-reservation", "event": "e", "time": time, "accepted": time, "ends": ends });
     let with = |joins: bool| {
         let mut evidence = evidence.clone();
         let mut record = json!({ "version": 1, "instance": instance, "interruptions": [capacity] });

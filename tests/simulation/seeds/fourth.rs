@@ -1,0 +1,32 @@
+//! What a fourth stream of random numbers adds to a plan: Capacity Blocks that end.
+//!
+//! Each kind has dice of its own, so that a kind that is added here leaves the others as they are.
+
+use super::{
+    draw::Dice,
+    plan::{Act, Plan},
+};
+
+/// The first seed whose world has what the fourth stream draws.
+pub const FIRST: u64 = 1_797_000_000_000;
+
+fn dice(plan: &Plan, kind: u64) -> Dice {
+    Dice(fastrand::Rng::with_seed(
+        plan.seed.wrapping_mul(0xe703_7ed1_a0b4_28db) ^ (0x5a31_c000 + kind),
+    ))
+}
+
+pub(super) fn draw(plan: &mut Plan) {
+    blocks(&mut dice(plan, 1), plan);
+    plan.acts.sort_by_key(|(at, _)| *at);
+}
+
+fn blocks(d: &mut Dice, plan: &mut Plan) {
+    if d.chance(0.2) {
+        for _ in 0..d.0.usize(1..3) {
+            let last = plan.acts.last().map_or(0, |(at, _)| *at);
+            let picks = (0..d.0.usize(0..4)).map(|_| d.0.usize(..1000)).collect();
+            plan.acts.push((d.0.u64(..last + 20_000), Act::Block { picks }));
+        }
+    }
+}
