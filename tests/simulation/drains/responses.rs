@@ -40,7 +40,7 @@ async fn a_hook_of_a_kind_that_is_only_cordoned_is_completed_and_its_pods_stay()
 }
 
 #[tokio::test(start_paused = true)]
-async fn c4_a_node_that_aws_only_recommends_to_leave_is_tainted_and_put_back_after_a_while() {
+async fn c04_a_node_that_aws_only_recommends_to_leave_is_tainted_and_put_back_after_a_while() {
     let flags = ["--on", "rebalance=prefer", "--rebalance-ttl", "2m"];
     let scene = Scene::spot(802, 2, &flags).await;
     pod(&scene, 0);
@@ -61,7 +61,7 @@ async fn c4_a_node_that_aws_only_recommends_to_leave_is_tainted_and_put_back_aft
 }
 
 #[tokio::test(start_paused = true)]
-async fn c4_a_spot_notice_after_a_recommendation_drains_the_node() {
+async fn c04_a_spot_notice_after_a_recommendation_drains_the_node() {
     let scene = Scene::spot(803, 2, &["--on", "rebalance=prefer"]).await;
     pod(&scene, 0);
     scene.stage.world.aws.rebalance_recommendation(&scene.instances[0]);
@@ -78,7 +78,7 @@ async fn c4_a_spot_notice_after_a_recommendation_drains_the_node() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c4_a_recommendation_that_drains_evicts_politely_and_the_node_comes_back() {
+async fn c04_a_recommendation_that_drains_evicts_politely_and_the_node_comes_back() {
     let flags = ["--on", "rebalance=drain", "--rebalance-ttl", "3m"];
     let scene = Scene::spot(804, 2, &flags).await;
     pod(&scene, 0);
