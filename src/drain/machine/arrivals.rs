@@ -65,8 +65,11 @@ impl Drain {
         match self.comebacks.arrived(&entry.pod, arrival) {
             Verdict::Drain => {}
             Verdict::DrainLater => {
-                let later = settled.max(now.plus(MIN_PAUSE));
-                entry.not_before = Some(self.limits.force_at.map_or(later, |at| at.min(later)));
+                // Once pods are forced, only the pause keeps a pod that comes back from being
+                // evicted again and again.
+                let soonest = now.plus(MIN_PAUSE);
+                let latest = self.limits.force_at.map_or(settled, |at| at.min(settled));
+                entry.not_before = Some(latest.max(soonest));
             }
             Verdict::LeaveAlone { first } => {
                 entry.leave_alone();

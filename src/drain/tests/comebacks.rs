@@ -77,6 +77,16 @@ fn s20_a_pod_that_is_put_back_at_once_is_not_evicted_without_a_pause() {
 }
 
 #[test]
+fn s20_a_pod_that_is_put_back_at_once_near_the_deadline_is_not_evicted_without_a_pause() {
+    let mut w = stubborn(Duration::from_millis(20));
+    w.add_pod(sticky("a"));
+    w.drain("n1", Limits { end_at: Some(at(4)), ..limits(1) });
+    w.run_until(at(60));
+    let in_second = |second: u64| w.log().iter().filter(|(at, _)| *at == second).count();
+    assert_eq!([0, 1, 2, 3].map(in_second), [4, 1, 1, 1]);
+}
+
+#[test]
 fn s20_pods_that_existed_at_the_cordon_are_always_drained() {
     let mut w = stubborn(seconds(2));
     for i in 0..20 {

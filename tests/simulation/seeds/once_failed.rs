@@ -229,4 +229,5 @@ pub const ONCE_FAILED: &[(u64, &str)] = &[
     (1_796_000_051_849, "a completed action had no Event"),
     (1_796_000_057_190, "a node was not taken out of load balancers"),
     (1_796_000_057_490, "a pod was deleted too early"),
+    (1_796_000_038_360, "an Event was not true"),
 ];
