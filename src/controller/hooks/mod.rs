@@ -5,6 +5,8 @@
 //! that no heartbeat follows an accepted completion. All tasks send through one [`Pacer`]: the
 //! action with the least time left goes first.
 
+mod action_calls;
+mod action_completion;
 mod action_task;
 mod action_tasks;
 mod confirmation;
