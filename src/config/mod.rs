@@ -6,11 +6,13 @@
 
 mod args;
 pub mod defaults;
+mod error;
 mod print;
 mod published;
 #[cfg(test)]
 mod tests;
 mod validate;
+mod validate_outputs;
 mod values;
 
 use std::{net::SocketAddr, time::Duration};
@@ -19,8 +21,8 @@ pub use args::{
     AwsArgs, DrainArgs, ElectionArgs, KubeArgs, LeaseArgs, LogArgs, OursArgs, QueueArgs, RunArgs,
     ServiceArgs, WebhookArgs,
 };
+pub use error::ConfigError;
 pub use print::{derived_default, document, print_config, unknown_variables};
-pub use validate::ConfigError;
 pub use values::{Listen, PodEvents, QueueUrl, duration_text, parse_duration};
 
 use crate::{
