@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use super::{
     DrainEvent, Fleet,
-    node_state::NodeState,
     texts::{came_back, list},
 };
 use crate::{
@@ -131,10 +130,7 @@ impl Fleet {
 
     /// Reports the Event that is due on this node. Returns whether there was one.
     fn report_node(&mut self, name: &NodeName, now: Moment) -> bool {
-        let Some(node) = self.drains.get(name).and_then(|state| self.current_state(state, now))
-        else {
-            return false;
-        };
+        let Some(node) = self.current_state(name, now) else { return false };
         let Some(state) = self.drains.get_mut(name) else { return false };
         let Some(event) = state.reported_events.next_event(&node, now) else { return false };
         let event = match event {
@@ -150,14 +146,15 @@ impl Fleet {
         true
     }
 
-    /// `None` if the drain has ended.
-    fn current_state(&self, state: &NodeState, now: Moment) -> Option<CurrentState> {
+    /// `None` if the node has no drain, or its drain has ended.
+    fn current_state(&self, name: &NodeName, now: Moment) -> Option<CurrentState> {
+        let state = self.drains.get(name)?;
         let owners = state.drain()?.left_alone();
         let owners: Vec<_> =
             owners.iter().map(|left| came_back(&left.namespace, &left.owner, left.new)).collect();
         Some(CurrentState {
             paused: state.paused_by.is_paused(),
-            blocked: if state.paused_by.is_paused() { None } else { self.blocked_text(state, now) },
+            blocked: if state.paused_by.is_paused() { None } else { self.blocked_text(name, now) },
             came_back: (!owners.is_empty()).then(|| list(&owners)),
             heartbeats: self.lookup.facts.heartbeats(&state.node.name),
             accepted: state.limits.accepted,
@@ -166,7 +163,8 @@ impl Fleet {
 
     /// The text of the Event about blocked pods: which ones have been blocked for a while, by which
     /// budgets, and when they are deleted by force. `None` if no pod is.
-    fn blocked_text(&self, state: &NodeState, now: Moment) -> Option<String> {
+    fn blocked_text(&self, name: &NodeName, now: Moment) -> Option<String> {
+        let state = self.drains.get(name)?;
         let drain = state.drain()?;
         let a_while = Settings::default().report_blocked_after;
         let blocked: Vec<_> = drain
