@@ -161,6 +161,9 @@ async fn the_policy_refuses_what_sundown_never_writes_and_nobody_elses_patches()
         },
     });
     patched(&stage, &node, &whole).await.unwrap();
+    let weaker =
+        [taint("dedicated", "NoSchedule"), taint("sundown.dev/interruption", "PreferNoSchedule")];
+    patched(&stage, &node, &taints(&weaker)).await.unwrap();
     let back = json!({
         "metadata": { "annotations": { "sundown.dev/record": null }, "labels": { LABEL: null } },
         "spec": { "taints": [taint("dedicated", "NoSchedule")] },

@@ -40,6 +40,8 @@ const ALL: &[&str] = &[
     "config.drainTimeout=2h",
     "config.deadlineMargin=6s",
     "config.spotDeadlineMargin=11s",
+    "config.responses={spot=cordon}",
+    "config.rebalanceTtl=30m",
     "config.forceAfter=0.75",
     "config.excludeFromLoadBalancers=late",
     "config.completeDelay=1s",
