@@ -133,7 +133,7 @@ pub struct QueueArgs {
     pub max_pollers: usize,
     /// Most undecided messages to hold at once. When all places are taken, Sundown stops holding
     /// the oldest messages without a hook (undecided for 10 s or more); they reappear in the queue by
-    /// themselves. If there are none, it receives nothing until a place is free
+    /// themselves. Without such messages, it receives nothing until a place is free
     #[arg(
         long,
         env = "SUNDOWN_MAX_HELD",
@@ -195,12 +195,12 @@ pub struct OursArgs {
 pub struct DrainArgs {
     /// What to do about a kind of interruption: `drain` (cordon and evict), `cordon` (the pods
     /// stay), `prefer` (only a taint with the effect PreferNoSchedule) or `ignore`; repeatable (in
-    /// the variable: separated by commas). The page on interruptions lists the kinds and their
-    /// defaults
+    /// the variable: separated by commas). Without it, each kind has the default of
+    /// docs/responses.md. In the chart: the list `config.responses`
     #[arg(long, env = "SUNDOWN_ON", value_name = "KIND=RESPONSE", value_delimiter = ',')]
     pub on: Vec<KindResponse>,
-    /// How long a node keeps the cordon and taint of a rebalance recommendation: if AWS announces
-    /// no interruption of the instance within this time, Sundown removes them. 1m to 24h
+    /// How long a node stays tainted (or cordoned) for a rebalance recommendation that no
+    /// interruption follows, 1m to 24h. Only with `--on rebalance=...`
     #[arg(
         long,
         env = "SUNDOWN_REBALANCE_TTL",

@@ -290,7 +290,7 @@ fn done(
         happened,
         lag: term.shared.clock.now().since_or_zero(happened),
         joins,
-        follows: outlook.words(),
+        follows: outlook.words(response_of(&node)),
     };
     term.report(&node.name, DrainEvent::Accepted(Box::new(accepted)));
     term.send(crate::fleet::Input::Accepted {
@@ -305,24 +305,21 @@ fn done(
 fn has_ended(term: &Term, node: &Node) -> bool {
     let record::RecordStatus::Open(record) = record::status(node, None) else { return false };
     let Some(accepted) = record.accepted().map(|at| term.skew().to_ours(at)) else { return false };
-    // The report may be about the drain before. A drain that ended as released goes on if an
-    // interruption joins.
-    let report = term
-        .shared
-        .board
-        .report(&node.name)
-        .filter(|report| report.phase != DrainEnd::Released.as_str());
+    // The report may be about the drain before. A drain that ended as released, or whose
+    // recommendation expired, goes on if an interruption joins.
+    let report = term.shared.board.report(&node.name).filter(|report| {
+        [DrainEnd::Released, DrainEnd::Expired, DrainEnd::NotEvicted]
+            .iter()
+            .all(|end| report.phase != end.as_str())
+    });
     report.and_then(|report| report.drained).is_some_and(|ended| ended >= accepted)
 }
 
 /// What follows an accept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outlook {
-    Drained,
-    /// Only cordoned: its pods stay (`--on`).
-    Cordoned,
-    /// Only tainted with `PreferNoSchedule`: its pods stay (`--on`).
-    Tainted,
+    /// What the response asks for.
+    Begins,
     /// The drain waits: it is paused.
     Paused,
     /// Somebody asked for the node's release: its drain ends at once.
@@ -339,38 +336,38 @@ impl Outlook {
             (true, ..) => Self::Over,
             (_, true, _) => Self::Released,
             (.., true) => Self::Paused,
-            _ => Self::Drained,
+            _ => Self::Begins,
         }
     }
 
     fn of(node: &Node, all_paused: bool, is_over: bool) -> Self {
-        let is_paused = all_paused || node.paused();
-        match Self::of_facts(is_paused, node.released_by_hand(), is_over) {
-            Self::Drained => Self::of_response(node),
-            other => other,
-        }
+        Self::of_facts(all_paused || node.paused(), node.released_by_hand(), is_over)
     }
 
-    fn of_response(node: &Node) -> Self {
-        let record = node.record().and_then(|text| record::Record::read(text).ok());
-        match record.map_or(Response::Drain, |record| record.response()) {
-            Response::Drain => Self::Drained,
-            Response::Cordon => Self::Cordoned,
-            Response::Prefer | Response::Ignore => Self::Tainted,
+    /// `response`: the strongest response in the node's record.
+    fn words(self, response: Response) -> &'static str {
+        match (self, response.cordons()) {
+            (Self::Begins, _) => match response {
+                Response::Drain => "cordoned, draining",
+                Response::Cordon => "cordoned; its pods stay (--on)",
+                Response::Prefer | Response::Ignore => {
+                    "tainted with PreferNoSchedule; its pods stay (--on)"
+                }
+            },
+            (Self::Paused, true) => "cordoned; its drain waits, because it is paused",
+            (Self::Paused, false) => "tainted with PreferNoSchedule; paused",
+            (Self::Released, true) => "cordoned; its pods stay, because its release was asked for",
+            (Self::Released, false) => "tainted with PreferNoSchedule; its release was asked for",
+            (Self::Over, true) => "cordoned; the instance has ended",
+            (Self::Over, false) => "tainted with PreferNoSchedule; the instance has ended",
+            (Self::Ended, _) => "the drain of its node is over, and the release is under way",
         }
     }
+}
 
-    const fn words(self) -> &'static str {
-        match self {
-            Self::Drained => "cordoned, draining",
-            Self::Cordoned => "cordoned; its pods stay (--on)",
-            Self::Tainted => "tainted with PreferNoSchedule; its pods stay (--on)",
-            Self::Paused => "cordoned; its drain waits, because it is paused",
-            Self::Released => "cordoned; its pods stay, because its release was asked for",
-            Self::Over => "cordoned; nothing runs on the instance any more",
-            Self::Ended => "the drain of its node is over, and the release is under way",
-        }
-    }
+fn response_of(node: &Node) -> Response {
+    let record = node.record().and_then(|text| record::Record::read(text).ok());
+    record.map_or(Response::Drain, |record| record.response())
 }
 
 #[cfg(test)]
@@ -400,7 +397,7 @@ mod tests {
     #[test]
     fn draining_is_said_only_of_a_node_that_is_drained() {
         for (is_paused, is_released, is_over, expected) in [
-            (false, false, false, Outlook::Drained),
+            (false, false, false, Outlook::Begins),
             (true, false, false, Outlook::Paused),
             (true, true, false, Outlook::Released),
             (false, true, true, Outlook::Over),
@@ -408,7 +405,13 @@ mod tests {
         ] {
             let outlook = Outlook::of_facts(is_paused, is_released, is_over);
             assert_eq!(outlook, expected);
-            assert_eq!(outlook.words().contains("draining"), expected == Outlook::Drained);
+            let words = outlook.words(Response::Drain);
+            assert_eq!(words.contains("draining"), expected == Outlook::Begins);
+            for response in [Response::Prefer, Response::Cordon] {
+                let words = outlook.words(response);
+                assert!(!words.contains("draining"), "{words}");
+                assert_eq!(words.contains("cordoned"), response.cordons(), "{words}");
+            }
         }
     }
 }

@@ -9,31 +9,34 @@ use crate::{
     runtime::Backoff,
 };
 
-/// The end of the search.
-pub(super) enum Search {
+/// How the search ended.
+pub(super) enum SearchResult {
     /// EC2 has answered. Empty: no instance runs in the block.
     Found(Vec<InstanceId>),
     /// The message was given up to make room for others.
     GivenUp,
-    /// EC2 has not answered in the time of a test event.
-    TestTimeout,
+    /// EC2 has not answered before the end of the block, or in the time of a test event.
+    TimedOut,
 }
 
-/// Asks EC2 until it answers, however long that takes (a test event: 60 s). The lookup limits the
-/// rate and the time of its calls, and logs and counts those that are denied.
+/// Asks EC2 until it answers, at most until `block_ends`, but for 60 s at least (a
+/// test event: 60 s). The lookup limits
+/// the rate and the duration of its calls, and logs and counts those that are denied.
 pub(super) async fn search(
     term: &Term,
     reservation: &ReservationId,
     given_up: &CancellationToken,
     is_test: bool,
-) -> Search {
+    block_ends: Moment,
+) -> SearchResult {
     let clock = term.shared.clock;
-    let until = if is_test { clock.now().plus(TEST_TIMEOUT) } else { Moment::MAX };
+    let shortest = clock.now().plus(TEST_TIMEOUT);
+    let until = if is_test { shortest } else { block_ends.max(shortest) };
     tokio::select! {
         biased;
-        () = given_up.cancelled() => Search::GivenUp,
-        found = ask(term, reservation) => Search::Found(found),
-        () = clock.sleep_until(until) => Search::TestTimeout,
+        () = given_up.cancelled() => SearchResult::GivenUp,
+        found = ask(term, reservation) => SearchResult::Found(found),
+        () = clock.sleep_until(until) => SearchResult::TimedOut,
     }
 }
 
@@ -44,7 +47,7 @@ async fn ask(term: &Term, reservation: &ReservationId) -> Vec<InstanceId> {
             Ok(found) => return found.map(|all| (*all).clone()).unwrap_or_default(),
             Err(error) => debug!(%error, "Cannot ask for a Capacity Block; asking again."),
         }
-        // Not at once: a call that is denied fails at once.
+        // A denied call returns immediately, so the pause is at least 1 s.
         let pause = pauses.pause(&term.shared.random).max(seconds(1));
         tokio::time::sleep(pause).await;
     }

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use super::{
-    capacity_block::{self, Search},
+    capacity_block::{self, SearchResult},
     context::Term,
     decision::Decision,
     intake::{Delivery, Ticket},
@@ -127,20 +127,40 @@ impl MessageReader {
         let given_up = delivery.ticket.spare();
         let (reservation, event) = (&block.reservation, &block.event_id);
         let kind = Some(Kind::CapacityBlock);
+        if let Some(reason) = self.term.shared.policy.ignores(Kind::CapacityBlock) {
+            let nothing = NothingToDo {
+                kind,
+                reason: reason.as_str(),
+                outcome: MessageOutcome::NotActedOn,
+                event: format!("{reservation} {event}"),
+            };
+            return self.dispose(delivery, &nothing);
+        }
+        let ends = block.ends_by(self.term.aws_now());
         let mut instances = match capacity_block::search(
             &self.term,
             reservation,
             &given_up,
             test.is_some(),
+            self.term.skew().to_ours(ends),
         )
         .await
         {
-            Search::Found(instances) => instances,
-            Search::GivenUp => {
+            SearchResult::Found(instances) => instances,
+            SearchResult::GivenUp => {
                 self.term.shared.metrics.message(kind, MessageOutcome::Left);
                 return delivery.ticket.leave();
             }
-            Search::TestTimeout => {
+            SearchResult::TimedOut if test.is_none() => {
+                let nothing = NothingToDo {
+                    kind,
+                    reason: "stale",
+                    outcome: MessageOutcome::Stale,
+                    event: format!("{reservation} {event}"),
+                };
+                return self.dispose(delivery, &nothing);
+            }
+            SearchResult::TimedOut => {
                 self.term.shared.metrics.message(kind, MessageOutcome::Test);
                 info!(
                     %reservation, %event,
@@ -150,7 +170,9 @@ impl MessageReader {
                 return delivery.ticket.delete();
             }
         };
-        info!(%reservation, %event, instances = instances.len(), "A Capacity Block ends soon.");
+        if self.term.first_time(&format!("{reservation} {event} ends")) {
+            info!(%reservation, %event, instances = instances.len(), "A Capacity Block ends soon.");
+        }
         if instances.is_empty() {
             let nothing = NothingToDo {
                 kind,

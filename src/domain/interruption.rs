@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{
-    GroupName, HookKey, HookName, InstanceId, InstanceState, LifecycleAction, LifecycleToken,
-    Moment, ReservationId,
+    BLOCK_NOTICE, GroupName, HookKey, HookName, InstanceId, InstanceState, LifecycleAction,
+    LifecycleToken, Moment, ReservationId,
 };
 
 /// One AWS notice about one instance.
@@ -162,6 +162,13 @@ pub struct CapacityBlock {
 }
 
 impl CapacityBlock {
+    /// When the block ends; if the event has no end, 40 min after it. `now`: the time of an event
+    /// without a time.
+    #[must_use]
+    pub fn ends_by(&self, now: Moment) -> Moment {
+        self.ends.unwrap_or_else(|| self.time.unwrap_or(now).plus(BLOCK_NOTICE))
+    }
+
     /// What the warning is for one instance of the block.
     #[must_use]
     pub fn of(&self, instance: InstanceId) -> Interruption {
@@ -232,7 +239,7 @@ impl Kind {
         matches!(self, Self::TerminateHook | Self::RootVolume)
     }
 
-    /// It only recommends that the workload leaves: AWS does not say that the instance ends.
+    /// It only recommends that the workload leaves. The instance may keep running.
     #[must_use]
     pub const fn is_recommendation(self) -> bool {
         matches!(self, Self::Rebalance)

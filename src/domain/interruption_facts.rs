@@ -40,7 +40,7 @@ pub struct InterruptionFacts {
     pub state: Option<InstanceState>,
     /// Sundown accepted it late and without proof: it forces no pod until there is proof.
     pub stale: bool,
-    /// What Sundown does about it, as `--on` said at its accept.
+    /// What Sundown does about it: the response that `--on` set for its kind at the accept.
     pub response: Response,
 }
 

@@ -89,7 +89,7 @@ impl FromStr for KindResponse {
         })?;
         let response = Response::from_word(response).ok_or_else(|| {
             let known = names(Response::ALL.map(Response::as_str).to_vec());
-            format!("`{response}` is no response; use one of {known}")
+            format!("`{response}` is not a response; use one of {known}")
         })?;
         let allowed = Responses::allowed(kind);
         if !allowed.contains(&response) {
@@ -161,6 +161,9 @@ impl Responses {
     pub const fn allowed(kind: Kind) -> &'static [Response] {
         match kind {
             Kind::Health | Kind::LaunchHook => &[Response::Ignore],
+            Kind::TerminateHook | Kind::RootVolume => {
+                &[Response::Ignore, Response::Cordon, Response::Drain]
+            }
             _ => &Response::ALL,
         }
     }
@@ -170,6 +173,9 @@ impl Responses {
             Kind::LaunchHook => {
                 "a launch hook is of a new instance, which Sundown neither cordons nor drains: \
                  without `--on launch-hook=ignore` it completes the hook"
+            }
+            Kind::TerminateHook | Kind::RootVolume => {
+                "while a hook waits, no new pod may come to its node"
             }
             _ => "this version does not act on this kind",
         }
@@ -181,19 +187,19 @@ impl Responses {
 pub fn document() -> String {
     let mut page = String::from(
         "# Responses by kind of interruption\n\n\
-         This page lists the kinds that `--on KIND=RESPONSE` can name. It is generated from the \
-         code. [What each\nresponse does](interruptions.md#choose-what-happens-for-a-kind), and \
-         [what each kind is](interruptions.md#by-kind).\n\n\
-         | kind | without `--on` | can be |\n| --- | --- | --- |\n",
+         This page lists the kinds that `--on KIND=RESPONSE` can name, generated from the code. \
+         Another page\nexplains [the responses](interruptions.md#choose-what-happens-for-a-kind) \
+         and [the kinds](interruptions.md#by-kind).\n\n\
+         | kind | without `--on` | allowed responses |\n| --- | --- | --- |\n",
     );
     for kind in Responses::kinds() {
         let default = match kind {
             Kind::LaunchHook => "completed with CONTINUE".to_owned(),
-            Kind::Health => "not acted on yet".to_owned(),
+            Kind::Health => "not acted on yet (no effect)".to_owned(),
             _ => format!("`{}`", Responses::default_of(kind).as_str()),
         };
         let allowed: Vec<String> =
-            Responses::allowed(kind).iter().map(|r| format!("`{}`", r.as_str())).collect();
+            Responses::allowed(kind).iter().rev().map(|r| format!("`{}`", r.as_str())).collect();
         writeln!(page, "| `{}` | {default} | {} |", kind.as_str(), allowed.join(", ")).ok();
     }
     page
@@ -213,7 +219,10 @@ mod tests {
             ("=", Err("no kind ``")),
             ("sopt=drain", Err("no kind `sopt`")),
             ("launch-successful=ignore", Err("no kind `launch-successful`")),
-            ("spot=evict", Err("`evict` is no response; use one of ignore, prefer, cordon, drain")),
+            (
+                "spot=evict",
+                Err("`evict` is not a response; use one of ignore, prefer, cordon, drain"),
+            ),
             ("launch-hook=drain", Err("use one of: ignore")),
             ("health=drain", Err("does not act on this kind")),
         ] {

@@ -18,18 +18,20 @@ pub struct Limits {
     /// Spot, a capacity warning or an ending state is among the interruptions: this node's pods are
     /// evicted first when a disruption budget allows an eviction.
     pub urgent: bool,
+    /// When Sundown marked the node for `response`. `--min-drain-time` counts from then: pods that
+    /// were bound before may still arrive.
+    pub marked_at: Moment,
     /// What Sundown does with the node: the strongest response to its interruptions. Without
     /// [`Response::Drain`], no pod is evicted or deleted, and the drain waits for none.
     pub response: Response,
-    /// AWS only recommends that the workload leaves, so nothing ends the drain before this moment
-    /// but a person or the end of the instance. Then the Node is put back. `None`: an interruption
-    /// ends the instance.
+    /// When the drain of a node with nothing but recommendations expires: Sundown then puts the Node
+    /// back. `None`: the record holds another interruption.
     pub expires_at: Option<Moment>,
 }
 
 impl Limits {
     /// Limits under which nothing is shortened or forced and no deadline ends the drain: for a
-    /// stale interruption that is not yet proved.
+    /// stale interruption that is not yet proved, and for a recommendation.
     #[must_use]
     pub const fn without_deadline(accepted: Moment, urgent: bool) -> Self {
         Self {
@@ -37,6 +39,7 @@ impl Limits {
             accepted,
             end_at: None,
             urgent,
+            marked_at: accepted,
             response: Response::Drain,
             expires_at: None,
         }

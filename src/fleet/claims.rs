@@ -176,8 +176,9 @@ impl Fleet {
         // `--complete-delay` gives log shippers time to finish, but never beyond the deadline.
         let delayed = matches!(outcome, Outcome::Empty) && !actions.is_empty();
         let delay = if delayed { self.settings.complete_delay } else { Duration::ZERO };
-        let own = self.now.plus(delay).min(state.limits.end_at.unwrap_or(Moment::MAX));
-        let at = of_others.map_or(own, |of_others| own.max(of_others));
+        let end = state.limits.end_at.unwrap_or(Moment::MAX);
+        let own = self.now.plus(delay);
+        let at = of_others.map_or(own, |of_others| own.max(of_others)).min(end);
         self.last_completion += 1;
         let completion = PendingCompletion {
             id: self.last_completion,
@@ -210,9 +211,12 @@ impl Fleet {
                 self.claims.waiting.insert(name);
                 continue;
             }
-            let pending = self.drains.get(&name).and_then(|state| state.completion());
+            let state = self.drains.get(&name);
+            let end = state.and_then(|state| state.limits.end_at).unwrap_or(Moment::MAX);
+            let pending = state.and_then(|state| state.completion());
             let of_others = pending
-                .and_then(|pending| self.completion_of_others(&instance, &name, &pending.actions));
+                .and_then(|pending| self.completion_of_others(&instance, &name, &pending.actions))
+                .map(|at| at.min(end));
             if let Some(completion) =
                 self.drains.get_mut(&name).and_then(|state| state.completion_mut())
             {

@@ -11,7 +11,8 @@ use super::{
 };
 use crate::{
     domain::{
-        InstanceId, InterruptionFacts, LifecycleAction, Limits, Moment, Node, NodeName, seconds,
+        InstanceId, InterruptionFacts, Kind, LifecycleAction, Limits, Moment, Node, NodeName,
+        Response, seconds,
     },
     drain::{self, Drain, Input, Start},
     lifecycle::{self, HookFacts, LimitSettings, RecordClock},
@@ -149,6 +150,13 @@ impl NodeState {
             .any(|facts| facts.is_over() && may_set_deadline(facts, &self.proved))
     }
 
+    /// The interruptions that are not disproved; all of them if each is.
+    pub(super) fn holding(&self) -> Vec<InterruptionFacts> {
+        let holds = |facts: &&InterruptionFacts| !self.disproved.contains(&facts.event_id);
+        let holding: Vec<_> = self.interruptions.iter().filter(holds).cloned().collect();
+        if holding.is_empty() { self.interruptions.clone() } else { holding }
+    }
+
     pub(super) fn is_disproved(&self) -> bool {
         self.interruptions.iter().all(|facts| self.disproved.contains(&facts.event_id))
     }
@@ -158,6 +166,16 @@ impl NodeState {
 /// it.
 fn may_set_deadline(facts: &InterruptionFacts, proved: &BTreeSet<String>) -> bool {
     !facts.stale || proved.contains(&facts.event_id)
+}
+
+/// The limits of a record that also holds interruptions of a kind and shape that only a newer
+/// version knows: the node is drained, and its record does not expire.
+fn for_unknown(record: &Record, limits: Limits) -> Limits {
+    if record.has_unknown() {
+        Limits { response: Response::Drain, expires_at: None, ..limits }
+    } else {
+        limits
+    }
 }
 
 /// Derives the deadlines of a drain from the facts of its record. `take_up`: see [`taken_up`].
@@ -173,20 +191,23 @@ pub fn limits_of(
     proved: &BTreeSet<String>,
     record_clock: Option<RecordClock>,
 ) -> Limits {
-    let sure: Vec<InterruptionFacts> =
-        interruptions.iter().filter(|facts| may_set_deadline(facts, proved)).cloned().collect();
+    let is_recommendation =
+        |facts: &&InterruptionFacts| facts.kind.is_some_and(Kind::is_recommendation);
+    // A recommendation only counts alone: while another interruption may hold, nothing expires.
+    let is_recommended_only = interruptions.iter().all(|facts| is_recommendation(&facts));
+    let sure: Vec<InterruptionFacts> = interruptions
+        .iter()
+        .filter(|facts| is_recommended_only || !is_recommendation(facts))
+        .filter(|facts| may_set_deadline(facts, proved))
+        .cloned()
+        .collect();
     let accepted = interruptions.iter().map(|facts| facts.accepted).min().unwrap_or(take_up);
     if sure.is_empty() {
         let urgent = interruptions.iter().any(InterruptionFacts::is_urgent);
-        return Limits {
-            response: lifecycle::strongest_response(interruptions),
-            ..Limits::without_deadline(accepted, urgent)
-        };
+        return lifecycle::with_response(Limits::without_deadline(accepted, urgent), interruptions);
     }
-    let limits = Limits {
-        response: lifecycle::strongest_response(interruptions),
-        ..lifecycle::limits(&sure, hook_facts, take_up, settings)
-    };
+    let limits = lifecycle::limits(&sure, hook_facts, take_up, settings);
+    let limits = lifecycle::with_response(limits, interruptions);
     record_clock.map_or(limits, |clock| clock.soften(limits))
 }
 
@@ -215,26 +236,29 @@ impl Fleet {
 
     pub(super) fn limits_of(
         &self,
+        record: &Record,
         interruptions: &[InterruptionFacts],
         take_up: Moment,
         proved: &BTreeSet<String>,
         record_clock: RecordClock,
     ) -> Limits {
-        limits_of(
+        let limits = limits_of(
             &self.settings.limits,
             interruptions,
             &self.hook_facts,
             take_up,
             proved,
             Some(record_clock),
-        )
+        );
+        for_unknown(record, limits)
     }
 
     /// Derives the deadlines of a drain again. If they have changed, the drain gets the new ones.
     pub(super) fn refresh_limits(&mut self, name: &NodeName) {
         let Some(state) = self.drains.get(name) else { return };
         let limits = self.limits_of(
-            &state.interruptions,
+            &state.record,
+            &state.holding(),
             state.taken_up_at,
             &state.proved,
             state.record_clock,
@@ -243,7 +267,7 @@ impl Fleet {
             let begins_to_evict = limits.response.evicts() && !state.limits.response.evicts();
             self.set_limits(name, limits);
             self.feed(name, Input::Limits(limits));
-            if begins_to_evict {
+            if begins_to_evict && self.drains.get(name).is_some_and(|state| state.is_draining()) {
                 self.out.watch_pods(name);
             }
         }
@@ -310,14 +334,15 @@ impl Fleet {
         let facts = hooks
             .filter_map(|action| Some((action.clone(), self.hook_facts.get(action)?.lasting())))
             .collect();
-        limits_of(
+        let limits = limits_of(
             &self.settings.limits,
-            &state.interruptions,
+            &state.holding(),
             &facts,
             state.taken_up_at,
             &state.proved,
             Some(state.record_clock),
-        )
+        );
+        for_unknown(&state.record, limits)
     }
 
     /// Begins the drain of a node with an open record, or takes over a drain that another leader
@@ -334,7 +359,8 @@ impl Fleet {
             &interruptions,
             began_here,
         );
-        let limits = self.limits_of(&interruptions, taken_up_at, &BTreeSet::new(), record_clock);
+        let limits =
+            self.limits_of(&record, &interruptions, taken_up_at, &BTreeSet::new(), record_clock);
         let own_pod = self.settings.own_pod.clone();
         let start = Start { node: node.name.clone(), cordoned_at: accepted, limits, own_pod };
         let drain = Drain::new(start, self.settings.drain);
@@ -387,18 +413,30 @@ impl Fleet {
         if limits.response.evicts() {
             self.out.watch_pods(&node.name);
         }
+        // A drain that waits for no pod may end with its first tick, unless a person has paused it
+        // or ended it while nobody led.
+        self.follow_pause(&node.name);
+        self.follow_people(node);
         self.feed(&node.name, Input::Tick);
         if instance_has_ended {
             self.feed(&node.name, Input::Node(drain::NodeCondition::InstanceOver));
         }
         self.report_take_up(&node.name);
-        self.follow_pause(&node.name);
         self.verify_stale(&node.name);
     }
 
     /// The record of a node that is being drained was seen again. An interruption may have joined.
     pub(super) fn join(&mut self, name: &NodeName, node: &Arc<Node>, record: Record) {
         let record = self.carry_over(name, node, record);
+        let Some(state) = self.drains.get(name) else { return };
+        let has_kept_pods = !state.is_draining() && !state.record.response().evicts();
+        if has_kept_pods && record.response().evicts() {
+            // The node was only marked so far. Its completion, which is under way, goes on by
+            // itself.
+            let instance = state.instance.clone();
+            self.forget(name);
+            return self.begin(node, &instance, record);
+        }
         let Some(state) = self.drains.get_mut(name) else { return };
         state.node = Arc::clone(node);
         if state.record == record {

@@ -52,9 +52,14 @@ impl Fleet {
             let now = self.now;
             let Some(state) = self.drains.get_mut(name) else { return };
             state.taken_up_at = now;
-            let (interruptions, proved, record_clock) =
-                (state.interruptions.clone(), state.proved.clone(), state.record_clock);
-            let limits = self.limits_of(&interruptions, now, &proved, record_clock);
+            let Some(state) = self.drains.get(name) else { return };
+            let limits = self.limits_of(
+                &state.record,
+                &state.holding(),
+                now,
+                &state.proved,
+                state.record_clock,
+            );
             self.report_take_up(name);
             self.set_limits(name, limits);
             self.feed(name, Input::Resumed(limits));

@@ -88,7 +88,7 @@ impl Fleet {
         // The drain goes on while another interruption holds or is being verified.
         if !state.is_disproved() || !state.is_draining() {
             self.out.report(name, DrainEvent::DisprovedOne);
-            return;
+            return self.refresh_limits(name);
         }
         state.end_reason = EndReason::NothingHolds;
         self.out.report(name, DrainEvent::Disproved);

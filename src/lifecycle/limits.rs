@@ -3,8 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use crate::domain::{
-    HookDescription, InterruptionFacts, Kind, LifecycleAction, Limits, Moment, Response,
-    force_time, seconds,
+    HookDescription, InterruptionFacts, Kind, LifecycleAction, Limits, Moment, force_time, seconds,
 };
 
 /// How long before its GlobalTimeout the deadline of a hook is.
@@ -24,7 +23,8 @@ pub struct LimitSettings {
     pub margin: Duration,
     /// `--spot-deadline-margin`: `margin` for a deadline that a spot notice sets.
     pub spot_margin: Duration,
-    /// `--rebalance-ttl`: how long a recommendation counts that no interruption follows.
+    /// `--rebalance-ttl`: how long Sundown keeps a node marked if no
+    /// interruption follows the recommendation.
     pub rebalance_ttl: Duration,
 }
 
@@ -95,12 +95,12 @@ pub fn limits(
     settings: &LimitSettings,
 ) -> Limits {
     let first = taken.iter().map(|t| t.accepted).min().unwrap_or(take_up);
-    let response = strongest_response(taken);
     let ending: Vec<&InterruptionFacts> = taken.iter().filter(|t| !is_recommendation(t)).collect();
     if ending.is_empty() && !taken.is_empty() {
-        let last = taken.iter().map(|t| t.accepted).max().unwrap_or(first);
+        let last = taken.iter().map(InterruptionFacts::began).max().unwrap_or(first);
         let expires_at = Some(last.plus(settings.rebalance_ttl));
-        return Limits { response, expires_at, ..Limits::without_deadline(first, false) };
+        let limits = Limits { expires_at, ..Limits::without_deadline(first, false) };
+        return with_response(limits, taken);
     }
     let rules = ending.iter().filter_map(|t| Rule::of(t, &facts_of(t, hooks), take_up, settings));
     let rules: Vec<Rule> = rules.collect();
@@ -110,24 +110,27 @@ pub fn limits(
         take_up.max(t.accepted).plus(settings.patience(facts_of(t, hooks).description.as_ref()))
     });
     let ends_anyway = patience.min().unwrap_or_else(|| take_up.plus(settings.patience(None)));
-    Limits {
+    let limits = Limits {
         force_at: earliest.map(|r| r.deadline.force_at),
         accepted: earliest.map_or(first, |r| r.accepted),
         end_at: Some(end.unwrap_or(ends_anyway)),
-        urgent: taken.iter().any(InterruptionFacts::is_urgent),
-        response,
-        expires_at: None,
-    }
+        ..Limits::without_deadline(first, taken.iter().any(InterruptionFacts::is_urgent))
+    };
+    with_response(limits, taken)
 }
 
 fn is_recommendation(taken: &InterruptionFacts) -> bool {
     taken.kind.is_some_and(Kind::is_recommendation)
 }
 
-/// The strongest response to these interruptions; [`Response::Drain`] if there are none.
+/// The same limits with the strongest response to these interruptions, and the moment since when
+/// the node is marked for it.
 #[must_use]
-pub fn strongest_response(taken: &[InterruptionFacts]) -> Response {
-    taken.iter().map(|facts| facts.response).max().unwrap_or(Response::Drain)
+pub fn with_response(limits: Limits, taken: &[InterruptionFacts]) -> Limits {
+    let Some(response) = taken.iter().map(|facts| facts.response).max() else { return limits };
+    let strongest = taken.iter().filter(|facts| facts.response == response);
+    let marked_at = strongest.map(|facts| facts.accepted).min().unwrap_or(limits.marked_at);
+    Limits { marked_at, response, ..limits }
 }
 
 /// The facts of the open action of an interruption. Actions of the same hook share its description,

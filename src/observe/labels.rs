@@ -52,7 +52,7 @@ labels!(
         NoInstance = "no_instance",
         /// Its time has passed and it no longer applies.
         Stale = "stale",
-        /// Understood, but Sundown does not act on this kind, or `--on` says to ignore it.
+        /// Understood, but Sundown does not act on this kind, or `--on` ignores it.
         NotActedOn = "not_acted_on",
         /// A test notification, or a test event on which Sundown does not act.
         Test = "test",

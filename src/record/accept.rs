@@ -45,6 +45,9 @@ pub struct AcceptOptions {
     pub unconfirmed: bool,
 }
 
+/// A recommendation that comes sooner after another one does not extend its time: each extension
+/// costs a PATCH.
+const REPEATED_AFTER: Duration = seconds(60);
 /// How long the drain of a hook lasts without `current_limit` and `--drain-timeout`: the largest
 /// possible HeartbeatTimeout.
 const LONGEST_HOOK_DRAIN: Duration = seconds(7200);
@@ -104,7 +107,7 @@ pub enum Accept {
 /// - Without a record, with a damaged or void one, or with a released one whose cordon or taint was
 ///   removed, the Node gets a new record.
 /// - If the record is open, the interruption joins it if it brings a new lifecycle action, an
-///   earlier deadline or a stronger response. Otherwise it is a repeat. If somebody has uncordoned the Node meanwhile, it
+///   earlier deadline, a stronger response or a later recommendation. Otherwise it is a repeat. If somebody has uncordoned the Node meanwhile, it
 ///   is not cordoned again, but the taint is written.
 /// - If the record is released and cordon and taint are still on the Node, only an interruption
 ///   with a stronger response or with a new lifecycle action replaces it: one of a hook that the record does not name, or a
@@ -136,22 +139,24 @@ pub fn accept(
         RecordStatus::Released { record, has_our_marks: true }
             if new.brings_an_action_after(&record) || new.is_stronger_than(&record) =>
         {
-            (new.fresh(node, record.before), false)
+            (new.fresh(node, before_of(&record, node)), false)
         }
         RecordStatus::Open(record) if new.adds_to(&record, options) => {
-            (new.join(record, node), true)
+            let before = before_of(&record, node);
+            (new.join(Record { before, ..record }), true)
         }
         RecordStatus::Doubtful { record, .. }
             if !new.is_in(&record) && new.adds_to(&hooks_only(&record, node), options) =>
         {
-            (new.join(hooks_only(&record, node), node), true)
+            let before = before_of(&record, node);
+            (new.join(Record { before, ..hooks_only(&record, node) }), true)
         }
         RecordStatus::Void { .. }
         | RecordStatus::Released { .. }
         | RecordStatus::Open(_)
         | RecordStatus::Doubtful { .. } => return Accept::Repeat,
     };
-    let was_cordoned = joins && is_cordoned_by(node);
+    let was_cordoned = joins && record_cordons(node);
     let is_over_hooks = record.hooks().len() > MAX_HOOKS;
     if is_over_hooks
         || record.interruptions.len() > MAX_INTERRUPTIONS
@@ -221,21 +226,40 @@ impl NewEntry {
         }
     }
 
-    /// Adds the interruption. If the record is full, it takes the place of one without a lifecycle
+    /// Adds the interruption. A recommendation replaces older ones. If the record is full, the
+    /// interruption replaces the one with the weakest response among those without a lifecycle
     /// action.
-    fn join(self, mut record: Record, node: &Node) -> Record {
-        // Until now Sundown has not cordoned the Node: a cordon is somebody else's.
-        record.before.unschedulable |= node.unschedulable && !record.response().cordons();
-        if record.interruptions.len() >= MAX_INTERRUPTIONS
-            && let Some(at) = record
-                .interruptions
-                .iter()
-                .position(|e| matches!(e, Entry::Known(k) if k.hook.is_none()))
-        {
-            record.interruptions.remove(at);
+    fn join(self, mut record: Record) -> Record {
+        if self.is_recommendation() {
+            record.interruptions.retain(|entry| {
+                let Entry::Known(old) = entry else { return true };
+                !is_recommendation(old) || old.response() > self.facts.response
+            });
+        }
+        if record.interruptions.len() >= MAX_INTERRUPTIONS {
+            let without_action = record.interruptions.iter().enumerate().filter_map(|(at, e)| {
+                let Entry::Known(old) = e else { return None };
+                old.hook.is_none().then(|| (old.response(), at))
+            });
+            if let Some((_, at)) = without_action.min() {
+                record.interruptions.remove(at);
+            }
         }
         record.interruptions.push(Entry::Known(Box::new(self.entry)));
         record
+    }
+
+    fn is_recommendation(&self) -> bool {
+        is_recommendation(&self.entry)
+    }
+
+    /// The record holds only recommendations, all at least a minute older than this one. It extends
+    /// the time for which the node stays marked.
+    fn extends_recommendation(&self, record: &Record) -> bool {
+        let is_older = |old: &KnownEntry| {
+            is_recommendation(old) && old.time.plus(REPEATED_AFTER) <= self.entry.time
+        };
+        self.is_recommendation() && !record.has_unknown() && record.known().all(is_older)
     }
 
     /// The record belongs to this instance and names this very event.
@@ -247,8 +271,7 @@ impl NewEntry {
     /// action under two IDs. Events without an ID are the same if all their facts are.
     fn is_same_event(&self, other: &KnownEntry) -> bool {
         let new = &self.entry;
-        let other_kind = Kind::from_word(&other.kind);
-        if new.kind != other.kind && (other_kind.is_none() || other_kind != self.facts.kind) {
+        if !is_same_kind(&new.kind, &other.kind) {
             return false;
         }
         let same_hook = new.group == other.group && new.hook == other.hook;
@@ -303,11 +326,12 @@ impl NewEntry {
         !self.is_in(record)
             && (self.has_new_action(record)
                 || self.ends_sooner(record, options)
-                || self.is_stronger_than(record))
+                || self.is_stronger_than(record)
+                || self.extends_recommendation(record))
     }
 
-    /// It asks for more than every interruption in the record, which does not name it: the Node was
-    /// only marked so far, or its pods have stayed.
+    /// Its response is stronger than that of every interruption in the record, and the record does
+    /// not contain it yet.
     fn is_stronger_than(&self, record: &Record) -> bool {
         !self.is_in(record) && self.facts.response > record.response()
     }
@@ -356,8 +380,32 @@ impl NewEntry {
     }
 }
 
-/// The record of this Node is one for which Sundown cordons Nodes.
-fn is_cordoned_by(node: &Node) -> bool {
+/// Whether these names may stand for the same kind of event. Earlier versions wrote `capacity` for
+/// `capacity-reservation`, `spot` also for `spot-stop` and `spot-hibernate`, and `terminate-hook`
+/// also for `root-volume`.
+fn is_same_kind(one: &str, other: &str) -> bool {
+    let (Some(one), Some(other)) = (Kind::from_word(one), Kind::from_word(other)) else {
+        return one == other;
+    };
+    one == other
+        || (one.is_spot() && other.is_spot())
+        || (one.is_terminate_hook() && other.is_terminate_hook())
+}
+
+fn is_recommendation(entry: &KnownEntry) -> bool {
+    Kind::from_word(&entry.kind).is_some_and(Kind::is_recommendation)
+}
+
+/// The state before Sundown of a Node with a record that counts. If this record does not cordon, a
+/// cordon on the Node was set by somebody else, and must stay.
+fn before_of(record: &Record, node: &Node) -> Before {
+    let of_others = node.unschedulable && !record.response().cordons();
+    let before = &record.before;
+    Before { unschedulable: before.unschedulable || of_others, ..before.clone() }
+}
+
+/// The record of this Node cordons it.
+fn record_cordons(node: &Node) -> bool {
     let record = node.record().and_then(|text| Record::read(text).ok());
     record.is_some_and(|record| record.response().cordons())
 }

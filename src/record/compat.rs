@@ -56,7 +56,8 @@ fn taint(entry: &KnownEntry) -> Option<Taint> {
 
 /// NTH's taints for this record, one for each key. As with NTH, the first event of a kind counts.
 pub(super) fn taints(record: &Record) -> Vec<Taint> {
-    if record.compat() != Some(Compat::Nth) {
+    // NTH has no marks for nodes that stay schedulable.
+    if record.compat() != Some(Compat::Nth) || !record.response().cordons() {
         return Vec::new();
     }
     let mut all: Vec<Taint> = Vec::new();

@@ -50,8 +50,8 @@ pub enum OnEnd {
     /// Complete these lifecycle actions of this record, which joined the drain. Then read the Node
     /// and decide again.
     Complete(Vec<LifecycleAction>, Record),
-    /// An interruption that was not disproved has joined. Leave the record open: the node is
-    /// drained.
+    /// An interruption has joined that was not disproved, or that asks for evictions where the
+    /// drain had none. Leave the record open: the node is drained.
     Reopen,
     /// Write the end into the record.
     Write {
@@ -124,6 +124,10 @@ impl EndedDrain<'_> {
             record.interruptions(self.instance).iter().any(|facts| !is_disproved(&facts.event_id))
         };
         if self.why == EndReason::NothingHolds && has_others() {
+            return OnEnd::Reopen;
+        }
+        let asks_for_more = record.response().evicts() && !self.record.response().evicts();
+        if self.why == EndReason::InstanceGoes && asks_for_more {
             return OnEnd::Reopen;
         }
         let more: Vec<_> = open_actions(&record)

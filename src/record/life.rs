@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::{Record, Released, compat, ours, patch::NodePatch, schema::KnownEntry};
+use super::{Before, Record, Released, compat, ours, patch::NodePatch, schema::KnownEntry};
 use crate::domain::{EXCLUDE_FROM_LOAD_BALANCERS, InstanceId, Node, RECORD, RELEASE};
 
 /// What happens to the record when a Node is put back.
@@ -144,9 +144,14 @@ pub fn carried_over(fresh: &Record, held: &Record) -> Option<Record> {
         .chain(&fresh.interruptions)
         .cloned();
     // The first record knows the state before Sundown. The second one saw Sundown's own cordon.
+    let before = Before {
+        unschedulable: held.before.unschedulable
+            || (fresh.before.unschedulable && !held.response().cordons()),
+        ..held.before.clone()
+    };
     Some(Record {
         interruptions: interruptions.collect(),
-        before: held.before.clone(),
+        before,
         compat: fresh.compat.clone().or_else(|| held.compat.clone()),
         ..fresh.clone()
     })

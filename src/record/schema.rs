@@ -191,6 +191,12 @@ impl Record {
         self.interruptions.iter().map(of_entry).max().unwrap_or(Response::Drain)
     }
 
+    /// It holds interruptions of a kind and shape that only a newer version knows.
+    #[must_use]
+    pub fn has_unknown(&self) -> bool {
+        self.interruptions.iter().any(|entry| matches!(entry, Entry::Unknown(_)))
+    }
+
     /// The interruptions that this version can read, with times by AWS's clock. Their lifecycle
     /// actions are those of `instance`, the Node's own, never of one that only an annotation names.
     #[must_use]
@@ -325,8 +331,10 @@ impl KnownEntry {
 
     /// What Sundown does about it. A response that this version does not know counts as
     /// [`Response::Drain`]: the instance ends in most cases.
-    fn response(&self) -> Response {
-        self.response.as_deref().and_then(Response::from_word).unwrap_or(Response::Drain)
+    pub(super) fn response(&self) -> Response {
+        let known = self.response.as_deref().and_then(Response::from_word);
+        // Sundown records nothing that it ignores.
+        known.filter(|response| *response != Response::Ignore).unwrap_or(Response::Drain)
     }
 
     /// Its kind has a lifecycle action, but it names no group or no hook.

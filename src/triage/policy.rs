@@ -5,7 +5,7 @@ use std::time::Duration;
 use wildmatch::WildMatch;
 
 use super::{Reason, Verdict};
-use crate::domain::{BLOCK_NOTICE, HookName, Responses, Selector, seconds};
+use crate::domain::{BLOCK_NOTICE, HookName, Kind, Response, Responses, Selector, seconds};
 
 /// The hooks that Amazon EKS puts on the groups of managed node groups, and answers itself.
 const EKS_HOOKS: [&str; 2] = ["Terminate-LC-Hook", "Launch-LC-Hook"];
@@ -135,6 +135,12 @@ impl Policy {
             rebalance_ttl: seconds(3600),
             staleness: Staleness::default(),
         }
+    }
+
+    /// Whether `--on` ignores this kind: the reason, if so.
+    #[must_use]
+    pub fn ignores(&self, kind: Kind) -> Option<Reason> {
+        (self.responses.of(kind) == Response::Ignore).then_some(Reason::Ignored)
     }
 
     /// The verdict on a message on which Sundown does not act, for this reason.

@@ -203,7 +203,7 @@ impl Case<'_> {
         self.policy.responses.of(self.interruption.kind())
     }
 
-    // Interruptions that `--on` says to ignore, and those on which Sundown does not act yet: AWS
+    // Interruptions that `--on` ignores, and those on which Sundown does not act yet: AWS
     // Health, instances that leave a warm pool, and launch hooks that nothing shows to be
     // Sundown's.
     fn not_acted_on(&self, reason: Reason) -> Verdict {

@@ -99,7 +99,8 @@ pub(super) const BEHAVIOUR: &[(&str, &str)] = &[
     ),
     (
         "rebalance recommendations",
-        "not acted on yet: NTH drains on each in queue mode. Leave their rule out",
+        "ignored: NTH drains on each in queue mode. `--on rebalance=drain` drains, too, and puts the \
+         node back if no interruption follows. Without it, leave their rule out",
     ),
     (
         "AWS Health",

@@ -271,7 +271,7 @@ pub(super) const ROWS: &[Row] = &[
         Missing,
         &[],
         "--on KIND=cordon for each kind that is only to be cordoned, such as --on \
-         spot=cordon,terminate-hook=cordon (docs/interruptions.md)",
+         spot=cordon,terminate-hook=cordon,state-change=cordon (docs/interruptions.md)",
     ),
     both(
         "dry-run",

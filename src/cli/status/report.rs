@@ -156,6 +156,7 @@ impl Reader<'_> {
             interruptions: Vec::new(),
             since: None,
             deadline: None,
+            put_back_at: None,
             force_from: None,
             nothing_to_force: false,
             pods: None,
@@ -174,7 +175,7 @@ impl Reader<'_> {
         let response = record.response();
         if response.cordons() && !node.unschedulable {
             remarks.push(
-                "Somebody uncordoned it. Its taint keeps new pods away, and the drain goes on."
+                "Somebody uncordoned it. Its taint keeps new pods away; Sundown goes on."
                     .to_owned(),
             );
         }
@@ -207,6 +208,7 @@ impl Reader<'_> {
             interruptions: taken.iter().map(Interruption::of).collect(),
             since: Some(accepted),
             deadline: None,
+            put_back_at: None,
             force_from: None,
             nothing_to_force: false,
             pods: None,
@@ -214,9 +216,7 @@ impl Reader<'_> {
             hooks: self.hooks(node, record, instance),
             events: self.last_events(node, accepted),
         };
-        if let Some(settings) = &self.settings
-            && response.evicts()
-        {
+        if let Some(settings) = &self.settings {
             self.pods(&mut status, node, settings, &taken, accepted);
         }
         if paused {
@@ -254,7 +254,11 @@ impl Reader<'_> {
             limits.end_at = Some(end);
             limits.force_at = margin.map(|margin| end.minus(margin));
         }
-        status.deadline = limits.end_at.or(limits.expires_at);
+        status.deadline = limits.end_at;
+        status.put_back_at = limits.expires_at;
+        if !limits.response.evicts() {
+            return;
+        }
         let Some(Ok(pods)) = self.facts.pods.get(&node.name) else { return };
         let start = Start { node: node.name.clone(), cordoned_at: accepted, limits, own_pod: None };
         let mut drain = Drain::new(start, drain_settings(settings));

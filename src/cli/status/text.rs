@@ -292,6 +292,10 @@ impl Page {
             };
             let deadline = when(self, node.deadline, "none");
             self.fact("deadline", &deadline);
+            if node.put_back_at.is_some() {
+                let put_back = when(self, node.put_back_at, "none");
+                self.fact("put back", &put_back);
+            }
             let force = if node.state == State::Marked {
                 "its pods stay".to_owned()
             } else if node.state == State::Paused {

@@ -158,8 +158,8 @@ reasons! {
             late](operations.md#interruptions-are-accepted-late).";
     /// No interruption followed a recommendation.
     RecommendationExpired [Normal] [Node]
-        "AWS recommended that the workload leaves the instance, and announced no interruption of \
-         it within `--rebalance-ttl`. Sundown restores the earlier state of the node."
+        "EC2 sent a rebalance recommendation, and no interruption of the instance followed within \
+         `--rebalance-ttl`. Sundown restores the earlier state of the node."
         => "Nothing.";
     /// An instance is back in service.
     InstanceReturned [Normal] [Node]
@@ -168,8 +168,8 @@ reasons! {
         => "Nothing.";
     /// A node was only marked.
     NotEvicted [Normal] [Node]
-        "The node was only tainted or cordoned, as `--on` says for this kind of interruption. Its \
-         pods stay, and Sundown completes its lifecycle actions."
+        "Because of `--on`, Sundown only tainted or cordoned the node. Its pods stay, and Sundown \
+         completes its lifecycle actions."
         => "Nothing. To drain such nodes, change \
             [`--on`](interruptions.md#choose-what-happens-for-a-kind).";
     /// A drain ended with no pod left.

@@ -159,7 +159,9 @@ pub(super) fn of_end(
     let nothing_runs = matches!(outcome, Outcome::Empty | Outcome::InstanceOver);
     match outcome {
         Outcome::NotEvicted { .. } => {
-            let message = format!("no pod was evicted, as --on says; ended after {took:?}");
+            let message = format!(
+                "no pod was evicted, because --on does not ask for that; ended after {took:?}"
+            );
             notes.push((Severity::Normal, EventReason::NotEvicted, message));
             return notes;
         }

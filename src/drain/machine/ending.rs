@@ -34,18 +34,19 @@ impl Drain {
         self.silence.since().map(|at| at.plus(self.settings.unreachable_wait))
     }
 
-    /// The drain ends when the pods of the node are gone. Otherwise time alone ends it: its pods
-    /// stay, or only a recommendation asks for it.
-    const fn waits_for_pods(&self) -> bool {
+    /// `true`: the drain ends when the node is empty. `false`: it ends at a fixed time, because no
+    /// pod is evicted, or because the drain is only for a recommendation.
+    const fn ends_when_empty(&self) -> bool {
         matches!(self.limits.response, Response::Drain) && self.limits.expires_at.is_none()
     }
 
     /// When a drain that does not wait for pods ends.
     fn ends_by_time_at(&self) -> Option<Moment> {
-        if self.waits_for_pods() {
+        if self.ends_when_empty() {
             None
         } else {
-            self.limits.expires_at.or_else(|| Some(self.may_end_empty_from()))
+            // Without `end_at`, every interruption lacks a proof: AWS is still asked.
+            self.limits.expires_at.or_else(|| self.limits.end_at.map(|_| self.may_end_empty_from()))
         }
     }
 
@@ -53,15 +54,17 @@ impl Drain {
     /// shows then that the kubelet reports again. `None`: the kubelet is not known to be silent, or
     /// the Node is being read already.
     pub(super) fn gives_up_at(&self) -> Option<Moment> {
-        self.unreachable_until()
-            .filter(|_| matches!(self.silence, KubeletSilence::Waiting(_)) && self.waits_for_pods())
+        self.unreachable_until().filter(|_| {
+            matches!(self.silence, KubeletSilence::Waiting(_)) && self.ends_when_empty()
+        })
     }
 
     /// From when on the drain of an empty node may end: pods that were being bound at the cordon
     /// have arrived by then. The end of the drain (`end_at`) does not wait for that. `force_at`
     /// does: the margin after it leaves time for that.
     fn may_end_empty_from(&self) -> Moment {
-        let settled = self.cordoned_at.plus(self.settings.min_drain);
+        let marked_at = self.cordoned_at.max(self.limits.marked_at);
+        let settled = marked_at.plus(self.settings.min_drain);
         self.limits.end_at.map_or(settled, |end| settled.min(end))
     }
 
@@ -101,7 +104,7 @@ impl Drain {
 
     /// When the drain has something to do that does not concern a single pod, if no input comes.
     pub(super) fn next_check(&self) -> Option<Moment> {
-        if !self.waits_for_pods() {
+        if !self.ends_when_empty() {
             let end = self.ends_by_time_at().filter(|_| !self.paused);
             return [end, self.view.catches_up_at(), self.relist_from()]
                 .into_iter()
@@ -130,7 +133,7 @@ impl Drain {
             self.view.relist();
             self.effects.push(Effect::Relist);
         }
-        if !self.waits_for_pods() {
+        if !self.ends_when_empty() {
             // A paused drain goes on until the pause is over.
             if !self.paused && self.ends_by_time_at().is_some_and(|at| at <= now) {
                 let left = self.left();

@@ -2,9 +2,9 @@
 
 use super::{transitions::newer, *};
 use crate::{
-    domain::{Cause, Interruption, KindResponse, Response},
+    domain::{Cause, IGNORE, Interruption, PAUSE, Response},
     record::{
-        AcceptOptions, EndReason, Record,
+        AcceptOptions, EndReason,
         tests::{event, hook, node, spot, take_on, take_on_with},
     },
 };
@@ -16,6 +16,11 @@ fn marked(interruption: &Interruption, response: Response) -> Node {
 
 fn recommended(response: Response) -> Node {
     marked(&event("r", 0, Cause::Rebalance), response)
+}
+
+/// A pod on the node.
+fn pod() -> crate::domain::Pod {
+    crate::domain::Pod { node: Some("a".into()), ..drain::tests::pod("web") }
 }
 
 /// Why the completion was ordered, if one was.
@@ -81,10 +86,9 @@ fn an_interruption_that_follows_a_recommendation_drains_the_node_and_never_expir
     let joined = take_on(&node, &spot("s", 100), 100).unwrap();
     world.now = 100;
     assert_eq!(world.accepts(&joined), ["watch pods"]);
-    assert_eq!(
-        words(&world.step(Input::Pods(node.name, drain::Input::Listed(Vec::new())))),
-        ["unwatch pods", "write the end"]
-    );
+    assert!(world.pods(&node, drain::Input::Listed(Vec::new())).is_empty());
+    assert!(world.after(4).is_empty(), "pods that were being bound may still arrive");
+    assert_eq!(world.after(1), ["unwatch pods", "write the end"]);
 }
 
 #[test]
@@ -112,11 +116,81 @@ fn a_node_that_is_only_tainted_stays_in_its_load_balancers() {
 }
 
 #[test]
-fn what_the_flags_say_now_does_not_change_a_record() {
-    let given: KindResponse = "rebalance=drain".parse().unwrap();
+fn an_interruption_that_joins_after_the_end_of_a_node_that_was_only_marked_drains_it() {
+    let mut world = World::confirmed();
+    let node = marked(&hook("h", 0, "drain", "t"), Response::Cordon);
+    world.accepts(&node);
+    assert!(ordered(&tick(&mut world, 5)).is_some(), "the hook is being completed");
+    let joined = take_on(&node, &spot("s", 6), 6).unwrap();
+    world.now = 6;
+    assert!(world.accepts(&joined).contains(&"watch pods"));
+    let pods = drain::Input::Listed(vec![pod()]);
+    let mut effects = world.pods(&joined, pods);
+    effects.extend(world.after(3));
+    assert!(effects.contains(&"send"), "{effects:?}");
+}
+
+/// What a new leader does with this Node at first.
+fn taken_over(node: &Node, now: i64) -> Vec<Effect> {
+    let mut world = World::unconfirmed();
+    world.now = now;
+    let node = Arc::new(node.clone());
+    world.facts.with(|known| known.nodes.insert(node.name.clone(), Arc::clone(&node)));
+    world.step(Input::Unschedulable { version: "9".to_owned(), nodes: vec![node] })
+}
+
+#[test]
+fn a_new_leader_does_not_end_what_is_paused() {
+    let mut node = marked(&hook("h", 0, "drain", "t"), Response::Cordon);
+    assert_eq!(ordered(&taken_over(&node, 100)), Some((EndReason::InstanceGoes, "not_evicted")));
+    node.annotations.insert(PAUSE.to_owned(), "true".to_owned());
+    assert_eq!(ordered(&taken_over(&node, 100)), None);
+}
+
+#[test]
+fn a_new_leader_puts_back_a_marked_node_that_is_to_be_left_alone() {
+    let mut node = marked(&spot("s", 0), Response::Cordon);
+    node.annotations.insert(IGNORE.to_owned(), "true".to_owned());
+    assert_eq!(ordered(&taken_over(&node, 100)), Some((EndReason::ByHand, "released")));
+}
+
+#[test]
+fn an_interruption_without_proof_keeps_a_recommendation_from_expiring() {
     let mut world = World::confirmed();
     let node = recommended(Response::Prefer);
-    assert_eq!(given.response, Response::Drain, "the flags of a later leader");
-    assert!(world.accepts(&node).is_empty(), "no pod is watched");
-    assert_eq!(Record::read(node.record().unwrap()).unwrap().response(), Response::Prefer);
+    world.accepts(&node);
+    let stale = AcceptOptions { stale: true, ..AcceptOptions::default() };
+    let joined = take_on_with(&node, &hook("h", 3000, "drain", "t"), 3500, &stale).unwrap();
+    world.now = 3500;
+    world.accepts(&joined);
+    assert_eq!(ordered(&tick(&mut world, 200)), None, "the hook may hold");
+    let proof = Input::Proof { node: joined.name.clone(), event: "h".to_owned(), holds: false };
+    assert_eq!(ordered(&world.step(proof)), Some((EndReason::NothingHolds, "expired")));
+}
+
+#[test]
+fn a_disproved_interruption_no_longer_evicts() {
+    let mut world = World::confirmed();
+    let node = recommended(Response::Prefer);
+    world.accepts(&node);
+    let stale = AcceptOptions { stale: true, ..AcceptOptions::default() };
+    let joined = take_on_with(&node, &spot("s", 100), 100, &stale).unwrap();
+    world.now = 100;
+    world.accepts(&joined);
+    world.step(Input::Proof { node: joined.name.clone(), event: "s".to_owned(), holds: false });
+    let pods = drain::Input::Listed(vec![pod()]);
+    assert!(!world.pods(&joined, pods).contains(&"send"));
+    assert!(!world.after(5).contains(&"send"));
+}
+
+#[test]
+fn a_node_that_is_only_marked_waits_for_the_proof_of_a_stale_interruption() {
+    let mut world = World::confirmed();
+    let stale =
+        AcceptOptions { stale: true, response: Response::Cordon, ..AcceptOptions::default() };
+    let node = take_on_with(&node(), &spot("s", 0), 0, &stale).unwrap();
+    assert_eq!(world.accepts(&node), ["verify"]);
+    assert_eq!(ordered(&tick(&mut world, 100)), None);
+    let proof = Input::Proof { node: node.name.clone(), event: "s".to_owned(), holds: false };
+    assert_eq!(ordered(&world.step(proof)).map(|end| end.0), Some(EndReason::NothingHolds));
 }

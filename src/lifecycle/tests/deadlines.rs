@@ -416,13 +416,13 @@ fn the_strongest_response_rules_and_a_recommendation_alone_expires() {
     let limits_of =
         |all: &[InterruptionFacts]| limits(all, &BTreeMap::new(), at(1), &LimitSettings::default());
     let alone = limits_of(&[rebalance(Response::Prefer)]);
-    assert_eq!(alone.expires_at, Some(at(3601)));
+    assert_eq!(alone.expires_at, Some(at(3600)), "from the event on");
     assert_eq!((alone.force_at, alone.end_at, alone.response), (None, None, Response::Prefer));
     let twice = limits_of(&[
         rebalance(Response::Prefer),
         with(Response::Drain, taken(Kind::Rebalance, 50, 51)),
     ]);
-    assert_eq!((twice.expires_at, twice.response), (Some(at(3651)), Response::Drain));
+    assert_eq!((twice.expires_at, twice.response), (Some(at(3650)), Response::Drain));
 
     let spot = taken(Kind::Spot, 100, 101);
     let both = limits_of(&[rebalance(Response::Prefer), spot.clone()]);

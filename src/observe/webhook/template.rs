@@ -31,7 +31,7 @@ pub const NAMES: &[(&str, &str)] = &[
     ("summary", "a sentence with the most important of these values"),
     ("cluster", "`--cluster-name`"),
     ("event", "the ID of the event"),
-    ("kind", "`terminate-hook`, `spot`, `capacity-reservation`, `capacity-block`, `state-change`"),
+    ("kind", "[the kind](interruptions.md#by-kind), such as `terminate-hook` or `spot`"),
     ("time", "the time that AWS gives for the event"),
     ("instance", "the ID of the instance"),
     ("node", "the name of the node"),

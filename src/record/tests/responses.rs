@@ -45,7 +45,7 @@ fn an_interruption_with_a_stronger_response_joins_and_sets_its_marks() {
     for response in [Response::Cordon, Response::Drain] {
         let joined = take_on_with(&marked, &rebalance("r2", 5), 6, &with(response)).unwrap();
         assert_eq!(marks(&joined), (true, Some("NoSchedule")));
-        assert_eq!(kinds(&joined).len(), 2);
+        assert_eq!(kinds(&joined).len(), 1, "it takes the place of the weaker one");
         assert_eq!(marks(&put_back(&joined)), (false, None), "the cordon is Sundown's");
     }
     let spot_notice = take_on_with(&marked, &spot("s", 5), 6, &with(Response::Drain)).unwrap();
@@ -89,6 +89,10 @@ fn a_stronger_response_replaces_a_released_record_whose_marks_are_still_there() 
         let drained = take_on(&ended, &stopping, 11).unwrap();
         assert!(matches!(status(&drained, None), RecordStatus::Open(_)));
         assert_eq!(marks(&put_back(&drained)), (false, None), "what was before is not lost");
+        let cordoned = Node { unschedulable: true, ..ended };
+        let drained = take_on(&cordoned, &stopping, 11).unwrap();
+        let is_of_a_person = response == Response::Prefer;
+        assert_eq!(marks(&put_back(&drained)), (is_of_a_person, None), "{response:?}");
     }
 }
 
@@ -100,4 +104,48 @@ fn a_response_of_a_newer_version_drains_and_survives_a_rewrite() {
     let record = Record::read(node.record().unwrap()).unwrap();
     assert_eq!(record.response(), Response::Drain);
     assert!(record.write().contains(r#""response":"evaporate""#));
+}
+
+#[test]
+fn a_cordon_of_sundown_stays_its_own_when_the_machine_has_booted_since() {
+    let drained = take_on(&node(), &spot("s", 0), 1).unwrap();
+    let hooked =
+        take_on_with(&drained, &hook("h", 2, "drain", "t"), 3, &with(Response::Prefer)).unwrap();
+    let rebooted = Node { boot_id: Some("boot-2".into()), ..hooked };
+    let joined = take_on(&rebooted, &hook("h2", 9, "other", "t2"), 10).unwrap();
+    assert_eq!(marks(&put_back(&joined)), (false, None));
+}
+
+#[test]
+fn a_later_recommendation_takes_the_place_of_an_older_one() {
+    let first = take_on_with(&node(), &rebalance("r", 0), 1, &with(Response::Prefer)).unwrap();
+    let later = take_on_with(&first, &rebalance("r2", 600), 601, &with(Response::Prefer)).unwrap();
+    let record = Record::read(later.record().unwrap()).unwrap();
+    let facts = record.interruptions(&id(INSTANCE));
+    assert_eq!((facts.len(), facts[0].event_id.as_str()), (1, "r2"));
+    assert_eq!(take_on_with(&later, &rebalance("r", 0), 602, &with(Response::Prefer)), None);
+    let drained = take_on(&later, &spot("s", 700), 701).unwrap();
+    assert_eq!(take_on_with(&drained, &rebalance("r3", 800), 801, &with(Response::Prefer)), None);
+}
+
+#[test]
+fn nth_taints_are_written_only_for_nodes_that_are_cordoned() {
+    for (response, expected) in [(Response::Prefer, 0), (Response::Cordon, 1)] {
+        let options = AcceptOptions { compat: Some(Compat::Nth), ..with(response) };
+        let marked = take_on_with(&node(), &rebalance("r", 0), 1, &options).unwrap();
+        let is_nth = |t: &&Taint| t.key.starts_with("aws-node-termination-handler/");
+        assert_eq!(marked.taints.iter().filter(is_nth).count(), expected, "{response:?}");
+        assert_eq!(put_back(&marked).taints, node().taints);
+    }
+}
+
+#[test]
+fn copies_of_events_that_an_earlier_version_recorded_are_repeats() {
+    let stop = event("s", 0, Cause::Spot(SpotAction::Stop));
+    let mut node = take_on(&node(), &stop, 1).unwrap();
+    let text = node.record().unwrap().replace("spot-stop", "spot");
+    set_record(&mut node, &text);
+    assert_eq!(take_on(&node, &stop, 2), None);
+    let restored = put_back(&node);
+    assert_eq!(take_on(&restored, &stop, 101), None, "a person has released the node");
 }

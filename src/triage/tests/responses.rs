@@ -17,7 +17,7 @@ fn an_accepted_interruption_carries_the_response_of_its_kind() {
     for (i, given, expected) in [
         (spot(), "spot=cordon", Response::Cordon),
         (spot(), "spot-stop=cordon", Response::Drain),
-        (terminate(), "terminate-hook=prefer", Response::Prefer),
+        (terminate(), "terminate-hook=cordon", Response::Cordon),
         (rebalance(), "rebalance=prefer", Response::Prefer),
         (rebalance(), "rebalance=drain", Response::Drain),
     ] {
