@@ -184,7 +184,8 @@ async fn every_shape_of_an_interruption_drains_its_node() {
     stage.assert_polite();
     for (kind, count) in [
         ("terminate-hook", 5.0),
-        ("spot", 2.0),
+        ("spot", 1.0),
+        ("spot-stop", 1.0),
         ("capacity-reservation", 1.0),
         ("state-change", 4.0),
     ] {
