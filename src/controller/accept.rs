@@ -230,14 +230,14 @@ struct LabelSlot<'a> {
 
 impl LabelSlot<'_> {
     fn take(&mut self) -> bool {
-        let taken = self.term.with_room(|room| room.take(self.name));
+        let taken = self.term.with_exclusion_limit(|limit| limit.take(self.name));
         self.taken |= taken;
         taken
     }
 
     fn used(&mut self, node: &Node) {
         if std::mem::take(&mut self.taken) {
-            self.term.with_room(|room| room.settled(self.name, Some(node)));
+            self.term.with_exclusion_limit(|limit| limit.settled(self.name, Some(node)));
         }
     }
 }
@@ -245,7 +245,7 @@ impl LabelSlot<'_> {
 impl Drop for LabelSlot<'_> {
     fn drop(&mut self) {
         if self.taken {
-            self.term.with_room(|room| room.settled(self.name, None));
+            self.term.with_exclusion_limit(|limit| limit.settled(self.name, None));
         }
     }
 }

@@ -75,7 +75,7 @@ fn warn_of(term: &Term, verdict: &triage::Accept) {
              drained: {node}, {names}."
         ),
     };
-    if term.first_time(&format!("{instance} {node} {names}")) {
+    if term.is_first_report(&format!("{instance} {node} {names}")) {
         warn!(instance = %instance, node = %node, ?others, "{message}");
     }
     for name in claimants.into_iter().chain([node]) {

@@ -12,13 +12,13 @@ use std::{
 use tokio::sync::{OwnedMutexGuard, Semaphore, SemaphorePermit, mpsc, watch};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
-use super::{hooks::Hooks, report::reported::Reported, shared::Shared};
+use super::{hooks::LifecycleActions, report::reported::Reported, shared::Shared};
 use crate::{
     cluster::EventNote,
     domain::{InstanceId, InterruptionFacts, LifecycleAction, Moment, Node, NodeName},
     fleet::{self, Input},
     lifecycle::Skew,
-    record::{LabelRoom, Record},
+    record::{ExclusionLimit, Record},
 };
 
 /// How many records are written at once. That is more than the PATCHes of Nodes that may be in
@@ -59,11 +59,11 @@ pub(super) struct Term {
     pub(super) since: Moment,
     end: CancellationToken,
     inputs: mpsc::UnboundedSender<Input>,
-    pub(super) hooks: Hooks,
+    pub(super) actions: LifecycleActions,
     node_locks: Arc<Mutex<NodeLocks>>,
     accepts: Arc<Semaphore>,
     node_writes: Arc<Semaphore>,
-    pub(super) room: Arc<Mutex<LabelRoom>>,
+    pub(super) exclusion_limit: Arc<Mutex<ExclusionLimit>>,
     deadlines: Arc<Mutex<BTreeMap<NodeName, Moment>>>,
     seen_keys: Arc<Mutex<BTreeSet<String>>>,
     pub(super) reported: Reported,
@@ -79,23 +79,23 @@ impl Term {
     pub(super) fn begin(
         since: Moment,
         shared: Arc<Shared>,
-        kept: Option<Hooks>,
+        kept: Option<LifecycleActions>,
     ) -> (Self, mpsc::UnboundedReceiver<Input>) {
         let (inputs, received) = mpsc::unbounded_channel();
         let end = CancellationToken::new();
-        let hooks = match kept {
+        let actions = match kept {
             Some(kept) => kept.resume(inputs.clone()),
-            None => Hooks::new(shared.clone(), inputs.clone()),
+            None => LifecycleActions::new(shared.clone(), inputs.clone()),
         };
         let term = Self {
             since,
             end,
             inputs,
-            hooks,
+            actions,
             node_locks: Arc::default(),
             accepts: Arc::new(Semaphore::new(ACCEPTS)),
             node_writes: Arc::new(Semaphore::new(NODE_WRITES)),
-            room: Arc::default(),
+            exclusion_limit: Arc::default(),
             deadlines: Arc::default(),
             seen_keys: Arc::default(),
             reported: Reported::default(),
@@ -150,15 +150,15 @@ impl Term {
     /// Ends all tasks that the term started, and all heartbeats.
     pub(super) fn finish(&self) {
         self.end.cancel();
-        self.hooks.end();
+        self.actions.end();
     }
 
-    /// Ends all tasks except the heartbeats, which go on until [`Hooks::end`], and the requests
+    /// Ends all tasks except the heartbeats, which go on until [`LifecycleActions::end`], and the requests
     /// that are under way.
-    pub(super) fn keep_heartbeats_only(&self) -> Hooks {
+    pub(super) fn keep_heartbeats_only(&self) -> LifecycleActions {
         self.end.cancel();
-        self.hooks.keep_heartbeats_only();
-        self.hooks.clone()
+        self.actions.keep_heartbeats_only();
+        self.actions.clone()
     }
 
     /// Sends the fleet an input.
@@ -197,8 +197,8 @@ impl Term {
             &self.shared.policy,
             record,
             instance,
-            |hook| self.hooks.is_over(hook),
-            |hook| self.hooks.is_kept_alive(hook),
+            |hook| self.actions.is_over(hook),
+            |hook| self.actions.is_kept_alive(hook),
         )
     }
 
@@ -215,8 +215,12 @@ impl Term {
     }
 
     /// The interruptions in a record, with their times on our clock.
-    pub(super) fn taken(&self, record: &Record, instance: &InstanceId) -> Vec<InterruptionFacts> {
-        self.skew().taken(record.interruptions(instance))
+    pub(super) fn interruptions_of(
+        &self,
+        record: &Record,
+        instance: &InstanceId,
+    ) -> Vec<InterruptionFacts> {
+        self.skew().facts_to_ours(record.interruptions(instance))
     }
 
     /// Whether Sundown drains this Node: `--node-selector` matches it, and nobody asked to leave it
@@ -231,8 +235,8 @@ impl Term {
     }
 
     /// Calls `ask` with the number of nodes that may leave load balancers.
-    pub(super) fn with_room<T>(&self, ask: impl FnOnce(&mut LabelRoom) -> T) -> T {
-        ask(&mut self.room.lock().unwrap_or_else(PoisonError::into_inner))
+    pub(super) fn with_exclusion_limit<T>(&self, ask: impl FnOnce(&mut ExclusionLimit) -> T) -> T {
+        ask(&mut self.exclusion_limit.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Sets the deadline with which [`crate::record::accept`] compares that of a new interruption:
@@ -258,7 +262,7 @@ impl Term {
 
     /// Whether `key` is passed for the first time in this term, for log lines that are written only
     /// once. After 10 000 keys all of them count as new again.
-    pub(super) fn first_time(&self, key: &str) -> bool {
+    pub(super) fn is_first_report(&self, key: &str) -> bool {
         let mut seen_keys = self.seen_keys.lock().unwrap_or_else(PoisonError::into_inner);
         if seen_keys.len() >= 10_000 {
             seen_keys.clear();

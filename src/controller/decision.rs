@@ -126,7 +126,7 @@ impl Decision {
                     .lifecycle_action(&self.interruption.instance)
                     .filter(|_| open && !self.is_report_only())
                 {
-                    self.term.hooks.learn_token(&action);
+                    self.term.actions.learn_token(&action);
                 }
                 return self.accepted(Accepted::Repeat { open });
             }
@@ -295,7 +295,7 @@ impl Decision {
             )
             && let Some(action) = self.interruption.lifecycle_action(&self.interruption.instance)
         {
-            self.term.hooks.own(&action, self.known.happened, Origin::Received, NamedBy::Message);
+            self.term.actions.own(&action, self.known.happened, Origin::Received, NamedBy::Message);
             self.kept_alive = Some(action);
         }
     }
@@ -330,13 +330,13 @@ impl Decision {
             return self.report().test(&what, end);
         }
         if let Some(action) = self.kept_alive.take() {
-            self.term.hooks.forget(&action);
+            self.term.actions.forget(&action);
         }
         if let (Reason::Stale, Some(action)) =
             (reason, self.interruption.lifecycle_action(&self.interruption.instance))
         {
             // Its task only asked whether the action is still open.
-            self.term.hooks.forget(&action);
+            self.term.actions.forget(&action);
         }
         let outcome =
             if end == MessageEnd::GivenBack { MessageOutcome::Left } else { outcome(reason) };
@@ -367,7 +367,7 @@ impl Decision {
         let (instance, kind) = (&self.interruption.instance, self.interruption.kind().as_str());
         if let (Some(node), Some(all)) = (self.known.nodes.first(), &self.known.namesakes)
             && all.len() > 1
-            && self.term.first_time(&format!("{instance} is called {}", node.name))
+            && self.term.is_first_report(&format!("{instance} is called {}", node.name))
         {
             warn!(
                 instance = %instance, kind, reason, node = %node.name, namesakes = all.len(),
@@ -385,7 +385,7 @@ impl Decision {
             && self.known.nodes.is_empty()
             && self
                 .term
-                .first_time(&format!("{instance} {kind} {} waits", self.interruption.event_id))
+                .is_first_report(&format!("{instance} {kind} {} waits", self.interruption.event_id))
         {
             let kept_alive = self.kept_alive.is_some();
             info!(
@@ -414,7 +414,7 @@ impl Decision {
             }
         }
         let is_unconfirmed = !matches!(self.known.hooks, Some(HooksAnswer::Described(_)));
-        let (hooks, happened) = (&self.term.hooks, self.known.happened);
+        let (hooks, happened) = (&self.term.actions, self.known.happened);
         match hooks.complete(&action, happened, NamedBy::Message, is_unconfirmed).await {
             Some(Completion::Accepted | Completion::Gone) => {}
             // The message reappears, and is decided by what AWS has shown since.
@@ -464,7 +464,7 @@ impl Decision {
             Accepted::Repeat { open } => {
                 // The action was kept alive for this event only, and no open record needs it.
                 if let Some(action) = self.kept_alive.take_if(|_| !open) {
-                    self.term.hooks.forget(&action);
+                    self.term.actions.forget(&action);
                 }
                 let what = "delete the message: the node's record holds its interruption";
                 if let Some(end) = self.report().ignored("repeat", what) {
@@ -477,7 +477,7 @@ impl Decision {
                 MessageOutcome::Repeat
             }
             Accepted::Full => {
-                if self.term.first_time(&format!("{} full", self.interruption.event_id)) {
+                if self.term.is_first_report(&format!("{} full", self.interruption.event_id)) {
                     let (instance, event) =
                         (&self.interruption.instance, &self.interruption.event_id);
                     warn!(

@@ -67,7 +67,7 @@ impl DeletedNodes {
         let mut all = self.lock();
         all.retain(|_, d| d.at.plus(REMEMBER) > now);
         // A newer record, written for another interruption, can lack a hook of the remembered one.
-        let held = all.get(&node.uid).and_then(|held| record::carried_over(&record, &held.record));
+        let held = all.get(&node.uid).and_then(|held| record::merged_record(&record, &held.record));
         let record = held.unwrap_or(record);
         if all.len() < MOST {
             all.insert(
@@ -94,7 +94,7 @@ impl DeletedNodes {
         let all = self.lock();
         let Some(held) = all.get(&node.uid) else { return false };
         let fresh = node.record().and_then(|text| Record::read(text).ok());
-        fresh.is_some_and(|fresh| record::carried_over(&fresh, &held.record).is_some())
+        fresh.is_some_and(|fresh| record::merged_record(&fresh, &held.record).is_some())
     }
 
     /// Forgets a Node: its actions are completed, or its record is written again.

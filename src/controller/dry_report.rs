@@ -90,8 +90,10 @@ impl DryReport<'_> {
     /// Whether this event is reported for the first time.
     fn is_first(&self) -> bool {
         let Interruption { instance, event_id, .. } = self.interruption;
-        self.term
-            .first_time(&format!("{instance} {} {event_id}", self.interruption.kind().as_str()))
+        self.term.is_first_report(&format!(
+            "{instance} {} {event_id}",
+            self.interruption.kind().as_str()
+        ))
     }
 
     /// In a trial: records the event, and returns what happens to the message. `None`: this is not

@@ -45,7 +45,7 @@ pub(super) async fn is_ours(term: &Term, action: &LifecycleAction) -> bool {
             HookClaim::Ours => return true,
             // If this leader accepted the interruption, it logged this then.
             HookClaim::Unchecked => {
-                if term.first_time(&unchecked(group)) {
+                if term.is_first_report(&unchecked(group)) {
                     warn!(
                         group = %group, hook = %hook, instance = %action.key.instance, "{UNCHECKED}"
                     );
@@ -95,14 +95,14 @@ pub(super) fn warn_of_guess(
         }
     };
     let claim = term.shared.policy.hooks.claim(hook, transition, hooks);
-    if claim == HookClaim::Unchecked && term.first_time(&unchecked(group)) {
+    if claim == HookClaim::Unchecked && term.is_first_report(&unchecked(group)) {
         warn!(group = %group, hook = %hook, "{UNCHECKED}");
         note(EventReason::HooksNotChecked, format!("Group {group}, hook {hook}: {UNCHECKED}"));
     }
     let Some(HooksAnswer::Described(all)) = hooks else { return };
     let guessed = term.shared.policy.hooks.guessed(all, transition);
     if !guessed.is_empty()
-        && term.first_time(&format!("{} hooks of {group} are guessed", transition.word()))
+        && term.is_first_report(&format!("{} hooks of {group} are guessed", transition.word()))
     {
         let hooks: Vec<&str> = guessed.iter().map(HookName::as_str).collect();
         let names = hooks.join(", ");

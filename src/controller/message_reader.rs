@@ -170,7 +170,7 @@ impl MessageReader {
                 return delivery.ticket.delete();
             }
         };
-        if self.term.first_time(&format!("{reservation} {event} ends")) {
+        if self.term.is_first_report(&format!("{reservation} {event} ends")) {
             info!(%reservation, %event, instances = instances.len(), "A Capacity Block ends soon.");
         }
         if instances.is_empty() {
@@ -235,7 +235,7 @@ impl MessageReader {
         debug!(reason, "A message is about nothing that Sundown handles.");
         let outcome = if shared { MessageOutcome::Left } else { nothing.outcome };
         self.term.shared.metrics.message(nothing.kind, outcome);
-        if self.term.shared.config.dry_run && self.term.first_time(&nothing.event) {
+        if self.term.shared.config.dry_run && self.term.is_first_report(&nothing.event) {
             let what = if shared { "leave it to others" } else { "delete it" };
             info!(reason, queue = %delivery.queue, "Dry run: would {what} and do nothing.");
         }

@@ -94,7 +94,7 @@ async fn report_wait<T>(
         if let Ok(done) = waited {
             return done;
         }
-        if term.first_time("patches of nodes wait") {
+        if term.is_first_report("patches of nodes wait") {
             warn!(
                 %node, what,
                 "A patch of the node still waits for other writes of this process. More that wait \

@@ -42,13 +42,13 @@ pub(super) fn ended(
     term: &Term,
     node: &Node,
     instance: &InstanceId,
-    taken: &[InterruptionFacts],
+    interruptions: &[InterruptionFacts],
     outcome: &Outcome,
     took: Duration,
 ) {
     let Some(notifier) = notifier(term, On::Ended) else { return };
     let report = term.shared.board.report(&NodeName::from(node.name.as_str()));
-    let (last, hook) = (taken.last(), taken.iter().find_map(|t| t.hook.as_ref()));
+    let (last, hook) = (interruptions.last(), interruptions.iter().find_map(|t| t.hook.as_ref()));
     let blocked = report
         .iter()
         .flat_map(|r| &r.blocked_for)
@@ -59,7 +59,7 @@ pub(super) fn ended(
         kind: last.and_then(|t| t.kind).map_or("unknown", Kind::as_str),
         time: last.map(|t| t.time),
         group: hook.map(|h| h.key.group.to_string()),
-        deadline: taken.iter().filter_map(InterruptionFacts::machine_ends_at).min(),
+        deadline: interruptions.iter().filter_map(InterruptionFacts::machine_ends_at).min(),
         outcome: outcome.as_str(),
         took: Some(took),
         evicted: report.as_ref().map_or(0, |r| r.evictions),

@@ -125,7 +125,7 @@ fn ask(
                     key: key.clone(),
                     token: interruption.hook().and_then(|h| h.token.clone()),
                 };
-                match term.hooks.prove(&action, event, NamedBy::Message).await {
+                match term.actions.prove(&action, event, NamedBy::Message).await {
                     Some(proof) => Answer::Heartbeat(HeartbeatAnswer {
                         at: term.shared.clock.now(),
                         accepted: proof == Proof::Open,

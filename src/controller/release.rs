@@ -81,7 +81,7 @@ impl Release {
             // The interruption was disproved, or the instance is in service again: no action waits
             // for its completion.
             for hook in actions.iter().filter(|hook| !self.end.shared.contains(hook)) {
-                self.term.hooks.forget(hook);
+                self.term.actions.forget(hook);
             }
         } else {
             let record = self.end.drain.record.clone();
@@ -127,7 +127,7 @@ impl Release {
     /// Completes one action. `None`: the term ended. `unconfirmed`: asks first whether its hook is
     /// ours.
     async fn complete_one(&self, action: &LifecycleAction, unconfirmed: bool) -> Option<ActionEnd> {
-        let hooks = &self.term.hooks;
+        let hooks = &self.term.actions;
         if unconfirmed && !hook_claims::is_ours(&self.term, action).await {
             hooks.forget(action);
             return Some(ActionEnd::NotOurs);
@@ -201,7 +201,8 @@ impl Release {
                     return Written::Reopened;
                 }
                 OnEnd::Complete(more, record) => {
-                    self.end.interruptions = self.term.taken(&record, &self.end.drain.instance);
+                    self.end.interruptions =
+                        self.term.interruptions_of(&record, &self.end.drain.instance);
                     Box::pin(self.complete(more, &record)).await;
                     fresh = self.read_past_index().await;
                 }

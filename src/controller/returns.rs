@@ -110,7 +110,7 @@ async fn is_any_open(term: &Term, actions: &[LifecycleAction]) -> Option<bool> {
     for action in actions {
         let proof = tokio::time::timeout(
             HEARTBEAT_TIMEOUT,
-            term.hooks.prove(action, term.shared.clock.now(), NamedBy::Record),
+            term.actions.prove(action, term.shared.clock.now(), NamedBy::Record),
         )
         .await;
         match proof.ok().flatten() {

@@ -16,7 +16,7 @@ use super::{
     dead_letters,
     deleted_nodes::DeletedNodes,
     fleet,
-    hooks::{Hooks, heartbeat_answers::HeartbeatAnswers},
+    hooks::{LifecycleActions, heartbeat_answers::HeartbeatAnswers},
     housekeeping,
     intake::{self, Intake, IntakeEvent, IntakeHandle},
     intake_slot::IntakeSlot,
@@ -78,7 +78,7 @@ enum Role {
     Standby,
     Leading(ActiveTerm),
     /// It does not lead, and keeps these actions alive because no other process is known to lead.
-    HeartbeatsOnly(Hooks),
+    HeartbeatsOnly(LifecycleActions),
 }
 
 /// Runs the service until `shutdown`. It never fails: calls to AWS and Kubernetes are retried for
@@ -114,11 +114,12 @@ pub async fn serve(parts: Parts) {
                          sending heartbeats for its open lifecycle actions."
                     );
                 }
-                let (intake, hooks) = active.lost(matches!(leadership, Leadership::Standby { .. }));
+                let (intake, actions) =
+                    active.lost(matches!(leadership, Leadership::Standby { .. }));
                 stopping_intakes.retain(|ending| !ending.is_finished());
                 stopping_intakes
                     .extend(intake.map(|intake| parts.spawner.spawn_scoped(intake.stop())));
-                hooks.map_or(Role::Standby, Role::HeartbeatsOnly)
+                actions.map_or(Role::Standby, Role::HeartbeatsOnly)
             }
             role => role,
         };
@@ -127,15 +128,15 @@ pub async fn serve(parts: Parts) {
                 (Role::Standby, Leadership::Leader { since, .. }) => Role::Leading(
                     ActiveTerm::begin(since, &shared, &parts, &keeper, &intake_slot, None),
                 ),
-                (Role::HeartbeatsOnly(hooks), Leadership::Leader { since, .. }) => Role::Leading(
-                    ActiveTerm::begin(since, &shared, &parts, &keeper, &intake_slot, Some(hooks)),
+                (Role::HeartbeatsOnly(actions), Leadership::Leader { since, .. }) => Role::Leading(
+                    ActiveTerm::begin(since, &shared, &parts, &keeper, &intake_slot, Some(actions)),
                 ),
-                (Role::HeartbeatsOnly(hooks), Leadership::Standby { .. }) => {
+                (Role::HeartbeatsOnly(actions), Leadership::Standby { .. }) => {
                     info!(
                         "Another process holds the Lease or may hold it: the heartbeats of this \
                      process end."
                     );
-                    hooks.end();
+                    actions.end();
                     Role::Standby
                 }
                 (role, _) => role,
@@ -166,12 +167,12 @@ async fn stop(
     // Also in the role HeartbeatsOnly the Lease may not be given up yet.
     let may_hold_lease = !matches!(role, Role::Standby);
     // The heartbeats end after the Lease is given up, because a completion may be under way.
-    let (intake, hooks) = match role {
+    let (intake, actions) = match role {
         Role::Leading(active) => {
-            let (intake, hooks) = active.end();
-            (intake, Some(hooks))
+            let (intake, actions) = active.end();
+            (intake, Some(actions))
         }
-        Role::HeartbeatsOnly(hooks) => (None, Some(hooks)),
+        Role::HeartbeatsOnly(actions) => (None, Some(actions)),
         Role::Standby => (None, None),
     };
     let lease = async {
@@ -184,8 +185,8 @@ async fn stop(
                  expired."
             );
         }
-        if let Some(hooks) = hooks {
-            hooks.end();
+        if let Some(actions) = actions {
+            actions.end();
         }
     };
     // The open long polls end while the Lease is given up: the next leader does not wait for them.
@@ -424,7 +425,7 @@ impl ActiveTerm {
         parts: &Parts,
         keeper: &LeaseKeeper,
         intake_slot: &IntakeSlot,
-        kept: Option<Hooks>,
+        kept: Option<LifecycleActions>,
     ) -> Self {
         info!("This process leads.");
         let (term, inputs) = Term::begin(since, Arc::clone(shared), kept);
@@ -449,22 +450,22 @@ impl ActiveTerm {
     }
 
     /// Ends the term because the process stops: no more messages are received, and no write begins.
-    /// Returns the intake, which has messages to give back, and the hooks, whose heartbeats go on
+    /// Returns the intake, which has messages to give back, and the actions, whose heartbeats go on
     /// while the last writes are under way. They do no harm if another process leads by then.
-    fn end(self) -> (Option<IntakeHandle>, Hooks) {
+    fn end(self) -> (Option<IntakeHandle>, LifecycleActions) {
         self.term.shared.metrics.reset_leader_gauges();
-        let hooks = self.term.keep_heartbeats_only();
+        let actions = self.term.keep_heartbeats_only();
         let handle = self.stop_receiving();
         self.term.shared.records_ready.set(Ok(()));
-        (handle, hooks)
+        (handle, actions)
     }
 
     /// Ends the term because leadership is lost: all its tasks end at once. Returns the intake, to
     /// give undecided messages back while this process stands by, so that the next leader need not
     /// wait for them to reappear. Writing to the queue is safe then: only the process that received
     /// a message has the receipt to give it back. If no other process may lead, also returns the
-    /// hooks, whose heartbeats go on.
-    fn lost(self, may_another_lead: bool) -> (Option<IntakeHandle>, Option<Hooks>) {
+    /// actions, whose heartbeats go on.
+    fn lost(self, may_another_lead: bool) -> (Option<IntakeHandle>, Option<LifecycleActions>) {
         self.term.shared.metrics.reset_leader_gauges();
         let kept = (!may_another_lead).then(|| self.term.keep_heartbeats_only());
         if kept.is_none() {

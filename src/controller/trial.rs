@@ -174,7 +174,7 @@ impl Term {
         let Some(log) = &self.shared.sinks.trial else { return false };
         let written = log.write(entry);
         if let Err(error) = &written
-            && self.first_time(&format!("trial log {error}"))
+            && self.is_first_report(&format!("trial log {error}"))
         {
             error!(%error, "Cannot write the trial's log. Events stay in their queue until that \
                 works.");

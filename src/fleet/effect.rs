@@ -45,12 +45,12 @@ pub enum Effect {
         /// How this leader knows the action.
         origin: Origin,
     },
-    /// A leader took up the drain with these lifecycle actions (accept, take-over or resume). The
-    /// time that the drain may take counts from that moment.
-    TakenUp {
+    /// The leader accepted, took over or resumed the drain of these lifecycle actions. The time
+    /// that the drain may take counts from that moment.
+    DrainResumed {
         /// The open actions of the record.
         actions: Vec<LifecycleAction>,
-        /// When the drain was taken up; `None` while it is paused.
+        /// When that was; `None` while it is paused.
         at: Option<Moment>,
     },
     /// Send no more heartbeats for an action, and do not complete it.
@@ -59,7 +59,7 @@ pub enum Effect {
     RestoreRecord(Arc<Node>, RecordRestoration),
     /// Undo what Sundown changed on a Node whose record does not count, and remove the record.
     PutBack(Arc<Node>),
-    /// Take a node out of load balancers, if there is room ([`crate::record::LabelRoom`]).
+    /// Take a node out of load balancers, if there is room ([`crate::record::ExclusionLimit`]).
     Exclude(Arc<Node>),
     /// Start the completion of a drain that has ended.
     Complete(Box<Completion>),

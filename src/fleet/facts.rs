@@ -72,7 +72,7 @@ impl Lookup {
         record: &Record,
         instance: &InstanceId,
     ) -> Vec<InterruptionFacts> {
-        self.skew().taken(record.interruptions(instance))
+        self.skew().facts_to_ours(record.interruptions(instance))
     }
 
     /// The open lifecycle actions of a record. Others can write annotations: hooks that are not

@@ -174,6 +174,6 @@ pub enum LabelWrite {
     Seen(Arc<Node>),
     /// The write failed, and the Node could not be read.
     Failed,
-    /// For now, no more nodes may leave load balancers ([`crate::record::LabelRoom`]).
+    /// For now, no more nodes may leave load balancers ([`crate::record::ExclusionLimit`]).
     NoRoom,
 }

@@ -131,7 +131,8 @@ impl Fleet {
     ) {
         // Another interruption may have replaced a doubted record before Auto Scaling answered.
         let is_lacking = |doubted: &DoubtedRecord| {
-            doubted.node.uid == node.uid && record::carried_over(&record, &doubted.record).is_some()
+            doubted.node.uid == node.uid
+                && record::merged_record(&record, &doubted.record).is_some()
         };
         let doubted = if self.doubted.get(&node.name).is_some_and(is_lacking) {
             None
@@ -189,7 +190,7 @@ impl Fleet {
         self.reported_void.insert(name.clone(), node.record().unwrap_or_default().to_owned());
         self.out.report(name, DrainEvent::RecordVoid { instance: record.instance().clone(), why });
         if let Some(took) =
-            self.drains.get(name).map(|state| self.now.since_or_zero(state.taken_up_at))
+            self.drains.get(name).map(|state| self.now.since_or_zero(state.resumed_at))
         {
             self.out.report(name, DrainEvent::EndedVoid { took });
         }
@@ -294,7 +295,7 @@ impl Fleet {
         let state = self.drains.get(name)?;
         self.doubted.get(name).filter(|doubted| {
             doubted.node.uid == state.node.uid
-                && record::carried_over(&state.record, &doubted.record).is_some()
+                && record::merged_record(&state.record, &doubted.record).is_some()
         })
     }
 
@@ -320,7 +321,7 @@ impl Fleet {
         // The drain has these actions from now on: its Node may be deleted before the record is
         // written.
         if let Some(state) = self.drains.get_mut(name)
-            && let Some(whole) = record::carried_over(&state.record, &doubted.record)
+            && let Some(whole) = record::merged_record(&state.record, &doubted.record)
         {
             state.record = whole;
             state.ordered_carry_over = Some(Box::new(doubted.record.clone()));
@@ -449,7 +450,7 @@ impl Fleet {
             self.wakes.remove(&(wake, name.clone()));
         }
         let accepted = state.interruptions.iter().map(|t| t.accepted).min();
-        let took = now.since_or_zero(accepted.unwrap_or(state.taken_up_at));
+        let took = now.since_or_zero(accepted.unwrap_or(state.resumed_at));
         let (node, instance, interruptions) =
             (Arc::clone(&state.node), state.instance.clone(), state.interruptions.clone());
         let end =

@@ -56,7 +56,7 @@ pub use self::{
     facts::{Facts, LastKnownNode, open_actions},
     input::{Input, LabelWrite},
     node_events::end_in_event,
-    node_state::{PausedBy, limits_of, taken_up},
+    node_state::{PausedBy, limits_of, resumed_at},
     texts::{came_back, first_pods, list, pods},
 };
 use crate::{

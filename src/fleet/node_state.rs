@@ -28,7 +28,7 @@ pub(super) struct NodeState {
     pub(super) interruptions: Vec<InterruptionFacts>,
     pub(super) phase: Phase,
     /// When this leader last took the drain up. Deadlines before this moment do not count.
-    pub(super) taken_up_at: Moment,
+    pub(super) resumed_at: Moment,
     /// The skew with which the times of the record are converted.
     pub(super) record_clock: RecordClock,
     /// When the drain wants its next tick; also in [`Fleet::wakes`].
@@ -47,7 +47,7 @@ pub(super) struct NodeState {
     pub(super) verifying: BTreeSet<String>,
     pub(super) deletion: RecordDeletion,
     /// The record whose open actions are being added to a newer one that lacks them
-    /// ([`Fleet::carry_over`]). `None`: no such PATCH is ordered.
+    /// ([`Fleet::merge_patch`]). `None`: no such PATCH is ordered.
     pub(super) ordered_carry_over: Option<Box<Record>>,
     pub(super) is_uncordon_reported: bool,
     pub(super) reported_events: ReportedEvents,
@@ -178,7 +178,7 @@ fn for_unknown(record: &Record, limits: Limits) -> Limits {
     }
 }
 
-/// Derives the deadlines of a drain from the facts of its record. `take_up`: see [`taken_up`].
+/// Derives the deadlines of a drain from the facts of its record. `resumed_at`: see [`resumed_at`].
 /// `proved`: the event IDs of stale interruptions that AWS has confirmed; while every interruption
 /// is stale and unproved, there is no deadline. `record_clock`: the clock with which the record was
 /// read; `None` for a reader that does not know AWS's clock.
@@ -187,7 +187,7 @@ pub fn limits_of(
     settings: &LimitSettings,
     interruptions: &[InterruptionFacts],
     hook_facts: &BTreeMap<LifecycleAction, HookFacts>,
-    take_up: Moment,
+    resumed_at: Moment,
     proved: &BTreeSet<String>,
     record_clock: Option<RecordClock>,
 ) -> Limits {
@@ -201,19 +201,19 @@ pub fn limits_of(
         .filter(|facts| may_set_deadline(facts, proved))
         .cloned()
         .collect();
-    let accepted = interruptions.iter().map(|facts| facts.accepted).min().unwrap_or(take_up);
+    let accepted = interruptions.iter().map(|facts| facts.accepted).min().unwrap_or(resumed_at);
     if sure.is_empty() {
         let urgent = interruptions.iter().any(InterruptionFacts::is_urgent);
         return lifecycle::with_response(Limits::without_deadline(accepted, urgent), interruptions);
     }
-    let limits = lifecycle::limits(&sure, hook_facts, take_up, settings);
+    let limits = lifecycle::limits(&sure, hook_facts, resumed_at, settings);
     let limits = lifecycle::with_response(limits, interruptions);
     record_clock.map_or(limits, |clock| clock.soften(limits))
 }
 
 /// When a leader took a drain up: at the accept if it led by then, otherwise at the take-over.
 #[must_use]
-pub fn taken_up(accepted: Moment, leads_since: Moment, taken_over: Moment) -> Moment {
+pub fn resumed_at(accepted: Moment, leads_since: Moment, taken_over: Moment) -> Moment {
     if is_accepted_here(accepted, leads_since) { accepted } else { taken_over }
 }
 
@@ -238,7 +238,7 @@ impl Fleet {
         &self,
         record: &Record,
         interruptions: &[InterruptionFacts],
-        take_up: Moment,
+        resumed_at: Moment,
         proved: &BTreeSet<String>,
         record_clock: RecordClock,
     ) -> Limits {
@@ -246,7 +246,7 @@ impl Fleet {
             &self.settings.limits,
             interruptions,
             &self.hook_facts,
-            take_up,
+            resumed_at,
             proved,
             Some(record_clock),
         );
@@ -259,7 +259,7 @@ impl Fleet {
         let limits = self.limits_of(
             &state.record,
             &state.holding(),
-            state.taken_up_at,
+            state.resumed_at,
             &state.proved,
             state.record_clock,
         );
@@ -281,8 +281,9 @@ impl Fleet {
         let mut changed = Vec::new();
         for (name, state) in self.drains.iter_mut().filter(|(_, state)| state.is_draining()) {
             if state.record_clock.measured(skew, now) {
-                state.interruptions = skew.taken(state.record.interruptions(&state.instance));
-                state.taken_up_at = now;
+                state.interruptions =
+                    skew.facts_to_ours(state.record.interruptions(&state.instance));
+                state.resumed_at = now;
                 changed.push(name.clone());
             }
         }
@@ -290,18 +291,18 @@ impl Fleet {
             self.out.report_of_fleet(FleetEvent::ClockDiffers { drains: changed.len(), skew });
         }
         for name in changed {
-            self.report_take_up(&name);
+            self.report_resumed_at(&name);
             self.refresh_limits(&name);
         }
     }
 
     /// Reports since when the time of a drain counts, for heartbeats without a leader.
-    pub(super) fn report_take_up(&mut self, name: &NodeName) {
+    pub(super) fn report_resumed_at(&mut self, name: &NodeName) {
         let Some(state) = self.drains.get(name) else { return };
-        let at = if state.paused_by.is_paused() { None } else { Some(state.taken_up_at) };
+        let at = if state.paused_by.is_paused() { None } else { Some(state.resumed_at) };
         let actions = self.lookup.open_actions(&state.record, &state.instance);
         if !actions.is_empty() {
-            self.out.push(Effect::TakenUp { actions, at });
+            self.out.push(Effect::DrainResumed { actions, at });
         }
     }
 
@@ -338,7 +339,7 @@ impl Fleet {
             &self.settings.limits,
             &state.holding(),
             &facts,
-            state.taken_up_at,
+            state.resumed_at,
             &state.proved,
             Some(state.record_clock),
         );
@@ -349,10 +350,10 @@ impl Fleet {
     /// began.
     pub(super) fn begin(&mut self, node: &Arc<Node>, instance: &InstanceId, record: Record) {
         let record_clock = RecordClock::new(self.lookup.skew());
-        let interruptions = record_clock.skew().taken(record.interruptions(instance));
+        let interruptions = record_clock.skew().facts_to_ours(record.interruptions(instance));
         let accepted = interruptions.iter().map(|facts| facts.accepted).min().unwrap_or(self.now);
         let began_here = is_accepted_here(accepted, self.settings.leads_since);
-        let taken_up_at = taken_up(accepted, self.settings.leads_since, self.now);
+        let resumed_at = resumed_at(accepted, self.settings.leads_since, self.now);
         self.keep_actions_alive(
             &node.name,
             &self.lookup.open_actions(&record, instance),
@@ -360,7 +361,7 @@ impl Fleet {
             began_here,
         );
         let limits =
-            self.limits_of(&record, &interruptions, taken_up_at, &BTreeSet::new(), record_clock);
+            self.limits_of(&record, &interruptions, resumed_at, &BTreeSet::new(), record_clock);
         let own_pod = self.settings.own_pod.clone();
         let start = Start { node: node.name.clone(), cordoned_at: accepted, limits, own_pod };
         let drain = Drain::new(start, self.settings.drain);
@@ -378,7 +379,7 @@ impl Fleet {
             record,
             interruptions,
             phase: Phase::Draining(Box::new(drain)),
-            taken_up_at,
+            resumed_at,
             record_clock,
             wake_at: None,
             limits,
@@ -421,13 +422,13 @@ impl Fleet {
         if instance_has_ended {
             self.feed(&node.name, Input::Node(drain::NodeCondition::InstanceOver));
         }
-        self.report_take_up(&node.name);
+        self.report_resumed_at(&node.name);
         self.verify_stale(&node.name);
     }
 
     /// The record of a node that is being drained was seen again. An interruption may have joined.
     pub(super) fn join(&mut self, name: &NodeName, node: &Arc<Node>, record: Record) {
-        let record = self.carry_over(name, node, record);
+        let record = self.merge_patch(name, node, record);
         let Some(state) = self.drains.get(name) else { return };
         let has_kept_pods = !state.is_draining() && !state.record.response().evicts();
         if has_kept_pods && record.response().evicts() {
@@ -444,7 +445,8 @@ impl Fleet {
         }
         let instance = state.instance.clone();
         let before = state.interruptions.len();
-        state.interruptions = state.record_clock.skew().taken(record.interruptions(&instance));
+        state.interruptions =
+            state.record_clock.skew().facts_to_ours(record.interruptions(&instance));
         state.record = record;
         let (interruptions, instance_has_ended, is_paused, actions) = (
             state.interruptions.clone(),
@@ -455,7 +457,7 @@ impl Fleet {
         self.keep_actions_alive(name, &actions, &interruptions, true);
         if is_paused {
             // The actions that have just joined do not know that yet.
-            self.report_take_up(name);
+            self.report_resumed_at(name);
         }
         if instance_has_ended {
             self.feed(name, Input::Node(drain::NodeCondition::InstanceOver));
@@ -479,15 +481,15 @@ impl Fleet {
     /// If a person deletes or damages the record of a drain, the next interruption replaces it by a
     /// record that lacks the drain's open actions. Orders to add them, and returns the record with
     /// them.
-    fn carry_over(&mut self, name: &NodeName, node: &Arc<Node>, record: Record) -> Record {
+    fn merge_patch(&mut self, name: &NodeName, node: &Arc<Node>, record: Record) -> Record {
         let Some(state) = self.drains.get(name).filter(|state| self.has_open_actions(state)) else {
             return record;
         };
         let held = state.record.clone();
-        let whole = record::carried_over(&record, &held);
+        let whole = record::merged_record(&record, &held);
         // What was ordered before is enough if the record will then lack nothing.
         let is_ordered = state.ordered_carry_over.as_deref().is_some_and(|ordered| {
-            record::carried_over(&record, ordered)
+            record::merged_record(&record, ordered)
                 .is_some_and(|after| !record::lacks_a_hook(&after, &held))
         });
         if let Some(state) = self.drains.get_mut(name)

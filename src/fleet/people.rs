@@ -44,14 +44,14 @@ impl Fleet {
         }
         self.dispatch(DispatchInput::Paused { node: name.clone(), paused });
         if paused {
-            self.report_take_up(name);
+            self.report_resumed_at(name);
             self.feed(name, Input::Paused);
         } else {
             // The leader takes the drain up again: a deadline that passed meanwhile no longer
             // counts.
             let now = self.now;
             let Some(state) = self.drains.get_mut(name) else { return };
-            state.taken_up_at = now;
+            state.resumed_at = now;
             let Some(state) = self.drains.get(name) else { return };
             let limits = self.limits_of(
                 &state.record,
@@ -60,7 +60,7 @@ impl Fleet {
                 &state.proved,
                 state.record_clock,
             );
-            self.report_take_up(name);
+            self.report_resumed_at(name);
             self.set_limits(name, limits);
             self.feed(name, Input::Resumed(limits));
         }

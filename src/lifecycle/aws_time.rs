@@ -41,12 +41,12 @@ impl Skew {
 
     /// Converts the times of a record's interruptions to our clock.
     #[must_use]
-    pub fn taken(self, recorded: Vec<InterruptionFacts>) -> Vec<InterruptionFacts> {
-        let convert = |taken: InterruptionFacts| InterruptionFacts {
-            time: self.to_ours(taken.time),
-            accepted: self.to_ours(taken.accepted),
-            ends: taken.ends.map(|end| self.to_ours(end)),
-            ..taken
+    pub fn facts_to_ours(self, recorded: Vec<InterruptionFacts>) -> Vec<InterruptionFacts> {
+        let convert = |facts: InterruptionFacts| InterruptionFacts {
+            time: self.to_ours(facts.time),
+            accepted: self.to_ours(facts.accepted),
+            ends: facts.ends.map(|end| self.to_ours(end)),
+            ..facts
         };
         recorded.into_iter().map(convert).collect()
     }
@@ -56,7 +56,8 @@ impl Skew {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordClock {
     skew: Skew,
-    /// When the skew last changed; `None`: not since this leader took up the drain.
+    /// When the skew last changed; `None`: not since this leader accepted, took over or
+    /// resumed the drain.
     changed_at: Option<Moment>,
 }
 

@@ -202,16 +202,16 @@ impl HeartbeatSchedule {
             self.first_description.as_ref().map_or(UNDESCRIBED_TIMEOUT, |d| d.heartbeat_timeout);
         let (start, due) = (self.window_start(), self.due);
         let (two_thirds, end) = (start.plus(two_thirds(timeout)), start.plus(timeout));
-        let is_take_up = self.window_from.is_none();
+        let is_take_over = self.window_from.is_none();
         let room = two_thirds.since_or_zero(due).saturating_sub(TWO_RETRIES);
         let left = end.since_or_zero(due);
-        let by = if is_take_up && self.first_description.is_none() {
+        let by = if is_take_over && self.first_description.is_none() {
             due
-        } else if is_take_up && !left.is_zero() {
+        } else if is_take_over && !left.is_zero() {
             // The time of the last heartbeat is a guess, so use half of what may be left.
             let from = two_thirds.max(due);
             from.plus(end.since_or_zero(from) / 2)
-        } else if is_take_up {
+        } else if is_take_over {
             due.plus(seconds(2))
         } else if !room.is_zero() {
             due.plus(room / 4)
@@ -223,7 +223,7 @@ impl HeartbeatSchedule {
         CallPriority {
             by,
             firm: self.first_description.is_some() || self.last_accepted_sent.is_some(),
-            is_take_up,
+            is_take_over,
         }
     }
 
@@ -233,7 +233,7 @@ impl HeartbeatSchedule {
     pub fn completion_priority(&self, now: Moment) -> CallPriority {
         let end =
             self.window_end().unwrap_or_else(|| self.window_start().plus(UNDESCRIBED_TIMEOUT));
-        CallPriority { by: end.max(now), firm: end > now, is_take_up: false }
+        CallPriority { by: end.max(now), firm: end > now, is_take_over: false }
     }
 
     /// Records that a policy forbids the heartbeat, with none accepted yet. The next one goes after

@@ -41,23 +41,23 @@ impl Default for LimitSettings {
 
 impl LimitSettings {
     /// How long a drain may take if no earlier deadline ends it.
-    fn patience(&self, hook: Option<&HookDescription>) -> Duration {
+    fn longest_drain(&self, hook: Option<&HookDescription>) -> Duration {
         self.drain_timeout
             .unwrap_or_else(|| hook.map_or(PROVISIONAL, |d| d.heartbeat_timeout.max(PROVISIONAL)))
     }
 
     /// Until when a process that no longer leads and knows no other leader sends heartbeats for a
-    /// lifecycle action: the latest end of the drain. `taken_up`: when the process last accepted,
+    /// lifecycle action: the latest end of the drain. `resumed_at`: when the process last accepted,
     /// took over or resumed the drain. `None`: the drain is paused, so its time does not pass, and
     /// the heartbeats go on until AWS ends the action (`ends_by`).
     #[must_use]
-    pub fn kept_alive_until(
+    pub fn heartbeats_until(
         &self,
-        taken_up: Option<Moment>,
+        resumed_at: Option<Moment>,
         ends_by: Moment,
         hook: Option<&HookDescription>,
     ) -> Moment {
-        taken_up.map_or(ends_by, |at| at.plus(self.patience(hook)))
+        resumed_at.map_or(ends_by, |at| at.plus(self.longest_drain(hook)))
     }
 }
 
@@ -83,60 +83,67 @@ impl HookFacts {
     }
 }
 
-/// The limits of a drain with the accepted interruptions `taken`. `take_up`: when the current
-/// leader took the drain up (at accept, take-over or resume). An interruption that joined later was
-/// taken up at its own accept. `hooks`: the facts of each open action. An action that is missing
+/// The limits of a drain with these accepted interruptions. `resumed_at`: when the current leader
+/// accepted, took over or resumed the drain. For an interruption that joined later, the time of its
+/// own accept counts instead. `hooks`: the facts of each open action. An action that is missing
 /// there has the description of another action of the same hook, if there is one.
 #[must_use]
 pub fn limits(
-    taken: &[InterruptionFacts],
+    interruptions: &[InterruptionFacts],
     hooks: &BTreeMap<LifecycleAction, HookFacts>,
-    take_up: Moment,
+    resumed_at: Moment,
     settings: &LimitSettings,
 ) -> Limits {
-    let first = taken.iter().map(|t| t.accepted).min().unwrap_or(take_up);
-    let ending: Vec<&InterruptionFacts> = taken.iter().filter(|t| !is_recommendation(t)).collect();
-    if ending.is_empty() && !taken.is_empty() {
-        let last = taken.iter().map(InterruptionFacts::began).max().unwrap_or(first);
+    let first = interruptions.iter().map(|facts| facts.accepted).min().unwrap_or(resumed_at);
+    let ending: Vec<&InterruptionFacts> =
+        interruptions.iter().filter(|facts| !is_recommendation(facts)).collect();
+    if ending.is_empty() && !interruptions.is_empty() {
+        let last = interruptions.iter().map(InterruptionFacts::began).max().unwrap_or(first);
         let expires_at = Some(last.plus(settings.rebalance_ttl));
         let limits = Limits { expires_at, ..Limits::without_deadline(first, false) };
-        return with_response(limits, taken);
+        return with_response(limits, interruptions);
     }
-    let rules = ending.iter().filter_map(|t| Rule::of(t, &facts_of(t, hooks), take_up, settings));
-    let rules: Vec<Rule> = rules.collect();
-    let earliest = rules.iter().min_by_key(|r| (r.deadline.force_at, r.accepted));
-    let end = rules.iter().map(|r| r.deadline.end_at).min();
-    let patience = ending.iter().map(|t| {
-        take_up.max(t.accepted).plus(settings.patience(facts_of(t, hooks).description.as_ref()))
-    });
-    let ends_anyway = patience.min().unwrap_or_else(|| take_up.plus(settings.patience(None)));
-    let limits = Limits {
-        force_at: earliest.map(|r| r.deadline.force_at),
-        accepted: earliest.map_or(first, |r| r.accepted),
-        end_at: Some(end.unwrap_or(ends_anyway)),
-        ..Limits::without_deadline(first, taken.iter().any(InterruptionFacts::is_urgent))
+    let of = |facts: &&InterruptionFacts| {
+        InterruptionDeadline::of(facts, &facts_of(facts, hooks), resumed_at, settings)
     };
-    with_response(limits, taken)
+    let deadlines: Vec<InterruptionDeadline> = ending.iter().filter_map(of).collect();
+    let earliest = deadlines.iter().min_by_key(|d| (d.deadline.force_at, d.accepted));
+    let end = deadlines.iter().map(|d| d.deadline.end_at).min();
+    let latest_ends = ending.iter().map(|facts| {
+        let description = facts_of(facts, hooks).description;
+        resumed_at.max(facts.accepted).plus(settings.longest_drain(description.as_ref()))
+    });
+    let latest_end =
+        latest_ends.min().unwrap_or_else(|| resumed_at.plus(settings.longest_drain(None)));
+    let limits = Limits {
+        force_at: earliest.map(|d| d.deadline.force_at),
+        accepted: earliest.map_or(first, |d| d.accepted),
+        end_at: Some(end.unwrap_or(latest_end)),
+        ..Limits::without_deadline(first, interruptions.iter().any(InterruptionFacts::is_urgent))
+    };
+    with_response(limits, interruptions)
 }
 
-fn is_recommendation(taken: &InterruptionFacts) -> bool {
-    taken.kind.is_some_and(Kind::is_recommendation)
+fn is_recommendation(facts: &InterruptionFacts) -> bool {
+    facts.kind.is_some_and(Kind::is_recommendation)
 }
 
 /// The same limits with the strongest response to these interruptions, and the moment since when
 /// the node is marked for it.
 #[must_use]
-pub fn with_response(limits: Limits, taken: &[InterruptionFacts]) -> Limits {
-    let Some(response) = taken.iter().map(|facts| facts.response).max() else { return limits };
-    let strongest = taken.iter().filter(|facts| facts.response == response);
+pub fn with_response(limits: Limits, interruptions: &[InterruptionFacts]) -> Limits {
+    let Some(response) = interruptions.iter().map(|facts| facts.response).max() else {
+        return limits;
+    };
+    let strongest = interruptions.iter().filter(|facts| facts.response == response);
     let marked_at = strongest.map(|facts| facts.accepted).min().unwrap_or(limits.marked_at);
     Limits { marked_at, response, ..limits }
 }
 
 /// The facts of the open action of an interruption. Actions of the same hook share its description,
 /// but each has its own window.
-fn facts_of(taken: &InterruptionFacts, hooks: &BTreeMap<LifecycleAction, HookFacts>) -> HookFacts {
-    let Some(action) = &taken.hook else { return HookFacts::default() };
+fn facts_of(facts: &InterruptionFacts, hooks: &BTreeMap<LifecycleAction, HookFacts>) -> HookFacts {
+    let Some(action) = &facts.hook else { return HookFacts::default() };
     let others = || {
         hooks
             .range(LifecycleAction { key: action.key.clone(), token: None }..)
@@ -150,7 +157,7 @@ fn facts_of(taken: &InterruptionFacts, hooks: &BTreeMap<LifecycleAction, HookFac
 
 /// The deadline that one interruption sets.
 #[derive(Debug, Clone, Copy)]
-struct Rule {
+struct InterruptionDeadline {
     deadline: Deadline,
     accepted: Moment,
 }
@@ -176,31 +183,31 @@ impl Deadline {
     }
 }
 
-impl Rule {
-    /// `None` if the deadline had passed when the interruption was taken up, or if the interruption
-    /// never sets one.
+impl InterruptionDeadline {
+    /// `None` if the deadline had passed when the drain was resumed, or if the interruption never
+    /// sets one.
     fn of(
-        taken: &InterruptionFacts,
-        facts: &HookFacts,
-        take_up: Moment,
+        interruption: &InterruptionFacts,
+        hook: &HookFacts,
+        resumed_at: Moment,
         settings: &LimitSettings,
     ) -> Option<Self> {
-        let up = take_up.max(taken.accepted);
-        let (deadline, accepted) = if taken.hook.is_some() {
-            hook_deadline(taken, facts, up, settings)?
-        } else if taken.is_over() {
+        let resumed_at = resumed_at.max(interruption.accepted);
+        let (deadline, accepted) = if interruption.hook.is_some() {
+            hook_deadline(interruption, hook, resumed_at, settings)?
+        } else if interruption.is_over() {
             return None;
         } else {
-            let margin = if taken.kind.is_some_and(Kind::is_spot) {
+            let margin = if interruption.kind.is_some_and(Kind::is_spot) {
                 settings.spot_margin
             } else {
                 settings.margin
             };
-            let deadline = taken
+            let deadline = interruption
                 .machine_ends_at()
-                .map(|end| Deadline::at(end, taken.began(), margin))
-                .filter(|d| d.force_at > up)?;
-            (deadline, taken.accepted)
+                .map(|end| Deadline::at(end, interruption.began(), margin))
+                .filter(|d| d.force_at > resumed_at)?;
+            (deadline, interruption.accepted)
         };
         Some(Self { deadline, accepted })
     }
@@ -208,40 +215,41 @@ impl Rule {
 
 /// The earlier of two deadlines, and when its time began:
 ///
-/// - min(event + global timeout − 60 s, accept + drain timeout). If that had passed at the take-up,
-///   the drain timeout counts from the take-up.
+/// - min(event + global timeout − 60 s, accept + drain timeout). If that had passed at
+///   `resumed_at`, the drain timeout counts from then.
 /// - The end of a window that is about to lapse.
 ///
-/// A deadline counts only if, less the margin, it was still ahead at the take-up. No pod is forced
-/// in the first part of its time (`--force-after`), so a deadline that counts from the take-up
+/// A deadline counts only if, less the margin, it was still ahead at `resumed_at`. No pod is
+/// forced in the first part of its time (`--force-after`), so a deadline that counts from there
 /// forces no pod at once.
 fn hook_deadline(
-    taken: &InterruptionFacts,
-    facts: &HookFacts,
-    up: Moment,
+    interruption: &InterruptionFacts,
+    hook: &HookFacts,
+    resumed_at: Moment,
     settings: &LimitSettings,
 ) -> Option<(Deadline, Moment)> {
-    let description = facts.description.as_ref();
+    let description = hook.description.as_ref();
     let ahead = |deadline: Moment, start: Moment| {
-        Some(Deadline::at(deadline, start, settings.margin)).filter(|d| d.force_at > up)
+        Some(Deadline::at(deadline, start, settings.margin)).filter(|d| d.force_at > resumed_at)
     };
     let from = |start: Moment| match description {
-        Some(d) => taken
+        Some(d) => interruption
             .began()
             .plus(d.global_timeout)
             .minus(GLOBAL_RESERVE)
-            .min(start.plus(settings.patience(Some(d)))),
+            .min(start.plus(settings.longest_drain(Some(d)))),
         // Not described: one hour, or `--drain-timeout` if that is less.
-        None => start.plus(settings.patience(None).min(PROVISIONAL)),
+        None => start.plus(settings.longest_drain(None).min(PROVISIONAL)),
     };
     // A window that ends after the latest end of the drain sets no deadline (possible if the global
     // timeout has passed). No window moves that end.
-    let last = up.plus(settings.patience(description));
+    let last = resumed_at.plus(settings.longest_drain(description));
     let timeout = description.map_or(settings.margin, |d| d.heartbeat_timeout);
     let window =
-        facts.lapse.and_then(|end| ahead(end, end.minus(timeout))).filter(|d| d.force_at < last);
-    let window = window.map(|d| (Deadline { end_at: d.end_at.min(last), ..d }, taken.accepted));
-    let mut starts = [taken.accepted, up].into_iter();
+        hook.lapse.and_then(|end| ahead(end, end.minus(timeout))).filter(|d| d.force_at < last);
+    let window =
+        window.map(|d| (Deadline { end_at: d.end_at.min(last), ..d }, interruption.accepted));
+    let mut starts = [interruption.accepted, resumed_at].into_iter();
     let drain = starts.find_map(|start| Some((ahead(from(start), start)?, start)));
     let earlier = |a: (Deadline, Moment), b: (Deadline, Moment)| {
         (a.0.earlier(b.0), if b.0.force_at < a.0.force_at { b.1 } else { a.1 })

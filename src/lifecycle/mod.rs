@@ -23,4 +23,4 @@ pub use heartbeat::{
     ActionOrigin, FORBIDDEN_RETRY, HeartbeatCounts, HeartbeatEnd, HeartbeatSchedule,
 };
 pub use limits::{HookFacts, LimitSettings, limits, with_response};
-pub use pace::{CallPriority, HEARTBEAT_RATE, Pace, TAKE_UP_RATE, UNDESCRIBED_TIMEOUT};
+pub use pace::{CallPriority, HEARTBEAT_RATE, Pace, TAKE_OVER_RATE, UNDESCRIBED_TIMEOUT};

@@ -8,7 +8,7 @@ use crate::domain::{Moment, seconds};
 pub const HEARTBEAT_RATE: u32 = 40;
 /// Most first heartbeats per second for the actions that a new leader takes over, if that is fast
 /// enough.
-pub const TAKE_UP_RATE: u32 = 20;
+pub const TAKE_OVER_RATE: u32 = 20;
 /// The HeartbeatTimeout that Sundown assumes for a hook that is not described yet: the shortest
 /// that AWS allows. It sets the heartbeat interval only, never a deadline.
 pub const UNDESCRIBED_TIMEOUT: Duration = seconds(30);
@@ -22,7 +22,7 @@ pub struct CallPriority {
     /// sets the order only.
     pub firm: bool,
     /// The call is for an action taken over from another leader, whose last heartbeat is not known.
-    pub is_take_up: bool,
+    pub is_take_over: bool,
 }
 
 /// Releases waiting calls one at a time at a steady rate, the one with the earliest

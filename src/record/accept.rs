@@ -351,7 +351,7 @@ impl NewEntry {
         }
         let Some(end) = end_ahead(&self.facts, now) else { return false };
         let forces = options.forces(&self.facts, end);
-        // A limit in the past does not count: the drain is paused, or about to be taken up again.
+        // A limit in the past does not count: the drain is paused, or about to be resumed.
         if options.current_limit.is_some_and(|limit| limit > now && limit <= forces) {
             return false;
         }
@@ -361,9 +361,9 @@ impl NewEntry {
             Some(_) => Some(t.accepted.plus(timeout)).filter(|end| *end > now),
             None => end_ahead(t, now),
         };
-        // A leader ignores deadlines by which pods had to be gone before it took the drain up
+        // A leader ignores deadlines by which pods had to be gone before it resumed the drain
         // (`lifecycle::limits`), so they are not compared. If there is a limit ahead, a leader has
-        // taken the drain up since. Without a limit, a leader is about to.
+        // resumed the drain since. Without a limit, a leader is about to.
         let has_no_past_limit = options.current_limit.is_none_or(|limit| limit > now);
         let is_ignored = |t: &InterruptionFacts, forces: Moment| {
             t.hook.is_none()

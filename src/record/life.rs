@@ -76,7 +76,7 @@ pub fn write_back(node: &Node, record: &Record) -> Value {
 #[must_use]
 pub fn restore_record(node: &Node, held: &Record) -> Option<Value> {
     match node.record() {
-        Some(_) => carry_over(node, held),
+        Some(_) => merge_patch(node, held),
         None => node.has_our_taint().then(|| write_back(node, held)),
     }
 }
@@ -133,7 +133,7 @@ pub fn lacks_a_hook(fresh: &Record, held: &Record) -> bool {
 /// drain, so the next interruption wrote a new record instead of joining it. `None` if `fresh`
 /// names every hook of `held`, is released, or belongs to another instance.
 #[must_use]
-pub fn carried_over(fresh: &Record, held: &Record) -> Option<Record> {
+pub fn merged_record(fresh: &Record, held: &Record) -> Option<Record> {
     if fresh.released.is_some() || !lacks_a_hook(fresh, held) {
         return None;
     }
@@ -157,11 +157,11 @@ pub fn carried_over(fresh: &Record, held: &Record) -> Option<Record> {
     })
 }
 
-/// The patch that writes [`carried_over`] into the Node's record. `None` if the Node has no open
+/// The patch that writes [`merged_record`] into the Node's record. `None` if the Node has no open
 /// record, or one that names every hook of `held`.
 #[must_use]
-pub fn carry_over(node: &Node, held: &Record) -> Option<Value> {
-    let whole = carried_over(&Record::read(node.record()?).ok()?, held)?;
+pub fn merge_patch(node: &Node, held: &Record) -> Option<Value> {
+    let whole = merged_record(&Record::read(node.record()?).ok()?, held)?;
     let mut patch = NodePatch::new(node);
     patch.record(&whole);
     patch.taint(&whole);

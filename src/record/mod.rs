@@ -25,10 +25,10 @@ mod compat;
 mod confirmed;
 mod deleted;
 mod ended;
+mod exclusion_limit;
 mod life;
 mod patch;
 mod returned;
-mod room;
 mod schema;
 mod status;
 #[cfg(test)]
@@ -38,13 +38,13 @@ pub use accept::{Accept, AcceptOptions, accept, recognize};
 pub use confirmed::{ConfirmedNodes, Trust};
 pub use deleted::{HeldRecord, MissingRecord, OnDeletion, OnMissingRecord, RecordDeletion};
 pub use ended::{EndReason, EndedDrain, OnEnd};
+pub use exclusion_limit::ExclusionLimit;
 pub use life::{
-    After, carried_over, carry_over, lacks_a_hook, release, reregister, restore_node,
+    After, lacks_a_hook, merge_patch, merged_record, release, reregister, restore_node,
     restore_record, write_back, write_back_released,
 };
 pub use patch::{cordon, exclude};
 pub use returned::{Returned, returned};
-pub use room::LabelRoom;
 pub use schema::{
     Before, Damage, MAX_BYTES, MAX_HOOKS, MAX_INTERRUPTIONS, Record, Released, VERSION,
 };

@@ -13,7 +13,7 @@ use crate::{
     controller::{drain_settings, limit_settings},
     domain::{InstanceId, InterruptionFacts, Moment, Node, NodeName, Pod, Response, seconds},
     drain::{BlockReason, Drain, Effect, Input, Settings, Start, blocked_by_budgets},
-    fleet::{end_in_event, limits_of, taken_up},
+    fleet::{end_in_event, limits_of, resumed_at},
     record::{self, Record, RecordStatus},
 };
 
@@ -169,7 +169,7 @@ impl Reader<'_> {
     fn drain(&self, node: &Node, record: &Record, mut remarks: Vec<String>) -> NodeStatus {
         let now = self.facts.now;
         let instance = node.instance.as_ref().unwrap_or_else(|| record.instance());
-        let taken = record.interruptions(instance);
+        let interruptions = record.interruptions(instance);
         let accepted = record.accepted().unwrap_or(now);
         let paused = node.paused() || self.lease.is_some_and(|l| l.is_paused);
         let response = record.response();
@@ -190,7 +190,7 @@ impl Reader<'_> {
         if node.released_by_hand() {
             remarks.push("Its release was asked for.".to_owned());
         }
-        if taken.iter().all(|t| t.stale) && !taken.is_empty() {
+        if interruptions.iter().all(|t| t.stale) && !interruptions.is_empty() {
             remarks.push(
                 "Its interruption was read late: nothing is forced until AWS confirms it."
                     .to_owned(),
@@ -205,7 +205,7 @@ impl Reader<'_> {
                 false => State::Marked,
             },
             remarks,
-            interruptions: taken.iter().map(Interruption::of).collect(),
+            interruptions: interruptions.iter().map(Interruption::of).collect(),
             since: Some(accepted),
             deadline: None,
             put_back_at: None,
@@ -217,7 +217,7 @@ impl Reader<'_> {
             events: self.last_events(node, accepted),
         };
         if let Some(settings) = &self.settings {
-            self.pods(&mut status, node, settings, &taken, accepted);
+            self.pods(&mut status, node, settings, &interruptions, accepted);
         }
         if paused {
             status.force_from = None;
@@ -232,22 +232,22 @@ impl Reader<'_> {
         status: &mut NodeStatus,
         node: &Node,
         settings: &DrainConfig,
-        taken: &[InterruptionFacts],
+        interruptions: &[InterruptionFacts],
         accepted: Moment,
     ) {
         let now = self.facts.now;
-        let take_up = self.take_up(node, accepted);
+        let resumed_at = self.resumed_at(node, accepted);
         let mut limits = limits_of(
             &limit_settings(settings),
-            taken,
+            interruptions,
             &BTreeMap::new(),
-            take_up,
+            resumed_at,
             &BTreeSet::new(),
             None,
         );
         // The timeouts of hooks are not known here, so this deadline may be too late, never too
         // early.
-        if let Some((ours, end)) = limits.end_at.zip(self.end_by_leader(node, take_up))
+        if let Some((ours, end)) = limits.end_at.zip(self.end_by_leader(node, resumed_at))
             && end < ours
         {
             let margin = limits.force_at.map(|at| ours.since_or_zero(at));
@@ -321,17 +321,17 @@ impl Reader<'_> {
 
     /// When the present leader began with the drain: the latest of the accept, the change of leader
     /// and the last resume, from Lease and Events.
-    fn take_up(&self, node: &Node, accepted: Moment) -> Moment {
+    fn resumed_at(&self, node: &Node, accepted: Moment) -> Moment {
         let led = self.lease.and_then(|l| l.acquired).unwrap_or(accepted);
         let resumed =
             self.events_of(node, accepted).filter(|e| e.reason == "Resumed").map(|e| e.last).max();
-        let taken = taken_up(accepted, led, led);
-        resumed.map_or(taken, |at| at.max(taken))
+        let interruptions = resumed_at(accepted, led, led);
+        resumed.map_or(interruptions, |at| at.max(interruptions))
     }
 
-    /// The drain's latest end in the leader's last Event `Blocked` since `take_up`.
-    fn end_by_leader(&self, node: &Node, take_up: Moment) -> Option<Moment> {
-        self.events_of(node, take_up)
+    /// The drain's latest end in the leader's last Event `Blocked` since `resumed_at`.
+    fn end_by_leader(&self, node: &Node, resumed_at: Moment) -> Option<Moment> {
+        self.events_of(node, resumed_at)
             .filter(|event| event.reason == "Blocked")
             .max_by_key(|event| event.last)
             .and_then(|event| end_in_event(&event.message))
@@ -408,11 +408,11 @@ impl Reader<'_> {
 }
 
 impl Interruption {
-    fn of(taken: &InterruptionFacts) -> Self {
+    fn of(interruptions: &InterruptionFacts) -> Self {
         Self {
-            kind: taken.kind.map_or("unknown", crate::domain::Kind::as_str),
-            time: taken.time,
-            accepted: taken.accepted,
+            kind: interruptions.kind.map_or("unknown", crate::domain::Kind::as_str),
+            time: interruptions.time,
+            accepted: interruptions.accepted,
         }
     }
 }

@@ -62,11 +62,11 @@ impl Facts for TermFacts {
     }
 
     fn is_closed(&self, action: &LifecycleAction) -> bool {
-        self.term.hooks.is_over(action)
+        self.term.actions.is_over(action)
     }
 
     fn is_kept_alive(&self, action: &LifecycleAction) -> bool {
-        self.term.hooks.is_kept_alive(action)
+        self.term.actions.is_kept_alive(action)
     }
 
     fn deleted_node(&self, uid: &str) -> Option<LastKnownNode> {
@@ -152,7 +152,7 @@ pub(super) async fn instance_of(term: Term, node: Arc<Node>) {
 pub(super) async fn open_hooks(term: Term, node: Arc<Node>, hooks: Vec<(LifecycleAction, Moment)>) {
     let (mut is_valid, mut over) = (false, Vec::new());
     for (hook, event) in hooks {
-        match term.hooks.prove(&hook, event, NamedBy::Record).await {
+        match term.actions.prove(&hook, event, NamedBy::Record).await {
             Some(Proof::Open) => is_valid = true,
             // `prove` returns `None` if the task of the action has just ended: the action is over, or
             // not ours. (At the end of the term, this lookup is aborted before that.)
@@ -163,7 +163,7 @@ pub(super) async fn open_hooks(term: Term, node: Arc<Node>, hooks: Vec<(Lifecycl
     // because they know that the actions are over; a new task would need another call for that.
     if !is_valid {
         for hook in &over {
-            term.hooks.forget(hook);
+            term.actions.forget(hook);
         }
     }
     term.send(Input::Doubt { node: node.name.clone(), uid: node.uid.clone(), is_valid });
@@ -228,7 +228,7 @@ pub(super) async fn node(term: Term, name: NodeName, reads: Arc<Semaphore>) {
     }
 }
 
-/// The answer to one of the questions about a stale interruption.
+/// The answer to one of the questions about a stale facts.
 enum Evidence {
     Heartbeat(HeartbeatAnswer),
     /// `None`: EC2 could not be asked.
@@ -250,18 +250,18 @@ pub(super) async fn verify(
     term: &Term,
     name: NodeName,
     instance: &InstanceId,
-    taken: &InterruptionFacts,
+    facts: &InterruptionFacts,
 ) {
-    let Some(interruption) = interruption(instance, taken) else { return };
-    let mut known = Knowledge::new(taken.accepted, taken.time);
+    let Some(interruption) = interruption(instance, facts) else { return };
+    let mut known = Knowledge::new(facts.accepted, facts.time);
     let mut asking: FuturesUnordered<BoxFuture<'_, Evidence>> = FuturesUnordered::new();
     asking.push(Box::pin(ask_instance(term, instance, Duration::ZERO)));
-    if let Some(action) = &taken.hook {
+    if let Some(action) = &facts.hook {
         asking.push(Box::pin(async move {
             // `prove` returns `None` if the task of the action has just ended: the action is over, or
             // not ours. (At the end of the term, this lookup is aborted before that.)
             let accepted =
-                term.hooks.prove(action, taken.time, NamedBy::Record).await == Some(Proof::Open);
+                term.actions.prove(action, facts.time, NamedBy::Record).await == Some(Proof::Open);
             Evidence::Heartbeat(HeartbeatAnswer { at: term.shared.clock.now(), accepted })
         }));
         asking.push(Box::pin(ask_hook(term, &action.key, Duration::ZERO)));
@@ -275,13 +275,13 @@ pub(super) async fn verify(
             }
             Evidence::Hook(Some(answer)) => known.hook = Some(answer),
             Evidence::Hook(None) => asking.extend(
-                taken.hook.as_ref().map(|action| ask_hook(term, &action.key, ASK_AGAIN).boxed()),
+                facts.hook.as_ref().map(|action| ask_hook(term, &action.key, ASK_AGAIN).boxed()),
             ),
         }
         if let Some(disproved) = triage::disproved(&interruption, &known) {
             term.send(Input::Proof {
                 node: name,
-                event: taken.event_id.clone(),
+                event: facts.event_id.clone(),
                 holds: !disproved,
             });
             return;
@@ -304,17 +304,17 @@ async fn ask_hook(term: &Term, key: &HookKey, pause: Duration) -> Evidence {
 
 /// Rebuilds an interruption from the facts in a record, with the fields that a proof needs. `None`:
 /// its kind needs no proof, or the record lacks such a field.
-fn interruption(instance: &InstanceId, taken: &InterruptionFacts) -> Option<Interruption> {
-    let kind = taken.kind?;
+fn interruption(instance: &InstanceId, facts: &InterruptionFacts) -> Option<Interruption> {
+    let kind = facts.kind?;
     let cause = match kind {
         Kind::Spot => Cause::Spot(SpotAction::Terminate),
         Kind::SpotStop => Cause::Spot(SpotAction::Stop),
         Kind::SpotHibernate => Cause::Spot(SpotAction::Hibernate),
-        Kind::CapacityReservation => Cause::CapacityReservation { ends: taken.ends },
-        Kind::CapacityBlock => Cause::CapacityBlock { ends: taken.ends },
-        Kind::StateChange => Cause::StateChange(taken.state?),
+        Kind::CapacityReservation => Cause::CapacityReservation { ends: facts.ends },
+        Kind::CapacityBlock => Cause::CapacityBlock { ends: facts.ends },
+        Kind::StateChange => Cause::StateChange(facts.state?),
         Kind::TerminateHook | Kind::RootVolume => {
-            let action = taken.hook.as_ref()?;
+            let action = facts.hook.as_ref()?;
             Cause::Terminate(HookAction {
                 group: action.key.group.clone(),
                 hook: action.key.hook.clone(),
@@ -332,8 +332,8 @@ fn interruption(instance: &InstanceId, taken: &InterruptionFacts) -> Option<Inte
     };
     Some(Interruption {
         instance: instance.clone(),
-        event_id: taken.event_id.clone(),
-        time: Some(taken.time),
+        event_id: facts.event_id.clone(),
+        time: Some(facts.time),
         cause,
     })
 }

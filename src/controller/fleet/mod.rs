@@ -179,14 +179,14 @@ impl Runner {
         let term = &self.performer.term;
         match change {
             NodeChange::Applied { now, before } => {
-                term.with_room(|room| room.applied(&now));
+                term.with_exclusion_limit(|limit| limit.applied(&now));
                 if before.as_ref().is_none_or(|b| b.instance != now.instance) {
                     term.arrivals.send_modify(|n| *n = n.wrapping_add(1));
                 }
                 self.step(Input::NodeApplied(now));
             }
             NodeChange::Deleted { last, .. } => {
-                term.with_room(|room| room.deleted(&last.name));
+                term.with_exclusion_limit(|limit| limit.deleted(&last.name));
                 self.step(Input::NodeDeleted(last));
             }
         }

@@ -59,14 +59,14 @@ impl Performer {
             Effect::StopVerifying(node) => drop(self.verifying.remove(&node)),
             Effect::StopReadingSilent(node) => drop(self.reading_silent.remove(&node)),
             Effect::KeepAlive { action, event_time, origin } => {
-                term.hooks.own(&action, event_time, origin, NamedBy::Record);
+                term.actions.own(&action, event_time, origin, NamedBy::Record);
             }
-            Effect::TakenUp { actions, at } => {
+            Effect::DrainResumed { actions, at } => {
                 for action in &actions {
-                    term.hooks.taken_up(action, at);
+                    term.actions.resumed_at(action, at);
                 }
             }
-            Effect::StopKeepAlive(hook) => term.hooks.forget(&hook),
+            Effect::StopKeepAlive(hook) => term.actions.forget(&hook),
             Effect::RestoreRecord(node, what) => self.restore(&node, what),
             Effect::PutBack(node) => release::put_back(term, node, record::After::Removed),
             Effect::Exclude(node) => writes::exclude(term, node),
@@ -137,7 +137,7 @@ impl Performer {
                 }
                 RecordRestoration::CarryOver(held) => {
                     patch_node(&term, node, "write open actions into the record", |node| {
-                        record::carry_over(node, &held)
+                        record::merge_patch(node, &held)
                     })
                     .await
                 }

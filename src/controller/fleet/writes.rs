@@ -64,13 +64,13 @@ async fn set_disruption_target(term: &Term, pod: &PodKey, uid: &PodUid) {
 /// Labels a Node, so that it leaves load balancers, if one more node may leave them. Sends the
 /// result to the fleet.
 pub(super) fn exclude(term: &Term, node: Arc<Node>) {
-    if !term.with_room(|room| room.take(&node.name)) {
+    if !term.with_exclusion_limit(|limit| limit.take(&node.name)) {
         return term.send(Input::LabelWritten(node.name.clone(), LabelWrite::NoRoom));
     }
     let task = term.clone();
     term.spawn(async move {
         let seen = exclude_once(&task, &node).await;
-        task.with_room(|room| room.settled(&node.name, seen.as_ref()));
+        task.with_exclusion_limit(|limit| limit.settled(&node.name, seen.as_ref()));
         task.send(Input::LabelWritten(
             node.name.clone(),
             seen.map_or(LabelWrite::Failed, |seen| LabelWrite::Seen(Arc::new(seen))),

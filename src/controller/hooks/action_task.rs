@@ -9,7 +9,7 @@ use tokio::sync::{mpsc, oneshot};
 use tracing::{debug, warn};
 
 use super::{
-    Completion, Hooks, NamedBy, Order, Proof,
+    Completion, LifecycleActions, NamedBy, Order, Proof,
     action_calls::ActionCalls,
     action_completion::{ActionCompletion, CompletionTimes},
     confirmation,
@@ -33,7 +33,7 @@ const CLAIM_TIME: Duration = seconds(300);
 
 /// The task of one action.
 pub(super) struct ActionTask {
-    hooks: Hooks,
+    actions: LifecycleActions,
     calls: ActionCalls,
     schedule: HeartbeatSchedule,
     completion: ActionCompletion,
@@ -45,7 +45,7 @@ pub(super) struct ActionTask {
     reported: Reported,
     /// When this process last accepted, took over or resumed the drain of the action. `None`: the
     /// drain is paused.
-    taken_up: Option<Moment>,
+    resumed_at: Option<Moment>,
     /// The record of a Node names the action: its interruption was accepted.
     is_recorded: bool,
     leadership: Leadership,
@@ -94,34 +94,34 @@ enum Event {
 
 impl ActionTask {
     pub(super) fn new(
-        hooks: &Hooks,
+        actions: &LifecycleActions,
         action: LifecycleAction,
         named_by: NamedBy,
         schedule: HeartbeatSchedule,
         orders: mpsc::UnboundedReceiver<Order>,
     ) -> Self {
-        let now = hooks.shared.clock.now();
+        let now = actions.shared.clock.now();
         Self {
-            hooks: hooks.clone(),
-            calls: ActionCalls::new(hooks.shared.clone(), action, named_by),
+            actions: actions.clone(),
+            calls: ActionCalls::new(actions.shared.clone(), action, named_by),
             schedule,
             completion: ActionCompletion::new(),
             proofs: Vec::new(),
             orders,
             describe_at: Some(now),
             reported: Reported::default(),
-            taken_up: Some(now),
+            resumed_at: Some(now),
             is_recorded: named_by == NamedBy::Record,
             leadership: Leadership::Leads,
         }
     }
 
     fn shared(&self) -> &Arc<Shared> {
-        &self.hooks.shared
+        &self.actions.shared
     }
 
     fn now(&self) -> Moment {
-        self.hooks.shared.clock.now()
+        self.actions.shared.clock.now()
     }
 
     /// Runs until the action needs no task any longer. By reference: a future that takes a value
@@ -173,17 +173,17 @@ impl ActionTask {
         }
         // Callers that no longer wait need no proof.
         self.proofs.retain(|proof| !proof.is_closed());
-        self.kept_alive_until(now) <= now && self.try_close()
+        self.heartbeats_until(now) <= now && self.try_close()
     }
 
     async fn next_event(&mut self, now: Moment) -> Event {
         let far = Moment::MAX;
-        let until = self.kept_alive_until(now);
+        let until = self.heartbeats_until(now);
         let CompletionTimes { complete_at, ask_at } = self.completion_times(now);
         let heartbeat_at = self.heartbeat_due().unwrap_or(far);
-        let Self { hooks, calls, schedule, completion, orders, .. } = self;
+        let Self { actions, calls, schedule, completion, orders, .. } = self;
         if ask_at.is_some_and(|at| at <= now) {
-            completion.ask(&hooks.shared, calls.key());
+            completion.ask(&actions.shared, calls.key());
         }
         let ask_at = ask_at.filter(|_| !completion.is_asking()).unwrap_or(far);
         let (completion_priority, priority) =
@@ -193,7 +193,7 @@ impl ActionTask {
         let idle = if schedule.end().is_some() { now.plus(REMEMBER) } else { far };
         let describe_at = self.describe_at.filter(|_| schedule.end().is_none()).unwrap_or(far);
         let HookKey { group, hook, .. } = calls.key();
-        let (clock, pacer) = (hooks.shared.clock, &hooks.pacer);
+        let (clock, pacer) = (actions.shared.clock, &actions.pacer);
         tokio::select! {
             biased;
             order = orders.recv() => Event::Order(order),
@@ -211,7 +211,7 @@ impl ActionTask {
             () = clock.sleep_until(idle) => Event::NotAskedFor,
             answer = async {
                 clock.sleep_until(describe_at).await;
-                Box::pin(hooks.shared.lookups.hooks.get(group, hook)).await
+                Box::pin(actions.shared.lookups.hooks.get(group, hook)).await
             } => Event::Described(answer),
         }
     }
@@ -225,7 +225,7 @@ impl ActionTask {
     /// order waits, and the loop must follow it. Orders are sent under the same lock, so none is
     /// lost.
     fn try_close(&mut self) -> bool {
-        let _tasks = self.hooks.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        let _tasks = self.actions.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         let may_end = self.orders.is_empty();
         if may_end {
             self.orders.close();
@@ -238,7 +238,7 @@ impl ActionTask {
         match answer {
             Ok(description) => {
                 self.describe_at = None;
-                self.hooks.undescribed.answered(self.calls.key());
+                self.actions.undescribed.answered(self.calls.key());
                 if let Some(description) = description {
                     self.schedule.described(self.now(), description);
                 }
@@ -252,7 +252,7 @@ impl ActionTask {
 
     fn log_undescribed(&self, error: &LookupError) {
         let HookKey { group, hook, .. } = self.calls.key();
-        if self.hooks.undescribed.failed(self.calls.key()) {
+        if self.actions.undescribed.failed(self.calls.key()) {
             warn!(
                 group = %group, hook = %hook, %error,
                 "Cannot describe the lifecycle hook; trying again. Until that succeeds, Sundown \
@@ -291,7 +291,7 @@ impl ActionTask {
                 self.proofs.clear();
                 self.leadership = Leadership::HeartbeatsOnly;
             }
-            Order::TakenUp(at) => self.taken_up = at,
+            Order::DrainResumed(at) => self.resumed_at = at,
             Order::Resume => {
                 self.reported.facts = None;
                 self.leadership = Leadership::LeadsAgain { unclaimed_until: now.plus(CLAIM_TIME) };
@@ -348,7 +348,7 @@ impl ActionTask {
     /// knows the action. While nobody leads: at the latest end of the drain. In a new term: when
     /// nothing has named the action in time. In both cases at once if AWS has shown that another
     /// party answers the hook, unless a record names the action.
-    fn kept_alive_until(&self, now: Moment) -> Moment {
+    fn heartbeats_until(&self, now: Moment) -> Moment {
         match self.leadership {
             Leadership::Leads => return Moment::MAX,
             Leadership::LeadsAgain { .. } | Leadership::HeartbeatsOnly
@@ -360,8 +360,8 @@ impl ActionTask {
             Leadership::HeartbeatsOnly => {}
         }
         let hook = self.schedule.facts(now).description;
-        limit_settings(&self.shared().config.drain).kept_alive_until(
-            self.taken_up,
+        limit_settings(&self.shared().config.drain).heartbeats_until(
+            self.resumed_at,
             self.schedule.ends_by(),
             hook.as_ref(),
         )
@@ -391,7 +391,7 @@ impl ActionTask {
     }
 
     fn remember_end(&self) {
-        let mut ended = self.hooks.ended_actions.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ended = self.actions.ended_actions.lock().unwrap_or_else(PoisonError::into_inner);
         self.calls.names().iter().for_each(|name| ended.insert(name));
         self.shared().heartbeat_answers.ended(self.calls.names(), self.now());
     }
@@ -426,7 +426,7 @@ impl ActionTask {
         let facts = self.schedule.facts(self.now());
         if self.reported.facts.as_ref() != Some(&facts) {
             for name in self.calls.names() {
-                self.hooks.inputs.send(Input::Hook(name.clone(), facts.clone()));
+                self.actions.inputs.send(Input::Hook(name.clone(), facts.clone()));
             }
             self.reported.facts = Some(facts);
         }
@@ -441,7 +441,7 @@ impl ActionTask {
         }
         // While this task waited for the pacer, its time may have run out, or a lookup of another
         // task may have shown that another party answers the hook.
-        if self.kept_alive_until(self.now()) <= self.now() {
+        if self.heartbeats_until(self.now()) <= self.now() {
             return;
         }
         let was_unproved = self.calls.is_unproved(&self.schedule);
@@ -472,7 +472,7 @@ impl ActionTask {
         }
         let result = self.calls.complete(&mut self.schedule).await;
         let now = self.now();
-        self.completion.tried(result, now, &self.hooks.shared.random);
+        self.completion.tried(result, now, &self.actions.shared.random);
         true
     }
 }

@@ -76,7 +76,7 @@ enum Order {
     AddName(Box<LifecycleAction>, NamedBy),
     /// The leader accepted, took over or resumed the drain of the action at this moment. `None`: the
     /// drain is paused.
-    TakenUp(Option<Moment>),
+    DrainResumed(Option<Moment>),
     /// The term is over. Send heartbeats, and nothing else.
     KeepHeartbeatsOnly,
     /// A new term has begun.
@@ -103,7 +103,7 @@ impl FleetInputs {
 
 /// All open lifecycle actions of one term.
 #[derive(Clone)]
-pub(super) struct Hooks {
+pub(super) struct LifecycleActions {
     shared: Arc<Shared>,
     end: CancellationToken,
     inputs: FleetInputs,
@@ -123,7 +123,7 @@ pub(super) enum NamedBy {
     Record,
 }
 
-impl Hooks {
+impl LifecycleActions {
     pub(super) fn new(shared: Arc<Shared>, inputs: mpsc::UnboundedSender<Input>) -> Self {
         let end = CancellationToken::new();
         let pacer = Pacer::start(shared.clock, &shared.spawner, &end);
@@ -296,8 +296,8 @@ impl Hooks {
     /// The leader accepted, took over or resumed the drain of this action at this moment. `None`:
     /// the drain is paused. If this process loses the Lease, it keeps the action alive from then on
     /// for as long as the drain may take.
-    pub(super) fn taken_up(&self, action: &LifecycleAction, at: Option<Moment>) {
-        self.tasks().send(action, Order::TakenUp(at));
+    pub(super) fn resumed_at(&self, action: &LifecycleAction, at: Option<Moment>) {
+        self.tasks().send(action, Order::DrainResumed(at));
     }
 
     /// Drops this name of an action. Without a name left, the action gets no more heartbeats and no

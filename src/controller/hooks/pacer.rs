@@ -6,7 +6,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    lifecycle::{CallPriority, HEARTBEAT_RATE, Pace, TAKE_UP_RATE},
+    lifecycle::{CallPriority, HEARTBEAT_RATE, Pace, TAKE_OVER_RATE},
     runtime::{Clock, Spawner},
 };
 
@@ -14,7 +14,7 @@ use crate::{
 /// heartbeats and for completions.
 #[derive(Clone)]
 pub(super) struct Pacer {
-    take_ups: PacedQueue,
+    take_overs: PacedQueue,
     others: PacedQueue,
 }
 
@@ -34,12 +34,12 @@ impl Pacer {
             drop(spawner.spawn(async move { end.run_until_cancelled(task.run(clock)).await }));
             queue
         };
-        Self { take_ups: queue(TAKE_UP_RATE), others: queue(HEARTBEAT_RATE) }
+        Self { take_overs: queue(TAKE_OVER_RATE), others: queue(HEARTBEAT_RATE) }
     }
 
     /// Waits until a call may be sent. A caller that stops waiting loses only its place.
     pub(super) async fn wait(&self, priority: CallPriority) {
-        let queue = if priority.is_take_up { &self.take_ups } else { &self.others };
+        let queue = if priority.is_take_over { &self.take_overs } else { &self.others };
         let (go, signal) = oneshot::channel();
         queue.pace().enter(priority, go);
         queue.more.notify_one();

@@ -91,7 +91,7 @@ impl Term {
             self.shared.metrics.set_blocked(reason.as_str(), *count);
         }
         self.shared.metrics.set_nodes_paused(counts.paused);
-        self.shared.metrics.set_nodes_excluded(self.with_room(|room| room.out()));
+        self.shared.metrics.set_nodes_excluded(self.with_exclusion_limit(|limit| limit.out()));
     }
 
     fn report_begin(&self, node: &NodeName, begin: &Begin) {

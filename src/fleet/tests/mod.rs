@@ -197,7 +197,7 @@ fn word(effect: &Effect) -> Option<&'static str> {
         | Effect::CompleteNow(_)
         | Effect::ForgetDeletedNode(_)
         | Effect::DeadlineIs(..)
-        | Effect::TakenUp { .. }
+        | Effect::DrainResumed { .. }
         | Effect::PausedAll(_) => return None,
     })
 }

@@ -379,15 +379,15 @@ fn a_completion_waits_for_the_complete_delay_of_each_node_of_its_instance() {
     assert_eq!(begins.collect::<Vec<_>>(), [Some(at(22)), Some(at(22))]);
 }
 
-/// The number of actions and the time in seconds of each [`Effect::TakenUp`]; `None` in a pause.
-fn take_ups(effects: &[Effect]) -> Vec<(usize, Option<i64>)> {
-    let take_up = |effect: &Effect| match effect {
-        Effect::TakenUp { actions, at: up } => {
+/// The number of actions and the time in seconds of each [`Effect::DrainResumed`]; `None` in a pause.
+fn take_overs(effects: &[Effect]) -> Vec<(usize, Option<i64>)> {
+    let resumed_at = |effect: &Effect| match effect {
+        Effect::DrainResumed { actions, at: up } => {
             Some((actions.len(), up.map(|up| up.as_second() - at(0).as_second())))
         }
         _ => None,
     };
-    effects.iter().filter_map(take_up).collect()
+    effects.iter().filter_map(resumed_at).collect()
 }
 
 #[test]
@@ -398,14 +398,14 @@ fn the_time_of_a_drain_counts_from_its_accept_and_anew_from_each_resume() {
         instance: id(INSTANCE),
         instance_has_ended: false,
     };
-    assert_eq!(take_ups(&world.step(accept(&node))), [(1, Some(0))]);
+    assert_eq!(take_overs(&world.step(accept(&node))), [(1, Some(0))]);
     world.now = 100;
-    assert_eq!(take_ups(&world.step(Input::PausedAll(true))), [(1, None)]);
+    assert_eq!(take_overs(&world.step(Input::PausedAll(true))), [(1, None)]);
     world.now = 150;
     let joined = take_on(&node, &hook("e2", 1, "other", "t2"), 1).unwrap();
-    assert_eq!(take_ups(&world.step(accept(&joined))), [(2, None)], "it joins in the pause");
+    assert_eq!(take_overs(&world.step(accept(&joined))), [(2, None)], "it joins in the pause");
     world.now = 200;
-    assert_eq!(take_ups(&world.step(Input::PausedAll(false))), [(2, Some(200))]);
+    assert_eq!(take_overs(&world.step(Input::PausedAll(false))), [(2, Some(200))]);
     let paused = Input::NodeApplied(Arc::new(with(&joined, "sundown.dev/pause")));
-    assert_eq!(take_ups(&world.step(paused)), [(2, None)], "only this node");
+    assert_eq!(take_overs(&world.step(paused)), [(2, None)], "only this node");
 }

@@ -22,7 +22,7 @@ fn two_replicas_whose_clocks_differ_derive_the_same_deadline() {
         response: Response::Drain,
     };
     for ahead in [-600, -3, 0, 3, 600] {
-        let here = skew(ahead).taken(vec![recorded.clone()]).remove(0);
+        let here = skew(ahead).facts_to_ours(vec![recorded.clone()]).remove(0);
         assert_eq!(here.machine_ends_at(), Some(at(120 - ahead)), "AWS is {ahead} s ahead");
         assert_eq!((here.accepted, here.ends), (at(2 - ahead), Some(at(90 - ahead))));
         assert_eq!(skew(ahead).to_aws(here.time), recorded.time);

@@ -50,15 +50,15 @@ fn known(d: HookDescription) -> HookFacts {
 struct Case {
     taken: Vec<InterruptionFacts>,
     drain: Option<HookFacts>,
-    take_up: i64,
+    resumed_at: i64,
     drain_timeout: Option<u64>,
 }
 
 impl Case {
     fn of(taken: impl Into<Vec<InterruptionFacts>>) -> Self {
         let taken = taken.into();
-        let take_up = taken.iter().map(|t| t.accepted).min().unwrap();
-        Self { drain: None, take_up: whole(take_up), drain_timeout: None, taken }
+        let resumed_at = taken.iter().map(|t| t.accepted).min().unwrap();
+        Self { drain: None, resumed_at: whole(resumed_at), drain_timeout: None, taken }
     }
 
     fn hook(mut self, facts: HookFacts) -> Self {
@@ -66,8 +66,8 @@ impl Case {
         self
     }
 
-    fn taken_up(mut self, at: i64) -> Self {
-        self.take_up = at;
+    fn resumed_at(mut self, at: i64) -> Self {
+        self.resumed_at = at;
         self
     }
 
@@ -86,7 +86,7 @@ impl Case {
             drain_timeout: self.drain_timeout.map(seconds),
             ..LimitSettings::default()
         };
-        limits(&self.taken, &hooks, at(self.take_up), &settings)
+        limits(&self.taken, &hooks, at(self.resumed_at), &settings)
     }
 
     /// Forced at, ended at.
@@ -230,7 +230,7 @@ fn once_two_thirds_of_a_window_are_over_its_end_is_the_deadline_until_a_heartbea
 }
 
 #[test]
-fn a_deadline_that_has_passed_at_the_take_up_does_not_count() {
+fn a_deadline_that_has_passed_when_the_drain_is_resumed_does_not_count() {
     let h = |timeout| known(of_timeout(timeout));
     for (name, case, force, end) in [
         (
@@ -243,32 +243,32 @@ fn a_deadline_that_has_passed_at_the_take_up_does_not_count() {
         ("one second before that", Case::of([taken(Kind::Spot, 0, 109)]), Some(110), 118),
         (
             "a notice that another leader left behind",
-            Case::of([taken(Kind::Spot, 0, 1)]).taken_up(500).drain_timeout(60),
+            Case::of([taken(Kind::Spot, 0, 1)]).resumed_at(500).drain_timeout(60),
             None,
             560,
         ),
         (
             "in time at the accept and at the take-over",
-            Case::of([taken(Kind::Spot, 0, 1)]).taken_up(60),
+            Case::of([taken(Kind::Spot, 0, 1)]).resumed_at(60),
             Some(110),
             118,
         ),
         ("a state change", Case::of([state(InstanceState::Stopping, 0, 31)]), None, 3631),
         (
-            "a hook counts from the take-up",
-            Case::of([hook("drain", 0, 1)]).hook(h(300)).taken_up(5000),
+            "a hook counts from the resume",
+            Case::of([hook("drain", 0, 1)]).hook(h(300)).resumed_at(5000),
             Some(8595),
             8598,
         ),
         (
             "but not beyond its global timeout",
-            Case::of([hook("drain", 0, 1)]).hook(h(300)).taken_up(29_000),
+            Case::of([hook("drain", 0, 1)]).hook(h(300)).resumed_at(29_000),
             Some(29_935),
             29_938,
         ),
         (
             "and if that is over, nothing is forced",
-            Case::of([hook("drain", 0, 1)]).hook(h(300)).taken_up(29_950),
+            Case::of([hook("drain", 0, 1)]).hook(h(300)).resumed_at(29_950),
             None,
             33_550,
         ),
@@ -279,8 +279,8 @@ fn a_deadline_that_has_passed_at_the_take_up_does_not_count() {
             3998,
         ),
         (
-            "what is not described counts from the take-up too",
-            Case::of([hook("drain", 0, 1)]).taken_up(5000),
+            "what is not described counts from the resume too",
+            Case::of([hook("drain", 0, 1)]).resumed_at(5000),
             Some(8595),
             8598,
         ),
@@ -290,15 +290,15 @@ fn a_deadline_that_has_passed_at_the_take_up_does_not_count() {
 }
 
 #[test]
-fn a_deadline_that_counts_from_the_take_up_delays_force_from_there_too() {
+fn a_deadline_that_counts_from_the_resume_delays_force_from_there_too() {
     let drained = |lapse: Option<i64>| {
         Case::of([hook("drain", 0, 1)])
             .hook(HookFacts { lapse: lapse.map(at), ..known(of_timeout(300)) })
     };
     for (name, case, force_at, accepted) in [
-        ("it still runs", drained(None).taken_up(60), 3596, 1),
-        ("it was over at the take-up", drained(None).taken_up(5000), 8595, 5000),
-        ("it was over, and a window ends before", drained(Some(5200)).taken_up(5000), 5195, 1),
+        ("it still runs", drained(None).resumed_at(60), 3596, 1),
+        ("it was over at the resume", drained(None).resumed_at(5000), 8595, 5000),
+        ("it was over, and a window ends before", drained(Some(5200)).resumed_at(5000), 5195, 1),
     ] {
         let l = case.limits();
         assert_eq!((l.force_at, l.accepted), (Some(at(force_at)), at(accepted)), "{name}");
@@ -326,22 +326,26 @@ fn the_earliest_of_several_deadlines_applies_with_its_accept() {
 }
 
 #[test]
-fn an_interruption_that_joins_is_taken_up_at_its_accept() {
+fn the_time_of_an_interruption_that_joins_counts_from_its_accept() {
     let case =
         Case::of([hook("drain", 0, 1), taken(Kind::Spot, 5000, 5001)]).hook(known(of_timeout(300)));
     assert_eq!(case.told().0, Some(3596), "under the leader that took both on");
     assert_eq!(
-        case.taken_up(4000).told().0,
+        case.resumed_at(4000).told().0,
         Some(5110),
         "under one that took over between them, the hook's is void"
     );
 }
 
 #[test]
-fn a_resume_is_a_take_up_but_restarts_no_deadline_that_is_still_ahead() {
+fn the_end_of_a_pause_restarts_no_deadline_that_is_still_ahead() {
     let spot = || Case::of([taken(Kind::Spot, 0, 1)]);
-    assert_eq!((spot().told(), spot().taken_up(50).told()), ((Some(110), 118), (Some(110), 118)));
-    assert_eq!(spot().taken_up(200).told().0, None, "held until it was over: nothing is shortened");
+    assert_eq!((spot().told(), spot().resumed_at(50).told()), ((Some(110), 118), (Some(110), 118)));
+    assert_eq!(
+        spot().resumed_at(200).told().0,
+        None,
+        "held until it was over: nothing is shortened"
+    );
 }
 
 #[test]
@@ -395,7 +399,7 @@ fn the_end_of_a_window_that_is_about_to_lapse_is_not_a_lasting_deadline() {
 fn heartbeats_without_a_leader_end_when_the_drain_would_be_over() {
     let ends_by = at(30_000);
     let described = of_timeout(300);
-    for (case, drain_timeout, taken_up, hook, until) in [
+    for (case, drain_timeout, resumed_at, hook, until) in [
         ("accepted, and the timeout is set", Some(120), Some(10), Some(&described), at(130)),
         ("an hour by default", None, Some(10), Some(&described), at(3610)),
         ("or as long as the hook waits", None, Some(10), Some(&of_timeout(7200)), at(7210)),
@@ -405,7 +409,7 @@ fn heartbeats_without_a_leader_end_when_the_drain_would_be_over() {
     ] {
         let settings =
             LimitSettings { drain_timeout: drain_timeout.map(seconds), ..LimitSettings::default() };
-        assert_eq!(settings.kept_alive_until(taken_up.map(at), ends_by, hook), until, "{case}");
+        assert_eq!(settings.heartbeats_until(resumed_at.map(at), ends_by, hook), until, "{case}");
     }
 }
 

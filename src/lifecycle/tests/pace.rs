@@ -3,7 +3,7 @@
 use super::*;
 
 fn turn(by: i64, firm: bool) -> CallPriority {
-    CallPriority { by: at_ms(by), firm, is_take_up: false }
+    CallPriority { by: at_ms(by), firm, is_take_over: false }
 }
 
 /// When each of those who wait goes, in milliseconds after the start.
@@ -19,7 +19,7 @@ fn let_go(pace: &mut Pace<u32>) -> Vec<(u32, i64)> {
 
 #[test]
 fn waiting_calls_go_one_at_a_time_the_most_urgent_first() {
-    let mut pace = Pace::new(TAKE_UP_RATE);
+    let mut pace = Pace::new(TAKE_OVER_RATE);
     (0..100).for_each(|n| pace.enter(turn(60_000 - 100 * i64::from(n), true), n));
     let gone = let_go(&mut pace);
     assert_eq!(gone.iter().take(3).collect::<Vec<_>>(), [&(99, 0), &(98, 50), &(97, 100)]);
@@ -33,12 +33,12 @@ fn waiting_calls_go_one_at_a_time_the_most_urgent_first() {
 
 #[test]
 fn the_pace_speeds_up_only_if_a_firm_call_would_be_late() {
-    let mut pace = Pace::new(TAKE_UP_RATE);
+    let mut pace = Pace::new(TAKE_OVER_RATE);
     (0..100).for_each(|n| pace.enter(turn(2_000, true), n));
     let gone = let_go(&mut pace);
     assert!(gone.iter().all(|(_, ms)| *ms <= 2_000), "{gone:?}");
     assert!(gone.windows(2).all(|w| w[1].1 - w[0].1 >= 19), "evenly: {gone:?}");
-    let mut unknown = Pace::new(TAKE_UP_RATE);
+    let mut unknown = Pace::new(TAKE_OVER_RATE);
     (0..100).for_each(|n| unknown.enter(turn(0, false), n));
     assert_eq!(let_go(&mut unknown).last(), Some(&(99, 4_950)));
     // Ten that are known wait behind them, and overtake them when it is time.
@@ -63,7 +63,7 @@ fn the_heartbeat_with_the_least_time_left_goes_first() {
         HeartbeatSchedule::new(at(0), start, 0.0, description.map(of_timeout)).priority()
     };
     let taken_over = ActionOrigin::TakenOver { at: at(1000), without_leader: seconds(20) };
-    let by = |turn: CallPriority| (whole(turn.by), turn.firm, turn.is_take_up);
+    let by = |turn: CallPriority| (whole(turn.by), turn.firm, turn.is_take_over);
     // Two thirds of the window are over at 200 s, three tries with their waits and as long a wait
     // for the turn before.
     assert_eq!(by(of(received(0), Some(300))), (161, true, false));

@@ -127,7 +127,7 @@ proptest! {
             prop_assert!(moved_by_aws || after.2 <= before.2, "{before:?} {after:?}");
             prop_assert!(
                 after.1.is_none_or(|f| f > begin(start)),
-                "nothing is forced that was over at the take-up"
+                "nothing is forced that was over when the drain was resumed"
             );
             before = after;
         }

@@ -57,7 +57,7 @@ fn a_process_that_leads_again_counts_the_window_from_its_last_accepted_heartbeat
         ),
     ] {
         assert_eq!(
-            (s.due(), s.priority().is_take_up),
+            (s.due(), s.priority().is_take_over),
             (Some(at(0)), true),
             "{why}: the first one goes at once all the same"
         );

@@ -681,7 +681,7 @@ fn a_hook_is_unconfirmed_until_one_of_its_actions_was_accepted_as_ours() {
 }
 
 #[test]
-fn a_deadline_that_passed_before_the_drain_was_taken_up_does_not_keep_others_from_joining() {
+fn a_deadline_that_passed_before_the_drain_was_resumed_does_not_keep_others_from_joining() {
     use InstanceState::Stopping;
     let options = |limit: Option<i64>| AcceptOptions {
         current_limit: limit.map(at),

@@ -327,19 +327,19 @@ fn the_interruptions_that_a_new_record_lacks_of_the_one_that_it_replaced_are_add
     for node in [deleted, damaged] {
         let fresh = take_on(&node, &spot("e2", 5), 6).unwrap();
         assert!(open_actions(&fresh).is_empty());
-        let whole = apply(&fresh, &carry_over(&fresh, &held_record).unwrap());
+        let whole = apply(&fresh, &merge_patch(&fresh, &held_record).unwrap());
         assert_eq!(open_actions(&whole), ["asg/drain"]);
         assert_eq!((kinds(&whole).len(), our_taint(&whole)), (2, Some("spot")));
         assert!(
             !Record::read(whole.record().unwrap()).unwrap().before.unschedulable,
             "the state before the first interruption"
         );
-        assert_eq!(carry_over(&whole, &held_record), None, "once");
+        assert_eq!(merge_patch(&whole, &held_record), None, "once");
         assert_eq!(
-            carry_over(&release_node(&fresh, 9), &held_record),
+            merge_patch(&release_node(&fresh, 9), &held_record),
             None,
             "a released record has no open actions"
         );
     }
-    assert_eq!(carry_over(&held, &held_record), None);
+    assert_eq!(merge_patch(&held, &held_record), None);
 }

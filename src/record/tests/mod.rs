@@ -5,11 +5,11 @@ mod accept;
 mod compat;
 mod confirmed;
 mod ended;
+mod exclusion_limit;
 mod life;
 mod properties;
 mod responses;
 mod returned;
-mod room;
 mod schema;
 
 use serde_json::{Value, json};

@@ -119,7 +119,7 @@ impl Judge<'_> {
         };
         let accept = Scope::of_leader(&[MESSAGES, SEE_NODES, HEARTBEATS]).about(instance, node);
         let is_accepted = self.story.recorded(instance, due).iter().any(|t| t.is_of(action));
-        let kept_alive = self.kept_alive_until(action, end);
+        let kept_alive = self.heartbeats_until(action, end);
         let unknown =
             self.evidence.nodes.get(&action.instance).and_then(|n| self.unknown_from(n, end));
         let until =
@@ -185,7 +185,7 @@ impl Judge<'_> {
     /// A process that lost its Lease goes on with the heartbeats for as long as a drain may take
     /// from when it accepted the action, took it over or resumed its drain, and then ends them. If
     /// the drain was paused when the Lease was lost, it does not end them.
-    fn kept_alive_until(&self, action: &ActionReport, end: Moment) -> Moment {
+    fn heartbeats_until(&self, action: &ActionReport, end: Moment) -> Moment {
         let accepted = self
             .story
             .recorded(&action.instance, end)

@@ -80,7 +80,7 @@ impl Judge<'_> {
                 format!("{} was taken out of load balancers without a drain", node.name),
             );
         }
-        self.count(Promise::LabelRoom, self.is_blind(write.at));
+        self.count(Promise::ExclusionLimit, self.is_blind(write.at));
         let fits = self.known(counts, write.at).any(|c| (c.out + 1) * 2 <= c.ready);
         if !fits && let Some(last) = counts.last() {
             let Count { ready, out, .. } = last;

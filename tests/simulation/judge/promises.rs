@@ -22,7 +22,7 @@ pub enum Promise {
     Budget,
     OneWriter,
     LabelWithAccept,
-    LabelRoom,
+    ExclusionLimit,
     PutBack,
     TrueEvents,
     EachHasItsEvent,
@@ -44,7 +44,7 @@ impl Promise {
         Self::Budget,
         Self::OneWriter,
         Self::LabelWithAccept,
-        Self::LabelRoom,
+        Self::ExclusionLimit,
         Self::PutBack,
         Self::TrueEvents,
         Self::EachHasItsEvent,
@@ -70,7 +70,7 @@ impl Promise {
             Self::LabelWithAccept => {
                 ("a node leaves load balancers with its accept, where it must", 78)
             }
-            Self::LabelRoom => ("at most half of the Ready nodes leave load balancers", 78),
+            Self::ExclusionLimit => ("at most half of the Ready nodes leave load balancers", 78),
             Self::PutBack => ("a node that is put back is as it was", 50),
             Self::TrueEvents => ("each Event is true", 99),
             Self::EachHasItsEvent => ("each thing that happens has its Event", 60),

@@ -9,8 +9,8 @@ fn named(name: &str, labelled: bool, ready: Ready) -> Node {
     node
 }
 
-fn of(names: &[(&str, bool, Ready)]) -> LabelRoom {
-    let mut room = LabelRoom::new();
+fn of(names: &[(&str, bool, Ready)]) -> ExclusionLimit {
+    let mut room = ExclusionLimit::new();
     for (name, labelled, ready) in names {
         room.applied(&named(name, *labelled, *ready));
     }
@@ -133,7 +133,7 @@ fn a_label_counts_when_a_drain_set_it_and_not_when_others_set_it_permanently() {
         ("labelled by others while Sundown drains it", during_the_drain, 3, 1),
         ("labelled and cordoned by others", cordoned(valued(Some("maintenance"))), 3, 1),
     ] {
-        let mut room = LabelRoom::new();
+        let mut room = ExclusionLimit::new();
         room.applied(&node);
         assert_eq!(room.out(), left, "{case}");
         for n in 0..=others {

@@ -16,7 +16,7 @@ use crate::domain::{EXCLUDE_FROM_LOAD_BALANCERS, Node, NodeName, Ready};
 /// The caller reports every change of a Node. A question costs a walk over the patches in flight,
 /// not over the cluster.
 #[derive(Debug, Clone, Default)]
-pub struct LabelRoom {
+pub struct ExclusionLimit {
     nodes: BTreeMap<NodeName, Seen>,
     in_flight: BTreeSet<NodeName>,
     /// The number of Ready nodes that are not labeled permanently.
@@ -72,7 +72,7 @@ impl Seen {
     }
 }
 
-impl LabelRoom {
+impl ExclusionLimit {
     /// Creates a limit that knows no nodes.
     #[must_use]
     pub fn new() -> Self {
@@ -115,8 +115,8 @@ impl LabelRoom {
         }
         // Also for a node that is not Ready. Otherwise all nodes would leave while all kubelets are
         // silent, and would stay away once they are Ready again.
-        let room = (self.out() + 1) * 2 <= self.ready;
-        room && self.in_flight.insert(name.clone())
+        let has_room = (self.out() + 1) * 2 <= self.ready;
+        has_room && self.in_flight.insert(name.clone())
     }
 
     /// The patch has ended. `node`: the Node after the patch; `None` if the patch certainly had no
