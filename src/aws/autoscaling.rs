@@ -14,7 +14,9 @@ use aws_smithy_runtime_api::{
 use aws_smithy_types::config_bag::ConfigBag;
 
 use super::{Api, AwsError, call::Caller};
-use crate::domain::{GroupName, HookDescription, HookName, LifecycleAction, Transition};
+use crate::domain::{
+    GroupName, HookDescription, HookName, HookResult, LifecycleAction, Transition,
+};
 
 /// The time limit of a call.
 pub(super) const LIMIT: Duration = Duration::from_secs(11);
@@ -23,27 +25,6 @@ pub(super) const GROUPS: usize = 100;
 /// How many pages of an answer are read: a server that always sends another page must not keep us
 /// busy for ever.
 pub(super) const PAGES: usize = 20;
-
-/// `LifecycleActionResult`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HookResult {
-    /// `CONTINUE`: Auto Scaling continues the launch or the termination.
-    Continue,
-    /// `ABANDON`: Auto Scaling terminates an instance that launches; for a termination, it skips
-    /// the other hooks.
-    Abandon,
-}
-
-impl HookResult {
-    /// As AWS writes it.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Continue => "CONTINUE",
-            Self::Abandon => "ABANDON",
-        }
-    }
-}
 
 /// A group without its instances, from DescribeAutoScalingGroups.
 #[derive(Debug, Clone, PartialEq, Eq)]

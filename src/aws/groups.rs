@@ -6,10 +6,10 @@ use std::{collections::BTreeMap, time::Duration};
 use aws_sdk_autoscaling::types::{AutoScalingGroup, Filter, LifecycleHook};
 
 use super::{
-    Api, AutoScaling, AwsError, HookResult,
+    Api, AutoScaling, AwsError,
     autoscaling::{LIMIT, PAGES, description, transition},
 };
-use crate::domain::{GroupName, HookName, Transition};
+use crate::domain::{GroupName, HookName, HookResult, Transition};
 
 /// Selects groups by tag.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -11,7 +11,9 @@ use super::{
     },
     *,
 };
-use crate::domain::{GroupName, HookKey, InstanceId, InstanceState, LifecycleAction, seconds};
+use crate::domain::{
+    GroupName, HookKey, HookResult, InstanceId, InstanceState, LifecycleAction, seconds,
+};
 
 fn id(n: u32) -> InstanceId {
     format!("i-{n:017x}").parse().unwrap()

@@ -31,13 +31,15 @@ pub enum Target {
     WatchBudgets,
     /// GET of one DaemonSet.
     GetDaemonSet,
+    /// GET of the Lease that the kubelet of a Node renews.
+    GetNodeLease,
     /// POST or PATCH of an Event.
     Event,
 }
 
 impl Target {
     /// Every target, for initializing metrics.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::ListNodes,
         Self::WatchNodes,
         Self::GetNode,
@@ -50,6 +52,7 @@ impl Target {
         Self::ListBudgets,
         Self::WatchBudgets,
         Self::GetDaemonSet,
+        Self::GetNodeLease,
         Self::Event,
     ];
 
@@ -68,6 +71,7 @@ impl Target {
             Self::ListBudgets => "list disruption budgets",
             Self::WatchBudgets => "watch disruption budgets",
             Self::GetDaemonSet => "get DaemonSet",
+            Self::GetNodeLease => "get the Lease of node",
             Self::Event => "write an Event about",
         }
     }
@@ -94,6 +98,7 @@ impl Target {
             Self::ListBudgets => "list_budgets",
             Self::WatchBudgets => "watch_budgets",
             Self::GetDaemonSet => "get_daemon_set",
+            Self::GetNodeLease => "get_node_lease",
             Self::Event => "event",
         }
     }

@@ -43,6 +43,7 @@ pub const fn rights(target: Target) -> &'static [Right] {
         }
         Target::ListBudgets => const { &[of("policy", "poddisruptionbudgets", "list")] },
         Target::WatchBudgets => const { &[of("policy", "poddisruptionbudgets", "watch")] },
+        Target::GetNodeLease => const { &[of("coordination.k8s.io", "leases", "get")] },
         Target::GetDaemonSet => const { &[of("apps", "daemonsets", "get")] },
         Target::Event => const { &[core("events", "create"), core("events", "patch")] },
     }

@@ -10,7 +10,7 @@ use super::{
     values::{Listen, PodEvents, QueueUrl, parse_count, parse_duration, parse_switch},
 };
 use crate::{
-    domain::{Compat, Exclusion, ForceAfter, KindResponse, Selector},
+    domain::{Compat, DaemonSetName, Exclusion, ForceAfter, HookResult, KindResponse, Selector},
     observe::{LogFormat, webhook::On},
 };
 
@@ -23,6 +23,9 @@ pub struct RunArgs {
     /// Which hooks, nodes and instances Sundown acts on.
     #[command(flatten)]
     pub ours: OursArgs,
+    /// What a launch hook waits for.
+    #[command(flatten)]
+    pub launch: LaunchArgs,
     /// How nodes are drained.
     #[command(flatten)]
     pub drain: DrainArgs,
@@ -187,6 +190,45 @@ pub struct OursArgs {
         value_parser = parse_duration,
     )]
     pub join_timeout: Duration,
+}
+
+/// The flags under "Launch hooks": what a new instance must have before its hook is completed.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Launch hooks")]
+pub struct LaunchArgs {
+    /// How long a launch hook waits for its node to be ready, from its event on, at most 11h
+    #[arg(
+        long,
+        env = "SUNDOWN_LAUNCH_TIMEOUT",
+        value_name = "DURATION",
+        default_value = d::LAUNCH_TIMEOUT,
+        value_parser = parse_duration,
+    )]
+    pub launch_timeout: Duration,
+    /// How a launch hook is completed whose node is not ready after `--launch-timeout`: `continue`
+    /// (the instance goes into service) or `abandon` (Auto Scaling terminates it, and launches
+    /// another)
+    #[arg(
+        long,
+        env = "SUNDOWN_LAUNCH_ON_TIMEOUT",
+        value_name = "RESULT",
+        default_value = d::LAUNCH_ON_TIMEOUT,
+        value_enum,
+    )]
+    pub launch_on_timeout: HookResult,
+    /// DaemonSet that must have a Ready pod on the node before its launch hook is completed,
+    /// NAMESPACE/NAME; repeatable, at most 16 (in the variable: separated by commas)
+    #[arg(
+        long,
+        env = "SUNDOWN_LAUNCH_DAEMONSET",
+        value_name = "NAMESPACE/NAME",
+        value_delimiter = ','
+    )]
+    pub launch_daemonset: Vec<DaemonSetName>,
+    /// Key of a startup taint that must be gone from the node before its launch hook is completed;
+    /// repeatable, at most 16 (in the variable: separated by commas)
+    #[arg(long, env = "SUNDOWN_LAUNCH_STARTUP_TAINT", value_name = "KEY", value_delimiter = ',')]
+    pub launch_startup_taint: Vec<String>,
 }
 
 /// The flags under "Drain": how nodes are drained.

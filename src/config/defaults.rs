@@ -10,6 +10,10 @@ pub const LIFECYCLE_HOOK: &str = "*";
 pub const NODE_SELECTOR: &str = "!karpenter.sh/nodepool,eks.amazonaws.com/compute-type!=auto";
 /// `--join-timeout`.
 pub const JOIN_TIMEOUT: &str = "5m";
+/// `--launch-timeout`.
+pub const LAUNCH_TIMEOUT: &str = "5m";
+/// `--launch-on-timeout`.
+pub const LAUNCH_ON_TIMEOUT: &str = "continue";
 /// `--rebalance-ttl`.
 pub const REBALANCE_TTL: &str = "1h";
 /// `--deadline-margin`.

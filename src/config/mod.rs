@@ -18,8 +18,8 @@ mod values;
 use std::{net::SocketAddr, time::Duration};
 
 pub use args::{
-    AwsArgs, DrainArgs, ElectionArgs, KubeArgs, LeaseArgs, LogArgs, OursArgs, QueueArgs, RunArgs,
-    ServiceArgs, WebhookArgs,
+    AwsArgs, DrainArgs, ElectionArgs, KubeArgs, LaunchArgs, LeaseArgs, LogArgs, OursArgs,
+    QueueArgs, RunArgs, ServiceArgs, WebhookArgs,
 };
 pub use error::ConfigError;
 pub use print::{derived_default, document, print_config, unknown_variables};
@@ -29,7 +29,7 @@ use crate::{
     domain::{Compat, Exclusion, ForceAfter, NodeName, PodKey, Responses, Selector},
     election,
     observe::{LogFormat, traces, webhook},
-    triage::HookGlobs,
+    triage::{HookGlobs, LaunchPolicy},
 };
 
 /// The validated configuration of `sundown run`.
@@ -39,6 +39,8 @@ pub struct Config {
     pub queue: QueueConfig,
     /// Which hooks, nodes and instances Sundown acts on.
     pub ours: OursConfig,
+    /// What a launch hook waits for.
+    pub launch: LaunchPolicy,
     /// How nodes are drained.
     pub drain: DrainConfig,
     /// Leader election, and this process's node and pod.

@@ -135,6 +135,8 @@ fn flags_that_are_missing_contradictory_or_out_of_range_are_refused_with_name_va
         (&["--queue-url", ""], "--queue-url", "''", "get-queue-url"),
         (&["--join-timeout", "300"], "--join-timeout", "'300'", "300s for seconds"),
         (&["--join-timeout=-5m"], "--join-timeout", "'-5m'", "90s, 5m or 1h30m"),
+        (&["--launch-daemonset", "aws-node"], "--launch-daemonset", "'aws-node'", "NAMESPACE/NAME"),
+        (&["--launch-on-timeout", "stop"], "--launch-on-timeout", "'stop'", "continue, abandon"),
         (&["--drain-timeout", "soon"], "--drain-timeout", "'soon'", "90s, 5m or 1h30m"),
         (
             &["--lifecycle-hook", "drain hook"],
@@ -202,6 +204,14 @@ fn flags_that_are_missing_contradictory_or_out_of_range_are_refused_with_name_va
         (&["--max-pollers", "many"], "--max-pollers", "'many'", "whole number"),
         (&["--max-held", "1"], "--max-held", "`1`", "10 to 100000"),
         (&["--join-timeout", "2h"], "--join-timeout", "`2h`", "1h or less"),
+        (&["--launch-timeout", "12h"], "--launch-timeout", "`12h`", "30s to 11h"),
+        (&["--launch-timeout", "10s"], "--launch-timeout", "`10s`", "30s to 11h"),
+        (
+            &["--launch-startup-taint", "a=b:NoSchedule"],
+            "--launch-startup-taint",
+            "`a=b:NoSchedule`",
+            "give the key alone",
+        ),
         (&["--drain-timeout", "49h"], "--drain-timeout", "`49h`", "30s to 48h"),
         (&["--drain-timeout", "10s"], "--drain-timeout", "`10s`", "30s to 48h"),
         (&["--deadline-margin", "10m"], "--deadline-margin", "`10m`", "5m or less"),

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 use super::{
     AwsConfig, Config, DrainConfig, ElectionConfig, KubeConfig, OursConfig, QueueConfig,
     ServiceConfig,
-    args::{DrainArgs, LeaseArgs, RunArgs},
+    args::{DrainArgs, LaunchArgs, LeaseArgs, RunArgs},
     defaults as d,
     error::ConfigError,
     validate_outputs::{traces, trial, webhook},
@@ -15,7 +15,7 @@ use crate::{
     domain::{NodeName, PodKey, Responses, seconds},
     election,
     observe::logs,
-    triage::HookGlobs,
+    triage::{HookGlobs, LaunchPolicy},
 };
 
 /// How long a call on the Lease may take: it must end before another replica may lead.
@@ -30,6 +30,7 @@ impl RunArgs {
     ) -> Result<Config, ConfigError> {
         let queue = queue(&self)?;
         let ours = ours(&self)?;
+        let launch = launch(&self.launch)?;
         let drain = drain(&self.drain)?;
         let election = election(&self, environment)?;
         let aws = aws(&self, &queue)?;
@@ -48,6 +49,7 @@ impl RunArgs {
         Ok(Config {
             queue,
             ours,
+            launch,
             drain,
             election,
             aws,
@@ -196,6 +198,39 @@ fn ours(args: &RunArgs) -> Result<OursConfig, ConfigError> {
         nodes: o.node_selector.clone(),
         managed_tag,
         join_timeout: o.join_timeout,
+    })
+}
+
+/// What a launch hook may wait for, at most: each is a word of a log line.
+const LAUNCH_CONDITIONS: usize = 16;
+
+fn launch(a: &LaunchArgs) -> Result<LaunchPolicy, ConfigError> {
+    if a.launch_timeout < seconds(30) || a.launch_timeout > seconds(11 * 3600) {
+        return Err(ConfigError::duration(
+            "launch-timeout",
+            a.launch_timeout,
+            "out of range; use 30s to 11h (SQS hides a message for at most 12h)",
+        ));
+    }
+    let too_many = |flag, count: usize| {
+        (count > LAUNCH_CONDITIONS)
+            .then(|| ConfigError::new(flag, Some(&count.to_string()), "too many; give at most 16"))
+    };
+    let taints = &a.launch_startup_taint;
+    let is_key = |key: &&String| (1..=317).contains(&key.len()) && !key.contains([':', '=', ' ']);
+    if let Some(key) = taints.iter().find(|key| !is_key(key)) {
+        let remedy = "no key of a taint; give the key alone, such as \
+            node.cilium.io/agent-not-ready";
+        return Err(ConfigError::new("launch-startup-taint", Some(key), remedy));
+    }
+    let bad = too_many("launch-daemonset", a.launch_daemonset.len())
+        .or_else(|| too_many("launch-startup-taint", taints.len()));
+    bad.map_or(Ok(()), Err)?;
+    Ok(LaunchPolicy {
+        timeout: a.launch_timeout,
+        on_timeout: a.launch_on_timeout,
+        daemon_sets: a.launch_daemonset.clone(),
+        startup_taints: taints.clone(),
     })
 }
 

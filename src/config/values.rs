@@ -4,7 +4,7 @@ use std::{fmt, net::SocketAddr, str::FromStr, time::Duration};
 
 use clap::builder::PossibleValue;
 
-use crate::domain::{Exclusion, ForceAfter, region_of_host};
+use crate::domain::{Exclusion, ForceAfter, HookResult, region_of_host};
 
 /// Looks up an environment variable: of the process, or of a test.
 pub(super) type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -36,6 +36,19 @@ impl clap::ValueEnum for Exclusion {
             Self::Late => PossibleValue::new("late")
                 .help("When the last pod that counts is terminating, or 60 s before the deadline"),
             Self::Never => PossibleValue::new("never").help("Not at all"),
+        })
+    }
+}
+
+impl clap::ValueEnum for HookResult {
+    fn value_variants<'a>() -> &'a [Self] {
+        &[Self::Continue, Self::Abandon]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(match self {
+            Self::Continue => PossibleValue::new("continue").help("The instance goes into service"),
+            Self::Abandon => PossibleValue::new("abandon").help("Auto Scaling terminates it"),
         })
     }
 }

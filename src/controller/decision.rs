@@ -18,12 +18,14 @@ use super::{
     returns::{self, ReturnOutcome},
 };
 use crate::{
-    domain::{Interruption, LifecycleAction, Moment, Node, seconds},
+    domain::{HookKey, HookResult, Interruption, LifecycleAction, Moment, Node, seconds},
     fleet::{Input, Origin},
     observe::MessageOutcome,
     record,
     runtime::Backoff,
-    triage::{HooksAnswer, Knowledge, Reason, Verdict, triage},
+    triage::{
+        HooksAnswer, Knowledge, LaunchAnswer, LaunchEnd, Missing, Reason, Verdict, Wait, triage,
+    },
 };
 
 /// An interruption and what is known about it so far. See [`Decision::decide`].
@@ -138,7 +140,7 @@ impl Decision {
             }
             self.keep_alive_if_ours();
             let now = self.term.shared.clock.now();
-            let wait = match triage(&self.interruption, &self.known, &self.term.shared.policy, now)
+            let until = match triage(&self.interruption, &self.known, &self.term.shared.policy, now)
             {
                 Verdict::Delete(reason) => return self.dispose(reason, MessageEnd::Deleted),
                 Verdict::GiveBack(reason) => return self.dispose(reason, MessageEnd::GivenBack),
@@ -155,8 +157,12 @@ impl Decision {
                 Verdict::Complete(action) => {
                     return Box::pin(self.complete(action, MessageOutcome::Completed)).await;
                 }
-                Verdict::AnswerLaunch(action) => {
-                    return Box::pin(self.complete(action, MessageOutcome::LaunchAnswered)).await;
+                Verdict::AnswerLaunch(answer) => {
+                    return Box::pin(self.answer_launch(answer)).await;
+                }
+                // A dry run and a test do not wait until the node is ready.
+                Verdict::Wait(Wait { launch: Some(missing), .. }) if self.is_report_only() => {
+                    return self.report().launch_waits(&missing, self.is_test);
                 }
                 Verdict::Accept(accept) => {
                     let (happened, sent) = (self.known.happened, self.sent);
@@ -192,35 +198,41 @@ impl Decision {
                 {
                     return self.report().undecided_test();
                 }
-                Verdict::Wait(wait) => wait,
+                Verdict::Wait(wait) => self.ask(wait, now, &mut questions),
             };
-            self.known.note(&wait, now);
-            for question in wait.ask {
-                questions.ask(
-                    &self.term,
-                    &self.interruption,
-                    self.known.happened,
-                    question,
-                    self.is_report_only(),
-                );
-            }
-            if questions.is_empty() {
-                self.log_waiting(wait.until);
-                // It waits for a time or for a Node. That is no reason to hold the evictions of
-                // other nodes back.
-                self.burst_hold = None;
-            }
-            // No signal comes when the health of the index changes: look again every 2 s.
-            let until = wait
-                .until
-                .unwrap_or(Moment::MAX)
-                .min(now.plus(seconds(2)))
-                // At least 20 ms: a verdict whose time has passed must not become a busy loop.
-                .max(now.plus(Duration::from_millis(20)));
             // Boxed, as what is awaited above: thousands of decisions may wait for their accept, and
             // do not reserve the memory of this wait.
             Box::pin(self.wait_for_change(until, &mut questions, &mut arrivals)).await;
         }
+    }
+
+    /// Asks the questions of this wait. Returns when to decide again at the latest.
+    fn ask(&mut self, wait: Wait, now: Moment, questions: &mut Questions) -> Moment {
+        self.known.note(&wait, now);
+        for question in wait.ask {
+            questions.ask(
+                &self.term,
+                &self.interruption,
+                self.known.happened,
+                question,
+                self.is_report_only(),
+            );
+        }
+        // It waits for a time or for a Node. That is no reason to hold the evictions of other nodes
+        // back.
+        if let Some(missing) = &wait.launch {
+            self.log_launch_waits(missing);
+            self.burst_hold = None;
+        } else if questions.is_empty() {
+            self.log_waiting(wait.until);
+            self.burst_hold = None;
+        }
+        // No signal comes when the health of the index changes: look again every 2 s.
+        wait.until
+            .unwrap_or(Moment::MAX)
+            .min(now.plus(seconds(2)))
+            // At least 20 ms: a verdict whose time has passed must not become a busy loop.
+            .max(now.plus(Duration::from_millis(20)))
     }
 
     /// Waits until that time, or until something happens that can change the decision.
@@ -266,6 +278,9 @@ impl Decision {
                 .filter(|n| Knowledge::is_named_after(n, facts))
                 .collect();
         }
+        let heartbeats = &self.term.shared.heartbeat_answers;
+        self.known.is_action_over =
+            self.kept_alive.as_ref().is_some_and(|action| heartbeats.is_over(action));
         if !matches!(self.known.hooks, Some(HooksAnswer::Described(_)))
             && let Some(action) = self.interruption.hook()
         {
@@ -308,6 +323,10 @@ impl Decision {
             Answer::Hook(answer) => self.known.hook = Some(answer),
             Answer::Hooks(answer) => self.known.hooks = Some(answer),
             Answer::Heartbeat(answer) => self.known.heartbeat = Some(answer),
+            Answer::NodeLease(answer) => self.known.launch_answers().lease = Some(answer),
+            Answer::DaemonSetPods(answer) => {
+                self.known.launch_answers().daemon_set_pods = Some(answer);
+            }
             Answer::Listed(at, nodes) => {
                 let ours = |n: &Arc<Node>| {
                     n.instance.as_ref() == Some(&self.interruption.instance)
@@ -395,27 +414,76 @@ impl Decision {
         }
     }
 
+    /// Logs what a launch hook waits for, once for each thing that is missing.
+    fn log_launch_waits(&self, missing: &Missing) {
+        let Some(action) = self.interruption.hook() else { return };
+        let instance = &self.interruption.instance;
+        let event = &self.interruption.event_id;
+        if self.term.is_first_report(&format!("{instance} {event} lacks {missing}")) {
+            let policy = &self.term.shared.policy.launch;
+            let until = self.known.happened.plus(policy.timeout);
+            info!(
+                %instance, group = %action.group, hook = %action.hook, %missing,
+                until = %format_args!("{until:.0}"),
+                "A launch hook waits until the node of its instance is ready."
+            );
+        }
+    }
+
+    /// Completes a launch hook.
+    async fn answer_launch(&mut self, answer: LaunchAnswer) -> MessageEnd {
+        let LaunchAnswer { action, end, result } = answer;
+        let HookKey { group, hook, instance } = &action.key;
+        let outcome = match &end {
+            LaunchEnd::Ready => {
+                info!(
+                    %instance, %group, %hook,
+                    "The node of a launching instance is ready; Sundown completes its launch hook."
+                );
+                MessageOutcome::LaunchAnswered
+            }
+            LaunchEnd::TimedOut(missing) => {
+                let timeout = self.term.shared.policy.launch.timeout;
+                warn!(
+                    %instance, %group, %hook, %missing, ?timeout,
+                    result = result.as_str(),
+                    "A launch hook has waited for its timeout, and its node is not ready: \
+                     Sundown completes it all the same. Find out why the node does not become \
+                     ready, or raise --launch-timeout."
+                );
+                MessageOutcome::LaunchTimedOut
+            }
+            LaunchEnd::Over => {
+                info!(
+                    %instance, %group, %hook,
+                    "The instance of a launch hook ends, or the hook is already over."
+                );
+                MessageOutcome::LaunchAnswered
+            }
+        };
+        self.send_completion(action, outcome, result).await
+    }
+
     async fn complete(&mut self, action: LifecycleAction, outcome: MessageOutcome) -> MessageEnd {
+        info!(
+            instance = %action.key.instance, group = %action.key.group, hook = %action.key.hook,
+            "The instance has no Node; Sundown completes its lifecycle action."
+        );
+        self.send_completion(action, outcome, HookResult::Continue).await
+    }
+
+    async fn send_completion(
+        &mut self,
+        action: LifecycleAction,
+        outcome: MessageOutcome,
+        result: HookResult,
+    ) -> MessageEnd {
         self.burst_hold = None;
         let kind = self.interruption.kind();
         self.warn_of_guess(None);
-        match outcome {
-            MessageOutcome::LaunchAnswered => warn!(
-                instance = %action.key.instance, group = %action.key.group, hook = %action.key.hook,
-                "A launch hook of ours is answered CONTINUE at once: this version does not wait \
-                 for new nodes to become ready."
-            ),
-            _ => {
-                info!(
-                    instance = %action.key.instance, group = %action.key.group,
-                    hook = %action.key.hook,
-                    "The instance has no Node; Sundown completes its lifecycle action."
-                );
-            }
-        }
         let is_unconfirmed = !matches!(self.known.hooks, Some(HooksAnswer::Described(_)));
         let (hooks, happened) = (&self.term.actions, self.known.happened);
-        match hooks.complete(&action, happened, NamedBy::Message, is_unconfirmed).await {
+        match hooks.complete(&action, happened, NamedBy::Message, is_unconfirmed, result).await {
             Some(Completion::Accepted | Completion::Gone) => {}
             // The message reappears, and is decided by what AWS has shown since.
             Some(Completion::NotOurs) => {

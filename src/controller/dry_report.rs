@@ -11,7 +11,7 @@ use crate::{
     cluster::{About, EventNote, EventReason, Severity},
     domain::{Interruption, Moment, Node, Response},
     observe::MessageOutcome,
-    triage::{Knowledge, Verdict},
+    triage::{Knowledge, LaunchAnswer, Missing, Verdict},
 };
 
 /// Reports about one interruption. Nothing here acts on it.
@@ -58,7 +58,7 @@ impl DryReport<'_> {
                         certainty = ?accept.certainty, "Dry run: would {}.", would_do(accept.response)
                     );
                 }
-                Verdict::Complete(action) | Verdict::AnswerLaunch(action) => {
+                Verdict::Complete(action) | Verdict::AnswerLaunch(LaunchAnswer { action, .. }) => {
                     info!(
                         instance = %action.key.instance, group = %action.key.group,
                         hook = %action.key.hook, kind,
@@ -119,6 +119,26 @@ impl DryReport<'_> {
         } else {
             MessageEnd::LeftToReappear
         })
+    }
+
+    /// Reports that Sundown would wait until the node of a launching instance is ready, and then
+    /// complete its hook.
+    pub(super) fn launch_waits(&self, missing: &Missing, is_test: bool) -> MessageEnd {
+        if is_test {
+            let what = format!(
+                "its launch hook would be completed with CONTINUE when the node is ready; now \
+                 {missing}"
+            );
+            return self.test(&what, MessageEnd::Deleted);
+        }
+        if self.term.shared.config.dry_run && self.is_first() {
+            let instance = &self.interruption.instance;
+            info!(
+                %instance, %missing,
+                "Dry run: would complete the launch hook with CONTINUE when the node is ready."
+            );
+        }
+        self.record_trial(Would::AnswerLaunch, "", None).unwrap_or(MessageEnd::LeftToReappear)
     }
 
     /// Reports what would be done for a test event, if it were real.

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, future::pending, pin::Pin, sync::Arc};
 
 use futures::{StreamExt, stream::FuturesUnordered};
-use tracing::debug;
+use tracing::{debug, warn};
 
 use super::{
     context::Term,
@@ -12,8 +12,14 @@ use super::{
 };
 use crate::{
     aws::LookupError,
-    domain::{InstanceFacts, Interruption, LifecycleAction, Moment, Node, seconds},
-    triage::{GroupAnswer, HeartbeatAnswer, HookAnswer, HooksAnswer, InstanceAnswer, Question},
+    cluster::{list_pods, node_lease_renewed},
+    domain::{
+        DaemonSetName, InstanceFacts, Interruption, LifecycleAction, Moment, Node, Pod, seconds,
+    },
+    triage::{
+        DaemonSetPodsAnswer, GroupAnswer, HeartbeatAnswer, HookAnswer, HooksAnswer, InstanceAnswer,
+        LeaseAnswer, Question,
+    },
 };
 
 /// An answer to a question.
@@ -25,6 +31,8 @@ pub(super) enum Answer {
     Hook(HookAnswer),
     Hooks(HooksAnswer),
     Heartbeat(HeartbeatAnswer),
+    NodeLease(LeaseAnswer),
+    DaemonSetPods(DaemonSetPodsAnswer),
     Listed(Moment, Vec<Arc<Node>>),
     /// The call failed. This answer comes 1 s after the failure, so that the question may be asked
     /// again at once.
@@ -133,6 +141,38 @@ fn ask(
                     None => Answer::Failed,
                 }
             }
+            Question::NodeLease(node) => {
+                match node_lease_renewed(&term.shared.cluster, node).await {
+                    Ok(renewed) => Answer::NodeLease(LeaseAnswer {
+                        node: node.clone(),
+                        at: asked_at,
+                        // The kubelet writes the time by the clock of its machine, which follows
+                        // AWS's clock.
+                        renewed: renewed.map(|at| term.skew().to_ours(at)),
+                    }),
+                    Err(error) => {
+                        if term.is_first_report("the Lease of a Node cannot be read") {
+                            warn!(
+                                %node, %error,
+                                "Cannot read the Lease of a Node in kube-node-lease: launch hooks \
+                                 wait until that works, or for --launch-timeout."
+                            );
+                        }
+                        Answer::Failed
+                    }
+                }
+            }
+            Question::DaemonSetPods(node) => match list_pods(&term.shared.cluster, node).await {
+                Ok(pods) => Answer::DaemonSetPods(DaemonSetPodsAnswer {
+                    node: node.clone(),
+                    at: asked_at,
+                    ready: pods.iter().filter_map(ready_daemon_set).collect(),
+                }),
+                Err(error) => {
+                    debug!(%error, "Cannot list the pods of a Node; the launch hook waits.");
+                    Answer::Failed
+                }
+            },
             Question::List { .. } => match term.shared.nodes.list_fresh().await {
                 Ok(nodes) => Answer::Listed(asked_at, nodes),
                 Err(error) => {
@@ -147,6 +187,12 @@ fn ask(
         }
         (question, answer)
     })
+}
+
+/// The DaemonSet that owns the pod, if the pod is Ready.
+fn ready_daemon_set(pod: &Pod) -> Option<DaemonSetName> {
+    let owner = pod.owner.as_ref().filter(|owner| owner.is_daemon_set() && pod.ready)?;
+    Some(DaemonSetName { namespace: pod.key.namespace.to_string(), name: owner.name.clone() })
 }
 
 fn answered<T>(

@@ -12,7 +12,7 @@ use super::{
     node_writer::{NodeWrite, patch_node, read_node},
 };
 use crate::{
-    domain::{LifecycleAction, Moment, Node},
+    domain::{HookResult, LifecycleAction, Moment, Node},
     fleet::{ActionEnd, Completion, DrainEvent, Input},
     record::{self, After, EndReason, EndedDrain, OnEnd, Record, Released},
     runtime::Clock,
@@ -132,8 +132,15 @@ impl Release {
             hooks.forget(action);
             return Some(ActionEnd::NotOurs);
         }
-        let completion =
-            hooks.complete(action, self.event_of(action), NamedBy::Record, unconfirmed).await?;
+        let completion = hooks
+            .complete(
+                action,
+                self.event_of(action),
+                NamedBy::Record,
+                unconfirmed,
+                HookResult::Continue,
+            )
+            .await?;
         Some(match completion {
             HookCompletion::Accepted => ActionEnd::Completed,
             HookCompletion::Gone => ActionEnd::AlreadyClosed,

@@ -94,6 +94,27 @@ pub struct HookDescription {
     pub global_timeout: Duration,
 }
 
+/// `LifecycleActionResult`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HookResult {
+    /// `CONTINUE`: Auto Scaling continues the launch or the termination.
+    Continue,
+    /// `ABANDON`: Auto Scaling terminates an instance that launches; for a termination, it skips
+    /// the other hooks.
+    Abandon,
+}
+
+impl HookResult {
+    /// As AWS writes it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Continue => "CONTINUE",
+            Self::Abandon => "ABANDON",
+        }
+    }
+}
+
 /// What a lifecycle hook waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Transition {

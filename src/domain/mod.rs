@@ -29,7 +29,8 @@ pub use budget::{Budget, BudgetKey};
 pub use causes::with_causes;
 pub use compat::Compat;
 pub use hook::{
-    GroupName, HookDescription, HookKey, HookName, LifecycleAction, LifecycleToken, Transition,
+    GroupName, HookDescription, HookKey, HookName, HookResult, LifecycleAction, LifecycleToken,
+    Transition,
 };
 pub use instance::{InstanceFacts, InstanceId, InstanceState, NotAnInstanceId};
 pub use interruption::{
@@ -43,7 +44,7 @@ pub use keys::*;
 pub use labels::Labels;
 pub use moment::{Moment, seconds};
 pub use node::{Node, NodeName, Ready, Taint, is_older_version};
-pub use pod::{Owner, Phase, Pod, PodKey, PodUid};
+pub use pod::{DaemonSetName, NotADaemonSetName, Owner, Phase, Pod, PodKey, PodUid};
 pub use region::{is_region, region_of_host};
 pub use reservation::{NotAReservationId, ReservationId};
 pub use response::{KindResponse, Response, Responses, document as responses_document};

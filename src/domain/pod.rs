@@ -24,6 +24,45 @@ impl std::fmt::Display for PodKey {
     }
 }
 
+/// Namespace and name of a DaemonSet, written `NAMESPACE/NAME`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DaemonSetName {
+    /// `metadata.namespace`.
+    pub namespace: String,
+    /// `metadata.name`.
+    pub name: String,
+}
+
+/// The text is not `NAMESPACE/NAME`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not NAMESPACE/NAME, such as kube-system/aws-node")]
+pub struct NotADaemonSetName(String);
+
+impl std::str::FromStr for DaemonSetName {
+    type Err = NotADaemonSetName;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let is_name = |name: &str| {
+            (1..=253).contains(&name.len())
+                && name.bytes().all(|b| {
+                    b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'.')
+                })
+        };
+        match text.split_once('/') {
+            Some((namespace, name)) if is_name(namespace) && is_name(name) => {
+                Ok(Self { namespace: namespace.to_owned(), name: name.to_owned() })
+            }
+            _ => Err(NotADaemonSetName(text.chars().take(64).collect())),
+        }
+    }
+}
+
+impl std::fmt::Display for DaemonSetName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
 /// The fields of a pod that a drain uses.
 #[allow(
     clippy::struct_excessive_bools,

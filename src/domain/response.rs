@@ -172,7 +172,7 @@ impl Responses {
         match kind {
             Kind::LaunchHook => {
                 "a launch hook is of a new instance, which Sundown neither cordons nor drains: \
-                 without `--on launch-hook=ignore` it completes the hook"
+                 without `--on launch-hook=ignore` it completes the hook when the node is ready"
             }
             Kind::TerminateHook | Kind::RootVolume => {
                 "while a hook waits, no new pod may come to its node"
@@ -194,7 +194,7 @@ pub fn document() -> String {
     );
     for kind in Responses::kinds() {
         let default = match kind {
-            Kind::LaunchHook => "completed with CONTINUE".to_owned(),
+            Kind::LaunchHook => "completed when its node is ready".to_owned(),
             Kind::Health => "not acted on yet (no effect)".to_owned(),
             _ => format!("`{}`", Responses::default_of(kind).as_str()),
         };

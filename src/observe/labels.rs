@@ -36,8 +36,10 @@ labels!(
         Repeat = "repeat",
         /// Its hook was completed without a drain: the instance is terminating and has no Node.
         Completed = "completed",
-        /// A launch hook was answered CONTINUE.
+        /// A launch hook was completed with CONTINUE: its node is ready, or the hook is over.
         LaunchAnswered = "launch_answered",
+        /// A launch hook was completed after `--launch-timeout`, although its node was not ready.
+        LaunchTimedOut = "launch_timed_out",
         /// The instance is back in service: its node was put back as it was.
         Restored = "restored",
         /// It concerns a lifecycle hook that Sundown does not manage.

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use super::{HooksAnswer, Question, Wait};
+use super::{DaemonSetPodsAnswer, HooksAnswer, LeaseAnswer, Question, Wait};
 use crate::domain::{HookDescription, InstanceFacts, Moment, Node};
 
 /// What is known about one interruption so far. A fact that is not known yet is `None`. An error is
@@ -40,9 +40,22 @@ pub struct Knowledge {
     pub hooks_before: Option<HooksAnswer>,
     /// The answer to the last heartbeat.
     pub heartbeat: Option<HeartbeatAnswer>,
+    /// AWS no longer has the lifecycle action open, as a heartbeat showed.
+    pub is_action_over: bool,
+    /// The last answers about the Node of an instance that launches. Boxed: most messages need none.
+    pub launch: Option<Box<LaunchAnswers>>,
     /// When the last uncached LIST began, and the Nodes of the instance in it. Cleared if one of
     /// these Nodes turns out to be deleted.
     pub listed: Option<(Moment, Vec<Arc<Node>>)>,
+}
+
+/// Answers about the Node of an instance that launches.
+#[derive(Debug, Clone, Default)]
+pub struct LaunchAnswers {
+    /// About the Lease that its kubelet renews.
+    pub lease: Option<LeaseAnswer>,
+    /// About the pods of DaemonSets on it.
+    pub daemon_set_pods: Option<DaemonSetPodsAnswer>,
 }
 
 /// An answer of DescribeInstances, which was asked by filter.
@@ -100,8 +113,23 @@ impl Knowledge {
             hooks_asked_at: None,
             hooks_before: None,
             heartbeat: None,
+            is_action_over: false,
+            launch: None,
             listed: None,
         }
+    }
+
+    /// The answers about the Node of an instance that launches, to add one.
+    pub fn launch_answers(&mut self) -> &mut LaunchAnswers {
+        self.launch.get_or_insert_default()
+    }
+
+    pub(super) fn lease(&self) -> Option<&LeaseAnswer> {
+        self.launch.as_ref()?.lease.as_ref()
+    }
+
+    pub(super) fn daemon_set_pods(&self) -> Option<&DaemonSetPodsAnswer> {
+        self.launch.as_ref()?.daemon_set_pods.as_ref()
     }
 
     /// Notes which questions a [`super::Verdict::Wait`] has, before they are asked.

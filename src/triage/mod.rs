@@ -25,6 +25,7 @@
 mod claims;
 mod hook_claim;
 mod knowledge;
+mod launch;
 mod owner;
 mod policy;
 mod proof;
@@ -32,13 +33,17 @@ mod table;
 mod verdict;
 
 pub use hook_claim::{GroupHooks, HookClaim, HooksAnswer, OUR_PREFIX};
-pub use knowledge::{GroupAnswer, HeartbeatAnswer, HookAnswer, InstanceAnswer, Knowledge};
+pub use knowledge::{
+    GroupAnswer, HeartbeatAnswer, HookAnswer, InstanceAnswer, Knowledge, LaunchAnswers,
+};
+pub use launch::{DaemonSetPodsAnswer, LaunchEnd, LaunchPolicy, LeaseAnswer, Missing};
 pub use owner::choose_namesake;
 pub use policy::{BadGlob, HookGlobs, Policy, Staleness};
 pub use proof::disproved;
 pub use table::{heartbeats, heartbeats_wait, triage};
 pub use verdict::{
-    Accept, Certainty, OtherClaims, Question, Reason, Verdict, Wait, hidden_from_others,
+    Accept, Certainty, LaunchAnswer, OtherClaims, Question, Reason, Verdict, Wait,
+    hidden_from_others,
 };
 
 #[cfg(test)]

@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use wildmatch::WildMatch;
 
-use super::{Reason, Verdict};
-use crate::domain::{BLOCK_NOTICE, HookName, Kind, Response, Responses, Selector, seconds};
+use super::{LaunchPolicy, Reason, Verdict};
+use crate::domain::{
+    BLOCK_NOTICE, HookName, HookResult, Kind, Response, Responses, Selector, seconds,
+};
 
 /// The hooks that Amazon EKS puts on the groups of managed node groups, and answers itself.
 const EKS_HOOKS: [&str; 2] = ["Terminate-LC-Hook", "Launch-LC-Hook"];
@@ -30,6 +32,8 @@ pub struct Policy {
     pub responses: Responses,
     /// How long a recommendation counts (`--rebalance-ttl`).
     pub rebalance_ttl: Duration,
+    /// What a launch hook waits for (`--launch-…`).
+    pub launch: LaunchPolicy,
     /// When an interruption is stale.
     pub staleness: Staleness,
 }
@@ -133,6 +137,12 @@ impl Policy {
             shared_queue: false,
             responses: Responses::default(),
             rebalance_ttl: seconds(3600),
+            launch: LaunchPolicy {
+                timeout: seconds(300),
+                on_timeout: HookResult::Continue,
+                daemon_sets: Vec::new(),
+                startup_taints: Vec::new(),
+            },
             staleness: Staleness::default(),
         }
     }

@@ -4,8 +4,10 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    Accept, Certainty, HookClaim, HooksAnswer, Knowledge, Policy, Question, Reason, Verdict, Wait,
+    Accept, Certainty, HookClaim, HooksAnswer, Knowledge, LaunchAnswer, Policy, Question, Reason,
+    Verdict, Wait,
     claims::{self, Claims},
+    launch::{self, LaunchStep},
     owner::{self, Owner},
     proof,
 };
@@ -68,19 +70,23 @@ pub fn triage(
     case.wait_for_hook_claim(verdict)
 }
 
-/// Sundown sends heartbeats for the terminate hook of this interruption, because it answers the
+/// Sundown sends heartbeats for the lifecycle action of this interruption, because it answers the
 /// hook or may answer it (unless [`heartbeats_wait`] delays them). Sundown must manage the Node.
 /// Without a Node, the tags decide.
 #[must_use]
 pub fn heartbeats(interruption: &Interruption, known: &Knowledge, policy: &Policy) -> bool {
     let case = Case { interruption, known, policy, now: known.received };
-    let is_answered = case.response() != Response::Ignore;
-    if !matches!(interruption.cause, Cause::Terminate(_)) || !is_answered {
+    if case.response() == Response::Ignore {
         return false;
     }
-    let ours = match case.node() {
-        Some(node) => case.is_managed(&node),
-        None => case.is_tagged_ours(),
+    let is_managed = |node: Arc<Node>| case.is_managed(&node);
+    let ours = match (&interruption.cause, case.node()) {
+        (Cause::Launch(action), node) => {
+            node.is_none_or(is_managed) && case.is_launch_ours(action) == Some(true)
+        }
+        (Cause::Terminate(_), Some(node)) => is_managed(node),
+        (Cause::Terminate(_), None) => case.is_tagged_ours(),
+        _ => return false,
     };
     case.hook_claim() != HookClaim::Foreign && ours && case.has_managed_tag() == Some(true)
 }
@@ -173,8 +179,8 @@ impl Case<'_> {
         wait(vec![Question::Hooks(action.group.clone())], until)
     }
 
-    // Sundown does not act on launch hooks yet, but answers them at once: with the default result
-    // ABANDON, a hook that nobody answers terminates every new instance.
+    // With the default result ABANDON, a launch hook that nobody answers terminates every new
+    // instance.
     fn launch_hook(&self, action: &HookAction) -> Verdict {
         let Some(open_action) = self.lifecycle_action() else {
             return self.not_acted_on(Reason::NotActedOnYet);
@@ -185,16 +191,56 @@ impl Case<'_> {
         if let Some(verdict) = self.without_managed_tag() {
             return verdict;
         }
-        if self.policy.hooks.names(&action.hook) {
-            return Verdict::AnswerLaunch(open_action);
-        }
-        let Some(cluster) = &self.policy.cluster_name else {
-            return self.not_acted_on(Reason::NotActedOnYet);
-        };
-        match owner::group_is_ours(self.known, cluster) {
-            Some(true) => Verdict::AnswerLaunch(open_action),
+        match self.is_launch_ours(action) {
+            Some(true) => self.launch_of_ours(open_action),
+            Some(false) if self.policy.cluster_name.is_none() => {
+                self.not_acted_on(Reason::NotActedOnYet)
+            }
             Some(false) => self.policy.dispose(Reason::Foreign),
             None => wait(self.question_of_group(), None),
+        }
+    }
+
+    /// Sundown answers this launch hook: an explicit glob names it, or the tags of its group name
+    /// this cluster. `None`: these tags are not known yet.
+    fn is_launch_ours(&self, action: &HookAction) -> Option<bool> {
+        if self.policy.hooks.names(&action.hook) {
+            return Some(true);
+        }
+        let Some(cluster) = &self.policy.cluster_name else { return Some(false) };
+        owner::group_is_ours(self.known, cluster)
+    }
+
+    // A launch hook of ours waits until its Node is ready.
+    fn launch_of_ours(&self, action: LifecycleAction) -> Verdict {
+        let state = proof::state(self.known);
+        let is_over = state.is_some_and(InstanceState::is_ending);
+        let node = self.node();
+        match launch::next_step(node.as_deref(), self.known, &self.policy.launch, is_over, self.now)
+        {
+            LaunchStep::Complete(end, result) => {
+                Verdict::AnswerLaunch(LaunchAnswer { action, end, result })
+            }
+            LaunchStep::Wait { missing, mut ask, until } => {
+                // EC2 knows by which name a Node without providerID joins, and whether the instance
+                // ends.
+                let asked_at = self.known.instance.as_ref().map(|answer| answer.at);
+                let ask_at = asked_at
+                    .map_or(self.now, |at| at.plus(RECHECK_INTERVAL))
+                    .max(self.known.received);
+                let until = if node.is_some() {
+                    until
+                } else if ask_at <= self.now {
+                    ask.push(self.question_of_instance(ask_at));
+                    until
+                } else {
+                    until.min(ask_at)
+                };
+                if node.is_none() && self.may_be_named_after() {
+                    ask.extend(self.questions_of_name());
+                }
+                Verdict::Wait(Wait { ask, until: Some(until), proof: false, launch: Some(missing) })
+            }
         }
     }
 
@@ -203,9 +249,8 @@ impl Case<'_> {
         self.policy.responses.of(self.interruption.kind())
     }
 
-    // Interruptions that `--on` ignores, and those on which Sundown does not act yet: AWS
-    // Health, instances that leave a warm pool, and launch hooks that nothing shows to be
-    // Sundown's.
+    // Interruptions that `--on` ignores, and those on which Sundown does not act: AWS Health,
+    // instances that leave a warm pool, and launch hooks that nothing shows to be Sundown's.
     fn not_acted_on(&self, reason: Reason) -> Verdict {
         let others_may_act = self.policy.shared_queue && self.node().is_none();
         if others_may_act { Verdict::GiveBack(reason) } else { Verdict::Delete(reason) }
@@ -252,6 +297,7 @@ impl Case<'_> {
             ask: proof::questions(self.interruption, self.known),
             until: Some(given_up),
             proof: true,
+            launch: None,
         })
     }
 
@@ -519,5 +565,5 @@ impl Case<'_> {
 }
 
 fn wait(ask: Vec<Question>, until: Option<Moment>) -> Verdict {
-    Verdict::Wait(Wait { ask, until, proof: false })
+    Verdict::Wait(Wait { ask, until, proof: false, launch: None })
 }

@@ -7,6 +7,7 @@
 
 mod claims;
 mod hook_claims;
+mod launch;
 mod model;
 mod nodes;
 mod properties;
@@ -18,9 +19,9 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use super::*;
 use crate::domain::{
-    Cause, GroupName, HookAction, HookDescription, HookName, HookPurpose, IGNORE, InstanceFacts,
-    InstanceId, InstanceState, Interruption, Moment, Node, PoolEnd, Ready, SpotAction, Transition,
-    seconds,
+    Cause, GroupName, HookAction, HookDescription, HookName, HookPurpose, HookResult, IGNORE,
+    InstanceFacts, InstanceId, InstanceState, Interruption, Moment, Node, PoolEnd, Ready,
+    SpotAction, Transition, seconds,
 };
 
 const INSTANCE: &str = "i-1234567890abcdef0";

@@ -2,10 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::HookClaim;
+use super::{HookClaim, LaunchEnd, Missing};
 use crate::domain::{
-    GroupName, HookKey, HookName, InstanceId, InstanceState, LifecycleAction, Moment, Node,
-    Response, seconds,
+    GroupName, HookKey, HookName, HookResult, InstanceId, InstanceState, LifecycleAction, Moment,
+    Node, NodeName, Response, seconds,
 };
 
 /// What to do with one interruption.
@@ -16,9 +16,9 @@ pub enum Verdict {
     /// The instance has no Node, and will not get one: complete the hook with CONTINUE, then delete
     /// the message.
     Complete(LifecycleAction),
-    /// A launch hook that Sundown answers: complete it with CONTINUE at once, log a warning, then
+    /// A launch hook that Sundown answers, and that waits for nothing any longer: complete it, then
     /// delete the message.
-    AnswerLaunch(LifecycleAction),
+    AnswerLaunch(LaunchAnswer),
     /// It is not decided yet: ask the questions, wait, and call [`super::triage`] again.
     Wait(Wait),
     /// Delete the message and count it.
@@ -26,6 +26,17 @@ pub enum Verdict {
     /// Count it and let the message become visible again soon ([`hidden_from_others`]), because
     /// another reader of the queue may want it (`--shared-queue`).
     GiveBack(Reason),
+}
+
+/// The answer to a launch hook.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LaunchAnswer {
+    /// The lifecycle action to complete.
+    pub action: LifecycleAction,
+    /// Why it is completed now.
+    pub end: LaunchEnd,
+    /// With which result: ABANDON only after `--launch-timeout`, if `--launch-on-timeout` says so.
+    pub result: HookResult,
 }
 
 /// The longest time for which a message for another reader stays hidden.
@@ -123,6 +134,8 @@ pub struct Wait {
     /// The questions are to prove a stale interruption. The time without an answer counts from the
     /// first such wait ([`super::Knowledge::note`]).
     pub proof: bool,
+    /// A launch hook of ours waits because its instance lacks this.
+    pub launch: Option<Missing>,
 }
 
 /// A question of the table. The caller asks it until it is answered, and retries and batches calls.
@@ -149,6 +162,11 @@ pub enum Question {
     Hooks(GroupName),
     /// One heartbeat, at once. The answer goes to [`super::Knowledge::heartbeat`].
     Heartbeat(HookKey),
+    /// GET of the Lease of this Node in `kube-node-lease`. The answer goes to
+    /// [`super::Knowledge::lease`].
+    NodeLease(NodeName),
+    /// LIST of the pods on this Node. The answer goes to [`super::Knowledge::daemon_set_pods`].
+    DaemonSetPods(NodeName),
     /// One uncached LIST of the Nodes. Questions at about the same time share one LIST. The answer
     /// goes to [`super::Knowledge::listed`].
     List {

@@ -49,7 +49,9 @@ pub(super) fn needed(config: &Config) -> Vec<Needed> {
         Target::PatchPodStatus => {
             config.drain.disruption_target && config.drain.force_after != ForceAfter::Never
         }
-        _ => !config.dry_run || !of_pods.contains(t) && *t != Target::GetDaemonSet,
+        // A dry run does not wait for launches.
+        Target::GetDaemonSet | Target::GetNodeLease => !config.dry_run,
+        _ => !config.dry_run || !of_pods.contains(t),
     });
     let mut all: Vec<Needed> =
         used.flat_map(rights).filter(|r| !config.dry_run || !r.writes()).map(everywhere).collect();

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use super::finding::Finding;
 use crate::{
-    aws::{AwsError, Group, Hook, HookResult, Outcome},
+    aws::{AwsError, Group, Hook, Outcome},
     config::duration_text,
-    domain::{GroupName, HookName, Transition, seconds},
+    domain::{GroupName, HookName, HookResult, Transition, seconds},
     triage::{GroupHooks, HookGlobs},
 };
 

@@ -47,7 +47,8 @@ pub(super) struct EnrollArgs {
     /// Change nothing; exit with 3 if a group lacks its hook or has it with other settings
     #[arg(long)]
     check: bool,
-    /// Also add a hook for launches. Name it in `--lifecycle-hook`; Sundown answers it at once
+    /// Also add a hook for launches. Name it in `--lifecycle-hook`; Sundown completes it when the
+    /// node is ready
     #[arg(long, conflicts_with = "remove")]
     launch: bool,
     /// How long AWS waits when nobody answers, 30s to 2h. Sundown keeps a hook open for as long as

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use crate::{
-    aws::{Group, Hook, HookResult},
+    aws::{Group, Hook},
     config::duration_text,
-    domain::{HookName, Transition, seconds},
+    domain::{HookName, HookResult, Transition, seconds},
     triage::{self, GroupHooks, HookGlobs},
 };
 

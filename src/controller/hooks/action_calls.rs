@@ -7,9 +7,9 @@ use tracing::{debug, info, warn};
 
 use super::{NamedBy, Proof};
 use crate::{
-    aws::{Advice, AwsError, HookResult},
+    aws::{Advice, AwsError},
     controller::shared::Shared,
-    domain::{HookKey, InstanceState, LifecycleAction, Moment},
+    domain::{HookKey, HookResult, InstanceState, LifecycleAction, Moment},
     lifecycle::HeartbeatSchedule,
     observe::{CompletionResult, HeartbeatResult},
 };
@@ -173,14 +173,14 @@ impl ActionCalls {
     }
 
     /// Tries once to complete the action, and notes its end in the schedule.
-    pub(super) async fn complete(&mut self, schedule: &mut HeartbeatSchedule) -> Try {
+    pub(super) async fn complete(
+        &mut self,
+        schedule: &mut HeartbeatSchedule,
+        with: HookResult,
+    ) -> Try {
         let Some(permit) = self.shared.guard.permit() else { return Try::Failed };
-        let result = self
-            .shared
-            .aws
-            .autoscaling()
-            .complete(&self.action, HookResult::Continue, permit.limit())
-            .await;
+        let result =
+            self.shared.aws.autoscaling().complete(&self.action, with, permit.limit()).await;
         drop(permit);
         match result {
             Ok(()) => {
@@ -189,7 +189,7 @@ impl ActionCalls {
                 let HookKey { group, hook, instance } = &self.action.key;
                 info!(
                     instance = %instance, group = %group, hook = %hook,
-                    "Lifecycle action completed with CONTINUE."
+                    "Lifecycle action completed with {}.", with.as_str()
                 );
                 Try::Over
             }

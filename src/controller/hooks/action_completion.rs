@@ -7,7 +7,7 @@ use futures::future::{BoxFuture, pending};
 use super::{Completer, Completion, action_calls::Try, confirmation};
 use crate::{
     controller::shared::Shared,
-    domain::{HookKey, Moment, seconds},
+    domain::{HookKey, HookResult, Moment, seconds},
     lifecycle::{Confirmation, FORBIDDEN_RETRY, Next, Seen},
     runtime::{Backoff, Random},
 };
@@ -55,6 +55,11 @@ impl ActionCompletion {
             self.try_at = Some(now);
             self.backoff.reset();
         }
+    }
+
+    /// The result to complete the action with: that of the first caller that waits.
+    pub(super) fn result(&self) -> HookResult {
+        self.waiting.first().map_or(HookResult::Continue, |waiting| waiting.result)
     }
 
     pub(super) const fn is_ordered(&self) -> bool {

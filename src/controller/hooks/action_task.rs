@@ -470,7 +470,7 @@ impl ActionTask {
             self.completion.try_again_at(self.now());
             return true;
         }
-        let result = self.calls.complete(&mut self.schedule).await;
+        let result = self.calls.complete(&mut self.schedule, self.completion.result()).await;
         let now = self.now();
         self.completion.tried(result, now, &self.actions.shared.random);
         true

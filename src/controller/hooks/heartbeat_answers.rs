@@ -65,6 +65,11 @@ impl HeartbeatAnswers {
         }
     }
 
+    /// Whether the last answer under this name was that the action is over.
+    pub(in crate::controller) fn is_over(&self, action: &LifecycleAction) -> bool {
+        matches!(self.last(action), Some(LastAnswer::Over(_)))
+    }
+
     /// The last answer for the action with this name. `None`: AWS has not answered, or the action
     /// was forgotten.
     pub(super) fn last(&self, action: &LifecycleAction) -> Option<LastAnswer> {

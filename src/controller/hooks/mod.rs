@@ -30,7 +30,7 @@ use self::{
 };
 use super::shared::Shared;
 use crate::{
-    domain::{LifecycleAction, Moment, seconds},
+    domain::{HookResult, LifecycleAction, Moment, seconds},
     fleet::{Input, Origin},
     lifecycle::{ActionOrigin, HeartbeatSchedule},
 };
@@ -65,6 +65,8 @@ struct Completer {
     reply: oneshot::Sender<Completion>,
     /// AWS had not shown yet who answers the hook ([`crate::triage::HookClaim::is_unconfirmed`]).
     is_unconfirmed: bool,
+    /// What AWS is told.
+    result: HookResult,
 }
 
 /// An order to the task of an action.
@@ -256,7 +258,7 @@ impl LifecycleActions {
         }));
     }
 
-    /// Completes the action with CONTINUE. Returns when AWS has accepted that or the action is
+    /// Completes the action with `result`. Returns when AWS has accepted that or the action is
     /// over; `None` if the term ended. An action that only a record names is completed once AWS
     /// shows its instance waiting (see [`crate::lifecycle::Confirmation`]). `is_unconfirmed`: AWS
     /// has not shown yet who answers the hook. If AWS shows while completions fail that another
@@ -267,12 +269,13 @@ impl LifecycleActions {
         event: Moment,
         named_by: NamedBy,
         is_unconfirmed: bool,
+        result: HookResult,
     ) -> Option<Completion> {
         if self.is_over(action) {
             return Some(Completion::Gone);
         }
         let (reply, answer) = oneshot::channel();
-        let order = Order::Complete(Completer { reply, is_unconfirmed });
+        let order = Order::Complete(Completer { reply, is_unconfirmed, result });
         self.order(action, event, Origin::Received, named_by, Some(order));
         answer.await.ok()
     }

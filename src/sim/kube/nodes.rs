@@ -20,6 +20,8 @@ use crate::domain::Moment;
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
+/// The namespace in which kubelets keep their Leases.
+pub(super) const NODE_LEASES: &str = "kube-node-lease";
 const LIFECYCLE: &str = "<node-lifecycle>";
 
 /// A node as its kubelet registers it.
@@ -140,6 +142,27 @@ impl State {
             self.agenda.at(first, Task::NodeStatus(spec.name.clone()));
         }
         self.rouse_kubelet(&spec.name);
+    }
+
+    /// Writes the Lease of a node as its kubelet has renewed it last. The kubelet renews it every
+    /// 10 s, which would be most of all writes, so it is only written when somebody reads it.
+    pub(super) fn renew_node_lease(&mut self, name: &str) {
+        let Some(machine) = self.machines.get(name) else { return };
+        let silent = [machine.gone, machine.silent_since].into_iter().flatten().min();
+        let last = silent.unwrap_or_else(|| self.now());
+        let renewed = format!("{}.000000Z", last.strftime("%Y-%m-%dT%H:%M:%S"));
+        let key = Key::new(NODE_LEASES, name);
+        let renew = |lease: &mut Value| {
+            lease.put("spec.renewTime", renewed.as_str());
+        };
+        if self.get("leases", &key).is_none() {
+            let lease = json!({
+                "metadata": { "name": name, "namespace": NODE_LEASES },
+                "spec": { "holderIdentity": name, "leaseDurationSeconds": 40 },
+            });
+            self.add("leases", lease, "<kubelet>");
+        }
+        self.change("leases", &key, "<kubelet>", renew);
     }
 
     /// What the node controllers make of a node: its condition, its taints, its end.

@@ -10,6 +10,7 @@ use super::{
     failure::{Failure, details},
     json::{Look, seconds},
     kinds::REVIEWS,
+    nodes::NODE_LEASES,
     object::{Key, Object},
     patch::{self, PatchKind, Unpatchable},
     request::{Call, Reply},
@@ -31,6 +32,10 @@ impl State {
             ("create", "") if call.key.name.is_empty() => self.create(call),
             ("deletecollection", "") => self.delete_collection(call),
             ("delete", "") => self.delete_one(call),
+            ("get", "") if call.kind.plural == "leases" && call.key.namespace == NODE_LEASES => {
+                self.renew_node_lease(&call.key.name);
+                self.find(call).map(|o| o.reply(200))
+            }
             ("get", "") => self.find(call).map(|o| o.reply(200)),
             ("get", "status") if call.kind.status => self.find(call).map(|o| o.reply(200)),
             ("update" | "patch", "") => self.modify(call, Part::Whole),

@@ -167,7 +167,7 @@ fn while_the_hooks_of_the_group_are_not_described_there_are_heartbeats_and_no_co
     let later = now().plus(seconds(3600));
     assert_eq!(asks(triage(&terminate(), &undescribed(gone), &policy(), later)), [ask_hooks()]);
     let launching = Knowledge { group: Some(GroupAnswer::Tags(ours())), ..fresh() };
-    assert!(matches!(verdict(&launch(), &launching, &policy()), Verdict::AnswerLaunch(_)));
+    assert!(matches!(triage(&launch(), &launching, &policy(), later), Verdict::AnswerLaunch(_)));
     assert_eq!(asks(triage(&launch(), &undescribed(launching), &policy(), later)), [ask_hooks()]);
 }
 

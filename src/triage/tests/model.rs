@@ -298,16 +298,29 @@ impl Model<'_> {
             return Expected::Wait;
         }
         if self.flags.globs.iter().any(|glob| glob_matches(glob, action.hook.as_str())) {
-            return Expected::AnswerLaunch;
+            return self.launch_of_ours(node);
         }
         if self.flags.policy.cluster_name.is_none() {
             return self.not_acted_on(node, Reason::NotActedOnYet);
         }
         match self.group_is_ours() {
-            Some(true) => Expected::AnswerLaunch,
+            Some(true) => self.launch_of_ours(node),
             Some(false) => self.dropped(Reason::Foreign),
             None => Expected::Wait,
         }
+    }
+
+    /// Until its node is ready, its time is over, or nothing is left to wait for.
+    fn launch_of_ours(&self, node: Option<&Node>) -> Expected {
+        let is_over = self.known.is_action_over || self.ends() == Some(true);
+        let timed_out = self.now >= later(self.known.happened, 300);
+        let is_renewed = |node: &Node| {
+            self.known.lease().is_some_and(|lease| {
+                lease.node == node.name && lease.renewed >= Some(self.known.happened)
+            })
+        };
+        let is_ready = node.is_some_and(|node| node.ready == Ready::True && is_renewed(node));
+        if is_over || timed_out || is_ready { Expected::AnswerLaunch } else { Expected::Wait }
     }
 
     fn with_node(&self, node: &Node) -> Expected {
@@ -375,13 +388,21 @@ impl Model<'_> {
 
     /// The hook is expected to get heartbeats, under the same condition.
     pub(super) fn heartbeats(&self, node: Option<&Node>) -> bool {
-        let ours = node.map_or_else(
-            || self.flags.policy.cluster_name.is_some() && self.is_ours() == Some(true),
-            may_touch,
-        );
-        matches!(self.i.cause, Cause::Terminate(_))
-            && self.claim() != HookClaim::Foreign
-            && ours
-            && self.is_managed() == Some(true)
+        let ours = match &self.i.cause {
+            Cause::Terminate(_) => node.map_or_else(
+                || self.flags.policy.cluster_name.is_some() && self.is_ours() == Some(true),
+                may_touch,
+            ),
+            Cause::Launch(action) => {
+                let mut globs = self.flags.globs.iter();
+                let is_named = globs.any(|glob| glob_matches(glob, action.hook.as_str()));
+                let by_tags = || {
+                    self.flags.policy.cluster_name.is_some() && self.group_is_ours() == Some(true)
+                };
+                node.is_none_or(may_touch) && (is_named || by_tags())
+            }
+            _ => false,
+        };
+        self.claim() != HookClaim::Foreign && ours && self.is_managed() == Some(true)
     }
 }

@@ -368,53 +368,6 @@ fn a_root_volume_replacement_is_drained_and_completed_like_any_terminate_hook() 
 }
 
 #[test]
-fn a_launch_hook_is_answered_at_once_when_its_group_is_ours_or_somebody_named_it() {
-    let answer = || Verdict::AnswerLaunch(launch().lifecycle_action(&id(INSTANCE)).unwrap());
-    let group = |tags| Knowledge { group: Some(GroupAnswer::Tags(tags)), ..fresh() };
-    assert_eq!(verdict(&launch(), &fresh(), &with_hooks(&["my-*"])), answer());
-    assert_eq!(
-        verdict(&launch(), &fresh(), &Policy { cluster_name: None, ..with_hooks(&["my-*"]) }),
-        answer()
-    );
-    assert_eq!(asks(verdict(&launch(), &fresh(), &policy())), [ask_group()]);
-    assert_eq!(verdict(&launch(), &group(ours()), &policy()), answer());
-    assert_eq!(
-        verdict(&launch(), &Knowledge { index_trusted: false, ..group(ours()) }, &policy()),
-        answer(),
-        "a new instance has no Node yet"
-    );
-    for known in [
-        group(theirs()),
-        group(BTreeMap::new()),
-        Knowledge { group: Some(GroupAnswer::NoSuchGroup), ..fresh() },
-    ] {
-        assert_eq!(verdict(&launch(), &known, &policy()), Verdict::Delete(Reason::Foreign));
-        assert_eq!(
-            verdict(&launch(), &known, &shared(policy())),
-            Verdict::GiveBack(Reason::Foreign)
-        );
-    }
-    assert_eq!(
-        verdict(&launch(), &with_node(), &nameless()),
-        Verdict::Delete(Reason::NotActedOnYet),
-        "nothing shows that it is ours"
-    );
-    assert_eq!(
-        verdict(&launch(), &fresh(), &shared(nameless())),
-        Verdict::GiveBack(Reason::NotActedOnYet)
-    );
-    assert_eq!(
-        asks(verdict(
-            &launch(),
-            &fresh(),
-            &Policy { managed_tag: Some("m".to_owned()), ..with_hooks(&["my-*"]) }
-        )),
-        [ask_instance(long_ago())]
-    );
-    assert!(!heartbeats(&launch(), &group(ours()), &policy()), "it is completed, not kept open");
-}
-
-#[test]
 fn eks_own_hooks_are_ours_only_where_they_are_named() {
     let globs = |texts: &[&str]| HookGlobs::new(texts).unwrap();
     let (all, any, one, exact) =

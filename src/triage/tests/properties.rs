@@ -116,10 +116,16 @@ prop_compose! {
         ) in (option::of(hooks_answers()), option::of(hooks_answers()), option::of(moments())),
         heartbeat in option::of((moments(), any::<bool>()).prop_map(|(at, accepted)| HeartbeatAnswer { at, accepted })),
         listed in option::of((moments(), self::nodes())),
+        is_action_over in proptest::bool::weighted(0.1),
+        launch in option::of((moments(), option::of(moments())).prop_map(|(at, renewed)| {
+            let lease = Some(LeaseAnswer { node: "n".into(), at, renewed });
+            Box::new(LaunchAnswers { lease, daemon_set_pods: None })
+        })),
     ) -> Knowledge {
         Knowledge {
             received, happened, index_trusted, nodes, proof_asked_at, instance, namesakes, group, hook,
-            hooks, hooks_asked_at, hooks_before, heartbeat, listed
+            hooks, hooks_asked_at, hooks_before, heartbeat, listed,
+            is_action_over, launch
         }
     }
 }
@@ -208,14 +214,21 @@ proptest! {
                     known.listed.as_ref().is_some_and(|(at, nodes)| *at >= known.received && !nodes.iter().any(is_of_the_instance))
                 );
             }
-            Verdict::AnswerLaunch(open_action) => {
+            Verdict::AnswerLaunch(answer) => {
                 prop_assert!(
                     may_complete && matches!(
-                        &i.cause, Cause::Launch(action) if action.hook == open_action.key.hook
+                        &i.cause, Cause::Launch(action) if action.hook == answer.action.key.hook
                     )
                 );
                 prop_assert_eq!(model.is_managed(), Some(true));
                 prop_assert!(policy.cluster_name.is_some() || !flags.globs.is_empty());
+                prop_assert!(heartbeats(&i, &known, policy), "it got heartbeats before");
+                prop_assert_eq!(answer.result, HookResult::Continue);
+                if answer.end == LaunchEnd::Ready {
+                    prop_assert!(
+                        known.lease().and_then(|lease| lease.renewed) >= Some(known.happened)
+                    );
+                }
             }
             Verdict::Wait(wait) => {
                 prop_assert!(
@@ -234,10 +247,11 @@ proptest! {
         }
         if heartbeats(&i, &known, policy) {
             prop_assert!(
-                matches!(i.cause, Cause::Terminate(_)) && model.claim() != HookClaim::Foreign && model.is_managed() == Some(true)
+                i.hook().is_some() && model.claim() != HookClaim::Foreign && model.is_managed() == Some(true)
             );
             prop_assert!(
                 policy.cluster_name.is_some() || !known.nodes.is_empty() || known.listed.is_some()
+                    || (matches!(i.cause, Cause::Launch(_)) && !flags.globs.is_empty())
             );
         }
     }

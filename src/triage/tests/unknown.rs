@@ -37,7 +37,7 @@ fn a_node_counts_as_unknown_only_if_the_index_is_synced_and_its_watch_is_not_fai
         for later in [0, 3600, 86_400] {
             assert_eq!(
                 triage(&i, &known, &policy(), now().plus(seconds(later))),
-                Verdict::Wait(Wait { ask: vec![], until: None, proof: false }),
+                Verdict::Wait(Wait { ask: vec![], until: None, proof: false, launch: None }),
                 "{i:?}"
             );
         }

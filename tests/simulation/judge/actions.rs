@@ -490,9 +490,10 @@ impl Judge<'_> {
         hands || paused || self.story.node_gone(node, to) || self.story.machine_gone(node, to)
     }
 
-    /// We say CONTINUE, whatever became of the drain.
+    /// We say CONTINUE, whatever became of the drain. (Launch hooks: see [`super::launches`].)
     pub(super) fn continued(&mut self) {
-        for action in &self.evidence.actions {
+        let terminating = |a: &&ActionReport| a.transition == Transition::Terminating;
+        for action in self.evidence.actions.iter().filter(terminating) {
             if let Some(end) = action.end.as_ref().filter(|e| is_us(&e.by))
                 && end.verdict != Verdict::Completed(HookResult::Continue)
             {

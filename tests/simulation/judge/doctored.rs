@@ -8,6 +8,7 @@ mod events;
 mod excuses;
 mod flags;
 mod in_time;
+mod launches;
 mod limits;
 mod messages;
 mod nodes;

@@ -59,7 +59,6 @@ impl Judge<'_> {
         };
         !self.is_meant(notice)
             || !self.is_ours(group, hook)
-            || event.kind == Kind::LaunchHook
             || self.is_nobodys(&event.instance, at)
             || self.story.recorded(&event.instance, at).iter().any(|t| {
                 t.hook == event.hook && same_action(t.token.as_ref(), event.token.as_ref())

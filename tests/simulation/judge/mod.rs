@@ -14,6 +14,7 @@ pub mod events;
 pub mod excuses;
 mod in_time;
 mod labels;
+mod launches;
 mod leaders;
 mod limits;
 mod messages;
@@ -301,6 +302,7 @@ pub fn verdict(evidence: &Evidence) -> Ruling {
     judge.strangers();
     judge.actions();
     judge.continued();
+    judge.launches();
     judge.late_calls();
     judge.messages();
     judge.of_others();
@@ -345,6 +347,7 @@ pub fn judge_any(evidence: &Evidence, except: &[Rule]) -> Vec<String> {
     let mut judge = Judge::of(evidence);
     judge.untouchable();
     judge.continued();
+    judge.launches();
     judge.events();
     judge.budgets();
     judge.limits();

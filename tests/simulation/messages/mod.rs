@@ -9,6 +9,7 @@ mod dead_letters;
 mod dry;
 mod hooks;
 mod large;
+mod launches;
 pub mod logs;
 mod lookup;
 mod nodes;

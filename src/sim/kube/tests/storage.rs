@@ -157,6 +157,25 @@ async fn a_status_patch_leaves_the_spec_alone_and_the_other_way_round() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_kubelet_that_runs_has_renewed_the_lease_of_its_node_and_a_silent_one_has_not() {
+    let kube = with_nodes(1);
+    let api: Api<Lease> = Api::namespaced(kube.client(), "kube-node-lease");
+    let renewed = || async {
+        let lease = api.get("n0").await.unwrap();
+        lease.spec.unwrap().renew_time.unwrap().0.as_second()
+    };
+    let first = renewed().await;
+    pass(60).await;
+    assert_eq!(renewed().await, first + 60);
+    kube.kubelet_lost("n0");
+    pass(60).await;
+    assert_eq!(renewed().await, first + 60);
+    kube.kubelet_back("n0");
+    assert_eq!(renewed().await, first + 120);
+    assert!(api.get_opt("n1").await.unwrap().is_none(), "no such node");
+}
+
+#[tokio::test(start_paused = true)]
 async fn leases_are_created_once_and_replaced_by_version() {
     let kube = cluster();
     let api: Api<Lease> = Api::namespaced(kube.client(), "default");

@@ -1,0 +1,164 @@
+//! When a launch hook is completed: what a new instance must have before it serves.
+
+use std::{fmt, time::Duration};
+
+use super::{Knowledge, Question};
+use crate::domain::{DaemonSetName, HookResult, Moment, Node, NodeName, Ready, seconds};
+
+/// How old an answer about the Node's Lease or its pods may be before Sundown asks again. A kubelet
+/// renews its Lease every 10 s.
+const ASK_AGAIN: Duration = seconds(5);
+
+/// What a new instance must have before its launch hook is completed (`--launch-…`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LaunchPolicy {
+    /// How long after its event a launch hook is completed although something is missing
+    /// (`--launch-timeout`).
+    pub timeout: Duration,
+    /// With which result it is completed then (`--launch-on-timeout`), if the API server shows that
+    /// something is missing.
+    pub on_timeout: HookResult,
+    /// DaemonSets that must have a Ready pod on the Node (`--launch-daemonset`).
+    pub daemon_sets: Vec<DaemonSetName>,
+    /// Keys of taints that must be gone from the Node (`--launch-startup-taint`).
+    pub startup_taints: Vec<String>,
+}
+
+/// What a new instance still lacks. The first thing that is missing, in this order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Missing {
+    /// It has no Node.
+    Node,
+    /// Its Node is not Ready.
+    Ready,
+    /// The Node has a startup taint with this key.
+    TaintRemoval(Box<str>),
+    /// The kubelet has not renewed its Lease since the launch action began: the Ready condition may
+    /// be that of the instance's previous life.
+    LeaseRenewal,
+    /// No pod of this DaemonSet is Ready on the Node.
+    DaemonSetPod(Box<DaemonSetName>),
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Node => write!(f, "it has no Node"),
+            Self::Ready => write!(f, "its Node is not Ready"),
+            Self::TaintRemoval(key) => write!(f, "its Node has the startup taint {key}"),
+            Self::LeaseRenewal => {
+                write!(f, "its kubelet has not renewed its Lease since the launch began")
+            }
+            Self::DaemonSetPod(name) => {
+                write!(f, "its Node has no Ready pod of the DaemonSet {name}")
+            }
+        }
+    }
+}
+
+/// Why a launch hook is completed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LaunchEnd {
+    /// Its Node is ready.
+    Ready,
+    /// `--launch-timeout` has passed, and this is still missing.
+    TimedOut(Missing),
+    /// The instance ends, or AWS no longer has the action open: nothing is left to wait for.
+    Over,
+}
+
+/// The next step for a launch hook of ours.
+pub(super) enum LaunchStep {
+    Complete(LaunchEnd, HookResult),
+    Wait { missing: Missing, ask: Vec<Question>, until: Moment },
+}
+
+/// Decides on a launch hook that Sundown answers. `is_over`: the instance ends.
+pub(super) fn next_step(
+    node: Option<&Node>,
+    known: &Knowledge,
+    policy: &LaunchPolicy,
+    is_over: bool,
+    now: Moment,
+) -> LaunchStep {
+    if is_over || known.is_action_over {
+        return LaunchStep::Complete(LaunchEnd::Over, HookResult::Continue);
+    }
+    let Some(missing) = missing(node, known, policy) else {
+        return LaunchStep::Complete(LaunchEnd::Ready, HookResult::Continue);
+    };
+    let ends = known.happened.plus(policy.timeout);
+    if now >= ends {
+        let result =
+            if is_certain(&missing, known, now) { policy.on_timeout } else { HookResult::Continue };
+        return LaunchStep::Complete(LaunchEnd::TimedOut(missing), result);
+    }
+    let (question, answered_at) = match (&missing, node) {
+        (Missing::LeaseRenewal, Some(node)) => {
+            (Some(Question::NodeLease(node.name.clone())), known.lease().map(|lease| lease.at))
+        }
+        (Missing::DaemonSetPod(_), Some(node)) => (
+            Some(Question::DaemonSetPods(node.name.clone())),
+            known.daemon_set_pods().map(|pods| pods.at),
+        ),
+        _ => (None, None),
+    };
+    let ask_at = answered_at.map(|at| at.plus(ASK_AGAIN)).filter(|at| *at > now);
+    let ask = question.filter(|_| ask_at.is_none()).into_iter().collect();
+    LaunchStep::Wait { missing, ask, until: ask_at.map_or(ends, |at| at.min(ends)) }
+}
+
+/// Whether the Node was really seen to lack this. While the API server does not answer, a good
+/// instance must not be abandoned.
+fn is_certain(missing: &Missing, known: &Knowledge, now: Moment) -> bool {
+    let is_fresh = |at: Moment| now.since_or_zero(at) <= ASK_AGAIN * 3;
+    known.index_trusted
+        && match missing {
+            Missing::Node | Missing::Ready | Missing::TaintRemoval(_) => true,
+            Missing::LeaseRenewal => known.lease().is_some_and(|lease| is_fresh(lease.at)),
+            Missing::DaemonSetPod(_) => {
+                known.daemon_set_pods().is_some_and(|pods| is_fresh(pods.at))
+            }
+        }
+}
+
+fn missing(node: Option<&Node>, known: &Knowledge, policy: &LaunchPolicy) -> Option<Missing> {
+    let Some(node) = node else { return Some(Missing::Node) };
+    if node.ready != Ready::True {
+        return Some(Missing::Ready);
+    }
+    let is_startup_taint = |key: &String| node.taints.iter().any(|taint| taint.key == *key);
+    if let Some(key) = policy.startup_taints.iter().find(|key| is_startup_taint(key)) {
+        return Some(Missing::TaintRemoval(key.as_str().into()));
+    }
+    let renewed = known.lease().filter(|lease| lease.node == node.name);
+    if renewed.and_then(|lease| lease.renewed).is_none_or(|at| at < known.happened) {
+        return Some(Missing::LeaseRenewal);
+    }
+    let pods = known.daemon_set_pods().filter(|pods| pods.node == node.name);
+    let is_ready = |name: &&DaemonSetName| pods.is_some_and(|pods| pods.ready.contains(*name));
+    let absent = policy.daemon_sets.iter().find(|name| !is_ready(name));
+    absent.map(|name| Missing::DaemonSetPod(Box::new(name.clone())))
+}
+
+/// The answer to [`Question::NodeLease`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeaseAnswer {
+    /// The Node whose Lease was read.
+    pub node: NodeName,
+    /// When the request began.
+    pub at: Moment,
+    /// `spec.renewTime` on our clock; `None`: there is no such Lease.
+    pub renewed: Option<Moment>,
+}
+
+/// The answer to [`Question::DaemonSetPods`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DaemonSetPodsAnswer {
+    /// The Node whose pods were listed.
+    pub node: NodeName,
+    /// When the request began.
+    pub at: Moment,
+    /// The DaemonSets that have a Ready pod on the Node.
+    pub ready: std::collections::BTreeSet<DaemonSetName>,
+}

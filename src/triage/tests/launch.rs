@@ -1,0 +1,227 @@
+//! Launch hooks: which of them Sundown answers, and when.
+
+use super::*;
+use crate::domain::{Taint, seconds};
+
+/// The group's tags name this cluster.
+fn of_ours() -> Knowledge {
+    Knowledge { group: Some(GroupAnswer::Tags(ours())), ..fresh() }
+}
+
+fn at(second: u64) -> Moment {
+    now().plus(seconds(second))
+}
+
+/// A Node whose kubelet renewed its Lease at `renewed`, seconds after the launch began.
+fn with_lease(node: Node, renewed: Option<i64>) -> Knowledge {
+    let renewed = renewed.map(|second| Moment::from_second(now().as_second() + second).unwrap());
+    let lease = Some(LeaseAnswer { node: node.name.clone(), at: at(20), renewed });
+    let launch = Some(Box::new(LaunchAnswers { lease, daemon_set_pods: None }));
+    Knowledge { nodes: vec![Arc::new(node)], launch, ..of_ours() }
+}
+
+fn not_ready() -> Node {
+    Node { ready: Ready::False, ..node("n", Some(INSTANCE)) }
+}
+
+fn tainted(key: &str) -> Node {
+    let taint =
+        Taint { key: key.to_owned(), value: None, effect: "NoSchedule".into(), time_added: None };
+    Node { taints: vec![taint], ..node("n", Some(INSTANCE)) }
+}
+
+fn with_pods(known: Knowledge, ready: &[&str]) -> Knowledge {
+    let ready = ready.iter().map(|name| name.parse().unwrap()).collect();
+    let pods = DaemonSetPodsAnswer { node: "n".into(), at: at(20), ready };
+    let mut known = known;
+    known.launch_answers().daemon_set_pods = Some(pods);
+    known
+}
+
+fn strict() -> Policy {
+    let launch = LaunchPolicy {
+        timeout: seconds(300),
+        on_timeout: HookResult::Abandon,
+        daemon_sets: vec!["kube-system/aws-node".parse().unwrap()],
+        startup_taints: vec!["node.cilium.io/agent-not-ready".to_owned()],
+    };
+    Policy { launch, ..policy() }
+}
+
+/// What is missing, or why the hook is completed with which result.
+fn step(known: &Knowledge, policy: &Policy, second: u64) -> String {
+    match triage(&launch(), known, policy, at(second)) {
+        Verdict::Wait(Wait { launch: Some(missing), .. }) => missing.to_string(),
+        Verdict::AnswerLaunch(answer) => {
+            let end = match answer.end {
+                LaunchEnd::Ready => "ready".to_owned(),
+                LaunchEnd::TimedOut(missing) => format!("timed out: {missing}"),
+                LaunchEnd::Over => "over".to_owned(),
+            };
+            format!("{} {end}", answer.result.as_str())
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn c47_a_launch_hook_is_completed_when_the_node_has_all_that_was_asked_for() {
+    let ready = || node("n", Some(INSTANCE));
+    let ours = |node: Node| Knowledge { nodes: vec![Arc::new(node)], ..of_ours() };
+    let full = || with_pods(with_lease(ready(), Some(12)), &["kube-system/aws-node"]);
+    let ended = Knowledge {
+        instance: answer(Some(facts(InstanceState::ShuttingDown, BTreeMap::new()))),
+        ..of_ours()
+    };
+    let lease = "its kubelet has not renewed its Lease since the launch began";
+    let pod = "its Node has no Ready pod of the DaemonSet kube-system/aws-node";
+    for (case, known, policy, second, expected) in [
+        ("no Node yet", of_ours(), policy(), 20, "it has no Node"),
+        ("not Ready", ours(not_ready()), policy(), 20, "its Node is not Ready"),
+        ("the Lease is not read yet", ours(ready()), policy(), 20, lease),
+        ("there is no Lease", with_lease(ready(), None), policy(), 20, lease),
+        ("the Lease of a previous life", with_lease(ready(), Some(-1)), policy(), 20, lease),
+        (
+            "a fresh Lease, but not Ready",
+            with_lease(not_ready(), Some(12)),
+            policy(),
+            20,
+            "its Node is not Ready",
+        ),
+        ("ready", with_lease(ready(), Some(0)), policy(), 20, "CONTINUE ready"),
+        (
+            "a startup taint",
+            with_lease(tainted("node.cilium.io/agent-not-ready"), Some(12)),
+            strict(),
+            20,
+            "its Node has the startup taint node.cilium.io/agent-not-ready",
+        ),
+        (
+            "another taint",
+            with_pods(with_lease(tainted("dedicated"), Some(12)), &["kube-system/aws-node"]),
+            strict(),
+            20,
+            "CONTINUE ready",
+        ),
+        ("the pods are not read yet", with_lease(ready(), Some(12)), strict(), 20, pod),
+        (
+            "a pod of another DaemonSet",
+            with_pods(with_lease(ready(), Some(12)), &["a/b"]),
+            strict(),
+            20,
+            pod,
+        ),
+        ("all of it", full(), strict(), 20, "CONTINUE ready"),
+        ("a second before the timeout", of_ours(), policy(), 299, "it has no Node"),
+        ("the timeout", of_ours(), policy(), 300, "CONTINUE timed out: it has no Node"),
+        (
+            "the timeout, with --launch-on-timeout=abandon",
+            ours(not_ready()),
+            strict(),
+            300,
+            "ABANDON timed out: its Node is not Ready",
+        ),
+        (
+            "the timeout, and the index may lack the Node",
+            Knowledge { index_trusted: false, ..of_ours() },
+            strict(),
+            300,
+            "CONTINUE timed out: it has no Node",
+        ),
+        (
+            "the timeout, and the Lease could not be read",
+            ours(node("n", Some(INSTANCE))),
+            strict(),
+            300,
+            "CONTINUE timed out: its kubelet has not renewed its Lease since the launch began",
+        ),
+        ("ready after the timeout", full(), strict(), 900, "CONTINUE ready"),
+        ("the instance ends", ended, strict(), 20, "CONTINUE over"),
+        (
+            "AWS has closed the action",
+            Knowledge { is_action_over: true, ..of_ours() },
+            strict(),
+            20,
+            "CONTINUE over",
+        ),
+    ] {
+        assert_eq!(step(&known, &policy, second), expected, "{case}");
+    }
+}
+
+#[test]
+fn the_lease_and_the_pods_are_asked_for_only_when_they_decide_and_every_5_s() {
+    let asked =
+        |known: &Knowledge, second: u64| match triage(&launch(), known, &strict(), at(second)) {
+            Verdict::Wait(wait) => (wait.ask, wait.until),
+            other => panic!("{other:?}"),
+        };
+    let ready = with_lease(node("n", Some(INSTANCE)), Some(-1));
+    let ends = Some(at(300));
+    assert_eq!(asked(&ready, 24), (vec![], Some(at(25))), "the answer is of second 20");
+    assert_eq!(asked(&ready, 25), (vec![Question::NodeLease("n".into())], ends));
+    let renewed = with_lease(node("n", Some(INSTANCE)), Some(12));
+    assert_eq!(asked(&renewed, 21), (vec![Question::DaemonSetPods("n".into())], ends));
+    assert_eq!(asked(&with_pods(renewed, &[]), 21), (vec![], Some(at(25))));
+    assert_eq!(asked(&with_lease(not_ready(), None), 30), (vec![], ends));
+}
+
+#[test]
+fn without_a_node_ec2_is_asked_once_a_minute_and_with_one_never() {
+    let asks_ec2 =
+        |known: &Knowledge, second: u64| match triage(&launch(), known, &policy(), at(second)) {
+            Verdict::Wait(wait) => wait.ask.iter().any(|q| matches!(q, Question::Instance { .. })),
+            other => panic!("{other:?}"),
+        };
+    let running = Knowledge {
+        instance: answer(Some(facts(InstanceState::Running, BTreeMap::new()))),
+        ..of_ours()
+    };
+    assert!(asks_ec2(&of_ours(), 0));
+    assert!(!asks_ec2(&running, 59) && asks_ec2(&running, 60));
+    assert!(!asks_ec2(&Knowledge { nodes: vec![Arc::new(not_ready())], ..running }, 60));
+}
+
+#[test]
+fn a_launch_hook_is_answered_only_if_its_group_is_ours_or_somebody_named_it() {
+    let waits_for_node = |known: &Knowledge, policy: &Policy| {
+        assert_eq!(step(known, policy, 0), "it has no Node");
+        assert!(heartbeats(&launch(), known, policy), "it is kept alive meanwhile");
+    };
+    let group = |tags| Knowledge { group: Some(GroupAnswer::Tags(tags)), ..fresh() };
+    waits_for_node(&fresh(), &with_hooks(&["my-*"]));
+    waits_for_node(&fresh(), &Policy { cluster_name: None, ..with_hooks(&["my-*"]) });
+    waits_for_node(&group(ours()), &policy());
+    waits_for_node(&Knowledge { index_trusted: false, ..group(ours()) }, &policy());
+    assert_eq!(asks(verdict(&launch(), &fresh(), &policy())), [ask_group()]);
+    assert!(!heartbeats(&launch(), &fresh(), &policy()), "nothing shows that it is ours yet");
+    for known in [
+        group(theirs()),
+        group(BTreeMap::new()),
+        Knowledge { group: Some(GroupAnswer::NoSuchGroup), ..fresh() },
+    ] {
+        assert_eq!(verdict(&launch(), &known, &policy()), Verdict::Delete(Reason::Foreign));
+        assert_eq!(
+            verdict(&launch(), &known, &shared(policy())),
+            Verdict::GiveBack(Reason::Foreign)
+        );
+        assert!(!heartbeats(&launch(), &known, &policy()));
+    }
+    assert_eq!(
+        verdict(&launch(), &with_node(), &nameless()),
+        Verdict::Delete(Reason::NotActedOnYet),
+        "nothing shows that it is ours"
+    );
+    assert_eq!(
+        verdict(&launch(), &fresh(), &shared(nameless())),
+        Verdict::GiveBack(Reason::NotActedOnYet)
+    );
+    assert_eq!(
+        asks(verdict(
+            &launch(),
+            &fresh(),
+            &Policy { managed_tag: Some("m".to_owned()), ..with_hooks(&["my-*"]) }
+        )),
+        [ask_instance(long_ago())]
+    );
+}

@@ -1,0 +1,44 @@
+//! Launch hooks: none is completed before its instance has a Node, or its time is over.
+
+use std::time::Duration;
+
+use sundown::sim::{
+    aws::{HookResult, Transition, Verdict},
+    kube::Fact,
+};
+
+use super::{Judge, is_us};
+
+/// `--launch-timeout`.
+const LAUNCH_TIMEOUT: Duration = Duration::from_secs(300);
+/// How much earlier the time may be over by the clock of a process.
+const CLOCKS: Duration = Duration::from_secs(3);
+
+impl Judge<'_> {
+    /// A process completes a launch hook only if the Node of its instance has registered, or
+    /// `--launch-timeout` is over. It says ABANDON only then, and only if a flag says so.
+    pub(super) fn launches(&mut self) {
+        let evidence = self.evidence;
+        let timeout = evidence.terms.shortest("--launch-timeout", LAUNCH_TIMEOUT);
+        for action in evidence.actions.iter().filter(|a| a.transition == Transition::Launching) {
+            let Some(end) = action.end.as_ref().filter(|end| is_us(&end.by)) else { continue };
+            let is_over = end.at + CLOCKS >= action.started + timeout;
+            let node = evidence.nodes.get(&action.instance);
+            let registers = |fact: &Fact| matches!(fact, Fact::NodeAdded(n) if Some(n) == node);
+            let has_node = evidence.entries.iter().any(|e| e.at <= end.at && registers(&e.fact));
+            let name = format!("{}/{} of {}", action.group, action.hook, action.instance);
+            if !has_node && !is_over && !self.story.is_terminated(&action.instance, end.at) {
+                self.broken(
+                    end.at,
+                    format!("launch hook {name} was completed before it had a Node"),
+                );
+            }
+            let abandons = end.verdict == Verdict::Completed(HookResult::Abandon);
+            if abandons
+                && !(is_over && evidence.terms.each("--launch-on-timeout").contains("abandon"))
+            {
+                self.broken(end.at, format!("launch hook {name} was abandoned"));
+            }
+        }
+    }
+}
