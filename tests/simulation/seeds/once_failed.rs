@@ -230,4 +230,7 @@ pub const ONCE_FAILED: &[(u64, &str)] = &[
     (1_796_000_057_190, "a node was not taken out of load balancers"),
     (1_796_000_057_490, "a pod was deleted too early"),
     (1_796_000_038_360, "an Event was not true"),
+    (1_796_000_061_371, "a taint was left behind without a record"),
+    (1_796_000_055_746, "more evictions under a budget than the flag allows"),
+    (1_796_000_051_491, "a hook timed out"),
 ];

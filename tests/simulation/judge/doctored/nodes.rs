@@ -262,6 +262,23 @@ async fn a_node_that_is_not_put_back_as_it_was_is_seen() {
     );
     breaks(&tried(false, US), "its taint was left behind without a record");
     breaks(&tried(true, "sundown-9"), "its taint was left behind without a record");
+    // Nobody renews the Lease any more, or somebody does until then. The process is ended later.
+    let lapsed = |is_renewed: bool| {
+        let (mut lapsed, at) = (never.clone(), evidence.ended + s(12));
+        if is_renewed {
+            longer(&mut lapsed, at);
+        }
+        lapsed.ended = at;
+        then(&mut lapsed, at, PERSON, |s| drop(s.annotations.remove("sundown.dev/record")));
+        lapsed.ends = vec![(US.to_owned(), at + s(5))];
+        judge(&lapsed)
+    };
+    keeps(
+        &lapsed(false),
+        "its taint was left behind without a record",
+        "it did not lead any more, although nobody else held the Lease",
+    );
+    breaks(&lapsed(true), "its taint was left behind without a record");
     let drained = hooked().await;
     let mut taken = drained.clone();
     then(&mut taken, drained.ended, PERSON, |s| drop(s.annotations.remove("sundown.dev/record")));
