@@ -233,4 +233,6 @@ pub const ONCE_FAILED: &[(u64, &str)] = &[
     (1_796_000_061_371, "a taint was left behind without a record"),
     (1_796_000_055_746, "more evictions under a budget than the flag allows"),
     (1_796_000_051_491, "a hook timed out"),
+    (1_796_000_055_817, "a pod got less than its grace period"),
+    (1_796_000_042_189, "a pod was deleted too early"),
 ];
