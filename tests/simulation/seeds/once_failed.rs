@@ -236,4 +236,5 @@ pub const ONCE_FAILED: &[(u64, &str)] = &[
     (1_796_000_055_817, "a pod got less than its grace period"),
     (1_796_000_042_189, "a pod was deleted too early"),
     (1_796_000_042_284, "a node was taken out of load balancers where there was no room"),
+    (1_796_000_048_677, "a message was deleted before its intent was durable"),
 ];
