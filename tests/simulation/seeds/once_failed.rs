@@ -237,4 +237,5 @@ pub const ONCE_FAILED: &[(u64, &str)] = &[
     (1_796_000_042_189, "a pod was deleted too early"),
     (1_796_000_042_284, "a node was taken out of load balancers where there was no room"),
     (1_796_000_048_677, "a message was deleted before its intent was durable"),
+    (1_796_000_044_615, "an interruption was not accepted in time"),
 ];
