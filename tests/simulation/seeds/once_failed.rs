@@ -238,4 +238,7 @@ pub const ONCE_FAILED: &[(u64, &str)] = &[
     (1_796_000_042_284, "a node was taken out of load balancers where there was no room"),
     (1_796_000_048_677, "a message was deleted before its intent was durable"),
     (1_796_000_044_615, "an interruption was not accepted in time"),
+    (1_796_000_059_767, "a heartbeat was sent for a hook that is not ours"),
+    (1_796_000_063_098, "a heartbeat was sent for a hook that is not ours"),
+    (1_796_000_068_398, "a completed action had no Event"),
 ];
