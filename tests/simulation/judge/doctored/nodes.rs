@@ -313,6 +313,24 @@ async fn a_node_that_is_drained_again_and_not_put_back_is_seen_unless_a_person_t
     breaks(&put_back(false), LEFT);
     keeps(&put_back(true), LABELED, "and who set the label");
     breaks(&put_back(false), LABELED);
+    // A person made up a record on a node with a label that `--compat nth` writes.
+    let made_up = |by_hand: bool, compat: Option<&str>| {
+        let (mut evidence, at) = (drained.clone(), drained.ended);
+        let record = json!({ "version": 1, "interruptions": [], "compat": compat }).to_string();
+        evidence.hands.extend(by_hand.then(|| (at, node_of(&drained).1, "record made up")));
+        then(&mut evidence, at, US, |s| {
+            let label = "aws-node-termination-handler".to_owned();
+            drop(s.labels.insert(EXCLUDED.to_owned(), label));
+        });
+        then(&mut evidence, at, PERSON, |s| {
+            drop(s.annotations.insert(RECORD.to_owned(), record.clone()));
+        });
+        then(&mut evidence, at, US, |s| s.taints.retain(|(key, ..)| key != TAINT));
+        judge(&evidence)
+    };
+    keeps(&made_up(true, None), LABELED, "the record does not say that Sundown set it");
+    breaks(&made_up(true, Some("nth")), LABELED);
+    breaks(&made_up(false, None), LABELED);
 }
 
 #[tokio::test(start_paused = true)]
