@@ -243,4 +243,5 @@ pub const ONCE_FAILED: &[(u64, &str)] = &[
     (1_796_000_068_398, "a completed action had no Event"),
     (1_796_000_071_759, "a node was put back and left out of load balancers"),
     (1_796_000_046_357, "a completed action had no Event"),
+    (1_796_000_057_108, "an action was called for after its end"),
 ];
