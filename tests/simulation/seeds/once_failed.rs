@@ -230,6 +230,8 @@ pub const ONCE_FAILED: &[(u64, &str)] = &[
     (1_796_000_057_190, "a node was not taken out of load balancers"),
     (1_796_000_057_490, "a pod was deleted too early"),
     (1_796_000_038_360, "an Event was not true"),
+    (1_796_000_046_357, "a completed action had no Event"),
+    (1_796_000_057_108, "an action was called for after its end"),
     (1_796_000_061_371, "a taint was left behind without a record"),
     (1_796_000_055_746, "more evictions under a budget than the flag allows"),
     (1_796_000_051_491, "a hook timed out"),
@@ -242,6 +244,4 @@ pub const ONCE_FAILED: &[(u64, &str)] = &[
     (1_796_000_063_098, "a heartbeat was sent for a hook that is not ours"),
     (1_796_000_068_398, "a completed action had no Event"),
     (1_796_000_071_759, "a node was put back and left out of load balancers"),
-    (1_796_000_046_357, "a completed action had no Event"),
-    (1_796_000_057_108, "an action was called for after its end"),
 ];
