@@ -125,8 +125,18 @@ impl Fleet {
         actions: &BTreeSet<LifecycleAction>,
     ) -> Option<Moment> {
         let others = self.claims.draining.get(instance)?.iter().filter(|other| *other != node);
-        let pending = others.filter_map(|other| self.drains.get(other)?.completion());
-        pending.filter(|other| !other.actions.is_disjoint(actions)).map(|other| other.at).max()
+        let shares = |other: &&NodeName| !self.actions_to_complete(other).is_disjoint(actions);
+        let pending = |other: &NodeName| Some(self.drains.get(other)?.completion()?.at);
+        others.filter(shares).filter_map(pending).max()
+    }
+
+    /// The lifecycle actions that the pending completion of a Node ends: those that were open when
+    /// its drain ended, and those that have joined its record since.
+    fn actions_to_complete(&self, node: &NodeName) -> BTreeSet<LifecycleAction> {
+        let Some(state) = self.drains.get(node) else { return BTreeSet::new() };
+        let Some(pending) = state.completion() else { return BTreeSet::new() };
+        let joined = self.lookup.open_actions(&state.record, &state.instance);
+        pending.actions.iter().cloned().chain(joined).collect()
     }
 
     /// A Node with a drain of the same instance in which this lifecycle action is open.
@@ -213,10 +223,9 @@ impl Fleet {
             }
             let state = self.drains.get(&name);
             let end = state.and_then(|state| state.limits.end_at).unwrap_or(Moment::MAX);
-            let pending = state.and_then(|state| state.completion());
-            let of_others = pending
-                .and_then(|pending| self.completion_of_others(&instance, &name, &pending.actions))
-                .map(|at| at.min(end));
+            let actions = self.actions_to_complete(&name);
+            let of_others =
+                self.completion_of_others(&instance, &name, &actions).map(|at| at.min(end));
             if let Some(completion) =
                 self.drains.get_mut(&name).and_then(|state| state.completion_mut())
             {

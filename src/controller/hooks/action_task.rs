@@ -306,7 +306,13 @@ impl ActionTask {
                 // of the hook yet.
                 self.reported.facts = None;
             }
-            Order::Forget => return false,
+            Order::Forget => {
+                // A later interruption may bring the same action again, in a record that names it.
+                if self.schedule.end().is_some() {
+                    self.remember_end();
+                }
+                return false;
+            }
         }
         true
     }

@@ -379,6 +379,28 @@ fn a_completion_waits_for_the_complete_delay_of_each_node_of_its_instance() {
     assert_eq!(begins.collect::<Vec<_>>(), [Some(at(22)), Some(at(22))]);
 }
 
+#[test]
+fn an_action_that_joins_a_drain_that_is_over_waits_for_the_complete_delay_of_the_other_node() {
+    let mut world = World::confirmed();
+    world.fleet.settings.complete_delay = crate::domain::seconds(7);
+    let first = take_on(&node(), &spot("s1", 0), 0).unwrap();
+    let second = Node { name: "b".into(), uid: "uid-b".to_owned(), ..held() };
+    world.accepts(&first);
+    world.accepts(&second);
+    world.pods(&first, drain::Input::Listed(Vec::new()));
+    assert_eq!(world.after(5), ["unwatch pods", "write the end"]);
+    // The end of the first drain is not written yet. Its record gets the action of the second node.
+    world.accepts(&take_on(&first, &hook("e1", 0, "drain", "t1"), 5).unwrap());
+    world.now += 10;
+    let effects = world.step(Input::Pods(second.name, drain::Input::Listed(Vec::new())));
+    let begins = effects.iter().filter_map(|effect| match effect {
+        Effect::Complete(completion) => Some(completion.from),
+        Effect::CompleteFrom(_, from) => Some(*from),
+        _ => None,
+    });
+    assert_eq!(begins.collect::<Vec<_>>(), [Some(at(22)), Some(at(22))]);
+}
+
 /// The number of actions and the time in seconds of each [`Effect::DrainResumed`]; `None` in a pause.
 fn take_overs(effects: &[Effect]) -> Vec<(usize, Option<i64>)> {
     let resumed_at = |effect: &Effect| match effect {

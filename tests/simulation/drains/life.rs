@@ -284,6 +284,41 @@ async fn a_reboot_makes_a_record_void_whose_hook_is_over() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_interruption_that_joins_a_void_record_costs_no_second_call_for_the_action_that_is_over()
+{
+    let scene = Scene::hooked(620, 3, &[]).await;
+    scene.pod(0, "web-0", PodShape { stuck: true, ..graceful(60, 50) });
+    scene.stage.pass(5).await;
+    scene.stage.world.aws.other_action("asg", "drain", &scene.instances[0], &[]);
+    scene.cordoned(0).await;
+    scene.stage.pass(2).await;
+    assert!(scene.stage.world.aws.complete_as(
+        "AKIAOTHER",
+        "asg",
+        "drain",
+        &scene.instances[0],
+        HookResult::Continue
+    ));
+    // The Node cannot be put back before the next interruption comes.
+    let rule = Rule::always(Match::of("patch", "nodes"), Fault::Refused);
+    let rule = scene.stage.world.kube.inject(rule);
+    scene.stage.world.kube.reboot(&scene.node(0));
+    let late_calls = || scene.stage.actions(&scene.instances[0])[0].late_calls.len();
+    scene.stage.until(20, "it is void", || scene.records("void") == 1.0).await;
+    assert_eq!(late_calls(), 1, "one heartbeat proves it");
+    scene.stage.world.aws.spot_interruption(&scene.instances[0], SpotAction::Terminate);
+    scene.stage.pass(3).await;
+    scene.stage.world.kube.lift(rule);
+    scene
+        .stage
+        .until(20, "it is drained again", || scene.sundown.metric("drains_active") == 1.0)
+        .await;
+    scene.stage.pass(20).await;
+    assert_eq!(late_calls(), 1, "it is known to be over");
+    scene.end().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_damaged_record_is_left_alone_told_once_and_replaced_by_the_next_interruption() {
     let scene = Scene::hooked(610, 3, &[]).await;
     scene.pod(0, "web-0", graceful(30, 10));

@@ -120,8 +120,11 @@ impl Judge<'_> {
         let accept = Scope::of_leader(&[MESSAGES, SEE_NODES, HEARTBEATS]).about(instance, node);
         let is_accepted = self.story.recorded(instance, due).iter().any(|t| t.is_of(action));
         let kept_alive = self.heartbeats_until(action, end);
-        let unknown =
-            self.evidence.nodes.get(&action.instance).and_then(|n| self.unknown_from(n, end));
+        let unknown = self
+            .evidence
+            .nodes
+            .get(&action.instance)
+            .and_then(|n| self.unknown_from(n, instance, end));
         let until =
             [unknown, self.unlisted_from(end)].into_iter().flatten().fold(kept_alive, Ord::min);
         let is_known = !action.heartbeats.is_empty()
@@ -162,11 +165,17 @@ impl Judge<'_> {
 
     /// From when on a process leads that cannot know the Node. Each replica remembers for itself:
     /// what a standby saw does not help the leader. Until then the process that had led sends
-    /// heartbeats.
-    fn unknown_from(&self, node: &str, until: Moment) -> Option<Moment> {
+    /// heartbeats. If one that knows the Node led first, AWS must have answered none of its calls.
+    fn unknown_from(&self, node: &str, instance: &str, until: Moment) -> Option<Moment> {
         let lost = self.story.records_lost(node, until).into_iter();
+        let calls = Scope::of_leader(&[HEARTBEATS, COMPLETIONS]).about(instance, node);
         lost.filter_map(|lost| {
-            self.leaders.passed_over(&self.story.witnesses(lost, until), lost, until)
+            let witnesses = self.story.witnesses(lost, until);
+            let succeeded = || {
+                let from = self.leaders.succeeded(&witnesses, lost, until)?;
+                (self.longest_clear(calls, lost, from) <= SLACK).then_some(from)
+            };
+            self.leaders.passed_over(&witnesses, lost, until).or_else(succeeded)
         })
         .min()
     }

@@ -20,7 +20,12 @@ impl Judge<'_> {
             if is_us(write.by)
                 && let Some((old, new)) = write.both()
             {
-                let twin = is_claimed_twice(&all, &new.name, self.known_since(write.at), write.at);
+                let twin = is_claimed_twice(
+                    &all,
+                    &new.name,
+                    self.known_since(write.by, write.at),
+                    write.at,
+                );
                 let terms = &self.evidence.terms;
                 let wrong = wrong_of(old, new, twin, taken_away(&all, new).as_ref(), terms);
                 for wrong in wrong {

@@ -510,7 +510,8 @@ impl Judge<'_> {
 
     /// The Nodes that were drained for an action that was completed then, in place of the
     /// instance's own Node: others that claim the instance. The kubelet of the own Node was silent,
-    /// or the own Node is left alone and EC2 cannot say any more whose the instance was.
+    /// or the own Node is left alone and EC2 cannot say any more whose the instance was, or could
+    /// not say it when the action was accepted.
     fn drained_in_place_of(&self, node: &str, at: Moment) -> Vec<String> {
         let mut of_it = self.actions_of(node);
         let Some(action) =
@@ -521,7 +522,9 @@ impl Judge<'_> {
         let is_left_alone = || {
             let is_gone = self.story.is_terminated(&action.instance, at)
                 && is_claimed_twice(&self.writes, node, at, at);
-            is_gone && self.looks_like_ours(&action.group, &action.instance, at)
+            let (group, hook, instance) = (&action.group, &action.hook, &action.instance);
+            (is_gone && self.looks_like_ours(group, instance, at))
+                || self.is_accepted_unconfirmed(group, hook, instance, at)
         };
         let is_named_by = |page: &&Page| {
             page.at <= at && page.recorded.iter().any(|recorded| recorded.is_of(action))

@@ -151,6 +151,17 @@ impl Judge<'_> {
         longest.max(between(cursor, to))
     }
 
+    /// Since when something has excused it without a break until that moment. `None`: nothing
+    /// excuses it then.
+    pub(super) fn excused_since(&self, scope: Scope<'_>, at: Moment) -> Option<Moment> {
+        let earlier = |from: Moment| self.excuses(scope, from, from).map(|(began, _)| began).min();
+        let mut since = earlier(at)?;
+        while let Some(before) = earlier(since).filter(|before| *before < since) {
+            since = before;
+        }
+        Some(since)
+    }
+
     fn excuses<'s>(
         &'s self,
         scope: Scope<'s>,

@@ -46,18 +46,24 @@ impl<'a> Judge<'a> {
             // While no process has room for it, all that keeps other messages from being decided
             // stands in the way.
             let received = self.had_room(notice, from).min(end);
-            let was_excused = |node: &&str| {
+            let was_excused = |node: &str| {
                 let is_full = received > from + AT_ONCE;
                 let own = if is_full { scope } else { scope.about(&event.instance, node) };
                 self.is_excused(own, from, from + AT_ONCE)
             };
+            // The others that claim its instance are cordoned before its message is deleted.
+            let is_written =
+                self.story.first_told(&event.instance, &event.id, event.hook.as_ref()).is_some();
+            let mut beside = self.other_claimants(node, &event.instance, from);
+            beside.retain(|_| !is_written);
             let is_well_again = |node: &&str| {
                 self.longest_clear(scope, from, received) > WELL_AGAIN
                     || self.longest_clear(scope.about(&event.instance, node), received, end)
                         > WELL_AGAIN
             };
-            let is_late =
-                !at_once && (!nodes.iter().any(was_excused) || nodes.iter().all(is_well_again));
+            let is_late = !at_once
+                && (!nodes.iter().chain(&beside).any(|node| was_excused(node))
+                    || nodes.iter().all(is_well_again));
             self.count(Promise::AcceptedInTime, !at_once && !is_late);
             judged += 1;
             if is_late {

@@ -23,7 +23,7 @@ use super::{
 const SEEN: Duration = Duration::from_secs(2);
 /// A patch of a Node that failed is tried again within this time.
 const TRIED_AGAIN: Duration = Duration::from_secs(12);
-/// Where a watch is broken.
+/// Where a watch is broken, at least.
 const BLIND: Duration = Duration::from_secs(60);
 /// Of tools that drain a node.
 const OF_DRAINS: [&str; 3] = ["sundown", "aws-node-termination-handler", "karpenter"];
@@ -81,7 +81,7 @@ impl Judge<'_> {
             );
         }
         self.count(Promise::ExclusionLimit, self.is_blind(write.at));
-        let fits = self.known(counts, write.at).any(|c| (c.out + 1) * 2 <= c.ready);
+        let fits = self.known(counts, write).any(|c| (c.out + 1) * 2 <= c.ready);
         if !fits && let Some(last) = counts.last() {
             let Count { ready, out, .. } = last;
             self.broken(
@@ -99,18 +99,25 @@ impl Judge<'_> {
         self.is_excused(Scope::of_leader(&[SEE_NODES]), at, at)
     }
 
-    /// From then on each state of a Node may be what the leader takes for true.
-    pub(super) fn known_since(&self, at: Moment) -> Moment {
-        if self.is_blind(at) { at - BLIND } else { at - SEEN }
+    /// From then on each state of a Node may be what this process takes for true. A watch that is
+    /// broken for longer than a minute shows what was true when it broke.
+    pub(super) fn known_since(&self, process: &str, at: Moment) -> Moment {
+        if !self.is_blind(at) {
+            return at - SEEN;
+        }
+        let scope =
+            Scope { needs: &[SEE_NODES], of: None, process: Some(process), without_leader: None };
+        let broke = self.excused_since(scope, at).map(|since| since - SEEN);
+        broke.into_iter().fold(at - BLIND, Moment::min)
     }
 
-    /// What the leader may have taken for true.
+    /// What the process that wrote may have taken for true.
     fn known<'b>(
         &self,
         counts: &'b [Count],
-        at: Moment,
+        write: Write<'_>,
     ) -> impl Iterator<Item = &'b Count> + use<'b> {
-        let since = self.known_since(at);
+        let since = self.known_since(write.by, write.at);
         // The last count before that time held at its beginning.
         let first = counts.partition_point(|c| c.at < since).saturating_sub(1);
         counts[first..].iter()
@@ -163,7 +170,7 @@ impl Judge<'_> {
             |i: &Value| ["terminate-hook", "root-volume"].iter().any(|kind| i["kind"] == *kind);
         let when = self.evidence.terms.flag(write.by, "--exclude-from-load-balancers");
         let early = when.map_or_else(|| !interruptions.iter().any(is_hook), |when| when == "early");
-        let room = self.known(counts, write.at).all(|c| (c.out + on_their_way + 1) * 2 <= c.ready);
+        let room = self.known(counts, write).all(|c| (c.out + on_their_way + 1) * 2 <= c.ready);
         if excluded(new).is_some() && !early {
             self.broken(
                 write.at,

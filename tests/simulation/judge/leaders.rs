@@ -197,10 +197,27 @@ impl<'a> Leaders<'a> {
         taken().map(|(at, _)| at).min().filter(|_| !led)
     }
 
-    /// Whether a process holds the Lease then or at any time later.
+    /// When another process took the Lease after the last of `processes` had led between these
+    /// moments. `None`: none of them led, or no other process led after them.
+    pub fn succeeded(
+        &self,
+        processes: &BTreeSet<&str>,
+        from: Moment,
+        to: Moment,
+    ) -> Option<Moment> {
+        let led = self
+            .led
+            .iter()
+            .filter(|term| processes.contains(term.process) && term.to >= from && term.from <= to);
+        let last = led.map(|term| term.to.min(to)).max()?;
+        let taken = self.holders.iter().filter(|h| h.at >= last && h.at <= to);
+        taken.filter(|h| h.process.is_some_and(|p| !processes.contains(p))).map(|h| h.at).min()
+    }
+
+    /// Whether a process leads then or at any time later. One that could not renew the Lease does
+    /// not lead, even if nobody else holds the Lease yet.
     pub fn leads_from(&self, process: &str, from: Moment) -> bool {
-        let holds_then = self.at(from).is_some_and(|h| h.process == Some(process));
-        holds_then || self.holders.iter().any(|h| h.at > from && h.process == Some(process))
+        self.led.iter().any(|term| term.process == process && term.to >= from)
     }
 
     /// How often another process began to lead between these moments, or the same one anew.
@@ -368,7 +385,8 @@ fn own_drains(evidence: &Evidence, holders: &[Holder<'_>]) -> Vec<Gap> {
     gaps.collect()
 }
 
-/// The parts of a process's time with the Lease in which it had renewed it in time.
+/// The parts of a process's time with the Lease in which it had renewed it in time: a renewal counts
+/// from its answer on, and lasts from when it was sent.
 fn renewed<'a>(
     evidence: &Evidence,
     process: &'a str,
@@ -381,14 +399,15 @@ fn renewed<'a>(
         .iter()
         .filter(|r| r.client == process && r.resource == "leases" && r.is_write());
     let mut terms: Vec<Term<'a>> = Vec::new();
-    for at in mine
+    for (sent, at) in mine
         .filter(|r| (200..300).contains(&r.status))
-        .filter_map(|r| r.answered)
-        .filter(|at| *at >= from && *at <= until)
+        .filter_map(|r| Some((r.at, r.answered?)))
+        .filter(|(_, at)| *at >= from && *at <= until)
     {
-        match terms.last_mut().filter(|last| at <= last.to) {
-            Some(last) => last.to = at + deadline,
-            None => terms.push(Term { process, from: at, to: at + deadline, why: Why::NotRenewed }),
+        let to = at.max(sent + deadline);
+        match terms.last_mut().filter(|last| at < last.to) {
+            Some(last) => last.to = last.to.max(to),
+            None => terms.push(Term { process, from: at, to, why: Why::NotRenewed }),
         }
     }
     for term in &mut terms {

@@ -82,11 +82,19 @@ impl Judge<'_> {
         open.any(|(page, _)| page.recorded.iter().any(|recorded| is_later(recorded)))
     }
 
-    /// From when on it may have been decided: a moment before its message was deleted. Where
-    /// something is broken, the deletion may come much later.
+    /// From when on what was written on the Node may be what it was decided by: a moment before its
+    /// message was deleted. Where something is broken, the deletion may come much later, and a
+    /// process whose watch of Nodes is broken goes by what it saw before.
     fn decided_from(&self, notice: &Notice, node: &str, at: Moment) -> Moment {
         // By AWS's clock, an event may be of a time that is yet to come.
         let time = notice.time().min(at);
+        let broke = notice.deliveries.iter().filter(|d| d.at <= at).filter_map(|d| {
+            let of = Some((notice.event.instance.as_str(), node));
+            let process = Some(d.by.as_str());
+            let sees = Scope { needs: &[SEE_NODES], of, process, without_leader: None };
+            self.excused_since(sees, d.at)
+        });
+        let time = broke.fold(time, Moment::min);
         let scope = Scope::of_leader(&[MESSAGES, SEE_NODES, WRITE_NODES])
             .about(&notice.event.instance, node);
         if self.is_excused(scope, time, at) { time } else { time.max(at - Duration::from_secs(3)) }

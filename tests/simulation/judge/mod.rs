@@ -44,7 +44,7 @@ use sundown::sim::{
 };
 
 use self::{
-    excuses::{COMPLETIONS, Faults, MESSAGES, SEE_NODES, Scope, WRITE_NODES},
+    excuses::{COMPLETIONS, EC2, Faults, HEARTBEATS, MESSAGES, SEE_NODES, Scope, WRITE_NODES},
     leaders::Leaders,
     nodes::{Write, is_claimed_twice, writes},
     promises::{Promise, Tally},
@@ -553,35 +553,74 @@ impl<'a> Judge<'a> {
     /// not tell the process that wrote it which of the Nodes is the instance's. From then on it is
     /// treated as ours.
     fn is_accepted_unconfirmed(&self, group: &str, hook: &str, instance: &str, at: Moment) -> bool {
-        /// For so long EC2 is asked.
-        const ASKED: Duration = Duration::from_secs(6);
-        /// An answer of EC2 counts for this long.
-        const REMEMBERED: Duration = Duration::from_secs(300);
-        let Some(own) = self.evidence.nodes.get(instance) else { return false };
+        self.accepts_unconfirmed(group, hook, instance).iter().any(|page| page.at <= at)
+    }
+
+    /// The hook is about to come into such a record: a hook gets heartbeats while its process
+    /// decides. Until it is accepted, what that needs meets faults; or the PATCHes of the other Node
+    /// fail.
+    fn is_unconfirmed_on_its_way(&self, group: &str, hook: &str, call: &Call) -> bool {
+        /// A PATCH that failed is tried again within this time.
+        const TRIED_AGAIN: Duration = Duration::from_secs(12);
+        let instance = call.object.rsplit('/').next().unwrap_or_default();
+        let needs: &[excuses::Needs] = &[EC2, HEARTBEATS, WRITE_NODES];
+        let scope = Scope { needs, of: None, process: Some(&call.by), without_leader: None };
+        let is_accepted_later = |page: &&story::Page| {
+            page.by == call.by
+                && page.at > call.at
+                && self.longest_clear(scope, call.at, page.at) <= SLACK
+        };
+        let is_tried = |own: &String| {
+            let others = self.other_claimants(own, instance, call.at);
+            let is_try = |r: &&Request| {
+                r.client == call.by
+                    && (r.verb.as_str(), r.resource.as_str()) == ("patch", "nodes")
+                    && r.status != 200
+                    && (r.at..=r.at + TRIED_AGAIN).contains(&call.at)
+                    && others.contains(r.name.as_str())
+            };
+            self.evidence.requests.iter().any(|r| is_try(&r))
+                && is_claimed_twice(&self.writes, own, call.at, call.at)
+                && self.ec2_was_silent(instance, &call.by, call.at)
+        };
+        self.accepts_unconfirmed(group, hook, instance).iter().any(is_accepted_later)
+            || self.evidence.nodes.get(instance).is_some_and(is_tried)
+    }
+
+    /// The writes that brought the hook into the record of another Node that claims the instance,
+    /// while EC2 could not tell the process that wrote them which of the Nodes is the instance's.
+    fn accepts_unconfirmed(&self, group: &str, hook: &str, instance: &str) -> Vec<&story::Page> {
+        let Some(own) = self.evidence.nodes.get(instance) else { return Vec::new() };
         let is_it = |recorded: &story::RecordedInterruption, page: &story::Page| {
             recorded.accepted + SLACK >= page.at
                 && recorded.hook.as_ref().is_some_and(|(g, h)| g == group && h == hook)
         };
-        let is_unanswered = |page: &story::Page| {
-            let needs: &[excuses::Needs] = &[excuses::EC2];
-            let scope = Scope { needs, of: None, process: Some(&page.by), without_leader: None };
-            let is_answer = |c: &&Call| {
-                c.api == "ec2:DescribeInstances"
-                    && c.by == page.by
-                    && c.object.contains(instance)
-                    && c.outcome == Outcome::Ok
-            };
-            let mut answers = self.evidence.calls.iter().filter(is_answer);
-            !answers.any(|c| c.at + REMEMBERED >= page.at && c.at <= page.at)
-                && self.is_excused(scope, page.at - ASKED, page.at)
-        };
-        self.story.pages_of(instance).any(|page| {
-            page.at <= at
-                && page.node != *own
+        let is_accept = |page: &&story::Page| {
+            page.node != *own
                 && page.recorded.iter().any(|recorded| is_it(recorded, page))
                 && is_claimed_twice(&self.writes, own, page.at, page.at)
-                && is_unanswered(page)
-        })
+                && self.ec2_was_silent(instance, &page.by, page.at)
+        };
+        self.story.pages_of(instance).filter(is_accept).collect()
+    }
+
+    /// EC2 had not told the process about the instance for as long as an answer counts, and did not
+    /// answer it.
+    fn ec2_was_silent(&self, instance: &str, by: &str, at: Moment) -> bool {
+        /// For so long EC2 is asked.
+        const ASKED: Duration = Duration::from_secs(6);
+        /// An answer of EC2 counts for this long.
+        const REMEMBERED: Duration = Duration::from_secs(300);
+        let scope = Scope { needs: &[EC2], of: None, process: Some(by), without_leader: None };
+        let is_answer = |c: &&Call| {
+            c.api == "ec2:DescribeInstances"
+                && c.by == by
+                && c.object.contains(instance)
+                && c.outcome == Outcome::Ok
+        };
+        let mut answers = self.evidence.calls.iter().filter(is_answer);
+        !answers.any(|c| c.at + REMEMBERED >= at && c.at <= at)
+            && self.is_excused(scope, at - ASKED, at)
     }
 
     /// Only the hooks of its group show whether a hook is ours: no flag names it, and it is not one
@@ -669,7 +708,8 @@ impl<'a> Judge<'a> {
                 !(self.is_made_up(group, hook, instance, call.at)
                     || self.is_accepted_unconfirmed(group, hook, instance, call.at)
                     || self.is_unchecked(group, hook, &call.by, call.at)
-                    || (is_heartbeat && self.may_be_ours(group, hook, call)))
+                    || (is_heartbeat && self.may_be_ours(group, hook, call))
+                    || (is_heartbeat && self.is_unconfirmed_on_its_way(group, hook, call)))
             };
             if acts
                 && !self.is_ours(group, hook)

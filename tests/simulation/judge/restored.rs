@@ -25,8 +25,10 @@ use super::{
 const BESIDE: &str = "aws-node-termination-handler/";
 /// The node lifecycle controller sets it on each Node that is unschedulable.
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
+/// The value of the load balancer label that `--compat nth` writes.
+const NTH_LABEL: &str = "aws-node-termination-handler";
 /// Values of the load balancer label that are ours.
-const OUR_LABELS: [&str; 2] = ["sundown", "aws-node-termination-handler"];
+const OUR_LABELS: [&str; 2] = ["sundown", NTH_LABEL];
 
 /// What a Node is without us.
 #[allow(
@@ -231,8 +233,15 @@ fn ours(old: &NodeState, new: &NodeState, known: &mut Before) -> Vec<String> {
         if new.unschedulable && !known.may_stay_cordoned() {
             wrong.push("it was put back and left cordoned".to_owned());
         }
-        // A label that was on it when its record was forgotten may stay, too.
-        if excluded(new).is_some_and(|value| OUR_LABELS.contains(&value)) && !known.was_labeled {
+        // A label that was on it when its record was forgotten may stay, too. So may another tool's
+        // if a person made up a record that does not say that Sundown set it.
+        let is_unnamed = known.is_made_up
+            && excluded(new) == Some(NTH_LABEL)
+            && record(old).is_some_and(|record| record["compat"].is_null());
+        if excluded(new).is_some_and(|value| OUR_LABELS.contains(&value))
+            && !known.was_labeled
+            && !is_unnamed
+        {
             wrong.push("it was put back and left out of load balancers".to_owned());
         }
         if new.taints.iter().any(|(key, ..)| key.starts_with(BESIDE))

@@ -20,6 +20,7 @@ use super::{
     clocks::sent_at,
     leaders::Leaders,
     sent::{self, Notice},
+    windows::last_of_each,
     written::{Header, Reader, Seen, Writing},
 };
 
@@ -347,7 +348,15 @@ impl<'a> Story<'a> {
             .map(|(_, to)| to)
             .filter(|to| *to > first && *to <= now);
         all.extend(resumed.map(|to| Deadline::of(to, to + drain_timeout, margin, first)));
-        let made_up = recorded.iter().flat_map(|one| self.made_up_windows(one, instance, now));
+        let names = |group: &str, hook: &str| {
+            let of_it = recorded
+                .iter()
+                .filter(|one| one.hook.as_ref().is_some_and(|(g, h)| g == group && h == hook));
+            of_it.map(|one| &one.token).collect::<BTreeSet<_>>().len()
+        };
+        let made_up = recorded.iter().filter_map(|one| Some((one, one.hook.as_ref()?))).flat_map(
+            |(one, (group, hook))| self.made_up_windows(one, names(group, hook), instance, now),
+        );
         all.extend(made_up.map(|(from, to)| Deadline::of(from, to, margin, first)));
         for action in self
             .evidence
@@ -362,16 +371,15 @@ impl<'a> Story<'a> {
                 first,
             ));
             // The last window that any process knew to be granted, once two thirds of it are over.
-            let last = self
-                .reported_heartbeats(action)
-                .filter(|b| *b <= now)
-                .max()
-                .unwrap_or_else(|| to_the_second(action.started));
+            let accepted = self.reported_heartbeats(action).filter(|b| *b <= now);
+            let mut last = last_of_each(accepted, names(&action.group, &action.hook));
+            if last.is_empty() {
+                last.push(to_the_second(action.started));
+            }
             let window =
                 |from: Moment| Deadline::of(from, from + action.heartbeat_timeout, margin, first);
-            if is_lapsing(last, action.heartbeat_timeout, now) {
-                all.push(window(last));
-            }
+            last.retain(|from| is_lapsing(*from, action.heartbeat_timeout, now));
+            all.extend(last.into_iter().map(window));
             all.extend(self.assumed_windows(action, now).into_iter().map(window));
         }
         all

@@ -21,9 +21,38 @@ const LEAST_CALL: Duration = Duration::from_secs(1);
 /// Once the Lease has expired, another process leads within this time.
 const TAKEN_OVER: Duration = Duration::from_secs(5);
 
-/// AWS has said whether the action is open.
-fn is_known(outcome: &Outcome) -> bool {
-    *outcome == Outcome::Ok || *outcome == Outcome::Error("ValidationError".to_owned())
+/// What AWS answered to a heartbeat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    /// The action is open, and has a new window.
+    Open,
+    /// No such action is open.
+    Over,
+    /// Neither, or no answer came.
+    Unknown,
+}
+
+impl Answer {
+    fn of(outcome: &Outcome) -> Self {
+        match outcome {
+            Outcome::Ok => Self::Open,
+            Outcome::Error(error) if error == "ValidationError" => Self::Over,
+            _ => Self::Unknown,
+        }
+    }
+
+    fn is_known(self) -> bool {
+        self != Self::Unknown
+    }
+}
+
+/// The accepted heartbeats that may be the last of one of several actions. A call does not show for
+/// which of the actions of one hook and instance it was sent: a record can name several of them, and
+/// AWS has one.
+pub fn last_of_each(accepted: impl Iterator<Item = Moment>, actions: usize) -> Vec<Moment> {
+    let mut all: Vec<Moment> = accepted.collect();
+    all.sort_unstable();
+    all.split_off(all.len().saturating_sub(actions.max(1)))
 }
 
 impl Story<'_> {
@@ -33,7 +62,9 @@ impl Story<'_> {
     /// accepted heartbeat was one interval before its predecessor ended, or that none was accepted
     /// since the event, if that is possible. So does a process that leads again, because it cannot
     /// know who led meanwhile. It remembers those of its own. Only windows count of which two
-    /// thirds are over. A heartbeat that it gave up before its answer failed, too.
+    /// thirds are over. A heartbeat that it gave up before its answer failed, too. An answer that
+    /// the action is not open ends no window of which two thirds were over before: AWS may have
+    /// ended the action with it.
     pub fn assumed_windows(&self, action: &ActionReport, now: Moment) -> Vec<Moment> {
         let object = format!("{}/{}/{}", action.group, action.hook, action.instance);
         let (started, timeout) = (action.started, action.heartbeat_timeout);
@@ -60,14 +91,14 @@ impl Story<'_> {
             .filter(|d| d.what == BEAT && d.object == object && d.at >= started);
         let given_up = slow
             .filter(|d| d.at + LEAST_CALL <= now && !is_answered(d))
-            .map(|d| (d.at, d.by.as_str(), false));
+            .map(|d| (d.at, d.by.as_str(), Answer::Unknown));
         let answered =
-            calls().filter(|c| c.at <= now).map(|c| (c.at, c.by.as_str(), is_known(&c.outcome)));
-        let mut tries: Vec<(Moment, &str, bool)> = answered.chain(given_up).collect();
+            calls().filter(|c| c.at <= now).map(|c| (c.at, c.by.as_str(), Answer::of(&c.outcome)));
+        let mut tries: Vec<(Moment, &str, Answer)> = answered.chain(given_up).collect();
         tries.sort_by_key(|(at, ..)| *at);
         let interval = if timeout < Duration::from_secs(60) { timeout / 3 } else { timeout / 2 };
         let mut windows = Vec::new();
-        for (i, &(first, by, is_ok)) in tries.iter().enumerate() {
+        for (i, &(first, by, answer)) in tries.iter().enumerate() {
             let (before, since) = tries.split_at(i);
             // Its first one at all, or since another process has sent one, or since it led again.
             // The process that accepted the drain knows the window for as long as it leads.
@@ -79,18 +110,25 @@ impl Story<'_> {
                 (None, None) => true,
             };
             // What was decided just before it was accepted is on its way still.
-            let knows = since
-                .iter()
-                .any(|(at, of, is_ok)| *of == by && *is_ok && *at + super::SLACK <= now);
-            if !has_taken_over || is_ok || knows {
+            let knows = |window: Moment| {
+                since.iter().filter(|(at, of, _)| *of == by && *at + super::SLACK <= now).any(
+                    |(at, _, answer)| match answer {
+                        Answer::Open => true,
+                        Answer::Over => !is_lapsing(window, timeout, *at),
+                        Answer::Unknown => false,
+                    },
+                )
+            };
+            if !has_taken_over || answer.is_known() {
                 continue;
             }
             // It remembers which of its own heartbeats were accepted before it led again.
-            let own = before.iter().rev().find(|(_, of, is_ok)| *of == by && *is_ok);
+            let own = before.iter().rev().find(|(_, of, answer)| *of == by && answer.is_known());
             let assumed = |from: Moment| own.map_or(from, |(at, ..)| from.max(*at));
             let without_leader = lease_duration(&self.evidence.terms, by) + TAKEN_OVER;
-            windows.push(assumed(started.max(first - interval - without_leader)));
-            windows.extend(Some(assumed(started)).filter(|from| *from + timeout > first));
+            let after_lease = assumed(started.max(first - interval - without_leader));
+            let at_first = Some(assumed(started)).filter(|from| *from + timeout > first);
+            windows.extend([after_lease].into_iter().chain(at_first).filter(|from| !knows(*from)));
         }
         windows.retain(|from| is_lapsing(*from, timeout, now));
         windows
@@ -100,10 +138,12 @@ impl Story<'_> {
     /// Only AWS can say that no such action is open: until it answers a heartbeat, the action may
     /// end with its first window. If AWS accepts heartbeats, an action of that hook has begun, and
     /// may end with the window that the last one granted. A process that takes the drain over does
-    /// not know what AWS answered its predecessor.
+    /// not know what AWS answered its predecessor. `names`: how many actions of that hook the
+    /// record names. Each has heartbeats of its own ([`last_of_each`]).
     pub fn made_up_windows(
         &self,
         recorded: &super::story::RecordedInterruption,
+        names: usize,
         instance: &str,
         now: Moment,
     ) -> Vec<(Moment, Moment)> {
@@ -117,15 +157,16 @@ impl Story<'_> {
         let (from, object) = (recorded.time, format!("{group}/{hook}/{instance}"));
         let is_it = |c: &&Call| c.api == BEAT && c.object == object && c.at >= from;
         let calls = || self.evidence.calls.iter().filter(is_it);
-        let is_known = calls().any(|c| c.at < from + timeout * 2 / 3 && is_known(&c.outcome));
+        let is_known =
+            calls().any(|c| c.at < from + timeout * 2 / 3 && Answer::of(&c.outcome).is_known());
         // A heartbeat that the process gave up without an answer is no call.
         let is_given_up = |d: &Disturbance| {
             d.what == BEAT && d.object == object && d.at >= from && d.at + LEAST_CALL <= now
         };
         let is_asked =
             calls().any(|c| c.at <= now) || self.evidence.disturbances.iter().any(is_given_up);
-        let granted =
-            calls().filter(|c| c.outcome == Outcome::Ok && c.at <= now).map(|c| c.at).max();
+        let accepted = calls().filter(|c| c.outcome == Outcome::Ok && c.at <= now).map(|c| c.at);
+        let granted = last_of_each(accepted, names);
         let first = Some(from).filter(|_| is_asked && !is_known);
         let asked_first = calls().min_by_key(|c| c.at).map(|c| (from, c.by.clone()));
         let assumed = asked_first

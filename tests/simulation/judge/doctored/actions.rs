@@ -584,6 +584,13 @@ async fn a_leader_that_took_a_drain_over_and_whose_heartbeat_fails_forces_sooner
     breaks(&with(&[(50, "sundown-1", Outcome::Ok)]), EARLY);
     breaks(&with(&[(50, "sundown-1", failed()), (52, "sundown-1", Outcome::Ok)]), EARLY);
     breaks(&with(&[(58, "sundown-1", failed())]), EARLY);
+    let over = || Outcome::Error("ValidationError".to_owned());
+    keeps(
+        &with(&[(54, "sundown-1", failed()), (55, "sundown-1", over())]),
+        EARLY,
+        "AWS may have ended the action with the window of which two thirds were over",
+    );
+    breaks(&with(&[(30, "sundown-1", failed()), (35, "sundown-1", over())]), EARLY);
     // AWS answers after three seconds. The process may have given up by then.
     let slow = |after: u64, answered: bool| {
         let mut evidence = evidence.clone();

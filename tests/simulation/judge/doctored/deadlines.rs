@@ -325,6 +325,42 @@ async fn a_force_before_the_end_of_a_window_is_seen_unless_its_heartbeat_was_sen
     breaks(&with(13), EARLY);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_force_by_the_window_of_an_earlier_heartbeat_is_seen_unless_the_record_names_two_actions()
+{
+    let mut evidence = unended().await;
+    let started = evidence.actions[0].started;
+    let (instance, _) = node_of(&evidence);
+    force(&mut evidence, started + s(50), 15);
+    for after in [10, 13] {
+        let (at, by) = (started + s(after), "sundown-0".to_owned());
+        let api = "autoscaling:RecordLifecycleActionHeartbeat".to_owned();
+        let object = format!("asg/drain/{instance}");
+        evidence.calls.push(Call { at, api, object, by, outcome: Outcome::Ok });
+    }
+    let recorded = |f: &Fact| match f {
+        Fact::Annotated { annotations, .. } => annotations.get("sundown.dev/record").cloned(),
+        _ => None,
+    };
+    let record = evidence.entries.iter().find_map(|e| recorded(&e.fact)).unwrap();
+    let record: Value = serde_json::from_str(&record).unwrap();
+    // A person adds another action to the record.
+    let with = |joins: &[&str]| {
+        let (mut evidence, at) = (evidence.clone(), started + s(2));
+        let mut all = record["interruptions"].as_array().unwrap().clone();
+        for hook in joins {
+            let mut entry = made_up_hook(at);
+            entry["hook"] = json!(hook);
+            all.push(entry);
+        }
+        write_by_hand(&mut evidence, at, &all);
+        judge(&evidence)
+    };
+    breaks(&with(&[]), EARLY);
+    keeps(&with(&["drain"]), EARLY, "the last heartbeat may be the other action's");
+    breaks(&with(&["another"]), EARLY);
+}
+
 /// In this run nothing is left of the record that was written; a person wrote another one.
 async fn made_up() -> Evidence {
     let mut evidence = hooked().await;

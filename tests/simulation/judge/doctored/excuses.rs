@@ -78,3 +78,20 @@ async fn a_time_without_a_leader_excuses_what_only_a_leader_does() {
     assert!(excused(&cut_off, heartbeats), "it was killed meanwhile");
     assert!(!excused(&evidence, Scope { without_leader: None, ..scope }));
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_a_process_takes_for_true_is_from_before_its_watch_broke_or_from_two_seconds_ago() {
+    let evidence = hooked().await;
+    let at = evidence.ended;
+    let with = |from: u64, by: &str| {
+        let mut evidence = evidence.clone();
+        fault(&mut evidence, "watch nodes", at - s(from), at + s(5));
+        evidence.disturbances[0].by = by.to_owned();
+        let known = Judge::of(&evidence).known_since("sundown-0", at);
+        at.duration_since(known).as_secs()
+    };
+    assert_eq!(with(100, "sundown-0"), 102, "it saw nothing for 100 s");
+    assert_eq!(with(10, "sundown-0"), 60, "a minute at least");
+    assert_eq!(with(100, "sundown-9"), 60);
+    assert_eq!(at.duration_since(Judge::of(&evidence).known_since("sundown-0", at)).as_secs(), 2);
+}

@@ -227,6 +227,61 @@ async fn a_hook_of_a_node_to_be_left_alone_is_seen_unless_ec2_could_not_say_whic
         ..evidence.calls[0].clone()
     };
     breaks(&but(&|e| e.calls.push(Call { by: "sundown-0".into(), ..answer.clone() })), OTHERS);
+    // It gets a heartbeat before its accept, which waits for EC2.
+    let heartbeat = |before: u64, by: &str| {
+        let at = accepted(&evidence) - s(before);
+        but(&|e| {
+            e.calls.push(Call {
+                api: "autoscaling:RecordLifecycleActionHeartbeat".to_owned(),
+                object: format!("asg/drain/{instance}"),
+                at,
+                by: by.to_owned(),
+                outcome: Outcome::Ok,
+            });
+        })
+    };
+    keeps(&heartbeat(2, "sundown-0"), OTHERS, "its accept is on its way");
+    breaks(&heartbeat(2, "sundown-1"), OTHERS);
+    breaks(&heartbeat(60, "sundown-0"), OTHERS);
+    // The other Node cannot be written, so there is no accept.
+    let tried = |status: u16, by: &str| {
+        let at = accepted(&evidence);
+        but(&|e| {
+            for entry in &mut e.entries {
+                if let Fact::Annotated { annotations, .. } = &mut entry.fact {
+                    annotations.remove("sundown.dev/record");
+                }
+            }
+            let patch = e.requests.iter().find(|r| r.verb == "patch" && r.name == "rogue");
+            let patch = patch.unwrap().clone();
+            let (client, name) = (by.to_owned(), "rogue".to_owned());
+            e.requests.push(Request { at, status, client, name, ..patch });
+            e.calls.retain(|c| c.at <= at || !c.object.starts_with("asg/drain/"));
+            e.calls.push(Call {
+                api: "autoscaling:RecordLifecycleActionHeartbeat".to_owned(),
+                object: format!("asg/drain/{instance}"),
+                at: at + s(1),
+                by: "sundown-0".to_owned(),
+                outcome: Outcome::Ok,
+            });
+        })
+    };
+    keeps(&tried(503, "sundown-0"), "Heartbeat for asg/drain", "its accept is tried again");
+    breaks(&tried(200, "sundown-0"), "Heartbeat for asg/drain");
+    breaks(&tried(503, "sundown-1"), "Heartbeat for asg/drain");
+    // The Node that was drained has the Event of the completion.
+    let with_events = |is_kept: &dyn Fn(&str) -> bool| {
+        but(&|e| {
+            let ended = e.ended + s(60);
+            longer(e, ended);
+            e.events.retain(|event| is_kept(&event.reason));
+        })
+    };
+    keeps(&with_events(&|_| true), "LifecycleCompleted of", "it has it");
+    breaks(
+        &with_events(&|reason| reason != "LifecycleCompleted"),
+        "LifecycleCompleted of rogue has no Event",
+    );
     let claims_another = |e: &mut Evidence| {
         for entry in &mut e.entries {
             if let Fact::NodeChanged(state) = &mut entry.fact

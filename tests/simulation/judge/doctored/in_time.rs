@@ -1,5 +1,6 @@
 //! What is accepted too late.
 
+use serde_json::json;
 use sundown::sim::aws::{Call, InstanceChange, State};
 
 use super::*;
@@ -242,6 +243,40 @@ async fn a_fault_of_another_node_that_claims_the_instance_excuses_only_while_tha
     keeps(&with(None, Some(0), &instance), LATE, "EC2 cannot say which one is the instance's");
     breaks(&with(None, Some(0), another), LATE);
     breaks(&with(None, Some(9), &instance), LATE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fault_of_another_node_that_claims_the_instance_excuses_the_deletion_of_a_message_alone()
+{
+    let evidence = reclaimed().await;
+    let (instance, _) = node_of(&evidence);
+    let from = accepted(&evidence) + s(20);
+    let body = json!({
+        "id": "a-repeat", "detail-type": "EC2 Spot Instance Interruption Warning",
+        "source": "aws.ec2", "time": from.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        "detail": { "instance-id": instance, "instance-action": "terminate" },
+    });
+    let with = |claimed: &str, faulty: &str| {
+        let mut late = evidence.clone();
+        send(&mut late, &body.to_string(), from, from + s(4));
+        let begun = late.begun;
+        let (provider_id, annotations) =
+            (format!("aws:///eu-west-1a/{claimed}"), std::collections::BTreeMap::new());
+        let twin = Fact::Annotated { node: "twin".to_owned(), provider_id, annotations };
+        insert(&mut late, begun, "<test>", twin);
+        late.disturbances.push(Disturbance {
+            at: from,
+            until: Some(from + s(3)),
+            by: "sundown-0".to_owned(),
+            what: "patch nodes".to_owned(),
+            object: faulty.to_owned(),
+            is_silent: false,
+        });
+        judge(&late)
+    };
+    keeps(&with(&instance, "twin"), LATE, "the other one is cordoned first");
+    breaks(&with("i-00000000000000000", "twin"), LATE);
+    breaks(&with(&instance, "another-node"), LATE);
 }
 
 #[tokio::test(start_paused = true)]

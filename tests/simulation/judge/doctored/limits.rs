@@ -115,6 +115,31 @@ async fn evictions_that_a_process_sent_before_it_lost_the_lease_do_not_count_whe
         evidence.requests.sort_by_key(|r| r.at);
         judge(&evidence)
     }
+    /// The same of eight evictions, 17 s later. The renewals are answered so many seconds after they
+    /// are sent, and eight seconds are between two of them.
+    async fn slow(answer: u64) -> Vec<String> {
+        let mut evidence = sent(9, 0, |_| None).await;
+        evidence.terms.budgets = vec![("load".to_owned(), "web-7".to_owned())];
+        let evictions = evidence.requests.iter_mut().filter(|r| r.subresource == "eviction");
+        let mut first = None;
+        for (i, request) in evictions.enumerate() {
+            let at = *first.get_or_insert(request.at);
+            request.name = format!("web-7-{i}");
+            request.at = if i == 0 { at } else { at + s(17) };
+        }
+        let first = first.unwrap();
+        longer(&mut evidence, first + s(20));
+        let is_kept = |at: Moment| at <= first + s(2) || at > first + s(8);
+        evidence.requests.retain(|r| r.resource != "leases" || is_kept(r.at));
+        let renews = |r: &&mut Request| r.resource == "leases" && r.is_write();
+        for renewal in evidence.requests.iter_mut().filter(renews).filter(|r| r.at >= first) {
+            renewal.answered = Some(renewal.at + s(answer));
+        }
+        evidence.requests.sort_by_key(|r| r.at);
+        judge(&evidence)
+    }
+    breaks(&slow(0).await, &format!("9 evictions in flight {TOO_MANY}"));
+    keeps(&slow(3).await, TOO_MANY, "a renewal counts from when it was sent");
     breaks(&with(8, true).await, &format!("9 evictions in flight {TOO_MANY}"));
     keeps(&with(8, false).await, TOO_MANY, "it began anew");
     breaks(&with(9, false).await, &format!("9 evictions in flight {TOO_MANY}"));

@@ -122,6 +122,42 @@ async fn a_notice_for_a_node_that_was_put_back_and_that_is_dropped_is_seen() {
     breaks(&recorded(0, true), LOST);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_message_is_judged_by_the_record_that_its_process_could_see() {
+    let evidence = hooked().await;
+    let (instance, node) = node_of(&evidence);
+    let released = released(&evidence);
+    let at = released + s(3);
+    // A person makes up an open record on the node that was drained, and the machine is over.
+    let hook = json!({
+        "kind": "terminate-hook", "event": "made-up", "time": at.to_string(),
+        "accepted": at.to_string(),
+        "group": "asg", "hook": "drain", "token": "00000000-0000-4000-8000-000000000000",
+    });
+    let record = json!({ "version": 1, "instance": instance, "interruptions": [hook] });
+    let silent = |by: Option<&str>| {
+        let mut evidence = evidence.clone();
+        longer(&mut evidence, at + s(2));
+        let annotations = [("sundown.dev/record".to_owned(), record.to_string())].into();
+        let provider_id = format!("aws:///eu-west-1a/{instance}");
+        let page = Fact::Annotated { node: node.clone(), provider_id, annotations };
+        insert(&mut evidence, released + s(1), "kubectl", page);
+        state_change(&mut evidence, "terminated", 0, at);
+        evidence.disturbances.extend(by.map(|by| Disturbance {
+            at: released + Duration::from_millis(500),
+            until: None,
+            by: by.to_owned(),
+            what: "watch nodes".to_owned(),
+            object: String::new(),
+            is_silent: true,
+        }));
+        judge(&evidence)
+    };
+    keeps(&silent(Some("sundown-0")), LOST, "it saw a drain that was over");
+    breaks(&silent(Some("sundown-1")), LOST);
+    breaks(&silent(None), LOST);
+}
+
 /// A state-change notification of this age was deleted then.
 fn state_change(evidence: &mut Evidence, state: &str, age: u64, at: Moment) {
     let (instance, _) = node_of(evidence);

@@ -262,6 +262,23 @@ async fn a_node_that_is_not_put_back_as_it_was_is_seen() {
     );
     breaks(&tried(false, US), "its taint was left behind without a record");
     breaks(&tried(true, "sundown-9"), "its taint was left behind without a record");
+    // Nobody renews the Lease any more, or somebody does until then. The process is ended later.
+    let lapsed = |is_renewed: bool| {
+        let (mut lapsed, at) = (never.clone(), evidence.ended + s(12));
+        if is_renewed {
+            longer(&mut lapsed, at);
+        }
+        lapsed.ended = at;
+        then(&mut lapsed, at, PERSON, |s| drop(s.annotations.remove("sundown.dev/record")));
+        lapsed.ends = vec![(US.to_owned(), at + s(5))];
+        judge(&lapsed)
+    };
+    keeps(
+        &lapsed(false),
+        "its taint was left behind without a record",
+        "it did not lead any more, although nobody else held the Lease",
+    );
+    breaks(&lapsed(true), "its taint was left behind without a record");
     let drained = hooked().await;
     let mut taken = drained.clone();
     then(&mut taken, drained.ended, PERSON, |s| drop(s.annotations.remove("sundown.dev/record")));
@@ -296,6 +313,24 @@ async fn a_node_that_is_drained_again_and_not_put_back_is_seen_unless_a_person_t
     breaks(&put_back(false), LEFT);
     keeps(&put_back(true), LABELED, "and who set the label");
     breaks(&put_back(false), LABELED);
+    // A person made up a record on a node with a label that `--compat nth` writes.
+    let made_up = |by_hand: bool, compat: Option<&str>| {
+        let (mut evidence, at) = (drained.clone(), drained.ended);
+        let record = json!({ "version": 1, "interruptions": [], "compat": compat }).to_string();
+        evidence.hands.extend(by_hand.then(|| (at, node_of(&drained).1, "record made up")));
+        then(&mut evidence, at, US, |s| {
+            let label = "aws-node-termination-handler".to_owned();
+            drop(s.labels.insert(EXCLUDED.to_owned(), label));
+        });
+        then(&mut evidence, at, PERSON, |s| {
+            drop(s.annotations.insert(RECORD.to_owned(), record.clone()));
+        });
+        then(&mut evidence, at, US, |s| s.taints.retain(|(key, ..)| key != TAINT));
+        judge(&evidence)
+    };
+    keeps(&made_up(true, None), LABELED, "the record does not say that Sundown set it");
+    breaks(&made_up(true, Some("nth")), LABELED);
+    breaks(&made_up(false, None), LABELED);
 }
 
 #[tokio::test(start_paused = true)]

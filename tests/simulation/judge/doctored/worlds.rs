@@ -2,6 +2,8 @@
 
 use super::*;
 
+const COMPLETE: &str = "autoscaling:CompleteLifecycleAction";
+
 #[tokio::test(start_paused = true)]
 async fn a_hook_that_times_out_is_excused_by_a_queue_that_was_deleted_with_its_message() {
     let mut evidence = hooked().await;
@@ -97,6 +99,15 @@ async fn a_hook_that_times_out_is_excused_by_the_end_of_its_node_that_nobody_saw
     };
     keeps(&with(&|e| held(e, false)), excused, "it did not lead any more");
     breaks(&with(&|e| held(e, true)), excused);
+    let unanswered = |what: &str, felt: u64| {
+        with(&|e| {
+            held(e, true);
+            fault(e, what, gone - s(15), gone + s(felt));
+        })
+    };
+    keeps(&unanswered(COMPLETE, 5), excused, "AWS answered none of its calls while it led");
+    breaks(&unanswered(COMPLETE, 1), excused);
+    breaks(&unanswered("sqs:ReceiveMessage", 60), excused);
 }
 
 /// A new leader knows the records from its first LIST of Nodes.
