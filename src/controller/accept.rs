@@ -142,7 +142,6 @@ async fn write(
             margin: term.shared.config.drain.deadline_margin,
             spot_margin: term.shared.config.drain.spot_deadline_margin,
             compat: term.shared.config.drain.compat,
-            drain_timeout: term.shared.config.drain.timeout,
             unconfirmed: verdict.claim.is_unconfirmed(),
         };
         let (body, joins) = match record::accept(&node, interruption, skew.to_aws(now), &options) {
@@ -308,9 +307,9 @@ fn has_ended(term: &Term, node: &Node) -> bool {
     // The report may be about the drain before. A drain that ended as released, or whose
     // recommendation expired, goes on if an interruption joins.
     let report = term.shared.board.report(&node.name).filter(|report| {
-        [DrainEnd::Released, DrainEnd::Expired, DrainEnd::NotEvicted]
-            .iter()
-            .all(|end| report.phase != end.as_str())
+        let go_on =
+            [DrainEnd::Released, DrainEnd::Contradicted, DrainEnd::Expired, DrainEnd::NotEvicted];
+        go_on.iter().all(|end| report.phase != end.as_str())
     });
     report.and_then(|report| report.drained).is_some_and(|ended| ended >= accepted)
 }

@@ -48,6 +48,6 @@ pub use pod::{DaemonSetName, NotADaemonSetName, Owner, Phase, Pod, PodKey, PodUi
 pub use region::{is_region, region_of_host};
 pub use reservation::{NotAReservationId, ReservationId};
 pub use response::{KindResponse, Response, Responses, document as responses_document};
-pub use rules::{DaemonSetState, Exclusion, ForceAfter, Limits};
+pub use rules::{DaemonSetState, Exclusion, ForceAfter, Limits, Verification};
 pub use selector::{BadSelector, Selector};
 pub use skew::{ClockSkew, SteadySkew};

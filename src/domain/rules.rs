@@ -27,6 +27,31 @@ pub struct Limits {
     /// When the drain of a node with nothing but recommendations expires: Sundown then puts the Node
     /// back. `None`: the record holds another interruption.
     pub expires_at: Option<Moment>,
+    /// Whether AWS has confirmed what the drain is for.
+    pub verification: Verification,
+}
+
+/// Whether AWS has confirmed the lifecycle actions of a drain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verification {
+    /// It has, or the drain needs no confirmation: nothing holds the drain back.
+    Verified,
+    /// AWS has not answered in time: pods are evicted, but none is forced, and no grace period is
+    /// shortened.
+    Unanswered,
+    /// An answer is awaited: no pod is evicted.
+    Awaited,
+    /// AWS has answered once that nothing ends: no pod is evicted, and the drain does not end as
+    /// empty.
+    Contradicted,
+}
+
+impl Verification {
+    /// Pods may be evicted.
+    #[must_use]
+    pub const fn may_evict(self) -> bool {
+        matches!(self, Self::Verified | Self::Unanswered)
+    }
 }
 
 impl Limits {
@@ -42,6 +67,7 @@ impl Limits {
             marked_at: accepted,
             response: Response::Drain,
             expires_at: None,
+            verification: Verification::Verified,
         }
     }
 }

@@ -148,6 +148,11 @@ pub enum Outcome {
         /// Pods that count and still exist, in the order of namespace and name.
         left: Vec<PodKey>,
     },
+    /// AWS has contradicted every lifecycle action of the record: the Node is put back.
+    Contradicted {
+        /// Pods that count and still exist, in the order of namespace and name.
+        left: Vec<PodKey>,
+    },
 }
 
 impl Outcome {
@@ -164,6 +169,7 @@ impl Outcome {
             Self::Expired { .. } => "expired",
             Self::Unreachable { .. } => "unreachable",
             Self::Released { .. } => "released",
+            Self::Contradicted { .. } => "contradicted",
         }
     }
 
@@ -176,7 +182,8 @@ impl Outcome {
             | Self::NotEvicted { left }
             | Self::Expired { left }
             | Self::Unreachable { left }
-            | Self::Released { left } => left,
+            | Self::Released { left }
+            | Self::Contradicted { left } => left,
             Self::Empty | Self::NodeGone | Self::InstanceOver => &[],
         }
     }

@@ -110,6 +110,8 @@ pub enum Input {
     },
     /// The drain ends now: a person released the node, or its interruption was disproved.
     Release,
+    /// The drain ends now: AWS has contradicted what it is for.
+    Contradicted,
     /// Sent at [`Drain::next_wake`](super::Drain::next_wake).
     Tick,
 }

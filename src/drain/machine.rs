@@ -20,7 +20,9 @@ use super::{
     status,
     view::View,
 };
-use crate::domain::{ApiAnswer, DaemonSetState, Limits, Moment, NodeName, Pod, PodKey, PodUid};
+use crate::domain::{
+    ApiAnswer, DaemonSetState, Limits, Moment, NodeName, Pod, PodKey, PodUid, Verification,
+};
 
 /// The drain of one node, as a state machine.
 #[derive(Debug)]
@@ -136,6 +138,7 @@ impl Drain {
             Input::Node(condition) => self.set_condition(now, condition),
             Input::Answer { order, answer } => self.answered(now, &order, &answer),
             Input::Release => self.end(Outcome::Released { left: self.left() }),
+            Input::Contradicted => self.end(Outcome::Contradicted { left: self.left() }),
             Input::Paused | Input::Tick => {}
         }
     }
@@ -234,11 +237,17 @@ impl Drain {
 
     // ---- pods ----
 
+    /// By when pods are forced and grace periods shortened; `None`: not now.
+    fn force_at(&self) -> Option<Moment> {
+        self.limits.force_at.filter(|_| self.limits.verification == Verification::Verified)
+    }
+
     fn rules(&self, now: Moment) -> Rules {
+        let may_evict = self.limits.response.evicts() && self.limits.verification.may_evict();
         Rules {
-            limits: self.limits,
+            limits: Limits { force_at: self.force_at(), ..self.limits },
             settings: self.settings,
-            is_inactive: self.paused || self.over || !self.limits.response.evicts(),
+            is_inactive: self.paused || self.over || !may_evict,
             own_may_go: self.view.listed_at.is_some() && self.tally.others == 0,
             known_until: self.view.known_until(now),
             blind: self.view.is_blind(),
@@ -479,7 +488,7 @@ impl Drain {
     // ---- answers ----
 
     fn answered(&mut self, now: Moment, order: &Order, answer: &ApiAnswer) {
-        let class = classify(answer);
+        let (class, force_at) = (classify(answer), self.force_at());
         self.was_answered(order, answer, class);
         let Some(entry) = self.pods.get_mut(order.uid()).filter(|e| e.gone.is_none()) else {
             return;
@@ -488,7 +497,7 @@ impl Drain {
         match (class, order) {
             (Class::Accepted, _) => {
                 entry.requested = Desired::Nothing;
-                let note = entry.accepted(now, order, self.limits.force_at);
+                let note = entry.accepted(now, order, force_at);
                 if matches!(note, Some(Note::Forced { .. })) {
                     self.forced.push(key);
                 }

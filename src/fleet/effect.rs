@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use super::{DrainEvent, FleetEvent, LastKnownNode};
 use crate::{
-    domain::{InstanceId, InterruptionFacts, LifecycleAction, Moment, Node, NodeName},
+    domain::{GroupName, InstanceId, InterruptionFacts, LifecycleAction, Moment, Node, NodeName},
     drain::Order,
     record::{EndReason, Record},
 };
@@ -32,7 +32,7 @@ pub enum Effect {
     },
     /// Find out the answer to a question.
     Ask(Question),
-    /// Stop all [`Question::Verify`] of this node.
+    /// Stop all [`Question::Verify`] and [`Question::Contradiction`] of this node.
     StopVerifying(NodeName),
     /// Stop [`Question::SilentNode`] of this node.
     StopReadingSilent(NodeName),
@@ -44,6 +44,14 @@ pub enum Effect {
         event_time: Moment,
         /// How this leader knows the action.
         origin: Origin,
+    },
+    /// Send a heartbeat for each of these actions now, if none was sent yet, because evictions wait
+    /// for the answer. From `until` on, it is sent when it is due anyway.
+    VerifyActions {
+        /// The open actions of the record.
+        actions: Vec<LifecycleAction>,
+        /// When the evictions begin without an answer.
+        until: Moment,
     },
     /// The leader accepted, took over or resumed the drain of these lifecycle actions. The time
     /// that the drain may take counts from that moment.
@@ -100,6 +108,18 @@ pub enum Question {
         instance: InstanceId,
         /// The facts of the interruption, as the record has them.
         interruption: Box<InterruptionFacts>,
+    },
+    /// AWS has answered that no lifecycle action of a record is open: does the instance stay?
+    /// Answered by [`Input::Contradiction`](super::Input::Contradiction), twice at most.
+    Contradiction {
+        /// The node that is drained.
+        node: NodeName,
+        /// The Node's UID.
+        uid: String,
+        /// The node's instance.
+        instance: InstanceId,
+        /// The groups that the actions name.
+        groups: BTreeSet<GroupName>,
     },
     /// Does the API server, too, show that the kubelet of this Node is silent? Answered by
     /// [`Input::SilentNodeRead`](super::Input::SilentNodeRead).

@@ -85,6 +85,8 @@ pub enum DrainEvent {
     DisprovedOne,
     /// Every interruption of the node was disproved.
     Disproved,
+    /// AWS has contradicted every lifecycle action of the record: the node is put back.
+    Contradicted,
     /// AWS announced no interruption after a recommendation (`--rebalance-ttl`): the node is put
     /// back.
     RecommendationExpired,

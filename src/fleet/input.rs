@@ -7,7 +7,7 @@ use crate::{
         ApiAnswer, Budget, BudgetKey, DaemonSetState, InstanceId, LifecycleAction, Node, NodeName,
     },
     drain::{self, Order},
-    lifecycle::HookFacts,
+    lifecycle::{Finding, HookFacts},
 };
 
 /// Something that has happened. The controller feeds one input at a time to [`super::Fleet::step`].
@@ -114,6 +114,15 @@ pub enum Input {
         event: String,
         /// `true`: the interruption is proved. `false`: it is disproved.
         holds: bool,
+    },
+    /// An answer to [`Question::Contradiction`](super::Question::Contradiction).
+    Contradiction {
+        /// The node that is drained.
+        node: NodeName,
+        /// The Node's UID.
+        uid: String,
+        /// What EC2 and the group have shown so far.
+        finding: Finding,
     },
     /// Auto Scaling has put an instance back into service, and none of its terminate actions is
     /// open.

@@ -16,6 +16,7 @@
 //! | `missing` | what follows if a Node has lost its record |
 //! | `people` | pauses, and drains that a person ends |
 //! | `proofs` | what answers of AWS and of the API server change |
+//! | `verification` | whether AWS confirms or contradicts the lifecycle actions of a drain |
 //! | `node_state` | one drain: how it begins, which interruptions join it, its deadline |
 //! | `orders` | what is sent for a pod, and what the answer means |
 //! | `claims`, `completion` | when the completion of a drain begins |
@@ -39,6 +40,7 @@ mod proofs;
 mod reports;
 mod takeover;
 mod texts;
+mod verification;
 
 #[cfg(test)]
 mod tests;
@@ -240,6 +242,9 @@ impl Fleet {
             }
             Input::InstanceLookupEnded(node) => self.instance_lookup_ended(&node),
             Input::Proof { node, event, holds } => self.proof_arrived(&node, &event, holds),
+            Input::Contradiction { node, uid, finding } => {
+                self.contradiction_found(&node, &uid, finding);
+            }
             Input::Returned { node, uid, events } => self.returned(&node, &uid, events),
             Input::SilentNodeRead { node, uid, found } => {
                 self.silent_node_read(&node, &uid, found.as_deref());
@@ -268,6 +273,7 @@ impl Fleet {
         self.hook_facts.insert(action, facts);
         for node in nodes {
             self.refresh_limits(&node);
+            self.look_for_contradiction(&node);
         }
     }
 
@@ -324,7 +330,9 @@ impl Fleet {
 
     fn reschedule(&mut self, node: &NodeName) {
         let Some(state) = self.drains.get_mut(node) else { return };
+        let until = state.verification.until.filter(|_| state.is_draining());
         let next = state.drain().and_then(drain::Drain::next_wake);
+        let next = next.into_iter().chain(until).min();
         if state.wake_at != next {
             if let Some(old) = state.wake_at {
                 self.wakes.remove(&(old, node.clone()));
@@ -360,6 +368,9 @@ impl Fleet {
             self.wakes.pop_first();
             if let Some(state) = self.drains.get_mut(&node) {
                 state.wake_at = None;
+                if state.verification.until.is_some_and(|until| until <= now) {
+                    self.refresh_limits(&node);
+                }
             }
             self.feed(&node, drain::Input::Tick);
         }

@@ -7,12 +7,12 @@ use std::{
 
 use super::{
     Begin, DrainEvent, Effect, Fleet, FleetEvent, Origin, RecordRestoration,
-    completion::PendingCompletion, node_events::ReportedEvents,
+    completion::PendingCompletion, node_events::ReportedEvents, verification::VerificationState,
 };
 use crate::{
     domain::{
         InstanceId, InterruptionFacts, Kind, LifecycleAction, Limits, Moment, Node, NodeName,
-        Response, seconds,
+        Response, Verification, seconds,
     },
     drain::{self, Drain, Input, Start},
     lifecycle::{self, HookFacts, LimitSettings, RecordClock},
@@ -45,6 +45,7 @@ pub(super) struct NodeState {
     pub(super) closed_actions: BTreeSet<LifecycleAction>,
     /// Event IDs of stale interruptions for which [`super::Question::Verify`] was asked.
     pub(super) verifying: BTreeSet<String>,
+    pub(super) verification: VerificationState,
     pub(super) deletion: RecordDeletion,
     /// The record whose open actions are being added to a newer one that lacks them
     /// ([`Fleet::merge_patch`]). `None`: no such PATCH is ordered.
@@ -255,14 +256,8 @@ impl Fleet {
 
     /// Derives the deadlines of a drain again. If they have changed, the drain gets the new ones.
     pub(super) fn refresh_limits(&mut self, name: &NodeName) {
+        let Some(limits) = self.limits_now(name) else { return };
         let Some(state) = self.drains.get(name) else { return };
-        let limits = self.limits_of(
-            &state.record,
-            &state.holding(),
-            state.resumed_at,
-            &state.proved,
-            state.record_clock,
-        );
         if limits != state.limits {
             let begins_to_evict = limits.response.evicts() && !state.limits.response.evicts();
             self.set_limits(name, limits);
@@ -271,6 +266,29 @@ impl Fleet {
                 self.out.watch_pods(name);
             }
         }
+        self.reschedule(name);
+    }
+
+    /// The limits of a drain as of now. Notes until when its verification stays as it is.
+    pub(super) fn limits_now(&mut self, name: &NodeName) -> Option<Limits> {
+        let state = self.drains.get(name)?;
+        let holding = state.holding();
+        let limits = self.limits_of(
+            &state.record,
+            &holding,
+            state.resumed_at,
+            &state.proved,
+            state.record_clock,
+        );
+        let (limits, until) = self.with_verification(
+            limits,
+            &state.verification,
+            &state.record,
+            &state.instance,
+            &holding,
+        );
+        self.drains.get_mut(name)?.verification.until = until;
+        Some(limits)
     }
 
     /// Converts the times of records anew if the measured difference to AWS's clock has changed.
@@ -324,7 +342,9 @@ impl Fleet {
             .get(name)
             .filter(|state| state.is_draining())
             .map(|state| self.lasting_limits(state));
-        // `record::accept` compares deadlines less their margins.
+        // `record::accept` compares deadlines less their margins. An action that is not verified may
+        // be contradicted, so its deadline must not make a later interruption a repeat.
+        let lasting = lasting.filter(|_| limits.verification == Verification::Verified);
         self.out.deadline_is(name, lasting.and_then(|limits| limits.force_at.or(limits.end_at)));
     }
 
@@ -362,6 +382,10 @@ impl Fleet {
         );
         let limits =
             self.limits_of(&record, &interruptions, resumed_at, &BTreeSet::new(), record_clock);
+        let mut verification = VerificationState::new(self.now);
+        let (limits, until) =
+            self.with_verification(limits, &verification, &record, instance, &interruptions);
+        verification.until = until;
         let own_pod = self.settings.own_pod.clone();
         let start = Start { node: node.name.clone(), cordoned_at: accepted, limits, own_pod };
         let drain = Drain::new(start, self.settings.drain);
@@ -389,6 +413,7 @@ impl Fleet {
             disproved: BTreeSet::new(),
             closed_actions: BTreeSet::new(),
             verifying: BTreeSet::new(),
+            verification,
             deletion: RecordDeletion::default(),
             ordered_carry_over: None,
             is_uncordon_reported: false,
@@ -424,6 +449,7 @@ impl Fleet {
         }
         self.report_resumed_at(&node.name);
         self.verify_stale(&node.name);
+        self.verify_actions(&node.name);
     }
 
     /// The record of a node that is being drained was seen again. An interruption may have joined.
@@ -476,6 +502,7 @@ impl Fleet {
             self.dispatch(drain::DispatchInput::Accepted { node: name.clone(), urgent });
         }
         self.verify_stale(name);
+        self.verify_actions(name);
     }
 
     /// If a person deletes or damages the record of a drain, the next interruption replaces it by a

@@ -52,14 +52,7 @@ impl Fleet {
             let now = self.now;
             let Some(state) = self.drains.get_mut(name) else { return };
             state.resumed_at = now;
-            let Some(state) = self.drains.get(name) else { return };
-            let limits = self.limits_of(
-                &state.record,
-                &state.holding(),
-                now,
-                &state.proved,
-                state.record_clock,
-            );
+            let Some(limits) = self.limits_now(name) else { return };
             self.report_resumed_at(name);
             self.set_limits(name, limits);
             self.feed(name, Input::Resumed(limits));

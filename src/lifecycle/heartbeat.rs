@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{CallPriority, HookFacts, UNDESCRIBED_TIMEOUT};
+use super::{ActionSeen, CallPriority, HookFacts, UNDESCRIBED_TIMEOUT};
 use crate::domain::{HookDescription, Moment, seconds};
 
 /// The waits after the first failed heartbeats; later waits double. Each wait is shortened by up to
@@ -276,8 +276,11 @@ impl HeartbeatSchedule {
         self.note_missed(now);
         let sent = self.in_flight.take().unwrap_or(now);
         self.note_tried(sent);
-        // A first heartbeat that went at once is not spread yet; one after a regular gap is.
-        self.is_spread |= self.last_accepted_sent.is_some() || !self.first_at_once();
+        // A first heartbeat that went at once, or before its time, is not spread yet; one after a
+        // regular gap is.
+        let is_regular = sent >= self.due;
+        self.is_spread |=
+            is_regular && (self.last_accepted_sent.is_some() || !self.first_at_once());
         (self.last_accepted_sent, self.window_from, self.failures, self.is_missed) =
             (Some(sent), Some(sent), 0, false);
         (self.is_refused, self.is_known_over) = (false, false);
@@ -301,6 +304,10 @@ impl HeartbeatSchedule {
         let sent = self.in_flight.take().unwrap_or(now);
         self.note_tried(sent);
         self.counts.failed += 1;
+        if sent < self.due {
+            // It went before its time, for its answer only. The next one keeps its time.
+            return self.note_missed(now);
+        }
         if self.last_accepted_sent.is_none() {
             self.first_failed.get_or_insert(now);
         }
@@ -397,7 +404,19 @@ impl HeartbeatSchedule {
         let lapse = self.window_end().filter(|end| {
             is_lapsed && self.first_described_at.is_none_or(|described| *end > described)
         });
-        HookFacts { description: self.first_description.clone(), lapse }
+        HookFacts { description: self.first_description.clone(), lapse, seen: self.seen() }
+    }
+
+    /// What AWS has answered to heartbeats. An action for which AWS once accepted one was real,
+    /// even if it has ended since.
+    fn seen(&self) -> ActionSeen {
+        if self.last_accepted_sent.or(self.accepted_earlier).is_some() {
+            ActionSeen::Open
+        } else if self.end == Some(HeartbeatEnd::Gone) {
+            ActionSeen::Over
+        } else {
+            ActionSeen::Unanswered
+        }
     }
 
     /// Why the heartbeats ended; `None` while they go on.

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use super::ActionSeen;
 use crate::domain::{
     HookDescription, InterruptionFacts, Kind, LifecycleAction, Limits, Moment, force_time, seconds,
 };
@@ -70,6 +71,8 @@ pub struct HookFacts {
     /// The end of the current window, if two thirds of the window have passed without an accepted
     /// heartbeat.
     pub lapse: Option<Moment>,
+    /// What AWS has answered to heartbeats.
+    pub seen: ActionSeen,
 }
 
 impl HookFacts {
@@ -79,7 +82,7 @@ impl HookFacts {
     /// after all.
     #[must_use]
     pub fn lasting(&self) -> Self {
-        Self { description: self.description.clone(), lapse: None }
+        Self { lapse: None, ..self.clone() }
     }
 }
 
@@ -151,7 +154,7 @@ fn facts_of(facts: &InterruptionFacts, hooks: &BTreeMap<LifecycleAction, HookFac
     };
     hooks.get(action).cloned().unwrap_or_else(|| HookFacts {
         description: others().find_map(|(_, f)| f.description.clone()),
-        lapse: None,
+        ..HookFacts::default()
     })
 }
 

@@ -7,7 +7,8 @@
 //!
 //! [`HeartbeatSchedule`] keeps one action open. [`Pace`] spreads the heartbeats of many actions in
 //! time. [`Confirmation`] decides whether Sundown may complete an action that only a record names.
-//! [`limits()`] derives the deadlines of a drain.
+//! [`limits()`] derives the deadlines of a drain. [`verification()`] decides whether a drain waits
+//! until AWS confirms its actions, [`Contradiction`] whether AWS contradicts them.
 
 mod aws_time;
 mod confirm;
@@ -16,6 +17,7 @@ mod limits;
 mod pace;
 #[cfg(test)]
 mod tests;
+mod verification;
 
 pub use aws_time::{RecordClock, Skew};
 pub use confirm::{Confirmation, Next, Seen};
@@ -24,3 +26,6 @@ pub use heartbeat::{
 };
 pub use limits::{HookFacts, LimitSettings, limits, with_response};
 pub use pace::{CallPriority, HEARTBEAT_RATE, Pace, TAKE_OVER_RATE, UNDESCRIBED_TIMEOUT};
+pub use verification::{
+    ActionSeen, Contradiction, Finding, Look, VERIFIED_WITHIN, VerificationFacts, verification,
+};

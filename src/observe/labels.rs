@@ -99,6 +99,8 @@ labels!(
         Unreachable = "unreachable",
         /// A person released it, or the interruption was disproved.
         Released = "released",
+        /// AWS contradicted its lifecycle actions, and the node was put back.
+        Contradicted = "contradicted",
         /// The drain timeout was reached, and no deadline forces pods.
         TimedOut = "timed_out",
         /// Its record did not count: see [`RecordEvent::Void`].

@@ -29,7 +29,8 @@ pub struct AcceptOptions {
     /// When the message was sent. Used if the event has no time.
     pub sent: Option<Moment>,
     /// By when pods must be gone in the drain of the Node's open record, or when this drain ends if
-    /// no pod is forced. `None`: not known here, or the drain has no deadline.
+    /// no pod is forced. `None`: not known here, the drain has no deadline, or AWS has not confirmed
+    /// the lifecycle actions that set it.
     pub current_limit: Option<Moment>,
     /// `--deadline-margin`: how long before the end of the instance its pods must be gone.
     /// `current_limit` is earlier by this margin.
@@ -38,9 +39,6 @@ pub struct AcceptOptions {
     pub spot_margin: Duration,
     /// The tool whose taints and label are written beside Sundown's (`--compat`).
     pub compat: Option<Compat>,
-    /// `--drain-timeout`: without `current_limit`, the drain of a hook ends this long after its
-    /// accept.
-    pub drain_timeout: Option<Duration>,
     /// AWS has not shown yet whether Sundown answers the hook ([`Record::is_unconfirmed`]).
     pub unconfirmed: bool,
 }
@@ -48,9 +46,6 @@ pub struct AcceptOptions {
 /// A recommendation that comes sooner after another one does not extend its time: each extension
 /// costs a PATCH.
 const REPEATED_AFTER: Duration = seconds(60);
-/// How long the drain of a hook lasts without `current_limit` and `--drain-timeout`: the largest
-/// possible HeartbeatTimeout.
-const LONGEST_HOOK_DRAIN: Duration = seconds(7200);
 
 impl Default for AcceptOptions {
     fn default() -> Self {
@@ -63,7 +58,6 @@ impl Default for AcceptOptions {
             margin: Duration::ZERO,
             spot_margin: Duration::ZERO,
             compat: None,
-            drain_timeout: None,
             unconfirmed: false,
         }
     }
@@ -355,20 +349,16 @@ impl NewEntry {
         if options.current_limit.is_some_and(|limit| limit > now && limit <= forces) {
             return false;
         }
-        let timeout = options.drain_timeout.unwrap_or(LONGEST_HOOK_DRAIN);
-        let end_of = |t: &InterruptionFacts| match &t.hook {
-            Some(_) if options.current_limit.is_some() => None,
-            Some(_) => Some(t.accepted.plus(timeout)).filter(|end| *end > now),
-            None => end_ahead(t, now),
-        };
+        // The deadline of a lifecycle action is part of `current_limit`. While that is not known,
+        // AWS may still contradict the action, and then its deadline counts for nothing.
+        let end_of =
+            |t: &InterruptionFacts| if t.hook.is_some() { None } else { end_ahead(t, now) };
         // A leader ignores deadlines by which pods had to be gone before it resumed the drain
         // (`lifecycle::limits`), so they are not compared. If there is a limit ahead, a leader has
         // resumed the drain since. Without a limit, a leader is about to.
         let has_no_past_limit = options.current_limit.is_none_or(|limit| limit > now);
         let is_ignored = |t: &InterruptionFacts, forces: Moment| {
-            t.hook.is_none()
-                && !t.is_over()
-                && (forces <= t.accepted || (forces <= now && has_no_past_limit))
+            !t.is_over() && (forces <= t.accepted || (forces <= now && has_no_past_limit))
         };
         let limits_of = |t: &InterruptionFacts| {
             end_of(t)

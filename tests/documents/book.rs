@@ -197,6 +197,7 @@ fn the_words_of_the_concepts_are_those_of_the_code() {
         Outcome::Expired { left: left() },
         Outcome::Unreachable { left: left() },
         Outcome::Released { left: left() },
+        Outcome::Contradicted { left: left() },
     ];
     let row = page.lines().find(|l| l.starts_with("| `outcome` |")).unwrap();
     let named: BTreeSet<_> = spans(row).into_iter().skip(1).collect();

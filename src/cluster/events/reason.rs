@@ -156,6 +156,13 @@ reasons! {
          drain ends, and Sundown restores the earlier state of the node."
         => "Nothing. When it happens often, find out why messages are [read \
             late](operations.md#interruptions-are-accepted-late).";
+    /// AWS contradicted the lifecycle actions of a record.
+    InterruptionContradicted [Warning] [Node]
+        "Sundown received an event about a lifecycle action, and AWS contradicts it: AWS answered \
+         \"No active Lifecycle Action\", EC2 reports the instance as running, and its Auto Scaling \
+         group reports it as `InService` or `Standby`, twice within 15 s. The drain ends, and \
+         Sundown restores the earlier state of the node."
+        => "[Find out who sent the event](operations.md#an-event-is-contradicted).";
     /// No interruption followed a recommendation.
     RecommendationExpired [Normal] [Node]
         "EC2 sent a rebalance recommendation, and no interruption of the instance followed within \

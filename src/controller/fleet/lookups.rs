@@ -1,6 +1,6 @@
 //! The facts that the fleet reads, and the questions that it asks AWS and Kubernetes.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use tokio::sync::Semaphore;
@@ -13,13 +13,13 @@ use crate::{
         hooks::{NamedBy, Proof},
     },
     domain::{
-        Budget, Cause, HookAction, HookKey, HookPurpose, InstanceId, Interruption,
-        InterruptionFacts, Kind, LifecycleAction, Moment, Node, NodeName, Ready, SpotAction,
-        seconds,
+        Budget, Cause, GroupName, HookAction, HookKey, HookPurpose, InstanceId, InstanceState,
+        Interruption, InterruptionFacts, Kind, LifecycleAction, Moment, Node, NodeName, Ready,
+        SpotAction, seconds,
     },
     drain::SilenceEvidence,
     fleet::{Facts, Input, LastKnownNode},
-    lifecycle::Skew,
+    lifecycle::{Contradiction, Look, Skew},
     runtime::Backoff,
     triage::{self, HeartbeatAnswer, HookAnswer, InstanceAnswer, Knowledge},
 };
@@ -239,6 +239,8 @@ enum Evidence {
 
 /// The pause before the same question is asked again.
 const ASK_AGAIN: std::time::Duration = seconds(5);
+/// How long to wait for one answer to the question whether an instance stays.
+const ANSWERED_WITHIN: std::time::Duration = seconds(10);
 /// The pause before the log repeats that a Node cannot be read.
 const LOG_AGAIN: std::time::Duration = seconds(60);
 
@@ -285,6 +287,46 @@ pub(super) async fn verify(
                 holds: !disproved,
             });
             return;
+        }
+    }
+}
+
+/// Asks EC2 and the Auto Scaling groups whether the instance stays, as often as
+/// [`Contradiction`] says, and sends [`Input::Contradiction`] for each new finding.
+pub(super) async fn contradiction(
+    term: &Term,
+    node: NodeName,
+    uid: String,
+    instance: &InstanceId,
+    groups: &BTreeSet<GroupName>,
+) {
+    let (clock, lookups) = (term.shared.clock, &term.shared.lookups);
+    let (mut contradiction, mut found_before) = (Contradiction::default(), None);
+    loop {
+        let (asked, since) = (clock.now(), tokio::time::Instant::now());
+        let in_groups = groups.iter().map(|group| async move {
+            let state = lookups.members.state_since(group, instance, since);
+            tokio::time::timeout(ANSWERED_WITHIN, state).await.ok()?.ok()
+        });
+        let (in_ec2, in_groups) = tokio::join!(
+            tokio::time::timeout(ANSWERED_WITHIN, lookups.instances.get_fresh(instance)),
+            futures::future::join_all(in_groups)
+        );
+        let in_ec2 = in_ec2.ok().and_then(Result::ok);
+        let state =
+            in_ec2.map(|facts| facts.map_or(InstanceState::Terminated, |facts| facts.state));
+        let in_groups: Vec<_> =
+            in_groups.iter().map(|s| s.as_ref().map(Option::as_deref)).collect();
+        debug!(%node, %instance, ?state, ?in_groups, "Asked whether the instance stays.");
+        let (found, again) = contradiction.looked(Look::of(state, &in_groups), asked, clock.now());
+        if let Some(finding) = found.filter(|_| found != found_before) {
+            let (node, uid) = (node.clone(), uid.clone());
+            term.send(Input::Contradiction { node, uid, finding });
+            found_before = found;
+        }
+        match again {
+            Some(again) => clock.sleep_until(again).await,
+            None => return,
         }
     }
 }

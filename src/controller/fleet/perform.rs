@@ -66,6 +66,11 @@ impl Performer {
                     term.actions.resumed_at(action, at);
                 }
             }
+            Effect::VerifyActions { actions, until } => {
+                for action in &actions {
+                    term.actions.verify(action, until);
+                }
+            }
             Effect::StopKeepAlive(hook) => term.actions.forget(&hook),
             Effect::RestoreRecord(node, what) => self.restore(&node, what),
             Effect::PutBack(node) => release::put_back(term, node, record::After::Removed),
@@ -99,6 +104,13 @@ impl Performer {
                 let name = node.clone();
                 let task = self.term.spawn_scoped(async move {
                     lookups::verify(&term, name, &instance, &interruption).await;
+                });
+                self.verifying.entry(node).or_default().push(task);
+            }
+            Question::Contradiction { node, uid, instance, groups } => {
+                let name = node.clone();
+                let task = self.term.spawn_scoped(async move {
+                    lookups::contradiction(&term, name, uid, &instance, &groups).await;
                 });
                 self.verifying.entry(node).or_default().push(task);
             }

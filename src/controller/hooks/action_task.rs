@@ -31,6 +31,9 @@ const REMEMBER: Duration = Duration::from_hours(2);
 /// are known at once, messages come back within minutes.
 const CLAIM_TIME: Duration = seconds(300);
 
+/// The pause before a failed heartbeat is repeated for whose answer evictions wait.
+const VERIFY_AGAIN: Duration = seconds(1);
+
 /// The task of one action.
 pub(super) struct ActionTask {
     actions: LifecycleActions,
@@ -39,6 +42,8 @@ pub(super) struct ActionTask {
     completion: ActionCompletion,
     /// Callers that wait for the answer to a heartbeat.
     proofs: Vec<oneshot::Sender<Proof>>,
+    /// Evictions wait for the answer to the first heartbeat.
+    awaited: Option<AwaitedAnswer>,
     orders: mpsc::UnboundedReceiver<Order>,
     /// When to ask for the hook's timeouts. `None`: AWS has described it.
     describe_at: Option<Moment>,
@@ -49,6 +54,14 @@ pub(super) struct ActionTask {
     /// The record of a Node names the action: its interruption was accepted.
     is_recorded: bool,
     leadership: Leadership,
+}
+
+/// The answer to the first heartbeat, for which evictions wait.
+struct AwaitedAnswer {
+    /// When the heartbeat is sent, even if it is not due.
+    next: Moment,
+    /// When the evictions begin without an answer.
+    until: Moment,
 }
 
 /// What the task has reported so far.
@@ -107,6 +120,7 @@ impl ActionTask {
             schedule,
             completion: ActionCompletion::new(),
             proofs: Vec::new(),
+            awaited: None,
             orders,
             describe_at: Some(now),
             reported: Reported::default(),
@@ -180,7 +194,8 @@ impl ActionTask {
         let far = Moment::MAX;
         let until = self.heartbeats_until(now);
         let CompletionTimes { complete_at, ask_at } = self.completion_times(now);
-        let heartbeat_at = self.heartbeat_due().unwrap_or(far);
+        let verify_until = self.awaited(now).map_or(far, |awaited| awaited.until);
+        let heartbeat_at = self.heartbeat_due(now).unwrap_or(far);
         let Self { actions, calls, schedule, completion, orders, .. } = self;
         if ask_at.is_some_and(|at| at <= now) {
             completion.ask(&actions.shared, calls.key());
@@ -207,7 +222,9 @@ impl ActionTask {
                 clock.sleep_until(heartbeat_at).await;
                 pacer.wait(priority).await;
             } => Event::HeartbeatDue,
-            () = clock.sleep_until(lapse.min(until)) => Event::TimePassed,
+            () = clock.sleep_until(lapse.min(until).min(verify_until)) => {
+                Event::TimePassed
+            }
             () = clock.sleep_until(idle) => Event::NotAskedFor,
             answer = async {
                 clock.sleep_until(describe_at).await;
@@ -216,9 +233,22 @@ impl ActionTask {
         }
     }
 
-    /// When to send the next heartbeat. Earlier if a caller waits for its answer.
-    fn heartbeat_due(&self) -> Option<Moment> {
-        if self.proofs.is_empty() { self.schedule.due() } else { self.schedule.due_to_prove() }
+    /// The answer for which evictions wait at `now`.
+    fn awaited(&self, now: Moment) -> Option<&AwaitedAnswer> {
+        self.awaited
+            .as_ref()
+            .filter(|awaited| now < awaited.until && self.schedule.counts().accepted == 0)
+    }
+
+    /// When to send the next heartbeat. Earlier if a caller or evictions wait for its answer.
+    fn heartbeat_due(&self, now: Moment) -> Option<Moment> {
+        if let Some(awaited) = self.awaited(now) {
+            self.schedule.due_to_prove().map(|due| due.min(awaited.next))
+        } else if self.proofs.is_empty() {
+            self.schedule.due()
+        } else {
+            self.schedule.due_to_prove()
+        }
     }
 
     /// Closes the channel of orders if it is empty. `true`: the task must return now. `false`: an
@@ -285,6 +315,7 @@ impl ActionTask {
                 self.proofs.push(reply);
                 self.schedule.hasten(now);
             }
+            Order::Verify(until) => self.awaited = Some(AwaitedAnswer { next: now, until }),
             Order::KeepHeartbeatsOnly => {
                 // The callers that waited have ended with the term.
                 self.completion = ActionCompletion::new();
@@ -451,11 +482,16 @@ impl ActionTask {
             return;
         }
         let was_unproved = self.calls.is_unproved(&self.schedule);
-        let Some(proof) = self.calls.heartbeat(&mut self.schedule).await else { return };
+        let proof = self.calls.heartbeat(&mut self.schedule).await;
+        let now = self.now();
+        if let Some(awaited) = &mut self.awaited {
+            awaited.next = now.plus(VERIFY_AGAIN);
+        }
+        let Some(proof) = proof else { return };
         if was_unproved && proof == Proof::Open {
             // The accepted heartbeat proves the action. A completion that was forbidden is tried
             // again now, not 5 min after the last try.
-            self.completion.try_by(self.now());
+            self.completion.try_by(now);
         }
         for waiting in self.proofs.drain(..) {
             waiting.send(proof).ok();

@@ -74,6 +74,8 @@ struct Completer {
 enum Order {
     Complete(Completer),
     Prove(oneshot::Sender<Proof>),
+    /// Evictions wait until this moment for the answer to the first heartbeat.
+    Verify(Moment),
     /// A message or a record names the action like this.
     AddName(Box<LifecycleAction>, NamedBy),
     /// The leader accepted, took over or resumed the drain of the action at this moment. `None`: the
@@ -301,6 +303,12 @@ impl LifecycleActions {
     /// for as long as the drain may take.
     pub(super) fn resumed_at(&self, action: &LifecycleAction, at: Option<Moment>) {
         self.tasks().send(action, Order::DrainResumed(at));
+    }
+
+    /// Sends the first heartbeat of the action now, if it can be sent before `until`. Its answer
+    /// reaches the fleet as [`Input::Hook`].
+    pub(super) fn verify(&self, action: &LifecycleAction, until: Moment) {
+        self.tasks().send(action, Order::Verify(until));
     }
 
     /// Drops this name of an action. Without a name left, the action gets no more heartbeats and no

@@ -64,6 +64,13 @@ fn log_drain(node: &NodeName, event: &DrainEvent) -> bool {
             info!(%node, "A stale interruption is disproved; the drain ends and the node is put \
                 back.");
         }
+        DrainEvent::Contradicted => warn!(
+            %node,
+            outcome = "contradicted",
+            "AWS contradicts the lifecycle action in the node's record: none is open, EC2 reports \
+             the instance as running, and its group as in service. The drain ends and the node is \
+             put back. Find out who sent the event."
+        ),
         DrainEvent::RecommendationExpired => {
             info!(%node, "No interruption followed the recommendation within --rebalance-ttl: the \
                 node is put back as it was.");

@@ -238,6 +238,7 @@ const fn drain_end(outcome: &Outcome) -> DrainEnd {
         Outcome::Expired { .. } => DrainEnd::Expired,
         Outcome::Unreachable { .. } => DrainEnd::Unreachable,
         Outcome::Released { .. } => DrainEnd::Released,
+        Outcome::Contradicted { .. } => DrainEnd::Contradicted,
     }
 }
 

@@ -74,6 +74,13 @@ fn of_drain(node: &NodeName, event: &DrainEvent) -> Option<NodeNote> {
              put back."
                 .to_owned(),
         ),
+        DrainEvent::Contradicted => (
+            Warning,
+            EventReason::InterruptionContradicted,
+            "AWS contradicts the lifecycle action: none is open, EC2 reports the instance as \
+             running, and its group as in service. The drain ends and the node is put back."
+                .to_owned(),
+        ),
         DrainEvent::RecommendationExpired => (
             Normal,
             EventReason::RecommendationExpired,
@@ -165,8 +172,8 @@ pub(super) fn of_end(
             notes.push((Severity::Normal, EventReason::NotEvicted, message));
             return notes;
         }
-        // The Event `RecommendationExpired` reports it.
-        Outcome::Expired { .. } => return notes,
+        // The Events `RecommendationExpired` and `InterruptionContradicted` report it.
+        Outcome::Expired { .. } | Outcome::Contradicted { .. } => return notes,
         _ => {}
     }
     notes.push(if left.is_empty() && !nothing_runs && !pods_are_known {

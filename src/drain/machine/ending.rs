@@ -2,7 +2,7 @@
 
 use super::Drain;
 use crate::{
-    domain::{Limits, Moment, PodKey, Response},
+    domain::{Limits, Moment, PodKey, Response, Verification},
     drain::{DispatchInput, Effect, NodeCondition, Outcome, silence::KubeletSilence},
 };
 
@@ -68,6 +68,12 @@ impl Drain {
         self.limits.end_at.map_or(settled, |end| settled.min(end))
     }
 
+    /// Whether the drain of an empty node may end. While AWS contradicts what the drain is for, the
+    /// Node may have to be put back instead.
+    const fn may_end_as_empty(&self) -> bool {
+        !matches!(self.limits.verification, Verification::Contradicted)
+    }
+
     /// Whether no pod that counts is left, as far as is known.
     pub(super) const fn looks_empty(&self) -> bool {
         self.view.listed_at.is_some() && self.tally.left == 0
@@ -113,7 +119,8 @@ impl Drain {
         }
         // While the watch is not open or has not confirmed a 404, time alone cannot show that the
         // node is empty.
-        let empty = (self.looks_empty() && self.tally.gone == 0 && !self.view.is_blind())
+        let may_end = self.looks_empty() && self.may_end_as_empty();
+        let empty = (may_end && self.tally.gone == 0 && !self.view.is_blind())
             .then(|| self.may_end_empty_from());
         let empty = empty.max(empty.and_then(|_| self.view.catches_up_at()));
         let unreachable = self.gives_up_at();
@@ -143,7 +150,7 @@ impl Drain {
                     Outcome::NotEvicted { left }
                 });
             }
-        } else if self.is_empty(now) {
+        } else if self.is_empty(now) && self.may_end_as_empty() {
             self.end(Outcome::Empty);
         } else if self.paused {
             // The deadline is kept and shown, but does not end a paused drain.

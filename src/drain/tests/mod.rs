@@ -18,6 +18,7 @@ mod responses;
 mod scenarios;
 mod unanswered;
 mod untried;
+mod verification;
 mod withdrawn;
 mod world;
 

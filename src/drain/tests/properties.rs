@@ -220,7 +220,10 @@ fn ended_rightly(at: Moment, outcome: &Outcome, end: &AtEnd) {
             );
             left
         }
-        Outcome::NodeGone | Outcome::InstanceOver | Outcome::Released { .. } => return,
+        Outcome::NodeGone
+        | Outcome::InstanceOver
+        | Outcome::Released { .. }
+        | Outcome::Contradicted { .. } => return,
     };
     for pod in left {
         // A DaemonSet whose look-up has no answer may be gone.

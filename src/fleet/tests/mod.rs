@@ -4,6 +4,7 @@ mod answers;
 mod properties;
 mod responses;
 mod transitions;
+mod verification;
 
 use std::sync::{Mutex, PoisonError};
 
@@ -11,7 +12,7 @@ use super::*;
 use crate::{
     domain::{Budget, Node, Selector},
     drain::SilenceEvidence,
-    lifecycle::Skew,
+    lifecycle::{ActionSeen, Skew},
     record::tests::{INSTANCE, at, id},
 };
 
@@ -158,6 +159,13 @@ impl World {
         words(&self.step(Input::Tick))
     }
 
+    /// AWS has answered a heartbeat for the action of this hook and token.
+    pub(super) fn sees(&mut self, hook: &str, token: &str, seen: ActionSeen) -> Vec<&'static str> {
+        let interruption = crate::record::tests::hook("e1", 0, hook, token);
+        let action = interruption.lifecycle_action(&id(INSTANCE)).unwrap();
+        words(&self.step(Input::Hook(action, HookFacts { seen, ..HookFacts::default() })))
+    }
+
     pub(super) fn pods(&mut self, node: &Node, change: drain::Input) -> Vec<&'static str> {
         words(&self.step(Input::Pods(node.name.clone(), change)))
     }
@@ -176,6 +184,7 @@ fn word(effect: &Effect) -> Option<&'static str> {
         Effect::Ask(Question::InstanceOf(_)) => "ask which instance",
         Effect::Ask(Question::OpenHooks { .. }) => "ask for open actions",
         Effect::Ask(Question::Verify { .. }) => "verify",
+        Effect::Ask(Question::Contradiction { .. }) => "ask whether it stays",
         Effect::Ask(Question::SilentNode { .. }) => "read the silent node",
         Effect::Ask(Question::InstanceState { .. }) => "ask for the instance",
         Effect::Ask(Question::Node(_)) => "read the node",
@@ -198,6 +207,7 @@ fn word(effect: &Effect) -> Option<&'static str> {
         | Effect::ForgetDeletedNode(_)
         | Effect::DeadlineIs(..)
         | Effect::DrainResumed { .. }
+        | Effect::VerifyActions { .. }
         | Effect::PausedAll(_) => return None,
     })
 }

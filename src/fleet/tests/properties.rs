@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::{
     domain::Pod,
+    lifecycle::{ActionSeen, Finding},
     record::tests::{hook, node, release_node, take_on},
 };
 
@@ -26,6 +27,9 @@ enum Change {
     Doubt(bool),
     /// The Node was read from the API server.
     Read,
+    /// AWS has answered a heartbeat.
+    Seen(ActionSeen),
+    Found(Finding),
     /// Its completion is done; `true`: the Node did not exist by then.
     Completed(bool),
 }
@@ -45,6 +49,13 @@ fn changes() -> impl Strategy<Value = Vec<Change>> {
         2 => any::<u8>().prop_map(Change::Passed),
         1 => any::<bool>().prop_map(Change::Doubt),
         1 => Just(Change::Read),
+        1 => prop_oneof![Just(ActionSeen::Open), Just(ActionSeen::Over)].prop_map(Change::Seen),
+        1 => prop_oneof![
+            Just(Finding::Suspected),
+            Just(Finding::Contradicted),
+            Just(Finding::Plausible),
+        ]
+        .prop_map(Change::Found),
         1 => any::<bool>().prop_map(Change::Completed),
     ];
     prop::collection::vec(one, 1..60)
@@ -101,6 +112,11 @@ fn perform(world: &mut World, change: Change, version: usize) -> Vec<Effect> {
         }
         Change::Doubt(is_valid) => Input::Doubt { node: name.clone(), uid, is_valid },
         Change::Read => Input::NodeRead { name: name.clone(), node: world.facts.node(&name) },
+        Change::Seen(seen) => {
+            let action = hook("e1", 0, "drain", "t1").lifecycle_action(&id(INSTANCE)).unwrap();
+            Input::Hook(action, HookFacts { seen, ..HookFacts::default() })
+        }
+        Change::Found(finding) => Input::Contradiction { node: name.clone(), uid, finding },
         Change::Completed(is_node_deleted) => {
             Input::CompletionDone { node: name.clone(), uid, is_node_deleted }
         }
@@ -198,8 +214,13 @@ proptest! {
 /// Without this, the property could hold because no order is ever sent.
 #[test]
 fn a_pod_of_a_node_that_is_drained_is_evicted() {
-    let held =
-        play(vec![Change::Accepted, Change::Watched(true), Change::Listed(2), Change::Passed(3)])
-            .unwrap();
+    let held = play(vec![
+        Change::Accepted,
+        Change::Seen(ActionSeen::Open),
+        Change::Watched(true),
+        Change::Listed(2),
+        Change::Passed(3),
+    ])
+    .unwrap();
     assert_eq!(held.sent, 2);
 }

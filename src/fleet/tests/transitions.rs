@@ -3,6 +3,7 @@
 use super::*;
 use crate::{
     domain::{RECORD, RELEASE, TAINT},
+    lifecycle::ActionSeen,
     record::tests::{hook, node, release_node, spot, take_on},
 };
 
@@ -33,8 +34,15 @@ fn with(node: &Node, annotation: &str) -> Node {
     node
 }
 
-/// A Node whose drain goes on, in a fleet without other drains.
+/// A Node whose drain goes on, in a fleet without other drains. AWS has accepted a heartbeat.
 pub(super) fn draining() -> (World, Node) {
+    let (mut world, node) = unverified();
+    assert!(world.sees("drain", "t1", ActionSeen::Open).is_empty());
+    (world, node)
+}
+
+/// The same before AWS has answered.
+pub(super) fn unverified() -> (World, Node) {
     let (mut world, node) = (World::confirmed(), held());
     assert_eq!(world.accepts(&node), ["keep alive", "watch pods"]);
     (world, node)

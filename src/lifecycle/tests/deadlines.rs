@@ -44,7 +44,7 @@ fn block(ends: Option<i64>, time: i64, accepted: i64) -> InterruptionFacts {
 }
 
 fn known(d: HookDescription) -> HookFacts {
-    HookFacts { description: Some(d), lapse: None }
+    HookFacts { description: Some(d), ..HookFacts::default() }
 }
 
 struct Case {

@@ -11,7 +11,6 @@ const ASKED: AcceptOptions = AcceptOptions {
     margin: std::time::Duration::ZERO,
     spot_margin: std::time::Duration::ZERO,
     compat: Some(Compat::Nth),
-    drain_timeout: None,
     unconfirmed: false,
 };
 

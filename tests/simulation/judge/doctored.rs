@@ -256,6 +256,14 @@ fn breaks(broken: &[String], rule: &str) {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_pod_that_is_evicted_before_aws_has_answered_a_heartbeat_is_seen() {
+    let mut evidence = hooked().await;
+    clean(&evidence, "a heartbeat was accepted first");
+    evidence.calls.retain(|c| c.api != "autoscaling:RecordLifecycleActionHeartbeat");
+    breaks(&judge(&evidence), "AWS had answered no heartbeat");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_pod_that_is_touched_without_a_record_is_seen() {
     let mut evidence = hooked().await;
     for entry in &mut evidence.entries {

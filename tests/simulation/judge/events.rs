@@ -96,6 +96,7 @@ const ROWS: &[Row] = &[
     ("InterruptionDisproved", NORMAL, NODE, |j, e, at| {
         j.has_record_that(&e.name, at, |r| r.contains("\"stale\":true"))
     }),
+    ("InterruptionContradicted", WARNING, NODE, |j, e, at| j.is_contradicted(&e.name, at)),
     ("InstanceReturned", NORMAL, NODE, |_, _, _| true),
     ("RecommendationExpired", NORMAL, NODE, |j, e, at| j.was_recommended(&e.name, at)),
     ("NotEvicted", NORMAL, NODE, |j, e, at| j.keeps_its_pods(&e.name, at)),
@@ -109,7 +110,9 @@ const ROWS: &[Row] = &[
         j.actions_of(&e.name).any(|a| is_completed(a) && has_ended(a, at))
     }),
     ("LifecycleOver", NORMAL, NODE, |j, e, at| {
-        j.actions_of(&e.name).any(|a| has_ended(a, at)) || j.has_made_up_record(&e.name, at)
+        j.actions_of(&e.name).any(|a| has_ended(a, at))
+            || j.has_made_up_record(&e.name, at)
+            || j.has_record_of_no_action(&e.name, at)
     }),
     ("HooksNotChecked", WARNING, NODE, |j, e, at| {
         j.met_a_fault("autoscaling:DescribeLifecycleHooks", at) || j.has_made_up_record(&e.name, at)
@@ -575,6 +578,30 @@ impl Judge<'_> {
             self.evidence.nodes.get(&a.instance).is_some_and(|n| n == node) || names(&a.instance)
         };
         self.evidence.actions.iter().filter(is_of)
+    }
+
+    /// A record of this Node's instance named an action that AWS never had: somebody made its event
+    /// up.
+    fn has_record_of_no_action(&self, node: &str, at: Moment) -> bool {
+        let Some(instance) = self.instance_of(node) else { return false };
+        let recorded = self.story.recorded(instance, at + SECOND);
+        recorded.iter().any(|recorded| {
+            recorded.hook.is_some() && !self.evidence.actions.iter().any(|a| recorded.is_of(a))
+        })
+    }
+
+    /// The Node had a record with a lifecycle action. None of its actions was open in the last 15 s,
+    /// and its instance did not end.
+    fn is_contradicted(&self, node: &str, at: Moment) -> bool {
+        const LOOKED_TWICE: Duration = Duration::from_secs(14);
+        let is_open = |a: &ActionReport| {
+            a.started + SECOND < at && a.end.as_ref().is_none_or(|end| end.at + LOOKED_TWICE > at)
+        };
+        let ends =
+            self.instance_of(node).is_some_and(|i| self.story.is_ending(i, at - LOOKED_TWICE));
+        self.has_record_that(node, at, |r| r.contains("terminate-hook"))
+            && !ends
+            && !self.actions_of(node).any(is_open)
     }
 
     fn hooks_of(&self, node: &str) -> usize {

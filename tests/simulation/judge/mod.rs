@@ -6,6 +6,7 @@ mod asked;
 mod budgets;
 mod causes;
 mod clocks;
+mod confirmed;
 mod cordoned;
 mod deployment;
 #[cfg(test)]

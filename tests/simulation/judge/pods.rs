@@ -40,6 +40,7 @@ impl Judge<'_> {
             let sent = self.sent(*at, by, pod, forced);
             self.open_record(*at, sent, by, pod, forced);
             self.not_while_paused(*at, sent, pod);
+            self.not_unconfirmed(*at, sent, by, pod);
             if !again && (*grace > 0 || !self.needs_no_grace(*at, sent, by, pod)) {
                 self.measured(sent, by, pod, *grace, forced);
             }

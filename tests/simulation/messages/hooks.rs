@@ -307,15 +307,18 @@ async fn a_hook_that_turns_out_to_be_of_others_while_its_completion_is_denied_is
         group(&stage, 3, &[continuing_hook("log-backup", 300), continuing_hook("sundown", 300)]);
     stage.shop(6);
     let sundown = stage.settled(&[]).await;
-    let denied = FaultRule::new("autoscaling:*", Fault::AccessDenied, How::Always);
-    let denied = stage.world.aws.fault(denied);
+    let deny = |api| stage.world.aws.fault(FaultRule::new(api, Fault::AccessDenied, How::Always));
+    let undescribed = deny("autoscaling:Describe*");
+    let denied = ["autoscaling:Complete*", "autoscaling:Record*"].map(deny);
     stage.world.aws.terminate(&instances[0], true);
     let is_tried =
         |c: &Call| c.api.ends_with("CompleteLifecycleAction") && c.object.contains("/log-backup/");
     stage
         .until(120, "its completion is denied", || stage.world.aws.calls().iter().any(is_tried))
         .await;
-    stage.world.aws.end_fault(denied);
+    stage.world.aws.end_fault(undescribed);
+    stage.pass(10).await;
+    denied.into_iter().for_each(|fault| stage.world.aws.end_fault(fault));
     stage
         .until(60, "ours is completed", || completed_by_us(&stage, &instances[0], "sundown"))
         .await;

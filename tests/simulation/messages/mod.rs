@@ -5,6 +5,7 @@ mod bad;
 mod blocks;
 pub mod bodies;
 mod claims;
+mod contradicted;
 mod dead_letters;
 mod dry;
 mod hooks;

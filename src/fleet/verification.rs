@@ -1,0 +1,140 @@
+//! Waits until AWS confirms the lifecycle actions of a drain, and ends the drain if AWS contradicts
+//! them. [`crate::lifecycle::verification()`] has the rules.
+
+use std::collections::BTreeSet;
+
+use super::{DrainEvent, Effect, Fleet, Question};
+use crate::{
+    domain::{GroupName, InstanceId, InterruptionFacts, Kind, Limits, Moment, NodeName},
+    drain::Input,
+    lifecycle::{self, ActionSeen, Finding, VERIFIED_WITHIN, VerificationFacts},
+    record::{EndReason, Record},
+};
+
+/// How far the lifecycle actions of a drain are verified.
+#[derive(Debug)]
+pub(super) struct VerificationState {
+    /// When this process took the drain up.
+    since: Moment,
+    /// What EC2 and the group have shown.
+    finding: Option<Finding>,
+    /// [`Question::Contradiction`] was asked.
+    is_asked: bool,
+    /// When [`Limits::verification`] changes without another answer.
+    pub(super) until: Option<Moment>,
+}
+
+impl VerificationState {
+    pub(super) const fn new(since: Moment) -> Self {
+        Self { since, finding: None, is_asked: false, until: None }
+    }
+}
+
+impl Fleet {
+    /// What the verification of a drain of this record depends on. `interruptions`: those that are
+    /// not disproved.
+    fn verification_facts(
+        &self,
+        state: &VerificationState,
+        limits: &Limits,
+        record: &Record,
+        instance: &InstanceId,
+        interruptions: &[InterruptionFacts],
+    ) -> VerificationFacts {
+        let is_action = |facts: &InterruptionFacts| {
+            facts.hook.is_some() && facts.kind.is_some_and(Kind::is_terminate_hook)
+        };
+        // AWS is already asked about one that was accepted late and without proof.
+        let is_needed = limits.response.evicts()
+            && !record.has_unknown()
+            && interruptions.iter().all(is_action)
+            && interruptions.iter().any(|facts| !facts.stale);
+        let seen = |action| self.hook_facts.get(action).map_or(ActionSeen::Unanswered, |f| f.seen);
+        let mut named = interruptions.iter().filter_map(|facts| facts.hook.as_ref());
+        let seen = if named.any(|action| seen(action) == ActionSeen::Open) {
+            ActionSeen::Open
+        } else {
+            ActionSeen::of_all(self.lookup.open_actions(record, instance).iter().map(seen))
+        };
+        VerificationFacts { is_needed, seen, finding: state.finding, since: state.since }
+    }
+
+    /// These limits with what is known about the drain's lifecycle actions, and until when that
+    /// stays so without another answer.
+    pub(super) fn with_verification(
+        &self,
+        limits: Limits,
+        state: &VerificationState,
+        record: &Record,
+        instance: &InstanceId,
+        interruptions: &[InterruptionFacts],
+    ) -> (Limits, Option<Moment>) {
+        let facts = self.verification_facts(state, &limits, record, instance, interruptions);
+        let (verification, until) = lifecycle::verification(&facts, &limits, self.now);
+        (Limits { verification, ..limits }, until)
+    }
+
+    /// The same facts of a drain that goes on; `None` if its actions need no verification.
+    fn unverified(&self, name: &NodeName) -> Option<VerificationFacts> {
+        let state = self.drains.get(name).filter(|state| state.is_draining())?;
+        let facts = self.verification_facts(
+            &state.verification,
+            &state.limits,
+            &state.record,
+            &state.instance,
+            &state.holding(),
+        );
+        Some(facts).filter(|facts| facts.is_needed && facts.seen != ActionSeen::Open)
+    }
+
+    /// A drain begins, or an interruption has joined it: sends heartbeats at once for its actions,
+    /// if its evictions wait for the answer.
+    pub(super) fn verify_actions(&mut self, name: &NodeName) {
+        let Some(facts) = self.unverified(name) else { return };
+        let until = facts.since.plus(VERIFIED_WITHIN);
+        let Some(state) = self.drains.get(name).filter(|_| self.now < until) else { return };
+        let actions = self.lookup.open_actions(&state.record, &state.instance);
+        self.out.push(Effect::VerifyActions { actions, until });
+        self.look_for_contradiction(name);
+    }
+
+    /// AWS has answered that no action of this drain is open: asks whether the instance stays.
+    pub(super) fn look_for_contradiction(&mut self, name: &NodeName) {
+        if self.unverified(name).is_none_or(|facts| facts.seen != ActionSeen::Over) {
+            return;
+        }
+        let Some(state) = self.drains.get_mut(name) else { return };
+        if std::mem::replace(&mut state.verification.is_asked, true) {
+            return;
+        }
+        let actions = self.lookup.open_actions(&state.record, &state.instance);
+        let groups: BTreeSet<GroupName> =
+            actions.into_iter().map(|action| action.key.group).collect();
+        self.out.push(Effect::Ask(Question::Contradiction {
+            node: name.clone(),
+            uid: state.node.uid.clone(),
+            instance: state.instance.clone(),
+            groups,
+        }));
+    }
+
+    /// EC2 and the group have answered. If they contradict every action of the drain, it ends, and
+    /// the Node is put back.
+    pub(super) fn contradiction_found(&mut self, name: &NodeName, uid: &str, finding: Finding) {
+        let Some(state) = self.drains.get_mut(name).filter(|state| state.node.uid == uid) else {
+            return;
+        };
+        state.verification.finding = Some(finding);
+        let is_contradicted = finding == Finding::Contradicted
+            && self.unverified(name).is_some_and(|facts| facts.seen == ActionSeen::Over);
+        if !is_contradicted {
+            return self.refresh_limits(name);
+        }
+        let Some(state) = self.drains.get_mut(name) else { return };
+        let events = state.interruptions.iter().map(|facts| facts.event_id.clone());
+        state.disproved.extend(events);
+        state.end_reason = EndReason::NothingHolds;
+        self.out.report(name, DrainEvent::Contradicted);
+        self.feed(name, Input::Contradicted);
+    }
+}

@@ -1,0 +1,49 @@
+//! Pods of a drain that nothing but lifecycle actions asks for stay until AWS has answered a
+//! heartbeat, for 5 s at most.
+
+use std::time::Duration;
+
+use sundown::{
+    domain::Moment,
+    sim::{aws::Call, kube::PodRef},
+};
+
+use super::{Judge, SLACK, story::is_open};
+
+/// How long an eviction waits for an answer.
+const WAIT: Duration = Duration::from_secs(5);
+const BEAT: &str = "autoscaling:RecordLifecycleActionHeartbeat";
+
+impl Judge<'_> {
+    /// A request about this pod was sent at `sent`.
+    pub(super) fn not_unconfirmed(&mut self, at: Moment, sent: Moment, by: &str, pod: &PodRef) {
+        let Some(page) = self.story.page(&pod.node, sent).filter(|page| is_open(page)) else {
+            return;
+        };
+        let is_action = |kind: &str| ["terminate-hook", "root-volume"].contains(&kind);
+        let is_of_actions = page.recorded.iter().all(|r| is_action(&r.kind))
+            && page.recorded.iter().any(|r| !r.is_stale);
+        if !is_of_actions {
+            return;
+        }
+        let instance = page.instance.clone();
+        let recorded = self.story.recorded(&instance, sent);
+        let accepted = recorded.iter().map(|r| r.accepted).min();
+        let took_up = accepted.max(self.leaders.leads_since(by, sent));
+        let had_waited = took_up.is_none_or(|since| since + WAIT <= sent + SLACK);
+        // "No active Lifecycle Action" is an answer, too: EC2 or the group has then shown that the
+        // instance goes.
+        let is_answer = |c: &&Call| {
+            c.api == BEAT && c.by == by && c.at <= sent && c.object.ends_with(&instance)
+        };
+        if !had_waited && !self.evidence.calls.iter().any(|c| is_answer(&c)) {
+            self.broken(
+                at,
+                format!(
+                    "{} was touched on {}, and AWS had answered no heartbeat for {instance}",
+                    pod.name, pod.node
+                ),
+            );
+        }
+    }
+}
