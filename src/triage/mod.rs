@@ -28,6 +28,7 @@ mod knowledge;
 mod owner;
 mod policy;
 mod proof;
+pub mod sweep;
 mod table;
 mod verdict;
 

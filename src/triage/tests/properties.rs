@@ -118,7 +118,7 @@ prop_compose! {
         listed in option::of((moments(), self::nodes())),
     ) -> Knowledge {
         Knowledge {
-            received, happened, index_trusted, nodes, proof_asked_at, instance, namesakes, group, hook,
+            received, happened, is_found_by_sweep: false, index_trusted, nodes, proof_asked_at, instance, namesakes, group, hook,
             hooks, hooks_asked_at, hooks_before, heartbeat, listed
         }
     }
