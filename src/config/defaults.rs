@@ -10,6 +10,8 @@ pub const LIFECYCLE_HOOK: &str = "*";
 pub const NODE_SELECTOR: &str = "!karpenter.sh/nodepool,eks.amazonaws.com/compute-type!=auto";
 /// `--join-timeout`.
 pub const JOIN_TIMEOUT: &str = "5m";
+/// `--sweep-interval`.
+pub const SWEEP_INTERVAL: &str = "1m";
 /// `--rebalance-ttl`.
 pub const REBALANCE_TTL: &str = "1h";
 /// `--deadline-margin`.
