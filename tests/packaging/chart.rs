@@ -37,6 +37,7 @@ const ALL: &[&str] = &[
     "config.nodeSelector=kubernetes.io/os",
     "config.managedTag=ours",
     "config.joinTimeout=6m",
+    "config.sweepInterval=2m",
     "config.drainTimeout=2h",
     "config.deadlineMargin=6s",
     "config.spotDeadlineMargin=11s",
