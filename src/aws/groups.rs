@@ -1,5 +1,6 @@
 //! The calls about groups with their instances and hooks, and those that change hooks. They are for
-//! operator commands; the service uses only [`AutoScaling::members_of`].
+//! operator commands; the service uses only [`AutoScaling::members_of`] and
+//! [`AutoScaling::waiting_members`].
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -29,6 +30,17 @@ pub struct Group {
     pub tags: BTreeMap<String, String>,
     /// The instances: `InstanceId` and `LifecycleState`, as AWS writes them.
     pub members: Vec<(String, String)>,
+}
+
+/// The answer of [`AutoScaling::waiting_members`].
+#[derive(Debug)]
+pub struct WaitingMembers {
+    /// Group, `InstanceId` and `LifecycleState`; those of the pages that were answered.
+    pub members: Vec<(GroupName, String, String)>,
+    /// How many calls were made.
+    pub calls: u64,
+    /// Whether AWS answered every page.
+    pub result: Result<(), AwsError>,
 }
 
 /// A lifecycle hook, from DescribeLifecycleHooks.
@@ -92,12 +104,50 @@ impl AutoScaling {
             .await
     }
 
+    /// DescribeAutoScalingGroups of the groups that match the filter, page by page: their instances
+    /// in a `LifecycleState` that `waits` accepts, `most` of them at most. Of each page, nothing else
+    /// is kept.
+    pub async fn waiting_members(
+        &self,
+        by: &GroupFilter,
+        most: usize,
+        waits: impl Fn(&str) -> bool,
+    ) -> WaitingMembers {
+        let (mut members, mut calls, wanted) = (Vec::new(), 0, filter(by));
+        let page = |groups: Vec<AutoScalingGroup>| {
+            for group in groups.into_iter().filter_map(group) {
+                let room = most.saturating_sub(members.len());
+                let all = group.members.into_iter();
+                let waiting = all.filter(|(_, state)| waits(state)).take(room);
+                members.extend(waiting.map(|(id, state)| (group.group.clone(), id, state)));
+            }
+        };
+        let which = |request: Describe| {
+            calls += 1;
+            request.filters(wanted.clone())
+        };
+        let result = self.describe_pages(&shown(by), which, page).await;
+        WaitingMembers { members, calls, result }
+    }
+
     async fn describe(
         &self,
         object: &str,
         which: impl Fn(Describe) -> Describe,
     ) -> Result<Vec<Group>, AwsError> {
-        let (mut groups, mut page) = (Vec::new(), None);
+        let mut groups = Vec::new();
+        let page = |all: Vec<AutoScalingGroup>| groups.extend(all.into_iter().filter_map(group));
+        self.describe_pages(object, which, page).await?;
+        Ok(groups)
+    }
+
+    async fn describe_pages(
+        &self,
+        object: &str,
+        mut which: impl FnMut(Describe) -> Describe,
+        mut read: impl FnMut(Vec<AutoScalingGroup>),
+    ) -> Result<(), AwsError> {
+        let mut page = None;
         for _ in 0..PAGES {
             let request = which(
                 self.client.describe_auto_scaling_groups().max_records(100).set_next_token(page),
@@ -106,12 +156,10 @@ impl AutoScaling {
                 .caller
                 .call(Api::DescribeAutoScalingGroups, object, LIMIT, request.send())
                 .await?;
-            groups.extend(
-                answer.auto_scaling_groups.unwrap_or_default().into_iter().filter_map(group),
-            );
+            read(answer.auto_scaling_groups.unwrap_or_default());
             page = answer.next_token.filter(|t| !t.is_empty());
             if page.is_none() {
-                return Ok(groups);
+                return Ok(());
             }
         }
         Err(AwsError::endless(Api::DescribeAutoScalingGroups, object))

@@ -33,7 +33,7 @@ pub use config::{BadBundle, InvalidConfig, Options, load, load_watched};
 pub use ec2::Ec2;
 pub use error::{Advice, AwsError};
 pub use event_bridge::{EventBridge, PutEvent, RuleFacts, TargetFacts};
-pub use groups::{Group, GroupFilter, Hook};
+pub use groups::{Group, GroupFilter, Hook, WaitingMembers};
 pub use hosts::{Hosts, Proxy};
 pub use lookup::{
     BlockLookup, DnsLookup, GroupLookup, HookLookup, InstanceLookup, LookupError, Lookups,

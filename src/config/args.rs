@@ -190,6 +190,16 @@ pub struct OursArgs {
         value_parser = parse_duration,
     )]
     pub join_timeout: Duration,
+    /// How often the leader asks Auto Scaling for instances that wait in a lifecycle hook although
+    /// no event of it has arrived, 30s to 10m; 0s: never. Needs `--cluster-name`
+    #[arg(
+        long,
+        env = "SUNDOWN_SWEEP_INTERVAL",
+        value_name = "DURATION",
+        default_value = d::SWEEP_INTERVAL,
+        value_parser = parse_duration,
+    )]
+    pub sweep_interval: Duration,
 }
 
 /// The flags under "Launch hooks": what a new instance must have before its hook is completed.

@@ -14,6 +14,8 @@ pub const JOIN_TIMEOUT: &str = "5m";
 pub const LAUNCH_TIMEOUT: &str = "5m";
 /// `--launch-on-timeout`.
 pub const LAUNCH_ON_TIMEOUT: &str = "continue";
+/// `--sweep-interval`.
+pub const SWEEP_INTERVAL: &str = "1m";
 /// `--rebalance-ttl`.
 pub const REBALANCE_TTL: &str = "1h";
 /// `--deadline-margin`.

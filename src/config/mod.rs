@@ -92,6 +92,8 @@ pub struct OursConfig {
     pub cluster_name: Option<String>,
     /// How long after its launch a running instance may have no Node yet.
     pub join_timeout: Duration,
+    /// The pause between two rounds of the sweep, 30 s to 10 min; `None`: there is no sweep.
+    pub sweep_interval: Option<Duration>,
 }
 
 /// How nodes are drained.

@@ -15,7 +15,7 @@ use crate::{
     domain::{NodeName, PodKey, Responses, seconds},
     election,
     observe::logs,
-    triage::{HookGlobs, LaunchPolicy},
+    triage::{HookGlobs, LaunchPolicy, sweep},
 };
 
 /// How long a call on the Lease may take: it must end before another replica may lead.
@@ -172,6 +172,12 @@ fn ours(args: &RunArgs) -> Result<OursConfig, ConfigError> {
             "an instance that has not joined after an hour never will; use 1h or less",
         ));
     }
+    let is_off = o.sweep_interval.is_zero();
+    if !is_off && !(seconds(30)..=sweep::LONGEST_PAUSE).contains(&o.sweep_interval) {
+        let remedy = "out of range; use 30s to 10m (its calls share their rate with other tools), \
+            or 0s for no sweep";
+        return Err(ConfigError::duration("sweep-interval", o.sweep_interval, remedy));
+    }
     let managed_tag = given(o.managed_tag.clone());
     if let Some(tag) = managed_tag.as_deref().filter(|t| t.chars().count() > 128 || t.contains('='))
     {
@@ -198,6 +204,7 @@ fn ours(args: &RunArgs) -> Result<OursConfig, ConfigError> {
         nodes: o.node_selector.clone(),
         managed_tag,
         join_timeout: o.join_timeout,
+        sweep_interval: Some(o.sweep_interval).filter(|interval| !interval.is_zero()),
     })
 }
 

@@ -21,7 +21,7 @@ use crate::{
     domain::{HookKey, HookResult, Interruption, LifecycleAction, Moment, Node, seconds},
     fleet::{Input, Origin},
     observe::MessageOutcome,
-    record,
+    record::{self, Record},
     runtime::Backoff,
     triage::{
         HooksAnswer, Knowledge, LaunchAnswer, LaunchEnd, Missing, Reason, Verdict, Wait, triage,
@@ -87,6 +87,29 @@ impl Decision {
         }
     }
 
+    /// For an interruption that the sweep found. `first_seen`: when, on our clock. It holds no
+    /// evictions of other nodes back: no message came.
+    pub(super) fn found_by_sweep(
+        term: Arc<Term>,
+        interruption: Interruption,
+        first_seen: Moment,
+    ) -> Self {
+        let (now, never) = (term.shared.clock.now(), CancellationToken::new());
+        let new = Self::new(term, interruption, now, first_seen, None, never, false);
+        let known = Knowledge { is_found_by_sweep: true, ..new.known };
+        Self { known, burst_hold: None, ..new }
+    }
+
+    /// Counts how the interruption was decided.
+    fn count(&self, outcome: MessageOutcome) {
+        let metrics = &self.term.shared.metrics;
+        if self.known.is_found_by_sweep {
+            metrics.sweep_decided(outcome);
+        } else {
+            metrics.message(Some(self.interruption.kind()), outcome);
+        }
+    }
+
     /// Whether nothing may be written because of this interruption.
     fn is_report_only(&self) -> bool {
         self.is_test || self.term.shared.config.dry_run
@@ -110,10 +133,7 @@ impl Decision {
         loop {
             arrivals.mark_unchanged();
             if self.given_up.is_cancelled() {
-                self.term
-                    .shared
-                    .metrics
-                    .message(Some(self.interruption.kind()), MessageOutcome::Left);
+                self.count(MessageOutcome::Left);
                 return MessageEnd::LeftToReappear;
             }
             self.read_index();
@@ -126,7 +146,7 @@ impl Decision {
                 if let Some(action) = self
                     .interruption
                     .lifecycle_action(&self.interruption.instance)
-                    .filter(|_| open && !self.is_report_only())
+                    .filter(|_| open && !self.is_report_only() && !self.known.is_found_by_sweep)
                 {
                     self.term.actions.learn_token(&action);
                 }
@@ -359,8 +379,8 @@ impl Decision {
         }
         let outcome =
             if end == MessageEnd::GivenBack { MessageOutcome::Left } else { outcome(reason) };
-        self.term.shared.metrics.message(Some(self.interruption.kind()), outcome);
-        let is_stale = reason == Reason::Stale;
+        self.count(outcome);
+        let is_stale = reason == Reason::Stale && !self.known.is_found_by_sweep;
         let (instance, kind, reason) =
             (&self.interruption.instance, self.interruption.kind().as_str(), reason.as_str());
         if is_stale {
@@ -401,6 +421,7 @@ impl Decision {
     fn log_waiting(&self, until: Option<Moment>) {
         let (instance, kind) = (&self.interruption.instance, self.interruption.kind().as_str());
         if let Some(until) = until
+            && !self.known.is_found_by_sweep
             && self.known.nodes.is_empty()
             && self
                 .term
@@ -479,7 +500,6 @@ impl Decision {
         result: HookResult,
     ) -> MessageEnd {
         self.burst_hold = None;
-        let kind = self.interruption.kind();
         self.warn_of_guess(None);
         let is_unconfirmed = !matches!(self.known.hooks, Some(HooksAnswer::Described(_)));
         let (hooks, happened) = (&self.term.actions, self.known.happened);
@@ -487,12 +507,12 @@ impl Decision {
             Some(Completion::Accepted | Completion::Gone) => {}
             // The message reappears, and is decided by what AWS has shown since.
             Some(Completion::NotOurs) => {
-                self.term.shared.metrics.message(Some(kind), MessageOutcome::Left);
+                self.count(MessageOutcome::Left);
                 return MessageEnd::LeftToReappear;
             }
             None => return MessageEnd::LeftToReappear,
         }
-        self.term.shared.metrics.message(Some(kind), outcome);
+        self.count(outcome);
         MessageEnd::Deleted
     }
 
@@ -515,7 +535,7 @@ impl Decision {
                     ReturnOutcome::PutBack => (MessageOutcome::Restored, MessageEnd::Deleted),
                     ReturnOutcome::Unknown => (MessageOutcome::Left, MessageEnd::LeftToReappear),
                 };
-            self.term.shared.metrics.message(Some(self.interruption.kind()), outcome);
+            self.count(outcome);
             return Some(end);
         }
         None
@@ -525,21 +545,37 @@ impl Decision {
         hook_claims::warn_of_guess(&self.term, &self.interruption, self.known.hooks.as_ref(), node);
     }
 
+    /// The interruption is a repeat, and its action was kept alive until that was known. If no open
+    /// record holds it, it needs no heartbeats. If one holds it under another name, because the
+    /// sweep knows no token, that name counts from now on.
+    fn stop_keeping_alive(&mut self, action: &LifecycleAction, is_record_open: bool) {
+        if !is_record_open {
+            return self.term.actions.forget(action);
+        }
+        self.read_index();
+        let instance = &self.interruption.instance;
+        let is_named = |node: &Arc<Node>| {
+            let record = node.record().and_then(|text| Record::read(text).ok());
+            record.is_some_and(|record| {
+                record.interruptions(instance).iter().any(|i| i.hook.as_ref() == Some(action))
+            })
+        };
+        if !self.known.nodes.iter().any(is_named) {
+            self.term.actions.disown(action);
+        }
+    }
+
     fn accepted(&mut self, accepted: Accepted) -> MessageEnd {
         let outcome = match accepted {
             Accepted::New => MessageOutcome::Accepted,
             Accepted::Joined => MessageOutcome::Joined,
             Accepted::Repeat { open } => {
-                // The action was kept alive for this event only, and no open record needs it.
-                if let Some(action) = self.kept_alive.take_if(|_| !open) {
-                    self.term.actions.forget(&action);
+                if let Some(action) = self.kept_alive.take() {
+                    self.stop_keeping_alive(&action, open);
                 }
                 let what = "delete the message: the node's record holds its interruption";
                 if let Some(end) = self.report().ignored("repeat", what) {
-                    self.term
-                        .shared
-                        .metrics
-                        .message(Some(self.interruption.kind()), MessageOutcome::Repeat);
+                    self.count(MessageOutcome::Repeat);
                     return end;
                 }
                 MessageOutcome::Repeat
@@ -555,14 +591,11 @@ impl Decision {
                          node's drain has ended."
                     );
                 }
-                self.term
-                    .shared
-                    .metrics
-                    .message(Some(self.interruption.kind()), MessageOutcome::Left);
+                self.count(MessageOutcome::Left);
                 return MessageEnd::LeftToReappear;
             }
         };
-        self.term.shared.metrics.message(Some(self.interruption.kind()), outcome);
+        self.count(outcome);
         MessageEnd::Deleted
     }
 }

@@ -7,7 +7,7 @@
 //!   dead-letter queues.
 //! - A message: `intake` receives and deletes it, `message_reader` parses it, `decision` and
 //!   `questions` decide about each of its interruptions, and `dry_report` says what would be done
-//!   in a dry run. `capacity_block`: the instances of a Capacity Block. `hook_claims`: which lifecycle hooks Sundown answers. `returns`: instances that are
+//!   in a dry run. `sweep` finds hooks whose message never came. `capacity_block`: the instances of a Capacity Block. `hook_claims`: which lifecycle hooks Sundown answers. `returns`: instances that are
 //!   back in service. `claims` and `accept` write the record.
 //! - A drain: `fleet` runs [`crate::fleet`], and `fleet::perform` turns its effects into calls.
 //!   `hooks`: heartbeats and completions. `release`: the end of a drain. `node_writer`: PATCHes of
@@ -47,6 +47,7 @@ mod returns;
 mod service;
 mod shared;
 mod sinks;
+mod sweep;
 mod trial;
 
 pub use board::{BlockedFor, Board, NodeReport};

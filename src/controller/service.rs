@@ -22,6 +22,7 @@ use super::{
     intake_slot::IntakeSlot,
     message_reader, places,
     shared::Shared,
+    sweep,
     trial::TRIAL_BEGINS,
 };
 use crate::{
@@ -443,6 +444,7 @@ impl ActiveTerm {
             term.send(crate::fleet::Input::PausedAll(is_paused));
             term.spawn(fleet::run(term.clone(), inputs, fleet_loop));
             term.spawn(follow_pause(term.clone(), lease, is_paused));
+            term.spawn(sweep::run(Arc::new(term.clone())));
         }
         let counting: Arc<dyn Observer<IntakeEvent>> =
             Arc::new(Counting(Arc::clone(&parts.metrics)));

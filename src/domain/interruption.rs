@@ -7,12 +7,28 @@ use super::{
     LifecycleToken, Moment, ReservationId,
 };
 
+/// What the event ID of an interruption begins with that the sweep found: no event of it arrived.
+const SWEEP: &str = "sweep:";
+
+/// The event ID of an interruption that the sweep saw first at `first_seen`, on AWS's clock.
+#[must_use]
+pub fn sweep_event_id(first_seen: Moment) -> String {
+    format!("{SWEEP}{first_seen:.0}")
+}
+
+/// The sweep found the interruption with this event ID. It has neither an ID of AWS nor a token.
+#[must_use]
+pub fn is_sweep_event_id(event_id: &str) -> bool {
+    event_id.starts_with(SWEEP)
+}
+
 /// One AWS notice about one instance.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interruption {
     /// The instance it is about.
     pub instance: InstanceId,
-    /// The event's own id (EventBridge `id`, native `RequestId`); empty when it has none.
+    /// The event's own id (EventBridge `id`, native `RequestId`); empty when it has none. Of an
+    /// interruption without an event: [`sweep_event_id`].
     pub event_id: String,
     /// The event's time. `None`: the event has no time, and the time at which its message was sent
     /// replaces it.

@@ -35,7 +35,7 @@ pub use hook::{
 pub use instance::{InstanceFacts, InstanceId, InstanceState, NotAnInstanceId};
 pub use interruption::{
     CapacityBlock, Cause, HealthNotice, HookAction, HookPurpose, Interruption, Kind, PoolEnd,
-    SpotAction,
+    SpotAction, is_sweep_event_id, sweep_event_id,
 };
 pub use interruption_facts::{
     BLOCK_NOTICE, BLOCK_TERMINATION, ENDING_NOTICE, InterruptionFacts, SPOT_NOTICE, force_time,

@@ -186,6 +186,12 @@ impl HeartbeatSchedule {
         if self.in_flight.is_some() || self.end.is_some() { None } else { Some(due) }
     }
 
+    /// The time of the event, but no later than when this process learned of the action.
+    #[must_use]
+    pub const fn event(&self) -> Moment {
+        self.event
+    }
+
     /// Makes the next heartbeat due now because its answer is needed. After a failure, the retry
     /// keeps its time.
     pub fn hasten(&mut self, now: Moment) {

@@ -68,6 +68,35 @@ labels!(
     }
 );
 
+impl MessageOutcome {
+    /// The outcomes of what the sweep found: it has no messages.
+    pub const OF_SWEEP: [Self; 9] = [
+        Self::Accepted,
+        Self::Joined,
+        Self::Repeat,
+        Self::Completed,
+        Self::ForeignHook,
+        Self::NotManaged,
+        Self::Foreign,
+        Self::Stale,
+        Self::Left,
+    ];
+}
+
+labels!(
+    /// How a round of the sweep ended.
+    SweepResult {
+        /// Auto Scaling answered every call.
+        Answered = "answered",
+        /// Auto Scaling throttled a call: the pause to the next round doubles.
+        Throttled = "throttled",
+        /// A policy forbids DescribeAutoScalingGroups: the pause to the next round doubles.
+        Denied = "denied",
+        /// A call failed otherwise.
+        Failed = "failed",
+    }
+);
+
 labels!(
     /// The state of a pod that a drain waits for.
     PodState {

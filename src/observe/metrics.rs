@@ -24,7 +24,7 @@ pub use self::{
 };
 use super::labels::{
     CompletionResult, DrainEnd, HeartbeatResult, MessageOutcome, PodState, RecordEvent,
-    TraceResult, WebhookResult,
+    SweepResult, TraceResult, WebhookResult,
 };
 use crate::domain::Kind;
 
@@ -57,6 +57,10 @@ pub struct Metrics {
     deletes: Counters<1>,
     forced: Counter,
     owners_left_alone: Counter,
+    sweeps: Counters<1>,
+    sweep_calls: Counter,
+    sweep_found: Counter,
+    sweep_decided: Counters<1>,
     heartbeats: Counters<1>,
     heartbeats_missed: Counter,
     open_actions: Gauge,
@@ -150,6 +154,29 @@ impl Metrics {
                 "owners_left_alone",
                 "Owners whose pods kept coming back on a draining node, so that Sundown stopped \
                  draining their new pods there",
+            ),
+            sweeps: reg(
+                &mut r,
+                "sweeps",
+                "Rounds of the sweep, which asks Auto Scaling for instances that wait in a \
+                 lifecycle hook, by result",
+            ),
+            sweep_calls: reg(
+                &mut r,
+                "sweep_calls",
+                "Calls of DescribeAutoScalingGroups in rounds of the sweep",
+            ),
+            sweep_found: reg(
+                &mut r,
+                "sweep_found",
+                "Lifecycle hooks in which the sweep found an instance that may wait there although \
+                 no event has arrived",
+            ),
+            sweep_decided: reg(
+                &mut r,
+                "sweep_decided",
+                "How what the sweep found was decided, by outcome as for messages: accepted, \
+                 joined and completed were lost events",
             ),
             heartbeats: reg(
                 &mut r,
@@ -374,6 +401,26 @@ impl Metrics {
     }
 
     // === lifecycle hooks
+
+    /// A round of the sweep ended.
+    pub fn sweep(&self, result: SweepResult) {
+        self.sweeps.get_or_create(&[("result", result.as_str())]).inc();
+    }
+
+    /// Counts calls of DescribeAutoScalingGroups in a round of the sweep.
+    pub fn sweep_calls(&self, count: u64) {
+        self.sweep_calls.inc_by(count);
+    }
+
+    /// The sweep found an instance that may wait in a hook although no event has arrived.
+    pub fn sweep_found(&self) {
+        self.sweep_found.inc();
+    }
+
+    /// What the sweep found was decided.
+    pub fn sweep_decided(&self, outcome: MessageOutcome) {
+        self.sweep_decided.get_or_create(&[("outcome", outcome.as_str())]).inc();
+    }
 
     /// AWS answered a heartbeat, or the call failed.
     pub fn heartbeat(&self, result: HeartbeatResult) {

@@ -13,7 +13,7 @@ pub use endpoints::Endpoints;
 pub use health::{Loop, Loops, Readiness, ReadyFlag};
 pub use labels::{
     CompletionResult, DrainEnd, HeartbeatResult, MessageOutcome, PodState, RecordEvent,
-    TraceResult, WebhookResult,
+    SweepResult, TraceResult, WebhookResult,
 };
 pub use logs::{LogFormat, LogOnce};
 pub use metrics::{Calls, LabelValues, Metrics, Place};

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::domain::{
     Compat, EXCLUDE_FROM_LOAD_BALANCERS, InstanceId, Interruption, InterruptionFacts, Kind, Moment,
-    Node, RECORD, Response, seconds,
+    Node, RECORD, Response, is_sweep_event_id, seconds,
 };
 
 /// What an accept depends on, apart from the Node and the interruption.
@@ -46,6 +46,10 @@ pub struct AcceptOptions {
 /// A recommendation that comes sooner after another one does not extend its time: each extension
 /// costs a PATCH.
 const REPEATED_AFTER: Duration = seconds(60);
+
+/// By how much AWS's clock, in the time of an event, may differ from ours, in the first sight of the
+/// sweep.
+const CLOCKS_DIFFER: Duration = seconds(5);
 
 impl Default for AcceptOptions {
     fn default() -> Self {
@@ -258,7 +262,27 @@ impl NewEntry {
 
     /// The record belongs to this instance and names this very event.
     fn is_in(&self, record: &Record) -> bool {
-        record.instance == self.instance && record.known().any(|k| self.is_same_event(k))
+        let released = record.released.as_ref().map(|released| released.at);
+        record.instance == self.instance
+            && record.known().any(|k| self.is_same_event(k) || self.is_same_wait(k, released))
+    }
+
+    /// One of the two was found by the sweep, which knows neither the event ID nor the token of an
+    /// action. The instance waits in the same hook:
+    ///
+    /// - The sweep finds what the record holds already, unless the wait began after the release:
+    ///   AWS keeps only one action of a hook and an instance open at a time.
+    /// - The event of what the sweep has found arrives late: it began before the first sight.
+    fn is_same_wait(&self, other: &KnownEntry, released: Option<Moment>) -> bool {
+        let new = &self.entry;
+        let same_hook = new.hook.is_some() && new.group == other.group && new.hook == other.hook;
+        if !same_hook || !is_same_kind(&new.kind, &other.kind) {
+            return false;
+        }
+        if is_sweep_event_id(&new.event) {
+            return released.is_none_or(|at| new.time <= at);
+        }
+        is_sweep_event_id(&other.event) && new.time <= other.time.plus(CLOCKS_DIFFER)
     }
 
     /// The two have the same event ID, or the same token: EventBridge and Auto Scaling send one
@@ -308,8 +332,8 @@ impl NewEntry {
     /// is one that began after the release.
     fn brings_an_action_after(&self, record: &Record) -> bool {
         let began_later = record.released.as_ref().is_some_and(|r| self.entry.time > r.at);
-        let other_token =
-            self.entry.token.is_some() && record.known().all(|k| k.token != self.entry.token);
+        let other_token = is_sweep_event_id(&self.entry.event)
+            || (self.entry.token.is_some() && record.known().all(|k| k.token != self.entry.token));
         let later_action = self.entry.hook.is_some() && began_later && other_token;
         !self.is_in(record) && (self.has_new_action(record) || later_action)
     }

@@ -14,6 +14,9 @@ pub struct Knowledge {
     /// When the interruption happened, on our clock: the time of the event (or of the message, if
     /// the event has none), less the offset between AWS's clock and ours.
     pub happened: Moment,
+    /// The sweep found the interruption, and no event of it has arrived. It needs a proof however
+    /// young it is: DescribeAutoScalingGroups does not show in which hook an instance waits.
+    pub is_found_by_sweep: bool,
     /// The index is synced and its watch is not failing. Otherwise a Node that it lacks may exist.
     pub index_trusted: bool,
     /// The Nodes that the index has for the instance: those with its providerID and, once
@@ -102,6 +105,7 @@ impl Knowledge {
         Self {
             received,
             happened,
+            is_found_by_sweep: false,
             index_trusted: false,
             nodes: Vec::new(),
             proof_asked_at: None,

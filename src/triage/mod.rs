@@ -29,6 +29,7 @@ mod launch;
 mod owner;
 mod policy;
 mod proof;
+pub mod sweep;
 mod table;
 mod verdict;
 

@@ -12,7 +12,8 @@ pub(super) fn is_stale(
     staleness: &Staleness,
     now: Moment,
 ) -> bool {
-    trusted_for(interruption, known, staleness).is_some_and(|limit| known.age(now) > limit)
+    known.is_found_by_sweep
+        || trusted_for(interruption, known, staleness).is_some_and(|limit| known.age(now) > limit)
 }
 
 /// How long after it happened an interruption needs no proof. `None`: it never needs one.
@@ -46,8 +47,12 @@ pub fn disproved(interruption: &Interruption, known: &Knowledge) -> Option<bool>
 /// `Some(false)`, the proof: EC2 reports that the instance stops or has ended, or AWS accepted a
 /// heartbeat. `Some(true)`, the disproof of a hook: AWS answered "No active Lifecycle Action", and
 /// EC2, asked no earlier, reports that the instance runs. For other kinds it is enough that the
-/// instance runs.
+/// instance runs. For what the sweep found, only the heartbeat counts: an instance that ends may
+/// wait in the hook of another party.
 pub(super) fn disproof(interruption: &Interruption, known: &Knowledge) -> Option<bool> {
+    if known.is_found_by_sweep {
+        return known.heartbeat.map(|heartbeat| !heartbeat.accepted);
+    }
     let ends = state(known).map(InstanceState::is_ending);
     let hook = matches!(interruption.cause, Cause::Terminate(_));
     let open = known.heartbeat.filter(|_| hook).map(|heartbeat| heartbeat.accepted);
@@ -92,7 +97,9 @@ pub(super) fn questions(interruption: &Interruption, known: &Knowledge) -> Vec<Q
     let mut ask = Vec::new();
     let not_before =
         known.heartbeat.map_or(known.received, |heartbeat| heartbeat.at.max(known.received));
-    if known.instance.as_ref().is_none_or(|answer| answer.at < not_before) {
+    if !known.is_found_by_sweep
+        && known.instance.as_ref().is_none_or(|answer| answer.at < not_before)
+    {
         ask.push(Question::Instance { instance: interruption.instance.clone(), not_before });
     }
     if let (Cause::Terminate(action), Some(open_action)) =

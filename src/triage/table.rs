@@ -290,15 +290,43 @@ impl Case<'_> {
     fn unproved(&self, node: Arc<Node>) -> Verdict {
         let given_up =
             self.known.proof_asked_at.unwrap_or(self.now).plus(self.policy.staleness.cannot_ask);
-        if self.now >= given_up {
-            return self.accept(node, Certainty::Unproved);
+        if self.now < given_up {
+            return self.wait_for_proof(given_up);
         }
+        if self.known.is_found_by_sweep {
+            // A later round finds it again.
+            return self.policy.dispose(Reason::Stale);
+        }
+        self.accept(node, Certainty::Unproved)
+    }
+
+    fn wait_for_proof(&self, until: Moment) -> Verdict {
         Verdict::Wait(Wait {
             ask: proof::questions(self.interruption, self.known),
-            until: Some(given_up),
+            until: Some(until),
             proof: true,
             launch: None,
         })
+    }
+
+    // The sweep found it, no Node shows whether it is true, and AWS has not proved it.
+    fn unproved_without_node(&self) -> Option<Verdict> {
+        if !self.known.is_found_by_sweep {
+            return None;
+        }
+        match proof::disproof(self.interruption, self.known) {
+            Some(false) => None,
+            Some(true) => Some(self.policy.dispose(Reason::Stale)),
+            None => {
+                let asked_at = self.known.proof_asked_at.unwrap_or(self.now);
+                let given_up = asked_at.plus(self.policy.staleness.cannot_ask);
+                Some(if self.now < given_up {
+                    self.wait_for_proof(given_up)
+                } else {
+                    self.policy.dispose(Reason::Stale)
+                })
+            }
+        }
     }
 
     // The index is not trusted, so a missing Node proves nothing. Meanwhile, Sundown finds out
@@ -350,7 +378,7 @@ impl Case<'_> {
 
     // The instance belongs to this cluster and has no Node.
     fn ours_without_node(&self) -> Verdict {
-        if let Some(verdict) = self.without_managed_tag() {
+        if let Some(verdict) = self.without_managed_tag().or_else(|| self.unproved_without_node()) {
             return verdict;
         }
         // An answer that is older than the message shows the cluster of the instance, but not its

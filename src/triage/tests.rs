@@ -13,6 +13,7 @@ mod nodes;
 mod properties;
 mod responses;
 mod stale;
+mod sweep;
 mod unknown;
 
 use std::{collections::BTreeMap, sync::Arc};

@@ -41,6 +41,7 @@ const ALL: &[&str] = &[
     "config.launchOnTimeout=abandon",
     "config.launchDaemonset={kube-system/aws-node,kube-system/cni}",
     "config.launchStartupTaint={node.cilium.io/agent-not-ready}",
+    "config.sweepInterval=2m",
     "config.drainTimeout=2h",
     "config.deadlineMargin=6s",
     "config.spotDeadlineMargin=11s",

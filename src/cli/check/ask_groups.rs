@@ -54,7 +54,8 @@ impl<'a> AskGroups<'a> {
             self.found.extend(groups::judge(&cluster, &tagged, &with_nodes));
         } else {
             let message = "without --cluster-name Sundown does not know which groups are ours: \
-                hooks of instances that never became nodes time out";
+                hooks of instances that never became nodes time out, and so do hooks whose event was \
+                lost, because there is no sweep";
             self.found.push(Finding::cannot_tell(
                 POINT,
                 "",

@@ -6,7 +6,7 @@ use super::scenario::ScenarioError;
 use crate::config::RunArgs;
 
 /// Flags that change what the service does in a simulation. `docs/scenarios.md` has the same list.
-const ALLOWED: [&str; 21] = [
+const ALLOWED: [&str; 22] = [
     "--accept-real-tests",
     "--compat",
     "--complete-delay",
@@ -28,6 +28,7 @@ const ALLOWED: [&str; 21] = [
     "--pod-events",
     "--shared-queue",
     "--spot-deadline-margin",
+    "--sweep-interval",
 ];
 /// Flags that the simulation sets itself.
 const GIVEN: [&str; 2] = ["--queue-url", "--cluster-name"];

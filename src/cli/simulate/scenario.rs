@@ -84,6 +84,8 @@ pub(super) struct Event {
     pub(super) spot: Option<Instances>,
     pub(super) rebalance: Option<Instances>,
     pub(super) stop: Option<Instances>,
+    /// How long EventBridge delivers no event.
+    pub(super) lose_events: Option<Duration>,
 }
 
 /// `count` instances of a group: first those that run a pod of the workload `running`, then the
@@ -411,7 +413,7 @@ impl Budget {
 
 impl Event {
     fn of(field: &Field<'_>) -> Result<Self, ScenarioError> {
-        let fields = field.fields(&["at", "scaleIn", "spot", "rebalance", "stop"])?;
+        let fields = field.fields(&["at", "scaleIn", "spot", "rebalance", "stop", "loseEvents"])?;
         let instances = |name: &str| fields.read(name, |field| Instances::of(&field));
         let event = Self {
             at: fields.get("at")?.duration(Duration::ZERO..=*UNTIL.end())?,
@@ -419,11 +421,13 @@ impl Event {
             spot: instances("spot")?,
             rebalance: instances("rebalance")?,
             stop: instances("stop")?,
+            lose_events: fields
+                .read("loseEvents", |field| field.duration(seconds(1)..=*UNTIL.end()))?,
         };
-        if event.all().next().is_none() {
-            return Err(
-                fields.wrong("has nothing that happens: give it scaleIn, spot, rebalance or stop")
-            );
+        if event.all().next().is_none() && event.lose_events.is_none() {
+            return Err(fields.wrong(
+                "has nothing that happens: give it scaleIn, spot, rebalance, stop or loseEvents",
+            ));
         }
         Ok(event)
     }

@@ -15,7 +15,7 @@ use super::{
     view::View,
 };
 use crate::{
-    config::{Config, RunArgs},
+    config::{Config, RunArgs, duration_text},
     controller::{self, Board, Parts},
     domain::{Moment, seconds},
     observe::{Endpoints, Loops, Metrics, Readiness},
@@ -187,6 +187,12 @@ async fn play_events(scenario: &Scenario, cast: &Cast, view: &mut View) -> bool 
         let now = clock.now();
         while next.peek().is_some_and(|e| begun.plus(e.at) <= now) {
             if let Some(event) = next.next() {
+                if let Some(length) = event.lose_events {
+                    world.aws.lose_events(now.plus(length));
+                    let what =
+                        format!("EventBridge loses all events for {}", duration_text(length));
+                    view.print_event(now.since_or_zero(*begun), &what);
+                }
                 interrupted.extend(perform_event(world, &event, now.since_or_zero(*begun), view));
             }
         }

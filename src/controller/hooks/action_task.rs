@@ -270,7 +270,12 @@ impl ActionTask {
                 self.describe_at = None;
                 self.actions.undescribed.answered(self.calls.key());
                 if let Some(description) = description {
-                    self.schedule.described(self.now(), description);
+                    let now = self.now();
+                    self.schedule.described(now, description);
+                    // The description may have put the next heartbeat off.
+                    if !self.proofs.is_empty() {
+                        self.schedule.hasten(now);
+                    }
                 }
             }
             Err(error) => {
@@ -429,7 +434,9 @@ impl ActionTask {
 
     fn remember_end(&self) {
         let mut ended = self.actions.ended_actions.lock().unwrap_or_else(PoisonError::into_inner);
-        self.calls.names().iter().for_each(|name| ended.insert(name));
+        let now = self.now();
+        let event = self.schedule.event();
+        self.calls.names().iter().for_each(|name| ended.insert(name, event, now));
         self.shared().heartbeat_answers.ended(self.calls.names(), self.now());
     }
 

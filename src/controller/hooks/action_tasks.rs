@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tokio::sync::mpsc;
 
 use super::{NamedBy, Order};
-use crate::domain::{HookKey, LifecycleAction, Moment};
+use crate::domain::{HookKey, LifecycleAction, Moment, seconds};
 
 /// The tasks of open actions. One action may have several names, and so several entries.
 ///
@@ -24,6 +24,8 @@ struct Entry {
     event: Moment,
     /// The task knows the token of its action.
     has_token: bool,
+    /// Only a copy of its event brought this name. It does not keep the task running.
+    is_learned: bool,
 }
 
 impl ActionTasks {
@@ -35,6 +37,9 @@ impl ActionTasks {
         named_by: NamedBy,
     ) -> Option<mpsc::UnboundedSender<Order>> {
         let found = self.lookup(action)?;
+        if let Some(entry) = self.names.get_mut(action) {
+            entry.is_learned = false;
+        }
         // `None` also if the task has just ended: the caller then starts a new one.
         found.orders.send(Order::AddName(Box::new(action.clone()), named_by)).ok()?;
         let has_token = found.has_token || action.token.is_some();
@@ -43,8 +48,33 @@ impl ActionTasks {
         {
             entry.has_token = has_token;
         }
-        self.names.entry(action.clone()).or_insert_with(|| Entry { has_token, ..found.clone() });
+        self.names.entry(action.clone()).or_insert_with(|| Entry {
+            has_token,
+            is_learned: false,
+            ..found.clone()
+        });
         Some(found.orders)
+    }
+
+    /// Gives the task of the action with this name, if there is one, the name that a copy of its
+    /// event carries.
+    pub(super) fn learn(&mut self, action: &LifecycleAction, named_by: NamedBy) {
+        let was_learned = self.names.get(action).is_none_or(|entry| entry.is_learned);
+        if self.find(action, named_by).is_some() && was_learned {
+            self.disown(action);
+        }
+    }
+
+    /// From now on this name alone does not keep its task running.
+    pub(super) fn disown(&mut self, action: &LifecycleAction) {
+        if let Some(entry) = self.names.get_mut(action) {
+            entry.is_learned = true;
+        }
+    }
+
+    /// Whether an action of this hook and instance has a task.
+    pub(super) fn has_key(&self, key: &HookKey) -> bool {
+        self.of_key(key).any(|(_, entry)| !entry.orders.is_closed())
     }
 
     fn lookup(&self, action: &LifecycleAction) -> Option<Entry> {
@@ -73,8 +103,9 @@ impl ActionTasks {
         orders: mpsc::UnboundedSender<Order>,
     ) {
         self.running += 1;
-        self.names
-            .insert(action.clone(), Entry { orders, event, has_token: action.token.is_some() });
+        let has_token = action.token.is_some();
+        let entry = Entry { orders, event, has_token, is_learned: false };
+        self.names.insert(action.clone(), entry);
     }
 
     /// Removes the entries of ended tasks of this hook and instance. Call it once for each task
@@ -94,7 +125,9 @@ impl ActionTasks {
     /// Removes this name. If it was the last name of its task, ends the task.
     pub(super) fn forget(&mut self, action: &LifecycleAction) {
         let Some(entry) = self.names.remove(action) else { return };
-        if !self.of_key(&action.key).any(|(_, other)| other.orders.same_channel(&entry.orders)) {
+        let is_needed =
+            |other: &Entry| !other.is_learned && other.orders.same_channel(&entry.orders);
+        if !self.of_key(&action.key).any(|(_, other)| is_needed(other)) {
             entry.orders.send(Order::Forget).ok();
         }
     }
@@ -141,7 +174,24 @@ impl ActionTasks {
 pub(super) struct EndedActions {
     known: BTreeSet<LifecycleAction>,
     order: VecDeque<LifecycleAction>,
+    /// The last action of a hook and an instance that was over, with or without a token.
+    last: BTreeMap<HookKey, LastEnded>,
 }
+
+#[derive(Debug, Clone, Copy)]
+struct LastEnded {
+    /// When it was known to be over.
+    at: Moment,
+    /// If it was known without its token: the time of its event, or when the sweep first saw it.
+    event: Option<Moment>,
+}
+
+/// By how much the time of an event, on our clock, may be later than the first sight of its action.
+const CLOCKS_DIFFER: std::time::Duration = seconds(5);
+
+/// A wait that is first seen this long after the end of our action at the latest is the same wait:
+/// the rounds of the sweep are ten minutes apart at most.
+const SAME_WAIT: std::time::Duration = seconds(900);
 
 impl EndedActions {
     /// How many actions are remembered at most.
@@ -153,7 +203,33 @@ impl EndedActions {
         action.token.is_some() && self.known.contains(action)
     }
 
-    pub(super) fn insert(&mut self, action: &LifecycleAction) {
+    /// Whether a wait of this instance that was first seen then is one that the end of an action of
+    /// this hook did not end: the instance waits in a hook of another party, too.
+    pub(super) fn covers_wait(&self, key: &HookKey, first_seen: Moment) -> bool {
+        self.last.get(key).is_some_and(|last| first_seen <= last.at.plus(SAME_WAIT))
+    }
+
+    /// Whether the action with this name, whose event is of that time, is one that was known without
+    /// its token: AWS keeps one action of a hook and an instance open at a time, so this one was open
+    /// then, or it was over before.
+    pub(super) fn covers_event(&self, action: &LifecycleAction, event: Moment) -> bool {
+        let seen = self.last.get(&action.key).and_then(|last| last.event);
+        action.token.is_some() && seen.is_some_and(|seen| event <= seen.plus(CLOCKS_DIFFER))
+    }
+
+    fn note_last(&mut self, action: &LifecycleAction, event: Moment, now: Moment) {
+        if self.last.len() >= Self::MOST {
+            self.last.retain(|_, last| last.at.plus(SAME_WAIT) > now);
+        }
+        if self.last.len() < Self::MOST || self.last.contains_key(&action.key) {
+            let last = LastEnded { at: now, event: action.token.is_none().then_some(event) };
+            self.last.insert(action.key.clone(), last);
+        }
+    }
+
+    /// `event`: the time of its event, or when the sweep first saw it.
+    pub(super) fn insert(&mut self, action: &LifecycleAction, event: Moment, now: Moment) {
+        self.note_last(action, event, now);
         if action.token.is_some() && self.known.insert(action.clone()) {
             self.order.push_back(action.clone());
         }
@@ -162,5 +238,96 @@ impl EndedActions {
         {
             self.known.remove(&oldest);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::LifecycleToken;
+
+    fn named(token: Option<&str>) -> LifecycleAction {
+        let instance = "i-0123456789abcdef0".parse().unwrap();
+        let key = HookKey { instance, group: "asg".into(), hook: "drain".into() };
+        LifecycleAction { key, token: token.map(LifecycleToken::from) }
+    }
+
+    /// The orders to the task, without the names that it got.
+    fn orders(received: &mut mpsc::UnboundedReceiver<Order>) -> Vec<Order> {
+        let all = std::iter::from_fn(|| received.try_recv().ok());
+        all.filter(|order| !matches!(order, Order::AddName(..))).collect()
+    }
+
+    #[test]
+    fn a_name_that_only_a_copy_of_the_event_brought_keeps_no_task_running() {
+        let (found, event) = (named(None), named(Some("token")));
+        type Then = fn(&mut ActionTasks, &LifecycleAction);
+        for (name, then, ends) in [
+            ("learned", (|tasks, event| tasks.learn(event, NamedBy::Message)) as Then, true),
+            (
+                "learned twice",
+                |tasks, event| {
+                    tasks.learn(event, NamedBy::Message);
+                    tasks.learn(event, NamedBy::Message);
+                },
+                true,
+            ),
+            (
+                "learned and then kept alive",
+                |tasks, event| {
+                    tasks.learn(event, NamedBy::Message);
+                    assert!(tasks.find(event, NamedBy::Message).is_some());
+                },
+                false,
+            ),
+            (
+                "kept alive and then disowned",
+                |tasks, event| {
+                    assert!(tasks.find(event, NamedBy::Message).is_some());
+                    tasks.disown(event);
+                },
+                true,
+            ),
+        ] {
+            let (sender, mut received) = mpsc::unbounded_channel();
+            let mut tasks = ActionTasks::default();
+            tasks.begin(&found, Moment::UNIX_EPOCH, sender);
+            then(&mut tasks, &event);
+            assert!(tasks.has_task(&event) && tasks.has_key(&found.key), "{name}");
+            tasks.forget(&found);
+            let ended = matches!(orders(&mut received)[..], [Order::Forget]);
+            assert_eq!(ended, ends, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_wait_that_is_first_seen_soon_after_the_end_of_our_action_is_that_of_another_hook() {
+        let at = |second| Moment::UNIX_EPOCH.plus(seconds(second));
+        for token in [None, Some("token")] {
+            let mut ended = EndedActions::default();
+            let HookKey { instance, group, .. } = named(None).key;
+            let other = HookKey { hook: "a-hook".into(), instance, group };
+            ended.insert(&named(token), at(40), at(100));
+            for (first_seen, is_covered) in [(0, true), (100, true), (1_000, true), (1_001, false)]
+            {
+                assert_eq!(ended.covers_wait(&named(None).key, at(first_seen)), is_covered);
+                assert!(!ended.covers_wait(&other, at(first_seen)));
+            }
+        }
+    }
+
+    #[test]
+    fn the_late_event_of_an_action_that_ended_without_a_token_is_over() {
+        let at = |second| Moment::UNIX_EPOCH.plus(seconds(second));
+        let (found, event) = (named(None), named(Some("token")));
+        let mut ended = EndedActions::default();
+        ended.insert(&found, at(40), at(100));
+        for (name, time, is_over) in
+            [(&event, 20, true), (&event, 45, true), (&event, 46, false), (&found, 20, false)]
+        {
+            assert_eq!(ended.covers_event(name, at(time)), is_over, "{time}");
+        }
+        ended.insert(&event, at(20), at(101));
+        assert!(!ended.covers_event(&named(Some("other")), at(20)), "tokens distinguish them");
     }
 }

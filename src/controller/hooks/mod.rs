@@ -30,7 +30,7 @@ use self::{
 };
 use super::shared::Shared;
 use crate::{
-    domain::{HookResult, LifecycleAction, Moment, seconds},
+    domain::{HookKey, HookResult, LifecycleAction, Moment, seconds},
     fleet::{Input, Origin},
     lifecycle::{ActionOrigin, HeartbeatSchedule},
 };
@@ -188,7 +188,7 @@ impl LifecycleActions {
         first: Origin,
         named_by: NamedBy,
     ) {
-        if !self.is_over(action) {
+        if !self.is_over_by(action, event) {
             self.order(action, event, first, named_by, None);
         }
     }
@@ -197,14 +197,34 @@ impl LifecycleActions {
     /// was known only from a record, its calls carry the token from now on.
     pub(super) fn learn_token(&self, action: &LifecycleAction) {
         if !self.is_over(action) {
-            self.tasks().find(action, NamedBy::Message);
+            self.tasks().learn(action, NamedBy::Message);
         }
+    }
+
+    /// The record of a Node holds this action under another name, and keeps it alive: this name of
+    /// it is not needed.
+    pub(super) fn disown(&self, action: &LifecycleAction) {
+        self.tasks().disown(action);
+    }
+
+    /// Whether an action of this hook and instance has a task, or was over in this term when the
+    /// sweep first saw the instance wait, or not long before.
+    pub(super) fn knows(&self, key: &HookKey, first_seen: Moment) -> bool {
+        let ended = || self.ended_actions.lock().unwrap_or_else(PoisonError::into_inner);
+        self.tasks().has_key(key) || ended().covers_wait(key, first_seen)
     }
 
     /// Whether the action is known in this term to be over: AWS accepted our completion, or a
     /// caller that wanted to complete it got the answer that it was over already.
     pub(super) fn is_over(&self, action: &LifecycleAction) -> bool {
         self.ended_actions.lock().unwrap_or_else(PoisonError::into_inner).contains(action)
+    }
+
+    /// The same of an action whose event is of that time: it may have ended before its token was
+    /// known.
+    fn is_over_by(&self, action: &LifecycleAction, event: Moment) -> bool {
+        let ended = self.ended_actions.lock().unwrap_or_else(PoisonError::into_inner);
+        ended.contains(action) || ended.covers_event(action, event)
     }
 
     /// Whether an action of exactly this name has a task and is not known to be over.
@@ -273,7 +293,7 @@ impl LifecycleActions {
         is_unconfirmed: bool,
         result: HookResult,
     ) -> Option<Completion> {
-        if self.is_over(action) {
+        if self.is_over_by(action, event) {
             return Some(Completion::Gone);
         }
         let (reply, answer) = oneshot::channel();
@@ -290,7 +310,7 @@ impl LifecycleActions {
         event: Moment,
         named_by: NamedBy,
     ) -> Option<Proof> {
-        if self.is_over(action) {
+        if self.is_over_by(action, event) {
             return Some(Proof::Gone);
         }
         let (reply, answer) = oneshot::channel();

@@ -12,7 +12,7 @@ use self::reported::{ReportedDrain, drain_span};
 use super::{context::Term, notices, places};
 use crate::{
     cluster::{About, EventNote, EventReason, Severity},
-    domain::{InterruptionFacts, Kind, NodeName},
+    domain::{InterruptionFacts, Kind, NodeName, is_sweep_event_id},
     drain::Outcome,
     fleet::{AcceptedInterruption, ActionEnd, Begin, DrainEvent, End, FleetCounts, FleetEvent},
     observe::{
@@ -177,9 +177,11 @@ impl Term {
         // A Node that was created after the event could not be written before. That time is not
         // Sundown's delay.
         let possible_since = node.created.map_or(*happened, |created| created.max(*happened));
-        self.shared
-            .metrics
-            .accepted_after(kind, self.shared.clock.now().since_or_zero(possible_since));
+        // Nor is the time for which the sweep waited whether the event would come.
+        if !is_sweep_event_id(&interruption.event_id) {
+            let lag = self.shared.clock.now().since_or_zero(possible_since);
+            self.shared.metrics.accepted_after(kind, lag);
+        }
         self.shared.metrics.interrupted(
             kind.as_str(),
             &places::of(node, interruption.hook().map(|hook| hook.group.as_str())),

@@ -6,7 +6,7 @@ use crate::{
     domain::Kind,
     observe::labels::{
         CompletionResult, DrainEnd, HeartbeatResult, MessageOutcome, PodState, RecordEvent,
-        TraceResult, WebhookResult,
+        SweepResult, TraceResult, WebhookResult,
     },
 };
 
@@ -76,6 +76,12 @@ impl Metrics {
         }
         for state in PodState::ALL {
             self.set_pods(*state, 0);
+        }
+        for result in SweepResult::ALL {
+            touch(&self.sweeps, [("result", result.as_str())]);
+        }
+        for outcome in MessageOutcome::OF_SWEEP {
+            touch(&self.sweep_decided, [("outcome", outcome.as_str())]);
         }
         for result in HeartbeatResult::ALL {
             touch(&self.heartbeats, [("result", result.as_str())]);

@@ -11,6 +11,7 @@ mod properties;
 mod responses;
 mod returned;
 mod schema;
+mod sweep;
 
 use serde_json::{Value, json};
 

@@ -13,7 +13,10 @@ use super::{
     events::EventKind,
     sqs::Queue,
 };
-use crate::sim::{Disturbance, Tripwire};
+use crate::{
+    domain::Moment,
+    sim::{Disturbance, Tripwire},
+};
 
 /// Queues.
 impl EmbeddedAws {
@@ -70,6 +73,12 @@ impl EmbeddedAws {
             state.rules.retain(|r| r.name != rule.name);
             state.rules.push(rule);
         });
+    }
+
+    /// EventBridge delivers no event of AWS until then: a target without a dead-letter queue drops
+    /// events silently when the key or the policy of its queue refuses them.
+    pub fn lose_events(&self, until: Moment) {
+        self.shared.with(|state, _| state.events_lost_until = Some(until));
     }
 }
 

@@ -234,10 +234,11 @@ impl State {
             "detail": detail,
         });
         let body = event.to_string();
+        let is_lost = self.events_lost_until.is_some_and(|until| now < until);
         let targets: Vec<Rule> = self
             .rules
             .iter()
-            .filter(|rule| rule.enabled && rule.kinds.contains(&kind))
+            .filter(|rule| !is_lost && rule.enabled && rule.kinds.contains(&kind))
             .cloned()
             .collect();
         for rule in targets {

@@ -51,6 +51,8 @@ pub(super) struct State {
     /// When a queue of this name was last deleted.
     pub(super) deleted_queues: BTreeMap<String, Moment>,
     pub(super) rules: Vec<Rule>,
+    /// Until then, EventBridge loses every event.
+    pub(super) events_lost_until: Option<Moment>,
     pub(super) instances: BTreeMap<String, Instance>,
     pub(super) groups: BTreeMap<String, Group>,
     pub(super) actions: Actions,
@@ -78,6 +80,7 @@ impl State {
             queues: BTreeMap::new(),
             deleted_queues: BTreeMap::new(),
             rules: Vec::new(),
+            events_lost_until: None,
             instances: BTreeMap::new(),
             groups: BTreeMap::new(),
             actions: Actions::default(),

@@ -123,8 +123,8 @@ prop_compose! {
         })),
     ) -> Knowledge {
         Knowledge {
-            received, happened, index_trusted, nodes, proof_asked_at, instance, namesakes, group, hook,
-            hooks, hooks_asked_at, hooks_before, heartbeat, listed,
+            received, happened, is_found_by_sweep: false, index_trusted, nodes, proof_asked_at, instance,
+            namesakes, group, hook, hooks, hooks_asked_at, hooks_before, heartbeat, listed,
             is_action_over, launch
         }
     }

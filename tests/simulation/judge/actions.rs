@@ -11,8 +11,8 @@ use sundown::{
 use super::{
     Judge, ON_ITS_WAY, SLACK,
     excuses::{
-        COMPLETIONS, HEARTBEATS, LEASE, LIST_NODES, MESSAGES, Needs, REMOVE_PODS, SEE_BUDGETS,
-        SEE_NODES, SEE_PODS, Scope, WRITE_NODES,
+        COMPLETIONS, DESCRIBES, HEARTBEATS, LEASE, LIST_NODES, MESSAGES, Needs, REMOVE_PODS,
+        SEE_BUDGETS, SEE_NODES, SEE_PODS, Scope, WRITE_NODES,
     },
     in_time::WELL_AGAIN,
     is_us,
@@ -25,6 +25,10 @@ use super::{
 
 const COMPLETE: &str = "autoscaling:CompleteLifecycleAction";
 const SIGNS: [&str; 2] = [COMPLETE, "autoscaling:RecordLifecycleActionHeartbeat"];
+
+/// From the first sight of an instance that waits to the answer to a heartbeat: ten seconds for an
+/// event that is on its way, and as many for the calls.
+const LOOKED_INTO: Duration = Duration::from_secs(20);
 
 impl Judge<'_> {
     /// Every hook of ours ends by our completion, in time, and not before its node is empty.
@@ -99,6 +103,33 @@ impl Judge<'_> {
         was_away && !is_recorded && self.story.notices.iter().filter(is_of_it).all(too_soon)
     }
 
+    /// Its event never got into a queue, and no leader had the time that its sweep needs: two rounds,
+    /// because the next leader begins anew, and ten seconds for an event that is on its way. If AWS
+    /// throttled or denied the calls, rounds are ten minutes apart.
+    fn was_hard_to_find(&self, action: &ActionReport, end: Moment) -> bool {
+        let is_sent = self.evidence.messages.iter().any(|m| m.body.contains(&action.token));
+        let is_lost = self.evidence.acts.iter().any(|(at, act)| {
+            let seconds = act.strip_prefix("LoseEvents { seconds: ");
+            let seconds = seconds.and_then(|rest| rest.strip_suffix(" }")?.parse().ok());
+            let until = seconds.map(|seconds| *at + Duration::from_secs(seconds));
+            *at <= action.started && until.is_some_and(|until| action.started <= until)
+        });
+        if is_sent || !is_lost || !action.heartbeats.is_empty() {
+            return false;
+        }
+        let is_rare = self
+            .evidence
+            .disturbances
+            .iter()
+            .any(|d| d.what == "autoscaling:DescribeAutoScalingGroups" && d.at <= end);
+        let interval = self.evidence.terms.longest("--sweep-interval", Duration::ZERO);
+        let interval = if is_rare { interval.max(Duration::from_secs(600)) } else { interval };
+        let node = self.evidence.nodes.get(&action.instance).map_or("", String::as_str);
+        let needs = &[HEARTBEATS, DESCRIBES, SEE_NODES];
+        let scope = Scope::of_leader(needs).about(&action.instance, node);
+        self.longest_clear(scope, action.started, end) <= interval * 2 + LOOKED_INTO
+    }
+
     /// It timed out: something must have kept every leader from beating.
     fn excused(&mut self, name: &str, action: &ActionReport, end: Moment) {
         let last = action.heartbeats.last().copied().unwrap_or(action.started);
@@ -140,8 +171,11 @@ impl Judge<'_> {
             self.evidence.nodes.get(&action.instance).is_some_and(|n| self.is_forgotten(n, end));
         let is_nobodys =
             self.is_nobodys(instance, action.started) || self.is_nobodys(instance, end);
-        let excused =
-            is_gone || is_nobodys || self.is_message_lost(action, accept, end) || calm < enough;
+        let excused = is_gone
+            || is_nobodys
+            || self.is_message_lost(action, accept, end)
+            || self.was_hard_to_find(action, end)
+            || calm < enough;
         self.count(Promise::HookKeptOpen, excused);
         if !excused {
             self.broken(

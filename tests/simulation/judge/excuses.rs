@@ -29,6 +29,8 @@ pub const SEE_BUDGETS: Needs = &["watch poddisruptionbudgets", "list poddisrupti
 /// To make pods go.
 pub const REMOVE_PODS: Needs = &["create pods/eviction", "delete pods", "patch pods/status"];
 pub const HEARTBEATS: Needs = &["autoscaling:RecordLifecycleActionHeartbeat"];
+/// To find out which instances wait, and in which hooks.
+pub const DESCRIBES: Needs = &["autoscaling:Describe*"];
 pub const COMPLETIONS: Needs = &["autoscaling:CompleteLifecycleAction", "autoscaling:Describe*"];
 /// To see who holds the Lease, and whether all is paused.
 pub const LEASE: Needs = &[

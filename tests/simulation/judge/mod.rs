@@ -25,6 +25,7 @@ pub mod promises;
 mod restored;
 pub mod sent;
 pub mod story;
+mod swept;
 pub mod timeline;
 mod windows;
 mod writers;

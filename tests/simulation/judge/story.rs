@@ -20,6 +20,7 @@ use super::{
     clocks::sent_at,
     leaders::Leaders,
     sent::{self, Notice},
+    swept,
     windows::last_of_each,
     written::{Header, Reader, Seen, Writing},
 };
@@ -104,7 +105,9 @@ impl<'a> Story<'a> {
             cordons: BTreeMap::new(),
             machines_gone: BTreeMap::new(),
         };
-        let notices = sent::notices(&evidence.messages, &evidence.blocks);
+        let mut notices = sent::notices(&evidence.messages, &evidence.blocks);
+        notices.extend(swept::notices(evidence, &notices));
+        notices.sort_by_key(|notice| notice.sent);
         let mut reader = Reader::new(&notices, &evidence.requests, evidence.aws_ahead);
         for Entry { at, by, fact } in &evidence.entries {
             story.add(*at, by, fact, &mut reader);

@@ -16,6 +16,7 @@ mod processes;
 mod records;
 mod returned;
 mod stopping;
+mod sweep;
 mod takeovers;
 mod without_leader;
 

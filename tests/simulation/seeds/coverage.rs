@@ -128,6 +128,7 @@ fn names(act: &Act) -> Vec<String> {
         | Act::Spot { .. }
         | Act::Capacity { .. }
         | Act::Block { .. }
+        | Act::LoseEvents { .. }
         | Act::EndInEc2 { .. } => Vec::new(),
         Act::Aws { api, fault, .. } => {
             vec![format!("Aws {}", variant(fault)), format!("Aws, call {api}")]

@@ -1,4 +1,5 @@
-//! What a fourth stream of random numbers adds to a plan: Capacity Blocks that end.
+//! What a fourth stream of random numbers adds to a plan: Capacity Blocks that end, the
+//! sweep and lost events.
 //!
 //! Each kind has dice of its own, so that a kind that is added here leaves the others as they are.
 
@@ -18,7 +19,21 @@ fn dice(plan: &Plan, kind: u64) -> Dice {
 
 pub(super) fn draw(plan: &mut Plan) {
     blocks(&mut dice(plan, 1), plan);
+    lost_events(&mut dice(plan, 2), plan);
     plan.acts.sort_by_key(|(at, _)| *at);
+}
+
+/// The sweep runs, and in some worlds EventBridge loses events.
+fn lost_events(d: &mut Dice, plan: &mut Plan) {
+    if !d.chance(0.6) {
+        return;
+    }
+    plan.flags.push(format!("--sweep-interval={}", d.one(&["30s", "1m"])));
+    if d.chance(0.5) {
+        let last = plan.acts.last().map_or(0, |(at, _)| *at);
+        let seconds = d.one(&[20, 60, 200]);
+        plan.acts.push((d.0.u64(..last + 10_000), Act::LoseEvents { seconds }));
+    }
 }
 
 fn blocks(d: &mut Dice, plan: &mut Plan) {

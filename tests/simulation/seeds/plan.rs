@@ -144,6 +144,10 @@ pub enum Act {
     Block {
         picks: Vec<usize>,
     },
+    /// EventBridge loses every event.
+    LoseEvents {
+        seconds: u64,
+    },
     EndInEc2 {
         pick: usize,
         stop: bool,

@@ -341,6 +341,7 @@ impl Play<'_> {
             }
             Act::Capacity { pick } => self.with_instance(*pick, |id| aws.capacity_interruption(id)),
             Act::Block { picks } => self.end_block(picks),
+            Act::LoseEvents { seconds } => aws.lose_events(now + Duration::from_secs(*seconds)),
             Act::EndInEc2 { pick, stop } => self.with_instance(*pick, |id| {
                 if *stop { aws.stop(id) } else { aws.terminate_in_ec2(id) }
             }),

@@ -1,0 +1,73 @@
+//! What the sweep found, and the event of it that comes later.
+
+use super::*;
+
+/// First seen `time` seconds after the fixed moment.
+fn swept(time: i64, hook_name: &str) -> Interruption {
+    let mut interruption = hook(&sweep_event_id(at(time)), time, hook_name, "t");
+    if let Cause::Terminate(action) = &mut interruption.cause {
+        action.token = None;
+    }
+    interruption
+}
+
+fn entries(node: &Node) -> Vec<(String, Option<String>)> {
+    let record = Record::read(node.record().unwrap()).unwrap();
+    let all = record.interruptions(&id(INSTANCE)).into_iter();
+    all.map(|i| (i.event_id, i.hook.and_then(|h| h.token).map(|t| t.to_string()))).collect()
+}
+
+#[test]
+fn an_open_record_holds_an_action_once_whoever_brings_it_first() {
+    let from_sweep = take_on(&node(), &swept(60, "drain"), 61).unwrap();
+    let from_event = take_on(&node(), &hook("e1", 30, "drain", "t1"), 31).unwrap();
+    for (name, node, interruption, joins) in [
+        ("its event, late", &from_sweep, hook("e1", 30, "drain", "t1"), false),
+        ("its event, on a clock ahead", &from_sweep, hook("e1", 64, "drain", "t1"), false),
+        ("the sweep of another leader", &from_sweep, swept(90, "drain"), false),
+        ("another hook, by its event", &from_sweep, hook("e1", 30, "logs", "t1"), true),
+        ("another hook, by the sweep", &from_sweep, swept(60, "logs"), true),
+        ("a spot notice", &from_sweep, spot("e2", 70), true),
+        ("the sweep, of what an event brought", &from_event, swept(60, "drain"), false),
+        ("the sweep, of another hook", &from_event, swept(60, "logs"), true),
+    ] {
+        assert_eq!(recognize(node, &interruption), !joins, "{name}");
+        match take_on(node, &interruption, 95) {
+            None => assert!(!joins, "{name}"),
+            Some(after) => {
+                assert!(joins, "{name}");
+                assert_eq!(entries(&after).len(), 2, "{name}");
+            }
+        }
+    }
+    assert_eq!(entries(&from_sweep), [("sweep:2026-01-01T00:01:00Z".to_owned(), None)]);
+}
+
+#[test]
+fn after_the_release_only_a_wait_that_began_later_is_another_action() {
+    let swept_before = release_node(&take_on(&node(), &swept(10, "drain"), 11).unwrap(), 50);
+    let by_event = release_node(&take_on(&node(), &hook("e1", 0, "drain", "t1"), 1).unwrap(), 50);
+    let put_back = |node: &Node| Node { unschedulable: false, taints: Vec::new(), ..node.clone() };
+    for (name, interruption, is_new) in [
+        ("first seen before the release", swept(49, "drain"), false),
+        ("first seen at the release", swept(50, "drain"), false),
+        ("first seen after it", swept(51, "drain"), true),
+        ("its own event, late", hook("e1", 0, "drain", "t1"), false),
+    ] {
+        for node in [&swept_before, &by_event, &put_back(&swept_before), &put_back(&by_event)] {
+            assert_eq!(take_on(node, &interruption, 70).is_some(), is_new, "{name}");
+        }
+    }
+    let later = hook("e2", 60, "drain", "t2");
+    assert!(take_on(&swept_before, &later, 61).is_some(), "a later action of the same hook");
+}
+
+#[test]
+fn an_accept_of_what_the_sweep_found_is_recognized_when_its_answer_was_lost() {
+    let interruption = swept(60, "drain");
+    let after = take_on(&node(), &interruption, 61).unwrap();
+    assert!(recognize(&after, &interruption) && !recognize(&node(), &interruption));
+    let mut other = interruption;
+    other.instance = id(OTHER);
+    assert!(!recognize(&after, &other));
+}

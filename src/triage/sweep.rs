@@ -1,0 +1,386 @@
+//! The sweep: finds instances that wait in a lifecycle hook although no event of it has arrived.
+//!
+//! [`Sweep`] says when to ask DescribeAutoScalingGroups, and which of the instances that wait to
+//! look into. An instance is looked into [`GRACE`] after it was first seen, because its event may
+//! be on its way, and again after pauses that grow: it may wait in another party's hook only.
+//!
+//! | a round ended | the next one comes after |
+//! | --- | --- |
+//! | all groups were answered | the interval |
+//! | AWS throttled or denied a call | twice the last pause, 10 minutes at most |
+//! | it failed otherwise | the last pause |
+//!
+//! Each pause is shortened by up to a quarter, so that clusters do not ask at the same time.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use crate::domain::{
+    Cause, GroupName, HookAction, HookName, HookPurpose, InstanceId, Interruption, Moment, seconds,
+    sweep_event_id,
+};
+
+/// The longest pause between two rounds.
+pub const LONGEST_PAUSE: Duration = seconds(600);
+/// How long after its first sight an instance is looked into: an event takes some seconds.
+pub const GRACE: Duration = seconds(10);
+/// The pause before an instance is looked into again. It doubles each time, up to
+/// [`LONGEST_PAUSE`].
+const LOOK_AGAIN: Duration = seconds(60);
+/// How many waiting instances are remembered. Each takes less than 1 KB: an instance ID and the
+/// name of a group, which has at most 255 characters.
+pub const MOST: usize = 5_000;
+
+/// Why an instance waits in its group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WaitState {
+    /// `Terminating:Wait`.
+    Terminating,
+    /// `ReplacingRootVolume:Wait`.
+    ReplacingRootVolume,
+}
+
+impl WaitState {
+    /// The wait that a `LifecycleState` of AWS names. `None`: no wait, or one in which the sweep
+    /// finds nothing: `Pending:Wait`, because Sundown does not act on launch hooks yet, and the
+    /// states of warm pools, whose instances are no nodes.
+    #[must_use]
+    pub fn of(lifecycle_state: &str) -> Option<Self> {
+        match lifecycle_state {
+            "Terminating:Wait" => Some(Self::Terminating),
+            "ReplacingRootVolume:Wait" => Some(Self::ReplacingRootVolume),
+            _ => None,
+        }
+    }
+
+    /// As AWS writes it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Terminating => "Terminating:Wait",
+            Self::ReplacingRootVolume => "ReplacingRootVolume:Wait",
+        }
+    }
+
+    const fn purpose(self) -> HookPurpose {
+        match self {
+            Self::Terminating => HookPurpose::Ordinary,
+            Self::ReplacingRootVolume => HookPurpose::ReplaceRootVolume,
+        }
+    }
+}
+
+/// An instance that waits, as DescribeAutoScalingGroups shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WaitingInstance {
+    /// Its ID.
+    pub instance: InstanceId,
+    /// Its group.
+    pub group: GroupName,
+    /// Why it waits.
+    pub state: WaitState,
+}
+
+/// An instance to look into now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sighting {
+    /// The instance.
+    pub waiting: WaitingInstance,
+    /// When a round first showed it waiting in this state.
+    pub first_seen: Moment,
+    /// How often it was looked into before.
+    pub looked: u32,
+}
+
+impl Sighting {
+    /// The interruption that the event of this hook would have been. The sweep knows no token: the
+    /// instance ID identifies the action. `at`: `first_seen`, on AWS's clock.
+    #[must_use]
+    pub fn interruption(&self, hook: HookName, at: Moment) -> Interruption {
+        let WaitingInstance { instance, group, state } = self.waiting.clone();
+        Interruption {
+            instance,
+            event_id: sweep_event_id(at),
+            time: Some(at),
+            cause: Cause::Terminate(HookAction {
+                group,
+                hook,
+                token: None,
+                origin: None,
+                destination: None,
+                purpose: state.purpose(),
+            }),
+        }
+    }
+}
+
+/// How a round ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Round {
+    /// Every page was answered, and these instances wait.
+    Answered(Vec<WaitingInstance>),
+    /// AWS throttled a call.
+    Throttled,
+    /// A policy forbids the call.
+    Denied,
+    /// A call failed otherwise.
+    Failed,
+}
+
+/// When to ask, and which instances to look into.
+#[derive(Debug)]
+pub struct Sweep {
+    interval: Duration,
+    pause: Duration,
+    next_round: Moment,
+    waiting: BTreeMap<InstanceId, Watched>,
+}
+
+#[derive(Debug)]
+struct Watched {
+    sighting: Sighting,
+    look_at: Moment,
+}
+
+impl Sweep {
+    /// The first round comes one pause after `now`. `fraction` (0 to 1, random) shortens it.
+    #[must_use]
+    pub fn new(now: Moment, interval: Duration, fraction: f64) -> Self {
+        Self {
+            interval,
+            pause: interval,
+            next_round: now.plus(shortened(interval, fraction)),
+            waiting: BTreeMap::new(),
+        }
+    }
+
+    /// A round is due.
+    #[must_use]
+    pub fn is_round_due(&self, now: Moment) -> bool {
+        now >= self.next_round
+    }
+
+    /// When there is something to do next.
+    #[must_use]
+    pub fn next_at(&self) -> Moment {
+        let looks = self.waiting.values().map(|watched| watched.look_at);
+        looks.fold(self.next_round, Moment::min)
+    }
+
+    /// Takes in how a round ended. Returns how many waiting instances there was no room for: a
+    /// later round finds them.
+    pub fn round_ended(&mut self, now: Moment, round: Round, fraction: f64) -> usize {
+        self.pause = match round {
+            Round::Answered(_) => self.interval,
+            Round::Throttled | Round::Denied => (self.pause * 2).min(LONGEST_PAUSE),
+            Round::Failed => self.pause,
+        };
+        self.next_round = now.plus(shortened(self.pause, fraction));
+        let Round::Answered(found) = round else { return 0 };
+        let mut before = std::mem::take(&mut self.waiting);
+        let mut new = Vec::new();
+        for waiting in found {
+            match before.remove(&waiting.instance) {
+                Some(watched) if watched.sighting.waiting == waiting => {
+                    self.waiting.insert(waiting.instance, watched);
+                }
+                _ => new.push(waiting),
+            }
+        }
+        for waiting in &new {
+            if self.waiting.len() >= MOST {
+                return new.iter().filter(|w| !self.waiting.contains_key(&w.instance)).count();
+            }
+            let sighting = Sighting { waiting: waiting.clone(), first_seen: now, looked: 0 };
+            let watched = Watched { sighting, look_at: now.plus(GRACE) };
+            self.waiting.insert(waiting.instance.clone(), watched);
+        }
+        0
+    }
+
+    /// The instances to look into now, `room` at most, the first seen first. `is_known`: everything
+    /// that the instance may wait for is known already. It costs no call to find that out, so the
+    /// pause before the next look does not grow.
+    pub fn due(
+        &mut self,
+        now: Moment,
+        room: usize,
+        is_known: impl Fn(&Sighting) -> bool,
+    ) -> Vec<Sighting> {
+        let mut due: Vec<&mut Watched> =
+            self.waiting.values_mut().filter(|watched| watched.look_at <= now).collect();
+        due.sort_by_key(|watched| watched.sighting.first_seen);
+        let mut sightings = Vec::new();
+        for watched in due {
+            if is_known(&watched.sighting) {
+                watched.look_at = now.plus(LOOK_AGAIN);
+            } else if sightings.len() < room {
+                sightings.push(watched.sighting.clone());
+                let doubled = LOOK_AGAIN * (1 << watched.sighting.looked.min(8));
+                watched.sighting.looked = watched.sighting.looked.saturating_add(1);
+                watched.look_at = now.plus(doubled.min(LONGEST_PAUSE));
+            } else {
+                watched.look_at = now.plus(seconds(1));
+            }
+        }
+        sightings
+    }
+}
+
+/// Shortened by up to a quarter.
+fn shortened(pause: Duration, fraction: f64) -> Duration {
+    let fraction = if fraction.is_finite() { fraction.clamp(0.0, 1.0) } else { 0.0 };
+    pause - (pause / 4).mul_f64(fraction)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INTERVAL: Duration = seconds(60);
+
+    fn at(second: u64) -> Moment {
+        "2026-01-05T09:00:00Z".parse::<Moment>().unwrap().plus(seconds(second))
+    }
+
+    fn waits(n: usize, state: WaitState) -> WaitingInstance {
+        WaitingInstance {
+            instance: format!("i-{n:017x}").parse().unwrap(),
+            group: "asg".into(),
+            state,
+        }
+    }
+
+    fn one() -> WaitingInstance {
+        waits(1, WaitState::Terminating)
+    }
+
+    fn looked(sweep: &mut Sweep, second: u64) -> Vec<Sighting> {
+        sweep.due(at(second), 100, |_| false)
+    }
+
+    #[test]
+    fn only_waits_of_hooks_that_sundown_drains_for_are_found() {
+        for (state, expected) in [
+            ("Terminating:Wait", Some(WaitState::Terminating)),
+            ("ReplacingRootVolume:Wait", Some(WaitState::ReplacingRootVolume)),
+            ("Pending:Wait", None),
+            ("Warmed:Pending:Wait", None),
+            ("Warmed:Terminating:Wait", None),
+            ("Terminating", None),
+            ("Terminating:Proceed", None),
+            ("InService", None),
+            ("", None),
+        ] {
+            assert_eq!(WaitState::of(state), expected, "{state}");
+            assert!(expected.is_none_or(|found| found.as_str() == state));
+        }
+    }
+
+    #[test]
+    fn rounds_come_every_interval_and_rarer_while_aws_throttles_or_denies() {
+        let clean = || Round::Answered(Vec::new());
+        let mut sweep = Sweep::new(at(0), INTERVAL, 0.0);
+        let mut now = 60;
+        for (round, pause) in [
+            (clean(), 60),
+            (Round::Throttled, 120),
+            (Round::Failed, 120),
+            (Round::Throttled, 240),
+            (Round::Denied, 480),
+            (Round::Throttled, 600),
+            (Round::Throttled, 600),
+            (clean(), 60),
+            (Round::Failed, 60),
+        ] {
+            assert!(!sweep.is_round_due(at(now - 1)) && sweep.is_round_due(at(now)), "{now}");
+            assert_eq!(sweep.next_at(), at(now));
+            sweep.round_ended(at(now), round, 0.0);
+            now += pause;
+        }
+        assert_eq!(sweep.next_at(), at(now));
+    }
+
+    #[test]
+    fn each_pause_is_shortened_by_up_to_a_quarter() {
+        for (fraction, expected) in [(0.0, 60), (0.5, 52), (1.0, 45), (7.0, 45), (f64::NAN, 60)] {
+            let next = Sweep::new(at(0), INTERVAL, fraction).next_at();
+            assert_eq!(next.since_or_zero(at(0)).as_secs(), expected, "{fraction}");
+        }
+    }
+
+    #[test]
+    fn an_instance_is_looked_into_after_the_grace_and_then_ever_rarer() {
+        let mut sweep = Sweep::new(at(0), INTERVAL, 0.0);
+        let mut looks = Vec::new();
+        for second in 0..3_000 {
+            if sweep.is_round_due(at(second)) {
+                sweep.round_ended(at(second), Round::Answered(vec![one()]), 0.0);
+            }
+            for sighting in looked(&mut sweep, second) {
+                assert_eq!((sighting.first_seen, sighting.looked), (at(60), looks.len() as u32));
+                looks.push(second);
+            }
+        }
+        assert_eq!(looks, [70, 130, 250, 490, 970, 1570, 2170, 2770]);
+    }
+
+    #[test]
+    fn what_is_known_is_not_looked_into_and_costs_no_patience() {
+        let mut sweep = Sweep::new(at(0), INTERVAL, 0.0);
+        sweep.round_ended(at(60), Round::Answered(vec![one()]), 0.0);
+        for second in [70, 130, 190, 250] {
+            assert_eq!(sweep.due(at(second), 100, |_| true), [], "{second}");
+            assert_eq!(sweep.next_at(), at(120.max(second + 60).min(120)), "{second}");
+        }
+        assert_eq!(looked(&mut sweep, 310).len(), 1, "no longer known");
+    }
+
+    #[test]
+    fn a_wait_that_ends_or_changes_begins_anew() {
+        let other = waits(1, WaitState::ReplacingRootVolume);
+        let mut sweep = Sweep::new(at(0), INTERVAL, 0.0);
+        sweep.round_ended(at(60), Round::Answered(vec![other.clone()]), 0.0);
+        assert_eq!(looked(&mut sweep, 70).len(), 1);
+        sweep.round_ended(at(120), Round::Answered(vec![one()]), 0.0);
+        assert_eq!(looked(&mut sweep, 129), [], "its event may be on its way");
+        let found = looked(&mut sweep, 130);
+        assert_eq!((found[0].first_seen, found[0].looked), (at(120), 0));
+        sweep.round_ended(at(180), Round::Answered(Vec::new()), 0.0);
+        assert_eq!(looked(&mut sweep, 1_000), [], "it no longer waits");
+        sweep.round_ended(at(240), Round::Answered(vec![one()]), 0.0);
+        sweep.round_ended(at(245), Round::Throttled, 0.0);
+        let found = looked(&mut sweep, 250);
+        assert_eq!(found[0].first_seen, at(240), "a round that failed shows nothing");
+    }
+
+    #[test]
+    fn what_is_remembered_and_what_is_looked_into_at_once_is_bounded() {
+        let all = |n: usize| (0..n).map(|i| waits(i, WaitState::Terminating)).collect::<Vec<_>>();
+        let mut sweep = Sweep::new(at(0), INTERVAL, 0.0);
+        assert_eq!(sweep.round_ended(at(60), Round::Answered(all(MOST + 7)), 0.0), 7);
+        assert_eq!(sweep.waiting.len(), MOST);
+        assert_eq!(sweep.due(at(70), 3, |_| false).len(), 3);
+        assert_eq!(sweep.next_at(), at(71), "the others as soon as there is room");
+        let next = sweep.due(at(71), 3, |_| false);
+        assert_eq!(next.len(), 3);
+        assert!(next.iter().all(|sighting| sighting.looked == 0), "others than before");
+        assert_eq!(sweep.round_ended(at(120), Round::Answered(all(2)), 0.0), 0);
+        assert_eq!(sweep.waiting.len(), 2);
+    }
+
+    #[test]
+    fn the_interruption_has_no_token_and_counts_from_the_first_sight() {
+        let mut sweep = Sweep::new(at(0), INTERVAL, 0.0);
+        let root = waits(1, WaitState::ReplacingRootVolume);
+        sweep.round_ended(at(60), Round::Answered(vec![root]), 0.0);
+        let found = looked(&mut sweep, 70).remove(0);
+        let interruption = found.interruption("drain".into(), found.first_seen);
+        assert_eq!(interruption.kind().as_str(), "root-volume");
+        assert_eq!(interruption.time, Some(at(60)));
+        assert_eq!(interruption.event_id, "sweep:2026-01-05T09:01:00Z");
+        assert!(crate::domain::is_sweep_event_id(&interruption.event_id));
+        let hook = interruption.hook().unwrap();
+        assert_eq!((hook.group.as_str(), hook.hook.as_str()), ("asg", "drain"));
+        assert_eq!(hook.token, None);
+    }
+}

@@ -1,0 +1,310 @@
+//! Events that never come: the sweep finds the instances that wait.
+
+use sundown::sim::aws::{
+    Call, EventKind, Fault, FaultRule, GroupSpec, HookSpec, How, LifecycleState, Rule,
+};
+
+use super::{BEAT, hook, s};
+use crate::{
+    harness::{Replica, Stage},
+    messages::logs::Logs,
+};
+
+const DESCRIBE: &str = "autoscaling:DescribeAutoScalingGroups";
+/// The sweep is off in other tests.
+const ON: &[&str] = &["--sweep-interval", "1m"];
+/// The first round comes within a minute, and ten seconds later what it found is looked into.
+const FOUND: u64 = 75;
+
+/// The tag by which the sweep finds the groups of this cluster.
+fn group(stage: &Stage, name: &str, nodes: usize, hooks: &[HookSpec]) -> Vec<String> {
+    let spec = GroupSpec { replace_after: None, ..GroupSpec::new(name, nodes) };
+    let tag = format!("kubernetes.io/cluster/{}", stage.world.cluster());
+    stage.world.add_group(spec.tag(&tag, "owned"), hooks)
+}
+
+/// EventBridge loses every event from now on.
+fn lose_events(stage: &Stage) {
+    stage.world.aws.lose_events(stage.clock.now() + s(86_400));
+}
+
+/// The queue that Sundown reads gets no events any more. Others do.
+fn stop_rule(stage: &Stage) {
+    stage.world.aws.reroute(Rule { enabled: false, ..Rule::usual(stage.world.queue()) });
+}
+
+fn rounds(stage: &Stage) -> Vec<f64> {
+    let begin = stage.world.aws.calls().first().map(|c| c.at).unwrap();
+    let of_sweep = |c: &&Call| c.api == DESCRIBE && c.object.is_empty();
+    let all = stage.world.aws.calls();
+    let mut times: Vec<f64> =
+        all.iter().filter(of_sweep).map(|c| c.at.since_or_zero(begin).as_secs_f64()).collect();
+    // Two calls a round: one for each tag.
+    times.dedup_by(|later, earlier| *later - *earlier < 5.0);
+    times
+}
+
+fn beats(stage: &Stage, hook: &str) -> usize {
+    let of_hook = |c: &&Call| c.api == BEAT && c.object.contains(&format!("/{hook}/"));
+    stage.world.aws.calls().iter().filter(of_hook).count()
+}
+
+fn found(sundown: &Replica) -> (f64, f64) {
+    let outcome =
+        |word: &str| sundown.metric(&format!("sweep_decided_total{{outcome=\"{word}\"}}"));
+    (sundown.metric("sweep_found_total"), outcome("accepted") + outcome("completed"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn c85_a_hook_whose_event_is_lost_is_found_drained_and_completed_within_two_minutes() {
+    let logs = Logs::keep();
+    let stage = Stage::new(2_401);
+    let instance = group(&stage, "asg", 2, &[hook("drain", 300)]).remove(0);
+    stage.slow_pod(&instance, "web", 5);
+    let sundown = stage.lead("sundown-0", ON).await;
+    lose_events(&stage);
+    stage.world.aws.terminate(&instance, true);
+    stage.until(FOUND, "it is accepted", || stage.is_cordoned(&instance)).await;
+    let record = stage.record(&instance).unwrap();
+    let entry = &record["interruptions"][0];
+    assert_eq!(entry["kind"], "terminate-hook");
+    assert!(entry["event"].as_str().unwrap().starts_with("sweep:2026-01-05T09:"), "{entry}");
+    assert!(entry["token"].is_null(), "{entry}");
+    stage.until(20, "the action is completed", || stage.is_over(&instance)).await;
+    stage.completed_once(&instance);
+    assert_eq!(found(&sundown), (1.0, 1.0));
+    assert_eq!(logs.with(&["The sweep found", &instance, "hook=drain"]).len(), 1);
+    assert_eq!(stage.removals().len(), 1);
+    sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_root_volume_whose_event_is_lost_is_found_as_one() {
+    let stage = Stage::new(2_402);
+    let instance = group(&stage, "asg", 1, &[hook("drain", 300)]).remove(0);
+    let sundown = stage.lead("sundown-0", ON).await;
+    lose_events(&stage);
+    stage.world.aws.other_action("asg", "drain", &instance, &[("Action", "ReplaceRootVolume")]);
+    stage.until(FOUND, "it is accepted", || stage.is_cordoned(&instance)).await;
+    let record = stage.record(&instance).unwrap();
+    assert_eq!(record["interruptions"][0]["kind"], "root-volume");
+    stage.until(20, "the action is completed", || stage.is_over(&instance)).await;
+    stage.completed_once(&instance);
+    sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn c85_the_event_that_comes_late_joins_what_the_sweep_found() {
+    let stage = Stage::new(2_403);
+    let instance = group(&stage, "asg", 1, &[hook("drain", 300)]).remove(0);
+    stage.slow_pod(&instance, "web", 120);
+    stage.queue_for("late", [EventKind::TerminateAction]);
+    let sundown = stage.lead("sundown-0", ON).await;
+    stop_rule(&stage);
+    stage.world.aws.terminate(&instance, true);
+    stage.until(FOUND, "it is accepted", || stage.is_cordoned(&instance)).await;
+    let before = stage.record(&instance).unwrap();
+    let event = stage.bodies_in("late").remove(0);
+    for _ in 0..2 {
+        stage.world.aws.send_event(stage.world.queue(), &event);
+    }
+    let repeats = || sundown.messages("terminate-hook", "repeat");
+    stage.until(30, "the event and its copy are known", || repeats() == 2.0).await;
+    assert_eq!(stage.record(&instance).unwrap(), before, "no second entry");
+    stage.until(160, "the action is completed", || stage.is_over(&instance)).await;
+    stage.completed_once(&instance);
+    assert_eq!(found(&sundown), (1.0, 1.0));
+    stage.pass(700).await;
+    assert_eq!(stage.action(&instance).late_calls, []);
+    sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn c85_an_instance_that_waits_only_in_the_hook_of_others_is_left_alone() {
+    let stage = Stage::new(2_404);
+    let hooks = [hook("Terminate-LC-Hook", 1800), hook("sundown", 300)];
+    let instances = group(&stage, "asg", 2, &hooks);
+    let sundown = stage.lead("sundown-0", ON).await;
+    // Ours is completed, and the other one still waits.
+    stage.world.aws.terminate(&instances[0], true);
+    let ours_is_over =
+        || stage.actions(&instances[0]).iter().any(|a| a.hook == "sundown" && a.end.is_some());
+    stage.until(30, "ours is completed", ours_is_over).await;
+    stage.pass(900).await;
+    assert_eq!(beats(&stage, "Terminate-LC-Hook"), 0);
+    let ours = stage.actions(&instances[0]).into_iter().find(|a| a.hook == "sundown").unwrap();
+    assert_eq!(ours.late_calls, [], "it is known to be over");
+    assert_eq!(found(&sundown), (0.0, 0.0));
+    sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_group_without_a_hook_of_ours_costs_no_heartbeat() {
+    let stage = Stage::new(2_405);
+    let instances = group(&stage, "asg", 1, &[hook("Terminate-LC-Hook", 1800)]);
+    let sundown = stage.lead("sundown-0", ON).await;
+    lose_events(&stage);
+    stage.world.aws.terminate(&instances[0], true);
+    stage.pass(900).await;
+    assert_eq!(stage.world.aws.count(BEAT), 0);
+    assert!(!stage.is_cordoned(&instances[0]));
+    let state = stage.world.aws.members("asg").remove(0).state;
+    assert_eq!(state, LifecycleState::TerminatingWait);
+    sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_record_or_a_message_names_is_not_looked_into() {
+    let stage = Stage::new(2_406);
+    let instance = group(&stage, "asg", 1, &[hook("drain", 300)]).remove(0);
+    stage.slow_pod(&instance, "web", 1_000);
+    let sundown = stage.lead("sundown-0", ON).await;
+    stage.world.aws.terminate(&instance, true);
+    stage.until(10, "it is accepted", || stage.is_cordoned(&instance)).await;
+    stage.pass(600).await;
+    assert_eq!(found(&sundown), (0.0, 0.0));
+    // A new leader knows it by its record.
+    sundown.kill();
+    let second = stage.lead("sundown-1", ON).await;
+    stage.until(900, "the action is completed", || stage.is_over(&instance)).await;
+    assert_eq!(found(&second), (0.0, 0.0));
+    stage.completed_once(&instance);
+    second.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn rounds_become_rarer_while_aws_throttles_and_come_every_minute_again() {
+    let stage = Stage::new(2_407);
+    group(&stage, "asg", 1, &[hook("drain", 300)]);
+    let throttled = stage.world.aws.fault(FaultRule::new(DESCRIBE, Fault::Throttle, How::Always));
+    let sundown = stage.lead("sundown-0", ON).await;
+    let of = |result: &str| sundown.metric(&format!("sweeps_total{{result=\"{result}\"}}"));
+    stage.pass(3_600).await;
+    // After 1, 2, 4, 8 minutes and then every 10, each shortened by up to a quarter.
+    assert!((6.0..=10.0).contains(&of("throttled")), "{:?}", rounds(&stage));
+    stage.world.aws.end_fault(throttled);
+    stage.until(610, "a round is answered", || of("answered") == 1.0).await;
+    stage.pass(610).await;
+    assert!((10.0..=14.0).contains(&of("answered")), "{}", of("answered"));
+    sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn c85_only_the_leader_sweeps_and_the_next_one_finds_what_waits() {
+    let stage = Stage::new(2_408);
+    let instance = group(&stage, "asg", 1, &[hook("drain", 600)]).remove(0);
+    let first = stage.lead("sundown-0", ON).await;
+    let second = stage.start("sundown-1", ON);
+    stage.until(10, "the standby is ready", || second.readiness.missing().is_empty()).await;
+    stage.pass(300).await;
+    assert_eq!(second.metric("sweep_calls_total"), 0.0);
+    lose_events(&stage);
+    stage.world.aws.terminate(&instance, true);
+    first.kill();
+    stage.until(30 + FOUND, "the new leader accepts it", || stage.is_cordoned(&instance)).await;
+    stage.until(20, "the action is completed", || stage.is_over(&instance)).await;
+    stage.completed_once(&instance);
+    assert_eq!(found(&second), (1.0, 1.0));
+    second.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dry_run_and_a_service_without_a_cluster_name_do_not_sweep() {
+    for flags in [&["--dry-run"] as &[_], &[crate::harness::NO_CLUSTER_NAME]] {
+        let stage = Stage::new(2_409);
+        let instance = group(&stage, "asg", 1, &[hook("drain", 300)]).remove(0);
+        let all: Vec<&str> = flags.iter().chain(ON).copied().collect();
+        let sundown = stage.start("sundown-0", &all);
+        stage.pass(30).await;
+        lose_events(&stage);
+        stage.world.aws.terminate(&instance, true);
+        stage.pass(200).await;
+        assert_eq!(stage.world.aws.count(DESCRIBE), 0, "{flags:?}");
+        assert_eq!(stage.world.aws.count(BEAT), 0, "{flags:?}");
+        sundown.stop().await;
+        stage.end_unjudged();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_without_a_node_is_completed_once_it_cannot_join() {
+    let stage = Stage::new(2_410);
+    let instance = group(&stage, "asg", 1, &[hook("drain", 300)]).remove(0);
+    let sundown = stage.lead("sundown-0", ON).await;
+    lose_events(&stage);
+    let node = stage.world.node_of(&instance).unwrap();
+    stage.world.aws.terminate(&instance, true);
+    stage.world.kube.delete("nodes", "", &node);
+    stage.until(FOUND + 60, "the action is completed", || stage.is_over(&instance)).await;
+    stage.completed_once(&instance);
+    assert_eq!(found(&sundown), (1.0, 1.0));
+    sundown.stop().await;
+    stage.end_unjudged();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_late_event_of_a_completed_action_costs_no_call() {
+    let stage = Stage::new(2_412);
+    let instance = group(&stage, "asg", 1, &[hook("drain", 300)]).remove(0);
+    let sundown = stage.lead("sundown-0", ON).await;
+    let node = stage.world.node_of(&instance).unwrap();
+    stage.queue_for("late", [EventKind::TerminateAction]);
+    stop_rule(&stage);
+    stage.world.kube.delete("nodes", "", &node);
+    stage.world.aws.terminate_in_ec2(&instance);
+    stage.until(400, "the action is completed", || stage.is_over(&instance)).await;
+    let calls = stage.world.aws.count(BEAT);
+    let event = stage.bodies_in("late").remove(0);
+    stage.world.aws.send_event(stage.world.queue(), &event);
+    stage.until(30, "it is deleted", || stage.in_queue() == 0).await;
+    stage.pass(60).await;
+    assert_eq!(stage.world.aws.count(BEAT), calls);
+    stage.completed_once(&instance);
+    assert_eq!(found(&sundown), (1.0, 1.0));
+    sundown.stop().await;
+    stage.end_unjudged();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_sundown_must_leave_alone_gets_no_heartbeat() {
+    let stage = Stage::new(2_411);
+    let instance = group(&stage, "asg", 1, &[hook("drain", 300)]).remove(0);
+    stage.annotate(&instance, "sundown.dev/ignore", Some("true"));
+    let sundown = stage.lead("sundown-0", ON).await;
+    lose_events(&stage);
+    stage.world.aws.terminate(&instance, true);
+    stage.pass(250).await;
+    assert_eq!(stage.world.aws.count(BEAT), 0);
+    assert!(!stage.is_cordoned(&instance));
+    sundown.stop().await;
+    stage.end_unjudged();
+}
+
+/// The cost that docs/interruptions.md states.
+#[tokio::test(start_paused = true)]
+async fn with_100_groups_of_50_instances_a_round_costs_two_calls() {
+    let stage = Stage::new(2_413);
+    for n in 0..100 {
+        let tag = format!("kubernetes.io/cluster/{}", stage.world.cluster());
+        let spec = GroupSpec { replace_after: None, ..GroupSpec::new(&format!("asg-{n}"), 50) };
+        let spec = spec.tag(&tag, "owned").tag("eks:cluster-name", stage.world.cluster());
+        stage.world.aws.create_group(spec);
+    }
+    let sundown = stage.lead("sundown-0", ON).await;
+    stage.pass(600).await;
+    let (calls, rounds) =
+        (sundown.metric("sweep_calls_total"), sundown.metric("sweeps_total{result=\"answered\"}"));
+    assert_eq!(calls, 2.0 * rounds);
+    assert!((10.0..=14.0).contains(&rounds), "{rounds}");
+    assert_eq!(stage.world.aws.count(DESCRIBE) as f64, calls);
+    sundown.stop().await;
+    stage.end();
+}
