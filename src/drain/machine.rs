@@ -488,7 +488,7 @@ impl Drain {
         match (class, order) {
             (Class::Accepted, _) => {
                 entry.requested = Desired::Nothing;
-                let note = entry.accepted(now, order, self.limits.force_at);
+                let note = entry.accepted(now, order, &self.limits);
                 if matches!(note, Some(Note::Forced { .. })) {
                     self.forced.push(key);
                 }

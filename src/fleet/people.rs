@@ -59,6 +59,7 @@ impl Fleet {
                 now,
                 &state.proved,
                 state.record_clock,
+                state.node_settings.0,
             );
             self.report_resumed_at(name);
             self.set_limits(name, limits);

@@ -26,7 +26,7 @@ use super::labels::{
     CompletionResult, DrainEnd, HeartbeatResult, MessageOutcome, PodState, RecordEvent,
     TraceResult, WebhookResult,
 };
-use crate::domain::Kind;
+use crate::domain::{Kind, SettingFault, SettingSource};
 
 type Labels<const N: usize> = [(&'static str, &'static str); N];
 type Counters<const N: usize> = Family<Labels<N>, Counter>;
@@ -57,6 +57,7 @@ pub struct Metrics {
     deletes: Counters<1>,
     forced: Counter,
     owners_left_alone: Counter,
+    settings_ignored: Counters<2>,
     heartbeats: Counters<1>,
     heartbeats_missed: Counter,
     open_actions: Gauge,
@@ -150,6 +151,12 @@ impl Metrics {
                 "owners_left_alone",
                 "Owners whose pods kept coming back on a draining node, so that Sundown stopped \
                  draining their new pods there",
+            ),
+            settings_ignored: reg(
+                &mut r,
+                "settings_ignored",
+                "Settings of lifecycle hooks and Nodes that are not used, because they cannot be \
+                 read or a flag does not allow them, by their source and the reason",
             ),
             heartbeats: reg(
                 &mut r,
@@ -326,6 +333,12 @@ impl Metrics {
     }
 
     // === drains
+
+    /// Counts a setting of a hook or a Node that is not used.
+    pub fn setting_ignored(&self, source: SettingSource, fault: SettingFault) {
+        let labels = [("source", source.as_str()), ("reason", fault.as_str())];
+        self.settings_ignored.get_or_create(&labels).inc();
+    }
 
     /// Sets how many nodes are being drained.
     pub fn set_drains_active(&self, count: usize) {

@@ -38,8 +38,8 @@ pub struct AcceptOptions {
     pub spot_margin: Duration,
     /// The tool whose taints and label are written beside Sundown's (`--compat`).
     pub compat: Option<Compat>,
-    /// `--drain-timeout`: without `current_limit`, the drain of a hook ends this long after its
-    /// accept.
+    /// The drain timeout of the Node or of `--drain-timeout`: without `current_limit`, the drain
+    /// of a hook ends this long after its accept, or later if its hook gives more time.
     pub drain_timeout: Option<Duration>,
     /// AWS has not shown yet whether Sundown answers the hook ([`Record::is_unconfirmed`]).
     pub unconfirmed: bool,
@@ -356,9 +356,11 @@ impl NewEntry {
             return false;
         }
         let timeout = options.drain_timeout.unwrap_or(LONGEST_HOOK_DRAIN);
+        let timeout_of =
+            |t: &InterruptionFacts| timeout.max(t.settings.drain_timeout.unwrap_or_default());
         let end_of = |t: &InterruptionFacts| match &t.hook {
             Some(_) if options.current_limit.is_some() => None,
-            Some(_) => Some(t.accepted.plus(timeout)).filter(|end| *end > now),
+            Some(_) => Some(t.accepted.plus(timeout_of(t))).filter(|end| *end > now),
             None => end_ahead(t, now),
         };
         // A leader ignores deadlines by which pods had to be gone before it resumed the drain

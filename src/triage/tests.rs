@@ -56,6 +56,7 @@ fn action(hook: &str) -> HookAction {
         origin: None,
         destination: None,
         purpose: HookPurpose::Ordinary,
+        metadata: None,
     }
 }
 

@@ -38,6 +38,7 @@ const ALL: &[&str] = &[
     "config.managedTag=ours",
     "config.joinTimeout=6m",
     "config.drainTimeout=2h",
+    "config.maxDrainTimeout=6h",
     "config.deadlineMargin=6s",
     "config.spotDeadlineMargin=11s",
     "config.responses={spot=cordon}",

@@ -382,7 +382,7 @@ fn a_completion_waits_for_the_complete_delay_of_each_node_of_its_instance() {
 /// The number of actions and the time in seconds of each [`Effect::DrainResumed`]; `None` in a pause.
 fn take_overs(effects: &[Effect]) -> Vec<(usize, Option<i64>)> {
     let resumed_at = |effect: &Effect| match effect {
-        Effect::DrainResumed { actions, at: up } => {
+        Effect::DrainResumed { actions, at: up, .. } => {
             Some((actions.len(), up.map(|up| up.as_second() - at(0).as_second())))
         }
         _ => None,
