@@ -59,13 +59,8 @@ fn the_table_of_settings_is_generated() {
     let (table, page) = (sundown::domain::settings_table(), read(PAGE));
     let head = table.lines().next().unwrap();
     let (before, rest) = page.split_once(head).unwrap_or_else(|| panic!("{PAGE}: no row {head}"));
-    let after: String = rest
-        .lines()
-        .skip(1)
-        .skip_while(|line| line.starts_with('|'))
-        .map(|line| format!("{line}\n"))
-        .collect();
-    hold(PAGE, &format!("{before}{table}{after}"));
+    let after: Vec<&str> = rest.lines().skip(1).skip_while(|line| line.starts_with('|')).collect();
+    hold(PAGE, &format!("{before}{table}{}\n", after.join("\n")));
 }
 
 #[test]

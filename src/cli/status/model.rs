@@ -128,7 +128,7 @@ pub(super) struct Hook {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Setting {
     /// The name of its flag, without dashes before it.
-    pub(super) setting: &'static str,
+    pub(super) name: &'static str,
     pub(super) value: String,
     /// `node` (an annotation of the Node), `hook` (the NotificationMetadata) or `flag`.
     pub(super) source: &'static str,

@@ -115,7 +115,7 @@ fn settings_in_force(
             Some(given) => (given.value.clone(), given.source.as_str()),
             None => (flags.text(setting)?, "flag"),
         };
-        Some(model::Setting { setting: setting.as_str(), value, source })
+        Some(model::Setting { name: setting.as_str(), value, source })
     };
     Setting::ALL.into_iter().filter_map(of).collect()
 }

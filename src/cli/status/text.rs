@@ -327,7 +327,7 @@ impl Page {
             self.fact("hook", &text);
         }
         if !node.settings.is_empty() {
-            let text = |s: &Setting| format!("{} {} ({})", s.setting, s.value, s.source);
+            let text = |s: &Setting| format!("{} {} ({})", s.name, s.value, s.source);
             let all: Vec<String> = node.settings.iter().map(text).collect();
             self.fact("settings", &all.join(", "));
         }

@@ -1,6 +1,9 @@
+use std::collections::BTreeMap;
+
 use proptest::prelude::*;
 
-use super::*;
+use super::{read::MOST_PROBLEMS, *};
+use crate::domain::parse_duration;
 
 fn timeout(of: Option<u64>) -> DrainSettings {
     DrainSettings { drain_timeout: of.map(seconds), ..DrainSettings::NONE }
@@ -93,7 +96,7 @@ fn annotations_give_settings_and_each_bad_one_is_named() {
     let expected =
         [(SettingFault::BadValue, "the annotation sundown.dev/force-after is `sometimes`: use")];
     holds(&read, timeout(Some(3600)), &expected, "annotations");
-    assert_eq!(read.1[0].source, SettingSource::Node);
+    assert!(read.1.iter().all(|problem| problem.source == SettingSource::Node));
     for setting in Setting::ALL {
         assert_eq!(setting.annotation(), format!("{}{}", crate::domain::PREFIX, setting.as_str()));
     }

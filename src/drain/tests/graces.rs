@@ -175,7 +175,7 @@ fn an_eviction_of_a_pod_that_is_never_deleted_has_time_until_the_drain_ends() {
 fn a_node_or_its_hook_sets_the_longest_grace_period_and_when_pods_are_forced() {
     let with = |max_grace_period: Option<u64>, force_after, limits: Limits| {
         let max_grace_period = max_grace_period.map(seconds);
-        let settings = DrainSettings { max_grace_period, force_after, ..DrainSettings::NONE };
+        let settings = DrainSettings { force_after, max_grace_period, ..DrainSettings::NONE };
         Limits { settings, ..limits }
     };
     let (no_deadline, half) = (Limits::without_deadline(at(0), false), ForceAfter::Share(0.5));

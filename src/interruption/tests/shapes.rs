@@ -64,9 +64,9 @@ fn settings_in_the_metadata_are_read_in_every_form_and_no_metadata_rejects_an_ev
         assert_eq!(action(&i).settings().drain_timeout, Some(seconds(4 * 3600)), "{text}");
     }
     for json in ["null", "7", "[]", "{\"a\":1}", "\"\"", "\"{\"", "\"\\u0000\""] {
-        assert_eq!(action(&one(&in_event(json))).metadata, None, "{json}");
+        assert_eq!(action(&one(in_event(json))).metadata, None, "{json}");
     }
-    let bad = one(&in_event(&quoted.replace("4h", "9d")));
+    let bad = one(in_event(&quoted.replace("4h", "9d")));
     let metadata = action(&bad).metadata.as_ref().unwrap();
     assert_eq!((metadata.0, metadata.1.len()), (DrainSettings::NONE, 1));
 }

@@ -33,7 +33,7 @@ fn shown(name: &str) -> NodeStatus {
             last_heartbeat: Some(at(3580)),
         }],
         settings: vec![model::Setting {
-            setting: "drain-timeout",
+            name: "drain-timeout",
             value: "1h".to_owned(),
             source: "hook",
         }],
