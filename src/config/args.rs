@@ -269,6 +269,15 @@ pub struct DrainArgs {
         value_parser = parse_duration,
     )]
     pub drain_timeout: Option<Duration>,
+    /// The longest drain timeout that the NotificationMetadata of a lifecycle hook or an annotation
+    /// of a Node may set. Without it: `--drain-timeout`, or 48h without both
+    #[arg(
+        long,
+        env = "SUNDOWN_MAX_DRAIN_TIMEOUT",
+        value_name = "DURATION",
+        value_parser = parse_duration,
+    )]
+    pub max_drain_timeout: Option<Duration>,
     /// How long before the deadline the pods of a node should be gone. Sundown forces pods
     /// towards that moment, but waits for them until 2 s before the deadline. At most half
     /// of the time that AWS gives (a stopping instance has 30 s, so at most 15 s)

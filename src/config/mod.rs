@@ -26,7 +26,9 @@ pub use print::{derived_default, document, print_config, unknown_variables};
 pub use values::{Listen, PodEvents, QueueUrl, duration_text, parse_duration};
 
 use crate::{
-    domain::{Compat, Exclusion, ForceAfter, NodeName, PodKey, Responses, Selector},
+    domain::{
+        AllowedSettings, Compat, Exclusion, ForceAfter, NodeName, PodKey, Responses, Selector,
+    },
     election,
     observe::{LogFormat, traces, webhook},
     triage::{HookGlobs, LaunchPolicy},
@@ -105,6 +107,8 @@ pub struct DrainConfig {
     pub rebalance_ttl: Duration,
     /// How long a drain may take; `None`: max(1 h, the hook's HeartbeatTimeout).
     pub timeout: Option<Duration>,
+    /// The longest drain timeout that a hook or a Node may set; `None`: `timeout`.
+    pub max_timeout: Option<Duration>,
     /// How long before a deadline the pods of the node should be gone.
     pub deadline_margin: Duration,
     /// `deadline_margin` for a deadline that a spot notice sets.
@@ -127,6 +131,19 @@ pub struct DrainConfig {
     pub max_in_flight: usize,
     /// Most evictions in flight for one PodDisruptionBudget.
     pub max_in_flight_per_budget: usize,
+}
+
+impl DrainConfig {
+    /// What the flags allow hooks and Nodes to set for their own drains.
+    #[must_use]
+    pub fn allowed(&self) -> AllowedSettings {
+        let most = self.max_timeout.or(self.timeout);
+        let default = AllowedSettings::default();
+        AllowedSettings {
+            longest_drain_timeout: most.unwrap_or(default.longest_drain_timeout),
+            earliest_force: self.force_after,
+        }
+    }
 }
 
 /// Leader election, and the node and pod of this process.

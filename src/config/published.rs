@@ -1,29 +1,28 @@
 //! The settings that affect deadlines, as the leader publishes them on its Lease for
 //! `sundown status`.
 
+use std::time::Duration;
+
 use clap::{Args as _, Command, FromArgMatches as _, builder::Resettable};
 
 use super::{DrainConfig, args::DrainArgs, validate::drain, values::duration_text};
-use crate::domain::ForceAfter;
 
 impl DrainConfig {
     /// The settings for deadlines and forced deletes, as flags of `sundown run` on one line.
     #[must_use]
     pub fn published(&self) -> String {
-        let force = match self.force_after {
-            ForceAfter::Never => "never".to_owned(),
-            ForceAfter::Deadline => "deadline".to_owned(),
-            ForceAfter::Share(share) => share.to_string(),
+        let given = |flag: &str, value: Option<Duration>| {
+            value.map(|value| format!("{flag}={} ", duration_text(value))).unwrap_or_default()
         };
-        let timeout = self
-            .timeout
-            .map(|timeout| format!("--drain-timeout={} ", duration_text(timeout)))
-            .unwrap_or_default();
         format!(
-            "{timeout}--deadline-margin={} --spot-deadline-margin={} --force-after={force} \
-             --min-drain-time={} --rebalance-ttl={}",
+            "{}{}--deadline-margin={} --spot-deadline-margin={} --force-after={} \
+             --complete-delay={} --min-drain-time={} --rebalance-ttl={}",
+            given("--drain-timeout", self.timeout),
+            given("--max-drain-timeout", self.max_timeout),
             duration_text(self.deadline_margin),
             duration_text(self.spot_deadline_margin),
+            self.force_after,
+            duration_text(self.complete_delay),
             duration_text(self.min_time),
             duration_text(self.rebalance_ttl)
         )
@@ -56,12 +55,16 @@ mod tests {
             "--drain-timeout=30m --force-after=never",
             "--deadline-margin=20s --spot-deadline-margin=15s --force-after=0.25 \
              --min-drain-time=0s --rebalance-ttl=20m",
-            "--force-after=deadline",
+            "--force-after=deadline --complete-delay=20s",
+            "--drain-timeout=30m --max-drain-timeout=4h",
         ] {
             let config = DrainConfig::from_published(flags).unwrap();
             let read = DrainConfig::from_published(&config.published()).unwrap();
             let facts = |c: &DrainConfig| {
-                (c.timeout, c.deadline_margin, c.spot_deadline_margin, c.force_after, c.min_time)
+                (
+                    (c.timeout, c.max_timeout, c.deadline_margin, c.spot_deadline_margin),
+                    (c.force_after, c.complete_delay, c.min_time),
+                )
             };
             assert_eq!(facts(&read), facts(&config), "{flags}");
             for word in flags.split_whitespace() {

@@ -258,6 +258,13 @@ pub(super) fn drain(a: &DrainArgs) -> Result<DrainConfig, ConfigError> {
             return Err(ConfigError::duration("deadline-margin", a.deadline_margin, remedy));
         }
     }
+    if let Some(most) = a.max_drain_timeout {
+        let least = a.drain_timeout.unwrap_or(seconds(30)).max(seconds(30));
+        if most < least || most > seconds(48 * 3600) {
+            let remedy = format!("out of range; use {} to 48h", duration_text(least));
+            return Err(ConfigError::duration("max-drain-timeout", most, remedy));
+        }
+    }
     if a.deadline_margin > seconds(300) {
         return Err(ConfigError::duration(
             "deadline-margin",
@@ -310,6 +317,7 @@ pub(super) fn drain(a: &DrainArgs) -> Result<DrainConfig, ConfigError> {
         responses,
         rebalance_ttl: a.rebalance_ttl,
         timeout: a.drain_timeout,
+        max_timeout: a.max_drain_timeout,
         deadline_margin: a.deadline_margin,
         spot_deadline_margin: a.spot_deadline_margin,
         force_after: a.force_after,

@@ -4,12 +4,12 @@ use std::{sync::Arc, time::Duration};
 
 use tracing::{debug, warn};
 
-use super::context::Term;
+use super::{context::Term, fleet::limit_settings};
 use crate::{
     cluster::Problem,
     domain::{
-        Cause, Exclusion, InstanceId, Interruption, Moment, Node, NodeName, Response, Transition,
-        seconds,
+        Cause, Exclusion, InstanceId, Interruption, Moment, Node, NodeName, Response,
+        SettingInForce, SettingProblem, SettingSource, Transition, in_force, seconds,
     },
     fleet::{AcceptedInterruption, DrainEvent},
     observe::{DrainEnd, RecordEvent},
@@ -123,6 +123,7 @@ async fn write(
         if now > begun.plus(TIME) {
             break;
         }
+        let config = &term.shared.config.drain;
         if !term.manages(&node) {
             // Since the decision, the node selector no longer matches it or it has the annotation
             // `sundown.dev/ignore`.
@@ -139,9 +140,9 @@ async fn write(
             stale: verdict.certainty.is_polite(),
             sent,
             current_limit: term.deadline_of(&name).map(|deadline| skew.to_aws(deadline)),
-            margin: term.shared.config.drain.deadline_margin,
-            spot_margin: term.shared.config.drain.spot_deadline_margin,
-            compat: term.shared.config.drain.compat,
+            margin: config.deadline_margin,
+            spot_margin: config.spot_deadline_margin,
+            compat: config.compat,
             unconfirmed: verdict.claim.is_unconfirmed(),
         };
         let (body, joins) = match record::accept(&node, interruption, skew.to_aws(now), &options) {
@@ -282,6 +283,7 @@ fn done(
     // drain.
     let indexed = term.shared.nodes.get(&node.name).filter(|indexed| **indexed == *node);
     let node = indexed.unwrap_or_else(|| Arc::new(node.clone()));
+    let (settings, problems) = settings_of(term, interruption, &node);
     let accepted = AcceptedInterruption {
         interruption: interruption.clone(),
         instance: verdict.instance.clone(),
@@ -290,13 +292,32 @@ fn done(
         lag: term.shared.clock.now().since_or_zero(happened),
         joins,
         follows: outlook.words(response_of(&node)),
+        settings,
     };
     term.report(&node.name, DrainEvent::Accepted(Box::new(accepted)));
+    if !problems.is_empty() {
+        term.report(&node.name, DrainEvent::SettingsIgnored(problems));
+    }
     term.send(crate::fleet::Input::Accepted {
         node,
         instance: verdict.instance.clone(),
         instance_has_ended,
     });
+}
+
+/// The settings in force for the drain of this interruption that come from its hook or from the
+/// Node, and what is wrong with the hook's. (The fleet reports what is wrong with the Node's.)
+fn settings_of(
+    term: &Term,
+    interruption: &Interruption,
+    node: &Node,
+) -> (Vec<SettingInForce>, Vec<SettingProblem>) {
+    let limits = limit_settings(&term.shared.config.drain);
+    let (given, mut problems) =
+        interruption.hook().and_then(|hook| hook.metadata.as_deref().cloned()).unwrap_or_default();
+    let (of_hook, refused) = given.allowed(SettingSource::Hook, &limits.allowed);
+    problems.extend(refused);
+    (in_force(&limits.of_node(node).0, &of_hook), problems)
 }
 
 /// Whether the drain of this Node's open record has ended in this process, which has not yet

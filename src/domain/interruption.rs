@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{
-    BLOCK_NOTICE, GroupName, HookKey, HookName, InstanceId, InstanceState, LifecycleAction,
-    LifecycleToken, Moment, ReservationId,
+    BLOCK_NOTICE, DrainSettings, GroupName, HookKey, HookName, InstanceId, InstanceState,
+    LifecycleAction, LifecycleToken, Moment, ReadSettings, ReservationId,
 };
 
 /// What the event ID of an interruption begins with that the sweep found: no event of it arrived.
@@ -85,6 +85,17 @@ pub struct HookAction {
     pub destination: Option<PoolEnd>,
     /// Whether the instance really launches or terminates, or only gets a new root volume.
     pub purpose: HookPurpose,
+    /// What `NotificationMetadata` says to Sundown; `None`: nothing. Boxed, because few hooks have
+    /// any.
+    pub metadata: Option<Box<ReadSettings>>,
+}
+
+impl HookAction {
+    /// The settings in its `NotificationMetadata`.
+    #[must_use]
+    pub fn settings(&self) -> DrainSettings {
+        self.metadata.as_ref().map_or(DrainSettings::NONE, |metadata| metadata.0)
+    }
 }
 
 /// What a lifecycle action is for.

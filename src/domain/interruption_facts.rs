@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{
-    Cause, InstanceId, InstanceState, Interruption, Kind, LifecycleAction, Moment, Response,
-    seconds,
+    Cause, DrainSettings, HookAction, InstanceId, InstanceState, Interruption, Kind,
+    LifecycleAction, Moment, Response, seconds,
 };
 
 /// How long a spot instance has after its notice (EC2 user guide, "Spot Instance interruption
@@ -42,6 +42,9 @@ pub struct InterruptionFacts {
     pub stale: bool,
     /// What Sundown does about it: the response that `--on` set for its kind at the accept.
     pub response: Response,
+    /// The settings in the NotificationMetadata of its hook, also those that the flags do not
+    /// allow.
+    pub settings: DrainSettings,
 }
 
 impl InterruptionFacts {
@@ -73,6 +76,7 @@ impl InterruptionFacts {
             },
             stale,
             response: Response::Drain,
+            settings: interruption.hook().map_or(DrainSettings::NONE, HookAction::settings),
         }
     }
 

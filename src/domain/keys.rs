@@ -8,6 +8,14 @@ pub const IGNORE: &str = "sundown.dev/ignore";
 pub const PAUSE: &str = "sundown.dev/pause";
 /// Annotation of a Node: `"true"` = end this drain and complete its open lifecycle actions.
 pub const RELEASE: &str = "sundown.dev/release";
+/// Annotation of a Node: how long its drain under a lifecycle hook may take.
+pub const DRAIN_TIMEOUT: &str = "sundown.dev/drain-timeout";
+/// Annotation of a Node: when its pods are deleted if their eviction is refused.
+pub const FORCE_AFTER: &str = "sundown.dev/force-after";
+/// Annotation of a Node: the longest grace period that its pods get.
+pub const MAX_GRACE_PERIOD: &str = "sundown.dev/max-grace-period";
+/// Annotation of a Node: how long its completion waits after the end of the drain.
+pub const COMPLETE_DELAY: &str = "sundown.dev/complete-delay";
 /// Annotation of the Lease: the leader's settings that affect deadlines, as flags of
 /// `sundown run`.
 pub const SETTINGS: &str = "sundown.dev/settings";

@@ -8,6 +8,7 @@ mod answer;
 mod budget;
 mod causes;
 mod compat;
+mod duration;
 mod hook;
 mod instance;
 mod interruption;
@@ -22,12 +23,14 @@ mod reservation;
 mod response;
 mod rules;
 mod selector;
+mod settings;
 mod skew;
 
 pub use answer::ApiAnswer;
 pub use budget::{Budget, BudgetKey};
 pub use causes::with_causes;
 pub use compat::Compat;
+pub use duration::{duration_text, parse_duration};
 pub use hook::{
     GroupName, HookDescription, HookKey, HookName, HookResult, LifecycleAction, LifecycleToken,
     Transition,
@@ -50,4 +53,8 @@ pub use reservation::{NotAReservationId, ReservationId};
 pub use response::{KindResponse, Response, Responses, document as responses_document};
 pub use rules::{DaemonSetState, Exclusion, ForceAfter, Limits, Verification};
 pub use selector::{BadSelector, Selector};
+pub use settings::{
+    AllowedSettings, DrainSettings, ReadSettings, Setting, SettingFault, SettingInForce,
+    SettingProblem, SettingSource, document as settings_table, in_force,
+};
 pub use skew::{ClockSkew, SteadySkew};

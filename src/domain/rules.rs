@@ -1,6 +1,8 @@
 //! The deadlines and rules of a drain.
 
-use super::{Moment, Response};
+use std::{fmt, str::FromStr};
+
+use super::{DrainSettings, Moment, Response};
 
 /// The current deadlines of a drain. `lifecycle` derives them from the facts and does so again
 /// whenever the facts change; `drain` obeys them.
@@ -29,6 +31,9 @@ pub struct Limits {
     pub expires_at: Option<Moment>,
     /// Whether AWS has confirmed what the drain is for.
     pub verification: Verification,
+    /// The settings in force that come from the node's hooks or from the Node itself. They take
+    /// precedence over the flags, and the flags allow them.
+    pub settings: DrainSettings,
 }
 
 /// Whether AWS has confirmed the lifecycle actions of a drain.
@@ -68,12 +73,13 @@ impl Limits {
             response: Response::Drain,
             expires_at: None,
             verification: Verification::Verified,
+            settings: DrainSettings::NONE,
         }
     }
 }
 
 /// When a pod whose eviction was refused or had no answer is deleted instead (`--force-after`).
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy)]
 pub enum ForceAfter {
     /// Never: the deadline passes.
     Never,
@@ -88,6 +94,59 @@ pub enum ForceAfter {
 impl Default for ForceAfter {
     fn default() -> Self {
         Self::Share(0.5)
+    }
+}
+
+impl ForceAfter {
+    /// Later values are greater.
+    const fn rank(self) -> f64 {
+        match self {
+            Self::Share(share) => share,
+            Self::Deadline => 1.0,
+            Self::Never => 2.0,
+        }
+    }
+
+    /// It forces pods earlier than `other`.
+    #[must_use]
+    pub fn is_earlier_than(self, other: Self) -> bool {
+        self.rank().total_cmp(&other.rank()).is_lt()
+    }
+}
+
+/// Values are equal if they force pods at the same time: [`Self::Deadline`] and a share of 1.
+impl PartialEq for ForceAfter {
+    fn eq(&self, other: &Self) -> bool {
+        self.rank().total_cmp(&other.rank()).is_eq()
+    }
+}
+
+impl Eq for ForceAfter {}
+
+impl FromStr for ForceAfter {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "never" => Ok(Self::Never),
+            "deadline" => Ok(Self::Deadline),
+            _ => match text.parse::<f64>() {
+                Ok(share) if (0.0..=1.0).contains(&share) => Ok(Self::Share(share)),
+                _ => Err("use never, deadline, or a share of the time to the deadline from 0 to \
+                    1, such as 0.5"
+                    .to_owned()),
+            },
+        }
+    }
+}
+
+impl fmt::Display for ForceAfter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Never => f.write_str("never"),
+            Self::Deadline => f.write_str("deadline"),
+            Self::Share(share) => write!(f, "{share}"),
+        }
     }
 }
 

@@ -30,8 +30,26 @@ pub(super) fn evict_until(
         return limits.end_at.map(|end| end.max(now.plus(MIN_TIMEOUT)));
     };
     // After this time the pod's own grace period would be shortened.
-    let latest = limits.force_at?.minus(own);
+    let latest = limits.force_at?.minus(own_grace(limits, own));
     Some(from.max(now.plus(FAIR_TIMEOUT).min(latest)).max(now.plus(MIN_TIMEOUT)))
+}
+
+/// The grace period that a pod has without a deadline: its own, but not more than
+/// `max-grace-period` of its node or hook.
+#[must_use]
+pub(super) fn own_grace(limits: &Limits, own: Duration) -> Duration {
+    limits.settings.max_grace_period.map_or(own, |most| own.min(most))
+}
+
+/// The grace period, in seconds, to send with a request for a pod. `None`: its own, which is not
+/// sent.
+#[must_use]
+pub(super) fn grace_to_send(limits: &Limits, own: Duration, now: Moment) -> Option<u32> {
+    let most = own_grace(limits, own);
+    match limits.force_at {
+        Some(force_at) => Some(grace_towards(force_at, most, now)),
+        None => (most < own).then(|| u32::try_from(most.as_secs()).unwrap_or(u32::MAX)),
+    }
 }
 
 /// The grace period, in seconds, of a pod that is to be gone by `force_at`: its own, or the time
@@ -46,11 +64,13 @@ pub(super) fn grace_towards(force_at: Moment, own: Duration, now: Moment) -> u32
     u32::try_from(rounded).unwrap_or(u32::MAX)
 }
 
-/// From when on a pod that could not be evicted is deleted; `None`: never.
+/// From when on a pod that could not be evicted is deleted; `None`: never. `force`: the flag, which
+/// counts unless the node or its hook sets another.
 #[must_use]
 pub(super) fn delete_from(force: ForceAfter, limits: &Limits, own: Duration) -> Option<Moment> {
     let force_at = limits.force_at?;
-    let share = match force {
+    let own = own_grace(limits, own);
+    let share = match limits.settings.force_after.unwrap_or(force) {
         ForceAfter::Never => return None,
         ForceAfter::Deadline => 1.0,
         ForceAfter::Share(share) => share,

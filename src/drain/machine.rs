@@ -488,7 +488,8 @@ impl Drain {
     // ---- answers ----
 
     fn answered(&mut self, now: Moment, order: &Order, answer: &ApiAnswer) {
-        let (class, force_at) = (classify(answer), self.force_at());
+        let class = classify(answer);
+        let limits = Limits { force_at: self.force_at(), ..self.limits };
         self.was_answered(order, answer, class);
         let Some(entry) = self.pods.get_mut(order.uid()).filter(|e| e.gone.is_none()) else {
             return;
@@ -497,7 +498,7 @@ impl Drain {
         match (class, order) {
             (Class::Accepted, _) => {
                 entry.requested = Desired::Nothing;
-                let note = entry.accepted(now, order, force_at);
+                let note = entry.accepted(now, order, &limits);
                 if matches!(note, Some(Note::Forced { .. })) {
                     self.forced.push(key);
                 }

@@ -439,7 +439,7 @@ impl Entry {
     /// The order to send now. `evict`: an eviction may be sent.
     pub(super) fn order(&self, rules: &Rules, now: Moment, evict: bool) -> Option<Order> {
         let (pod, uid) = (self.pod.key.clone(), self.pod.uid.clone());
-        let grace = rules.limits.force_at.map(|at| force::grace_towards(at, self.pod.grace, now));
+        let grace = force::grace_to_send(&rules.limits, self.pod.grace, now);
         match self.desired(rules, now) {
             Desired::Nothing => None,
             Desired::Evict => Some(Order::Evict { pod, uid, grace }),
@@ -476,20 +476,16 @@ impl Entry {
     }
 
     /// Records that an order was accepted. Returns what to report.
-    pub(super) fn accepted(
-        &mut self,
-        now: Moment,
-        order: &Order,
-        force_at: Option<Moment>,
-    ) -> Option<Note> {
-        let (pod, uid, own) = (self.pod.key.clone(), self.pod.uid.clone(), self.pod.grace);
+    pub(super) fn accepted(&mut self, now: Moment, order: &Order, limits: &Limits) -> Option<Note> {
+        let (pod, uid) = (self.pod.key.clone(), self.pod.uid.clone());
+        let own = force::own_grace(limits, self.pod.grace);
         let forced = self.forced_note(order);
         if self.pod.deletion.is_none() {
             self.accepted_at = Some(now);
         }
         match order {
             Order::Delete { why: DeleteWhy::Shortened, grace, .. } => {
-                self.shortened_for = force_at;
+                self.shortened_for = limits.force_at;
                 Some(Note::ShortenedGrace { pod, uid, grace: *grace, own })
             }
             Order::Delete { .. } => {

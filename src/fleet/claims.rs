@@ -185,7 +185,9 @@ impl Fleet {
         };
         // `--complete-delay` gives log shippers time to finish, but never beyond the deadline.
         let delayed = matches!(outcome, Outcome::Empty) && !actions.is_empty();
-        let delay = if delayed { self.settings.complete_delay } else { Duration::ZERO };
+        let complete_delay =
+            state.limits.settings.complete_delay.unwrap_or(self.settings.complete_delay);
+        let delay = if delayed { complete_delay } else { Duration::ZERO };
         let end = state.limits.end_at.unwrap_or(Moment::MAX);
         let own = self.now.plus(delay);
         let at = of_others.map_or(own, |of_others| own.max(of_others)).min(end);

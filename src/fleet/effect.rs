@@ -60,6 +60,8 @@ pub enum Effect {
         actions: Vec<LifecycleAction>,
         /// When that was; `None` while it is paused.
         at: Option<Moment>,
+        /// The drain timeout that the Node or its hooks set; `None`: that of the flags.
+        drain_timeout: Option<Duration>,
     },
     /// Send no more heartbeats for an action, and do not complete it.
     StopKeepAlive(LifecycleAction),

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use crate::{
     domain::{
         InstanceId, Interruption, InterruptionFacts, LifecycleAction, Moment, Node, NodeName,
+        SettingInForce, SettingProblem,
     },
     drain::{BlockReason, Class, Note, Order, Outcome, Status},
     lifecycle::Skew,
@@ -19,6 +20,8 @@ pub enum DrainEvent {
     Accepted(Box<AcceptedInterruption>),
     /// A drain begins, or this leader takes it over.
     Began(Box<Begin>),
+    /// Settings of the node or of its hook are not used: the drain goes on without them.
+    SettingsIgnored(Vec<SettingProblem>),
     /// The drain has got its first deadline, or a new one.
     DeadlineSet {
         /// When the drain ends at the latest; `None`: it has no deadline.
@@ -173,6 +176,8 @@ pub struct AcceptedInterruption {
     pub joins: bool,
     /// What Sundown does next, for the log and the Event.
     pub follows: &'static str,
+    /// The settings in force that come from its hook or from the Node.
+    pub settings: Vec<SettingInForce>,
 }
 
 /// How a drain begins.

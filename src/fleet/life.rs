@@ -121,6 +121,7 @@ impl Fleet {
         }
         self.follow_pause(name);
         self.follow_people(node);
+        self.follow_settings(name);
     }
 
     fn open_record_seen(

@@ -14,6 +14,7 @@
 //! | `takeover` | which Nodes a new leader may act on, and which it reads first |
 //! | `life` | what follows from the record of a Node, and from the end of its drain |
 //! | `missing` | what follows if a Node has lost its record |
+//! | `settings` | what the annotations of a Node change in its drain |
 //! | `people` | pauses, and drains that a person ends |
 //! | `proofs` | what answers of AWS and of the API server change |
 //! | `verification` | whether AWS confirms or contradicts the lifecycle actions of a drain |
@@ -38,6 +39,7 @@ mod orders;
 mod people;
 mod proofs;
 mod reports;
+mod settings;
 mod takeover;
 mod texts;
 mod verification;

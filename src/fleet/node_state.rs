@@ -11,8 +11,8 @@ use super::{
 };
 use crate::{
     domain::{
-        InstanceId, InterruptionFacts, Kind, LifecycleAction, Limits, Moment, Node, NodeName,
-        Response, Verification, seconds,
+        DrainSettings, InstanceId, InterruptionFacts, Kind, LifecycleAction, Limits, Moment, Node,
+        NodeName, ReadSettings, Response, Verification, seconds,
     },
     drain::{self, Drain, Input, Start},
     lifecycle::{self, HookFacts, LimitSettings, RecordClock},
@@ -55,6 +55,9 @@ pub(super) struct NodeState {
     /// [`Effect::Exclude`] was sent and has no answer yet.
     pub(super) is_labeling: bool,
     pub(super) kubelet: Kubelet,
+    /// The settings in the annotations of the Node that are in force, and the problems that were
+    /// reported.
+    pub(super) node_settings: ReadSettings,
 }
 
 /// What Sundown does for a node.
@@ -205,9 +208,12 @@ pub fn limits_of(
     let accepted = interruptions.iter().map(|facts| facts.accepted).min().unwrap_or(resumed_at);
     if sure.is_empty() {
         let urgent = interruptions.iter().any(InterruptionFacts::is_urgent);
-        return lifecycle::with_response(Limits::without_deadline(accepted, urgent), interruptions);
+        let limits = Limits::without_deadline(accepted, urgent);
+        let limits = lifecycle::with_settings(limits, interruptions, settings);
+        return lifecycle::with_response(limits, interruptions);
     }
     let limits = lifecycle::limits(&sure, hook_facts, resumed_at, settings);
+    let limits = lifecycle::with_settings(limits, interruptions, settings);
     let limits = lifecycle::with_response(limits, interruptions);
     record_clock.map_or(limits, |clock| clock.soften(limits))
 }
@@ -242,9 +248,10 @@ impl Fleet {
         resumed_at: Moment,
         proved: &BTreeSet<String>,
         record_clock: RecordClock,
+        of_node: DrainSettings,
     ) -> Limits {
         let limits = limits_of(
-            &self.settings.limits,
+            &LimitSettings { node: of_node, ..self.settings.limits },
             interruptions,
             &self.hook_facts,
             resumed_at,
@@ -279,6 +286,7 @@ impl Fleet {
             state.resumed_at,
             &state.proved,
             state.record_clock,
+            state.node_settings.0,
         );
         let (limits, until) = self.with_verification(
             limits,
@@ -319,8 +327,10 @@ impl Fleet {
         let Some(state) = self.drains.get(name) else { return };
         let at = if state.paused_by.is_paused() { None } else { Some(state.resumed_at) };
         let actions = self.lookup.open_actions(&state.record, &state.instance);
+        let settings = LimitSettings { node: state.node_settings.0, ..self.settings.limits };
+        let drain_timeout = settings.own_drain_timeout(&state.interruptions);
         if !actions.is_empty() {
-            self.out.push(Effect::DrainResumed { actions, at });
+            self.out.push(Effect::DrainResumed { actions, at, drain_timeout });
         }
     }
 
@@ -356,7 +366,7 @@ impl Fleet {
             .filter_map(|action| Some((action.clone(), self.hook_facts.get(action)?.lasting())))
             .collect();
         let limits = limits_of(
-            &self.settings.limits,
+            &LimitSettings { node: state.node_settings.0, ..self.settings.limits },
             &state.holding(),
             &facts,
             state.resumed_at,
@@ -380,8 +390,10 @@ impl Fleet {
             &interruptions,
             began_here,
         );
+        let (of_node, _) = self.settings.limits.of_node(node);
+        let none = BTreeSet::new();
         let limits =
-            self.limits_of(&record, &interruptions, resumed_at, &BTreeSet::new(), record_clock);
+            self.limits_of(&record, &interruptions, resumed_at, &none, record_clock, of_node);
         let mut verification = VerificationState::new(self.now);
         let (limits, until) =
             self.with_verification(limits, &verification, &record, instance, &interruptions);
@@ -420,6 +432,7 @@ impl Fleet {
             reported_events: ReportedEvents::default(),
             is_labeling: false,
             kubelet: Kubelet::Reporting,
+            node_settings: (of_node, Vec::new()),
         };
         let instance_has_ended = state.instance_has_ended();
         self.claims.begin(instance, &node.name);
@@ -443,6 +456,7 @@ impl Fleet {
         // or ended it while nobody led.
         self.follow_pause(&node.name);
         self.follow_people(node);
+        self.follow_settings(&node.name);
         self.feed(&node.name, Input::Tick);
         if instance_has_ended {
             self.feed(&node.name, Input::Node(drain::NodeCondition::InstanceOver));
@@ -474,14 +488,17 @@ impl Fleet {
         state.interruptions =
             state.record_clock.skew().facts_to_ours(record.interruptions(&instance));
         state.record = record;
-        let (interruptions, instance_has_ended, is_paused, actions) = (
+        let has_own_timeout =
+            state.interruptions.iter().any(|facts| facts.settings.drain_timeout.is_some())
+                || state.node_settings.0.drain_timeout.is_some();
+        let (interruptions, instance_has_ended, is_resumed_at_due, actions) = (
             state.interruptions.clone(),
             state.instance_has_ended(),
-            state.paused_by.is_paused(),
+            state.paused_by.is_paused() || has_own_timeout,
             self.lookup.open_actions(&state.record, &instance),
         );
         self.keep_actions_alive(name, &actions, &interruptions, true);
-        if is_paused {
+        if is_resumed_at_due {
             // The actions that have just joined do not know that yet.
             self.report_resumed_at(name);
         }

@@ -2,13 +2,13 @@
 //! as lines of text.
 
 use crate::domain::{
-    Cause, GroupName, HookAction, HookName, HookPurpose, Interruption, LifecycleToken, Moment,
-    PoolEnd,
+    Cause, DrainSettings, GroupName, HookAction, HookName, HookPurpose, Interruption,
+    LifecycleToken, Moment, PoolEnd, ReadSettings,
 };
 
 use super::{
     Irrelevant, Parsed, Reject, field,
-    wire::{Lifecycle, Text, quote},
+    wire::{AnyText, Lifecycle, Text, quote},
 };
 
 const TEST: &str = "autoscaling:TEST_NOTIFICATION";
@@ -56,6 +56,7 @@ impl Lifecycle<'_> {
             origin,
             destination,
             purpose: purpose(self.action.as_deref(), origin, destination),
+            metadata: self.metadata.as_ref().and_then(|text| metadata(&text.0)),
         })
     }
 
@@ -153,6 +154,9 @@ pub(super) fn from_lines(text: &str) -> Option<Result<Parsed, Reject>> {
     }
     let mut native = Lifecycle::default();
     for (key, value) in pairs() {
+        if key == "NotificationMetadata" {
+            native.metadata = Some(AnyText(value.into()));
+        }
         let place = match key {
             "LifecycleTransition" => &mut native.transition,
             "Event" => &mut native.event,
@@ -172,6 +176,12 @@ pub(super) fn from_lines(text: &str) -> Option<Result<Parsed, Reject>> {
         }
     }
     Some(from_native(&native))
+}
+
+/// What NotificationMetadata says to Sundown; `None`: nothing.
+fn metadata(text: &str) -> Option<Box<ReadSettings>> {
+    let read = DrainSettings::of_metadata(text);
+    (read != ReadSettings::default()).then(|| Box::new(read))
 }
 
 fn end(text: Option<&Text<'_>>) -> Option<PoolEnd> {

@@ -51,6 +51,7 @@ mod body {
         state_shutting_down,
         terminate,
         terminate_in_warm_pool,
+        terminate_settings,
         terminate_test,
         terminate_to_warm_pool,
         wrapped_native,

@@ -82,6 +82,18 @@ pub(super) struct Outer<'a> {
     pub message: Option<Text<'a>>,
 }
 
+/// Text of a field whose form Sundown does not check: a string, or else the JSON in that place.
+#[derive(Debug, Clone)]
+pub(super) struct AnyText<'a>(pub(super) Cow<'a, str>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for AnyText<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = <&RawValue>::deserialize(deserializer)?.get();
+        let text = serde_json::from_str::<Text<'de>>(raw);
+        Ok(Self(text.map_or(Cow::Borrowed(raw), |text| text.0)))
+    }
+}
+
 /// A lifecycle action: the `detail` of an event, or a whole native notification.
 #[derive(Default, Deserialize)]
 pub(super) struct Lifecycle<'a> {
@@ -103,6 +115,8 @@ pub(super) struct Lifecycle<'a> {
     pub destination: Option<Text<'a>>,
     #[serde(borrow, rename = "Action")]
     pub action: Option<Text<'a>>,
+    #[serde(borrow, rename = "NotificationMetadata")]
+    pub metadata: Option<AnyText<'a>>,
     /// Native notifications only: used as the event's id.
     #[serde(borrow, rename = "RequestId")]
     pub request: Option<Text<'a>>,

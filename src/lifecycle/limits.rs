@@ -4,7 +4,8 @@ use std::{collections::BTreeMap, time::Duration};
 
 use super::ActionSeen;
 use crate::domain::{
-    HookDescription, InterruptionFacts, Kind, LifecycleAction, Limits, Moment, force_time, seconds,
+    AllowedSettings, DrainSettings, HookDescription, InterruptionFacts, Kind, LifecycleAction,
+    Limits, Moment, Node, ReadSettings, SettingSource, force_time, seconds,
 };
 
 /// How long before its GlobalTimeout the deadline of a hook is.
@@ -14,7 +15,7 @@ const ONE_CALL: Duration = seconds(2);
 /// The deadline of a hook that is not described yet.
 const PROVISIONAL: Duration = seconds(3600);
 
-/// The flags that affect every deadline.
+/// The flags that affect every deadline, and the settings of the drain's own Node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LimitSettings {
     /// `--drain-timeout`; `None`: one hour, or the hook's HeartbeatTimeout if that is longer.
@@ -27,6 +28,11 @@ pub struct LimitSettings {
     /// `--rebalance-ttl`: how long Sundown keeps a node marked if no
     /// interruption follows the recommendation.
     pub rebalance_ttl: Duration,
+    /// What the flags allow hooks and Nodes to set.
+    pub allowed: AllowedSettings,
+    /// The settings in the annotations of the Node, as far as they are allowed: they take
+    /// precedence over those of its hooks, and these over the flags.
+    pub node: DrainSettings,
 }
 
 impl Default for LimitSettings {
@@ -36,29 +42,68 @@ impl Default for LimitSettings {
             margin: seconds(5),
             spot_margin: seconds(10),
             rebalance_ttl: seconds(3600),
+            allowed: AllowedSettings::default(),
+            node: DrainSettings::NONE,
         }
     }
 }
 
 impl LimitSettings {
-    /// How long a drain may take if no earlier deadline ends it.
-    fn longest_drain(&self, hook: Option<&HookDescription>) -> Duration {
-        self.drain_timeout
+    /// How long a drain may take if no earlier deadline ends it. `own`: the drain timeout of its
+    /// Node or hook ([`Self::own_drain_timeout`]).
+    fn longest_drain(&self, hook: Option<&HookDescription>, own: Option<Duration>) -> Duration {
+        own.or(self.drain_timeout)
             .unwrap_or_else(|| hook.map_or(PROVISIONAL, |d| d.heartbeat_timeout.max(PROVISIONAL)))
+    }
+
+    /// The settings in the annotations of a Node that the flags allow, and what is wrong with the
+    /// others.
+    #[must_use]
+    pub fn of_node(&self, node: &Node) -> ReadSettings {
+        let (given, mut problems) = DrainSettings::of_annotations(&node.annotations);
+        let (allowed, refused) = given.allowed(SettingSource::Node, &self.allowed);
+        problems.extend(refused);
+        (allowed, problems)
+    }
+
+    /// The settings that the hooks of these interruptions give, as far as they are allowed. Of each
+    /// setting, the value that gives the pods the most time.
+    #[must_use]
+    pub fn of_hooks<'a>(
+        &self,
+        interruptions: impl IntoIterator<Item = &'a InterruptionFacts>,
+    ) -> DrainSettings {
+        let allowed = |facts: &InterruptionFacts| {
+            facts.settings.allowed(SettingSource::Hook, &self.allowed).0
+        };
+        let all = interruptions.into_iter().map(allowed);
+        all.fold(DrainSettings::NONE, DrainSettings::with_hook)
+    }
+
+    /// The drain timeout that the Node gives, or else the hooks of these interruptions. `None`:
+    /// that of the flags.
+    #[must_use]
+    pub fn own_drain_timeout<'a>(
+        &self,
+        interruptions: impl IntoIterator<Item = &'a InterruptionFacts>,
+    ) -> Option<Duration> {
+        self.node.drain_timeout.or_else(|| self.of_hooks(interruptions).drain_timeout)
     }
 
     /// Until when a process that no longer leads and knows no other leader sends heartbeats for a
     /// lifecycle action: the latest end of the drain. `resumed_at`: when the process last accepted,
     /// took over or resumed the drain. `None`: the drain is paused, so its time does not pass, and
-    /// the heartbeats go on until AWS ends the action (`ends_by`).
+    /// the heartbeats go on until AWS ends the action (`ends_by`). `own`: the drain timeout of its
+    /// Node or hooks ([`Self::own_drain_timeout`]).
     #[must_use]
     pub fn heartbeats_until(
         &self,
         resumed_at: Option<Moment>,
         ends_by: Moment,
         hook: Option<&HookDescription>,
+        own: Option<Duration>,
     ) -> Moment {
-        resumed_at.map_or(ends_by, |at| at.plus(self.longest_drain(hook)))
+        resumed_at.map_or(ends_by, |at| at.plus(self.longest_drain(hook, own)))
     }
 }
 
@@ -114,10 +159,12 @@ pub fn limits(
     let end = deadlines.iter().map(|d| d.deadline.end_at).min();
     let latest_ends = ending.iter().map(|facts| {
         let description = facts_of(facts, hooks).description;
-        resumed_at.max(facts.accepted).plus(settings.longest_drain(description.as_ref()))
+        let own = settings.own_drain_timeout([*facts]);
+        resumed_at.max(facts.accepted).plus(settings.longest_drain(description.as_ref(), own))
     });
-    let latest_end =
-        latest_ends.min().unwrap_or_else(|| resumed_at.plus(settings.longest_drain(None)));
+    let latest_end = latest_ends.min().unwrap_or_else(|| {
+        resumed_at.plus(settings.longest_drain(None, settings.node.drain_timeout))
+    });
     let limits = Limits {
         force_at: earliest.map(|d| d.deadline.force_at),
         accepted: earliest.map_or(first, |d| d.accepted),
@@ -141,6 +188,16 @@ pub fn with_response(limits: Limits, interruptions: &[InterruptionFacts]) -> Lim
     let strongest = interruptions.iter().filter(|facts| facts.response == response);
     let marked_at = strongest.map(|facts| facts.accepted).min().unwrap_or(limits.marked_at);
     Limits { marked_at, response, ..limits }
+}
+
+/// The same limits with the settings that the Node gives, and those of its hooks that it does not.
+#[must_use]
+pub fn with_settings(
+    limits: Limits,
+    interruptions: &[InterruptionFacts],
+    settings: &LimitSettings,
+) -> Limits {
+    Limits { settings: settings.node.or(settings.of_hooks(interruptions)), ..limits }
 }
 
 /// The facts of the open action of an interruption. Actions of the same hook share its description,
@@ -232,21 +289,21 @@ fn hook_deadline(
     settings: &LimitSettings,
 ) -> Option<(Deadline, Moment)> {
     let description = hook.description.as_ref();
+    let longest = settings.longest_drain(description, settings.own_drain_timeout([interruption]));
     let ahead = |deadline: Moment, start: Moment| {
         Some(Deadline::at(deadline, start, settings.margin)).filter(|d| d.force_at > resumed_at)
     };
     let from = |start: Moment| match description {
-        Some(d) => interruption
-            .began()
-            .plus(d.global_timeout)
-            .minus(GLOBAL_RESERVE)
-            .min(start.plus(settings.longest_drain(Some(d)))),
-        // Not described: one hour, or `--drain-timeout` if that is less.
-        None => start.plus(settings.longest_drain(None).min(PROVISIONAL)),
+        Some(d) => {
+            let global = interruption.began().plus(d.global_timeout).minus(GLOBAL_RESERVE);
+            global.min(start.plus(longest))
+        }
+        // Not described: one hour, or the drain timeout if that is less.
+        None => start.plus(longest.min(PROVISIONAL)),
     };
     // A window that ends after the latest end of the drain sets no deadline (possible if the global
     // timeout has passed). No window moves that end.
-    let last = resumed_at.plus(settings.longest_drain(description));
+    let last = resumed_at.plus(longest);
     let timeout = description.map_or(settings.margin, |d| d.heartbeat_timeout);
     let window =
         hook.lapse.and_then(|end| ahead(end, end.minus(timeout))).filter(|d| d.force_at < last);

@@ -24,7 +24,7 @@ pub use confirm::{Confirmation, Next, Seen};
 pub use heartbeat::{
     ActionOrigin, FORBIDDEN_RETRY, HeartbeatCounts, HeartbeatEnd, HeartbeatSchedule,
 };
-pub use limits::{HookFacts, LimitSettings, limits, with_response};
+pub use limits::{HookFacts, LimitSettings, limits, with_response, with_settings};
 pub use pace::{CallPriority, HEARTBEAT_RATE, Pace, TAKE_OVER_RATE, UNDESCRIBED_TIMEOUT};
 pub use verification::{
     ActionSeen, Contradiction, Finding, Look, VERIFIED_WITHIN, VerificationFacts, verification,

@@ -26,7 +26,7 @@ use super::labels::{
     CompletionResult, DrainEnd, HeartbeatResult, MessageOutcome, PodState, RecordEvent,
     SweepResult, TraceResult, WebhookResult,
 };
-use crate::domain::Kind;
+use crate::domain::{Kind, SettingFault, SettingSource};
 
 type Labels<const N: usize> = [(&'static str, &'static str); N];
 type Counters<const N: usize> = Family<Labels<N>, Counter>;
@@ -61,6 +61,7 @@ pub struct Metrics {
     sweep_calls: Counter,
     sweep_found: Counter,
     sweep_decided: Counters<1>,
+    settings_ignored: Counters<2>,
     heartbeats: Counters<1>,
     heartbeats_missed: Counter,
     open_actions: Gauge,
@@ -177,6 +178,12 @@ impl Metrics {
                 "sweep_decided",
                 "How what the sweep found was decided, by outcome as for messages: accepted, \
                  joined and completed were lost events",
+            ),
+            settings_ignored: reg(
+                &mut r,
+                "settings_ignored",
+                "Settings of lifecycle hooks and Nodes that are not used, because they cannot be \
+                 read or a flag does not allow them, by their source and the reason",
             ),
             heartbeats: reg(
                 &mut r,
@@ -353,6 +360,12 @@ impl Metrics {
     }
 
     // === drains
+
+    /// Counts a setting of a hook or a Node that is not used.
+    pub fn setting_ignored(&self, source: SettingSource, fault: SettingFault) {
+        let labels = [("source", source.as_str()), ("reason", fault.as_str())];
+        self.settings_ignored.get_or_create(&labels).inc();
+    }
 
     /// Sets how many nodes are being drained.
     pub fn set_drains_active(&self, count: usize) {

@@ -6,7 +6,7 @@
 //!  "interruptions":[
 //!   {"kind":"terminate-hook","event":"1234…","time":"2026-01-01T00:00:00Z",
 //!    "accepted":"2026-01-01T00:00:01Z","group":"asg","hook":"drain","token":"8765…",
-//!    "unconfirmed":true},
+//!    "unconfirmed":true,"settings":{"drain-timeout":"4h"}},
 //!   {"kind":"capacity-block","event":"…","time":"…","accepted":"…","ends":"…",
 //!    "response":"cordon"},
 //!   {"kind":"state-change","event":"…","time":"…","accepted":"…","state":"stopping",
@@ -24,8 +24,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::domain::{
-    Compat, GroupName, HookKey, HookName, InstanceId, InterruptionFacts, Kind, LifecycleAction,
-    LifecycleToken, Moment, Response,
+    Compat, DrainSettings, GroupName, HookKey, HookName, InstanceId, InterruptionFacts, Kind,
+    LifecycleAction, LifecycleToken, Moment, Response,
 };
 
 /// The schema version of the records that Sundown writes.
@@ -129,6 +129,9 @@ pub(super) struct KnownEntry {
     /// It was accepted before AWS showed whether Sundown answers its hook.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) unconfirmed: bool,
+    /// The settings in the NotificationMetadata of its hook, as they are written there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) settings: Option<Value>,
     #[serde(flatten)]
     pub(super) rest: Map<String, Value>,
 }
@@ -306,6 +309,9 @@ impl KnownEntry {
             response: Some(facts.response.as_str().to_owned())
                 .filter(|_| facts.response != Response::Drain),
             unconfirmed: false,
+            settings: Some(facts.settings.to_object())
+                .filter(|settings| !settings.is_empty())
+                .map(Value::Object),
             rest: Map::new(),
         }
     }
@@ -326,6 +332,12 @@ impl KnownEntry {
             state: self.state.as_deref().and_then(|s| s.parse().ok()),
             stale: self.stale,
             response: self.response(),
+            // What this version cannot read does not count. The flags are checked where a setting
+            // is used: a kubelet can write its own Node, and a later leader may have other flags.
+            settings: match &self.settings {
+                Some(Value::Object(given)) => DrainSettings::of_object(given).0,
+                _ => DrainSettings::NONE,
+            },
         }
     }
 

@@ -108,6 +108,8 @@ impl Sighting {
                 origin: None,
                 destination: None,
                 purpose: state.purpose(),
+                // DescribeAutoScalingGroups does not have it: the flags and the Node decide.
+                metadata: None,
             }),
         }
     }

@@ -58,6 +58,7 @@ fn action(hook: &str) -> HookAction {
         origin: None,
         destination: None,
         purpose: HookPurpose::Ordinary,
+        metadata: None,
     }
 }
 

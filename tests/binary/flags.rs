@@ -56,6 +56,11 @@ async fn wrong_flags_end_it_with_code_2_and_name_flag_value_and_remedy() {
             true,
             &["--spot-deadline-margin", "`2m`", "1m or less"],
         ),
+        (
+            &["--drain-timeout", "2h", "--max-drain-timeout", "1h"],
+            true,
+            &["--max-drain-timeout", "`1h`", "2h to 48h"],
+        ),
         (&["--force-after", "1.5"], true, &["--force-after", "1.5"]),
         (&["--force-after", "soon"], true, &["--force-after", "soon", "never"]),
         (

@@ -52,6 +52,17 @@ fn the_page_of_responses_is_generated() {
     hold("docs/responses.md", &sundown::domain::responses_document());
 }
 
+/// The page explains the settings in prose; its table is generated.
+#[test]
+fn the_table_of_settings_is_generated() {
+    const PAGE: &str = "docs/settings.md";
+    let (table, page) = (sundown::domain::settings_table(), read(PAGE));
+    let head = table.lines().next().unwrap();
+    let (before, rest) = page.split_once(head).unwrap_or_else(|| panic!("{PAGE}: no row {head}"));
+    let after: Vec<&str> = rest.lines().skip(1).skip_while(|line| line.starts_with('|')).collect();
+    hold(PAGE, &format!("{before}{table}{}\n", after.join("\n")));
+}
+
 #[test]
 fn the_page_of_events_is_generated() {
     hold("docs/events.md", &sundown::cluster::reason::document());

@@ -43,6 +43,7 @@ const ALL: &[&str] = &[
     "config.launchStartupTaint={node.cilium.io/agent-not-ready}",
     "config.sweepInterval=2m",
     "config.drainTimeout=2h",
+    "config.maxDrainTimeout=6h",
     "config.deadlineMargin=6s",
     "config.spotDeadlineMargin=11s",
     "config.responses={spot=cordon}",

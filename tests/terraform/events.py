@@ -35,6 +35,7 @@ RULE = {
     "state_shutting_down": "state",
     "terminate": "terminate",
     "terminate_in_warm_pool": "terminate",
+    "terminate_settings": "terminate",
     "terminate_test": "terminate",
     "terminate_to_warm_pool": "terminate",
 }

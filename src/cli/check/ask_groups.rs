@@ -148,6 +148,7 @@ impl<'a> AskGroups<'a> {
             &described,
             &self.config.ours.hooks,
             self.config.drain.timeout,
+            &self.config.drain.allowed(),
         ));
         for hook in hooks::ours(&described, &self.config.ours.hooks) {
             let about = format!("{name}/{}", hook.hook);

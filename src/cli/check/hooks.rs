@@ -6,7 +6,10 @@ use super::finding::Finding;
 use crate::{
     aws::{AwsError, Group, Hook, Outcome},
     config::duration_text,
-    domain::{GroupName, HookName, HookResult, Transition, seconds},
+    domain::{
+        AllowedSettings, DrainSettings, GroupName, HookName, HookResult, SettingProblem,
+        SettingSource, Transition, in_force, seconds,
+    },
     triage::{GroupHooks, HookGlobs},
 };
 
@@ -31,6 +34,7 @@ pub(super) fn judge(
     hooks: &[Hook],
     globs: &HookGlobs,
     drain_timeout: Option<Duration>,
+    allowed: &AllowedSettings,
 ) -> Vec<Finding> {
     let name = group.group.as_str();
     let mut found = Vec::new();
@@ -49,7 +53,9 @@ pub(super) fn judge(
         );
     }
     for hook in &ours {
-        found.extend(timing(name, hook, drain_timeout));
+        let (settings, of_settings) = settings(name, hook, allowed);
+        found.extend(timing(name, hook, settings.drain_timeout.or(drain_timeout)));
+        found.extend(of_settings);
     }
     let all = by_name(hooks);
     for transition in [Transition::Launching, Transition::Terminating] {
@@ -98,6 +104,31 @@ fn guessed(group: &str, hooks: &[HookName], transition: Transition) -> Option<Fi
     (!hooks.is_empty()).then(|| Finding::no("hook.others", group, message, remedy).advice())
 }
 
+/// Judges the settings in the NotificationMetadata of a terminate hook, and returns those that are
+/// used.
+fn settings(group: &str, hook: &Hook, allowed: &AllowedSettings) -> (DrainSettings, Vec<Finding>) {
+    const POINT: &str = "hook.settings";
+    let about = format!("{group}/{}", hook.hook);
+    let metadata = hook.metadata.as_deref().filter(|_| hook.transition == Transition::Terminating);
+    let (given, mut problems) = metadata.map(DrainSettings::of_metadata).unwrap_or_default();
+    let (used, refused) = given.allowed(SettingSource::Hook, allowed);
+    problems.extend(refused);
+    let remedy = format!(
+        "correct it: aws autoscaling put-lifecycle-hook --auto-scaling-group-name {group} \
+         --lifecycle-hook-name {} --notification-metadata …. Until then, drains go on without it",
+        hook.hook
+    );
+    let bad =
+        |problem: SettingProblem| Finding::no(POINT, &about, problem.text, remedy.clone()).advice();
+    let mut found: Vec<Finding> = problems.into_iter().map(bad).collect();
+    let texts: Vec<String> =
+        in_force(&DrainSettings::NONE, &used).iter().map(ToString::to_string).collect();
+    if found.is_empty() && !texts.is_empty() {
+        found.push(Finding::yes(POINT, about, texts.join(", ")));
+    }
+    (used, found)
+}
+
 fn timing(group: &str, hook: &Hook, drain_timeout: Option<Duration>) -> Vec<Finding> {
     let about = format!("{group}/{}", hook.hook);
     let (heartbeat, global) = (hook.heartbeat_timeout, hook.global_timeout);
@@ -122,7 +153,7 @@ fn timing(group: &str, hook: &Hook, drain_timeout: Option<Duration>) -> Vec<Find
             if hook.transition == Transition::Terminating && timeout + RESERVE > global =>
         {
             let message = format!(
-                "AWS ends it after {} in all, before --drain-timeout {}",
+                "AWS ends it after {} in all, before the drain timeout of {}",
                 duration_text(global),
                 duration_text(timeout)
             );
@@ -232,13 +263,17 @@ mod tests {
         }
     }
 
+    fn allowed() -> AllowedSettings {
+        AllowedSettings { longest_drain_timeout: seconds(10 * 3600), ..AllowedSettings::default() }
+    }
+
     fn outcomes(
         hooks: &[Hook],
         globs: &[&str],
         drain_timeout: Option<Duration>,
     ) -> Vec<(&'static str, Answer, bool)> {
         let group = Group { group: "asg".into(), tags: BTreeMap::new(), members: Vec::new() };
-        judge(&group, hooks, &HookGlobs::new(globs).unwrap(), drain_timeout)
+        judge(&group, hooks, &HookGlobs::new(globs).unwrap(), drain_timeout, &allowed())
             .into_iter()
             .map(|f| (f.point, f.answer, f.needed))
             .collect()
@@ -249,6 +284,7 @@ mod tests {
         use Transition::{Launching, Terminating};
         let (good, none) = (("hook", Answer::Yes, true), ("hook", Answer::No, false));
         let ours = hook("sundown", Terminating);
+        let with = |text: &str| Hook { metadata: Some(text.to_owned()), ..ours.clone() };
         let short =
             Hook { heartbeat_timeout: seconds(30), global_timeout: seconds(3000), ..ours.clone() };
         let launch = Hook { default_result: HookResult::Abandon, ..hook("new", Launching) };
@@ -270,6 +306,31 @@ mod tests {
                 vec![good, ("hook.default", Answer::No, false)],
             ),
             (vec![hook("Terminate-LC-Hook", Terminating)], &[], None, vec![none]),
+            (vec![with(r#"{"tool":"other"}"#)], &[], None, vec![good]),
+            (
+                vec![with(r#"{"sundown":{"drain-timeout":"2h"}}"#)],
+                &[],
+                Some(seconds(9 * 3600)),
+                vec![good, ("hook.settings", Answer::Yes, true)],
+            ),
+            (
+                vec![with(r#"{"sundown":{"drain-timeout":"9h"}}"#)],
+                &[],
+                None,
+                vec![("hook.timeout", Answer::No, false), ("hook.settings", Answer::Yes, true)],
+            ),
+            (
+                vec![with(r#"{"sundown":{"drain-timeout":"11h"}}"#)],
+                &[],
+                None,
+                vec![good, ("hook.settings", Answer::No, false)],
+            ),
+            (
+                vec![with(r#"{"sundown":{"force":"1"}}"#)],
+                &[],
+                None,
+                vec![good, ("hook.settings", Answer::No, false)],
+            ),
             (
                 vec![ours.clone(), hook("backup", Terminating)],
                 &["sundown*"],
@@ -310,7 +371,7 @@ mod tests {
         let group = Group { group: "asg".into(), tags: BTreeMap::new(), members: Vec::new() };
         let hooks =
             [hook("sundown", Transition::Terminating), hook("nth", Transition::Terminating)];
-        let found = judge(&group, &hooks, &HookGlobs::default(), None);
+        let found = judge(&group, &hooks, &HookGlobs::default(), None, &allowed());
         let other = found.iter().find(|f| f.point == "hook.others").unwrap();
         let text = format!("{other:?}");
         for words in [

@@ -21,7 +21,7 @@ use super::{
 use crate::{
     aws::{AutoScaling, AwsError, Group, GroupFilter, Outcome},
     config::{AwsArgs, duration_text, parse_duration},
-    domain::{GroupName, HookName, seconds},
+    domain::{DrainSettings, GroupName, HookName, seconds},
 };
 
 /// How often `--wait` checks whether an instance still waits.
@@ -55,8 +55,9 @@ pub(super) struct EnrollArgs {
     /// the drain takes
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = heartbeat)]
     heartbeat_timeout: Duration,
-    /// Text that comes along with each event of the hook
-    #[arg(long, value_name = "TEXT")]
+    /// Text that comes along with each event of the hook: settings of its drains as in
+    /// docs/settings.md, and what other tools read there. Text with a bad setting is refused
+    #[arg(long, value_name = "TEXT", value_parser = metadata)]
     metadata: Option<String>,
     /// What the names of the hooks start with: NAME-terminate, NAME-launch. Hooks that are there
     /// already and are called NAME or NAME-… count as Sundown's own; for `sundown` every hook whose
@@ -102,6 +103,13 @@ fn heartbeat(text: &str) -> Result<Duration, String> {
     } else {
         Err("out of range; AWS takes 30s to 2h".to_owned())
     }
+}
+
+/// Refuses text with a setting that the service would not read. It does not know the flags of the
+/// service; `sundown check` does.
+fn metadata(text: &str) -> Result<String, String> {
+    let (_, problems) = DrainSettings::of_metadata(text);
+    problems.first().map_or_else(|| Ok(text.to_owned()), |problem| Err(problem.text.clone()))
 }
 
 fn hook_name(text: &str) -> Result<String, String> {

@@ -286,3 +286,17 @@ async fn an_instance_that_begins_to_wait_in_a_later_group_is_not_cut_short() {
     assert_eq!((world.hooks("a").await.len(), world.hooks("b").await.len()), (1, 1));
     assert!(world.aws.actions().iter().all(|a| a.end.is_none()), "both drains go on");
 }
+
+#[test]
+fn metadata_with_a_bad_setting_is_refused_before_any_call() {
+    let read = |metadata: &str| {
+        let command = EnrollArgs::augment_args(Command::new("enroll").no_binary_name(true));
+        let flags = ["--asg", "a", "--metadata", metadata];
+        command.try_get_matches_from(flags).map(|_| ()).map_err(|error| error.to_string())
+    };
+    for good in ["for team a", r#"{"sundown":{"drain-timeout":"4h"},"owner":"a"}"#] {
+        assert_eq!(read(good), Ok(()), "{good}");
+    }
+    let error = read(r#"{"sundown":{"drain-timeout":"9d"}}"#).unwrap_err();
+    assert!(error.contains("is `9d`: use hours, minutes and seconds"), "{error}");
+}

@@ -235,7 +235,8 @@ pub(super) const ROWS: &[Row] = &[
         "-1",
         Missing,
         &[],
-        "every pod has its own grace period, shortened only where its node goes earlier",
+        "every pod has its own grace period, shortened only where its node goes earlier, or by \
+         `max-grace-period` of a group or a node",
     ),
     flag(
         "grace-period",

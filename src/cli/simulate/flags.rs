@@ -6,7 +6,7 @@ use super::scenario::ScenarioError;
 use crate::config::RunArgs;
 
 /// Flags that change what the service does in a simulation. `docs/scenarios.md` has the same list.
-const ALLOWED: [&str; 22] = [
+const ALLOWED: [&str; 23] = [
     "--accept-real-tests",
     "--compat",
     "--complete-delay",
@@ -19,6 +19,7 @@ const ALLOWED: [&str; 22] = [
     "--join-timeout",
     "--lifecycle-hook",
     "--managed-tag",
+    "--max-drain-timeout",
     "--max-evictions",
     "--max-evictions-per-budget",
     "--max-held",

@@ -73,6 +73,8 @@ pub(super) struct NodeStatus {
     pub(super) pods: Option<Pods>,
     pub(super) blocked: Vec<BlockedPod>,
     pub(super) hooks: Vec<Hook>,
+    /// The settings in force. Empty without a drain.
+    pub(super) settings: Vec<Setting>,
     /// The last Event of each reason since the accept.
     pub(super) events: Vec<LastEvent>,
 }
@@ -119,6 +121,17 @@ pub(super) struct Hook {
     pub(super) name: String,
     /// From the Events. `None`: no Event shows one.
     pub(super) last_heartbeat: Option<Moment>,
+}
+
+/// A setting in force.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Setting {
+    /// The name of its flag, without dashes before it.
+    pub(super) name: &'static str,
+    pub(super) value: String,
+    /// `node` (an annotation of the Node), `hook` (the NotificationMetadata) or `flag`.
+    pub(super) source: &'static str,
 }
 
 /// The last Event of one reason about the node.

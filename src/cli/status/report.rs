@@ -5,15 +5,21 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     facts::{EventFacts, Facts, LeaseFacts, Subject},
-    model::{BlockedPod, Hook, Interruption, LastEvent, Leader, NodeStatus, Pods, Report, State},
+    model::{
+        self, BlockedPod, Hook, Interruption, LastEvent, Leader, NodeStatus, Pods, Report, State,
+    },
 };
 use crate::{
     cli::words::count,
     config::DrainConfig,
     controller::{drain_settings, limit_settings},
-    domain::{InstanceId, InterruptionFacts, Moment, Node, NodeName, Pod, Response, seconds},
+    domain::{
+        DrainSettings, InstanceId, InterruptionFacts, Moment, Node, NodeName, Pod, Response,
+        Setting, in_force, seconds,
+    },
     drain::{BlockReason, Drain, Effect, Input, Settings, Start, blocked_by_budgets},
     fleet::{end_in_event, limits_of, resumed_at},
+    lifecycle::LimitSettings,
     record::{self, Record, RecordStatus},
 };
 
@@ -91,6 +97,29 @@ pub(super) fn has_drain(node: &Node) -> bool {
     }
 }
 
+/// The settings of a drain that its Node, its hooks or else the flags give.
+fn settings_in_force(
+    config: &DrainConfig,
+    limits: &LimitSettings,
+    interruptions: &[InterruptionFacts],
+) -> Vec<model::Setting> {
+    let flags = DrainSettings {
+        drain_timeout: config.timeout,
+        force_after: Some(config.force_after),
+        max_grace_period: None,
+        complete_delay: Some(config.complete_delay),
+    };
+    let given = in_force(&limits.node, &limits.of_hooks(interruptions));
+    let of = |setting: Setting| {
+        let (value, source) = match given.iter().find(|given| given.setting == setting) {
+            Some(given) => (given.value.clone(), given.source.as_str()),
+            None => (flags.text(setting)?, "flag"),
+        };
+        Some(model::Setting { name: setting.as_str(), value, source })
+    };
+    Setting::ALL.into_iter().filter_map(of).collect()
+}
+
 struct Reader<'a> {
     facts: &'a Facts,
     lease: Option<&'a LeaseFacts>,
@@ -162,6 +191,7 @@ impl Reader<'_> {
             pods: None,
             blocked: Vec::new(),
             hooks: Vec::new(),
+            settings: Vec::new(),
             events: Vec::new(),
         }
     }
@@ -214,10 +244,16 @@ impl Reader<'_> {
             pods: None,
             blocked: Vec::new(),
             hooks: self.hooks(node, record, instance),
+            settings: Vec::new(),
             events: self.last_events(node, accepted),
         };
-        if let Some(settings) = &self.settings {
-            self.pods(&mut status, node, settings, &interruptions, accepted);
+        if let Some(config) = &self.settings {
+            let limits = limit_settings(config);
+            let (of_node, problems) = limits.of_node(node);
+            let limits = LimitSettings { node: of_node, ..limits };
+            status.settings = settings_in_force(config, &limits, &interruptions);
+            status.remarks.extend(problems.into_iter().map(|problem| format!("{problem}.")));
+            self.pods(&mut status, node, config, &limits, &interruptions, accepted);
         }
         if paused {
             status.force_from = None;
@@ -231,20 +267,15 @@ impl Reader<'_> {
         &self,
         status: &mut NodeStatus,
         node: &Node,
-        settings: &DrainConfig,
+        config: &DrainConfig,
+        limits: &LimitSettings,
         interruptions: &[InterruptionFacts],
         accepted: Moment,
     ) {
         let now = self.facts.now;
         let resumed_at = self.resumed_at(node, accepted);
-        let mut limits = limits_of(
-            &limit_settings(settings),
-            interruptions,
-            &BTreeMap::new(),
-            resumed_at,
-            &BTreeSet::new(),
-            None,
-        );
+        let mut limits =
+            limits_of(limits, interruptions, &BTreeMap::new(), resumed_at, &BTreeSet::new(), None);
         // The timeouts of hooks are not known here, so this deadline may be too late, never too
         // early.
         if let Some((ours, end)) = limits.end_at.zip(self.end_by_leader(node, resumed_at))
@@ -261,7 +292,7 @@ impl Reader<'_> {
         }
         let Some(Ok(pods)) = self.facts.pods.get(&node.name) else { return };
         let start = Start { node: node.name.clone(), cordoned_at: accepted, limits, own_pod: None };
-        let mut drain = Drain::new(start, drain_settings(settings));
+        let mut drain = Drain::new(start, drain_settings(config));
         for effect in drain.step(now, Input::Listed(pods.clone())) {
             if let Effect::AskDaemonSet { namespace, name } = effect
                 && let Some(state) = self.facts.daemon_sets.get(&(namespace.clone(), name.clone()))

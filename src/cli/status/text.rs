@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use super::model::{BlockedPod, Hook, NodeStatus, Report, State};
+use super::model::{BlockedPod, Hook, NodeStatus, Report, Setting, State};
 use crate::{
     cli::paint::{Paint, Tone, fit, fit_middle},
     domain::{Moment, seconds},
@@ -325,6 +325,11 @@ impl Page {
         for hook in &node.hooks {
             let text = self.hook(hook);
             self.fact("hook", &text);
+        }
+        if !node.settings.is_empty() {
+            let text = |s: &Setting| format!("{} {} ({})", s.name, s.value, s.source);
+            let all: Vec<String> = node.settings.iter().map(text).collect();
+            self.fact("settings", &all.join(", "));
         }
         for pod in &node.blocked {
             let force = pod

@@ -84,6 +84,12 @@ reasons! {
         "A test event for the instance of the node arrived. The message reports what Sundown would \
          do if the event were real. Sundown did nothing."
         => "Nothing: it is the answer to [`sundown send-test`](commands.md#sundown-send-test).";
+    /// Settings of the node or of its hook are not used.
+    SettingsIgnored [Warning] [Node]
+        "A setting in the NotificationMetadata of the node's lifecycle hook, or in an annotation of \
+         the Node, cannot be read or is not allowed by the flags. The message names the setting, its \
+         value and what to write instead. The drain goes on with the next source of the setting."
+        => "Correct the setting: [settings of a group or a node](settings.md).";
     /// Several Nodes claim one instance.
     DuplicateProviderID [Warning] [Node]
         "The providerIDs of several nodes name the same instance, and that instance is \

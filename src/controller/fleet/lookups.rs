@@ -368,6 +368,7 @@ fn interruption(instance: &InstanceId, facts: &InterruptionFacts) -> Option<Inte
                 } else {
                     HookPurpose::Ordinary
                 },
+                metadata: None,
             })
         }
         Kind::LaunchHook | Kind::LaunchSuccessful | Kind::Rebalance | Kind::Health => return None,

@@ -19,7 +19,7 @@ use crate::{
         PodFeedSettings,
     },
     config::DrainConfig,
-    domain::{NodeName, seconds},
+    domain::{DrainSettings, NodeName, seconds},
     drain::{self, WatchState},
     fleet::{Fleet, Input, Settings},
     lifecycle::LimitSettings,
@@ -103,12 +103,14 @@ pub fn drain_settings(config: &DrainConfig) -> drain::Settings {
 
 /// The settings from which deadlines are derived, as the flags set them.
 #[must_use]
-pub const fn limit_settings(config: &DrainConfig) -> LimitSettings {
+pub fn limit_settings(config: &DrainConfig) -> LimitSettings {
     LimitSettings {
         drain_timeout: config.timeout,
         margin: config.deadline_margin,
         spot_margin: config.spot_deadline_margin,
         rebalance_ttl: config.rebalance_ttl,
+        allowed: config.allowed(),
+        node: DrainSettings::NONE,
     }
 }
 

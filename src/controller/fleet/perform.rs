@@ -61,9 +61,9 @@ impl Performer {
             Effect::KeepAlive { action, event_time, origin } => {
                 term.actions.own(&action, event_time, origin, NamedBy::Record);
             }
-            Effect::DrainResumed { actions, at } => {
+            Effect::DrainResumed { actions, at, drain_timeout } => {
                 for action in &actions {
-                    term.actions.resumed_at(action, at);
+                    term.actions.resumed_at(action, at, drain_timeout);
                 }
             }
             Effect::VerifyActions { actions, until } => {

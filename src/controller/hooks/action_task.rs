@@ -51,6 +51,8 @@ pub(super) struct ActionTask {
     /// When this process last accepted, took over or resumed the drain of the action. `None`: the
     /// drain is paused.
     resumed_at: Option<Moment>,
+    /// The drain timeout that the Node or its hooks set; `None`: that of the flags.
+    drain_timeout: Option<Duration>,
     /// The record of a Node names the action: its interruption was accepted.
     is_recorded: bool,
     leadership: Leadership,
@@ -125,6 +127,7 @@ impl ActionTask {
             describe_at: Some(now),
             reported: Reported::default(),
             resumed_at: Some(now),
+            drain_timeout: None,
             is_recorded: named_by == NamedBy::Record,
             leadership: Leadership::Leads,
         }
@@ -327,7 +330,9 @@ impl ActionTask {
                 self.proofs.clear();
                 self.leadership = Leadership::HeartbeatsOnly;
             }
-            Order::DrainResumed(at) => self.resumed_at = at,
+            Order::DrainResumed { at, drain_timeout } => {
+                (self.resumed_at, self.drain_timeout) = (at, drain_timeout);
+            }
             Order::Resume => {
                 self.reported.facts = None;
                 self.leadership = Leadership::LeadsAgain { unclaimed_until: now.plus(CLAIM_TIME) };
@@ -406,6 +411,7 @@ impl ActionTask {
             self.resumed_at,
             self.schedule.ends_by(),
             hook.as_ref(),
+            self.drain_timeout,
         )
     }
 

@@ -14,7 +14,10 @@ pub(super) mod heartbeat_answers;
 mod pacer;
 mod undescribed_hooks;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -78,9 +81,13 @@ enum Order {
     Verify(Moment),
     /// A message or a record names the action like this.
     AddName(Box<LifecycleAction>, NamedBy),
-    /// The leader accepted, took over or resumed the drain of the action at this moment. `None`: the
-    /// drain is paused.
-    DrainResumed(Option<Moment>),
+    /// The leader accepted, took over or resumed the drain of the action.
+    DrainResumed {
+        /// At this moment; `None`: the drain is paused.
+        at: Option<Moment>,
+        /// The drain timeout that the Node or its hooks set; `None`: that of the flags.
+        drain_timeout: Option<Duration>,
+    },
     /// The term is over. Send heartbeats, and nothing else.
     KeepHeartbeatsOnly,
     /// A new term has begun.
@@ -320,9 +327,14 @@ impl LifecycleActions {
 
     /// The leader accepted, took over or resumed the drain of this action at this moment. `None`:
     /// the drain is paused. If this process loses the Lease, it keeps the action alive from then on
-    /// for as long as the drain may take.
-    pub(super) fn resumed_at(&self, action: &LifecycleAction, at: Option<Moment>) {
-        self.tasks().send(action, Order::DrainResumed(at));
+    /// for as long as the drain may take. `drain_timeout`: the one that the Node or its hooks set.
+    pub(super) fn resumed_at(
+        &self,
+        action: &LifecycleAction,
+        at: Option<Moment>,
+        drain_timeout: Option<Duration>,
+    ) {
+        self.tasks().send(action, Order::DrainResumed { at, drain_timeout });
     }
 
     /// Sends the first heartbeat of the action now, if it can be sent before `until`. Its answer

@@ -30,6 +30,14 @@ fn log_drain(node: &NodeName, event: &DrainEvent) -> bool {
                  gone by `forces`."
             );
         }
+        DrainEvent::SettingsIgnored(problems) => {
+            for problem in problems {
+                warn!(
+                    %node, source = problem.source.as_str(), %problem,
+                    "A setting of the node or of its hook is not used: the drain goes on without it."
+                );
+            }
+        }
         DrainEvent::OnlyOwnPodLeft => info!(%node, "Only Sundown's own pod is left."),
         DrainEvent::PauseAnnotation(true) => warn!(
             "The drain of a node is paused by its annotation sundown.dev/pause: no evictions, no \
@@ -156,9 +164,10 @@ fn log_record(node: &NodeName, event: &DrainEvent) {
 
 fn log_accept(accepted: &AcceptedInterruption) {
     let AcceptedInterruption { interruption, instance, node, joins, follows, lag, .. } = accepted;
+    let settings = nodes::settings(&accepted.settings);
     info!(
         node = %node.name, %instance, kind = interruption.kind().as_str(), ?lag, joins,
-        "Interruption accepted: {follows}."
+        "Interruption accepted: {follows}{settings}."
     );
 }
 

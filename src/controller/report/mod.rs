@@ -119,6 +119,11 @@ impl Term {
         let now = self.shared.clock.now();
         match event {
             DrainEvent::Accepted(accepted) => self.count_accept(accepted),
+            DrainEvent::SettingsIgnored(problems) => {
+                for problem in problems {
+                    self.shared.metrics.setting_ignored(problem.source, problem.fault);
+                }
+            }
             DrainEvent::RecordDamaged(_) | DrainEvent::RecordLost { .. } => {
                 self.shared.metrics.record(RecordEvent::Damaged);
             }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::NodeNote;
 use crate::{
     cluster::{About, EventNote, EventReason, Severity},
-    domain::NodeName,
+    domain::{NodeName, SettingInForce},
     drain::Outcome,
     fleet::{ActionEnd, DrainEvent, PausedBy, list, pods},
     record::VoidReason,
@@ -27,8 +27,19 @@ fn of_drain(node: &NodeName, event: &DrainEvent) -> Option<NodeNote> {
             (
                 severity,
                 EventReason::InterruptionAccepted,
-                format!("{} of {}: {}", kind.as_str(), accepted.instance, accepted.follows),
+                format!(
+                    "{} of {}: {}{}",
+                    kind.as_str(),
+                    accepted.instance,
+                    accepted.follows,
+                    settings(&accepted.settings)
+                ),
             )
+        }
+        DrainEvent::SettingsIgnored(problems) => {
+            let all: Vec<&str> = problems.iter().map(|problem| problem.text.as_str()).collect();
+            let text = format!("The drain goes on without a setting: {}", all.join(". "));
+            (Warning, EventReason::SettingsIgnored, text)
         }
         DrainEvent::Uncordoned => (
             Warning,
@@ -192,6 +203,12 @@ pub(super) fn of_end(
     notes
 }
 
+/// The settings in force, as the end of a sentence; empty if all are those of the flags.
+pub(super) fn settings(in_force: &[SettingInForce]) -> String {
+    let all: Vec<String> = in_force.iter().map(ToString::to_string).collect();
+    if all.is_empty() { String::new() } else { format!("; {}", all.join(", ")) }
+}
+
 pub(super) const fn void(why: VoidReason) -> &'static str {
     match why {
         VoidReason::OtherInstance => "it names another instance",
@@ -210,7 +227,9 @@ pub(super) const fn no_longer_managed(is_ignored: bool) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{HookKey, InstanceId, LifecycleAction, Moment, PodKey, seconds};
+    use crate::domain::{
+        DrainSettings, HookKey, InstanceId, LifecycleAction, Moment, PodKey, seconds,
+    };
 
     fn event_of(event: &DrainEvent) -> Option<(Severity, EventReason, String)> {
         let note = note(&"a".into(), event)?;
@@ -270,6 +289,14 @@ mod tests {
                 Warning,
                 Reason::NoLongerManaged,
                 "node selector",
+            ),
+            (
+                DrainEvent::SettingsIgnored(
+                    DrainSettings::of_metadata(r#"{"sundown":{"drain-timeout":"9d"}}"#).1,
+                ),
+                Warning,
+                Reason::SettingsIgnored,
+                "`sundown.drain-timeout` in the hook's NotificationMetadata is `9d`: use hours",
             ),
             (DrainEvent::RecordDamaged("bad".to_owned()), Warning, Reason::RecordDamaged, "bad"),
             (

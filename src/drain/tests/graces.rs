@@ -1,7 +1,7 @@
 //! Grace periods, and when a pod is deleted instead of evicted.
 
 use super::{
-    super::force::{delete_from, evict_until, grace_towards},
+    super::force::{delete_from, evict_until, grace_to_send, grace_towards},
     *,
 };
 
@@ -169,4 +169,29 @@ fn an_eviction_of_a_pod_that_is_never_deleted_has_time_until_the_drain_ends() {
             Limits { force_at, end_at: Some(at(303)), ..Limits::without_deadline(at(0), false) };
         assert_eq!(evict_until(force, &limits, seconds(30), at(now)), Some(at(until)), "{name}");
     }
+}
+
+#[test]
+fn a_node_or_its_hook_sets_the_longest_grace_period_and_when_pods_are_forced() {
+    let with = |max_grace_period: Option<u64>, force_after, limits: Limits| {
+        let max_grace_period = max_grace_period.map(seconds);
+        let settings = DrainSettings { force_after, max_grace_period, ..DrainSettings::NONE };
+        Limits { settings, ..limits }
+    };
+    let (no_deadline, half) = (Limits::without_deadline(at(0), false), ForceAfter::Share(0.5));
+    for (limits, own, sent) in [
+        (with(Some(60), None, limits(300)), 600, Some(60)),
+        (with(Some(60), None, limits(300)), 30, Some(30)),
+        (with(Some(60), None, limits(20)), 600, Some(20)),
+        (with(Some(60), None, no_deadline), 600, Some(60)),
+        (with(Some(60), None, no_deadline), 60, None),
+        (with(None, None, no_deadline), 600, None),
+    ] {
+        assert_eq!(grace_to_send(&limits, seconds(own), at(0)), sent, "{limits:?}, {own} s");
+    }
+    let from = |limits: Limits, own| delete_from(half, &limits, seconds(own));
+    assert_eq!(from(with(Some(60), None, limits(600)), 500), Some(at(540)));
+    assert_eq!(from(with(None, Some(ForceAfter::Never), limits(600)), 30), None);
+    assert_eq!(from(with(None, Some(ForceAfter::Share(0.9)), limits(600)), 200), Some(at(540)));
+    assert_eq!(from(with(None, Some(ForceAfter::Deadline), limits(600)), 30), Some(at(599)));
 }

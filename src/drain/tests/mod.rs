@@ -26,7 +26,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::*;
 use crate::domain::{
-    ApiAnswer, Budget, BudgetKey, DaemonSetState, ForceAfter, Limits, Moment, Owner,
+    ApiAnswer, Budget, BudgetKey, DaemonSetState, DrainSettings, ForceAfter, Limits, Moment, Owner,
     Phase as PodPhase, Pod, PodKey, PodUid, Selector, seconds,
 };
 

@@ -412,7 +412,7 @@ fn an_action_that_joins_a_drain_that_is_over_waits_for_the_complete_delay_of_the
 /// The number of actions and the time in seconds of each [`Effect::DrainResumed`]; `None` in a pause.
 fn take_overs(effects: &[Effect]) -> Vec<(usize, Option<i64>)> {
     let resumed_at = |effect: &Effect| match effect {
-        Effect::DrainResumed { actions, at: up } => {
+        Effect::DrainResumed { actions, at: up, .. } => {
             Some((actions.len(), up.map(|up| up.as_second() - at(0).as_second())))
         }
         _ => None,

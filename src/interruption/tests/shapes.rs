@@ -3,8 +3,8 @@
 use super::{INSTANCE, body, in_envelope, interruptions, one};
 use crate::{
     domain::{
-        CapacityBlock, Cause, HookAction, HookPurpose, InstanceId, Interruption, Kind, Moment,
-        PoolEnd, SpotAction,
+        CapacityBlock, Cause, DrainSettings, HookAction, HookPurpose, InstanceId, Interruption,
+        Kind, Moment, PoolEnd, SpotAction, seconds,
     },
     interruption::{Irrelevant, Parsed, Reject, TEST_SOURCE, TestContent, TestEvent, parse},
 };
@@ -41,6 +41,34 @@ fn a_native_notification_has_the_same_fields_and_its_request_id_is_the_event_id(
     assert_eq!(i.event_id, "18b2ec17-3e9b-4c15-8024-ff2e8ce8786a");
     assert_eq!(i.time, Some(moment("2021-01-19T00:36:26.533Z")));
     assert_eq!(action(&i).token.as_ref().unwrap().as_str(), "71514b9d-6a40-4b26-8523-05e7ee35fa40");
+}
+
+#[test]
+fn settings_in_the_metadata_are_read_in_every_form_and_no_metadata_rejects_an_event() {
+    let settings = r#"{"sundown":{"drain-timeout":"4h"}}"#;
+    let quoted = serde_json::to_string(settings).unwrap();
+    let lines = "LifecycleTransition: autoscaling:EC2_INSTANCE_TERMINATING\n\
+        AutoScalingGroupName: my-asg\nLifecycleHookName: my-hook\n\
+        EC2InstanceId: i-1234567890abcdef0\nNotificationMetadata: ";
+    let in_event = |json: &str| body::terminate.replace("\"additional-info\"", json);
+    let in_native = body::native_terminate.replace("\"hook message metadata\"", &quoted);
+    for text in [
+        in_event(&quoted),
+        // What an input transformer of EventBridge makes of it.
+        in_event(settings),
+        in_native.clone(),
+        in_envelope(&in_native),
+        in_envelope(&format!("{lines}{settings}")),
+    ] {
+        let i = one(&text);
+        assert_eq!(action(&i).settings().drain_timeout, Some(seconds(4 * 3600)), "{text}");
+    }
+    for json in ["null", "7", "[]", "{\"a\":1}", "\"\"", "\"{\"", "\"\\u0000\""] {
+        assert_eq!(action(&one(in_event(json))).metadata, None, "{json}");
+    }
+    let bad = one(in_event(&quoted.replace("4h", "9d")));
+    let metadata = action(&bad).metadata.as_ref().unwrap();
+    assert_eq!((metadata.0, metadata.1.len()), (DrainSettings::NONE, 1));
 }
 
 #[test]

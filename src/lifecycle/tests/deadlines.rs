@@ -21,6 +21,7 @@ fn taken(kind: Kind, time: i64, accepted: i64) -> InterruptionFacts {
         state: None,
         stale: false,
         response: Response::Drain,
+        settings: DrainSettings::NONE,
     }
 }
 
@@ -399,17 +400,22 @@ fn the_end_of_a_window_that_is_about_to_lapse_is_not_a_lasting_deadline() {
 fn heartbeats_without_a_leader_end_when_the_drain_would_be_over() {
     let ends_by = at(30_000);
     let described = of_timeout(300);
-    for (case, drain_timeout, resumed_at, hook, until) in [
-        ("accepted, and the timeout is set", Some(120), Some(10), Some(&described), at(130)),
-        ("an hour by default", None, Some(10), Some(&described), at(3610)),
-        ("or as long as the hook waits", None, Some(10), Some(&of_timeout(7200)), at(7210)),
-        ("not described", None, Some(10), None, at(3610)),
-        ("resumed after a pause of 200 s", Some(120), Some(210), Some(&described), at(330)),
-        ("paused: a drain without an end", Some(120), None, Some(&described), ends_by),
+    let long = of_timeout(7200);
+    for (case, flag, own, resumed_at, hook, until) in [
+        ("accepted, and the timeout is set", Some(120), None, Some(10), Some(&described), at(130)),
+        ("an hour by default", None, None, Some(10), Some(&described), at(3610)),
+        ("or as long as the hook waits", None, None, Some(10), Some(&long), at(7210)),
+        ("not described", None, None, Some(10), None, at(3610)),
+        ("resumed after a pause", Some(120), None, Some(210), Some(&described), at(330)),
+        ("paused: a drain without an end", Some(120), None, None, Some(&described), ends_by),
+        ("the hook gives more time", Some(120), Some(900), Some(10), Some(&described), at(910)),
+        ("or less", None, Some(60), Some(10), Some(&long), at(70)),
     ] {
         let settings =
-            LimitSettings { drain_timeout: drain_timeout.map(seconds), ..LimitSettings::default() };
-        assert_eq!(settings.heartbeats_until(resumed_at.map(at), ends_by, hook), until, "{case}");
+            LimitSettings { drain_timeout: flag.map(seconds), ..LimitSettings::default() };
+        let own = own.map(seconds);
+        let found = settings.heartbeats_until(resumed_at.map(at), ends_by, hook, own);
+        assert_eq!(found, until, "{case}");
     }
 }
 

@@ -93,6 +93,7 @@ proptest! {
             hook: Some(
                 LifecycleAction { key: key.clone(), token: None }
             ), ends: None, state: None, stale: false, response: Response::Drain,
+            settings: DrainSettings::NONE,
         };
         let settings = LimitSettings {
             drain_timeout: drain_timeout.map(seconds), ..LimitSettings::default()

@@ -3,7 +3,7 @@
 
 use super::{Counters, Labels, Metrics};
 use crate::{
-    domain::Kind,
+    domain::{Kind, SettingFault, SettingSource},
     observe::labels::{
         CompletionResult, DrainEnd, HeartbeatResult, MessageOutcome, PodState, RecordEvent,
         SweepResult, TraceResult, WebhookResult,
@@ -88,6 +88,12 @@ impl Metrics {
         }
         for result in CompletionResult::ALL {
             touch(&self.completions, [("result", result.as_str())]);
+        }
+        for source in [SettingSource::Hook, SettingSource::Node] {
+            for fault in SettingFault::ALL {
+                let labels = [("source", source.as_str()), ("reason", fault.as_str())];
+                touch(&self.settings_ignored, labels);
+            }
         }
         for event in RecordEvent::ALL {
             touch(&self.records, [("event", event.as_str())]);

@@ -79,6 +79,7 @@ pub(crate) fn hook(event_id: &str, time: i64, hook: &str, token: &str) -> Interr
         origin: None,
         destination: None,
         purpose: HookPurpose::Ordinary,
+        metadata: None,
     };
     event(event_id, time, Cause::Terminate(action))
 }

@@ -21,6 +21,7 @@ fn interruptions() -> impl Strategy<Value = Interruption> {
                 origin: None,
                 destination: None,
                 purpose: HookPurpose::Ordinary,
+                metadata: None,
             }
         )),
         Just(Cause::Rebalance),

@@ -15,6 +15,7 @@ fn launch_action(destination: Option<PoolEnd>) -> Interruption {
         origin: Some(PoolEnd::WarmPool),
         destination,
         purpose: HookPurpose::Ordinary,
+        metadata: None,
     };
     event("launch", 500, Cause::Launch(action))
 }

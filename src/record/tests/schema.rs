@@ -192,3 +192,32 @@ fn an_action_that_is_named_twice_counts_once_with_its_newest_token() {
         "under the Node's instance, not the one that the annotation names"
     );
 }
+
+#[test]
+fn the_settings_of_a_hook_are_in_its_entry_and_what_cannot_be_read_there_does_not_count() {
+    let mut given = hook("e", 0, "drain", "token");
+    let Cause::Terminate(action) = &mut given.cause else { panic!("a hook") };
+    let metadata = r#"{"sundown":{"drain-timeout":"4h","force-after":0.75}}"#;
+    action.metadata = Some(Box::new(DrainSettings::of_metadata(metadata)));
+    let settings = action.settings();
+    let Accept::Patch { record, .. } = accept(&node(), &given, at(1), &AcceptOptions::default())
+    else {
+        panic!("a new record")
+    };
+    let text = record.write();
+    assert!(text.contains(r#""settings":{"drain-timeout":"4h","force-after":"0.75"}"#), "{text}");
+    let read = |text: &str| Record::read(text).unwrap().interruptions(&id(INSTANCE)).remove(0);
+    assert_eq!(read(&text).settings, settings);
+    for (entry, timeout) in [
+        (r#""settings":{"drain-timeout":"4h","later":[1]}"#, Some(seconds(4 * 3600))),
+        (r#""settings":{"drain-timeout":"soon"}"#, None),
+        (r#""settings":"a later version""#, None),
+        (r#""settings":null"#, None),
+    ] {
+        let of = FULL.replace(r#""later":{"a":[1]}"#, entry);
+        assert_eq!(read(&of).settings.drain_timeout, timeout, "{entry}");
+        if !entry.ends_with("null") {
+            assert!(Record::read(&of).unwrap().write().contains(entry), "{entry} is kept");
+        }
+    }
+}

@@ -229,15 +229,11 @@ impl Judge<'_> {
     /// from when it accepted the action, took it over or resumed its drain, and then ends them. If
     /// the drain was paused when the Lease was lost, it does not end them.
     fn heartbeats_until(&self, action: &ActionReport, end: Moment) -> Moment {
-        let accepted = self
-            .story
-            .recorded(&action.instance, end)
-            .iter()
-            .filter(|t| t.is_of(action))
-            .map(|t| t.accepted)
-            .min();
-        let Some(accepted) = accepted else { return end };
-        let timeout = Duration::from_secs(self.evidence.terms.drain_timeout);
+        let recorded = self.story.recorded(&action.instance, end);
+        let of_it = recorded.iter().filter(|t| t.is_of(action));
+        let Some(first) = of_it.min_by_key(|t| t.accepted) else { return end };
+        let accepted = first.accepted;
+        let timeout = self.story.drain_timeout(&action.instance, first, end);
         let over = |gap: &Gap| {
             let leader = self.leaders.at(gap.from).and_then(|holder| holder.process);
             let led = leader.and_then(|process| self.leaders.goes_on_since(process, gap.from));

@@ -70,6 +70,7 @@ const ROWS: &[Row] = &[
     ("InterruptionAccepted", &["Normal", "Warning"], NODE, |j, e, at| {
         j.accepts(&e.name).iter().any(|a| j.is_soon(*a, at))
     }),
+    ("SettingsIgnored", WARNING, NODE, |j, e, at| j.was_given_settings(&e.name, at)),
     ("TestReceived", NORMAL, NODE, |_, _, _| true),
     ("DuplicateProviderID", WARNING, NODE, |j, e, at| j.seems_claimed_twice(&e.name, at)),
     ("Evicted", NORMAL, POD, |j, e, at| {
@@ -277,6 +278,16 @@ impl Judge<'_> {
     fn is_soon(&self, fact: Moment, event: Moment) -> bool {
         let scope = Scope { needs: &[EVENTS], of: None, process: None, without_leader: None };
         fact <= event + SECOND && self.longest_clear(scope, fact, event.max(fact)) <= LATE
+    }
+
+    /// The Node or one of its hooks gave settings of its drain.
+    fn was_given_settings(&self, node: &str, at: Moment) -> bool {
+        const KEYS: [&str; 4] =
+            ["drain-timeout", "force-after", "max-grace-period", "complete-delay"];
+        self.story.page(node, at + SECOND).is_some_and(|page| {
+            KEYS.iter().any(|key| page.settings.contains_key(*key))
+                || page.recorded.iter().any(|one| !one.settings.is_empty())
+        })
     }
 
     /// When interruptions were written into records of this Node by us: not again, because a record

@@ -108,6 +108,8 @@ pub struct Event {
     /// Group and hook of a lifecycle action.
     pub hook: Option<(String, String)>,
     pub token: Option<String>,
+    /// What the hook's `NotificationMetadata` says to Sundown, as it is written there.
+    pub settings: BTreeMap<String, String>,
     /// Sent with `sundown send-test`.
     pub is_test: bool,
     /// Of a test: it asks to be treated like a real event.
@@ -307,9 +309,22 @@ fn event(
         hook: hook.filter(|_| is_action),
         // The Auto Scaling API takes tokens of exactly 36 characters.
         token: text(detail, "LifecycleActionToken").filter(|t| is_action && t.len() == 36),
+        settings: text(detail, "NotificationMetadata").map(|m| settings(&m)).unwrap_or_default(),
         is_test: false,
         is_real_test: false,
     }
+}
+
+/// The durations that NotificationMetadata sets for Sundown.
+fn settings(metadata: &str) -> BTreeMap<String, String> {
+    let metadata: Value = serde_json::from_str(metadata).unwrap_or_default();
+    let given = metadata["sundown"].as_object().into_iter().flatten();
+    given.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
+}
+
+/// A duration that a setting gives; `None` where it is none.
+pub fn setting(settings: &BTreeMap<String, String>, key: &str) -> Option<Duration> {
+    settings.get(key)?.parse::<SignedDuration>().ok()?.try_into().ok()
 }
 
 fn text(object: &Map<String, Value>, key: &str) -> Option<String> {

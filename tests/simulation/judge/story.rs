@@ -19,7 +19,7 @@ use super::{
     budgets::workload,
     clocks::sent_at,
     leaders::Leaders,
-    sent::{self, Notice},
+    sent::{self, Notice, setting},
     swept,
     windows::last_of_each,
     written::{Header, Reader, Seen, Writing},
@@ -45,6 +45,8 @@ pub struct Page {
     pub recorded: Vec<Rc<RecordedInterruption>>,
     pub to_be_released: bool,
     pub paused: bool,
+    /// The settings in the annotations of the Node, without their prefix.
+    pub settings: BTreeMap<String, String>,
 }
 
 /// A time before which nothing may be forced, and one before which nothing may be given up.
@@ -180,6 +182,12 @@ impl<'a> Story<'a> {
                     recorded,
                     to_be_released,
                     paused,
+                    settings: annotations
+                        .iter()
+                        .filter_map(|(key, value)| {
+                            Some((key.strip_prefix("sundown.dev/")?.to_owned(), value.clone()))
+                        })
+                        .collect(),
                 });
             }
             Fact::NodeGone(node) => self.gone.entry(node.clone()).or_default().push(at),
@@ -301,6 +309,37 @@ impl<'a> Story<'a> {
         all
     }
 
+    /// How long the drain of an interruption may take: what the Node says, else its hook, else the
+    /// flag.
+    pub fn drain_timeout(
+        &self,
+        instance: &str,
+        of: &RecordedInterruption,
+        now: Moment,
+    ) -> Duration {
+        let terms = &self.evidence.terms;
+        let flag = Duration::from_secs(terms.drain_timeout);
+        // What the flags do not allow does not count. Without a flag, everything is allowed.
+        let default = terms.longest("--drain-timeout", Duration::MAX);
+        let most = terms.longest("--max-drain-timeout", default);
+        let own = self.own_settings(instance, of, "drain-timeout", now);
+        own.into_iter().find(|own| *own <= most).unwrap_or(flag)
+    }
+
+    /// A duration that the Node of an instance sets, and that of the hook of this interruption.
+    fn own_settings(
+        &self,
+        instance: &str,
+        of: &RecordedInterruption,
+        key: &str,
+        now: Moment,
+    ) -> Vec<Duration> {
+        let node = self.evidence.nodes.get(instance);
+        let page = node.and_then(|node| self.page(node, now));
+        let of_node = page.and_then(|page| setting(&page.settings, key));
+        of_node.into_iter().chain(setting(&of.settings, key)).collect()
+    }
+
     /// When pods of an instance's node may be forced at the earliest, and its drain given up, as
     /// seen at `now`: one for each thing that may rule.
     pub fn deadlines(&self, instance: &str, now: Moment) -> Vec<Deadline> {
@@ -315,9 +354,10 @@ impl<'a> Story<'a> {
         now: Moment,
     ) -> Vec<Deadline> {
         let terms = &self.evidence.terms;
-        let (drain_timeout, margin) = (Duration::from_secs(terms.drain_timeout), terms.margin(""));
+        let margin = terms.margin("");
         let mut all = Vec::new();
         for one in recorded {
+            let drain_timeout = self.drain_timeout(instance, one, now);
             // A clock that is ahead lends no time.
             let (time, accepted) = (one.time.min(one.accepted), one.accepted);
             let patience = Deadline::of(accepted, accepted + drain_timeout, margin, accepted);
@@ -350,7 +390,11 @@ impl<'a> Story<'a> {
             .flat_map(|node| self.pauses(node))
             .map(|(_, to)| to)
             .filter(|to| *to > first && *to <= now);
-        all.extend(resumed.map(|to| Deadline::of(to, to + drain_timeout, margin, first)));
+        let resumed: Vec<Moment> = resumed.collect();
+        for one in recorded.iter().filter(|one| one.hook.is_some()) {
+            let timeout = self.drain_timeout(instance, one, now);
+            all.extend(resumed.iter().map(|to| Deadline::of(*to, *to + timeout, margin, first)));
+        }
         let names = |group: &str, hook: &str| {
             let of_it = recorded
                 .iter()
@@ -398,15 +442,17 @@ impl<'a> Story<'a> {
         take_over: Moment,
     ) -> Vec<(Deadline, Deadline)> {
         let terms = &self.evidence.terms;
-        let (timeout, margin) = (Duration::from_secs(terms.drain_timeout), terms.margin(""));
-        let from = |start: Moment| Deadline::of(start, start + timeout, margin, start);
+        let margin = terms.margin("");
         let recorded = self.told_last(instance, take_over);
         let hooks = recorded
             .iter()
             .filter(|one| one.hook.is_some() && one.accepted < since)
-            .map(|one| one.accepted);
+            .map(|one| (one.accepted, self.drain_timeout(instance, one, take_over)));
         hooks
-            .map(|accepted| (from(accepted), from(take_over)))
+            .map(|(accepted, timeout)| {
+                let from = |start: Moment| Deadline::of(start, start + timeout, margin, start);
+                (from(accepted), from(take_over))
+            })
             .filter(|(old, _)| old.at <= take_over + super::SLACK)
             .collect()
     }

@@ -92,5 +92,6 @@ fn event(instance: &str, written: &Written) -> Event {
         token: None,
         is_test: false,
         is_real_test: false,
+        settings: std::collections::BTreeMap::new(),
     }
 }

@@ -75,6 +75,8 @@ pub struct RecordedInterruption {
     pub is_stale: bool,
     /// A person wrote it into the record.
     pub is_made_up: bool,
+    /// The settings in the NotificationMetadata of its hook.
+    pub settings: BTreeMap<String, String>,
 }
 
 impl RecordedInterruption {
@@ -367,6 +369,7 @@ impl RecordedInterruption {
             ends: notice.ends(),
             is_stale: written.is_stale,
             is_made_up: false,
+            settings: event.settings.clone(),
         }
     }
 
@@ -386,6 +389,7 @@ impl RecordedInterruption {
             ends,
             is_stale,
             is_made_up: true,
+            settings: BTreeMap::new(),
         }
     }
 }

@@ -11,7 +11,9 @@ use serde_json::json;
 use super::{
     clipped,
     facts::{EventFacts, Facts, LeaseFacts, Subject},
-    model::{BlockedPod, Hook, Interruption, LastEvent, Leader, NodeStatus, Pods, Report, State},
+    model::{
+        self, BlockedPod, Hook, Interruption, LastEvent, Leader, NodeStatus, Pods, Report, State,
+    },
     read::named,
     report::report,
     text::{Look, text},

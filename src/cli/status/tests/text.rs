@@ -32,6 +32,11 @@ fn shown(name: &str) -> NodeStatus {
             name: "sundown".to_owned(),
             last_heartbeat: Some(at(3580)),
         }],
+        settings: vec![model::Setting {
+            name: "drain-timeout",
+            value: "1h".to_owned(),
+            source: "hook",
+        }],
         events: vec![LastEvent {
             reason: "Uncordoned".to_owned(),
             warning: true,
