@@ -140,9 +140,9 @@ impl Look {
     /// exist, or the instance is not in it). `None`: no answer.
     #[must_use]
     pub fn of(instance: Option<InstanceState>, in_groups: &[Option<Option<&str>>]) -> Self {
-        let stays = |state: &Option<&str>| matches!(state, Some("InService" | "Standby"));
+        let stays = |state: Option<&str>| matches!(state, Some("InService" | "Standby"));
         let may_end = instance.is_some_and(|state| state != InstanceState::Running)
-            || in_groups.iter().flatten().any(|state| !stays(state))
+            || in_groups.iter().flatten().any(|state| !stays(*state))
             || in_groups.is_empty();
         if may_end {
             Self::MayEnd

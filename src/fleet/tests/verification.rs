@@ -25,7 +25,7 @@ fn found(world: &mut World, node: &Node, finding: Finding) -> Vec<Effect> {
 }
 
 fn verification(world: &World, node: &Node) -> Verification {
-    world.fleet.drains[&node.name].limits.verification
+    world.fleet.drains.get(&node.name).unwrap().limits.verification
 }
 
 #[test]
