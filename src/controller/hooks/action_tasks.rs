@@ -252,6 +252,9 @@ mod tests {
         LifecycleAction { key, token: token.map(LifecycleToken::from) }
     }
 
+    /// What happens to the tasks, with the name that the event carries.
+    type Then = fn(&mut ActionTasks, &LifecycleAction);
+
     /// The orders to the task, without the names that it got.
     fn orders(received: &mut mpsc::UnboundedReceiver<Order>) -> Vec<Order> {
         let all = std::iter::from_fn(|| received.try_recv().ok());
@@ -261,7 +264,6 @@ mod tests {
     #[test]
     fn a_name_that_only_a_copy_of_the_event_brought_keeps_no_task_running() {
         let (found, event) = (named(None), named(Some("token")));
-        type Then = fn(&mut ActionTasks, &LifecycleAction);
         for (name, then, ends) in [
             ("learned", (|tasks, event| tasks.learn(event, NamedBy::Message)) as Then, true),
             (
