@@ -31,6 +31,33 @@ fn deadline_and_force_agree_with_the_service_under_the_leaders_settings() {
 }
 
 #[test]
+fn each_setting_in_force_has_its_source_and_a_bad_annotation_is_a_remark() {
+    let settings = r#""hook":"sundown","settings":{"drain-timeout":"20m","complete-delay":"9s"}"#;
+    let record = hook(3350).replace(r#""hook":"sundown""#, settings);
+    let mut facts = draining(&[pod("web")]);
+    let annotations = [
+        (RECORD, record),
+        ("sundown.dev/complete-delay", "5s".to_owned()),
+        ("sundown.dev/drain-timeout", "3h".to_owned()),
+    ];
+    facts.nodes = vec![node("a", &annotations)];
+    let status = report(&facts, None).nodes.remove(0);
+    let shown: Vec<_> =
+        status.settings.iter().map(|s| (s.name, s.value.as_str(), s.source)).collect();
+    assert_eq!(
+        shown,
+        [
+            ("drain-timeout", "20m", "hook"),
+            ("force-after", "0.5", "flag"),
+            ("complete-delay", "5s", "node")
+        ]
+    );
+    assert_eq!(status.deadline, Some(at(3350 + 1200 - 2)));
+    let remark = "the annotation sundown.dev/drain-timeout is `3h`: the flags allow 40m at most";
+    assert!(status.remarks.iter().any(|text| text.starts_with(remark)), "{:?}", status.remarks);
+}
+
+#[test]
 fn the_deadline_counts_from_the_change_of_leader_or_the_resume() {
     let deadline = |acquired: i64, resumed: Option<i64>| {
         let mut facts = draining(&[pod("web")]);

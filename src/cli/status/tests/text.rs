@@ -186,6 +186,7 @@ fn one_node_is_shown_with_times_and_all_facts() {
         "deadline   2026-01-01T01:55:50Z (in 55m50s)",
         "force from 2026-01-01T01:25:50Z (in 25m50s)",
         "pods       3 left: 1 blocked, 1 leaving, 1 waiting",
+        "settings   drain-timeout 1h (hook)",
         "hook       web/sundown, last known heartbeat 20s ago",
         "blocked    shop/cart-7d9c5b7f4-x2x4q: pdb 2m shop/cart",
         "event      Uncordoned 1m40s ago: by hand",
