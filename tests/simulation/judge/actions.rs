@@ -261,9 +261,10 @@ impl Judge<'_> {
         );
     }
 
-    /// The pods that a completion had to wait for, unless a deadline had come.
+    /// The pods that a completion had to wait for, unless a deadline had come. None if `--on` lets
+    /// the pods of the node stay.
     fn held_up_by(&self, node: &str, action: &ActionReport, at: Moment) -> Vec<&Life> {
-        let excused = self.is_ended_otherwise(node, action, at);
+        let excused = self.is_ended_otherwise(node, action, at) || self.keeps_its_pods(node, at);
         if excused || self.was_empty(node, action, at) {
             Vec::new()
         } else {

@@ -58,6 +58,7 @@ impl Judge<'_> {
             return !self.is_meant(notice) || self.is_settled(notice, at);
         };
         !self.is_meant(notice)
+            || !self.evidence.terms.asks(event)
             || !self.is_ours(group, hook)
             || event.kind == Kind::LaunchHook
             || self.is_nobodys(&event.instance, at)
