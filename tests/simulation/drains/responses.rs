@@ -4,7 +4,6 @@ use serde_json::Value;
 use sundown::sim::kube::PodShape;
 
 use super::Scene;
-use crate::judge::Rule;
 
 /// The effect of Sundown's taint on the node of this instance.
 fn effect(scene: &Scene, n: usize) -> Option<String> {
@@ -35,8 +34,7 @@ async fn a_hook_of_a_kind_that_is_only_cordoned_is_completed_and_its_pods_stay()
     assert!((3..=8).contains(&took), "after --min-drain-time: {took} s");
     assert!(scene.evictions("web").is_empty() && scene.deletes("web").is_empty());
     assert_eq!(effect(&scene, 0).as_deref(), Some("NoSchedule"));
-    scene.sundown.stop().await;
-    scene.stage.end_except(&[Rule::NotTooEarly], "its pods stay, as --on says");
+    scene.end().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -56,8 +54,7 @@ async fn c04_a_node_that_aws_only_recommends_to_leave_is_tainted_and_put_back_af
     scene.stage.until(10, "the end is written", || outcome(&scene, 0) == "expired").await;
     assert_eq!(scene.stage.node(&scene.instances[0])["spec"], before, "as it was");
     assert!(scene.evictions("web").is_empty() && scene.deletes("web").is_empty());
-    scene.sundown.stop().await;
-    scene.stage.end_except(&[Rule::LoadBalancers], "it is only tainted, as --on says");
+    scene.end().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -71,10 +68,7 @@ async fn c04_a_spot_notice_after_a_recommendation_drains_the_node() {
     scene.stage.until(10, "its pod is evicted", || !scene.evictions("web").is_empty()).await;
     assert_eq!(scene.sundown.messages("spot", "joined"), 1.0);
     scene.stage.until(60, "the drain is over", || outcome(&scene, 0) == "empty").await;
-    scene.sundown.stop().await;
-    scene
-        .stage
-        .end_except(&[Rule::LoadBalancers], "the recommendation only tainted it, as --on says");
+    scene.end().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -90,8 +84,7 @@ async fn c04_a_recommendation_that_drains_evicts_politely_and_the_node_comes_bac
     let is_back = || !scene.stage.is_cordoned(&scene.instances[0]);
     scene.stage.until(90, "the node is put back", is_back).await;
     assert!(scene.deletes("web").is_empty(), "no pod is forced");
-    scene.sundown.stop().await;
-    scene.stage.end_except(&[Rule::LoadBalancers], "nothing says that its instance ends");
+    scene.end().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -104,6 +97,5 @@ async fn an_ignored_kind_touches_neither_node_nor_hook() {
     assert_eq!(scene.sundown.messages("terminate-hook", "not_acted_on"), 1.0);
     assert!(!scene.stage.is_cordoned(&scene.instances[0]) && effect(&scene, 0).is_none());
     assert!(scene.stage.actions(&scene.instances[0]).iter().all(|a| a.heartbeats.is_empty()));
-    scene.sundown.stop().await;
-    scene.stage.end_except(&[Rule::Messages], "--on says to ignore the hook");
+    scene.end().await;
 }

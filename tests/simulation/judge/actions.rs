@@ -9,7 +9,7 @@ use sundown::{
 };
 
 use super::{
-    Judge, ON_ITS_WAY, SLACK,
+    Judge, ON_ITS_WAY, Response, SLACK,
     excuses::{
         COMPLETIONS, DESCRIBES, HEARTBEATS, LEASE, LIST_NODES, MESSAGES, Needs, REMOVE_PODS,
         SEE_BUDGETS, SEE_NODES, SEE_PODS, Scope, WRITE_NODES,
@@ -55,6 +55,12 @@ impl Judge<'_> {
                 continue;
             }
             let name = format!("{}/{} of {}", action.group, action.hook, action.instance);
+            if self.is_ignored(&action) {
+                if let Some(end) = action.end.as_ref().filter(|end| is_us(&end.by)) {
+                    self.broken(end.at, format!("{name} was completed, which --on forbids"));
+                }
+                continue;
+            }
             let Some(end) = &action.end else {
                 self.broken(self.evidence.ended, format!("{name} is open"));
                 continue;
@@ -77,6 +83,18 @@ impl Judge<'_> {
                 }
             }
         }
+    }
+
+    /// `--on` says to ignore its messages: it gets neither heartbeats nor a completion, unless a
+    /// person wrote its hook into a record.
+    fn is_ignored(&self, action: &ActionReport) -> bool {
+        let of_it = self.story.notices.iter().map(|n| &n.event).filter(|event| {
+            event.instance == action.instance && event.token.as_ref() == Some(&action.token)
+        });
+        let mut kinds = of_it.map(|event| event.kind.name()).peekable();
+        kinds.peek().is_some()
+            && kinds.all(|kind| self.evidence.terms.response(kind) == Response::Ignore)
+            && !self.is_made_up(&action.group, &action.hook, &action.instance, self.evidence.ended)
     }
 
     /// Nobody wrote this action down, and each of its messages was lost with a queue, or never got
@@ -291,9 +309,10 @@ impl Judge<'_> {
         );
     }
 
-    /// The pods that a completion had to wait for, unless a deadline had come.
+    /// The pods that a completion had to wait for, unless a deadline had come. None if `--on` lets
+    /// the pods of the node stay.
     fn held_up_by(&self, node: &str, action: &ActionReport, at: Moment) -> Vec<&Life> {
-        let excused = self.is_ended_otherwise(node, action, at);
+        let excused = self.is_ended_otherwise(node, action, at) || self.drain_keeps_pods(node, at);
         if excused || self.was_empty(node, action, at) {
             Vec::new()
         } else {

@@ -8,7 +8,7 @@ use sundown::{
 };
 
 use super::{
-    Belongs, Evidence, Judge, Terms,
+    Belongs, Evidence, Judge, Response, Terms,
     budgets::workload,
     excuses::{MESSAGES, REMOVE_PODS, SEE_BUDGETS, SEE_NODES, SEE_PODS, Scope, WRITE_NODES},
     is_us,
@@ -88,6 +88,10 @@ impl<'a> Judge<'a> {
         let evidence: &'a Evidence = self.evidence;
         let (window, fresh) =
             presses(notice, &self.evidence.terms).filter(|_| self.is_meant(notice))?;
+        let kind = notice.event.kind.name();
+        if self.evidence.terms.response(kind) < Response::Drain {
+            return None;
+        }
         let (instance, node) = evidence.nodes.get_key_value(&notice.event.instance)?;
         let group = evidence.groups.get(instance).and_then(|g| self.belongs(g));
         let (time, sent) = (notice.time(), notice.sent);
@@ -111,13 +115,7 @@ impl<'a> Judge<'a> {
         if presses {
             self.count(Promise::AskedInTime, excused);
         }
-        (presses && !excused).then(|| Pressing {
-            node,
-            kind: notice.event.kind.name(),
-            time,
-            end,
-            known,
-        })
+        (presses && !excused).then(|| Pressing { node, kind, time, end, known })
     }
 
     fn despite_webhooks(&self, from: Moment, window: Duration) -> Duration {

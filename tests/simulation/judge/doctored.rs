@@ -288,6 +288,13 @@ async fn a_completion_before_the_node_is_empty_is_seen() {
     evidence.actions[0].end.as_mut().unwrap().at = evicted + Duration::from_secs(1);
     breaks(&judge_any(&evidence, &[]), "was completed before");
     assert_eq!(judge_any(&evidence, &[Rule::NotTooEarly]), Vec::<String>::new());
+    let with = |flag: &str| {
+        let mut evidence = evidence.clone();
+        evidence.terms.flags[0].1.push(format!("--on={flag}"));
+        judge_any(&evidence, &[])
+    };
+    keeps(&with("terminate-hook=cordon"), "was completed before", "its pods stay");
+    breaks(&with("spot=cordon"), "was completed before");
 }
 
 #[tokio::test(start_paused = true)]
@@ -308,6 +315,13 @@ async fn a_message_that_is_deleted_before_its_record_is_written_is_seen() {
     of_hook.deleted = Some(evidence.actions[0].started - Duration::from_millis(1));
     breaks(&judge_any(&evidence, &[]), "before its intent was durable");
     assert_eq!(judge_any(&evidence, &[Rule::Messages]), Vec::<String>::new());
+    let with = |flag: &str| {
+        let mut evidence = evidence.clone();
+        evidence.terms.flags[0].1.push(format!("--on={flag}"));
+        judge_any(&evidence, &[])
+    };
+    keeps(&with("terminate-hook=ignore"), "before its intent was durable", "nobody asks for it");
+    breaks(&with("terminate-hook=cordon"), "before its intent was durable");
     let mut evidence = reclaimed().await;
     let cordoned = when(&evidence, |f| matches!(f, Fact::Cordoned(_)));
     let of_spot = evidence.messages.iter_mut().find(|m| m.body.contains("Spot Instance")).unwrap();

@@ -99,8 +99,8 @@ const ROWS: &[Row] = &[
     }),
     ("InterruptionContradicted", WARNING, NODE, |j, e, at| j.is_contradicted(&e.name, at)),
     ("InstanceReturned", NORMAL, NODE, |_, _, _| true),
-    ("RecommendationExpired", NORMAL, NODE, |j, e, at| j.was_recommended(&e.name, at)),
-    ("NotEvicted", NORMAL, NODE, |j, e, at| j.keeps_its_pods(&e.name, at)),
+    ("RecommendationExpired", NORMAL, NODE, |j, e, at| j.was_recommended(&e.name, at + SECOND)),
+    ("NotEvicted", NORMAL, NODE, |j, e, at| j.drain_keeps_pods(&e.name, at + SECOND)),
     ("Drained", NORMAL, NODE, |j, e, at| {
         j.story.machine_gone(&e.name, at)
             || j.is_dying(&e.name, at)

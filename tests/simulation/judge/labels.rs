@@ -12,7 +12,7 @@ use sundown::{
 };
 
 use super::{
-    Judge,
+    Judge, Response,
     excuses::{SEE_NODES, Scope},
     is_us,
     nodes::{Write, excluded, open_record, record, taint},
@@ -166,10 +166,13 @@ impl Judge<'_> {
         {
             return;
         }
-        let is_hook =
-            |i: &Value| ["terminate-hook", "root-volume"].iter().any(|kind| i["kind"] == *kind);
+        // Without the flag, not of a hook, whose drain may take long, nor of a recommendation.
+        let is_late = |i: &Value| {
+            ["terminate-hook", "root-volume", "rebalance"].iter().any(|kind| i["kind"] == *kind)
+        };
         let when = self.evidence.terms.flag(write.by, "--exclude-from-load-balancers");
-        let early = when.map_or_else(|| !interruptions.iter().any(is_hook), |when| when == "early");
+        let early = when.map_or_else(|| !interruptions.iter().any(is_late), |when| when == "early");
+        let is_cordoned = self.evidence.terms.strongest(&interruptions) >= Response::Cordon;
         let room = self.known(counts, write).all(|c| (c.out + on_their_way + 1) * 2 <= c.ready);
         if excluded(new).is_some() && !early {
             self.broken(
@@ -180,7 +183,16 @@ impl Judge<'_> {
                 ),
             );
         }
-        let must = early && room && !self.is_registered_again(write);
+        if excluded(new).is_some() && !is_cordoned {
+            self.broken(
+                write.at,
+                format!(
+                    "{} was taken out of load balancers, although --on asks only for a taint",
+                    new.name
+                ),
+            );
+        }
+        let must = early && is_cordoned && room && !self.is_registered_again(write);
         let excused = must && self.is_blind(write.at);
         if must {
             self.count(Promise::LabelWithAccept, excused);

@@ -4,11 +4,11 @@ use std::time::Duration;
 use sundown::domain::Moment;
 
 use super::{
-    Belongs, Judge, SLACK, Terms,
+    Belongs, Judge, Response, SLACK, Terms,
     excuses::{MESSAGES, SEE_NODES, Scope, WRITE_NODES},
     promises::Promise,
-    sent::{Kind, Notice, events},
-    story::{Deadline, RecordedInterruption, is_open},
+    sent::{Event, Kind, Notice, events},
+    story::{Deadline, Page, RecordedInterruption, is_open},
 };
 
 impl Judge<'_> {
@@ -58,6 +58,7 @@ impl Judge<'_> {
             return !self.is_meant(notice) || self.is_settled(notice, at);
         };
         !self.is_meant(notice)
+            || !self.evidence.terms.asks(event)
             || !self.is_ours(group, hook)
             || self.is_nobodys(&event.instance, at)
             || self.story.recorded(&event.instance, at).iter().any(|t| {
@@ -155,7 +156,8 @@ impl Judge<'_> {
                     return false;
                 }
                 if !is_open(page) {
-                    return self.story.cordoned_between(node, since.max(page.at), at.min(until));
+                    return self.is_only_tainted(page, event)
+                        || self.story.cordoned_between(node, since.max(page.at), at.min(until));
                 }
                 // Nothing is sooner than the end of the machine, and a notice that was read after
                 // its own end rules nothing.
@@ -169,6 +171,18 @@ impl Judge<'_> {
                     .iter()
                     .any(|d| d.at <= notice.deadline(&self.evidence.terms) + SLACK)
             })
+    }
+}
+
+impl Judge<'_> {
+    /// The record asks only for a taint (`--on`), and the event asks for no more.
+    fn is_only_tainted(&self, page: &Page, event: &Event) -> bool {
+        let terms = &self.evidence.terms;
+        let all = page.record.as_ref().and_then(|record| record["interruptions"].as_array());
+        all.is_some_and(|all| {
+            let strongest = terms.strongest(all);
+            strongest < Response::Cordon && terms.response(event.kind.name()) <= strongest
+        })
     }
 }
 

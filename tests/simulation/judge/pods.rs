@@ -132,6 +132,15 @@ impl Judge<'_> {
         !recorded.is_empty() && recorded.iter().all(|recorded| is_kept(&recorded.kind))
     }
 
+    /// No interruption in the record of that moment is of a kind that is drained.
+    pub(super) fn drain_keeps_pods(&self, node: &str, at: Moment) -> bool {
+        let record = self.story.page(node, at).and_then(|page| page.record.as_ref());
+        let Some(all) = record.and_then(|record| record["interruptions"].as_array()) else {
+            return false;
+        };
+        !all.is_empty() && self.evidence.terms.strongest(all) < Response::Drain
+    }
+
     /// A person deleted the open record for the first time, which may be a mistake: its drain goes
     /// on, and the process that drains writes the record back. At that moment it had not got it
     /// through, because its PATCHes of the Node failed all the time, or it could not see the Node.

@@ -8,7 +8,7 @@ use sundown::sim::{
 };
 
 use super::{
-    fourth,
+    fifth, fourth,
     plan::{Act, Budget, Group, Load, LoadKind, Loose, Plan},
     second, third,
 };
@@ -87,6 +87,9 @@ impl Plan {
         }
         if seed >= fourth::FIRST {
             fourth::draw(&mut plan);
+        }
+        if seed >= fifth::FIRST {
+            fifth::draw(&mut plan);
         }
         plan
     }

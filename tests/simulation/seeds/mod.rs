@@ -10,6 +10,7 @@ mod build;
 mod coverage;
 mod draw;
 mod faults;
+mod fifth;
 mod fourth;
 pub mod kill;
 #[cfg(test)]

@@ -244,4 +244,7 @@ pub const ONCE_FAILED: &[(u64, &str)] = &[
     (1_796_000_063_098, "a heartbeat was sent for a hook that is not ours"),
     (1_796_000_068_398, "a completed action had no Event"),
     (1_796_000_071_759, "a node was put back and left out of load balancers"),
+    (1_798_000_000_008, "a message was deleted before its intent was durable"),
+    (1_798_000_000_036, "a message was deleted before its intent was durable"),
+    (1_798_000_000_038, "an Event was not true"),
 ];

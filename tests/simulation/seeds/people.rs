@@ -173,7 +173,8 @@ impl Play<'_> {
     /// its first block.
     pub(super) fn end_block(&mut self, picks: &[usize]) {
         let mut blocks = std::mem::take(&mut self.evidence.blocks);
-        let block = format!("cr-{:017x}", blocks.len() + 1);
+        self.ended_blocks += 1;
+        let block = format!("cr-{:017x}", self.ended_blocks);
         let aws = self.stage.world.aws.clone();
         for pick in picks {
             self.with_instance(*pick, |id| {

@@ -56,6 +56,8 @@ pub(super) struct Play<'a> {
     changed: UnboundedReceiver<InstanceChange>,
     pub(super) leases_deleted: Vec<Moment>,
     pub(super) evidence: Evidence,
+    /// How many Capacity Blocks have ended.
+    pub(super) ended_blocks: usize,
     pub(super) tripwire: Tripwire,
     /// When the process that the plan kills has died, and whose replica's next one has not been
     /// ordered.
@@ -127,6 +129,7 @@ pub async fn play_and_count(plan: &Plan) -> (Evidence, Vec<Passage>) {
         count: 0,
         changed,
         leases_deleted: Vec::new(),
+        ended_blocks: 0,
         evidence,
         tripwire: Tripwire::default(),
         death: Arc::default(),

@@ -329,6 +329,14 @@ async fn a_hook_that_times_out_is_seen_unless_nobody_could_send_heartbeats() {
     *end(&mut evidence) =
         ActionEnd { at, verdict: Verdict::TimedOut(HookResult::Continue), by: String::new() };
     breaks(&judge(&evidence), "timed out (60s)");
+    let responds = |evidence: &Evidence, response: &str| {
+        let mut evidence = evidence.clone();
+        evidence.terms.flags[0].1.push(format!("--on=terminate-hook={response}"));
+        judge(&evidence)
+    };
+    keeps(&responds(&evidence, "ignore"), "timed out (60s)", "nobody is to keep it open");
+    breaks(&responds(&evidence, "cordon"), "timed out (60s)");
+    breaks(&responds(&hooked().await, "ignore"), "was completed, which --on forbids");
     let mut kept_alive = evidence.clone();
     kept_alive.actions[0].heartbeats.push(at - s(20));
     keeps(&judge(&kept_alive), "timed out (60s)", "the next one was not due yet");

@@ -301,3 +301,20 @@ async fn an_accept_without_its_event_is_seen_unless_its_answer_was_lost_and_its_
     breaks(&with("sundown-0", "another-node", 5), NONE);
     breaks(&with("sundown-0", &node, 30), NONE);
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_event_that_the_pods_of_a_node_stay_is_seen_unless_its_record_asks_for_no_drain() {
+    const STAY: &str = "reason: \"NotEvicted\"";
+    let evidence = hooked().await;
+    let with = |flag: &str| {
+        let mut evidence = evidence.clone();
+        evidence.terms.flags[0].1.push(format!("--on={flag}"));
+        let accepted = evidence.events.iter().find(|e| e.reason == "InterruptionAccepted");
+        let mut event = accepted.unwrap().clone();
+        (event.reason, event.severity) = ("NotEvicted".to_owned(), "Normal".to_owned());
+        evidence.events.insert(event);
+        judge(&evidence)
+    };
+    keeps(&with("terminate-hook=cordon"), STAY, "its time is that of the accept, in seconds");
+    breaks(&with("spot=cordon"), STAY);
+}

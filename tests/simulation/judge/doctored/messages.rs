@@ -158,6 +158,23 @@ async fn a_message_is_judged_by_the_record_that_its_process_could_see() {
     breaks(&silent(None), LOST);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_message_for_a_node_that_was_only_tainted_is_a_repeat_unless_it_asks_for_more() {
+    let evidence = hooked().await;
+    let (_, node) = node_of(&evidence);
+    let at = released(&evidence) + s(2);
+    let with = |responses: &str| {
+        let mut evidence = evidence.clone();
+        evidence.terms.flags[0].1.push(format!("--on={responses}"));
+        insert(&mut evidence, at - s(1), "kubectl", Fact::Uncordoned(node.clone()));
+        notice(&mut evidence, 0, at);
+        judge(&evidence)
+    };
+    keeps(&with("terminate-hook=prefer,spot=prefer"), LOST, "the node has that taint");
+    breaks(&with("terminate-hook=prefer,spot=cordon"), LOST);
+    breaks(&with("terminate-hook=cordon,spot=cordon"), LOST);
+}
+
 /// A state-change notification of this age was deleted then.
 fn state_change(evidence: &mut Evidence, state: &str, age: u64, at: Moment) {
     let (instance, _) = node_of(evidence);

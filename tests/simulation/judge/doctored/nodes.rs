@@ -371,6 +371,14 @@ async fn a_label_that_comes_too_early_or_on_too_many_nodes_is_seen() {
         &with(&spot, unlabeled),
         "was accepted and not taken out of load balancers, although there was room",
     );
+    let responds = |response: &str, change: &dyn Fn(&mut NodeState)| {
+        let mut evidence = spot.clone();
+        evidence.terms.flags = vec![("sundown".to_owned(), vec![format!("--on=spot={response}")])];
+        with(&evidence, change)
+    };
+    keeps(&responds("prefer", &unlabeled), "although there was room", "it is only tainted");
+    breaks(&responds("cordon", &unlabeled), "although there was room");
+    breaks(&responds("prefer", &|_| {}), "although --on asks only for a taint");
     // A patch of another node is not answered yet: it may take that one out.
     let patch =
         spot.requests.iter().find(|r| r.verb == "patch" && r.resource == "nodes").unwrap().clone();
