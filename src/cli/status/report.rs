@@ -356,8 +356,8 @@ impl Reader<'_> {
         let led = self.lease.and_then(|l| l.acquired).unwrap_or(accepted);
         let resumed =
             self.events_of(node, accepted).filter(|e| e.reason == "Resumed").map(|e| e.last).max();
-        let interruptions = resumed_at(accepted, led, led);
-        resumed.map_or(interruptions, |at| at.max(interruptions))
+        let began = resumed_at(accepted, led, led);
+        resumed.map_or(began, |at| at.max(began))
     }
 
     /// The drain's latest end in the leader's last Event `Blocked` since `resumed_at`.

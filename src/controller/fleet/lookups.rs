@@ -228,7 +228,7 @@ pub(super) async fn node(term: Term, name: NodeName, reads: Arc<Semaphore>) {
     }
 }
 
-/// The answer to one of the questions about a stale facts.
+/// The answer to one of the questions about a stale interruption.
 enum Evidence {
     Heartbeat(HeartbeatAnswer),
     /// `None`: EC2 could not be asked.

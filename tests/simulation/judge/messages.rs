@@ -57,8 +57,14 @@ impl Judge<'_> {
         let Some((group, hook)) = &event.hook else {
             return !self.is_meant(notice) || self.is_settled(notice, at);
         };
+        // A launch hook asks for no change of a node, but for its completion.
+        let terms = &self.evidence.terms;
+        let asks = match event.kind {
+            Kind::LaunchHook => terms.response(event.kind.name()) > Response::Ignore,
+            _ => terms.asks(event),
+        };
         !self.is_meant(notice)
-            || !self.evidence.terms.asks(event)
+            || !asks
             || !self.is_ours(group, hook)
             || self.is_nobodys(&event.instance, at)
             || self.story.recorded(&event.instance, at).iter().any(|t| {
