@@ -102,7 +102,7 @@ variable "alarm_actions" {
 }
 
 variable "queue_age_alarm_seconds" {
-  description = "How old the oldest message may be. A message may wait on purpose for as long as `--join-timeout` (5 m), when its instance runs and is no node yet: stay above that. SQS leaves messages out that were received three times or more."
+  description = "How old the oldest message may be. A message may wait on purpose for as long as `--join-timeout` or `--launch-timeout` (5 m each), when its instance runs and is no node yet: stay above that. SQS leaves messages out that were received three times or more."
   type        = number
   default     = 420
   nullable    = false

@@ -206,7 +206,8 @@ pub struct OursArgs {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Launch hooks")]
 pub struct LaunchArgs {
-    /// How long a launch hook waits for its node to be ready, from its event on, at most 11h
+    /// How long an instance may wait in its launch hook for its node to be ready, counted from the
+    /// event, 30s to 11h
     #[arg(
         long,
         env = "SUNDOWN_LAUNCH_TIMEOUT",
@@ -215,9 +216,9 @@ pub struct LaunchArgs {
         value_parser = parse_duration,
     )]
     pub launch_timeout: Duration,
-    /// How a launch hook is completed whose node is not ready after `--launch-timeout`: `continue`
-    /// (the instance goes into service) or `abandon` (Auto Scaling terminates it, and launches
-    /// another)
+    /// Result with which Sundown completes a launch hook if the node is not ready after
+    /// `--launch-timeout`: `continue` (the instance goes into service) or `abandon` (Auto Scaling
+    /// terminates it, and launches another)
     #[arg(
         long,
         env = "SUNDOWN_LAUNCH_ON_TIMEOUT",

@@ -43,6 +43,33 @@ pub(super) struct Decision {
     given_up: CancellationToken,
     /// A test event: Sundown reports what it would do, and does nothing.
     is_test: bool,
+    return_look: ReturnLook,
+}
+
+/// Whether the Node of an instance that goes into service was read to find out if it must be put
+/// back. A launch hook may wait for minutes, and a read in each turn would cost too much.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ReturnLook {
+    /// Not yet.
+    Never,
+    /// The last read failed.
+    Failed,
+    /// It was read at this moment.
+    Done(Moment),
+}
+
+impl ReturnLook {
+    /// Whether to read the Node now. After the first time only if the index shows that something
+    /// may have to be put back, and every 30 s at most.
+    fn is_due(self, node: &Node, interruption: &Interruption, now: Moment) -> bool {
+        match self {
+            Self::Never | Self::Failed => true,
+            Self::Done(at) => {
+                now >= at.plus(seconds(30))
+                    && record::returned(node, interruption) != record::Returned::Nothing
+            }
+        }
+    }
 }
 
 /// After this time a test event is reported as undecided.
@@ -84,6 +111,7 @@ impl Decision {
             kept_alive: None,
             given_up,
             is_test,
+            return_look: ReturnLook::Never,
         }
     }
 
@@ -152,13 +180,13 @@ impl Decision {
                 }
                 return self.accepted(Accepted::Repeat { open });
             }
+            self.keep_alive_if_ours();
             if self.interruption.goes_into_service()
                 && !self.is_report_only()
                 && let Some(end) = Box::pin(self.put_back_returned_node()).await
             {
                 return end;
             }
-            self.keep_alive_if_ours();
             let now = self.term.shared.clock.now();
             let until = match triage(&self.interruption, &self.known, &self.term.shared.policy, now)
             {
@@ -446,7 +474,7 @@ impl Decision {
             info!(
                 %instance, group = %action.group, hook = %action.hook, %missing,
                 until = %format_args!("{until:.0}"),
-                "A launch hook waits until the node of its instance is ready."
+                "An instance waits in its launch hook until its node is ready."
             );
         }
     }
@@ -474,12 +502,20 @@ impl Decision {
                 );
                 MessageOutcome::LaunchTimedOut
             }
+            LaunchEnd::IntoWarmPool => {
+                info!(
+                    %instance, %group, %hook,
+                    "An instance is launched into a warm pool; Sundown completes its launch hook."
+                );
+                MessageOutcome::LaunchAnswered
+            }
             LaunchEnd::Over => {
                 info!(
                     %instance, %group, %hook,
-                    "The instance of a launch hook ends, or the hook is already over."
+                    "The instance of a launch hook ends, or AWS has closed the hook, before its \
+                     node was ready."
                 );
-                MessageOutcome::LaunchAnswered
+                MessageOutcome::LaunchOver
             }
         };
         self.send_completion(action, outcome, result).await
@@ -525,13 +561,28 @@ impl Decision {
                 n.instance.as_ref() == Some(&self.interruption.instance) && self.term.manages(n)
             };
             let node = self.known.nodes.iter().find(of_instance).cloned()?;
+            let now = self.term.shared.clock.now();
+            if !self.return_look.is_due(&node, &self.interruption, now) {
+                return None;
+            }
             self.burst_hold = None;
             let (outcome, end) =
                 match returns::put_back(&self.term, &node, &self.interruption).await {
-                    ReturnOutcome::NotPutBack => return None,
+                    // A launch hook must be answered in time, whatever the Node is like.
+                    ReturnOutcome::Retry if self.interruption.hook().is_some() => {
+                        self.return_look = ReturnLook::Failed;
+                        return None;
+                    }
                     ReturnOutcome::Retry => continue,
+                    ReturnOutcome::NotPutBack => {
+                        self.return_look = ReturnLook::Done(now);
+                        return None;
+                    }
                     // A launch action still waits for its answer.
-                    ReturnOutcome::PutBack if self.interruption.hook().is_some() => return None,
+                    ReturnOutcome::PutBack if self.interruption.hook().is_some() => {
+                        self.return_look = ReturnLook::Done(now);
+                        return None;
+                    }
                     ReturnOutcome::PutBack => (MessageOutcome::Restored, MessageEnd::Deleted),
                     ReturnOutcome::Unknown => (MessageOutcome::Left, MessageEnd::LeftToReappear),
                 };

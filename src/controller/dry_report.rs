@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     cluster::{About, EventNote, EventReason, Severity},
-    domain::{Interruption, Moment, Node, Response},
+    domain::{HookResult, Interruption, LifecycleAction, Moment, Node, Response},
     observe::MessageOutcome,
     triage::{Knowledge, LaunchAnswer, Missing, Verdict},
 };
@@ -43,6 +43,13 @@ const fn would_be(response: Response) -> &'static str {
     }
 }
 
+fn log_completion(action: &LifecycleAction, kind: &str, result: HookResult) {
+    info!(
+        instance = %action.key.instance, group = %action.key.group, hook = %action.key.hook, kind,
+        "Dry run: would complete the lifecycle action with {}.", result.as_str()
+    );
+}
+
 impl DryReport<'_> {
     /// Logs once for each event what would be done, and returns what happens to the message.
     /// Outside of a trial it reappears by itself.
@@ -58,12 +65,11 @@ impl DryReport<'_> {
                         certainty = ?accept.certainty, "Dry run: would {}.", would_do(accept.response)
                     );
                 }
-                Verdict::Complete(action) | Verdict::AnswerLaunch(LaunchAnswer { action, .. }) => {
-                    info!(
-                        instance = %action.key.instance, group = %action.key.group,
-                        hook = %action.key.hook, kind,
-                        "Dry run: would complete the lifecycle action with CONTINUE."
-                    );
+                Verdict::Complete(action) => {
+                    log_completion(action, kind, HookResult::Continue);
+                }
+                Verdict::AnswerLaunch(LaunchAnswer { action, result, .. }) => {
+                    log_completion(action, kind, *result);
                 }
                 Verdict::Wait(_) | Verdict::Delete(_) | Verdict::GiveBack(_) => {}
             }

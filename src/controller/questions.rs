@@ -166,10 +166,16 @@ fn ask(
                 Ok(pods) => Answer::DaemonSetPods(DaemonSetPodsAnswer {
                     node: node.clone(),
                     at: asked_at,
-                    ready: pods.iter().filter_map(ready_daemon_set).collect(),
+                    ready: ready_daemon_sets(&pods, &term.shared.policy.launch.daemon_sets),
                 }),
                 Err(error) => {
-                    debug!(%error, "Cannot list the pods of a Node; the launch hook waits.");
+                    if term.is_first_report("the pods of a launching Node cannot be listed") {
+                        warn!(
+                            %node, %error,
+                            "Cannot list the pods of a node: launch hooks with --launch-daemonset \
+                             wait until that works, or for --launch-timeout."
+                        );
+                    }
                     Answer::Failed
                 }
             },
@@ -189,10 +195,16 @@ fn ask(
     })
 }
 
-/// The DaemonSet that owns the pod, if the pod is Ready.
-fn ready_daemon_set(pod: &Pod) -> Option<DaemonSetName> {
-    let owner = pod.owner.as_ref().filter(|owner| owner.is_daemon_set() && pod.ready)?;
-    Some(DaemonSetName { namespace: pod.key.namespace.to_string(), name: owner.name.clone() })
+/// Which of these DaemonSets own a Ready pod.
+fn ready_daemon_sets(pods: &[Pod], wanted: &[DaemonSetName]) -> BTreeSet<DaemonSetName> {
+    let has_ready_pod = |name: &&DaemonSetName| {
+        pods.iter().any(|pod| {
+            let owner = pod.owner.as_ref().filter(|owner| owner.is_daemon_set() && pod.ready);
+            owner.is_some_and(|owner| owner.name == name.name)
+                && *pod.key.namespace == *name.namespace
+        })
+    };
+    wanted.iter().filter(has_ready_pod).cloned().collect()
 }
 
 fn answered<T>(

@@ -190,7 +190,7 @@ impl DrainSettings {
     }
 }
 
-/// One setting in force that no flag gives.
+/// One setting in force that comes from a hook or a Node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettingInForce {
     /// The setting.
@@ -211,8 +211,7 @@ impl fmt::Display for SettingInForce {
     }
 }
 
-/// The settings in force that no flag gives: those of the Node, else those of its hooks. Both are
-/// allowed by the flags.
+/// The settings in force that come from the Node, or else from its hooks. The flags allow them.
 #[must_use]
 pub fn in_force(of_node: &DrainSettings, of_hooks: &DrainSettings) -> Vec<SettingInForce> {
     let from = |source: SettingSource, settings: &DrainSettings, setting: Setting| {

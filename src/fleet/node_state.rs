@@ -58,6 +58,9 @@ pub(super) struct NodeState {
     /// The settings in the annotations of the Node that are in force, and the problems that were
     /// reported.
     pub(super) node_settings: ReadSettings,
+    /// A change of the Node's drain timeout has let the time of the drain count anew. Only the first
+    /// one does.
+    pub(super) is_timeout_changed: bool,
 }
 
 /// What Sundown does for a node.
@@ -433,6 +436,7 @@ impl Fleet {
             is_labeling: false,
             kubelet: Kubelet::Reporting,
             node_settings: (of_node, Vec::new()),
+            is_timeout_changed: false,
         };
         let instance_has_ended = state.instance_has_ended();
         self.claims.begin(instance, &node.name);

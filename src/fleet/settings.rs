@@ -22,8 +22,11 @@ impl Fleet {
         }
         if after.0.drain_timeout != before.0.drain_timeout {
             // If the new deadline has already passed, it counts from now: nothing is forced at
-            // once.
-            state.resumed_at = now;
+            // once. Only the first time: otherwise a kubelet could put the end off again and
+            // again.
+            if !std::mem::replace(&mut state.is_timeout_changed, true) {
+                state.resumed_at = now;
+            }
         }
         self.report_resumed_at(name);
         self.refresh_limits(name);

@@ -289,7 +289,12 @@ fn hook_deadline(
     settings: &LimitSettings,
 ) -> Option<(Deadline, Moment)> {
     let description = hook.description.as_ref();
-    let longest = settings.longest_drain(description, settings.own_drain_timeout([interruption]));
+    // The event alone must not shorten a drain: whoever may write to the queue can make one up. A
+    // shorter time counts once AWS has confirmed the action.
+    let of_flags = settings.longest_drain(description, None);
+    let counts = |own: &Duration| *own >= of_flags || hook.seen == ActionSeen::Open;
+    let of_hook = || settings.of_hooks([interruption]).drain_timeout.filter(counts);
+    let longest = settings.longest_drain(description, settings.node.drain_timeout.or_else(of_hook));
     let ahead = |deadline: Moment, start: Moment| {
         Some(Deadline::at(deadline, start, settings.margin)).filter(|d| d.force_at > resumed_at)
     };

@@ -38,6 +38,8 @@ labels!(
         Completed = "completed",
         /// A launch hook was completed with CONTINUE: its node is ready, or the hook is over.
         LaunchAnswered = "launch_answered",
+        /// A launch hook was over before its node was ready: the instance ended, or AWS closed it.
+        LaunchOver = "launch_over",
         /// A launch hook was completed after `--launch-timeout`, although its node was not ready.
         LaunchTimedOut = "launch_timed_out",
         /// The instance is back in service: its node was put back as it was.

@@ -5,6 +5,9 @@ use std::{fmt, time::Duration};
 use super::{Knowledge, Question};
 use crate::domain::{DaemonSetName, HookResult, Moment, Node, NodeName, Ready, seconds};
 
+/// How long after a message was received its launch hook is not given up, so that what is not known
+/// yet can be asked: the message may have waited in the queue for as long as the launch timeout.
+const LEAST_WAIT: Duration = seconds(15);
 /// How old an answer about the Node's Lease or its pods may be before Sundown asks again. A kubelet
 /// renews its Lease every 10 s.
 const ASK_AGAIN: Duration = seconds(5);
@@ -65,6 +68,8 @@ pub enum LaunchEnd {
     TimedOut(Missing),
     /// The instance ends, or AWS no longer has the action open: nothing is left to wait for.
     Over,
+    /// The instance is launched into a warm pool: it may never have a Node there.
+    IntoWarmPool,
 }
 
 /// The next step for a launch hook of ours.
@@ -73,12 +78,14 @@ pub(super) enum LaunchStep {
     Wait { missing: Missing, ask: Vec<Question>, until: Moment },
 }
 
-/// Decides on a launch hook that Sundown answers. `is_over`: the instance ends.
+/// Decides on a launch hook that Sundown answers. `is_over`: the instance ends. `is_group_ours`: the
+/// tags of its group name this cluster. Without that, the instance is not abandoned.
 pub(super) fn next_step(
     node: Option<&Node>,
     known: &Knowledge,
     policy: &LaunchPolicy,
     is_over: bool,
+    is_group_ours: bool,
     now: Moment,
 ) -> LaunchStep {
     if is_over || known.is_action_over {
@@ -87,10 +94,13 @@ pub(super) fn next_step(
     let Some(missing) = missing(node, known, policy) else {
         return LaunchStep::Complete(LaunchEnd::Ready, HookResult::Continue);
     };
-    let ends = known.happened.plus(policy.timeout);
+    let ends = known.happened.plus(policy.timeout).max(known.received.plus(LEAST_WAIT));
     if now >= ends {
-        let result =
-            if is_certain(&missing, known, now) { policy.on_timeout } else { HookResult::Continue };
+        let result = if is_group_ours && is_certain(&missing, known, now) {
+            policy.on_timeout
+        } else {
+            HookResult::Continue
+        };
         return LaunchStep::Complete(LaunchEnd::TimedOut(missing), result);
     }
     let (question, answered_at) = match (&missing, node) {
@@ -108,13 +118,16 @@ pub(super) fn next_step(
     LaunchStep::Wait { missing, ask, until: ask_at.map_or(ends, |at| at.min(ends)) }
 }
 
-/// Whether the Node was really seen to lack this. While the API server does not answer, a good
-/// instance must not be abandoned.
+/// Whether the Node was really seen to lack this. While the API server or EC2 does not answer, a
+/// good instance must not be abandoned: without EC2's answer, a Node without providerID is not found.
 fn is_certain(missing: &Missing, known: &Knowledge, now: Moment) -> bool {
     let is_fresh = |at: Moment| now.since_or_zero(at) <= ASK_AGAIN * 3;
     known.index_trusted
         && match missing {
-            Missing::Node | Missing::Ready | Missing::TaintRemoval(_) => true,
+            Missing::Node => {
+                known.instance.as_ref().is_some_and(|answer| answer.at >= known.received)
+            }
+            Missing::Ready | Missing::TaintRemoval(_) => true,
             Missing::LeaseRenewal => known.lease().is_some_and(|lease| is_fresh(lease.at)),
             Missing::DaemonSetPod(_) => {
                 known.daemon_set_pods().is_some_and(|pods| is_fresh(pods.at))

@@ -4,16 +4,16 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    Accept, Certainty, HookClaim, HooksAnswer, Knowledge, LaunchAnswer, Policy, Question, Reason,
-    Verdict, Wait,
+    Accept, Certainty, HookClaim, HooksAnswer, Knowledge, LaunchAnswer, LaunchEnd, Policy,
+    Question, Reason, Verdict, Wait,
     claims::{self, Claims},
     launch::{self, LaunchStep},
     owner::{self, Owner},
     proof,
 };
 use crate::domain::{
-    Cause, HookAction, InstanceState, Interruption, LifecycleAction, Moment, Node, PoolEnd,
-    Response, Transition, seconds,
+    Cause, HookAction, HookResult, InstanceState, Interruption, LifecycleAction, Moment, Node,
+    PoolEnd, Ready, Response, Transition, seconds,
 };
 
 /// How old EC2's answer about an instance may be if only its cluster is of interest. A queue full
@@ -82,7 +82,8 @@ pub fn heartbeats(interruption: &Interruption, known: &Knowledge, policy: &Polic
     let is_managed = |node: Arc<Node>| case.is_managed(&node);
     let ours = match (&interruption.cause, case.node()) {
         (Cause::Launch(action), node) => {
-            node.is_none_or(is_managed) && case.is_launch_ours(action) == Some(true)
+            let may_be_managed = |node: Arc<Node>| node.ready != Ready::True || is_managed(node);
+            node.is_none_or(may_be_managed) && case.is_launch_ours(action) == Some(true)
         }
         (Cause::Terminate(_), Some(node)) => is_managed(node),
         (Cause::Terminate(_), None) => case.is_tagged_ours(),
@@ -185,7 +186,8 @@ impl Case<'_> {
         let Some(open_action) = self.lifecycle_action() else {
             return self.not_acted_on(Reason::NotActedOnYet);
         };
-        if self.node().is_some_and(|node| !self.is_managed(&node)) {
+        // Labels that the node selector needs may come after the registration.
+        if self.node().is_some_and(|node| node.ready == Ready::True && !self.is_managed(&node)) {
             return self.policy.dispose(Reason::NotManaged);
         }
         if let Some(verdict) = self.without_managed_tag() {
@@ -213,15 +215,33 @@ impl Case<'_> {
 
     // A launch hook of ours waits until its Node is ready.
     fn launch_of_ours(&self, action: LifecycleAction) -> Verdict {
+        if self.goes_into_warm_pool() {
+            let (end, result) = (LaunchEnd::IntoWarmPool, HookResult::Continue);
+            return Verdict::AnswerLaunch(LaunchAnswer { action, end, result });
+        }
+        // An instance that starts again out of a warm pool may still be shown as stopped.
         let state = proof::state(self.known);
-        let is_over = state.is_some_and(InstanceState::is_ending);
+        let is_over =
+            matches!(state, Some(InstanceState::ShuttingDown | InstanceState::Terminated));
         let node = self.node();
-        match launch::next_step(node.as_deref(), self.known, &self.policy.launch, is_over, self.now)
-        {
+        let cluster = self.policy.cluster_name.as_deref();
+        let is_group_ours =
+            cluster.and_then(|cluster| owner::group_is_ours(self.known, cluster)) == Some(true);
+        match launch::next_step(
+            node.as_deref(),
+            self.known,
+            &self.policy.launch,
+            is_over,
+            is_group_ours,
+            self.now,
+        ) {
             LaunchStep::Complete(end, result) => {
                 Verdict::AnswerLaunch(LaunchAnswer { action, end, result })
             }
             LaunchStep::Wait { missing, mut ask, until } => {
+                if self.policy.launch.on_timeout == HookResult::Abandon {
+                    ask.extend(self.question_of_group());
+                }
                 // EC2 knows by which name a Node without providerID joins, and whether the instance
                 // ends.
                 let asked_at = self.known.instance.as_ref().map(|answer| answer.at);
@@ -521,6 +541,14 @@ impl Case<'_> {
 
     fn has_managed_tag(&self) -> Option<bool> {
         owner::has_managed_tag(self.known, self.policy, self.interruption.hook().is_some())
+    }
+
+    /// The instance is launched into the warm pool. It may be stopped there before it is a Node.
+    fn goes_into_warm_pool(&self) -> bool {
+        matches!(
+            &self.interruption.cause,
+            Cause::Launch(action) if action.destination == Some(PoolEnd::WarmPool)
+        )
     }
 
     /// The instance is terminated out of the warm pool. It will not become a Node, whether it ever

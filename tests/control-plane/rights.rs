@@ -8,6 +8,8 @@ use std::{
 
 use serde_json::{Value, json};
 
+use sundown::{runtime::Clock, sim::aws::HookSpec};
+
 use crate::{
     audit::{self, Call, USER, calls},
     cluster::{ADMIN, SUNDOWN},
@@ -60,7 +62,7 @@ fn grants(roles: &[Value]) -> Vec<Grant> {
     };
     let mut all = Vec::new();
     for role in roles {
-        let namespace = (role["kind"] == "Role").then(|| "sundown".to_owned());
+        let namespace = role["metadata"]["namespace"].as_str().map(str::to_owned);
         for rule in role["rules"].as_array().unwrap() {
             let names = texts(&rule["resourceNames"]);
             for group in texts(&rule["apiGroups"]) {
@@ -128,8 +130,8 @@ async fn bound(stage: &Stage) -> Vec<Value> {
                 binding["roleRef"]["kind"].as_str().unwrap(),
             );
             let path = if role == "Role" {
-                assert_eq!(binding["metadata"]["namespace"], "sundown");
-                format!("{api}/namespaces/sundown/roles/{name}")
+                let namespace = binding["metadata"]["namespace"].as_str().unwrap();
+                format!("{api}/namespaces/{namespace}/roles/{name}")
             } else {
                 assert_eq!(kind, "clusterrolebindings", "a ClusterRole in one namespace");
                 format!("{api}/clusterroles/{name}")
@@ -169,6 +171,29 @@ async fn command(stage: &Stage, args: &[&str]) {
 
 /// Everything that Sundown ever calls: evictions, a pod that is forced past its budget, a
 /// DaemonSet, a pause, an Event that is told twice.
+/// An instance is launched, and its hook is completed: its node is ready, and its kubelet renews its
+/// Lease.
+async fn launch(stage: &Stage) {
+    stage.world.aws.put_hook("asg", HookSpec::launching("boot"));
+    let new = stage.world.aws.launch("asg").unwrap();
+    wait_for("its launch hook is open", || {
+        stage.world.aws.actions().iter().any(|action| action.instance == new)
+    })
+    .await;
+    let node = node_name(&new);
+    stage.add_node(&node, &new, 9).await;
+    let lease = json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": { "name": node, "namespace": "kube-node-lease" },
+        "spec": {
+            "holderIdentity": node, "leaseDurationSeconds": 40,
+            "renewTime": format!("{}", Clock::system().now().strftime("%Y-%m-%dT%H:%M:%S.000000Z"))
+        }
+    });
+    stage.create("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases", &lease).await;
+    completed_by_sundown(stage, &new).await;
+}
+
 async fn everything(stage: &Stage) {
     let instances = stage.group(3).await;
     let agent = json!({
@@ -210,6 +235,8 @@ async fn everything(stage: &Stage) {
     delete(&stage.cluster.client(ADMIN), &pod_path("stubborn"), Some(0)).await;
     completed_by_sundown(stage, &instances[0]).await;
     assert!(sundown.metric("pods_forced_total").await > 0.5);
+
+    launch(stage).await;
 
     // Two records that are damaged in the same way are one Event, which is counted up once it is
     // there.
@@ -261,6 +288,11 @@ fn a_rule_that_is_missing_or_never_used_and_a_call_that_is_refused_are_found() {
     let used: Vec<_> = all.iter().map(use_of).collect();
     assert_eq!(differences(&all, &used), Vec::<String>::new());
     for n in 0..all.len() {
+        // The ClusterRole allows `get` of every Lease, so also of the one that the Role names.
+        let overlaps = |m: usize| m != n && (all[m].allows(&used[n]) || all[n].allows(&used[m]));
+        if (0..all.len()).any(overlaps) {
+            continue;
+        }
         let (mut fewer, mut less) = (all.clone(), used.clone());
         let grant = fewer.remove(n);
         less.remove(n);

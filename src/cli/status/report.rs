@@ -19,7 +19,7 @@ use crate::{
     },
     drain::{BlockReason, Drain, Effect, Input, Settings, Start, blocked_by_budgets},
     fleet::{end_in_event, limits_of, resumed_at},
-    lifecycle::LimitSettings,
+    lifecycle::{ActionSeen, HookFacts, LimitSettings},
     record::{self, Record, RecordStatus},
 };
 
@@ -274,8 +274,12 @@ impl Reader<'_> {
     ) {
         let now = self.facts.now;
         let resumed_at = self.resumed_at(node, accepted);
+        // The leader has AWS's answer within seconds.
+        let confirmed = HookFacts { seen: ActionSeen::Open, ..HookFacts::default() };
+        let hooks = interruptions.iter().filter_map(|facts| facts.hook.clone());
+        let hooks: BTreeMap<_, _> = hooks.map(|hook| (hook, confirmed.clone())).collect();
         let mut limits =
-            limits_of(limits, interruptions, &BTreeMap::new(), resumed_at, &BTreeSet::new(), None);
+            limits_of(limits, interruptions, &hooks, resumed_at, &BTreeSet::new(), None);
         // The timeouts of hooks are not known here, so this deadline may be too late, never too
         // early.
         if let Some((ours, end)) = limits.end_at.zip(self.end_by_leader(node, resumed_at))

@@ -187,7 +187,8 @@ impl DrainSettings {
         if let Some(timeout) = self.drain_timeout.filter(|timeout| *timeout > longest) {
             let longest = duration_text(longest);
             let why = format!(
-                "the flags allow {longest} at most; shorten it, or raise --max-drain-timeout"
+                "the flags allow at most {longest}; use a shorter time, or set a longer \
+                 --max-drain-timeout"
             );
             refuse(Setting::DrainTimeout, duration_text(timeout), why);
             self.drain_timeout = None;

@@ -78,7 +78,11 @@ fn the_drain_timeout_is_that_of_the_node_then_of_the_hook_then_of_the_flag() {
         let annotations: Vec<_> = of_node.map(|value| (DRAIN_TIMEOUT, value)).into_iter().collect();
         let settings = LimitSettings { node: settings.of_node(&node(&annotations)).0, ..settings };
         let hook = hook(of_hook);
-        let facts = HookFacts { description: Some(described.clone()), ..HookFacts::default() };
+        let facts = HookFacts {
+            description: Some(described.clone()),
+            seen: ActionSeen::Open,
+            ..HookFacts::default()
+        };
         let hooks = [(hook.hook.clone().unwrap(), facts)].into();
         let limits = limits(&[hook], &hooks, at(0), &settings);
         let expected = Some(at(expected - 2));
@@ -91,7 +95,14 @@ fn of_two_hooks_each_has_its_own_timeout_and_of_the_other_settings_the_gentler_o
     let one = hook(r#"{"drain-timeout":"30m","force-after":"never","complete-delay":"10s"}"#);
     let two = hook(r#"{"drain-timeout":"10m","force-after":0.9,"max-grace-period":"1m"}"#);
     let settings = LimitSettings::default();
-    let both = limits(&[one.clone(), two.clone()], &BTreeMap::new(), at(0), &settings);
+    let seen = |seen: ActionSeen| -> BTreeMap<_, _> {
+        let facts = HookFacts { seen, ..HookFacts::default() };
+        [&one, &two].map(|hook| (hook.hook.clone().unwrap(), facts.clone())).into()
+    };
+    let limits_if = |facts| limits(&[one.clone(), two.clone()], &facts, at(0), &settings);
+    let unconfirmed = limits_if(seen(ActionSeen::Unanswered));
+    assert_eq!(unconfirmed.end_at, Some(at(3598)), "an event alone shortens nothing");
+    let both = limits_if(seen(ActionSeen::Open));
     assert_eq!(both.end_at, Some(at(598)), "the earlier deadline rules");
     let with = with_settings(both, &[one, two], &settings).settings;
     let expected = DrainSettings {

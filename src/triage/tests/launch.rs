@@ -57,6 +57,7 @@ fn step(known: &Knowledge, policy: &Policy, second: u64) -> String {
                 LaunchEnd::Ready => "ready".to_owned(),
                 LaunchEnd::TimedOut(missing) => format!("timed out: {missing}"),
                 LaunchEnd::Over => "over".to_owned(),
+                LaunchEnd::IntoWarmPool => "into the warm pool".to_owned(),
             };
             format!("{} {end}", answer.result.as_str())
         }
@@ -71,6 +72,14 @@ fn c47_a_launch_hook_is_completed_when_the_node_has_all_that_was_asked_for() {
     let full = || with_pods(with_lease(ready(), Some(12)), &["kube-system/aws-node"]);
     let ended = Knowledge {
         instance: answer(Some(facts(InstanceState::ShuttingDown, BTreeMap::new()))),
+        ..of_ours()
+    };
+    let stopped = Knowledge {
+        instance: answer(Some(facts(InstanceState::Stopped, BTreeMap::new()))),
+        ..of_ours()
+    };
+    let running = || Knowledge {
+        instance: answer(Some(facts(InstanceState::Running, BTreeMap::new()))),
         ..of_ours()
     };
     let lease = "its kubelet has not renewed its Lease since the launch began";
@@ -122,6 +131,35 @@ fn c47_a_launch_hook_is_completed_when_the_node_has_all_that_was_asked_for() {
             "ABANDON timed out: its Node is not Ready",
         ),
         (
+            "the timeout without a Node, and EC2 has answered, with abandon",
+            running(),
+            strict(),
+            300,
+            "ABANDON timed out: it has no Node",
+        ),
+        (
+            "the timeout without a Node, and EC2 has not answered",
+            of_ours(),
+            strict(),
+            300,
+            "CONTINUE timed out: it has no Node",
+        ),
+        (
+            "a message that was read after the timeout",
+            Knowledge { received: at(400), ..of_ours() },
+            strict(),
+            414,
+            "it has no Node",
+        ),
+        (
+            "the same, when there was time to ask",
+            Knowledge { received: at(400), ..of_ours() },
+            policy(),
+            415,
+            "CONTINUE timed out: it has no Node",
+        ),
+        ("EC2 still shows it as stopped", stopped, strict(), 20, "it has no Node"),
+        (
             "the timeout, and the index may lack the Node",
             Knowledge { index_trusted: false, ..of_ours() },
             strict(),
@@ -147,6 +185,50 @@ fn c47_a_launch_hook_is_completed_when_the_node_has_all_that_was_asked_for() {
     ] {
         assert_eq!(step(&known, &policy, second), expected, "{case}");
     }
+}
+
+#[test]
+fn an_instance_that_is_launched_into_a_warm_pool_is_not_waited_for() {
+    let into_pool = HookAction { destination: Some(PoolEnd::WarmPool), ..action("my-hook") };
+    match triage(&interruption(Cause::Launch(into_pool)), &of_ours(), &strict(), at(0)) {
+        Verdict::AnswerLaunch(answer) => {
+            assert_eq!(answer.end, LaunchEnd::IntoWarmPool);
+            assert_eq!(answer.result, HookResult::Continue);
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn an_instance_of_a_group_that_only_the_name_of_its_hook_makes_ours_is_never_abandoned() {
+    let named = Policy { launch: strict().launch, ..with_hooks(&["my-*"]) };
+    let known = |tags| Knowledge {
+        nodes: vec![Arc::new(not_ready())],
+        group: Some(GroupAnswer::Tags(tags)),
+        ..fresh()
+    };
+    assert_eq!(step(&known(ours()), &named, 300), "ABANDON timed out: its Node is not Ready");
+    assert_eq!(step(&known(theirs()), &named, 300), "CONTINUE timed out: its Node is not Ready");
+    let unread = Knowledge { group: None, ..known(ours()) };
+    match triage(&launch(), &unread, &named, at(20)) {
+        Verdict::Wait(wait) => assert!(wait.ask.contains(&ask_group()), "{wait:?}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_node_without_the_labels_of_the_selector_decides_only_once_it_is_ready() {
+    let labels = |ready| {
+        let mut node = Node { ready, ..node("n", Some(INSTANCE)) };
+        Arc::make_mut(&mut node.labels).insert("karpenter.sh/nodepool".to_owned(), "x".to_owned());
+        Knowledge { nodes: vec![Arc::new(node)], ..of_ours() }
+    };
+    assert_eq!(step(&labels(Ready::False), &policy(), 20), "its Node is not Ready");
+    assert!(heartbeats(&launch(), &labels(Ready::False), &policy()));
+    assert_eq!(
+        triage(&launch(), &labels(Ready::True), &policy(), at(20)),
+        Verdict::Delete(Reason::NotManaged)
+    );
 }
 
 #[test]

@@ -291,7 +291,8 @@ impl Model<'_> {
     }
 
     fn launch(&self, node: Option<&Node>, action: &HookAction) -> Expected {
-        if node.is_some_and(|node| !may_touch(node)) || self.is_managed() == Some(false) {
+        let is_others = |node: &Node| node.ready == Ready::True && !may_touch(node);
+        if node.is_some_and(is_others) || self.is_managed() == Some(false) {
             return self.dropped(Reason::NotManaged);
         }
         if self.is_managed().is_none() {
@@ -312,8 +313,14 @@ impl Model<'_> {
 
     /// Until its node is ready, its time is over, or nothing is left to wait for.
     fn launch_of_ours(&self, node: Option<&Node>) -> Expected {
-        let is_over = self.known.is_action_over || self.ends() == Some(true);
-        let timed_out = self.now >= later(self.known.happened, 300);
+        let is_gone = self.known.instance.as_ref().is_some_and(|answer| {
+            let state = answer.facts.as_ref().map_or(InstanceState::Terminated, |f| f.state);
+            let is_over = [InstanceState::ShuttingDown, InstanceState::Terminated].contains(&state);
+            answer.at >= self.known.received && is_over
+        });
+        let is_over = self.known.is_action_over || is_gone;
+        let timed_out = self.now >= later(self.known.happened, 300)
+            && self.now >= later(self.known.received, 15);
         let is_renewed = |node: &Node| {
             self.known.lease().is_some_and(|lease| {
                 lease.node == node.name && lease.renewed >= Some(self.known.happened)
@@ -399,7 +406,8 @@ impl Model<'_> {
                 let by_tags = || {
                     self.flags.policy.cluster_name.is_some() && self.group_is_ours() == Some(true)
                 };
-                node.is_none_or(may_touch) && (is_named || by_tags())
+                let may_be_ours = |node: &Node| node.ready != Ready::True || may_touch(node);
+                node.is_none_or(may_be_ours) && (is_named || by_tags())
             }
             _ => false,
         };

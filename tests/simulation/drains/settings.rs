@@ -134,7 +134,7 @@ async fn bad_settings_are_reported_and_the_drain_goes_on_with_the_flags() {
     for part in [
         "`sundown.drain-timeout` in the hook's NotificationMetadata is `9d`: use hours, minutes",
         "`sundown.force` in the hook's NotificationMetadata is no setting; use one of",
-        "the annotation sundown.dev/drain-timeout is `2h`: the flags allow 5m at most",
+        "the annotation sundown.dev/drain-timeout is `2h`: the flags allow at most 5m",
     ] {
         assert!(said.iter().any(|text| text.contains(part)), "{part}: {said:?}");
     }

@@ -62,7 +62,11 @@ async fn c47_a_launch_hook_is_kept_open_until_the_node_is_ready_and_then_complet
     assert!(heartbeats >= 4, "a hook of 30 s stayed open for 140 s: {heartbeats}");
     assert_eq!(sundown.messages("launch-hook", "launch_answered"), 1.0);
     for missing in ["it has no Node", "its Node is not Ready"] {
-        assert_eq!(logs.with(&["A launch hook waits", missing]).len(), 1, "{missing}");
+        assert_eq!(
+            logs.with(&["An instance waits in its launch hook", missing]).len(),
+            1,
+            "{missing}"
+        );
     }
     stage.until(1, "the message is deleted", || stage.in_queue() == 0).await;
     sundown.stop().await;
@@ -102,12 +106,19 @@ async fn a_launch_hook_also_waits_for_daemon_sets_and_startup_taints_if_asked() 
     stage.world.kube.add_node(&spec);
     let node = stage.world.node_of(&instance).unwrap();
     stage.pass(20).await;
-    assert_eq!(logs.with(&["A launch hook waits", "startup taint example.com/starting"]).len(), 1);
+    assert_eq!(
+        logs.with(&["An instance waits in its launch hook", "startup taint example.com/starting"])
+            .len(),
+        1
+    );
     stage.world.kube.edit("nodes", "", &node, |node| {
         node["spec"].as_object_mut().unwrap().remove("taints");
     });
     stage.pass(20).await;
-    assert_eq!(logs.with(&["A launch hook waits", "DaemonSet kube-system/cni"]).len(), 1);
+    assert_eq!(
+        logs.with(&["An instance waits in its launch hook", "DaemonSet kube-system/cni"]).len(),
+        1
+    );
     let pod = PodSpec::on(node.as_str(), "kube-system", "cni-1")
         .owner("apps/v1", "DaemonSet", "cni")
         .state(PodState::Ready);
@@ -176,7 +187,7 @@ async fn an_instance_that_ends_while_its_launch_hook_waits_leaves_nothing_behind
     stage.pass(10).await;
     stage.world.aws.terminate(&instance, true);
     stage.until(90, "the message is deleted", || stage.in_queue() == 0).await;
-    assert_eq!(sundown.messages("launch-hook", "launch_answered"), 1.0);
+    assert_eq!(sundown.messages("launch-hook", "launch_over"), 1.0);
     assert_eq!(sundown.metric("open_actions"), 0.0);
     sundown.stop().await;
     stage.end();
