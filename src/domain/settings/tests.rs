@@ -117,7 +117,7 @@ fn the_flags_bound_what_a_hook_or_a_node_may_set() {
     for (given, is_allowed, part) in [
         (timeout(Some(30)), true, ""),
         (timeout(Some(7200)), true, ""),
-        (timeout(Some(7201)), false, "is `2h1s`: the flags allow 2h at most"),
+        (timeout(Some(7201)), false, "is `2h1s`: the flags allow at most 2h"),
         (forced(ForceAfter::Share(0.5)), true, ""),
         (forced(ForceAfter::Share(0.9)), true, ""),
         (forced(ForceAfter::Deadline), true, ""),

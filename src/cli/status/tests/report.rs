@@ -53,7 +53,7 @@ fn each_setting_in_force_has_its_source_and_a_bad_annotation_is_a_remark() {
         ]
     );
     assert_eq!(status.deadline, Some(at(3350 + 1200 - 2)));
-    let remark = "the annotation sundown.dev/drain-timeout is `3h`: the flags allow 40m at most";
+    let remark = "the annotation sundown.dev/drain-timeout is `3h`: the flags allow at most 40m";
     assert!(status.remarks.iter().any(|text| text.starts_with(remark)), "{:?}", status.remarks);
 }
 
