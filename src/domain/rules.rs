@@ -44,7 +44,10 @@ pub enum Verification {
     /// AWS has not answered in time: pods are evicted, but none is forced, and no grace period is
     /// shortened.
     Unanswered,
-    /// An answer is awaited: no pod is evicted.
+    /// AWS has answered that the actions are over, and not yet whether the instance stays. As
+    /// [`Self::Unanswered`], but the Node may have to be put back: the drain does not end as empty.
+    Examined,
+    /// An answer is awaited: no pod is evicted, and the drain does not end as empty.
     Awaited,
     /// AWS has answered once that nothing ends: no pod is evicted, and the drain does not end as
     /// empty.
@@ -55,6 +58,13 @@ impl Verification {
     /// Pods may be evicted.
     #[must_use]
     pub const fn may_evict(self) -> bool {
+        matches!(self, Self::Verified | Self::Unanswered | Self::Examined)
+    }
+
+    /// The drain may end as soon as it has nothing left to do. Otherwise the Node may have to be put
+    /// back instead.
+    #[must_use]
+    pub const fn may_end(self) -> bool {
         matches!(self, Self::Verified | Self::Unanswered)
     }
 }

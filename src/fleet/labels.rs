@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use super::{Effect, Fleet, LabelWrite, node_state::NodeState};
-use crate::domain::{EXCLUDE_FROM_LOAD_BALANCERS, Exclusion, InterruptionFacts, NodeName, seconds};
+use crate::{
+    domain::{EXCLUDE_FROM_LOAD_BALANCERS, Exclusion, InterruptionFacts, NodeName, seconds},
+    drain::Drain,
+};
 
 impl Fleet {
     /// Orders the label for those of these nodes that are due.
@@ -29,7 +32,7 @@ impl Fleet {
     }
 
     /// Early labels are due from the accept on. Late ones are due when the last pod that counts is
-    /// terminating, or a minute before the deadline.
+    /// terminating, or a minute before the deadline, but not while evictions wait for AWS's answer.
     fn label_is_due(&self, name: &NodeName) -> bool {
         let Some(state) = self.drains.get(name) else { return false };
         if !state.limits.response.cordons() {
@@ -41,7 +44,9 @@ impl Fleet {
             None => state.interruptions.iter().any(InterruptionFacts::is_urgent),
         };
         let near = state.limits.end_at.is_some_and(|at| self.now >= at.minus(seconds(60)));
-        early || near || state.drain().is_some_and(crate::drain::Drain::is_last_pod_terminating)
+        let is_last = |drain: &Drain| drain.is_last_pod_terminating();
+        let late = near || state.drain().is_some_and(is_last);
+        early || late && state.limits.verification.may_evict()
     }
 
     fn label(&mut self, name: &NodeName) {

@@ -291,14 +291,14 @@ impl Fleet {
             state.record_clock,
             state.node_settings.0,
         );
-        let (limits, until) = self.with_verification(
+        let (limits, verification) = self.with_verification(
             limits,
-            &state.verification,
+            state.verification,
             &state.record,
             &state.instance,
             &holding,
         );
-        self.drains.get_mut(name)?.verification.until = until;
+        self.drains.get_mut(name)?.verification = verification;
         Some(limits)
     }
 
@@ -397,10 +397,9 @@ impl Fleet {
         let none = BTreeSet::new();
         let limits =
             self.limits_of(&record, &interruptions, resumed_at, &none, record_clock, of_node);
-        let mut verification = VerificationState::new(self.now);
-        let (limits, until) =
-            self.with_verification(limits, &verification, &record, instance, &interruptions);
-        verification.until = until;
+        let verification = VerificationState::new(self.now);
+        let (limits, verification) =
+            self.with_verification(limits, verification, &record, instance, &interruptions);
         let own_pod = self.settings.own_pod.clone();
         let start = Start { node: node.name.clone(), cordoned_at: accepted, limits, own_pod };
         let drain = Drain::new(start, self.settings.drain);
@@ -491,6 +490,7 @@ impl Fleet {
         let before = state.interruptions.len();
         state.interruptions =
             state.record_clock.skew().facts_to_ours(record.interruptions(&instance));
+        let actions_before = self.lookup.open_actions(&state.record, &instance);
         state.record = record;
         let has_own_timeout =
             state.interruptions.iter().any(|facts| facts.settings.drain_timeout.is_some())
@@ -501,6 +501,9 @@ impl Fleet {
             state.paused_by.is_paused() || has_own_timeout,
             self.lookup.open_actions(&state.record, &instance),
         );
+        if actions.iter().any(|action| !actions_before.contains(action)) {
+            state.verification.ask_anew();
+        }
         self.keep_actions_alive(name, &actions, &interruptions, true);
         if is_resumed_at_due {
             // The actions that have just joined do not know that yet.

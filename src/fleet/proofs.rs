@@ -88,7 +88,9 @@ impl Fleet {
         // The drain goes on while another interruption holds or is being verified.
         if !state.is_disproved() || !state.is_draining() {
             self.out.report(name, DrainEvent::DisprovedOne);
-            return self.refresh_limits(name);
+            self.refresh_limits(name);
+            // Only lifecycle actions may be left.
+            return self.verify_actions(name);
         }
         state.end_reason = EndReason::NothingHolds;
         self.out.report(name, DrainEvent::Disproved);

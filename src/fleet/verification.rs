@@ -1,23 +1,28 @@
 //! Waits until AWS confirms the lifecycle actions of a drain, and ends the drain if AWS contradicts
 //! them. [`crate::lifecycle::verification()`] has the rules.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use super::{DrainEvent, Effect, Fleet, Question};
 use crate::{
-    domain::{GroupName, InstanceId, InterruptionFacts, Kind, Limits, Moment, NodeName},
+    domain::{GroupName, InstanceId, InterruptionFacts, Kind, Limits, Moment, NodeName, seconds},
     drain::Input,
     lifecycle::{self, ActionSeen, Finding, VERIFIED_WITHIN, VerificationFacts},
     record::{EndReason, Record},
 };
 
+/// How long a contradiction counts for an action about which AWS answers only later.
+const CONTRADICTED_FOR: Duration = seconds(60);
+
 /// How far the lifecycle actions of a drain are verified.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct VerificationState {
-    /// When this process took the drain up.
+    /// When this process took the drain up, or when later nothing but actions asked for it.
     since: Moment,
-    /// What EC2 and the group have shown.
-    finding: Option<Finding>,
+    /// Nothing but actions asks for the drain.
+    is_needed: bool,
+    /// What EC2 and the group have shown, and when.
+    finding: Option<(Finding, Moment)>,
     /// [`Question::Contradiction`] was asked.
     is_asked: bool,
     /// When [`Limits::verification`] changes without another answer.
@@ -26,7 +31,12 @@ pub(super) struct VerificationState {
 
 impl VerificationState {
     pub(super) const fn new(since: Moment) -> Self {
-        Self { since, finding: None, is_asked: false, until: None }
+        Self { since, is_needed: false, finding: None, is_asked: false, until: None }
+    }
+
+    /// What AWS has shown no longer counts, for example because an action has joined.
+    pub(super) const fn ask_anew(&mut self) {
+        (self.finding, self.is_asked) = (None, false);
     }
 }
 
@@ -44,34 +54,46 @@ impl Fleet {
         let is_action = |facts: &InterruptionFacts| {
             facts.hook.is_some() && facts.kind.is_some_and(Kind::is_terminate_hook)
         };
+        let actions = self.lookup.open_actions(record, instance);
+        // One that only marks the node asks for nothing that an action does.
+        let asking = || interruptions.iter().filter(|facts| facts.response.cordons());
         // AWS is already asked about one that was accepted late and without proof.
-        let is_needed = limits.response.evicts()
+        let is_needed = limits.response.cordons()
+            && !actions.is_empty()
             && !record.has_unknown()
-            && interruptions.iter().all(is_action)
-            && interruptions.iter().any(|facts| !facts.stale);
-        let seen = |action| self.hook_facts.get(action).map_or(ActionSeen::Unanswered, |f| f.seen);
+            && asking().all(is_action)
+            && asking().any(|facts| !facts.stale);
+        let seen = |action| match self.hook_facts.get(action).map(|facts| facts.seen) {
+            None | Some(ActionSeen::Unanswered) if self.lookup.facts.is_closed(action) => {
+                ActionSeen::Over
+            }
+            seen => seen.unwrap_or_default(),
+        };
         let mut named = interruptions.iter().filter_map(|facts| facts.hook.as_ref());
         let seen = if named.any(|action| seen(action) == ActionSeen::Open) {
             ActionSeen::Open
         } else {
-            ActionSeen::of_all(self.lookup.open_actions(record, instance).iter().map(seen))
+            ActionSeen::of_all(actions.iter().map(seen))
         };
-        VerificationFacts { is_needed, seen, finding: state.finding, since: state.since }
+        let finding = state.finding.map(|(finding, _)| finding);
+        let since = if is_needed && !state.is_needed { self.now } else { state.since };
+        VerificationFacts { is_needed, seen, finding, since }
     }
 
-    /// These limits with what is known about the drain's lifecycle actions, and until when that
-    /// stays so without another answer.
+    /// These limits with what is known about the drain's lifecycle actions, and the new state of
+    /// its verification.
     pub(super) fn with_verification(
         &self,
         limits: Limits,
-        state: &VerificationState,
+        state: VerificationState,
         record: &Record,
         instance: &InstanceId,
         interruptions: &[InterruptionFacts],
-    ) -> (Limits, Option<Moment>) {
-        let facts = self.verification_facts(state, &limits, record, instance, interruptions);
+    ) -> (Limits, VerificationState) {
+        let facts = self.verification_facts(&state, &limits, record, instance, interruptions);
         let (verification, until) = lifecycle::verification(&facts, &limits, self.now);
-        (Limits { verification, ..limits }, until)
+        let (since, is_needed) = (facts.since, facts.is_needed);
+        (Limits { verification, ..limits }, VerificationState { since, is_needed, until, ..state })
     }
 
     /// The same facts of a drain that goes on; `None` if its actions need no verification.
@@ -87,23 +109,32 @@ impl Fleet {
         Some(facts).filter(|facts| facts.is_needed && facts.seen != ActionSeen::Open)
     }
 
-    /// A drain begins, or an interruption has joined it: sends heartbeats at once for its actions,
-    /// if its evictions wait for the answer.
+    /// A drain begins, or an interruption has joined it or was disproved: sends heartbeats at once
+    /// for its actions, if its evictions wait for the answer.
     pub(super) fn verify_actions(&mut self, name: &NodeName) {
         let Some(facts) = self.unverified(name) else { return };
         let until = facts.since.plus(VERIFIED_WITHIN);
-        let Some(state) = self.drains.get(name).filter(|_| self.now < until) else { return };
-        let actions = self.lookup.open_actions(&state.record, &state.instance);
-        self.out.push(Effect::VerifyActions { actions, until });
+        if let Some(state) = self.drains.get(name).filter(|_| self.now < until) {
+            let actions = self.lookup.open_actions(&state.record, &state.instance);
+            self.out.push(Effect::VerifyActions { actions, until });
+        }
         self.look_for_contradiction(name);
     }
 
-    /// AWS has answered that no action of this drain is open: asks whether the instance stays.
+    /// If AWS has answered that no action of this drain is open: asks whether the instance stays, or
+    /// ends the drain if AWS has just contradicted it.
     pub(super) fn look_for_contradiction(&mut self, name: &NodeName) {
         if self.unverified(name).is_none_or(|facts| facts.seen != ActionSeen::Over) {
             return;
         }
+        let now = self.now;
         let Some(state) = self.drains.get_mut(name) else { return };
+        if let Some((Finding::Contradicted, at)) = state.verification.finding {
+            if now < at.plus(CONTRADICTED_FOR) {
+                return self.end_contradicted(name);
+            }
+            state.verification.ask_anew();
+        }
         if std::mem::replace(&mut state.verification.is_asked, true) {
             return;
         }
@@ -121,15 +152,21 @@ impl Fleet {
     /// EC2 and the group have answered. If they contradict every action of the drain, it ends, and
     /// the Node is put back.
     pub(super) fn contradiction_found(&mut self, name: &NodeName, uid: &str, finding: Finding) {
+        let now = self.now;
         let Some(state) = self.drains.get_mut(name).filter(|state| state.node.uid == uid) else {
             return;
         };
-        state.verification.finding = Some(finding);
+        state.verification.finding = Some((finding, now));
         let is_contradicted = finding == Finding::Contradicted
             && self.unverified(name).is_some_and(|facts| facts.seen == ActionSeen::Over);
-        if !is_contradicted {
-            return self.refresh_limits(name);
+        if is_contradicted {
+            self.end_contradicted(name);
+        } else {
+            self.refresh_limits(name);
         }
+    }
+
+    fn end_contradicted(&mut self, name: &NodeName) {
         let Some(state) = self.drains.get_mut(name) else { return };
         let events = state.interruptions.iter().map(|facts| facts.event_id.clone());
         state.disproved.extend(events);

@@ -7,11 +7,13 @@
 //! | what is known | the drain |
 //! | --- | --- |
 //! | something else asks for it, or AWS accepted a heartbeat for one of its actions | [`Verification::Verified`] |
-//! | every action is over, and AWS shows that the instance goes, or did not show the contrary in time | [`Verification::Verified`]: as without this check |
+//! | every action is over, and AWS shows that the instance goes | [`Verification::Verified`]: as without this check |
 //! | every action is over, and AWS has shown once that the instance stays; for 30 s at most | [`Verification::Contradicted`]: no pod is evicted until AWS is asked again |
+//! | two thirds of the time to the deadline have passed | [`Verification::Verified`]: if the action is real, its instance ends soon |
+//! | every action is over, and AWS does not show whether the instance stays | [`Verification::Unanswered`]: no pod is forced |
 //! | no answer yet, for 5 s at most | [`Verification::Awaited`]: no pod is evicted |
-//! | no answer, until two thirds of the time to the deadline have passed | [`Verification::Unanswered`]: no pod is forced |
-//! | no answer after that | [`Verification::Verified`]: if the action is real, its instance ends soon |
+//! | every action is over, and AWS has not answered yet whether the instance stays; for 30 s at most | [`Verification::Examined`]: no pod is forced, and the drain of an empty node does not end |
+//! | anything else | [`Verification::Unanswered`]: no pod is forced |
 //!
 //! "Over": AWS answered "No active Lifecycle Action". [`Contradiction`] then decides from what EC2
 //! and the Auto Scaling group answer:
@@ -19,10 +21,11 @@
 //! | EC2 and the group | next |
 //! | --- | --- |
 //! | one of them did not answer, for less than a minute | ask again in 5 s |
-//! | one of them did not answer, for a minute | [`Finding::Plausible`] |
+//! | one of them did not answer, for a minute | [`Finding::Unclear`] |
 //! | the instance runs, and is `InService` or `Standby`; for the first time | [`Finding::Suspected`]: ask again in 15 s |
 //! | the same, asked 15 s after the first time or later | [`Finding::Contradicted`]: the Node is put back |
-//! | anything else: another state, no such group, not in the group | [`Finding::Plausible`] |
+//! | EC2 or the group reports another state | [`Finding::Plausible`] |
+//! | the instance runs, and there is no such group, or it is not in the group | [`Finding::Unclear`] |
 
 use std::time::Duration;
 
@@ -30,7 +33,8 @@ use crate::domain::{InstanceState, Limits, Moment, Verification, seconds};
 
 /// How long the evictions of a drain wait for AWS's first answer.
 pub const VERIFIED_WITHIN: Duration = seconds(5);
-/// How long they wait, since the drain was taken up, while AWS contradicts what the drain is for.
+/// How long a drain whose actions are over waits, since it was taken up, for what AWS shows: its
+/// evictions while AWS contradicts what the drain is for, and its end as empty.
 const HELD_FOR: Duration = seconds(30);
 /// The pause between two answers that contradict an event together.
 const LOOK_AGAIN: Duration = seconds(15);
@@ -72,20 +76,23 @@ pub enum Finding {
     Suspected,
     /// AWS has shown it twice.
     Contradicted,
-    /// The instance may be about to end.
+    /// AWS has shown that the instance may be about to end.
     Plausible,
+    /// AWS does not show whether the instance stays. An event that names a group that does not
+    /// exist gets here, too, so this confirms nothing.
+    Unclear,
 }
 
 /// What the verification of a drain depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VerificationFacts {
-    /// The drain evicts pods, and nothing but lifecycle actions asks for that.
+    /// The drain cordons its node, and nothing but lifecycle actions asks for that.
     pub is_needed: bool,
     /// What AWS has answered about the actions, taken together.
     pub seen: ActionSeen,
     /// What is found; `None`: nothing yet.
     pub finding: Option<Finding>,
-    /// When this process took the drain up.
+    /// When the drain began to need verification in this process.
     pub since: Moment,
 }
 
@@ -97,23 +104,30 @@ pub fn verification(
     limits: &Limits,
     now: Moment,
 ) -> (Verification, Option<Moment>) {
-    let is_plausible = facts.seen == ActionSeen::Over && facts.finding == Some(Finding::Plausible);
-    if !facts.is_needed || facts.seen == ActionSeen::Open || is_plausible {
+    let is_over = facts.seen == ActionSeen::Over;
+    let finding = facts.finding.filter(|_| is_over);
+    if !facts.is_needed || facts.seen == ActionSeen::Open || finding == Some(Finding::Plausible) {
         return (Verification::Verified, None);
     }
-    let is_suspected = facts.seen == ActionSeen::Over
-        && matches!(facts.finding, Some(Finding::Suspected | Finding::Contradicted));
     let (held_until, awaited_until) =
         (facts.since.plus(HELD_FOR), facts.since.plus(VERIFIED_WITHIN));
+    let is_suspected = matches!(finding, Some(Finding::Suspected | Finding::Contradicted));
     if is_suspected && now < held_until {
         return (Verification::Contradicted, Some(held_until));
     }
-    if now < awaited_until {
-        return (Verification::Awaited, Some(awaited_until));
+    let polite_until = limits.force_at.map(|force_at| polite_until(limits.accepted, force_at));
+    if polite_until.is_some_and(|until| now >= until) {
+        return (Verification::Verified, None);
     }
-    match limits.force_at.map(|force_at| polite_until(limits.accepted, force_at)) {
-        Some(until) if now >= until => (Verification::Verified, None),
-        until => (Verification::Unanswered, until),
+    let or_polite_until = |at: Moment| Some(polite_until.map_or(at, |until| until.min(at)));
+    if finding == Some(Finding::Unclear) {
+        (Verification::Unanswered, polite_until)
+    } else if now < awaited_until {
+        (Verification::Awaited, or_polite_until(awaited_until))
+    } else if is_over && finding.is_none() && now < held_until {
+        (Verification::Examined, or_polite_until(held_until))
+    } else {
+        (Verification::Unanswered, polite_until)
     }
 }
 
@@ -130,6 +144,8 @@ pub enum Look {
     Stays,
     /// It may be about to end.
     MayEnd,
+    /// It runs, and a group that the actions name does not exist or does not have it.
+    NotInGroup,
     /// One of them did not answer.
     Unanswered,
 }
@@ -140,14 +156,16 @@ impl Look {
     /// exist, or the instance is not in it). `None`: no answer.
     #[must_use]
     pub fn of(instance: Option<InstanceState>, in_groups: &[Option<Option<&str>>]) -> Self {
-        let stays = |state: Option<&str>| matches!(state, Some("InService" | "Standby"));
+        let stays = |state: &str| matches!(state, "InService" | "Standby");
+        let ends = |state: &Option<&str>| state.is_some_and(|state| !stays(state));
         let may_end = instance.is_some_and(|state| state != InstanceState::Running)
-            || in_groups.iter().flatten().any(|state| !stays(*state))
-            || in_groups.is_empty();
+            || in_groups.iter().flatten().any(ends);
         if may_end {
             Self::MayEnd
         } else if instance.is_none() || in_groups.iter().any(Option::is_none) {
             Self::Unanswered
+        } else if in_groups.is_empty() || in_groups.contains(&Some(None)) {
+            Self::NotInGroup
         } else {
             Self::Stays
         }
@@ -176,9 +194,8 @@ impl Contradiction {
         let suspected = self.stays.map(|_| Finding::Suspected);
         match look {
             Look::MayEnd => (Some(Finding::Plausible), None),
-            Look::Unanswered if now >= first_asked.plus(ASK_FOR) => {
-                (Some(Finding::Plausible), None)
-            }
+            Look::NotInGroup => (Some(Finding::Unclear), None),
+            Look::Unanswered if now >= first_asked.plus(ASK_FOR) => (Some(Finding::Unclear), None),
             Look::Unanswered => (suspected, Some(now.plus(ASK_SOON))),
             Look::Stays => {
                 let again = self.stays.get_or_insert(asked).plus(LOOK_AGAIN);

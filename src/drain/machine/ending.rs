@@ -2,7 +2,7 @@
 
 use super::Drain;
 use crate::{
-    domain::{Limits, Moment, PodKey, Response, Verification},
+    domain::{Limits, Moment, PodKey, Response},
     drain::{DispatchInput, Effect, NodeCondition, Outcome, silence::KubeletSilence},
 };
 
@@ -46,7 +46,9 @@ impl Drain {
             None
         } else {
             // Without `end_at`, every interruption lacks a proof: AWS is still asked.
-            self.limits.expires_at.or_else(|| self.limits.end_at.map(|_| self.may_end_empty_from()))
+            let may_end = self.limits.verification.may_end();
+            let ends = |end| if may_end { self.may_end_empty_from() } else { end };
+            self.limits.expires_at.or_else(|| self.limits.end_at.map(ends))
         }
     }
 
@@ -66,12 +68,6 @@ impl Drain {
         let marked_at = self.cordoned_at.max(self.limits.marked_at);
         let settled = marked_at.plus(self.settings.min_drain);
         self.limits.end_at.map_or(settled, |end| settled.min(end))
-    }
-
-    /// Whether the drain of an empty node may end. While AWS contradicts what the drain is for, the
-    /// Node may have to be put back instead.
-    const fn may_end_as_empty(&self) -> bool {
-        !matches!(self.limits.verification, Verification::Contradicted)
     }
 
     /// Whether no pod that counts is left, as far as is known.
@@ -119,7 +115,7 @@ impl Drain {
         }
         // While the watch is not open or has not confirmed a 404, time alone cannot show that the
         // node is empty.
-        let may_end = self.looks_empty() && self.may_end_as_empty();
+        let may_end = self.looks_empty() && self.limits.verification.may_end();
         let empty = (may_end && self.tally.gone == 0 && !self.view.is_blind())
             .then(|| self.may_end_empty_from());
         let empty = empty.max(empty.and_then(|_| self.view.catches_up_at()));
@@ -150,7 +146,7 @@ impl Drain {
                     Outcome::NotEvicted { left }
                 });
             }
-        } else if self.is_empty(now) && self.may_end_as_empty() {
+        } else if self.is_empty(now) && self.limits.verification.may_end() {
             self.end(Outcome::Empty);
         } else if self.paused {
             // The deadline is kept and shown, but does not end a paused drain.

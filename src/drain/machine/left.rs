@@ -2,7 +2,7 @@
 
 use super::Drain;
 use crate::{
-    domain::{Moment, Pod},
+    domain::{Limits, Moment, Pod},
     drain::{force, pod::Disposition},
 };
 
@@ -17,12 +17,14 @@ impl Drain {
     }
 
     /// From when on Sundown deletes this pod if its eviction is refused. `None`: never, because the
-    /// drain has no deadline, forced deletes are switched off, or the pod is already terminating.
+    /// drain has no deadline, or AWS has not confirmed it, forced deletes are switched off, or the
+    /// pod is already terminating.
     #[must_use]
     pub fn forced_from(&self, pod: &Pod) -> Option<Moment> {
         if pod.deletion.is_some() {
             return None;
         }
-        force::delete_from(self.settings.force, &self.limits, pod.grace)
+        let limits = Limits { force_at: self.force_at(), ..self.limits };
+        force::delete_from(self.settings.force, &limits, pod.grace)
     }
 }

@@ -10,7 +10,7 @@ fn with(verification: Verification, force_at: u64) -> Limits {
 #[test]
 fn no_pod_is_evicted_before_aws_answers_and_all_are_at_once_after_that() {
     for awaited in [Verification::Awaited, Verification::Contradicted] {
-        for after in [Verification::Verified, Verification::Unanswered] {
+        for after in [Verification::Verified, Verification::Unanswered, Verification::Examined] {
             let mut d = drain(with(awaited, 120));
             assert!(requests(&d.step(at(0), Input::Listed(vec![pod("a"), pod("b")]))).is_empty());
             assert!(requests(&d.step(at(4), Input::Changed(pod("c")))).is_empty());
@@ -52,7 +52,8 @@ fn a_pod_that_terminates_too_slowly_is_shortened_only_after_an_answer() {
 fn an_empty_node_ends_its_drain_unless_aws_contradicts_it() {
     for (verification, ends) in [
         (Verification::Verified, true),
-        (Verification::Awaited, true),
+        (Verification::Examined, false),
+        (Verification::Awaited, false),
         (Verification::Unanswered, true),
         (Verification::Contradicted, false),
     ] {
@@ -66,6 +67,32 @@ fn an_empty_node_ends_its_drain_unless_aws_contradicts_it() {
     d.step(at(0), Input::Listed(vec![pod("a")]));
     let effects = d.step(at(16), Input::Contradicted);
     assert_eq!(ended(&effects), Some(&Outcome::Contradicted { left: vec![key("a")] }));
+}
+
+#[test]
+fn a_node_that_is_only_cordoned_ends_its_drain_once_it_is_known_whether_its_instance_stays() {
+    use crate::domain::Response;
+    for held in [Verification::Examined, Verification::Awaited, Verification::Contradicted] {
+        let cordoned =
+            |verification| Limits { response: Response::Cordon, ..with(verification, 120) };
+        let mut d = drain(cordoned(held));
+        d.step(at(0), Input::Listed(vec![pod("a")]));
+        assert_eq!(ended(&d.step(at(20), Input::Tick)), None, "{held:?}");
+        let effects = d.step(at(21), Input::Limits(cordoned(Verification::Unanswered)));
+        assert_eq!(ended(&effects), Some(&Outcome::NotEvicted { left: vec![key("a")] }));
+    }
+}
+
+#[test]
+fn what_is_not_confirmed_shows_no_time_at_which_pods_are_forced() {
+    for (verification, is_shown) in [
+        (Verification::Verified, true),
+        (Verification::Unanswered, false),
+        (Verification::Examined, false),
+    ] {
+        let d = drain(with(verification, 120));
+        assert_eq!(d.forced_from(&pod("a")).is_some(), is_shown, "{verification:?}");
+    }
 }
 
 #[test]

@@ -183,6 +183,16 @@ fn a_node_leaves_load_balancers_when_its_label_is_due_and_is_tried_again_where_t
 }
 
 #[test]
+fn a_node_leaves_load_balancers_late_only_once_its_pods_may_be_evicted() {
+    let (mut world, node) = (World::excluding(Exclusion::Late), held());
+    world.accepts(&node);
+    world.pods(&node, drain::Input::Listed(Vec::new()));
+    assert!(!world.after(1).contains(&"exclude"), "AWS has not answered");
+    world.sees("drain", "t1", crate::lifecycle::ActionSeen::Open);
+    assert!(world.after(1).contains(&"exclude"));
+}
+
+#[test]
 fn a_node_leaves_load_balancers_only_once_its_deleted_record_is_written_back() {
     let (mut world, node) = (World::excluding(Exclusion::Early), held());
     world.accepts(&node);

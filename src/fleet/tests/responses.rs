@@ -141,7 +141,7 @@ fn taken_over(node: &Node, now: i64) -> Vec<Effect> {
 
 #[test]
 fn a_new_leader_does_not_end_what_is_paused() {
-    let mut node = marked(&hook("h", 0, "drain", "t"), Response::Cordon);
+    let mut node = marked(&spot("s", 0), Response::Cordon);
     assert_eq!(ordered(&taken_over(&node, 100)), Some((EndReason::InstanceGoes, "not_evicted")));
     node.annotations.insert(PAUSE.to_owned(), "true".to_owned());
     assert_eq!(ordered(&taken_over(&node, 100)), None);

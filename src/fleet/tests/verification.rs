@@ -5,11 +5,11 @@ use super::{
     *,
 };
 use crate::{
-    domain::{Node, Pod, Verification},
+    domain::{Cause, Node, Pod, Response, Verification},
     lifecycle::{ActionSeen, Finding},
     record::{
-        EndReason,
-        tests::{hook, spot, take_on},
+        AcceptOptions, EndReason,
+        tests::{event, hook, node, spot, take_on, take_on_with},
     },
 };
 
@@ -23,6 +23,8 @@ fn found(world: &mut World, node: &Node, finding: Finding) -> Vec<Effect> {
     let (node, uid) = (node.name.clone(), node.uid.clone());
     world.step(Input::Contradiction { node, uid, finding })
 }
+
+const ENDS: [&str; 2] = ["unwatch pods", "complete"];
 
 fn verification(world: &World, node: &Node) -> Verification {
     world.fleet.drains.get(&node.name).unwrap().limits.verification
@@ -184,4 +186,133 @@ fn a_suspicion_holds_evictions_for_half_a_minute_at_most() {
     found(&mut world, &node, Finding::Suspected);
     assert!(world.after(29).is_empty());
     assert_eq!(world.after(1), ["send"]);
+}
+
+/// Another hook joins at this time.
+fn other_joins(world: &mut World, node: &Node, now: i64) -> Node {
+    world.now = now;
+    let joined = take_on(node, &hook("e2", now, "other", "t2"), now).unwrap();
+    world.accepts(&joined);
+    joined
+}
+
+#[test]
+fn a_contradiction_counts_for_a_minute_for_an_action_that_is_found_to_be_over_later() {
+    let asked = ["ask whether it stays"];
+    for (over_at, expected) in [(20, &ENDS[..]), (75, &ENDS), (76, &asked)] {
+        let (mut world, node) = unverified();
+        assert_eq!(world.sees("drain", "t1", ActionSeen::Over), asked);
+        let joined = other_joins(&mut world, &node, 2);
+        world.now = 16;
+        assert!(words(&found(&mut world, &joined, Finding::Contradicted)).is_empty());
+        world.now = over_at;
+        assert_eq!(world.sees("other", "t2", ActionSeen::Over), expected, "over at {over_at}");
+    }
+}
+
+#[test]
+fn what_was_found_before_an_action_joined_says_nothing_about_it() {
+    let (mut world, node) = unverified();
+    world.sees("drain", "t1", ActionSeen::Over);
+    found(&mut world, &node, Finding::Plausible);
+    assert_eq!(verification(&world, &node), Verification::Verified);
+    let joined = other_joins(&mut world, &node, 2);
+    assert_eq!(verification(&world, &joined), Verification::Awaited);
+    assert_eq!(world.sees("other", "t2", ActionSeen::Over), ["ask whether it stays"], "again");
+}
+
+#[test]
+fn an_empty_node_waits_half_a_minute_at_most_for_a_slow_answer_whether_it_stays() {
+    let slow = || {
+        let (mut world, node) = unverified();
+        world.pods(&node, drain::Input::Listed(Vec::new()));
+        world.sees("drain", "t1", ActionSeen::Over);
+        assert!(world.after(20).is_empty());
+        (world, node)
+    };
+    let (mut world, node) = slow();
+    assert!(words(&found(&mut world, &node, Finding::Suspected)).is_empty());
+    assert_eq!(words(&found(&mut world, &node, Finding::Contradicted)), ENDS);
+    let (mut world, _) = slow();
+    assert!(world.after(9).is_empty());
+    assert_eq!(world.after(1), ENDS);
+}
+
+#[test]
+fn a_node_that_is_only_cordoned_is_put_back_too() {
+    let cordon = AcceptOptions { response: Response::Cordon, ..AcceptOptions::default() };
+    let cordoned = take_on_with(&node(), &hook("e1", 0, "drain", "t1"), 0, &cordon).unwrap();
+    let mut world = World::confirmed();
+    world.accepts(&cordoned);
+    assert_eq!(world.sees("drain", "t1", ActionSeen::Over), ["ask whether it stays"]);
+    assert!(world.after(1).is_empty());
+    found(&mut world, &cordoned, Finding::Suspected);
+    assert!(world.after(15).is_empty());
+    let effects = found(&mut world, &cordoned, Finding::Contradicted);
+    let outcome = |effect: &Effect| match effect {
+        Effect::Complete(c) => Some((c.end_reason, c.outcome)),
+        _ => None,
+    };
+    let ends = effects.iter().find_map(outcome);
+    assert_eq!(ends, Some((EndReason::NothingHolds, "contradicted")));
+}
+
+#[test]
+fn a_recommendation_that_only_marks_its_node_verifies_no_action() {
+    for (response, expected) in [
+        (Response::Prefer, Verification::Awaited),
+        (Response::Cordon, Verification::Verified),
+        (Response::Drain, Verification::Verified),
+    ] {
+        let options = AcceptOptions { response, ..AcceptOptions::default() };
+        let marked = take_on_with(&node(), &event("r", 0, Cause::Rebalance), 0, &options).unwrap();
+        let mut world = World::confirmed();
+        world.accepts(&marked);
+        world.now = 100;
+        let joined = take_on(&marked, &hook("e1", 100, "drain", "t1"), 100).unwrap();
+        world.accepts(&joined);
+        assert_eq!(verification(&world, &joined), expected, "{response:?}");
+    }
+}
+
+#[test]
+fn a_group_that_does_not_exist_confirms_nothing() {
+    let (mut world, node) = unverified();
+    listed(&mut world, &node);
+    world.sees("drain", "t1", ActionSeen::Over);
+    assert_eq!(words(&found(&mut world, &node, Finding::Unclear)), ["send"]);
+    assert_eq!(verification(&world, &node), Verification::Unanswered);
+}
+
+#[test]
+fn an_action_that_is_known_to_be_over_needs_no_other_answer() {
+    let (mut world, node) = (World::confirmed(), super::transitions::held());
+    let action = hook("e1", 0, "drain", "t1").lifecycle_action(&id(INSTANCE)).unwrap();
+    world.facts.with(|known| known.closed_actions.insert(action));
+    assert!(world.accepts(&node).contains(&"ask whether it stays"));
+    let joined = other_joins(&mut world, &node, 2);
+    assert_eq!(world.sees("other", "t2", ActionSeen::Over), ["ask whether it stays"]);
+    assert_eq!(words(&found(&mut world, &joined, Finding::Contradicted)), ENDS);
+}
+
+#[test]
+fn what_is_left_of_a_drain_is_verified_once_the_other_interruption_is_disproved() {
+    let stale = AcceptOptions { stale: true, ..AcceptOptions::default() };
+    let node = take_on_with(&node(), &spot("s", 0), 300, &stale).unwrap();
+    let mut world = World { now: 300, ..World::confirmed() };
+    world.accepts(&node);
+    let joined = take_on(&node, &hook("e1", 300, "drain", "t1"), 301).unwrap();
+    world.now = 301;
+    world.accepts(&joined);
+    assert_eq!(verification(&world, &joined), Verification::Verified);
+    world.now = 340;
+    let proof = Input::Proof { node: joined.name.clone(), event: "s".to_owned(), holds: false };
+    let effects = world.step(proof);
+    assert!(
+        effects
+            .iter()
+            .any(|e| matches!(e, Effect::VerifyActions { until, .. } if *until == at(345)))
+    );
+    assert_eq!(verification(&world, &joined), Verification::Awaited);
+    assert_eq!(world.sees("drain", "t1", ActionSeen::Over), ["ask whether it stays"]);
 }

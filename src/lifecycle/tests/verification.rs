@@ -12,7 +12,7 @@ fn limits(force_at: Option<i64>) -> Limits {
 #[test]
 fn a_drain_waits_for_the_first_answer_and_forces_nothing_without_one() {
     use ActionSeen::{Open, Over, Unanswered};
-    use Finding::{Contradicted, Plausible, Suspected};
+    use Finding::{Contradicted, Plausible, Suspected, Unclear};
     use Verification as V;
     // The deadline of each is at 300 s.
     for (seen, finding, now, expected, until) in [
@@ -24,18 +24,39 @@ fn a_drain_waits_for_the_first_answer_and_forces_nothing_without_one() {
         (Unanswered, None, 199, V::Unanswered, Some(200)),
         (Unanswered, None, 200, V::Verified, None),
         (Over, None, 1, V::Awaited, Some(5)),
-        (Over, None, 5, V::Unanswered, Some(200)),
+        (Over, None, 5, V::Examined, Some(30)),
+        (Over, None, 29, V::Examined, Some(30)),
+        (Over, None, 30, V::Unanswered, Some(200)),
+        (Over, None, 200, V::Verified, None),
         (Over, Some(Suspected), 1, V::Contradicted, Some(30)),
         (Over, Some(Suspected), 29, V::Contradicted, Some(30)),
         (Over, Some(Suspected), 30, V::Unanswered, Some(200)),
         (Over, Some(Contradicted), 16, V::Contradicted, Some(30)),
         (Over, Some(Plausible), 1, V::Verified, None),
+        (Over, Some(Unclear), 1, V::Unanswered, Some(200)),
+        (Over, Some(Unclear), 200, V::Verified, None),
         // Another action has joined since, about which AWS has not answered.
         (Unanswered, Some(Plausible), 1, V::Awaited, Some(5)),
         (Unanswered, Some(Suspected), 6, V::Unanswered, Some(200)),
     ] {
         let found = verification(&facts(seen, finding), &limits(Some(300)), at(now));
         assert_eq!(found, (expected, until.map(at)), "{seen:?} {finding:?} at {now}");
+    }
+}
+
+#[test]
+fn no_wait_for_an_answer_is_longer_than_two_thirds_of_the_time() {
+    use ActionSeen::{Over, Unanswered};
+    use Verification as V;
+    for (seen, force_at, now, expected, until) in [
+        (Unanswered, 6, 3, V::Awaited, Some(4)),
+        (Unanswered, 6, 4, V::Verified, None),
+        (Unanswered, 0, 0, V::Verified, None),
+        (Over, 30, 6, V::Examined, Some(20)),
+        (Over, 30, 20, V::Verified, None),
+    ] {
+        let found = verification(&facts(seen, None), &limits(Some(force_at)), at(now));
+        assert_eq!(found, (expected, until.map(at)), "{seen:?} at {now} of {force_at}");
     }
 }
 
@@ -103,9 +124,12 @@ fn only_a_running_instance_that_its_group_reports_as_in_service_stays() {
         (running, &[Some(Some("Standby"))], Look::Stays),
         (running, &[Some(Some("InService")), Some(Some("InService"))], Look::Stays),
         // No such group, or the instance is not in it.
-        (running, &[Some(None)], Look::MayEnd),
-        (running, &[Some(Some("InService")), Some(None)], Look::MayEnd),
-        (running, &[], Look::MayEnd),
+        (running, &[Some(None)], Look::NotInGroup),
+        (running, &[Some(Some("InService")), Some(None)], Look::NotInGroup),
+        (running, &[], Look::NotInGroup),
+        (running, &[Some(None), Some(Some("Terminating:Wait"))], Look::MayEnd),
+        (running, &[Some(None), None], Look::Unanswered),
+        (Some(S::ShuttingDown), &[Some(None)], Look::MayEnd),
         // No answer.
         (running, &[None], Look::Unanswered),
         (None, &[Some(Some("InService"))], Look::Unanswered),
@@ -134,8 +158,8 @@ fn found(looks: &[(i64, Look)]) -> Vec<(Option<Finding>, Option<i64>)> {
 
 #[test]
 fn a_contradiction_takes_two_answers_that_are_fifteen_seconds_apart() {
-    use Finding::{Contradicted, Plausible, Suspected};
-    use Look::{MayEnd, Stays, Unanswered};
+    use Finding::{Contradicted, Plausible, Suspected, Unclear};
+    use Look::{MayEnd, NotInGroup, Stays, Unanswered};
     for (looks, expected) in [
         (
             &[(0, Stays), (15, Stays)][..],
@@ -156,7 +180,8 @@ fn a_contradiction_takes_two_answers_that_are_fifteen_seconds_apart() {
                 (Some(Contradicted), None),
             ],
         ),
-        (&[(0, Unanswered), (60, Unanswered)], &[(None, Some(5)), (Some(Plausible), None)]),
+        (&[(0, Unanswered), (60, Unanswered)], &[(None, Some(5)), (Some(Unclear), None)]),
+        (&[(0, NotInGroup)], &[(Some(Unclear), None)]),
     ] {
         assert_eq!(found(looks), expected, "{looks:?}");
     }

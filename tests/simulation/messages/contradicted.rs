@@ -303,3 +303,35 @@ async fn a_new_leader_finishes_what_the_last_one_suspected() {
     next.stop().await;
     stage.end();
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_only_cordoned_for_a_made_up_event_is_put_back_although_ec2_is_slow() {
+    let (stage, sundown, instances) = with_own_queue(173, &["--on", "terminate-hook=cordon"]).await;
+    stage.world.aws.fault(FaultRule::new(
+        "ec2:DescribeInstances",
+        Fault::Latency(Duration::from_secs(4)),
+        How::Always,
+    ));
+    make_up(&stage, &instances[0]);
+    stage.until(3, "its node is cordoned", || stage.is_cordoned(&instances[0])).await;
+    stage.until(30, "its node is put back", || !stage.is_cordoned(&instances[0])).await;
+    assert_eq!(contradicted(&sundown), 1.0);
+    sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_group_that_does_not_exist_confirms_nothing() {
+    let (stage, sundown, instances) = with_own_queue(174, &["--force-after", "0"]).await;
+    let node = stage.world.node_of(&instances[0]).unwrap();
+    stage.world.kube.add_budget(&BudgetSpec::for_app("shop", "web").max(0));
+    stage.pass(5).await;
+    let body = bodies::terminate("nobodys", "drain", &instances[0], &stage.now());
+    stage.world.aws.send_event("in", &body);
+    stage.until(3, "its node is cordoned", || stage.is_cordoned(&instances[0])).await;
+    stage.pass(15).await;
+    assert!(!stage.world.kube.pods_on(&node).is_empty());
+    assert_eq!((sundown.metric("pods_forced_total"), contradicted(&sundown)), (0.0, 0.0));
+    sundown.stop().await;
+    stage.end_unjudged();
+}
