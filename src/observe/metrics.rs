@@ -170,8 +170,8 @@ impl Metrics {
             sweep_found: reg(
                 &mut r,
                 "sweep_found",
-                "Lifecycle hooks in which the sweep found an instance that may wait there although \
-                 no event has arrived",
+                "Lifecycle hooks in which the sweep found an instance that waits, as AWS confirmed, \
+                 although no event has arrived",
             ),
             sweep_decided: reg(
                 &mut r,
