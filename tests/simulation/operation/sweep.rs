@@ -219,6 +219,22 @@ async fn a_kind_that_is_ignored_is_not_swept() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_the_sweep_finds_has_the_settings_of_its_hook() {
+    let stage = Stage::new(2_422);
+    let metadata = Some(r#"{"sundown":{"drain-timeout":"10m"}}"#.to_owned());
+    let instance = group(&stage, "asg", 1, &[HookSpec { metadata, ..hook("drain", 300) }]);
+    let sundown = stage.lead("sundown-0", ON).await;
+    lose_events(&stage);
+    stage.world.aws.terminate(&instance[0], true);
+    stage.until(FOUND, "it is accepted", || stage.is_cordoned(&instance[0])).await;
+    let record = stage.record(&instance[0]).unwrap();
+    assert_eq!(record["interruptions"][0]["settings"]["drain-timeout"], "10m");
+    stage.until(20, "the action is completed", || stage.is_over(&instance[0])).await;
+    sundown.stop().await;
+    stage.end_unjudged();
+}
+
+#[tokio::test(start_paused = true)]
 async fn rounds_that_fail_in_a_row_are_logged_once() {
     let logs = Logs::keep();
     let stage = Stage::new(2_420);
