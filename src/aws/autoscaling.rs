@@ -15,7 +15,8 @@ use aws_smithy_types::config_bag::ConfigBag;
 
 use super::{Api, AwsError, call::Caller};
 use crate::domain::{
-    GroupName, HookDescription, HookName, HookResult, LifecycleAction, Transition,
+    DrainSettings, GroupName, HookDescription, HookName, HookResult, LifecycleAction, ReadSettings,
+    Transition,
 };
 
 /// The time limit of a call.
@@ -33,6 +34,18 @@ pub struct GroupFacts {
     pub group: GroupName,
     /// Values of `Tags` by key; empty for a tag without value.
     pub tags: BTreeMap<String, String>,
+}
+
+/// A lifecycle hook, from DescribeLifecycleHooks.
+#[derive(Debug, Clone)]
+pub struct DescribedHook {
+    /// Its name and its timeouts.
+    pub description: HookDescription,
+    /// `LifecycleTransition`; `None` if this version does not know it.
+    pub transition: Option<Transition>,
+    /// What `NotificationMetadata` says to Sundown; `None`: nothing. Boxed, because few hooks have
+    /// any.
+    pub settings: Option<Box<ReadSettings>>,
 }
 
 /// Auto Scaling in one region.
@@ -125,20 +138,22 @@ impl AutoScaling {
             .map(drop)
     }
 
-    /// DescribeLifecycleHooks: all hooks of a group (50 at most), each with its transition. The
-    /// transition is `None` if this version does not know it. Fails with [`super::Advice::Gone`]
+    /// DescribeLifecycleHooks: all hooks of a group (50 at most). Fails with [`super::Advice::Gone`]
     /// when the group does not exist.
-    pub async fn describe_hooks(
-        &self,
-        group: &GroupName,
-    ) -> Result<Vec<(HookDescription, Option<Transition>)>, AwsError> {
+    pub async fn describe_hooks(&self, group: &GroupName) -> Result<Vec<DescribedHook>, AwsError> {
         let request =
             self.client.describe_lifecycle_hooks().auto_scaling_group_name(group.as_str());
         let answer = self
             .caller
             .call(Api::DescribeLifecycleHooks, group.as_str(), LIMIT, request.send())
             .await?;
-        let described = |hook| Some((description(hook)?, transition(hook)));
+        let described = |hook: &aws_sdk_autoscaling::types::LifecycleHook| {
+            Some(DescribedHook {
+                description: description(hook)?,
+                transition: transition(hook),
+                settings: hook.notification_metadata().and_then(DrainSettings::in_metadata),
+            })
+        };
         Ok(answer.lifecycle_hooks.unwrap_or_default().iter().filter_map(described).collect())
     }
 

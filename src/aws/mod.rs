@@ -25,7 +25,7 @@ mod region;
 #[cfg(test)]
 mod tests;
 
-pub use autoscaling::{AutoScaling, GroupFacts};
+pub use autoscaling::{AutoScaling, DescribedHook, GroupFacts};
 pub use call::{Api, ApiCall, Outcome};
 pub use clients::{Clients, Identity};
 pub use clock::AwsClock;

@@ -250,8 +250,11 @@ async fn hooks_and_groups_are_read_with_their_defaults() {
         }
     });
     let hooks = clients.autoscaling().describe_hooks(&"asg".into()).await.unwrap();
-    let timeouts: Vec<_> =
-        hooks.iter().map(|(h, _)| (h.heartbeat_timeout, h.global_timeout)).collect();
+    let timeouts: Vec<_> = hooks
+        .iter()
+        .map(|h| &h.description)
+        .map(|h| (h.heartbeat_timeout, h.global_timeout))
+        .collect();
     assert_eq!(timeouts, [(seconds(300), seconds(30_000)), (seconds(3600), seconds(172_800))]);
     let groups = clients
         .autoscaling()

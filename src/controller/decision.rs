@@ -44,6 +44,8 @@ pub(super) struct Decision {
     /// A test event: Sundown reports what it would do, and does nothing.
     is_test: bool,
     return_look: ReturnLook,
+    /// The sweep found it, and AWS or the API server did not answer in time.
+    is_unanswered: bool,
 }
 
 /// Whether the Node of an instance that goes into service was read to find out if it must be put
@@ -112,20 +114,54 @@ impl Decision {
             given_up,
             is_test,
             return_look: ReturnLook::Never,
+            is_unanswered: false,
         }
     }
 
     /// For an interruption that the sweep found. `first_seen`: when, on our clock. It holds no
-    /// evictions of other nodes back: no message came.
+    /// evictions of other nodes back: no message came. `give_up`: cancels it unless AWS has proved
+    /// it.
     pub(super) fn found_by_sweep(
         term: Arc<Term>,
         interruption: Interruption,
         first_seen: Moment,
+        give_up: CancellationToken,
     ) -> Self {
-        let (now, never) = (term.shared.clock.now(), CancellationToken::new());
-        let new = Self::new(term, interruption, now, first_seen, None, never, false);
+        let now = term.shared.clock.now();
+        let new = Self::new(term, interruption, now, first_seen, None, give_up, false);
         let known = Knowledge { is_found_by_sweep: true, ..new.known };
         Self { known, burst_hold: None, ..new }
+    }
+
+    /// What the sweep found and AWS has proved is not given up.
+    fn is_proved_by_sweep(&self) -> bool {
+        self.known.is_found_by_sweep && self.known.heartbeat.is_some_and(|answer| answer.accepted)
+    }
+
+    /// Whether the questions about what the sweep found were answered.
+    pub(super) const fn is_answered(&self) -> bool {
+        !self.is_unanswered
+    }
+
+    /// Ends a decision whose time is over. `None`: it is not.
+    fn give_up(&mut self) -> Option<MessageEnd> {
+        if !self.given_up.is_cancelled() || self.is_proved_by_sweep() {
+            return None;
+        }
+        if self.known.is_found_by_sweep {
+            self.is_unanswered = true;
+            self.forget();
+        }
+        self.count(MessageOutcome::Left);
+        Some(MessageEnd::LeftToReappear)
+    }
+
+    /// Its action was kept alive, or asked about, only until it was decided.
+    fn forget(&mut self) {
+        let asked = self.interruption.lifecycle_action(&self.interruption.instance);
+        for action in self.kept_alive.take().into_iter().chain(asked) {
+            self.term.actions.forget(&action);
+        }
     }
 
     /// Counts how the interruption was decided.
@@ -160,9 +196,8 @@ impl Decision {
         let (mut accepting, mut tries) = (Backoff::up_to(seconds(10)), accept::Tries::default());
         loop {
             arrivals.mark_unchanged();
-            if self.given_up.is_cancelled() {
-                self.count(MessageOutcome::Left);
-                return MessageEnd::LeftToReappear;
+            if let Some(end) = self.give_up() {
+                return end;
             }
             self.read_index();
             if !self.is_test && !tries.is_lost() && self.is_on_record() {
@@ -294,7 +329,7 @@ impl Decision {
             biased;
             learned = questions.answer() => self.learn(learned),
             _ = arrivals.changed() => {}
-            () = self.given_up.cancelled() => {}
+            () = self.given_up.cancelled(), if !self.is_proved_by_sweep() => {}
             () = self.term.shared.clock.sleep_until(until) => {}
         }
     }
@@ -370,7 +405,10 @@ impl Decision {
             Answer::Group(answer) => self.known.group = Some(answer),
             Answer::Hook(answer) => self.known.hook = Some(answer),
             Answer::Hooks(answer) => self.known.hooks = Some(answer),
-            Answer::Heartbeat(answer) => self.known.heartbeat = Some(answer),
+            Answer::Heartbeat(answer) => {
+                self.known.heartbeat = Some(answer);
+                self.report_found();
+            }
             Answer::NodeLease(answer) => self.known.launch_answers().lease = Some(answer),
             Answer::DaemonSetPods(answer) => {
                 self.known.launch_answers().daemon_set_pods = Some(answer);
@@ -391,20 +429,36 @@ impl Decision {
         }
     }
 
+    /// AWS has accepted the heartbeat for what the sweep found: an event was lost, or is late.
+    fn report_found(&self) {
+        let Some(action) = self.interruption.hook().filter(|_| self.is_proved_by_sweep()) else {
+            return;
+        };
+        let (instance, event) = (&self.interruption.instance, &self.interruption.event_id);
+        if self.term.is_first_report(&format!("{instance} {event} is found")) {
+            self.term.shared.metrics.sweep_found();
+            info!(
+                %instance, group = %action.group, hook = %action.hook,
+                kind = self.interruption.kind().as_str(),
+                first_seen = %format_args!("{:.0}", self.known.happened),
+                "The sweep found an instance that waits in a lifecycle hook, and no event of it has \
+                 arrived."
+            );
+        }
+    }
+
     fn dispose(&mut self, reason: Reason, end: MessageEnd) -> MessageEnd {
         if self.is_test {
             let what = format!("it would not be acted on ({})", reason.as_str());
             return self.report().test(&what, end);
         }
-        if let Some(action) = self.kept_alive.take() {
+        if reason == Reason::Stale {
+            // The task of its action only asked whether the action is still open.
+            self.forget();
+        } else if let Some(action) = self.kept_alive.take() {
             self.term.actions.forget(&action);
         }
-        if let (Reason::Stale, Some(action)) =
-            (reason, self.interruption.lifecycle_action(&self.interruption.instance))
-        {
-            // Its task only asked whether the action is still open.
-            self.term.actions.forget(&action);
-        }
+        self.is_unanswered = reason == Reason::Stale && self.known.heartbeat.is_none();
         let outcome =
             if end == MessageEnd::GivenBack { MessageOutcome::Left } else { outcome(reason) };
         self.count(outcome);

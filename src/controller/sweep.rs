@@ -7,23 +7,28 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use futures::future::join_all;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use super::{context::Term, decision::Decision, hook_claims};
 use crate::{
     aws::{AwsError, GroupFilter, Outcome, WaitingMembers},
-    domain::{HookKey, HookName, InstanceId, Interruption, Transition},
+    domain::{HookKey, HookName, InstanceId, Interruption, Transition, seconds},
     observe::SweepResult,
     record,
     triage::{
         GroupHooks, HooksAnswer,
-        sweep::{MOST, Round, Sighting, Sweep, WaitState, WaitingInstance},
+        sweep::{Due, MOST, Round, Sighting, Sweep, WaitState, WaitingInstance},
     },
 };
 
 /// How many instances are looked into at once. Each takes some KB until it is decided.
 const AT_ONCE: usize = 64;
+/// How long a look lasts at most. What AWS has proved by then is decided without this limit, and
+/// without a place among the [`AT_ONCE`].
+const LONGEST_LOOK: std::time::Duration = seconds(60);
 
 /// Runs until the end of the term. A dry run does not start it: a heartbeat is a write.
 pub(super) async fn run(term: Arc<Term>) {
@@ -35,28 +40,58 @@ pub(super) async fn run(term: Arc<Term>) {
         );
         return;
     };
+    let is_acted_on = |state: &WaitState| term.shared.policy.ignores(state.kind()).is_none();
+    if ![WaitState::Terminating, WaitState::ReplacingRootVolume].iter().any(is_acted_on) {
+        return;
+    }
     // Without the Nodes, every record would be missing.
     term.shared.nodes.synced().await;
     let (clock, random) = (term.shared.clock, term.shared.random.clone());
-    let looks = Looks::new(Arc::clone(&term));
+    let (unanswered, mut received) = mpsc::unbounded_channel();
+    let looks = Looks::new(Arc::clone(&term), unanswered);
     let mut sweep = Sweep::new(clock.now(), interval, random.fraction());
     loop {
-        clock.sleep_until(sweep.next_at()).await;
-        if sweep.is_round_due(clock.now()) {
-            let round = ask(&term, &cluster).await;
-            let left_out = sweep.round_ended(clock.now(), round, random.fraction());
-            if left_out > 0 {
-                warn!(
-                    left_out,
-                    "More instances wait in lifecycle hooks than the sweep remembers. A later \
-                     round finds the others."
-                );
+        tokio::select! {
+            Some(sighting) = received.recv() => {
+                sweep.unanswered(clock.now(), &sighting);
+                continue;
             }
+            () = clock.sleep_until(sweep.next_at()) => {}
         }
-        let room = looks.room();
-        for sighting in sweep.due(clock.now(), room, |sighting| looks.are_all_known(sighting)) {
-            looks.start(sighting);
+        if sweep.is_round_due(clock.now()) {
+            round(&term, &cluster, &mut sweep).await;
         }
+        let Due { looks: due, left_out } =
+            sweep.due(clock.now(), looks.room(), |sighting| looks.are_all_known(sighting));
+        due.into_iter().for_each(|sighting| looks.start(sighting));
+        if left_out > 0 && term.is_first_report("the sweep has no room to look") {
+            warn!(
+                left_out,
+                "More instances wait in lifecycle hooks than the sweep looks into at once. It looks \
+                 into the others within minutes."
+            );
+        }
+    }
+}
+
+/// Asks Auto Scaling once which instances wait, and takes in the answer.
+async fn round(term: &Term, cluster: &str, sweep: &mut Sweep) {
+    let (clock, random) = (term.shared.clock, &term.shared.random);
+    sweep.round_begins(clock.now());
+    let round = ask(term, cluster).await;
+    let left_out = sweep.round_ended(clock.now(), round, random.fraction());
+    if left_out > 0 {
+        warn!(
+            left_out,
+            "More instances wait in lifecycle hooks than the sweep remembers. A later round finds \
+             the others."
+        );
+    }
+    if sweep.fails_too_often() {
+        warn!(
+            "Several rounds of the sweep in a row have failed or were throttled: while that lasts, \
+             nothing finds lifecycle hooks whose event is lost. The log says why at level debug."
+        );
     }
 }
 
@@ -70,7 +105,10 @@ async fn ask(term: &Term, cluster: &str) -> Round {
     let metrics = &term.shared.metrics;
     let mut found = BTreeMap::new();
     for filter in filters {
-        let waits = |state: &str| WaitState::of(state).is_some();
+        let waits = |state: &str| {
+            WaitState::of(state)
+                .is_some_and(|state| term.shared.policy.ignores(state.kind()).is_none())
+        };
         let WaitingMembers { members, calls, result } =
             term.shared.aws.autoscaling().waiting_members(&filter, MOST + 1, waits).await;
         metrics.sweep_calls(calls);
@@ -115,11 +153,14 @@ struct Looks {
     term: Arc<Term>,
     slots: Arc<Semaphore>,
     under_way: Arc<Mutex<BTreeSet<HookKey>>>,
+    /// Takes the looks to which AWS gave no answer. Each look sends one at most.
+    unanswered: mpsc::UnboundedSender<Sighting>,
 }
 
 impl Looks {
-    fn new(term: Arc<Term>) -> Self {
-        Self { term, slots: Arc::new(Semaphore::new(AT_ONCE)), under_way: Arc::default() }
+    fn new(term: Arc<Term>, unanswered: mpsc::UnboundedSender<Sighting>) -> Self {
+        let slots = Arc::new(Semaphore::new(AT_ONCE));
+        Self { term, slots, under_way: Arc::default(), unanswered }
     }
 
     /// How many more instances may be looked into now.
@@ -150,7 +191,7 @@ impl Looks {
             group: sighting.waiting.group.clone(),
             hook: hook.clone(),
         };
-        if self.under_way().contains(&key) || self.term.actions.knows(&key, sighting.first_seen) {
+        if self.under_way().contains(&key) || self.term.actions.knows(&key, sighting) {
             return true;
         }
         let interruption = self.interruption(sighting, hook);
@@ -159,24 +200,32 @@ impl Looks {
     }
 
     fn interruption(&self, sighting: &Sighting, hook: HookName) -> Interruption {
-        sighting.interruption(hook, self.term.skew().to_aws(sighting.first_seen))
+        let hooks = &self.term.shared.lookups.hooks;
+        let metadata = hooks.settings_before(&sighting.waiting.group, &hook);
+        sighting.interruption(hook, self.term.skew().to_aws(sighting.first_seen), metadata)
     }
 
     /// Looks into an instance, in a task of its own that ends with the term.
     fn start(&self, sighting: Sighting) {
         // The sweep is the only caller, so there is a slot.
         let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() else { return };
-        self.term.spawn(self.clone().look(sighting, slot));
+        let looks = self.clone();
+        self.term.spawn(async move {
+            if !looks.look(&sighting, slot).await {
+                looks.unanswered.send(sighting).ok();
+            }
+        });
     }
 
-    /// Asks for the hooks of its group, and decides about each of ours that is not known. AWS shows
-    /// only by its answer to a heartbeat whether the instance waits in it.
-    async fn look(self, sighting: Sighting, _slot: OwnedSemaphorePermit) {
-        let WaitingInstance { instance, group, state } = &sighting.waiting;
-        // The lookup limits how long its calls take. Without an answer, a later look asks again.
-        let hooks = match hook_claims::ask(&self.term, group).await {
-            Some(HooksAnswer::Described(hooks)) => hooks,
-            Some(HooksAnswer::Denied) => {
+    /// Asks for the hooks of its group, and decides about each of ours that is not known, about all
+    /// at the same time. AWS shows only by its answer to a heartbeat whether the instance waits in
+    /// it. Returns whether AWS answered.
+    async fn look(&self, sighting: &Sighting, slot: OwnedSemaphorePermit) -> bool {
+        let group = &sighting.waiting.group;
+        let asking = hook_claims::ask(&self.term, group);
+        let hooks = match tokio::time::timeout(LONGEST_LOOK, asking).await {
+            Ok(Some(HooksAnswer::Described(hooks))) => hooks,
+            Ok(Some(HooksAnswer::Denied)) => {
                 if self.term.is_first_report("the sweep cannot see hooks") {
                     warn!(
                         %group,
@@ -185,30 +234,41 @@ impl Looks {
                          the role's policy."
                     );
                 }
-                return;
+                return true;
             }
-            None => return,
+            Ok(None) | Err(_) => return false,
         };
-        for hook in self.ours(&hooks) {
-            if self.is_known(&sighting, hook.clone()) {
-                continue;
+        let unknown = self.ours(&hooks).into_iter().filter(|h| !self.is_known(sighting, h.clone()));
+        let give_up = CancellationToken::new();
+        let deciding = join_all(unknown.map(|hook| self.decide(sighting, hook, &give_up)));
+        tokio::pin!(deciding);
+        let answered = tokio::select! {
+            answered = &mut deciding => answered,
+            () = tokio::time::sleep(LONGEST_LOOK) => {
+                give_up.cancel();
+                drop(slot);
+                deciding.await
             }
-            let key =
-                HookKey { instance: instance.clone(), group: group.clone(), hook: hook.clone() };
-            let _under_way = UnderWay::new(&self, key);
-            if sighting.looked == 0 {
-                self.term.shared.metrics.sweep_found();
-                info!(
-                    %instance, %group, %hook, state = state.as_str(),
-                    first_seen = %format_args!("{:.0}", sighting.first_seen),
-                    "The sweep found an instance that waits, and no event of it has arrived. A \
-                     heartbeat shows whether it waits in this hook."
-                );
-            }
-            let interruption = self.interruption(&sighting, hook);
-            let term = Arc::clone(&self.term);
-            Decision::found_by_sweep(term, interruption, sighting.first_seen).decide().await;
-        }
+        };
+        answered.into_iter().all(|is_answered| is_answered)
+    }
+
+    /// Decides about a hook in which the instance may wait. Returns whether AWS answered.
+    async fn decide(
+        &self,
+        sighting: &Sighting,
+        hook: HookName,
+        give_up: &CancellationToken,
+    ) -> bool {
+        let WaitingInstance { instance, group, .. } = &sighting.waiting;
+        let key = HookKey { instance: instance.clone(), group: group.clone(), hook: hook.clone() };
+        let _under_way = UnderWay::new(self, key);
+        let interruption = self.interruption(sighting, hook);
+        let term = Arc::clone(&self.term);
+        let mut decision =
+            Decision::found_by_sweep(term, interruption, sighting.first_seen, give_up.clone());
+        Box::pin(decision.decide()).await;
+        decision.is_answered()
     }
 }
 

@@ -12,8 +12,8 @@ const SWEEP: &str = "sweep:";
 
 /// The event ID of an interruption that the sweep saw first at `first_seen`, on AWS's clock.
 #[must_use]
-pub fn sweep_event_id(first_seen: Moment) -> String {
-    format!("{SWEEP}{first_seen:.0}")
+pub fn sweep_event_id(first_seen: Moment, hook: &HookName) -> String {
+    format!("{SWEEP}{first_seen:.0}:{hook}")
 }
 
 /// The sweep found the interruption with this event ID. It has neither an ID of AWS nor a token.

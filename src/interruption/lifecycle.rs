@@ -3,7 +3,7 @@
 
 use crate::domain::{
     Cause, DrainSettings, GroupName, HookAction, HookName, HookPurpose, Interruption,
-    LifecycleToken, Moment, PoolEnd, ReadSettings,
+    LifecycleToken, Moment, PoolEnd,
 };
 
 use super::{
@@ -56,7 +56,7 @@ impl Lifecycle<'_> {
             origin,
             destination,
             purpose: purpose(self.action.as_deref(), origin, destination),
-            metadata: self.metadata.as_ref().and_then(|text| metadata(&text.0)),
+            metadata: self.metadata.as_ref().and_then(|text| DrainSettings::in_metadata(&text.0)),
         })
     }
 
@@ -176,12 +176,6 @@ pub(super) fn from_lines(text: &str) -> Option<Result<Parsed, Reject>> {
         }
     }
     Some(from_native(&native))
-}
-
-/// What NotificationMetadata says to Sundown; `None`: nothing.
-fn metadata(text: &str) -> Option<Box<ReadSettings>> {
-    let read = DrainSettings::of_metadata(text);
-    (read != ReadSettings::default()).then(|| Box::new(read))
 }
 
 fn end(text: Option<&Text<'_>>) -> Option<PoolEnd> {

@@ -72,7 +72,7 @@ labels!(
 
 impl MessageOutcome {
     /// The outcomes of what the sweep found: it has no messages.
-    pub const OF_SWEEP: [Self; 9] = [
+    pub const OF_SWEEP: [Self; 11] = [
         Self::Accepted,
         Self::Joined,
         Self::Repeat,
@@ -80,7 +80,9 @@ impl MessageOutcome {
         Self::ForeignHook,
         Self::NotManaged,
         Self::Foreign,
+        Self::Unknown,
         Self::Stale,
+        Self::NotActedOn,
         Self::Left,
     ];
 }

@@ -170,14 +170,15 @@ impl Metrics {
             sweep_found: reg(
                 &mut r,
                 "sweep_found",
-                "Lifecycle hooks in which the sweep found an instance that may wait there although \
-                 no event has arrived",
+                "Lifecycle hooks in which the sweep found an instance that waits, as AWS confirmed, \
+                 although no event has arrived",
             ),
             sweep_decided: reg(
                 &mut r,
                 "sweep_decided",
-                "How what the sweep found was decided, by outcome as for messages: accepted, \
-                 joined and completed were lost events",
+                "Lifecycle hooks that the sweep checked for a waiting instance, by outcome. accepted, \
+                 joined and completed: no event of the hook had arrived; stale: the instance does \
+                 not wait in this hook",
             ),
             settings_ignored: reg(
                 &mut r,
@@ -425,7 +426,7 @@ impl Metrics {
         self.sweep_calls.inc_by(count);
     }
 
-    /// The sweep found an instance that may wait in a hook although no event has arrived.
+    /// The sweep found an instance that waits, as AWS confirmed, although no event has arrived.
     pub fn sweep_found(&self) {
         self.sweep_found.inc();
     }

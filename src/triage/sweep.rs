@@ -2,7 +2,8 @@
 //!
 //! [`Sweep`] says when to ask DescribeAutoScalingGroups, and which of the instances that wait to
 //! look into. An instance is looked into [`GRACE`] after it was first seen, because its event may
-//! be on its way, and again after pauses that grow: it may wait in another party's hook only.
+//! be on its way, and again after pauses that grow: it may wait in another party's hook only. If AWS
+//! gave no answer, it is looked into again soon, and the pauses do not grow.
 //!
 //! | a round ended | the next one comes after |
 //! | --- | --- |
@@ -15,8 +16,8 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use crate::domain::{
-    Cause, GroupName, HookAction, HookName, HookPurpose, InstanceId, Interruption, Moment, seconds,
-    sweep_event_id,
+    Cause, GroupName, HookAction, HookName, HookPurpose, InstanceId, Interruption, Kind, Moment,
+    ReadSettings, seconds, sweep_event_id,
 };
 
 /// The longest pause between two rounds.
@@ -26,6 +27,10 @@ pub const GRACE: Duration = seconds(10);
 /// The pause before an instance is looked into again. It doubles each time, up to
 /// [`LONGEST_PAUSE`].
 const LOOK_AGAIN: Duration = seconds(60);
+/// The pause before an instance is looked into again about which AWS gave no answer.
+const ASK_AGAIN: Duration = seconds(45);
+/// After so many rounds in a row without an answer the operator is told.
+const FAILED_TOO_OFTEN: u32 = 3;
 /// How many waiting instances are remembered. Each takes less than 1 KB: an instance ID and the
 /// name of a group, which has at most 255 characters.
 pub const MOST: usize = 5_000;
@@ -41,8 +46,9 @@ pub enum WaitState {
 
 impl WaitState {
     /// The wait that a `LifecycleState` of AWS names. `None`: no wait, or one in which the sweep
-    /// finds nothing: `Pending:Wait`, because Sundown does not act on launch hooks yet, and the
-    /// states of warm pools, whose instances are no nodes.
+    /// finds nothing: `Pending:Wait`, because it does not look for lost events of launch hooks
+    /// ([`super::launch`] waits only for those of which an event tells), and the states of warm
+    /// pools, whose instances are no nodes.
     #[must_use]
     pub fn of(lifecycle_state: &str) -> Option<Self> {
         match lifecycle_state {
@@ -58,6 +64,15 @@ impl WaitState {
         match self {
             Self::Terminating => "Terminating:Wait",
             Self::ReplacingRootVolume => "ReplacingRootVolume:Wait",
+        }
+    }
+
+    /// The kind of the interruption that it is.
+    #[must_use]
+    pub const fn kind(self) -> Kind {
+        match self {
+            Self::Terminating => Kind::TerminateHook,
+            Self::ReplacingRootVolume => Kind::RootVolume,
         }
     }
 
@@ -87,19 +102,28 @@ pub struct Sighting {
     pub waiting: WaitingInstance,
     /// When a round first showed it waiting in this state.
     pub first_seen: Moment,
+    /// When the last round before that began that did not show it waiting. `None`: none was
+    /// answered before.
+    pub absent_at: Option<Moment>,
     /// How often it was looked into before.
     pub looked: u32,
 }
 
 impl Sighting {
     /// The interruption that the event of this hook would have been. The sweep knows no token: the
-    /// instance ID identifies the action. `at`: `first_seen`, on AWS's clock.
+    /// instance ID identifies the action. `at`: `first_seen`, on AWS's clock. `metadata`: what that
+    /// of the hook says to Sundown.
     #[must_use]
-    pub fn interruption(&self, hook: HookName, at: Moment) -> Interruption {
+    pub fn interruption(
+        &self,
+        hook: HookName,
+        at: Moment,
+        metadata: Option<Box<ReadSettings>>,
+    ) -> Interruption {
         let WaitingInstance { instance, group, state } = self.waiting.clone();
         Interruption {
             instance,
-            event_id: sweep_event_id(at),
+            event_id: sweep_event_id(at, &hook),
             time: Some(at),
             cause: Cause::Terminate(HookAction {
                 group,
@@ -108,8 +132,7 @@ impl Sighting {
                 origin: None,
                 destination: None,
                 purpose: state.purpose(),
-                // DescribeAutoScalingGroups does not have it: the flags and the Node decide.
-                metadata: None,
+                metadata,
             }),
         }
     }
@@ -134,7 +157,22 @@ pub struct Sweep {
     interval: Duration,
     pause: Duration,
     next_round: Moment,
+    /// When the round began that is under way.
+    began: Option<Moment>,
+    /// When the last round began that was answered.
+    last_answered: Option<Moment>,
+    /// How many rounds in a row were not answered.
+    failed: u32,
     waiting: BTreeMap<InstanceId, Watched>,
+}
+
+/// What there is to do about the instances that wait.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Due {
+    /// Look into these now.
+    pub looks: Vec<Sighting>,
+    /// For how many more it is time, but there was no room.
+    pub left_out: usize,
 }
 
 #[derive(Debug)]
@@ -151,6 +189,9 @@ impl Sweep {
             interval,
             pause: interval,
             next_round: now.plus(shortened(interval, fraction)),
+            began: None,
+            last_answered: None,
+            failed: 0,
             waiting: BTreeMap::new(),
         }
     }
@@ -168,6 +209,18 @@ impl Sweep {
         looks.fold(self.next_round, Moment::min)
     }
 
+    /// A round begins.
+    pub const fn round_begins(&mut self, now: Moment) {
+        self.began = Some(now);
+    }
+
+    /// So many rounds in a row have failed or were throttled that the operator is told. `true` only
+    /// once in a row.
+    #[must_use]
+    pub const fn fails_too_often(&self) -> bool {
+        self.failed == FAILED_TOO_OFTEN
+    }
+
     /// Takes in how a round ended. Returns how many waiting instances there was no room for: a
     /// later round finds them.
     pub fn round_ended(&mut self, now: Moment, round: Round, fraction: f64) -> usize {
@@ -177,7 +230,14 @@ impl Sweep {
             Round::Failed => self.pause,
         };
         self.next_round = now.plus(shortened(self.pause, fraction));
+        let began = self.began.take().unwrap_or(now);
+        self.failed = match round {
+            Round::Answered(_) => 0,
+            Round::Throttled | Round::Failed => self.failed.saturating_add(1),
+            Round::Denied => self.failed,
+        };
         let Round::Answered(found) = round else { return 0 };
+        let absent_at = self.last_answered.replace(began);
         let mut before = std::mem::take(&mut self.waiting);
         let mut new = Vec::new();
         for waiting in found {
@@ -185,16 +245,20 @@ impl Sweep {
                 Some(watched) if watched.sighting.waiting == waiting => {
                     self.waiting.insert(waiting.instance, watched);
                 }
-                _ => new.push(waiting),
+                // It no longer waits for what it waited for: what ended before belongs to that.
+                Some(_) => new.push((waiting, Some(began))),
+                None => new.push((waiting, absent_at)),
             }
         }
-        for waiting in &new {
+        for (waiting, absent_at) in &new {
             if self.waiting.len() >= MOST {
-                return new.iter().filter(|w| !self.waiting.contains_key(&w.instance)).count();
+                return new.iter().filter(|(w, _)| !self.waiting.contains_key(&w.instance)).count();
             }
-            let sighting = Sighting { waiting: waiting.clone(), first_seen: now, looked: 0 };
+            let (waiting, absent_at) = (waiting.clone(), *absent_at);
+            let instance = waiting.instance.clone();
+            let sighting = Sighting { waiting, first_seen: now, absent_at, looked: 0 };
             let watched = Watched { sighting, look_at: now.plus(GRACE) };
-            self.waiting.insert(waiting.instance.clone(), watched);
+            self.waiting.insert(instance, watched);
         }
         0
     }
@@ -202,29 +266,35 @@ impl Sweep {
     /// The instances to look into now, `room` at most, the first seen first. `is_known`: everything
     /// that the instance may wait for is known already. It costs no call to find that out, so the
     /// pause before the next look does not grow.
-    pub fn due(
-        &mut self,
-        now: Moment,
-        room: usize,
-        is_known: impl Fn(&Sighting) -> bool,
-    ) -> Vec<Sighting> {
+    pub fn due(&mut self, now: Moment, room: usize, is_known: impl Fn(&Sighting) -> bool) -> Due {
         let mut due: Vec<&mut Watched> =
             self.waiting.values_mut().filter(|watched| watched.look_at <= now).collect();
         due.sort_by_key(|watched| watched.sighting.first_seen);
-        let mut sightings = Vec::new();
+        let (mut looks, mut left_out) = (Vec::new(), 0);
         for watched in due {
             if is_known(&watched.sighting) {
                 watched.look_at = now.plus(LOOK_AGAIN);
-            } else if sightings.len() < room {
-                sightings.push(watched.sighting.clone());
+            } else if looks.len() < room {
+                looks.push(watched.sighting.clone());
                 let doubled = LOOK_AGAIN * (1 << watched.sighting.looked.min(8));
                 watched.sighting.looked = watched.sighting.looked.saturating_add(1);
                 watched.look_at = now.plus(doubled.min(LONGEST_PAUSE));
             } else {
+                left_out += 1;
                 watched.look_at = now.plus(seconds(1));
             }
         }
-        sightings
+        Due { looks, left_out }
+    }
+
+    /// AWS gave no answer while this instance was looked into: that look does not count.
+    pub fn unanswered(&mut self, now: Moment, sighting: &Sighting) {
+        let Some(watched) = self.waiting.get_mut(&sighting.waiting.instance) else { return };
+        let Sighting { waiting, first_seen, .. } = &watched.sighting;
+        if *waiting == sighting.waiting && *first_seen == sighting.first_seen {
+            watched.sighting.looked = sighting.looked;
+            watched.look_at = now.plus(ASK_AGAIN);
+        }
     }
 }
 
@@ -257,7 +327,7 @@ mod tests {
     }
 
     fn looked(sweep: &mut Sweep, second: u64) -> Vec<Sighting> {
-        sweep.due(at(second), 100, |_| false)
+        sweep.due(at(second), 100, |_| false).looks
     }
 
     #[test]
@@ -327,11 +397,69 @@ mod tests {
     }
 
     #[test]
+    fn a_look_without_an_answer_is_repeated_soon_and_costs_no_patience() {
+        let mut sweep = Sweep::new(at(0), INTERVAL, 0.0);
+        sweep.round_ended(at(60), Round::Answered(vec![one()]), 0.0);
+        let mut looks = Vec::new();
+        for second in 0..400 {
+            for sighting in looked(&mut sweep, second) {
+                let is_unanswered = (1..=2).contains(&looks.len());
+                looks.push((second, sighting.looked));
+                if is_unanswered {
+                    sweep.unanswered(at(second), &sighting);
+                }
+            }
+        }
+        assert_eq!(looks, [(70, 0), (130, 1), (175, 1), (220, 1), (340, 2)]);
+        let old = looked(&mut sweep, 580).remove(0);
+        sweep.round_ended(at(600), Round::Answered(Vec::new()), 0.0);
+        sweep.round_ended(at(660), Round::Answered(vec![one()]), 0.0);
+        sweep.unanswered(at(661), &old);
+        assert_eq!(looked(&mut sweep, 670)[0].looked, 0, "that was another wait");
+    }
+
+    #[test]
+    fn a_sighting_says_when_the_instance_did_not_wait_for_that_yet() {
+        let root = waits(1, WaitState::ReplacingRootVolume);
+        let mut sweep = Sweep::new(at(0), INTERVAL, 0.0);
+        let mut round = |second: u64, round| {
+            sweep.round_begins(at(second));
+            sweep.round_ended(at(second + 2), round, 0.0);
+            looked(&mut sweep, second + 12).first().map(|found| found.absent_at)
+        };
+        assert_eq!(round(60, Round::Answered(vec![root])), Some(None), "no round before");
+        let changed = round(120, Round::Answered(vec![one()]));
+        assert_eq!(changed, Some(Some(at(120))), "it waited for something else until now");
+        assert_eq!(round(180, Round::Answered(Vec::new())), None);
+        assert_eq!(round(240, Round::Throttled), None);
+        assert_eq!(round(300, Round::Answered(vec![one()])), Some(Some(at(180))));
+    }
+
+    #[test]
+    fn rounds_that_fail_in_a_row_are_told_of_once() {
+        let mut sweep = Sweep::new(at(0), INTERVAL, 0.0);
+        let clean = || Round::Answered(Vec::new());
+        for (round, is_told) in [
+            (Round::Failed, false),
+            (Round::Throttled, false),
+            (clean(), false),
+            (Round::Failed, false),
+            (Round::Failed, false),
+            (Round::Throttled, true),
+            (Round::Failed, false),
+            (clean(), false),
+        ] {
+            sweep.round_ended(at(60), round, 0.0);
+            assert_eq!(sweep.fails_too_often(), is_told);
+        }
+    }
+
+    #[test]
     fn what_is_known_is_not_looked_into_and_costs_no_patience() {
         let mut sweep = Sweep::new(at(0), INTERVAL, 0.0);
         sweep.round_ended(at(60), Round::Answered(vec![one()]), 0.0);
         for second in [70, 130, 190, 250] {
-            assert_eq!(sweep.due(at(second), 100, |_| true), [], "{second}");
+            assert_eq!(sweep.due(at(second), 100, |_| true).looks, [], "{second}");
             assert_eq!(sweep.next_at(), at(120), "{second}");
         }
         assert_eq!(looked(&mut sweep, 310).len(), 1, "no longer known");
@@ -361,9 +489,10 @@ mod tests {
         let mut sweep = Sweep::new(at(0), INTERVAL, 0.0);
         assert_eq!(sweep.round_ended(at(60), Round::Answered(all(MOST + 7)), 0.0), 7);
         assert_eq!(sweep.waiting.len(), MOST);
-        assert_eq!(sweep.due(at(70), 3, |_| false).len(), 3);
+        let due = sweep.due(at(70), 3, |_| false);
+        assert_eq!((due.looks.len(), due.left_out), (3, MOST - 3));
         assert_eq!(sweep.next_at(), at(71), "the others as soon as there is room");
-        let next = sweep.due(at(71), 3, |_| false);
+        let next = sweep.due(at(71), 3, |_| false).looks;
         assert_eq!(next.len(), 3);
         assert!(next.iter().all(|sighting| sighting.looked == 0), "others than before");
         assert_eq!(sweep.round_ended(at(120), Round::Answered(all(2)), 0.0), 0);
@@ -376,10 +505,10 @@ mod tests {
         let root = waits(1, WaitState::ReplacingRootVolume);
         sweep.round_ended(at(60), Round::Answered(vec![root]), 0.0);
         let found = looked(&mut sweep, 70).remove(0);
-        let interruption = found.interruption("drain".into(), found.first_seen);
+        let interruption = found.interruption("drain".into(), found.first_seen, None);
         assert_eq!(interruption.kind().as_str(), "root-volume");
         assert_eq!(interruption.time, Some(at(60)));
-        assert_eq!(interruption.event_id, "sweep:2026-01-05T09:01:00Z");
+        assert_eq!(interruption.event_id, "sweep:2026-01-05T09:01:00Z:drain");
         assert!(crate::domain::is_sweep_event_id(&interruption.event_id));
         let hook = interruption.hook().unwrap();
         assert_eq!((hook.group.as_str(), hook.hook.as_str()), ("asg", "drain"));

@@ -6,9 +6,10 @@ use tokio::time::Instant;
 
 use super::{Lookup, LookupError, LookupSettings};
 use crate::{
-    aws::{Clients, autoscaling, ec2},
+    aws::{Clients, DescribedHook, autoscaling, ec2},
     domain::{
-        GroupName, HookDescription, HookName, InstanceFacts, InstanceId, ReservationId, Transition,
+        GroupName, HookDescription, HookName, InstanceFacts, InstanceId, ReadSettings,
+        ReservationId, Transition,
     },
     runtime::{Random, Spawner},
 };
@@ -23,7 +24,7 @@ pub type BlockLookup = Lookup<ReservationId, Arc<Vec<InstanceId>>>;
 pub type GroupLookup = Lookup<GroupName, Arc<BTreeMap<String, String>>>;
 
 /// The hooks of a group, and when they were read.
-type Hooks = (Instant, Arc<BTreeMap<HookName, (HookDescription, Option<Transition>)>>);
+type Hooks = (Instant, Arc<BTreeMap<HookName, DescribedHook>>);
 
 /// A hook that did not exist this long ago may exist now.
 const HOOK_MAY_BE_NEW: Duration = Duration::from_secs(30);
@@ -46,7 +47,7 @@ impl HookLookup {
         let Some((at, hooks)) = self.0.get(group).await? else { return Ok(None) };
         match hooks.get(hook) {
             None if at.elapsed() >= HOOK_MAY_BE_NEW => self.get_fresh(group, hook).await,
-            found => Ok(found.map(|(description, _)| description.clone())),
+            found => Ok(found.map(|hook| hook.description.clone())),
         }
     }
 
@@ -57,7 +58,7 @@ impl HookLookup {
         hook: &HookName,
     ) -> Result<Option<HookDescription>, LookupError> {
         let Some((_, hooks)) = self.0.get_fresh(group).await? else { return Ok(None) };
-        Ok(hooks.get(hook).map(|(description, _)| description.clone()))
+        Ok(hooks.get(hook).map(|hook| hook.description.clone()))
     }
 
     /// Every hook of the group with its transition, at most 30 s old. Hooks of a transition that
@@ -88,15 +89,18 @@ impl HookLookup {
         let (_, hooks) = self.0.cached(group)?.1?;
         Some(transitions(&hooks))
     }
+
+    /// What the NotificationMetadata of the hook says to Sundown by the last answer of AWS, at most
+    /// 10 minutes old. Makes no call. `None`: nothing, or there is no such answer.
+    #[must_use]
+    pub fn settings_before(&self, group: &GroupName, hook: &HookName) -> Option<Box<ReadSettings>> {
+        let (_, hooks) = self.0.cached(group)?.1?;
+        hooks.get(hook)?.settings.clone()
+    }
 }
 
-fn transitions(
-    hooks: &BTreeMap<HookName, (HookDescription, Option<Transition>)>,
-) -> BTreeMap<HookName, Transition> {
-    hooks
-        .iter()
-        .filter_map(|(name, (_, transition))| Some((name.clone(), (*transition)?)))
-        .collect()
+fn transitions(hooks: &BTreeMap<HookName, DescribedHook>) -> BTreeMap<HookName, Transition> {
+    hooks.iter().filter_map(|(name, hook)| Some((name.clone(), hook.transition?))).collect()
 }
 
 /// The instances of a group by id, each with its `LifecycleState` as AWS writes it.
@@ -232,7 +236,7 @@ impl Lookups {
                         let hooks = autoscaling.describe_hooks(&group).await?;
                         let hooks = hooks
                             .into_iter()
-                            .map(|(h, transition)| (h.hook.clone(), (h, transition)))
+                            .map(|hook| (hook.description.hook.clone(), hook))
                             .collect();
                         all.push((group, (Instant::now(), Arc::new(hooks))));
                     }

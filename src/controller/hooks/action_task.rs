@@ -12,6 +12,7 @@ use super::{
     Completion, LifecycleActions, NamedBy, Order, Proof,
     action_calls::ActionCalls,
     action_completion::{ActionCompletion, CompletionTimes},
+    action_tasks::EndSeen,
     confirmation,
 };
 use crate::{
@@ -394,12 +395,13 @@ impl ActionTask {
     /// When the task ends although its action is open. Never (`Moment::MAX`) once the current term
     /// knows the action. While nobody leads: at the latest end of the drain. In a new term: when
     /// nothing has named the action in time. In both cases at once if AWS has shown that another
-    /// party answers the hook, unless a record names the action.
+    /// party answers the hook, or for a probe of the sweep that AWS has not accepted, unless a record
+    /// names the action.
     fn heartbeats_until(&self, now: Moment) -> Moment {
         match self.leadership {
             Leadership::Leads => return Moment::MAX,
             Leadership::LeadsAgain { .. } | Leadership::HeartbeatsOnly
-                if !self.is_recorded && self.is_of_others() =>
+                if !self.is_recorded && (self.is_of_others() || self.is_unproved_probe()) =>
             {
                 return now;
             }
@@ -431,6 +433,13 @@ impl ActionTask {
         ends
     }
 
+    /// Whether only the sweep names the action, by which hook an instance may wait, and AWS has
+    /// accepted no heartbeat for it. An event has a token.
+    fn is_unproved_probe(&self) -> bool {
+        self.schedule.counts().accepted == 0
+            && self.calls.names().iter().all(|name| name.token.is_none())
+    }
+
     /// Whether AWS has shown that another party answers the hook.
     fn is_of_others(&self) -> bool {
         let HookKey { group, hook, .. } = self.calls.key();
@@ -442,7 +451,12 @@ impl ActionTask {
         let mut ended = self.actions.ended_actions.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.now();
         let event = self.schedule.event();
-        self.calls.names().iter().for_each(|name| ended.insert(name, event, now));
+        let seen = match self.schedule.end() {
+            Some(HeartbeatEnd::Completed) => EndSeen::Completed,
+            _ if self.schedule.counts().accepted > 0 => EndSeen::WasOpen,
+            _ => EndSeen::NeverOpen,
+        };
+        self.calls.names().iter().for_each(|name| ended.insert(name, event, now, seen));
         self.shared().heartbeat_answers.ended(self.calls.names(), self.now());
     }
 

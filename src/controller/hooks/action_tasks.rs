@@ -184,6 +184,20 @@ struct LastEnded {
     at: Moment,
     /// If it was known without its token: the time of its event, or when the sweep first saw it.
     event: Option<Moment>,
+    /// AWS accepted our completion.
+    is_completed: bool,
+}
+
+/// What AWS has shown of an action that is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum EndSeen {
+    /// It accepted our completion.
+    Completed,
+    /// It accepted a heartbeat, and answered later that the action is not open.
+    WasOpen,
+    /// It only answered that no such action is open. An action may open later, or the answer was
+    /// wrong.
+    NeverOpen,
 }
 
 /// By how much the time of an event, on our clock, may be later than the first sight of its action.
@@ -203,10 +217,20 @@ impl EndedActions {
         action.token.is_some() && self.known.contains(action)
     }
 
-    /// Whether a wait of this instance that was first seen then is one that the end of an action of
-    /// this hook did not end: the instance waits in a hook of another party, too.
-    pub(super) fn covers_wait(&self, key: &HookKey, first_seen: Moment) -> bool {
-        self.last.get(key).is_some_and(|last| first_seen <= last.at.plus(SAME_WAIT))
+    /// Whether a wait of this instance is one that the completion of an action of this hook did not
+    /// end: the instance waits in a hook of another party, too. `first_seen`: when a round of the
+    /// sweep first showed the wait; `absent_at`: the last one before that did not show it.
+    pub(super) fn covers_wait(
+        &self,
+        key: &HookKey,
+        first_seen: Moment,
+        absent_at: Option<Moment>,
+    ) -> bool {
+        self.last.get(key).is_some_and(|last| {
+            last.is_completed
+                && absent_at.is_none_or(|absent| absent <= last.at)
+                && first_seen <= last.at.plus(SAME_WAIT)
+        })
     }
 
     /// Whether the action with this name, whose event is of that time, is one that was known without
@@ -217,19 +241,29 @@ impl EndedActions {
         action.token.is_some() && seen.is_some_and(|seen| event <= seen.plus(CLOCKS_DIFFER))
     }
 
-    fn note_last(&mut self, action: &LifecycleAction, event: Moment, now: Moment) {
+    fn note_last(&mut self, action: &LifecycleAction, event: Moment, now: Moment, seen: EndSeen) {
+        if seen == EndSeen::NeverOpen {
+            return;
+        }
         if self.last.len() >= Self::MOST {
             self.last.retain(|_, last| last.at.plus(SAME_WAIT) > now);
         }
         if self.last.len() < Self::MOST || self.last.contains_key(&action.key) {
-            let last = LastEnded { at: now, event: action.token.is_none().then_some(event) };
+            let event = action.token.is_none().then_some(event);
+            let last = LastEnded { at: now, event, is_completed: seen == EndSeen::Completed };
             self.last.insert(action.key.clone(), last);
         }
     }
 
     /// `event`: the time of its event, or when the sweep first saw it.
-    pub(super) fn insert(&mut self, action: &LifecycleAction, event: Moment, now: Moment) {
-        self.note_last(action, event, now);
+    pub(super) fn insert(
+        &mut self,
+        action: &LifecycleAction,
+        event: Moment,
+        now: Moment,
+        seen: EndSeen,
+    ) {
+        self.note_last(action, event, now, seen);
         if action.token.is_some() && self.known.insert(action.clone()) {
             self.order.push_back(action.clone());
         }
@@ -303,19 +337,48 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_that_is_first_seen_soon_after_the_end_of_our_action_is_that_of_another_hook() {
+    fn a_wait_that_our_completion_did_not_end_is_that_of_another_hook() {
         let at = |second| Moment::UNIX_EPOCH.plus(seconds(second));
         for token in [None, Some("token")] {
-            let mut ended = EndedActions::default();
             let HookKey { instance, group, .. } = named(None).key;
             let other = HookKey { hook: "a-hook".into(), instance, group };
-            ended.insert(&named(token), at(40), at(100));
-            for (first_seen, is_covered) in [(0, true), (100, true), (1_000, true), (1_001, false)]
-            {
-                assert_eq!(ended.covers_wait(&named(None).key, at(first_seen)), is_covered);
-                assert!(!ended.covers_wait(&other, at(first_seen)));
+            for (seen, absent_at, first_seen, is_covered) in [
+                (EndSeen::Completed, None, 0, true),
+                (EndSeen::Completed, None, 100, true),
+                (EndSeen::Completed, None, 1_000, true),
+                (EndSeen::Completed, None, 1_001, false),
+                (EndSeen::Completed, Some(90), 150, true),
+                // A round did not show it after the end: it is another wait.
+                (EndSeen::Completed, Some(101), 160, false),
+                (EndSeen::WasOpen, None, 100, false),
+                // Nothing was open when AWS was asked. Its action may have opened since.
+                (EndSeen::NeverOpen, None, 100, false),
+            ] {
+                let mut ended = EndedActions::default();
+                ended.insert(&named(token), at(40), at(100), seen);
+                let covers =
+                    |key: &HookKey| ended.covers_wait(key, at(first_seen), absent_at.map(at));
+                assert_eq!(covers(&named(None).key), is_covered, "{seen:?} {first_seen}");
+                assert!(!covers(&other));
             }
         }
+    }
+
+    #[test]
+    fn a_probe_that_was_only_refused_says_nothing_about_the_event() {
+        let at = |second| Moment::UNIX_EPOCH.plus(seconds(second));
+        let (found, event) = (named(None), named(Some("token")));
+        for (seen, is_over) in
+            [(EndSeen::Completed, true), (EndSeen::WasOpen, true), (EndSeen::NeverOpen, false)]
+        {
+            let mut ended = EndedActions::default();
+            ended.insert(&found, at(40), at(100), seen);
+            assert_eq!(ended.covers_event(&event, at(20)), is_over, "{seen:?}");
+        }
+        let mut ended = EndedActions::default();
+        ended.insert(&found, at(40), at(100), EndSeen::Completed);
+        ended.insert(&found, at(150), at(200), EndSeen::NeverOpen);
+        assert!(ended.covers_wait(&found.key, at(120), None), "the completion still counts");
     }
 
     #[test]
@@ -323,13 +386,13 @@ mod tests {
         let at = |second| Moment::UNIX_EPOCH.plus(seconds(second));
         let (found, event) = (named(None), named(Some("token")));
         let mut ended = EndedActions::default();
-        ended.insert(&found, at(40), at(100));
+        ended.insert(&found, at(40), at(100), EndSeen::Completed);
         for (name, time, is_over) in
             [(&event, 20, true), (&event, 45, true), (&event, 46, false), (&found, 20, false)]
         {
             assert_eq!(ended.covers_event(name, at(time)), is_over, "{time}");
         }
-        ended.insert(&event, at(20), at(101));
+        ended.insert(&event, at(20), at(101), EndSeen::Completed);
         assert!(!ended.covers_event(&named(Some("other")), at(20)), "tokens distinguish them");
     }
 }

@@ -36,6 +36,7 @@ use crate::{
     domain::{HookKey, HookResult, LifecycleAction, Moment, seconds},
     fleet::{Input, Origin},
     lifecycle::{ActionOrigin, HeartbeatSchedule},
+    triage::sweep::Sighting,
 };
 
 /// At a take-over a new leader assumes that nobody has sent heartbeats for the duration of the
@@ -214,11 +215,12 @@ impl LifecycleActions {
         self.tasks().disown(action);
     }
 
-    /// Whether an action of this hook and instance has a task, or was over in this term when the
-    /// sweep first saw the instance wait, or not long before.
-    pub(super) fn knows(&self, key: &HookKey, first_seen: Moment) -> bool {
+    /// Whether an action of this hook and instance has a task, or was completed during the wait that
+    /// the sweep saw.
+    pub(super) fn knows(&self, key: &HookKey, sighting: &Sighting) -> bool {
         let ended = || self.ended_actions.lock().unwrap_or_else(PoisonError::into_inner);
-        self.tasks().has_key(key) || ended().covers_wait(key, first_seen)
+        let Sighting { first_seen, absent_at, .. } = *sighting;
+        self.tasks().has_key(key) || ended().covers_wait(key, first_seen, absent_at)
     }
 
     /// Whether the action is known in this term to be over: AWS accepted our completion, or a

@@ -69,6 +69,13 @@ impl fmt::Display for SettingProblem {
 pub type ReadSettings = (DrainSettings, Vec<SettingProblem>);
 
 impl DrainSettings {
+    /// What the NotificationMetadata of a hook says to Sundown; `None`: nothing.
+    #[must_use]
+    pub fn in_metadata(text: &str) -> Option<Box<ReadSettings>> {
+        let read = Self::of_metadata(text);
+        (read != ReadSettings::default()).then(|| Box::new(read))
+    }
+
     /// Reads the NotificationMetadata of a hook. Text without the key `sundown` belongs to other
     /// tools: it gives neither settings nor problems.
     #[must_use]

@@ -4,7 +4,7 @@ use super::*;
 
 /// First seen `time` seconds after the fixed moment.
 fn swept(time: i64, hook_name: &str) -> Interruption {
-    let mut interruption = hook(&sweep_event_id(at(time)), time, hook_name, "t");
+    let mut interruption = hook(&sweep_event_id(at(time), &hook_name.into()), time, hook_name, "t");
     if let Cause::Terminate(action) = &mut interruption.cause {
         action.token = None;
     }
@@ -40,7 +40,7 @@ fn an_open_record_holds_an_action_once_whoever_brings_it_first() {
             }
         }
     }
-    assert_eq!(entries(&from_sweep), [("sweep:2026-01-01T00:01:00Z".to_owned(), None)]);
+    assert_eq!(entries(&from_sweep), [("sweep:2026-01-01T00:01:00Z:drain".to_owned(), None)]);
 }
 
 #[test]

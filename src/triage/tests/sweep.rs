@@ -5,8 +5,8 @@ use crate::domain::sweep_event_id;
 
 fn swept() -> Interruption {
     let mut interruption = terminate();
-    interruption.event_id = sweep_event_id(now());
     if let Cause::Terminate(action) = &mut interruption.cause {
+        interruption.event_id = sweep_event_id(now(), &action.hook);
         action.token = None;
     }
     interruption

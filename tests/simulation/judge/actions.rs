@@ -621,13 +621,13 @@ impl Judge<'_> {
             };
             let made_up =
                 self.story.recorded(&action.instance, last).iter().filter(is_of_it).count();
-            // The sweep may look into an instance that it saw waiting just before AWS ended the
-            // action by itself.
+            // The sweep looks again and again into an instance that waits, because AWS may have
+            // ended the action by itself, and the instance waits in another hook.
             let sweeps =
                 evidence.terms.longest("--sweep-interval", Duration::ZERO) > Duration::ZERO;
-            let seen_before = untold * usize::from(sweeps);
-            let allowed =
-                lost.count() + successors + untold * deliveries.max(1) + made_up + seen_before;
+            let looks = if sweeps { looks(last.since_or_zero(end.at)) } else { 0 };
+            let looks = untold * looks * (1 + successors);
+            let allowed = lost.count() + successors + untold * deliveries.max(1) + made_up + looks;
             if action.late_calls.len() > allowed {
                 let late: Vec<f64> = action
                     .late_calls
@@ -643,4 +643,16 @@ impl Judge<'_> {
             }
         }
     }
+}
+
+/// How often a leader may look into an instance that waits for this long: after pauses of 1, 2, 4, 8
+/// and then 10 minutes.
+fn looks(waited: Duration) -> usize {
+    let (mut looks, mut pause, mut next) = (1, 60, 60);
+    while waited.as_secs() >= next {
+        looks += 1;
+        pause = (pause * 2).min(600);
+        next += pause;
+    }
+    looks
 }

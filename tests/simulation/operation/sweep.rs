@@ -1,7 +1,11 @@
 //! Events that never come: the sweep finds the instances that wait.
 
-use sundown::sim::aws::{
-    Call, EventKind, Fault, FaultRule, GroupSpec, HookSpec, How, LifecycleState, Rule,
+use sundown::sim::{
+    aws::{
+        Call, EventKind, Fault, FaultRule, GroupSpec, HookSpec, How, LifecycleState,
+        Rule as QueueRule,
+    },
+    kube::{Fault as KubeFault, Match, Rule},
 };
 
 use super::{BEAT, hook, s};
@@ -30,7 +34,7 @@ fn lose_events(stage: &Stage) {
 
 /// The queue that Sundown reads gets no events any more. Others do.
 fn stop_rule(stage: &Stage) {
-    stage.world.aws.reroute(Rule { enabled: false, ..Rule::usual(stage.world.queue()) });
+    stage.world.aws.reroute(QueueRule { enabled: false, ..QueueRule::usual(stage.world.queue()) });
 }
 
 fn rounds(stage: &Stage) -> Vec<f64> {
@@ -93,6 +97,178 @@ async fn a_root_volume_whose_event_is_lost_is_found_as_one() {
     stage.completed_once(&instance);
     sundown.stop().await;
     stage.end();
+}
+
+/// What AWS answers about a hook that has not opened yet, or by mistake.
+const NOT_ACTIVE: Fault =
+    Fault::Invalid("No active Lifecycle Action found with instance ID i-00000000000000001");
+
+#[tokio::test(start_paused = true)]
+async fn a_heartbeat_that_aws_refused_once_is_tried_again_a_minute_later() {
+    let stage = Stage::new(2_414);
+    let instance = group(&stage, "asg", 1, &[hook("drain", 300)]).remove(0);
+    let sundown = stage.lead("sundown-0", ON).await;
+    lose_events(&stage);
+    stage.world.aws.terminate(&instance, true);
+    stage.world.aws.fault(FaultRule::new(BEAT, NOT_ACTIVE, How::Times(1)));
+    stage.until(FOUND, "AWS is asked", || stage.world.aws.count(BEAT) == 1).await;
+    assert_eq!(found(&sundown), (0.0, 0.0), "nothing shows that an event was lost");
+    stage.until(62, "it is accepted", || stage.is_cordoned(&instance)).await;
+    stage.until(20, "the action is completed", || stage.is_over(&instance)).await;
+    stage.completed_once(&instance);
+    assert_eq!(found(&sundown), (1.0, 1.0));
+    sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_event_of_an_action_for_which_a_heartbeat_was_refused_counts() {
+    let stage = Stage::new(2_415);
+    let instance = group(&stage, "asg", 1, &[hook("drain", 300)]).remove(0);
+    stage.queue_for("late", [EventKind::TerminateAction]);
+    let sundown = stage.lead("sundown-0", ON).await;
+    stop_rule(&stage);
+    stage.world.aws.terminate(&instance, true);
+    stage.world.aws.fault(FaultRule::new(BEAT, NOT_ACTIVE, How::Times(1)));
+    let stale = || sundown.metric("sweep_decided_total{outcome=\"stale\"}");
+    stage.until(FOUND, "the heartbeat is refused", || stale() == 1.0).await;
+    let event = stage.bodies_in("late").remove(0);
+    stage.world.aws.send_event(stage.world.queue(), &event);
+    stage.until(10, "it is accepted", || stage.is_cordoned(&instance)).await;
+    stage.until(20, "the action is completed", || stage.is_over(&instance)).await;
+    stage.completed_once(&instance);
+    assert_eq!(found(&sundown), (0.0, 0.0));
+    sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_later_wait_of_an_instance_whose_hook_we_completed_is_found() {
+    let stage = Stage::new(2_416);
+    let instance = group(&stage, "asg", 1, &[hook("drain", 300)]).remove(0);
+    let sundown = stage.lead("sundown-0", ON).await;
+    stage.world.aws.other_action("asg", "drain", &instance, &[("Action", "ReplaceRootVolume")]);
+    stage.until(30, "the first is completed", || stage.is_over(&instance)).await;
+    stage.pass(300).await;
+    lose_events(&stage);
+    stage.world.aws.terminate(&instance, true);
+    let both_are_over = || stage.actions(&instance).len() == 2 && stage.is_over(&instance);
+    stage.until(FOUND + 20, "the second is completed", both_are_over).await;
+    stage.completed_once(&instance);
+    assert_eq!(found(&sundown), (1.0, 1.0));
+    sundown.stop().await;
+    stage.end_unjudged();
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_aws_does_not_answer_it_is_asked_again_every_minute() {
+    let stage = Stage::new(2_417);
+    let instance = group(&stage, "asg", 1, &[hook("drain", 1_800)]).remove(0);
+    let sundown = stage.lead("sundown-0", ON).await;
+    lose_events(&stage);
+    let throttled = stage.world.aws.fault(FaultRule::new(BEAT, Fault::Throttle, How::Always));
+    stage.world.aws.terminate(&instance, true);
+    stage.pass(600).await;
+    assert!(!stage.is_cordoned(&instance));
+    stage.world.aws.end_fault(throttled);
+    stage.until(60, "it is accepted", || stage.is_cordoned(&instance)).await;
+    stage.until(20, "the action is completed", || stage.is_over(&instance)).await;
+    stage.completed_once(&instance);
+    assert_eq!(found(&sundown), (1.0, 1.0));
+    sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hook_that_aws_does_not_answer_for_holds_up_no_other_one() {
+    let stage = Stage::new(2_418);
+    let hooks = [hook("sundown-a", 600), hook("sundown-b", 600)];
+    let instance = group(&stage, "asg", 1, &hooks).remove(0);
+    let sundown = stage.lead("sundown-0", ON).await;
+    lose_events(&stage);
+    let hangs = FaultRule::new(BEAT, Fault::Hang, How::Always).about("*/sundown-a/*");
+    let hangs = stage.world.aws.fault(hangs);
+    stage.world.aws.terminate(&instance, true);
+    stage.until(FOUND, "the other one is accepted", || stage.is_cordoned(&instance)).await;
+    let event = || {
+        let record = stage.record(&instance).unwrap();
+        record["interruptions"][0]["event"].as_str().unwrap().to_owned()
+    };
+    assert!(event().ends_with(":sundown-b"), "{}", event());
+    stage.world.aws.end_fault(hangs);
+    stage.until(120, "both are completed", || stage.is_over(&instance)).await;
+    stage.completed_once(&instance);
+    assert_eq!(found(&sundown), (2.0, 2.0));
+    assert!(event().ends_with(":sundown-a"), "{}", event());
+    sundown.stop().await;
+    stage.end_unjudged();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_is_ignored_is_not_swept() {
+    let stage = Stage::new(2_419);
+    let instance = group(&stage, "asg", 1, &[hook("drain", 300)]).remove(0);
+    let flags = [ON, &["--on", "terminate-hook=ignore"]].concat();
+    let sundown = stage.lead("sundown-0", &flags).await;
+    lose_events(&stage);
+    stage.world.aws.terminate(&instance, true);
+    stage.pass(250).await;
+    assert_eq!(stage.world.aws.count(BEAT), 0);
+    assert_eq!(sundown.metric("sweep_decided_total{outcome=\"not_acted_on\"}"), 0.0);
+    assert!(sundown.metric("sweep_calls_total") > 0.0, "root volumes are swept");
+    assert!(!stage.is_cordoned(&instance));
+    sundown.stop().await;
+    stage.end_unjudged();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_sweep_finds_has_the_settings_of_its_hook() {
+    let stage = Stage::new(2_422);
+    let metadata = Some(r#"{"sundown":{"drain-timeout":"10m"}}"#.to_owned());
+    let instance = group(&stage, "asg", 1, &[HookSpec { metadata, ..hook("drain", 300) }]);
+    let sundown = stage.lead("sundown-0", ON).await;
+    lose_events(&stage);
+    stage.world.aws.terminate(&instance[0], true);
+    stage.until(FOUND, "it is accepted", || stage.is_cordoned(&instance[0])).await;
+    let record = stage.record(&instance[0]).unwrap();
+    assert_eq!(record["interruptions"][0]["settings"]["drain-timeout"], "10m");
+    stage.until(20, "the action is completed", || stage.is_over(&instance[0])).await;
+    sundown.stop().await;
+    stage.end_unjudged();
+}
+
+#[tokio::test(start_paused = true)]
+async fn rounds_that_fail_in_a_row_are_logged_once() {
+    let logs = Logs::keep();
+    let stage = Stage::new(2_420);
+    group(&stage, "asg", 1, &[hook("drain", 300)]);
+    stage.world.aws.fault(FaultRule::new(DESCRIBE, Fault::Unavailable, How::Always));
+    let sundown = stage.lead("sundown-0", ON).await;
+    stage.pass(900).await;
+    assert_eq!(logs.with(&["WARN", "Several rounds of the sweep in a row"]).len(), 1);
+    sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_sweep_only_asks_about_gets_no_heartbeat_once_nobody_leads() {
+    let stage = Stage::new(2_421);
+    let instance = group(&stage, "asg", 1, &[hook("drain", 1_800)]).remove(0);
+    let sundown = stage.lead("sundown-0", ON).await;
+    lose_events(&stage);
+    stage.world.aws.fault(FaultRule::new(BEAT, Fault::Throttle, How::Always));
+    stage.world.aws.terminate(&instance, true);
+    stage.until(FOUND, "AWS is asked", || stage.world.aws.count(BEAT) > 0).await;
+    let cut = Match { client: Some("sundown-0".to_owned()), ..Match::all() };
+    let cut_off = stage.world.kube.inject(Rule::always(cut, KubeFault::Hang));
+    stage.until(60, "it leads no longer", || sundown.metric("leader") == 0.0).await;
+    stage.pass(10).await;
+    let beats = stage.world.aws.count(BEAT);
+    stage.pass(300).await;
+    assert_eq!(stage.world.aws.count(BEAT), beats);
+    stage.world.kube.lift(cut_off);
+    sundown.stop().await;
+    stage.end_unjudged();
 }
 
 #[tokio::test(start_paused = true)]
@@ -283,6 +459,7 @@ async fn a_node_that_sundown_must_leave_alone_gets_no_heartbeat() {
     stage.world.aws.terminate(&instance, true);
     stage.pass(250).await;
     assert_eq!(stage.world.aws.count(BEAT), 0);
+    assert_eq!(sundown.metric("sweep_found_total"), 0.0);
     assert!(!stage.is_cordoned(&instance));
     sundown.stop().await;
     stage.end_unjudged();
