@@ -33,6 +33,8 @@ pub(super) struct ActionCalls {
     named_by: NamedBy,
     /// AWS refused the token.
     is_token_refused: bool,
+    /// A policy forbade the last heartbeat.
+    is_forbidden: bool,
     /// All names by which messages and records name the action.
     names: Vec<LifecycleAction>,
 }
@@ -46,6 +48,7 @@ impl ActionCalls {
             action: LifecycleAction { token, ..action },
             named_by,
             is_token_refused: false,
+            is_forbidden: false,
         }
     }
 
@@ -77,6 +80,11 @@ impl ActionCalls {
         }
     }
 
+    /// A policy forbade the last heartbeat: the next one soon after it would be forbidden, too.
+    pub(super) const fn is_forbidden(&self) -> bool {
+        self.is_forbidden
+    }
+
     /// Only a record names the action, and AWS has accepted no heartbeat for it: the record may be
     /// forged.
     pub(super) fn is_unproved(&self, schedule: &HeartbeatSchedule) -> bool {
@@ -93,6 +101,7 @@ impl ActionCalls {
             tokio::time::timeout(limit, self.shared.aws.autoscaling().heartbeat(&self.action))
                 .await;
         let now = clock.now();
+        self.is_forbidden = matches!(&result, Ok(Err(error)) if error.is_forbidden());
         let proof = match result {
             Ok(Ok(())) => {
                 self.heartbeat_accepted(schedule, now);

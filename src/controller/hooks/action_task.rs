@@ -324,7 +324,11 @@ impl ActionTask {
                 self.proofs.push(reply);
                 self.schedule.hasten(now);
             }
-            Order::Verify(until) => self.awaited = Some(AwaitedAnswer { next: now, until }),
+            // The heartbeat may have been forbidden before the drain began.
+            Order::Verify(until) => {
+                let awaited = AwaitedAnswer { next: now, until };
+                self.awaited = Some(awaited).filter(|_| !self.calls.is_forbidden());
+            }
             Order::KeepHeartbeatsOnly => {
                 // The callers that waited have ended with the term.
                 self.completion = ActionCompletion::new();
@@ -511,7 +515,9 @@ impl ActionTask {
         let was_unproved = self.calls.is_unproved(&self.schedule);
         let proof = self.calls.heartbeat(&mut self.schedule).await;
         let now = self.now();
-        if let Some(awaited) = &mut self.awaited {
+        if self.calls.is_forbidden() {
+            self.awaited = None;
+        } else if let Some(awaited) = &mut self.awaited {
             awaited.next = now.plus(VERIFY_AGAIN);
         }
         let Some(proof) = proof else { return };
