@@ -157,9 +157,9 @@ impl Look {
     #[must_use]
     pub fn of(instance: Option<InstanceState>, in_groups: &[Option<Option<&str>>]) -> Self {
         let stays = |state: &str| matches!(state, "InService" | "Standby");
-        let ends = |state: &Option<&str>| state.is_some_and(|state| !stays(state));
+        let ends = |state: Option<&str>| state.is_some_and(|state| !stays(state));
         let may_end = instance.is_some_and(|state| state != InstanceState::Running)
-            || in_groups.iter().flatten().any(ends);
+            || in_groups.iter().flatten().any(|state| ends(*state));
         if may_end {
             Self::MayEnd
         } else if instance.is_none() || in_groups.iter().any(Option::is_none) {
