@@ -63,7 +63,9 @@ pub(super) async fn run(term: Arc<Term>) {
         }
         let Due { looks: due, left_out } =
             sweep.due(clock.now(), looks.room(), |sighting| looks.are_all_known(sighting));
-        due.into_iter().for_each(|sighting| looks.start(sighting));
+        for sighting in due {
+            looks.start(sighting);
+        }
         if left_out > 0 && term.is_first_report("the sweep has no room to look") {
             warn!(
                 left_out,
