@@ -47,7 +47,7 @@ pub enum WaitState {
 impl WaitState {
     /// The wait that a `LifecycleState` of AWS names. `None`: no wait, or one in which the sweep
     /// finds nothing: `Pending:Wait`, because it does not look for lost events of launch hooks
-    /// ([`super::launch`] waits only for those of which an event tells), and the states of warm
+    /// (Sundown waits only in those of which an event tells), and the states of warm
     /// pools, whose instances are no nodes.
     #[must_use]
     pub fn of(lifecycle_state: &str) -> Option<Self> {
@@ -415,7 +415,8 @@ mod tests {
         sweep.round_ended(at(600), Round::Answered(Vec::new()), 0.0);
         sweep.round_ended(at(660), Round::Answered(vec![one()]), 0.0);
         sweep.unanswered(at(661), &old);
-        assert_eq!(looked(&mut sweep, 670)[0].looked, 0, "that was another wait");
+        let again = looked(&mut sweep, 670).first().map(|sighting| sighting.looked);
+        assert_eq!(again, Some(0), "that was another wait");
     }
 
     #[test]

@@ -163,9 +163,9 @@ pub enum Question {
     /// One heartbeat, at once. The answer goes to [`super::Knowledge::heartbeat`].
     Heartbeat(HookKey),
     /// GET of the Lease of this Node in `kube-node-lease`. The answer goes to
-    /// [`super::Knowledge::lease`].
+    /// [`super::Knowledge::launch`].
     NodeLease(NodeName),
-    /// LIST of the pods on this Node. The answer goes to [`super::Knowledge::daemon_set_pods`].
+    /// LIST of the pods on this Node. The answer goes to [`super::Knowledge::launch`].
     DaemonSetPods(NodeName),
     /// One uncached LIST of the Nodes. Questions at about the same time share one LIST. The answer
     /// goes to [`super::Knowledge::listed`].

@@ -84,7 +84,7 @@ fn c47_a_launch_hook_is_completed_when_the_node_has_all_that_was_asked_for() {
     };
     let lease = "its kubelet has not renewed its Lease since the launch began";
     let pod = "its Node has no Ready pod of the DaemonSet kube-system/aws-node";
-    for (case, known, policy, second, expected) in [
+    for (case, known, policy, second, expected) in vec![
         ("no Node yet", of_ours(), policy(), 20, "it has no Node"),
         ("not Ready", ours(not_ready()), policy(), 20, "its Node is not Ready"),
         ("the Lease is not read yet", ours(ready()), policy(), 20, lease),
