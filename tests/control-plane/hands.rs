@@ -165,7 +165,8 @@ pub async fn completed_by_sundown(stage: &Stage, instance: &str) -> ActionReport
     let end = action.end.clone().unwrap();
     assert_eq!(
         (end.verdict, end.by.as_str()),
-        (Verdict::Completed(HookResult::Continue), "AKIASUNDOWN")
+        (Verdict::Completed(HookResult::Continue), "AKIASUNDOWN"),
+        "{action:?}"
     );
     let gap = action.longest_gap(end.at);
     assert!(gap < action.heartbeat_timeout, "{gap:?} without a sign of life: {action:?}");
