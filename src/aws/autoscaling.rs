@@ -43,8 +43,8 @@ pub struct DescribedHook {
     pub description: HookDescription,
     /// `LifecycleTransition`; `None` if this version does not know it.
     pub transition: Option<Transition>,
-    /// What `NotificationMetadata` says to Sundown; `None`: nothing. Boxed, because few hooks have
-    /// any.
+    /// The settings in `NotificationMetadata`; `None`: it has none for Sundown. Boxed, because few
+    /// hooks have any.
     pub settings: Option<Box<ReadSettings>>,
 }
 

@@ -10,6 +10,7 @@ use super::{
     accept::{self, Accepted},
     claims,
     context::Term,
+    decision_lines::DecisionLines,
     dry_report::DryReport,
     hook_claims,
     hooks::{Completion, NamedBy},
@@ -18,14 +19,12 @@ use super::{
     returns::{self, ReturnOutcome},
 };
 use crate::{
-    domain::{HookKey, HookResult, Interruption, LifecycleAction, Moment, Node, seconds},
+    domain::{HookResult, Interruption, LifecycleAction, Moment, Node, seconds},
     fleet::{Input, Origin},
     observe::MessageOutcome,
-    record::{self, Record},
+    record::{self, Record, Returned},
     runtime::Backoff,
-    triage::{
-        HooksAnswer, Knowledge, LaunchAnswer, LaunchEnd, Missing, Reason, Verdict, Wait, triage,
-    },
+    triage::{HooksAnswer, Knowledge, LaunchAnswer, Reason, ReturnCheck, Verdict, Wait, triage},
 };
 
 /// An interruption and what is known about it so far. See [`Decision::decide`].
@@ -43,35 +42,8 @@ pub(super) struct Decision {
     given_up: CancellationToken,
     /// A test event: Sundown reports what it would do, and does nothing.
     is_test: bool,
-    return_look: ReturnLook,
     /// The sweep found it, and AWS or the API server did not answer in time.
     is_unanswered: bool,
-}
-
-/// Whether the Node of an instance that goes into service was read to find out if it must be put
-/// back. A launch hook may wait for minutes, and a read in each turn would cost too much.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum ReturnLook {
-    /// Not yet.
-    Never,
-    /// The last read failed.
-    Failed,
-    /// It was read at this moment.
-    Done(Moment),
-}
-
-impl ReturnLook {
-    /// Whether to read the Node now. After the first time only if the index shows that something
-    /// may have to be put back, and every 30 s at most.
-    fn is_due(self, node: &Node, interruption: &Interruption, now: Moment) -> bool {
-        match self {
-            Self::Never | Self::Failed => true,
-            Self::Done(at) => {
-                now >= at.plus(seconds(30))
-                    && record::returned(node, interruption) != record::Returned::Nothing
-            }
-        }
-    }
 }
 
 /// After this time a test event is reported as undecided.
@@ -113,7 +85,6 @@ impl Decision {
             kept_alive: None,
             given_up,
             is_test,
-            return_look: ReturnLook::Never,
             is_unanswered: false,
         }
     }
@@ -177,6 +148,10 @@ impl Decision {
     /// Whether nothing may be written because of this interruption.
     fn is_report_only(&self) -> bool {
         self.is_test || self.term.shared.config.dry_run
+    }
+
+    fn lines(&self) -> DecisionLines<'_> {
+        DecisionLines { term: &self.term, interruption: &self.interruption, known: &self.known }
     }
 
     fn report(&self) -> DryReport<'_> {
@@ -304,10 +279,10 @@ impl Decision {
         // It waits for a time or for a Node. That is no reason to hold the evictions of other nodes
         // back.
         if let Some(missing) = &wait.launch {
-            self.log_launch_waits(missing);
+            self.lines().launch_waits(missing);
             self.burst_hold = None;
         } else if questions.is_empty() {
-            self.log_waiting(wait.until);
+            self.lines().waiting(wait.until, self.kept_alive.is_some());
             self.burst_hold = None;
         }
         // No signal comes when the health of the index changes: look again every 2 s.
@@ -399,51 +374,9 @@ impl Decision {
     }
 
     fn learn(&mut self, learned: Answer) {
-        match learned {
-            Answer::Instance(answer) => self.known.instance = Some(answer),
-            Answer::InstancesWithName(all) => self.known.namesakes = Some(all),
-            Answer::Group(answer) => self.known.group = Some(answer),
-            Answer::Hook(answer) => self.known.hook = Some(answer),
-            Answer::Hooks(answer) => self.known.hooks = Some(answer),
-            Answer::Heartbeat(answer) => {
-                self.known.heartbeat = Some(answer);
-                self.report_found();
-            }
-            Answer::NodeLease(answer) => self.known.launch_answers().lease = Some(answer),
-            Answer::DaemonSetPods(answer) => {
-                self.known.launch_answers().daemon_set_pods = Some(answer);
-            }
-            Answer::Listed(at, nodes) => {
-                let ours = |n: &Arc<Node>| {
-                    n.instance.as_ref() == Some(&self.interruption.instance)
-                        || self
-                            .known
-                            .instance
-                            .as_ref()
-                            .and_then(|i| i.facts.as_ref())
-                            .is_some_and(|f| Knowledge::is_named_after(n, f))
-                };
-                self.known.listed = Some((at, nodes.into_iter().filter(ours).collect()));
-            }
-            Answer::Failed => {}
-        }
-    }
-
-    /// AWS has accepted the heartbeat for what the sweep found: an event was lost, or is late.
-    fn report_found(&self) {
-        let Some(action) = self.interruption.hook().filter(|_| self.is_proved_by_sweep()) else {
-            return;
-        };
-        let (instance, event) = (&self.interruption.instance, &self.interruption.event_id);
-        if self.term.is_first_report(&format!("{instance} {event} is found")) {
-            self.term.shared.metrics.sweep_found();
-            info!(
-                %instance, group = %action.group, hook = %action.hook,
-                kind = self.interruption.kind().as_str(),
-                first_seen = %format_args!("{:.0}", self.known.happened),
-                "The sweep found an instance that waits in a lifecycle hook, and no event of it has \
-                 arrived."
-            );
+        learned.note(&mut self.known, &self.interruption.instance);
+        if self.is_proved_by_sweep() {
+            self.lines().found_by_sweep();
         }
     }
 
@@ -473,7 +406,7 @@ impl Decision {
         } else {
             debug!(instance = %instance, kind, reason, "Ignored an interruption.");
         }
-        self.warn_of_namesakes(reason);
+        self.lines().namesakes(reason);
         let what = match end {
             MessageEnd::Deleted => "delete the message and do nothing",
             MessageEnd::GivenBack | MessageEnd::LeftToReappear => {
@@ -483,103 +416,15 @@ impl Decision {
         self.report().ignored(reason, what).unwrap_or(end)
     }
 
-    /// Warns once if the Node's name does not show which of several instances it belongs to.
-    fn warn_of_namesakes(&self, reason: &str) {
-        let (instance, kind) = (&self.interruption.instance, self.interruption.kind().as_str());
-        if let (Some(node), Some(all)) = (self.known.nodes.first(), &self.known.namesakes)
-            && all.len() > 1
-            && self.term.is_first_report(&format!("{instance} is called {}", node.name))
-        {
-            warn!(
-                instance = %instance, kind, reason, node = %node.name, namesakes = all.len(),
-                "Not acted on: a node without providerID has this instance's private DNS name, \
-                 and so have other instances. Let the kubelet set the providerID, or tag our \
-                 instances kubernetes.io/cluster/<--cluster-name>."
-            );
-        }
-    }
-
-    /// Logs once that an interruption waits because its instance has no Node.
-    fn log_waiting(&self, until: Option<Moment>) {
-        let (instance, kind) = (&self.interruption.instance, self.interruption.kind().as_str());
-        if let Some(until) = until
-            && !self.known.is_found_by_sweep
-            && self.known.nodes.is_empty()
-            && self
-                .term
-                .is_first_report(&format!("{instance} {kind} {} waits", self.interruption.event_id))
-        {
-            let kept_alive = self.kept_alive.is_some();
-            info!(
-                instance = %instance, kind, until = %format_args!("{until:.0}"), kept_alive,
-                "The instance has no Node: its message is kept for now."
-            );
-        }
-    }
-
-    /// Logs what a launch hook waits for, once for each thing that is missing.
-    fn log_launch_waits(&self, missing: &Missing) {
-        let Some(action) = self.interruption.hook() else { return };
-        let instance = &self.interruption.instance;
-        let event = &self.interruption.event_id;
-        if self.term.is_first_report(&format!("{instance} {event} lacks {missing}")) {
-            let policy = &self.term.shared.policy.launch;
-            let until = self.known.happened.plus(policy.timeout);
-            info!(
-                %instance, group = %action.group, hook = %action.hook, %missing,
-                until = %format_args!("{until:.0}"),
-                "An instance waits in its launch hook until its node is ready."
-            );
-        }
-    }
-
     /// Completes a launch hook.
     async fn answer_launch(&mut self, answer: LaunchAnswer) -> MessageEnd {
-        let LaunchAnswer { action, end, result } = answer;
-        let HookKey { group, hook, instance } = &action.key;
-        let outcome = match &end {
-            LaunchEnd::Ready => {
-                info!(
-                    %instance, %group, %hook,
-                    "The node of a launching instance is ready; Sundown completes its launch hook."
-                );
-                MessageOutcome::LaunchAnswered
-            }
-            LaunchEnd::TimedOut(missing) => {
-                let timeout = self.term.shared.policy.launch.timeout;
-                warn!(
-                    %instance, %group, %hook, %missing, ?timeout,
-                    result = result.as_str(),
-                    "A launch hook has waited for its timeout, and its node is not ready: \
-                     Sundown completes it all the same. Find out why the node does not become \
-                     ready, or raise --launch-timeout."
-                );
-                MessageOutcome::LaunchTimedOut
-            }
-            LaunchEnd::IntoWarmPool => {
-                info!(
-                    %instance, %group, %hook,
-                    "An instance is launched into a warm pool; Sundown completes its launch hook."
-                );
-                MessageOutcome::LaunchAnswered
-            }
-            LaunchEnd::Over => {
-                info!(
-                    %instance, %group, %hook,
-                    "The instance of a launch hook ends, or AWS has closed the hook, before its \
-                     node was ready."
-                );
-                MessageOutcome::LaunchOver
-            }
-        };
+        let outcome = self.lines().launch_ends(&answer);
+        let LaunchAnswer { action, result, .. } = answer;
         self.send_completion(action, outcome, result).await
     }
 
     async fn complete(&mut self, action: LifecycleAction, outcome: MessageOutcome) -> MessageEnd {
-        info!(
-            instance = %action.key.instance, group = %action.key.group, hook = %action.key.hook,
-            "The instance has no Node; Sundown completes its lifecycle action."
-        );
+        self.lines().no_node(&action);
         self.send_completion(action, outcome, HookResult::Continue).await
     }
 
@@ -616,7 +461,8 @@ impl Decision {
             };
             let node = self.known.nodes.iter().find(of_instance).cloned()?;
             let now = self.term.shared.clock.now();
-            if !self.return_look.is_due(&node, &self.interruption, now) {
+            let returned = record::returned(&node, &self.interruption);
+            if !self.known.return_check.is_due(returned != Returned::Nothing, now) {
                 return None;
             }
             self.burst_hold = None;
@@ -624,17 +470,17 @@ impl Decision {
                 match returns::put_back(&self.term, &node, &self.interruption).await {
                     // A launch hook must be answered in time, whatever the Node is like.
                     ReturnOutcome::Retry if self.interruption.hook().is_some() => {
-                        self.return_look = ReturnLook::Failed;
+                        self.known.return_check = ReturnCheck::Failed;
                         return None;
                     }
                     ReturnOutcome::Retry => continue,
                     ReturnOutcome::NotPutBack => {
-                        self.return_look = ReturnLook::Done(now);
+                        self.known.return_check = ReturnCheck::Done(now);
                         return None;
                     }
                     // A launch action still waits for its answer.
                     ReturnOutcome::PutBack if self.interruption.hook().is_some() => {
-                        self.return_look = ReturnLook::Done(now);
+                        self.known.return_check = ReturnCheck::Done(now);
                         return None;
                     }
                     ReturnOutcome::PutBack => (MessageOutcome::Restored, MessageEnd::Deleted),

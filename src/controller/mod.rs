@@ -6,9 +6,11 @@
 //!   `housekeeping`: background checks on every replica. `dead_letters`: the depth of the
 //!   dead-letter queues.
 //! - A message: `intake` receives and deletes it, `message_reader` parses it, `decision` and
-//!   `questions` decide about each of its interruptions, and `dry_report` says what would be done
-//!   in a dry run. `sweep` finds hooks whose message never came. `capacity_block`: the instances of a Capacity Block. `hook_claims`: which lifecycle hooks Sundown answers. `returns`: instances that are
-//!   back in service. `claims` and `accept` write the record.
+//!   `questions` decide about each of its interruptions, and `dry_report` reports what a dry run
+//!   would do. `decision_lines`: its log lines. `sweep` finds hooks whose message never came.
+//!   `capacity_block`: the instances of a Capacity Block. `hook_claims`: which lifecycle hooks
+//!   Sundown answers. `returns`: instances that are back in service. `claims` and `accept` write the
+//!   record.
 //! - A drain: `fleet` runs [`crate::fleet`], and `fleet::perform` turns its effects into calls.
 //!   `hooks`: heartbeats and completions. `release`: the end of a drain. `node_writer`: PATCHes of
 //!   Nodes, retried until they succeed. `deleted_nodes`: Nodes that disappeared with open lifecycle
@@ -27,6 +29,7 @@ mod context;
 mod counting;
 mod dead_letters;
 mod decision;
+mod decision_lines;
 mod deleted_nodes;
 mod dry_report;
 mod fleet;

@@ -14,11 +14,12 @@ use crate::{
     aws::LookupError,
     cluster::{list_pods, node_lease_renewed},
     domain::{
-        DaemonSetName, InstanceFacts, Interruption, LifecycleAction, Moment, Node, Pod, seconds,
+        DaemonSetName, InstanceFacts, InstanceId, Interruption, LifecycleAction, Moment, Node, Pod,
+        seconds,
     },
     triage::{
         DaemonSetPodsAnswer, GroupAnswer, HeartbeatAnswer, HookAnswer, HooksAnswer, InstanceAnswer,
-        LeaseAnswer, Question,
+        Knowledge, LeaseAnswer, Question,
     },
 };
 
@@ -37,6 +38,31 @@ pub(super) enum Answer {
     /// The call failed. This answer comes 1 s after the failure, so that the question may be asked
     /// again at once.
     Failed,
+}
+
+impl Answer {
+    /// Adds the answer to what is known about an interruption of this instance.
+    pub(super) fn note(self, known: &mut Knowledge, instance: &InstanceId) {
+        match self {
+            Self::Instance(answer) => known.instance = Some(answer),
+            Self::InstancesWithName(all) => known.namesakes = Some(all),
+            Self::Group(answer) => known.group = Some(answer),
+            Self::Hook(answer) => known.hook = Some(answer),
+            Self::Hooks(answer) => known.hooks = Some(answer),
+            Self::Heartbeat(answer) => known.heartbeat = Some(answer),
+            Self::NodeLease(answer) => known.launch_answers().lease = Some(answer),
+            Self::DaemonSetPods(answer) => known.launch_answers().daemon_set_pods = Some(answer),
+            Self::Listed(at, nodes) => {
+                let facts = known.instance.as_ref().and_then(|answer| answer.facts.as_ref());
+                let is_named =
+                    |node: &Node| facts.is_some_and(|facts| Knowledge::is_named_after(node, facts));
+                let ours =
+                    |node: &Arc<Node>| node.instance.as_ref() == Some(instance) || is_named(node);
+                known.listed = Some((at, nodes.into_iter().filter(ours).collect()));
+            }
+            Self::Failed => {}
+        }
+    }
 }
 
 type Asking = Pin<Box<dyn Future<Output = (Question, Answer)> + Send>>;

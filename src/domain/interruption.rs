@@ -85,8 +85,8 @@ pub struct HookAction {
     pub destination: Option<PoolEnd>,
     /// Whether the instance really launches or terminates, or only gets a new root volume.
     pub purpose: HookPurpose,
-    /// What `NotificationMetadata` says to Sundown; `None`: nothing. Boxed, because few hooks have
-    /// any.
+    /// The settings in `NotificationMetadata`; `None`: it has none for Sundown. Boxed, because few
+    /// hooks have any.
     pub metadata: Option<Box<ReadSettings>>,
 }
 

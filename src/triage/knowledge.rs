@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use super::{DaemonSetPodsAnswer, HooksAnswer, LeaseAnswer, Question, Wait};
+use super::{DaemonSetPodsAnswer, HooksAnswer, LeaseAnswer, Question, ReturnCheck, Wait};
 use crate::domain::{HookDescription, InstanceFacts, Moment, Node};
 
 /// What is known about one interruption so far. A fact that is not known yet is `None`. An error is
@@ -45,6 +45,8 @@ pub struct Knowledge {
     pub heartbeat: Option<HeartbeatAnswer>,
     /// AWS no longer has the lifecycle action open, as a heartbeat showed.
     pub is_action_over: bool,
+    /// Whether the Node of an instance that launches was read, to restore it after a drain.
+    pub return_check: ReturnCheck,
     /// The last answers about the Node of an instance that launches. Boxed: most messages need none.
     pub launch: Option<Box<LaunchAnswers>>,
     /// When the last uncached LIST began, and the Nodes of the instance in it. Cleared if one of
@@ -118,6 +120,7 @@ impl Knowledge {
             hooks_before: None,
             heartbeat: None,
             is_action_over: false,
+            return_check: ReturnCheck::Never,
             launch: None,
             listed: None,
         }

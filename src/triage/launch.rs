@@ -39,6 +39,8 @@ pub enum Missing {
     /// The kubelet has not renewed its Lease since the launch action began: the Ready condition may
     /// be that of the instance's previous life.
     LeaseRenewal,
+    /// The API server did not answer whether the Node must be restored after a drain.
+    ReturnCheck,
     /// No pod of this DaemonSet is Ready on the Node.
     DaemonSetPod(Box<DaemonSetName>),
 }
@@ -51,6 +53,9 @@ impl fmt::Display for Missing {
             Self::TaintRemoval(key) => write!(f, "its Node has the startup taint {key}"),
             Self::LeaseRenewal => {
                 write!(f, "its kubelet has not renewed its Lease since the launch began")
+            }
+            Self::ReturnCheck => {
+                write!(f, "its Node could not be read, to find out if a drain must be undone")
             }
             Self::DaemonSetPod(name) => {
                 write!(f, "its Node has no Ready pod of the DaemonSet {name}")
@@ -128,6 +133,7 @@ fn is_certain(missing: &Missing, known: &Knowledge, now: Moment) -> bool {
                 known.instance.as_ref().is_some_and(|answer| answer.at >= known.received)
             }
             Missing::Ready | Missing::TaintRemoval(_) => true,
+            Missing::ReturnCheck => false,
             Missing::LeaseRenewal => known.lease().is_some_and(|lease| is_fresh(lease.at)),
             Missing::DaemonSetPod(_) => {
                 known.daemon_set_pods().is_some_and(|pods| is_fresh(pods.at))
@@ -148,10 +154,41 @@ fn missing(node: Option<&Node>, known: &Knowledge, policy: &LaunchPolicy) -> Opt
     if renewed.and_then(|lease| lease.renewed).is_none_or(|at| at < known.happened) {
         return Some(Missing::LeaseRenewal);
     }
+    if known.return_check == ReturnCheck::Failed {
+        return Some(Missing::ReturnCheck);
+    }
     let pods = known.daemon_set_pods().filter(|pods| pods.node == node.name);
     let is_ready = |name: &&DaemonSetName| pods.is_some_and(|pods| pods.ready.contains(*name));
     let absent = policy.daemon_sets.iter().find(|name| !is_ready(name));
     absent.map(|name| Missing::DaemonSetPod(Box::new(name.clone())))
+}
+
+/// How often a Node may be read again to find out if it must be restored.
+const CHECK_RETURN_AGAIN: Duration = seconds(30);
+
+/// Whether the Node of an instance that goes into service was read, to find out if it must be
+/// restored after a drain. A launch hook may wait for minutes, and a read in each turn would cost
+/// too much.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReturnCheck {
+    /// Not yet.
+    Never,
+    /// The last read failed.
+    Failed,
+    /// It was read at this moment, and there was nothing to restore or it was restored.
+    Done(Moment),
+}
+
+impl ReturnCheck {
+    /// Whether to read the Node now. After the first time only if the index shows that something
+    /// may have to be restored (`is_marked`), and every 30 s at most.
+    #[must_use]
+    pub fn is_due(self, is_marked: bool, now: Moment) -> bool {
+        match self {
+            Self::Never | Self::Failed => true,
+            Self::Done(at) => is_marked && now >= at.plus(CHECK_RETURN_AGAIN),
+        }
+    }
 }
 
 /// The answer to [`Question::NodeLease`].

@@ -37,7 +37,7 @@ pub use hook_claim::{GroupHooks, HookClaim, HooksAnswer, OUR_PREFIX};
 pub use knowledge::{
     GroupAnswer, HeartbeatAnswer, HookAnswer, InstanceAnswer, Knowledge, LaunchAnswers,
 };
-pub use launch::{DaemonSetPodsAnswer, LaunchEnd, LaunchPolicy, LeaseAnswer, Missing};
+pub use launch::{DaemonSetPodsAnswer, LaunchEnd, LaunchPolicy, LeaseAnswer, Missing, ReturnCheck};
 pub use owner::choose_namesake;
 pub use policy::{BadGlob, HookGlobs, Policy, Staleness};
 pub use proof::disproved;

@@ -90,8 +90,8 @@ impl HookLookup {
         Some(transitions(&hooks))
     }
 
-    /// What the NotificationMetadata of the hook says to Sundown by the last answer of AWS, at most
-    /// 10 minutes old. Makes no call. `None`: nothing, or there is no such answer.
+    /// The settings in the hook's NotificationMetadata by the last answer of AWS, at most 10 minutes
+    /// old. Makes no call. `None`: it has none for Sundown, or there is no such answer.
     #[must_use]
     pub fn settings_before(&self, group: &GroupName, hook: &HookName) -> Option<Box<ReadSettings>> {
         let (_, hooks) = self.0.cached(group)?.1?;

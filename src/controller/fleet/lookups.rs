@@ -292,7 +292,7 @@ pub(super) async fn verify(
 }
 
 /// Asks EC2 and the Auto Scaling groups whether the instance stays, as often as
-/// [`Contradiction`] says, and sends [`Input::Contradiction`] for each new finding.
+/// [`Contradiction`] asks for it, and sends [`Input::Contradiction`] for each new finding.
 pub(super) async fn contradiction(
     term: &Term,
     node: NodeName,

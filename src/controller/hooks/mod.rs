@@ -69,7 +69,7 @@ struct Completer {
     reply: oneshot::Sender<Completion>,
     /// AWS had not shown yet who answers the hook ([`crate::triage::HookClaim::is_unconfirmed`]).
     is_unconfirmed: bool,
-    /// What AWS is told.
+    /// The result to complete the action with.
     result: HookResult,
 }
 

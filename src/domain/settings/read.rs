@@ -1,4 +1,4 @@
-//! Reads settings from outside, and says what is wrong with them.
+//! Reads the settings of hooks and Nodes, and reports what is wrong with them.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -69,7 +69,7 @@ impl fmt::Display for SettingProblem {
 pub type ReadSettings = (DrainSettings, Vec<SettingProblem>);
 
 impl DrainSettings {
-    /// What the NotificationMetadata of a hook says to Sundown; `None`: nothing.
+    /// The settings in the NotificationMetadata of a hook; `None`: it has none for Sundown.
     #[must_use]
     pub fn in_metadata(text: &str) -> Option<Box<ReadSettings>> {
         let read = Self::of_metadata(text);
@@ -159,7 +159,7 @@ impl DrainSettings {
         self.set(setting, text).err().map(|remedy| bad_value(source, setting, text, &remedy))
     }
 
-    /// Sets what `text` says. Errs with the remedy.
+    /// Sets this setting to the value in `text`. Errs with the remedy.
     fn set(&mut self, setting: Setting, text: &str) -> Result<(), String> {
         if text.len() > LONGEST_VALUE {
             return Err(format!("use at most {LONGEST_VALUE} characters"));

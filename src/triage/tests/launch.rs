@@ -82,6 +82,7 @@ fn c47_a_launch_hook_is_completed_when_the_node_has_all_that_was_asked_for() {
         instance: answer(Some(facts(InstanceState::Running, BTreeMap::new()))),
         ..of_ours()
     };
+    let unread = "its Node could not be read, to find out if a drain must be undone";
     let lease = "its kubelet has not renewed its Lease since the launch began";
     let pod = "its Node has no Ready pod of the DaemonSet kube-system/aws-node";
     for (case, known, policy, second, expected) in vec![
@@ -98,6 +99,20 @@ fn c47_a_launch_hook_is_completed_when_the_node_has_all_that_was_asked_for() {
             "its Node is not Ready",
         ),
         ("ready", with_lease(ready(), Some(0)), policy(), 20, "CONTINUE ready"),
+        (
+            "its Node could not be read",
+            Knowledge { return_check: ReturnCheck::Failed, ..with_lease(ready(), Some(0)) },
+            policy(),
+            20,
+            unread,
+        ),
+        (
+            "its Node could not be read until the timeout",
+            Knowledge { return_check: ReturnCheck::Failed, ..with_lease(ready(), Some(0)) },
+            strict(),
+            300,
+            &format!("CONTINUE timed out: {unread}"),
+        ),
         (
             "a startup taint",
             with_lease(tainted("node.cilium.io/agent-not-ready"), Some(12)),
@@ -229,6 +244,19 @@ fn a_node_without_the_labels_of_the_selector_decides_only_once_it_is_ready() {
         triage(&launch(), &labels(Ready::True), &policy(), at(20)),
         Verdict::Delete(Reason::NotManaged)
     );
+}
+
+#[test]
+fn a_node_is_read_again_for_a_return_only_if_it_is_marked_and_every_30_s() {
+    for (check, is_marked, second, expected) in [
+        (ReturnCheck::Never, false, 0, true),
+        (ReturnCheck::Failed, false, 0, true),
+        (ReturnCheck::Done(at(0)), true, 29, false),
+        (ReturnCheck::Done(at(0)), true, 30, true),
+        (ReturnCheck::Done(at(0)), false, 300, false),
+    ] {
+        assert_eq!(check.is_due(is_marked, at(second)), expected, "{check:?} {is_marked} {second}");
+    }
 }
 
 #[test]

@@ -125,7 +125,7 @@ prop_compose! {
         Knowledge {
             received, happened, is_found_by_sweep: false, index_trusted, nodes, proof_asked_at, instance,
             namesakes, group, hook, hooks, hooks_asked_at, hooks_before, heartbeat, listed,
-            is_action_over, launch
+            is_action_over, return_check: ReturnCheck::Never, launch
         }
     }
 }
