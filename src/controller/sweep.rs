@@ -1,6 +1,6 @@
 //! The sweep of a term: asks Auto Scaling for instances that wait in a lifecycle hook although no
 //! event of it has arrived, and decides about each as if its event had come.
-//! [`crate::triage::sweep`] decides when to ask and which instances to look into.
+//! [`crate::triage::sweep`] decides when to ask and which instances to check.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,15 +20,15 @@ use crate::{
     record,
     triage::{
         GroupHooks, HooksAnswer,
-        sweep::{Due, MOST, Round, Sighting, Sweep, WaitState, WaitingInstance},
+        sweep::{Candidate, Due, MAX_WAITING, RoundResult, Sweep, WaitState, WaitingInstance},
     },
 };
 
-/// How many instances are looked into at once. Each takes some KB until it is decided.
-const AT_ONCE: usize = 64;
-/// How long a look lasts at most. What AWS has proved by then is decided without this limit, and
-/// without a place among the [`AT_ONCE`].
-const LONGEST_LOOK: std::time::Duration = seconds(60);
+/// How many instances are checked at once. Each takes some KB until it is decided.
+const MAX_CONCURRENT_CHECKS: usize = 64;
+/// How long a check lasts at most. What AWS has proved by then is decided without this limit, and
+/// without a place among the [`MAX_CONCURRENT_CHECKS`].
+const CHECK_TIMEOUT: std::time::Duration = seconds(60);
 
 /// Runs until the end of the term. A dry run does not start it: a heartbeat is a write.
 pub(super) async fn run(term: Arc<Term>) {
@@ -48,12 +48,12 @@ pub(super) async fn run(term: Arc<Term>) {
     term.shared.nodes.synced().await;
     let (clock, random) = (term.shared.clock, term.shared.random.clone());
     let (unanswered, mut received) = mpsc::unbounded_channel();
-    let looks = Looks::new(Arc::clone(&term), unanswered);
+    let checks = Checks::new(Arc::clone(&term), unanswered);
     let mut sweep = Sweep::new(clock.now(), interval, random.fraction());
     loop {
         tokio::select! {
-            Some(sighting) = received.recv() => {
-                sweep.unanswered(clock.now(), &sighting);
+            Some(candidate) = received.recv() => {
+                sweep.unanswered(clock.now(), &candidate);
                 continue;
             }
             () = clock.sleep_until(sweep.next_at()) => {}
@@ -61,16 +61,16 @@ pub(super) async fn run(term: Arc<Term>) {
         if sweep.is_round_due(clock.now()) {
             round(&term, &cluster, &mut sweep).await;
         }
-        let Due { looks: due, left_out } =
-            sweep.due(clock.now(), looks.room(), |sighting| looks.are_all_known(sighting));
-        for sighting in due {
-            looks.start(sighting);
+        let Due { to_check: due, left_out } =
+            sweep.due(clock.now(), checks.room(), |candidate| checks.are_all_known(candidate));
+        for candidate in due {
+            checks.start(candidate);
         }
-        if left_out > 0 && term.is_first_report("the sweep has no room to look") {
+        if left_out > 0 && term.is_first_report("the sweep has no room to check") {
             warn!(
                 left_out,
-                "More instances wait in lifecycle hooks than the sweep looks into at once. It looks \
-                 into the others within minutes."
+                "More instances wait in lifecycle hooks than the sweep checks at once. It checks the \
+                 others within minutes."
             );
         }
     }
@@ -99,7 +99,7 @@ async fn round(term: &Term, cluster: &str, sweep: &mut Sweep) {
 
 /// Asks for the groups of this cluster: by each of the two tags that name it, 100 groups a call.
 /// Each call has a time limit.
-async fn ask(term: &Term, cluster: &str) -> Round {
+async fn ask(term: &Term, cluster: &str) -> RoundResult {
     let filters = [
         GroupFilter::TagKey(format!("kubernetes.io/cluster/{cluster}")),
         GroupFilter::Tag("eks:cluster-name".to_owned(), cluster.to_owned()),
@@ -112,7 +112,7 @@ async fn ask(term: &Term, cluster: &str) -> Round {
                 .is_some_and(|state| term.shared.policy.ignores(state.kind()).is_none())
         };
         let WaitingMembers { members, calls, result } =
-            term.shared.aws.autoscaling().waiting_members(&filter, MOST + 1, waits).await;
+            term.shared.aws.autoscaling().waiting_members(&filter, MAX_WAITING + 1, waits).await;
         metrics.sweep_calls(calls);
         if let Err(error) = result {
             return failed(term, &error);
@@ -126,17 +126,17 @@ async fn ask(term: &Term, cluster: &str) -> Round {
         found.extend(waiting);
     }
     metrics.sweep(SweepResult::Answered);
-    Round::Answered(found.into_values().collect())
+    RoundResult::Answered(found.into_values().collect())
 }
 
-fn failed(term: &Term, error: &AwsError) -> Round {
+fn failed(term: &Term, error: &AwsError) -> RoundResult {
     let (round, result) = match error.outcome() {
-        Outcome::Throttled => (Round::Throttled, SweepResult::Throttled),
-        Outcome::Denied => (Round::Denied, SweepResult::Denied),
-        _ => (Round::Failed, SweepResult::Failed),
+        Outcome::Throttled => (RoundResult::Throttled, SweepResult::Throttled),
+        Outcome::Denied => (RoundResult::Denied, SweepResult::Denied),
+        _ => (RoundResult::Failed, SweepResult::Failed),
     };
     term.shared.metrics.sweep(result);
-    if round == Round::Denied && term.is_first_report("the sweep is denied") {
+    if round == RoundResult::Denied && term.is_first_report("the sweep is denied") {
         warn!(
             %error,
             "The sweep may not call DescribeAutoScalingGroups: if an event is lost, its lifecycle \
@@ -149,23 +149,23 @@ fn failed(term: &Term, error: &AwsError) -> Round {
     round
 }
 
-/// The instances that are being looked into.
+/// The instances that are being checked.
 #[derive(Clone)]
-struct Looks {
+struct Checks {
     term: Arc<Term>,
     slots: Arc<Semaphore>,
     under_way: Arc<Mutex<BTreeSet<HookKey>>>,
-    /// Takes the looks to which AWS gave no answer. Each look sends one at most.
-    unanswered: mpsc::UnboundedSender<Sighting>,
+    /// Takes the candidates about which AWS gave no answer. Each check sends one at most.
+    unanswered: mpsc::UnboundedSender<Candidate>,
 }
 
-impl Looks {
-    fn new(term: Arc<Term>, unanswered: mpsc::UnboundedSender<Sighting>) -> Self {
-        let slots = Arc::new(Semaphore::new(AT_ONCE));
+impl Checks {
+    fn new(term: Arc<Term>, unanswered: mpsc::UnboundedSender<Candidate>) -> Self {
+        let slots = Arc::new(Semaphore::new(MAX_CONCURRENT_CHECKS));
         Self { term, slots, under_way: Arc::default(), unanswered }
     }
 
-    /// How many more instances may be looked into now.
+    /// How many more instances may be checked now.
     fn room(&self) -> usize {
         self.slots.available_permits()
     }
@@ -174,47 +174,48 @@ impl Looks {
         self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether each action of our hooks in which the instance may wait is known, as far as that
-    /// shows without a call: a record holds it, its message is in hand, or it is being looked into.
-    fn are_all_known(&self, sighting: &Sighting) -> bool {
-        let group = &sighting.waiting.group;
+    /// Whether Sundown already handles the action of each of our hooks in which the instance may
+    /// wait: a record names it, it has a task, it was completed during this wait, or a check of it
+    /// runs. Makes no call: `false` if the hooks of the group are not known yet.
+    fn are_all_known(&self, candidate: &Candidate) -> bool {
+        let group = &candidate.waiting.group;
         let Some(hooks) = self.term.shared.lookups.hooks.before(group) else { return false };
-        self.ours(&hooks).into_iter().all(|hook| self.is_known(sighting, hook))
+        self.ours(&hooks).into_iter().all(|hook| self.is_known(candidate, hook))
     }
 
-    /// The hooks of ours in these of a group.
+    /// The terminate hooks of this group that Sundown answers.
     fn ours(&self, hooks: &GroupHooks) -> Vec<HookName> {
         self.term.shared.policy.hooks.completed(hooks, Transition::Terminating)
     }
 
-    fn is_known(&self, sighting: &Sighting, hook: HookName) -> bool {
+    fn is_known(&self, candidate: &Candidate, hook: HookName) -> bool {
         let key = HookKey {
-            instance: sighting.waiting.instance.clone(),
-            group: sighting.waiting.group.clone(),
+            instance: candidate.waiting.instance.clone(),
+            group: candidate.waiting.group.clone(),
             hook: hook.clone(),
         };
-        if self.under_way().contains(&key) || self.term.actions.knows(&key, sighting) {
+        if self.under_way().contains(&key) || self.term.actions.knows(&key, candidate) {
             return true;
         }
-        let interruption = self.interruption(sighting, hook);
+        let interruption = self.interruption(candidate, hook);
         let nodes = self.term.shared.nodes.by_instance(&key.instance);
         !nodes.is_empty() && nodes.iter().all(|node| record::recognize(node, &interruption))
     }
 
-    fn interruption(&self, sighting: &Sighting, hook: HookName) -> Interruption {
+    fn interruption(&self, candidate: &Candidate, hook: HookName) -> Interruption {
         let hooks = &self.term.shared.lookups.hooks;
-        let metadata = hooks.settings_before(&sighting.waiting.group, &hook);
-        sighting.interruption(hook, self.term.skew().to_aws(sighting.first_seen), metadata)
+        let metadata = hooks.settings_before(&candidate.waiting.group, &hook);
+        candidate.interruption(hook, self.term.skew().to_aws(candidate.first_seen), metadata)
     }
 
-    /// Looks into an instance, in a task of its own that ends with the term.
-    fn start(&self, sighting: Sighting) {
+    /// Checks an instance, in a task of its own that ends with the term.
+    fn start(&self, candidate: Candidate) {
         // The sweep is the only caller, so there is a slot.
         let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() else { return };
-        let looks = self.clone();
+        let checks = self.clone();
         self.term.spawn(async move {
-            if !looks.look(&sighting, slot).await {
-                looks.unanswered.send(sighting).ok();
+            if !checks.check(&candidate, slot).await {
+                checks.unanswered.send(candidate).ok();
             }
         });
     }
@@ -222,10 +223,10 @@ impl Looks {
     /// Asks for the hooks of its group, and decides about each of ours that is not known, about all
     /// at the same time. AWS shows only by its answer to a heartbeat whether the instance waits in
     /// it. Returns whether AWS answered.
-    async fn look(&self, sighting: &Sighting, slot: OwnedSemaphorePermit) -> bool {
-        let group = &sighting.waiting.group;
+    async fn check(&self, candidate: &Candidate, slot: OwnedSemaphorePermit) -> bool {
+        let group = &candidate.waiting.group;
         let asking = hook_claims::ask(&self.term, group);
-        let hooks = match tokio::time::timeout(LONGEST_LOOK, asking).await {
+        let hooks = match tokio::time::timeout(CHECK_TIMEOUT, asking).await {
             Ok(Some(HooksAnswer::Described(hooks))) => hooks,
             Ok(Some(HooksAnswer::Denied)) => {
                 if self.term.is_first_report("the sweep cannot see hooks") {
@@ -240,13 +241,14 @@ impl Looks {
             }
             Ok(None) | Err(_) => return false,
         };
-        let unknown = self.ours(&hooks).into_iter().filter(|h| !self.is_known(sighting, h.clone()));
+        let unknown =
+            self.ours(&hooks).into_iter().filter(|h| !self.is_known(candidate, h.clone()));
         let give_up = CancellationToken::new();
-        let deciding = join_all(unknown.map(|hook| self.decide(sighting, hook, &give_up)));
+        let deciding = join_all(unknown.map(|hook| self.decide(candidate, hook, &give_up)));
         tokio::pin!(deciding);
         let answered = tokio::select! {
             answered = &mut deciding => answered,
-            () = tokio::time::sleep(LONGEST_LOOK) => {
+            () = tokio::time::sleep(CHECK_TIMEOUT) => {
                 give_up.cancel();
                 drop(slot);
                 deciding.await
@@ -258,37 +260,37 @@ impl Looks {
     /// Decides about a hook in which the instance may wait. Returns whether AWS answered.
     async fn decide(
         &self,
-        sighting: &Sighting,
+        candidate: &Candidate,
         hook: HookName,
         give_up: &CancellationToken,
     ) -> bool {
-        let WaitingInstance { instance, group, .. } = &sighting.waiting;
+        let WaitingInstance { instance, group, .. } = &candidate.waiting;
         let key = HookKey { instance: instance.clone(), group: group.clone(), hook: hook.clone() };
-        let _under_way = UnderWay::new(self, key);
-        let interruption = self.interruption(sighting, hook);
+        let _under_way = CheckInFlight::new(self, key);
+        let interruption = self.interruption(candidate, hook);
         let term = Arc::clone(&self.term);
         let mut decision =
-            Decision::found_by_sweep(term, interruption, sighting.first_seen, give_up.clone());
+            Decision::found_by_sweep(term, interruption, candidate.first_seen, give_up.clone());
         Box::pin(decision.decide()).await;
         decision.is_answered()
     }
 }
 
-/// An action that is being looked into.
-struct UnderWay<'a> {
-    looks: &'a Looks,
+/// An action that is being checked.
+struct CheckInFlight<'a> {
+    checks: &'a Checks,
     key: HookKey,
 }
 
-impl<'a> UnderWay<'a> {
-    fn new(looks: &'a Looks, key: HookKey) -> Self {
-        looks.under_way().insert(key.clone());
-        Self { looks, key }
+impl<'a> CheckInFlight<'a> {
+    fn new(checks: &'a Checks, key: HookKey) -> Self {
+        checks.under_way().insert(key.clone());
+        Self { checks, key }
     }
 }
 
-impl Drop for UnderWay<'_> {
+impl Drop for CheckInFlight<'_> {
     fn drop(&mut self) {
-        self.looks.under_way().remove(&self.key);
+        self.checks.under_way().remove(&self.key);
     }
 }

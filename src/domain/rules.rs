@@ -46,19 +46,19 @@ pub enum Verification {
     Unanswered,
     /// AWS has answered that the actions are over, and not yet whether the instance stays. As
     /// [`Self::Unanswered`], but the Node may have to be put back: the drain does not end as empty.
-    Examined,
+    AwaitingInstanceState,
     /// An answer is awaited: no pod is evicted, and the drain does not end as empty.
-    Awaited,
-    /// AWS has answered once that nothing ends: no pod is evicted, and the drain does not end as
+    AwaitingHeartbeat,
+    /// AWS has shown once that the instance stays: no pod is evicted, and the drain does not end as
     /// empty.
-    Contradicted,
+    Suspected,
 }
 
 impl Verification {
     /// Pods may be evicted.
     #[must_use]
     pub const fn may_evict(self) -> bool {
-        matches!(self, Self::Verified | Self::Unanswered | Self::Examined)
+        matches!(self, Self::Verified | Self::Unanswered | Self::AwaitingInstanceState)
     }
 
     /// The drain may end as soon as it has nothing left to do. Otherwise the Node may have to be put

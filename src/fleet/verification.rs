@@ -7,11 +7,11 @@ use super::{DrainEvent, Effect, Fleet, Question};
 use crate::{
     domain::{GroupName, InstanceId, InterruptionFacts, Kind, Limits, Moment, NodeName, seconds},
     drain::Input,
-    lifecycle::{self, ActionSeen, Finding, VERIFIED_WITHIN, VerificationFacts},
+    lifecycle::{self, ActionSeen, Finding, HEARTBEAT_ANSWER_TIMEOUT, VerificationFacts},
     record::{EndReason, Record},
 };
 
-/// How long a contradiction counts for an action about which AWS answers only later.
+/// How long a [`Finding::Contradicted`] stays valid while AWS has not answered about every action.
 const CONTRADICTED_FOR: Duration = seconds(60);
 
 /// How far the lifecycle actions of a drain are verified.
@@ -55,14 +55,14 @@ impl Fleet {
             facts.hook.is_some() && facts.kind.is_some_and(Kind::is_terminate_hook)
         };
         let actions = self.lookup.open_actions(record, instance);
-        // One that only marks the node asks for nothing that an action does.
-        let asking = || interruptions.iter().filter(|facts| facts.response.cordons());
-        // AWS is already asked about one that was accepted late and without proof.
+        // The reasons to cordon. `prefer` is none: it only taints the node.
+        let cordoning = || interruptions.iter().filter(|facts| facts.response.cordons());
+        // `Question::Verify` already asks AWS about an interruption that was accepted as stale.
         let is_needed = limits.response.cordons()
             && !actions.is_empty()
             && !record.has_unknown()
-            && asking().all(is_action)
-            && asking().any(|facts| !facts.stale);
+            && cordoning().all(is_action)
+            && cordoning().any(|facts| !facts.stale);
         let seen = |action| match self.hook_facts.get(action).map(|facts| facts.seen) {
             None | Some(ActionSeen::Unanswered) if self.lookup.facts.is_closed(action) => {
                 ActionSeen::Over
@@ -113,7 +113,7 @@ impl Fleet {
     /// for its actions, if its evictions wait for the answer.
     pub(super) fn verify_actions(&mut self, name: &NodeName) {
         let Some(facts) = self.unverified(name) else { return };
-        let until = facts.since.plus(VERIFIED_WITHIN);
+        let until = facts.since.plus(HEARTBEAT_ANSWER_TIMEOUT);
         if let Some(state) = self.drains.get(name).filter(|_| self.now < until) {
             let actions = self.lookup.open_actions(&state.record, &state.instance);
             self.out.push(Effect::VerifyActions { actions, until });
@@ -150,7 +150,7 @@ impl Fleet {
     }
 
     /// EC2 and the group have answered. If they contradict every action of the drain, it ends, and
-    /// the Node is put back.
+    /// the fleet restores the Node.
     pub(super) fn contradiction_found(&mut self, name: &NodeName, uid: &str, finding: Finding) {
         let now = self.now;
         let Some(state) = self.drains.get_mut(name).filter(|state| state.node.uid == uid) else {

@@ -8,7 +8,7 @@
 //! [`HeartbeatSchedule`] keeps one action open. [`Pace`] spreads the heartbeats of many actions in
 //! time. [`Confirmation`] decides whether Sundown may complete an action that only a record names.
 //! [`limits()`] derives the deadlines of a drain. [`verification()`] decides whether a drain waits
-//! until AWS confirms its actions, [`Contradiction`] whether AWS contradicts them.
+//! until AWS confirms its actions, [`StayCheck`] whether AWS contradicts them.
 
 mod aws_time;
 mod confirm;
@@ -27,5 +27,6 @@ pub use heartbeat::{
 pub use limits::{HookFacts, LimitSettings, limits, with_response, with_settings};
 pub use pace::{CallPriority, HEARTBEAT_RATE, Pace, TAKE_OVER_RATE, UNDESCRIBED_TIMEOUT};
 pub use verification::{
-    ActionSeen, Contradiction, Finding, Look, VERIFIED_WITHIN, VerificationFacts, verification,
+    ActionSeen, Finding, HEARTBEAT_ANSWER_TIMEOUT, StayAnswer, StayCheck, VerificationFacts,
+    verification,
 };

@@ -8,14 +8,14 @@
 //! | --- | --- |
 //! | something else asks for it, or AWS accepted a heartbeat for one of its actions | [`Verification::Verified`] |
 //! | every action is over, and AWS shows that the instance goes | [`Verification::Verified`]: as without this check |
-//! | every action is over, and AWS has shown once that the instance stays; for 30 s at most | [`Verification::Contradicted`]: no pod is evicted until AWS is asked again |
+//! | every action is over, and AWS has shown once that the instance stays; for 30 s at most | [`Verification::Suspected`]: no pod is evicted until AWS is asked again |
 //! | two thirds of the time to the deadline have passed | [`Verification::Verified`]: if the action is real, its instance ends soon |
 //! | every action is over, and AWS does not show whether the instance stays | [`Verification::Unanswered`]: no pod is forced |
-//! | no answer yet, for 5 s at most | [`Verification::Awaited`]: no pod is evicted |
-//! | every action is over, and AWS has not answered yet whether the instance stays; for 30 s at most | [`Verification::Examined`]: no pod is forced, and the drain of an empty node does not end |
+//! | no answer yet, for 5 s at most | [`Verification::AwaitingHeartbeat`]: no pod is evicted |
+//! | every action is over, and AWS has not answered yet whether the instance stays; for 30 s at most | [`Verification::AwaitingInstanceState`]: no pod is forced, and the drain of an empty node does not end |
 //! | anything else | [`Verification::Unanswered`]: no pod is forced |
 //!
-//! "Over": AWS answered "No active Lifecycle Action". [`Contradiction`] then decides from what EC2
+//! "Over": AWS answered "No active Lifecycle Action". [`StayCheck`] then decides from what EC2
 //! and the Auto Scaling group answer:
 //!
 //! | EC2 and the group | next |
@@ -23,8 +23,8 @@
 //! | one of them did not answer, for less than a minute | ask again in 5 s |
 //! | one of them did not answer, for a minute | [`Finding::Unclear`] |
 //! | the instance runs, and is `InService` or `Standby`; for the first time | [`Finding::Suspected`]: ask again in 15 s |
-//! | the same, asked 15 s after the first time or later | [`Finding::Contradicted`]: the Node is put back |
-//! | EC2 or the group reports another state | [`Finding::Plausible`] |
+//! | the same, asked 15 s after the first time or later | [`Finding::Contradicted`]: Sundown restores the Node |
+//! | EC2 or the group reports another state | [`Finding::MayEnd`] |
 //! | the instance runs, and there is no such group, or it is not in the group | [`Finding::Unclear`] |
 
 use std::time::Duration;
@@ -32,10 +32,11 @@ use std::time::Duration;
 use crate::domain::{InstanceState, Limits, Moment, Verification, seconds};
 
 /// How long the evictions of a drain wait for AWS's first answer.
-pub const VERIFIED_WITHIN: Duration = seconds(5);
-/// How long a drain whose actions are over waits, since it was taken up, for what AWS shows: its
-/// evictions while AWS contradicts what the drain is for, and its end as empty.
-const HELD_FOR: Duration = seconds(30);
+pub const HEARTBEAT_ANSWER_TIMEOUT: Duration = seconds(5);
+/// How long, from [`VerificationFacts::since`], a drain whose actions are over waits for EC2 and
+/// the group. Until then it does not end as empty, and after a [`Finding::Suspected`] it evicts no
+/// pod.
+const MAX_HOLD: Duration = seconds(30);
 /// The pause between two answers that contradict an event together.
 const LOOK_AGAIN: Duration = seconds(15);
 /// The pause after a question without an answer.
@@ -69,7 +70,7 @@ impl ActionSeen {
     }
 }
 
-/// What [`Contradiction`] has found so far.
+/// What [`StayCheck`] has found so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Finding {
     /// AWS has shown once that the instance stays.
@@ -77,7 +78,7 @@ pub enum Finding {
     /// AWS has shown it twice.
     Contradicted,
     /// AWS has shown that the instance may be about to end.
-    Plausible,
+    MayEnd,
     /// AWS does not show whether the instance stays. An event that names a group that does not
     /// exist gets here, too, so this confirms nothing.
     Unclear,
@@ -106,40 +107,40 @@ pub fn verification(
 ) -> (Verification, Option<Moment>) {
     let is_over = facts.seen == ActionSeen::Over;
     let finding = facts.finding.filter(|_| is_over);
-    if !facts.is_needed || facts.seen == ActionSeen::Open || finding == Some(Finding::Plausible) {
+    if !facts.is_needed || facts.seen == ActionSeen::Open || finding == Some(Finding::MayEnd) {
         return (Verification::Verified, None);
     }
     let (held_until, awaited_until) =
-        (facts.since.plus(HELD_FOR), facts.since.plus(VERIFIED_WITHIN));
+        (facts.since.plus(MAX_HOLD), facts.since.plus(HEARTBEAT_ANSWER_TIMEOUT));
     let is_suspected = matches!(finding, Some(Finding::Suspected | Finding::Contradicted));
     if is_suspected && now < held_until {
-        return (Verification::Contradicted, Some(held_until));
+        return (Verification::Suspected, Some(held_until));
     }
-    let polite_until = limits.force_at.map(|force_at| polite_until(limits.accepted, force_at));
-    if polite_until.is_some_and(|until| now >= until) {
+    let no_force_until = limits.force_at.map(|force_at| no_force_until(limits.accepted, force_at));
+    if no_force_until.is_some_and(|until| now >= until) {
         return (Verification::Verified, None);
     }
-    let or_polite_until = |at: Moment| Some(polite_until.map_or(at, |until| until.min(at)));
+    let or_no_force_until = |at: Moment| Some(no_force_until.map_or(at, |until| until.min(at)));
     if finding == Some(Finding::Unclear) {
-        (Verification::Unanswered, polite_until)
+        (Verification::Unanswered, no_force_until)
     } else if now < awaited_until {
-        (Verification::Awaited, or_polite_until(awaited_until))
+        (Verification::AwaitingHeartbeat, or_no_force_until(awaited_until))
     } else if is_over && finding.is_none() && now < held_until {
-        (Verification::Examined, or_polite_until(held_until))
+        (Verification::AwaitingInstanceState, or_no_force_until(held_until))
     } else {
-        (Verification::Unanswered, polite_until)
+        (Verification::Unanswered, no_force_until)
     }
 }
 
 /// Two thirds of the time to the deadline. From then on the end of a heartbeat window that AWS has
 /// not extended counts as a deadline, too.
-fn polite_until(accepted: Moment, force_at: Moment) -> Moment {
+fn no_force_until(accepted: Moment, force_at: Moment) -> Moment {
     accepted.plus(force_at.since_or_zero(accepted).saturating_mul(2) / 3)
 }
 
 /// What EC2 and the Auto Scaling group show about an instance whose lifecycle actions are over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Look {
+pub enum StayAnswer {
     /// It runs and is in service: nothing ends.
     Stays,
     /// It may be about to end.
@@ -150,7 +151,7 @@ pub enum Look {
     Unanswered,
 }
 
-impl Look {
+impl StayAnswer {
     /// `instance`: the state in EC2; an instance that EC2 does not know is terminated. `in_groups`:
     /// its lifecycle state in each group that the actions name (`Some(None)`: the group does not
     /// exist, or the instance is not in it). `None`: no answer.
@@ -174,30 +175,32 @@ impl Look {
 
 /// AWS's answers so far about an instance whose lifecycle actions are over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Contradiction {
+pub struct StayCheck {
     /// When AWS was first asked.
     asked: Option<Moment>,
     /// When the question was asked that first showed that the instance stays.
     stays: Option<Moment>,
 }
 
-impl Contradiction {
+impl StayCheck {
     /// Records the answer to a question that was asked at `asked` and answered by `now`. Returns
     /// what is found, and when to ask again; `None`: there is nothing more to ask.
-    pub fn looked(
+    pub fn record_answer(
         &mut self,
-        look: Look,
+        answer: StayAnswer,
         asked: Moment,
         now: Moment,
     ) -> (Option<Finding>, Option<Moment>) {
         let first_asked = *self.asked.get_or_insert(asked);
         let suspected = self.stays.map(|_| Finding::Suspected);
-        match look {
-            Look::MayEnd => (Some(Finding::Plausible), None),
-            Look::NotInGroup => (Some(Finding::Unclear), None),
-            Look::Unanswered if now >= first_asked.plus(ASK_FOR) => (Some(Finding::Unclear), None),
-            Look::Unanswered => (suspected, Some(now.plus(ASK_SOON))),
-            Look::Stays => {
+        match answer {
+            StayAnswer::MayEnd => (Some(Finding::MayEnd), None),
+            StayAnswer::NotInGroup => (Some(Finding::Unclear), None),
+            StayAnswer::Unanswered if now >= first_asked.plus(ASK_FOR) => {
+                (Some(Finding::Unclear), None)
+            }
+            StayAnswer::Unanswered => (suspected, Some(now.plus(ASK_SOON))),
+            StayAnswer::Stays => {
                 let again = self.stays.get_or_insert(asked).plus(LOOK_AGAIN);
                 if asked >= again {
                     (Some(Finding::Contradicted), None)

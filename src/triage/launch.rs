@@ -5,9 +5,9 @@ use std::{fmt, time::Duration};
 use super::{Knowledge, Question};
 use crate::domain::{DaemonSetName, HookResult, Moment, Node, NodeName, Ready, seconds};
 
-/// How long after a message was received its launch hook is not given up, so that what is not known
-/// yet can be asked: the message may have waited in the queue for as long as the launch timeout.
-const LEAST_WAIT: Duration = seconds(15);
+/// The least time between the receipt of a message and the timeout of its launch hook. The message
+/// may have spent the whole launch timeout in the queue, and Sundown must still ask about the node.
+const MIN_WAIT: Duration = seconds(15);
 /// How old an answer about the Node's Lease or its pods may be before Sundown asks again. A kubelet
 /// renews its Lease every 10 s.
 const ASK_AGAIN: Duration = seconds(5);
@@ -99,7 +99,7 @@ pub(super) fn next_step(
     let Some(missing) = missing(node, known, policy) else {
         return LaunchStep::Complete(LaunchEnd::Ready, HookResult::Continue);
     };
-    let ends = known.happened.plus(policy.timeout).max(known.received.plus(LEAST_WAIT));
+    let ends = known.happened.plus(policy.timeout).max(known.received.plus(MIN_WAIT));
     if now >= ends {
         let result = if is_group_ours && is_certain(&missing, known, now) {
             policy.on_timeout
@@ -123,8 +123,9 @@ pub(super) fn next_step(
     LaunchStep::Wait { missing, ask, until: ask_at.map_or(ends, |at| at.min(ends)) }
 }
 
-/// Whether the Node was really seen to lack this. While the API server or EC2 does not answer, a
-/// good instance must not be abandoned: without EC2's answer, a Node without providerID is not found.
+/// Whether fresh answers prove that this is missing. If the API server or EC2 does not answer,
+/// Sundown must not abandon a good instance. Without EC2's answer, Sundown cannot find a Node that
+/// has no providerID.
 fn is_certain(missing: &Missing, known: &Knowledge, now: Moment) -> bool {
     let is_fresh = |at: Moment| now.since_or_zero(at) <= ASK_AGAIN * 3;
     known.index_trusted

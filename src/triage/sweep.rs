@@ -1,9 +1,10 @@
 //! The sweep: finds instances that wait in a lifecycle hook although no event of it has arrived.
 //!
-//! [`Sweep`] says when to ask DescribeAutoScalingGroups, and which of the instances that wait to
-//! look into. An instance is looked into [`GRACE`] after it was first seen, because its event may
-//! be on its way, and again after pauses that grow: it may wait in another party's hook only. If AWS
-//! gave no answer, it is looked into again soon, and the pauses do not grow.
+//! [`Sweep`] decides when to call DescribeAutoScalingGroups, and which waiting instances to check.
+//! The first check comes [`FIRST_CHECK_AFTER`] after the instance was first seen, because its event may still
+//! arrive. The pauses between the checks grow, because the instance may wait only in a hook that
+//! Sundown does not answer. If AWS does not answer a check, the next one comes soon, and the pauses
+//! do not grow.
 //!
 //! | a round ended | the next one comes after |
 //! | --- | --- |
@@ -22,18 +23,18 @@ use crate::domain::{
 
 /// The longest pause between two rounds.
 pub const LONGEST_PAUSE: Duration = seconds(600);
-/// How long after its first sight an instance is looked into: an event takes some seconds.
-pub const GRACE: Duration = seconds(10);
-/// The pause before an instance is looked into again. It doubles each time, up to
+/// How long after it was first seen an instance is checked: an event takes some seconds.
+pub const FIRST_CHECK_AFTER: Duration = seconds(10);
+/// The pause before an instance is checked again. It doubles each time, up to
 /// [`LONGEST_PAUSE`].
-const LOOK_AGAIN: Duration = seconds(60);
-/// The pause before an instance is looked into again about which AWS gave no answer.
-const ASK_AGAIN: Duration = seconds(45);
-/// After so many rounds in a row without an answer the operator is told.
+const CHECK_AGAIN: Duration = seconds(60);
+/// The pause before an instance is checked again if AWS gave no answer.
+const RETRY_UNANSWERED: Duration = seconds(45);
+/// How many rounds in a row must fail before Sundown logs a warning.
 const FAILED_TOO_OFTEN: u32 = 3;
 /// How many waiting instances are remembered. Each takes less than 1 KB: an instance ID and the
 /// name of a group, which has at most 255 characters.
-pub const MOST: usize = 5_000;
+pub const MAX_WAITING: usize = 5_000;
 
 /// Why an instance waits in its group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,10 +46,9 @@ pub enum WaitState {
 }
 
 impl WaitState {
-    /// The wait that a `LifecycleState` of AWS names. `None`: no wait, or one in which the sweep
-    /// finds nothing: `Pending:Wait`, because it does not look for lost events of launch hooks
-    /// (Sundown waits only in those of which an event tells), and the states of warm
-    /// pools, whose instances are no nodes.
+    /// Parses the `LifecycleState` of an instance. `None` for every state that the sweep ignores.
+    /// It ignores `Pending:Wait`, because Sundown handles a launch hook only after its event. It
+    /// ignores the states of warm pools, because their instances are not nodes.
     #[must_use]
     pub fn of(lifecycle_state: &str) -> Option<Self> {
         match lifecycle_state {
@@ -95,24 +95,25 @@ pub struct WaitingInstance {
     pub state: WaitState,
 }
 
-/// An instance to look into now.
+/// An instance to check now.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sighting {
+pub struct Candidate {
     /// The instance.
     pub waiting: WaitingInstance,
     /// When a round first showed it waiting in this state.
     pub first_seen: Moment,
-    /// When the last round before that began that did not show it waiting. `None`: none was
-    /// answered before.
+    /// When the previous answered round began, which did not show the instance waiting. If it
+    /// waited in the other state before: when the round began that showed the change. `None`: no
+    /// earlier round was answered.
     pub absent_at: Option<Moment>,
-    /// How often it was looked into before.
-    pub looked: u32,
+    /// How often it was checked before.
+    pub checks: u32,
 }
 
-impl Sighting {
+impl Candidate {
     /// The interruption that the event of this hook would have been. The sweep knows no token: the
-    /// instance ID identifies the action. `at`: `first_seen`, on AWS's clock. `metadata`: what that
-    /// of the hook says to Sundown.
+    /// instance ID identifies the action. `at`: `first_seen`, on AWS's clock. `metadata`: the settings in
+    /// the hook's NotificationMetadata.
     #[must_use]
     pub fn interruption(
         &self,
@@ -140,7 +141,7 @@ impl Sighting {
 
 /// How a round ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Round {
+pub enum RoundResult {
     /// Every page was answered, and these instances wait.
     Answered(Vec<WaitingInstance>),
     /// AWS throttled a call.
@@ -151,7 +152,7 @@ pub enum Round {
     Failed,
 }
 
-/// When to ask, and which instances to look into.
+/// When to call DescribeAutoScalingGroups, and which instances to check.
 #[derive(Debug)]
 pub struct Sweep {
     interval: Duration,
@@ -169,16 +170,16 @@ pub struct Sweep {
 /// What there is to do about the instances that wait.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Due {
-    /// Look into these now.
-    pub looks: Vec<Sighting>,
+    /// Check these now.
+    pub to_check: Vec<Candidate>,
     /// For how many more it is time, but there was no room.
     pub left_out: usize,
 }
 
 #[derive(Debug)]
 struct Watched {
-    sighting: Sighting,
-    look_at: Moment,
+    candidate: Candidate,
+    check_at: Moment,
 }
 
 impl Sweep {
@@ -205,8 +206,8 @@ impl Sweep {
     /// When there is something to do next.
     #[must_use]
     pub fn next_at(&self) -> Moment {
-        let looks = self.waiting.values().map(|watched| watched.look_at);
-        looks.fold(self.next_round, Moment::min)
+        let checks = self.waiting.values().map(|watched| watched.check_at);
+        checks.fold(self.next_round, Moment::min)
     }
 
     /// A round begins.
@@ -214,8 +215,8 @@ impl Sweep {
         self.began = Some(now);
     }
 
-    /// So many rounds in a row have failed or were throttled that the operator is told. `true` only
-    /// once in a row.
+    /// Whether exactly [`FAILED_TOO_OFTEN`] rounds in a row have failed or were throttled: the
+    /// moment to warn. One more such round makes it `false` again.
     #[must_use]
     pub const fn fails_too_often(&self) -> bool {
         self.failed == FAILED_TOO_OFTEN
@@ -223,77 +224,77 @@ impl Sweep {
 
     /// Takes in how a round ended. Returns how many waiting instances there was no room for: a
     /// later round finds them.
-    pub fn round_ended(&mut self, now: Moment, round: Round, fraction: f64) -> usize {
+    pub fn round_ended(&mut self, now: Moment, round: RoundResult, fraction: f64) -> usize {
         self.pause = match round {
-            Round::Answered(_) => self.interval,
-            Round::Throttled | Round::Denied => (self.pause * 2).min(LONGEST_PAUSE),
-            Round::Failed => self.pause,
+            RoundResult::Answered(_) => self.interval,
+            RoundResult::Throttled | RoundResult::Denied => (self.pause * 2).min(LONGEST_PAUSE),
+            RoundResult::Failed => self.pause,
         };
         self.next_round = now.plus(shortened(self.pause, fraction));
         let began = self.began.take().unwrap_or(now);
         self.failed = match round {
-            Round::Answered(_) => 0,
-            Round::Throttled | Round::Failed => self.failed.saturating_add(1),
-            Round::Denied => self.failed,
+            RoundResult::Answered(_) => 0,
+            RoundResult::Throttled | RoundResult::Failed => self.failed.saturating_add(1),
+            RoundResult::Denied => 0,
         };
-        let Round::Answered(found) = round else { return 0 };
+        let RoundResult::Answered(found) = round else { return 0 };
         let absent_at = self.last_answered.replace(began);
         let mut before = std::mem::take(&mut self.waiting);
         let mut new = Vec::new();
         for waiting in found {
             match before.remove(&waiting.instance) {
-                Some(watched) if watched.sighting.waiting == waiting => {
+                Some(watched) if watched.candidate.waiting == waiting => {
                     self.waiting.insert(waiting.instance, watched);
                 }
-                // It no longer waits for what it waited for: what ended before belongs to that.
+                // Its state changed. An action that ended before this round belongs to the old one.
                 Some(_) => new.push((waiting, Some(began))),
                 None => new.push((waiting, absent_at)),
             }
         }
         for (waiting, absent_at) in &new {
-            if self.waiting.len() >= MOST {
+            if self.waiting.len() >= MAX_WAITING {
                 return new.iter().filter(|(w, _)| !self.waiting.contains_key(&w.instance)).count();
             }
             let (waiting, absent_at) = (waiting.clone(), *absent_at);
             let instance = waiting.instance.clone();
-            let sighting = Sighting { waiting, first_seen: now, absent_at, looked: 0 };
-            let watched = Watched { sighting, look_at: now.plus(GRACE) };
+            let candidate = Candidate { waiting, first_seen: now, absent_at, checks: 0 };
+            let watched = Watched { candidate, check_at: now.plus(FIRST_CHECK_AFTER) };
             self.waiting.insert(instance, watched);
         }
         0
     }
 
-    /// The instances to look into now, `room` at most, the first seen first. `is_known`: everything
-    /// that the instance may wait for is known already. It costs no call to find that out, so the
-    /// pause before the next look does not grow.
-    pub fn due(&mut self, now: Moment, room: usize, is_known: impl Fn(&Sighting) -> bool) -> Due {
+    /// The instances to check now, `room` at most, the first seen first. `is_known`: Sundown already
+    /// handles every action in which the instance may wait. It costs no call to find that out, so the
+    /// pause before the next check does not grow.
+    pub fn due(&mut self, now: Moment, room: usize, is_known: impl Fn(&Candidate) -> bool) -> Due {
         let mut due: Vec<&mut Watched> =
-            self.waiting.values_mut().filter(|watched| watched.look_at <= now).collect();
-        due.sort_by_key(|watched| watched.sighting.first_seen);
-        let (mut looks, mut left_out) = (Vec::new(), 0);
+            self.waiting.values_mut().filter(|watched| watched.check_at <= now).collect();
+        due.sort_by_key(|watched| watched.candidate.first_seen);
+        let (mut to_check, mut left_out) = (Vec::new(), 0);
         for watched in due {
-            if is_known(&watched.sighting) {
-                watched.look_at = now.plus(LOOK_AGAIN);
-            } else if looks.len() < room {
-                looks.push(watched.sighting.clone());
-                let doubled = LOOK_AGAIN * (1 << watched.sighting.looked.min(8));
-                watched.sighting.looked = watched.sighting.looked.saturating_add(1);
-                watched.look_at = now.plus(doubled.min(LONGEST_PAUSE));
+            if is_known(&watched.candidate) {
+                watched.check_at = now.plus(CHECK_AGAIN);
+            } else if to_check.len() < room {
+                to_check.push(watched.candidate.clone());
+                let doubled = CHECK_AGAIN * (1 << watched.candidate.checks.min(8));
+                watched.candidate.checks = watched.candidate.checks.saturating_add(1);
+                watched.check_at = now.plus(doubled.min(LONGEST_PAUSE));
             } else {
                 left_out += 1;
-                watched.look_at = now.plus(seconds(1));
+                watched.check_at = now.plus(seconds(1));
             }
         }
-        Due { looks, left_out }
+        Due { to_check, left_out }
     }
 
-    /// AWS gave no answer while this instance was looked into: that look does not count.
-    pub fn unanswered(&mut self, now: Moment, sighting: &Sighting) {
-        let Some(watched) = self.waiting.get_mut(&sighting.waiting.instance) else { return };
-        let Sighting { waiting, first_seen, .. } = &watched.sighting;
-        if *waiting == sighting.waiting && *first_seen == sighting.first_seen {
-            watched.sighting.looked = sighting.looked;
-            watched.look_at = now.plus(ASK_AGAIN);
+    /// AWS gave no answer while this instance was checked: that check does not count.
+    pub fn unanswered(&mut self, now: Moment, candidate: &Candidate) {
+        let Some(watched) = self.waiting.get_mut(&candidate.waiting.instance) else { return };
+        let Candidate { waiting, first_seen, .. } = &watched.candidate;
+        if *waiting == candidate.waiting && *first_seen == candidate.first_seen {
+            watched.candidate.checks = candidate.checks;
+            watched.check_at = now.plus(RETRY_UNANSWERED);
         }
     }
 }
@@ -326,8 +327,8 @@ mod tests {
         waits(1, WaitState::Terminating)
     }
 
-    fn looked(sweep: &mut Sweep, second: u64) -> Vec<Sighting> {
-        sweep.due(at(second), 100, |_| false).looks
+    fn looked(sweep: &mut Sweep, second: u64) -> Vec<Candidate> {
+        sweep.due(at(second), 100, |_| false).to_check
     }
 
     #[test]
@@ -350,19 +351,19 @@ mod tests {
 
     #[test]
     fn rounds_come_every_interval_and_rarer_while_aws_throttles_or_denies() {
-        let clean = || Round::Answered(Vec::new());
+        let clean = || RoundResult::Answered(Vec::new());
         let mut sweep = Sweep::new(at(0), INTERVAL, 0.0);
         let mut now = 60;
         for (round, pause) in [
             (clean(), 60),
-            (Round::Throttled, 120),
-            (Round::Failed, 120),
-            (Round::Throttled, 240),
-            (Round::Denied, 480),
-            (Round::Throttled, 600),
-            (Round::Throttled, 600),
+            (RoundResult::Throttled, 120),
+            (RoundResult::Failed, 120),
+            (RoundResult::Throttled, 240),
+            (RoundResult::Denied, 480),
+            (RoundResult::Throttled, 600),
+            (RoundResult::Throttled, 600),
             (clean(), 60),
-            (Round::Failed, 60),
+            (RoundResult::Failed, 60),
         ] {
             assert!(!sweep.is_round_due(at(now - 1)) && sweep.is_round_due(at(now)), "{now}");
             assert_eq!(sweep.next_at(), at(now));
@@ -383,39 +384,42 @@ mod tests {
     #[test]
     fn an_instance_is_looked_into_after_the_grace_and_then_ever_rarer() {
         let mut sweep = Sweep::new(at(0), INTERVAL, 0.0);
-        let mut looks = Vec::new();
+        let mut to_check = Vec::new();
         for second in 0..3_000 {
             if sweep.is_round_due(at(second)) {
-                sweep.round_ended(at(second), Round::Answered(vec![one()]), 0.0);
+                sweep.round_ended(at(second), RoundResult::Answered(vec![one()]), 0.0);
             }
-            for sighting in looked(&mut sweep, second) {
-                assert_eq!((sighting.first_seen, sighting.looked as usize), (at(60), looks.len()));
-                looks.push(second);
+            for candidate in looked(&mut sweep, second) {
+                assert_eq!(
+                    (candidate.first_seen, candidate.checks as usize),
+                    (at(60), to_check.len())
+                );
+                to_check.push(second);
             }
         }
-        assert_eq!(looks, [70, 130, 250, 490, 970, 1570, 2170, 2770]);
+        assert_eq!(to_check, [70, 130, 250, 490, 970, 1570, 2170, 2770]);
     }
 
     #[test]
-    fn a_look_without_an_answer_is_repeated_soon_and_costs_no_patience() {
+    fn a_look_without_an_answer_is_repeated_soon_and_does_not_grow_the_pause() {
         let mut sweep = Sweep::new(at(0), INTERVAL, 0.0);
-        sweep.round_ended(at(60), Round::Answered(vec![one()]), 0.0);
-        let mut looks = Vec::new();
+        sweep.round_ended(at(60), RoundResult::Answered(vec![one()]), 0.0);
+        let mut to_check = Vec::new();
         for second in 0..400 {
-            for sighting in looked(&mut sweep, second) {
-                let is_unanswered = (1..=2).contains(&looks.len());
-                looks.push((second, sighting.looked));
+            for candidate in looked(&mut sweep, second) {
+                let is_unanswered = (1..=2).contains(&to_check.len());
+                to_check.push((second, candidate.checks));
                 if is_unanswered {
-                    sweep.unanswered(at(second), &sighting);
+                    sweep.unanswered(at(second), &candidate);
                 }
             }
         }
-        assert_eq!(looks, [(70, 0), (130, 1), (175, 1), (220, 1), (340, 2)]);
+        assert_eq!(to_check, [(70, 0), (130, 1), (175, 1), (220, 1), (340, 2)]);
         let old = looked(&mut sweep, 580).remove(0);
-        sweep.round_ended(at(600), Round::Answered(Vec::new()), 0.0);
-        sweep.round_ended(at(660), Round::Answered(vec![one()]), 0.0);
+        sweep.round_ended(at(600), RoundResult::Answered(Vec::new()), 0.0);
+        sweep.round_ended(at(660), RoundResult::Answered(vec![one()]), 0.0);
         sweep.unanswered(at(661), &old);
-        let again = looked(&mut sweep, 670).first().map(|sighting| sighting.looked);
+        let again = looked(&mut sweep, 670).first().map(|candidate| candidate.checks);
         assert_eq!(again, Some(0), "that was another wait");
     }
 
@@ -428,39 +432,39 @@ mod tests {
             sweep.round_ended(at(second + 2), round, 0.0);
             looked(&mut sweep, second + 12).first().map(|found| found.absent_at)
         };
-        assert_eq!(round(60, Round::Answered(vec![root])), Some(None), "no round before");
-        let changed = round(120, Round::Answered(vec![one()]));
+        assert_eq!(round(60, RoundResult::Answered(vec![root])), Some(None), "no round before");
+        let changed = round(120, RoundResult::Answered(vec![one()]));
         assert_eq!(changed, Some(Some(at(120))), "it waited for something else until now");
-        assert_eq!(round(180, Round::Answered(Vec::new())), None);
-        assert_eq!(round(240, Round::Throttled), None);
-        assert_eq!(round(300, Round::Answered(vec![one()])), Some(Some(at(180))));
+        assert_eq!(round(180, RoundResult::Answered(Vec::new())), None);
+        assert_eq!(round(240, RoundResult::Throttled), None);
+        assert_eq!(round(300, RoundResult::Answered(vec![one()])), Some(Some(at(180))));
     }
 
     #[test]
-    fn rounds_that_fail_in_a_row_are_told_of_once() {
+    fn rounds_that_fail_in_a_row_are_reported_once() {
         let mut sweep = Sweep::new(at(0), INTERVAL, 0.0);
-        let clean = || Round::Answered(Vec::new());
-        for (round, is_told) in [
-            (Round::Failed, false),
-            (Round::Throttled, false),
+        let clean = || RoundResult::Answered(Vec::new());
+        for (round, is_reported) in [
+            (RoundResult::Failed, false),
+            (RoundResult::Throttled, false),
             (clean(), false),
-            (Round::Failed, false),
-            (Round::Failed, false),
-            (Round::Throttled, true),
-            (Round::Failed, false),
+            (RoundResult::Failed, false),
+            (RoundResult::Failed, false),
+            (RoundResult::Throttled, true),
+            (RoundResult::Failed, false),
             (clean(), false),
         ] {
             sweep.round_ended(at(60), round, 0.0);
-            assert_eq!(sweep.fails_too_often(), is_told);
+            assert_eq!(sweep.fails_too_often(), is_reported);
         }
     }
 
     #[test]
-    fn what_is_known_is_not_looked_into_and_costs_no_patience() {
+    fn what_is_known_is_not_looked_into_and_does_not_grow_the_pause() {
         let mut sweep = Sweep::new(at(0), INTERVAL, 0.0);
-        sweep.round_ended(at(60), Round::Answered(vec![one()]), 0.0);
+        sweep.round_ended(at(60), RoundResult::Answered(vec![one()]), 0.0);
         for second in [70, 130, 190, 250] {
-            assert_eq!(sweep.due(at(second), 100, |_| true).looks, [], "{second}");
+            assert_eq!(sweep.due(at(second), 100, |_| true).to_check, [], "{second}");
             assert_eq!(sweep.next_at(), at(120), "{second}");
         }
         assert_eq!(looked(&mut sweep, 310).len(), 1, "no longer known");
@@ -470,16 +474,16 @@ mod tests {
     fn a_wait_that_ends_or_changes_begins_anew() {
         let other = waits(1, WaitState::ReplacingRootVolume);
         let mut sweep = Sweep::new(at(0), INTERVAL, 0.0);
-        sweep.round_ended(at(60), Round::Answered(vec![other.clone()]), 0.0);
+        sweep.round_ended(at(60), RoundResult::Answered(vec![other.clone()]), 0.0);
         assert_eq!(looked(&mut sweep, 70).len(), 1);
-        sweep.round_ended(at(120), Round::Answered(vec![one()]), 0.0);
+        sweep.round_ended(at(120), RoundResult::Answered(vec![one()]), 0.0);
         assert_eq!(looked(&mut sweep, 129), [], "its event may be on its way");
         let found = looked(&mut sweep, 130).remove(0);
-        assert_eq!((found.first_seen, found.looked), (at(120), 0));
-        sweep.round_ended(at(180), Round::Answered(Vec::new()), 0.0);
+        assert_eq!((found.first_seen, found.checks), (at(120), 0));
+        sweep.round_ended(at(180), RoundResult::Answered(Vec::new()), 0.0);
         assert_eq!(looked(&mut sweep, 1_000), [], "it no longer waits");
-        sweep.round_ended(at(240), Round::Answered(vec![one()]), 0.0);
-        sweep.round_ended(at(245), Round::Throttled, 0.0);
+        sweep.round_ended(at(240), RoundResult::Answered(vec![one()]), 0.0);
+        sweep.round_ended(at(245), RoundResult::Throttled, 0.0);
         let found = looked(&mut sweep, 250).remove(0);
         assert_eq!(found.first_seen, at(240), "a round that failed shows nothing");
     }
@@ -488,15 +492,15 @@ mod tests {
     fn what_is_remembered_and_what_is_looked_into_at_once_is_bounded() {
         let all = |n: usize| (0..n).map(|i| waits(i, WaitState::Terminating)).collect::<Vec<_>>();
         let mut sweep = Sweep::new(at(0), INTERVAL, 0.0);
-        assert_eq!(sweep.round_ended(at(60), Round::Answered(all(MOST + 7)), 0.0), 7);
-        assert_eq!(sweep.waiting.len(), MOST);
+        assert_eq!(sweep.round_ended(at(60), RoundResult::Answered(all(MAX_WAITING + 7)), 0.0), 7);
+        assert_eq!(sweep.waiting.len(), MAX_WAITING);
         let due = sweep.due(at(70), 3, |_| false);
-        assert_eq!((due.looks.len(), due.left_out), (3, MOST - 3));
+        assert_eq!((due.to_check.len(), due.left_out), (3, MAX_WAITING - 3));
         assert_eq!(sweep.next_at(), at(71), "the others as soon as there is room");
-        let next = sweep.due(at(71), 3, |_| false).looks;
+        let next = sweep.due(at(71), 3, |_| false).to_check;
         assert_eq!(next.len(), 3);
-        assert!(next.iter().all(|sighting| sighting.looked == 0), "others than before");
-        assert_eq!(sweep.round_ended(at(120), Round::Answered(all(2)), 0.0), 0);
+        assert!(next.iter().all(|candidate| candidate.checks == 0), "others than before");
+        assert_eq!(sweep.round_ended(at(120), RoundResult::Answered(all(2)), 0.0), 0);
         assert_eq!(sweep.waiting.len(), 2);
     }
 
@@ -504,7 +508,7 @@ mod tests {
     fn the_interruption_has_no_token_and_counts_from_the_first_sight() {
         let mut sweep = Sweep::new(at(0), INTERVAL, 0.0);
         let root = waits(1, WaitState::ReplacingRootVolume);
-        sweep.round_ended(at(60), Round::Answered(vec![root]), 0.0);
+        sweep.round_ended(at(60), RoundResult::Answered(vec![root]), 0.0);
         let found = looked(&mut sweep, 70).remove(0);
         let interruption = found.interruption("drain".into(), found.first_seen, None);
         assert_eq!(interruption.kind().as_str(), "root-volume");

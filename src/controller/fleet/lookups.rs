@@ -19,7 +19,7 @@ use crate::{
     },
     drain::SilenceEvidence,
     fleet::{Facts, Input, LastKnownNode},
-    lifecycle::{Contradiction, Look, Skew},
+    lifecycle::{Skew, StayAnswer, StayCheck},
     runtime::Backoff,
     triage::{self, HeartbeatAnswer, HookAnswer, InstanceAnswer, Knowledge},
 };
@@ -292,7 +292,7 @@ pub(super) async fn verify(
 }
 
 /// Asks EC2 and the Auto Scaling groups whether the instance stays, as often as
-/// [`Contradiction`] asks for it, and sends [`Input::Contradiction`] for each new finding.
+/// [`StayCheck`] asks for it, and sends [`Input::Contradiction`] for each new finding.
 pub(super) async fn contradiction(
     term: &Term,
     node: NodeName,
@@ -301,7 +301,7 @@ pub(super) async fn contradiction(
     groups: &BTreeSet<GroupName>,
 ) {
     let (clock, lookups) = (term.shared.clock, &term.shared.lookups);
-    let (mut contradiction, mut found_before) = (Contradiction::default(), None);
+    let (mut check, mut found_before) = (StayCheck::default(), None);
     loop {
         let (asked, since) = (clock.now(), tokio::time::Instant::now());
         let in_groups = groups.iter().map(|group| async move {
@@ -318,7 +318,8 @@ pub(super) async fn contradiction(
         let in_groups: Vec<_> =
             in_groups.iter().map(|s| s.as_ref().map(Option::as_deref)).collect();
         debug!(%node, %instance, ?state, ?in_groups, "Asked whether the instance stays.");
-        let (found, again) = contradiction.looked(Look::of(state, &in_groups), asked, clock.now());
+        let (found, again) =
+            check.record_answer(StayAnswer::of(state, &in_groups), asked, clock.now());
         if let Some(finding) = found.filter(|_| found != found_before) {
             let (node, uid) = (node.clone(), uid.clone());
             term.send(Input::Contradiction { node, uid, finding });

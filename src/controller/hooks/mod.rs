@@ -36,7 +36,7 @@ use crate::{
     domain::{HookKey, HookResult, LifecycleAction, Moment, seconds},
     fleet::{Input, Origin},
     lifecycle::{ActionOrigin, HeartbeatSchedule},
-    triage::sweep::Sighting,
+    triage::sweep::Candidate,
 };
 
 /// At a take-over a new leader assumes that nobody has sent heartbeats for the duration of the
@@ -217,9 +217,9 @@ impl LifecycleActions {
 
     /// Whether an action of this hook and instance has a task, or was completed during the wait that
     /// the sweep saw.
-    pub(super) fn knows(&self, key: &HookKey, sighting: &Sighting) -> bool {
+    pub(super) fn knows(&self, key: &HookKey, candidate: &Candidate) -> bool {
         let ended = || self.ended_actions.lock().unwrap_or_else(PoisonError::into_inner);
-        let Sighting { first_seen, absent_at, .. } = *sighting;
+        let Candidate { first_seen, absent_at, .. } = *candidate;
         self.tasks().has_key(key) || ended().covers_wait(key, first_seen, absent_at)
     }
 

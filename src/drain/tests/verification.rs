@@ -9,8 +9,10 @@ fn with(verification: Verification, force_at: u64) -> Limits {
 
 #[test]
 fn no_pod_is_evicted_before_aws_answers_and_all_are_at_once_after_that() {
-    for awaited in [Verification::Awaited, Verification::Contradicted] {
-        for after in [Verification::Verified, Verification::Unanswered, Verification::Examined] {
+    for awaited in [Verification::AwaitingHeartbeat, Verification::Suspected] {
+        for after in
+            [Verification::Verified, Verification::Unanswered, Verification::AwaitingInstanceState]
+        {
             let mut d = drain(with(awaited, 120));
             assert!(requests(&d.step(at(0), Input::Listed(vec![pod("a"), pod("b")]))).is_empty());
             assert!(requests(&d.step(at(4), Input::Changed(pod("c")))).is_empty());
@@ -52,10 +54,10 @@ fn a_pod_that_terminates_too_slowly_is_shortened_only_after_an_answer() {
 fn an_empty_node_ends_its_drain_unless_aws_contradicts_it() {
     for (verification, ends) in [
         (Verification::Verified, true),
-        (Verification::Examined, false),
-        (Verification::Awaited, false),
+        (Verification::AwaitingInstanceState, false),
+        (Verification::AwaitingHeartbeat, false),
         (Verification::Unanswered, true),
-        (Verification::Contradicted, false),
+        (Verification::Suspected, false),
     ] {
         let mut d = drain(with(verification, 120));
         d.step(at(0), Input::Listed(Vec::new()));
@@ -63,7 +65,7 @@ fn an_empty_node_ends_its_drain_unless_aws_contradicts_it() {
         let next = if ends { None } else { Some(at(120)) };
         assert_eq!(d.next_wake(), next, "{verification:?}");
     }
-    let mut d = drain(with(Verification::Contradicted, 120));
+    let mut d = drain(with(Verification::Suspected, 120));
     d.step(at(0), Input::Listed(vec![pod("a")]));
     let effects = d.step(at(16), Input::Contradicted);
     assert_eq!(ended(&effects), Some(&Outcome::Contradicted { left: vec![key("a")] }));
@@ -72,7 +74,11 @@ fn an_empty_node_ends_its_drain_unless_aws_contradicts_it() {
 #[test]
 fn a_node_that_is_only_cordoned_ends_its_drain_once_it_is_known_whether_its_instance_stays() {
     use crate::domain::Response;
-    for held in [Verification::Examined, Verification::Awaited, Verification::Contradicted] {
+    for held in [
+        Verification::AwaitingInstanceState,
+        Verification::AwaitingHeartbeat,
+        Verification::Suspected,
+    ] {
         let cordoned =
             |verification| Limits { response: Response::Cordon, ..with(verification, 120) };
         let mut d = drain(cordoned(held));
@@ -88,7 +94,7 @@ fn what_is_not_confirmed_shows_no_time_at_which_pods_are_forced() {
     for (verification, is_shown) in [
         (Verification::Verified, true),
         (Verification::Unanswered, false),
-        (Verification::Examined, false),
+        (Verification::AwaitingInstanceState, false),
     ] {
         let d = drain(with(verification, 120));
         assert_eq!(d.forced_from(&pod("a")).is_some(), is_shown, "{verification:?}");
@@ -97,7 +103,7 @@ fn what_is_not_confirmed_shows_no_time_at_which_pods_are_forced() {
 
 #[test]
 fn the_deadline_ends_a_drain_whatever_aws_answered() {
-    for verification in [Verification::Contradicted, Verification::Unanswered] {
+    for verification in [Verification::Suspected, Verification::Unanswered] {
         let mut d = drain(with(verification, 20));
         d.step(at(0), Input::Listed(vec![pod("a")]));
         assert!(ended(&d.step(at(20), Input::Tick)).is_some(), "{verification:?}");

@@ -53,7 +53,7 @@ fn changes() -> impl Strategy<Value = Vec<Change>> {
         1 => prop_oneof![
             Just(Finding::Suspected),
             Just(Finding::Contradicted),
-            Just(Finding::Plausible),
+            Just(Finding::MayEnd),
         ]
         .prop_map(Change::Found),
         1 => any::<bool>().prop_map(Change::Completed),

@@ -174,7 +174,7 @@ fn a_plausible_end_goes_on_as_if_nothing_was_asked() {
     let (mut world, node) = unverified();
     listed(&mut world, &node);
     world.sees("drain", "t1", ActionSeen::Over);
-    assert_eq!(words(&found(&mut world, &node, Finding::Plausible)), ["send"]);
+    assert_eq!(words(&found(&mut world, &node, Finding::MayEnd)), ["send"]);
     assert_eq!(verification(&world, &node), Verification::Verified);
 }
 
@@ -214,10 +214,10 @@ fn a_contradiction_counts_for_a_minute_for_an_action_that_is_found_to_be_over_la
 fn what_was_found_before_an_action_joined_says_nothing_about_it() {
     let (mut world, node) = unverified();
     world.sees("drain", "t1", ActionSeen::Over);
-    found(&mut world, &node, Finding::Plausible);
+    found(&mut world, &node, Finding::MayEnd);
     assert_eq!(verification(&world, &node), Verification::Verified);
     let joined = other_joins(&mut world, &node, 2);
-    assert_eq!(verification(&world, &joined), Verification::Awaited);
+    assert_eq!(verification(&world, &joined), Verification::AwaitingHeartbeat);
     assert_eq!(world.sees("other", "t2", ActionSeen::Over), ["ask whether it stays"], "again");
 }
 
@@ -260,7 +260,7 @@ fn a_node_that_is_only_cordoned_is_put_back_too() {
 #[test]
 fn a_recommendation_that_only_marks_its_node_verifies_no_action() {
     for (response, expected) in [
-        (Response::Prefer, Verification::Awaited),
+        (Response::Prefer, Verification::AwaitingHeartbeat),
         (Response::Cordon, Verification::Verified),
         (Response::Drain, Verification::Verified),
     ] {
@@ -313,6 +313,6 @@ fn what_is_left_of_a_drain_is_verified_once_the_other_interruption_is_disproved(
             .iter()
             .any(|e| matches!(e, Effect::VerifyActions { until, .. } if *until == at(345)))
     );
-    assert_eq!(verification(&world, &joined), Verification::Awaited);
+    assert_eq!(verification(&world, &joined), Verification::AwaitingHeartbeat);
     assert_eq!(world.sees("drain", "t1", ActionSeen::Over), ["ask whether it stays"]);
 }

@@ -12,31 +12,31 @@ fn limits(force_at: Option<i64>) -> Limits {
 #[test]
 fn a_drain_waits_for_the_first_answer_and_forces_nothing_without_one() {
     use ActionSeen::{Open, Over, Unanswered};
-    use Finding::{Contradicted, Plausible, Suspected, Unclear};
+    use Finding::{Contradicted, MayEnd, Suspected, Unclear};
     use Verification as V;
     // The deadline of each is at 300 s.
     for (seen, finding, now, expected, until) in [
         (Open, None, 0, V::Verified, None),
         (Open, Some(Suspected), 0, V::Verified, None),
-        (Unanswered, None, 0, V::Awaited, Some(5)),
-        (Unanswered, None, 4, V::Awaited, Some(5)),
+        (Unanswered, None, 0, V::AwaitingHeartbeat, Some(5)),
+        (Unanswered, None, 4, V::AwaitingHeartbeat, Some(5)),
         (Unanswered, None, 5, V::Unanswered, Some(200)),
         (Unanswered, None, 199, V::Unanswered, Some(200)),
         (Unanswered, None, 200, V::Verified, None),
-        (Over, None, 1, V::Awaited, Some(5)),
-        (Over, None, 5, V::Examined, Some(30)),
-        (Over, None, 29, V::Examined, Some(30)),
+        (Over, None, 1, V::AwaitingHeartbeat, Some(5)),
+        (Over, None, 5, V::AwaitingInstanceState, Some(30)),
+        (Over, None, 29, V::AwaitingInstanceState, Some(30)),
         (Over, None, 30, V::Unanswered, Some(200)),
         (Over, None, 200, V::Verified, None),
-        (Over, Some(Suspected), 1, V::Contradicted, Some(30)),
-        (Over, Some(Suspected), 29, V::Contradicted, Some(30)),
+        (Over, Some(Suspected), 1, V::Suspected, Some(30)),
+        (Over, Some(Suspected), 29, V::Suspected, Some(30)),
         (Over, Some(Suspected), 30, V::Unanswered, Some(200)),
-        (Over, Some(Contradicted), 16, V::Contradicted, Some(30)),
-        (Over, Some(Plausible), 1, V::Verified, None),
+        (Over, Some(Contradicted), 16, V::Suspected, Some(30)),
+        (Over, Some(MayEnd), 1, V::Verified, None),
         (Over, Some(Unclear), 1, V::Unanswered, Some(200)),
         (Over, Some(Unclear), 200, V::Verified, None),
         // Another action has joined since, about which AWS has not answered.
-        (Unanswered, Some(Plausible), 1, V::Awaited, Some(5)),
+        (Unanswered, Some(MayEnd), 1, V::AwaitingHeartbeat, Some(5)),
         (Unanswered, Some(Suspected), 6, V::Unanswered, Some(200)),
     ] {
         let found = verification(&facts(seen, finding), &limits(Some(300)), at(now));
@@ -49,10 +49,10 @@ fn no_wait_for_an_answer_is_longer_than_two_thirds_of_the_time() {
     use ActionSeen::{Over, Unanswered};
     use Verification as V;
     for (seen, force_at, now, expected, until) in [
-        (Unanswered, 6, 3, V::Awaited, Some(4)),
+        (Unanswered, 6, 3, V::AwaitingHeartbeat, Some(4)),
         (Unanswered, 6, 4, V::Verified, None),
         (Unanswered, 0, 0, V::Verified, None),
-        (Over, 30, 6, V::Examined, Some(20)),
+        (Over, 30, 6, V::AwaitingInstanceState, Some(20)),
         (Over, 30, 20, V::Verified, None),
     ] {
         let found = verification(&facts(seen, None), &limits(Some(force_at)), at(now));
@@ -117,40 +117,40 @@ fn only_a_running_instance_that_its_group_reports_as_in_service_stays() {
         "",
     ];
     for state in states {
-        assert_eq!(Look::of(running, &[Some(Some(state))]), Look::MayEnd, "{state}");
+        assert_eq!(StayAnswer::of(running, &[Some(Some(state))]), StayAnswer::MayEnd, "{state}");
     }
     for (instance, in_groups, expected) in [
-        (running, &[Some(Some("InService"))][..], Look::Stays),
-        (running, &[Some(Some("Standby"))], Look::Stays),
-        (running, &[Some(Some("InService")), Some(Some("InService"))], Look::Stays),
+        (running, &[Some(Some("InService"))][..], StayAnswer::Stays),
+        (running, &[Some(Some("Standby"))], StayAnswer::Stays),
+        (running, &[Some(Some("InService")), Some(Some("InService"))], StayAnswer::Stays),
         // No such group, or the instance is not in it.
-        (running, &[Some(None)], Look::NotInGroup),
-        (running, &[Some(Some("InService")), Some(None)], Look::NotInGroup),
-        (running, &[], Look::NotInGroup),
-        (running, &[Some(None), Some(Some("Terminating:Wait"))], Look::MayEnd),
-        (running, &[Some(None), None], Look::Unanswered),
-        (Some(S::ShuttingDown), &[Some(None)], Look::MayEnd),
+        (running, &[Some(None)], StayAnswer::NotInGroup),
+        (running, &[Some(Some("InService")), Some(None)], StayAnswer::NotInGroup),
+        (running, &[], StayAnswer::NotInGroup),
+        (running, &[Some(None), Some(Some("Terminating:Wait"))], StayAnswer::MayEnd),
+        (running, &[Some(None), None], StayAnswer::Unanswered),
+        (Some(S::ShuttingDown), &[Some(None)], StayAnswer::MayEnd),
         // No answer.
-        (running, &[None], Look::Unanswered),
-        (None, &[Some(Some("InService"))], Look::Unanswered),
-        (None, &[None], Look::Unanswered),
+        (running, &[None], StayAnswer::Unanswered),
+        (None, &[Some(Some("InService"))], StayAnswer::Unanswered),
+        (None, &[None], StayAnswer::Unanswered),
         // One answer is enough to show that it may end.
-        (None, &[Some(Some("Terminating:Wait"))], Look::MayEnd),
-        (Some(S::ShuttingDown), &[None], Look::MayEnd),
-        (Some(S::Terminated), &[Some(Some("InService"))], Look::MayEnd),
-        (Some(S::Stopping), &[Some(Some("InService"))], Look::MayEnd),
-        (Some(S::Pending), &[Some(Some("InService"))], Look::MayEnd),
+        (None, &[Some(Some("Terminating:Wait"))], StayAnswer::MayEnd),
+        (Some(S::ShuttingDown), &[None], StayAnswer::MayEnd),
+        (Some(S::Terminated), &[Some(Some("InService"))], StayAnswer::MayEnd),
+        (Some(S::Stopping), &[Some(Some("InService"))], StayAnswer::MayEnd),
+        (Some(S::Pending), &[Some(Some("InService"))], StayAnswer::MayEnd),
     ] {
-        assert_eq!(Look::of(instance, in_groups), expected, "{instance:?} {in_groups:?}");
+        assert_eq!(StayAnswer::of(instance, in_groups), expected, "{instance:?} {in_groups:?}");
     }
 }
 
 /// What is found after these answers, each asked and answered at a second, and when AWS is asked
 /// again.
-fn found(looks: &[(i64, Look)]) -> Vec<(Option<Finding>, Option<i64>)> {
-    let mut contradiction = Contradiction::default();
-    let looked = |(n, look): &(i64, Look)| {
-        let (finding, again) = contradiction.looked(*look, at(*n), at(*n));
+fn found(looks: &[(i64, StayAnswer)]) -> Vec<(Option<Finding>, Option<i64>)> {
+    let mut contradiction = StayCheck::default();
+    let looked = |(n, look): &(i64, StayAnswer)| {
+        let (finding, again) = contradiction.record_answer(*look, at(*n), at(*n));
         (finding, again.map(whole))
     };
     looks.iter().map(looked).collect()
@@ -158,15 +158,18 @@ fn found(looks: &[(i64, Look)]) -> Vec<(Option<Finding>, Option<i64>)> {
 
 #[test]
 fn a_contradiction_takes_two_answers_that_are_fifteen_seconds_apart() {
-    use Finding::{Contradicted, Plausible, Suspected, Unclear};
-    use Look::{MayEnd, NotInGroup, Stays, Unanswered};
+    use Finding::{Contradicted, MayEnd, Suspected, Unclear};
+    use StayAnswer::{NotInGroup, Stays, Unanswered};
     for (looks, expected) in [
         (
             &[(0, Stays), (15, Stays)][..],
             &[(Some(Suspected), Some(15)), (Some(Contradicted), None)][..],
         ),
-        (&[(0, Stays), (15, MayEnd)], &[(Some(Suspected), Some(15)), (Some(Plausible), None)]),
-        (&[(0, MayEnd)], &[(Some(Plausible), None)]),
+        (
+            &[(0, Stays), (15, StayAnswer::MayEnd)],
+            &[(Some(Suspected), Some(15)), (Some(MayEnd), None)],
+        ),
+        (&[(0, StayAnswer::MayEnd)], &[(Some(MayEnd), None)]),
         (
             &[(0, Stays), (14, Stays), (15, Stays)],
             &[(Some(Suspected), Some(15)), (Some(Suspected), Some(15)), (Some(Contradicted), None)],
