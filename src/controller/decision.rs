@@ -424,7 +424,7 @@ impl Decision {
     }
 
     async fn complete(&mut self, action: LifecycleAction, outcome: MessageOutcome) -> MessageEnd {
-        self.lines().no_node(&action);
+        DecisionLines::no_node(&action);
         self.send_completion(action, outcome, HookResult::Continue).await
     }
 
@@ -469,8 +469,11 @@ impl Decision {
             let (outcome, end) =
                 match returns::put_back(&self.term, &node, &self.interruption).await {
                     // A launch hook must be answered in time, whatever the Node is like.
-                    ReturnOutcome::Retry if self.interruption.hook().is_some() => {
-                        self.known.return_check = ReturnCheck::Failed;
+                    ReturnOutcome::Retry | ReturnOutcome::Unknown
+                        if self.interruption.hook().is_some() =>
+                    {
+                        let now = self.term.shared.clock.now();
+                        self.known.return_check = ReturnCheck::Failed(now);
                         return None;
                     }
                     ReturnOutcome::Retry => continue,
@@ -541,6 +544,11 @@ impl Decision {
                          is kept. Heartbeats go on, and the hook is not completed before the \
                          node's drain has ended."
                     );
+                }
+                if self.known.is_found_by_sweep {
+                    // No message comes again: the sweep asks again, and keeps it alive by that.
+                    self.forget();
+                    self.is_unanswered = true;
                 }
                 self.count(MessageOutcome::Left);
                 return MessageEnd::LeftToReappear;

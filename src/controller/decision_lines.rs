@@ -68,7 +68,7 @@ impl DecisionLines<'_> {
     }
 
     /// The instance has no Node and will not get one.
-    pub(super) fn no_node(&self, action: &LifecycleAction) {
+    pub(super) fn no_node(action: &LifecycleAction) {
         let HookKey { group, hook, instance } = &action.key;
         info!(
             %instance, %group, %hook,

@@ -107,23 +107,21 @@ async fn waits_again(term: &Term, interruption: &Interruption) -> bool {
 /// Whether one of the actions of an open record is open: sends one heartbeat for each. `None`: AWS
 /// did not answer one of them in time.
 async fn is_any_open(term: &Term, actions: &[LifecycleAction]) -> Option<bool> {
-    for action in actions {
-        let proof = tokio::time::timeout(
-            HEARTBEAT_TIMEOUT,
-            term.actions.prove(action, term.shared.clock.now(), NamedBy::Record),
-        )
-        .await;
-        match proof.ok().flatten() {
-            Some(Proof::Gone) => {}
-            Some(Proof::Open) => return Some(true),
-            None => {
-                debug!(
-                    instance = %action.key.instance, hook = %action.key.hook,
-                    "AWS did not answer whether the action is open."
-                );
-                return None;
-            }
+    let asking = actions.iter().map(|action| async move {
+        let now = term.shared.clock.now();
+        let proving = term.actions.prove(action, now, NamedBy::Record);
+        let proof = tokio::time::timeout(HEARTBEAT_TIMEOUT, proving).await.ok().flatten();
+        if proof.is_none() {
+            debug!(
+                instance = %action.key.instance, hook = %action.key.hook,
+                "AWS did not answer whether the action is open."
+            );
         }
+        proof
+    });
+    let proofs = futures::future::join_all(asking).await;
+    if proofs.contains(&Some(Proof::Open)) {
+        return Some(true);
     }
-    Some(false)
+    proofs.iter().all(Option::is_some).then_some(false)
 }

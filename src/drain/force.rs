@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::domain::{ForceAfter, Limits, Moment, Verification, seconds};
+use crate::domain::{ForceAfter, Limits, Moment, seconds};
 
 /// The shortest grace period that Sundown sends. 0 would remove the pod at once, without waiting
 /// for the kubelet.
@@ -38,10 +38,7 @@ pub(super) fn evict_until(
 /// `max-grace-period` of its node or hook.
 #[must_use]
 pub(super) fn own_grace(limits: &Limits, own: Duration) -> Duration {
-    // An event that AWS has not confirmed shortens nothing.
-    let most = limits.settings.max_grace_period;
-    let most = most.filter(|_| limits.verification == Verification::Verified);
-    most.map_or(own, |most| own.min(most))
+    limits.settings.max_grace_period.map_or(own, |most| own.min(most))
 }
 
 /// The grace period, in seconds, to send with a request for a pod. `None`: its own, which is not

@@ -66,7 +66,7 @@ pub use self::{
 use crate::{
     domain::{Exclusion, InstanceId, LifecycleAction, Moment, NodeName, PodKey, PodUid, seconds},
     drain::{self, DispatchEffect, DispatchInput, Dispatcher, Note},
-    lifecycle::{HookFacts, LimitSettings},
+    lifecycle::{ActionSeen, HookFacts, LimitSettings},
     triage::Policy,
 };
 
@@ -272,8 +272,14 @@ impl Fleet {
             let drained = &self.hook_nodes;
             self.hook_facts.retain(|action, _| drained.contains_key(action));
         }
-        self.hook_facts.insert(action, facts);
+        let is_open = facts.seen == ActionSeen::Open;
+        let before = self.hook_facts.insert(action, facts);
+        let confirms = is_open && before.is_none_or(|facts| facts.seen != ActionSeen::Open);
         for node in nodes {
+            if confirms && self.has_passed(&node) {
+                // A shorter drain timeout of the hook counts only now, and has passed already.
+                self.count_anew(&node);
+            }
             self.refresh_limits(&node);
             self.look_for_contradiction(&node);
         }

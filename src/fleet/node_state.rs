@@ -212,11 +212,11 @@ pub fn limits_of(
     if sure.is_empty() {
         let urgent = interruptions.iter().any(InterruptionFacts::is_urgent);
         let limits = Limits::without_deadline(accepted, urgent);
-        let limits = lifecycle::with_settings(limits, interruptions, settings);
+        let limits = lifecycle::with_settings(limits, interruptions, hook_facts, settings);
         return lifecycle::with_response(limits, interruptions);
     }
     let limits = lifecycle::limits(&sure, hook_facts, resumed_at, settings);
-    let limits = lifecycle::with_settings(limits, interruptions, settings);
+    let limits = lifecycle::with_settings(limits, interruptions, hook_facts, settings);
     let limits = lifecycle::with_response(limits, interruptions);
     record_clock.map_or(limits, |clock| clock.soften(limits))
 }
@@ -331,7 +331,7 @@ impl Fleet {
         let at = if state.paused_by.is_paused() { None } else { Some(state.resumed_at) };
         let actions = self.lookup.open_actions(&state.record, &state.instance);
         let settings = LimitSettings { node: state.node_settings.0, ..self.settings.limits };
-        let drain_timeout = settings.own_drain_timeout(&state.interruptions);
+        let drain_timeout = settings.own_drain_timeout(&state.interruptions, &self.hook_facts);
         if !actions.is_empty() {
             self.out.push(Effect::DrainResumed { actions, at, drain_timeout });
         }

@@ -80,14 +80,37 @@ impl LimitSettings {
         all.fold(DrainSettings::NONE, DrainSettings::with_hook)
     }
 
-    /// The drain timeout that the Node gives, or else the hooks of these interruptions. `None`:
-    /// that of the flags.
+    /// The settings of these interruptions' hooks that count: those that the flags allow. An event
+    /// alone must not take time from pods, because whoever may write to the queue can make one up:
+    /// until AWS has confirmed an action, a shorter drain timeout and a longest grace period of its
+    /// hook do not count.
+    fn confirmed<'a>(
+        &self,
+        interruptions: impl IntoIterator<Item = &'a InterruptionFacts>,
+        hooks: &BTreeMap<LifecycleAction, HookFacts>,
+    ) -> DrainSettings {
+        let counting = |interruption: &InterruptionFacts| {
+            let own = self.of_hooks([interruption]);
+            let hook = facts_of(interruption, hooks);
+            if hook.seen == ActionSeen::Open {
+                return own;
+            }
+            let of_flags = self.longest_drain(hook.description.as_ref(), None);
+            let drain_timeout = own.drain_timeout.filter(|timeout| *timeout >= of_flags);
+            DrainSettings { drain_timeout, max_grace_period: None, ..own }
+        };
+        interruptions.into_iter().map(counting).fold(DrainSettings::NONE, DrainSettings::with_hook)
+    }
+
+    /// The drain timeout that the Node gives, or else the hooks of these interruptions, as far as it
+    /// counts (`confirmed`). `None`: that of the flags.
     #[must_use]
     pub fn own_drain_timeout<'a>(
         &self,
         interruptions: impl IntoIterator<Item = &'a InterruptionFacts>,
+        hooks: &BTreeMap<LifecycleAction, HookFacts>,
     ) -> Option<Duration> {
-        self.node.drain_timeout.or_else(|| self.of_hooks(interruptions).drain_timeout)
+        self.node.drain_timeout.or_else(|| self.confirmed(interruptions, hooks).drain_timeout)
     }
 
     /// Until when a process that no longer leads and knows no other leader sends heartbeats for a
@@ -151,15 +174,14 @@ pub fn limits(
         let limits = Limits { expires_at, ..Limits::without_deadline(first, false) };
         return with_response(limits, interruptions);
     }
-    let of = |facts: &&InterruptionFacts| {
-        InterruptionDeadline::of(facts, &facts_of(facts, hooks), resumed_at, settings)
-    };
+    let of =
+        |facts: &&InterruptionFacts| InterruptionDeadline::of(facts, hooks, resumed_at, settings);
     let deadlines: Vec<InterruptionDeadline> = ending.iter().filter_map(of).collect();
     let earliest = deadlines.iter().min_by_key(|d| (d.deadline.force_at, d.accepted));
     let end = deadlines.iter().map(|d| d.deadline.end_at).min();
     let latest_ends = ending.iter().map(|facts| {
         let description = facts_of(facts, hooks).description;
-        let own = settings.own_drain_timeout([*facts]);
+        let own = settings.own_drain_timeout([*facts], hooks);
         resumed_at.max(facts.accepted).plus(settings.longest_drain(description.as_ref(), own))
     });
     let latest_end = latest_ends.min().unwrap_or_else(|| {
@@ -195,9 +217,11 @@ pub fn with_response(limits: Limits, interruptions: &[InterruptionFacts]) -> Lim
 pub fn with_settings(
     limits: Limits,
     interruptions: &[InterruptionFacts],
+    hooks: &BTreeMap<LifecycleAction, HookFacts>,
     settings: &LimitSettings,
 ) -> Limits {
-    Limits { settings: settings.node.or(settings.of_hooks(interruptions)), ..limits }
+    let of_hooks = settings.confirmed(interruptions, hooks);
+    Limits { settings: settings.node.or(of_hooks), ..limits }
 }
 
 /// The facts of the open action of an interruption. Actions of the same hook share its description,
@@ -248,13 +272,13 @@ impl InterruptionDeadline {
     /// sets one.
     fn of(
         interruption: &InterruptionFacts,
-        hook: &HookFacts,
+        hooks: &BTreeMap<LifecycleAction, HookFacts>,
         resumed_at: Moment,
         settings: &LimitSettings,
     ) -> Option<Self> {
         let resumed_at = resumed_at.max(interruption.accepted);
         let (deadline, accepted) = if interruption.hook.is_some() {
-            hook_deadline(interruption, hook, resumed_at, settings)?
+            hook_deadline(interruption, hooks, resumed_at, settings)?
         } else if interruption.is_over() {
             return None;
         } else {
@@ -284,17 +308,14 @@ impl InterruptionDeadline {
 /// forces no pod at once.
 fn hook_deadline(
     interruption: &InterruptionFacts,
-    hook: &HookFacts,
+    hooks: &BTreeMap<LifecycleAction, HookFacts>,
     resumed_at: Moment,
     settings: &LimitSettings,
 ) -> Option<(Deadline, Moment)> {
+    let hook = facts_of(interruption, hooks);
     let description = hook.description.as_ref();
-    // The event alone must not shorten a drain: whoever may write to the queue can make one up. A
-    // shorter time counts once AWS has confirmed the action.
-    let of_flags = settings.longest_drain(description, None);
-    let counts = |own: &Duration| *own >= of_flags || hook.seen == ActionSeen::Open;
-    let of_hook = || settings.of_hooks([interruption]).drain_timeout.filter(counts);
-    let longest = settings.longest_drain(description, settings.node.drain_timeout.or_else(of_hook));
+    let own = settings.own_drain_timeout([interruption], hooks);
+    let longest = settings.longest_drain(description, own);
     let ahead = |deadline: Moment, start: Moment| {
         Some(Deadline::at(deadline, start, settings.margin)).filter(|d| d.force_at > resumed_at)
     };

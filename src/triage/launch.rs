@@ -36,10 +36,12 @@ pub enum Missing {
     Ready,
     /// The Node has a startup taint with this key.
     TaintRemoval(Box<str>),
+    /// `--node-selector` does not match the Node. Other controllers may still add the label.
+    Selection,
     /// The kubelet has not renewed its Lease since the launch action began: the Ready condition may
     /// be that of the instance's previous life.
     LeaseRenewal,
-    /// The API server did not answer whether the Node must be restored after a drain.
+    /// The API server or AWS did not answer whether the Node must be restored after a drain.
     ReturnCheck,
     /// No pod of this DaemonSet is Ready on the Node.
     DaemonSetPod(Box<DaemonSetName>),
@@ -51,11 +53,12 @@ impl fmt::Display for Missing {
             Self::Node => write!(f, "it has no Node"),
             Self::Ready => write!(f, "its Node is not Ready"),
             Self::TaintRemoval(key) => write!(f, "its Node has the startup taint {key}"),
+            Self::Selection => write!(f, "its Node lacks the labels of --node-selector"),
             Self::LeaseRenewal => {
                 write!(f, "its kubelet has not renewed its Lease since the launch began")
             }
             Self::ReturnCheck => {
-                write!(f, "its Node could not be read, to find out if a drain must be undone")
+                write!(f, "it is not known yet whether a drain of its Node must be undone")
             }
             Self::DaemonSetPod(name) => {
                 write!(f, "its Node has no Ready pod of the DaemonSet {name}")
@@ -83,87 +86,101 @@ pub(super) enum LaunchStep {
     Wait { missing: Missing, ask: Vec<Question>, until: Moment },
 }
 
-/// Decides on a launch hook that Sundown answers. `is_over`: the instance ends. `is_group_ours`: the
-/// tags of its group name this cluster. Without that, the instance is not abandoned.
-pub(super) fn next_step(
-    node: Option<&Node>,
-    known: &Knowledge,
-    policy: &LaunchPolicy,
-    is_over: bool,
-    is_group_ours: bool,
-    now: Moment,
-) -> LaunchStep {
-    if is_over || known.is_action_over {
-        return LaunchStep::Complete(LaunchEnd::Over, HookResult::Continue);
-    }
-    let Some(missing) = missing(node, known, policy) else {
-        return LaunchStep::Complete(LaunchEnd::Ready, HookResult::Continue);
-    };
-    let ends = known.happened.plus(policy.timeout).max(known.received.plus(MIN_WAIT));
-    if now >= ends {
-        let result = if is_group_ours && is_certain(&missing, known, now) {
-            policy.on_timeout
-        } else {
-            HookResult::Continue
+/// A launch hook that Sundown answers.
+pub(super) struct Launch<'a> {
+    pub(super) node: Option<&'a Node>,
+    pub(super) known: &'a Knowledge,
+    pub(super) policy: &'a LaunchPolicy,
+    pub(super) now: Moment,
+    /// The instance ends.
+    pub(super) is_over: bool,
+    /// The tags of its group name this cluster, and no other Node claims the instance. Without
+    /// that, the instance is not abandoned.
+    pub(super) may_abandon: bool,
+    /// `--node-selector` matches the Node.
+    pub(super) is_selected: bool,
+}
+
+impl Launch<'_> {
+    /// What to do now.
+    pub(super) fn next_step(&self) -> LaunchStep {
+        let Self { node, known, now, .. } = *self;
+        if self.is_over || known.is_action_over {
+            return LaunchStep::Complete(LaunchEnd::Over, HookResult::Continue);
+        }
+        let Some(missing) = self.missing() else {
+            return LaunchStep::Complete(LaunchEnd::Ready, HookResult::Continue);
         };
-        return LaunchStep::Complete(LaunchEnd::TimedOut(missing), result);
-    }
-    let (question, answered_at) = match (&missing, node) {
-        (Missing::LeaseRenewal, Some(node)) => {
-            (Some(Question::NodeLease(node.name.clone())), known.lease().map(|lease| lease.at))
+        let ends = known.happened.plus(self.policy.timeout).max(known.received.plus(MIN_WAIT));
+        if now >= ends {
+            let abandons = self.may_abandon && self.is_certain(&missing);
+            let result = if abandons { self.policy.on_timeout } else { HookResult::Continue };
+            return LaunchStep::Complete(LaunchEnd::TimedOut(missing), result);
         }
-        (Missing::DaemonSetPod(_), Some(node)) => (
-            Some(Question::DaemonSetPods(node.name.clone())),
-            known.daemon_set_pods().map(|pods| pods.at),
-        ),
-        _ => (None, None),
-    };
-    let ask_at = answered_at.map(|at| at.plus(ASK_AGAIN)).filter(|at| *at > now);
-    let ask = question.filter(|_| ask_at.is_none()).into_iter().collect();
-    LaunchStep::Wait { missing, ask, until: ask_at.map_or(ends, |at| at.min(ends)) }
-}
+        let (question, answered_at) = match (&missing, node) {
+            (Missing::LeaseRenewal, Some(node)) => {
+                (Some(Question::NodeLease(node.name.clone())), known.lease().map(|lease| lease.at))
+            }
+            (Missing::DaemonSetPod(_), Some(node)) => (
+                Some(Question::DaemonSetPods(node.name.clone())),
+                known.daemon_set_pods().map(|pods| pods.at),
+            ),
+            _ => (None, None),
+        };
+        let ask_at = answered_at.map(|at| at.plus(ASK_AGAIN)).filter(|at| *at > now);
+        let ask = question.filter(|_| ask_at.is_none()).into_iter().collect();
+        LaunchStep::Wait { missing, ask, until: ask_at.map_or(ends, |at| at.min(ends)) }
+    }
 
-/// Whether fresh answers prove that this is missing. If the API server or EC2 does not answer,
-/// Sundown must not abandon a good instance. Without EC2's answer, Sundown cannot find a Node that
-/// has no providerID.
-fn is_certain(missing: &Missing, known: &Knowledge, now: Moment) -> bool {
-    let is_fresh = |at: Moment| now.since_or_zero(at) <= ASK_AGAIN * 3;
-    known.index_trusted
-        && match missing {
-            Missing::Node => {
-                known.instance.as_ref().is_some_and(|answer| answer.at >= known.received)
+    /// Whether fresh answers prove that this is missing. If the API server or EC2 does not answer,
+    /// Sundown must not abandon a good instance. Without EC2's answer, Sundown cannot find a Node
+    /// that has no providerID.
+    fn is_certain(&self, missing: &Missing) -> bool {
+        let known = self.known;
+        let is_fresh = |at: Moment| self.now.since_or_zero(at) <= ASK_AGAIN * 3;
+        known.index_trusted
+            && match missing {
+                Missing::Node => {
+                    known.instance.as_ref().is_some_and(|answer| answer.at >= known.received)
+                }
+                Missing::Ready | Missing::TaintRemoval(_) => true,
+                Missing::Selection | Missing::ReturnCheck => false,
+                Missing::LeaseRenewal => known.lease().is_some_and(|lease| is_fresh(lease.at)),
+                Missing::DaemonSetPod(_) => {
+                    known.daemon_set_pods().is_some_and(|pods| is_fresh(pods.at))
+                }
             }
-            Missing::Ready | Missing::TaintRemoval(_) => true,
-            Missing::ReturnCheck => false,
-            Missing::LeaseRenewal => known.lease().is_some_and(|lease| is_fresh(lease.at)),
-            Missing::DaemonSetPod(_) => {
-                known.daemon_set_pods().is_some_and(|pods| is_fresh(pods.at))
-            }
+    }
+
+    fn missing(&self) -> Option<Missing> {
+        let Self { known, policy, .. } = *self;
+        let Some(node) = self.node else { return Some(Missing::Node) };
+        if node.ready != Ready::True {
+            return Some(Missing::Ready);
         }
+        let is_startup_taint = |key: &String| node.taints.iter().any(|taint| taint.key == *key);
+        if let Some(key) = policy.startup_taints.iter().find(|key| is_startup_taint(key)) {
+            return Some(Missing::TaintRemoval(key.as_str().into()));
+        }
+        if !self.is_selected {
+            return Some(Missing::Selection);
+        }
+        let renewed = known.lease().filter(|lease| lease.node == node.name);
+        if renewed.and_then(|lease| lease.renewed).is_none_or(|at| at < known.happened) {
+            return Some(Missing::LeaseRenewal);
+        }
+        if matches!(known.return_check, ReturnCheck::Failed(_)) {
+            return Some(Missing::ReturnCheck);
+        }
+        let pods = known.daemon_set_pods().filter(|pods| pods.node == node.name);
+        let is_ready = |name: &&DaemonSetName| pods.is_some_and(|pods| pods.ready.contains(*name));
+        let absent = policy.daemon_sets.iter().find(|name| !is_ready(name));
+        absent.map(|name| Missing::DaemonSetPod(Box::new(name.clone())))
+    }
 }
 
-fn missing(node: Option<&Node>, known: &Knowledge, policy: &LaunchPolicy) -> Option<Missing> {
-    let Some(node) = node else { return Some(Missing::Node) };
-    if node.ready != Ready::True {
-        return Some(Missing::Ready);
-    }
-    let is_startup_taint = |key: &String| node.taints.iter().any(|taint| taint.key == *key);
-    if let Some(key) = policy.startup_taints.iter().find(|key| is_startup_taint(key)) {
-        return Some(Missing::TaintRemoval(key.as_str().into()));
-    }
-    let renewed = known.lease().filter(|lease| lease.node == node.name);
-    if renewed.and_then(|lease| lease.renewed).is_none_or(|at| at < known.happened) {
-        return Some(Missing::LeaseRenewal);
-    }
-    if known.return_check == ReturnCheck::Failed {
-        return Some(Missing::ReturnCheck);
-    }
-    let pods = known.daemon_set_pods().filter(|pods| pods.node == node.name);
-    let is_ready = |name: &&DaemonSetName| pods.is_some_and(|pods| pods.ready.contains(*name));
-    let absent = policy.daemon_sets.iter().find(|name| !is_ready(name));
-    absent.map(|name| Missing::DaemonSetPod(Box::new(name.clone())))
-}
-
+/// The pause after a check whether the Node must be restored that had no answer.
+const RETRY_RETURN: Duration = seconds(10);
 /// How often a Node may be read again to find out if it must be restored.
 const CHECK_RETURN_AGAIN: Duration = seconds(30);
 
@@ -174,8 +191,8 @@ const CHECK_RETURN_AGAIN: Duration = seconds(30);
 pub enum ReturnCheck {
     /// Not yet.
     Never,
-    /// The last read failed.
-    Failed,
+    /// At this moment the API server or AWS did not answer.
+    Failed(Moment),
     /// It was read at this moment, and there was nothing to restore or it was restored.
     Done(Moment),
 }
@@ -186,7 +203,8 @@ impl ReturnCheck {
     #[must_use]
     pub fn is_due(self, is_marked: bool, now: Moment) -> bool {
         match self {
-            Self::Never | Self::Failed => true,
+            Self::Never => true,
+            Self::Failed(at) => now >= at.plus(RETRY_RETURN),
             Self::Done(at) => is_marked && now >= at.plus(CHECK_RETURN_AGAIN),
         }
     }

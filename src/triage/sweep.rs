@@ -48,7 +48,8 @@ pub enum WaitState {
 impl WaitState {
     /// Parses the `LifecycleState` of an instance. `None` for every state that the sweep ignores.
     /// It ignores `Pending:Wait`, because Sundown handles a launch hook only after its event. It
-    /// ignores the states of warm pools, because their instances are not nodes.
+    /// ignores the states of warm pools: if the event of a node that returns to its pool is lost, its
+    /// hook times out.
     #[must_use]
     pub fn of(lifecycle_state: &str) -> Option<Self> {
         match lifecycle_state {
@@ -215,7 +216,7 @@ impl Sweep {
         self.began = Some(now);
     }
 
-    /// Whether exactly [`FAILED_TOO_OFTEN`] rounds in a row have failed or were throttled: the
+    /// Whether exactly `FAILED_TOO_OFTEN` rounds in a row have failed or were throttled: the
     /// moment to warn. One more such round makes it `false` again.
     #[must_use]
     pub const fn fails_too_often(&self) -> bool {
@@ -233,9 +234,8 @@ impl Sweep {
         self.next_round = now.plus(shortened(self.pause, fraction));
         let began = self.began.take().unwrap_or(now);
         self.failed = match round {
-            RoundResult::Answered(_) => 0,
             RoundResult::Throttled | RoundResult::Failed => self.failed.saturating_add(1),
-            RoundResult::Denied => 0,
+            RoundResult::Answered(_) | RoundResult::Denied => 0,
         };
         let RoundResult::Answered(found) = round else { return 0 };
         let absent_at = self.last_answered.replace(began);

@@ -4,16 +4,16 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    Accept, Certainty, HookClaim, HooksAnswer, Knowledge, LaunchAnswer, LaunchEnd, Policy,
+    Accept, Certainty, HookClaim, HooksAnswer, Knowledge, LaunchAnswer, LaunchEnd, Missing, Policy,
     Question, Reason, Verdict, Wait,
     claims::{self, Claims},
-    launch::{self, LaunchStep},
+    launch::{Launch, LaunchStep},
     owner::{self, Owner},
     proof,
 };
 use crate::domain::{
     Cause, HookAction, HookResult, InstanceState, Interruption, LifecycleAction, Moment, Node,
-    PoolEnd, Ready, Response, Transition, seconds,
+    PoolEnd, Response, Transition, seconds,
 };
 
 /// How old EC2's answer about an instance may be if only its cluster is of interest. A queue full
@@ -82,8 +82,7 @@ pub fn heartbeats(interruption: &Interruption, known: &Knowledge, policy: &Polic
     let is_managed = |node: Arc<Node>| case.is_managed(&node);
     let ours = match (&interruption.cause, case.node()) {
         (Cause::Launch(action), node) => {
-            let may_be_managed = |node: Arc<Node>| node.ready != Ready::True || is_managed(node);
-            node.is_none_or(may_be_managed) && case.is_launch_ours(action) == Some(true)
+            node.is_none_or(|node| !node.ignored()) && case.is_launch_ours(action) == Some(true)
         }
         (Cause::Terminate(_), Some(node)) => is_managed(node),
         (Cause::Terminate(_), None) => case.is_tagged_ours(),
@@ -186,8 +185,7 @@ impl Case<'_> {
         let Some(open_action) = self.lifecycle_action() else {
             return self.not_acted_on(Reason::NotActedOnYet);
         };
-        // Labels that the node selector needs may come after the registration.
-        if self.node().is_some_and(|node| node.ready == Ready::True && !self.is_managed(&node)) {
+        if self.node().is_some_and(|node| node.ignored()) {
             return self.policy.dispose(Reason::NotManaged);
         }
         if let Some(verdict) = self.without_managed_tag() {
@@ -219,6 +217,9 @@ impl Case<'_> {
             let (end, result) = (LaunchEnd::IntoWarmPool, HookResult::Continue);
             return Verdict::AnswerLaunch(LaunchAnswer { action, end, result });
         }
+        if let Some(verdict) = self.ask_which_node() {
+            return verdict;
+        }
         // An instance that starts again out of a warm pool may still be shown as stopped.
         let state = proof::state(self.known);
         let is_over =
@@ -227,14 +228,19 @@ impl Case<'_> {
         let cluster = self.policy.cluster_name.as_deref();
         let is_group_ours =
             cluster.and_then(|cluster| owner::group_is_ours(self.known, cluster)) == Some(true);
-        match launch::next_step(
-            node.as_deref(),
-            self.known,
-            &self.policy.launch,
+        let launch = Launch {
+            node: node.as_deref(),
+            known: self.known,
+            policy: &self.policy.launch,
+            now: self.now,
             is_over,
-            is_group_ours,
-            self.now,
-        ) {
+            may_abandon: is_group_ours && !self.claims().is_some_and(|claims| claims.are_disputed),
+            is_selected: node.as_deref().is_none_or(|node| self.is_managed(node)),
+        };
+        match launch.next_step() {
+            LaunchStep::Complete(LaunchEnd::TimedOut(Missing::Selection), _) => {
+                self.policy.dispose(Reason::NotManaged)
+            }
             LaunchStep::Complete(end, result) => {
                 Verdict::AnswerLaunch(LaunchAnswer { action, end, result })
             }

@@ -12,6 +12,9 @@ use crate::{
     runtime::{Backoff, Random},
 };
 
+/// How long after its order an action may be completed with ABANDON.
+const ABANDON_FOR: std::time::Duration = seconds(15);
+
 /// The ordered completion of one action. Without an order: nobody waits, and nothing is tried.
 pub(super) struct ActionCompletion {
     /// Callers that wait for the end of the action.
@@ -57,9 +60,13 @@ impl ActionCompletion {
         }
     }
 
-    /// The result to complete the action with: that of the first caller that waits.
-    pub(super) fn result(&self) -> HookResult {
-        self.waiting.first().map_or(HookResult::Continue, |waiting| waiting.result)
+    /// The result to complete the action with: that of the first caller that waits. An ABANDON
+    /// that AWS has not accepted soon becomes CONTINUE: what was missing may be there by now.
+    pub(super) fn result(&self, now: Moment) -> HookResult {
+        match self.waiting.first() {
+            Some(waiting) if now <= waiting.ordered_at.plus(ABANDON_FOR) => waiting.result,
+            _ => HookResult::Continue,
+        }
     }
 
     pub(super) const fn is_ordered(&self) -> bool {

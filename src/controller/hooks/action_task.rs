@@ -545,7 +545,8 @@ impl ActionTask {
             self.completion.try_again_at(self.now());
             return true;
         }
-        let result = self.calls.complete(&mut self.schedule, self.completion.result()).await;
+        let with = self.completion.result(self.now());
+        let result = self.calls.complete(&mut self.schedule, with).await;
         let now = self.now();
         self.completion.tried(result, now, &self.actions.shared.random);
         true

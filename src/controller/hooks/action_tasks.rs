@@ -203,8 +203,8 @@ pub(super) enum EndSeen {
 /// By how much the time of an event, on our clock, may be later than the first sight of its action.
 const CLOCKS_DIFFER: std::time::Duration = seconds(5);
 
-/// A wait that is first seen this long after the end of our action at the latest is the same wait:
-/// the rounds of the sweep are ten minutes apart at most.
+/// How long after the end of our action a wait may count as the same one: the rounds of the sweep
+/// are ten minutes apart at most. After that a heartbeat too many does no harm.
 const SAME_WAIT: std::time::Duration = seconds(900);
 
 impl EndedActions {
@@ -218,18 +218,18 @@ impl EndedActions {
     }
 
     /// Whether a wait of this instance is one that the completion of an action of this hook did not
-    /// end: the instance waits in a hook of another party, too. `first_seen`: when a round of the
-    /// sweep first showed the wait; `absent_at`: the last one before that did not show it.
+    /// end: the instance waits in a hook of another party, too. `absent_at`: when the last
+    /// round of the sweep began that did not show the wait; `None`: there is none.
     pub(super) fn covers_wait(
         &self,
         key: &HookKey,
-        first_seen: Moment,
         absent_at: Option<Moment>,
+        now: Moment,
     ) -> bool {
         self.last.get(key).is_some_and(|last| {
             last.is_completed
                 && absent_at.is_none_or(|absent| absent <= last.at)
-                && first_seen <= last.at.plus(SAME_WAIT)
+                && now <= last.at.plus(SAME_WAIT)
         })
     }
 
@@ -342,7 +342,7 @@ mod tests {
         for token in [None, Some("token")] {
             let HookKey { instance, group, .. } = named(None).key;
             let other = HookKey { hook: "a-hook".into(), instance, group };
-            for (seen, absent_at, first_seen, is_covered) in [
+            for (seen, absent_at, now, is_covered) in [
                 (EndSeen::Completed, None, 0, true),
                 (EndSeen::Completed, None, 100, true),
                 (EndSeen::Completed, None, 1_000, true),
@@ -356,9 +356,8 @@ mod tests {
             ] {
                 let mut ended = EndedActions::default();
                 ended.insert(&named(token), at(40), at(100), seen);
-                let covers =
-                    |key: &HookKey| ended.covers_wait(key, at(first_seen), absent_at.map(at));
-                assert_eq!(covers(&named(None).key), is_covered, "{seen:?} {first_seen}");
+                let covers = |key: &HookKey| ended.covers_wait(key, absent_at.map(at), at(now));
+                assert_eq!(covers(&named(None).key), is_covered, "{seen:?} {now}");
                 assert!(!covers(&other));
             }
         }
@@ -378,7 +377,7 @@ mod tests {
         let mut ended = EndedActions::default();
         ended.insert(&found, at(40), at(100), EndSeen::Completed);
         ended.insert(&found, at(150), at(200), EndSeen::NeverOpen);
-        assert!(ended.covers_wait(&found.key, at(120), None), "the completion still counts");
+        assert!(ended.covers_wait(&found.key, None, at(210)), "the completion still counts");
     }
 
     #[test]

@@ -71,6 +71,8 @@ struct Completer {
     is_unconfirmed: bool,
     /// The result to complete the action with.
     result: HookResult,
+    /// When it was ordered: an ABANDON does not count for long.
+    ordered_at: Moment,
 }
 
 /// An order to the task of an action.
@@ -219,8 +221,8 @@ impl LifecycleActions {
     /// the sweep saw.
     pub(super) fn knows(&self, key: &HookKey, candidate: &Candidate) -> bool {
         let ended = || self.ended_actions.lock().unwrap_or_else(PoisonError::into_inner);
-        let Candidate { first_seen, absent_at, .. } = *candidate;
-        self.tasks().has_key(key) || ended().covers_wait(key, first_seen, absent_at)
+        let now = self.shared.clock.now();
+        self.tasks().has_key(key) || ended().covers_wait(key, candidate.absent_at, now)
     }
 
     /// Whether the action is known in this term to be over: AWS accepted our completion, or a
@@ -306,7 +308,12 @@ impl LifecycleActions {
             return Some(Completion::Gone);
         }
         let (reply, answer) = oneshot::channel();
-        let order = Order::Complete(Completer { reply, is_unconfirmed, result });
+        let order = Order::Complete(Completer {
+            reply,
+            is_unconfirmed,
+            result,
+            ordered_at: self.shared.clock.now(),
+        });
         self.order(action, event, Origin::Received, named_by, Some(order));
         answer.await.ok()
     }

@@ -59,6 +59,19 @@ pub struct SettingProblem {
     pub text: String,
 }
 
+impl SettingProblem {
+    /// The drain timeout in a Node's annotation has passed already when it is written.
+    #[must_use]
+    pub fn has_passed(value: &str) -> Self {
+        let place = SettingSource::Node.place(Setting::DrainTimeout);
+        let text = format!(
+            "{place} is `{value}`, which has passed since the accept; use a longer time, or end the \
+             drain with `sundown release NODE`"
+        );
+        Self { source: SettingSource::Node, fault: SettingFault::NotAllowed, text }
+    }
+}
+
 impl fmt::Display for SettingProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)

@@ -3,6 +3,7 @@
 mod answers;
 mod properties;
 mod responses;
+mod settings;
 mod transitions;
 mod verification;
 

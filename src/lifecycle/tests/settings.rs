@@ -104,7 +104,9 @@ fn of_two_hooks_each_has_its_own_timeout_and_of_the_other_settings_the_gentler_o
     assert_eq!(unconfirmed.end_at, Some(at(3598)), "an event alone shortens nothing");
     let both = limits_if(seen(ActionSeen::Open));
     assert_eq!(both.end_at, Some(at(598)), "the earlier deadline rules");
-    let with = with_settings(both, &[one, two], &settings).settings;
+    let open = seen(ActionSeen::Open);
+    let both_hooks = [one.clone(), two.clone()];
+    let with = with_settings(both, &both_hooks, &open, &settings).settings;
     let expected = DrainSettings {
         drain_timeout: Some(seconds(1800)),
         force_after: Some(ForceAfter::Never),
@@ -112,12 +114,16 @@ fn of_two_hooks_each_has_its_own_timeout_and_of_the_other_settings_the_gentler_o
         complete_delay: Some(seconds(10)),
     };
     assert_eq!(with, expected);
+    let unconfirmed = seen(ActionSeen::Unanswered);
+    let with = with_settings(both, &both_hooks, &unconfirmed, &settings).settings;
+    assert_eq!((with.max_grace_period, with.drain_timeout), (None, None), "they take time away");
+    assert_eq!(with.force_after, Some(ForceAfter::Never), "it takes no time away");
     let of_node = settings.of_node(&node(&[(FORCE_AFTER, "0.75"), (COMPLETE_DELAY, "soon")]));
     let (of_node, problems) = of_node;
     assert_eq!(problems.len(), 1, "{problems:?}");
     let settings = LimitSettings { node: of_node, ..settings };
     let two = hook(r#"{"force-after":"deadline","complete-delay":"20s"}"#);
-    let merged = with_settings(both, &[two], &settings).settings;
+    let merged = with_settings(both, &[two], &BTreeMap::new(), &settings).settings;
     assert_eq!(merged.force_after, Some(ForceAfter::Share(0.75)), "the Node takes precedence");
     assert_eq!(merged.complete_delay, Some(seconds(20)), "a bad annotation does not hide the hook");
 }

@@ -82,7 +82,7 @@ fn c47_a_launch_hook_is_completed_when_the_node_has_all_that_was_asked_for() {
         instance: answer(Some(facts(InstanceState::Running, BTreeMap::new()))),
         ..of_ours()
     };
-    let unread = "its Node could not be read, to find out if a drain must be undone";
+    let unread = "it is not known yet whether a drain of its Node must be undone";
     let lease = "its kubelet has not renewed its Lease since the launch began";
     let pod = "its Node has no Ready pod of the DaemonSet kube-system/aws-node";
     for (case, known, policy, second, expected) in vec![
@@ -101,14 +101,14 @@ fn c47_a_launch_hook_is_completed_when_the_node_has_all_that_was_asked_for() {
         ("ready", with_lease(ready(), Some(0)), policy(), 20, "CONTINUE ready"),
         (
             "its Node could not be read",
-            Knowledge { return_check: ReturnCheck::Failed, ..with_lease(ready(), Some(0)) },
+            Knowledge { return_check: ReturnCheck::Failed(at(0)), ..with_lease(ready(), Some(0)) },
             policy(),
             20,
             unread,
         ),
         (
             "its Node could not be read until the timeout",
-            Knowledge { return_check: ReturnCheck::Failed, ..with_lease(ready(), Some(0)) },
+            Knowledge { return_check: ReturnCheck::Failed(at(0)), ..with_lease(ready(), Some(0)) },
             strict(),
             300,
             &format!("CONTINUE timed out: {unread}"),
@@ -232,25 +232,43 @@ fn an_instance_of_a_group_that_only_the_name_of_its_hook_makes_ours_is_never_aba
 }
 
 #[test]
-fn a_node_without_the_labels_of_the_selector_decides_only_once_it_is_ready() {
-    let labels = |ready| {
-        let mut node = Node { ready, ..node("n", Some(INSTANCE)) };
-        Arc::make_mut(&mut node.labels).insert("karpenter.sh/nodepool".to_owned(), "x".to_owned());
-        Knowledge { nodes: vec![Arc::new(node)], ..of_ours() }
+fn the_labels_of_the_selector_may_come_within_the_launch_timeout() {
+    let mut node = node("n", Some(INSTANCE));
+    Arc::make_mut(&mut node.labels).insert("karpenter.sh/nodepool".to_owned(), "x".to_owned());
+    let known = with_lease(node.clone(), Some(12));
+    assert_eq!(step(&known, &policy(), 20), "its Node lacks the labels of --node-selector");
+    assert!(heartbeats(&launch(), &known, &policy()), "it is kept alive meanwhile");
+    let late = triage(&launch(), &known, &policy(), at(300));
+    assert_eq!(late, Verdict::Delete(Reason::NotManaged));
+    node.annotations.insert(IGNORE.to_owned(), "true".to_owned());
+    let ignored = triage(&launch(), &with_lease(node, Some(12)), &policy(), at(20));
+    assert_eq!(ignored, Verdict::Delete(Reason::NotManaged), "somebody asked for that");
+}
+
+#[test]
+fn ec2_is_asked_which_of_two_nodes_it_is_and_without_an_answer_nothing_is_abandoned() {
+    let two = || Knowledge {
+        nodes: vec![
+            Arc::new(not_ready()),
+            Arc::new(Node { uid: "other".into(), name: "m".into(), ..not_ready() }),
+        ],
+        ..of_ours()
     };
-    assert_eq!(step(&labels(Ready::False), &policy(), 20), "its Node is not Ready");
-    assert!(heartbeats(&launch(), &labels(Ready::False), &policy()));
-    assert_eq!(
-        triage(&launch(), &labels(Ready::True), &policy(), at(20)),
-        Verdict::Delete(Reason::NotManaged)
-    );
+    match triage(&launch(), &two(), &strict(), at(1)) {
+        Verdict::Wait(wait) => {
+            assert!(wait.ask.iter().any(|q| matches!(q, Question::Instance { .. })), "{wait:?}");
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(step(&two(), &strict(), 300), "CONTINUE timed out: its Node is not Ready");
 }
 
 #[test]
 fn a_node_is_read_again_for_a_return_only_if_it_is_marked_and_every_30_s() {
     for (check, is_marked, second, expected) in [
         (ReturnCheck::Never, false, 0, true),
-        (ReturnCheck::Failed, false, 0, true),
+        (ReturnCheck::Failed(at(0)), true, 9, false),
+        (ReturnCheck::Failed(at(0)), false, 10, true),
         (ReturnCheck::Done(at(0)), true, 29, false),
         (ReturnCheck::Done(at(0)), true, 30, true),
         (ReturnCheck::Done(at(0)), false, 300, false),

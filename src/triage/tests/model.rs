@@ -291,8 +291,10 @@ impl Model<'_> {
     }
 
     fn launch(&self, node: Option<&Node>, action: &HookAction) -> Expected {
-        let is_others = |node: &Node| node.ready == Ready::True && !may_touch(node);
-        if node.is_some_and(is_others) || self.is_managed() == Some(false) {
+        let is_ignored = |node: &Node| {
+            node.annotations.get("sundown.dev/ignore").is_some_and(|value| value == "true")
+        };
+        if node.is_some_and(is_ignored) || self.is_managed() == Some(false) {
             return self.dropped(Reason::NotManaged);
         }
         if self.is_managed().is_none() {
@@ -326,7 +328,12 @@ impl Model<'_> {
                 lease.node == node.name && lease.renewed >= Some(self.known.happened)
             })
         };
-        let is_ready = node.is_some_and(|node| node.ready == Ready::True && is_renewed(node));
+        let is_selected = node.is_none_or(may_touch);
+        let is_ready = node.is_some_and(|node| node.ready == Ready::True);
+        if !is_over && timed_out && is_ready && !is_selected {
+            return self.dropped(Reason::NotManaged);
+        }
+        let is_ready = is_ready && is_selected && node.is_some_and(is_renewed);
         if is_over || timed_out || is_ready { Expected::AnswerLaunch } else { Expected::Wait }
     }
 
@@ -406,8 +413,10 @@ impl Model<'_> {
                 let by_tags = || {
                     self.flags.policy.cluster_name.is_some() && self.group_is_ours() == Some(true)
                 };
-                let may_be_ours = |node: &Node| node.ready != Ready::True || may_touch(node);
-                node.is_none_or(may_be_ours) && (is_named || by_tags())
+                let is_ignored = |node: &Node| {
+                    node.annotations.get("sundown.dev/ignore").is_some_and(|v| v == "true")
+                };
+                !node.is_some_and(is_ignored) && (is_named || by_tags())
             }
             _ => false,
         };

@@ -105,8 +105,10 @@ fn c36_a_node_that_is_not_ours_to_touch_is_never_written_to() {
             );
             assert!(!heartbeats(&i, &known, &policy()), "{i:?}");
         }
+        // Other controllers may add the labels of the selector within the launch timeout.
+        let later = now().plus(seconds(300));
         assert_eq!(
-            verdict(&launch(), &known, &with_hooks(&["*"])),
+            triage(&launch(), &known, &with_hooks(&["*"]), later),
             Verdict::Delete(Reason::NotManaged)
         );
     }
