@@ -28,6 +28,8 @@ pub struct Group {
     pub group: GroupName,
     /// Values of `Tags` by key; empty for a tag without value.
     pub tags: BTreeMap<String, String>,
+    /// `DesiredCapacity`.
+    pub desired: usize,
     /// The instances: `InstanceId` and `LifecycleState`, as AWS writes them.
     pub members: Vec<(String, String)>,
 }
@@ -310,6 +312,7 @@ fn group(described: AutoScalingGroup) -> Option<Group> {
     Some(Group {
         group: described.auto_scaling_group_name?.into(),
         tags,
+        desired: described.desired_capacity.and_then(|n| n.try_into().ok()).unwrap_or(0),
         members: members.filter_map(member).collect(),
     })
 }

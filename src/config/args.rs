@@ -10,7 +10,10 @@ use super::{
     values::{Listen, PodEvents, QueueUrl, parse_count, parse_duration, parse_switch},
 };
 use crate::{
-    domain::{Compat, DaemonSetName, Exclusion, ForceAfter, HookResult, KindResponse, Selector},
+    domain::{
+        Compat, DaemonSetName, Exclusion, ForceAfter, HookResult, KindEvictAfter, KindResponse,
+        Selector,
+    },
     observe::{LogFormat, webhook::On},
 };
 
@@ -262,6 +265,12 @@ pub struct DrainArgs {
         value_parser = parse_duration,
     )]
     pub rebalance_ttl: Duration,
+    /// When to begin to evict for a kind of interruption (`terminate-hook` or `rebalance`), if not
+    /// at once: `replacement-ready` (when its Auto Scaling group has a node that can take over the
+    /// pods) or a duration up to 24h; after half of the drain's time in any case; repeatable (in the
+    /// variable: separated by commas). In the chart: the list `config.evictAfter`
+    #[arg(long, env = "SUNDOWN_EVICT_AFTER", value_name = "KIND=WHEN", value_delimiter = ',')]
+    pub evict_after: Vec<KindEvictAfter>,
     /// How long a drain under a lifecycle hook may take
     #[arg(
         long,

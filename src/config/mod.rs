@@ -27,7 +27,8 @@ pub use values::{Listen, PodEvents, QueueUrl, duration_text, parse_duration};
 
 use crate::{
     domain::{
-        AllowedSettings, Compat, Exclusion, ForceAfter, NodeName, PodKey, Responses, Selector,
+        AllowedSettings, Compat, EvictAfterByKind, Exclusion, ForceAfter, NodeName, PodKey,
+        Responses, Selector,
     },
     election,
     observe::{LogFormat, traces, webhook},
@@ -105,6 +106,8 @@ pub struct DrainConfig {
     pub responses: Responses,
     /// How long a node keeps its marks for a recommendation that no interruption follows.
     pub rebalance_ttl: Duration,
+    /// When the evictions of a drain begin, by kind of interruption.
+    pub evict_after: EvictAfterByKind,
     /// How long a drain may take; `None`: max(1 h, the hook's HeartbeatTimeout).
     pub timeout: Option<Duration>,
     /// The longest drain timeout that a hook or a Node may set; `None`: `timeout`.

@@ -14,8 +14,10 @@ impl DrainConfig {
         let given = |flag: &str, value: Option<Duration>| {
             value.map(|value| format!("{flag}={} ", duration_text(value))).unwrap_or_default()
         };
+        let evict_after = self.evict_after.given().map(|one| format!("--evict-after={one} "));
+        let evict_after = evict_after.collect::<Vec<_>>().concat();
         format!(
-            "{}{}--deadline-margin={} --spot-deadline-margin={} --force-after={} \
+            "{}{}{evict_after}--deadline-margin={} --spot-deadline-margin={} --force-after={} \
              --complete-delay={} --min-drain-time={} --rebalance-ttl={}",
             given("--drain-timeout", self.timeout),
             given("--max-drain-timeout", self.max_timeout),
@@ -57,6 +59,7 @@ mod tests {
              --min-drain-time=0s --rebalance-ttl=20m",
             "--force-after=deadline --complete-delay=20s",
             "--drain-timeout=30m --max-drain-timeout=4h",
+            "--evict-after=terminate-hook=replacement-ready --evict-after=rebalance=10m",
         ] {
             let config = DrainConfig::from_published(flags).unwrap();
             let read = DrainConfig::from_published(&config.published()).unwrap();

@@ -12,7 +12,7 @@ use super::{
     values::{Environment, duration_text, given},
 };
 use crate::{
-    domain::{NodeName, PodKey, Responses, seconds},
+    domain::{EvictAfterByKind, NodeName, PodKey, Responses, seconds},
     election,
     observe::logs,
     triage::{HookGlobs, LaunchPolicy, sweep},
@@ -293,6 +293,10 @@ pub(super) fn drain(a: &DrainArgs) -> Result<DrainConfig, ConfigError> {
         let remedy = format!("given with two responses; keep one `{}=…`", second.kind.as_str());
         ConfigError::new("on", Some(&second.to_string()), remedy)
     })?;
+    let evict_after = EvictAfterByKind::new(&a.evict_after).map_err(|second| {
+        let remedy = format!("given with two values; keep one `{}=…`", second.kind.as_str());
+        ConfigError::new("evict-after", Some(&second.to_string()), remedy)
+    })?;
     if !(seconds(60)..=seconds(24 * 3600)).contains(&a.rebalance_ttl) {
         return Err(ConfigError::duration(
             "rebalance-ttl",
@@ -316,6 +320,7 @@ pub(super) fn drain(a: &DrainArgs) -> Result<DrainConfig, ConfigError> {
     Ok(DrainConfig {
         responses,
         rebalance_ttl: a.rebalance_ttl,
+        evict_after,
         timeout: a.drain_timeout,
         max_timeout: a.max_drain_timeout,
         deadline_margin: a.deadline_margin,

@@ -9,6 +9,7 @@ mod budget;
 mod causes;
 mod compat;
 mod duration;
+mod eviction_start;
 mod hook;
 mod instance;
 mod interruption;
@@ -31,6 +32,7 @@ pub use budget::{Budget, BudgetKey};
 pub use causes::with_causes;
 pub use compat::Compat;
 pub use duration::{duration_text, parse_duration};
+pub use eviction_start::{EvictAfter, EvictAfterByKind, EvictionStart, KindEvictAfter};
 pub use hook::{
     GroupName, HookDescription, HookKey, HookName, HookResult, LifecycleAction, LifecycleToken,
     Transition,

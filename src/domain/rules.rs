@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use super::{DrainSettings, Moment, Response};
+use super::{DrainSettings, EvictionStart, Moment, Response};
 
 /// The current deadlines of a drain. `lifecycle` derives them from the facts and does so again
 /// whenever the facts change; `drain` obeys them.
@@ -31,6 +31,9 @@ pub struct Limits {
     pub expires_at: Option<Moment>,
     /// Whether AWS has confirmed what the drain is for.
     pub verification: Verification,
+    /// When its evictions begin. Only a leader lets them wait: `lifecycle::limits` gives
+    /// [`EvictionStart::Now`].
+    pub eviction_start: EvictionStart,
     /// The settings in force that come from the node's hooks or from the Node itself. They take
     /// precedence over the flags, and the flags allow them.
     pub settings: DrainSettings,
@@ -83,6 +86,7 @@ impl Limits {
             response: Response::Drain,
             expires_at: None,
             verification: Verification::Verified,
+            eviction_start: EvictionStart::Now,
             settings: DrainSettings::NONE,
         }
     }

@@ -21,7 +21,8 @@ use super::{
     view::View,
 };
 use crate::domain::{
-    ApiAnswer, DaemonSetState, Limits, Moment, NodeName, Pod, PodKey, PodUid, Verification,
+    ApiAnswer, DaemonSetState, EvictionStart, Limits, Moment, NodeName, Pod, PodKey, PodUid,
+    Verification,
 };
 
 /// The drain of one node, as a state machine.
@@ -243,7 +244,9 @@ impl Drain {
     }
 
     fn rules(&self, now: Moment) -> Rules {
-        let may_evict = self.limits.response.evicts() && self.limits.verification.may_evict();
+        let may_evict = self.limits.response.evicts()
+            && self.limits.verification.may_evict()
+            && self.limits.eviction_start == EvictionStart::Now;
         Rules {
             limits: Limits { force_at: self.force_at(), ..self.limits },
             settings: self.settings,

@@ -123,6 +123,22 @@ pub enum Question {
         /// The groups that the actions name.
         groups: BTreeSet<GroupName>,
     },
+    /// Does the Auto Scaling group of this node have a node that can take over its pods
+    /// ([`crate::lifecycle::is_replaced`])? Answered by
+    /// [`Input::ReplacementReady`](super::Input::ReplacementReady) once it does.
+    Replacement {
+        /// The node that is drained.
+        node: NodeName,
+        /// The Node's UID.
+        uid: String,
+        /// The node's instance.
+        instance: InstanceId,
+        /// The group that the interruptions name; `None`: they name none, and the instance's tag
+        /// does.
+        group: Option<GroupName>,
+        /// When Sundown accepted the interruption.
+        since: Moment,
+    },
     /// Does the API server, too, show that the kubelet of this Node is silent? Answered by
     /// [`Input::SilentNodeRead`](super::Input::SilentNodeRead).
     SilentNode {

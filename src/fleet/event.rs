@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use crate::{
     domain::{
-        InstanceId, Interruption, InterruptionFacts, LifecycleAction, Moment, Node, NodeName,
-        SettingInForce, SettingProblem,
+        EvictionStart, InstanceId, Interruption, InterruptionFacts, LifecycleAction, Moment, Node,
+        NodeName, SettingInForce, SettingProblem,
     },
     drain::{BlockReason, Class, Note, Order, Outcome, Status},
     lifecycle::Skew,
@@ -28,6 +28,13 @@ pub enum DrainEvent {
         ends: Option<Moment>,
         /// By when forced pods are to be gone; `None`: no pod is forced.
         forces: Option<Moment>,
+    },
+    /// When the evictions of the drain begin has changed (`--evict-after`).
+    EvictionsStart {
+        /// When they begin.
+        start: EvictionStart,
+        /// The group has a node that can take over the pods.
+        is_replaced: bool,
     },
     /// The API server has answered an eviction or a delete.
     Answered {

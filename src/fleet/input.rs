@@ -124,6 +124,14 @@ pub enum Input {
         /// What EC2 and the group have shown so far.
         finding: Finding,
     },
+    /// The answer to [`Question::Replacement`](super::Question::Replacement): the group has a node
+    /// that can take over the pods.
+    ReplacementReady {
+        /// The node that is drained.
+        node: NodeName,
+        /// The Node's UID.
+        uid: String,
+    },
     /// Auto Scaling has put an instance back into service, and none of its terminate actions is
     /// open.
     Returned {

@@ -19,6 +19,7 @@
 //! | `proofs` | what answers of AWS and of the API server change |
 //! | `verification` | whether AWS confirms or contradicts the lifecycle actions of a drain |
 //! | `node_state` | one drain: how it begins, which interruptions join it, its deadline |
+//! | `replacement` | when the evictions of a drain begin |
 //! | `orders` | what is sent for a pod, and what the answer means |
 //! | `claims`, `completion` | when the completion of a drain begins |
 //! | `labels` | when a node leaves the load balancers |
@@ -38,6 +39,7 @@ mod node_state;
 mod orders;
 mod people;
 mod proofs;
+mod replacement;
 mod reports;
 mod settings;
 mod takeover;
@@ -247,6 +249,7 @@ impl Fleet {
             Input::Contradiction { node, uid, finding } => {
                 self.contradiction_found(&node, &uid, finding);
             }
+            Input::ReplacementReady { node, uid } => self.replacement_ready(&node, &uid),
             Input::Returned { node, uid, events } => self.returned(&node, &uid, events),
             Input::SilentNodeRead { node, uid, found } => {
                 self.silent_node_read(&node, &uid, found.as_deref());
@@ -338,9 +341,8 @@ impl Fleet {
 
     fn reschedule(&mut self, node: &NodeName) {
         let Some(state) = self.drains.get_mut(node) else { return };
-        let until = state.verification.until.filter(|_| state.is_draining());
         let next = state.drain().and_then(drain::Drain::next_wake);
-        let next = next.into_iter().chain(until).min();
+        let next = next.into_iter().chain(state.limits_change_at()).min();
         if state.wake_at != next {
             if let Some(old) = state.wake_at {
                 self.wakes.remove(&(old, node.clone()));
@@ -376,7 +378,7 @@ impl Fleet {
             self.wakes.pop_first();
             if let Some(state) = self.drains.get_mut(&node) {
                 state.wake_at = None;
-                if state.verification.until.is_some_and(|until| until <= now) {
+                if state.limits_change_at().is_some_and(|at| at <= now) {
                     self.refresh_limits(&node);
                 }
             }

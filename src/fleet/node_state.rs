@@ -7,12 +7,13 @@ use std::{
 
 use super::{
     Begin, DrainEvent, Effect, Fleet, FleetEvent, Origin, RecordRestoration,
-    completion::PendingCompletion, node_events::ReportedEvents, verification::VerificationState,
+    completion::PendingCompletion, node_events::ReportedEvents, replacement::Replacement,
+    verification::VerificationState,
 };
 use crate::{
     domain::{
-        DrainSettings, InstanceId, InterruptionFacts, Kind, LifecycleAction, Limits, Moment, Node,
-        NodeName, ReadSettings, Response, Verification, seconds,
+        DrainSettings, EvictionStart, InstanceId, InterruptionFacts, Kind, LifecycleAction, Limits,
+        Moment, Node, NodeName, ReadSettings, Response, Verification, seconds,
     },
     drain::{self, Drain, Input, Start},
     lifecycle::{self, HookFacts, LimitSettings, RecordClock},
@@ -46,6 +47,7 @@ pub(super) struct NodeState {
     /// Event IDs of stale interruptions for which [`super::Question::Verify`] was asked.
     pub(super) verifying: BTreeSet<String>,
     pub(super) verification: VerificationState,
+    pub(super) replacement: Replacement,
     pub(super) deletion: RecordDeletion,
     /// The record whose open actions are being added to a newer one that lacks them
     /// ([`Fleet::merge_patch`]). `None`: no such PATCH is ordered.
@@ -155,6 +157,13 @@ impl NodeState {
         self.interruptions
             .iter()
             .any(|facts| facts.is_over() && may_set_deadline(facts, &self.proved))
+    }
+
+    /// When the limits of the drain change by time alone: a wait for AWS's answer is over, or the
+    /// evictions begin.
+    pub(super) fn limits_change_at(&self) -> Option<Moment> {
+        let times = [self.verification.until, self.limits.eviction_start.at_latest()];
+        times.into_iter().flatten().min().filter(|_| self.is_draining())
     }
 
     /// The interruptions that are not disproved; all of them if each is.
@@ -298,8 +307,10 @@ impl Fleet {
             &state.instance,
             &holding,
         );
-        self.drains.get_mut(name)?.verification = verification;
-        Some(limits)
+        let state = self.drains.get_mut(name)?;
+        state.verification = verification;
+        let replacement = state.replacement;
+        Some(self.with_eviction_start(limits, &holding, replacement))
     }
 
     /// Converts the times of records anew if the measured difference to AWS's clock has changed.
@@ -349,7 +360,8 @@ impl Fleet {
                 DrainEvent::DeadlineSet { ends: limits.end_at, forces: limits.force_at },
             );
         }
-        state.limits = limits;
+        let eviction_start_before = std::mem::replace(&mut state.limits, limits).eviction_start;
+        self.follow_eviction_start(name, eviction_start_before);
         let lasting = self
             .drains
             .get(name)
@@ -400,6 +412,7 @@ impl Fleet {
         let verification = VerificationState::new(self.now);
         let (limits, verification) =
             self.with_verification(limits, verification, &record, instance, &interruptions);
+        let limits = self.with_eviction_start(limits, &interruptions, Replacement::NotAsked);
         let own_pod = self.settings.own_pod.clone();
         let start = Start { node: node.name.clone(), cordoned_at: accepted, limits, own_pod };
         let drain = Drain::new(start, self.settings.drain);
@@ -428,6 +441,7 @@ impl Fleet {
             closed_actions: BTreeSet::new(),
             verifying: BTreeSet::new(),
             verification,
+            replacement: Replacement::NotAsked,
             deletion: RecordDeletion::default(),
             ordered_carry_over: None,
             is_uncordon_reported: false,
@@ -445,6 +459,7 @@ impl Fleet {
             &node.name,
             DrainEvent::DeadlineSet { ends: limits.end_at, forces: limits.force_at },
         );
+        self.follow_eviction_start(&node.name, EvictionStart::Now);
         self.report_active();
         if began_here && limits.response.evicts() {
             self.dispatch(drain::DispatchInput::Accepted {

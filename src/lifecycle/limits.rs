@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, time::Duration};
 
 use super::ActionSeen;
 use crate::domain::{
-    AllowedSettings, DrainSettings, HookDescription, InterruptionFacts, Kind, LifecycleAction,
-    Limits, Moment, Node, ReadSettings, SettingSource, force_time, seconds,
+    AllowedSettings, DrainSettings, EvictAfterByKind, HookDescription, InterruptionFacts, Kind,
+    LifecycleAction, Limits, Moment, Node, ReadSettings, SettingSource, force_time, seconds,
 };
 
 /// How long before its GlobalTimeout the deadline of a hook is.
@@ -28,6 +28,8 @@ pub struct LimitSettings {
     /// `--rebalance-ttl`: how long Sundown keeps a node marked if no
     /// interruption follows the recommendation.
     pub rebalance_ttl: Duration,
+    /// `--evict-after`: when the evictions of a drain begin.
+    pub evict_after: EvictAfterByKind,
     /// What the flags allow hooks and Nodes to set.
     pub allowed: AllowedSettings,
     /// The settings in the annotations of the Node, as far as they are allowed: they take
@@ -42,6 +44,7 @@ impl Default for LimitSettings {
             margin: seconds(5),
             spot_margin: seconds(10),
             rebalance_ttl: seconds(3600),
+            evict_after: EvictAfterByKind::default(),
             allowed: AllowedSettings::default(),
             node: DrainSettings::NONE,
         }

@@ -8,10 +8,12 @@
 //! [`HeartbeatSchedule`] keeps one action open. [`Pace`] spreads the heartbeats of many actions in
 //! time. [`Confirmation`] decides whether Sundown may complete an action that only a record names.
 //! [`limits()`] derives the deadlines of a drain. [`verification()`] decides whether a drain waits
-//! until AWS confirms its actions, [`StayCheck`] whether AWS contradicts them.
+//! until AWS confirms its actions, [`StayCheck`] whether AWS contradicts them. [`eviction_start()`]
+//! decides when its evictions begin.
 
 mod aws_time;
 mod confirm;
+mod eviction_start;
 mod heartbeat;
 mod limits;
 mod pace;
@@ -21,6 +23,7 @@ mod verification;
 
 pub use aws_time::{RecordClock, Skew};
 pub use confirm::{Confirmation, Next, Seen};
+pub use eviction_start::{eviction_start, is_replaced};
 pub use heartbeat::{
     ActionOrigin, FORBIDDEN_RETRY, HeartbeatCounts, HeartbeatEnd, HeartbeatSchedule,
 };

@@ -61,6 +61,16 @@ async fn wrong_flags_end_it_with_code_2_and_name_flag_value_and_remedy() {
             true,
             &["--max-drain-timeout", "`1h`", "2h to 48h"],
         ),
+        (
+            &["--evict-after", "spot=10s"],
+            true,
+            &["--evict-after", "terminate-hook, rebalance; not for `spot`"],
+        ),
+        (
+            &["--evict-after", "rebalance=1m,rebalance=2m"],
+            true,
+            &["--evict-after", "`rebalance=2m`", "two values"],
+        ),
         (&["--force-after", "1.5"], true, &["--force-after", "1.5"]),
         (&["--force-after", "soon"], true, &["--force-after", "soon", "never"]),
         (

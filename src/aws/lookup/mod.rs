@@ -20,7 +20,7 @@ use tokio::{
 };
 
 pub use self::typed::{
-    BlockLookup, DnsLookup, GroupLookup, HookLookup, InstanceLookup, Lookups, MemberLookup,
+    BlockLookup, DnsLookup, GroupLookup, HookLookup, InstanceLookup, Lookups, MemberLookup, Members,
 };
 use self::{cache::Cache, worker::Worker};
 use super::{Advice, AwsError};

@@ -103,12 +103,18 @@ fn transitions(hooks: &BTreeMap<HookName, DescribedHook>) -> BTreeMap<HookName, 
     hooks.iter().filter_map(|(name, hook)| Some((name.clone(), hook.transition?))).collect()
 }
 
-/// The instances of a group by id, each with its `LifecycleState` as AWS writes it.
-type Members = Arc<BTreeMap<String, String>>;
+/// The instances of a group.
+#[derive(Debug, Default)]
+pub struct Members {
+    /// `DesiredCapacity`.
+    pub desired: usize,
+    /// `LifecycleState` of each instance by id, as AWS writes it.
+    pub states: BTreeMap<String, String>,
+}
 
 /// Looks up the lifecycle states of instances in Auto Scaling groups, all of a group in one call.
 #[derive(Debug, Clone)]
-pub struct MemberLookup(Lookup<GroupName, Members>);
+pub struct MemberLookup(Lookup<GroupName, Arc<Members>>);
 
 impl MemberLookup {
     /// The lifecycle state of the instance (`InService`, `Terminating:Wait`, …), by a call that
@@ -124,7 +130,16 @@ impl MemberLookup {
         since: Instant,
     ) -> Result<Option<String>, LookupError> {
         let (_, members) = self.0.get_since(group, since).await?;
-        Ok(members.and_then(|all| all.get(instance.as_str()).cloned()))
+        Ok(members.and_then(|all| all.states.get(instance.as_str()).cloned()))
+    }
+
+    /// The instances of a group; the answer may be as old as [`Lookups::members`] keeps it. `None`:
+    /// AWS has no such group.
+    ///
+    /// # Errors
+    /// As [`Lookup::get`].
+    pub async fn of_group(&self, group: &GroupName) -> Result<Option<Arc<Members>>, LookupError> {
+        self.0.get(group).await
     }
 }
 
@@ -251,7 +266,10 @@ impl Lookups {
                     let groups = autoscaling.members_of(&names).await?;
                     Ok(groups
                         .into_iter()
-                        .map(|g| (g.group, Arc::new(g.members.into_iter().collect())))
+                        .map(|g| {
+                            let states = g.members.into_iter().collect();
+                            (g.group, Arc::new(Members { desired: g.desired, states }))
+                        })
                         .collect())
                 })
             });

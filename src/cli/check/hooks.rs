@@ -272,7 +272,8 @@ mod tests {
         globs: &[&str],
         drain_timeout: Option<Duration>,
     ) -> Vec<(&'static str, Answer, bool)> {
-        let group = Group { group: "asg".into(), tags: BTreeMap::new(), members: Vec::new() };
+        let group =
+            Group { group: "asg".into(), tags: BTreeMap::new(), desired: 0, members: Vec::new() };
         judge(&group, hooks, &HookGlobs::new(globs).unwrap(), drain_timeout, &allowed())
             .into_iter()
             .map(|f| (f.point, f.answer, f.needed))
@@ -368,7 +369,8 @@ mod tests {
 
     #[test]
     fn a_hook_that_nobody_may_answer_is_reported_with_the_command_that_deletes_it() {
-        let group = Group { group: "asg".into(), tags: BTreeMap::new(), members: Vec::new() };
+        let group =
+            Group { group: "asg".into(), tags: BTreeMap::new(), desired: 0, members: Vec::new() };
         let hooks =
             [hook("sundown", Transition::Terminating), hook("nth", Transition::Terminating)];
         let found = judge(&group, &hooks, &HookGlobs::default(), None, &allowed());
@@ -386,7 +388,8 @@ mod tests {
 
     #[test]
     fn simple_scaling_is_reported_for_our_groups_only() {
-        let groups = [Group { group: "asg".into(), tags: BTreeMap::new(), members: Vec::new() }];
+        let groups =
+            [Group { group: "asg".into(), tags: BTreeMap::new(), desired: 0, members: Vec::new() }];
         let answer = |policies: &[(&str, &str)]| {
             let policies =
                 policies.iter().map(|(g, p)| (GroupName::from(*g), (*p).to_owned())).collect();

@@ -6,7 +6,7 @@ use super::scenario::ScenarioError;
 use crate::config::RunArgs;
 
 /// Flags that change what the service does in a simulation. `docs/scenarios.md` has the same list.
-const ALLOWED: [&str; 23] = [
+const ALLOWED: [&str; 24] = [
     "--accept-real-tests",
     "--compat",
     "--complete-delay",
@@ -14,6 +14,7 @@ const ALLOWED: [&str; 23] = [
     "--disruption-target",
     "--drain-timeout",
     "--dry-run",
+    "--evict-after",
     "--exclude-from-load-balancers",
     "--force-after",
     "--join-timeout",

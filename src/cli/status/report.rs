@@ -14,12 +14,12 @@ use crate::{
     config::DrainConfig,
     controller::{drain_settings, limit_settings},
     domain::{
-        DrainSettings, InstanceId, InterruptionFacts, Moment, Node, NodeName, Pod, Response,
-        Setting, in_force, seconds,
+        DrainSettings, EvictionStart, InstanceId, InterruptionFacts, Moment, Node, NodeName, Pod,
+        Response, Setting, in_force, seconds,
     },
     drain::{BlockReason, Drain, Effect, Input, Settings, Start, blocked_by_budgets},
     fleet::{end_in_event, limits_of, resumed_at},
-    lifecycle::{ActionSeen, HookFacts, LimitSettings},
+    lifecycle::{ActionSeen, HookFacts, LimitSettings, eviction_start},
     record::{self, Record, RecordStatus},
 };
 
@@ -118,6 +118,18 @@ fn settings_in_force(
         Some(model::Setting { name: setting.as_str(), value, source })
     };
     Setting::ALL.into_iter().filter_map(of).collect()
+}
+
+/// What the evictions wait for; `None`: for nothing.
+fn waiting_evictions(start: EvictionStart) -> Option<String> {
+    match start {
+        EvictionStart::Now => None,
+        EvictionStart::At(at) => Some(format!("Its pods stay until {at:.0} (--evict-after).")),
+        EvictionStart::ReplacementReady(at) => Some(format!(
+            "Its pods stay until a replacement is ready, until {at:.0} at the latest \
+             (--evict-after)."
+        )),
+    }
 }
 
 struct Reader<'a> {
@@ -278,6 +290,7 @@ impl Reader<'_> {
         let confirmed = HookFacts { seen: ActionSeen::Open, ..HookFacts::default() };
         let hooks = interruptions.iter().filter_map(|facts| facts.hook.clone());
         let hooks: BTreeMap<_, _> = hooks.map(|hook| (hook, confirmed.clone())).collect();
+        let settings = limits;
         let mut limits =
             limits_of(limits, interruptions, &hooks, resumed_at, &BTreeSet::new(), None);
         // The timeouts of hooks are not known here, so this deadline may be too late, never too
@@ -289,6 +302,9 @@ impl Reader<'_> {
             limits.end_at = Some(end);
             limits.force_at = margin.map(|margin| end.minus(margin));
         }
+        // Whether a replacement is ready is known to the leader alone.
+        let start = eviction_start(&limits, interruptions, &settings.evict_after, false, now);
+        status.remarks.extend(waiting_evictions(start));
         status.deadline = limits.end_at;
         status.put_back_at = limits.expires_at;
         if !limits.response.evicts() {

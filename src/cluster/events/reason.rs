@@ -84,6 +84,12 @@ reasons! {
         "A test event for the instance of the node arrived. The message reports what Sundown would \
          do if the event were real. Sundown did nothing."
         => "Nothing: it is the answer to [`sundown send-test`](commands.md#sundown-send-test).";
+    /// The evictions of a node do not begin at once.
+    EvictionsWait [Normal] [Node]
+        "The node is cordoned, and its pods stay for now, because `--evict-after` is set for the \
+         kind of its interruption. The message says what the evictions wait for, and until when at \
+         the latest."
+        => "Nothing. To evict at once, remove [`--evict-after`](interruptions.md#evict-later).";
     /// Settings of the node or of its hook are not used.
     SettingsIgnored [Warning] [Node]
         "A setting in the NotificationMetadata of the node's lifecycle hook, or in an annotation of \

@@ -19,7 +19,7 @@ use crate::{
     },
     drain::SilenceEvidence,
     fleet::{Facts, Input, LastKnownNode},
-    lifecycle::{Skew, StayAnswer, StayCheck},
+    lifecycle::{Skew, StayAnswer, StayCheck, is_replaced},
     runtime::Backoff,
     triage::{self, HeartbeatAnswer, HookAnswer, InstanceAnswer, Knowledge},
 };
@@ -241,6 +241,10 @@ enum Evidence {
 const ASK_AGAIN: std::time::Duration = seconds(5);
 /// How long to wait for one answer to the question whether an instance stays.
 const ANSWERED_WITHIN: std::time::Duration = seconds(10);
+/// The tag with which Auto Scaling names the group of an instance.
+const GROUP_TAG: &str = "aws:autoscaling:groupName";
+/// The pause between two questions for a replacement. Auto Scaling answers for many nodes at once.
+const REPLACEMENT_AGAIN: std::time::Duration = seconds(10);
 /// The pause before the log repeats that a Node cannot be read.
 const LOG_AGAIN: std::time::Duration = seconds(60);
 
@@ -329,6 +333,39 @@ pub(super) async fn contradiction(
             Some(again) => clock.sleep_until(again).await,
             None => return,
         }
+    }
+}
+
+/// Returns when the group of the instance has a node that can take over its pods. Asks until then:
+/// the caller aborts this when the drain ends.
+pub(super) async fn replacement(
+    term: &Term,
+    instance: &InstanceId,
+    group: Option<GroupName>,
+    since: Moment,
+) {
+    let lookups = &term.shared.lookups;
+    let mut group = group;
+    loop {
+        if group.is_none() {
+            let asked = tokio::time::timeout(ANSWERED_WITHIN, lookups.instances.get(instance));
+            let facts = asked.await.ok().and_then(Result::ok).flatten();
+            group =
+                facts.and_then(|facts| facts.tags.get(GROUP_TAG).map(|name| name.as_str().into()));
+        }
+        if let Some(group) = &group {
+            let asked = tokio::time::timeout(ANSWERED_WITHIN, lookups.members.of_group(group));
+            match asked.await {
+                Ok(Ok(Some(members))) => {
+                    let nodes = term.shared.nodes.all();
+                    if is_replaced(instance, since, members.desired, &members.states, &nodes) {
+                        return;
+                    }
+                }
+                other => debug!(%instance, %group, ?other, "Cannot ask for a replacement."),
+            }
+        }
+        tokio::time::sleep(REPLACEMENT_AGAIN).await;
     }
 }
 

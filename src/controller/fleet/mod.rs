@@ -109,6 +109,7 @@ pub fn limit_settings(config: &DrainConfig) -> LimitSettings {
         margin: config.deadline_margin,
         spot_margin: config.spot_deadline_margin,
         rebalance_ttl: config.rebalance_ttl,
+        evict_after: config.evict_after,
         allowed: config.allowed(),
         node: DrainSettings::NONE,
     }

@@ -114,6 +114,14 @@ impl Performer {
                 });
                 self.verifying.entry(node).or_default().push(task);
             }
+            Question::Replacement { node, uid, instance, group, since } => {
+                let name = node.clone();
+                let task = self.term.spawn_scoped(async move {
+                    lookups::replacement(&term, &instance, group, since).await;
+                    term.send(Input::ReplacementReady { node: name, uid });
+                });
+                self.verifying.entry(node).or_default().push(task);
+            }
             Question::SilentNode { node, uid } => {
                 let task = self.term.spawn_scoped(lookups::silent_node(term, node.clone(), uid));
                 self.reading_silent.insert(node, task);

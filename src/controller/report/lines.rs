@@ -30,6 +30,13 @@ fn log_drain(node: &NodeName, event: &DrainEvent) -> bool {
                  gone by `forces`."
             );
         }
+        DrainEvent::EvictionsStart { start, is_replaced } => {
+            let line = nodes::eviction_start(*start).unwrap_or_else(|| match is_replaced {
+                true => "A replacement is ready: the evictions begin.".to_owned(),
+                false => "The wait of --evict-after is over: the evictions begin.".to_owned(),
+            });
+            info!(%node, "{line}");
+        }
         DrainEvent::SettingsIgnored(problems) => {
             for problem in problems {
                 warn!(

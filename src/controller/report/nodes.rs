@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::NodeNote;
 use crate::{
     cluster::{About, EventNote, EventReason, Severity},
-    domain::{NodeName, SettingInForce},
+    domain::{EvictionStart, NodeName, SettingInForce},
     drain::Outcome,
     fleet::{ActionEnd, DrainEvent, PausedBy, list, pods},
     record::VoidReason,
@@ -16,6 +16,20 @@ pub(super) fn note(node: &NodeName, event: &DrainEvent) -> Option<EventNote> {
     let (severity, reason, message) =
         of_drain(node, event).or_else(|| of_record(event)).or_else(|| of_hook(event))?;
     Some(EventNote { about: About::Node(node.clone()), severity, reason, message })
+}
+
+/// What the evictions of a drain wait for; `None`: for nothing.
+pub(super) fn eviction_start(start: EvictionStart) -> Option<String> {
+    match start {
+        EvictionStart::Now => None,
+        EvictionStart::At(at) => {
+            Some(format!("The pods stay until {at:.0} (--evict-after). The node is cordoned."))
+        }
+        EvictionStart::ReplacementReady(at) => Some(format!(
+            "The pods stay until the Auto Scaling group has another node that can take them over, \
+             until {at:.0} at the latest (--evict-after). The node is cordoned."
+        )),
+    }
 }
 
 fn of_drain(node: &NodeName, event: &DrainEvent) -> Option<NodeNote> {
@@ -40,6 +54,9 @@ fn of_drain(node: &NodeName, event: &DrainEvent) -> Option<NodeNote> {
             let all: Vec<&str> = problems.iter().map(|problem| problem.text.as_str()).collect();
             let text = format!("The drain goes on without a setting: {}", all.join(". "));
             (Warning, EventReason::SettingsIgnored, text)
+        }
+        DrainEvent::EvictionsStart { start, .. } => {
+            (Normal, EventReason::EvictionsWait, eviction_start(*start)?)
         }
         DrainEvent::Uncordoned => (
             Warning,

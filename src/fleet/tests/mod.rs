@@ -2,6 +2,7 @@
 
 mod answers;
 mod properties;
+mod replacement;
 mod responses;
 mod settings;
 mod transitions;
@@ -186,6 +187,7 @@ fn word(effect: &Effect) -> Option<&'static str> {
         Effect::Ask(Question::OpenHooks { .. }) => "ask for open actions",
         Effect::Ask(Question::Verify { .. }) => "verify",
         Effect::Ask(Question::Contradiction { .. }) => "ask whether it stays",
+        Effect::Ask(Question::Replacement { .. }) => "ask for a replacement",
         Effect::Ask(Question::SilentNode { .. }) => "read the silent node",
         Effect::Ask(Question::InstanceState { .. }) => "ask for the instance",
         Effect::Ask(Question::Node(_)) => "read the node",

@@ -10,7 +10,7 @@ fn key(hook: &str) -> HookKey {
     }
 }
 
-fn taken(kind: Kind, time: i64, accepted: i64) -> InterruptionFacts {
+pub(super) fn taken(kind: Kind, time: i64, accepted: i64) -> InterruptionFacts {
     InterruptionFacts {
         kind: Some(kind),
         event_id: "e".into(),

@@ -4,6 +4,7 @@
 mod aws_time;
 mod confirm;
 mod deadlines;
+mod eviction_start;
 mod heartbeats;
 mod pace;
 mod properties;

@@ -5,6 +5,7 @@ mod accepting;
 mod bursts;
 mod compat;
 mod deadlines;
+mod evict_after;
 mod labels;
 mod life;
 mod lost_nodes;

@@ -70,6 +70,7 @@ const ROWS: &[Row] = &[
     ("InterruptionAccepted", &["Normal", "Warning"], NODE, |j, e, at| {
         j.accepts(&e.name).iter().any(|a| j.is_soon(*a, at))
     }),
+    ("EvictionsWait", NORMAL, NODE, |j, e, at| j.evictions_wait(&e.name, at)),
     ("SettingsIgnored", WARNING, NODE, |j, e, at| j.was_given_settings(&e.name, at)),
     ("TestReceived", NORMAL, NODE, |_, _, _| true),
     ("DuplicateProviderID", WARNING, NODE, |j, e, at| j.seems_claimed_twice(&e.name, at)),
@@ -278,6 +279,27 @@ impl Judge<'_> {
     fn is_soon(&self, fact: Moment, event: Moment) -> bool {
         let scope = Scope { needs: &[EVENTS], of: None, process: None, without_leader: None };
         fact <= event + SECOND && self.longest_clear(scope, fact, event.max(fact)) <= LATE
+    }
+
+    /// Some process has `--evict-after`, the drain goes on, and Sundown has removed no pod of the
+    /// node in it before.
+    fn evictions_wait(&self, node: &str, at: Moment) -> bool {
+        let before = |accepted: &Moment| *accepted <= at + SECOND;
+        let accepted = self.accepts(node).into_iter().filter(before).max();
+        let may_wait = !self.evidence.terms.each("--evict-after").is_empty();
+        may_wait && accepted.is_some_and(|since| !self.has_removed(node, since, at))
+    }
+
+    /// Sundown has removed a pod of this node between these moments.
+    fn has_removed(&self, node: &str, from: Moment, to: Moment) -> bool {
+        self.evidence.entries.iter().filter(|e| is_us(&e.by) && from <= e.at && e.at < to).any(
+            |e| {
+                matches!(
+                    &e.fact,
+                    Fact::Evicted { pod, .. } | Fact::Deleted { pod, .. } if pod.node == node
+                )
+            },
+        )
     }
 
     /// The Node or one of its hooks gave settings of its drain.
