@@ -33,7 +33,7 @@ pub use compat::Compat;
 pub use duration::{duration_text, parse_duration};
 pub use hook::{
     GroupName, HookDescription, HookKey, HookName, HookResult, LifecycleAction, LifecycleToken,
-    Transition,
+    Transition, is_retained,
 };
 pub use instance::{InstanceFacts, InstanceId, InstanceState, NotAnInstanceId};
 pub use interruption::{

@@ -7,6 +7,7 @@ mod deadlines;
 mod heartbeats;
 mod pace;
 mod properties;
+mod result;
 mod settings;
 mod verification;
 mod windows;

@@ -15,6 +15,7 @@ mod pods;
 mod refusals;
 mod responses;
 mod restored;
+mod results;
 mod settings;
 mod traces;
 mod trouble;
