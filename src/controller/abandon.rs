@@ -65,9 +65,9 @@ fn report(action: &LifecycleAction, policy: AbandonPolicy) {
         ),
         AbandonPolicy::Unknown => warn!(
             %group, %hook, %instance,
-            "Pods were left at the deadline, but DescribeAutoScalingGroups does not answer whether \
-             the group retains the instance: the lifecycle action is completed with CONTINUE. \
-             Allow autoscaling:DescribeAutoScalingGroups in the role's policy."
+            "The group's lifecycle policy is not known, because DescribeAutoScalingGroups gives no \
+             answer. Pods were left at the deadline, and the lifecycle action is completed with \
+             CONTINUE. Allow autoscaling:DescribeAutoScalingGroups in the role's policy."
         ),
     }
 }

@@ -333,7 +333,7 @@ async fn an_instance_that_is_abandoned_although_its_group_does_not_retain_it_is_
     let group = evidence.actions[0].group.clone();
     evidence.terms.retaining.insert(group.clone());
     keeps(&judge(&evidence), NOT, "its pod was left at the deadline");
-    breaks(&judge(&evidence), "InstanceRetained of ip-");
+    breaks(&judge(&evidence), "LifecycleCompleted");
     evidence.terms.flags[0].1.retain(|of_it| *of_it != flag);
     breaks(&judge(&evidence), NOT);
 
