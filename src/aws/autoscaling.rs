@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use aws_sdk_autoscaling::types::RetentionAction;
 use aws_smithy_runtime_api::{
     box_error::BoxError,
     client::{
@@ -34,6 +35,8 @@ pub struct GroupFacts {
     pub group: GroupName,
     /// Values of `Tags` by key; empty for a tag without value.
     pub tags: BTreeMap<String, String>,
+    /// Its lifecycle policy retains instances whose terminate hook is abandoned.
+    pub retains_abandoned: bool,
 }
 
 /// A lifecycle hook, from DescribeLifecycleHooks.
@@ -180,6 +183,7 @@ impl AutoScaling {
                 .await?;
             groups.extend(answer.auto_scaling_groups.unwrap_or_default().into_iter().filter_map(
                 |g| {
+                    let retains_abandoned = retains_abandoned(&g);
                     let tags = g
                         .tags
                         .unwrap_or_default()
@@ -188,6 +192,7 @@ impl AutoScaling {
                     Some(GroupFacts {
                         group: g.auto_scaling_group_name?.into(),
                         tags: tags.collect(),
+                        retains_abandoned,
                     })
                 },
             ));
@@ -203,6 +208,13 @@ impl AutoScaling {
 
 fn object(action: &LifecycleAction) -> String {
     format!("hook {} of {} in group {}", action.key.hook, action.key.instance, action.key.group)
+}
+
+/// `InstanceLifecyclePolicy.RetentionTriggers.TerminateHookAbandon` of a group is `retain`.
+pub(super) fn retains_abandoned(group: &aws_sdk_autoscaling::types::AutoScalingGroup) -> bool {
+    let triggers = group.instance_lifecycle_policy().and_then(|policy| policy.retention_triggers());
+    triggers.and_then(|triggers| triggers.terminate_hook_abandon())
+        == Some(&RetentionAction::Retain)
 }
 
 pub(super) fn description(

@@ -8,9 +8,9 @@ use aws_sdk_autoscaling::types::{AutoScalingGroup, Filter, LifecycleHook};
 
 use super::{
     Api, AutoScaling, AwsError,
-    autoscaling::{LIMIT, PAGES, description, transition},
+    autoscaling::{LIMIT, PAGES, description, retains_abandoned, transition},
 };
-use crate::domain::{GroupName, HookName, HookResult, Transition};
+use crate::domain::{GroupName, HookName, HookResult, Transition, is_retained};
 
 /// Selects groups by tag.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +32,8 @@ pub struct Group {
     pub desired: usize,
     /// The instances: `InstanceId` and `LifecycleState`, as AWS writes them.
     pub members: Vec<(String, String)>,
+    /// Its lifecycle policy retains instances whose terminate hook is abandoned.
+    pub retains_abandoned: bool,
 }
 
 /// The answer of [`AutoScaling::waiting_members`].
@@ -39,6 +41,8 @@ pub struct Group {
 pub struct WaitingMembers {
     /// Group, `InstanceId` and `LifecycleState`; those of the pages that were answered.
     pub members: Vec<(GroupName, String, String)>,
+    /// Group and `InstanceId` of the retained instances; those of the pages that were answered.
+    pub retained: Vec<(GroupName, String)>,
     /// How many calls were made.
     pub calls: u64,
     /// Whether AWS answered every page.
@@ -65,6 +69,13 @@ pub struct Hook {
 }
 
 impl Group {
+    /// The instances that are retained.
+    #[must_use]
+    pub fn retained(&self) -> Vec<&str> {
+        let retained = self.members.iter().filter(|(_, state)| is_retained(state));
+        retained.map(|(instance, _)| instance.as_str()).collect()
+    }
+
     /// The instances that a hook for this transition keeps waiting.
     #[must_use]
     pub fn waiting(&self, transition: Transition) -> Vec<&str> {
@@ -107,17 +118,21 @@ impl AutoScaling {
     }
 
     /// DescribeAutoScalingGroups of the groups that match the filter, page by page: their instances
-    /// in a `LifecycleState` that `waits` accepts, `most` of them at most. Of each page, nothing else
-    /// is kept.
+    /// in a `LifecycleState` that `waits` accepts, `most` of them at most, and as many of those that
+    /// are retained. Of each page, nothing else is kept.
     pub async fn waiting_members(
         &self,
         by: &GroupFilter,
         most: usize,
         waits: impl Fn(&str) -> bool,
     ) -> WaitingMembers {
-        let (mut members, mut calls, wanted) = (Vec::new(), 0, filter(by));
+        let (mut members, mut retained) = (Vec::new(), Vec::new());
+        let (mut calls, wanted) = (0, filter(by));
         let page = |groups: Vec<AutoScalingGroup>| {
             for group in groups.into_iter().filter_map(group) {
+                let kept = group.members.iter().filter(|(_, state)| is_retained(state));
+                let room = most.saturating_sub(retained.len());
+                retained.extend(kept.take(room).map(|(id, _)| (group.group.clone(), id.clone())));
                 let room = most.saturating_sub(members.len());
                 let all = group.members.into_iter();
                 let waiting = all.filter(|(_, state)| waits(state)).take(room);
@@ -129,7 +144,7 @@ impl AutoScaling {
             request.filters(wanted.clone())
         };
         let result = self.describe_pages(&shown(by), which, page).await;
-        WaitingMembers { members, calls, result }
+        WaitingMembers { members, retained, calls, result }
     }
 
     async fn describe(
@@ -299,6 +314,7 @@ fn filter(filter: &GroupFilter) -> Filter {
 }
 
 fn group(described: AutoScalingGroup) -> Option<Group> {
+    let retains_abandoned = retains_abandoned(&described);
     let members = described.instances.unwrap_or_default().into_iter();
     let member = |i: aws_sdk_autoscaling::types::Instance| {
         Some((i.instance_id?, i.lifecycle_state?.as_str().to_owned()))
@@ -314,6 +330,7 @@ fn group(described: AutoScalingGroup) -> Option<Group> {
         tags,
         desired: described.desired_capacity.and_then(|n| n.try_into().ok()).unwrap_or(0),
         members: members.filter_map(member).collect(),
+        retains_abandoned,
     })
 }
 

@@ -288,6 +288,18 @@ pub struct DrainArgs {
         value_parser = parse_duration,
     )]
     pub max_drain_timeout: Option<Duration>,
+    /// Result with which Sundown completes a terminate hook if pods are left at the deadline:
+    /// `continue`, or `abandon`, but only where the group's lifecycle policy retains instances whose
+    /// terminate hook was abandoned. Elsewhere ABANDON would only cut other hooks short, so Sundown
+    /// completes with `continue`
+    #[arg(
+        long,
+        env = "SUNDOWN_HOOK_RESULT_ON_FAILURE",
+        value_name = "RESULT",
+        default_value = d::HOOK_RESULT_ON_FAILURE,
+        value_enum,
+    )]
+    pub hook_result_on_failure: HookResult,
     /// How long before the deadline the pods of a node should be gone. Sundown forces pods
     /// towards that moment, but waits for them until 2 s before the deadline. At most half
     /// of the time that AWS gives (a stopping instance has 30 s, so at most 15 s)

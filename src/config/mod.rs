@@ -27,8 +27,8 @@ pub use values::{Listen, PodEvents, QueueUrl, duration_text, parse_duration};
 
 use crate::{
     domain::{
-        AllowedSettings, Compat, EvictAfterByKind, Exclusion, ForceAfter, NodeName, PodKey,
-        Responses, Selector,
+        AllowedSettings, Compat, EvictAfterByKind, Exclusion, ForceAfter, HookResult, NodeName,
+        PodKey, Responses, Selector,
     },
     election,
     observe::{LogFormat, traces, webhook},
@@ -112,6 +112,9 @@ pub struct DrainConfig {
     pub timeout: Option<Duration>,
     /// The longest drain timeout that a hook or a Node may set; `None`: `timeout`.
     pub max_timeout: Option<Duration>,
+    /// With which result a terminate hook is completed if pods are left at the deadline, and the
+    /// group retains the instance.
+    pub hook_result_on_failure: HookResult,
     /// How long before a deadline the pods of the node should be gone.
     pub deadline_margin: Duration,
     /// `deadline_margin` for a deadline that a spot notice sets.

@@ -323,6 +323,7 @@ pub(super) fn drain(a: &DrainArgs) -> Result<DrainConfig, ConfigError> {
         evict_after,
         timeout: a.drain_timeout,
         max_timeout: a.max_drain_timeout,
+        hook_result_on_failure: a.hook_result_on_failure,
         deadline_margin: a.deadline_margin,
         spot_deadline_margin: a.spot_deadline_margin,
         force_after: a.force_after,

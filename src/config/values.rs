@@ -48,8 +48,9 @@ impl clap::ValueEnum for HookResult {
 
     fn to_possible_value(&self) -> Option<PossibleValue> {
         Some(match self {
-            Self::Continue => PossibleValue::new("continue").help("The instance goes into service"),
-            Self::Abandon => PossibleValue::new("abandon").help("Auto Scaling terminates it"),
+            Self::Continue => PossibleValue::new("continue")
+                .help("Auto Scaling continues the launch or the termination"),
+            Self::Abandon => PossibleValue::new("abandon").help("Auto Scaling abandons it"),
         })
     }
 }

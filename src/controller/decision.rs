@@ -13,13 +13,13 @@ use super::{
     decision_lines::DecisionLines,
     dry_report::DryReport,
     hook_claims,
-    hooks::{Completion, NamedBy},
+    hooks::{Completion, NamedBy, OrderedResult},
     message_end::MessageEnd,
     questions::{Answer, Questions},
     returns::{self, ReturnOutcome},
 };
 use crate::{
-    domain::{HookResult, Interruption, LifecycleAction, Moment, Node, seconds},
+    domain::{Interruption, LifecycleAction, Moment, Node, seconds},
     fleet::{Input, Origin},
     observe::MessageOutcome,
     record::{self, Record, Returned},
@@ -420,26 +420,26 @@ impl Decision {
     async fn answer_launch(&mut self, answer: LaunchAnswer) -> MessageEnd {
         let outcome = self.lines().launch_ends(&answer);
         let LaunchAnswer { action, result, .. } = answer;
-        self.send_completion(action, outcome, result).await
+        self.send_completion(action, outcome, OrderedResult::of_launch(result)).await
     }
 
     async fn complete(&mut self, action: LifecycleAction, outcome: MessageOutcome) -> MessageEnd {
         DecisionLines::no_node(&action);
-        self.send_completion(action, outcome, HookResult::Continue).await
+        self.send_completion(action, outcome, OrderedResult::Continue).await
     }
 
     async fn send_completion(
         &mut self,
         action: LifecycleAction,
         outcome: MessageOutcome,
-        result: HookResult,
+        result: OrderedResult,
     ) -> MessageEnd {
         self.burst_hold = None;
         self.warn_of_guess(None);
         let is_unconfirmed = !matches!(self.known.hooks, Some(HooksAnswer::Described(_)));
         let (hooks, happened) = (&self.term.actions, self.known.happened);
         match hooks.complete(&action, happened, NamedBy::Message, is_unconfirmed, result).await {
-            Some(Completion::Accepted | Completion::Gone) => {}
+            Some(Completion::Accepted(_) | Completion::Gone) => {}
             // The message reappears, and is decided by what AWS has shown since.
             Some(Completion::NotOurs) => {
                 self.count(MessageOutcome::Left);

@@ -20,6 +20,7 @@
 //!   receivers, such as the log of a `trial`. `places`: group, zone and type of a node. `counting`:
 //!   metrics of calls.
 
+mod abandon;
 mod accept;
 mod board;
 mod capacity_block;

@@ -138,10 +138,10 @@ fn ask(
                 Answer::InstancesWithName(all.map(|all| (*all).clone()).unwrap_or_default())
             }),
             Question::Group(group) => {
-                answered(term.shared.lookups.groups.get(group).await, |tags| {
-                    Answer::Group(
-                        tags.map_or(GroupAnswer::NoSuchGroup, |t| GroupAnswer::Tags((*t).clone())),
-                    )
+                answered(term.shared.lookups.groups.get(group).await, |facts| {
+                    Answer::Group(facts.map_or(GroupAnswer::NoSuchGroup, |facts| {
+                        GroupAnswer::Tags(facts.tags.clone())
+                    }))
                 })
             }
             Question::Hook(group, hook) => {

@@ -6,14 +6,16 @@ use tokio::sync::watch;
 use tracing::Instrument;
 
 use super::{
+    abandon,
     context::Term,
     hook_claims,
-    hooks::{Completion as HookCompletion, NamedBy},
+    hooks::{Completion as HookCompletion, NamedBy, OrderedResult},
     node_writer::{NodeWrite, patch_node, read_node},
 };
 use crate::{
-    domain::{HookResult, LifecycleAction, Moment, Node},
+    domain::{HookResult, InterruptionFacts, LifecycleAction, Moment, Node},
     fleet::{ActionEnd, Completion, DrainEvent, Input},
+    lifecycle::EndedDrainFacts,
     record::{self, After, EndReason, EndedDrain, OnEnd, Record, Released},
     runtime::Clock,
 };
@@ -24,6 +26,8 @@ struct Release {
     /// Boxed: a future holds what it was given and what it runs, one beside the other.
     end: Box<Completion>,
     done: BTreeSet<LifecycleAction>,
+    /// AWS has accepted ABANDON for an action: the group retains the instance.
+    is_abandoned: bool,
 }
 
 /// How the write of the end went.
@@ -57,7 +61,7 @@ async fn wait(clock: Clock, mut told: watch::Receiver<Option<Moment>>) {
 /// once.
 pub(super) fn start(term: &Term, end: Box<Completion>) -> Option<watch::Sender<Option<Moment>>> {
     let (id, from, clock) = (end.id, end.from, term.shared.clock);
-    let release = Release { term: term.clone(), done: BTreeSet::new(), end };
+    let release = Release { term: term.clone(), done: BTreeSet::new(), is_abandoned: false, end };
     if id.is_none() {
         term.spawn(release.run());
         return None;
@@ -116,6 +120,7 @@ impl Release {
         });
         for (action, result) in actions.iter().zip(results) {
             if let Some(end) = result {
+                self.is_abandoned |= end == ActionEnd::Completed(HookResult::Abandon);
                 self.term.report(
                     &self.end.drain.node.name,
                     DrainEvent::ActionEnded(action.clone(), end),
@@ -132,23 +137,33 @@ impl Release {
             hooks.forget(action);
             return Some(ActionEnd::NotOurs);
         }
+        let result = OrderedResult::of_termination(self.result_of(action).await);
         let completion = hooks
-            .complete(
-                action,
-                self.event_of(action),
-                NamedBy::Record,
-                unconfirmed,
-                HookResult::Continue,
-            )
+            .complete(action, self.event_of(action), NamedBy::Record, unconfirmed, result)
             .await?;
         Some(match completion {
-            HookCompletion::Accepted => ActionEnd::Completed,
+            HookCompletion::Accepted(result) => ActionEnd::Completed(result),
             HookCompletion::Gone => ActionEnd::AlreadyClosed,
             HookCompletion::NotOurs => {
                 hooks.forget(action);
                 ActionEnd::NotOurs
             }
         })
+    }
+
+    /// With which result to complete the action.
+    async fn result_of(&self, action: &LifecycleAction) -> HookResult {
+        let holds = |facts: &&InterruptionFacts| !self.end.disproved.contains(&facts.event_id);
+        let interruptions: Vec<_> = self.end.interruptions.iter().filter(holds).cloned().collect();
+        let drain = EndedDrainFacts {
+            on_failure: self.term.shared.config.drain.hook_result_on_failure,
+            has_failed: self.end.has_failed,
+            interruptions: &interruptions,
+        };
+        if !drain.depends_on_group(action) {
+            return HookResult::Continue;
+        }
+        Box::pin(abandon::policy(&self.term, action)).await.result()
     }
 
     fn event_of(&self, action: &LifecycleAction) -> Moment {
@@ -229,7 +244,8 @@ impl Release {
             disproved: &self.end.disproved,
             done: &self.done,
         };
-        let released = Released::new(self.term.aws_now(), self.end.outcome);
+        let released =
+            Released::new(self.term.aws_now(), self.end.outcome).abandoned(self.is_abandoned);
         drain.on_end(
             node,
             |record| self.term.open_actions(record, &self.end.drain.instance),

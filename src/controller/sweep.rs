@@ -15,11 +15,12 @@ use tracing::{debug, info, warn};
 use super::{context::Term, decision::Decision, hook_claims};
 use crate::{
     aws::{AwsError, GroupFilter, Outcome, WaitingMembers},
-    domain::{HookKey, HookName, InstanceId, Interruption, Transition, seconds},
+    cluster::{About, EventNote, EventReason, Severity},
+    domain::{GroupName, HookKey, HookName, InstanceId, Interruption, Transition, seconds},
     observe::SweepResult,
     record,
     triage::{
-        GroupHooks, HooksAnswer,
+        GroupHooks, HooksAnswer, Retained,
         sweep::{Candidate, Due, MAX_WAITING, RoundResult, Sweep, WaitState, WaitingInstance},
     },
 };
@@ -29,6 +30,9 @@ const MAX_CONCURRENT_CHECKS: usize = 64;
 /// How long a check lasts at most. What AWS has proved by then is decided without this limit, and
 /// without a place among the [`MAX_CONCURRENT_CHECKS`].
 const CHECK_TIMEOUT: std::time::Duration = seconds(60);
+
+/// How many newly retained instances of one round are reported one by one.
+const MOST_REPORTED: usize = 20;
 
 /// Runs until the end of the term. A dry run does not start it: a heartbeat is a write.
 pub(super) async fn run(term: Arc<Term>) {
@@ -50,6 +54,7 @@ pub(super) async fn run(term: Arc<Term>) {
     let (unanswered, mut received) = mpsc::unbounded_channel();
     let checks = Checks::new(Arc::clone(&term), unanswered);
     let mut sweep = Sweep::new(clock.now(), interval, random.fraction());
+    let mut retained = Retained::default();
     loop {
         tokio::select! {
             Some(candidate) = received.recv() => {
@@ -59,7 +64,7 @@ pub(super) async fn run(term: Arc<Term>) {
             () = clock.sleep_until(sweep.next_at()) => {}
         }
         if sweep.is_round_due(clock.now()) {
-            round(&term, &cluster, &mut sweep).await;
+            round(&term, &cluster, &mut sweep, &mut retained).await;
         }
         let Due { to_check: due, left_out } =
             sweep.due(clock.now(), checks.room(), |candidate| checks.are_all_known(candidate));
@@ -77,10 +82,10 @@ pub(super) async fn run(term: Arc<Term>) {
 }
 
 /// Asks Auto Scaling once which instances wait, and takes in the answer.
-async fn round(term: &Term, cluster: &str, sweep: &mut Sweep) {
+async fn round(term: &Term, cluster: &str, sweep: &mut Sweep, retained: &mut Retained) {
     let (clock, random) = (term.shared.clock, &term.shared.random);
     sweep.round_begins(clock.now());
-    let round = ask(term, cluster).await;
+    let round = ask(term, cluster, retained).await;
     let left_out = sweep.round_ended(clock.now(), round, random.fraction());
     if left_out > 0 {
         warn!(
@@ -99,25 +104,27 @@ async fn round(term: &Term, cluster: &str, sweep: &mut Sweep) {
 
 /// Asks for the groups of this cluster: by each of the two tags that name it, 100 groups a call.
 /// Each call has a time limit.
-async fn ask(term: &Term, cluster: &str) -> RoundResult {
+async fn ask(term: &Term, cluster: &str, retained: &mut Retained) -> RoundResult {
     let filters = [
         GroupFilter::TagKey(format!("kubernetes.io/cluster/{cluster}")),
         GroupFilter::Tag("eks:cluster-name".to_owned(), cluster.to_owned()),
     ];
     let metrics = &term.shared.metrics;
-    let mut found = BTreeMap::new();
+    let (mut found, mut kept) = (BTreeMap::new(), BTreeMap::new());
     for filter in filters {
         let waits = |state: &str| {
             WaitState::of(state)
                 .is_some_and(|state| term.shared.policy.ignores(state.kind()).is_none())
         };
-        let WaitingMembers { members, calls, result } =
+        let WaitingMembers { members, retained, calls, result } =
             term.shared.aws.autoscaling().waiting_members(&filter, MAX_WAITING + 1, waits).await;
         metrics.sweep_calls(calls);
         if let Err(error) = result {
             return failed(term, &error);
         }
         // Most groups have both tags.
+        let of_filter = retained.into_iter();
+        kept.extend(of_filter.filter_map(|(group, id)| Some((id.parse().ok()?, group))));
         let waiting = members.into_iter().filter_map(|(group, instance, state)| {
             let (instance, state): (InstanceId, _) =
                 (instance.parse().ok()?, WaitState::of(&state)?);
@@ -126,7 +133,35 @@ async fn ask(term: &Term, cluster: &str) -> RoundResult {
         found.extend(waiting);
     }
     metrics.sweep(SweepResult::Answered);
+    report_retained(term, &retained.round_answered(kept));
+    metrics.set_retained_instances(retained.count());
     RoundResult::Answered(found.into_values().collect())
+}
+
+/// Reports instances that their groups have begun to retain, or that a new leader sees first.
+fn report_retained(term: &Term, new: &[(InstanceId, GroupName)]) {
+    for (instance, group) in new.iter().take(MOST_REPORTED) {
+        warn!(
+            %instance, %group,
+            "The group retains an instance, because a terminate hook of it was abandoned. It costs \
+             money until somebody terminates it (TerminateInstanceInAutoScalingGroup)."
+        );
+        for node in term.shared.nodes.by_instance(instance) {
+            term.note(EventNote {
+                about: About::Node(node.name.clone()),
+                severity: Severity::Warning,
+                reason: EventReason::InstanceRetained,
+                message: format!(
+                    "Group {group} retains {instance}, because a terminate hook of it was \
+                     abandoned. It costs money until somebody terminates it."
+                ),
+            });
+        }
+    }
+    let others = new.len().saturating_sub(MOST_REPORTED);
+    if others > 0 {
+        warn!(others, "Groups retain more instances. The metric counts all of them.");
+    }
 }
 
 fn failed(term: &Term, error: &AwsError) -> RoundResult {

@@ -99,8 +99,8 @@ pub struct HookDescription {
 pub enum HookResult {
     /// `CONTINUE`: Auto Scaling continues the launch or the termination.
     Continue,
-    /// `ABANDON`: Auto Scaling terminates an instance that launches; for a termination, it skips
-    /// the other hooks.
+    /// `ABANDON`: Auto Scaling terminates an instance that launches. For a termination, it skips the
+    /// other hooks, and retains the instance if the group's lifecycle policy says so.
     Abandon,
 }
 
@@ -113,6 +113,17 @@ impl HookResult {
             Self::Abandon => "ABANDON",
         }
     }
+}
+
+/// The instance is retained: a terminate hook of it was abandoned, and its group's lifecycle policy
+/// retains such instances. It does not count towards the desired capacity, and costs money until
+/// somebody terminates it. `state`: its `LifecycleState` as AWS writes it.
+#[must_use]
+pub fn is_retained(state: &str) -> bool {
+    matches!(
+        state,
+        "Terminating:Retained" | "Warmed:Terminating:Retained" | "Warmed:Pending:Retained"
+    )
 }
 
 /// What a lifecycle hook waits for.

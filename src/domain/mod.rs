@@ -35,7 +35,7 @@ pub use duration::{duration_text, parse_duration};
 pub use eviction_start::{EvictAfter, EvictAfterByKind, EvictionStart, KindEvictAfter};
 pub use hook::{
     GroupName, HookDescription, HookKey, HookName, HookResult, LifecycleAction, LifecycleToken,
-    Transition,
+    Transition, is_retained,
 };
 pub use instance::{InstanceFacts, InstanceId, InstanceState, NotAnInstanceId};
 pub use interruption::{

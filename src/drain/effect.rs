@@ -173,6 +173,25 @@ impl Outcome {
         }
     }
 
+    /// The drain has failed: pods that count were left at the deadline, or nobody knows which pods
+    /// there are, because they were never listed. `pods_are_known`: they were listed at least once.
+    #[must_use]
+    pub const fn has_failed(&self, pods_are_known: bool) -> bool {
+        match self {
+            Self::DeadlineReached { left } | Self::TimedOut { left } => {
+                !left.is_empty() || !pods_are_known
+            }
+            Self::Empty
+            | Self::NodeGone
+            | Self::InstanceOver
+            | Self::NotEvicted { .. }
+            | Self::Expired { .. }
+            | Self::Unreachable { .. }
+            | Self::Released { .. }
+            | Self::Contradicted { .. } => false,
+        }
+    }
+
     /// Pods that count and still existed at the end; empty if the node or its instance is gone.
     #[must_use]
     pub fn left(&self) -> &[PodKey] {

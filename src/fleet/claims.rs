@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     domain::{InstanceId, LifecycleAction, Moment, NodeName, seconds},
-    drain::Outcome,
+    drain::{Drain, Outcome},
 };
 
 /// How long completion waits for the accept of another Node.
@@ -183,6 +183,7 @@ impl Fleet {
             record: state.record.clone(),
             at: self.now,
         };
+        let has_failed = outcome.has_failed(state.drain().is_some_and(Drain::has_listed_pods));
         // `--complete-delay` gives log shippers time to finish, but never beyond the deadline.
         let delayed = matches!(outcome, Outcome::Empty) && !actions.is_empty();
         let complete_delay =
@@ -204,6 +205,7 @@ impl Fleet {
             interruptions: state.interruptions.clone(),
             actions,
             outcome: outcome.as_str(),
+            has_failed,
             is_node_deleted: matches!(outcome, Outcome::NodeGone),
             end_reason: state.end_reason,
             disproved: state.disproved.clone(),

@@ -211,6 +211,8 @@ pub struct Completion {
     pub actions: Vec<LifecycleAction>,
     /// How the drain ended ([`crate::drain::Outcome::as_str`]).
     pub outcome: &'static str,
+    /// The drain has failed ([`crate::drain::Outcome::has_failed`]).
+    pub has_failed: bool,
     /// The Node does not exist: nothing is written.
     pub is_node_deleted: bool,
     /// Why the drain ended. Decides whether the Node is put back.
@@ -273,6 +275,7 @@ impl Effects {
             interruptions,
             actions,
             outcome: crate::drain::Outcome::NodeGone.as_str(),
+            has_failed: false,
             is_node_deleted: true,
             end_reason: EndReason::InstanceGoes,
             disproved: BTreeSet::new(),

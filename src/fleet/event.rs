@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use crate::{
     domain::{
-        EvictionStart, InstanceId, Interruption, InterruptionFacts, LifecycleAction, Moment, Node,
-        NodeName, SettingInForce, SettingProblem,
+        EvictionStart, HookResult, InstanceId, Interruption, InterruptionFacts, LifecycleAction,
+        Moment, Node, NodeName, SettingInForce, SettingProblem,
     },
     drain::{BlockReason, Class, Note, Order, Outcome, Status},
     lifecycle::Skew,
@@ -222,8 +222,8 @@ pub struct End {
 /// How the completion of a lifecycle action ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ActionEnd {
-    /// AWS accepted the completion.
-    Completed,
+    /// AWS accepted the completion, with this result.
+    Completed(HookResult),
     /// AWS reports that the action is not open: it timed out, or somebody else completed it.
     AlreadyClosed,
     /// Another party answers this hook: Sundown does not complete it.

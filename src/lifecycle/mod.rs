@@ -9,7 +9,7 @@
 //! time. [`Confirmation`] decides whether Sundown may complete an action that only a record names.
 //! [`limits()`] derives the deadlines of a drain. [`verification()`] decides whether a drain waits
 //! until AWS confirms its actions, [`StayCheck`] whether AWS contradicts them. [`eviction_start()`]
-//! decides when its evictions begin.
+//! decides when its evictions begin, [`EndedDrainFacts`] with which result an action is completed.
 
 mod aws_time;
 mod confirm;
@@ -17,6 +17,7 @@ mod eviction_start;
 mod heartbeat;
 mod limits;
 mod pace;
+mod result;
 #[cfg(test)]
 mod tests;
 mod verification;
@@ -29,6 +30,7 @@ pub use heartbeat::{
 };
 pub use limits::{HookFacts, LimitSettings, limits, with_response, with_settings};
 pub use pace::{CallPriority, HEARTBEAT_RATE, Pace, TAKE_OVER_RATE, UNDESCRIBED_TIMEOUT};
+pub use result::{AbandonPolicy, EndedDrainFacts};
 pub use verification::{
     ActionSeen, Finding, HEARTBEAT_ANSWER_TIMEOUT, StayAnswer, StayCheck, VerificationFacts,
     verification,

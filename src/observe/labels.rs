@@ -158,8 +158,10 @@ labels!(
 labels!(
     /// The result of a CompleteLifecycleAction call.
     CompletionResult {
-        /// AWS accepted it.
+        /// AWS accepted it, with CONTINUE.
         Accepted = "accepted",
+        /// AWS accepted it, with ABANDON.
+        Abandoned = "abandoned",
         /// The lifecycle action no longer exists.
         Gone = "gone",
         /// It failed and is retried.

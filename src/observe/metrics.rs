@@ -57,6 +57,7 @@ pub struct Metrics {
     deletes: Counters<1>,
     forced: Counter,
     owners_left_alone: Counter,
+    retained_instances: Gauge,
     sweeps: Counters<1>,
     sweep_calls: Counter,
     sweep_found: Counter,
@@ -156,6 +157,13 @@ impl Metrics {
                 "Owners whose pods kept coming back on a draining node, so that Sundown stopped \
                  draining their new pods there",
             ),
+            retained_instances: reg(
+                &mut r,
+                "retained_instances",
+                "Instances of this cluster's groups that Auto Scaling retains because a terminate \
+                 hook was abandoned (Terminating:Retained), as the last round of the sweep found \
+                 them: each costs money until somebody terminates it",
+            ),
             sweeps: reg(
                 &mut r,
                 "sweeps",
@@ -210,7 +218,8 @@ impl Metrics {
             deadline_misses: reg(
                 &mut r,
                 "deadline_misses",
-                "Drains that reached their deadline with pods left",
+                "Failed drains: those that reached their deadline with pods left, or before their \
+                 pods were listed",
             ),
             paused: reg(&mut r, "paused", "1 while all drains are paused"),
             nodes_paused: reg(
@@ -379,7 +388,7 @@ impl Metrics {
         self.drain_duration.get_or_create(&[("end", end.as_str())]).observe(took.as_secs_f64());
     }
 
-    /// A drain reached its deadline with pods left.
+    /// A drain has failed: it reached its deadline with pods left, or without knowing them.
     pub fn deadline_missed(&self) {
         self.deadline_misses.inc();
     }
@@ -424,6 +433,11 @@ impl Metrics {
     /// Counts calls of DescribeAutoScalingGroups in a round of the sweep.
     pub fn sweep_calls(&self, count: u64) {
         self.sweep_calls.inc_by(count);
+    }
+
+    /// Sets how many instances the last round of the sweep found retained.
+    pub fn set_retained_instances(&self, count: usize) {
+        set(&self.retained_instances, count);
     }
 
     /// The sweep found an instance that waits, as AWS confirmed, although no event has arrived.
@@ -501,6 +515,7 @@ impl Metrics {
             &self.pollers,
             &self.drains_active,
             &self.open_actions,
+            &self.retained_instances,
             &self.paused,
             &self.nodes_paused,
             &self.nodes_excluded,

@@ -82,6 +82,9 @@ pub struct Released {
     /// The drain's outcome in one word: `empty`, `deadline`, `instance_over` and others.
     #[serde(default)]
     pub outcome: String,
+    /// AWS accepted ABANDON for a lifecycle action: the group retains the instance.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub abandoned: bool,
     #[serde(flatten)]
     pub(super) rest: Map<String, Value>,
 }
@@ -90,7 +93,18 @@ impl Released {
     /// The end of a drain at `at`, with its `outcome` in one word.
     #[must_use]
     pub fn new(at: Moment, outcome: &str) -> Self {
-        Self { at: whole_millis(at), outcome: outcome.to_owned(), rest: Map::new() }
+        Self {
+            at: whole_millis(at),
+            outcome: outcome.to_owned(),
+            abandoned: false,
+            rest: Map::new(),
+        }
+    }
+
+    /// `is_abandoned`: AWS accepted ABANDON for a lifecycle action of the drain.
+    #[must_use]
+    pub fn abandoned(self, is_abandoned: bool) -> Self {
+        Self { abandoned: is_abandoned, ..self }
     }
 }
 

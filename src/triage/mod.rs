@@ -29,6 +29,7 @@ mod launch;
 mod owner;
 mod policy;
 mod proof;
+mod retained;
 pub mod sweep;
 mod table;
 mod verdict;
@@ -41,6 +42,7 @@ pub use launch::{DaemonSetPodsAnswer, LaunchEnd, LaunchPolicy, LeaseAnswer, Miss
 pub use owner::choose_namesake;
 pub use policy::{BadGlob, HookGlobs, Policy, Staleness};
 pub use proof::disproved;
+pub use retained::Retained;
 pub use table::{heartbeats, heartbeats_wait, triage};
 pub use verdict::{
     Accept, Certainty, LaunchAnswer, OtherClaims, Question, Reason, Verdict, Wait,

@@ -421,6 +421,7 @@ impl Stage {
         }
         let drain_timeout = self.drain_timeouts.borrow().iter().copied().min().unwrap_or(3_600);
         Terms {
+            retaining: self.world.aws.retaining_groups(),
             groups,
             heartbeat_timeouts,
             drain_timeout,

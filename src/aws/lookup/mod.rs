@@ -203,6 +203,13 @@ impl<K: Key, V: Clone + Send + Sync + 'static> Lookup<K, V> {
         trouble.map(|cause| LookupError { about: key.to_string(), cause: Some(cause) })
     }
 
+    /// The last answer about `key`, if the cache still has it. Makes no call. `None`: there is no
+    /// such answer, or nothing has this key.
+    #[must_use]
+    pub fn before(&self, key: &K) -> Option<V> {
+        self.cached(key)?.1
+    }
+
     /// The last answer about `key`, if the cache still has it. Makes no call.
     fn cached(&self, key: &K) -> Option<Answered<V>> {
         self.shared.cache.lock().unwrap_or_else(PoisonError::into_inner).get(key)

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::{Lookup, LookupError, LookupSettings};
 use crate::{
-    aws::{Clients, DescribedHook, autoscaling, ec2},
+    aws::{Clients, DescribedHook, GroupFacts, autoscaling, ec2},
     domain::{
         GroupName, HookDescription, HookName, InstanceFacts, InstanceId, ReadSettings,
         ReservationId, Transition,
@@ -20,8 +20,8 @@ pub type InstanceLookup = Lookup<InstanceId, Arc<InstanceFacts>>;
 pub type DnsLookup = Lookup<String, Arc<Vec<InstanceFacts>>>;
 /// Looks up the instances of a Capacity Block: all that are not terminated or stopped.
 pub type BlockLookup = Lookup<ReservationId, Arc<Vec<InstanceId>>>;
-/// Looks up the tags of Auto Scaling groups.
-pub type GroupLookup = Lookup<GroupName, Arc<BTreeMap<String, String>>>;
+/// Looks up the tags and the lifecycle policies of Auto Scaling groups.
+pub type GroupLookup = Lookup<GroupName, Arc<GroupFacts>>;
 
 /// The hooks of a group, and when they were read.
 type Hooks = (Instant, Arc<BTreeMap<HookName, DescribedHook>>);
@@ -152,7 +152,7 @@ pub struct Lookups {
     pub dns: DnsLookup,
     /// Instances of Capacity Blocks; cached for 10 s.
     pub blocks: BlockLookup,
-    /// Tags of groups; cached for 10 minutes, absence for 1 minute.
+    /// Tags and lifecycle policies of groups; cached for 10 minutes, absence for 1 minute.
     pub groups: GroupLookup,
     /// Hooks of groups; cached as [`HookLookup::get`] describes.
     pub hooks: HookLookup,
@@ -237,7 +237,7 @@ impl Lookups {
                     .describe_groups(&names)
                     .await?
                     .into_iter()
-                    .map(|g| (g.group, Arc::new(g.tags)))
+                    .map(|g| (g.group.clone(), Arc::new(g)))
                     .collect())
             })
         });

@@ -149,6 +149,7 @@ impl<'a> AskGroups<'a> {
             &self.config.ours.hooks,
             self.config.drain.timeout,
             &self.config.drain.allowed(),
+            self.config.drain.hook_result_on_failure,
         ));
         for hook in hooks::ours(&described, &self.config.ours.hooks) {
             let about = format!("{name}/{}", hook.hook);

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use super::finding::Finding;
+use super::{
+    finding::Finding,
+    results::{answered_twice, function, on_failed_drain, retained},
+};
 use crate::{
     aws::{AwsError, Group, Hook, Outcome},
     config::duration_text,
@@ -35,6 +38,7 @@ pub(super) fn judge(
     globs: &HookGlobs,
     drain_timeout: Option<Duration>,
     allowed: &AllowedSettings,
+    on_failure: HookResult,
 ) -> Vec<Finding> {
     let name = group.group.as_str();
     let mut found = Vec::new();
@@ -52,11 +56,15 @@ pub(super) fn judge(
             .advice(),
         );
     }
+    let retains = on_failure == HookResult::Abandon && group.retains_abandoned;
     for hook in &ours {
         let (settings, of_settings) = settings(name, hook, allowed);
-        found.extend(timing(name, hook, settings.drain_timeout.or(drain_timeout)));
+        found.extend(timing(name, hook, settings.drain_timeout.or(drain_timeout), retains));
         found.extend(of_settings);
+        found.extend(answered_twice(name, hook));
     }
+    found.extend(on_failed_drain(group, &ours, on_failure));
+    found.extend(retained(group));
     let all = by_name(hooks);
     for transition in [Transition::Launching, Transition::Terminating] {
         let left = globs.left_alone(&all, transition);
@@ -72,6 +80,14 @@ pub(super) fn judge(
 /// times out.
 fn unanswered(group: &str, hook: &Hook, ours: &[&Hook]) -> Finding {
     let (kind, wait) = (hook.transition.word(), duration_text(hook.heartbeat_timeout));
+    if let Some(function) = function(hook) {
+        let message = format!(
+            "a Lambda function ({function}) gets the notifications of the {kind} hook {}: it is \
+             taken for the one that completes it, and Sundown leaves it alone",
+            hook.hook
+        );
+        return Finding::yes("hook.others", group, message);
+    }
     let beside = ours.iter().find(|o| o.transition == hook.transition);
     let why = beside.map_or_else(
         || "--lifecycle-hook does not name it".to_owned(),
@@ -129,7 +145,13 @@ fn settings(group: &str, hook: &Hook, allowed: &AllowedSettings) -> (DrainSettin
     (used, found)
 }
 
-fn timing(group: &str, hook: &Hook, drain_timeout: Option<Duration>) -> Vec<Finding> {
+/// `retains`: failed drains are to end with a retained instance, so ABANDON is a good default.
+fn timing(
+    group: &str,
+    hook: &Hook,
+    drain_timeout: Option<Duration>,
+    retains: bool,
+) -> Vec<Finding> {
     let about = format!("{group}/{}", hook.hook);
     let (heartbeat, global) = (hook.heartbeat_timeout, hook.global_timeout);
     let mut found = Vec::new();
@@ -177,7 +199,10 @@ fn timing(group: &str, hook: &Hook, drain_timeout: Option<Duration>) -> Vec<Find
                 .advice(),
         );
     }
-    if hook.transition == Transition::Terminating && hook.default_result == HookResult::Abandon {
+    if hook.transition == Transition::Terminating
+        && hook.default_result == HookResult::Abandon
+        && !retains
+    {
         let message = "its default result is ABANDON: where it runs out, other hooks are cut \
             short, and a group that retains abandoned instances keeps them, and their bill";
         found.push(
@@ -272,12 +297,24 @@ mod tests {
         globs: &[&str],
         drain_timeout: Option<Duration>,
     ) -> Vec<(&'static str, Answer, bool)> {
-        let group =
-            Group { group: "asg".into(), tags: BTreeMap::new(), desired: 0, members: Vec::new() };
-        judge(&group, hooks, &HookGlobs::new(globs).unwrap(), drain_timeout, &allowed())
-            .into_iter()
-            .map(|f| (f.point, f.answer, f.needed))
-            .collect()
+        let group = Group {
+            group: "asg".into(),
+            tags: BTreeMap::new(),
+            desired: 0,
+            members: Vec::new(),
+            retains_abandoned: false,
+        };
+        judge(
+            &group,
+            hooks,
+            &HookGlobs::new(globs).unwrap(),
+            drain_timeout,
+            &allowed(),
+            HookResult::Continue,
+        )
+        .into_iter()
+        .map(|f| (f.point, f.answer, f.needed))
+        .collect()
     }
 
     #[test]
@@ -369,11 +406,17 @@ mod tests {
 
     #[test]
     fn a_hook_that_nobody_may_answer_is_reported_with_the_command_that_deletes_it() {
-        let group =
-            Group { group: "asg".into(), tags: BTreeMap::new(), desired: 0, members: Vec::new() };
+        let group = Group {
+            group: "asg".into(),
+            tags: BTreeMap::new(),
+            desired: 0,
+            members: Vec::new(),
+            retains_abandoned: false,
+        };
         let hooks =
             [hook("sundown", Transition::Terminating), hook("nth", Transition::Terminating)];
-        let found = judge(&group, &hooks, &HookGlobs::default(), None, &allowed());
+        let found =
+            judge(&group, &hooks, &HookGlobs::default(), None, &allowed(), HookResult::Continue);
         let other = found.iter().find(|f| f.point == "hook.others").unwrap();
         let text = format!("{other:?}");
         for words in [
@@ -388,8 +431,13 @@ mod tests {
 
     #[test]
     fn simple_scaling_is_reported_for_our_groups_only() {
-        let groups =
-            [Group { group: "asg".into(), tags: BTreeMap::new(), desired: 0, members: Vec::new() }];
+        let groups = [Group {
+            group: "asg".into(),
+            tags: BTreeMap::new(),
+            desired: 0,
+            members: Vec::new(),
+            retains_abandoned: false,
+        }];
         let answer = |policies: &[(&str, &str)]| {
             let policies =
                 policies.iter().map(|(g, p)| (GroupName::from(*g), (*p).to_owned())).collect();

@@ -12,6 +12,7 @@ mod hooks;
 mod lease;
 mod network;
 mod queue;
+mod results;
 
 use std::{collections::BTreeMap, process::ExitCode, sync::Arc};
 

@@ -17,6 +17,8 @@ pub(super) struct Report {
     pub(super) nodes: Vec<NodeStatus>,
     /// Nodes whose drain is over and whose instance still exists.
     pub(super) drained: Vec<NodeName>,
+    /// Nodes whose instance the group was to retain, because pods were left at the deadline.
+    pub(super) retained: Vec<NodeName>,
     /// What could not be read, and which facts are missing for this reason.
     pub(super) notes: Vec<String>,
 }

@@ -54,6 +54,7 @@ pub(super) fn report(facts: &Facts, only: Option<&NodeName>) -> Report {
         .collect();
     let is_over = |node: &&Node| {
         matches!(record::status(node, None), RecordStatus::Released { has_our_marks: true, .. })
+            && !is_retained(node)
     };
     if settings.is_none() && nodes.iter().any(|n| n.deadline.is_some()) {
         let why = if lease.is_some() {
@@ -69,8 +70,15 @@ pub(super) fn report(facts: &Facts, only: Option<&NodeName>) -> Report {
         paused: lease.is_some_and(|l| l.is_paused),
         nodes,
         drained: facts.nodes.iter().filter(is_over).map(|node| node.name.clone()).collect(),
+        retained: facts.nodes.iter().filter(|n| is_retained(n)).map(|n| n.name.clone()).collect(),
         notes,
     }
+}
+
+/// AWS accepted ABANDON for the drain of this node.
+fn is_retained(node: &Node) -> bool {
+    let RecordStatus::Released { record, .. } = record::status(node, None) else { return false };
+    record.released().is_some_and(|released| released.abandoned)
 }
 
 /// The leader, if the Lease was renewed within twice its duration. Twice, because clocks may
@@ -487,7 +495,14 @@ fn blocked_since(event: &EventFacts, accepted: Moment) -> Moment {
 
 fn over(record: &Record, has_our_marks: bool) -> String {
     let Some(released) = record.released() else { return "Its drain is over.".to_owned() };
-    let rest = if has_our_marks { " It stays cordoned until its instance goes." } else { "" };
+    let rest = if released.abandoned {
+        " Pods were left at the deadline, and its hook was completed with ABANDON: the group retains \
+         its instance, which costs money until somebody terminates it."
+    } else if has_our_marks {
+        " It stays cordoned until its instance goes."
+    } else {
+        ""
+    };
     format!("Its drain ended at {:.0} ({}).{rest}", released.at, released.outcome)
 }
 

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 use super::model::{BlockedPod, Hook, NodeStatus, Report, Setting, State};
 use crate::{
     cli::paint::{Paint, Tone, fit, fit_middle},
-    domain::{Moment, seconds},
+    domain::{Moment, NodeName, seconds},
 };
 
 /// The largest width of the column of nodes, so that a row has 80 columns.
@@ -14,6 +14,9 @@ const NODE: usize = 24;
 const WIDTHS: [usize; 6] = [14, 6, 4, 8, 9, 9];
 /// The most blocked pods that are listed of a node, unless the user named the node.
 const LISTED: usize = 5;
+
+/// The most retained nodes that are named.
+const RETAINED: usize = 5;
 
 /// How to print the report.
 #[derive(Debug, Clone, Copy)]
@@ -149,6 +152,19 @@ impl Page {
                 ),
             };
             self.wrapped(Tone::Faint, "", &text);
+        }
+        if !report.retained.is_empty() {
+            let nodes = report.retained.iter().map(NodeName::as_str).take(RETAINED);
+            let more = match report.retained.len().saturating_sub(RETAINED) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            let text = format!(
+                "Retained, because pods were left at the deadline: {}{more}. Each instance costs \
+                 money until somebody terminates it (operations.md, \"Retained instances\").",
+                nodes.collect::<Vec<_>>().join(", ")
+            );
+            self.wrapped(Tone::Bad, "", &text);
         }
     }
 

@@ -206,6 +206,14 @@ reasons! {
     LifecycleCompleted [Normal] [Node]
         "Sundown completed a lifecycle action with CONTINUE: Auto Scaling takes the instance now."
         => "Nothing.";
+    /// The group retains the instance.
+    InstanceRetained [Warning] [Node]
+        "Pods were left at the deadline, and Sundown completed the lifecycle action with ABANDON \
+         (`--hook-result-on-failure=abandon`). Or the sweep found the instance in the state \
+         `Terminating:Retained`: a terminate hook of it was abandoned, or timed out. The group \
+         retains the instance."
+        => "[Look after the pods, then terminate the instance](operations.md#retained-instances): \
+            it costs money until then.";
     /// A lifecycle action had ended before Sundown completed it.
     LifecycleOver [Normal] [Node]
         "A lifecycle action had already ended when Sundown tried to complete it: it timed out, or \

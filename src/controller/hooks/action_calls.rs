@@ -194,7 +194,10 @@ impl ActionCalls {
         match result {
             Ok(()) => {
                 schedule.completed(self.shared.clock.now());
-                self.shared.metrics.completion(CompletionResult::Accepted);
+                self.shared.metrics.completion(match with {
+                    HookResult::Continue => CompletionResult::Accepted,
+                    HookResult::Abandon => CompletionResult::Abandoned,
+                });
                 let HookKey { group, hook, instance } = &self.action.key;
                 info!(
                     instance = %instance, group = %group, hook = %hook,

@@ -12,13 +12,54 @@ use crate::{
     runtime::{Backoff, Random},
 };
 
-/// How long after its order an action may be completed with ABANDON.
-const ABANDON_FOR: std::time::Duration = seconds(15);
+/// How long after its order a launch may be completed with ABANDON.
+const ABANDON_LAUNCH_FOR: std::time::Duration = seconds(15);
+
+/// The result that a caller orders.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::controller) enum OrderedResult {
+    /// CONTINUE.
+    Continue,
+    /// ABANDON, because the node of a new instance is not ready. If AWS has not accepted that soon,
+    /// CONTINUE: what was missing may be there by then.
+    AbandonLaunch,
+    /// ABANDON, because the drain has failed and the group retains the instance. The pods are still
+    /// there however late AWS accepts that.
+    AbandonTermination,
+}
+
+impl OrderedResult {
+    pub(in crate::controller) const fn of_launch(result: HookResult) -> Self {
+        match result {
+            HookResult::Continue => Self::Continue,
+            HookResult::Abandon => Self::AbandonLaunch,
+        }
+    }
+
+    pub(in crate::controller) const fn of_termination(result: HookResult) -> Self {
+        match result {
+            HookResult::Continue => Self::Continue,
+            HookResult::Abandon => Self::AbandonTermination,
+        }
+    }
+
+    fn at(self, ordered_at: Moment, now: Moment) -> HookResult {
+        match self {
+            Self::AbandonTermination => HookResult::Abandon,
+            Self::AbandonLaunch if now <= ordered_at.plus(ABANDON_LAUNCH_FOR) => {
+                HookResult::Abandon
+            }
+            Self::AbandonLaunch | Self::Continue => HookResult::Continue,
+        }
+    }
+}
 
 /// The ordered completion of one action. Without an order: nobody waits, and nothing is tried.
 pub(super) struct ActionCompletion {
     /// Callers that wait for the end of the action.
     waiting: Vec<Completer>,
+    /// The result that was last sent.
+    sent: HookResult,
     /// When to try to complete the action. `None`: not yet, or it is over.
     try_at: Option<Moment>,
     /// The pauses after completions that failed.
@@ -43,6 +84,7 @@ impl ActionCompletion {
     pub(super) fn new() -> Self {
         Self {
             waiting: Vec::new(),
+            sent: HookResult::Continue,
             try_at: None,
             backoff: Backoff::up_to(seconds(20)),
             confirmation: Confirmation::default(),
@@ -60,13 +102,18 @@ impl ActionCompletion {
         }
     }
 
-    /// The result to complete the action with: that of the first caller that waits. An ABANDON
-    /// that AWS has not accepted soon becomes CONTINUE: what was missing may be there by now.
-    pub(super) fn result(&self, now: Moment) -> HookResult {
-        match self.waiting.first() {
-            Some(waiting) if now <= waiting.ordered_at.plus(ABANDON_FOR) => waiting.result,
-            _ => HookResult::Continue,
-        }
+    /// The result to complete the action with now: that of the first caller that waits. Notes it as
+    /// sent.
+    pub(super) fn send_result(&mut self, now: Moment) -> HookResult {
+        let first = self.waiting.first();
+        self.sent =
+            first.map_or(HookResult::Continue, |first| first.result.at(first.ordered_at, now));
+        self.sent
+    }
+
+    /// The result that was last sent.
+    pub(super) const fn sent(&self) -> HookResult {
+        self.sent
     }
 
     pub(super) const fn is_ordered(&self) -> bool {
@@ -164,5 +211,27 @@ impl ActionCompletion {
     /// Plans the next try for this moment.
     pub(super) const fn try_again_at(&mut self, at: Moment) {
         self.try_at = Some(at);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_abandoned_launch_is_continued_soon_and_an_abandoned_termination_never() {
+        use HookResult::{Abandon, Continue};
+        let ordered = Moment::UNIX_EPOCH;
+        for (result, after, expected) in [
+            (OrderedResult::of_launch(Continue), 0, Continue),
+            (OrderedResult::of_launch(Abandon), 15, Abandon),
+            (OrderedResult::of_launch(Abandon), 16, Continue),
+            (OrderedResult::of_termination(Continue), 0, Continue),
+            (OrderedResult::of_termination(Abandon), 15, Abandon),
+            (OrderedResult::of_termination(Abandon), 3600, Abandon),
+        ] {
+            let now = ordered.plus(seconds(after));
+            assert_eq!(result.at(ordered, now), expected, "{result:?} {after}");
+        }
     }
 }

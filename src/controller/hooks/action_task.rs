@@ -467,11 +467,12 @@ impl ActionTask {
     /// Answers all callers that wait if the action is over. Returns whether the task may end.
     fn answer_waiting(&mut self) -> bool {
         let completion = match self.schedule.end() {
-            Some(HeartbeatEnd::Completed) => Completion::Accepted,
+            Some(HeartbeatEnd::Completed) => Completion::Accepted(self.completion.sent()),
             Some(HeartbeatEnd::Gone) => Completion::Gone,
             None => return false,
         };
-        if completion == Completion::Accepted || self.completion.has_waiting() {
+        let is_accepted = matches!(completion, Completion::Accepted(_));
+        if is_accepted || self.completion.has_waiting() {
             self.remember_end();
         }
         let answered = self.completion.reply_to_all(completion);
@@ -481,7 +482,7 @@ impl ActionTask {
         for proof in self.proofs.drain(..) {
             proof.send(Proof::Gone).ok();
         }
-        answered > 0 || completion == Completion::Accepted
+        answered > 0 || is_accepted
     }
 
     /// Counts missed heartbeats, and sends the fleet the facts of the hook if they have changed.
@@ -545,7 +546,7 @@ impl ActionTask {
             self.completion.try_again_at(self.now());
             return true;
         }
-        let with = self.completion.result(self.now());
+        let with = self.completion.send_result(self.now());
         let result = self.calls.complete(&mut self.schedule, with).await;
         let now = self.now();
         self.completion.tried(result, now, &self.actions.shared.random);

@@ -23,6 +23,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, info};
 
+pub(super) use self::action_completion::OrderedResult;
 pub(super) use self::confirmation::report_of_others;
 use self::{
     action_task::ActionTask,
@@ -46,8 +47,8 @@ const SLACK: std::time::Duration = seconds(5);
 /// How a completion ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Completion {
-    /// AWS accepted it.
-    Accepted,
+    /// AWS accepted it, with this result.
+    Accepted(HookResult),
     /// The action is over without our completion: AWS no longer has it open.
     Gone,
     /// AWS has shown meanwhile that another party answers the hook. Sundown has not completed it.
@@ -70,8 +71,8 @@ struct Completer {
     /// AWS had not shown yet who answers the hook ([`crate::triage::HookClaim::is_unconfirmed`]).
     is_unconfirmed: bool,
     /// The result to complete the action with.
-    result: HookResult,
-    /// When it was ordered: an ABANDON does not count for long.
+    result: OrderedResult,
+    /// When it was ordered.
     ordered_at: Moment,
 }
 
@@ -302,7 +303,7 @@ impl LifecycleActions {
         event: Moment,
         named_by: NamedBy,
         is_unconfirmed: bool,
-        result: HookResult,
+        result: OrderedResult,
     ) -> Option<Completion> {
         if self.is_over_by(action, event) {
             return Some(Completion::Gone);

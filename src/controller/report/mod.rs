@@ -140,7 +140,7 @@ impl Term {
                 });
             }
             DrainEvent::ActionEnded(_, end) => {
-                self.shared.board.completed(node, *end == ActionEnd::Completed);
+                self.shared.board.completed(node, matches!(end, ActionEnd::Completed(_)));
             }
             DrainEvent::Status(status) => self.shared.board.update(node, status, now),
             DrainEvent::EndedVoid { took } => {
@@ -158,8 +158,7 @@ impl Term {
             DrainEvent::Ended(end) => {
                 self.shared.board.ended(node, end.outcome.as_str(), end.outcome.left(), now);
                 self.shared.metrics.drain_ended(drain_end(&end.outcome), end.took);
-                let missed =
-                    matches!(&end.outcome, Outcome::DeadlineReached { left } if !left.is_empty());
+                let missed = end.outcome.has_failed(end.pods_are_known);
                 if missed {
                     self.shared.metrics.deadline_missed();
                 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::NodeNote;
 use crate::{
     cluster::{About, EventNote, EventReason, Severity},
-    domain::{EvictionStart, NodeName, SettingInForce},
+    domain::{EvictionStart, HookKey, HookResult, LifecycleAction, NodeName, SettingInForce},
     drain::Outcome,
     fleet::{ActionEnd, DrainEvent, PausedBy, list, pods},
     record::VoidReason,
@@ -157,9 +157,10 @@ fn of_hook(event: &DrainEvent) -> Option<NodeNote> {
         }
         DrainEvent::ActionEnded(action, end) => {
             let (reason, text) = match end {
-                ActionEnd::Completed => {
+                ActionEnd::Completed(HookResult::Continue) => {
                     (EventReason::LifecycleCompleted, "completed with CONTINUE")
                 }
+                ActionEnd::Completed(HookResult::Abandon) => return Some(abandoned(action)),
                 ActionEnd::AlreadyClosed => (EventReason::LifecycleOver, "was over already"),
                 ActionEnd::NotOurs => (
                     EventReason::HookNotOurs,
@@ -174,6 +175,15 @@ fn of_hook(event: &DrainEvent) -> Option<NodeNote> {
         }
         _ => return None,
     })
+}
+
+fn abandoned(action: &LifecycleAction) -> NodeNote {
+    let HookKey { group, hook, instance } = &action.key;
+    let message = format!(
+        "Lifecycle hook {hook} of {instance} completed with ABANDON, because pods were left at the \
+         deadline: group {group} retains the instance. It costs money until somebody terminates it."
+    );
+    (Severity::Warning, EventReason::InstanceRetained, message)
 }
 
 /// The Events about the end of a drain. `forced`: the pods that were deleted because the deadline
@@ -329,7 +339,7 @@ mod tests {
                 "workers/drain",
             ),
             (
-                DrainEvent::ActionEnded(action(), ActionEnd::Completed),
+                DrainEvent::ActionEnded(action(), ActionEnd::Completed(HookResult::Continue)),
                 Normal,
                 Reason::LifecycleCompleted,
                 "completed with CONTINUE",

@@ -8,6 +8,7 @@ mod eviction_start;
 mod heartbeats;
 mod pace;
 mod properties;
+mod result;
 mod settings;
 mod verification;
 mod windows;

@@ -1,6 +1,6 @@
 //! What a scenario or a test does to the embedded AWS, and what it can see.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::SignedDuration;
 use tokio::sync::mpsc;
@@ -198,6 +198,16 @@ impl EmbeddedAws {
     /// The instances of a group that are not gone, oldest first.
     pub fn members(&self, group: &str) -> Vec<Member> {
         self.shared.with(|state, _| state.groups.get(group).map(Group::members)).unwrap_or_default()
+    }
+
+    /// The names of the groups whose lifecycle policy retains instances whose terminate hook is
+    /// abandoned.
+    #[must_use]
+    pub fn retaining_groups(&self) -> BTreeSet<String> {
+        self.shared.with(|state, _| {
+            let specs = state.groups.values().map(|group| &group.spec);
+            specs.filter(|spec| spec.retain_on_abandon).map(|spec| spec.name.clone()).collect()
+        })
     }
 
     /// Lowers the desired capacity by `n` and terminates the `n` oldest instances in service

@@ -16,6 +16,7 @@ mod pods;
 mod refusals;
 mod responses;
 mod restored;
+mod results;
 mod settings;
 mod traces;
 mod trouble;

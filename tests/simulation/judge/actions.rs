@@ -548,12 +548,16 @@ impl Judge<'_> {
         hands || paused || self.story.node_gone(node, to) || self.story.machine_gone(node, to)
     }
 
-    /// We say CONTINUE, whatever became of the drain. (Launch hooks: see [`super::launches`].)
+    /// We say CONTINUE, whatever became of the drain, unless a flag says ABANDON for drains that
+    /// failed, the group retains the instance, and pods were left at the deadline. (Launch hooks:
+    /// see [`super::launches`].)
     pub(super) fn continued(&mut self) {
         let terminating = |a: &&ActionReport| a.transition == Transition::Terminating;
         for action in self.evidence.actions.iter().filter(terminating) {
             if let Some(end) = action.end.as_ref().filter(|e| is_us(&e.by))
                 && end.verdict != Verdict::Completed(HookResult::Continue)
+                && !(end.verdict == Verdict::Completed(HookResult::Abandon)
+                    && self.may_abandon(action, end.at))
             {
                 self.broken(
                     end.at,
@@ -564,6 +568,20 @@ impl Judge<'_> {
                 );
             }
         }
+    }
+
+    /// ABANDON is right for this terminate hook, completed at this moment.
+    fn may_abandon(&self, action: &ActionReport, at: Moment) -> bool {
+        // A process asks for the group's policy for 40 s, and pods may leave meanwhile.
+        const ASKED_FOR: Duration = Duration::from_secs(50);
+        let terms = &self.evidence.terms;
+        let Some(node) = self.evidence.nodes.get(&action.instance) else { return false };
+        let were_left =
+            [at, at - ASKED_FOR].iter().any(|at| !self.held_up_by(node, action, *at).is_empty());
+        terms.each("--hook-result-on-failure").contains("abandon")
+            && terms.retaining.contains(&action.group)
+            && were_left
+            && !self.due(node, action, at).is_empty()
     }
 
     /// The same of what was completed by a replica, in whatever world.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 use sundown::domain::Moment;
 use sundown::sim::{
-    aws::{ActionReport, State, Transition, Verdict},
+    aws::{ActionReport, HookResult, State, Transition, Verdict},
     kube::{Entry, Fact, PodRef, Request},
 };
 
@@ -109,7 +109,11 @@ const ROWS: &[Row] = &[
     }),
     ("DrainEnded", WARNING, NODE, |j, e, at| j.was_drained(&e.name, at) && j.had_pods(&e.name, at)),
     ("LifecycleCompleted", NORMAL, NODE, |j, e, at| {
-        j.actions_of(&e.name).any(|a| is_completed(a) && has_ended(a, at))
+        j.actions_of(&e.name).any(|a| is_completed(a) && !is_abandoned(a) && has_ended(a, at))
+    }),
+    ("InstanceRetained", WARNING, NODE, |j, e, at| {
+        let is_retained = |a: &ActionReport| j.evidence.terms.retaining.contains(&a.group);
+        j.actions_of(&e.name).any(|a| is_abandoned(a) && is_retained(a) && has_ended(a, at))
     }),
     ("LifecycleOver", NORMAL, NODE, |j, e, at| {
         j.actions_of(&e.name).any(|a| has_ended(a, at))
@@ -160,6 +164,17 @@ fn is_completed(action: &ActionReport) -> bool {
         .end
         .as_ref()
         .is_some_and(|end| is_us(&end.by) && matches!(end.verdict, Verdict::Completed(_)))
+}
+
+/// ABANDON ended it, by a call or by a timeout.
+fn is_abandoned(action: &ActionReport) -> bool {
+    let end = action.end.as_ref();
+    end.is_some_and(|end| end.verdict.result() == Some(HookResult::Abandon))
+}
+
+/// The Event about the completion of an action.
+fn event_of_end(action: &ActionReport) -> &'static str {
+    if is_abandoned(action) { "InstanceRetained" } else { "LifecycleCompleted" }
 }
 
 fn is_intercepted(fact: &Fact) -> bool {
@@ -235,16 +250,14 @@ impl Judge<'_> {
             let completed = self.actions_of(node).filter(|a| {
                 is_completed(a) && a.transition == Transition::Terminating && own(a) && had_node(a)
             });
-            expected.extend(completed.filter_map(|a| {
-                Some((a.end.as_ref()?.at, "LifecycleCompleted", node.as_str(), ""))
-            }));
+            expected
+                .extend(completed.filter_map(|a| {
+                    Some((a.end.as_ref()?.at, event_of_end(a), node.as_str(), ""))
+                }));
         }
         for (at, reason, name, uid) in expected {
-            let others = if reason == "LifecycleCompleted" {
-                self.drained_in_place_of(name, at)
-            } else {
-                Vec::new()
-            };
+            let is_end = matches!(reason, "LifecycleCompleted" | "InstanceRetained");
+            let others = if is_end { self.drained_in_place_of(name, at) } else { Vec::new() };
             let name = others.first().map_or(name, String::as_str);
             let is_it = |e: &Event| {
                 e.reason == reason
@@ -257,11 +270,8 @@ impl Judge<'_> {
                 .filter(|e| is_it(e))
                 .any(|e| e.first <= at + LATE && e.last + SECOND + SECOND >= at);
             // A completion whose answer was lost is reported as an action that was over already.
-            let needs: &[_] = if reason == "LifecycleCompleted" {
-                &[EVENTS, SEE_NODES, COMPLETIONS]
-            } else {
-                &[EVENTS, SEE_NODES]
-            };
+            let needs: &[_] =
+                if is_end { &[EVENTS, SEE_NODES, COMPLETIONS] } else { &[EVENTS, SEE_NODES] };
             let excused = self.is_excused(Scope::of_leader(needs), at, at + LATE)
                 || at + LATE > evidence.ended;
             // Nobody writes Events about a Node that is gone.

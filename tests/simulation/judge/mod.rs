@@ -113,6 +113,8 @@ pub struct Terms {
     pub groups: BTreeMap<String, Belongs>,
     /// The heartbeat timeout of each hook, by its group and its name.
     pub heartbeat_timeouts: BTreeMap<(String, String), Duration>,
+    /// The groups that retain instances whose terminate hook is abandoned.
+    pub retaining: BTreeSet<String>,
     /// `--drain-timeout` in seconds.
     pub drain_timeout: u64,
     /// `--complete-delay` in seconds.

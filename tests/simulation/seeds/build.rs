@@ -46,6 +46,7 @@ pub fn build(stage: &Stage, plan: &Plan) {
 
 fn add_group(stage: &Stage, group: &Group) {
     let mut spec = GroupSpec::new(&group.name, group.nodes);
+    spec.retain_on_abandon = group.retains;
     spec.template.spot = group.spot;
     if !group.replaces {
         spec.replace_after = None;

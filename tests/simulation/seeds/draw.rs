@@ -10,7 +10,7 @@ use sundown::sim::{
 use super::{
     fifth, fourth,
     plan::{Act, Budget, Group, Load, LoadKind, Loose, Plan},
-    second, third,
+    second, sixth, third,
 };
 use crate::judge::Belongs;
 
@@ -91,6 +91,9 @@ impl Plan {
         if seed >= fifth::FIRST {
             fifth::draw(&mut plan);
         }
+        if seed >= sixth::FIRST {
+            sixth::draw(&mut plan);
+        }
         plan
     }
 }
@@ -120,6 +123,7 @@ fn groups(d: &mut Dice) -> Vec<Group> {
             native,
             replaces,
             launch_hook,
+            retains: false,
             label: None,
             tag: None,
         });
@@ -141,6 +145,7 @@ fn groups(d: &mut Dice) -> Vec<Group> {
                 native: false,
                 replaces: false,
                 launch_hook: false,
+                retains: false,
                 label: None,
                 tag: None,
             });

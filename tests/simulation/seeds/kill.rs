@@ -112,6 +112,7 @@ fn group(name: &str, spot: bool, hooks: &[(&str, u64)]) -> Group {
         native: false,
         replaces: false,
         launch_hook: false,
+        retains: false,
         label: None,
         tag: None,
     }

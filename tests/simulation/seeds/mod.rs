@@ -22,6 +22,7 @@ mod play;
 mod replicas;
 pub mod runner;
 mod second;
+mod sixth;
 mod third;
 #[cfg(test)]
 mod usual;

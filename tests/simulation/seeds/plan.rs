@@ -73,6 +73,8 @@ pub struct Group {
     pub replaces: bool,
     /// It has a launch hook.
     pub launch_hook: bool,
+    /// It retains instances whose terminate hook is abandoned.
+    pub retains: bool,
     /// A label of its Nodes.
     pub label: Option<(&'static str, &'static str)>,
     /// The key of a tag of the group and its instances.
@@ -389,6 +391,7 @@ impl Plan {
     /// What the run is held to.
     pub fn terms(&self) -> Terms {
         Terms {
+            retaining: self.groups.iter().filter(|g| g.retains).map(|g| g.name.clone()).collect(),
             groups: self.groups.iter().map(|g| (g.name.clone(), g.belongs)).collect(),
             heartbeat_timeouts: self.groups.iter().flat_map(Group::heartbeat_timeouts).collect(),
             drain_timeout: self.drain_timeout,

@@ -53,7 +53,15 @@ fn answer(nodes: Vec<NodeStatus>) -> Report {
         since: Some(at(0)),
         renewed: Some(at(3598)),
     };
-    Report { time: at(3600), leader, paused: false, nodes, drained: Vec::new(), notes: Vec::new() }
+    Report {
+        time: at(3600),
+        leader,
+        paused: false,
+        nodes,
+        drained: Vec::new(),
+        retained: Vec::new(),
+        notes: Vec::new(),
+    }
 }
 
 #[test]
@@ -160,6 +168,12 @@ fn the_head_reports_a_missing_leader_a_pause_and_an_empty_cluster() {
     ] {
         assert!(page.contains(words), "{words} is not in\n{page}");
     }
+    report.retained = (0..7).map(|n| format!("n{n}").as_str().into()).collect();
+    let page = text(&report, PLAIN).replace('\n', " ");
+    assert!(
+        page.contains("at the deadline: n0, n1, n2, n3, n4 and 2 more. Each instance costs"),
+        "{page}"
+    );
     report.leader.lease = None;
     report.drained.pop();
     let page = text(&report, PLAIN);

@@ -18,6 +18,7 @@ pub(super) struct GroupView {
     created: Moment,
     tags: BTreeMap<String, String>,
     members: Vec<MemberView>,
+    retains: bool,
 }
 
 impl GroupView {
@@ -34,6 +35,7 @@ impl GroupView {
                 .iter()
                 .filter_map(|m| MemberView::new(state, group, &m.instance))
                 .collect(),
+            retains: group.spec.retain_on_abandon,
         }
     }
 }
@@ -99,6 +101,11 @@ pub(super) fn groups(xml: &mut Xml, groups: &[GroupView], next: Option<&str>) {
         xml.list("Instances", "member", &group.members, |xml, member| {
             member.write(xml, ["Unhealthy", "Healthy"]);
         });
+        if group.retains {
+            xml.element("InstanceLifecyclePolicy", |xml| {
+                xml.element("RetentionTriggers", |xml| xml.text("TerminateHookAbandon", "retain"));
+            });
+        }
         xml.text("CreatedTime", millis_text(group.created));
         xml.list("Tags", "member", &group.tags, |xml, (key, value)| {
             xml.text("ResourceId", &group.name);

@@ -322,6 +322,29 @@ async fn an_instance_that_is_abandoned_is_seen() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_instance_that_is_abandoned_although_its_group_does_not_retain_it_is_seen() {
+    const NOT: &str = "was not continued";
+    let mut evidence = overdue().await;
+    end(&mut evidence).verdict = Verdict::Completed(HookResult::Abandon);
+    breaks(&judge(&evidence), NOT);
+    let flag = "--hook-result-on-failure=abandon".to_owned();
+    evidence.terms.flags[0].1.push(flag.clone());
+    breaks(&judge(&evidence), NOT);
+    let group = evidence.actions[0].group.clone();
+    evidence.terms.retaining.insert(group.clone());
+    keeps(&judge(&evidence), NOT, "its pod was left at the deadline");
+    breaks(&judge(&evidence), "LifecycleCompleted");
+    evidence.terms.flags[0].1.retain(|of_it| *of_it != flag);
+    breaks(&judge(&evidence), NOT);
+
+    let mut drained = hooked().await;
+    end(&mut drained).verdict = Verdict::Completed(HookResult::Abandon);
+    drained.terms.flags[0].1.push(flag);
+    drained.terms.retaining.insert(group);
+    breaks(&judge(&drained), NOT);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_hook_that_times_out_is_seen_unless_nobody_could_send_heartbeats() {
     let mut evidence = hooked().await;
     let at = evidence.actions[0].started + s(60);

@@ -1,0 +1,73 @@
+//! Asks AWS whether a group retains instances whose terminate hook is abandoned, after a drain that
+//! has failed (`--hook-result-on-failure=abandon`), and reports the answer.
+
+use tracing::{debug, warn};
+
+use super::context::Term;
+use crate::{
+    domain::{GroupName, LifecycleAction, seconds},
+    lifecycle::AbandonPolicy,
+    runtime::Backoff,
+};
+
+/// How long AWS is asked. A drain ends 60 s before AWS ends its lifecycle action, so that the action
+/// is still open when this is over.
+const ASK_FOR: std::time::Duration = seconds(40);
+
+/// Asks DescribeAutoScalingGroups for the lifecycle policy of the action's group. Without an answer,
+/// the last one counts, which is at most 10 minutes old.
+pub(super) async fn policy(term: &Term, action: &LifecycleAction) -> AbandonPolicy {
+    let group = &action.key.group;
+    let policy = match tokio::time::timeout(ASK_FOR, ask(term, group)).await {
+        Ok(Some(policy)) => policy,
+        Ok(None) | Err(_) => term
+            .shared
+            .lookups
+            .groups
+            .before(group)
+            .map_or(AbandonPolicy::Unknown, |facts| of(facts.retains_abandoned)),
+    };
+    report(action, policy);
+    policy
+}
+
+const fn of(retains: bool) -> AbandonPolicy {
+    if retains { AbandonPolicy::Retain } else { AbandonPolicy::Terminate }
+}
+
+/// `None`: the call is denied.
+async fn ask(term: &Term, group: &GroupName) -> Option<AbandonPolicy> {
+    let mut backoff = Backoff::up_to(seconds(5));
+    loop {
+        match term.shared.lookups.groups.get_fresh(group).await {
+            Ok(facts) => return Some(of(facts.is_some_and(|facts| facts.retains_abandoned))),
+            Err(error) if error.is_forbidden() => return None,
+            Err(error) => {
+                debug!(%group, %error, "The lifecycle policy of the group is not known yet.");
+                tokio::time::sleep(backoff.pause(&term.shared.random)).await;
+            }
+        }
+    }
+}
+
+fn report(action: &LifecycleAction, policy: AbandonPolicy) {
+    let (group, hook, instance) = (&action.key.group, &action.key.hook, &action.key.instance);
+    match policy {
+        AbandonPolicy::Retain => warn!(
+            %group, %hook, %instance,
+            "Pods were left at the deadline: the lifecycle action is completed with ABANDON, and the \
+             group retains the instance. It costs money until somebody terminates it."
+        ),
+        AbandonPolicy::Terminate => warn!(
+            %group, %hook, %instance,
+            "Pods were left at the deadline, but the group's lifecycle policy does not retain \
+             instances: the lifecycle action is completed with CONTINUE."
+        ),
+        AbandonPolicy::Unknown => warn!(
+            %group, %hook, %instance,
+            "The group's lifecycle policy is not known, because DescribeAutoScalingGroups gives no \
+             answer. Pods were left at the deadline, and the lifecycle action is completed with \
+             CONTINUE. Allow autoscaling:DescribeAutoScalingGroups in the role's policy."
+        ),
+    }
+}
