@@ -119,7 +119,7 @@ impl Judge<'_> {
     }
 
     /// Spot, capacity, states: written down, or nothing of ours to write it on, or stale.
-    fn is_settled(&self, notice: &Notice, at: Moment) -> bool {
+    pub(super) fn is_settled(&self, notice: &Notice, at: Moment) -> bool {
         let event = &notice.event;
         let ours = self.evidence.groups.get(&event.instance).and_then(|g| self.belongs(g))
             == Some(Belongs::Us);

@@ -247,4 +247,7 @@ pub const ONCE_FAILED: &[(u64, &str)] = &[
     (1_798_000_000_008, "a message was deleted before its intent was durable"),
     (1_798_000_000_036, "a message was deleted before its intent was durable"),
     (1_798_000_000_038, "an Event was not true"),
+    (1_797_000_000_056, "the world ended before its Capacity Block"),
+    (1_797_000_000_063, "an interruption was not accepted in time"),
+    (1_797_000_000_066, "the world ended before its Capacity Block"),
 ];
