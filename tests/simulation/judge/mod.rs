@@ -18,6 +18,7 @@ mod labels;
 mod launches;
 mod leaders;
 mod limits;
+mod lost;
 mod messages;
 mod nodes;
 mod pods;
@@ -205,6 +206,11 @@ impl Terms {
             }
             _ => self.longest("--deadline-margin", Duration::from_secs(5)),
         }
+    }
+
+    /// How long a rebalance recommendation counts.
+    pub fn rebalance_ttl(&self) -> Duration {
+        self.longest("--rebalance-ttl", Duration::from_secs(3600))
     }
 
     /// A flag that is a time.
@@ -449,13 +455,22 @@ impl<'a> Judge<'a> {
         if self.belongs(group) != Some(Belongs::Us) {
             return false;
         }
+        let names = self.evidence.terms.each("--lifecycle-hook");
+        self.is_covered(hook)
+            && (names.iter().any(|name| *name != "*")
+                || hook.starts_with("sundown")
+                || !self.beside_named.contains(&(group, hook)))
+    }
+
+    /// `--lifecycle-hook` allows hooks of this name.
+    fn is_covered(&self, hook: &str) -> bool {
         let is_eks = ["Terminate-LC-Hook", "Launch-LC-Hook"].contains(&hook);
         let names = self.evidence.terms.each("--lifecycle-hook");
         if names.iter().any(|name| *name != "*") {
             return names.contains(hook)
                 || (!is_eks && names.iter().any(|name| is_like(name, hook)));
         }
-        !is_eks && (hook.starts_with("sundown") || !self.beside_named.contains(&(group, hook)))
+        !is_eks
     }
 
     /// A node of somebody else's is recognized by its labels. Where there is no Node (any more, or as far

@@ -132,13 +132,15 @@ impl Judge<'_> {
         !recorded.is_empty() && recorded.iter().all(|recorded| is_kept(&recorded.kind))
     }
 
-    /// No interruption in the record of that moment is of a kind that is drained.
-    pub(super) fn drain_keeps_pods(&self, node: &str, at: Moment) -> bool {
-        let record = self.story.page(node, at).and_then(|page| page.record.as_ref());
-        let Some(all) = record.and_then(|record| record["interruptions"].as_array()) else {
-            return false;
-        };
-        !all.is_empty() && self.evidence.terms.strongest(all) < Response::Drain
+    /// Between these two moments there was a record of the node in which no interruption is of a
+    /// kind that is drained. An instance that ends with the completion of its hook gets a new
+    /// record at the same moment.
+    pub(super) fn drain_keeps_pods(&self, node: &str, from: Moment, to: Moment) -> bool {
+        let terms = &self.evidence.terms;
+        self.story.pages_between(node, from, to).any(|(page, _)| {
+            let all = page.record.as_ref().and_then(|record| record["interruptions"].as_array());
+            all.is_some_and(|all| !all.is_empty() && terms.strongest(all) < Response::Drain)
+        })
     }
 
     /// A person deleted the open record for the first time, which may be a mistake: its drain goes

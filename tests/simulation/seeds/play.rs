@@ -171,7 +171,7 @@ impl Play<'_> {
 
     /// Lets everything happen, then waits until nothing is left to do.
     async fn come_to_rest(&mut self) {
-        let end = self.evidence.begun + LIMIT;
+        let end = self.evidence.begun + self.limit();
         let mut calm = 0;
         let settled = self.settled();
         // Looks before this time cannot decide when the run ends.
@@ -202,6 +202,12 @@ impl Play<'_> {
                 return;
             }
         }
+    }
+
+    /// The longest that this run may take. A drain for a rebalance recommendation forces no pod, so
+    /// it may last until the recommendation expires after an hour (`--rebalance-ttl`).
+    fn limit(&self) -> Duration {
+        if self.has_flag("--on=rebalance=drain") { LIMIT + Duration::from_hours(1) } else { LIMIT }
     }
 
     /// When what the plan does to instances has ended them, and their groups have seen it.
