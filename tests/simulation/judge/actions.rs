@@ -603,12 +603,13 @@ impl Judge<'_> {
             };
             let made_up =
                 self.story.recorded(&action.instance, last).iter().filter(is_of_it).count();
-            // The sweep looks again and again into an instance that waits, because AWS may have
-            // ended the action by itself, and the instance waits in another hook.
+            // The sweep looks again and again into an instance that waits in another hook. It knows
+            // that this action is over if the process completed it while it has led since.
             let sweeps =
                 evidence.terms.longest("--sweep-interval", Duration::ZERO) > Duration::ZERO;
             let looks = if sweeps { looks(last.since_or_zero(end.at)) } else { 0 };
-            let looks = untold * looks * (1 + successors);
+            let terms = self.leaders.changes(end.at, last) + self.leaders.not_renewed(end.at, last);
+            let looks = looks * (untold + terms);
             let allowed = lost.count() + successors + untold * deliveries.max(1) + made_up + looks;
             if action.late_calls.len() > allowed {
                 let late: Vec<f64> = action

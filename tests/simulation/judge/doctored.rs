@@ -309,6 +309,8 @@ async fn a_completion_before_the_node_is_empty_is_seen() {
         evidence.terms.flags[0].1.push(format!("--on={flag}"));
         judge_any(&evidence, &[])
     };
+    const EVICTED: &str = "although --on does not ask for its eviction";
+    breaks(&with("terminate-hook=cordon"), EVICTED);
     keeps(&with("terminate-hook=cordon"), "was completed before", "its pods stay");
     breaks(&with("spot=cordon"), "was completed before");
     // The instance ends, and its state change is accepted.
@@ -408,6 +410,25 @@ async fn a_call_after_the_completion_is_seen_and_one_after_a_lost_answer_is_not(
         "each delivery costs one call to find out"
     );
     breaks(&repeated(&first.body.replace(&token, "another-token")), "after its end");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sweep_that_looks_for_an_action_that_its_own_process_has_completed_is_seen() {
+    let mut evidence = hooked().await;
+    let at = evidence.actions[0].end.as_ref().unwrap().at;
+    evidence.actions[0].late_calls = [64, 124, 244].map(|after| at + s(after)).to_vec();
+    longer(&mut evidence, at + s(250));
+    let held = |e: &&Entry| matches!(&e.fact, Fact::LeaseHeld { lease, .. } if lease == "sundown");
+    let held = evidence.entries.iter().find(held).unwrap().clone();
+    let led_again = |after: u64, flag: &str| {
+        let mut evidence = evidence.clone();
+        insert(&mut evidence, at + s(after), &held.by, held.fact.clone());
+        evidence.terms.flags[0].1.push(flag.to_owned());
+        judge(&evidence)
+    };
+    keeps(&led_again(30, "--sweep-interval=30s"), "after its end", "the new leader cannot know it");
+    breaks(&led_again(30, "--sweep-interval=0s"), "after its end");
+    breaks(&led_again(249, "--sweep-interval=30s"), "after its end");
 }
 
 #[tokio::test(start_paused = true)]

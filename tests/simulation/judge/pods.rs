@@ -14,7 +14,7 @@ use super::{
     excuses::{HEARTBEATS, LEASE, Needs, SEE_NODES, SEE_PODS, Scope, WRITE_NODES},
     is_us,
     promises::Promise,
-    story::{Deadline, counts},
+    story::{Deadline, RecordedInterruption, counts},
 };
 
 /// How long a pod that may be deleted waits for a slot for its first eviction.
@@ -128,8 +128,10 @@ impl Judge<'_> {
     pub(super) fn keeps_its_pods(&self, node: &str, at: Moment) -> bool {
         let Some(instance) = self.instance_of(node) else { return false };
         let recorded = self.story.recorded(instance, at);
-        let is_kept = |kind: &str| self.evidence.terms.response(kind) < Response::Drain;
-        !recorded.is_empty() && recorded.iter().all(|recorded| is_kept(&recorded.kind))
+        let is_kept = |r: &RecordedInterruption| {
+            !r.is_made_up && self.evidence.terms.response(&r.kind) < Response::Drain
+        };
+        !recorded.is_empty() && recorded.iter().all(|recorded| is_kept(recorded))
     }
 
     /// Between these two moments there was a record of the node in which no interruption is of a
