@@ -11,24 +11,19 @@ use sundown::{
 use super::{
     Judge, ON_ITS_WAY, Response, SLACK,
     excuses::{
-        COMPLETIONS, DESCRIBES, HEARTBEATS, LEASE, LIST_NODES, MESSAGES, Needs, REMOVE_PODS,
-        SEE_BUDGETS, SEE_NODES, SEE_PODS, Scope, WRITE_NODES,
+        COMPLETIONS, HEARTBEATS, LEASE, LIST_NODES, MESSAGES, Needs, REMOVE_PODS, SEE_BUDGETS,
+        SEE_NODES, SEE_PODS, Scope, WRITE_NODES,
     },
     in_time::WELL_AGAIN,
     is_us,
     leaders::{Gap, Why},
     nodes::is_claimed_twice,
     promises::Promise,
-    sent::Notice,
     story::{Deadline, Life, Page, RecordedInterruption, is_open},
 };
 
 const COMPLETE: &str = "autoscaling:CompleteLifecycleAction";
 const SIGNS: [&str; 2] = [COMPLETE, "autoscaling:RecordLifecycleActionHeartbeat"];
-
-/// From the first sight of an instance that waits to the answer to a heartbeat: ten seconds for an
-/// event that is on its way, and as many for the calls.
-const LOOKED_INTO: Duration = Duration::from_secs(20);
 
 impl Judge<'_> {
     /// Every hook of ours ends by our completion, in time, and not before its node is empty.
@@ -95,57 +90,6 @@ impl Judge<'_> {
         kinds.peek().is_some()
             && kinds.all(|kind| self.evidence.terms.response(kind) == Response::Ignore)
             && !self.is_made_up(&action.group, &action.hook, &action.instance, self.evidence.ended)
-    }
-
-    /// Nobody wrote this action down, and each of its messages was lost with a queue, or never got
-    /// into one, before anybody had to know it.
-    fn is_message_lost(&self, action: &ActionReport, accept: Scope<'_>, end: Moment) -> bool {
-        let is_of_it = |n: &&Notice| {
-            n.event.instance == action.instance
-                && n.event.token.as_ref() == Some(&action.token)
-                && n.sent < end
-        };
-        let too_soon = |n: &Notice| {
-            let lost = self.lost_with_queue(n).filter(|lost| *lost < end);
-            lost.is_some_and(|lost| {
-                lost <= n.sent + SLACK || self.longest_clear(accept, n.sent, lost) <= WELL_AGAIN
-            })
-        };
-        let was_away =
-            self.evidence.queue_away.iter().any(|(from, to)| *from <= end && *to >= action.started);
-        let is_recorded = self
-            .story
-            .recorded(&action.instance, end)
-            .iter()
-            .any(|recorded| recorded.is_of(action));
-        was_away && !is_recorded && self.story.notices.iter().filter(is_of_it).all(too_soon)
-    }
-
-    /// Its event never got into a queue, and no leader had the time that its sweep needs: two rounds,
-    /// because the next leader begins anew, and ten seconds for an event that is on its way. If AWS
-    /// throttled or denied the calls, rounds are ten minutes apart.
-    fn was_hard_to_find(&self, action: &ActionReport, end: Moment) -> bool {
-        let is_sent = self.evidence.messages.iter().any(|m| m.body.contains(&action.token));
-        let is_lost = self.evidence.acts.iter().any(|(at, act)| {
-            let seconds = act.strip_prefix("LoseEvents { seconds: ");
-            let seconds = seconds.and_then(|rest| rest.strip_suffix(" }")?.parse().ok());
-            let until = seconds.map(|seconds| *at + Duration::from_secs(seconds));
-            *at <= action.started && until.is_some_and(|until| action.started <= until)
-        });
-        if is_sent || !is_lost || !action.heartbeats.is_empty() {
-            return false;
-        }
-        let is_rare = self
-            .evidence
-            .disturbances
-            .iter()
-            .any(|d| d.what == "autoscaling:DescribeAutoScalingGroups" && d.at <= end);
-        let interval = self.evidence.terms.longest("--sweep-interval", Duration::ZERO);
-        let interval = if is_rare { interval.max(Duration::from_secs(600)) } else { interval };
-        let node = self.evidence.nodes.get(&action.instance).map_or("", String::as_str);
-        let needs = &[HEARTBEATS, DESCRIBES, SEE_NODES];
-        let scope = Scope::of_leader(needs).about(&action.instance, node);
-        self.longest_clear(scope, action.started, end) <= interval * 2 + LOOKED_INTO
     }
 
     /// It timed out: something must have kept every leader from beating.
@@ -312,7 +256,8 @@ impl Judge<'_> {
     /// The pods that a completion had to wait for, unless a deadline had come. None if `--on` lets
     /// the pods of the node stay.
     fn held_up_by(&self, node: &str, action: &ActionReport, at: Moment) -> Vec<&Life> {
-        let excused = self.is_ended_otherwise(node, action, at) || self.drain_keeps_pods(node, at);
+        let excused =
+            self.is_ended_otherwise(node, action, at) || self.drain_keeps_pods(node, at, at);
         if excused || self.was_empty(node, action, at) {
             Vec::new()
         } else {
@@ -398,6 +343,7 @@ impl Judge<'_> {
         is_empty(at)
             || self.first_tried(action, at).is_some_and(is_empty)
             || self.was_empty_and_undescribed(node, action, at)
+            || self.was_empty_and_unconfirmed(node, action, at)
     }
 
     /// When the process that completed an action first tried to, of the time for which it has led
@@ -421,7 +367,6 @@ impl Judge<'_> {
     /// it before. So the process could not know whether the hook is its own.
     fn was_empty_and_undescribed(&self, node: &str, action: &ActionReport, at: Moment) -> bool {
         let Some(by) = action.end.as_ref().map(|end| &end.by) else { return false };
-        let Some(since) = self.leaders.leads_since(by, at) else { return false };
         let is_it = |c: &&Call| {
             c.api == "autoscaling:DescribeLifecycleHooks"
                 && c.object == action.group
@@ -432,16 +377,51 @@ impl Judge<'_> {
         let asked: Vec<Moment> = self.evidence.calls.iter().filter(is_it).map(|c| c.at).collect();
         let is_described =
             self.evidence.calls.iter().filter(is_it).any(|c| c.outcome == Outcome::Ok);
+        let asked_after = |empty: Moment| asked.iter().any(|asked| *asked >= empty);
+        !is_described && self.emptied(node, by, at).any(asked_after)
+    }
+
+    /// The process that completed an action saw its node empty. It knew the action from the record
+    /// only, so AWS had to show first that the instance waits. But AWS did not answer from then on
+    /// until just before the completion, or until the message of the action came again.
+    fn was_empty_and_unconfirmed(&self, node: &str, action: &ActionReport, at: Moment) -> bool {
+        let Some(by) = action.end.as_ref().map(|end| &end.by) else { return false };
+        let of_group = |c: &&Call| {
+            c.api == "autoscaling:DescribeAutoScalingGroups"
+                && c.by == *by
+                && c.object.split(',').any(|group| group == action.group)
+        };
+        let is_unconfirmed = |empty: Moment| {
+            let knows_message = self.story.notices.iter().any(|notice| {
+                notice.event.token.as_ref() == Some(&action.token)
+                    && notice.was_delivered_to(by, empty)
+            });
+            // An answer is good for a minute, and an unanswered question is asked again after some
+            // seconds.
+            let mut answers = self
+                .evidence
+                .calls
+                .iter()
+                .filter(of_group)
+                .filter(|c| c.at + Duration::from_secs(60) >= empty && c.at + SLACK < at);
+            let asks_again = |c: &Call| c.at + Duration::from_secs(5) >= empty;
+            let has_asked = answers.clone().any(asks_again);
+            !knows_message && has_asked && answers.all(|c| c.outcome != Outcome::Ok)
+        };
+        self.emptied(node, by, at).any(is_unconfirmed)
+    }
+
+    /// When a process that led without a break until that moment could see that the node is empty,
+    /// and that `--complete-delay` was over since.
+    fn emptied(&self, node: &str, by: &str, at: Moment) -> impl Iterator<Item = Moment> {
+        let since = self.leaders.leads_since(by, at);
         let delay = Duration::from_secs(self.evidence.terms.complete_delay);
-        let of_it = self.story.pods.values().filter(|life| life.pod.node == node);
-        let mut went = of_it
+        let of_it = self.story.pods.values().filter(move |life| life.pod.node == node);
+        of_it
             .flat_map(|life| life.finished.into_iter().chain(life.gone))
-            .filter(|went| *went >= since);
-        !is_described
-            && went.any(|went| {
-                asked.iter().any(|asked| *asked >= went + delay)
-                    && self.story.left(node, went).is_empty()
-            })
+            .filter(move |went| since.is_some_and(|since| *went >= since))
+            .filter(move |went| self.story.left(node, *went).is_empty())
+            .map(move |went| went + delay)
     }
 
     /// The deadlines that had come and count: in a pause none does.
@@ -509,7 +489,12 @@ impl Judge<'_> {
         };
         // A Node may register while its instance already waits for its end.
         let Some(registered) = self.story.registered(&action.instance) else { return };
-        let from = action.started.max(registered);
+        let recorded = self.story.recorded(&action.instance, at);
+        let accepted =
+            recorded.iter().filter(|t| t.is_of(action)).map(|t| t.accepted).min().unwrap_or(at);
+        // Nobody knows of an action whose event is lost, until the sweep finds it.
+        let known = if self.is_event_lost(action) { accepted } else { action.started };
+        let from = known.max(registered);
         let needs =
             &[MESSAGES, SEE_NODES, WRITE_NODES, SEE_PODS, SEE_BUDGETS, REMOVE_PODS, COMPLETIONS];
         let scope = Scope::of_leader(needs).about(&action.instance, node);
@@ -518,9 +503,6 @@ impl Judge<'_> {
         if excused {
             return;
         }
-        let recorded = self.story.recorded(&action.instance, at);
-        let accepted =
-            recorded.iter().filter(|t| t.is_of(action)).map(|t| t.accepted).min().unwrap_or(at);
         let begun = self.drain_began(node, action, accepted);
         let mut empty = from + at_least;
         let was_there = |l: &&Life| {
@@ -639,12 +621,13 @@ impl Judge<'_> {
             };
             let made_up =
                 self.story.recorded(&action.instance, last).iter().filter(is_of_it).count();
-            // The sweep looks again and again into an instance that waits, because AWS may have
-            // ended the action by itself, and the instance waits in another hook.
+            // The sweep looks again and again into an instance that waits in another hook. It knows
+            // that this action is over if the process completed it while it has led since.
             let sweeps =
                 evidence.terms.longest("--sweep-interval", Duration::ZERO) > Duration::ZERO;
             let looks = if sweeps { looks(last.since_or_zero(end.at)) } else { 0 };
-            let looks = untold * looks * (1 + successors);
+            let terms = self.leaders.changes(end.at, last) + self.leaders.not_renewed(end.at, last);
+            let looks = looks * (untold + terms);
             let allowed = lost.count() + successors + untold * deliveries.max(1) + made_up + looks;
             if action.late_calls.len() > allowed {
                 let late: Vec<f64> = action

@@ -199,6 +199,7 @@ impl Judge<'_> {
             }
             // Until the block has ended, its instances run.
             Kind::CapacityBlock => Duration::from_secs(2400),
+            Kind::Rebalance => self.evidence.terms.rebalance_ttl(),
             _ => Duration::from_secs(120),
         };
         let age = at.duration_since(notice.time());

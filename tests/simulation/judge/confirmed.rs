@@ -1,5 +1,5 @@
 //! Pods of a drain that nothing but lifecycle actions asks for stay until AWS has answered a
-//! heartbeat, for 5 s at most.
+//! heartbeat, for 5 s at most, and not once two thirds of the time to the deadline have passed.
 
 use std::time::Duration;
 
@@ -8,7 +8,10 @@ use sundown::{
     sim::{aws::Call, kube::PodRef},
 };
 
-use super::{Judge, SLACK, story::is_open};
+use super::{
+    Judge, SLACK,
+    story::{Deadline, RecordedInterruption, is_open},
+};
 
 /// How long an eviction waits for an answer.
 const WAIT: Duration = Duration::from_secs(5);
@@ -23,10 +26,15 @@ impl Judge<'_> {
         let is_action = |kind: &str| ["terminate-hook", "root-volume"].contains(&kind);
         let is_of_actions = page.recorded.iter().all(|r| is_action(&r.kind))
             && page.recorded.iter().any(|r| !r.is_stale);
-        if !is_of_actions {
+        // No heartbeat is sent for a hook that `--lifecycle-hook` does not allow. A person can write
+        // one into a record.
+        let is_covered =
+            page.recorded.iter().any(|r| r.hook.as_ref().is_none_or(|(_, h)| self.is_covered(h)));
+        let instance = page.instance.clone();
+        let is_pressing = |r: &RecordedInterruption| self.is_pressing(&instance, r, sent);
+        if !is_of_actions || !is_covered || page.recorded.iter().any(|r| is_pressing(r)) {
             return;
         }
-        let instance = page.instance.clone();
         let recorded = self.story.recorded(&instance, sent);
         let accepted = recorded.iter().map(|r| r.accepted).min();
         let took_up = accepted.max(self.leaders.leads_since(by, sent));
@@ -45,5 +53,13 @@ impl Judge<'_> {
                 ),
             );
         }
+    }
+    /// Two thirds of the time to its deadline have passed: if the action is real, its instance ends
+    /// soon.
+    fn is_pressing(&self, instance: &str, of: &RecordedInterruption, at: Moment) -> bool {
+        let end = of.accepted + self.story.drain_timeout(instance, of, at);
+        let margin = self.evidence.terms.margin("");
+        let deadline = Deadline::of(of.accepted, end, margin, of.accepted);
+        of.accepted + deadline.at.since_or_zero(of.accepted) * 2 / 3 <= at + SLACK
     }
 }

@@ -10,6 +10,7 @@ mod flags;
 mod in_time;
 mod launches;
 mod limits;
+mod lost;
 mod messages;
 mod nodes;
 mod runs;
@@ -260,7 +261,22 @@ async fn a_pod_that_is_evicted_before_aws_has_answered_a_heartbeat_is_seen() {
     let mut evidence = hooked().await;
     clean(&evidence, "a heartbeat was accepted first");
     evidence.calls.retain(|c| c.api != "autoscaling:RecordLifecycleActionHeartbeat");
-    breaks(&judge(&evidence), "AWS had answered no heartbeat");
+    const UNANSWERED: &str = "AWS had answered no heartbeat";
+    breaks(&judge(&evidence), UNANSWERED);
+    let under = |flag: &str| {
+        let mut evidence = evidence.clone();
+        evidence.terms.flags[0].1.push(flag.to_owned());
+        judge(&evidence)
+    };
+    breaks(&under("--lifecycle-hook=dr*"), UNANSWERED);
+    keeps(&under("--lifecycle-hook=other"), UNANSWERED, "no heartbeat is sent for its hook");
+    let of_timeout = |seconds: u64| {
+        let mut evidence = evidence.clone();
+        evidence.terms.drain_timeout = seconds;
+        judge(&evidence)
+    };
+    breaks(&of_timeout(10), UNANSWERED);
+    keeps(&of_timeout(1), UNANSWERED, "two thirds of the time had passed");
 }
 
 #[tokio::test(start_paused = true)]
@@ -293,8 +309,28 @@ async fn a_completion_before_the_node_is_empty_is_seen() {
         evidence.terms.flags[0].1.push(format!("--on={flag}"));
         judge_any(&evidence, &[])
     };
+    const EVICTED: &str = "although --on does not ask for its eviction";
+    breaks(&with("terminate-hook=cordon"), EVICTED);
     keeps(&with("terminate-hook=cordon"), "was completed before", "its pods stay");
     breaks(&with("spot=cordon"), "was completed before");
+    // The instance ends, and its state change is accepted.
+    let (at, is_record) = (
+        evidence.actions[0].end.as_ref().unwrap().at,
+        |f: &&Fact| matches!(f, Fact::Annotated { annotations, .. } if annotations.contains_key("sundown.dev/record")),
+    );
+    let mut change = evidence.entries.iter().map(|e| &e.fact).find(is_record).unwrap().clone();
+    if let Fact::Annotated { annotations, .. } = &mut change {
+        let record = annotations.get_mut("sundown.dev/record").unwrap();
+        *record = record.replace("terminate-hook", "state-change");
+    }
+    let changed_at = |at: Moment| {
+        let mut evidence = evidence.clone();
+        evidence.terms.flags[0].1.push("--on=terminate-hook=cordon".to_owned());
+        insert(&mut evidence, at, "sundown-0", change.clone());
+        judge_any(&evidence, &[])
+    };
+    keeps(&changed_at(at), "was completed before", "its pods stayed until then");
+    breaks(&changed_at(at - Duration::from_millis(100)), "was completed before");
 }
 
 #[tokio::test(start_paused = true)]
@@ -374,6 +410,25 @@ async fn a_call_after_the_completion_is_seen_and_one_after_a_lost_answer_is_not(
         "each delivery costs one call to find out"
     );
     breaks(&repeated(&first.body.replace(&token, "another-token")), "after its end");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sweep_that_looks_for_an_action_that_its_own_process_has_completed_is_seen() {
+    let mut evidence = hooked().await;
+    let at = evidence.actions[0].end.as_ref().unwrap().at;
+    evidence.actions[0].late_calls = [64, 124, 244].map(|after| at + s(after)).to_vec();
+    longer(&mut evidence, at + s(250));
+    let held = |e: &&Entry| matches!(&e.fact, Fact::LeaseHeld { lease, .. } if lease == "sundown");
+    let held = evidence.entries.iter().find(held).unwrap().clone();
+    let led_again = |after: u64, flag: &str| {
+        let mut evidence = evidence.clone();
+        insert(&mut evidence, at + s(after), &held.by, held.fact.clone());
+        evidence.terms.flags[0].1.push(flag.to_owned());
+        judge(&evidence)
+    };
+    keeps(&led_again(30, "--sweep-interval=30s"), "after its end", "the new leader cannot know it");
+    breaks(&led_again(30, "--sweep-interval=0s"), "after its end");
+    breaks(&led_again(249, "--sweep-interval=30s"), "after its end");
 }
 
 #[tokio::test(start_paused = true)]

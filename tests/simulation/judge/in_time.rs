@@ -77,11 +77,27 @@ impl<'a> Judge<'a> {
         judged
     }
 
-    /// When it was written down, or its message deleted.
+    /// When it was written down, or its message deleted. A message that stays for others is settled
+    /// when a process receives it and it asks for nothing here.
     fn settled(&self, notice: &Notice) -> Option<Moment> {
         let event = &notice.event;
         let written = self.story.first_told(&event.instance, &event.id, event.hook.as_ref());
-        written.into_iter().chain(notice.deleted).min()
+        let read = notice.deliveries.iter().map(|d| d.at);
+        let read = read.filter(|at| self.stays_for_others(notice) && self.is_settled(notice, *at));
+        written.into_iter().chain(notice.deleted).chain(read).min()
+    }
+
+    /// Its message is also about an instance that may be of another cluster, and the queue is
+    /// shared.
+    fn stays_for_others(&self, notice: &Notice) -> bool {
+        let is_of_others = |other: &Notice| {
+            let group = self.evidence.groups.get(&other.event.instance);
+            group.and_then(|group| self.belongs(group)) != Some(Belongs::Us)
+        };
+        let is_beside =
+            |other: &&Notice| other.event.id == notice.event.id && other.sent == notice.sent;
+        self.evidence.terms.is_set("--shared-queue")
+            && self.story.notices.iter().filter(is_beside).any(is_of_others)
     }
 
     /// From when on a process had room for its message: when it first received it, if a process was

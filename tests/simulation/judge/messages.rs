@@ -119,7 +119,7 @@ impl Judge<'_> {
     }
 
     /// Spot, capacity, states: written down, or nothing of ours to write it on, or stale.
-    fn is_settled(&self, notice: &Notice, at: Moment) -> bool {
+    pub(super) fn is_settled(&self, notice: &Notice, at: Moment) -> bool {
         let event = &notice.event;
         let ours = self.evidence.groups.get(&event.instance).and_then(|g| self.belongs(g))
             == Some(Belongs::Us);
@@ -134,13 +134,13 @@ impl Judge<'_> {
                 self.stand_ins(n, &event.instance, at).into_iter().chain([n.as_str()]);
             drained.any(|n| self.is_repeat(notice, n, at))
         });
-        let age = at.duration_since(notice.time()).as_secs();
-        let stale = age
-            > match event.kind {
-                Kind::StateChange => 58,
-                Kind::CapacityBlock => 2398,
-                _ => 118,
-            };
+        let own_time = match event.kind {
+            Kind::StateChange => Duration::from_secs(60),
+            Kind::CapacityBlock => Duration::from_secs(2400),
+            Kind::Rebalance => self.evidence.terms.rebalance_ttl(),
+            _ => Duration::from_secs(120),
+        };
+        let stale = at.since_or_zero(notice.time()) + Duration::from_secs(1) >= own_time;
         !ours || harmless || known || repeat || no_node || stale
     }
 

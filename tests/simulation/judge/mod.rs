@@ -18,6 +18,7 @@ mod labels;
 mod launches;
 mod leaders;
 mod limits;
+mod lost;
 mod messages;
 mod nodes;
 mod pods;
@@ -187,9 +188,13 @@ impl Terms {
         }
     }
 
-    /// The strongest response to the interruptions of a record.
+    /// The strongest response to the interruptions of a record. What a person makes up says nothing
+    /// about `--on`, so it asks for a drain.
     pub fn strongest(&self, interruptions: &[serde_json::Value]) -> Response {
-        let of = |i: &serde_json::Value| self.response(i["kind"].as_str().unwrap_or_default());
+        let of = |i: &serde_json::Value| match i["event"].as_str() {
+            Some(MADE_UP) => Response::Drain,
+            _ => self.response(i["kind"].as_str().unwrap_or_default()),
+        };
         interruptions.iter().map(of).max().unwrap_or(Response::Drain)
     }
 
@@ -207,6 +212,11 @@ impl Terms {
             }
             _ => self.longest("--deadline-margin", Duration::from_secs(5)),
         }
+    }
+
+    /// How long a rebalance recommendation counts.
+    pub fn rebalance_ttl(&self) -> Duration {
+        self.longest("--rebalance-ttl", Duration::from_secs(3600))
     }
 
     /// A flag that is a time.
@@ -414,6 +424,8 @@ fn is_us(name: &str) -> bool {
 }
 
 const SLACK: Duration = Duration::from_millis(1500);
+/// The event ID that the people of the tests give what they make up.
+const MADE_UP: &str = "made-up";
 /// What was decided by what was true before may be on its way for this long, in a row without a
 /// fault.
 const ON_ITS_WAY: Duration = Duration::from_secs(10);
@@ -451,13 +463,22 @@ impl<'a> Judge<'a> {
         if self.belongs(group) != Some(Belongs::Us) {
             return false;
         }
+        let names = self.evidence.terms.each("--lifecycle-hook");
+        self.is_covered(hook)
+            && (names.iter().any(|name| *name != "*")
+                || hook.starts_with("sundown")
+                || !self.beside_named.contains(&(group, hook)))
+    }
+
+    /// `--lifecycle-hook` allows hooks of this name.
+    fn is_covered(&self, hook: &str) -> bool {
         let is_eks = ["Terminate-LC-Hook", "Launch-LC-Hook"].contains(&hook);
         let names = self.evidence.terms.each("--lifecycle-hook");
         if names.iter().any(|name| *name != "*") {
             return names.contains(hook)
                 || (!is_eks && names.iter().any(|name| is_like(name, hook)));
         }
-        !is_eks && (hook.starts_with("sundown") || !self.beside_named.contains(&(group, hook)))
+        !is_eks
     }
 
     /// A node of somebody else's is recognized by its labels. Where there is no Node (any more, or as far

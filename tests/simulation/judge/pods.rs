@@ -14,7 +14,7 @@ use super::{
     excuses::{HEARTBEATS, LEASE, Needs, SEE_NODES, SEE_PODS, Scope, WRITE_NODES},
     is_us,
     promises::Promise,
-    story::{Deadline, counts},
+    story::{Deadline, RecordedInterruption, counts},
 };
 
 /// How long a pod that may be deleted waits for a slot for its first eviction.
@@ -128,17 +128,21 @@ impl Judge<'_> {
     pub(super) fn keeps_its_pods(&self, node: &str, at: Moment) -> bool {
         let Some(instance) = self.instance_of(node) else { return false };
         let recorded = self.story.recorded(instance, at);
-        let is_kept = |kind: &str| self.evidence.terms.response(kind) < Response::Drain;
-        !recorded.is_empty() && recorded.iter().all(|recorded| is_kept(&recorded.kind))
+        let is_kept = |r: &RecordedInterruption| {
+            !r.is_made_up && self.evidence.terms.response(&r.kind) < Response::Drain
+        };
+        !recorded.is_empty() && recorded.iter().all(|recorded| is_kept(recorded))
     }
 
-    /// No interruption in the record of that moment is of a kind that is drained.
-    pub(super) fn drain_keeps_pods(&self, node: &str, at: Moment) -> bool {
-        let record = self.story.page(node, at).and_then(|page| page.record.as_ref());
-        let Some(all) = record.and_then(|record| record["interruptions"].as_array()) else {
-            return false;
-        };
-        !all.is_empty() && self.evidence.terms.strongest(all) < Response::Drain
+    /// Between these two moments there was a record of the node in which no interruption is of a
+    /// kind that is drained. An instance that ends with the completion of its hook gets a new
+    /// record at the same moment.
+    pub(super) fn drain_keeps_pods(&self, node: &str, from: Moment, to: Moment) -> bool {
+        let terms = &self.evidence.terms;
+        self.story.pages_between(node, from, to).any(|(page, _)| {
+            let all = page.record.as_ref().and_then(|record| record["interruptions"].as_array());
+            all.is_some_and(|all| !all.is_empty() && terms.strongest(all) < Response::Drain)
+        })
     }
 
     /// A person deleted the open record for the first time, which may be a mistake: its drain goes

@@ -171,11 +171,9 @@ impl Play<'_> {
 
     /// Lets everything happen, then waits until nothing is left to do.
     async fn come_to_rest(&mut self) {
-        let end = self.evidence.begun + LIMIT;
+        let end = self.evidence.begun + self.limit();
         let mut calm = 0;
-        // The last reclaim takes two minutes, and half a minute later its group sees it.
-        let last = self.plan.acts.last().map_or(0, |(at, _)| *at);
-        let settled = self.evidence.begun + Duration::from_millis(20_000 + last + 175_000);
+        let settled = self.settled();
         // Looks before this time cannot decide when the run ends.
         let counted = (settled - Duration::from_secs(CALM_LOOKS + 5)).min(end);
         while calm < CALM_LOOKS || self.now() < settled {
@@ -204,6 +202,27 @@ impl Play<'_> {
                 return;
             }
         }
+    }
+
+    /// The longest that this run may take. A drain for a rebalance recommendation forces no pod, so
+    /// it may last until the recommendation expires after an hour (`--rebalance-ttl`).
+    fn limit(&self) -> Duration {
+        if self.has_flag("--on=rebalance=drain") { LIMIT + Duration::from_hours(1) } else { LIMIT }
+    }
+
+    /// When what the plan does to instances has ended them, and their groups have seen it.
+    fn settled(&self) -> Moment {
+        let ends_after = |act: &Act| match act {
+            // AWS terminates the instances of a Capacity Block ten minutes after the warning.
+            Act::Block { picks } if !picks.is_empty() => Duration::from_mins(10),
+            // The last reclaim takes two minutes.
+            _ => Duration::from_mins(2),
+        };
+        let acts = self.plan.acts.iter();
+        let ends = acts.map(|(at, act)| Duration::from_millis(*at) + ends_after(act)).max();
+        // The acts begin after 20 s. A group sees the end of an instance after half a minute.
+        let seen = Duration::from_secs(20 + 55);
+        self.evidence.begun + ends.unwrap_or(Duration::from_mins(2)) + seen
     }
 
     /// Remembers what is forgotten later.

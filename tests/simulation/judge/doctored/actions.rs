@@ -220,7 +220,33 @@ async fn a_pod_that_came_while_a_completion_failed_is_not_waited_for_and_one_tha
     breaks(&described(&[(0, US, ok.clone())]), EARLY);
     breaks(&described(&[(6, US, lost.clone()), (3, US, ok.clone())]), EARLY);
     breaks(&described(&[(9, US, ok.clone()), (6, US, lost.clone()), (0, US, ok.clone())]), EARLY);
-    breaks(&described(&[(6, "sundown-9", lost), (0, US, ok)]), EARLY);
+    breaks(&described(&[(6, "sundown-9", lost.clone()), (0, US, ok.clone())]), EARLY);
+    // Only the record names the action, and AWS was to show that the instance waits.
+    let confirmed = |reader: &str, answers: &[(u64, &str, Outcome)]| {
+        const MEMBERS: &str = "autoscaling:DescribeAutoScalingGroups";
+        let mut evidence = evidence.clone();
+        evidence.calls.retain(|c| c.api != MEMBERS);
+        let deliveries = evidence.messages.iter_mut().flat_map(|m| &mut m.deliveries);
+        deliveries.for_each(|delivery| delivery.by = reader.to_owned());
+        evidence.calls.extend(answers.iter().map(|(ago, by, outcome)| Call {
+            at: at - s(*ago),
+            api: MEMBERS.to_owned(),
+            object: format!("another,{}", evidence.actions[0].group),
+            by: (*by).to_owned(),
+            outcome: outcome.clone(),
+        }));
+        judge(&evidence)
+    };
+    const OTHER: &str = "sundown-9";
+    keeps(
+        &confirmed(OTHER, &[(6, US, lost.clone()), (0, US, ok.clone())]),
+        EARLY,
+        "its node was empty, and nobody could know whether the instance waits",
+    );
+    breaks(&confirmed(US, &[(6, US, lost.clone()), (0, US, ok.clone())]), EARLY);
+    breaks(&confirmed(OTHER, &[(20, US, lost.clone()), (0, US, ok.clone())]), EARLY);
+    breaks(&confirmed(OTHER, &[(6, US, lost.clone()), (3, US, ok)]), EARLY);
+    breaks(&confirmed(OTHER, &[(6, OTHER, lost)]), EARLY);
 }
 
 #[tokio::test(start_paused = true)]

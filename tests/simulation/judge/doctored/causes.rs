@@ -208,6 +208,18 @@ async fn a_drain_for_a_notice_that_is_minutes_old_is_seen() {
         e.changes.extend([change(State::Stopping, at - s(9)), change(State::Running, at - s(1))]);
     };
     breaks(&doctored(&evidence, stopped_and_started), OLD);
+    // A recommendation counts until it expires.
+    let recommended = |flags: &[&str]| {
+        doctored(&evidence, |e| {
+            edit_bodies(e, |body| {
+                body["detail-type"] = json!("EC2 Instance Rebalance Recommendation");
+            });
+            edit_first(e, |entry| entry["kind"] = json!("rebalance"));
+            e.terms.flags[0].1.extend(flags.iter().map(|&flag| flag.to_owned()));
+        })
+    };
+    keeps(&recommended(&["--on=rebalance=drain"]), OLD, "it expires after an hour");
+    breaks(&recommended(&["--on=rebalance=drain", "--rebalance-ttl=9m"]), OLD);
 }
 
 #[tokio::test(start_paused = true)]

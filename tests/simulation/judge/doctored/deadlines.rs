@@ -562,3 +562,15 @@ async fn a_drain_that_is_given_up_at_a_deadline_of_an_older_one_is_seen() {
     keeps(&with(true), EARLY, "its deadline rules this drain");
     breaks(&with(false), EARLY);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_hook_that_a_person_makes_up_asks_for_a_drain_whatever_on_says() {
+    const EVICTED: &str = "although --on does not ask for its eviction";
+    let mut evidence = hooked().await;
+    evidence.terms.flags[0].1.push("--on=terminate-hook=cordon".to_owned());
+    breaks(&judge(&evidence), EVICTED);
+    let at = accepted(&evidence);
+    evidence.entries.retain(|e| !matches!(e.fact, Fact::Annotated { .. }));
+    write_by_hand(&mut evidence, at, &[made_up_hook(at)]);
+    keeps(&judge(&evidence), EVICTED, "a record is taken at its word");
+}

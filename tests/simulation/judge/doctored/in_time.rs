@@ -355,3 +355,38 @@ async fn a_question_that_fails_excuses_until_its_process_asks_again() {
     breaks(&with(15, Some((from - s(2), "sundown-0"))), LATE);
     breaks(&with(24, Some((from + s(3), "sundown-0"))), LATE);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_warning_that_stays_on_a_shared_queue_for_others_may_be_a_repeat() {
+    const BLOCK: &str = "cr-1234567890abcdef0";
+    let mut evidence = reclaimed().await;
+    let (instance, _) = node_of(&evidence);
+    evidence.groups.insert("i-other".to_owned(), "other".to_owned());
+    let own = evidence.groups[&instance].clone();
+    evidence.groups.insert("i-own".to_owned(), own);
+    evidence.terms.groups.insert("other".to_owned(), Belongs::OtherCluster);
+    let at = accepted(&evidence) + s(5);
+    let with = |others: &[&str], minutes: u64, flag: &str| {
+        let mut evidence = evidence.clone();
+        let time = |at: Moment| at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let body = json!({
+            "id": "e", "detail-type": "Capacity Block Expiration Warning", "source": "aws.ec2",
+            "time": time(at),
+            "detail": {
+                "capacity-reservation-id": BLOCK, "end-date": time(at + s(60 * (30 + minutes))),
+            },
+        });
+        send(&mut evidence, &body.to_string(), at, at);
+        evidence.messages.last_mut().unwrap().deleted = None;
+        let inside = [instance.as_str()].into_iter().chain(others.iter().copied());
+        evidence.blocks = inside.map(|i| (i.to_owned(), BLOCK.to_owned())).collect();
+        evidence.terms.flags[0].1.push(flag.to_owned());
+        judge(&evidence)
+    };
+    let late = format!("capacity-block of {instance} {LATE}");
+    keeps(&with(&["i-other"], 10, "--shared-queue"), &late, "its node is drained until sooner");
+    breaks(&with(&["i-other"], 1, "--shared-queue"), &late);
+    breaks(&with(&["i-other"], 10, "--verbose"), &late);
+    breaks(&with(&["i-own"], 10, "--shared-queue"), &late);
+    breaks(&with(&[], 10, "--shared-queue"), &late);
+}

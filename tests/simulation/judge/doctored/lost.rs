@@ -1,0 +1,74 @@
+//! Lifecycle actions whose event EventBridge lost.
+
+use super::*;
+use crate::harness::NO_CLUSTER_NAME;
+
+/// A hook that was drained and completed, and whose event was lost.
+async fn lost() -> Evidence {
+    let mut evidence = hooked().await;
+    evidence.messages.retain(|m| !m.body.contains("LifecycleHookName"));
+    let (begun, act) = (evidence.begun, "LoseEvents { seconds: 600 }".to_owned());
+    evidence.acts.push((begun, act));
+    evidence
+}
+
+fn under(evidence: &Evidence, flags: &[&str]) -> Vec<String> {
+    let mut evidence = evidence.clone();
+    evidence.terms.flags[0].1.extend(flags.iter().map(|&flag| flag.to_owned()));
+    judge(&evidence)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_action_whose_event_is_lost_and_that_the_sweep_could_have_found_is_seen() {
+    const TIMED_OUT: &str = "timed out (60s)";
+    let mut evidence = lost().await;
+    let at = evidence.actions[0].started + s(60);
+    longer(&mut evidence, at + s(60));
+    edit_records(&mut evidence, |record| record["interruptions"] = Value::Array(Vec::new()));
+    evidence.actions[0].heartbeats.clear();
+    evidence.actions[0].end =
+        Some(ActionEnd { at, verdict: Verdict::TimedOut(HookResult::Continue), by: String::new() });
+    keeps(&under(&evidence, &["--sweep-interval=30s"]), TIMED_OUT, "it had no time");
+    breaks(&under(&evidence, &["--sweep-interval=10s"]), TIMED_OUT);
+    let nameless = ["--sweep-interval=10s", NO_CLUSTER_NAME];
+    keeps(&under(&evidence, &nameless), TIMED_OUT, "without a name of the cluster nobody sweeps");
+    evidence.acts.clear();
+    breaks(&under(&evidence, &nameless), TIMED_OUT);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_action_whose_event_is_lost_is_completed_in_time_from_when_the_sweep_found_it() {
+    const LATE: &str = "was completed late";
+    let mut evidence = lost().await;
+    led_from_the_beginning(&mut evidence);
+    // No pod ran on its node.
+    let of_pods = |e: &Entry| {
+        matches!(
+            e.fact,
+            Fact::Bound(_)
+                | Fact::PodReady(_)
+                | Fact::Evicted { .. }
+                | Fact::PodFinished(_)
+                | Fact::PodGone(_)
+        )
+    };
+    evidence.entries.retain(|e| !of_pods(e));
+    let accepted = accepted(&evidence);
+    evidence.actions[0].started = accepted - s(30);
+    evidence.actions[0].heartbeats.insert(0, accepted - s(1));
+    edit_records(&mut evidence, |record| {
+        record["interruptions"][0]["event"] = format!("sweep:{accepted}:drain").into();
+        record["interruptions"][0].as_object_mut().unwrap().remove("token");
+    });
+    evidence.terms.flags[0].1.push("--sweep-interval=30s".to_owned());
+    let completed = |after: u64, acts: &[(Moment, String)]| {
+        let mut evidence = evidence.clone();
+        evidence.actions[0].end.as_mut().unwrap().at = accepted + s(after);
+        evidence.acts = acts.to_vec();
+        judge(&evidence)
+    };
+    let acts = &evidence.acts;
+    keeps(&completed(6, acts), LATE, "nobody knew of it before");
+    breaks(&completed(9, acts), LATE);
+    breaks(&completed(6, &[]), LATE);
+}
