@@ -121,7 +121,7 @@ impl InterruptionFacts {
             | Kind::LaunchHook
             | Kind::LaunchSuccessful
             | Kind::Rebalance
-            | Kind::Health => None,
+            | Kind::ScheduledChange => None,
         }
     }
 

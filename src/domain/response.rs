@@ -152,7 +152,7 @@ impl Responses {
             // For a launch hook, `drain` only means that Sundown does not ignore it.
             | Kind::LaunchHook
             | Kind::LaunchSuccessful => Response::Drain,
-            Kind::Rebalance | Kind::Health => Response::Ignore,
+            Kind::Rebalance | Kind::ScheduledChange => Response::Ignore,
         }
     }
 
@@ -160,7 +160,7 @@ impl Responses {
     #[must_use]
     pub const fn allowed(kind: Kind) -> &'static [Response] {
         match kind {
-            Kind::Health | Kind::LaunchHook => &[Response::Ignore],
+            Kind::ScheduledChange | Kind::LaunchHook => &[Response::Ignore],
             Kind::TerminateHook | Kind::RootVolume => {
                 &[Response::Ignore, Response::Cordon, Response::Drain]
             }
@@ -195,7 +195,7 @@ pub fn document() -> String {
     for kind in Responses::kinds() {
         let default = match kind {
             Kind::LaunchHook => "completed when its node is ready".to_owned(),
-            Kind::Health => "not acted on yet (no effect)".to_owned(),
+            Kind::ScheduledChange => "not acted on yet (no effect)".to_owned(),
             _ => format!("`{}`", Responses::default_of(kind).as_str()),
         };
         let allowed: Vec<String> =
@@ -224,7 +224,7 @@ mod tests {
                 Err("`evict` is not a response; use one of ignore, prefer, cordon, drain"),
             ),
             ("launch-hook=drain", Err("use one of: ignore")),
-            ("health=drain", Err("does not act on this kind")),
+            ("scheduled-change=drain", Err("does not act on this kind")),
         ] {
             let read = text.parse::<KindResponse>().map(|read| read.to_string());
             match (read, expected) {
@@ -249,7 +249,7 @@ mod tests {
             (Kind::CapacityBlock, "drain"),
             (Kind::StateChange, "drain"),
             (Kind::Rebalance, "ignore"),
-            (Kind::Health, "ignore"),
+            (Kind::ScheduledChange, "ignore"),
         ];
         assert_eq!(expected.map(|(kind, _)| (kind, of(kind))), expected);
     }

@@ -45,7 +45,7 @@ pub fn triage(
         Cause::Terminate(_) | Cause::Launch(_) if case.hook_claim() == HookClaim::Foreign => {
             policy.dispose(Reason::ForeignHook)
         }
-        Cause::Health(_) => case.not_acted_on(Reason::NotActedOnYet),
+        Cause::ScheduledChange(_) => case.not_acted_on(Reason::NotActedOnYet),
         _ if case.response() == Response::Ignore => case.not_acted_on(Reason::Ignored),
         Cause::Rebalance if known.age(now) > policy.rebalance_ttl => policy.dispose(Reason::Stale),
         Cause::Launch(action) => case.launch_hook(action),

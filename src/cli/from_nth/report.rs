@@ -105,7 +105,7 @@ fn status() -> Value {
         "version": env!("CARGO_PKG_VERSION"),
         "imagePublished": false,
         "runAgainstAws": false,
-        "notActedOnYet": ["health"],
+        "notActedOnYet": ["scheduled-change"],
     })
 }
 

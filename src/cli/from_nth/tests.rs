@@ -662,7 +662,7 @@ fn the_head_has_the_state_of_the_project() {
             (&status["version"], &status["imagePublished"], &status["runAgainstAws"]),
             (&json!(version), &json!(false), &json!(false))
         );
-        assert_eq!(status["notActedOnYet"], json!(["health"]));
+        assert_eq!(status["notActedOnYet"], json!(["scheduled-change"]));
     }
     // When one of these facts changes, README changes, and this text has to change with it.
     for words in [

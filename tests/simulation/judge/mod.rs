@@ -180,7 +180,7 @@ impl Terms {
             Some("prefer") => Response::Prefer,
             Some("cordon") => Response::Cordon,
             Some("drain") => Response::Drain,
-            _ if ["rebalance", "health"].contains(&kind) => Response::Ignore,
+            _ if ["rebalance", "scheduled-change"].contains(&kind) => Response::Ignore,
             _ => Response::Drain,
         }
     }

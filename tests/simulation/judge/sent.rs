@@ -23,7 +23,7 @@ pub enum Kind {
     CapacityBlock,
     Rebalance,
     StateChange,
-    Health,
+    ScheduledChange,
 }
 
 impl Kind {
@@ -41,7 +41,7 @@ impl Kind {
             Self::CapacityBlock => "capacity-block",
             Self::Rebalance => "rebalance",
             Self::StateChange => "state-change",
-            Self::Health => "health",
+            Self::ScheduledChange => "scheduled-change",
         }
     }
 
@@ -82,7 +82,7 @@ impl Kind {
             ) => Self::CapacityBlock,
             ("aws.ec2", "EC2 Instance Rebalance Recommendation") => Self::Rebalance,
             ("aws.ec2", "EC2 Instance State-change Notification") => Self::StateChange,
-            ("aws.health", "AWS Health Event") => Self::Health,
+            ("aws.health", "AWS Health Event") => Self::ScheduledChange,
             _ => return None,
         })
     }
@@ -253,7 +253,7 @@ fn of_object(outer: &Map<String, Value>) -> Vec<Event> {
         is_real_test,
         ..event(kind, &id, time(outer, "time"), instance, detail)
     };
-    let instances = if kind == Kind::Health {
+    let instances = if kind == Kind::ScheduledChange {
         let entities =
             detail.get("affectedEntities").and_then(Value::as_array).into_iter().flatten();
         entities.filter_map(|e| e["entityValue"].as_str().map(str::to_owned)).collect()

@@ -359,7 +359,7 @@ async fn what_is_not_acted_on_yet_is_deleted_and_counted_once_for_each_instance_
     stage.send(&bodies::health(&three, "scheduledChange", &stage.now()));
     stage.until(10, "they are deleted", || stage.in_queue() == 0).await;
     assert_eq!(sundown.messages("rebalance", "not_acted_on"), 1.0);
-    assert_eq!(sundown.messages("health", "not_acted_on"), 3.0);
+    assert_eq!(sundown.messages("scheduled-change", "not_acted_on"), 3.0);
     assert_eq!(sundown.metric("messages_deleted_total"), 2.0, "one message each");
     for instance in &instances {
         stage.assert_untouched(&stage.world.node_of(instance).unwrap());

@@ -138,7 +138,7 @@ async fn on_a_queue_of_our_own_all_of_that_is_deleted() {
     stage.send(&bodies::health(&[&instances[0], &theirs[0]], "scheduledChange", &stage.now()));
     stage.until(10, "they are deleted", || stage.in_queue() == 0).await;
     assert!(stage.bodies_in("dead").is_empty());
-    assert_eq!(sundown.messages("health", "not_acted_on"), 2.0);
+    assert_eq!(sundown.messages("scheduled-change", "not_acted_on"), 2.0);
     sundown.stop().await;
     stage.end();
 }
