@@ -262,6 +262,15 @@ pub struct DrainArgs {
         value_parser = parse_duration,
     )]
     pub rebalance_ttl: Duration,
+    /// How long before a scheduled change of AWS Health the drain of its node begins, 1m to 168h
+    #[arg(
+        long,
+        env = "SUNDOWN_SCHEDULED_LEAD",
+        value_name = "DURATION",
+        default_value = d::SCHEDULED_LEAD,
+        value_parser = parse_duration,
+    )]
+    pub scheduled_lead: Duration,
     /// How long a drain under a lifecycle hook may take
     #[arg(
         long,

@@ -18,6 +18,8 @@ pub const LAUNCH_ON_TIMEOUT: &str = "continue";
 pub const SWEEP_INTERVAL: &str = "1m";
 /// `--rebalance-ttl`.
 pub const REBALANCE_TTL: &str = "1h";
+/// `--scheduled-lead`.
+pub const SCHEDULED_LEAD: &str = "1h";
 /// `--deadline-margin`.
 pub const DEADLINE_MARGIN: &str = "5s";
 /// `--spot-deadline-margin`.

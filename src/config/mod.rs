@@ -105,6 +105,8 @@ pub struct DrainConfig {
     pub responses: Responses,
     /// How long a node keeps its marks for a recommendation that no interruption follows.
     pub rebalance_ttl: Duration,
+    /// How long before a scheduled change its drain begins.
+    pub scheduled_lead: Duration,
     /// How long a drain may take; `None`: max(1 h, the hook's HeartbeatTimeout).
     pub timeout: Option<Duration>,
     /// The longest drain timeout that a hook or a Node may set; `None`: `timeout`.

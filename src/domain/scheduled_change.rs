@@ -76,10 +76,15 @@ impl ChangeAction {
 }
 
 impl HealthNotice {
-    /// What Sundown does about it.
+    /// What Sundown does about it. A message that closes a change asks nobody for anything, so only
+    /// the code counts.
     #[must_use]
     pub fn action(&self) -> ChangeAction {
-        if self.is_informational { ChangeAction::Report } else { ChangeAction::of_code(&self.code) }
+        if self.is_informational && self.status != ChangeStatus::Closed {
+            ChangeAction::Report
+        } else {
+            ChangeAction::of_code(&self.code)
+        }
     }
 
     /// The interruption that it is for one instance.
@@ -131,6 +136,8 @@ mod tests {
             };
             assert_eq!(notice(false).action(), action, "{code}");
             assert_eq!(notice(true).action(), ChangeAction::Report, "{code}, informational");
+            let closed = HealthNotice { status: ChangeStatus::Closed, ..notice(true) };
+            assert_eq!(closed.action(), action, "{code}, closed");
         }
     }
 }

@@ -48,6 +48,7 @@ const ALL: &[&str] = &[
     "config.spotDeadlineMargin=11s",
     "config.responses={spot=cordon}",
     "config.rebalanceTtl=30m",
+    "config.scheduledLead=2h",
     "config.forceAfter=0.75",
     "config.excludeFromLoadBalancers=late",
     "config.completeDelay=1s",

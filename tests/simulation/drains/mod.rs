@@ -8,6 +8,7 @@ mod deadlines;
 mod labels;
 mod life;
 mod lost_nodes;
+mod maintenance;
 mod notices;
 mod own_pod;
 mod places;
