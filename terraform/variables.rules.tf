@@ -1,7 +1,7 @@
 variable "events" {
   description = <<-TEXT
     What is listened for. `launch`: null means where a group has a launch hook. `warm_pool`: instances that leave a warm pool, whose nodes are put
-    back as they were. `rebalance`: recommendations, which Sundown ignores unless `--on` says otherwise. `health` is understood by Sundown and not acted on yet.
+    back as they were. `rebalance`: recommendations, which Sundown ignores unless `--on` says otherwise. `health`: scheduled changes.
   TEXT
   type = object({
     terminate = optional(bool, true)
@@ -10,7 +10,7 @@ variable "events" {
     capacity  = optional(bool, true)
     state     = optional(bool, true)
     rebalance = optional(bool, false)
-    health    = optional(bool, false)
+    health    = optional(bool, true)
     warm_pool = optional(bool, true)
   })
   default  = {}

@@ -271,6 +271,15 @@ pub struct DrainArgs {
     /// variable: separated by commas). In the chart: the list `config.evictAfter`
     #[arg(long, env = "SUNDOWN_EVICT_AFTER", value_name = "KIND=WHEN", value_delimiter = ',')]
     pub evict_after: Vec<KindEvictAfter>,
+    /// How long before a scheduled change of AWS Health the drain of its node begins, 1m to 168h
+    #[arg(
+        long,
+        env = "SUNDOWN_SCHEDULED_LEAD",
+        value_name = "DURATION",
+        default_value = d::SCHEDULED_LEAD,
+        value_parser = parse_duration,
+    )]
+    pub scheduled_lead: Duration,
     /// How long a drain under a lifecycle hook may take
     #[arg(
         long,

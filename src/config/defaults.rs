@@ -20,6 +20,8 @@ pub const SWEEP_INTERVAL: &str = "1m";
 pub const REBALANCE_TTL: &str = "1h";
 /// `--hook-result-on-failure`.
 pub const HOOK_RESULT_ON_FAILURE: &str = "continue";
+/// `--scheduled-lead`.
+pub const SCHEDULED_LEAD: &str = "1h";
 /// `--deadline-margin`.
 pub const DEADLINE_MARGIN: &str = "5s";
 /// `--spot-deadline-margin`.

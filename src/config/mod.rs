@@ -108,6 +108,8 @@ pub struct DrainConfig {
     pub rebalance_ttl: Duration,
     /// When the evictions of a drain begin, by kind of interruption.
     pub evict_after: EvictAfterByKind,
+    /// How long before a scheduled change its drain begins.
+    pub scheduled_lead: Duration,
     /// How long a drain may take; `None`: max(1 h, the hook's HeartbeatTimeout).
     pub timeout: Option<Duration>,
     /// The longest drain timeout that a hook or a Node may set; `None`: `timeout`.

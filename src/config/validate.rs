@@ -304,6 +304,13 @@ pub(super) fn drain(a: &DrainArgs) -> Result<DrainConfig, ConfigError> {
             "out of range; use 1m to 24h",
         ));
     }
+    if !(seconds(60)..=seconds(7 * 24 * 3600)).contains(&a.scheduled_lead) {
+        return Err(ConfigError::duration(
+            "scheduled-lead",
+            a.scheduled_lead,
+            "out of range; use 1m to 168h",
+        ));
+    }
     let max_in_flight = within("max-evictions", a.max_evictions, 1, 1000)?;
     let max_in_flight_per_budget =
         within("max-evictions-per-budget", a.max_evictions_per_budget, 1, 1000)?;
@@ -321,6 +328,7 @@ pub(super) fn drain(a: &DrainArgs) -> Result<DrainConfig, ConfigError> {
         responses,
         rebalance_ttl: a.rebalance_ttl,
         evict_after,
+        scheduled_lead: a.scheduled_lead,
         timeout: a.drain_timeout,
         max_timeout: a.max_drain_timeout,
         hook_result_on_failure: a.hook_result_on_failure,

@@ -15,6 +15,7 @@ use super::{
     hook_claims,
     hooks::{Completion, NamedBy, OrderedResult},
     message_end::MessageEnd,
+    planned::{self, Planned},
     questions::{Answer, Questions},
     returns::{self, ReturnOutcome},
 };
@@ -24,7 +25,9 @@ use crate::{
     observe::MessageOutcome,
     record::{self, Record, Returned},
     runtime::Backoff,
-    triage::{HooksAnswer, Knowledge, LaunchAnswer, Reason, ReturnCheck, Verdict, Wait, triage},
+    triage::{
+        self, HooksAnswer, Knowledge, LaunchAnswer, Reason, ReturnCheck, Verdict, Wait, triage,
+    },
 };
 
 /// An interruption and what is known about it so far. See [`Decision::decide`].
@@ -202,8 +205,10 @@ impl Decision {
             {
                 Verdict::Delete(reason) => return self.dispose(reason, MessageEnd::Deleted),
                 Verdict::GiveBack(reason) => return self.dispose(reason, MessageEnd::GivenBack),
-                verdict
-                @ (Verdict::Complete(_) | Verdict::AnswerLaunch(_) | Verdict::Accept(_))
+                verdict @ (Verdict::Complete(_)
+                | Verdict::AnswerLaunch(_)
+                | Verdict::Accept(_)
+                | Verdict::Plan(_))
                     if self.is_report_only() =>
                 {
                     return if self.is_test {
@@ -221,6 +226,12 @@ impl Decision {
                 // A dry run and a test do not wait until the node is ready.
                 Verdict::Wait(Wait { launch: Some(missing), .. }) if self.is_report_only() => {
                     return self.report().launch_waits(&missing, self.is_test);
+                }
+                Verdict::Plan(accept) => {
+                    if let Some(end) = Box::pin(self.note_change(accept)).await {
+                        return end;
+                    }
+                    continue;
                 }
                 Verdict::Accept(accept) => {
                     let (happened, sent) = (self.known.happened, self.sent);
@@ -391,6 +402,10 @@ impl Decision {
         } else if let Some(action) = self.kept_alive.take() {
             self.term.actions.forget(&action);
         }
+        if reason == Reason::Reported {
+            let node = self.known.nodes.first().map(|node| &node.name);
+            planned::report_only(&self.term, &self.interruption, node);
+        }
         self.is_unanswered = reason == Reason::Stale && self.known.heartbeat.is_none();
         let outcome =
             if end == MessageEnd::GivenBack { MessageOutcome::Left } else { outcome(reason) };
@@ -519,6 +534,23 @@ impl Decision {
         }
     }
 
+    /// Notes a scheduled change on its Node. `None`: it failed, and is decided again after a pause.
+    async fn note_change(&mut self, verdict: triage::Accept) -> Option<MessageEnd> {
+        self.burst_hold = None;
+        let Some(planned) = planned::note(&self.term, &self.interruption, &verdict).await else {
+            self.known.listed = None;
+            tokio::time::sleep(seconds(1)).await;
+            return None;
+        };
+        let (outcome, end) = match planned {
+            Planned::Noted => (MessageOutcome::Planned, MessageEnd::Deleted),
+            Planned::Repeat => (MessageOutcome::Repeat, MessageEnd::Deleted),
+            Planned::Full => (MessageOutcome::Left, MessageEnd::LeftToReappear),
+        };
+        self.count(outcome);
+        Some(end)
+    }
+
     fn accepted(&mut self, accepted: Accepted) -> MessageEnd {
         let outcome = match accepted {
             Accepted::New => MessageOutcome::Accepted,
@@ -566,7 +598,7 @@ const fn outcome(reason: Reason) -> MessageOutcome {
         Reason::NotManaged => MessageOutcome::NotManaged,
         Reason::Stale => MessageOutcome::Stale,
         Reason::Unknown | Reason::NoNode => MessageOutcome::Unknown,
-        Reason::Ignored | Reason::NotActedOnYet => MessageOutcome::NotActedOn,
+        Reason::Ignored | Reason::Reported | Reason::NotActedOnYet => MessageOutcome::NotActedOn,
         Reason::Irrelevant => MessageOutcome::Unrelated,
     }
 }

@@ -65,6 +65,11 @@ impl DryReport<'_> {
                         certainty = ?accept.certainty, "Dry run: would {}.", would_do(accept.response)
                     );
                 }
+                Verdict::Plan(accept) => info!(
+                    node = %accept.node.name, instance = %accept.instance, kind,
+                    "Dry run: would note the scheduled change on the node, and then {}.",
+                    would_do(accept.response)
+                ),
                 Verdict::Complete(action) => {
                     log_completion(action, kind, HookResult::Continue);
                 }
@@ -75,7 +80,7 @@ impl DryReport<'_> {
             }
         }
         let (would, node) = match verdict {
-            Verdict::Accept(accept) => (Would::Drain, Some(&*accept.node)),
+            Verdict::Accept(accept) | Verdict::Plan(accept) => (Would::Drain, Some(&*accept.node)),
             Verdict::AnswerLaunch(_) => (Would::AnswerLaunch, None),
             _ => (Would::Complete, None),
         };
@@ -151,6 +156,9 @@ impl DryReport<'_> {
     pub(super) fn test_verdict(&self, verdict: &Verdict) -> MessageEnd {
         let what = match verdict {
             Verdict::Accept(accept) => would_be(accept.response),
+            Verdict::Plan(_) => {
+                "the scheduled change would be noted on the node, to drain it in time"
+            }
             _ => "its lifecycle action would be completed with CONTINUE",
         };
         self.test(what, MessageEnd::Deleted)

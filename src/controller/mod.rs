@@ -8,7 +8,8 @@
 //! - A message: `intake` receives and deletes it, `message_reader` parses it, `decision` and
 //!   `questions` decide about each of its interruptions, and `dry_report` reports what a dry run
 //!   would do. `decision_lines`: its log lines. `sweep` finds hooks whose message never came.
-//!   `capacity_block`: the instances of a Capacity Block. `hook_claims`: which lifecycle hooks
+//!   `capacity_block`: the instances of a Capacity Block. `planned`: scheduled
+//!   changes. `hook_claims`: which lifecycle hooks
 //!   Sundown answers. `returns`: instances that are back in service. `claims` and `accept` write the
 //!   record.
 //! - A drain: `fleet` runs [`crate::fleet`], and `fleet::perform` turns its effects into calls.
@@ -44,6 +45,7 @@ mod message_reader;
 mod node_writer;
 mod notices;
 mod places;
+mod planned;
 mod questions;
 mod release;
 mod report;

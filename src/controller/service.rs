@@ -337,6 +337,7 @@ fn policy(config: &Config) -> triage::Policy {
         shared_queue: config.queue.shared,
         responses: config.drain.responses.clone(),
         rebalance_ttl: config.drain.rebalance_ttl,
+        region: config.aws.region.clone(),
         launch: config.launch.clone(),
         ..triage::Policy::new(config.ours.nodes.clone())
     }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{
-    BLOCK_NOTICE, DrainSettings, GroupName, HookKey, HookName, InstanceId, InstanceState,
-    LifecycleAction, LifecycleToken, Moment, ReadSettings, ReservationId,
+    BLOCK_NOTICE, DrainSettings, GroupName, HealthNotice, HookKey, HookName, InstanceId,
+    InstanceState, LifecycleAction, LifecycleToken, Moment, ReadSettings, ReservationId,
 };
 
 /// What the event ID of an interruption begins with that the sweep found: no event of it arrived.
@@ -66,8 +66,8 @@ pub enum Cause {
     Rebalance,
     /// `EC2 Instance State-change Notification`.
     StateChange(InstanceState),
-    /// `AWS Health Event`, for one affected entity.
-    Health(Arc<HealthNotice>),
+    /// `AWS Health Event` about a scheduled change, for one affected entity.
+    ScheduledChange(Arc<HealthNotice>),
 }
 
 /// A lifecycle action as an event describes it.
@@ -130,21 +130,6 @@ pub enum SpotAction {
     Hibernate,
 }
 
-/// The part of an AWS Health event about one affected entity.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HealthNotice {
-    /// `eventArn`.
-    pub event_arn: String,
-    /// `communicationId`, which identifies repeated notices.
-    pub communication_id: Option<String>,
-    /// `eventTypeCode`.
-    pub code: String,
-    /// `startTime`.
-    pub starts: Option<Moment>,
-    /// `statusCode` is `closed`: the event is canceled or over.
-    pub closed: bool,
-}
-
 /// The kind of an interruption: used as a metric label, as the value of the taint, and in the
 /// record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -171,8 +156,8 @@ pub enum Kind {
     Rebalance,
     /// [`Cause::StateChange`].
     StateChange,
-    /// [`Cause::Health`].
-    Health,
+    /// [`Cause::ScheduledChange`].
+    ScheduledChange,
 }
 
 /// The warning of a Capacity Block that ends. It names the block and none of its instances.
@@ -222,7 +207,7 @@ impl Kind {
         Self::CapacityBlock,
         Self::Rebalance,
         Self::StateChange,
-        Self::Health,
+        Self::ScheduledChange,
     ];
 
     /// The text of this kind in metric labels, taints and records.
@@ -240,7 +225,7 @@ impl Kind {
             Self::CapacityBlock => "capacity-block",
             Self::Rebalance => "rebalance",
             Self::StateChange => "state-change",
-            Self::Health => "health",
+            Self::ScheduledChange => "scheduled-change",
         }
     }
 
@@ -291,7 +276,7 @@ impl Interruption {
             Cause::CapacityBlock { .. } => Kind::CapacityBlock,
             Cause::Rebalance => Kind::Rebalance,
             Cause::StateChange(_) => Kind::StateChange,
-            Cause::Health(_) => Kind::Health,
+            Cause::ScheduledChange(_) => Kind::ScheduledChange,
         }
     }
 
@@ -306,7 +291,7 @@ impl Interruption {
             | Cause::CapacityBlock { .. }
             | Cause::Rebalance
             | Cause::StateChange(_)
-            | Cause::Health(_) => None,
+            | Cause::ScheduledChange(_) => None,
         }
     }
 
@@ -323,7 +308,7 @@ impl Interruption {
             | Cause::CapacityBlock { .. }
             | Cause::Rebalance
             | Cause::StateChange(_)
-            | Cause::Health(_) => false,
+            | Cause::ScheduledChange(_) => false,
         }
     }
 

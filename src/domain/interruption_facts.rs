@@ -33,8 +33,8 @@ pub struct InterruptionFacts {
     pub accepted: Moment,
     /// The lifecycle action to complete; `None` unless a hook waits.
     pub hook: Option<LifecycleAction>,
-    /// The `instance-termination-time` of [`Kind::CapacityReservation`], or the `end-date` of
-    /// [`Kind::CapacityBlock`]; `None` if not given.
+    /// The `instance-termination-time` of [`Kind::CapacityReservation`], the `end-date` of
+    /// [`Kind::CapacityBlock`], or the start of a [`Kind::ScheduledChange`]; `None` if not given.
     pub ends: Option<Moment>,
     /// The state in a [`Kind::StateChange`]; `None` for other kinds.
     pub state: Option<InstanceState>,
@@ -68,6 +68,7 @@ impl InterruptionFacts {
             hook: interruption.lifecycle_action(instance),
             ends: match &interruption.cause {
                 Cause::CapacityReservation { ends } | Cause::CapacityBlock { ends } => *ends,
+                Cause::ScheduledChange(notice) => notice.starts,
                 _ => None,
             },
             state: match interruption.cause {
@@ -96,7 +97,7 @@ impl InterruptionFacts {
 
     /// When the machine ends, from this interruption's own facts: for spot, 120 s after the notice;
     /// for a capacity reservation, the stated time, else as for spot; for a Capacity Block, 30 min
-    /// before its end; for `stopping` and `shutting-down`, 30 s after the event; for `stopped` and
+    /// before its end; for a scheduled change, its start; for `stopping` and `shutting-down`, 30 s after the event; for `stopped` and
     /// `terminated`, at the event's time. `None` if the end depends on more (a hook) or nothing
     /// ends.
     #[must_use]
@@ -104,6 +105,7 @@ impl InterruptionFacts {
         let time = self.began();
         match self.kind? {
             Kind::Spot | Kind::SpotStop | Kind::SpotHibernate => Some(time.plus(SPOT_NOTICE)),
+            Kind::ScheduledChange => self.ends,
             Kind::CapacityReservation => Some(self.ends.unwrap_or_else(|| time.plus(SPOT_NOTICE))),
             Kind::CapacityBlock => {
                 let end = self.ends.unwrap_or_else(|| time.plus(BLOCK_NOTICE));
@@ -120,8 +122,7 @@ impl InterruptionFacts {
             | Kind::RootVolume
             | Kind::LaunchHook
             | Kind::LaunchSuccessful
-            | Kind::Rebalance
-            | Kind::Health => None,
+            | Kind::Rebalance => None,
         }
     }
 

@@ -2,6 +2,8 @@
 
 /// Annotation of a Node: the record of its accepted interruptions (`record/`).
 pub const RECORD: &str = "sundown.dev/record";
+/// Annotation of a Node: the scheduled changes that AWS has announced for its instance (`record/`).
+pub const PLANNED: &str = "sundown.dev/planned";
 /// Annotation of a Node: `"true"` = never touch this node.
 pub const IGNORE: &str = "sundown.dev/ignore";
 /// Annotation of a Node: `"true"` = pause this drain. On the Lease: pause all drains.

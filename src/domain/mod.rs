@@ -23,6 +23,7 @@ mod region;
 mod reservation;
 mod response;
 mod rules;
+mod scheduled_change;
 mod selector;
 mod settings;
 mod skew;
@@ -39,8 +40,8 @@ pub use hook::{
 };
 pub use instance::{InstanceFacts, InstanceId, InstanceState, NotAnInstanceId};
 pub use interruption::{
-    CapacityBlock, Cause, HealthNotice, HookAction, HookPurpose, Interruption, Kind, PoolEnd,
-    SpotAction, is_sweep_event_id, sweep_event_id,
+    CapacityBlock, Cause, HookAction, HookPurpose, Interruption, Kind, PoolEnd, SpotAction,
+    is_sweep_event_id, sweep_event_id,
 };
 pub use interruption_facts::{
     BLOCK_NOTICE, BLOCK_TERMINATION, ENDING_NOTICE, InterruptionFacts, SPOT_NOTICE, force_time,
@@ -54,6 +55,7 @@ pub use region::{is_region, region_of_host};
 pub use reservation::{NotAReservationId, ReservationId};
 pub use response::{KindResponse, Response, Responses, document as responses_document};
 pub use rules::{DaemonSetState, Exclusion, ForceAfter, Limits, Verification};
+pub use scheduled_change::{ChangeAction, ChangeStatus, HealthNotice};
 pub use selector::{BadSelector, Selector};
 pub use settings::{
     AllowedSettings, DrainSettings, ReadSettings, Setting, SettingFault, SettingInForce,

@@ -149,10 +149,12 @@ impl Responses {
             | Kind::CapacityReservation
             | Kind::CapacityBlock
             | Kind::StateChange
+            // Of a scheduled change, its code decides first ([`super::ChangeAction`]).
+            | Kind::ScheduledChange
             // For a launch hook, `drain` only means that Sundown does not ignore it.
             | Kind::LaunchHook
             | Kind::LaunchSuccessful => Response::Drain,
-            Kind::Rebalance | Kind::Health => Response::Ignore,
+            Kind::Rebalance => Response::Ignore,
         }
     }
 
@@ -160,7 +162,7 @@ impl Responses {
     #[must_use]
     pub const fn allowed(kind: Kind) -> &'static [Response] {
         match kind {
-            Kind::Health | Kind::LaunchHook => &[Response::Ignore],
+            Kind::LaunchHook => &[Response::Ignore],
             Kind::TerminateHook | Kind::RootVolume => {
                 &[Response::Ignore, Response::Cordon, Response::Drain]
             }
@@ -177,7 +179,7 @@ impl Responses {
             Kind::TerminateHook | Kind::RootVolume => {
                 "while a hook waits, no new pod may come to its node"
             }
-            _ => "this version does not act on this kind",
+            _ => "this response does not fit this kind",
         }
     }
 }
@@ -195,7 +197,6 @@ pub fn document() -> String {
     for kind in Responses::kinds() {
         let default = match kind {
             Kind::LaunchHook => "completed when its node is ready".to_owned(),
-            Kind::Health => "not acted on yet (no effect)".to_owned(),
             _ => format!("`{}`", Responses::default_of(kind).as_str()),
         };
         let allowed: Vec<String> =
@@ -224,7 +225,7 @@ mod tests {
                 Err("`evict` is not a response; use one of ignore, prefer, cordon, drain"),
             ),
             ("launch-hook=drain", Err("use one of: ignore")),
-            ("health=drain", Err("does not act on this kind")),
+            ("scheduled-change=cordon", Ok("scheduled-change=cordon")),
         ] {
             let read = text.parse::<KindResponse>().map(|read| read.to_string());
             match (read, expected) {
@@ -249,7 +250,7 @@ mod tests {
             (Kind::CapacityBlock, "drain"),
             (Kind::StateChange, "drain"),
             (Kind::Rebalance, "ignore"),
-            (Kind::Health, "ignore"),
+            (Kind::ScheduledChange, "drain"),
         ];
         assert_eq!(expected.map(|(kind, _)| (kind, of(kind))), expected);
     }

@@ -4,7 +4,10 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use super::{DrainEvent, FleetEvent, LastKnownNode};
 use crate::{
-    domain::{GroupName, InstanceId, InterruptionFacts, LifecycleAction, Moment, Node, NodeName},
+    domain::{
+        GroupName, InstanceId, Interruption, InterruptionFacts, LifecycleAction, Moment, Node,
+        NodeName,
+    },
     drain::Order,
     record::{EndReason, Record},
 };
@@ -69,6 +72,9 @@ pub enum Effect {
     RestoreRecord(Arc<Node>, RecordRestoration),
     /// Undo what Sundown changed on a Node whose record does not count, and remove the record.
     PutBack(Arc<Node>),
+    /// Accept a scheduled change whose drain begins now. Answered by
+    /// [`Input::Accepted`](super::Input::Accepted) if that succeeds, and ordered again otherwise.
+    BeginChange(Arc<Node>, Box<Interruption>),
     /// Take a node out of load balancers, if there is room ([`crate::record::ExclusionLimit`]).
     Exclude(Arc<Node>),
     /// Start the completion of a drain that has ended.

@@ -100,6 +100,9 @@ pub enum DrainEvent {
     /// AWS announced no interruption after a recommendation (`--rebalance-ttl`): the node is put
     /// back.
     RecommendationExpired,
+    /// AWS canceled or moved a scheduled change. `true`: nothing else holds, so the drain ends and
+    /// the node is put back.
+    ChangeCanceled(bool),
     /// The instance is in service again, without a new boot.
     InstanceReturned,
     /// The kubelet has been silent for a minute.

@@ -122,6 +122,7 @@ impl Fleet {
         self.follow_pause(name);
         self.follow_people(node);
         self.follow_settings(name);
+        self.follow_planned(node);
     }
 
     fn open_record_seen(
@@ -344,6 +345,7 @@ impl Fleet {
 
     /// The index no longer shows this Node object.
     pub(super) fn node_deleted(&mut self, node: &Arc<Node>) {
+        self.planned.forget(&node.name);
         self.deleted_without_drain(node);
         self.deleted_but_indexed.remove(&node.uid);
         self.reported_damaged.remove(&node.name);

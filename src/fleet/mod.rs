@@ -15,6 +15,7 @@
 //! | `life` | what follows from the record of a Node, and from the end of its drain |
 //! | `missing` | what follows if a Node has lost its record |
 //! | `settings` | what the annotations of a Node change in its drain |
+//! | `planned` | when the drain of a scheduled change begins, and what follows if AWS cancels it |
 //! | `people` | pauses, and drains that a person ends |
 //! | `proofs` | what answers of AWS and of the API server change |
 //! | `verification` | whether AWS confirms or contradicts the lifecycle actions of a drain |
@@ -38,6 +39,7 @@ mod node_events;
 mod node_state;
 mod orders;
 mod people;
+mod planned;
 mod proofs;
 mod replacement;
 mod reports;
@@ -95,6 +97,8 @@ pub struct Settings {
     pub exclude: Option<Exclusion>,
     /// How long completion waits after the end of a drain (`--complete-delay`).
     pub complete_delay: Duration,
+    /// How long before a scheduled change its drain begins (`--scheduled-lead`).
+    pub scheduled_lead: Duration,
     /// The pod that this process runs in; `None` outside a cluster.
     pub own_pod: Option<PodKey>,
 }
@@ -113,6 +117,7 @@ pub struct Fleet {
     /// The node whose drain has this lifecycle action.
     hook_nodes: BTreeMap<LifecycleAction, NodeName>,
     claims: claims::Claims,
+    planned: planned::PlannedChanges,
     /// When each drain wants its next tick.
     wakes: BTreeSet<(Moment, NodeName)>,
     /// Instances of Nodes without providerID, as DescribeInstances gave them.
@@ -169,6 +174,7 @@ impl Fleet {
             hook_facts: BTreeMap::new(),
             hook_nodes: BTreeMap::new(),
             claims: claims::Claims::default(),
+            planned: planned::PlannedChanges::default(),
             wakes: BTreeSet::new(),
             found_instances: BTreeMap::new(),
             looking_up_instance: BTreeSet::new(),
@@ -366,7 +372,7 @@ impl Fleet {
             (true, false) => self.statuses_reported_at.plus(STATUS_INTERVAL),
             (true, true) => Moment::MAX,
         };
-        first.min(dispatcher).min(regular).min(report)
+        first.min(dispatcher).min(regular).min(report).min(self.planned.next_wake())
     }
 
     fn tick(&mut self) {
@@ -387,6 +393,7 @@ impl Fleet {
         if self.dispatcher.next_wake().is_some_and(|at| at <= now) {
             self.dispatch(DispatchInput::Tick);
         }
+        self.look_at_planned();
         self.handle_changed_drains(now);
         if now >= self.last_second.plus(Duration::from_millis(990)) {
             self.last_second = now;

@@ -1,14 +1,15 @@
 //! Events of EventBridge, by `source` and `detail-type`.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 use crate::domain::{
-    CapacityBlock, Cause, HealthNotice, InstanceId, InstanceState, Interruption, Moment, SpotAction,
+    CapacityBlock, Cause, ChangeStatus, HealthNotice, InstanceId, InstanceState, Interruption,
+    Moment, SpotAction, is_region,
 };
 
 use super::{
     Irrelevant, Parsed, Reject, TestContent, TestEvent, field, lifecycle,
-    wire::{self, Entity, OfBlock, OfHealth, OfInstance, OfTest, Outer, quote},
+    wire::{self, AnyText, Entity, OfBlock, OfHealth, OfInstance, OfTest, Outer, quote},
 };
 
 /// The `source` of test events. The sources of AWS begin with `aws.`, and EventBridge accepts such
@@ -147,29 +148,47 @@ impl<'a> Event<'_, 'a> {
         if field::needed("eventTypeCategory", detail.category.as_ref())? != "scheduledChange" {
             return Ok(Parsed::Irrelevant(Irrelevant::OtherHealthCategory));
         }
-        let notice = Arc::new(HealthNotice {
+        let text = |text: &Option<AnyText<'_>>| text.as_ref().map(|text| text.0.to_string());
+        let notice = HealthNotice {
             event_arn: field::arn("eventArn", detail.arn.as_ref())?.to_owned(),
             communication_id: Some(field::name("communicationId", detail.communication.as_ref())?)
                 .filter(|c| !c.is_empty())
                 .map(str::to_owned),
             code: field::name("eventTypeCode", detail.code.as_ref())?.to_owned(),
+            status: match detail.status.as_deref() {
+                Some("closed") => ChangeStatus::Closed,
+                Some("open") => ChangeStatus::Open,
+                _ => ChangeStatus::Upcoming,
+            },
             starts: field::health_time(detail.starts.as_ref()),
-            closed: detail.status.as_deref() == Some("closed"),
-        });
-        let mut instances = BTreeSet::new();
+            updated: field::health_time(detail.updated.as_ref()),
+            region: text(&detail.region).filter(|region| is_region(region)),
+            account: text(&detail.account).filter(|account| field::is_account(account)),
+            is_informational: text(&detail.actionability).is_some_and(|a| a == "INFORMATIONAL"),
+        };
+        // Each page of an event has other entities, so a page is complete in itself. If a page names
+        // one twice, the one that is not resolved counts.
+        let mut instances = BTreeMap::new();
         for raw in detail.entities.unwrap_or_default() {
             let entity: Entity<'_> = wire::field("affectedEntities", Some(raw))?;
-            instances.extend(entity.value.and_then(|v| field::entity(&v)));
+            let is_resolved = text(&entity.status).is_some_and(|status| status == "RESOLVED");
+            if let Some(instance) = entity.value.and_then(|v| field::entity(&v)) {
+                instances
+                    .entry(instance)
+                    .and_modify(|all: &mut bool| *all &= is_resolved)
+                    .or_insert(is_resolved);
+            }
         }
         if instances.is_empty() {
             return Ok(Parsed::Irrelevant(Irrelevant::NoInstance));
         }
-        Ok(Parsed::Interruptions(
-            instances
-                .into_iter()
-                .map(|i| self.says(i, Cause::Health(Arc::clone(&notice))))
-                .collect(),
-        ))
+        let resolved = Arc::new(HealthNotice { status: ChangeStatus::Closed, ..notice.clone() });
+        let notice = Arc::new(notice);
+        let of = |(instance, is_resolved)| {
+            let notice = if is_resolved { &resolved } else { &notice };
+            notice.of(instance, self.id, self.time)
+        };
+        Ok(Parsed::Interruptions(instances.into_iter().map(of).collect()))
     }
 }
 

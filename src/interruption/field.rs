@@ -67,6 +67,11 @@ pub(super) fn entity(text: &str) -> Option<InstanceId> {
     id.parse().ok()
 }
 
+/// The text is the ID of an AWS account.
+pub(super) fn is_account(text: &str) -> bool {
+    text.len() == 12 && text.bytes().all(|b| b.is_ascii_digit())
+}
+
 /// A time in RFC 3339, with or without a fraction of a second. `None` if it is missing or
 /// unreadable: the time at which the message was sent replaces it, so no interruption is lost.
 pub(super) fn time(text: Option<&Text<'_>>) -> Option<Moment> {

@@ -175,8 +175,16 @@ pub(super) struct OfHealth<'a> {
     pub code: Option<Text<'a>>,
     #[serde(borrow, rename = "startTime")]
     pub starts: Option<Text<'a>>,
+    #[serde(borrow, rename = "lastUpdatedTime")]
+    pub updated: Option<Text<'a>>,
     #[serde(borrow, rename = "statusCode")]
     pub status: Option<Text<'a>>,
+    #[serde(borrow, rename = "eventRegion")]
+    pub region: Option<AnyText<'a>>,
+    #[serde(borrow, rename = "affectedAccount")]
+    pub account: Option<AnyText<'a>>,
+    #[serde(borrow)]
+    pub actionability: Option<AnyText<'a>>,
     #[serde(borrow, rename = "affectedEntities")]
     pub entities: Option<Vec<&'a RawValue>>,
 }
@@ -186,6 +194,8 @@ pub(super) struct OfHealth<'a> {
 pub(super) struct Entity<'a> {
     #[serde(borrow, rename = "entityValue")]
     pub value: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub status: Option<AnyText<'a>>,
 }
 
 /// Parses an object. (serde would also read an array into a struct, field by field, but no event is

@@ -32,6 +32,8 @@ labels!(
         Accepted = "accepted",
         /// Joined to the open record of its Node.
         Joined = "joined",
+        /// A scheduled change, noted on its Node until its drain begins.
+        Planned = "planned",
         /// The record of its Node contains it already.
         Repeat = "repeat",
         /// Its hook was completed without a drain: the instance is terminating and has no Node.

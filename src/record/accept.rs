@@ -5,7 +5,8 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::{
-    Before, MAX_BYTES, MAX_HOOKS, MAX_INTERRUPTIONS, Record, RecordStatus, VERSION, compat,
+    Before, MAX_BYTES, MAX_HOOKS, MAX_INTERRUPTIONS, Planned, Record, RecordStatus, VERSION,
+    compat,
     life::remove_release_order,
     ours,
     patch::NodePatch,
@@ -14,7 +15,7 @@ use super::{
 };
 use crate::domain::{
     Compat, EXCLUDE_FROM_LOAD_BALANCERS, InstanceId, Interruption, InterruptionFacts, Kind, Moment,
-    Node, RECORD, Response, is_sweep_event_id, seconds,
+    Node, PLANNED, RECORD, Response, is_sweep_event_id, seconds,
 };
 
 /// What an accept depends on, apart from the Node and the interruption.
@@ -110,6 +111,8 @@ pub enum Accept {
 /// - If the record is released and cordon and taint are still on the Node, only an interruption
 ///   with a stronger response or with a new lifecycle action replaces it: one of a hook that the record does not name, or a
 ///   later one of a hook that it names. The new record keeps the state before Sundown.
+/// - A scheduled change is accepted only while the annotation `sundown.dev/planned` waits for it.
+///   The same patch notes there that it has begun.
 /// - If the record belongs to this instance and names this event, the interruption is a repeat.
 ///
 /// The taint shows the most urgent kind of all interruptions that have joined. A new record removes
@@ -123,6 +126,12 @@ pub fn accept(
 ) -> Accept {
     if node.is_elsewhere || node.instance.as_ref().is_some_and(|i| *i != interruption.instance) {
         return Accept::OtherInstance;
+    }
+    let planned = Planned::of(node, &interruption.instance);
+    let planned = planned.and_then(|planned| planned.begun(&interruption.event_id));
+    if interruption.kind() == Kind::ScheduledChange && planned.is_none() {
+        // It was moved or canceled since, or was accepted before.
+        return Accept::Repeat;
     }
     let new = NewEntry::new(interruption, now, options);
     let (record, joins) = match status(node, Some(&interruption.instance)) {
@@ -169,6 +178,9 @@ pub fn accept(
     let mut patch = NodePatch::new(node);
     patch.record(&record);
     patch.taint(&record);
+    if let Some(planned) = planned.filter(|_| interruption.kind() == Kind::ScheduledChange) {
+        patch.annotate(PLANNED, Some(planned.write()));
+    }
     if !joins {
         remove_release_order(node, &mut patch);
     }
@@ -339,13 +351,14 @@ impl NewEntry {
     }
 
     /// It brings a new lifecycle action, an earlier deadline than that of the open record, or a
-    /// stronger response.
+    /// stronger response. A scheduled change always joins: it is noted as begun with the same PATCH.
     fn adds_to(&self, record: &Record, options: &AcceptOptions) -> bool {
         !self.is_in(record)
             && (self.has_new_action(record)
                 || self.ends_sooner(record, options)
                 || self.is_stronger_than(record)
-                || self.extends_recommendation(record))
+                || self.extends_recommendation(record)
+                || self.facts.kind == Some(Kind::ScheduledChange))
     }
 
     /// Its response is stronger than that of every interruption in the record, and the record does

@@ -32,7 +32,7 @@ fn taint(entry: &KnownEntry) -> Option<Taint> {
             ("asg-lifecycle-termination", "asg-lifecycle-term-")
         }
         Kind::Rebalance => ("rebalance-recommendation", "rebalance-recommendation-event-"),
-        Kind::Health => ("scheduled-maintenance", "aws-health-scheduled-change-event-"),
+        Kind::ScheduledChange => ("scheduled-maintenance", "aws-health-scheduled-change-event-"),
         Kind::LaunchHook
         | Kind::LaunchSuccessful
         | Kind::CapacityReservation

@@ -28,6 +28,7 @@ mod ended;
 mod exclusion_limit;
 mod life;
 mod patch;
+mod planned;
 mod returned;
 mod schema;
 mod status;
@@ -44,6 +45,10 @@ pub use life::{
     restore_record, write_back, write_back_released,
 };
 pub use patch::{cordon, exclude};
+pub use planned::{
+    CanceledChanges, MAX_CHANGES, MAX_PLANNED_BYTES, Plan, PlanChange, Planned, PlannedChange,
+    canceled_changes, may_begin_change, plan,
+};
 pub use returned::{Returned, returned};
 pub use schema::{
     Before, Damage, MAX_BYTES, MAX_HOOKS, MAX_INTERRUPTIONS, Record, Released, VERSION,

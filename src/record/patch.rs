@@ -156,7 +156,7 @@ const fn urgency(kind: Kind) -> u8 {
         Kind::TerminateHook => 5,
         Kind::RootVolume => 4,
         Kind::LaunchHook => 3,
-        Kind::Health => 2,
+        Kind::ScheduledChange => 2,
         Kind::Rebalance => 1,
         Kind::LaunchSuccessful => 0,
     }

@@ -32,6 +32,8 @@ pub struct Policy {
     pub responses: Responses,
     /// How long a recommendation counts (`--rebalance-ttl`).
     pub rebalance_ttl: Duration,
+    /// The region of the instances; `None`: not known, so it is not compared.
+    pub region: Option<String>,
     /// What a launch hook waits for (`--launch-…`).
     pub launch: LaunchPolicy,
     /// When an interruption is stale.
@@ -137,6 +139,7 @@ impl Policy {
             shared_queue: false,
             responses: Responses::default(),
             rebalance_ttl: seconds(3600),
+            region: None,
             launch: LaunchPolicy {
                 timeout: seconds(300),
                 on_timeout: HookResult::Continue,
@@ -145,6 +148,13 @@ impl Policy {
             },
             staleness: Staleness::default(),
         }
+    }
+
+    /// A scheduled change in this region concerns no instance of ours: copies of AWS Health events
+    /// also come to other regions. `None`: the event does not name its region.
+    #[must_use]
+    pub fn is_elsewhere(&self, region: Option<&str>) -> bool {
+        self.region.as_deref().zip(region).is_some_and(|(ours, theirs)| ours != theirs)
     }
 
     /// Whether `--on` ignores this kind: the reason, if so.

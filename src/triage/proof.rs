@@ -30,9 +30,10 @@ fn trusted_for(
             Some(HookAnswer::Described(hook)) => hook.heartbeat_timeout,
             Some(HookAnswer::NoSuchHook) | None => staleness.hook,
         }),
-        Cause::Launch(_) | Cause::LaunchSuccessful { .. } | Cause::Rebalance | Cause::Health(_) => {
-            None
-        }
+        Cause::Launch(_)
+        | Cause::LaunchSuccessful { .. }
+        | Cause::Rebalance
+        | Cause::ScheduledChange(_) => None,
     }
 }
 

@@ -12,8 +12,8 @@ use super::{
     proof,
 };
 use crate::domain::{
-    Cause, HookAction, HookResult, InstanceState, Interruption, LifecycleAction, Moment, Node,
-    PoolEnd, Response, Transition, seconds,
+    Cause, ChangeAction, HookAction, HookResult, InstanceState, Interruption, LifecycleAction,
+    Moment, Node, PoolEnd, Response, Transition, seconds,
 };
 
 /// How old EC2's answer about an instance may be if only its cluster is of interest. A queue full
@@ -45,8 +45,13 @@ pub fn triage(
         Cause::Terminate(_) | Cause::Launch(_) if case.hook_claim() == HookClaim::Foreign => {
             policy.dispose(Reason::ForeignHook)
         }
-        Cause::Health(_) => case.not_acted_on(Reason::NotActedOnYet),
         _ if case.response() == Response::Ignore => case.not_acted_on(Reason::Ignored),
+        Cause::ScheduledChange(notice) if policy.is_elsewhere(notice.region.as_deref()) => {
+            policy.dispose(Reason::Foreign)
+        }
+        Cause::ScheduledChange(notice) if notice.action() == ChangeAction::Report => {
+            case.not_acted_on(Reason::Reported)
+        }
         Cause::Rebalance if known.age(now) > policy.rebalance_ttl => policy.dispose(Reason::Stale),
         Cause::Launch(action) => case.launch_hook(action),
         // The index may show the Node soon, and the Node may have to be put back.
@@ -60,6 +65,7 @@ pub fn triage(
         | Cause::CapacityReservation { .. }
         | Cause::CapacityBlock { .. }
         | Cause::Rebalance
+        | Cause::ScheduledChange(_)
         | Cause::StateChange(_) => match case.node() {
             Some(node) => case.with_node(node),
             None if case.may_be_named_after() => wait(case.questions_of_name(), None),
@@ -174,7 +180,9 @@ impl Case<'_> {
                 }
                 return Verdict::Wait(waits);
             }
-            Verdict::Wait(_) | Verdict::Delete(_) | Verdict::GiveBack(_) => return verdict,
+            Verdict::Wait(_) | Verdict::Plan(_) | Verdict::Delete(_) | Verdict::GiveBack(_) => {
+                return verdict;
+            }
         };
         wait(vec![Question::Hooks(action.group.clone())], until)
     }
@@ -275,7 +283,8 @@ impl Case<'_> {
         self.policy.responses.of(self.interruption.kind())
     }
 
-    // Interruptions that `--on` ignores, and those on which Sundown does not act: AWS Health,
+    // Interruptions that `--on` ignores, and those on which Sundown does not act: scheduled changes
+    // that are only reported,
     // instances that leave a warm pool, and launch hooks that nothing shows to be Sundown's.
     fn not_acted_on(&self, reason: Reason) -> Verdict {
         let others_may_act = self.policy.shared_queue && self.node().is_none();
@@ -584,7 +593,7 @@ impl Case<'_> {
     fn accept(&self, node: Arc<Node>, certainty: Certainty) -> Verdict {
         let state: Option<InstanceState> = proof::state(self.known);
         let others = self.claims().map(|claims| claims.others).unwrap_or_default();
-        Verdict::Accept(Accept {
+        let accept = Accept {
             node,
             instance: self.interruption.instance.clone(),
             response: self.response(),
@@ -592,7 +601,11 @@ impl Case<'_> {
             claim: self.hook_claim(),
             state,
             others,
-        })
+        };
+        match self.interruption.cause {
+            Cause::ScheduledChange(_) => Verdict::Plan(accept),
+            _ => Verdict::Accept(accept),
+        }
     }
 
     fn question_of_instance(&self, not_before: Moment) -> Question {

@@ -10,6 +10,7 @@ mod hook_claims;
 mod launch;
 mod model;
 mod nodes;
+mod planned;
 mod properties;
 mod responses;
 mod stale;

@@ -13,6 +13,8 @@ use crate::domain::{
 pub enum Verdict {
     /// Accept it: write it into the record of this Node.
     Accept(Accept),
+    /// A scheduled change: note it on this Node ([`crate::record::plan`]). The drain begins later.
+    Plan(Accept),
     /// The instance has no Node, and will not get one: complete the hook with CONTINUE, then delete
     /// the message.
     Complete(LifecycleAction),
@@ -193,6 +195,8 @@ pub enum Reason {
     NoNode,
     /// The operator has set [`Response::Ignore`] for this kind (`--on`).
     Ignored,
+    /// A scheduled change that drains no node ([`crate::domain::ChangeAction::Report`]).
+    Reported,
     /// Sundown understands this kind of interruption, but does not act on it yet.
     NotActedOnYet,
     /// The message is understood and does not concern Sundown (`interruption::Parsed::Irrelevant`
@@ -202,7 +206,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, for initializing metrics.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Foreign,
         Self::ForeignHook,
         Self::NotManaged,
@@ -210,6 +214,7 @@ impl Reason {
         Self::Unknown,
         Self::NoNode,
         Self::Ignored,
+        Self::Reported,
         Self::NotActedOnYet,
         Self::Irrelevant,
     ];
@@ -225,6 +230,7 @@ impl Reason {
             Self::Unknown => "unknown",
             Self::NoNode => "no_node",
             Self::Ignored => "ignored",
+            Self::Reported => "reported",
             Self::NotActedOnYet => "not_acted_on_yet",
             Self::Irrelevant => "irrelevant",
         }

@@ -13,7 +13,7 @@ variables {
 run "what_is_acted_on_has_a_rule_and_nothing_else" {
   command = plan
   assert {
-    condition     = keys(aws_cloudwatch_event_rule.this) == ["capacity", "spot", "state", "terminate", "warm-pool"]
+    condition     = keys(aws_cloudwatch_event_rule.this) == ["capacity", "health", "spot", "state", "terminate", "warm-pool"]
     error_message = jsonencode(keys(aws_cloudwatch_event_rule.this))
   }
   assert {
@@ -67,7 +67,7 @@ run "hooks_wait_for_a_word" {
     enable_hooks = false
   }
   assert {
-    condition     = length(aws_autoscaling_lifecycle_hook.terminate) == 0 && length(aws_cloudwatch_event_rule.this) == 5
+    condition     = length(aws_autoscaling_lifecycle_hook.terminate) == 0 && length(aws_cloudwatch_event_rule.this) == 6
     error_message = "Everything but the hooks is made."
   }
 }

@@ -217,7 +217,7 @@ async fn nothing_else_touches_a_node(scene: &mut Scene) {
     );
     deliver(stage, &json!({ "instance": idle[0], "please": "drain it" }).to_string());
     scene.counted("rebalance", "not_acted_on", 1.0).await;
-    scene.counted("health", "not_acted_on", 1.0).await;
+    scene.counted("scheduled-change", "not_acted_on", 1.0).await;
     scene.counted("none", "test", 2.0).await;
     scene.sundown.counts("rejected_bodies_total{reason=\"other_shape\"}", 1.0).await;
     let in_queue = || scene.stage.world.aws.queue(OURS).unwrap().messages.len();

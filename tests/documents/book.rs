@@ -76,7 +76,7 @@ fn the_readme_is_short_shows_it_working_and_says_where_it_stands() {
             version,
             "o image is published",
             "not run against real AWS",
-            "interruptions.md#not-acted-on-yet",
+            "interruptions.md#scheduled-changes",
         ] {
             assert!(top.contains(words), "{page} does not begin with: {words}");
         }

@@ -213,8 +213,8 @@ fn the_role_trusts_the_service_account_that_the_manifests_make() {
 #[test]
 fn what_is_not_acted_on_has_no_rule_by_default() {
     let text = read("terraform/variables.rules.tf");
-    let off = ["rebalance", "health"];
-    for (event, on) in ["terminate", "spot", "capacity", "state", "warm_pool"]
+    let off = ["rebalance"];
+    for (event, on) in ["terminate", "spot", "capacity", "state", "health", "warm_pool"]
         .map(|e| (e, true))
         .into_iter()
         .chain(off.map(|e| (e, false)))
@@ -225,12 +225,6 @@ fn what_is_not_acted_on_has_no_rule_by_default() {
             .find(|l| l.starts_with(&format!("{event} = optional")));
         assert_eq!(line, Some(format!("{event} = optional(bool, {on})")));
     }
-    let page = read("docs/interruptions.md");
-    let list = page.split("\n## Not acted on yet\n").nth(1).unwrap().split("\n## ").next().unwrap();
-    assert!(
-        list.contains("AWS Health Event"),
-        "it is acted on now: terraform/variables.rules.tf should listen for it"
-    );
     let ignored = sundown::domain::Responses::default_of(sundown::domain::Kind::Rebalance);
     assert_eq!(ignored.as_str(), "ignore", "its rule is off by default, as its response is");
 }

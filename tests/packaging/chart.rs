@@ -49,6 +49,7 @@ const ALL: &[&str] = &[
     "config.responses={spot=cordon}",
     "config.rebalanceTtl=30m",
     "config.evictAfter={rebalance=replacement-ready,terminate-hook=10m}",
+    "config.scheduledLead=2h",
     "config.forceAfter=0.75",
     "config.excludeFromLoadBalancers=late",
     "config.completeDelay=1s",

@@ -104,8 +104,8 @@ pub(super) const BEHAVIOUR: &[(&str, &str)] = &[
     ),
     (
         "AWS Health",
-        "scheduled changes are not acted on yet: NTH drains at once, days before. Plan them by \
-         hand until then",
+        "Sundown drains `--scheduled-lead` (1 h) before a scheduled change begins, and puts the node \
+         back if AWS cancels it: NTH drains at once, days before",
     ),
     (
         "launch hooks",

@@ -18,7 +18,7 @@ const STATUS: &str = concat!(
 - No image is published yet: you build it (docs/install.md).
 - It has not run against real AWS yet, only against embedded servers for SQS, EC2 and Auto Scaling.
 - It ignores rebalance recommendations, on which NTH acts, unless you set `--on rebalance=drain`.
-- It recognizes AWS Health events (scheduled events), and does not act on them yet. NTH does.
+- It drains for AWS Health events an hour before they begin. NTH drains at once.
 So begin with a trial, which drains nothing and answers no hook (docs/from-nth.md).
 "
 );
@@ -105,7 +105,7 @@ fn status() -> Value {
         "version": env!("CARGO_PKG_VERSION"),
         "imagePublished": false,
         "runAgainstAws": false,
-        "notActedOnYet": ["health"],
+        "notActedOnYet": [],
     })
 }
 

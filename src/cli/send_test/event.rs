@@ -27,7 +27,8 @@ pub(super) enum Kind {
     /// The instance is stopping
     State,
     /// AWS Health announces a retirement
-    Health,
+    #[value(alias = "health")]
+    ScheduledChange,
 }
 
 impl Kind {
@@ -41,7 +42,7 @@ impl Kind {
             Self::CapacityBlock => CAPACITY_BLOCK,
             Self::Rebalance => "EC2 Instance Rebalance Recommendation",
             Self::State => "EC2 Instance State-change Notification",
-            Self::Health => "AWS Health Event",
+            Self::ScheduledChange => "AWS Health Event",
         }
     }
 
@@ -91,7 +92,7 @@ pub(super) fn detail(about: &About<'_>) -> Value {
         }
         Kind::Rebalance => json!({ "instance-id": instance }),
         Kind::State => json!({ "instance-id": instance, "state": "stopping" }),
-        Kind::Health => json!({
+        Kind::ScheduledChange => json!({
             "eventArn": format!(
                 "arn:aws:health:{}::event/EC2/AWS_EC2_INSTANCE_RETIREMENT_SCHEDULED/{}",
                 about.region, about.token
@@ -134,7 +135,7 @@ pub(super) fn resources(about: &About<'_>) -> Vec<String> {
         _ => "aws",
     };
     match (about.kind, about.reservation) {
-        (Kind::Health, _) => vec![about.instance.to_string()],
+        (Kind::ScheduledChange, _) => vec![about.instance.to_string()],
         (Kind::CapacityBlock, Some(reservation)) => vec![format!(
             "arn:{partition}:ec2:{}:{}:capacity-reservation/{reservation}",
             about.region, about.account
@@ -212,7 +213,7 @@ mod tests {
                 Kind::CapacityBlock => Said::CapacityBlock,
                 Kind::Rebalance => Said::Rebalance,
                 Kind::State => Said::StateChange,
-                Kind::Health => Said::Health,
+                Kind::ScheduledChange => Said::ScheduledChange,
             };
             assert_eq!(only.kind(), expected);
             assert_eq!(only.hook().is_some_and(|h| h.token.is_some()), kind.has_hook());

@@ -180,6 +180,18 @@ reasons! {
         "EC2 sent a rebalance recommendation, and no interruption of the instance followed within \
          `--rebalance-ttl`. Sundown restores the earlier state of the node."
         => "Nothing.";
+    /// AWS announced, moved or closed a scheduled change.
+    ScheduledChange [Normal] [Node]
+        "AWS Health announced, moved or closed a scheduled change of the instance. The message has \
+         its code and its start. The drain begins `--scheduled-lead` before the start. A change \
+         whose code asks for no drain is only reported."
+        => "Nothing. To keep the node as it is, see [scheduled \
+            changes](interruptions.md#scheduled-changes).";
+    /// AWS canceled the scheduled change for which the node was drained.
+    ScheduledChangeCanceled [Normal] [Node]
+        "AWS canceled the scheduled change for which the node is drained, or moved it, and no other \
+         interruption of the node holds. Sundown restores the earlier state of the node."
+        => "Nothing.";
     /// An instance is back in service.
     InstanceReturned [Normal] [Node]
         "Auto Scaling has put the instance back into service (out of a warm pool, or out of \

@@ -409,7 +409,9 @@ fn interruption(instance: &InstanceId, facts: &InterruptionFacts) -> Option<Inte
                 metadata: None,
             })
         }
-        Kind::LaunchHook | Kind::LaunchSuccessful | Kind::Rebalance | Kind::Health => return None,
+        Kind::LaunchHook | Kind::LaunchSuccessful | Kind::Rebalance | Kind::ScheduledChange => {
+            return None;
+        }
     };
     Some(Interruption {
         instance: instance.clone(),

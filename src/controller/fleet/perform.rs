@@ -8,7 +8,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::{lookups, writes};
 use crate::{
     cluster::PodFeed,
-    controller::{context::Term, hooks::NamedBy, node_writer::patch_node, release},
+    controller::{context::Term, hooks::NamedBy, node_writer::patch_node, planned, release},
     domain::{Moment, Node, NodeName},
     fleet::{CompletionId, Effect, Input, Question, RecordRestoration},
     record,
@@ -74,6 +74,9 @@ impl Performer {
             Effect::StopKeepAlive(hook) => term.actions.forget(&hook),
             Effect::RestoreRecord(node, what) => self.restore(&node, what),
             Effect::PutBack(node) => release::put_back(term, node, record::After::Removed),
+            Effect::BeginChange(node, interruption) => {
+                term.spawn(planned::begin(term.clone(), node, *interruption));
+            }
             Effect::Exclude(node) => writes::exclude(term, node),
             Effect::Complete(completion) => {
                 let id = completion.id;

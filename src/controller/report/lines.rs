@@ -90,6 +90,14 @@ fn log_drain(node: &NodeName, event: &DrainEvent) -> bool {
             info!(%node, "No interruption followed the recommendation within --rebalance-ttl: the \
                 node is put back as it was.");
         }
+        DrainEvent::ChangeCanceled(true) => {
+            info!(%node, "AWS canceled or moved the scheduled change: the drain ends and the node \
+                is put back as it was.");
+        }
+        DrainEvent::ChangeCanceled(false) => {
+            info!(%node, "AWS canceled or moved a scheduled change. Another interruption of the \
+                node holds, so its drain goes on.");
+        }
         DrainEvent::InstanceReturned => {
             info!(%node, "The instance is back in service without a new boot: its node is put \
                 back as it was.");

@@ -116,6 +116,12 @@ fn of_drain(node: &NodeName, event: &DrainEvent) -> Option<NodeNote> {
              back."
                 .to_owned(),
         ),
+        DrainEvent::ChangeCanceled(true) => (
+            Normal,
+            EventReason::ScheduledChangeCanceled,
+            "AWS canceled or moved the scheduled change: the drain ends and the node is put back."
+                .to_owned(),
+        ),
         DrainEvent::InstanceReturned => (
             Normal,
             EventReason::InstanceReturned,

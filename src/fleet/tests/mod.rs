@@ -1,6 +1,7 @@
 //! A fleet with facts that a test sets, and the names of its effects.
 
 mod answers;
+mod planned;
 mod properties;
 mod replacement;
 mod responses;
@@ -104,6 +105,7 @@ impl World {
             limits: LimitSettings::default(),
             exclude: Some(exclude),
             complete_delay: Duration::ZERO,
+            scheduled_lead: Duration::from_secs(3600),
             own_pod: None,
         };
         let mut world =
@@ -198,6 +200,7 @@ fn word(effect: &Effect) -> Option<&'static str> {
         Effect::RestoreRecord(_, RecordRestoration::Register(..)) => "register",
         Effect::RestoreRecord(_, RecordRestoration::CarryOver(_)) => "carry over",
         Effect::PutBack(_) => "put back",
+        Effect::BeginChange(..) => "begin the change",
         Effect::Exclude(_) => "exclude",
         Effect::Complete(completion) if completion.actions.is_empty() => "write the end",
         Effect::Complete(_) => "complete",

@@ -58,7 +58,7 @@ fn a_test_event_that_names_thousands_of_instances_is_cut_short() {
     let Ok(Parsed::Test(test)) = parse(test.to_string()) else { panic!("no test event") };
     let TestContent::Interruptions(all) = test.content else { panic!("no interruptions") };
     assert_eq!((all.len(), test.ignored), (100, 4_900));
-    assert!(all.iter().all(|i| matches!(i.cause, Cause::Health(_))));
+    assert!(all.iter().all(|i| matches!(i.cause, Cause::ScheduledChange(_))));
     // An event from AWS has no limit on instances.
     let mut real = real;
     real["detail"]["affectedEntities"] = entities.into();

@@ -3,8 +3,8 @@
 use super::{INSTANCE, body, in_envelope, interruptions, one};
 use crate::{
     domain::{
-        CapacityBlock, Cause, DrainSettings, HookAction, HookPurpose, InstanceId, Interruption,
-        Kind, Moment, PoolEnd, SpotAction, seconds,
+        CapacityBlock, Cause, ChangeAction, ChangeStatus, DrainSettings, HealthNotice, HookAction,
+        HookPurpose, InstanceId, Interruption, Kind, Moment, PoolEnd, SpotAction, seconds,
     },
     interruption::{Irrelevant, Parsed, Reject, TEST_SOURCE, TestContent, TestEvent, parse},
 };
@@ -279,7 +279,7 @@ fn c22_a_health_event_is_one_interruption_for_each_instance_in_it() {
         [INSTANCE, "i-abcd1111"]
     );
     for i in all {
-        let Cause::Health(notice) = i.cause else { panic!("{i:?}") };
+        let Cause::ScheduledChange(notice) = i.cause else { panic!("{i:?}") };
         assert_eq!(notice.code, "AWS_EC2_INSTANCE_RETIREMENT_SCHEDULED");
         assert_eq!(notice.communication_id.as_deref(), Some("1234abc01232a4012345678-1"));
         assert_eq!(
@@ -287,7 +287,8 @@ fn c22_a_health_event_is_one_interruption_for_each_instance_in_it() {
             Some(moment("2016-06-05T15:10:09Z")),
             "RFC 1123, whatever the day of the week is"
         );
-        assert!(!notice.closed);
+        assert_eq!(notice.status, ChangeStatus::Upcoming);
+        assert_eq!(notice.action(), ChangeAction::BeforeStart);
     }
 }
 
@@ -297,7 +298,109 @@ fn a_health_event_names_instances_by_id_or_arn_and_each_counts_once() {
     let all = interruptions(body::health.replace(r#"{"entityValue":"i-abcd1111"}"#, arn));
     assert_eq!(all.len(), 2);
     let closed = interruptions(body::health.replace("upcoming", "closed"));
-    assert!(closed.iter().all(|i| matches!(&i.cause, Cause::Health(n) if n.closed)));
+    assert!(closed.iter().all(|i| notice(i).status == ChangeStatus::Closed));
+}
+
+fn notice(interruption: &Interruption) -> &HealthNotice {
+    let Cause::ScheduledChange(notice) = &interruption.cause else { panic!("{interruption:?}") };
+    notice
+}
+
+/// A Health event with all fields that decide something, and with these replaced.
+fn full_health(changes: &[(&str, serde_json::Value)]) -> String {
+    let mut detail = serde_json::json!({
+        "eventArn": "arn:aws:health:eu-west-1::event/EC2/AWS_EC2_INSTANCE_STOP_SCHEDULED/x",
+        "service": "EC2", "eventTypeCode": "AWS_EC2_INSTANCE_STOP_SCHEDULED",
+        "eventTypeCategory": "scheduledChange", "eventScopeCode": "ACCOUNT_SPECIFIC",
+        "communicationId": "c-1", "statusCode": "open", "eventRegion": "eu-west-1",
+        "affectedAccount": "123456789012", "startTime": "Fri, 18 Dec 2026 09:00:00 GMT",
+        "lastUpdatedTime": "Tue, 01 Dec 2026 08:00:00 GMT", "actionability": "ACTION_REQUIRED",
+        "page": "2", "totalPages": "3",
+        "affectedEntities": [{ "entityValue": "i-abcd1111", "status": "PENDING" }],
+    });
+    for (key, value) in changes {
+        detail[key] = value.clone();
+    }
+    serde_json::json!({
+        "version": "0", "id": "e", "detail-type": "AWS Health Event", "source": "aws.health",
+        "account": "999999999999", "time": "2026-12-01T08:00:05Z", "region": "us-west-2",
+        "resources": [], "detail": detail,
+    })
+    .to_string()
+}
+
+#[test]
+fn the_region_and_the_account_of_a_scheduled_change_are_those_in_the_detail() {
+    let event = one(full_health(&[]));
+    assert_eq!(
+        *notice(&event),
+        HealthNotice {
+            event_arn: "arn:aws:health:eu-west-1::event/EC2/AWS_EC2_INSTANCE_STOP_SCHEDULED/x"
+                .to_owned(),
+            communication_id: Some("c-1".to_owned()),
+            code: "AWS_EC2_INSTANCE_STOP_SCHEDULED".to_owned(),
+            status: ChangeStatus::Open,
+            starts: Some(moment("2026-12-18T09:00:00Z")),
+            updated: Some(moment("2026-12-01T08:00:00Z")),
+            region: Some("eu-west-1".to_owned()),
+            account: Some("123456789012".to_owned()),
+            is_informational: false,
+        }
+    );
+    assert_eq!(event.time, Some(moment("2026-12-01T08:00:05Z")));
+    assert_eq!(event.kind(), Kind::ScheduledChange);
+}
+
+#[test]
+fn what_a_scheduled_change_lacks_or_garbles_does_not_lose_it() {
+    use serde_json::json;
+    let of =
+        |key: &str, value: serde_json::Value| notice(&one(full_health(&[(key, value)]))).clone();
+    for (key, value) in [("startTime", json!("soon")), ("startTime", json!(null))] {
+        assert_eq!(of(key, value).starts, None, "{key}");
+    }
+    assert_eq!(
+        of("startTime", json!("2026-12-18T09:00:00Z")).starts,
+        notice(&one(full_health(&[]))).starts
+    );
+    assert_eq!(of("lastUpdatedTime", json!("")).updated, None);
+    assert_eq!(of("eventRegion", json!("global")).region, None);
+    assert_eq!(of("eventRegion", json!(5)).region, None);
+    assert_eq!(of("affectedAccount", json!("me")).account, None);
+    assert_eq!(of("communicationId", json!("")).communication_id, None);
+    assert!(of("actionability", json!("INFORMATIONAL")).is_informational);
+    assert!(!of("actionability", json!("ACTION_MAY_BE_REQUIRED")).is_informational);
+    for (status, expected) in [
+        (json!("upcoming"), ChangeStatus::Upcoming),
+        (json!("open"), ChangeStatus::Open),
+        (json!("closed"), ChangeStatus::Closed),
+        (json!("new-status"), ChangeStatus::Upcoming),
+        (json!(null), ChangeStatus::Upcoming),
+    ] {
+        assert_eq!(of("statusCode", status.clone()).status, expected, "{status}");
+    }
+}
+
+#[test]
+fn an_entity_that_is_resolved_is_closed_and_the_others_are_not() {
+    let entity =
+        |id: &str, status: &str| serde_json::json!({ "entityValue": id, "status": status });
+    let all = serde_json::json!([
+        entity("i-aaaa1111", "RESOLVED"),
+        entity("i-aaaa2222", "PENDING"),
+        entity("i-aaaa3333", "RESOLVED"),
+        entity("i-aaaa3333", "IMPAIRED"),
+    ]);
+    let read = interruptions(full_health(&[("affectedEntities", all)]));
+    let statuses: Vec<_> = read.iter().map(|i| (i.instance.as_str(), notice(i).status)).collect();
+    assert_eq!(
+        statuses,
+        [
+            ("i-aaaa1111", ChangeStatus::Closed),
+            ("i-aaaa2222", ChangeStatus::Open),
+            ("i-aaaa3333", ChangeStatus::Open),
+        ]
+    );
 }
 
 #[test]

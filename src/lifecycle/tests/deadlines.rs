@@ -127,7 +127,7 @@ fn each_kind_has_the_deadline_that_its_facts_give() {
         ("stopped: nothing to force", Case::of([state(Stopped, 0, 4)]), None, 3604),
         ("terminated", Case::of([state(Terminated, 0, 4)]), None, 3604),
         ("running", Case::of([state(Running, 0, 4)]), None, 3604),
-        ("a kind that ends nothing", Case::of([taken(Kind::Health, 0, 4)]), None, 3604),
+        ("a kind that ends nothing", Case::of([taken(Kind::ScheduledChange, 0, 4)]), None, 3604),
         ("hook: accept + one hour", Case::of([hook("drain", 0, 4)]).hook(h(300)), Some(3599), 3602),
         (
             "hook: its own timeout where longer",

@@ -7,6 +7,7 @@ mod confirmed;
 mod ended;
 mod exclusion_limit;
 mod life;
+mod planned;
 mod properties;
 mod responses;
 mod returned;

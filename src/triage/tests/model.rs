@@ -30,7 +30,7 @@ pub(super) enum Expected {
 impl Expected {
     pub(super) fn of(verdict: &Verdict) -> Self {
         match verdict {
-            Verdict::Accept(accept) => Self::Accept(accept.certainty),
+            Verdict::Accept(accept) | Verdict::Plan(accept) => Self::Accept(accept.certainty),
             Verdict::Complete(_) => Self::Complete,
             Verdict::AnswerLaunch(_) => Self::AnswerLaunch,
             Verdict::Wait(_) => Self::Wait,

@@ -311,16 +311,8 @@ fn a_node_without_provider_id_goes_by_the_private_dns_name_or_the_instance_id() 
 
 #[test]
 fn kinds_that_are_not_acted_on_yet_are_deleted_and_counted() {
-    let health = crate::domain::HealthNotice {
-        event_arn: String::new(),
-        communication_id: None,
-        code: String::new(),
-        starts: None,
-        closed: false,
-    };
-    for cause in
-        [Cause::Health(Arc::new(health)), Cause::LaunchSuccessful { group: "my-asg".into() }]
     {
+        let cause = Cause::LaunchSuccessful { group: "my-asg".into() };
         let i = interruption(cause);
         for known in [with_node(), fresh()] {
             assert_eq!(verdict(&i, &known, &policy()), Verdict::Delete(Reason::NotActedOnYet));

@@ -243,6 +243,7 @@ proptest! {
                 );
                 prop_assert!(!policy.shared_queue || !may_concern_others);
             }
+            Verdict::Plan(_) => prop_assert!(matches!(i.cause, Cause::ScheduledChange(_))),
             Verdict::GiveBack(_) => prop_assert!(policy.shared_queue),
         }
         if heartbeats(&i, &known, policy) {

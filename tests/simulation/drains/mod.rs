@@ -9,6 +9,7 @@ mod evict_after;
 mod labels;
 mod life;
 mod lost_nodes;
+mod maintenance;
 mod notices;
 mod own_pod;
 mod places;

@@ -14,7 +14,7 @@ use super::{
     clocks::AwsClock,
     excuses::{HEARTBEATS, MESSAGES, Needs, SEE_NODES, Scope, WRITE_NODES},
     promises::Promise,
-    sent::{Kind, Notice},
+    sent::{Change, Kind, Notice},
     written::{Header, Seen, Written},
 };
 
@@ -95,7 +95,13 @@ impl Judge<'_> {
         let same = |n: &&Notice| {
             n.event.id == notice.event.id && n.event.instance == notice.event.instance
         };
-        if !self.story.notices.iter().filter(same).any(|n| n.was_delivered_to(&seen.by, seen.at)) {
+        // A scheduled change stands in an annotation until a leader accepts it.
+        let reached = |n: &Notice| {
+            let is_change = n.event.kind == Kind::ScheduledChange;
+            n.was_delivered_to(&seen.by, seen.at)
+                || (is_change && n.deliveries.iter().any(|d| d.at <= seen.at))
+        };
+        if !self.story.notices.iter().filter(same).any(reached) {
             return Some(format!("which {} had not received", seen.by));
         }
         self.harmless(seen, notice)
@@ -191,6 +197,9 @@ impl Judge<'_> {
         if !seen.is_new || self.is_written_back(seen) {
             return None;
         }
+        if notice.event.kind == Kind::ScheduledChange {
+            return self.untimely_change(seen, notice);
+        }
         let (at, event) = (seen.at, &notice.event);
         let own_time = match event.kind {
             Kind::StateChange => Duration::from_secs(60),
@@ -234,6 +243,29 @@ impl Judge<'_> {
             is_old && !is(own_time + DECIDED_LATE) && self.is_excused(scope, at - DECIDED_LATE, at);
         self.count(Promise::FreshOrProved, excused);
         (is_old && !excused).then(|| format!("{age:?} old, of an instance that runs on"))
+    }
+
+    /// A scheduled change that was accepted before its time, or after it was canceled or moved: the
+    /// message that says so was deleted, so it was written on the Node.
+    fn untimely_change(&self, seen: &Seen, notice: &Notice) -> Option<String> {
+        const CLOCKS: Duration = Duration::from_secs(2);
+        let (event, change) = (&notice.event, notice.event.change.as_ref()?);
+        let lead = self.evidence.terms.longest("--scheduled-lead", Duration::from_secs(3600));
+        let due = notice.ends().map(|starts| starts - lead - CLOCKS);
+        if !change.is_pressing() && due.is_some_and(|due| seen.at < due) {
+            return Some(format!("{lead:?} before its start and more"));
+        }
+        let replaces = |n: &&Notice| {
+            let is_later = |later: &Change| {
+                later.arn == change.arn
+                    && later.updated.zip(change.updated).is_some_and(|(new, old)| new > old)
+                    && (later.is_closed || n.event.ends != event.ends)
+            };
+            n.event.instance == event.instance && n.event.change.as_ref().is_some_and(is_later)
+        };
+        let settled = |n: &Notice| n.deleted.is_some_and(|at| at + CLOCKS < seen.at);
+        let is_over = self.story.notices.iter().filter(replaces).any(settled);
+        is_over.then(|| "which was canceled or moved before".to_owned())
     }
 
     fn action_of(&self, notice: &Notice) -> Option<&ActionReport> {

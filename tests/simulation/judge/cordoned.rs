@@ -176,6 +176,7 @@ fn least_time(interruptions: &[serde_json::Value]) -> Option<&'static str> {
         "capacity-block",
         "terminate-hook",
         "root-volume",
+        "scheduled-change",
         "rebalance",
     ];
     order.into_iter().find(|kind| interruptions.iter().any(|i| i["kind"] == *kind))

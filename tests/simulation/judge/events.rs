@@ -99,6 +99,8 @@ const ROWS: &[Row] = &[
         j.has_record_that(&e.name, at, |r| r.contains("\"stale\":true"))
     }),
     ("InterruptionContradicted", WARNING, NODE, |j, e, at| j.is_contradicted(&e.name, at)),
+    ("ScheduledChange", NORMAL, NODE, |j, e, at| j.was_announced(&e.name, at + SECOND)),
+    ("ScheduledChangeCanceled", NORMAL, NODE, |j, e, at| j.was_announced(&e.name, at + SECOND)),
     ("InstanceReturned", NORMAL, NODE, |_, _, _| true),
     ("RecommendationExpired", NORMAL, NODE, |j, e, at| j.was_recommended(&e.name, at + SECOND)),
     ("NotEvicted", NORMAL, NODE, |j, e, at| j.drain_keeps_pods(&e.name, at - SECOND, at + SECOND)),

@@ -36,6 +36,9 @@ struct Count {
     out: usize,
 }
 
+/// Kinds whose nodes leave load balancers late, unless a flag says otherwise.
+const LATE: [&str; 4] = ["terminate-hook", "root-volume", "scheduled-change", "rebalance"];
+
 impl Judge<'_> {
     pub(super) fn labels(&mut self) {
         let mut current: BTreeMap<&str, &NodeState> = BTreeMap::new();
@@ -167,9 +170,7 @@ impl Judge<'_> {
             return;
         }
         // Without the flag, not of a hook, whose drain may take long, nor of a recommendation.
-        let is_late = |i: &Value| {
-            ["terminate-hook", "root-volume", "rebalance"].iter().any(|kind| i["kind"] == *kind)
-        };
+        let is_late = |i: &Value| LATE.iter().any(|kind| i["kind"] == *kind);
         let when = self.evidence.terms.flag(write.by, "--exclude-from-load-balancers");
         let early = when.map_or_else(|| !interruptions.iter().any(is_late), |when| when == "early");
         let is_cordoned = self.evidence.terms.strongest(&interruptions) >= Response::Cordon;

@@ -1,11 +1,12 @@
 //! Messages: none is deleted before what it asks for is written down.
 
 use std::time::Duration;
-use sundown::domain::Moment;
+use sundown::{domain::Moment, sim::kube::NodeState};
 
 use super::{
     Belongs, Judge, Response, SLACK, Terms,
     excuses::{MESSAGES, SEE_NODES, Scope, WRITE_NODES},
+    nodes::{self, PLANNED},
     promises::Promise,
     sent::{Event, Kind, Notice, events},
     story::{Deadline, Page, RecordedInterruption, is_open},
@@ -124,7 +125,8 @@ impl Judge<'_> {
         let ours = self.evidence.groups.get(&event.instance).and_then(|g| self.belongs(g))
             == Some(Belongs::Us);
         let harmless = !self.evidence.terms.asks(event);
-        let known = self.story.recorded(&event.instance, at).iter().any(|t| t.event == event.id);
+        let known = self.story.recorded(&event.instance, at).iter().any(|t| t.event == event.id)
+            || self.is_noted(event, at);
         let node = self.evidence.nodes.get(&event.instance);
         let no_node = node.is_none_or(|n| {
             self.node_away(n, &event.instance, at) || self.story.page(n, at).is_none()
@@ -181,6 +183,16 @@ impl Judge<'_> {
 }
 
 impl Judge<'_> {
+    /// The scheduled change stood in the annotation of its Node by then.
+    fn is_noted(&self, event: &Event, at: Moment) -> bool {
+        let Some(change) = &event.change else { return false };
+        let has = |node: &NodeState| {
+            nodes::instance(node) == event.instance
+                && node.annotations.get(PLANNED).is_some_and(|text| text.contains(&change.arn))
+        };
+        self.writes.iter().any(|write| write.at <= at && write.new.is_some_and(has))
+    }
+
     /// The record asks only for a taint (`--on`), and the event asks for no more.
     fn is_only_tainted(&self, page: &Page, event: &Event) -> bool {
         let terms = &self.evidence.terms;

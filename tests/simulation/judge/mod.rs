@@ -172,8 +172,7 @@ impl Terms {
         set.min().unwrap_or(default)
     }
 
-    /// What `--on` says about this kind. Without it, all kinds are drained but recommendations and
-    /// maintenance.
+    /// What `--on` says about this kind. Without it, all kinds are drained but recommendations.
     pub fn response(&self, kind: &str) -> Response {
         let given = self.each("--on");
         let pairs = given.iter().flat_map(|text| text.split(',')).filter_map(|p| p.split_once('='));
@@ -183,7 +182,7 @@ impl Terms {
             Some("prefer") => Response::Prefer,
             Some("cordon") => Response::Cordon,
             Some("drain") => Response::Drain,
-            _ if ["rebalance", "health"].contains(&kind) => Response::Ignore,
+            _ if kind == "rebalance" => Response::Ignore,
             _ => Response::Drain,
         }
     }

@@ -11,6 +11,8 @@ use sundown::{
 use super::Evidence;
 
 pub const RECORD: &str = "sundown.dev/record";
+/// What AWS Health has announced.
+pub const PLANNED: &str = "sundown.dev/planned";
 pub const RELEASE: &str = "sundown.dev/release";
 pub const TAINT: &str = "sundown.dev/interruption";
 /// The label that takes a node out of load balancers.

@@ -124,6 +124,13 @@ impl Judge<'_> {
         !recorded.is_empty() && recorded.iter().all(|recorded| recorded.kind == "rebalance")
     }
 
+    /// A scheduled change of this Node's instance was announced by then.
+    pub(super) fn was_announced(&self, node: &str, at: Moment) -> bool {
+        let Some(instance) = self.instance_of(node) else { return false };
+        let mut notices = self.story.notices.iter();
+        notices.any(|n| n.event.change.is_some() && n.event.instance == *instance && n.sent <= at)
+    }
+
     /// No interruption that a record of this Node's instance ever held is of a kind that is drained.
     pub(super) fn keeps_its_pods(&self, node: &str, at: Moment) -> bool {
         let Some(instance) = self.instance_of(node) else { return false };

@@ -16,7 +16,8 @@ use super::{
     excuses::{Scope, WRITE_NODES},
     is_us,
     nodes::{
-        EXCLUDED, RECORD, RELEASE, TAINT, Write, excluded, instance, open_record, record, taint,
+        EXCLUDED, PLANNED, RECORD, RELEASE, TAINT, Write, excluded, instance, open_record, record,
+        taint,
     },
     promises::Promise,
 };
@@ -287,7 +288,7 @@ fn labels(node: &NodeState) -> BTreeSet<String> {
 
 fn annotations(node: &NodeState) -> BTreeSet<String> {
     let others =
-        node.annotations.iter().filter(|(key, _)| ![RECORD, RELEASE].contains(&key.as_str()));
+        node.annotations.iter().filter(|(k, _)| ![RECORD, RELEASE, PLANNED].contains(&k.as_str()));
     others.map(|(key, value)| format!("{key}={value}")).collect()
 }
 

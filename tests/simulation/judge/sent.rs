@@ -23,7 +23,7 @@ pub enum Kind {
     CapacityBlock,
     Rebalance,
     StateChange,
-    Health,
+    ScheduledChange,
 }
 
 impl Kind {
@@ -41,7 +41,7 @@ impl Kind {
             Self::CapacityBlock => "capacity-block",
             Self::Rebalance => "rebalance",
             Self::StateChange => "state-change",
-            Self::Health => "health",
+            Self::ScheduledChange => "scheduled-change",
         }
     }
 
@@ -82,7 +82,7 @@ impl Kind {
             ) => Self::CapacityBlock,
             ("aws.ec2", "EC2 Instance Rebalance Recommendation") => Self::Rebalance,
             ("aws.ec2", "EC2 Instance State-change Notification") => Self::StateChange,
-            ("aws.health", "AWS Health Event") => Self::Health,
+            ("aws.health", "AWS Health Event") => Self::ScheduledChange,
             _ => return None,
         })
     }
@@ -105,6 +105,8 @@ pub struct Event {
     /// The end that a capacity warning states, by AWS's clock: of the machine, or of its Capacity
     /// Block.
     pub ends: Option<Moment>,
+    /// Of a scheduled change.
+    pub change: Option<Change>,
     /// Group and hook of a lifecycle action.
     pub hook: Option<(String, String)>,
     pub token: Option<String>,
@@ -114,6 +116,55 @@ pub struct Event {
     pub is_test: bool,
     /// Of a test: it asks to be treated like a real event.
     pub is_real_test: bool,
+}
+
+/// What AWS Health says about a scheduled change of one instance.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// The same in every message about it.
+    pub arn: String,
+    code: String,
+    pub is_closed: bool,
+    is_informational: bool,
+    /// It is one of EC2.
+    is_of_ec2: bool,
+    /// When AWS updated it, by its clock.
+    pub updated: Option<Moment>,
+}
+
+impl Change {
+    fn of(detail: &Map<String, Value>) -> Self {
+        let is = |key: &str, value: &str| text(detail, key).as_deref() == Some(value);
+        Self {
+            arn: text(detail, "eventArn").unwrap_or_default(),
+            code: text(detail, "eventTypeCode").unwrap_or_default(),
+            is_closed: is("statusCode", "closed"),
+            is_informational: is("actionability", "INFORMATIONAL"),
+            is_of_ec2: is("service", "EC2") && is("eventTypeCategory", "scheduledChange"),
+            updated: health_time(detail, "lastUpdatedTime"),
+        }
+    }
+
+    /// It takes the instance away: not what only touches network or power.
+    fn takes_instance(&self) -> bool {
+        let has = |parts: &[&str]| parts.iter().any(|part| self.code.contains(part));
+        self.is_of_ec2
+            && !self.is_informational
+            && !has(&["NETWORK", "POWER"])
+            && has(&[
+                "RETIREMENT",
+                "REBOOT",
+                "STOP",
+                "TERMINATION",
+                "SYSTEM_MAINTENANCE",
+                "DEGRADED",
+            ])
+    }
+
+    /// The hardware is degraded: its drain begins at once.
+    pub fn is_pressing(&self) -> bool {
+        self.code.contains("DEGRADED") || self.code.contains("EXPEDITED")
+    }
 }
 
 impl Event {
@@ -147,6 +198,9 @@ impl Event {
             | Kind::CapacityBlock => true,
             kind if kind.is_spot() => true,
             Kind::StateChange => self.is_ending_state(),
+            Kind::ScheduledChange => {
+                self.change.as_ref().is_some_and(|c| c.takes_instance() && !c.is_closed)
+            }
             _ => false,
         }
     }
@@ -253,7 +307,7 @@ fn of_object(outer: &Map<String, Value>) -> Vec<Event> {
         is_real_test,
         ..event(kind, &id, time(outer, "time"), instance, detail)
     };
-    let instances = if kind == Kind::Health {
+    let instances = if kind == Kind::ScheduledChange {
         let entities =
             detail.get("affectedEntities").and_then(Value::as_array).into_iter().flatten();
         entities.filter_map(|e| e["entityValue"].as_str().map(str::to_owned)).collect()
@@ -304,8 +358,10 @@ fn event(
         ends: match kind {
             Kind::CapacityReservation => time(detail, "instance-termination-time"),
             Kind::CapacityBlock => time(detail, "end-date"),
+            Kind::ScheduledChange => health_time(detail, "startTime"),
             _ => None,
         },
+        change: (kind == Kind::ScheduledChange).then(|| Change::of(detail)),
         hook: hook.filter(|_| is_action),
         // The Auto Scaling API takes tokens of exactly 36 characters.
         token: text(detail, "LifecycleActionToken").filter(|t| is_action && t.len() == 36),
@@ -333,6 +389,13 @@ fn text(object: &Map<String, Value>, key: &str) -> Option<String> {
 
 fn time(object: &Map<String, Value>, key: &str) -> Option<Moment> {
     text(object, key)?.parse().ok()
+}
+
+/// As AWS Health writes it: RFC 1123.
+fn health_time(object: &Map<String, Value>, key: &str) -> Option<Moment> {
+    let text = text(object, key)?;
+    let time = jiff::fmt::rfc2822::DateTimeParser::new().relaxed_weekday(true);
+    time.parse_timestamp(&text).ok().map(Moment::from)
 }
 
 #[cfg(test)]

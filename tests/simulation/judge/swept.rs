@@ -86,6 +86,7 @@ fn event(instance: &str, written: &Written) -> Event {
         time: Some(written.time),
         instance: instance.to_owned(),
         block: None,
+        change: None,
         state: None,
         ends: None,
         hook: written.hook.clone(),

@@ -74,6 +74,12 @@ pub fn health(instances: &[&str], category: &str, time: &str) -> String {
     event("aws.health", "AWS Health Event", time, &detail)
 }
 
+/// Network maintenance, for which nobody drains a node.
+pub fn network_maintenance(instances: &[&str], time: &str) -> String {
+    let retirement = health(instances, "scheduledChange", time);
+    retirement.replace("INSTANCE_RETIREMENT", "INSTANCE_NETWORK_MAINTENANCE")
+}
+
 /// A terminate action, with a token that AWS did not give: the instance id has to serve.
 pub fn terminate(group: &str, hook: &str, instance: &str, time: &str) -> String {
     let detail = json!({

@@ -356,10 +356,10 @@ async fn what_is_not_acted_on_yet_is_deleted_and_counted_once_for_each_instance_
     let sundown = stage.settled(&[]).await;
     stage.world.aws.rebalance_recommendation(&instances[0]);
     let three = [&*instances[1], &*instances[2], &*instances[3]];
-    stage.send(&bodies::health(&three, "scheduledChange", &stage.now()));
+    stage.send(&bodies::network_maintenance(&three, &stage.now()));
     stage.until(10, "they are deleted", || stage.in_queue() == 0).await;
     assert_eq!(sundown.messages("rebalance", "not_acted_on"), 1.0);
-    assert_eq!(sundown.messages("health", "not_acted_on"), 3.0);
+    assert_eq!(sundown.messages("scheduled-change", "not_acted_on"), 3.0);
     assert_eq!(sundown.metric("messages_deleted_total"), 2.0, "one message each");
     for instance in &instances {
         stage.assert_untouched(&stage.world.node_of(instance).unwrap());

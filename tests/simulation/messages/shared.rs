@@ -29,7 +29,7 @@ async fn a_shared_queue_keeps_whatever_may_be_for_others() {
         bodies::event("my.app", "Something", &time, &json!({})),
         json!({ "Event": "autoscaling:TEST_NOTIFICATION", "AutoScalingGroupName": "theirs" })
             .to_string(),
-        bodies::health(&[&instances[2], &theirs[0]], "scheduledChange", &time),
+        bodies::network_maintenance(&[&instances[2], &theirs[0]], &time),
     ];
     let for_us = [bodies::spot(&instances[0], &time), bodies::rebalance(&instances[3], &time)];
     for_others.iter().chain(&for_us).for_each(|b| stage.send(b));
@@ -135,10 +135,10 @@ async fn on_a_queue_of_our_own_all_of_that_is_deleted() {
     let sundown = stage.settled(&[]).await;
     stage.send(&bodies::spot(&theirs[0], &stage.now()));
     stage.send(&bodies::terminate("asg", "Terminate-LC-Hook", &instances[1], &stage.now()));
-    stage.send(&bodies::health(&[&instances[0], &theirs[0]], "scheduledChange", &stage.now()));
+    stage.send(&bodies::network_maintenance(&[&instances[0], &theirs[0]], &stage.now()));
     stage.until(10, "they are deleted", || stage.in_queue() == 0).await;
     assert!(stage.bodies_in("dead").is_empty());
-    assert_eq!(sundown.messages("health", "not_acted_on"), 2.0);
+    assert_eq!(sundown.messages("scheduled-change", "not_acted_on"), 2.0);
     sundown.stop().await;
     stage.end();
 }

@@ -126,7 +126,11 @@ impl Play<'_> {
             Act::Health { pick } => {
                 let start = self.now() + Duration::from_secs(3_600);
                 self.with_instance(*pick, |id| {
-                    aws.health(&HealthNotice::retirement([id.to_owned()], start));
+                    // It drains no node. Worlds with drains for scheduled changes are elsewhere.
+                    aws.health(&HealthNotice {
+                        code: "AWS_EC2_INSTANCE_NETWORK_MAINTENANCE_SCHEDULED".to_owned(),
+                        ..HealthNotice::retirement([id.to_owned()], start)
+                    });
                 });
             }
             Act::Test { pick, is_real, is_spot } => {

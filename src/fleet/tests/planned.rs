@@ -1,0 +1,223 @@
+//! Scheduled changes: when their drain begins, and what follows if AWS cancels or moves them.
+
+use super::*;
+use crate::{
+    domain::{Cause, ChangeStatus, HealthNotice, Interruption, Kind, Responses},
+    record::{
+        AcceptOptions, EndReason, Plan, plan, release,
+        tests::{apply, event, node, spot, take_on, take_on_with},
+    },
+};
+
+fn message(event_id: &str, sent: i64, starts: i64, status: ChangeStatus) -> Interruption {
+    let notice = HealthNotice {
+        event_arn: "arn".to_owned(),
+        code: "AWS_EC2_INSTANCE_RETIREMENT_SCHEDULED".to_owned(),
+        status,
+        starts: Some(at(starts)),
+        ..HealthNotice::default()
+    };
+    event(event_id, sent, Cause::ScheduledChange(Arc::new(notice)))
+}
+
+fn noted(node: &Node, message: &Interruption) -> Node {
+    let Plan::Patch { body, .. } = plan(node, message, at(0)) else { panic!() };
+    apply(node, &body)
+}
+
+/// A Node for whose instance a retirement at 10 000 s was announced: its drain is due at 6400 s.
+fn announced() -> Node {
+    noted(&node(), &message("e1", 0, 10_000, ChangeStatus::Upcoming))
+}
+
+fn begun(effects: &[Effect]) -> Option<Interruption> {
+    effects.iter().find_map(|effect| match effect {
+        Effect::BeginChange(_, interruption) => Some((**interruption).clone()),
+        _ => None,
+    })
+}
+
+fn tick(world: &mut World, now: i64) -> Vec<Effect> {
+    world.now = now;
+    world.step(Input::Tick)
+}
+
+fn ordered(effects: &[Effect]) -> Option<EndReason> {
+    effects.iter().find_map(|effect| match effect {
+        Effect::Complete(completion) => Some(completion.end_reason),
+        _ => None,
+    })
+}
+
+fn show(world: &mut World, node: &Node) -> Vec<Effect> {
+    let node = Arc::new(node.clone());
+    world.facts.with(|known| known.nodes.insert(node.name.clone(), Arc::clone(&node)));
+    world.step(Input::NodeApplied(node))
+}
+
+/// A world in which the drain of the announced change goes on, and its Node.
+fn draining() -> (World, Node) {
+    let mut world = World::confirmed();
+    show(&mut world, &announced());
+    let interruption = begun(&tick(&mut world, 6_400)).unwrap();
+    let node = take_on(&announced(), &interruption, 6_400).unwrap();
+    assert_eq!(world.accepts(&node), ["watch pods"]);
+    (world, node)
+}
+
+#[test]
+fn c70_a_drain_begins_an_hour_before_the_start_and_not_earlier() {
+    let mut world = World::confirmed();
+    assert!(words(&show(&mut world, &announced())).is_empty());
+    assert_eq!(world.fleet.next_wake(), at(6_400));
+    assert!(begun(&tick(&mut world, 6_399)).is_none());
+    let interruption = begun(&tick(&mut world, 6_400)).unwrap();
+    assert_eq!(
+        (interruption.kind(), interruption.event_id.as_str()),
+        (Kind::ScheduledChange, "e1")
+    );
+    assert!(begun(&tick(&mut world, 6_409)).is_none(), "the accept may still be under way");
+    assert!(begun(&tick(&mut world, 6_410)).is_some(), "it has failed");
+    let node = take_on(&announced(), &interruption, 6_411).unwrap();
+    assert_eq!(world.accepts(&node), ["watch pods"]);
+    assert!(begun(&tick(&mut world, 7_000)).is_none());
+    let limits = world.fleet.drains[&node.name].limits;
+    assert_eq!((limits.force_at, limits.end_at), (Some(at(9_995)), Some(at(9_998))));
+}
+
+#[test]
+fn a_new_leader_begins_what_the_annotation_announces() {
+    let mut world = World::unconfirmed();
+    let node = Arc::new(announced());
+    world.facts.with(|known| known.nodes.insert(node.name.clone(), Arc::clone(&node)));
+    world.now = 6_500;
+    assert!(begun(&world.step(Input::NodeApplied(Arc::clone(&node)))).is_none(), "first the LIST");
+    let list = Input::Unschedulable { version: "9".to_owned(), nodes: Vec::new() };
+    assert!(begun(&world.step(list)).is_some());
+}
+
+#[test]
+fn nothing_begins_on_a_node_that_is_not_managed_or_if_the_kind_is_ignored() {
+    let mut ignored = announced();
+    ignored.annotations.insert(crate::domain::IGNORE.to_owned(), "true".to_owned());
+    let mut world = World::confirmed();
+    show(&mut world, &ignored);
+    assert!(begun(&tick(&mut world, 7_000)).is_none());
+
+    let mut world = World::confirmed();
+    let responses = Responses::new(&["scheduled-change=ignore".parse().unwrap()]).unwrap();
+    let policy = Policy { responses, ..Policy::new(Selector::default()) };
+    world.fleet.lookup.policy = Arc::new(policy);
+    show(&mut world, &announced());
+    assert!(begun(&tick(&mut world, 7_000)).is_none());
+
+    let mut world = World::confirmed();
+    let drained = take_on(&announced(), &spot("s", 0), 0).unwrap();
+    let body = release(&drained, &crate::record::Released::new(at(5), "empty")).unwrap();
+    show(&mut world, &apply(&drained, &body));
+    assert!(begun(&tick(&mut world, 7_000)).is_none(), "its instance ends");
+}
+
+#[test]
+fn a_change_that_is_canceled_or_moved_before_its_time_does_not_begin() {
+    for (second, due) in [
+        (message("e2", 10, 10_000, ChangeStatus::Closed), None),
+        (message("e2", 10, 20_000, ChangeStatus::Upcoming), Some(16_400)),
+        (message("e2", 10, 5_000, ChangeStatus::Upcoming), Some(1_400)),
+    ] {
+        let mut world = World::confirmed();
+        show(&mut world, &announced());
+        show(&mut world, &noted(&announced(), &second));
+        assert_eq!(world.fleet.next_wake(), due.map_or(Moment::MAX, at));
+        let begins = begun(&tick(&mut world, 6_400)).is_some();
+        assert_eq!(begins, due.is_some_and(|due| due <= 6_400), "{second:?}");
+    }
+}
+
+#[test]
+fn a_cancellation_ends_the_drain_that_only_this_change_has_caused() {
+    let (mut world, node) = draining();
+    let canceled = noted(&node, &message("e2", 6_500, 10_000, ChangeStatus::Closed));
+    assert_eq!(ordered(&show(&mut world, &canceled)), Some(EndReason::NothingHolds));
+    assert!(words(&show(&mut world, &canceled)).is_empty(), "once");
+}
+
+#[test]
+fn an_old_cancellation_ends_no_newer_drain() {
+    let (mut world, node) = draining();
+    let old = message("e0", -5, 10_000, ChangeStatus::Closed);
+    assert_eq!(plan(&node, &old, at(0)), Plan::Repeat);
+    let other = HealthNotice {
+        event_arn: "other".to_owned(),
+        status: ChangeStatus::Closed,
+        ..HealthNotice::default()
+    };
+    let other = event("o", 6_500, Cause::ScheduledChange(Arc::new(other)));
+    assert_eq!(ordered(&show(&mut world, &noted(&node, &other))), None);
+}
+
+#[test]
+fn a_move_beyond_the_lead_ends_the_drain_and_a_shorter_one_changes_its_deadline() {
+    let (mut world, node) = draining();
+    let moved = noted(&node, &message("e2", 6_500, 90_000, ChangeStatus::Upcoming));
+    assert_eq!(ordered(&show(&mut world, &moved)), Some(EndReason::NothingHolds));
+
+    let (mut world, node) = draining();
+    let later = noted(&node, &message("e2", 6_500, 9_000, ChangeStatus::Upcoming));
+    let effects = show(&mut world, &later);
+    let interruption = begun(&effects).expect("it is due");
+    assert_eq!(interruption.event_id, "e2");
+}
+
+#[test]
+fn the_drain_of_another_interruption_goes_on_after_a_cancellation() {
+    let (mut world, node) = draining();
+    let joined = take_on(&node, &spot("s", 6_450), 6_450).unwrap();
+    world.accepts(&joined);
+    let canceled = noted(&joined, &message("e2", 6_500, 10_000, ChangeStatus::Closed));
+    assert_eq!(ordered(&show(&mut world, &canceled)), None);
+    assert_eq!(world.fleet.drains[&node.name].limits.force_at, Some(at(6_450 + 110)));
+}
+
+#[test]
+fn a_node_whose_drain_is_over_is_put_back_after_a_cancellation() {
+    let (_, node) = draining();
+    let body = release(&node, &crate::record::Released::new(at(6_600), "empty")).unwrap();
+    let released = apply(&node, &body);
+    let canceled = noted(&released, &message("e2", 6_700, 10_000, ChangeStatus::Closed));
+    let mut world = World::confirmed();
+    assert_eq!(words(&show(&mut world, &released)), Vec::<&str>::new());
+    assert_eq!(words(&show(&mut world, &canceled)), ["put back"]);
+}
+
+#[test]
+fn a_new_leader_ends_a_drain_that_was_canceled_while_nobody_led() {
+    let (_, node) = draining();
+    let canceled = Arc::new(noted(&node, &message("e2", 6_500, 10_000, ChangeStatus::Closed)));
+    let mut world = World::unconfirmed();
+    world.now = 6_600;
+    world.facts.with(|known| known.nodes.insert(canceled.name.clone(), Arc::clone(&canceled)));
+    let list = Input::Unschedulable { version: "99".to_owned(), nodes: vec![canceled] };
+    let effects = world.step(list);
+    assert_eq!(ordered(&effects), Some(EndReason::NothingHolds));
+    assert!(!words(&effects).contains(&"send"));
+}
+
+#[test]
+fn a_change_whose_node_is_only_marked_keeps_its_pods() {
+    let mut world = World::confirmed();
+    show(&mut world, &announced());
+    let interruption = begun(&tick(&mut world, 6_400)).unwrap();
+    let options =
+        AcceptOptions { response: crate::domain::Response::Cordon, ..AcceptOptions::default() };
+    let node = take_on_with(&announced(), &interruption, 6_400, &options).unwrap();
+    assert!(world.accepts(&node).is_empty());
+}
+
+#[test]
+fn a_deleted_node_is_forgotten() {
+    let mut world = World::confirmed();
+    show(&mut world, &announced());
+    world.deletes(&announced());
+    assert_eq!(world.fleet.next_wake(), Moment::MAX);
+}

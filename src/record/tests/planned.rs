@@ -1,0 +1,363 @@
+//! The scheduled changes of a Node.
+
+use super::*;
+use crate::record::planned::{
+    CanceledChanges, MAX_CHANGES, Plan, PlanChange, Planned, canceled_changes, may_begin_change,
+    plan,
+};
+
+const RETIREMENT: &str = "AWS_EC2_INSTANCE_RETIREMENT_SCHEDULED";
+const LEAD: std::time::Duration = seconds(3600);
+
+/// A message about the change `arn`, sent at `sent` and with its start at `starts`.
+#[derive(Clone, Copy)]
+struct Message {
+    arn: &'static str,
+    event: &'static str,
+    sent: i64,
+    starts: Option<i64>,
+    status: ChangeStatus,
+    code: &'static str,
+    communication: Option<&'static str>,
+}
+
+const FIRST: Message = Message {
+    arn: "a",
+    event: "e1",
+    sent: 0,
+    starts: Some(100_000),
+    status: ChangeStatus::Upcoming,
+    code: RETIREMENT,
+    communication: None,
+};
+
+impl Message {
+    fn interruption(self) -> Interruption {
+        let notice = HealthNotice {
+            event_arn: self.arn.to_owned(),
+            communication_id: self.communication.map(str::to_owned),
+            code: self.code.to_owned(),
+            status: self.status,
+            starts: self.starts.map(at),
+            ..HealthNotice::default()
+        };
+        event(self.event, self.sent, Cause::ScheduledChange(std::sync::Arc::new(notice)))
+    }
+
+    fn closed(self, event: &'static str, sent: i64) -> Self {
+        Self { event, sent, status: ChangeStatus::Closed, ..self }
+    }
+}
+
+/// The Node after this message, and what it changed; `None`: nothing.
+fn noted(node: &Node, message: Message) -> Option<(Node, PlanChange)> {
+    match plan(node, &message.interruption(), at(message.sent)) {
+        Plan::Patch { body, change } => Some((apply(node, &body), change)),
+        Plan::Repeat => None,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn all_noted(messages: &[Message]) -> Node {
+    messages.iter().fold(node(), |node, message| noted(&node, *message).map_or(node, |n| n.0))
+}
+
+fn planned(node: &Node) -> Planned {
+    Planned::of(node, &id(INSTANCE)).unwrap()
+}
+
+/// The events whose drain is waited for, each with its due time.
+fn waiting(node: &Node) -> Vec<(String, i64)> {
+    let due = |at_: Moment| {
+        if at_ == Moment::UNIX_EPOCH { 0 } else { at_.duration_since(at(0)).as_secs() }
+    };
+    let planned = planned(node);
+    planned.waiting(LEAD).iter().map(|c| (c.event.clone(), due(c.due_at(LEAD)))).collect()
+}
+
+fn accept_change(node: &Node, now: i64) -> Option<Node> {
+    let planned = planned(node);
+    let change = planned.waiting(LEAD).first().copied()?.clone();
+    take_on(node, &change.interruption(&id(INSTANCE), at(now), LEAD), now)
+}
+
+#[test]
+fn what_a_second_message_changes() {
+    use ChangeStatus::{Closed, Open};
+    use PlanChange::{Announced, Canceled, Moved, Updated};
+    let second = Message { event: "e2", sent: 10, ..FIRST };
+    let moved = Message { starts: Some(200_000), ..second };
+    for (why, messages, changes, waits) in [
+        ("one message", vec![FIRST], vec![Some(Announced)], vec![("e1", 96_400)]),
+        (
+            "a newer one says the same",
+            vec![FIRST, second],
+            vec![Some(Announced), Some(Updated)],
+            vec![("e1", 96_400)],
+        ),
+        (
+            "it has begun",
+            vec![FIRST, Message { status: Open, ..second }],
+            vec![Some(Announced), Some(Updated)],
+            vec![("e1", 96_400)],
+        ),
+        (
+            "an older one",
+            vec![second, Message { starts: Some(9), ..FIRST }],
+            vec![Some(Announced), None],
+            vec![("e2", 96_400)],
+        ),
+        ("moved", vec![FIRST, moved], vec![Some(Announced), Some(Moved)], vec![("e2", 196_400)]),
+        (
+            "its start is missing later",
+            vec![FIRST, Message { starts: None, ..second }],
+            vec![Some(Announced), Some(Updated)],
+            vec![("e1", 96_400)],
+        ),
+        (
+            "canceled",
+            vec![FIRST, FIRST.closed("e2", 10)],
+            vec![Some(Announced), Some(Canceled)],
+            vec![],
+        ),
+        (
+            "canceled twice",
+            vec![FIRST, FIRST.closed("e2", 10), FIRST.closed("e3", 20)],
+            vec![Some(Announced), Some(Canceled), Some(Updated)],
+            vec![],
+        ),
+        (
+            "an older cancellation",
+            vec![second, FIRST.closed("e1", 5)],
+            vec![Some(Announced), None],
+            vec![("e2", 96_400)],
+        ),
+        (
+            "a cancellation of the same second",
+            vec![FIRST, FIRST.closed("e2", 0)],
+            vec![Some(Announced), Some(Canceled)],
+            vec![],
+        ),
+        (
+            "an announcement of the same second",
+            vec![FIRST.closed("e1", 0), Message { event: "e2", ..FIRST }],
+            vec![Some(Canceled), None],
+            vec![],
+        ),
+        (
+            "a cancellation that overtakes",
+            vec![FIRST.closed("e2", 10), FIRST],
+            vec![Some(Canceled), None],
+            vec![],
+        ),
+        (
+            "announced again",
+            vec![FIRST, FIRST.closed("e2", 10), Message { event: "e3", sent: 20, ..FIRST }],
+            vec![Some(Announced), Some(Canceled), Some(Announced)],
+            vec![("e3", 96_400)],
+        ),
+        (
+            "another change",
+            vec![FIRST, Message { arn: "b", starts: Some(50_000), ..second }],
+            vec![Some(Announced), Some(Announced)],
+            vec![("e2", 46_400), ("e1", 96_400)],
+        ),
+        (
+            "a cancellation of another change",
+            vec![FIRST, Message { arn: "b", ..second }.closed("e2", 10)],
+            vec![Some(Announced), Some(Canceled)],
+            vec![("e1", 96_400)],
+        ),
+        (
+            "no start",
+            vec![Message { starts: None, ..FIRST }],
+            vec![Some(Announced)],
+            vec![("e1", 0)],
+        ),
+        (
+            "degraded",
+            vec![Message { code: "AWS_EC2_INSTANCE_DEGRADED", ..FIRST }],
+            vec![Some(Announced)],
+            vec![("e1", 0)],
+        ),
+        (
+            "closed and nothing known",
+            vec![Message { status: Closed, ..FIRST }],
+            vec![Some(Canceled)],
+            vec![],
+        ),
+    ] {
+        let mut node = node();
+        let mut found = Vec::new();
+        for message in &messages {
+            let result = noted(&node, *message);
+            found.push(result.as_ref().map(|(_, change)| *change));
+            node = result.map_or(node, |(node, _)| node);
+        }
+        assert_eq!(found, changes, "{why}");
+        let waits: Vec<_> = waits.iter().map(|(e, due)| ((*e).to_owned(), *due)).collect();
+        assert_eq!(waiting(&node), waits, "{why}");
+    }
+}
+
+#[test]
+fn c24_a_copy_with_the_same_communication_id_changes_nothing() {
+    let first = Message { communication: Some("c-1"), ..FIRST };
+    let node = all_noted(&[first]);
+    // The backup region has its own event ID and time.
+    assert!(noted(&node, Message { event: "e2", sent: 30, ..first }).is_none());
+    let next = Message { event: "e2", sent: 30, communication: Some("c-2"), ..first };
+    assert_eq!(noted(&node, next).unwrap().1, PlanChange::Updated);
+}
+
+#[test]
+fn only_the_annotation_is_written_when_a_change_is_announced() {
+    let Plan::Patch { body, .. } = plan(&node(), &FIRST.interruption(), at(0)) else { panic!() };
+    let keys: Vec<_> = body["metadata"]["annotations"].as_object().unwrap().keys().collect();
+    assert_eq!(keys, [PLANNED]);
+    assert!(body.get("spec").is_none() && body["metadata"].get("labels").is_none());
+}
+
+#[test]
+fn the_accept_notes_that_the_drain_has_begun_and_happens_once() {
+    let node = all_noted(&[FIRST]);
+    let drained = accept_change(&node, 96_400).unwrap();
+    assert!(drained.unschedulable && drained.has_our_taint());
+    assert_eq!(waiting(&drained), []);
+    let facts = Record::read(drained.record().unwrap()).unwrap().interruptions(&id(INSTANCE));
+    let [facts] = &facts[..] else { panic!("{facts:?}") };
+    assert_eq!(
+        (facts.kind, facts.event_id.as_str(), facts.time, facts.ends),
+        (Some(Kind::ScheduledChange), "e1", at(0), Some(at(100_000)))
+    );
+    let again = planned(&node).waiting(LEAD)[0].interruption(&id(INSTANCE), at(96_400), LEAD);
+    assert_eq!(accept(&drained, &again, at(96_401), &AcceptOptions::default()), Accept::Repeat);
+    let rebooted = Node { boot_id: Some("boot-2".into()), ..drained };
+    assert_eq!(accept(&rebooted, &again, at(96_401), &AcceptOptions::default()), Accept::Repeat);
+}
+
+#[test]
+fn a_change_that_was_moved_or_canceled_since_is_not_accepted() {
+    let node = all_noted(&[FIRST]);
+    let ordered = planned(&node).waiting(LEAD)[0].interruption(&id(INSTANCE), at(96_400), LEAD);
+    let moved = Message { event: "e2", sent: 10, starts: Some(200_000), ..FIRST };
+    for second in [FIRST.closed("e2", 10), moved] {
+        let (node, _) = noted(&node, second).unwrap();
+        assert_eq!(accept(&node, &ordered, at(96_400), &AcceptOptions::default()), Accept::Repeat);
+    }
+    let plain = super::node();
+    assert_eq!(accept(&plain, &ordered, at(0), &AcceptOptions::default()), Accept::Repeat);
+}
+
+#[test]
+fn a_change_joins_an_open_record_whatever_its_deadline_is() {
+    let node = all_noted(&[FIRST]);
+    let draining = take_on(&node, &hook("h", 90_000, "drain", "t"), 90_000).unwrap();
+    let joined = accept_change(&draining, 96_400).unwrap();
+    let record = Record::read(joined.record().unwrap()).unwrap();
+    assert_eq!(record.interruptions(&id(INSTANCE)).len(), 2);
+}
+
+#[test]
+fn the_deadline_is_the_start_unless_degraded_hardware_is_drained_long_before() {
+    let starts = |code, starts, now| {
+        let node = all_noted(&[Message { code, starts, ..FIRST }]);
+        let interruption =
+            planned(&node).waiting(LEAD)[0].interruption(&id(INSTANCE), at(now), LEAD);
+        InterruptionFacts::new(&interruption, &id(INSTANCE), None, at(now), false).machine_ends_at()
+    };
+    let degraded = "AWS_EC2_INSTANCE_DEGRADED";
+    assert_eq!(starts(RETIREMENT, Some(100_000), 96_400), Some(at(100_000)));
+    assert_eq!(starts(RETIREMENT, Some(100_000), 100_500), Some(at(100_000)));
+    assert_eq!(starts(RETIREMENT, None, 0), None);
+    assert_eq!(starts(degraded, Some(100_000), 0), None);
+    assert_eq!(starts(degraded, Some(3_000), 0), Some(at(3_000)));
+}
+
+#[test]
+fn what_a_canceled_change_means_for_the_record() {
+    let canceled = |node: &Node| canceled_changes(node, &id(INSTANCE), &planned(node));
+    let drained = accept_change(&all_noted(&[FIRST]), 96_400).unwrap();
+    let released =
+        |node: &Node| apply(node, &release(node, &Released::new(at(97_000), "empty")).unwrap());
+    let close = |node: &Node| noted(node, FIRST.closed("e2", 96_500)).unwrap().0;
+    let moved = Message { event: "e2", sent: 96_500, starts: Some(200_000), ..FIRST };
+    assert_eq!(canceled(&drained), CanceledChanges::None, "it holds");
+    assert_eq!(canceled(&close(&drained)), CanceledChanges::Open(vec!["e1".to_owned()]));
+    let moved = noted(&drained, moved).unwrap().0;
+    assert_eq!(canceled(&moved), CanceledChanges::Open(vec!["e1".to_owned()]));
+    assert_eq!(waiting(&moved), [("e2".to_owned(), 196_400)]);
+    assert_eq!(canceled(&close(&released(&drained))), CanceledChanges::Ended);
+    let with_hook = take_on(&drained, &hook("h", 96_450, "drain", "t"), 96_450).unwrap();
+    assert_eq!(canceled(&close(&with_hook)), CanceledChanges::Open(vec!["e1".to_owned()]));
+    assert_eq!(canceled(&close(&released(&with_hook))), CanceledChanges::None, "the hook counts");
+    let put_back = apply(
+        &close(&drained),
+        &restore_node(&close(&drained), None, &After::Released(Released::new(at(0), "x"))).unwrap(),
+    );
+    assert_eq!(canceled(&put_back), CanceledChanges::None, "nothing of ours is left on it");
+    let mut lost = close(&drained);
+    lost.annotations.remove(PLANNED);
+    assert_eq!(Planned::of(&lost, &id(INSTANCE)), None, "no cancellation is known any longer");
+}
+
+#[test]
+fn a_drain_that_was_ended_by_a_person_is_not_begun_again() {
+    let drained = accept_change(&all_noted(&[FIRST]), 96_400).unwrap();
+    let after = After::Released(Released::new(at(96_500), "released"));
+    let put_back = apply(&drained, &restore_node(&drained, None, &after).unwrap());
+    assert!(!put_back.unschedulable && may_begin_change(&put_back, &id(INSTANCE)));
+    assert_eq!(waiting(&put_back), []);
+}
+
+#[test]
+fn a_change_begins_on_no_node_whose_instance_is_about_to_end() {
+    let node = all_noted(&[FIRST]);
+    assert!(may_begin_change(&node, &id(INSTANCE)));
+    let drained = take_on(&node, &spot("s", 0), 0).unwrap();
+    assert!(may_begin_change(&drained, &id(INSTANCE)), "it joins");
+    let over = apply(&drained, &release(&drained, &Released::new(at(5), "empty")).unwrap());
+    assert!(!may_begin_change(&over, &id(INSTANCE)));
+}
+
+#[test]
+fn an_annotation_of_another_instance_or_one_that_cannot_be_read_is_replaced() {
+    let node = all_noted(&[FIRST]);
+    let other = Node { instance: Some(id(OTHER)), ..node.clone() };
+    assert_eq!(Planned::of(&other, &id(OTHER)), None);
+    assert_eq!(plan(&other, &FIRST.interruption(), at(0)), Plan::OtherInstance);
+    for text in ["", "{", "[]", "{\"version\":1}", &"x".repeat(20_000)] {
+        let mut node = super::node();
+        node.annotations.insert(PLANNED.to_owned(), text.to_owned());
+        let (node, change) = noted(&node, FIRST).unwrap();
+        assert_eq!((change, waiting(&node).len()), (PlanChange::Announced, 1), "{text:.20}");
+    }
+}
+
+#[test]
+fn the_annotation_has_room_for_a_few_changes_and_drops_the_oldest_canceled_one() {
+    let arns = ["a0", "a1", "a2", "a3", "a4", "a5", "a6", "a7", "a8"];
+    let all: Vec<_> = arns.map(|arn| Message { arn, event: arn, ..FIRST }).into();
+    let (last, first) = all.split_last().unwrap();
+    assert_eq!(first.len(), MAX_CHANGES);
+    let full = all_noted(first);
+    assert_eq!(plan(&full, &last.interruption(), at(0)), Plan::Full);
+    let (room, _) = noted(&full, first[3].closed("x", 5)).unwrap();
+    let (node, _) = noted(&room, *last).unwrap();
+    let waits: Vec<_> = waiting(&node).into_iter().map(|(event, _)| event).collect();
+    assert_eq!(waits.len(), MAX_CHANGES);
+    assert!(waits.contains(&"a8".to_owned()) && !waits.contains(&"a3".to_owned()));
+}
+
+#[test]
+fn fields_of_a_newer_version_stay() {
+    let mut node = all_noted(&[FIRST]);
+    let mut value: Value = serde_json::from_str(&node.annotations[PLANNED]).unwrap();
+    value["new"] = json!(1);
+    value["changes"][0]["new"] = json!([2]);
+    node.annotations.insert(PLANNED.to_owned(), value.to_string());
+    let moved = Message { event: "e2", sent: 10, starts: Some(200_000), ..FIRST };
+    let (node, _) = noted(&node, moved).unwrap();
+    let value: Value = serde_json::from_str(&node.annotations[PLANNED]).unwrap();
+    assert_eq!((&value["new"], &value["changes"][0]["new"]), (&json!(1), &json!([2])));
+}

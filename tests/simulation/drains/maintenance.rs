@@ -1,0 +1,238 @@
+//! Scheduled changes of AWS Health: noted on the Node, drained in time, canceled and moved.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use sundown::sim::{
+    aws::HealthNotice,
+    kube::{BudgetSpec, PodShape},
+};
+
+use super::Scene;
+
+const PLANNED: &str = "sundown.dev/planned";
+const FLAGS: [&str; 2] = ["--scheduled-lead", "5m"];
+
+/// A spot group with a pod on its first node.
+async fn scene(seed: u64) -> Scene {
+    let scene = Scene::spot(seed, 2, &FLAGS).await;
+    scene.pod(0, "web", PodShape::default());
+    scene
+}
+
+/// Never allows a disruption.
+fn closed_budget(scene: &Scene) {
+    scene.stage.world.kube.add_budget(&BudgetSpec::for_app("shop", "web").min(1));
+}
+
+/// A retirement of the first instance that begins in so many seconds.
+fn retirement(scene: &Scene, seconds: u64) -> HealthNotice {
+    let starts = scene.stage.clock.now() + Duration::from_secs(seconds);
+    HealthNotice::retirement([scene.instances[0].clone()], starts)
+}
+
+/// The scheduled changes that are noted on the first node.
+fn planned(scene: &Scene) -> Vec<Value> {
+    let node = scene.stage.node(&scene.instances[0]);
+    let text = node["metadata"]["annotations"][PLANNED].as_str().unwrap_or("{}").to_owned();
+    let planned: Value = serde_json::from_str(&text).unwrap();
+    planned["changes"].as_array().cloned().unwrap_or_default()
+}
+
+async fn announce(scene: &Scene, notice: &HealthNotice) {
+    scene.stage.world.aws.health(notice);
+    scene.stage.until(10, "the message is deleted", || scene.stage.in_queue() == 0).await;
+}
+
+fn closed(notice: &HealthNotice) -> HealthNotice {
+    HealthNotice { status: "closed".to_owned(), ..notice.clone() }
+}
+
+fn outcome(scene: &Scene) -> Value {
+    let record = scene.stage.record(&scene.instances[0]);
+    record.map_or(Value::Null, |record| record["released"]["outcome"].clone())
+}
+
+#[tokio::test(start_paused = true)]
+async fn c21_c70_a_retirement_is_noted_at_once_and_drained_before_it_begins() {
+    let scene = scene(811).await;
+    let before = scene.stage.node(&scene.instances[0]);
+    announce(&scene, &retirement(&scene, 900)).await;
+    let announced = scene.stage.node(&scene.instances[0]);
+    assert_eq!(announced["spec"], before["spec"], "only the annotation is written");
+    assert_eq!(announced["metadata"]["labels"], before["metadata"]["labels"]);
+    assert_eq!(planned(&scene).len(), 1);
+    assert_eq!(scene.sundown.messages("scheduled-change", "planned"), 1.0);
+    assert_eq!(scene.times_said("ScheduledChange"), 1);
+    scene.stage.pass(580).await;
+    assert!(!scene.stage.is_cordoned(&scene.instances[0]), "its time has not come");
+    assert!(scene.evictions("web").is_empty());
+    scene
+        .stage
+        .until(30, "the drain begins", || scene.stage.is_cordoned(&scene.instances[0]))
+        .await;
+    scene.stage.until(30, "its pod is evicted", || !scene.evictions("web").is_empty()).await;
+    scene.stage.until(60, "the drain is over", || outcome(&scene) == "empty").await;
+    let record = scene.stage.record(&scene.instances[0]).unwrap();
+    assert_eq!(record["interruptions"][0]["kind"], "scheduled-change");
+    scene.stage.pass(300).await;
+    assert_eq!(scene.sundown.metric("drains_total{end=\"empty\"}"), 1.0, "once");
+    assert!(scene.stage.is_cordoned(&scene.instances[0]), "its instance ends");
+    scene.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retirement_that_begins_soon_is_drained_at_once_and_blocked_pods_are_forced() {
+    let scene = scene(812).await;
+    closed_budget(&scene);
+    announce(&scene, &retirement(&scene, 120)).await;
+    scene.cordoned(0).await;
+    scene.stage.until(130, "its pod is deleted", || !scene.deletes("web").is_empty()).await;
+    scene.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn c24_copies_of_an_announcement_are_one_change() {
+    let scene = scene(813).await;
+    announce(&scene, &retirement(&scene, 900)).await;
+    let patches = scene.patches(0).len();
+    let sent = scene.stage.world.aws.messages();
+    let body: Value = serde_json::from_str(&sent.last().unwrap().body).unwrap();
+    let mut copy = body.clone();
+    copy["id"] = "00000000-0000-4000-8000-000000000009".into();
+    copy["region"] = "us-west-2".into();
+    let mut page = body.clone();
+    page["id"] = "00000000-0000-4000-8000-000000000008".into();
+    (page["detail"]["page"], page["detail"]["totalPages"]) = ("2".into(), "2".into());
+    page["detail"]["affectedEntities"][0]["entityValue"] = scene.instances[1].clone().into();
+    for body in [&copy, &body, &page] {
+        scene.stage.send(&body.to_string());
+    }
+    scene.stage.until(10, "they are deleted", || scene.stage.in_queue() == 0).await;
+    assert_eq!(scene.patches(0).len(), patches, "nothing is written");
+    assert_eq!(scene.sundown.messages("scheduled-change", "planned"), 2.0, "one for each instance");
+    assert_eq!(scene.sundown.messages("scheduled-change", "repeat"), 2.0);
+    scene
+        .stage
+        .until(620, "the drain begins", || scene.stage.is_cordoned(&scene.instances[0]))
+        .await;
+    scene.stage.pass(120).await;
+    assert_eq!(scene.times_said("InterruptionAccepted"), 2, "one drain for each instance");
+    scene.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_leader_begins_the_drain_of_what_was_announced_before_its_term() {
+    let scene = scene(814).await;
+    announce(&scene, &retirement(&scene, 900)).await;
+    let Scene { stage, sundown, instances } = scene;
+    sundown.stop().await;
+    let next = stage.start("sundown-1", &FLAGS);
+    stage.until(60, "it leads", || next.metrics.leads()).await;
+    stage.pass(400).await;
+    assert!(!stage.is_cordoned(&instances[0]), "its time has not come");
+    stage.until(220, "the drain begins", || stage.is_cordoned(&instances[0])).await;
+    let is_over = || stage.record(&instances[0]).is_some_and(|r| !r["released"].is_null());
+    stage.until(60, "the drain is over", is_over).await;
+    next.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_that_is_canceled_before_its_time_drains_nothing() {
+    let scene = scene(815).await;
+    let notice = retirement(&scene, 900);
+    announce(&scene, &notice).await;
+    scene.stage.pass(60).await;
+    announce(&scene, &closed(&notice)).await;
+    scene.stage.pass(1000).await;
+    assert!(!scene.stage.is_cordoned(&scene.instances[0]));
+    assert!(scene.evictions("web").is_empty());
+    scene.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancellation_puts_the_node_back_during_its_drain_and_after_it() {
+    for (seed, is_over) in [(816, false), (817, true)] {
+        let scene = scene(seed).await;
+        let before = scene.stage.node(&scene.instances[0])["spec"].clone();
+        if !is_over {
+            closed_budget(&scene);
+        }
+        let notice = retirement(&scene, 290);
+        announce(&scene, &notice).await;
+        scene.cordoned(0).await;
+        if is_over {
+            scene.stage.until(60, "the drain is over", || outcome(&scene) == "empty").await;
+        }
+        scene.stage.pass(20).await;
+        announce(&scene, &closed(&notice)).await;
+        let is_back = || !scene.stage.is_cordoned(&scene.instances[0]);
+        scene.stage.until(15, "the node is put back", is_back).await;
+        assert_eq!(scene.stage.node(&scene.instances[0])["spec"], before, "as it was");
+        assert_eq!(scene.is_there("web"), !is_over);
+        scene.stage.pass(600).await;
+        assert!(!scene.stage.is_cordoned(&scene.instances[0]), "it stays so");
+        scene.end().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_old_cancellation_ends_no_newer_drain() {
+    let scene = scene(818).await;
+    closed_budget(&scene);
+    let notice = retirement(&scene, 250);
+    // AWS has closed it once, and this message is late.
+    let queue = scene.stage.world.queue().to_owned();
+    announce(&scene, &closed(&notice)).await;
+    let late = scene.stage.world.aws.messages().last().unwrap().body.clone();
+    scene.stage.pass(10).await;
+    announce(&scene, &notice).await;
+    scene.cordoned(0).await;
+    let mut late: Value = serde_json::from_str(&late).unwrap();
+    late["detail"]["communicationId"] = "another".into();
+    drop(scene.stage.world.aws.send_event(&queue, &late.to_string()));
+    scene.stage.until(10, "it is deleted", || scene.stage.in_queue() == 0).await;
+    scene.stage.pass(20).await;
+    assert!(scene.stage.is_cordoned(&scene.instances[0]), "the drain goes on");
+    scene.stage.until(300, "its pod is deleted", || !scene.deletes("web").is_empty()).await;
+    scene.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_move_puts_the_node_back_and_drains_it_again_before_the_new_start() {
+    let scene = scene(819).await;
+    closed_budget(&scene);
+    let notice = retirement(&scene, 290);
+    announce(&scene, &notice).await;
+    scene.cordoned(0).await;
+    scene.stage.pass(20).await;
+    let later = HealthNotice { start: notice.start + Duration::from_secs(600), ..notice };
+    announce(&scene, &later).await;
+    let is_back = || !scene.stage.is_cordoned(&scene.instances[0]);
+    scene.stage.until(15, "the node is put back", is_back).await;
+    scene.stage.pass(400).await;
+    assert!(!scene.stage.is_cordoned(&scene.instances[0]));
+    scene.stage.until(200, "it is drained", || scene.stage.is_cordoned(&scene.instances[0])).await;
+    scene.stage.until(310, "its pod is deleted", || !scene.deletes("web").is_empty()).await;
+    scene.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn degraded_hardware_is_drained_at_once_and_network_maintenance_is_only_reported() {
+    let scene = scene(820).await;
+    let of = |code: &str, n: usize| HealthNotice {
+        code: code.to_owned(),
+        instances: vec![scene.instances[n].clone()],
+        event: format!("{code}_{n}"),
+        ..retirement(&scene, 86_400)
+    };
+    announce(&scene, &of("AWS_EC2_INSTANCE_NETWORK_MAINTENANCE_SCHEDULED", 1)).await;
+    announce(&scene, &of("AWS_EC2_INSTANCE_HARDWARE_DEGRADED", 0)).await;
+    scene.cordoned(0).await;
+    scene.stage.until(60, "the drain is over", || outcome(&scene) == "empty").await;
+    scene.stage.assert_untouched(&scene.node(1));
+    assert_eq!(scene.sundown.messages("scheduled-change", "not_acted_on"), 1.0);
+    assert_eq!(scene.times_said("ScheduledChange"), 2);
+    scene.end().await;
+}
