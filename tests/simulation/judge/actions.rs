@@ -68,7 +68,10 @@ impl Judge<'_> {
                 }
             }
             let Some(end) = &action.end else {
-                self.broken(self.evidence.ended, format!("{name} is open"));
+                let ended = self.evidence.ended;
+                if !self.was_hard_to_find(&action, ended) {
+                    self.broken(ended, format!("{name} is open"));
+                }
                 continue;
             };
             match end.verdict {
