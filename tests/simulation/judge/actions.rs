@@ -1,7 +1,7 @@
 //! Lifecycle actions: each of ours ends by our completion, in time, not too early, and is left
 //! alone afterwards.
 
-use std::{rc::Rc, time::Duration};
+use std::{collections::BTreeSet, rc::Rc, time::Duration};
 
 use sundown::{
     domain::Moment,
@@ -19,6 +19,7 @@ use super::{
     leaders::{Gap, Why},
     nodes::is_claimed_twice,
     promises::Promise,
+    sent::Kind,
     story::{Deadline, Life, Page, RecordedInterruption, is_open},
 };
 
@@ -51,13 +52,26 @@ impl Judge<'_> {
             }
             let name = format!("{}/{} of {}", action.group, action.hook, action.instance);
             if self.is_ignored(&action) {
-                if let Some(end) = action.end.as_ref().filter(|end| is_us(&end.by)) {
-                    self.broken(end.at, format!("{name} was completed, which --on forbids"));
+                let is_made_up = || {
+                    let (hook, ended) = (&action.hook, self.evidence.ended);
+                    self.is_made_up(&action.group, hook, &action.instance, ended)
+                };
+                let end = action.end.as_ref().filter(|end| is_us(&end.by));
+                match end.map(|end| (end.at, is_made_up())) {
+                    // A person wrote its hook into a record.
+                    Some((_, true)) => {}
+                    Some((at, false)) => {
+                        self.broken(at, format!("{name} was completed, which --on forbids"));
+                        continue;
+                    }
+                    None => continue,
                 }
-                continue;
             }
             let Some(end) = &action.end else {
-                self.broken(self.evidence.ended, format!("{name} is open"));
+                let ended = self.evidence.ended;
+                if !self.was_hard_to_find(&action, ended) {
+                    self.broken(ended, format!("{name} is open"));
+                }
                 continue;
             };
             match end.verdict {
@@ -80,16 +94,21 @@ impl Judge<'_> {
         }
     }
 
-    /// `--on` says to ignore its messages: it gets neither heartbeats nor a completion, unless a
-    /// person wrote its hook into a record.
+    /// `--on` says to ignore its messages, or what its event would have said: it gets neither
+    /// heartbeats nor a completion.
     fn is_ignored(&self, action: &ActionReport) -> bool {
         let of_it = self.story.notices.iter().map(|n| &n.event).filter(|event| {
             event.instance == action.instance && event.token.as_ref() == Some(&action.token)
         });
-        let mut kinds = of_it.map(|event| event.kind.name()).peekable();
-        kinds.peek().is_some()
-            && kinds.all(|kind| self.evidence.terms.response(kind) == Response::Ignore)
-            && !self.is_made_up(&action.group, &action.hook, &action.instance, self.evidence.ended)
+        let mut kinds: BTreeSet<&str> = of_it.map(|event| event.kind.name()).collect();
+        if self.is_event_lost(action) {
+            kinds.insert(match action.transition {
+                Transition::Launching => Kind::LaunchHook.name(),
+                Transition::Terminating => Kind::TerminateHook.name(),
+            });
+        }
+        !kinds.is_empty()
+            && kinds.iter().all(|kind| self.evidence.terms.response(kind) == Response::Ignore)
     }
 
     /// It timed out: something must have kept every leader from beating.

@@ -66,6 +66,16 @@ impl Judge<'_> {
         }
     }
 
+    /// When AWS first answered this process.
+    pub(super) fn first_answer(&self, process: &str) -> Option<Moment> {
+        let calls = self.evidence.calls.iter().filter(|c| {
+            c.by == process
+                && c.api != "sqs:ReceiveMessage"
+                && matches!(c.outcome, Outcome::Ok | Outcome::Error(_))
+        });
+        calls.map(|c| c.at).min()
+    }
+
     /// How long the answer to a call took: no time, unless the call met a fault.
     fn took(&self, call: &Call) -> Duration {
         let took = call.at.duration_since(sent_at(self.evidence, call));

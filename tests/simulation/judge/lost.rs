@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use sundown::{domain::Moment, sim::aws::ActionReport};
+use sundown::{
+    domain::Moment,
+    sim::aws::{ActionReport, Transition},
+};
 
 use super::{
     Judge, SLACK,
@@ -47,14 +50,15 @@ impl Judge<'_> {
     }
 
     /// Its event never got into a queue, and the sweep could not find it: a leader sweeps only if
-    /// the cluster has a name. Or no leader had the time that its sweep needs: two rounds, because
+    /// the cluster has a name, and not for launch hooks. Or no leader had the time that its sweep needs: two rounds, because
     /// the next leader begins anew, and ten seconds for an event that is on its way. If AWS
     /// throttled or denied the calls, rounds are ten minutes apart.
     pub(super) fn was_hard_to_find(&self, action: &ActionReport, end: Moment) -> bool {
         if !self.is_event_lost(action) || !action.heartbeats.is_empty() {
             return false;
         }
-        if self.evidence.terms.is_set(NO_CLUSTER_NAME) {
+        let is_launch = action.transition == Transition::Launching;
+        if is_launch || self.evidence.terms.is_set(NO_CLUSTER_NAME) {
             return true;
         }
         let is_rare = self

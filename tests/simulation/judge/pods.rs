@@ -295,7 +295,20 @@ impl Judge<'_> {
             }
             all.push(new);
         }
+        all.extend(self.counted_anew_by_aws(at, by, instance));
         all
+    }
+
+    /// A process that led when it did not know AWS's clock takes its drains up again when AWS
+    /// answers: the deadlines of hooks that are over by then count from there.
+    fn counted_anew_by_aws(&self, at: Moment, by: &str, instance: &str) -> Vec<Deadline> {
+        let since = self.leaders.leads_since(by, at);
+        let is_unknown =
+            |since: &Moment| matches!(self.aws_clock(by, *since), AwsClock::Unknown { .. });
+        let Some(since) = since.filter(is_unknown) else { return Vec::new() };
+        let known = self.first_answer(by).filter(|known| (since..=at).contains(known));
+        let anew = known.map(|known| self.story.counted_anew(instance, since, known));
+        anew.into_iter().flatten().map(|(_, new)| new).collect()
     }
 
     /// Of these deadlines, those that count from the end of a pause, for a process whose watch of

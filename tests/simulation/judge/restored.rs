@@ -193,7 +193,9 @@ fn others(write: Write<'_>, old: &NodeState, new: &NodeState, known: &mut Before
     {
         known.restore = Some(write.at);
     }
-    if old.boot_id != new.boot_id {
+    // The drain of a hook that a person makes up is not put back before its action is over.
+    let has_hook = open_record(new).is_some_and(|all| all.iter().any(|i| !i["hook"].is_null()));
+    if old.boot_id != new.boot_id || has_hook {
         known.restore = None;
     }
     let was_released = record(old).is_some_and(|record| !record["released"].is_null());

@@ -275,4 +275,13 @@ pub const ONCE_FAILED: &[(u64, &str)] = &[
     (1_798_000_000_452, "a pod was touched that --on lets stay"),
     (1_798_000_000_474, "an action was called for after its end"),
     (1_798_000_000_553, "a hook was completed before its node was empty"),
+    (1_797_000_000_833, "a pod got more than what was left"),
+    (1_797_000_000_931, "a node that a person released was not put back"),
+    (1_798_000_000_620, "the world never came to rest"),
+    (1_798_000_000_679, "a hook timed out"),
+    (1_798_000_000_701, "a hook timed out"),
+    (1_798_000_000_770, "a hook timed out"),
+    (1_797_000_001_323, "an action of ours was open in the end"),
+    (1_797_000_001_340, "a hook timed out"),
+    (1_797_000_001_511, "a hook timed out"),
 ];

@@ -204,10 +204,12 @@ impl Play<'_> {
         }
     }
 
-    /// The longest that this run may take. A drain for a rebalance recommendation forces no pod, so
-    /// it may last until the recommendation expires after an hour (`--rebalance-ttl`).
+    /// The longest that this run may take. What is done for a rebalance recommendation may last
+    /// until it expires after an hour (`--rebalance-ttl`).
     fn limit(&self) -> Duration {
-        if self.has_flag("--on=rebalance=drain") { LIMIT + Duration::from_hours(1) } else { LIMIT }
+        let is_of_rebalance = |flag: &String| flag.starts_with("--on=rebalance=");
+        let lasts = self.plan.flags.iter().any(is_of_rebalance);
+        if lasts { LIMIT + Duration::from_hours(1) } else { LIMIT }
     }
 
     /// When what the plan does to instances has ended them, and their groups have seen it.

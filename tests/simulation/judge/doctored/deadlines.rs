@@ -574,3 +574,31 @@ async fn a_hook_that_a_person_makes_up_asks_for_a_drain_whatever_on_says() {
     write_by_hand(&mut evidence, at, &[made_up_hook(at)]);
     keeps(&judge(&evidence), EVICTED, "a record is taken at its word");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_deadline_that_counts_anew_is_seen_unless_the_process_has_just_learned_awss_clock() {
+    const GRACE: &str = "slow-0 got a grace of";
+    let mut evidence = made_up().await;
+    evidence.terms.drain_timeout = 40;
+    let at = evidence.actions[0].started + s(5);
+    longer(&mut evidence, at + s(120));
+    write_by_hand(&mut evidence, at, &[made_up_hook(at)]);
+    // The process leads anew after the deadline.
+    let held = |e: &&Entry| matches!(&e.fact, Fact::LeaseHeld { lease, .. } if lease == "sundown");
+    let held = evidence.entries.iter().find(held).unwrap().clone();
+    let free = Fact::LeaseHeld { lease: "sundown".to_owned(), holder: String::new() };
+    insert(&mut evidence, at + s(35), &held.by, free);
+    insert(&mut evidence, at + s(36), &held.by, held.fact);
+    force(&mut evidence, at + s(92), 23);
+    let answered = |after: u64| {
+        let mut evidence = evidence.clone();
+        let first = evidence.calls.iter().find(|c| c.api.starts_with("autoscaling:")).unwrap();
+        let first = first.clone();
+        evidence.calls.retain(|call| call.by != first.by);
+        evidence.calls.push(sundown::sim::aws::Call { at: at + s(after), ..first });
+        judge(&evidence)
+    };
+    keeps(&answered(80), GRACE, "35 s count from when AWS answered");
+    breaks(&answered(70), GRACE);
+    breaks(&answered(30), GRACE);
+}

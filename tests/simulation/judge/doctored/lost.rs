@@ -32,8 +32,19 @@ async fn an_action_whose_event_is_lost_and_that_the_sweep_could_have_found_is_se
     breaks(&under(&evidence, &["--sweep-interval=10s"]), TIMED_OUT);
     let nameless = ["--sweep-interval=10s", NO_CLUSTER_NAME];
     keeps(&under(&evidence, &nameless), TIMED_OUT, "without a name of the cluster nobody sweeps");
+    let ignored = ["--sweep-interval=10s", "--on=terminate-hook=ignore"];
+    keeps(&under(&evidence, &ignored), TIMED_OUT, "its event asks for nothing");
+    breaks(&under(&evidence, &["--sweep-interval=10s", "--on=spot=ignore"]), TIMED_OUT);
+    let mut launch = evidence.clone();
+    launch.actions[0].transition = sundown::sim::aws::Transition::Launching;
+    keeps(&under(&launch, &["--sweep-interval=10s"]), TIMED_OUT, "nobody sweeps for it");
+    launch.actions[0].end = None;
+    keeps(&under(&launch, &["--sweep-interval=10s"]), "is open", "its time is not over");
+    launch.actions[0].transition = sundown::sim::aws::Transition::Terminating;
+    breaks(&under(&launch, &["--sweep-interval=10s"]), "is open");
     evidence.acts.clear();
     breaks(&under(&evidence, &nameless), TIMED_OUT);
+    breaks(&under(&evidence, &ignored), TIMED_OUT);
 }
 
 #[tokio::test(start_paused = true)]

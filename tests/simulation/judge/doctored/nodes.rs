@@ -211,7 +211,21 @@ async fn a_node_that_is_not_put_back_as_it_was_is_seen() {
     breaks(&but(&evidence, pause), "Sundown changed annotations of others");
     let mut never = evidence.clone();
     never.entries.truncate(last_tainted(&never) + 1);
-    breaks(&judge(&never), "a person released it, and it was not put back");
+    const NOT_PUT_BACK: &str = "a person released it, and it was not put back";
+    breaks(&judge(&never), NOT_PUT_BACK);
+    let joined = |hook: Option<&str>| {
+        let mut joined = never.clone();
+        then(&mut joined, evidence.ended, PERSON, |s| {
+            let record = s.annotations.get_mut("sundown.dev/record").unwrap();
+            let mut written: serde_json::Value = serde_json::from_str(record).unwrap();
+            let more = json!({ "kind": "terminate-hook", "event": "made-up", "hook": hook });
+            written["interruptions"].as_array_mut().unwrap().push(more);
+            *record = written.to_string();
+        });
+        judge(&joined)
+    };
+    keeps(&joined(Some("drain")), NOT_PUT_BACK, "the action of a hook must be over first");
+    breaks(&joined(None), NOT_PUT_BACK);
     let mut taken = never.clone();
     then(&mut taken, evidence.ended, US, |s| drop(s.annotations.remove("sundown.dev/record")));
     breaks(&judge(&taken), "its taint was left behind without a record");
