@@ -402,7 +402,8 @@ mod tests {
             member("i-4", "Terminating:Proceed"),
             member("i-5", "Warmed:Pending:Wait"),
         ];
-        let group = Group { group: "asg".into(), tags: BTreeMap::new(), members };
+        let group =
+            Group { group: "asg".into(), tags: BTreeMap::new(), members, retains_abandoned: false };
         let launch = Hook { transition: Transition::Launching, ..hook("sundown-launch") };
         let all = removals(
             "sundown",
