@@ -25,7 +25,14 @@ struct Release {
     term: Term,
     /// Boxed: a future holds what it was given and what it runs, one beside the other.
     end: Box<Completion>,
-    done: BTreeSet<LifecycleAction>,
+    /// Boxed for the same reason.
+    done: Box<Done>,
+}
+
+/// What is completed so far.
+#[derive(Default)]
+struct Done {
+    actions: BTreeSet<LifecycleAction>,
     /// AWS has accepted ABANDON for an action: the group retains the instance.
     is_abandoned: bool,
 }
@@ -61,7 +68,7 @@ async fn wait(clock: Clock, mut told: watch::Receiver<Option<Moment>>) {
 /// once.
 pub(super) fn start(term: &Term, end: Box<Completion>) -> Option<watch::Sender<Option<Moment>>> {
     let (id, from, clock) = (end.id, end.from, term.shared.clock);
-    let release = Release { term: term.clone(), done: BTreeSet::new(), is_abandoned: false, end };
+    let release = Release { term: term.clone(), done: Box::default(), end };
     if id.is_none() {
         term.spawn(release.run());
         return None;
@@ -103,7 +110,8 @@ impl Release {
 
     /// Completes these lifecycle actions of `record`.
     async fn complete(&mut self, actions: Vec<LifecycleAction>, record: &Record) {
-        let actions: Vec<_> = actions.into_iter().filter(|o| self.done.insert(o.clone())).collect();
+        let actions: Vec<_> =
+            actions.into_iter().filter(|o| self.done.actions.insert(o.clone())).collect();
         let completions =
             actions.iter().map(|o| self.complete_one(o, record.is_unconfirmed(&o.key)));
         let results = futures::future::join_all(completions).await;
@@ -120,7 +128,7 @@ impl Release {
         });
         for (action, result) in actions.iter().zip(results) {
             if let Some(end) = result {
-                self.is_abandoned |= end == ActionEnd::Completed(HookResult::Abandon);
+                self.done.is_abandoned |= end == ActionEnd::Completed(HookResult::Abandon);
                 self.term.report(
                     &self.end.drain.node.name,
                     DrainEvent::ActionEnded(action.clone(), end),
@@ -242,10 +250,10 @@ impl Release {
             record: &self.end.drain.record,
             why: self.end.end_reason,
             disproved: &self.end.disproved,
-            done: &self.done,
+            done: &self.done.actions,
         };
         let released =
-            Released::new(self.term.aws_now(), self.end.outcome).abandoned(self.is_abandoned);
+            Released::new(self.term.aws_now(), self.end.outcome).abandoned(self.done.is_abandoned);
         drain.on_end(
             node,
             |record| self.term.open_actions(record, &self.end.drain.instance),
