@@ -639,8 +639,15 @@ impl Judge<'_> {
     /// and its instance did not end.
     fn is_contradicted(&self, node: &str, at: Moment) -> bool {
         const LOOKED_TWICE: Duration = Duration::from_secs(14);
+        // The Event may come late, and be about the time before an action began.
+        let scope = Scope { needs: &[EVENTS], of: None, process: None, without_leader: None };
+        let is_late = |began: Moment| {
+            self.is_excused(scope, began, began) && self.longest_clear(scope, began, at) <= LATE
+        };
         let is_open = |a: &ActionReport| {
-            a.started + SECOND < at && a.end.as_ref().is_none_or(|end| end.at + LOOKED_TWICE > at)
+            a.started + SECOND < at
+                && a.end.as_ref().is_none_or(|end| end.at + LOOKED_TWICE > at)
+                && !is_late(a.started)
         };
         let ends =
             self.instance_of(node).is_some_and(|i| self.story.is_ending(i, at - LOOKED_TWICE));

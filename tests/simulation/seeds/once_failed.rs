@@ -284,4 +284,10 @@ pub const ONCE_FAILED: &[(u64, &str)] = &[
     (1_797_000_001_323, "an action of ours was open in the end"),
     (1_797_000_001_340, "a hook timed out"),
     (1_797_000_001_511, "a hook timed out"),
+    (1_797_000_000_771, "a pod was touched before AWS had answered a heartbeat"),
+    (1_797_000_001_576, "an Event was not true"),
+    (1_797_000_001_619, "an action was called for after its end"),
+    (1_798_000_000_580, "an action was called for after its end"),
+    (1_798_000_000_623, "a pod was touched that --on lets stay"),
+    (1_798_000_000_834, "an action was called for after its end"),
 ];

@@ -318,3 +318,24 @@ async fn an_event_that_the_pods_of_a_node_stay_is_seen_unless_its_record_asks_fo
     keeps(&with("terminate-hook=cordon"), STAY, "its time is that of the accept, in seconds");
     breaks(&with("spot=cordon"), STAY);
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_event_that_contradicts_an_open_action_is_seen_unless_it_came_late() {
+    let evidence = hooked().await;
+    let began = evidence.actions[0].started;
+    let contradicted = |fault_felt: Option<Moment>| {
+        let mut evidence = evidence.clone();
+        let mut event = evidence.events.iter().find(|e| e.on == "Node").unwrap().clone();
+        (event.reason, event.severity) =
+            ("InterruptionContradicted".to_owned(), "Warning".to_owned());
+        (event.first, event.last) = (began + s(3), began + s(3));
+        evidence.events.insert(event);
+        if let Some(felt) = fault_felt {
+            fault(&mut evidence, "create events", began - s(15), felt);
+        }
+        judge(&evidence)
+    };
+    breaks(&contradicted(None), UNTRUE);
+    keeps(&contradicted(Some(began + s(2))), UNTRUE, "AWS contradicted it before the action began");
+    breaks(&contradicted(Some(began - s(1))), UNTRUE);
+}
