@@ -262,16 +262,13 @@ pub fn plan(node: &Node, interruption: &Interruption, now: Moment) -> Plan {
     let mut planned = Planned::of(node, instance).unwrap_or_else(|| Planned::new(instance));
     let new = PlannedChange::new(notice, interruption, now);
     let known = planned.changes.iter_mut().find(|change| change.arn == new.arn);
-    let change = match known {
-        Some(known) => match known.update(new) {
-            Some(change) => change,
-            None => return Plan::Repeat,
-        },
-        None => {
-            let change = if new.closed { PlanChange::Canceled } else { PlanChange::Announced };
-            planned.changes.push(new);
-            change
-        }
+    let change = if let Some(known) = known {
+        let Some(change) = known.update(new) else { return Plan::Repeat };
+        change
+    } else {
+        let change = if new.closed { PlanChange::Canceled } else { PlanChange::Announced };
+        planned.changes.push(new);
+        change
     };
     if !planned.make_room() {
         return Plan::Full;

@@ -105,7 +105,7 @@ impl World {
             limits: LimitSettings::default(),
             exclude: Some(exclude),
             complete_delay: Duration::ZERO,
-            scheduled_lead: Duration::from_secs(3600),
+            scheduled_lead: Duration::from_hours(1),
             own_pod: None,
         };
         let mut world =

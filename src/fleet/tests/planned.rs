@@ -81,7 +81,7 @@ fn c70_a_drain_begins_an_hour_before_the_start_and_not_earlier() {
     let node = take_on(&announced(), &interruption, 6_411).unwrap();
     assert_eq!(world.accepts(&node), ["watch pods"]);
     assert!(begun(&tick(&mut world, 7_000)).is_none());
-    let limits = world.fleet.drains[&node.name].limits;
+    let limits = world.fleet.drains.get(&node.name).unwrap().limits;
     assert_eq!((limits.force_at, limits.end_at), (Some(at(9_995)), Some(at(9_998))));
 }
 
@@ -176,7 +176,8 @@ fn the_drain_of_another_interruption_goes_on_after_a_cancellation() {
     world.accepts(&joined);
     let canceled = noted(&joined, &message("e2", 6_500, 10_000, ChangeStatus::Closed));
     assert_eq!(ordered(&show(&mut world, &canceled)), None);
-    assert_eq!(world.fleet.drains[&node.name].limits.force_at, Some(at(6_450 + 110)));
+    let limits = world.fleet.drains.get(&node.name).unwrap().limits;
+    assert_eq!(limits.force_at, Some(at(6_450 + 110)));
 }
 
 #[test]

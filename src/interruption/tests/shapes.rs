@@ -319,7 +319,7 @@ fn full_health(changes: &[(&str, serde_json::Value)]) -> String {
         "affectedEntities": [{ "entityValue": "i-abcd1111", "status": "PENDING" }],
     });
     for (key, value) in changes {
-        detail[key] = value.clone();
+        detail.as_object_mut().unwrap().insert((*key).to_owned(), value.clone());
     }
     serde_json::json!({
         "version": "0", "id": "e", "detail-type": "AWS Health Event", "source": "aws.health",

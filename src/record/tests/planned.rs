@@ -261,7 +261,7 @@ fn a_change_joins_an_open_record_whatever_its_deadline_is() {
 #[test]
 fn the_deadline_is_the_start_unless_degraded_hardware_is_drained_long_before() {
     let starts = |code, starts, now| {
-        let node = all_noted(&[Message { code, starts, ..FIRST }]);
+        let node = all_noted(&[Message { starts, code, ..FIRST }]);
         let interruption =
             planned(&node).waiting(LEAD)[0].interruption(&id(INSTANCE), at(now), LEAD);
         InterruptionFacts::new(&interruption, &id(INSTANCE), None, at(now), false).machine_ends_at()
