@@ -19,6 +19,8 @@ pub(super) enum Replacement {
     Asked,
     /// The group has a node that can take over the pods.
     Ready,
+    /// The evictions have begun. They do not stop again because a deadline has moved.
+    NotNeeded,
 }
 
 impl Fleet {
@@ -29,6 +31,9 @@ impl Fleet {
         interruptions: &[InterruptionFacts],
         replacement: Replacement,
     ) -> Limits {
+        if replacement == Replacement::NotNeeded {
+            return limits;
+        }
         let is_replaced = replacement == Replacement::Ready;
         let by_kind = &self.settings.limits.evict_after;
         let eviction_start =
@@ -46,6 +51,9 @@ impl Fleet {
         if start != before {
             let is_replaced = state.replacement == Replacement::Ready;
             self.out.report(name, DrainEvent::EvictionsStart { start, is_replaced });
+        }
+        if start == EvictionStart::Now && state.limits.response.evicts() {
+            state.replacement = Replacement::NotNeeded;
         }
         let EvictionStart::ReplacementReady(_) = start else { return };
         if state.replacement != Replacement::NotAsked {
@@ -69,7 +77,9 @@ impl Fleet {
         let Some(state) = self.drains.get_mut(name).filter(|state| state.node.uid == uid) else {
             return;
         };
-        state.replacement = Replacement::Ready;
-        self.refresh_limits(name);
+        if state.replacement == Replacement::Asked {
+            state.replacement = Replacement::Ready;
+            self.refresh_limits(name);
+        }
     }
 }

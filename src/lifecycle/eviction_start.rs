@@ -16,7 +16,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use crate::domain::{
     EvictAfter, EvictAfterByKind, EvictionStart, InstanceId, InterruptionFacts, Limits, Moment,
-    Node, Ready, Transition, seconds,
+    Node, Ready, Taint, Transition, seconds,
 };
 
 /// A drain with less time than this evicts at once.
@@ -37,7 +37,10 @@ pub fn eviction_start(
     if limits.urgent {
         return EvictionStart::Now;
     }
-    let Some(bound) = bound(limits) else { return EvictionStart::Now };
+    let accepted = interruptions.iter().map(|facts| facts.accepted).min();
+    let Some(bound) = bound(limits, accepted.unwrap_or(limits.accepted)) else {
+        return EvictionStart::Now;
+    };
     let mut start = None;
     for facts in interruptions.iter().filter(|facts| facts.response.evicts()) {
         let next = match by_kind.of(facts.kind) {
@@ -64,23 +67,25 @@ fn first(a: EvictionStart, b: EvictionStart) -> EvictionStart {
     }
 }
 
-/// When the evictions begin whatever is missing. `None`: at once.
-fn bound(limits: &Limits) -> Option<Moment> {
+/// When the evictions begin whatever is missing. `None`: at once. `accepted`: the first accept, not
+/// [`Limits::accepted`]: a deadline that counts anew from a take-over must not begin a new wait.
+fn bound(limits: &Limits, accepted: Moment) -> Option<Moment> {
     let end = limits.force_at.or(limits.expires_at).or(limits.end_at);
-    let Some(end) = end else { return Some(limits.accepted.plus(WITHOUT_DEADLINE)) };
-    let time = end.since_or_zero(limits.accepted);
-    (time >= SHORT).then(|| limits.accepted.plus(time / 2))
+    let Some(end) = end else { return Some(accepted.plus(WITHOUT_DEADLINE)) };
+    let time = end.since_or_zero(accepted);
+    (time >= SHORT).then(|| accepted.plus(time / 2))
 }
 
-/// Whether a group has replaced a node that is drained, so that its pods can go elsewhere:
+/// Whether the group of a node that is drained has other nodes for its pods. Nodes of the group that
+/// go at the same time are in order of their instances' ids, so that each waits for one more:
 ///
-/// - a node of the group that was created at `since` (the accept) or later is Ready and takes pods,
-///   or
-/// - as many others as the group wants (`desired`) are: the replacement was launched before, or
-///   none will come, because the group has become smaller.
+/// - the other nodes that take pods, and the nodes that go after this one, are as many as the group
+///   wants (`desired`): the replacement is there, or none will come because the group has become
+///   smaller; or
+/// - the instance is still in service, as after a recommendation, and more nodes that take pods were
+///   created at `since` (the accept) or later than go before this one.
 ///
-/// `members`: the `LifecycleState` of each instance of the group by id. `nodes`: all Nodes of the
-/// cluster.
+/// `members`: the `LifecycleState` of each instance of the group by id. `nodes`: their Nodes.
 #[must_use]
 pub fn is_replaced(
     drained: &InstanceId,
@@ -89,22 +94,30 @@ pub fn is_replaced(
     members: &BTreeMap<String, String>,
     nodes: &[Arc<Node>],
 ) -> bool {
-    let takes_pods = |node: &&Arc<Node>| {
-        node.ready == Ready::True && !node.unschedulable && !node.has_our_taint()
+    let node_of = |id: &str| {
+        nodes.iter().find(|node| node.instance.as_ref().is_some_and(|i| i.as_str() == id))
     };
-    let stays = |instance: &InstanceId| {
-        instance != drained
-            && members
-                .get(instance.as_str())
-                .is_some_and(|state| state == "InService" || Transition::Launching.holds(state))
-    };
-    let ready = nodes.iter().filter(takes_pods);
-    let others = ready.filter(|node| node.instance.as_ref().is_some_and(stays));
-    let (mut count, mut has_new) = (0_usize, false);
-    for node in others {
-        count += 1;
-        // The API server writes whole seconds.
-        has_new |= node.created.is_some_and(|created| created.plus(seconds(1)) > since);
+    let of_group: &[Taint] = node_of(drained.as_str()).map_or(&[], |node| &node.taints);
+    let (mut ready, mut new, mut before, mut after) = (0_usize, 0_usize, 0_usize, 0_usize);
+    for (id, state) in members.iter().filter(|(id, _)| *id != drained.as_str()) {
+        let is_kept = state == "InService" || Transition::Launching.holds(state);
+        let node = node_of(id);
+        if !is_kept || node.is_some_and(|node| node.unschedulable || node.has_our_taint()) {
+            let goes_before = id.as_str() < drained.as_str();
+            *(if goes_before { &mut before } else { &mut after }) += 1;
+        } else if let Some(node) = node.filter(|node| takes_pods(node, of_group)) {
+            ready += 1;
+            // The API server writes whole seconds.
+            new += usize::from(node.created.is_some_and(|at| at.plus(seconds(1)) > since));
+        }
     }
-    has_new || count >= desired
+    let is_in_service = members.get(drained.as_str()).is_some_and(|state| state == "InService");
+    ready + after >= desired || (is_in_service && new > before)
+}
+
+/// The Node is Ready and takes pods. A taint that the drained node does not have is a startup taint.
+fn takes_pods(node: &Node, of_group: &[Taint]) -> bool {
+    let is_of_group = |taint: &Taint| of_group.iter().any(|known| known.key == taint.key);
+    let keeps_pods_away = |taint: &Taint| taint.effect != "PreferNoSchedule" && !is_of_group(taint);
+    node.ready == Ready::True && !node.taints.iter().any(keeps_pods_away)
 }

@@ -349,23 +349,53 @@ pub(super) async fn replacement(
     loop {
         if group.is_none() {
             let asked = tokio::time::timeout(ANSWERED_WITHIN, lookups.instances.get(instance));
-            let facts = asked.await.ok().and_then(Result::ok).flatten();
-            group =
-                facts.and_then(|facts| facts.tags.get(GROUP_TAG).map(|name| name.as_str().into()));
+            match asked.await {
+                Ok(Ok(Some(facts))) => {
+                    group = facts.tags.get(GROUP_TAG).map(|name| name.as_str().into());
+                    if group.is_none() {
+                        no_replacement(term, instance, "it is in no Auto Scaling group");
+                    }
+                }
+                other => debug!(%instance, ?other, "Cannot ask for the group of an instance."),
+            }
         }
         if let Some(group) = &group {
             let asked = tokio::time::timeout(ANSWERED_WITHIN, lookups.members.of_group(group));
             match asked.await {
                 Ok(Ok(Some(members))) => {
-                    let nodes = term.shared.nodes.all();
+                    let ids = members.states.keys().filter_map(|id| id.parse().ok());
+                    let nodes: Vec<_> =
+                        ids.flat_map(|id: InstanceId| term.shared.nodes.by_instance(&id)).collect();
                     if is_replaced(instance, since, members.desired, &members.states, &nodes) {
                         return;
                     }
+                }
+                Ok(Ok(None)) => {
+                    no_replacement(term, instance, &format!("AWS has no group {group}"));
+                }
+                Ok(Err(error)) if error.is_denied() => {
+                    no_replacement(
+                        term,
+                        instance,
+                        "autoscaling:DescribeAutoScalingGroups is denied: allow it in the role's \
+                         policy",
+                    );
                 }
                 other => debug!(%instance, %group, ?other, "Cannot ask for a replacement."),
             }
         }
         tokio::time::sleep(REPLACEMENT_AGAIN).await;
+    }
+}
+
+/// Warns once about each instance that AWS will not show a replacement for it.
+fn no_replacement(term: &Term, instance: &InstanceId, why: &str) {
+    if term.is_first_report(&format!("{instance} gets no replacement: {why}")) {
+        warn!(
+            %instance, why,
+            "Sundown cannot find out whether the node has a replacement. Its evictions begin after \
+             half of the time."
+        );
     }
 }
 

@@ -1,8 +1,11 @@
 //! Evictions that wait for a replacement (`--evict-after`).
 
-use super::{transitions::held, *};
+use super::{
+    transitions::{held, newer},
+    *,
+};
 use crate::{
-    domain::EvictAfterByKind,
+    domain::{DRAIN_TIMEOUT, EvictAfterByKind, EvictionStart},
     lifecycle::ActionSeen,
     record::tests::{spot, take_on},
 };
@@ -47,4 +50,16 @@ fn an_interruption_that_does_not_wait_begins_the_evictions() {
     let (mut world, node) = waiting("terminate-hook=20m");
     let joined = take_on(&node, &spot("s", world.now), world.now).unwrap();
     assert!(world.accepts(&joined).contains(&"send"));
+}
+
+#[test]
+fn evictions_that_have_begun_do_not_stop_because_a_deadline_has_moved() {
+    let (mut world, node) = waiting("terminate-hook=replacement-ready");
+    world.after(1788);
+    let start = |world: &World| world.fleet.drains.get(&node.name).unwrap().limits.eviction_start;
+    assert_eq!(start(&world), EvictionStart::Now);
+    let mut later = node.clone();
+    later.annotations.insert(DRAIN_TIMEOUT.to_owned(), "40h".to_owned());
+    world.shows(&newer(&later));
+    assert_eq!(start(&world), EvictionStart::Now);
 }

@@ -90,40 +90,81 @@ fn member(n: u8, created: i64) -> Node {
     }
 }
 
+fn taint(key: &str, effect: &str) -> Taint {
+    Taint { key: key.to_owned(), value: None, effect: effect.to_owned(), time_added: None }
+}
+
+fn tainted(mut node: Node, key: &str, effect: &str) -> Node {
+    node.taints.push(taint(key, effect));
+    node
+}
+
+/// Whether instance 5 of a group that wants `desired` instances is replaced. `others`: the other
+/// instances of the group with their lifecycle states and Nodes. Its own taint is of the group.
+fn replaced(state: &str, desired: usize, others: &[(&str, &Node)]) -> bool {
+    let id = |node: &Node| node.instance.as_ref().unwrap().to_string();
+    let drained = tainted(member(5, -1000), "dedicated", "NoSchedule");
+    let mut members = BTreeMap::from([(id(&drained), state.to_owned())]);
+    members.extend(others.iter().map(|(state, node)| (id(node), (*state).to_owned())));
+    let nodes = others.iter().map(|(_, node)| (*node).clone());
+    let nodes: Vec<_> = nodes.chain([drained.clone()]).map(Arc::new).collect();
+    is_replaced(drained.instance.as_ref().unwrap(), at(0), desired, &members, &nodes)
+}
+
 #[test]
-fn a_node_is_replaced_by_a_new_one_of_its_group_or_if_the_group_has_all_that_it_wants() {
-    let drained = member(1, -1000).instance.unwrap();
-    let not_ready = |node| Node { ready: Ready::False, ..node };
-    let cordoned = |node| Node { unschedulable: true, ..node };
-    let tainted = |mut node: Node| {
-        node.taints.push(Taint {
-            key: TAINT.to_owned(),
-            value: None,
-            effect: "PreferNoSchedule".to_owned(),
-            time_added: None,
-        });
-        node
-    };
-    let other_group = member(9, 50);
-    for (case, desired, state, others, expected) in [
-        ("nothing came", 2, "InService", vec![], false),
-        ("only an older node is there", 2, "InService", vec![member(2, -500)], false),
-        ("a new node", 2, "InService", vec![member(2, 50)], true),
-        ("a new node of the same second", 2, "InService", vec![member(2, 0)], true),
-        ("it waits in a launch hook", 2, "Pending:Wait", vec![member(2, 50)], true),
-        ("it is about to end", 2, "Terminating:Wait", vec![member(2, 50)], false),
-        ("it is not Ready", 2, "InService", vec![not_ready(member(2, 50))], false),
-        ("it is cordoned", 2, "InService", vec![cordoned(member(2, 50))], false),
-        ("it has Sundown's taint", 2, "InService", vec![tainted(member(2, 50))], false),
-        ("it is of another group", 2, "InService", vec![other_group], false),
-        ("the group has become smaller", 1, "InService", vec![member(2, -500)], true),
-        ("the group is to be empty", 0, "InService", vec![], true),
+fn a_node_that_auto_scaling_terminates_is_replaced_when_the_group_has_all_that_it_wants() {
+    let (old, new) = (member(2, -500), member(3, 50));
+    let not_ready = Node { ready: Ready::False, ..new.clone() };
+    let cordoned = Node { unschedulable: true, ..new.clone() };
+    let marked = tainted(new.clone(), TAINT, "PreferNoSchedule");
+    let starting = tainted(new.clone(), "node.cilium.io/agent-not-ready", "NoExecute");
+    let dedicated = tainted(new.clone(), "dedicated", "NoSchedule");
+    let hinted = tainted(new.clone(), "maybe", "PreferNoSchedule");
+    for (case, desired, state, node, expected) in [
+        ("it is there", 2, "InService", &new, true),
+        ("it waits in a launch hook", 2, "Pending:Wait", &new, true),
+        ("it has the taint of its group", 2, "InService", &dedicated, true),
+        ("it has a taint that keeps no pod away", 2, "InService", &hinted, true),
+        ("it is about to end", 2, "Terminating:Wait", &new, false),
+        ("it is not Ready", 2, "InService", &not_ready, false),
+        ("it has a startup taint", 2, "InService", &starting, false),
+        ("it is cordoned", 2, "InService", &cordoned, false),
+        ("it has Sundown's taint", 2, "InService", &marked, false),
     ] {
-        let members: BTreeMap<String, String> = [(1, "Terminating:Wait"), (2, state)]
-            .map(|(n, state)| (member(n, 0).instance.unwrap().to_string(), state.to_owned()))
-            .into();
-        let mut nodes: Vec<Arc<Node>> = others.into_iter().map(Arc::new).collect();
-        nodes.push(Arc::new(member(1, 60)));
-        assert_eq!(is_replaced(&drained, at(0), desired, &members, &nodes), expected, "{case}");
+        let others = [("InService", &old), (state, node)];
+        assert_eq!(replaced("Terminating:Wait", desired, &others), expected, "{case}");
     }
+    let one = [("InService", &old)];
+    assert!(!replaced("Terminating:Wait", 2, &one), "nothing came");
+    assert!(replaced("Terminating:Wait", 1, &one), "the group has become smaller");
+    assert!(replaced("Terminating:Wait", 0, &[]), "the group is to be empty");
+}
+
+#[test]
+fn each_new_node_lets_one_more_of_the_nodes_that_go_begin() {
+    let (old, new) = (member(2, -500), member(9, 50));
+    let (first, last) = (member(1, -900), member(8, -900));
+    let going = |node| ("Terminating:Wait", node);
+    // Of the two that go, one is replaced: that of the smaller id begins.
+    assert!(replaced(
+        "Terminating:Wait",
+        3,
+        &[going(&last), ("InService", &old), ("InService", &new)]
+    ));
+    assert!(!replaced(
+        "Terminating:Wait",
+        3,
+        &[going(&first), ("InService", &old), ("InService", &new)]
+    ));
+}
+
+#[test]
+fn a_node_that_its_group_still_counts_is_replaced_by_a_new_one() {
+    let (old, new) = (member(2, -500), member(9, 0));
+    let marked = tainted(member(1, -900), TAINT, "NoSchedule");
+    let replaced = |others: &[(&str, &Node)]| replaced("InService", 3, others);
+    assert!(!replaced(&[("InService", &old)]));
+    assert!(replaced(&[("InService", &old), ("InService", &new)]));
+    let both_go = [("InService", &marked), ("InService", &new)];
+    assert!(!replaced(&both_go), "the new one is for the node that goes first");
 }
