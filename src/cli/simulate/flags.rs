@@ -6,7 +6,7 @@ use super::scenario::ScenarioError;
 use crate::config::RunArgs;
 
 /// Flags that change what the service does in a simulation. `docs/scenarios.md` has the same list.
-const ALLOWED: [&str; 24] = [
+const ALLOWED: [&str; 26] = [
     "--accept-real-tests",
     "--compat",
     "--complete-delay",
@@ -27,7 +27,9 @@ const ALLOWED: [&str; 24] = [
     "--max-pollers",
     "--min-drain-time",
     "--node-selector",
+    "--on",
     "--pod-events",
+    "--scheduled-lead",
     "--shared-queue",
     "--spot-deadline-margin",
     "--sweep-interval",

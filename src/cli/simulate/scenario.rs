@@ -84,6 +84,10 @@ pub(super) struct Event {
     pub(super) spot: Option<Instances>,
     pub(super) rebalance: Option<Instances>,
     pub(super) stop: Option<Instances>,
+    /// AWS Health announces that the instances retire.
+    pub(super) maintenance: Option<Instances>,
+    /// When `maintenance` begins, after this event.
+    pub(super) starts_in: Duration,
     /// How long EventBridge delivers no event.
     pub(super) lose_events: Option<Duration>,
 }
@@ -413,7 +417,16 @@ impl Budget {
 
 impl Event {
     fn of(field: &Field<'_>) -> Result<Self, ScenarioError> {
-        let fields = field.fields(&["at", "scaleIn", "spot", "rebalance", "stop", "loseEvents"])?;
+        let fields = field.fields(&[
+            "at",
+            "scaleIn",
+            "spot",
+            "rebalance",
+            "stop",
+            "maintenance",
+            "startsIn",
+            "loseEvents",
+        ])?;
         let instances = |name: &str| fields.read(name, |field| Instances::of(&field));
         let event = Self {
             at: fields.get("at")?.duration(Duration::ZERO..=*UNTIL.end())?,
@@ -421,12 +434,17 @@ impl Event {
             spot: instances("spot")?,
             rebalance: instances("rebalance")?,
             stop: instances("stop")?,
+            maintenance: instances("maintenance")?,
+            starts_in: fields
+                .read("startsIn", |field| field.duration(Duration::ZERO..=*UNTIL.end()))?
+                .unwrap_or(seconds(3600)),
             lose_events: fields
                 .read("loseEvents", |field| field.duration(seconds(1)..=*UNTIL.end()))?,
         };
         if event.all().next().is_none() && event.lose_events.is_none() {
             return Err(fields.wrong(
-                "has nothing that happens: give it scaleIn, spot, rebalance, stop or loseEvents",
+                "has nothing that happens: give it scaleIn, spot, rebalance, stop, maintenance or \
+                 loseEvents",
             ));
         }
         Ok(event)
@@ -439,6 +457,7 @@ impl Event {
             ("spot", &self.spot),
             ("rebalance", &self.rebalance),
             ("stop", &self.stop),
+            ("maintenance", &self.maintenance),
         ];
         all.into_iter().filter_map(|(what, some)| Some((what, some.as_ref()?)))
     }

@@ -22,7 +22,10 @@ use crate::{
     runtime::{Clock, Random, Spawner},
     sim::{
         GROUP_LABEL, World, WorldSettings,
-        aws::{GroupSpec, HookResult, HookSpec, LifecycleState, Member, SpotAction, State},
+        aws::{
+            GroupSpec, HealthNotice, HookResult, HookSpec, LifecycleState, Member, SpotAction,
+            State,
+        },
         kube::{BudgetSpec, PodShape, PodView},
     },
 };
@@ -193,7 +196,8 @@ async fn play_events(scenario: &Scenario, cast: &Cast, view: &mut View) -> bool 
                         format!("EventBridge loses all events for {}", duration_text(length));
                     view.print_event(now.since_or_zero(*begun), &what);
                 }
-                interrupted.extend(perform_event(world, &event, now.since_or_zero(*begun), view));
+                let at = now.since_or_zero(*begun);
+                interrupted.extend(perform_event(world, &event, (now, at), view));
             }
         }
         view.show(&board.as_ref().map(Board::snapshot).unwrap_or_default(), now);
@@ -228,8 +232,13 @@ fn is_at_rest(world: &World, board: Option<&Board>, interrupted: &BTreeSet<Strin
     !open && queue.is_none_or(|q| q.visible + q.in_flight == 0) && is_over
 }
 
-/// Performs an event. Returns the instances that it ends.
-fn perform_event(world: &World, event: &Event, at: Duration, view: &mut View) -> Vec<String> {
+/// Performs an event at `now`, which is `at` after the beginning. Returns the instances that it ends.
+fn perform_event(
+    world: &World,
+    event: &Event,
+    (now, at): (Moment, Duration),
+    view: &mut View,
+) -> Vec<String> {
     let mut all = |some: &Option<Instances>, what: &str, act: &dyn Fn(&str)| {
         let Some(some) = some else { return Vec::new() };
         let ids = chosen(world, some);
@@ -254,6 +263,11 @@ fn perform_event(world: &World, event: &Event, at: Duration, view: &mut View) ->
     }));
     all(&event.rebalance, "EC2 recommends to rebalance", &|id| {
         world.aws.rebalance_recommendation(id);
+    });
+    let starts = now.plus(event.starts_in);
+    all(&event.maintenance, "AWS Health announces the retirement of", &|id| {
+        let notice = HealthNotice::retirement([id.to_owned()], starts);
+        world.aws.health(&HealthNotice { event: format!("{}_{id}", notice.event), ..notice });
     });
     ended.extend(all(&event.stop, "Somebody stops", &|id| world.aws.stop(id)));
     ended
