@@ -258,10 +258,10 @@ fn breaks(broken: &[String], rule: &str) {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_is_evicted_before_aws_has_answered_a_heartbeat_is_seen() {
+    const UNANSWERED: &str = "AWS had answered no heartbeat";
     let mut evidence = hooked().await;
     clean(&evidence, "a heartbeat was accepted first");
     evidence.calls.retain(|c| c.api != "autoscaling:RecordLifecycleActionHeartbeat");
-    const UNANSWERED: &str = "AWS had answered no heartbeat";
     breaks(&judge(&evidence), UNANSWERED);
     let under = |flag: &str| {
         let mut evidence = evidence.clone();
@@ -299,6 +299,7 @@ async fn a_pod_that_is_touched_without_a_record_is_seen() {
 
 #[tokio::test(start_paused = true)]
 async fn a_completion_before_the_node_is_empty_is_seen() {
+    const EVICTED: &str = "although --on does not ask for its eviction";
     let mut evidence = hooked().await;
     let evicted = when(&evidence, |f| matches!(f, Fact::Evicted { .. }));
     evidence.actions[0].end.as_mut().unwrap().at = evicted + Duration::from_secs(1);
@@ -309,7 +310,6 @@ async fn a_completion_before_the_node_is_empty_is_seen() {
         evidence.terms.flags[0].1.push(format!("--on={flag}"));
         judge_any(&evidence, &[])
     };
-    const EVICTED: &str = "although --on does not ask for its eviction";
     breaks(&with("terminate-hook=cordon"), EVICTED);
     keeps(&with("terminate-hook=cordon"), "was completed before", "its pods stay");
     breaks(&with("spot=cordon"), "was completed before");

@@ -150,6 +150,7 @@ async fn a_pod_that_came_back_too_seldom_is_waited_for() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_came_while_a_completion_failed_is_not_waited_for_and_one_that_came_before_is() {
+    const OTHER: &str = "sundown-9";
     const EARLY: &str = "was completed before";
     let mut evidence = hooked().await;
     let at = end(&mut evidence).at;
@@ -237,7 +238,6 @@ async fn a_pod_that_came_while_a_completion_failed_is_not_waited_for_and_one_tha
         }));
         judge(&evidence)
     };
-    const OTHER: &str = "sundown-9";
     keeps(
         &confirmed(OTHER, &[(6, US, lost.clone()), (0, US, ok.clone())]),
         EARLY,

@@ -195,6 +195,7 @@ fn but(evidence: &Evidence, change: impl Fn(&mut NodeState)) -> Vec<String> {
 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_is_not_put_back_as_it_was_is_seen() {
+    const NOT_PUT_BACK: &str = "a person released it, and it was not put back";
     let evidence = put_back(|n| {
         n["spec"]["taints"] = json!([{ "key": "example.com/own", "effect": "NoSchedule" }]);
     })
@@ -211,7 +212,6 @@ async fn a_node_that_is_not_put_back_as_it_was_is_seen() {
     breaks(&but(&evidence, pause), "Sundown changed annotations of others");
     let mut never = evidence.clone();
     never.entries.truncate(last_tainted(&never) + 1);
-    const NOT_PUT_BACK: &str = "a person released it, and it was not put back";
     breaks(&judge(&never), NOT_PUT_BACK);
     let joined = |hook: Option<&str>| {
         let mut joined = never.clone();
