@@ -118,8 +118,8 @@ impl AutoScaling {
     }
 
     /// DescribeAutoScalingGroups of the groups that match the filter, page by page: their instances
-    /// in a `LifecycleState` that `waits` accepts, `most` of them at most, and as many of those that
-    /// are retained. Of each page, nothing else is kept.
+    /// in a `LifecycleState` that `waits` accepts, `most` of them at most, and as many of those
+    /// that are retained. Of each page, nothing else is kept.
     pub async fn waiting_members(
         &self,
         by: &GroupFilter,

@@ -298,9 +298,9 @@ pub struct DrainArgs {
     )]
     pub max_drain_timeout: Option<Duration>,
     /// Result with which Sundown completes a terminate hook if pods are left at the deadline:
-    /// `continue`, or `abandon`, but only where the group's lifecycle policy retains instances whose
-    /// terminate hook was abandoned. Elsewhere ABANDON would only cut other hooks short, so Sundown
-    /// completes with `continue`
+    /// `continue`, or `abandon`, but only where the group's lifecycle policy retains instances
+    /// whose terminate hook was abandoned. Elsewhere ABANDON would only cut other hooks short, so
+    /// Sundown completes with `continue`
     #[arg(
         long,
         env = "SUNDOWN_HOOK_RESULT_ON_FAILURE",

@@ -10,12 +10,12 @@ use crate::{
     runtime::Backoff,
 };
 
-/// How long AWS is asked. A drain ends 60 s before AWS ends its lifecycle action, so that the action
-/// is still open when this is over.
+/// How long AWS is asked. A drain ends 60 s before AWS ends its lifecycle action, so that the
+/// action is still open when this is over.
 const ASK_FOR: std::time::Duration = seconds(40);
 
-/// Asks DescribeAutoScalingGroups for the lifecycle policy of the action's group. Without an answer,
-/// the last one counts, which is at most 10 minutes old.
+/// Asks DescribeAutoScalingGroups for the lifecycle policy of the action's group. Without an
+/// answer, the last one counts, which is at most 10 minutes old.
 pub(super) async fn policy(term: &Term, action: &LifecycleAction) -> AbandonPolicy {
     let group = &action.key.group;
     let policy = match tokio::time::timeout(ASK_FOR, ask(term, group)).await {
@@ -55,8 +55,8 @@ fn report(action: &LifecycleAction, policy: AbandonPolicy) {
     match policy {
         AbandonPolicy::Retain => warn!(
             %group, %hook, %instance,
-            "Pods were left at the deadline: the lifecycle action is completed with ABANDON, and the \
-             group retains the instance. It costs money until somebody terminates it."
+            "Pods were left at the deadline: the lifecycle action is completed with ABANDON, and \
+             the group retains the instance. It costs money until somebody terminates it."
         ),
         AbandonPolicy::Terminate => warn!(
             %group, %hook, %instance,

@@ -99,8 +99,8 @@ pub struct HookDescription {
 pub enum HookResult {
     /// `CONTINUE`: Auto Scaling continues the launch or the termination.
     Continue,
-    /// `ABANDON`: Auto Scaling terminates an instance that launches. For a termination, it skips the
-    /// other hooks, and retains the instance if the group's lifecycle policy says so.
+    /// `ABANDON`: Auto Scaling terminates an instance that launches. For a termination, it skips
+    /// the other hooks, and retains the instance if the group's lifecycle policy says so.
     Abandon,
 }
 

@@ -1,8 +1,8 @@
 //! With which result Sundown completes the terminate hooks of a drain that has ended.
 //!
-//! ABANDON is right only where the group's lifecycle policy retains an instance whose terminate hook
-//! was abandoned (`RetentionTriggers.TerminateHookAbandon` is `retain`). Everywhere else it would
-//! end the instance as well, and cut other hooks short. The first row that applies decides:
+//! ABANDON is right only where the group's lifecycle policy retains an instance whose terminate
+//! hook was abandoned (`RetentionTriggers.TerminateHookAbandon` is `retain`). Everywhere else it
+//! would end the instance as well, and cut other hooks short. The first row that applies decides:
 //!
 //! | `--hook-result-on-failure` | the drain | the action | the group | result |
 //! | --- | --- | --- | --- | --- |

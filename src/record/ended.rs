@@ -49,7 +49,7 @@ pub enum OnEnd {
     },
     /// Complete these lifecycle actions of this record, which joined the drain. Then read the Node
     /// and decide again.
-    Complete(Vec<LifecycleAction>, Record),
+    Complete(Vec<LifecycleAction>, Box<Record>),
     /// An interruption has joined that was not disproved, or that asks for evictions where the
     /// drain had none. Leave the record open: the node is drained.
     Reopen,
@@ -135,7 +135,7 @@ impl EndedDrain<'_> {
             .filter(|action| !self.done.contains(action))
             .collect();
         if self.why != EndReason::NothingHolds && !more.is_empty() {
-            return OnEnd::Complete(more, record);
+            return OnEnd::Complete(more, Box::new(record));
         }
         let is_put_back = match self.why {
             // The watch may show the order of a person later than this read, which is the last

@@ -13,8 +13,8 @@ use crate::domain::{GroupName, InstanceId};
 pub struct Retained(BTreeMap<InstanceId, GroupName>);
 
 impl Retained {
-    /// A round was answered, and showed these instances. Returns those that the round before did not
-    /// show: they are to be reported.
+    /// A round was answered, and showed these instances. Returns those that the round before did
+    /// not show: they are to be reported.
     pub fn round_answered(
         &mut self,
         found: BTreeMap<InstanceId, GroupName>,

@@ -39,6 +39,7 @@ const ALL: &[&str] = &[
     "config.joinTimeout=6m",
     "config.launchTimeout=20m",
     "config.launchOnTimeout=abandon",
+    "config.hookResultOnFailure=abandon",
     "config.launchDaemonset={kube-system/aws-node,kube-system/cni}",
     "config.launchStartupTaint={node.cilium.io/agent-not-ready}",
     "config.sweepInterval=2m",

@@ -48,7 +48,8 @@ pub(super) fn on_failed_drain(
         also if pods are left at the deadline";
     let remedy = format!(
         "aws autoscaling update-auto-scaling-group --auto-scaling-group-name {name} \
-         --instance-lifecycle-policy '{{\"RetentionTriggers\":{{\"TerminateHookAbandon\":\"retain\"}}}}', \
+         --instance-lifecycle-policy \
+         '{{\"RetentionTriggers\":{{\"TerminateHookAbandon\":\"retain\"}}}}', \
          or remove the flag"
     );
     Some(Finding::no(POINT, name, message, remedy).advice())

@@ -496,8 +496,8 @@ fn blocked_since(event: &EventFacts, accepted: Moment) -> Moment {
 fn over(record: &Record, has_our_marks: bool) -> String {
     let Some(released) = record.released() else { return "Its drain is over.".to_owned() };
     let rest = if released.abandoned {
-        " Pods were left at the deadline, and its hook was completed with ABANDON: the group retains \
-         its instance, which costs money until somebody terminates it."
+        " Pods were left at the deadline, and its hook was completed with ABANDON: the group \
+         retains its instance, which costs money until somebody terminates it."
     } else if has_our_marks {
         " It stays cordoned until its instance goes."
     } else {
