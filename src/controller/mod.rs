@@ -46,6 +46,7 @@ mod places;
 mod questions;
 mod release;
 mod report;
+mod return_sweep;
 mod returns;
 mod service;
 mod shared;

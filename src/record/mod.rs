@@ -28,6 +28,7 @@ mod ended;
 mod exclusion_limit;
 mod life;
 mod patch;
+mod return_check;
 mod returned;
 mod schema;
 mod status;
@@ -44,6 +45,7 @@ pub use life::{
     restore_record, write_back, write_back_released,
 };
 pub use patch::{cordon, exclude};
+pub use return_check::{AwaitedReturn, AwsAnswer, Look, ReturnSightings, awaited_return};
 pub use returned::{Returned, returned};
 pub use schema::{
     Before, Damage, MAX_BYTES, MAX_HOOKS, MAX_INTERRUPTIONS, Record, Released, VERSION,

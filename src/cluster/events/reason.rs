@@ -176,8 +176,9 @@ reasons! {
         => "Nothing.";
     /// An instance is back in service.
     InstanceReturned [Normal] [Node]
-        "Auto Scaling has put the instance back into service (out of a warm pool, or out of \
-         hibernation) without a new boot. Sundown restores the earlier state of the node."
+        "The instance is back without a new boot: Auto Scaling has put it into service (out of a \
+         warm pool), or EC2 has started it again (out of hibernation). Sundown restores the earlier \
+         state of the node."
         => "Nothing.";
     /// A node was only marked.
     NotEvicted [Normal] [Node]

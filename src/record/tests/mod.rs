@@ -9,6 +9,7 @@ mod exclusion_limit;
 mod life;
 mod properties;
 mod responses;
+mod return_check;
 mod returned;
 mod schema;
 mod sweep;

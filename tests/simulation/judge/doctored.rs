@@ -12,6 +12,7 @@ mod launches;
 mod limits;
 mod messages;
 mod nodes;
+mod returned;
 mod runs;
 mod worlds;
 mod writers;
