@@ -138,7 +138,9 @@ pub(super) async fn put_back_unreported(term: &Term, node: &Arc<Node>) -> bool {
 }
 
 async fn restore(term: &Term, node: Arc<Node>) {
-    term.report(&node.name, DrainEvent::InstanceReturned);
+    if !node.keeps_cordon() {
+        term.report(&node.name, DrainEvent::InstanceReturned);
+    }
     let after = After::Released(Released::new(term.aws_now(), "returned"));
     release::put_back_now(term, node, None, &after).await;
 }

@@ -4,6 +4,8 @@
 pub const RECORD: &str = "sundown.dev/record";
 /// Annotation of a Node: `"true"` = never touch this node.
 pub const IGNORE: &str = "sundown.dev/ignore";
+/// Annotation of a Node: `"true"` = do not put this Node back as it was before a drain.
+pub const KEEP_CORDONED: &str = "sundown.dev/keep-cordoned";
 /// Annotation of a Node: `"true"` = pause this drain. On the Lease: pause all drains.
 pub const PAUSE: &str = "sundown.dev/pause";
 /// Annotation of a Node: `"true"` = end this drain and complete its open lifecycle actions.

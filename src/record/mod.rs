@@ -41,8 +41,8 @@ pub use deleted::{HeldRecord, MissingRecord, OnDeletion, OnMissingRecord, Record
 pub use ended::{EndReason, EndedDrain, OnEnd};
 pub use exclusion_limit::ExclusionLimit;
 pub use life::{
-    After, lacks_a_hook, merge_patch, merged_record, release, reregister, restore_node,
-    restore_record, write_back, write_back_released,
+    After, is_restore_due, lacks_a_hook, merge_patch, merged_record, release, reregister,
+    restore_node, restore_record, write_back, write_back_released,
 };
 pub use patch::{cordon, exclude};
 pub use return_check::{AwaitedReturn, AwsAnswer, Look, ReturnSightings, awaited_return};

@@ -66,11 +66,13 @@ pub struct AwsAnswer<'a> {
 }
 
 /// What would show that the instance of `node` is back. `None`: nothing of Sundown's is on the
-/// Node, its record is not released or does not count, or the table has no row for it.
+/// Node, a person keeps it cordoned, its record is not released or does not count, or the table has
+/// no row for it.
 #[must_use]
 pub fn awaited_return(node: &Node) -> Option<AwaitedReturn> {
     let RecordStatus::Released { record, .. } = status(node, None) else { return None };
-    if !ours(node, &record).any() {
+    let is_held = record.released.as_ref().is_some_and(|released| released.held);
+    if node.keeps_cordon() || is_held || !ours(node, &record).any() {
         return None;
     }
     let since = record.released.as_ref()?.at;

@@ -6,7 +6,7 @@
 //!  "interruptions":[
 //!   {"kind":"terminate-hook","event":"1234…","time":"2026-01-01T00:00:00Z",
 //!    "accepted":"2026-01-01T00:00:01Z","group":"asg","hook":"drain","token":"8765…",
-//!    "unconfirmed":true,"warm-pool":true,"settings":{"drain-timeout":"4h"}},
+//!    "unconfirmed":true,"warm_pool":true,"settings":{"drain-timeout":"4h"}},
 //!   {"kind":"capacity-block","event":"…","time":"…","accepted":"…","ends":"…",
 //!    "response":"cordon"},
 //!   {"kind":"state-change","event":"…","time":"…","accepted":"…","state":"stopping",
@@ -82,6 +82,9 @@ pub struct Released {
     /// The drain's outcome in one word: `empty`, `deadline`, `instance_over` and others.
     #[serde(default)]
     pub outcome: String,
+    /// The Node is to be put back, and `sundown.dev/keep-cordoned` holds that.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub held: bool,
     #[serde(flatten)]
     pub(super) rest: Map<String, Value>,
 }
@@ -90,7 +93,7 @@ impl Released {
     /// The end of a drain at `at`, with its `outcome` in one word.
     #[must_use]
     pub fn new(at: Moment, outcome: &str) -> Self {
-        Self { at: whole_millis(at), outcome: outcome.to_owned(), rest: Map::new() }
+        Self { at: whole_millis(at), outcome: outcome.to_owned(), held: false, rest: Map::new() }
     }
 }
 
@@ -130,7 +133,7 @@ pub(super) struct KnownEntry {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) unconfirmed: bool,
     /// Its instance does not end: it goes into the warm pool of its group.
-    #[serde(default, rename = "warm-pool", skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) warm_pool: bool,
     /// The settings in the NotificationMetadata of its hook, as they are written there.
     #[serde(default, skip_serializing_if = "Option::is_none")]

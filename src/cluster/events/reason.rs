@@ -174,6 +174,11 @@ reasons! {
         "EC2 sent a rebalance recommendation, and no interruption of the instance followed within \
          `--rebalance-ttl`. Sundown restores the earlier state of the node."
         => "Nothing.";
+    /// A node stays cordoned.
+    RestoreHeld [Normal] [Node]
+        "Sundown would restore the earlier state of the node now, and the annotation \
+         `sundown.dev/keep-cordoned` holds that: the cordon, the taint and the label stay."
+        => "`kubectl annotate node NODE sundown.dev/keep-cordoned-` when the node may serve again.";
     /// An instance is back in service.
     InstanceReturned [Normal] [Node]
         "The instance is back without a new boot: Auto Scaling has put it into service (out of a \

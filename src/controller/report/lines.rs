@@ -83,6 +83,11 @@ fn log_drain(node: &NodeName, event: &DrainEvent) -> bool {
             info!(%node, "No interruption followed the recommendation within --rebalance-ttl: the \
                 node is put back as it was.");
         }
+        DrainEvent::RestoreHeld => {
+            info!(%node, "The node is to be put back as it was, and the annotation \
+                sundown.dev/keep-cordoned holds that: it stays cordoned until the annotation is \
+                removed.");
+        }
         DrainEvent::InstanceReturned => {
             info!(%node, "The instance is back in service without a new boot: its node is put \
                 back as it was.");

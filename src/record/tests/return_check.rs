@@ -62,6 +62,8 @@ fn only_records_of_instances_that_may_come_back_are_watched() {
     set_record(&mut of_two_groups, &two_groups.to_string());
     let mut rebooted = released(&[pool()]);
     rebooted.boot_id = Some("boot-2".into());
+    let mut kept = released(&[pool()]);
+    kept.annotations.insert(KEEP_CORDONED.into(), "true".into());
     let bootless = Node { boot_id: None, ..node() };
     let is = |node: &Node| awaited_return(node).map(|w| (w.group.is_some(), w.needs_instance()));
     for (case, node, expected) in [
@@ -87,6 +89,7 @@ fn only_records_of_instances_that_may_come_back_are_watched() {
         ("shutting-down", released(&[state("s1", 100, InstanceState::ShuttingDown)]), None),
         ("a pool and a stop", released(&[pool(), stopping(104)]), Some((true, true))),
         ("a recommendation", released(&[event("e1", 100, Cause::Rebalance)]), None),
+        ("a person keeps it cordoned", kept, None),
         ("an open record", take_on(&node(), &pool(), 105).unwrap(), None),
         ("restored already", unmarked, None),
         ("booted since: the record is void", rebooted, None),

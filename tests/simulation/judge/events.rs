@@ -99,6 +99,7 @@ const ROWS: &[Row] = &[
     }),
     ("InterruptionContradicted", WARNING, NODE, |j, e, at| j.is_contradicted(&e.name, at)),
     ("InstanceReturned", NORMAL, NODE, |_, _, _| true),
+    ("RestoreHeld", NORMAL, NODE, |_, _, _| true),
     ("RecommendationExpired", NORMAL, NODE, |j, e, at| j.was_recommended(&e.name, at + SECOND)),
     ("NotEvicted", NORMAL, NODE, |j, e, at| j.drain_keeps_pods(&e.name, at + SECOND)),
     ("Drained", NORMAL, NODE, |j, e, at| {

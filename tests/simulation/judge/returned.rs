@@ -94,7 +94,7 @@ impl Judge<'_> {
                     apis.insert("autoscaling:DescribeAutoScalingGroups");
                     since = since.max(time);
                 }
-                Some("terminate-hook") if entry["warm-pool"] == true => {
+                Some("terminate-hook") if entry["warm_pool"] == true => {
                     let pool = [ServiceEvent::IntoWarmPool, ServiceEvent::OutOfWarmPool];
                     let Some(left) = last(&pool) else { return false };
                     if left.change != ServiceEvent::OutOfWarmPool {

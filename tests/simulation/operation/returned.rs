@@ -222,3 +222,62 @@ async fn c26_a_hibernated_spot_instance_is_restored_when_ec2_has_started_it_and_
     sundown.stop().await;
     stage.end();
 }
+
+fn keep_cordoned(stage: &Stage, instance: &str, keeps: bool) {
+    let node = stage.world.node_of(instance).unwrap();
+    stage.world.kube.edit("nodes", "", &node, |node| {
+        let annotations = node["metadata"]["annotations"].as_object_mut().unwrap();
+        if keeps {
+            annotations.insert("sundown.dev/keep-cordoned".to_owned(), "true".into());
+        } else {
+            annotations.remove("sundown.dev/keep-cordoned");
+        }
+    });
+}
+
+fn held(stage: &Stage) -> usize {
+    stage.events().iter().filter(|e| e.reason == "RestoreHeld").count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_a_person_keeps_cordoned_is_restored_when_the_annotation_is_removed() {
+    let (stage, instance, sundown) = drained_with(949, SWEEP).await;
+    keep_cordoned(&stage, &instance, true);
+    stage.world.aws.leave_warm_pool(&instance);
+    stage.pass(300).await;
+    assert!(stage.is_cordoned(&instance), "the sweep leaves it alone");
+    stage.send(&bodies::out_of_warm_pool("asg", &instance, &stage.now()));
+    stage.until(30, "the message is deleted", || stage.in_queue() == 0).await;
+    stage.pass(60).await;
+    assert!(stage.is_cordoned(&instance), "the event, too");
+    assert_eq!(held(&stage), 1);
+    assert_eq!(stage.record(&instance).unwrap()["released"]["held"], true);
+    let next = {
+        sundown.kill();
+        stage.lead("sundown-1", SWEEP).await
+    };
+    stage.pass(60).await;
+    assert!(stage.is_cordoned(&instance), "the next leader, too");
+    keep_cordoned(&stage, &instance, false);
+    stage.until(10, "it is as it was", || is_as_it_was(&stage, &instance)).await;
+    next.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_booted_again_is_kept_cordoned_too() {
+    let stage = Stage::new(950);
+    let instance = stage.group(2, 60).remove(0);
+    let sundown = stage.lead("sundown-0", &[]).await;
+    drain(&stage, &instance).await;
+    keep_cordoned(&stage, &instance, true);
+    let node = stage.world.node_of(&instance).unwrap();
+    stage.world.kube.reboot(&node);
+    stage.pass(60).await;
+    assert!(stage.is_cordoned(&instance));
+    assert_eq!(held(&stage), 1);
+    keep_cordoned(&stage, &instance, false);
+    stage.until(10, "it is as it was", || is_as_it_was(&stage, &instance)).await;
+    sundown.stop().await;
+    stage.end();
+}

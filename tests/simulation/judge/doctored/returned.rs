@@ -64,3 +64,16 @@ async fn a_node_of_a_spot_reclaim_that_is_put_back_is_seen() {
     }
     breaks(&judge(&evidence), NOTHING);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_put_back_although_a_person_keeps_it_cordoned_is_seen() {
+    const KEPT: &str = "a person keeps it cordoned";
+    let mut evidence = returned().await;
+    keeps(&judge(&evidence), KEPT, "nobody did");
+    for entry in &mut evidence.entries {
+        if let Fact::NodeChanged(state) = &mut entry.fact {
+            state.annotations.insert("sundown.dev/keep-cordoned".to_owned(), "true".to_owned());
+        }
+    }
+    breaks(&judge(&evidence), KEPT);
+}
