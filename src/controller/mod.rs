@@ -49,6 +49,7 @@ mod planned;
 mod questions;
 mod release;
 mod report;
+mod return_sweep;
 mod returns;
 mod service;
 mod shared;

@@ -214,7 +214,10 @@ impl Release {
             }
             match on_end {
                 OnEnd::Nothing => return Written::Done,
-                OnEnd::Write { is_put_back, .. } => {
+                OnEnd::Write { is_put_back, is_held, .. } => {
+                    if is_held {
+                        self.term.report(&self.end.drain.node.name, DrainEvent::RestoreHeld);
+                    }
                     self.term.report(
                         &self.end.drain.node.name,
                         DrainEvent::Released { outcome: self.end.outcome, is_put_back },
@@ -279,11 +282,16 @@ pub(super) async fn put_back_now(
 ) {
     let judged = Arc::clone(&node);
     // A new record, written by an accept meanwhile, is not ours to take away.
+    let mut held_now = false;
     let body = |node: &Arc<Node>| {
+        held_now = node.keeps_cordon();
         record::restore_node(node, held, after).filter(|_| node.record() == judged.record())
     };
     if patch_node(term, node, "put the node back", body).await == NodeWrite::Patched {
-        term.report(&judged.name, DrainEvent::PutBack);
+        term.report(
+            &judged.name,
+            if held_now { DrainEvent::RestoreHeld } else { DrainEvent::PutBack },
+        );
     }
 }
 

@@ -84,14 +84,7 @@ pub(super) async fn put_back(
         }
         return ReturnOutcome::Retry;
     }
-    term.report(&node.name, DrainEvent::InstanceReturned);
-    release::put_back_now(
-        term,
-        Arc::clone(node),
-        None,
-        &After::Released(Released::new(term.aws_now(), "returned")),
-    )
-    .await;
+    restore(term, Arc::clone(node)).await;
     ReturnOutcome::PutBack
 }
 
@@ -124,4 +117,30 @@ async fn is_any_open(term: &Term, actions: &[LifecycleAction]) -> Option<bool> {
         return Some(true);
     }
     proofs.iter().all(Option::is_some).then_some(false)
+}
+
+/// Puts the Node back as it was after AWS has shown, without an event, that its instance is back.
+/// `false`: the Node was changed meanwhile, or the API server did not answer.
+pub(super) async fn put_back_unreported(term: &Term, node: &Arc<Node>) -> bool {
+    let fresh = match term.shared.nodes.fetch(&node.name).await {
+        Ok(Some(fresh)) if fresh.uid == node.uid && fresh.record() == node.record() => fresh,
+        Ok(_) => return false,
+        Err(error) => {
+            debug!(node = %node.name, %error, "Cannot read the node of an instance that is back.");
+            return false;
+        }
+    };
+    if record::awaited_return(&fresh).is_none() || !term.manages(&fresh) {
+        return false;
+    }
+    restore(term, Arc::new(fresh)).await;
+    true
+}
+
+async fn restore(term: &Term, node: Arc<Node>) {
+    if !node.keeps_cordon() {
+        term.report(&node.name, DrainEvent::InstanceReturned);
+    }
+    let after = After::Released(Released::new(term.aws_now(), "returned"));
+    release::put_back_now(term, node, None, &after).await;
 }

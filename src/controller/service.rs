@@ -20,7 +20,7 @@ use super::{
     housekeeping,
     intake::{self, Intake, IntakeEvent, IntakeHandle},
     intake_slot::IntakeSlot,
-    message_reader, places,
+    message_reader, places, return_sweep,
     shared::Shared,
     sweep,
     trial::TRIAL_BEGINS,
@@ -446,6 +446,7 @@ impl ActiveTerm {
             term.spawn(fleet::run(term.clone(), inputs, fleet_loop));
             term.spawn(follow_pause(term.clone(), lease, is_paused));
             term.spawn(sweep::run(Arc::new(term.clone())));
+            term.spawn(return_sweep::run(Arc::new(term.clone())));
         }
         let counting: Arc<dyn Observer<IntakeEvent>> =
             Arc::new(Counting(Arc::clone(&parts.metrics)));

@@ -312,6 +312,12 @@ impl Interruption {
         }
     }
 
+    /// Whether a lifecycle action moves the instance into the warm pool of its group.
+    #[must_use]
+    pub fn goes_into_warm_pool(&self) -> bool {
+        self.hook().is_some_and(|action| action.destination == Some(PoolEnd::WarmPool))
+    }
+
     /// The Auto Scaling group that it names; `None` if its cause names none.
     #[must_use]
     pub fn group(&self) -> Option<&GroupName> {

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::{IGNORE, InstanceId, Moment, PAUSE, RECORD, RELEASE, TAINT};
+use super::{IGNORE, InstanceId, KEEP_CORDONED, Moment, PAUSE, RECORD, RELEASE, TAINT};
 
 super::hook::name!(
     /// The name of a Node.
@@ -99,6 +99,12 @@ impl Node {
     #[must_use]
     pub fn ignored(&self) -> bool {
         self.says(IGNORE)
+    }
+
+    /// `sundown.dev/keep-cordoned: "true"`: it is not put back as it was before a drain.
+    #[must_use]
+    pub fn keeps_cordon(&self) -> bool {
+        self.says(KEEP_CORDONED)
     }
 
     /// `sundown.dev/pause: "true"`.

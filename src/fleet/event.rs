@@ -105,6 +105,8 @@ pub enum DrainEvent {
     ChangeCanceled(bool),
     /// The instance is in service again, without a new boot.
     InstanceReturned,
+    /// The node is to be put back, and `sundown.dev/keep-cordoned` holds that.
+    RestoreHeld,
     /// The kubelet has been silent for a minute.
     KubeletSilent,
     /// The kubelet reports again, or its silence no longer counts

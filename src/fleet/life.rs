@@ -77,6 +77,9 @@ impl Fleet {
         {
             self.drained_node_deleted(name);
         }
+        if !node.keeps_cordon() && self.held_restores.remove(name) {
+            self.reported_void.remove(name);
+        }
         if self.reported_void.contains_key(name) && !self.is_reported_void(node) {
             self.reported_void.remove(name);
         }
@@ -113,6 +116,7 @@ impl Fleet {
                 }
                 self.update_node(node);
                 self.ended_elsewhere(name, "its record is marked as released");
+                self.put_back_held(node, &record);
             }
             RecordStatus::Void { record, why } => self.void_record_seen(node, &record, why),
             RecordStatus::Doubtful { record, why } => {
@@ -190,7 +194,10 @@ impl Fleet {
             return;
         }
         self.reported_void.insert(name.clone(), node.record().unwrap_or_default().to_owned());
-        self.out.report(name, DrainEvent::RecordVoid { instance: record.instance().clone(), why });
+        if !node.keeps_cordon() {
+            let instance = record.instance().clone();
+            self.out.report(name, DrainEvent::RecordVoid { instance, why });
+        }
         if let Some(took) =
             self.drains.get(name).map(|state| self.now.since_or_zero(state.resumed_at))
         {
@@ -203,7 +210,26 @@ impl Fleet {
                 }
             }
         }
-        self.out.push(Effect::PutBack(Arc::clone(node)));
+        if node.keeps_cordon() {
+            self.held_restores.insert(name.clone());
+            self.out.report(name, DrainEvent::RestoreHeld);
+        } else {
+            self.out.push(Effect::PutBack(Arc::clone(node)));
+        }
+    }
+
+    /// Puts back a Node whose restore `sundown.dev/keep-cordoned` held until now.
+    fn put_back_held(&mut self, node: &Arc<Node>, record: &record::Record) {
+        if node.keeps_cordon() {
+            self.held_restores.insert(node.name.clone());
+        } else if record::is_restore_due(node, record)
+            && self.lookup.manages(node)
+            && !self.is_reported_void(node)
+        {
+            let text = node.record().unwrap_or_default().to_owned();
+            self.reported_void.insert(node.name.clone(), text);
+            self.out.push(Effect::PutBack(Arc::clone(node)));
+        }
     }
 
     /// The fleet has already reported that this very record is void, and ordered to put the Node
@@ -354,6 +380,7 @@ impl Fleet {
         self.records_being_restored.remove(&node.uid);
         self.reported_lost_record.remove(&node.uid);
         self.reported_void.remove(&node.name);
+        self.held_restores.remove(&node.name);
         self.reported_unselected.remove(&node.name);
         self.trusted_boots.retain(|(uid, _)| *uid != node.uid);
         if self.drains.get(&node.name).is_some_and(|state| state.node.uid == node.uid) {

@@ -129,6 +129,8 @@ pub struct Fleet {
     doubted: BTreeMap<NodeName, life::DoubtedRecord>,
     /// The text of void and damaged records that were reported.
     reported_void: BTreeMap<NodeName, String>,
+    /// Nodes that a person keeps cordoned, and that are to be put back after that.
+    held_restores: BTreeSet<NodeName>,
     reported_damaged: BTreeMap<NodeName, String>,
     /// Nodes with an open record that the node selector does not match, once that was reported.
     reported_unselected: BTreeSet<NodeName>,
@@ -181,6 +183,7 @@ impl Fleet {
             trusted_boots: BTreeSet::new(),
             doubted: BTreeMap::new(),
             reported_void: BTreeMap::new(),
+            held_restores: BTreeSet::new(),
             reported_unselected: BTreeSet::new(),
             reported_damaged: BTreeMap::new(),
             restorable: BTreeMap::new(),

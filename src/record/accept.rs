@@ -217,7 +217,11 @@ impl NewEntry {
             ..InterruptionFacts::new(interruption, &instance, options.sent, now, options.stale)
         };
         Self {
-            entry: KnownEntry { unconfirmed: options.unconfirmed, ..KnownEntry::new(&facts) },
+            entry: KnownEntry {
+                unconfirmed: options.unconfirmed,
+                warm_pool: interruption.goes_into_warm_pool(),
+                ..KnownEntry::new(&facts)
+            },
             instance,
             facts,
         }

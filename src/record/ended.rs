@@ -59,6 +59,8 @@ pub enum OnEnd {
         patch: Value,
         /// The patch also puts the Node back.
         is_put_back: bool,
+        /// `sundown.dev/keep-cordoned` holds that.
+        is_held: bool,
     },
 }
 
@@ -90,6 +92,7 @@ impl EndedDrain<'_> {
                 OnEnd::Write {
                     patch: write_back_released(node, self.record, released),
                     is_put_back: false,
+                    is_held: false,
                 }
             }
             // The record was deleted or damaged. Only the drain knows the state before Sundown.
@@ -102,7 +105,7 @@ impl EndedDrain<'_> {
             // that a copy of its event is a repeat.
             RecordStatus::Released { .. } if is_put_back => {
                 let patch = restore_node(node, None, &After::Released(released.clone()));
-                patch.map_or(OnEnd::Nothing, |patch| OnEnd::Write { patch, is_put_back })
+                patch.map_or(OnEnd::Nothing, |patch| written(node, patch, is_put_back))
             }
             RecordStatus::Void { .. } if is_put_back => OnEnd::PutBack { uses_held_record: false },
             RecordStatus::None
@@ -149,6 +152,11 @@ impl EndedDrain<'_> {
         } else {
             release(node, released)
         };
-        patch.map_or(OnEnd::Nothing, |patch| OnEnd::Write { patch, is_put_back })
+        patch.map_or(OnEnd::Nothing, |patch| written(node, patch, is_put_back))
     }
+}
+
+fn written(node: &Node, patch: Value, is_put_back: bool) -> OnEnd {
+    let is_held = is_put_back && node.keeps_cordon();
+    OnEnd::Write { patch, is_put_back: is_put_back && !is_held, is_held }
 }

@@ -3,7 +3,10 @@
 
 use serde_json::Value;
 
-use super::{Before, Record, Released, compat, ours, patch::NodePatch, schema::KnownEntry};
+use super::{
+    Before, Record, RecordStatus, Released, compat, ours, patch::NodePatch, schema::KnownEntry,
+    status,
+};
 use crate::domain::{EXCLUDE_FROM_LOAD_BALANCERS, InstanceId, Node, RECORD, RELEASE};
 
 /// What happens to the record when a Node is put back.
@@ -34,10 +37,17 @@ pub fn release(node: &Node, released: &Released) -> Option<Value> {
 ///
 /// `record` counts if the Node's own record was deleted or is damaged: it is the one that the
 /// caller holds.
+///
+/// If the Node has the annotation `sundown.dev/keep-cordoned`, everything on it stays, and the
+/// record says that the Node is to be put back ([`Released::held`]). A void record shows that by
+/// itself.
 #[must_use]
 pub fn restore_node(node: &Node, record: Option<&Record>, after: &After) -> Option<Value> {
     let own = node.record().and_then(|text| Record::read(text).ok());
     let record = own.as_ref().or(record)?;
+    if node.keeps_cordon() {
+        return hold_restore(node, record, after);
+    }
     let ours = ours(node, record);
     let mut patch = NodePatch::new(node);
     if ours.cordon {
@@ -49,6 +59,10 @@ pub fn restore_node(node: &Node, record: Option<&Record>, after: &After) -> Opti
     patch.include(record);
     let mut changes = remove_release_order(node, &mut patch) || ours.any();
     match after {
+        After::Removed if record.released.as_ref().is_some_and(|released| released.held) => {
+            patch.record(&with_held(record.clone(), false));
+            changes = true;
+        }
         After::Removed if own.is_some() => {
             patch.annotate(RECORD, None);
             changes = true;
@@ -60,6 +74,40 @@ pub fn restore_node(node: &Node, record: Option<&Record>, after: &After) -> Opti
         After::Removed | After::Released(_) => {}
     }
     changes.then(|| patch.body())
+}
+
+/// The patch that only notes that the Node is to be put back. `None` if its record shows that.
+fn hold_restore(node: &Node, record: &Record, after: &After) -> Option<Value> {
+    if matches!(status(node, None), RecordStatus::Void { .. }) {
+        return None;
+    }
+    let held = match (&record.released, after) {
+        (Some(released), _) if released.held => return None,
+        (Some(_), _) => record.clone(),
+        (None, After::Released(released)) => marked_released(record.clone(), released),
+        // The Node has lost its record, or it is damaged: it is written back.
+        (None, After::Removed) => {
+            let at = record.known().map(|known| known.accepted).max()?;
+            marked_released(record.clone(), &Released::new(at, "released"))
+        }
+    };
+    let mut patch = NodePatch::new(node);
+    patch.record(&with_held(held, true));
+    remove_release_order(node, &mut patch);
+    Some(patch.body())
+}
+
+fn with_held(mut record: Record, held: bool) -> Record {
+    if let Some(released) = &mut record.released {
+        released.held = held;
+    }
+    record
+}
+
+/// Whether `sundown.dev/keep-cordoned` held the restore of this Node, and no longer does.
+#[must_use]
+pub fn is_restore_due(node: &Node, record: &Record) -> bool {
+    !node.keeps_cordon() && record.released.as_ref().is_some_and(|released| released.held)
 }
 
 /// The patch that writes back a record that a person deleted: only the annotation.

@@ -29,6 +29,7 @@ mod exclusion_limit;
 mod life;
 mod patch;
 mod planned;
+mod return_check;
 mod returned;
 mod schema;
 mod status;
@@ -41,14 +42,15 @@ pub use deleted::{HeldRecord, MissingRecord, OnDeletion, OnMissingRecord, Record
 pub use ended::{EndReason, EndedDrain, OnEnd};
 pub use exclusion_limit::ExclusionLimit;
 pub use life::{
-    After, lacks_a_hook, merge_patch, merged_record, release, reregister, restore_node,
-    restore_record, write_back, write_back_released,
+    After, is_restore_due, lacks_a_hook, merge_patch, merged_record, release, reregister,
+    restore_node, restore_record, write_back, write_back_released,
 };
 pub use patch::{cordon, exclude};
 pub use planned::{
     CanceledChanges, MAX_CHANGES, MAX_PLANNED_BYTES, Plan, PlanChange, Planned, PlannedChange,
     canceled_changes, may_begin_change, plan,
 };
+pub use return_check::{AwaitedReturn, AwsAnswer, Look, ReturnSightings, awaited_return};
 pub use returned::{Returned, returned};
 pub use schema::{
     Before, Damage, MAX_BYTES, MAX_HOOKS, MAX_INTERRUPTIONS, Record, Released, VERSION,

@@ -6,7 +6,7 @@
 //!  "interruptions":[
 //!   {"kind":"terminate-hook","event":"1234…","time":"2026-01-01T00:00:00Z",
 //!    "accepted":"2026-01-01T00:00:01Z","group":"asg","hook":"drain","token":"8765…",
-//!    "unconfirmed":true,"settings":{"drain-timeout":"4h"}},
+//!    "unconfirmed":true,"warm_pool":true,"settings":{"drain-timeout":"4h"}},
 //!   {"kind":"capacity-block","event":"…","time":"…","accepted":"…","ends":"…",
 //!    "response":"cordon"},
 //!   {"kind":"state-change","event":"…","time":"…","accepted":"…","state":"stopping",
@@ -85,6 +85,9 @@ pub struct Released {
     /// AWS accepted ABANDON for a lifecycle action: the group retains the instance.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub abandoned: bool,
+    /// The Node is to be put back, and `sundown.dev/keep-cordoned` holds that.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub held: bool,
     #[serde(flatten)]
     pub(super) rest: Map<String, Value>,
 }
@@ -97,6 +100,7 @@ impl Released {
             at: whole_millis(at),
             outcome: outcome.to_owned(),
             abandoned: false,
+            held: false,
             rest: Map::new(),
         }
     }
@@ -143,6 +147,9 @@ pub(super) struct KnownEntry {
     /// It was accepted before AWS showed whether Sundown answers its hook.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) unconfirmed: bool,
+    /// Its instance does not end: it goes into the warm pool of its group.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) warm_pool: bool,
     /// The settings in the NotificationMetadata of its hook, as they are written there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) settings: Option<Value>,
@@ -323,6 +330,7 @@ impl KnownEntry {
             response: Some(facts.response.as_str().to_owned())
                 .filter(|_| facts.response != Response::Drain),
             unconfirmed: false,
+            warm_pool: false,
             settings: Some(facts.settings.to_object())
                 .filter(|settings| !settings.is_empty())
                 .map(Value::Object),

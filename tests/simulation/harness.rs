@@ -335,6 +335,7 @@ impl Stage {
             deletions: aws.deletions(),
             events: self.events(),
             changes: Vec::new(),
+            service_changes: aws.service_changes(),
             nodes,
             groups,
             blocks,

@@ -192,10 +192,16 @@ reasons! {
         "AWS canceled the scheduled change for which the node is drained, or moved it, and no other \
          interruption of the node holds. Sundown restores the earlier state of the node."
         => "Nothing.";
+    /// A node stays cordoned.
+    RestoreHeld [Normal] [Node]
+        "Sundown would restore the earlier state of the node now, and the annotation \
+         `sundown.dev/keep-cordoned` holds that: the cordon, the taint and the label stay."
+        => "`kubectl annotate node NODE sundown.dev/keep-cordoned-` when the node may serve again.";
     /// An instance is back in service.
     InstanceReturned [Normal] [Node]
-        "Auto Scaling has put the instance back into service (out of a warm pool, or out of \
-         hibernation) without a new boot. Sundown restores the earlier state of the node."
+        "The instance is back without a new boot: Auto Scaling has put it into service (out of a \
+         warm pool), or EC2 has started it again (out of hibernation). Sundown restores the earlier \
+         state of the node."
         => "Nothing.";
     /// A node was only marked.
     NotEvicted [Normal] [Node]

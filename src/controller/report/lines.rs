@@ -98,6 +98,11 @@ fn log_drain(node: &NodeName, event: &DrainEvent) -> bool {
             info!(%node, "AWS canceled or moved a scheduled change. Another interruption of the \
                 node holds, so its drain goes on.");
         }
+        DrainEvent::RestoreHeld => {
+            info!(%node, "The node is to be put back as it was, and the annotation \
+                sundown.dev/keep-cordoned holds that: it stays cordoned until the annotation is \
+                removed.");
+        }
         DrainEvent::InstanceReturned => {
             info!(%node, "The instance is back in service without a new boot: its node is put \
                 back as it was.");

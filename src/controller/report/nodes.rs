@@ -122,6 +122,13 @@ fn of_drain(node: &NodeName, event: &DrainEvent) -> Option<NodeNote> {
             "AWS canceled or moved the scheduled change: the drain ends and the node is put back."
                 .to_owned(),
         ),
+        DrainEvent::RestoreHeld => (
+            Normal,
+            EventReason::RestoreHeld,
+            "The node is to be put back as it was, and the annotation sundown.dev/keep-cordoned \
+             holds that. Remove the annotation to put it back."
+                .to_owned(),
+        ),
         DrainEvent::InstanceReturned => (
             Normal,
             EventReason::InstanceReturned,

@@ -2,9 +2,12 @@
 
 use super::*;
 use crate::{
-    domain::{RECORD, RELEASE, TAINT},
+    domain::{KEEP_CORDONED, RECORD, RELEASE, TAINT},
     lifecycle::ActionSeen,
-    record::tests::{hook, node, release_node, spot, take_on},
+    record::{
+        After, Released, restore_node,
+        tests::{apply, hook, node, release_node, spot, take_on},
+    },
 };
 
 /// A Node with the record of one lifecycle action.
@@ -438,4 +441,34 @@ fn the_time_of_a_drain_counts_from_its_accept_and_anew_from_each_resume() {
     assert_eq!(take_overs(&world.step(Input::PausedAll(false))), [(2, Some(200))]);
     let paused = Input::NodeApplied(Arc::new(with(&joined, "sundown.dev/pause")));
     assert_eq!(take_overs(&world.step(paused)), [(2, None)], "only this node");
+}
+
+#[test]
+fn a_node_that_a_person_keeps_cordoned_is_put_back_once_the_annotation_is_gone() {
+    let mut world = World::confirmed();
+    let drained = take_on(&node(), &spot("e1", 0), 1).unwrap();
+    let mut kept = drained.clone();
+    kept.boot_id = Some("boot-2".into());
+    kept.annotations.insert(KEEP_CORDONED.to_owned(), "true".to_owned());
+    let none: [&str; 0] = [];
+    assert_eq!(world.shows(&kept), none, "its record is void");
+    assert_eq!(world.shows(&kept), none);
+    let mut free = kept.clone();
+    free.annotations.remove(KEEP_CORDONED);
+    assert_eq!(world.shows(&free), ["put back"]);
+    assert_eq!(world.shows(&free), none, "once");
+
+    let mut world = World::confirmed();
+    let mut kept = release_node(&drained, 50);
+    kept.annotations.insert(KEEP_CORDONED.to_owned(), "true".to_owned());
+    assert_eq!(world.shows(&kept), none, "nothing is to be put back");
+    let after = After::Released(Released::new(at(60), "returned"));
+    let held = apply(&kept, &restore_node(&kept, None, &after).unwrap());
+    assert_eq!(world.shows(&held), none);
+    let mut free = held.clone();
+    free.annotations.remove(KEEP_CORDONED);
+    assert_eq!(world.shows(&free), ["put back"]);
+    assert_eq!(world.shows(&free), none, "once");
+    assert_eq!(world.shows(&held), none, "kept again before that was written");
+    assert_eq!(world.shows(&free), ["put back"]);
 }

@@ -15,6 +15,7 @@ fn word(on_end: &OnEnd) -> &'static str {
         OnEnd::PutBack { uses_held_record: false } => "put back",
         OnEnd::Complete(..) => "complete first",
         OnEnd::Reopen => "reopen",
+        OnEnd::Write { is_held: true, .. } => "released and held",
         OnEnd::Write { is_put_back: true, .. } => "released and put back",
         OnEnd::Write { is_put_back: false, .. } => "released",
     }

@@ -343,3 +343,56 @@ fn the_interruptions_that_a_new_record_lacks_of_the_one_that_it_replaced_are_add
     }
     assert_eq!(merge_patch(&held, &held_record), None);
 }
+
+#[test]
+fn a_node_that_a_person_keeps_cordoned_is_only_noted_to_be_put_back_until_the_annotation_is_gone() {
+    let keep = |node: &Node, keeps: bool| {
+        let mut node = node.clone();
+        if keeps {
+            node.annotations.insert(KEEP_CORDONED.into(), "true".into());
+        } else {
+            node.annotations.remove(KEEP_CORDONED);
+        }
+        node
+    };
+    let open = take_on(&node(), &hook("e1", 0, "drain", "t1"), 1).unwrap();
+    let after = || After::Released(Released::new(at(70), "returned"));
+    let mut rebooted = open.clone();
+    rebooted.boot_id = Some("boot-2".into());
+    rebooted = {
+        let mut text: Value = serde_json::from_str(rebooted.record().unwrap()).unwrap();
+        for field in ["hook", "group", "token"] {
+            text["interruptions"][0].as_object_mut().unwrap().remove(field);
+        }
+        text["interruptions"][0]["kind"] = "spot".into();
+        set_record(&mut rebooted, &text.to_string());
+        rebooted
+    };
+    let held = Record::read(open.record().unwrap()).unwrap();
+    let lost = Node { annotations: node().annotations, ..open.clone() };
+    for (case, drained, record, after, is_noted) in [
+        ("its drain ends", &open, None, after(), true),
+        ("its drain had ended", &release_node(&open, 50), None, after(), true),
+        ("the same by another way", &release_node(&open, 50), None, After::Removed, true),
+        ("it has lost its record", &lost, Some(&held), After::Removed, true),
+        ("it has booted: the void record shows that", &rebooted, None, After::Removed, false),
+    ] {
+        let kept = keep(drained, true);
+        let patch = restore_node(&kept, record, &after);
+        assert_eq!(patch.is_some(), is_noted, "{case}");
+        let noted = patch.map_or(kept.clone(), |patch| apply(&kept, &patch));
+        assert_eq!(appearance(&noted), appearance(&kept), "{case}: all of it stays");
+        assert_eq!(restore_node(&noted, record, &after), None, "{case}: once");
+        let free = keep(&noted, false);
+        let record = Record::read(free.record().unwrap()).unwrap();
+        assert!(!is_restore_due(&noted, &record), "{case}");
+        assert_eq!(is_restore_due(&free, &record), is_noted, "{case}");
+        let restored = put_back(&free);
+        assert_eq!(appearance(&restored), appearance(&node()), "{case}");
+        let left = restored.record().and_then(|text| Record::read(text).ok());
+        assert!(!left.is_some_and(|left| is_restore_due(&restored, &left)), "{case}");
+    }
+    let not_kept =
+        Node { annotations: [(KEEP_CORDONED.to_owned(), "false".to_owned())].into(), ..node() };
+    assert!(!not_kept.keeps_cordon(), "only `true` counts");
+}

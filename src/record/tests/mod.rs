@@ -10,6 +10,7 @@ mod life;
 mod planned;
 mod properties;
 mod responses;
+mod return_check;
 mod returned;
 mod schema;
 mod sweep;

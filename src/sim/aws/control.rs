@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use super::{
     ActionReport, Call, Deletion, Disorder, EmbeddedAws, FaultId, FaultRule, GroupSpec,
     HealthNotice, HookResult, HookSpec, Instance, InstanceChange, InstanceSpec, Member, Outcome,
-    QueueSettings, QueueView, Rule, SentMessage, SpotAction, State,
+    QueueSettings, QueueView, Rule, SentMessage, ServiceChange, SpotAction, State,
     autoscaling::{Group, Named},
     events::EventKind,
     sqs::Queue,
@@ -243,8 +243,8 @@ impl EmbeddedAws {
         })
     }
 
-    /// Runs a hook of a group for an instance outside the ordinary way: its end does not move the
-    /// instance. `detail` sets fields of the event, such as `Origin`, `Destination` (warm pools)
+    /// Runs a hook of a group for an instance outside the ordinary way: its end moves the instance
+    /// only into the warm pool, if `detail` has that as the `Destination`. `detail` sets fields of the event, such as `Origin`, `Destination` (warm pools)
     /// and `Action` (`ReplaceRootVolume`). Returns the token; `None`: no such hook.
     pub fn other_action(
         &self,
@@ -254,6 +254,16 @@ impl EmbeddedAws {
         detail: &[(&str, &str)],
     ) -> Option<String> {
         self.shared.with(|state, now| state.other_action(now, group, hook, instance, detail))
+    }
+
+    /// An instance leaves its warm pool and is in service. No event is sent.
+    pub fn leave_warm_pool(&self, instance: &str) {
+        self.shared.with(|state, now| state.leave_pool(now, instance));
+    }
+
+    /// Which instances went out of service without an end, and which came back.
+    pub fn service_changes(&self) -> Vec<ServiceChange> {
+        self.shared.with(|state, _| state.service_changes.clone())
     }
 
     /// What a third party's CompleteLifecycleAction does; whether it was accepted.

@@ -86,6 +86,28 @@ pub struct Delivery {
     pub by: String,
 }
 
+/// An instance goes out of service without an end, or comes back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServiceChange {
+    /// When it happened.
+    pub at: Moment,
+    /// EC2 instance ID.
+    pub instance: String,
+    /// What happened.
+    pub change: ServiceEvent,
+}
+
+/// What happens in a [`ServiceChange`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ServiceEvent {
+    /// It is in the warm pool of its group.
+    IntoWarmPool,
+    /// It has left the warm pool, and is in service.
+    OutOfWarmPool,
+    /// EC2 has started it again after a stop or a hibernation.
+    StartedAgain,
+}
+
 /// Why a lifecycle action ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {

@@ -32,7 +32,8 @@ pub use events::{Envelope, EventKind, HealthNotice, Rule, SpotAction, WARNING};
 pub use faults::{Disorder, Fault, FaultId, FaultRule, How};
 pub use instance::{Instance, InstanceChange, InstanceSpec, State};
 pub use journal::{
-    ActionEnd, ActionReport, Call, Deletion, Delivery, Keep, Outcome, SentMessage, Verdict,
+    ActionEnd, ActionReport, Call, Deletion, Delivery, Keep, Outcome, SentMessage, ServiceChange,
+    ServiceEvent, Verdict,
 };
 pub use sqs::{MessageView, QueueSettings, QueueView, Redrive};
 

@@ -15,7 +15,7 @@ use super::{
     events::Rule,
     faults::Faults,
     instance::{Instance, InstanceChange, State as InstanceState},
-    journal::{Journal, SentMessage},
+    journal::{Journal, SentMessage, ServiceChange},
     sqs::{Message, Queue},
 };
 use crate::{domain::Moment, runtime::Clock, sim::Tripwire};
@@ -61,6 +61,8 @@ pub(super) struct State {
     pub(super) cut_off: BTreeSet<String>,
     pub(super) tripwire: Tripwire,
     pub(super) journal: Journal,
+    /// Instances that went out of service without an end, and came back.
+    pub(super) service_changes: Vec<ServiceChange>,
     pub(super) subscribers: Vec<mpsc::UnboundedSender<InstanceChange>>,
     /// How many addresses were given out.
     pub(super) addresses: u32,
@@ -90,6 +92,7 @@ impl State {
             cut_off: BTreeSet::new(),
             tripwire: Tripwire::default(),
             journal: Journal::new(settings.keep),
+            service_changes: Vec::new(),
             subscribers: Vec::new(),
             addresses: 0,
             timers: BTreeMap::new(),

@@ -166,6 +166,14 @@ impl EmbeddedKube {
         state.rouse_kubelet(node);
     }
 
+    /// A machine that was gone runs again as it was before: it was hibernated. Its kubelet reports
+    /// at once, with the same boot ID.
+    pub fn machine_back(&self, node: &str) {
+        let mut state = self.lock();
+        state.with_machine(node, |m| (m.gone, m.silent_since) = (None, None));
+        state.rouse_kubelet(node);
+    }
+
     /// Pods that their kubelets have begun to start run and are ready at once, for who cannot wait:
     /// those aside that never would be.
     pub fn start_at_once(&self) {

@@ -102,6 +102,7 @@ const ROWS: &[Row] = &[
     ("ScheduledChange", NORMAL, NODE, |j, e, at| j.was_announced(&e.name, at + SECOND)),
     ("ScheduledChangeCanceled", NORMAL, NODE, |j, e, at| j.was_announced(&e.name, at + SECOND)),
     ("InstanceReturned", NORMAL, NODE, |_, _, _| true),
+    ("RestoreHeld", NORMAL, NODE, |_, _, _| true),
     ("RecommendationExpired", NORMAL, NODE, |j, e, at| j.was_recommended(&e.name, at + SECOND)),
     ("NotEvicted", NORMAL, NODE, |j, e, at| j.drain_keeps_pods(&e.name, at - SECOND, at + SECOND)),
     ("Drained", NORMAL, NODE, |j, e, at| {

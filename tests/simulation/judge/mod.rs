@@ -24,6 +24,7 @@ mod nodes;
 mod pods;
 pub mod promises;
 mod restored;
+mod returned;
 pub mod sent;
 pub mod story;
 mod swept;
@@ -42,7 +43,10 @@ use sundown::domain::Moment;
 use jiff::SignedDuration;
 use sundown::sim::{
     Disturbance,
-    aws::{ActionReport, Call, Deletion, InstanceChange, Outcome, SentMessage, Transition},
+    aws::{
+        ActionReport, Call, Deletion, InstanceChange, Outcome, SentMessage, ServiceChange,
+        Transition,
+    },
     kube::{Entry, Request},
 };
 
@@ -75,6 +79,8 @@ pub struct Evidence {
     /// What the Events say.
     pub events: BTreeSet<events::Event>,
     pub changes: Vec<InstanceChange>,
+    /// Instances that went out of service without an end, and came back.
+    pub service_changes: Vec<ServiceChange>,
     /// The Node that an instance has or had.
     pub nodes: BTreeMap<String, String>,
     /// Which group an instance belongs to.
@@ -310,6 +316,7 @@ pub fn verdict(evidence: &Evidence) -> Ruling {
     judge.cordoned();
     judge.labels();
     judge.restored();
+    judge.returned();
     judge.writers();
     judge.asked();
     judge.strangers();
@@ -350,7 +357,10 @@ pub fn judge_any(evidence: &Evidence, except: &[Rule]) -> Vec<String> {
             judge.asked();
         }),
         (Rule::LoadBalancers, |judge| judge.labels()),
-        (Rule::Restored, |judge| judge.restored()),
+        (Rule::Restored, |judge| {
+            judge.restored();
+            judge.returned();
+        }),
         (Rule::Leader, |judge| judge.writers()),
         (Rule::TrueEvents, |judge| {
             judge.true_events();

@@ -2,18 +2,28 @@
 //! running, or out of hibernation.
 
 use serde_json::json;
-use sundown::sim::aws::HookResult;
+use sundown::sim::{
+    WorldSettings,
+    aws::{HookResult, SpotAction, State},
+};
 
 use crate::{
     harness::{Replica, Stage},
     messages::bodies,
 };
 
+/// The sweep is off in other tests.
+const SWEEP: &[&str] = &["--sweep-interval", "1m"];
+
 /// A node that is drained and let go of, while its instance keeps running.
 async fn drained(seed: u64) -> (Stage, String, Replica) {
+    drained_with(seed, &[]).await
+}
+
+async fn drained_with(seed: u64, flags: &[&str]) -> (Stage, String, Replica) {
     let stage = Stage::new(seed);
     let instance = stage.group(2, 60).remove(0);
-    let sundown = stage.lead("sundown-0", &[]).await;
+    let sundown = stage.lead("sundown-0", flags).await;
     drain(&stage, &instance).await;
     (stage, instance, sundown)
 }
@@ -123,6 +133,151 @@ async fn a_drain_whose_action_somebody_else_ended_ends_when_the_instance_is_back
     stage.send(&bodies::out_of_warm_pool("asg", &instance, &stage.now()));
     stage.until(15, "it is as it was", || is_as_it_was(&stage, &instance)).await;
     assert_eq!(sundown.metric("drains_total{end=\"released\"}"), 1.0);
+    sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn c27_an_instance_that_leaves_its_warm_pool_without_an_event_is_seen_in_service_twice() {
+    let (stage, instance, sundown) = drained_with(945, SWEEP).await;
+    stage.pass(1_800).await;
+    assert!(stage.is_cordoned(&instance), "it is in the pool");
+    stage.world.aws.leave_warm_pool(&instance);
+    let left = stage.clock.now();
+    stage.until(90, "it is as it was", || is_as_it_was(&stage, &instance)).await;
+    assert!(stage.clock.now().since_or_zero(left).as_secs() >= 15, "one sight is not enough");
+    assert_eq!(sundown.metric("sweep_decided_total{outcome=\"restored\"}"), 1.0);
+    assert_eq!(stage.events().iter().filter(|e| e.reason == "InstanceReturned").count(), 1);
+    stage.pass(60).await;
+    drain(&stage, &instance).await;
+    stage.pass(300).await;
+    assert!(stage.is_cordoned(&instance), "it is in the pool again");
+    sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_is_back_whose_kubelet_is_silent_is_restored_once_it_reports() {
+    let (stage, instance, sundown) = drained_with(946, SWEEP).await;
+    let node = stage.world.node_of(&instance).unwrap();
+    stage.world.kube.kubelet_lost(&node);
+    stage.pass(120).await;
+    stage.world.aws.leave_warm_pool(&instance);
+    stage.pass(300).await;
+    assert!(stage.is_cordoned(&instance));
+    stage.world.kube.kubelet_back(&node);
+    stage.until(100, "it is as it was", || is_as_it_was(&stage, &instance)).await;
+    sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_spot_node_that_was_drained_and_stays_in_service_is_not_restored() {
+    let stage = Stage::new(947);
+    let instance = stage.group(2, 60).remove(0);
+    let sundown = stage.lead("sundown-0", SWEEP).await;
+    let body = bodies::event(
+        "aws.ec2",
+        "EC2 Spot Instance Interruption Warning",
+        &stage.now(),
+        &json!({ "instance-id": instance, "instance-action": "terminate" }),
+    );
+    stage.send(&body);
+    stage
+        .until(30, "its drain is over", || {
+            stage.record(&instance).is_some_and(|r| r["released"].is_object())
+        })
+        .await;
+    stage.pass(600).await;
+    assert!(stage.is_cordoned(&instance));
+    sundown.stop().await;
+    stage.end_unjudged();
+}
+
+#[tokio::test(start_paused = true)]
+async fn c26_a_hibernated_spot_instance_is_restored_when_ec2_has_started_it_and_its_kubelet_reports()
+ {
+    // The cloud controller keeps the Node of an instance that is stopped.
+    let mut settings = WorldSettings::seeded(948);
+    settings.kube.timing.node_deletion = None;
+    let stage = Stage::with(settings);
+    let instance = stage.spot_group(2).remove(0);
+    let sundown = stage.lead("sundown-0", SWEEP).await;
+    stage.world.aws.spot_interruption(&instance, SpotAction::Hibernate);
+    let node = stage.world.node_of(&instance).unwrap();
+    let stopped = || stage.world.aws.instance(&instance).unwrap().state == State::Stopped;
+    stage.until(60, "it is hibernated", stopped).await;
+    stage
+        .until(60, "its drain is over", || {
+            stage.record(&instance).is_some_and(|r| r["released"].is_object())
+        })
+        .await;
+    stage.world.aws.start_again(&instance);
+    let running = || stage.world.aws.instance(&instance).unwrap().state == State::Running;
+    stage.until(60, "it runs", running).await;
+    stage.pass(90).await;
+    assert!(stage.is_cordoned(&instance), "its kubelet has not reported");
+    stage.world.kube.machine_back(&node);
+    stage.until(120, "it is as it was", || is_as_it_was(&stage, &instance)).await;
+    sundown.stop().await;
+    stage.end();
+}
+
+fn keep_cordoned(stage: &Stage, instance: &str, keeps: bool) {
+    let node = stage.world.node_of(instance).unwrap();
+    stage.world.kube.edit("nodes", "", &node, |node| {
+        let annotations = node["metadata"]["annotations"].as_object_mut().unwrap();
+        if keeps {
+            annotations.insert("sundown.dev/keep-cordoned".to_owned(), "true".into());
+        } else {
+            annotations.remove("sundown.dev/keep-cordoned");
+        }
+    });
+}
+
+fn held(stage: &Stage) -> usize {
+    stage.events().iter().filter(|e| e.reason == "RestoreHeld").count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_a_person_keeps_cordoned_is_restored_when_the_annotation_is_removed() {
+    let (stage, instance, sundown) = drained_with(949, SWEEP).await;
+    keep_cordoned(&stage, &instance, true);
+    stage.world.aws.leave_warm_pool(&instance);
+    stage.pass(300).await;
+    assert!(stage.is_cordoned(&instance), "the sweep leaves it alone");
+    stage.send(&bodies::out_of_warm_pool("asg", &instance, &stage.now()));
+    stage.until(30, "the message is deleted", || stage.in_queue() == 0).await;
+    stage.pass(60).await;
+    assert!(stage.is_cordoned(&instance), "the event, too");
+    assert_eq!(held(&stage), 1);
+    assert_eq!(stage.record(&instance).unwrap()["released"]["held"], true);
+    let next = {
+        sundown.kill();
+        stage.lead("sundown-1", SWEEP).await
+    };
+    stage.pass(60).await;
+    assert!(stage.is_cordoned(&instance), "the next leader, too");
+    keep_cordoned(&stage, &instance, false);
+    stage.until(10, "it is as it was", || is_as_it_was(&stage, &instance)).await;
+    next.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_booted_again_is_kept_cordoned_too() {
+    let stage = Stage::new(950);
+    let instance = stage.group(2, 60).remove(0);
+    let sundown = stage.lead("sundown-0", &[]).await;
+    drain(&stage, &instance).await;
+    keep_cordoned(&stage, &instance, true);
+    let node = stage.world.node_of(&instance).unwrap();
+    stage.world.kube.reboot(&node);
+    stage.pass(60).await;
+    assert!(stage.is_cordoned(&instance));
+    assert_eq!(held(&stage), 1);
+    keep_cordoned(&stage, &instance, false);
+    stage.until(10, "it is as it was", || is_as_it_was(&stage, &instance)).await;
     sundown.stop().await;
     stage.end();
 }

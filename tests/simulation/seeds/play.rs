@@ -97,6 +97,7 @@ pub async fn play_and_count(plan: &Plan) -> (Evidence, Vec<Passage>) {
         deletions: Vec::new(),
         events: BTreeSet::new(),
         changes: Vec::new(),
+        service_changes: Vec::new(),
         nodes: BTreeMap::new(),
         groups: BTreeMap::new(),
         blocks: BTreeMap::new(),
@@ -302,6 +303,7 @@ impl Play<'_> {
         self.evidence.entries = world.kube.journal();
         self.evidence.requests = world.kube.requests();
         self.evidence.calls = world.aws.calls();
+        self.evidence.service_changes = world.aws.service_changes();
         let quiet =
             |r: &&Request| r.resource == "leases" || r.verb == "watch" || r.resource == "events";
         let idle = self.evidence.requests[before.0..].iter().filter(|r| !quiet(r)).count();

@@ -33,6 +33,19 @@ struct Action {
     /// When it ends, the instance goes to its next state. `false` for warm pools and replaced root
     /// volumes.
     moves: bool,
+    /// When it ends, the instance is in the warm pool.
+    into_pool: bool,
+}
+
+/// Where the end of an action leaves its instance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum EndsIn {
+    /// In the next state of its launch or its termination.
+    NextState,
+    /// In the state in which it is.
+    SameState,
+    /// In the warm pool.
+    WarmPool,
 }
 
 /// How a caller names a lifecycle action.
@@ -51,6 +64,10 @@ pub(in crate::sim::aws) struct NotActive;
 impl Actions {
     pub(in crate::sim::aws) fn reports(&self) -> Vec<ActionReport> {
         self.all.iter().map(|action| action.report.clone()).collect()
+    }
+
+    pub(super) fn instance_of(&self, index: usize) -> Option<String> {
+        self.all.get(index).map(|action| action.report.instance.clone())
     }
 
     /// Finds by token, and the other names must match; without a token, finds the open action of
@@ -108,8 +125,9 @@ impl State {
         group: &str,
         hook: &HookSpec,
         instance: &str,
-        moves: bool,
+        ends_in: EndsIn,
     ) -> String {
+        let (moves, into_pool) = (ends_in == EndsIn::NextState, ends_in == EndsIn::WarmPool);
         let token = self.uuid();
         let report = ActionReport {
             group: group.to_owned(),
@@ -127,7 +145,13 @@ impl State {
         let ends = now.plus(hook.heartbeat_timeout).min(report.global_end);
         let index = self.actions.all.len();
         let key = (report.group.clone(), report.instance.clone(), report.hook.clone());
-        self.actions.all.push(Action { report, ends, default_result: hook.default_result, moves });
+        self.actions.all.push(Action {
+            report,
+            ends,
+            default_result: hook.default_result,
+            moves,
+            into_pool,
+        });
         self.actions.open.insert(key.clone(), index);
         self.actions.newest.insert(key, index);
         self.actions.tokens.insert(token.clone(), index);
@@ -147,7 +171,9 @@ impl State {
         let aside = mine
             .filter_map(|(_, index)| self.actions.all.get(*index))
             .find(|action| !action.moves)?;
-        Some(if aside.report.transition == Transition::Launching {
+        Some(if aside.into_pool {
+            "Warmed:Pending:Wait"
+        } else if aside.report.transition == Transition::Launching {
             "Pending:Wait"
         } else {
             "ReplacingRootVolume:Wait"
@@ -204,7 +230,11 @@ impl State {
     }
 
     fn end_action(&mut self, now: Moment, index: usize, verdict: Verdict, by: &str) {
-        let moves = self.actions.all.get(index).is_some_and(|a| a.moves);
+        let (moves, into_pool) =
+            self.actions.all.get(index).map_or((false, false), |a| (a.moves, a.into_pool));
+        if into_pool && self.actions.all.get(index).is_some_and(|a| a.report.end.is_none()) {
+            self.enter_pool(now, index);
+        }
         let Some(report) = self
             .actions
             .close(index, ActionEnd { at: now, verdict, by: by.to_owned() })

@@ -2,12 +2,13 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{HookSpec, LifecycleState as Stand, Transition};
+use super::{HookSpec, LifecycleState as Stand, Transition, actions::EndsIn};
 use crate::{
     domain::Moment,
     sim::aws::{
         events::{Envelope, EventKind, millis_text},
         instance::State as InstanceState,
+        journal::{ServiceChange, ServiceEvent},
         state::{State, Timer},
     },
 };
@@ -54,7 +55,7 @@ impl State {
         };
         group.set(instance, waiting);
         for hook in hooks {
-            let token = self.begin_action(now, &name, &hook, instance, true);
+            let token = self.begin_action(now, &name, &hook, instance, EndsIn::NextState);
             self.send_action(now, &name, &hook, instance, &token, &[]);
         }
     }
@@ -69,9 +70,36 @@ impl State {
         detail: &[(&str, &str)],
     ) -> Option<String> {
         let hook = self.groups.get(group)?.hooks.get(hook)?.clone();
-        let token = self.begin_action(now, group, &hook, instance, false);
+        let into_pool = detail.contains(&("Destination", "WarmPool"));
+        let ends_in = if into_pool { EndsIn::WarmPool } else { EndsIn::SameState };
+        let token = self.begin_action(now, group, &hook, instance, ends_in);
         self.send_action(now, group, &hook, instance, &token, detail);
         Some(token)
+    }
+
+    /// The instance of this action is in the warm pool, and keeps running there.
+    pub(super) fn enter_pool(&mut self, now: Moment, index: usize) {
+        let Some(instance) = self.actions.instance_of(index) else { return };
+        if let Some(group) = self.group_of_mut(&instance) {
+            group.set(&instance, Stand::WarmedRunning);
+        }
+        self.service_changes.push(ServiceChange {
+            at: now,
+            instance,
+            change: ServiceEvent::IntoWarmPool,
+        });
+    }
+
+    /// An instance leaves the warm pool and is in service.
+    pub(in crate::sim::aws) fn leave_pool(&mut self, now: Moment, instance: &str) {
+        if let Some(group) = self.group_of_mut(instance) {
+            group.set(instance, Stand::InService);
+        }
+        self.service_changes.push(ServiceChange {
+            at: now,
+            instance: instance.to_owned(),
+            change: ServiceEvent::OutOfWarmPool,
+        });
     }
 
     /// All hooks of an instance have ended.

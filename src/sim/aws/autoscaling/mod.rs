@@ -229,6 +229,8 @@ pub enum LifecycleState {
     TerminatingRetained,
     /// Gone.
     Terminated,
+    /// Runs in the warm pool.
+    WarmedRunning,
 }
 
 impl LifecycleState {
@@ -245,6 +247,7 @@ impl LifecycleState {
             Self::TerminatingProceed => "Terminating:Proceed",
             Self::TerminatingRetained => "Terminating:Retained",
             Self::Terminated => "Terminated",
+            Self::WarmedRunning => "Warmed:Running",
         }
     }
 

@@ -10,6 +10,7 @@ pub(super) use wire::{handle, object};
 use super::{
     events::{self, BLOCK_WARNING, EventKind, SpotAction, WARNING},
     instance::{Instance, InstanceChange, InstanceSpec, State as InstanceState},
+    journal::{ServiceChange, ServiceEvent},
     state::{State, Timer},
 };
 use crate::domain::Moment;
@@ -137,6 +138,11 @@ impl State {
             return;
         };
         instance.launched = launched;
+        self.service_changes.push(ServiceChange {
+            at: now,
+            instance: id.to_owned(),
+            change: ServiceEvent::StartedAgain,
+        });
         self.move_instance(now, id, InstanceState::Pending);
         let timer = Timer::Move {
             instance: id.to_owned(),

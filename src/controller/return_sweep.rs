@@ -1,0 +1,90 @@
+//! Looks for instances that are back although no event reports it, and puts their Nodes back as
+//! they were. [`crate::record::awaited_return`] decides which answers show that.
+
+use std::sync::Arc;
+
+use futures::{StreamExt, stream};
+use tracing::{debug, warn};
+
+use super::{context::Term, returns};
+use crate::{
+    cluster::node_lease_renewed,
+    domain::{Moment, Node, seconds},
+    observe::MessageOutcome,
+    record::{AwaitedReturn, AwsAnswer, Look, ReturnSightings, awaited_return},
+};
+
+/// How many Nodes are looked into at once.
+const MAX_CONCURRENT_LOOKS: usize = 64;
+/// How long a look lasts at most.
+const LOOK_TIMEOUT: std::time::Duration = seconds(30);
+
+/// Runs until the end of the term. A dry run does not start it.
+pub(super) async fn run(term: Arc<Term>) {
+    let Some(interval) = term.shared.config.ours.sweep_interval else { return };
+    term.shared.nodes.synced().await;
+    let clock = term.shared.clock;
+    let mut sightings = ReturnSightings::default();
+    let mut next = clock.now().plus(interval);
+    loop {
+        clock.sleep_until(next).await;
+        let nodes = term.shared.nodes.all().into_iter().filter(|node| term.manages(node));
+        let waiting: Vec<(Arc<Node>, AwaitedReturn)> =
+            nodes.filter_map(|node| awaited_return(&node).map(|awaited| (node, awaited))).collect();
+        sightings.keep(&waiting);
+        let looks: Vec<_> = stream::iter(waiting)
+            .map(|(node, awaited)| look_in_time(Arc::clone(&term), node, awaited))
+            .buffer_unordered(MAX_CONCURRENT_LOOKS)
+            .collect()
+            .await;
+        for (node, look, at) in looks {
+            if sightings.note(&node, look, at) && returns::put_back_unreported(&term, &node).await {
+                term.shared.metrics.sweep_decided(MessageOutcome::Restored);
+            }
+        }
+        next = sightings.next_look(clock.now(), interval);
+    }
+}
+
+async fn look_in_time(
+    term: Arc<Term>,
+    node: Arc<Node>,
+    awaited: AwaitedReturn,
+) -> (Arc<Node>, Look, Moment) {
+    let at = term.shared.clock.now();
+    let looking = tokio::time::timeout(LOOK_TIMEOUT, look(&term, &node, &awaited));
+    let seen = looking.await.ok().flatten().unwrap_or(Look::Unanswered);
+    (node, seen, at)
+}
+
+/// Asks AWS, and reads the Lease of the Node if AWS shows that the instance is back. `None`: no
+/// answer.
+async fn look(term: &Term, node: &Node, awaited: &AwaitedReturn) -> Option<Look> {
+    let (lookups, now) = (&term.shared.lookups, tokio::time::Instant::now());
+    let group_state = match &awaited.group {
+        Some(group) => lookups.members.state_since(group, &awaited.instance, now).await.ok()?,
+        None => None,
+    };
+    let instance = if awaited.needs_instance() {
+        lookups.instances.get_since(&awaited.instance, now).await.ok()?.1
+    } else {
+        None
+    };
+    let answer = AwsAnswer { group_state: group_state.as_deref(), instance: instance.as_deref() };
+    let Some(since) = awaited.shown_by(&answer) else { return Some(Look::Away) };
+    match node_lease_renewed(&term.shared.cluster, &node.name).await {
+        Ok(renewed) => Some(Look::of_node(node, since, renewed)),
+        Err(error) => {
+            if term.is_first_report("the Lease of a returned Node cannot be read") {
+                warn!(
+                    node = %node.name, %error,
+                    "Cannot read the Lease of a Node in kube-node-lease: the node of an instance \
+                     that is back stays cordoned until that works or an event reports the return."
+                );
+            } else {
+                debug!(node = %node.name, %error, "Cannot read the Lease of a node.");
+            }
+            None
+        }
+    }
+}

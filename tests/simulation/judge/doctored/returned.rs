@@ -1,0 +1,79 @@
+//! Nodes that are put back although nothing shows that their instances are back.
+
+use sundown::sim::aws::{ServiceChange, ServiceEvent};
+
+use super::*;
+
+const NOTHING: &str = "nothing shows that it is back";
+
+/// An instance left its warm pool, no event reported it, and its Node was put back.
+async fn returned() -> Evidence {
+    let stage = Stage::new(27);
+    let instance = stage.group(1, 60).remove(0);
+    let sundown = led(&stage, &["--sweep-interval=1m"]).await;
+    let pool = [("Destination", "WarmPool")];
+    stage.world.aws.other_action("asg", "drain", &instance, &pool).unwrap();
+    stage
+        .until(60, "its drain is over", || {
+            stage.record(&instance).is_some_and(|record| record["released"].is_object())
+        })
+        .await;
+    stage.pass(120).await;
+    stage.world.aws.leave_warm_pool(&instance);
+    stage.until(120, "it is put back", || !stage.is_cordoned(&instance)).await;
+    stage.pass(3).await;
+    ended(stage, sundown).await
+}
+
+fn left(evidence: &mut Evidence) -> &mut ServiceChange {
+    let out = |c: &&mut ServiceChange| c.change == ServiceEvent::OutOfWarmPool;
+    evidence.service_changes.iter_mut().find(out).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_put_back_while_its_instance_is_in_the_pool_is_seen() {
+    let evidence = returned().await;
+    keeps(&judge(&evidence), NOTHING, "it had left the pool");
+    let mut in_the_pool = evidence.clone();
+    in_the_pool.service_changes.retain(|c| c.change == ServiceEvent::IntoWarmPool);
+    breaks(&judge(&in_the_pool), NOTHING);
+    breaks(&judge_any(&in_the_pool, &[]), NOTHING);
+    let mut too_late = evidence.clone();
+    left(&mut too_late).at = evidence.ended;
+    breaks(&judge(&too_late), NOTHING);
+    // One sight alone: it left between the two.
+    let asked = evidence.calls.iter().rev();
+    let last = asked.filter(|c| c.api == "autoscaling:DescribeAutoScalingGroups").next().unwrap();
+    let mut once = evidence.clone();
+    left(&mut once).at = last.at - s(5);
+    breaks(&judge(&once), NOTHING);
+    let mut no_sweep = evidence.clone();
+    no_sweep.terms.flags.clear();
+    breaks(&judge(&no_sweep), NOTHING);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_of_a_spot_reclaim_that_is_put_back_is_seen() {
+    let mut evidence = returned().await;
+    for entry in &mut evidence.entries {
+        let Fact::NodeChanged(state) = &mut entry.fact else { continue };
+        let Some(text) = state.annotations.get_mut("sundown.dev/record") else { continue };
+        let mut record: Value = serde_json::from_str(text).unwrap();
+        record["interruptions"][0]["kind"] = "spot".into();
+        *text = record.to_string();
+    }
+    breaks(&judge(&evidence), NOTHING);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_put_back_although_a_person_keeps_it_cordoned_is_seen() {
+    const KEPT: &str = "a person keeps it cordoned";
+    let mut evidence = returned().await;
+    keeps(&judge(&evidence), KEPT, "nobody did");
+    for entry in &mut evidence.entries {
+        if let Fact::NodeChanged(state) = &mut entry.fact {
+            state.annotations.insert("sundown.dev/keep-cordoned".to_owned(), "true".to_owned());
+        }
+    }
+    breaks(&judge(&evidence), KEPT);
+}

@@ -1,0 +1,134 @@
+//! Nodes that are put back although their drain had ended and their machine has not booted: only if
+//! their instance is truly back.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use serde_json::Value;
+use sundown::{
+    domain::Moment,
+    sim::{
+        aws::{Call, Outcome, ServiceChange, ServiceEvent},
+        kube::NodeState,
+    },
+};
+
+use super::{
+    Judge, is_us,
+    nodes::{RELEASE, Write, instance, record, taint, taint_with},
+};
+
+const IGNORE: &str = "sundown.dev/ignore";
+const KEEP_CORDONED: &str = "sundown.dev/keep-cordoned";
+/// AWS must have shown the return twice, this far apart.
+const APART: Duration = Duration::from_secs(15);
+/// AWS's clock can be measured to half a second, and a time in a record has whole ones.
+const ROUNDED: Duration = Duration::from_secs(2);
+
+impl Judge<'_> {
+    /// Each write of ours that puts back a Node whose record was released before.
+    pub(super) fn returned(&mut self) {
+        for write in self.writes.clone() {
+            let Some((old, new)) = write.both().filter(|_| is_us(write.by)) else { continue };
+            let had = taint(old).or_else(|| taint_with(old, "PreferNoSchedule")).is_some();
+            let has = taint(new).or_else(|| taint_with(new, "PreferNoSchedule")).is_some();
+            let is_kept = |node: &NodeState| {
+                node.annotations.get(KEEP_CORDONED).is_some_and(|value| value == "true")
+            };
+            if is_kept(old) && ((had && !has) || (old.unschedulable && !new.unschedulable)) {
+                self.broken(
+                    write.at,
+                    format!("{}: it was put back, and a person keeps it cordoned", new.name),
+                );
+            }
+            if !had || has {
+                continue;
+            }
+            let Some(record) = record(old).filter(|record| !record["released"].is_null()) else {
+                continue;
+            };
+            let boot = record["boot"].as_str().unwrap_or_default();
+            let has_booted = !boot.is_empty() && boot != new.boot_id;
+            let by_person = [RELEASE, IGNORE].iter().any(|key| old.annotations.contains_key(*key));
+            let of_another = record["instance"] != instance(new);
+            if has_booted || by_person || of_another || self.is_back(write, new, &record) {
+                continue;
+            }
+            self.broken(
+                write.at,
+                format!("{}: it was put back, and nothing shows that it is back", new.name),
+            );
+        }
+    }
+
+    fn is_back(&self, write: Write<'_>, node: &NodeState, record: &Value) -> bool {
+        let is_launch = |body: &str| {
+            let goes_into_service = body.contains("\"Destination\":\"AutoScalingGroup\"")
+                && (body.contains("EC2 Instance Launch Successful")
+                    || body.contains("EC2_INSTANCE_LAUNCHING"));
+            body.contains(instance(node)) && goes_into_service
+        };
+        let mut sent = self.evidence.messages.iter().filter(|m| m.at <= write.at);
+        sent.any(|m| is_launch(&m.body)) || self.is_seen_back(write, instance(node), record)
+    }
+
+    /// AWS showed to this process twice that the instance was back, and that can be shown for all
+    /// that the record holds.
+    fn is_seen_back(&self, write: Write<'_>, instance: &str, record: &Value) -> bool {
+        let evidence = self.evidence;
+        if evidence.terms.each("--sweep-interval").iter().all(|interval| *interval == "0s") {
+            return false;
+        }
+        let changes: Vec<&ServiceChange> = evidence
+            .service_changes
+            .iter()
+            .filter(|c| c.instance == instance && c.at <= write.at)
+            .collect();
+        let last = |of: &[ServiceEvent]| changes.iter().rev().find(|c| of.contains(&c.change));
+        let mut apis = BTreeSet::new();
+        let mut since = evidence.begun;
+        for entry in record["interruptions"].as_array().into_iter().flatten() {
+            let time = entry["time"].as_str().and_then(|text| text.parse::<Moment>().ok());
+            let Some(time) = time.map(|at| at - evidence.aws_ahead) else { return false };
+            match entry["kind"].as_str() {
+                Some("root-volume") => {
+                    apis.insert("autoscaling:DescribeAutoScalingGroups");
+                    since = since.max(time);
+                }
+                Some("terminate-hook") if entry["warm_pool"] == true => {
+                    let pool = [ServiceEvent::IntoWarmPool, ServiceEvent::OutOfWarmPool];
+                    let Some(left) = last(&pool) else { return false };
+                    if left.change != ServiceEvent::OutOfWarmPool {
+                        return false;
+                    }
+                    apis.insert("autoscaling:DescribeAutoScalingGroups");
+                    since = since.max(left.at);
+                }
+                Some("spot-hibernate" | "spot-stop" | "state-change") => {
+                    let started = last(&[ServiceEvent::StartedAgain]);
+                    let Some(started) = started.filter(|c| c.at + ROUNDED >= time) else {
+                        return false;
+                    };
+                    apis.insert("ec2:DescribeInstances");
+                    since = since.max(started.at);
+                }
+                _ => return false,
+            }
+        }
+        !apis.is_empty() && apis.iter().all(|api| self.asked_twice(api, write, since))
+    }
+
+    /// The process called for that twice, 15 s apart, after that moment, and AWS answered.
+    fn asked_twice(&self, api: &str, write: Write<'_>, since: Moment) -> bool {
+        let is_answered = |call: &&Call| {
+            call.api == api
+                && call.by == write.by
+                && call.outcome == Outcome::Ok
+                && call.at >= since
+                && call.at <= write.at
+        };
+        let mut times = self.evidence.calls.iter().filter(is_answered).map(|call| call.at);
+        let Some(first) = times.next() else { return false };
+        // A batch may begin a moment after the question.
+        times.any(|at| at + Duration::from_secs(1) >= first + APART)
+    }
+}
