@@ -99,7 +99,9 @@ const ROWS: &[Row] = &[
         j.has_record_that(&e.name, at, |r| r.contains("\"stale\":true"))
     }),
     ("InterruptionContradicted", WARNING, NODE, |j, e, at| j.is_contradicted(&e.name, at)),
-    ("ScheduledChange", NORMAL, NODE, |j, e, at| j.was_announced(&e.name, at + SECOND)),
+    ("ScheduledChange", NORMAL, NODE, |j, e, at| {
+        j.was_announced(&e.name, at + SECOND) || j.seems_claimed_twice(&e.name, at)
+    }),
     ("ScheduledChangeCanceled", NORMAL, NODE, |j, e, at| j.was_announced(&e.name, at + SECOND)),
     ("InstanceReturned", NORMAL, NODE, |_, _, _| true),
     ("RestoreHeld", NORMAL, NODE, |_, _, _| true),

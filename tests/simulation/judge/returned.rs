@@ -15,6 +15,7 @@ use sundown::{
 use super::{
     Judge, is_us,
     nodes::{RELEASE, Write, instance, record, taint, taint_with},
+    sent::Change,
 };
 
 const IGNORE: &str = "sundown.dev/ignore";
@@ -50,7 +51,12 @@ impl Judge<'_> {
             let has_booted = !boot.is_empty() && boot != new.boot_id;
             let by_person = [RELEASE, IGNORE].iter().any(|key| old.annotations.contains_key(*key));
             let of_another = record["instance"] != instance(new);
-            if has_booted || by_person || of_another || self.is_back(write, new, &record) {
+            if has_booted
+                || by_person
+                || of_another
+                || self.is_called_off(write, new, &record)
+                || self.is_back(write, new, &record)
+            {
                 continue;
             }
             self.broken(
@@ -58,6 +64,29 @@ impl Judge<'_> {
                 format!("{}: it was put back, and nothing shows that it is back", new.name),
             );
         }
+    }
+
+    /// The record holds nothing but scheduled changes, and AWS had canceled or moved each change of
+    /// this instance.
+    fn is_called_off(&self, write: Write<'_>, node: &NodeState, record: &Value) -> bool {
+        let held = record["interruptions"].as_array().cloned().unwrap_or_default();
+        let only_changes = held.iter().all(|i| i["kind"] == "scheduled-change");
+        let sent: Vec<_> = self
+            .story
+            .notices
+            .iter()
+            .filter(|n| n.event.instance == instance(node) && n.sent <= write.at)
+            .filter_map(|n| Some((n.event.change.as_ref()?, n.event.ends)))
+            .collect();
+        let is_replaced = |(change, ends): &(&Change, Option<Moment>)| {
+            sent.iter().any(|(later, other_ends)| {
+                later.arn == change.arn
+                    && later.updated > change.updated
+                    && (later.is_closed || other_ends != ends)
+            })
+        };
+        let mut open = sent.iter().filter(|(change, _)| !change.is_closed);
+        only_changes && open.clone().next().is_some() && open.any(is_replaced)
     }
 
     fn is_back(&self, write: Write<'_>, node: &NodeState, record: &Value) -> bool {
@@ -102,6 +131,14 @@ impl Judge<'_> {
                     }
                     apis.insert("autoscaling:DescribeAutoScalingGroups");
                     since = since.max(left.at);
+                }
+                // A made-up state change: the instance has run all the time.
+                Some("state-change")
+                    if entry["state"] == "stopping"
+                        && !self.story.is_ending(instance, write.at) =>
+                {
+                    apis.insert("ec2:DescribeInstances");
+                    since = since.max(time);
                 }
                 Some("spot-hibernate" | "spot-stop" | "state-change") => {
                     let started = last(&[ServiceEvent::StartedAgain]);

@@ -42,8 +42,8 @@ async fn a_node_that_is_put_back_while_its_instance_is_in_the_pool_is_seen() {
     left(&mut too_late).at = evidence.ended;
     breaks(&judge(&too_late), NOTHING);
     // One sight alone: it left between the two.
-    let asked = evidence.calls.iter().rev();
-    let last = asked.filter(|c| c.api == "autoscaling:DescribeAutoScalingGroups").next().unwrap();
+    let mut asked = evidence.calls.iter().rev();
+    let last = asked.find(|c| c.api == "autoscaling:DescribeAutoScalingGroups").unwrap();
     let mut once = evidence.clone();
     left(&mut once).at = last.at - s(5);
     breaks(&judge(&once), NOTHING);
