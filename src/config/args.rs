@@ -265,9 +265,9 @@ pub struct DrainArgs {
         value_parser = parse_duration,
     )]
     pub rebalance_ttl: Duration,
-    /// When to begin to evict for a kind of interruption (`terminate-hook` or `rebalance`), if not
-    /// at once: `replacement-ready` (when its Auto Scaling group has a node that can take over the
-    /// pods) or a duration up to 24h; after half of the drain's time in any case; repeatable (in the
+    /// Delay the evictions for a kind of interruption (`terminate-hook` or `rebalance`). WHEN is
+    /// `replacement-ready` (its Auto Scaling group has another node for the pods) or a duration up
+    /// to 24h. Sundown evicts after half of the drain's time at the latest. Repeatable (in the
     /// variable: separated by commas). In the chart: the list `config.evictAfter`
     #[arg(long, env = "SUNDOWN_EVICT_AFTER", value_name = "KIND=WHEN", value_delimiter = ',')]
     pub evict_after: Vec<KindEvictAfter>,

@@ -56,19 +56,20 @@ fn report(action: &LifecycleAction, policy: AbandonPolicy) {
     match policy {
         AbandonPolicy::Retain => warn!(
             %group, %hook, %instance,
-            "Pods were left at the deadline: the lifecycle action is completed with ABANDON, and \
-             the group retains the instance. It costs money until somebody terminates it."
+            "The drain has failed: Sundown will complete the lifecycle action with ABANDON, because \
+             the group retains such instances. The instance costs money until somebody terminates \
+             it."
         ),
         AbandonPolicy::Terminate => warn!(
             %group, %hook, %instance,
-            "Pods were left at the deadline, but the group's lifecycle policy does not retain \
-             instances: the lifecycle action is completed with CONTINUE."
+            "The drain has failed, but the group's lifecycle policy does not retain instances: \
+             Sundown will complete the lifecycle action with CONTINUE."
         ),
         AbandonPolicy::Unknown => warn!(
             %group, %hook, %instance,
-            "The group's lifecycle policy is not known, because DescribeAutoScalingGroups gives no \
-             answer. Pods were left at the deadline, and the lifecycle action is completed with \
-             CONTINUE. Allow autoscaling:DescribeAutoScalingGroups in the role's policy."
+            "Cannot find out whether the group retains instances. The drain has failed, and Sundown \
+             will complete the lifecycle action with CONTINUE. If the role may not call \
+             autoscaling:DescribeAutoScalingGroups, allow it."
         ),
     }
 }

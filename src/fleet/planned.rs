@@ -9,7 +9,7 @@ use std::{
 
 use super::{DrainEvent, Effect, Fleet};
 use crate::{
-    domain::{InstanceId, Kind, Moment, Node, NodeName, Response, seconds},
+    domain::{InstanceId, Kind, Moment, Node, NodeName, PLANNED, Response, seconds},
     drain::Input,
     record::{self, CanceledChanges, EndReason, Planned},
 };
@@ -57,7 +57,12 @@ impl Fleet {
         let ordered = self.planned.forget(&node.name);
         let instance =
             node.instance.clone().or_else(|| self.found_instances.get(&node.name).cloned());
-        let Some(instance) = instance else { return };
+        let Some(instance) = instance else {
+            if node.annotations.contains_key(PLANNED) {
+                self.look_up_instance(node);
+            }
+            return;
+        };
         let Some(planned) = Planned::of(node, &instance) else { return };
         if !self.lookup.manages(node) {
             return;
@@ -90,7 +95,7 @@ impl Fleet {
             return false;
         }
         let (now, skew, lead) = (self.now, self.lookup.skew(), self.settings.scheduled_lead);
-        let waiting = planned.waiting(lead);
+        let waiting = planned.waiting(lead, skew.to_aws(now), node.boot_id.as_deref());
         let Some(change) = waiting.first() else { return false };
         let due = skew.to_ours(change.due_at(lead));
         // The Node may show an older state of the annotation until the index has the PATCH.

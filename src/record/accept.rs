@@ -129,7 +129,8 @@ pub fn accept(
         return Accept::OtherInstance;
     }
     let planned = Planned::of(node, &interruption.instance);
-    let planned = planned.and_then(|planned| planned.begun(&interruption.event_id));
+    let planned =
+        planned.and_then(|planned| planned.begun(&interruption.event_id, node.boot_id.as_deref()));
     if interruption.kind() == Kind::ScheduledChange && planned.is_none() {
         // It was moved or canceled since, or was accepted before.
         return Accept::Repeat;

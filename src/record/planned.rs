@@ -67,9 +67,12 @@ pub struct PlannedChange {
     /// It is canceled or over.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     closed: bool,
-    /// An interruption for it was accepted. It is not accepted again, also after a new boot.
+    /// An interruption for it was accepted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     begun: bool,
+    /// The boot ID of the Node when that was accepted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    boot: Option<String>,
     /// The IDs of events that no longer hold: the change was moved or canceled since.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     replaced: Vec<String>,
@@ -136,11 +139,13 @@ impl Planned {
         self.changes.iter().any(|change| change.replaced.iter().any(|replaced| replaced == event))
     }
 
-    /// The changes for which no interruption was accepted yet, the one that is due first comes
-    /// first.
+    /// The changes for which an interruption is yet to be accepted; the one that is due first comes
+    /// first. `now`, on AWS's clock: a change that has begun by then needs no drain before its start
+    /// any more. `boot`: the boot ID of the Node.
     #[must_use]
-    pub fn waiting(&self, lead: Duration) -> Vec<&PlannedChange> {
-        let mut waiting: Vec<_> = self.changes.iter().filter(|change| change.waits()).collect();
+    pub fn waiting(&self, lead: Duration, now: Moment, boot: Option<&str>) -> Vec<&PlannedChange> {
+        let waits = |change: &&PlannedChange| change.waits(boot) && !change.is_past(now);
+        let mut waiting: Vec<_> = self.changes.iter().filter(waits).collect();
         waiting.sort_by_key(|change| change.due_at(lead));
         waiting
     }
@@ -152,11 +157,12 @@ impl Planned {
         open.min_by_key(|change| change.starts.unwrap_or(Moment::UNIX_EPOCH))
     }
 
-    /// The annotation after an interruption with this event ID was accepted. `None`: no change waits
-    /// for it.
-    pub(super) fn begun(mut self, event: &str) -> Option<Self> {
+    /// The annotation after an interruption with this event ID was accepted on a Node with this boot
+    /// ID. `None`: no change waits for it.
+    pub(super) fn begun(mut self, event: &str, boot: Option<&str>) -> Option<Self> {
         let mut changes = self.changes.iter_mut();
-        changes.find(|change| change.waits() && change.event == event)?.begun = true;
+        let change = changes.find(|change| change.waits(boot) && change.event == event)?;
+        (change.begun, change.boot) = (true, boot.map(str::to_owned));
         Some(self)
     }
 
@@ -187,13 +193,23 @@ impl PlannedChange {
             starts: notice.starts.map(whole),
             closed: notice.status == ChangeStatus::Closed,
             begun: false,
+            boot: None,
             replaced: Vec::new(),
             rest: Map::new(),
         }
     }
 
-    fn waits(&self) -> bool {
-        !self.closed && !self.begun
+    /// An interruption for it is yet to be accepted. `boot`: the boot ID of the Node. A new boot
+    /// restores the Node, and settles the change only if that is a reboot.
+    fn waits(&self, boot: Option<&str>) -> bool {
+        let has_booted = self.boot.as_deref().zip(boot).is_some_and(|(then, now)| then != now);
+        !self.closed && (!self.begun || (has_booted && !self.code.contains("_REBOOT")))
+    }
+
+    /// Its start is past, and its node was to be drained before that.
+    fn is_past(&self, now: Moment) -> bool {
+        ChangeAction::of_code(&self.code) == ChangeAction::BeforeStart
+            && self.starts.is_some_and(|starts| starts <= now)
     }
 
     /// When its drain begins, on AWS's clock: `lead` before its start, or as soon as possible.

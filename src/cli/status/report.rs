@@ -134,7 +134,7 @@ fn waiting_evictions(start: EvictionStart) -> Option<String> {
         EvictionStart::Now => None,
         EvictionStart::At(at) => Some(format!("Its pods stay until {at:.0} (--evict-after).")),
         EvictionStart::ReplacementReady(at) => Some(format!(
-            "Its pods stay until a replacement is ready, until {at:.0} at the latest \
+            "Its evictions begin when the leader finds a replacement, at {at:.0} at the latest \
              (--evict-after)."
         )),
     }

@@ -91,8 +91,8 @@ fn log_drain(node: &NodeName, event: &DrainEvent) -> bool {
                 node is put back as it was.");
         }
         DrainEvent::ChangeCanceled(true) => {
-            info!(%node, "AWS canceled or moved the scheduled change: the drain ends and the node \
-                is put back as it was.");
+            info!(%node, "AWS canceled or moved the scheduled change: the node is put back as it \
+                was.");
         }
         DrainEvent::ChangeCanceled(false) => {
             info!(%node, "AWS canceled or moved a scheduled change. Another interruption of the \

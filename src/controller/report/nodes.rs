@@ -119,8 +119,7 @@ fn of_drain(node: &NodeName, event: &DrainEvent) -> Option<NodeNote> {
         DrainEvent::ChangeCanceled(true) => (
             Normal,
             EventReason::ScheduledChangeCanceled,
-            "AWS canceled or moved the scheduled change: the drain ends and the node is put back."
-                .to_owned(),
+            "AWS canceled or moved the scheduled change: the node is put back.".to_owned(),
         ),
         DrainEvent::RestoreHeld => (
             Normal,

@@ -123,7 +123,7 @@ fn a_change_that_is_canceled_or_moved_before_its_time_does_not_begin() {
     for (second, due) in [
         (message("e2", 10, 10_000, ChangeStatus::Closed), None),
         (message("e2", 10, 20_000, ChangeStatus::Upcoming), Some(16_400)),
-        (message("e2", 10, 5_000, ChangeStatus::Upcoming), Some(1_400)),
+        (message("e2", 10, 7_000, ChangeStatus::Upcoming), Some(3_400)),
     ] {
         let mut world = World::confirmed();
         show(&mut world, &announced());
@@ -221,4 +221,13 @@ fn a_deleted_node_is_forgotten() {
     show(&mut world, &announced());
     world.deletes(&announced());
     assert_eq!(world.fleet.next_wake(), Moment::MAX);
+}
+
+#[test]
+fn the_instance_of_a_node_without_provider_id_is_looked_up() {
+    let mut world = World::confirmed();
+    let node = Node { instance: None, ..announced() };
+    assert_eq!(words(&show(&mut world, &node)), ["ask which instance"]);
+    world.step(Input::InstanceFound { node: node.name.clone(), instance: id(INSTANCE) });
+    assert!(begun(&tick(&mut world, 6_400)).is_some());
 }

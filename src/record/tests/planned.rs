@@ -72,12 +72,16 @@ fn waiting(node: &Node) -> Vec<(String, i64)> {
         if at_ == Moment::UNIX_EPOCH { 0 } else { at_.duration_since(at(0)).as_secs() }
     };
     let planned = planned(node);
-    planned.waiting(LEAD).iter().map(|c| (c.event.clone(), due(c.due_at(LEAD)))).collect()
+    planned
+        .waiting(LEAD, at(0), node.boot_id.as_deref())
+        .iter()
+        .map(|c| (c.event.clone(), due(c.due_at(LEAD))))
+        .collect()
 }
 
 fn accept_change(node: &Node, now: i64) -> Option<Node> {
     let planned = planned(node);
-    let change = planned.waiting(LEAD).first().copied()?.clone();
+    let change = planned.waiting(LEAD, at(now), node.boot_id.as_deref()).first().copied()?.clone();
     take_on(node, &change.interruption(&id(INSTANCE), at(now), LEAD), now)
 }
 
@@ -230,7 +234,11 @@ fn the_accept_notes_that_the_drain_has_begun_and_happens_once() {
         (facts.kind, facts.event_id.as_str(), facts.time, facts.ends),
         (Some(Kind::ScheduledChange), "e1", at(0), Some(at(100_000)))
     );
-    let again = planned(&node).waiting(LEAD)[0].interruption(&id(INSTANCE), at(96_400), LEAD);
+    let again = planned(&node).waiting(LEAD, at(96_400), None)[0].interruption(
+        &id(INSTANCE),
+        at(96_400),
+        LEAD,
+    );
     assert_eq!(accept(&drained, &again, at(96_401), &AcceptOptions::default()), Accept::Repeat);
     let rebooted = Node { boot_id: Some("boot-2".into()), ..drained };
     assert_eq!(accept(&rebooted, &again, at(96_401), &AcceptOptions::default()), Accept::Repeat);
@@ -239,7 +247,11 @@ fn the_accept_notes_that_the_drain_has_begun_and_happens_once() {
 #[test]
 fn a_change_that_was_moved_or_canceled_since_is_not_accepted() {
     let node = all_noted(&[FIRST]);
-    let ordered = planned(&node).waiting(LEAD)[0].interruption(&id(INSTANCE), at(96_400), LEAD);
+    let ordered = planned(&node).waiting(LEAD, at(96_400), None)[0].interruption(
+        &id(INSTANCE),
+        at(96_400),
+        LEAD,
+    );
     let moved = Message { event: "e2", sent: 10, starts: Some(200_000), ..FIRST };
     for second in [FIRST.closed("e2", 10), moved] {
         let (node, _) = noted(&node, second).unwrap();
@@ -262,13 +274,15 @@ fn a_change_joins_an_open_record_whatever_its_deadline_is() {
 fn the_deadline_is_the_start_unless_degraded_hardware_is_drained_long_before() {
     let starts = |code, starts, now| {
         let node = all_noted(&[Message { starts, code, ..FIRST }]);
-        let interruption =
-            planned(&node).waiting(LEAD)[0].interruption(&id(INSTANCE), at(now), LEAD);
+        let interruption = planned(&node).waiting(LEAD, at(now), None)[0].interruption(
+            &id(INSTANCE),
+            at(now),
+            LEAD,
+        );
         InterruptionFacts::new(&interruption, &id(INSTANCE), None, at(now), false).machine_ends_at()
     };
     let degraded = "AWS_EC2_INSTANCE_DEGRADED";
     assert_eq!(starts(RETIREMENT, Some(100_000), 96_400), Some(at(100_000)));
-    assert_eq!(starts(RETIREMENT, Some(100_000), 100_500), Some(at(100_000)));
     assert_eq!(starts(RETIREMENT, None, 0), None);
     assert_eq!(starts(degraded, Some(100_000), 0), None);
     assert_eq!(starts(degraded, Some(3_000), 0), Some(at(3_000)));
@@ -360,4 +374,28 @@ fn fields_of_a_newer_version_stay() {
     let (node, _) = noted(&node, moved).unwrap();
     let value: Value = serde_json::from_str(&node.annotations[PLANNED]).unwrap();
     assert_eq!((&value["new"], &value["changes"][0]["new"]), (&json!(1), &json!([2])));
+}
+
+#[test]
+fn a_change_whose_start_is_past_drains_no_node_any_more() {
+    let node = all_noted(&[FIRST]);
+    let waits = |now| !planned(&node).waiting(LEAD, at(now), node.boot_id.as_deref()).is_empty();
+    assert!(waits(99_999));
+    assert!(!waits(100_000), "a reboot is over, a retired instance is gone");
+    let degraded = all_noted(&[Message { code: "AWS_EC2_INSTANCE_DEGRADED", ..FIRST }]);
+    assert!(!planned(&degraded).waiting(LEAD, at(100_001), None).is_empty());
+}
+
+#[test]
+fn after_a_boot_before_the_start_the_node_is_drained_again_unless_the_change_is_a_reboot() {
+    for (code, again) in [(RETIREMENT, true), ("AWS_EC2_INSTANCE_REBOOT_MAINTENANCE", false)] {
+        let node = all_noted(&[Message { code, ..FIRST }]);
+        let mut node = accept_change(&node, 96_400).unwrap();
+        let waits = |node: &Node| {
+            !planned(node).waiting(LEAD, at(97_000), node.boot_id.as_deref()).is_empty()
+        };
+        assert!(!waits(&node), "it was accepted");
+        node.boot_id = Some("another".to_owned());
+        assert_eq!(waits(&node), again, "{code}");
+    }
 }
