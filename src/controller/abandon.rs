@@ -13,20 +13,19 @@ use crate::{
 /// How long AWS is asked. A drain ends 60 s before AWS ends its lifecycle action, so that the
 /// action is still open when this is over.
 const ASK_FOR: std::time::Duration = seconds(40);
-/// The same if an earlier answer is known: the window of an action whose heartbeats fail ends soon.
-const ASK_AGAIN_FOR: std::time::Duration = seconds(5);
 
 /// Asks DescribeAutoScalingGroups for the lifecycle policy of the action's group. Without an
 /// answer, the last one counts, which is at most 10 minutes old.
 pub(super) async fn policy(term: &Term, action: &LifecycleAction) -> AbandonPolicy {
     let group = &action.key.group;
-    let before = term.shared.lookups.groups.before(group);
-    let ask_for = if before.is_some() { ASK_AGAIN_FOR } else { ASK_FOR };
-    let policy = match tokio::time::timeout(ask_for, ask(term, group)).await {
+    let policy = match tokio::time::timeout(ASK_FOR, ask(term, group)).await {
         Ok(Some(policy)) => policy,
-        Ok(None) | Err(_) => {
-            before.map_or(AbandonPolicy::Unknown, |facts| of(facts.retains_abandoned))
-        }
+        Ok(None) | Err(_) => term
+            .shared
+            .lookups
+            .groups
+            .before(group)
+            .map_or(AbandonPolicy::Unknown, |facts| of(facts.retains_abandoned)),
     };
     report(action, policy);
     policy

@@ -104,8 +104,7 @@ pub enum Accept {
 /// Accepts `interruption` for `node`, which the caller found to be the Node of its instance.
 ///
 /// - Without a record, with a damaged or void one, or with a released one whose cordon or taint was
-///   removed, the Node gets a new record. If Sundown's taint is still there, an interruption with a
-///   weaker response is a repeat: the taint must not become weaker.
+///   removed, the Node gets a new record.
 /// - If the record is open, the interruption joins it if it brings a new lifecycle action, an
 ///   earlier deadline, a stronger response or a later recommendation. Otherwise it is a repeat. If somebody has uncordoned the Node meanwhile, it
 ///   is not cordoned again, but the taint is written.
@@ -139,11 +138,6 @@ pub fn accept(
     let (record, joins) = match status(node, Some(&interruption.instance)) {
         RecordStatus::None => (new.fresh(node, seen_before(node)), false),
         RecordStatus::Damaged(_) => (new.fresh(node, before_damaged(node)), false),
-        RecordStatus::Released { record, has_our_marks: false }
-            if node.has_our_taint() && new.is_weaker_than(&record) =>
-        {
-            return Accept::Repeat;
-        }
         RecordStatus::Void { record, .. }
         | RecordStatus::Released { record, has_our_marks: false }
             if !new.is_in(&record) =>
@@ -376,12 +370,6 @@ impl NewEntry {
     /// not contain it yet.
     fn is_stronger_than(&self, record: &Record) -> bool {
         !self.is_in(record) && self.facts.response > record.response()
-    }
-
-    /// Its response is weaker than that of an interruption in the record, and it brings no
-    /// lifecycle action.
-    fn is_weaker_than(&self, record: &Record) -> bool {
-        self.facts.hook.is_none() && self.facts.response < record.response()
     }
 
     /// It would end the drain, or force pods, sooner than every interruption in the record. Both

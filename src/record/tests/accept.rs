@@ -473,18 +473,6 @@ fn a_released_record_whose_cordon_or_taint_was_removed_is_replaced() {
 }
 
 #[test]
-fn a_weaker_response_after_the_end_of_a_drain_does_not_weaken_its_taint() {
-    let mut released = release_node(&take_on(&node(), &spot("e1", 0), 1).unwrap(), 50);
-    released.unschedulable = false;
-    let with = |response| AcceptOptions { response, ..AcceptOptions::default() };
-    let ending = state("e2", 60, InstanceState::ShuttingDown);
-    assert!(take_on_with(&released, &ending, 61, &with(Response::Prefer)).is_none());
-    assert!(take_on_with(&released, &ending, 61, &with(Response::Drain)).is_some());
-    released.taints.clear();
-    assert!(take_on_with(&released, &ending, 61, &with(Response::Prefer)).is_some());
-}
-
-#[test]
 fn a_node_uncordoned_by_hand_is_not_cordoned_again_when_an_interruption_joins() {
     let mut open = take_on(&node(), &hook("e1", 0, "drain", "t1"), 1).unwrap();
     open.unschedulable = false;
