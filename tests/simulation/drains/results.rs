@@ -121,7 +121,7 @@ async fn without_an_answer_about_the_group_its_hook_is_continued_and_a_short_out
         let until = scene.stage.clock.now() + Duration::from_secs(seconds);
         scene.stage.world.aws.fault(FaultRule::new(DESCRIBE, fault, How::Until(until)));
         assert_eq!(result(&scene, 60).await, expected, "{seed}");
-        let unknown = logs.with(&["WARN", "The group's lifecycle policy is not known"]);
+        let unknown = logs.with(&["WARN", "Cannot find out whether the group retains"]);
         assert_eq!(unknown.len(), usize::from(expected == HookResult::Continue), "{seed}");
         scene.stage.pass(3).await;
         scene.end().await;
