@@ -153,7 +153,7 @@ run "the_account_of_the_queue_lets_the_other_send_and_read" {
     create_pod_identity_association = false
     create_kms_key                  = true
     autoscaling_groups              = {}
-    events                          = { terminate = false, spot = false, capacity = false, state = false, warm_pool = false }
+    events                          = { terminate = false, spot = false, capacity = false, state = false, health = false, warm_pool = false }
     sender_arns                     = ["arn:aws:iam::210987654321:role/sundown-shop_delivery_eu-west-1"]
     reader_arns                     = ["arn:aws:iam::210987654321:role/sundown-shop_eu-west-1"]
   }
