@@ -204,7 +204,10 @@ async fn nothing_else_touches_a_node(scene: &mut Scene) {
         .collect();
     aws.rebalance_recommendation(&idle[0]);
     deliver(stage, &written(stage, PLAIN, &idle[0], "Rebalance"));
-    aws.health(&HealthNotice::retirement([idle[1].clone()], jiff::Timestamp::now().into()));
+    // Its drain begins an hour before its start.
+    let now: sundown::domain::Moment = jiff::Timestamp::now().into();
+    let start = now.plus(std::time::Duration::from_hours(48));
+    aws.health(&HealthNotice::retirement([idle[1].clone()], start));
     deliver(stage, &written(stage, PLAIN, &idle[1], "AWS Health Event"));
     let test = "autoscaling:TEST_NOTIFICATION";
     let notification = json!({
@@ -217,7 +220,7 @@ async fn nothing_else_touches_a_node(scene: &mut Scene) {
     );
     deliver(stage, &json!({ "instance": idle[0], "please": "drain it" }).to_string());
     scene.counted("rebalance", "not_acted_on", 1.0).await;
-    scene.counted("scheduled-change", "not_acted_on", 1.0).await;
+    scene.counted("scheduled-change", "planned", 1.0).await;
     scene.counted("none", "test", 2.0).await;
     scene.sundown.counts("rejected_bodies_total{reason=\"other_shape\"}", 1.0).await;
     let in_queue = || scene.stage.world.aws.queue(OURS).unwrap().messages.len();
