@@ -100,7 +100,7 @@ pub enum HookResult {
     /// `CONTINUE`: Auto Scaling continues the launch or the termination.
     Continue,
     /// `ABANDON`: Auto Scaling terminates an instance that launches. For a termination, it skips
-    /// the other hooks, and retains the instance if the group's lifecycle policy says so.
+    /// the other hooks, and retains the instance if the group's lifecycle policy asks for that.
     Abandon,
 }
 

@@ -55,7 +55,7 @@ impl Fleet {
             facts.hook.is_some() && facts.kind.is_some_and(Kind::is_terminate_hook)
         };
         let actions = self.lookup.open_actions(record, instance);
-        // The reasons to cordon. `prefer` is none: it only taints the node.
+        // The reasons to cordon. `prefer` only taints the node.
         let cordoning = || interruptions.iter().filter(|facts| facts.response.cordons());
         // `Question::Verify` already asks AWS about an interruption that was accepted as stale.
         let is_needed = limits.response.cordons()

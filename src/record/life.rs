@@ -39,8 +39,8 @@ pub fn release(node: &Node, released: &Released) -> Option<Value> {
 /// caller holds.
 ///
 /// If the Node has the annotation `sundown.dev/keep-cordoned`, everything on it stays, and the
-/// record says that the Node is to be put back ([`Released::held`]). A void record shows that by
-/// itself.
+/// record notes that the Node is to be put back ([`Released::held`]). A void record needs no such
+/// note.
 #[must_use]
 pub fn restore_node(node: &Node, record: Option<&Record>, after: &After) -> Option<Value> {
     let own = node.record().and_then(|text| Record::read(text).ok());

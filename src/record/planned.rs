@@ -61,7 +61,7 @@ pub struct PlannedChange {
     time: Moment,
     /// When AWS last updated it: an older message changes nothing.
     updated: Moment,
-    /// When it begins; `None`: AWS has not said when.
+    /// When it begins; `None`: AWS has given no time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub starts: Option<Moment>,
     /// It is canceled or over.
@@ -100,7 +100,7 @@ pub enum Plan {
     Patch {
         /// The JSON merge patch of the Node.
         body: Value,
-        /// What it changes.
+        /// What the message changes in the annotation.
         change: PlanChange,
     },
     /// The annotation holds the message, a copy of it, or a newer one.
@@ -140,8 +140,8 @@ impl Planned {
     }
 
     /// The changes for which an interruption is yet to be accepted; the one that is due first comes
-    /// first. `now`, on AWS's clock: a change that has begun by then needs no drain before its start
-    /// any more. `boot`: the boot ID of the Node.
+    /// first. `now`, on AWS's clock: a change whose start is past is left out, because its node was to
+    /// be drained before that. `boot`: the boot ID of the Node.
     #[must_use]
     pub fn waiting(&self, lead: Duration, now: Moment, boot: Option<&str>) -> Vec<&PlannedChange> {
         let waits = |change: &&PlannedChange| change.waits(boot) && !change.is_past(now);

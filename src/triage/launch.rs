@@ -92,7 +92,7 @@ pub(super) struct Launch<'a> {
     pub(super) known: &'a Knowledge,
     pub(super) policy: &'a LaunchPolicy,
     pub(super) now: Moment,
-    /// The instance ends.
+    /// EC2 or the group reports that the instance ends or has ended.
     pub(super) is_over: bool,
     /// The tags of its group name this cluster, and no other Node claims the instance. Without
     /// that, the instance is not abandoned.

@@ -1,6 +1,6 @@
 //! Which retained instances are new.
 //!
-//! A group retains an instance whose terminate hook was abandoned if its lifecycle policy says so
+//! A group whose lifecycle policy asks for it retains an instance whose terminate hook was abandoned
 //! (`Terminating:Retained`). Each round of the sweep shows all of them.
 
 use std::collections::BTreeMap;

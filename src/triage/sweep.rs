@@ -88,9 +88,9 @@ impl WaitState {
 /// An instance that waits, as DescribeAutoScalingGroups shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WaitingInstance {
-    /// Its ID.
+    /// `InstanceId`.
     pub instance: InstanceId,
-    /// Its group.
+    /// `AutoScalingGroupName`.
     pub group: GroupName,
     /// Why it waits.
     pub state: WaitState,
@@ -99,7 +99,7 @@ pub struct WaitingInstance {
 /// An instance to check now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
-    /// The instance.
+    /// The instance, its group and why it waits.
     pub waiting: WaitingInstance,
     /// When a round first showed it waiting in this state.
     pub first_seen: Moment,

@@ -292,18 +292,22 @@ mod tests {
         AllowedSettings { longest_drain_timeout: seconds(10 * 3600), ..AllowedSettings::default() }
     }
 
-    fn outcomes(
-        hooks: &[Hook],
-        globs: &[&str],
-        drain_timeout: Option<Duration>,
-    ) -> Vec<(&'static str, Answer, bool)> {
-        let group = Group {
+    fn group() -> Group {
+        Group {
             group: "asg".into(),
             tags: BTreeMap::new(),
             desired: 0,
             members: Vec::new(),
             retains_abandoned: false,
-        };
+        }
+    }
+
+    fn outcomes(
+        hooks: &[Hook],
+        globs: &[&str],
+        drain_timeout: Option<Duration>,
+    ) -> Vec<(&'static str, Answer, bool)> {
+        let group = group();
         judge(
             &group,
             hooks,
@@ -406,13 +410,7 @@ mod tests {
 
     #[test]
     fn a_hook_that_nobody_may_answer_is_reported_with_the_command_that_deletes_it() {
-        let group = Group {
-            group: "asg".into(),
-            tags: BTreeMap::new(),
-            desired: 0,
-            members: Vec::new(),
-            retains_abandoned: false,
-        };
+        let group = group();
         let hooks =
             [hook("sundown", Transition::Terminating), hook("nth", Transition::Terminating)];
         let found =
@@ -431,13 +429,7 @@ mod tests {
 
     #[test]
     fn simple_scaling_is_reported_for_our_groups_only() {
-        let groups = [Group {
-            group: "asg".into(),
-            tags: BTreeMap::new(),
-            desired: 0,
-            members: Vec::new(),
-            retains_abandoned: false,
-        }];
+        let groups = [group()];
         let answer = |policies: &[(&str, &str)]| {
             let policies =
                 policies.iter().map(|(g, p)| (GroupName::from(*g), (*p).to_owned())).collect();

@@ -219,7 +219,7 @@ impl EndedActions {
 
     /// Whether a wait of this instance is one that the completion of an action of this hook did not
     /// end: the instance waits in a hook of another party, too. `absent_at`: when the last
-    /// round of the sweep began that did not show the wait; `None`: there is none.
+    /// round of the sweep began that did not show the wait; `None`: every round has shown it.
     pub(super) fn covers_wait(
         &self,
         key: &HookKey,

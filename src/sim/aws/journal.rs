@@ -93,7 +93,7 @@ pub struct ServiceChange {
     pub at: Moment,
     /// EC2 instance ID.
     pub instance: String,
-    /// What happened.
+    /// The way in which it left or joined the service.
     pub change: ServiceEvent,
 }
 
