@@ -10,12 +10,12 @@ use crate::{
     runtime::Backoff,
 };
 
-/// How long AWS is asked. A drain ends 60 s before AWS ends its lifecycle action, so that the
-/// action is still open when this is over.
+/// How long Sundown asks AWS. A drain ends 60 s before AWS ends its lifecycle action, so the action
+/// is still open after this time.
 const ASK_FOR: std::time::Duration = seconds(40);
 
-/// Asks DescribeAutoScalingGroups for the lifecycle policy of the action's group. Without an
-/// answer, the last one counts, which is at most 10 minutes old.
+/// Asks DescribeAutoScalingGroups for the lifecycle policy of the action's group. If AWS does not
+/// answer, an earlier answer counts for up to 10 minutes.
 pub(super) async fn policy(term: &Term, action: &LifecycleAction) -> AbandonPolicy {
     let group = &action.key.group;
     let policy = match tokio::time::timeout(ASK_FOR, ask(term, group)).await {

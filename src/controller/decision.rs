@@ -15,7 +15,7 @@ use super::{
     hook_claims,
     hooks::{Completion, NamedBy, OrderedResult},
     message_end::MessageEnd,
-    planned::{self, Planned},
+    planned::{self, NoteOutcome},
     questions::{Answer, Questions},
     returns::{self, ReturnOutcome},
 };
@@ -543,9 +543,9 @@ impl Decision {
             return None;
         };
         let (outcome, end) = match planned {
-            Planned::Noted => (MessageOutcome::Planned, MessageEnd::Deleted),
-            Planned::Repeat => (MessageOutcome::Repeat, MessageEnd::Deleted),
-            Planned::Full => (MessageOutcome::Left, MessageEnd::LeftToReappear),
+            NoteOutcome::Noted => (MessageOutcome::Planned, MessageEnd::Deleted),
+            NoteOutcome::Repeat => (MessageOutcome::Repeat, MessageEnd::Deleted),
+            NoteOutcome::Full => (MessageOutcome::Left, MessageEnd::LeftToReappear),
         };
         self.count(outcome);
         Some(end)

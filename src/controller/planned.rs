@@ -18,7 +18,7 @@ use crate::{
 
 /// How a message about a scheduled change was noted on its Node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Planned {
+pub(super) enum NoteOutcome {
     /// The Node has it: the message can be deleted.
     Noted,
     /// The Node had it before, or a newer one.
@@ -33,7 +33,7 @@ pub(super) async fn note(
     term: &Term,
     interruption: &Interruption,
     verdict: &triage::Accept,
-) -> Option<Planned> {
+) -> Option<NoteOutcome> {
     let mut last = Plan::Repeat;
     let write = patch_node(term, Arc::clone(&verdict.node), "note a scheduled change", |node| {
         if !term.manages(node) {
@@ -49,18 +49,19 @@ pub(super) async fn note(
     match last {
         Plan::Patch { change, .. } => {
             report(term, interruption, &verdict.node.name, change);
-            Some(Planned::Noted)
+            Some(NoteOutcome::Noted)
         }
-        Plan::Repeat => Some(Planned::Repeat),
+        Plan::Repeat => Some(NoteOutcome::Repeat),
         Plan::OtherInstance => None,
         Plan::Full => {
             if term.is_first_report(&format!("{} changes full", interruption.instance)) {
                 warn!(
                     node = %verdict.node.name, instance = %interruption.instance,
-                    "A node has no room for another scheduled change; the message is kept."
+                    "A node has no room for another scheduled change in sundown.dev/planned: \
+                     Sundown leaves the message in the queue."
                 );
             }
-            Some(Planned::Full)
+            Some(NoteOutcome::Full)
         }
     }
 }
@@ -122,7 +123,7 @@ pub(super) async fn begin(term: Term, node: Arc<Node>, interruption: Interruptio
         state: None,
         others: OtherClaims::None,
     };
-    // The time since the announcement is not Sundown's delay, so it counts as happened now.
+    // Counts as happened now: the time since the announcement is not a delay of Sundown.
     let mut tries = Tries::default();
     accept::accept(&term, &interruption, &verdict, now, None, &mut tries).await;
 }

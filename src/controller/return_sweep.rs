@@ -38,11 +38,25 @@ pub(super) async fn run(term: Arc<Term>) {
             .collect()
             .await;
         for (node, look, at) in looks {
-            if sightings.note(&node, look, at) && returns::put_back_unreported(&term, &node).await {
-                term.shared.metrics.sweep_decided(MessageOutcome::Restored);
+            if sightings.note(&node, look, at) {
+                put_back_in_time(&term, &node).await;
             }
         }
         next = sightings.next_look(clock.now(), interval);
+    }
+}
+
+/// Puts the Node back. A Node whose PATCH is refused must not keep the others waiting: the next
+/// looks find it again.
+async fn put_back_in_time(term: &Term, node: &Arc<Node>) {
+    match tokio::time::timeout(LOOK_TIMEOUT, returns::put_back_unreported(term, node)).await {
+        Ok(true) => term.shared.metrics.sweep_decided(MessageOutcome::Restored),
+        Ok(false) => {}
+        Err(_) => warn!(
+            node = %node.name,
+            "Cannot put back the node of an instance that is back: the API server does not accept \
+             the PATCH. Trying again. Find out which webhook or policy refuses it."
+        ),
     }
 }
 

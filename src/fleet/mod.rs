@@ -19,7 +19,8 @@
 //! | `people` | pauses, and drains that a person ends |
 //! | `proofs` | what answers of AWS and of the API server change |
 //! | `verification` | whether AWS confirms or contradicts the lifecycle actions of a drain |
-//! | `node_state` | one drain: how it begins, which interruptions join it, its deadline |
+//! | `node_state` | one drain: how it begins, which interruptions join it |
+//! | `limits` | the deadlines of one drain |
 //! | `replacement` | when the evictions of a drain begin |
 //! | `orders` | what is sent for a pod, and what the answer means |
 //! | `claims`, `completion` | when the completion of a drain begins |
@@ -34,6 +35,7 @@ mod facts;
 mod input;
 mod labels;
 mod life;
+mod limits;
 mod missing;
 mod node_events;
 mod node_state;
@@ -63,8 +65,9 @@ pub use self::{
     event::{AcceptedInterruption, ActionEnd, Begin, DrainEvent, End, FleetCounts, FleetEvent},
     facts::{Facts, LastKnownNode, open_actions},
     input::{Input, LabelWrite},
+    limits::{limits_of, resumed_at},
     node_events::end_in_event,
-    node_state::{PausedBy, limits_of, resumed_at},
+    node_state::PausedBy,
     texts::{came_back, first_pods, list, pods},
 };
 use crate::{

@@ -14,7 +14,8 @@ use crate::{
     record::{self, CanceledChanges, EndReason, Planned},
 };
 
-/// When an accept that was ordered is ordered again, unless the Node shows it.
+/// How long after an [`Effect::BeginChange`] the fleet orders it again, if the Node does not show
+/// the accept.
 const AGAIN_AFTER: Duration = seconds(10);
 
 /// When the fleet looks at Nodes with scheduled changes again.
@@ -69,12 +70,15 @@ impl Fleet {
         }
         let is_due = self.begin_planned(node, &instance, &planned, ordered);
         match record::canceled_changes(node, &instance, &planned) {
-            // A change that was moved, and is due all the same, joins the drain first.
+            // A moved change may be due at its new start, too. It joins the drain before the fleet
+            // ends the drain for the old start.
             CanceledChanges::Open(events) if !is_due => {
                 self.changes_canceled(&node.name, &events);
             }
             CanceledChanges::Ended if !self.drains.contains_key(&node.name) => {
-                self.out.report(&node.name, DrainEvent::ChangeCanceled(true));
+                if !node.keeps_cordon() {
+                    self.out.report(&node.name, DrainEvent::ChangeCanceled(true));
+                }
                 self.out.push(Effect::PutBack(Arc::clone(node)));
             }
             CanceledChanges::None | CanceledChanges::Open(_) | CanceledChanges::Ended => {}
@@ -113,7 +117,7 @@ impl Fleet {
         true
     }
 
-    /// The time of scheduled changes may have come.
+    /// Considers the Nodes whose next scheduled change may be due.
     pub(super) fn look_at_planned(&mut self) {
         let now = self.now;
         let due = self.planned.wakes.iter().take_while(|(at, _)| *at <= now);
@@ -124,7 +128,7 @@ impl Fleet {
             } else {
                 self.planned.forget(&name);
             }
-            // A Node that must be read first comes again with the answer.
+            // The fleet may have to read the Node first. The answer brings it here again.
             if self.planned.by_node.get(&name).is_some_and(|waiting| waiting.wake <= now) {
                 let ordered = self.planned.forget(&name);
                 self.planned.wait(&name, now.plus(AGAIN_AFTER), ordered);

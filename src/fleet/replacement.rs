@@ -19,12 +19,12 @@ pub(super) enum Replacement {
     Asked,
     /// The group has a node that can take over the pods.
     Ready,
-    /// The evictions have begun. They do not stop again because a deadline has moved.
+    /// The evictions have begun. A deadline that moves later does not stop them.
     NotNeeded,
 }
 
 impl Fleet {
-    /// These limits with the moment when the evictions of the drain begin.
+    /// Returns `limits` with `eviction_start` set.
     pub(super) fn with_eviction_start(
         &self,
         limits: Limits,
@@ -41,8 +41,8 @@ impl Fleet {
         Limits { eviction_start, ..limits }
     }
 
-    /// The limits of a drain are new: reports what its evictions wait for if that has changed, and
-    /// asks for a replacement if they wait for one.
+    /// Called after the limits of a drain have changed. Reports what its evictions wait for, if
+    /// that differs from `before`. Asks for a replacement, if they wait for one.
     pub(super) fn follow_eviction_start(&mut self, name: &NodeName, before: EvictionStart) {
         let Some(state) = self.drains.get_mut(name).filter(|state| state.is_draining()) else {
             return;
@@ -72,7 +72,7 @@ impl Fleet {
         }));
     }
 
-    /// The group of a node has one that can take over its pods.
+    /// The group of this node has another node that can take over its pods.
     pub(super) fn replacement_ready(&mut self, name: &NodeName, uid: &str) {
         let Some(state) = self.drains.get_mut(name).filter(|state| state.node.uid == uid) else {
             return;

@@ -20,9 +20,9 @@ use crate::domain::{
 };
 
 /// A drain with less time than this evicts at once.
-const SHORT: Duration = seconds(300);
+const MIN_TIME_TO_WAIT: Duration = seconds(300);
 /// How long evictions wait at most in a drain without a deadline.
-const WITHOUT_DEADLINE: Duration = seconds(1800);
+const MAX_WAIT_WITHOUT_DEADLINE: Duration = seconds(1800);
 
 /// When the evictions of a drain begin. `limits`: its deadline. `is_replaced`: the group has a node
 /// that can take over the pods ([`is_replaced`]).
@@ -38,7 +38,7 @@ pub fn eviction_start(
         return EvictionStart::Now;
     }
     let accepted = interruptions.iter().map(|facts| facts.accepted).min();
-    let Some(bound) = bound(limits, accepted.unwrap_or(limits.accepted)) else {
+    let Some(latest) = latest_start(limits, accepted.unwrap_or(limits.accepted)) else {
         return EvictionStart::Now;
     };
     let mut start = None;
@@ -46,8 +46,8 @@ pub fn eviction_start(
         let next = match by_kind.of(facts.kind) {
             EvictAfter::Accept => return EvictionStart::Now,
             EvictAfter::ReplacementReady if is_replaced => return EvictionStart::Now,
-            EvictAfter::ReplacementReady => EvictionStart::ReplacementReady(bound),
-            EvictAfter::Delay(delay) => EvictionStart::At(facts.accepted.plus(delay).min(bound)),
+            EvictAfter::ReplacementReady => EvictionStart::ReplacementReady(latest),
+            EvictAfter::Delay(delay) => EvictionStart::At(facts.accepted.plus(delay).min(latest)),
         };
         start = Some(start.map_or(next, |start| first(start, next)));
     }
@@ -57,7 +57,7 @@ pub fn eviction_start(
     }
 }
 
-/// The first of two starts; a replacement that one of them waits for counts for both.
+/// The earlier of two starts. If one of them waits for a replacement, so does the result.
 fn first(a: EvictionStart, b: EvictionStart) -> EvictionStart {
     use EvictionStart::{At, Now, ReplacementReady};
     match (a, b) {
@@ -67,25 +67,28 @@ fn first(a: EvictionStart, b: EvictionStart) -> EvictionStart {
     }
 }
 
-/// When the evictions begin whatever is missing. `None`: at once. `accepted`: the first accept, not
-/// [`Limits::accepted`]: a deadline that counts anew from a take-over must not begin a new wait.
-fn bound(limits: &Limits, accepted: Moment) -> Option<Moment> {
+/// When the evictions begin at the latest. `None`: at once. `accepted`: the first accept, not
+/// [`Limits::accepted`], because that may be the time of a take-over, and a take-over must not
+/// start the wait anew.
+fn latest_start(limits: &Limits, accepted: Moment) -> Option<Moment> {
     let end = limits.force_at.or(limits.expires_at).or(limits.end_at);
-    let Some(end) = end else { return Some(accepted.plus(WITHOUT_DEADLINE)) };
+    let Some(end) = end else { return Some(accepted.plus(MAX_WAIT_WITHOUT_DEADLINE)) };
     let time = end.since_or_zero(accepted);
-    (time >= SHORT).then(|| accepted.plus(time / 2))
+    (time >= MIN_TIME_TO_WAIT).then(|| accepted.plus(time / 2))
 }
 
-/// Whether the group of a node that is drained has other nodes for its pods. Nodes of the group that
-/// go at the same time are in order of their instances' ids, so that each waits for one more:
+/// Whether the group of a drained node has other nodes for its pods. If several nodes of the group
+/// drain at the same time, they take their replacements in the order of their instance IDs. One of
+/// these must be true:
 ///
-/// - the other nodes that take pods, and the nodes that go after this one, are as many as the group
-///   wants (`desired`): the replacement is there, or none will come because the group has become
-///   smaller; or
-/// - the instance is still in service, as after a recommendation, and more nodes that take pods were
-///   created at `since` (the accept) or later than go before this one.
+/// - The nodes that take pods, the draining nodes that come later in this order, and the nodes that
+///   a person has cordoned are together at least the desired capacity (`desired`). Either the
+///   replacement is there, or the group has become smaller and none will come.
+/// - The drained instance is still `InService`, as after a recommendation. Of the nodes that take
+///   pods, those created since the accept (`since`) are more than the draining nodes that come
+///   earlier in this order.
 ///
-/// `members`: the `LifecycleState` of each instance of the group by id. `nodes`: their Nodes.
+/// `members`: the `LifecycleState` of each instance of the group, by ID. `nodes`: their Nodes.
 #[must_use]
 pub fn is_replaced(
     drained: &InstanceId,
@@ -97,15 +100,21 @@ pub fn is_replaced(
     let node_of = |id: &str| {
         nodes.iter().find(|node| node.instance.as_ref().is_some_and(|i| i.as_str() == id))
     };
-    let of_group: &[Taint] = node_of(drained.as_str()).map_or(&[], |node| &node.taints);
+    let drained_taints: &[Taint] = node_of(drained.as_str()).map_or(&[], |node| &node.taints);
     let (mut ready, mut new, mut before, mut after) = (0_usize, 0_usize, 0_usize, 0_usize);
     for (id, state) in members.iter().filter(|(id, _)| *id != drained.as_str()) {
-        let is_kept = state == "InService" || Transition::Launching.holds(state);
         let node = node_of(id);
-        if !is_kept || node.is_some_and(|node| node.unschedulable || node.has_our_taint()) {
-            let goes_before = id.as_str() < drained.as_str();
-            *(if goes_before { &mut before } else { &mut after }) += 1;
-        } else if let Some(node) = node.filter(|node| takes_pods(node, of_group)) {
+        let is_in_service = state == "InService";
+        let is_marked = is_in_service && node.is_some_and(|node| node.has_our_taint());
+        if is_marked || goes(state) {
+            let leaves_before = id.as_str() < drained.as_str();
+            *(if leaves_before { &mut before } else { &mut after }) += 1;
+        } else if is_in_service && node.is_some_and(|node| node.unschedulable) {
+            // Its group counts it, and nothing replaces it.
+            after += 1;
+        } else if (is_in_service || Transition::Launching.holds(state))
+            && let Some(node) = node.filter(|node| takes_pods(node, drained_taints))
+        {
             ready += 1;
             // The API server writes whole seconds.
             new += usize::from(node.created.is_some_and(|at| at.plus(seconds(1)) > since));
@@ -115,9 +124,16 @@ pub fn is_replaced(
     ready + after >= desired || (is_in_service && new > before)
 }
 
+/// An instance in this lifecycle state is about to leave the group.
+fn goes(state: &str) -> bool {
+    ["Terminating", "ReplacingRootVolume"].iter().any(|going| state.starts_with(going))
+}
+
 /// The Node is Ready and takes pods. A taint that the drained node does not have is a startup taint.
-fn takes_pods(node: &Node, of_group: &[Taint]) -> bool {
-    let is_of_group = |taint: &Taint| of_group.iter().any(|known| known.key == taint.key);
-    let keeps_pods_away = |taint: &Taint| taint.effect != "PreferNoSchedule" && !is_of_group(taint);
-    node.ready == Ready::True && !node.taints.iter().any(keeps_pods_away)
+fn takes_pods(node: &Node, drained_taints: &[Taint]) -> bool {
+    let is_on_drained = |taint: &Taint| drained_taints.iter().any(|known| known.key == taint.key);
+    let keeps_pods_away =
+        |taint: &Taint| taint.effect != "PreferNoSchedule" && !is_on_drained(taint);
+    let may_take = node.ready == Ready::True && !node.unschedulable && !node.has_our_taint();
+    may_take && !node.taints.iter().any(keeps_pods_away)
 }

@@ -8,12 +8,13 @@
 //! | --- | --- | --- | --- | --- |
 //! | `continue` | any | any | not asked | CONTINUE |
 //! | `abandon` | has not failed | any | not asked | CONTINUE |
-//! | `abandon` | failed, and another interruption ends the machine anyway | any | not asked | CONTINUE |
+//! | `abandon` | failed, and another interruption ends the instance anyway | any | not asked | CONTINUE |
 //! | `abandon` | failed | replaces the root volume: no termination | not asked | CONTINUE |
 //! | `abandon` | failed | a termination | retains | ABANDON |
 //! | `abandon` | failed | a termination | does not retain, or is not known | CONTINUE |
 //!
-//! "Failed" is defined by [`crate::drain::Outcome::has_failed`]: pods were left at the deadline.
+//! A drain has failed if pods were left at its deadline, or were never listed
+//! ([`crate::drain::Outcome::has_failed`]).
 
 use crate::domain::{HookResult, InterruptionFacts, Kind, LifecycleAction};
 
@@ -28,12 +29,12 @@ pub enum AbandonPolicy {
     Unknown,
 }
 
-/// A drain that has ended, as far as the results of its lifecycle actions depend on it.
+/// What decides the results of the lifecycle actions of a drain that has ended.
 #[derive(Debug, Clone, Copy)]
 pub struct EndedDrainFacts<'a> {
     /// `--hook-result-on-failure`.
     pub on_failure: HookResult,
-    /// Pods were left at the deadline.
+    /// [`crate::drain::Outcome::has_failed`].
     pub has_failed: bool,
     /// The interruptions of its record that are not disproved.
     pub interruptions: &'a [InterruptionFacts],

@@ -111,6 +111,8 @@ pub enum Accept {
 /// - If the record is released and cordon and taint are still on the Node, only an interruption
 ///   with a stronger response or with a new lifecycle action replaces it: one of a hook that the record does not name, or a
 ///   later one of a hook that it names. The new record keeps the state before Sundown.
+/// - If the record is released, and `sundown.dev/keep-cordoned` alone holds the restore, every
+///   interruption that it does not name replaces it.
 /// - A scheduled change is accepted only while the annotation `sundown.dev/planned` waits for it.
 ///   The same patch notes there that it has begun.
 /// - If the record belongs to this instance and names this event, the interruption is a repeat.
@@ -127,10 +129,12 @@ pub fn accept(
     if node.is_elsewhere || node.instance.as_ref().is_some_and(|i| *i != interruption.instance) {
         return Accept::OtherInstance;
     }
-    let planned = Planned::of(node, &interruption.instance);
-    let planned =
-        planned.and_then(|planned| planned.begun(&interruption.event_id, node.boot_id.as_deref()));
-    if interruption.kind() == Kind::ScheduledChange && planned.is_none() {
+    // A change that waits may have the event of an earlier drain: after a boot.
+    let is_change = interruption.kind() == Kind::ScheduledChange;
+    let planned = Planned::of(node, &interruption.instance).filter(|_| is_change);
+    let boot = node.boot_id.as_deref();
+    let planned = planned.and_then(|planned| planned.begun(&interruption.event_id, boot));
+    if is_change && planned.is_none() {
         // It was moved or canceled since, or was accepted before.
         return Accept::Repeat;
     }
@@ -140,9 +144,15 @@ pub fn accept(
         RecordStatus::Damaged(_) => (new.fresh(node, before_damaged(node)), false),
         RecordStatus::Void { record, .. }
         | RecordStatus::Released { record, has_our_marks: false }
-            if !new.is_in(&record) =>
+            if planned.is_some() || !new.is_in(&record) =>
         {
             (new.fresh(node, before_us(node, &record)), false)
+        }
+        // The instance did not go, and only a person keeps the Node as it is.
+        RecordStatus::Released { record, has_our_marks: true }
+            if record.is_held() && (planned.is_some() || !new.is_in(&record)) =>
+        {
+            (new.fresh(node, before_of(&record, node)), false)
         }
         RecordStatus::Released { record, has_our_marks: true }
             if new.brings_an_action_after(&record) || new.is_stronger_than(&record) =>
@@ -179,7 +189,7 @@ pub fn accept(
     let mut patch = NodePatch::new(node);
     patch.record(&record);
     patch.taint(&record);
-    if let Some(planned) = planned.filter(|_| interruption.kind() == Kind::ScheduledChange) {
+    if let Some(planned) = planned {
         patch.annotate(PLANNED, Some(planned.write()));
     }
     if !joins {

@@ -51,8 +51,8 @@ pub struct PlannedChange {
     arn: String,
     /// `eventTypeCode`.
     pub code: String,
-    /// The ID of the event that announced it, moved it to its present start, or canceled it. A
-    /// record names its drain by it.
+    /// The ID of the event that announced the change, moved it to its present start, or canceled
+    /// it. If the node is drained for the change, its record has this event ID.
     pub event: String,
     /// `communicationId` of the newest message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -83,13 +83,13 @@ pub struct PlannedChange {
 /// What a message about a scheduled change changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PlanChange {
-    /// It was not known, or was canceled before.
+    /// AWS announces a change that the annotation does not have, or has as canceled.
     Announced,
-    /// Its start has changed.
+    /// The start or the code of the change is another one.
     Moved,
-    /// It is canceled or over.
+    /// The change is canceled, or has ended.
     Canceled,
-    /// Nothing that a drain depends on. Only the time of the last update is written.
+    /// No drain depends on what is new. Sundown writes only the time of the last update.
     Updated,
 }
 
@@ -135,13 +135,13 @@ impl Planned {
 
     /// The event with this ID announced a change that was moved or canceled since.
     #[must_use]
-    pub fn is_over(&self, event: &str) -> bool {
+    pub fn is_superseded(&self, event: &str) -> bool {
         self.changes.iter().any(|change| change.replaced.iter().any(|replaced| replaced == event))
     }
 
-    /// The changes for which an interruption is yet to be accepted; the one that is due first comes
-    /// first. `now`, on AWS's clock: a change whose start is past is left out, because its node was to
-    /// be drained before that. `boot`: the boot ID of the Node.
+    /// The changes whose drain has not begun or must begin again, in the order in which they are
+    /// due. Leaves out a change that needs a drain before its start, if the start has passed at
+    /// `now` (AWS's clock). `boot`: the boot ID of the Node.
     #[must_use]
     pub fn waiting(&self, lead: Duration, now: Moment, boot: Option<&str>) -> Vec<&PlannedChange> {
         let waits = |change: &&PlannedChange| change.waits(boot) && !change.is_past(now);
@@ -199,8 +199,9 @@ impl PlannedChange {
         }
     }
 
-    /// An interruption for it is yet to be accepted. `boot`: the boot ID of the Node. A new boot
-    /// restores the Node, and settles the change only if that is a reboot.
+    /// Whether the drain for this change has not begun, or must begin again. `boot`: the boot ID of
+    /// the Node. After a new boot Sundown restores the Node. If the change is a reboot, it is then
+    /// done. For any other change, Sundown drains the Node again.
     fn waits(&self, boot: Option<&str>) -> bool {
         let has_booted = self.boot.as_deref().zip(boot).is_some_and(|(then, now)| then != now);
         !self.closed && (!self.begun || (has_booted && !self.code.contains("_REBOOT")))
@@ -311,11 +312,14 @@ pub enum CanceledChanges {
 pub fn canceled_changes(node: &Node, instance: &InstanceId, planned: &Planned) -> CanceledChanges {
     let over = |record: &super::Record| {
         let facts = record.interruptions(instance);
-        let is_over = |facts: &crate::domain::InterruptionFacts| {
-            facts.kind == Some(Kind::ScheduledChange) && planned.is_over(&facts.event_id)
+        let is_superseded = |facts: &crate::domain::InterruptionFacts| {
+            facts.kind == Some(Kind::ScheduledChange) && planned.is_superseded(&facts.event_id)
         };
-        let all = !record.has_unknown() && facts.iter().all(is_over);
-        (facts.into_iter().filter(is_over).map(|facts| facts.event_id).collect::<Vec<_>>(), all)
+        let all = !record.has_unknown() && facts.iter().all(is_superseded);
+        (
+            facts.into_iter().filter(is_superseded).map(|facts| facts.event_id).collect::<Vec<_>>(),
+            all,
+        )
     };
     match status(node, Some(instance)) {
         RecordStatus::Open(record) | RecordStatus::Doubtful { record, .. } => match over(&record).0
@@ -334,10 +338,11 @@ pub fn canceled_changes(node: &Node, instance: &InstanceId, planned: &Planned) -
 /// whose instance is about to end.
 #[must_use]
 pub fn may_begin_change(node: &Node, instance: &InstanceId) -> bool {
-    !matches!(
-        status(node, Some(instance)),
-        RecordStatus::Released { has_our_marks: true, .. } | RecordStatus::Doubtful { .. }
-    )
+    match status(node, Some(instance)) {
+        RecordStatus::Released { record, has_our_marks: true } => record.is_held(),
+        RecordStatus::Doubtful { .. } => false,
+        _ => true,
+    }
 }
 
 fn key(notice: &HealthNotice) -> String {

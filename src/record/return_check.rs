@@ -1,9 +1,10 @@
-//! An instance that is back although no event reports it: what the leader asks AWS about the Node
-//! of a released record, and which answers count.
+//! Whether an instance is back in service although no event reports it. The Node has a released
+//! record: its drain has ended.
 //!
-//! The interruptions of the record decide what AWS must show. If one of them is in none of these
-//! rows, or cannot be read, the Node is not restored in this way: on spot reclaims, rebalance
-//! recommendations and maintenance the instance stays `InService` while it is drained.
+//! The interruptions of the record decide what AWS must show. If no row has one of them, or Sundown
+//! cannot read it, Sundown does not restore the Node in this way. For example, after a spot notice,
+//! a rebalance recommendation or a scheduled change, the instance stays `InService` while its node
+//! is drained.
 //!
 //! | every interruption of the record is | AWS must show |
 //! | --- | --- |
@@ -11,10 +12,11 @@
 //! | a spot notice of a hibernation, or a state change `stopping` or `stopped` | EC2 reports it as `running`, and has stopped it since the notice: a state change in the record shows that, or a later launch time |
 //! | a spot notice of a stop | the same, if the boot ID is not known. A known one must change, and then the record is void |
 //!
-//! A record with both kinds needs both. Its lifecycle actions are over: the record of a drain is
-//! released after that. The kubelet must have renewed its Lease since, and the Node must be Ready.
-//! All of that must be seen twice ([`ReturnSightings`]). Only times of AWS are compared, and the
-//! times of Leases: a kubelet's clock follows AWS's.
+//! A record with interruptions of several rows needs the answers of all these rows. Its lifecycle
+//! actions have ended, because Sundown releases a record only after that. The kubelet must have
+//! renewed its Lease after the drain ended and after the stop, and the Node must be Ready. Two
+//! checks must show all of that ([`ReturnSightings`]). All times come from AWS, except those of
+//! Leases: this code assumes that the kubelet's clock agrees with AWS's.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -100,12 +102,12 @@ pub fn awaited_return(node: &Node) -> Option<AwaitedReturn> {
     })
 }
 
-/// What an interruption of a released record demands.
+/// What AWS must show for one interruption of a released record: a row of the table.
 enum Row {
     /// This group must report the instance as `InService`.
     Group(GroupName),
-    /// EC2 must have started the instance again. The time at which the interruption itself shows
-    /// the stop, if it does.
+    /// EC2 must have started the instance again. The field: when the instance stopped, by a state
+    /// change. `None`: the interruption only announces the stop.
     Stop(Option<Moment>),
 }
 

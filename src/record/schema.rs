@@ -169,6 +169,11 @@ pub struct Damage {
 }
 
 impl Record {
+    /// The drain has ended, and `sundown.dev/keep-cordoned` holds the restore of the Node.
+    pub(super) fn is_held(&self) -> bool {
+        self.released.as_ref().is_some_and(|released| released.held)
+    }
+
     /// Parses the annotation's text. Errs if it is not JSON of this schema, or has version 0.
     pub fn read(text: &str) -> Result<Self, Damage> {
         let record: Self = serde_json::from_str(text).map_err(|e| Damage { why: e.to_string() })?;

@@ -183,10 +183,10 @@ reasons! {
     /// AWS announced, moved or closed a scheduled change.
     ScheduledChange [Normal] [Node]
         "AWS Health announced, moved or closed a scheduled change of the instance. The message has \
-         its code and its start. The drain begins `--scheduled-lead` before the start. A change \
-         whose code asks for no drain is only reported."
-        => "Nothing. To keep the node as it is, see [scheduled \
-            changes](interruptions.md#scheduled-changes).";
+         its code and its start. The drain begins `--scheduled-lead` before the start. Sundown \
+         only reports a change whose code asks for no drain."
+        => "Nothing. To keep the pods, set [`--on \
+            scheduled-change=cordon`](interruptions.md#scheduled-changes).";
     /// AWS canceled the scheduled change for which the node was drained.
     ScheduledChangeCanceled [Normal] [Node]
         "AWS canceled the scheduled change for which the node is drained, or moved it, and no other \
@@ -194,8 +194,8 @@ reasons! {
         => "Nothing.";
     /// A node stays cordoned.
     RestoreHeld [Normal] [Node]
-        "Sundown would restore the earlier state of the node now, and the annotation \
-         `sundown.dev/keep-cordoned` holds that: the cordon, the taint and the label stay."
+        "The annotation `sundown.dev/keep-cordoned` keeps Sundown from restoring the earlier state \
+         of the node: the cordon, the taint and the label stay."
         => "`kubectl annotate node NODE sundown.dev/keep-cordoned-` when the node may serve again.";
     /// An instance is back in service.
     InstanceReturned [Normal] [Node]

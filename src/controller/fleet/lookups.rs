@@ -356,6 +356,11 @@ pub(super) async fn replacement(
                         no_replacement(term, instance, "it is in no Auto Scaling group");
                     }
                 }
+                Ok(Err(error)) if error.is_denied() => no_replacement(
+                    term,
+                    instance,
+                    "ec2:DescribeInstances is denied: allow it in the role's policy",
+                ),
                 other => debug!(%instance, ?other, "Cannot ask for the group of an instance."),
             }
         }

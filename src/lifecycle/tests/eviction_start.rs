@@ -113,23 +113,29 @@ fn replaced(state: &str, desired: usize, others: &[(&str, &Node)]) -> bool {
 
 #[test]
 fn a_node_that_auto_scaling_terminates_is_replaced_when_the_group_has_all_that_it_wants() {
-    let (old, new) = (member(2, -500), member(3, 50));
+    for number in [3, 9] {
+        is_replaced_by(&member(number, 50));
+    }
+}
+
+fn is_replaced_by(new: &Node) {
+    let old = member(2, -500);
     let not_ready = Node { ready: Ready::False, ..new.clone() };
     let cordoned = Node { unschedulable: true, ..new.clone() };
-    let marked = tainted(new.clone(), TAINT, "PreferNoSchedule");
     let starting = tainted(new.clone(), "node.cilium.io/agent-not-ready", "NoExecute");
     let dedicated = tainted(new.clone(), "dedicated", "NoSchedule");
     let hinted = tainted(new.clone(), "maybe", "PreferNoSchedule");
     for (case, desired, state, node, expected) in [
-        ("it is there", 2, "InService", &new, true),
-        ("it waits in a launch hook", 2, "Pending:Wait", &new, true),
+        ("it is there", 2, "InService", new, true),
+        ("it waits in a launch hook", 2, "Pending:Wait", new, true),
+        ("it is not in service yet", 2, "Pending", new, false),
+        ("it is in standby", 2, "Standby", new, false),
         ("it has the taint of its group", 2, "InService", &dedicated, true),
         ("it has a taint that keeps no pod away", 2, "InService", &hinted, true),
-        ("it is about to end", 2, "Terminating:Wait", &new, false),
         ("it is not Ready", 2, "InService", &not_ready, false),
         ("it has a startup taint", 2, "InService", &starting, false),
-        ("it is cordoned", 2, "InService", &cordoned, false),
-        ("it has Sundown's taint", 2, "InService", &marked, false),
+        ("it is cordoned while it launches", 2, "Pending:Wait", &cordoned, false),
+        ("a person has cordoned it: none will come", 2, "InService", &cordoned, true),
     ] {
         let others = [("InService", &old), (state, node)];
         assert_eq!(replaced("Terminating:Wait", desired, &others), expected, "{case}");

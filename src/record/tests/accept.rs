@@ -473,6 +473,19 @@ fn a_released_record_whose_cordon_or_taint_was_removed_is_replaced() {
 }
 
 #[test]
+fn the_next_interruption_of_a_node_that_a_person_keeps_cordoned_is_no_repeat() {
+    let mut released = release_node(&take_on(&node(), &spot("e1", 0), 1).unwrap(), 50);
+    assert!(take_on(&released, &spot("e2", 60), 61).is_none(), "its instance is about to go");
+    let mut record = Record::read(released.record().unwrap()).unwrap();
+    record.released.as_mut().unwrap().held = true;
+    set_record(&mut released, &record.write());
+    let fresh = take_on(&released, &spot("e2", 60), 61).unwrap();
+    assert!(matches!(status(&fresh, None), RecordStatus::Open(_)));
+    assert!(!Record::read(fresh.record().unwrap()).unwrap().before.unschedulable);
+    assert!(take_on(&released, &spot("e1", 0), 61).is_none(), "the same event again");
+}
+
+#[test]
 fn a_node_uncordoned_by_hand_is_not_cordoned_again_when_an_interruption_joins() {
     let mut open = take_on(&node(), &hook("e1", 0, "drain", "t1"), 1).unwrap();
     open.unschedulable = false;

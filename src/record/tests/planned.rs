@@ -241,7 +241,10 @@ fn the_accept_notes_that_the_drain_has_begun_and_happens_once() {
     );
     assert_eq!(accept(&drained, &again, at(96_401), &AcceptOptions::default()), Accept::Repeat);
     let rebooted = Node { boot_id: Some("boot-2".into()), ..drained };
-    assert_eq!(accept(&rebooted, &again, at(96_401), &AcceptOptions::default()), Accept::Repeat);
+    let drained_again = take_on(&rebooted, &again, 96_401).unwrap();
+    let record = Record::read(drained_again.record().unwrap()).unwrap();
+    assert!(!record.before.unschedulable, "the cordon of the first drain is Sundown's");
+    assert!(take_on(&drained_again, &again, 96_402).is_none());
 }
 
 #[test]
@@ -398,4 +401,16 @@ fn after_a_boot_before_the_start_the_node_is_drained_again_unless_the_change_is_
         node.boot_id = Some("another".to_owned());
         assert_eq!(waits(&node), again, "{code}");
     }
+}
+
+#[test]
+fn a_node_that_was_put_back_after_a_boot_is_drained_for_the_same_event() {
+    let node = accept_change(&all_noted(&[FIRST]), 96_400).unwrap();
+    let mut released = release_node(&node, 96_500);
+    released.taints.clear();
+    released.unschedulable = false;
+    released.boot_id = Some("another".to_owned());
+    let again = accept_change(&released, 97_000).unwrap();
+    assert!(matches!(status(&again, None), RecordStatus::Open(_)));
+    assert!(accept_change(&again, 97_001).is_none(), "once");
 }

@@ -78,15 +78,19 @@ impl Judge<'_> {
             .filter(|n| n.event.instance == instance(node) && n.sent <= write.at)
             .filter_map(|n| Some((n.event.change.as_ref()?, n.event.ends)))
             .collect();
-        let is_replaced = |(change, ends): &(&Change, Option<Moment>)| {
+        let is_replaced = |(change, ends): (&Change, Option<Moment>)| {
             sent.iter().any(|(later, other_ends)| {
                 later.arn == change.arn
                     && later.updated > change.updated
-                    && (later.is_closed || other_ends != ends)
+                    && (later.is_closed || *other_ends != ends)
             })
         };
-        let mut open = sent.iter().filter(|(change, _)| !change.is_closed);
-        only_changes && open.clone().next().is_some() && open.any(is_replaced)
+        let of_entry = |entry: &Value| {
+            let notice = self.story.notices.iter().find(|n| entry["event"] == n.event.id)?;
+            Some((notice.event.change.as_ref()?, notice.event.ends))
+        };
+        let is_off = |entry: &Value| of_entry(entry).is_some_and(is_replaced);
+        only_changes && !held.is_empty() && held.iter().all(is_off)
     }
 
     fn is_back(&self, write: Write<'_>, node: &NodeState, record: &Value) -> bool {
@@ -96,7 +100,11 @@ impl Judge<'_> {
                     || body.contains("EC2_INSTANCE_LAUNCHING"));
             body.contains(instance(node)) && goes_into_service
         };
-        let mut sent = self.evidence.messages.iter().filter(|m| m.at <= write.at);
+        let times = record["interruptions"].as_array().into_iter().flatten();
+        let times = times.filter_map(|entry| entry["time"].as_str()?.parse::<Moment>().ok());
+        let last = times.max().map_or(self.evidence.begun, |at| at - self.evidence.aws_ahead);
+        let sent = self.evidence.messages.iter().filter(|m| m.at <= write.at);
+        let mut sent = sent.filter(|m| m.at + ROUNDED >= last);
         sent.any(|m| is_launch(&m.body)) || self.is_seen_back(write, instance(node), record)
     }
 
