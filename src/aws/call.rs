@@ -30,6 +30,10 @@ pub enum Api {
     DescribeAutoScalingGroups,
     /// `ec2:DescribeInstances`.
     DescribeInstances,
+    /// `ec2:DescribeInstanceStatus`.
+    DescribeInstanceStatus,
+    /// `autoscaling:SetInstanceHealth`.
+    SetInstanceHealth,
     /// `sts:GetCallerIdentity`. It needs no permission.
     GetCallerIdentity,
     /// `autoscaling:DescribePolicies`.
@@ -62,6 +66,9 @@ impl Api {
         Self::DescribeInstances,
     ];
 
+    /// The actions of the service that only certain flags need.
+    pub const BY_FLAG: [Self; 2] = [Self::DescribeInstanceStatus, Self::SetInstanceHealth];
+
     /// The actions that only `sundown check` calls, never the service. They only read.
     pub const OF_CHECK: [Self; 4] = [
         Self::GetCallerIdentity,
@@ -89,6 +96,8 @@ impl Api {
             Self::DescribeLifecycleHooks => "DescribeLifecycleHooks",
             Self::DescribeAutoScalingGroups => "DescribeAutoScalingGroups",
             Self::DescribeInstances => "DescribeInstances",
+            Self::DescribeInstanceStatus => "DescribeInstanceStatus",
+            Self::SetInstanceHealth => "SetInstanceHealth",
             Self::GetCallerIdentity => "GetCallerIdentity",
             Self::DescribePolicies => "DescribePolicies",
             Self::DescribeRule => "DescribeRule",
@@ -123,8 +132,9 @@ impl Api {
             | Self::DescribeAutoScalingGroups
             | Self::DescribePolicies
             | Self::PutLifecycleHook
-            | Self::DeleteLifecycleHook => "autoscaling",
-            Self::DescribeInstances => "ec2",
+            | Self::DeleteLifecycleHook
+            | Self::SetInstanceHealth => "autoscaling",
+            Self::DescribeInstances | Self::DescribeInstanceStatus => "ec2",
             Self::GetCallerIdentity => "sts",
             Self::DescribeRule | Self::ListTargetsByRule | Self::PutEvents => "events",
         }

@@ -8,12 +8,12 @@ use super::{Api, AwsError, call::Caller};
 use crate::domain::{InstanceFacts, InstanceId, InstanceState, Moment, ReservationId};
 
 /// The time limit of a call.
-const LIMIT: Duration = Duration::from_secs(11);
+pub(super) const LIMIT: Duration = Duration::from_secs(11);
 /// How many values one filter can have.
 pub(super) const FILTER_VALUES: usize = 200;
 /// How many pages of an answer are read: a server that always sends another page must not keep us
 /// busy for ever.
-const PAGES: usize = 20;
+pub(super) const PAGES: usize = 20;
 /// The states of an instance that a Capacity Block still holds.
 const IN_BLOCK: [InstanceState; 4] = [
     InstanceState::Pending,
@@ -25,8 +25,8 @@ const IN_BLOCK: [InstanceState; 4] = [
 /// EC2 in one region.
 #[derive(Debug, Clone)]
 pub struct Ec2 {
-    client: aws_sdk_ec2::Client,
-    caller: Caller,
+    pub(super) client: aws_sdk_ec2::Client,
+    pub(super) caller: Caller,
 }
 
 impl Ec2 {

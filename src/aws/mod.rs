@@ -16,6 +16,7 @@ mod event_bridge;
 pub(crate) mod fake;
 mod groups;
 mod hosts;
+mod instance_health;
 pub mod lookup;
 #[cfg(test)]
 mod network_tests;

@@ -12,7 +12,8 @@ use super::{
     *,
 };
 use crate::domain::{
-    GroupName, HookKey, HookResult, InstanceId, InstanceState, LifecycleAction, seconds,
+    FailedCheck, GroupName, HookKey, HookResult, InstanceId, InstanceState, LifecycleAction,
+    StatusCheck, seconds,
 };
 
 fn id(n: u32) -> InstanceId {
@@ -320,4 +321,56 @@ async fn the_clock_follows_the_date_of_answers_errors_included() {
         let skew = skew_of(ahead, &idle).await.as_secs();
         assert!((skew - ahead).abs() <= 1, "after slow answers alone, {ahead}: {skew}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn failed_checks_and_events_are_read_and_one_instance_counts_once() {
+    let clients = clients(|call: Call| async move {
+        assert_eq!(call.action, "DescribeInstanceStatus");
+        assert!(call.input.get("InstanceId.1").is_none());
+        let check = "<details><item><name>reachability</name><status>failed</status>
+            <impairedSince>2027-01-15T07:00:00.000Z</impairedSince></item></details>";
+        let events = "<eventsSet><item><instanceEventId>instance-event-1</instanceEventId><code>instance-stop</code>
+            <description>[Canceled] soon</description><notBefore>2027-01-16T07:00:00.000Z</notBefore></item>
+            <item><code>instance-stop</code></item></eventsSet>";
+        let items = match call.input["Filter.1.Name"].as_str().unwrap() {
+            "attached-ebs-status.status" => String::new(),
+            _ => format!(
+                "<item><instanceId>{}</instanceId><systemStatus><status>impaired</status></systemStatus>
+                <instanceStatus><status>impaired</status>{check}</instanceStatus>
+                <attachedEbsStatus><status>insufficient-data</status></attachedEbsStatus>{events}</item>
+                <item><instanceId>not-an-id</instanceId></item>",
+                id(1)
+            ),
+        };
+        Reply::xml(&format!(
+            "<DescribeInstanceStatusResponse><instanceStatusSet>{items}</instanceStatusSet></DescribeInstanceStatusResponse>"
+        ))
+    });
+    let impaired = clients.ec2().impaired_instances().await.unwrap();
+    assert_eq!(impaired, clients.ec2().instances_with_events().await.unwrap());
+    assert_eq!(impaired.len(), 1);
+    let since = Some("2027-01-15T07:00:00Z".parse().unwrap());
+    assert_eq!(
+        impaired[0].failed_checks,
+        [
+            FailedCheck { check: StatusCheck::System, since: None },
+            FailedCheck { check: StatusCheck::Instance, since }
+        ]
+    );
+    assert_eq!(impaired[0].events.len(), 1, "one has no id");
+    assert!(impaired[0].events[0].is_over());
+    assert_eq!(impaired[0].events[0].not_before, Some("2027-01-16T07:00:00Z".parse().unwrap()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_is_set_unhealthy_without_regard_to_the_grace_period() {
+    let clients = clients(|call: Call| async move {
+        assert_eq!(call.action, "SetInstanceHealth");
+        assert_eq!(call.input["InstanceId"], id(1).as_str());
+        assert_eq!(call.input["HealthStatus"], "Unhealthy");
+        assert_eq!(call.input["ShouldRespectGracePeriod"], "false");
+        Reply::xml(&DONE.replace("CompleteLifecycleAction", "SetInstanceHealth"))
+    });
+    clients.autoscaling().set_unhealthy(&id(1)).await.unwrap();
 }

@@ -88,7 +88,7 @@ impl Observer<IntakeEvent> for Counting {
 /// The label values of all rooms, so that every counter starts at 0.
 #[must_use]
 pub fn label_values() -> LabelValues {
-    let of_aws = aws::Api::ALL.iter().map(|api| Calls {
+    let of_aws = aws::Api::ALL.iter().chain(&aws::Api::BY_FLAG).map(|api| Calls {
         target: api.service(),
         action: api.as_str(),
         outcomes: aws::Outcome::ALL.iter().map(|o| o.as_str()).collect(),

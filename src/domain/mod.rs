@@ -12,6 +12,7 @@ mod duration;
 mod eviction_start;
 mod hook;
 mod instance;
+mod instance_status;
 mod interruption;
 mod interruption_facts;
 mod keys;
@@ -39,6 +40,7 @@ pub use hook::{
     Transition, is_retained,
 };
 pub use instance::{InstanceFacts, InstanceId, InstanceState, NotAnInstanceId};
+pub use instance_status::{FailedCheck, InstanceStatus, ScheduledEvent, StatusCheck};
 pub use interruption::{
     CapacityBlock, Cause, HookAction, HookPurpose, Interruption, Kind, PoolEnd, SpotAction,
     is_sweep_event_id, sweep_event_id,

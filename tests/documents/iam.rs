@@ -30,6 +30,8 @@ fn action(api: Api) -> &'static str {
         Api::PutEvents => "events:PutEvents",
         Api::PutLifecycleHook => "autoscaling:PutLifecycleHook",
         Api::DeleteLifecycleHook => "autoscaling:DeleteLifecycleHook",
+        Api::DescribeInstanceStatus => "ec2:DescribeInstanceStatus",
+        Api::SetInstanceHealth => "autoscaling:SetInstanceHealth",
     }
 }
 
@@ -231,7 +233,12 @@ fn what_is_not_acted_on_has_no_rule_by_default() {
 
 #[test]
 fn every_call_has_the_permission_that_the_code_tells_people() {
-    let all = Api::ALL.iter().chain(&Api::OF_CHECK).chain(&Api::OF_TESTS).chain(&Api::OF_ENROLLING);
+    let all = Api::ALL
+        .iter()
+        .chain(&Api::BY_FLAG)
+        .chain(&Api::OF_CHECK)
+        .chain(&Api::OF_TESTS)
+        .chain(&Api::OF_ENROLLING);
     for api in all {
         assert_eq!(api.permission(), action(*api));
     }

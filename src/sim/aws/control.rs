@@ -6,9 +6,9 @@ use jiff::SignedDuration;
 use tokio::sync::mpsc;
 
 use super::{
-    ActionReport, Call, Deletion, Disorder, EmbeddedAws, FaultId, FaultRule, GroupSpec,
+    ActionReport, Call, Check, Deletion, Disorder, EmbeddedAws, FaultId, FaultRule, GroupSpec,
     HealthNotice, HookResult, HookSpec, Instance, InstanceChange, InstanceSpec, Member, Outcome,
-    QueueSettings, QueueView, Rule, SentMessage, ServiceChange, SpotAction, State,
+    PlannedEvent, QueueSettings, QueueView, Rule, SentMessage, ServiceChange, SpotAction, State,
     autoscaling::{Group, Named},
     events::EventKind,
     sqs::Queue,
@@ -154,6 +154,29 @@ impl EmbeddedAws {
     /// Sends a state-change notification although nothing changed.
     pub fn state_change_event(&self, instance: &str, to: State) {
         self.shared.with(|state, now| state.send_state_change(now, instance, to));
+    }
+
+    /// A status check of an instance begins to fail, or passes again.
+    pub fn fail_check(&self, instance: &str, check: Check, fails: bool) {
+        self.shared.with(|state, now| {
+            let since = state.aws_time(now);
+            let failed = &mut state.statuses.entry(instance.to_owned()).or_default().failed;
+            if fails {
+                failed.entry(check).or_insert(since);
+            } else {
+                failed.remove(&check);
+            }
+        });
+    }
+
+    /// EC2 schedules an event for an instance, in place of one with its id. No event of AWS Health
+    /// is sent.
+    pub fn schedule(&self, instance: &str, event: PlannedEvent) {
+        self.shared.with(|state, _| {
+            let events = &mut state.statuses.entry(instance.to_owned()).or_default().events;
+            events.retain(|known| known.id != event.id);
+            events.push(event);
+        });
     }
 
     /// What EC2's TerminateInstances does: the machine shuts down now, hooks or not.

@@ -12,6 +12,7 @@ use tokio::sync::{Notify, mpsc};
 use super::{
     Settings,
     autoscaling::{Actions, Group},
+    ec2::Status,
     events::Rule,
     faults::Faults,
     instance::{Instance, InstanceChange, State as InstanceState},
@@ -33,6 +34,8 @@ pub(super) enum Timer {
     Forget { instance: String },
     /// The terminate hooks of an instance begin.
     BeginHooks { instance: String },
+    /// A group replaces an instance that was set unhealthy.
+    Unhealthy { instance: String },
     /// A group notices that an instance ended which it did not terminate itself.
     Notice { instance: String },
     /// A lifecycle action may have run out of time.
@@ -54,6 +57,8 @@ pub(super) struct State {
     /// Until then, EventBridge loses every event.
     pub(super) events_lost_until: Option<Moment>,
     pub(super) instances: BTreeMap<String, Instance>,
+    /// Status checks that fail and scheduled events, by instance id.
+    pub(super) statuses: BTreeMap<String, Status>,
     pub(super) groups: BTreeMap<String, Group>,
     pub(super) actions: Actions,
     pub(super) faults: Faults,
@@ -84,6 +89,7 @@ impl State {
             rules: Vec::new(),
             events_lost_until: None,
             instances: BTreeMap::new(),
+            statuses: BTreeMap::new(),
             groups: BTreeMap::new(),
             actions: Actions::default(),
             // Faults draw from numbers of their own, so that a fault more or less does not change
@@ -153,6 +159,7 @@ impl State {
             }
             Timer::Forget { instance } => self.forget(now, instance),
             Timer::BeginHooks { instance } => self.begin_terminate_hooks(now, &instance),
+            Timer::Unhealthy { instance } => self.replace_unhealthy(now, &instance),
             Timer::Notice { instance } => self.notice_end(now, &instance),
             Timer::Action { index } => self.check_action(now, index),
             Timer::Replace { group } => self.replace(now, &group),

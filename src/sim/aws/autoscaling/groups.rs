@@ -1,6 +1,9 @@
 //! Groups: their members and how many there should be.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use super::{GroupSpec, HookSpec, LifecycleState, Member, Transition};
 use crate::{
@@ -12,6 +15,9 @@ use crate::{
     },
 };
 
+/// Time until a group acts on an instance that was set unhealthy.
+const HEALTH_CHECK: Duration = Duration::from_secs(10);
+
 #[derive(Debug)]
 pub(in crate::sim::aws) struct Group {
     pub(in crate::sim::aws) spec: GroupSpec,
@@ -21,6 +27,8 @@ pub(in crate::sim::aws) struct Group {
     /// By instance: launch order and lifecycle state.
     members: BTreeMap<String, (u64, LifecycleState)>,
     launches: u64,
+    /// Members that somebody has set unhealthy.
+    unhealthy: BTreeSet<String>,
     /// A launch of missing instances is scheduled.
     replacing: bool,
 }
@@ -34,6 +42,7 @@ impl Group {
             created,
             members: BTreeMap::new(),
             launches: 0,
+            unhealthy: BTreeSet::new(),
             replacing: false,
         }
     }
@@ -58,8 +67,14 @@ impl Group {
         }
     }
 
+    /// Somebody has set its health status to `Unhealthy`.
+    pub(super) fn is_unhealthy(&self, instance: &str) -> bool {
+        self.unhealthy.contains(instance)
+    }
+
     pub(super) fn remove(&mut self, instance: &str) {
         self.members.remove(instance);
+        self.unhealthy.remove(instance);
     }
 
     pub(super) fn hooks_for(&self, transition: Transition) -> Vec<HookSpec> {
@@ -170,6 +185,26 @@ impl State {
             group.spec.desired = group.spec.desired.saturating_sub(1);
         }
         self.terminate_member(now, instance);
+    }
+
+    /// What SetInstanceHealth does: the group's next health check replaces an unhealthy instance.
+    pub(in crate::sim::aws) fn set_health(&mut self, now: Moment, instance: &str, healthy: bool) {
+        let Some(group) = self.group_of_mut(instance) else { return };
+        if healthy {
+            group.unhealthy.remove(instance);
+        } else if group.unhealthy.insert(instance.to_owned()) {
+            self.after(now, HEALTH_CHECK, Timer::Unhealthy { instance: instance.to_owned() });
+        }
+    }
+
+    pub(in crate::sim::aws) fn replace_unhealthy(&mut self, now: Moment, instance: &str) {
+        let replaced = self.group_of(instance).is_some_and(|group| {
+            group.is_unhealthy(instance)
+                && group.state_of(instance) == Some(LifecycleState::InService)
+        });
+        if replaced {
+            self.terminate_member(now, instance);
+        }
     }
 
     /// Schedules the launch of the instances that the group lacks.

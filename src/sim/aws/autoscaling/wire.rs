@@ -64,6 +64,7 @@ pub(in crate::sim::aws) fn handle(
             nothing()
         }
         "TerminateInstanceInAutoScalingGroup" => terminate(state, now, form)?,
+        "SetInstanceHealth" => set_health(state, now, form)?,
         "SetDesiredCapacity" => {
             let group = group_of(state, form)?.spec.name.clone();
             let desired =
@@ -292,6 +293,24 @@ fn put_hook(state: &mut State, now: Moment, form: &Form) -> Result<Content, ApiE
     if let Some(group) = state.groups.get_mut(&group_name) {
         group.hooks.insert(hook.name.clone(), hook);
     }
+    Ok(nothing())
+}
+
+fn set_health(state: &mut State, now: Moment, form: &Form) -> Result<Content, ApiError> {
+    let instance = required(form, "InstanceId")?;
+    let healthy = match required(form, "HealthStatus")? {
+        "Healthy" => true,
+        "Unhealthy" => false,
+        other => {
+            let message = format!("Invalid health status: {other}");
+            return Err(ApiError::validation(message));
+        }
+    };
+    if state.group_of(instance).is_none_or(|group| group.state_of(instance).is_none()) {
+        let message = format!("Instance {instance} is not part of any Auto Scaling group");
+        return Err(ApiError::validation(message));
+    }
+    state.set_health(now, instance, healthy);
     Ok(nothing())
 }
 

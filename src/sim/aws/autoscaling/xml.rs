@@ -64,7 +64,8 @@ impl MemberView {
                 .waits_aside(&group.spec.name, instance)
                 .filter(|_| stand == LifecycleState::InService)
                 .unwrap_or(stand.as_str()),
-            healthy: matches!(found.state, InstanceState::Pending | InstanceState::Running),
+            healthy: matches!(found.state, InstanceState::Pending | InstanceState::Running)
+                && !group.is_unhealthy(instance),
         })
     }
 

@@ -1,10 +1,13 @@
 //! Instances and what happens to them, in the EC2 Query protocol.
 
 mod filter;
+mod status;
 mod wire;
 
 use std::{collections::BTreeMap, time::Duration};
 
+pub(super) use status::Status;
+pub use status::{Check, PlannedEvent};
 pub(super) use wire::{handle, object};
 
 use super::{
@@ -110,6 +113,7 @@ impl State {
             self.after(now, REMEMBERED, Timer::Forget { instance });
         } else {
             self.instances.remove(&instance);
+            self.statuses.remove(&instance);
         }
     }
 

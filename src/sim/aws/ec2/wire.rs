@@ -1,6 +1,6 @@
 //! The actions of EC2, in its Query protocol.
 
-use super::filter::Filters;
+use super::{filter::Filters, status};
 use crate::{
     domain::Moment,
     sim::aws::{
@@ -12,7 +12,7 @@ use crate::{
     },
 };
 
-const NAMESPACE: &str = "http://ec2.amazonaws.com/doc/2016-11-15/";
+pub(super) const NAMESPACE: &str = "http://ec2.amazonaws.com/doc/2016-11-15/";
 /// Maximum number of instances in a page of DescribeInstances, with or without `MaxResults`.
 const PAGE: usize = 1000;
 
@@ -23,6 +23,7 @@ pub(in crate::sim::aws) fn handle(
 ) -> Result<String, ApiError> {
     match asked.action.as_str() {
         "DescribeInstances" => describe(state, &asked.form),
+        "DescribeInstanceStatus" => status::describe(state, &asked.form),
         "TerminateInstances" => change(
             state,
             now,

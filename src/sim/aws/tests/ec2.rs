@@ -140,3 +140,45 @@ async fn a_terminated_instance_loses_its_name_then_its_tags_then_itself() {
     sleep(3600).await;
     assert_eq!(w.describe(vec![filter("instance-id", [i])]).await, []);
 }
+
+#[tokio::test(start_paused = true)]
+async fn status_checks_and_scheduled_events_of_running_instances_are_found_by_filter() {
+    let w = World::new();
+    let found = async |name: &str, value: &str| {
+        let matching = filter(name, [value.to_owned()]);
+        let answer = w.ec2.describe_instance_status().filters(matching).send().await.unwrap();
+        answer.instance_statuses.unwrap_or_default()
+    };
+    let sick = w.aws.create_instance(InstanceSpec::default());
+    let planned = w.aws.create_instance(InstanceSpec::default());
+    let stopped =
+        w.aws.create_instance(InstanceSpec { state: State::Stopped, ..InstanceSpec::default() });
+    assert_eq!(found("instance-status.status", "impaired").await.len(), 0);
+    w.aws.fail_check(&sick, Check::Instance, true);
+    w.aws.fail_check(&stopped, Check::Instance, true);
+    let event = |description: &str| PlannedEvent {
+        id: "instance-event-1".to_owned(),
+        code: "instance-retirement".to_owned(),
+        description: description.to_owned(),
+        not_before: epoch().plus(Duration::from_hours(48)),
+        not_after: None,
+    };
+    w.aws.schedule(&planned, event("The hardware has failed"));
+    sleep(60).await;
+    let impaired = found("instance-status.status", "impaired").await;
+    assert_eq!(impaired.len(), 1);
+    assert_eq!(impaired[0].instance_id(), Some(sick.as_str()));
+    let check = &impaired[0].instance_status().unwrap().details()[0];
+    assert_eq!(
+        check.impaired_since().map(aws_smithy_types::DateTime::secs),
+        Some(epoch().as_second())
+    );
+    assert_eq!(found("system-status.status", "impaired").await.len(), 0);
+    w.aws.schedule(&planned, event("[Canceled] The hardware has failed"));
+    let scheduled = found("event.code", "instance-retirement").await;
+    assert_eq!(scheduled.len(), 1);
+    assert_eq!(scheduled[0].events().len(), 1, "the event with the same id was replaced");
+    assert_eq!(scheduled[0].events()[0].description(), Some("[Canceled] The hardware has failed"));
+    w.aws.fail_check(&sick, Check::Instance, false);
+    assert_eq!(found("instance-status.status", "impaired").await.len(), 0);
+}

@@ -224,3 +224,24 @@ async fn the_same_seed_gives_the_same_run() {
     }
     assert_eq!(run().await, run().await);
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_was_set_unhealthy_is_replaced_through_its_hook() {
+    let w = World::new();
+    let i = w.group(HookSpec::terminating("h"));
+    let set = async |instance: &str, health: &str| {
+        let request = w.asg.set_instance_health().instance_id(instance).health_status(health);
+        request.send().await
+    };
+    set(&i, "Unhealthy").await.unwrap();
+    set(&i, "Healthy").await.unwrap();
+    sleep(11).await;
+    assert_eq!(w.stand(&i), Some(LifecycleState::InService), "healthy again in time");
+    set(&i, "Unhealthy").await.unwrap();
+    set(&i, "Unhealthy").await.unwrap();
+    sleep(11).await;
+    assert_eq!(w.stand(&i), Some(LifecycleState::TerminatingWait));
+    assert_eq!(w.aws.actions().len(), 1);
+    assert_eq!(error(set("i-0123456789abcdef0", "Unhealthy").await).0, "ValidationError");
+    assert_eq!(error(set(&i, "Ill").await).0, "ValidationError");
+}
