@@ -139,7 +139,9 @@ pub fn accept(
         return Accept::Repeat;
     }
     let new = NewEntry::new(interruption, now, options);
-    let (record, joins) = match status(node, Some(&interruption.instance)) {
+    let found = status(node, Some(&interruption.instance));
+    let is_released = matches!(found, RecordStatus::Released { .. });
+    let (record, joins) = match found {
         RecordStatus::None => (new.fresh(node, seen_before(node)), false),
         RecordStatus::Damaged(_) => (new.fresh(node, before_damaged(node)), false),
         RecordStatus::Void { record, .. }
@@ -188,7 +190,11 @@ pub fn accept(
     };
     let mut patch = NodePatch::new(node);
     patch.record(&record);
-    patch.taint(&record);
+    if is_released {
+        patch.taint_no_weaker(&record);
+    } else {
+        patch.taint(&record);
+    }
     if let Some(planned) = planned {
         patch.annotate(PLANNED, Some(planned.write()));
     }

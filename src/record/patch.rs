@@ -3,7 +3,9 @@
 use serde_json::{Map, Value, json};
 
 use super::{Record, compat};
-use crate::domain::{Compat, EXCLUDE_FROM_LOAD_BALANCERS, Kind, Node, RECORD, TAINT, Taint};
+use crate::domain::{
+    Compat, EXCLUDE_FROM_LOAD_BALANCERS, Kind, Node, RECORD, Response, TAINT, Taint,
+};
 
 /// Builds a merge patch. Fields that it does not name stay as they are.
 pub(super) struct NodePatch<'a> {
@@ -39,11 +41,27 @@ impl<'a> NodePatch<'a> {
     /// place in the list, or comes after all others. The others stay in their order. The taints for
     /// other tools come last, unless the Node has one with the same key.
     pub(super) fn taint(&mut self, record: &Record) {
+        self.taint_with(record, record.response().taint_effect());
+    }
+
+    /// The same, but a stronger effect of the taint that the Node has stays. An earlier drain left
+    /// that taint, and its instance still goes.
+    pub(super) fn taint_no_weaker(&mut self, record: &Record) {
+        let strongest = Response::Drain.taint_effect();
+        let is_strongest = |taint: &Taint| taint.key == TAINT && taint.effect == strongest;
+        if self.node.taints.iter().any(is_strongest) {
+            self.taint_with(record, strongest);
+        } else {
+            self.taint(record);
+        }
+    }
+
+    fn taint_with(&mut self, record: &Record, effect: &str) {
         let kind = shown_kind(record);
         let ours = Taint {
             key: TAINT.to_owned(),
             value: Some(kind.to_owned()),
-            effect: record.response().taint_effect().to_owned(),
+            effect: effect.to_owned(),
             time_added: None,
         };
         let at =

@@ -97,6 +97,20 @@ fn a_stronger_response_replaces_a_released_record_whose_marks_are_still_there() 
 }
 
 #[test]
+fn a_weaker_response_leaves_the_taint_of_an_earlier_drain_on_an_uncordoned_node() {
+    let drained = take_on(&node(), &hook("h", 0, "drain", "t"), 1).unwrap();
+    let uncordoned = Node { unschedulable: false, ..drained };
+    let ended = release_node(&uncordoned, 6);
+    let stopping = state("x", 10, InstanceState::Stopping);
+    let marked = take_on_with(&ended, &stopping, 11, &with(Response::Prefer)).unwrap();
+    assert_eq!(marks(&marked), (false, Some("NoSchedule")), "the instance still goes");
+    assert_eq!(marks(&put_back(&marked)), (false, None));
+    let booted = Node { boot_id: Some("boot-2".into()), ..ended };
+    let marked = take_on_with(&booted, &stopping, 11, &with(Response::Prefer)).unwrap();
+    assert_eq!(marks(&marked), (false, Some("PreferNoSchedule")), "the instance was back");
+}
+
+#[test]
 fn a_response_of_a_newer_version_drains_and_survives_a_rewrite() {
     let mut node = take_on_with(&node(), &spot("s", 0), 1, &with(Response::Cordon)).unwrap();
     let text = node.record().unwrap().replace("cordon", "evaporate");

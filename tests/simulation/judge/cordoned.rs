@@ -111,7 +111,11 @@ fn wrong_of(
             if cordons {
                 wrong.push("it was cordoned, although --on asks only for a taint");
             }
-            if taint_with(new, "PreferNoSchedule").is_none() {
+            if is_left_tainted(old) {
+                if taint(new).is_none() {
+                    wrong.push("its taint became weaker although its instance still goes");
+                }
+            } else if taint_with(new, "PreferNoSchedule").is_none() {
                 wrong.push("it was accepted and not tainted with the same write");
             }
         }
@@ -152,6 +156,12 @@ fn wrong_of(
         wrong.push("its taint does not show the kind that leaves least time");
     }
     wrong
+}
+
+/// An earlier drain of this boot has ended and left our taint with its full effect.
+fn is_left_tainted(node: &NodeState) -> bool {
+    let of_this_boot = record(node).filter(|_| !is_of_another_boot(node));
+    of_this_boot.is_some_and(|r| !r["released"].is_null()) && taint(node).is_some()
 }
 
 /// Its record is of another boot and names no hook: it counts for nothing any more, and what is

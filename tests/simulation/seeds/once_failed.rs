@@ -290,4 +290,6 @@ pub const ONCE_FAILED: &[(u64, &str)] = &[
     (1_798_000_000_580, "an action was called for after its end"),
     (1_798_000_000_623, "a pod was touched that --on lets stay"),
     (1_798_000_000_834, "an action was called for after its end"),
+    (1_798_000_000_778, "the taint became weaker although the instance was going"),
+    (1_798_000_001_217, "the taint became weaker although the instance was going"),
 ];

@@ -446,3 +446,36 @@ async fn a_label_that_comes_too_early_or_on_too_many_nodes_is_seen() {
     crowded.entries.iter_mut().filter_map(state).filter(others).for_each(label);
     breaks(&judge(&crowded), "of 3 Ready nodes");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_taint_that_a_weaker_response_weakens_after_a_drain_is_seen() {
+    const WEAKER: &str = "its taint became weaker";
+    let mut evidence = hooked().await;
+    for (_, flags) in &mut evidence.terms.flags {
+        flags.push("--on=state-change=prefer".to_owned());
+    }
+    let is_released =
+        |s: &NodeState| s.annotations.get(RECORD).is_some_and(|r| r.contains("\"released\""));
+    let released = when(&evidence, |f| matches!(f, Fact::NodeChanged(state) if is_released(state)));
+    then(&mut evidence, released + Duration::from_millis(1), PERSON, |s| s.unschedulable = false);
+    let at = released + Duration::from_millis(2);
+    let marked = |effect: &str| {
+        let mut evidence = evidence.clone();
+        then(&mut evidence, at, US, |s| {
+            let text = s.annotations.get_mut(RECORD).unwrap();
+            let mut record: Value = serde_json::from_str(text).unwrap();
+            record["interruptions"] = json!([{
+                "kind": "state-change", "event": "e", "time": at.to_string(),
+                "accepted": at.to_string(), "state": "stopping", "response": "prefer"
+            }]);
+            record.as_object_mut().unwrap().remove("released");
+            *text = record.to_string();
+            s.taints.retain(|(key, ..)| key != TAINT);
+            s.taints.insert((TAINT.to_owned(), "state-change".to_owned(), effect.to_owned()));
+        });
+        judge(&evidence)
+    };
+    breaks(&marked("PreferNoSchedule"), WEAKER);
+    keeps(&marked("NoSchedule"), WEAKER, "the taint of the drain stays");
+    keeps(&marked("NoSchedule"), "not tainted with the same write", "it is enough");
+}
