@@ -45,7 +45,7 @@ fn either_helm_finds_no_fault_in_the_chart() {
     for helm in tools.helms() {
         for set in SETS.map(values).iter().map(|file| vec!["--values", file]).chain([vec![]]) {
             let args =
-                [&["lint", "--strict", "--kube-version", "1.36.0", &chart], &set[..]].concat();
+                [&["lint", "--strict", "--kube-version", "1.37.0", &chart], &set[..]].concat();
             let said = tools
                 .run(&helm, &args)
                 .unwrap_or_else(|error| panic!("{} {set:?}: {error}", helm.display()));
@@ -59,7 +59,7 @@ fn either_helm_finds_no_fault_in_the_chart() {
             tools
                 .run(
                     &helm,
-                    &["lint", "--strict", "--kube-version", "1.36.0", broken.to_str().unwrap()]
+                    &["lint", "--strict", "--kube-version", "1.37.0", broken.to_str().unwrap()]
                 )
                 .is_err(),
             "it finds what is one"

@@ -12,7 +12,7 @@ use crate::{process::Folder, skip::skip};
 
 pub const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 /// The newest that the chart is rendered for.
-const KUBERNETES: &str = "1.36.0";
+const KUBERNETES: &str = "1.37.0";
 /// Sets of values, in `values/`.
 pub const SETS: [&str; 3] = ["minimal", "company", "trial"];
 
