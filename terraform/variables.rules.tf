@@ -1,7 +1,7 @@
 variable "events" {
   description = <<-TEXT
     What is listened for. `launch`: null means where a group has a launch hook. `warm_pool`: instances that leave a warm pool, whose nodes are put
-    back as they were. `rebalance`: recommendations, which Sundown ignores unless `--on` says otherwise. `health`: scheduled changes.
+    back as they were. `rebalance`: recommendations, which by default only taint the node (`--on`). `health`: scheduled changes.
   TEXT
   type = object({
     terminate = optional(bool, true)
@@ -9,7 +9,7 @@ variable "events" {
     spot      = optional(bool, true)
     capacity  = optional(bool, true)
     state     = optional(bool, true)
-    rebalance = optional(bool, false)
+    rebalance = optional(bool, true)
     health    = optional(bool, true)
     warm_pool = optional(bool, true)
   })

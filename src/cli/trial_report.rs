@@ -87,6 +87,7 @@ struct OfKind {
     came: usize,
     would_drain: usize,
     would_complete: usize,
+    would_mark: usize,
     would_answer_launch: usize,
     nothing: BTreeMap<String, usize>,
     not_understood: BTreeMap<String, usize>,
@@ -196,12 +197,13 @@ fn count(report: &mut Report) {
         of.came += 1;
         match entry.would {
             Would::Drain => of.would_drain += 1,
+            Would::Mark => of.would_mark += 1,
             Would::Complete => of.would_complete += 1,
             Would::AnswerLaunch => of.would_answer_launch += 1,
             Would::Nothing => *of.nothing.entry(entry.why.clone()).or_default() += 1,
             Would::NotUnderstood => *of.not_understood.entry(entry.why.clone()).or_default() += 1,
         }
-        if matches!(entry.would, Would::Drain | Would::Complete | Would::AnswerLaunch) {
+        if !matches!(entry.would, Would::Nothing | Would::NotUnderstood) {
             lags.entry(kind)
                 .or_default()
                 .push(u64::try_from(lag(entry).as_millis()).unwrap_or(u64::MAX));
@@ -232,8 +234,8 @@ fn as_text(report: &Report) -> String {
     out += "\n\n";
     writeln!(
         out,
-        "{:<18}{:>6}{:>7}{:>10}{:>9}{:>9}   decided after (half, slowest)",
-        "kind", "came", "drain", "complete", "nothing", "unread"
+        "{:<18}{:>6}{:>7}{:>6}{:>10}{:>9}{:>9}   decided after (half, slowest)",
+        "kind", "came", "drain", "mark", "complete", "nothing", "unread"
     )
     .ok();
     for (kind, of) in &report.kinds {
@@ -245,9 +247,10 @@ fn as_text(report: &Report) -> String {
             .unwrap_or_default();
         let complete = of.would_complete + of.would_answer_launch;
         let row = format!(
-            "{kind:<18}{:>6}{:>7}{complete:>10}{:>9}{:>9}   {lag}",
+            "{kind:<18}{:>6}{:>7}{:>6}{complete:>10}{:>9}{:>9}   {lag}",
             of.came,
             of.would_drain,
+            of.would_mark,
             sum(&of.nothing),
             sum(&of.not_understood)
         );
@@ -288,6 +291,9 @@ fn line(entry: &TrialEntry) -> String {
                 .unwrap_or_default();
             format!("would cordon and drain {} after {after}{left}", entry.node)
         }
+        Would::Mark => {
+            format!("would only mark {} after {after}; its pods would stay (--on)", entry.node)
+        }
         Would::Complete => {
             format!("would complete the hook after {after}: the instance has no node")
         }
@@ -327,6 +333,7 @@ mod tests {
             entry("09", "spot", "i-3", "drain", r#","node":"ip-3""#),
             entry("09", "terminate-hook", "i-4", "complete", r#","group":"asg","hook":"drain""#),
             entry("09", "rebalance", "i-5", "nothing", r#","why":"ignored""#),
+            entry("02", "rebalance", "i-6", "mark", r#","node":"ip-6""#),
             r#"{"trial":1,"at":"2026-01-05T09:00:10Z","would":"not_understood","why":"not_json"}"#.to_owned(),
             r#"{"trial":1,"at":"2026-01-05T09:00:10Z","would":"not_understood","why":"not_json"}"#.to_owned(),
             r#"{"trial":1,"at":"2026-01-0"#.to_owned(),
@@ -338,7 +345,7 @@ mod tests {
     #[test]
     fn each_event_is_counted_once_and_other_lines_are_skipped() {
         let report = report(&log()).unwrap();
-        assert_eq!((report.events, report.copies, report.other_lines), (7, 1, 2));
+        assert_eq!((report.events, report.copies, report.other_lines), (8, 1, 2));
         let spot = &report.kinds["spot"];
         assert_eq!(
             (spot.came, spot.would_drain, spot.median_lag_ms, spot.longest_lag_ms),
@@ -346,12 +353,13 @@ mod tests {
         );
         assert_eq!(report.kinds["terminate-hook"].would_complete, 1);
         assert_eq!(report.kinds["rebalance"].nothing["ignored"], 1);
+        assert_eq!(report.kinds["rebalance"].would_mark, 1);
         assert_eq!(
             (
                 report.kinds["rebalance"].median_lag_ms,
                 report.kinds["other"].not_understood["not_json"]
             ),
-            (None, 2)
+            (Some(2000), 2)
         );
     }
 
@@ -359,13 +367,14 @@ mod tests {
     fn the_text_has_the_events_their_times_and_what_would_have_been_done() {
         let text = as_text(&report(&log()).unwrap());
         for words in [
-            "7 events, 2026-01-05T09:00:00Z to 2026-01-05T09:00:10Z; 1 came more than once; 2 \
+            "8 events, 2026-01-05T09:00:00Z to 2026-01-05T09:00:10Z; 1 came more than once; 2 \
              lines of other logs passed over",
-            "spot                   3      3         0        0        0   3.0 s, 9.0 s",
+            "spot                   3      3     0         0        0        0   3.0 s, 9.0 s",
             "spot i-1: would cordon and drain ip-1 after 1.5 s, 118 s before the machine goes",
             "terminate-hook i-4 (drain of asg): would complete the hook after 9.0 s: the instance \
              has no node",
             "rebalance i-5: nothing: ignored",
+            "rebalance i-6: would only mark ip-6 after 2.0 s; its pods would stay (--on)",
             "other: not understood (not_json)",
         ] {
             assert!(text.contains(words), "{words} is not in\n{text}");

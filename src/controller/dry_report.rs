@@ -80,7 +80,10 @@ impl DryReport<'_> {
             }
         }
         let (would, node) = match verdict {
-            Verdict::Accept(accept) | Verdict::Plan(accept) => (Would::Drain, Some(&*accept.node)),
+            Verdict::Accept(accept) | Verdict::Plan(accept) => {
+                let would = if accept.response.evicts() { Would::Drain } else { Would::Mark };
+                (would, Some(&*accept.node))
+            }
             Verdict::AnswerLaunch(_) => (Would::AnswerLaunch, None),
             _ => (Would::Complete, None),
         };

@@ -74,6 +74,8 @@ pub struct TrialEntry {
 pub enum Would {
     /// Cordon and drain the node.
     Drain,
+    /// Cordon or only taint the node, and leave its pods (`--on`).
+    Mark,
     /// Complete the lifecycle action, because the instance has no node.
     Complete,
     /// Answer the launch hook with CONTINUE.

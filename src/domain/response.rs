@@ -154,7 +154,8 @@ impl Responses {
             // For a launch hook, `drain` only means that Sundown does not ignore it.
             | Kind::LaunchHook
             | Kind::LaunchSuccessful => Response::Drain,
-            Kind::Rebalance => Response::Ignore,
+            // A recommendation often comes for a whole pool, and often nothing follows.
+            Kind::Rebalance => Response::Prefer,
         }
     }
 
@@ -249,7 +250,7 @@ mod tests {
             (Kind::CapacityReservation, "drain"),
             (Kind::CapacityBlock, "drain"),
             (Kind::StateChange, "drain"),
-            (Kind::Rebalance, "ignore"),
+            (Kind::Rebalance, "prefer"),
             (Kind::ScheduledChange, "drain"),
         ];
         assert_eq!(expected.map(|(kind, _)| (kind, of(kind))), expected);

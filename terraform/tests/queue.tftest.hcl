@@ -205,7 +205,7 @@ run "even_if_nothing_is_listened_for" {
   command = plan
   variables {
     create_queue = false
-    events       = { terminate = false, spot = false, capacity = false, state = false, health = false, warm_pool = false }
+    events       = { terminate = false, spot = false, capacity = false, state = false, rebalance = false, health = false, warm_pool = false }
   }
   expect_failures = [aws_sqs_queue.undelivered]
 }
@@ -229,7 +229,7 @@ run "a_trial_gets_the_same_events_without_dead_letters_and_alarms" {
     error_message = "A trial wakes nobody."
   }
   assert {
-    condition     = length(aws_cloudwatch_event_target.trial) == 6 && alltrue([for target in aws_cloudwatch_event_target.trial : length(target.dead_letter_config) == 0 && target.retry_policy == aws_cloudwatch_event_target.this["spot"].retry_policy])
+    condition     = length(aws_cloudwatch_event_target.trial) == 7 && alltrue([for target in aws_cloudwatch_event_target.trial : length(target.dead_letter_config) == 0 && target.retry_policy == aws_cloudwatch_event_target.this["spot"].retry_policy])
     error_message = "What a trial misses would be among the undelivered, whose alarm is the service's."
   }
 }

@@ -13,7 +13,7 @@ variables {
 run "what_is_acted_on_has_a_rule_and_nothing_else" {
   command = plan
   assert {
-    condition     = keys(aws_cloudwatch_event_rule.this) == ["capacity", "health", "spot", "state", "terminate", "warm-pool"]
+    condition     = keys(aws_cloudwatch_event_rule.this) == ["capacity", "health", "rebalance", "spot", "state", "terminate", "warm-pool"]
     error_message = jsonencode(keys(aws_cloudwatch_event_rule.this))
   }
   assert {
@@ -67,7 +67,7 @@ run "hooks_wait_for_a_word" {
     enable_hooks = false
   }
   assert {
-    condition     = length(aws_autoscaling_lifecycle_hook.terminate) == 0 && length(aws_cloudwatch_event_rule.this) == 6
+    condition     = length(aws_autoscaling_lifecycle_hook.terminate) == 0 && length(aws_cloudwatch_event_rule.this) == 7
     error_message = "Everything but the hooks is made."
   }
 }
@@ -153,7 +153,7 @@ run "the_account_of_the_queue_lets_the_other_send_and_read" {
     create_pod_identity_association = false
     create_kms_key                  = true
     autoscaling_groups              = {}
-    events                          = { terminate = false, spot = false, capacity = false, state = false, health = false, warm_pool = false }
+    events                          = { terminate = false, spot = false, capacity = false, state = false, rebalance = false, health = false, warm_pool = false }
     sender_arns                     = ["arn:aws:iam::210987654321:role/sundown-shop_delivery_eu-west-1"]
     reader_arns                     = ["arn:aws:iam::210987654321:role/sundown-shop_eu-west-1"]
   }

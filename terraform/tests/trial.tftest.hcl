@@ -74,7 +74,7 @@ run "while_only_a_trial_runs_the_queue_stays_empty_and_its_age_rings_nobody" {
     enable_hooks = false
   }
   assert {
-    condition     = length(aws_cloudwatch_event_target.this) == 0 && keys(aws_cloudwatch_event_target.trial) == ["capacity", "health", "spot", "state", "terminate", "warm-pool"] && length(aws_cloudwatch_metric_alarm.age) == 0
+    condition     = length(aws_cloudwatch_event_target.this) == 0 && keys(aws_cloudwatch_event_target.trial) == ["capacity", "health", "rebalance", "spot", "state", "terminate", "warm-pool"] && length(aws_cloudwatch_metric_alarm.age) == 0
     error_message = jsonencode(keys(aws_cloudwatch_event_target.this))
   }
   assert {

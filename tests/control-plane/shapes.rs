@@ -194,14 +194,12 @@ async fn every_shape_of_an_interruption_drains_its_node() {
     nothing_else_touches_a_node(&mut scene).await;
 }
 
-/// What is understood and not acted on is deleted; what is no event is left.
+/// A recommendation only taints its node. What is understood and not acted on is deleted; what is
+/// no event is left.
 async fn nothing_else_touches_a_node(scene: &mut Scene) {
     let (aws, stage) = (scene.stage.world.aws.clone(), &scene.stage);
     let idle = &scene.spot[7..];
-    let before: Vec<_> = [stage.node(&idle[0]).await, stage.node(&idle[1]).await]
-        .iter()
-        .map(|n| n["spec"].clone())
-        .collect();
+    let before = stage.node(&idle[1]).await["spec"].clone();
     aws.rebalance_recommendation(&idle[0]);
     deliver(stage, &written(stage, PLAIN, &idle[0], "Rebalance"));
     // Its drain begins an hour before its start.
@@ -219,13 +217,16 @@ async fn nothing_else_touches_a_node(scene: &mut Scene) {
         &json!({ "Type": "Notification", "Message": notification.to_string() }).to_string(),
     );
     deliver(stage, &json!({ "instance": idle[0], "please": "drain it" }).to_string());
-    scene.counted("rebalance", "not_acted_on", 1.0).await;
+    scene.counted("rebalance", "accepted", 1.0).await;
     scene.counted("scheduled-change", "planned", 1.0).await;
     scene.counted("none", "test", 2.0).await;
     scene.sundown.counts("rejected_bodies_total{reason=\"other_shape\"}", 1.0).await;
     let in_queue = || scene.stage.world.aws.queue(OURS).unwrap().messages.len();
     scene.stage.holds("only what is not understood is left", async || in_queue() == 1).await;
-    for (instance, spec) in scene.spot[7..].iter().zip(before) {
-        assert_eq!(scene.stage.node(instance).await["spec"], spec);
-    }
+    let recommended = scene.stage.node(&scene.spot[7]).await["spec"].clone();
+    let taints = json!([{
+        "key": "sundown.dev/interruption", "value": "rebalance", "effect": "PreferNoSchedule"
+    }]);
+    assert_eq!((&recommended["taints"], &recommended["unschedulable"]), (&taints, &json!(null)));
+    assert_eq!(scene.stage.node(&scene.spot[8]).await["spec"], before);
 }

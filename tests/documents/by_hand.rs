@@ -109,9 +109,10 @@ fn every_queue_is_closed_to_all_but_the_rules() {
         ["sundown-shop-dead", "sundown-shop", "sundown-shop-undelivered"],
         "the dead-letter queue is there before the queue that names it"
     );
-    let rules: Vec<_> = ["terminate", "spot", "capacity", "state", "health", "warm-pool"]
-        .map(|rule| format!("{RULE}-{rule}"))
-        .into();
+    let rules: Vec<_> =
+        ["terminate", "spot", "capacity", "state", "rebalance", "health", "warm-pool"]
+            .map(|rule| format!("{RULE}-{rule}"))
+            .into();
     for suffix in ["", "-dead", "-undelivered"] {
         let queue = format!("{QUEUE}{suffix}");
         let closed = json!({

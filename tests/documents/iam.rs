@@ -211,24 +211,18 @@ fn the_role_trusts_the_service_account_that_the_manifests_make() {
     assert_eq!(named("ServiceAccount"), BTreeSet::from([default("service_account")]));
 }
 
-/// The rules that the module makes by default are those whose events are acted on.
+/// The rules that the module makes by default are those whose events are acted on. The rule of
+/// launch hooks depends on the hooks.
 #[test]
-fn what_is_not_acted_on_has_no_rule_by_default() {
+fn every_event_that_is_acted_on_has_a_rule_by_default() {
     let text = read("terraform/variables.rules.tf");
-    let off = ["rebalance"];
-    for (event, on) in ["terminate", "spot", "capacity", "state", "health", "warm_pool"]
-        .map(|e| (e, true))
-        .into_iter()
-        .chain(off.map(|e| (e, false)))
-    {
+    for event in ["terminate", "spot", "capacity", "state", "rebalance", "health", "warm_pool"] {
         let line = text
             .lines()
             .map(|l| l.split_whitespace().collect::<Vec<_>>().join(" "))
             .find(|l| l.starts_with(&format!("{event} = optional")));
-        assert_eq!(line, Some(format!("{event} = optional(bool, {on})")));
+        assert_eq!(line, Some(format!("{event} = optional(bool, true)")));
     }
-    let ignored = sundown::domain::Responses::default_of(sundown::domain::Kind::Rebalance);
-    assert_eq!(ignored.as_str(), "ignore", "its rule is off by default, as its response is");
 }
 
 #[test]

@@ -269,7 +269,9 @@ impl Model<'_> {
         }
         let is_undecided = claim == HookClaim::Undecided;
         match &self.i.cause {
-            Cause::Rebalance => self.not_acted_on(node, Reason::Ignored),
+            Cause::Rebalance if self.known.age(self.now) > self.flags.policy.rebalance_ttl => {
+                self.dropped(Reason::Stale)
+            }
             Cause::StateChange(InstanceState::Running | InstanceState::Pending) => {
                 self.dropped(Reason::Irrelevant)
             }

@@ -345,7 +345,11 @@ fn a_launch_out_of_a_warm_pool_waits_for_the_index_and_other_kinds_without_actio
         "its Node may have to be put back"
     );
     assert_eq!(
-        verdict(&interruption(Cause::Rebalance), &away, &policy()),
+        verdict(
+            &interruption(Cause::Rebalance),
+            &away,
+            &super::responses::on(&["rebalance=ignore"])
+        ),
         Verdict::Delete(Reason::Ignored)
     );
     let found = Knowledge { nodes: vec![our_node()], ..away };

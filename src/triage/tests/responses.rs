@@ -3,7 +3,7 @@
 use super::*;
 use crate::domain::{KindResponse, Response, Responses};
 
-fn on(given: &[&str]) -> Policy {
+pub(super) fn on(given: &[&str]) -> Policy {
     let given: Vec<KindResponse> = given.iter().map(|text| text.parse().unwrap()).collect();
     Policy { responses: Responses::new(&given).unwrap(), ..policy() }
 }
@@ -36,6 +36,7 @@ fn an_ignored_kind_is_deleted_and_its_hook_gets_no_heartbeat() {
         (terminate(), "terminate-hook=ignore"),
         (launch(), "launch-hook=ignore"),
         (state_change(InstanceState::Stopping), "state-change=ignore"),
+        (rebalance(), "rebalance=ignore"),
     ] {
         let known = Knowledge { hooks: described(), ..with_node() };
         assert_eq!(verdict(&i, &known, &on(&[given])), Verdict::Delete(Reason::Ignored), "{given}");
@@ -45,7 +46,6 @@ fn an_ignored_kind_is_deleted_and_its_hook_gets_no_heartbeat() {
         let expected = Verdict::GiveBack(Reason::Ignored);
         assert_eq!(verdict(&i, &without_node, &shared_queue), expected, "{given}");
     }
-    assert_eq!(verdict(&rebalance(), &with_node(), &policy()), Verdict::Delete(Reason::Ignored));
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn a_hook_of_another_party_is_not_called_ignored() {
 
 #[test]
 fn a_recommendation_older_than_its_time_is_stale_and_aws_is_not_asked() {
-    let policy = Policy { rebalance_ttl: seconds(600), ..on(&["rebalance=prefer"]) };
+    let policy = Policy { rebalance_ttl: seconds(600), ..policy() };
     assert_eq!(accepted(verdict(&rebalance(), &aged(600), &policy)).1, Certainty::Timely);
     assert_eq!(verdict(&rebalance(), &aged(601), &policy), Verdict::Delete(Reason::Stale));
 }

@@ -167,6 +167,9 @@ impl Judge<'_> {
                     return self.is_only_tainted(page, event)
                         || self.story.cordoned_between(node, since.max(page.at), at.min(until));
                 }
+                if event.kind == Kind::Rebalance && self.outranks_recommendations(page) {
+                    return true;
+                }
                 // Nothing is sooner than the end of the machine, and a notice that was read after
                 // its own end rules nothing.
                 if page.recorded.iter().any(|t| t.is_over())
@@ -191,6 +194,16 @@ impl Judge<'_> {
                 && node.annotations.get(PLANNED).is_some_and(|text| text.contains(&change.arn))
         };
         self.writes.iter().any(|write| write.at <= at && write.new.is_some_and(has))
+    }
+
+    /// Something other than a recommendation asks for as much. A recommendation has no end.
+    fn outranks_recommendations(&self, page: &Page) -> bool {
+        let terms = &self.evidence.terms;
+        let all = page.record.as_ref().and_then(|record| record["interruptions"].as_array());
+        let of_others: Vec<_> =
+            all.into_iter().flatten().filter(|i| i["kind"] != "rebalance").cloned().collect();
+        let asked = terms.response(Kind::Rebalance.name());
+        !of_others.is_empty() && terms.strongest(&of_others) >= asked
     }
 
     /// The record asks only for a taint (`--on`), and the event asks for no more.

@@ -29,6 +29,7 @@ pub mod sent;
 pub mod story;
 mod swept;
 pub mod timeline;
+mod waits;
 mod windows;
 mod writers;
 mod written;
@@ -178,7 +179,7 @@ impl Terms {
         set.min().unwrap_or(default)
     }
 
-    /// What `--on` says about this kind. Without it, all kinds are drained but recommendations.
+    /// What `--on` says about this kind. Without it, a recommendation only asks for the weaker taint.
     pub fn response(&self, kind: &str) -> Response {
         let given = self.each("--on");
         let pairs = given.iter().flat_map(|text| text.split(',')).filter_map(|p| p.split_once('='));
@@ -188,7 +189,7 @@ impl Terms {
             Some("prefer") => Response::Prefer,
             Some("cordon") => Response::Cordon,
             Some("drain") => Response::Drain,
-            _ if kind == "rebalance" => Response::Ignore,
+            _ if kind == "rebalance" => Response::Prefer,
             _ => Response::Drain,
         }
     }
@@ -311,6 +312,7 @@ pub fn verdict(evidence: &Evidence) -> Ruling {
         return Ruling { broken: judge.broken, tally: judge.tally.into_inner() };
     }
     judge.pods();
+    judge.waits();
     judge.budgets();
     judge.limits();
     judge.cordoned();

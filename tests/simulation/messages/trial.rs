@@ -127,7 +127,7 @@ async fn a_trial_records_what_would_have_been_done_and_deletes_on_its_own_queue_
     assert_eq!(log.of(&gone[0]), [(Would::Complete, none())]);
     assert_eq!(log.of(&launched), [(Would::AnswerLaunch, none())]);
     assert_eq!(log.of(&theirs[0]), [(Would::Nothing, "foreign".to_owned())]);
-    assert_eq!(log.of(&spot[1]), [(Would::Nothing, "ignored".to_owned())]);
+    assert_eq!(log.of(&spot[1]), [(Would::Mark, none())], "it recommends to rebalance");
     let others: Vec<_> = log
         .entries()
         .into_iter()

@@ -10,7 +10,7 @@ use sundown::sim::{
 use super::{
     fifth, fourth,
     plan::{Act, Budget, Group, Load, LoadKind, Loose, Plan},
-    second, sixth, third,
+    second, seventh, sixth, third,
 };
 use crate::judge::Belongs;
 
@@ -93,6 +93,9 @@ impl Plan {
         }
         if seed >= sixth::FIRST {
             sixth::draw(&mut plan);
+        }
+        if seed >= seventh::FIRST {
+            seventh::draw(&mut plan);
         }
         plan
     }

@@ -7,6 +7,7 @@
 //! the release profile.
 
 mod build;
+mod changes;
 mod coverage;
 mod draw;
 mod faults;
@@ -22,6 +23,7 @@ mod play;
 mod replicas;
 pub mod runner;
 mod second;
+mod seventh;
 mod sixth;
 mod third;
 #[cfg(test)]

@@ -306,6 +306,12 @@ pub enum Act {
     Health {
         pick: usize,
     },
+    /// AWS Health announces that an instance retires after so many seconds.
+    Change {
+        pick: usize,
+        starts: u64,
+        end: ChangeEnd,
+    },
     /// Somebody sends a test event (`sundown send-test`), which asks to be acted on or not: a spot
     /// notice or a state change.
     Test {
@@ -317,6 +323,24 @@ pub enum Act {
     DeleteQueue {
         seconds: u64,
     },
+}
+
+/// What becomes of a change that was announced.
+#[derive(Debug, Clone, Copy)]
+pub enum ChangeEnd {
+    /// EC2 stops the instance at its start.
+    Happens,
+    /// After so many seconds it is canceled.
+    Canceled { after: u64 },
+    /// After so many seconds it is moved by so many seconds, and then it happens.
+    Moved { after: u64, by: u64 },
+}
+
+impl ChangeEnd {
+    /// By how much the start is moved, in seconds.
+    pub fn moved_by(self) -> u64 {
+        if let Self::Moved { by, .. } = self { by } else { 0 }
+    }
 }
 
 /// What an admission webhook makes of evictions.

@@ -11,7 +11,7 @@ use serde_json::json;
 use sundown::domain::Moment;
 use sundown::sim::{
     Passage, Tripwire, WorldSettings,
-    aws::{Call, FaultRule, How, InstanceChange, QueueSettings, SpotAction, State},
+    aws::{Call, FaultRule, HealthNotice, How, InstanceChange, QueueSettings, SpotAction, State},
     kube::{Match, Request, Rule, RuleId},
 };
 use tokio::{sync::mpsc::UnboundedReceiver, task::JoinHandle};
@@ -42,6 +42,8 @@ pub(super) enum Todo {
     Schedule,
     Queue(QueueSettings),
     Relabel(String, u64),
+    Announce(HealthNotice),
+    Stop(String),
 }
 
 pub(super) struct Play<'a> {
@@ -58,6 +60,8 @@ pub(super) struct Play<'a> {
     pub(super) evidence: Evidence,
     /// How many Capacity Blocks have ended.
     pub(super) ended_blocks: usize,
+    /// How many changes AWS Health has announced.
+    pub(super) changes: usize,
     pub(super) tripwire: Tripwire,
     /// When the process that the plan kills has died, and whose replica's next one has not been
     /// ordered.
@@ -131,6 +135,7 @@ pub async fn play_and_count(plan: &Plan) -> (Evidence, Vec<Passage>) {
         changed,
         leases_deleted: Vec::new(),
         ended_blocks: 0,
+        changes: 0,
         evidence,
         tripwire: Tripwire::default(),
         death: Arc::default(),
@@ -208,8 +213,10 @@ impl Play<'_> {
     /// The longest that this run may take. What is done for a rebalance recommendation may last
     /// until it expires after an hour (`--rebalance-ttl`).
     fn limit(&self) -> Duration {
-        let is_of_rebalance = |flag: &String| flag.starts_with("--on=rebalance=");
-        let lasts = self.plan.flags.iter().any(is_of_rebalance);
+        let is_recommended = self.plan.acts.iter().any(|(_, act)| {
+            matches!(act, Act::Rebalance { .. } | Act::Large { notice: false, .. })
+        });
+        let lasts = is_recommended && !self.has_flag("--on=rebalance=ignore");
         if lasts { LIMIT + Duration::from_hours(1) } else { LIMIT }
     }
 
@@ -218,6 +225,9 @@ impl Play<'_> {
         let ends_after = |act: &Act| match act {
             // AWS terminates the instances of a Capacity Block ten minutes after the warning.
             Act::Block { picks } if !picks.is_empty() => Duration::from_mins(10),
+            Act::Change { starts, end, .. } => {
+                Duration::from_secs(starts + end.moved_by()) + Duration::from_mins(2)
+            }
             // The last reclaim takes two minutes.
             _ => Duration::from_mins(2),
         };
@@ -344,6 +354,8 @@ impl Play<'_> {
                     self.after(2, Todo::ResumeAll);
                 }
             }
+            Todo::Announce(notice) => self.stage.world.aws.health(&notice),
+            Todo::Stop(instance) => self.stage.world.aws.stop(&instance),
             Todo::KubeletBack(node) => {
                 self.hand(&node, "back");
                 kube.kubelet_back(&node);
@@ -367,6 +379,7 @@ impl Play<'_> {
             }
             Act::Capacity { pick } => self.with_instance(*pick, |id| aws.capacity_interruption(id)),
             Act::Block { picks } => self.end_block(picks),
+            Act::Change { pick, starts, end } => self.announce(*pick, *starts, *end),
             Act::LoseEvents { seconds } => aws.lose_events(now + Duration::from_secs(*seconds)),
             Act::EndInEc2 { pick, stop } => self.with_instance(*pick, |id| {
                 if *stop { aws.stop(id) } else { aws.terminate_in_ec2(id) }

@@ -128,7 +128,13 @@ async fn a_drain_for_what_asks_for_none_is_seen() {
         edit_bodies(e, |body| body["detail-type"] = json!("EC2 Instance Rebalance Recommendation"));
         edit_first(e, |entry| entry["kind"] = json!("rebalance"));
     };
-    breaks(&doctored(&evidence, rebalance), NONE);
+    let ignored = |e: &mut Evidence| {
+        rebalance(e);
+        for (_, flags) in &mut e.terms.flags {
+            flags.push("--on=rebalance=ignore".to_owned());
+        }
+    };
+    breaks(&doctored(&evidence, ignored), NONE);
     let state = |state: &'static str| {
         move |e: &mut Evidence| {
             edit_bodies(e, |body| {

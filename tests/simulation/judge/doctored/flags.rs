@@ -336,3 +336,20 @@ async fn a_completion_without_a_node_where_the_cluster_has_no_name_is_seen() {
     keeps(&judge(&evidence), NO_NODE, "the cluster has a name");
     breaks(&under(&evidence, "--no-cluster-name"), NO_NODE);
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_eviction_before_the_delay_of_evict_after_is_over_is_seen() {
+    const EARLY: &str = "before --evict-after";
+    let mut evidence = hooked().await;
+    evidence.terms.drain_timeout = 600;
+    breaks(&under(&evidence, "--evict-after=terminate-hook=1m"), EARLY);
+    for flag in [
+        "--evict-after=terminate-hook=1s",
+        "--evict-after=rebalance=1m",
+        "--evict-after=terminate-hook=replacement-ready",
+    ] {
+        keeps(&under(&evidence, flag), EARLY, flag);
+    }
+    evidence.terms.drain_timeout = 299;
+    keeps(&under(&evidence, "--evict-after=terminate-hook=1m"), EARLY, "it is too short");
+}

@@ -41,6 +41,30 @@ async fn a_message_of_a_later_action_of_a_hook_that_the_record_names_is_not_dura
     breaks(&recorded(&of_hook.replace(&first.token, token)), LOST);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_recommendation_that_is_deleted_without_a_record_that_asks_for_as_much_is_seen() {
+    let evidence = hooked().await;
+    let (instance, _) = node_of(&evidence);
+    let deleted = |at: Moment, flag: Option<&str>| {
+        let mut evidence = evidence.clone();
+        for (_, flags) in &mut evidence.terms.flags {
+            flags.extend(flag.map(str::to_owned));
+        }
+        let body = json!({
+            "version": "0", "id": "r", "detail-type": "EC2 Instance Rebalance Recommendation",
+            "source": "aws.ec2", "time": (at - s(1)).strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            "detail": { "instance-id": instance },
+        });
+        send(&mut evidence, &body.to_string(), at - s(1), at);
+        judge(&evidence)
+    };
+    let accepted = accepted(&evidence);
+    breaks(&deleted(accepted - s(1), None), LOST);
+    keeps(&deleted(accepted - s(1), Some("--on=rebalance=ignore")), LOST, "it is ignored");
+    keeps(&deleted(accepted + s(5), None), LOST, "the drain asks for more");
+    breaks(&deleted(accepted + s(5), Some("--on=terminate-hook=ignore,rebalance=drain")), LOST);
+}
+
 /// What the last record of the only node said from then on.
 fn released(evidence: &Evidence) -> Moment {
     when(evidence, |f| {
