@@ -130,6 +130,29 @@ fn people_see_events_lines_and_a_table_but_no_flood() {
 }
 
 #[test]
+fn instances_that_come_into_service_can_be_watched_by_the_name_of_a_scenario() {
+    let serves = "is in service: its launch hook is completed";
+    for (name, lines) in [
+        ("launch", ["Auto Scaling launches 3 instances of `general`", serves]),
+        (
+            "warm-pool",
+            [
+                "Auto Scaling returns to the warm pool 2 instances of `general`",
+                "takes pods again: it is as it was before its drain",
+            ],
+        ),
+        ("lost-events", ["EventBridge loses all events for 1h", serves]),
+    ] {
+        let output = simulate(&["--scenario", name], &[]);
+        let shown = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{name}: {shown}");
+        for line in lines {
+            assert!(shown.contains(line), "{name}, {line}: {shown}");
+        }
+    }
+}
+
+#[test]
 fn time_can_be_carried_on_at_a_speed_of_ones_own() {
     let file = scenario(
         "speed",

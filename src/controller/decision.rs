@@ -18,15 +18,17 @@ use super::{
     planned::{self, NoteOutcome},
     questions::{Answer, Questions},
     returns::{self, ReturnOutcome},
+    warm_pool,
 };
 use crate::{
-    domain::{Interruption, LifecycleAction, Moment, Node, seconds},
+    domain::{Cause, Interruption, LifecycleAction, Moment, Node, seconds},
     fleet::{Input, Origin},
     observe::MessageOutcome,
     record::{self, Record, Returned},
     runtime::Backoff,
     triage::{
-        self, HooksAnswer, Knowledge, LaunchAnswer, Reason, ReturnCheck, Verdict, Wait, triage,
+        self, HooksAnswer, Knowledge, LaunchAnswer, Reason, ReturnCheck, Verdict, Wait,
+        sweep::Candidate, triage,
     },
 };
 
@@ -92,17 +94,31 @@ impl Decision {
         }
     }
 
-    /// For an interruption that the sweep found. `first_seen`: when, on our clock. It holds no
-    /// evictions of other nodes back: no message came. `give_up`: cancels it unless AWS has proved
-    /// it.
+    /// For an interruption that the sweep found. It holds no evictions of other nodes back: no
+    /// message came. `give_up`: cancels it unless AWS has proved it.
     pub(super) fn found_by_sweep(
         term: Arc<Term>,
         interruption: Interruption,
-        first_seen: Moment,
+        candidate: &Candidate,
         give_up: CancellationToken,
     ) -> Self {
-        let now = term.shared.clock.now();
+        let (now, first_seen) = (term.shared.clock.now(), candidate.first_seen);
         let new = Self::new(term, interruption, now, first_seen, None, give_up, false);
+        let mut known = Knowledge { is_found_by_sweep: true, ..new.known };
+        if matches!(new.interruption.cause, Cause::Launch(_)) {
+            known.launch_answers().absent_at = candidate.absent_at;
+        }
+        Self { known, burst_hold: None, ..new }
+    }
+
+    /// For a state change that EC2 showed at `at`, and of which no event has arrived.
+    pub(super) fn found_ending(
+        term: Arc<Term>,
+        interruption: Interruption,
+        at: Moment,
+        give_up: CancellationToken,
+    ) -> Self {
+        let new = Self::new(term, interruption, at, at, None, give_up, false);
         let known = Knowledge { is_found_by_sweep: true, ..new.known };
         Self { known, burst_hold: None, ..new }
     }
@@ -362,8 +378,10 @@ impl Decision {
     /// proofs, heartbeats and completions for it are then up to the drain of that record; after the
     /// release there is nothing left to keep alive.
     fn is_on_record(&self) -> bool {
-        // Of several Nodes that claim the instance, each that is drained has a record of its own.
-        !self.known.nodes.is_empty()
+        // Of several Nodes that claim the instance, each that is drained has a record of its own. The
+        // record of a Node in a warm pool does not show whether its launch hook is completed.
+        !matches!(self.interruption.cause, Cause::Launch(_))
+            && !self.known.nodes.is_empty()
             && self.known.nodes.iter().all(|node| record::recognize(node, &self.interruption))
     }
 
@@ -386,6 +404,13 @@ impl Decision {
 
     fn learn(&mut self, learned: Answer) {
         learned.note(&mut self.known, &self.interruption.instance);
+        if self.known.is_found_by_sweep
+            && matches!(self.interruption.cause, Cause::Launch(_))
+            && let Some(facts) = self.known.instance.as_ref().and_then(|i| i.facts.as_ref())
+            && let Some(launched) = facts.launched
+        {
+            self.known.note_launch_time(self.term.skew().to_ours(launched));
+        }
         if self.is_proved_by_sweep() {
             self.lines().found_by_sweep();
         }
@@ -434,7 +459,20 @@ impl Decision {
     /// Completes a launch hook.
     async fn answer_launch(&mut self, answer: LaunchAnswer) -> MessageEnd {
         let outcome = self.lines().launch_ends(&answer);
-        let LaunchAnswer { action, result, .. } = answer;
+        let LaunchAnswer { action, result, cordon, .. } = answer;
+        if let Some(node) = cordon {
+            self.burst_hold = None;
+            let happened = self.known.happened;
+            let cordoning = warm_pool::cordon(&self.term, &self.interruption, node, happened);
+            tokio::select! {
+                biased;
+                () = self.given_up.cancelled(), if !self.is_proved_by_sweep() => {
+                    self.count(MessageOutcome::Left);
+                    return MessageEnd::LeftToReappear;
+                }
+                () = Box::pin(cordoning) => {}
+            }
+        }
         self.send_completion(action, outcome, OrderedResult::of_launch(result)).await
     }
 

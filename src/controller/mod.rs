@@ -34,6 +34,7 @@ mod decision;
 mod decision_lines;
 mod deleted_nodes;
 mod dry_report;
+mod end_sweep;
 mod fleet;
 mod hook_claims;
 mod hooks;
@@ -56,6 +57,7 @@ mod shared;
 mod sinks;
 mod sweep;
 mod trial;
+mod warm_pool;
 
 pub use board::{BlockedFor, Board, NodeReport};
 pub use conditions::AWAITED;

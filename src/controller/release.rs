@@ -265,15 +265,8 @@ impl Release {
     }
 }
 
-/// Starts a task that puts back what Sundown changed on a Node. It retries until that is done, the
-/// Node is gone, or its record is another one.
-pub(super) fn put_back(term: &Term, node: Arc<Node>, after: After) {
-    let task = term.clone();
-    term.spawn(async move { put_back_now(&task, node, None, &after).await });
-}
-
-/// Puts back what Sundown changed on a Node, as [`put_back`], and waits for that. `held`: the
-/// record to use if the Node's own cannot be read.
+/// Puts back what Sundown changed on a Node. It retries until that is done, the Node is gone, or its
+/// record is another one. `held`: the record to use if the Node's own cannot be read.
 pub(super) async fn put_back_now(
     term: &Term,
     node: Arc<Node>,

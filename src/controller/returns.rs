@@ -1,8 +1,8 @@
-//! Instances that are back in service without a new boot: their Nodes are put back as they were.
+//! Instances that are back in service: their Nodes are put back as they were.
 
 use std::sync::Arc;
 
-use tracing::{debug, info};
+use tracing::{debug, info, warn};
 
 use super::{
     context::Term,
@@ -10,10 +10,11 @@ use super::{
     release,
 };
 use crate::{
+    cluster::node_lease_renewed,
     domain::{Interruption, LifecycleAction, Node, Transition, seconds},
     fleet::DrainEvent,
     fleet::Input,
-    record::{self, After, Released, Returned},
+    record::{self, After, AwaitedBoot, AwsAnswer, MissingOfBoot, Released, Returned},
 };
 
 /// How long to wait for the answer to a heartbeat, which shows whether an action is open.
@@ -143,4 +144,97 @@ async fn restore(term: &Term, node: Arc<Node>) {
     }
     let after = After::Released(Released::new(term.aws_now(), "returned"));
     release::put_back_now(term, node, None, &after).await;
+}
+
+/// The pauses between two looks at a machine that has booted: short at first.
+const SOON: std::time::Duration = seconds(3);
+const LATER: std::time::Duration = seconds(20);
+/// How many looks come after the short pause.
+const SOON_LOOKS: u32 = 20;
+/// How long a look lasts at most.
+const LOOK_TIMEOUT: std::time::Duration = seconds(20);
+
+/// Starts a task that puts back a Node whose record does not count. If the machine has booted since,
+/// it first waits until the instance is shown to be back.
+pub(super) fn put_back_ordered(term: &Term, node: Arc<Node>) {
+    let task = term.clone();
+    term.spawn(async move {
+        let Some(node) = Box::pin(booted(&task, node)).await else { return };
+        Box::pin(release::put_back_now(&task, node, None, &After::Removed)).await;
+    });
+}
+
+/// Waits until the machine of the Node is back. Returns the Node then, at once if nothing has to be
+/// shown. `None`: the Node is gone or its record is another one.
+async fn booted(term: &Term, given: Arc<Node>) -> Option<Arc<Node>> {
+    let (mut node, mut reported) = (given, None);
+    for looks in 0_u32.. {
+        let shown = term.shared.nodes.get(&node.name);
+        match shown.filter(|shown| !shown.is_older_than(&node)) {
+            Some(shown) if shown.uid != node.uid || shown.record() != node.record() => return None,
+            Some(shown) => node = shown,
+            // The index may lag behind the LIST that showed this Node, but not for long.
+            None if looks > SOON_LOOKS => return None,
+            None => {}
+        }
+        let Some(awaited) = record::awaited_boot(&node) else { return Some(node) };
+        let looking = tokio::time::timeout(LOOK_TIMEOUT, missing(term, &node, &awaited));
+        // A person may have asked meanwhile to keep it cordoned.
+        match looking.await.ok().flatten() {
+            Some(None) if !node.keeps_cordon() => return Some(node),
+            Some(Some(missing)) if reported != Some(missing) => {
+                reported = Some(missing);
+                info!(
+                    node = %node.name, instance = %awaited.instance, %missing,
+                    "A machine has booted since its drain: its node stays cordoned until its \
+                     instance is back."
+                );
+            }
+            _ => {}
+        }
+        tokio::time::sleep(if looks < SOON_LOOKS { SOON } else { LATER }).await;
+    }
+    None
+}
+
+/// What does not show yet that the machine is back. The outer `None`: AWS or the API server did not
+/// answer.
+async fn missing(term: &Term, node: &Node, awaited: &AwaitedBoot) -> Option<Option<MissingOfBoot>> {
+    // Costs no call while the kubelet does not report.
+    if let Some(MissingOfBoot::Ready) = awaited.missing(node, None, &AwsAnswer::default()) {
+        return Some(Some(MissingOfBoot::Ready));
+    }
+    let (lookups, now) = (&term.shared.lookups, tokio::time::Instant::now());
+    let renewed = match node_lease_renewed(&term.shared.cluster, &node.name).await {
+        Ok(renewed) => renewed,
+        Err(error) => {
+            unanswered(term, node, &error.to_string());
+            return None;
+        }
+    };
+    let instance = match lookups.instances.get_since(&awaited.instance, now).await {
+        Ok((_, instance)) => instance,
+        Err(error) => {
+            unanswered(term, node, &error.to_string());
+            return None;
+        }
+    };
+    let state = match &awaited.group {
+        Some(group) => lookups.members.state_since(group, &awaited.instance, now).await.ok()?,
+        None => None,
+    };
+    let answer = AwsAnswer { group_state: state.as_deref(), instance: instance.as_deref() };
+    Some(awaited.missing(node, renewed, &answer))
+}
+
+fn unanswered(term: &Term, node: &Node, error: &str) {
+    if term.is_first_report("the return of a booted machine is not shown") {
+        warn!(
+            node = %node.name, error,
+            "Cannot find out whether a machine that has booted is back: its node stays cordoned \
+             until EC2 and the API server answer."
+        );
+    } else {
+        debug!(node = %node.name, error, "No answer about a machine that has booted.");
+    }
 }

@@ -15,7 +15,7 @@ use super::{
     counting::Counting,
     dead_letters,
     deleted_nodes::DeletedNodes,
-    fleet,
+    end_sweep, fleet,
     hooks::{LifecycleActions, heartbeat_answers::HeartbeatAnswers},
     housekeeping,
     intake::{self, Intake, IntakeEvent, IntakeHandle},
@@ -447,6 +447,7 @@ impl ActiveTerm {
             term.spawn(follow_pause(term.clone(), lease, is_paused));
             term.spawn(sweep::run(Arc::new(term.clone())));
             term.spawn(return_sweep::run(Arc::new(term.clone())));
+            term.spawn(end_sweep::run(Arc::new(term.clone())));
         }
         let counting: Arc<dyn Observer<IntakeEvent>> =
             Arc::new(Counting(Arc::clone(&parts.metrics)));

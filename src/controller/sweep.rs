@@ -44,8 +44,7 @@ pub(super) async fn run(term: Arc<Term>) {
         );
         return;
     };
-    let is_acted_on = |state: &WaitState| term.shared.policy.ignores(state.kind()).is_none();
-    if ![WaitState::Terminating, WaitState::ReplacingRootVolume].iter().any(is_acted_on) {
+    if !WaitState::ALL.iter().any(|state| is_acted_on(&term, *state)) {
         return;
     }
     // Without the Nodes, every record would be missing.
@@ -81,6 +80,15 @@ pub(super) async fn run(term: Arc<Term>) {
     }
 }
 
+/// Whether an instance in this state may wait in a hook whose kind `--on` does not ignore.
+fn is_acted_on(term: &Term, state: WaitState) -> bool {
+    state.transitions().iter().any(|transition| is_swept(term, state, *transition))
+}
+
+fn is_swept(term: &Term, state: WaitState, transition: Transition) -> bool {
+    term.shared.policy.ignores(state.kind(transition)).is_none()
+}
+
 /// Asks Auto Scaling once which instances wait, and takes in the answer.
 async fn round(term: &Term, cluster: &str, sweep: &mut Sweep, retained: &mut Retained) {
     let (clock, random) = (term.shared.clock, &term.shared.random);
@@ -112,10 +120,7 @@ async fn ask(term: &Term, cluster: &str, retained: &mut Retained) -> RoundResult
     let metrics = &term.shared.metrics;
     let (mut found, mut kept) = (BTreeMap::new(), BTreeMap::new());
     for filter in filters {
-        let waits = |state: &str| {
-            WaitState::of(state)
-                .is_some_and(|state| term.shared.policy.ignores(state.kind()).is_none())
-        };
+        let waits = |state: &str| WaitState::of(state).is_some_and(|s| is_acted_on(term, s));
         let WaitingMembers { members, retained, calls, result } =
             term.shared.aws.autoscaling().waiting_members(&filter, MAX_WAITING + 1, waits).await;
         metrics.sweep_calls(calls);
@@ -215,15 +220,23 @@ impl Checks {
     fn are_all_known(&self, candidate: &Candidate) -> bool {
         let group = &candidate.waiting.group;
         let Some(hooks) = self.term.shared.lookups.hooks.before(group) else { return false };
-        self.ours(&hooks).into_iter().all(|hook| self.is_known(candidate, hook))
+        self.ours(&hooks, candidate.waiting.state)
+            .into_iter()
+            .all(|(hook, transition)| self.is_known(candidate, hook, transition))
     }
 
-    /// The terminate hooks of this group that Sundown answers.
-    fn ours(&self, hooks: &GroupHooks) -> Vec<HookName> {
-        self.term.shared.policy.hooks.completed(hooks, Transition::Terminating)
+    /// The hooks of this group that Sundown answers, and in which an instance in this state may wait.
+    fn ours(&self, hooks: &GroupHooks, state: WaitState) -> Vec<(HookName, Transition)> {
+        let of = |transition: &Transition| {
+            let is_swept = is_swept(&self.term, state, *transition);
+            let swept = self.term.shared.policy.hooks.swept(hooks, *transition);
+            let transition = *transition;
+            swept.into_iter().filter(move |_| is_swept).map(move |hook| (hook, transition))
+        };
+        state.transitions().iter().flat_map(of).collect()
     }
 
-    fn is_known(&self, candidate: &Candidate, hook: HookName) -> bool {
+    fn is_known(&self, candidate: &Candidate, hook: HookName, transition: Transition) -> bool {
         let key = HookKey {
             instance: candidate.waiting.instance.clone(),
             group: candidate.waiting.group.clone(),
@@ -232,15 +245,25 @@ impl Checks {
         if self.under_way().contains(&key) || self.term.actions.knows(&key, candidate) {
             return true;
         }
-        let interruption = self.interruption(candidate, hook);
+        if transition == Transition::Launching {
+            // No record shows that a launch hook is completed.
+            return false;
+        }
+        let interruption = self.interruption(candidate, hook, transition);
         let nodes = self.term.shared.nodes.by_instance(&key.instance);
         !nodes.is_empty() && nodes.iter().all(|node| record::recognize(node, &interruption))
     }
 
-    fn interruption(&self, candidate: &Candidate, hook: HookName) -> Interruption {
+    fn interruption(
+        &self,
+        candidate: &Candidate,
+        hook: HookName,
+        transition: Transition,
+    ) -> Interruption {
         let hooks = &self.term.shared.lookups.hooks;
         let metadata = hooks.settings_before(&candidate.waiting.group, &hook);
-        candidate.interruption(hook, self.term.skew().to_aws(candidate.first_seen), metadata)
+        let at = self.term.skew().to_aws(candidate.first_seen);
+        candidate.interruption(hook, transition, at, metadata)
     }
 
     /// Checks an instance, in a task of its own that ends with the term.
@@ -276,10 +299,10 @@ impl Checks {
             }
             Ok(None) | Err(_) => return false,
         };
-        let unknown =
-            self.ours(&hooks).into_iter().filter(|h| !self.is_known(candidate, h.clone()));
+        let mut unknown = self.ours(&hooks, candidate.waiting.state);
+        unknown.retain(|(hook, of)| !self.is_known(candidate, hook.clone(), *of));
         let give_up = CancellationToken::new();
-        let deciding = join_all(unknown.map(|hook| self.decide(candidate, hook, &give_up)));
+        let deciding = join_all(unknown.into_iter().map(|of| self.decide(candidate, of, &give_up)));
         tokio::pin!(deciding);
         let answered = tokio::select! {
             answered = &mut deciding => answered,
@@ -296,16 +319,15 @@ impl Checks {
     async fn decide(
         &self,
         candidate: &Candidate,
-        hook: HookName,
+        (hook, transition): (HookName, Transition),
         give_up: &CancellationToken,
     ) -> bool {
         let WaitingInstance { instance, group, .. } = &candidate.waiting;
         let key = HookKey { instance: instance.clone(), group: group.clone(), hook: hook.clone() };
         let _under_way = CheckInFlight::new(self, key);
-        let interruption = self.interruption(candidate, hook);
+        let interruption = self.interruption(candidate, hook, transition);
         let term = Arc::clone(&self.term);
-        let mut decision =
-            Decision::found_by_sweep(term, interruption, candidate.first_seen, give_up.clone());
+        let mut decision = Decision::found_by_sweep(term, interruption, candidate, give_up.clone());
         Box::pin(decision.decide()).await;
         decision.is_answered()
     }

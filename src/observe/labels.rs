@@ -74,7 +74,7 @@ labels!(
 
 impl MessageOutcome {
     /// The outcomes of what the sweep found: it has no messages.
-    pub const OF_SWEEP: [Self; 11] = [
+    pub const OF_SWEEP: [Self; 15] = [
         Self::Accepted,
         Self::Joined,
         Self::Repeat,
@@ -86,6 +86,10 @@ impl MessageOutcome {
         Self::Stale,
         Self::NotActedOn,
         Self::Left,
+        Self::LaunchAnswered,
+        Self::LaunchTimedOut,
+        Self::LaunchOver,
+        Self::Restored,
     ];
 }
 

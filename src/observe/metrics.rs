@@ -184,9 +184,9 @@ impl Metrics {
             sweep_decided: reg(
                 &mut r,
                 "sweep_decided",
-                "Lifecycle hooks that the sweep checked for a waiting instance, by outcome. accepted, \
-                 joined and completed: no event of the hook had arrived; stale: the instance does \
-                 not wait in this hook",
+                "Lifecycle hooks that the sweep checked for a waiting instance, shutdowns that it \
+                 found, and nodes that it restored, by outcome. accepted, joined, completed and \
+                 launch_...: no event had arrived; stale: the instance does not wait in this hook",
             ),
             settings_ignored: reg(
                 &mut r,

@@ -220,14 +220,14 @@ pub fn recognize(node: &Node, interruption: &Interruption) -> bool {
 }
 
 /// An interruption that may be added to a record.
-struct NewEntry {
+pub(super) struct NewEntry {
     instance: InstanceId,
     facts: InterruptionFacts,
     entry: KnownEntry,
 }
 
 impl NewEntry {
-    fn new(interruption: &Interruption, now: Moment, options: &AcceptOptions) -> Self {
+    pub(super) fn new(interruption: &Interruption, now: Moment, options: &AcceptOptions) -> Self {
         let instance = interruption.instance.clone();
         let facts = InterruptionFacts {
             response: options.response,
@@ -244,7 +244,7 @@ impl NewEntry {
         }
     }
 
-    fn fresh(self, node: &Node, before: Before) -> Record {
+    pub(super) fn fresh(self, node: &Node, before: Before) -> Record {
         Record {
             version: VERSION,
             instance: self.instance,
@@ -294,7 +294,7 @@ impl NewEntry {
     }
 
     /// The record belongs to this instance and names this very event.
-    fn is_in(&self, record: &Record) -> bool {
+    pub(super) fn is_in(&self, record: &Record) -> bool {
         let released = record.released.as_ref().map(|released| released.at);
         record.instance == self.instance
             && record.known().any(|k| self.is_same_event(k) || self.is_same_wait(k, released))
@@ -465,7 +465,7 @@ fn end_ahead(facts: &InterruptionFacts, now: Moment) -> Option<Moment> {
 }
 
 /// The state before Sundown of a Node without a readable record.
-fn seen_before(node: &Node) -> Before {
+pub(super) fn seen_before(node: &Node) -> Before {
     let excluded = node
         .labels
         .get(EXCLUDE_FROM_LOAD_BALANCERS)
@@ -475,7 +475,7 @@ fn seen_before(node: &Node) -> Before {
 
 /// The state before Sundown of a Node with a record that does not count: without the cordon and the
 /// label that Sundown set for that record.
-fn before_us(node: &Node, record: &Record) -> Before {
+pub(super) fn before_us(node: &Node, record: &Record) -> Before {
     let seen = seen_before(node);
     let ours = ours(node, record);
     Before {
@@ -487,7 +487,7 @@ fn before_us(node: &Node, record: &Record) -> Before {
 
 /// The state before Sundown of a Node with a damaged record. The record may still show that Sundown
 /// cordoned the Node. That counts only while the Node has Sundown's taint.
-fn before_damaged(node: &Node) -> Before {
+pub(super) fn before_damaged(node: &Node) -> Before {
     let seen = seen_before(node);
     let text = node.annotations.get(RECORD).map(String::as_str).unwrap_or_default();
     let was_unschedulable = serde_json::from_str::<Value>(text)

@@ -21,6 +21,7 @@
 //! Node again and builds a new patch.
 
 mod accept;
+mod booted;
 mod compat;
 mod confirmed;
 mod deleted;
@@ -35,8 +36,11 @@ mod schema;
 mod status;
 #[cfg(test)]
 pub(crate) mod tests;
+mod unreported_end;
+mod warm_pool;
 
 pub use accept::{Accept, AcceptOptions, accept, recognize};
+pub use booted::{AwaitedBoot, MissingOfBoot, awaited_boot};
 pub use confirmed::{ConfirmedNodes, Trust};
 pub use deleted::{HeldRecord, MissingRecord, OnDeletion, OnMissingRecord, RecordDeletion};
 pub use ended::{EndReason, EndedDrain, OnEnd};
@@ -56,3 +60,5 @@ pub use schema::{
     Before, Damage, MAX_BYTES, MAX_HOOKS, MAX_INTERRUPTIONS, Record, Released, VERSION,
 };
 pub use status::{Doubt, Ours, RecordStatus, VoidReason, ours, status};
+pub use unreported_end::{EndTurns, may_end_unreported, unreported_end};
+pub use warm_pool::into_warm_pool;

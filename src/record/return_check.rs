@@ -8,7 +8,7 @@
 //!
 //! | every interruption of the record is | AWS must show |
 //! | --- | --- |
-//! | an action that moves the instance into a warm pool, or that replaces its root volume | its group reports it as `InService` |
+//! | an action that moves the instance into a warm pool (a launch or a terminate action), or that replaces its root volume | its group reports it as `InService` |
 //! | a spot notice of a hibernation, or a state change `stopping` or `stopped` | EC2 reports it as `running`, and has stopped it since the notice: a state change in the record shows that, or a later launch time |
 //! | a spot notice of a stop | the same, if the boot ID is not known. A known one must change, and then the record is void |
 //!
@@ -113,7 +113,9 @@ enum Row {
 
 fn row(known: &KnownEntry, record: &Record) -> Option<Row> {
     match Kind::from_word(&known.kind)? {
-        Kind::TerminateHook if known.warm_pool => known.group.clone().map(Row::Group),
+        Kind::TerminateHook | Kind::LaunchHook if known.warm_pool => {
+            known.group.clone().map(Row::Group)
+        }
         Kind::RootVolume => known.group.clone().map(Row::Group),
         Kind::SpotHibernate => Some(Row::Stop(None)),
         Kind::SpotStop if record.boot.is_none() => Some(Row::Stop(None)),

@@ -133,6 +133,18 @@ impl HookGlobs {
             .collect()
     }
 
+    /// The hooks of a group that the sweep answers. Of launch hooks only those that
+    /// `--lifecycle-hook` names or whose names start with `sundown`: the operator forwards the events
+    /// of a launch hook on purpose, and the sweep has none. To answer the launch hook of another
+    /// party would put an instance into service that is not set up.
+    #[must_use]
+    pub fn swept(&self, hooks: &GroupHooks, transition: Transition) -> Vec<HookName> {
+        let mut swept = self.completed(hooks, transition);
+        let is_named = |hook: &HookName| self.names(hook) || is_named_ours(hook);
+        swept.retain(|hook| transition == Transition::Terminating || is_named(hook));
+        swept
+    }
+
     /// The hooks of a group that neither Sundown nor Amazon EKS answers. If no other party does,
     /// instances wait in them until they time out.
     #[must_use]

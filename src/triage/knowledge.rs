@@ -47,16 +47,18 @@ pub struct Knowledge {
     pub is_action_over: bool,
     /// Whether the Node of an instance that launches was read, to restore it after a drain.
     pub return_check: ReturnCheck,
-    /// The last answers about the Node of an instance that launches. Boxed: most messages need none.
+    /// The rest about an instance that launches. Boxed: most messages need none.
     pub launch: Option<Box<LaunchAnswers>>,
     /// When the last uncached LIST began, and the Nodes of the instance in it. Cleared if one of
     /// these Nodes turns out to be deleted.
     pub listed: Option<(Moment, Vec<Arc<Node>>)>,
 }
 
-/// Answers about the Node of an instance that launches.
+/// What is known about an instance that launches.
 #[derive(Debug, Clone, Default)]
 pub struct LaunchAnswers {
+    /// When a round of the sweep began that did not show the instance waiting yet.
+    pub absent_at: Option<Moment>,
     /// About the Lease that its kubelet renews.
     pub lease: Option<LeaseAnswer>,
     /// About the pods of DaemonSets on it.
@@ -147,6 +149,15 @@ impl Knowledge {
         if wait.ask.iter().any(|question| matches!(question, Question::Hooks(_))) {
             self.hooks_asked_at.get_or_insert(now);
         }
+    }
+
+    /// Takes in when EC2 launched the instance of a launch that the sweep found, on our clock: the
+    /// launch began then. An instance that its warm pool kept running was launched long before, so
+    /// the launch did not begin before a round that did not show it waiting.
+    pub fn note_launch_time(&mut self, launched: Moment) {
+        let absent_at = self.launch.as_ref().and_then(|launch| launch.absent_at);
+        let began = absent_at.map_or(launched, |absent| absent.max(launched));
+        self.happened = self.happened.min(began);
     }
 
     /// The time since the interruption happened; zero if that lies ahead.

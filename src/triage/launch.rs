@@ -3,7 +3,9 @@
 use std::{fmt, time::Duration};
 
 use super::{Knowledge, Question};
-use crate::domain::{DaemonSetName, HookResult, Moment, Node, NodeName, Ready, seconds};
+use crate::domain::{
+    DaemonSetName, HookResult, LifecycleAction, Moment, Node, NodeName, Ready, seconds,
+};
 
 /// The least time between the receipt of a message and the timeout of its launch hook. The message
 /// may have spent the whole launch timeout in the queue, and Sundown must still ask about the node.
@@ -45,6 +47,9 @@ pub enum Missing {
     ReturnCheck,
     /// No pod of this DaemonSet is Ready on the Node.
     DaemonSetPod(Box<DaemonSetName>),
+    /// AWS has not confirmed yet that the action is open. Only for an instance that goes into a warm
+    /// pool: its Node is cordoned, and a copy of an old event must not cordon a node in service.
+    Confirmation,
 }
 
 impl fmt::Display for Missing {
@@ -63,6 +68,7 @@ impl fmt::Display for Missing {
             Self::DaemonSetPod(name) => {
                 write!(f, "its Node has no Ready pod of the DaemonSet {name}")
             }
+            Self::Confirmation => write!(f, "AWS has not confirmed yet that its action is open"),
         }
     }
 }
@@ -76,7 +82,8 @@ pub enum LaunchEnd {
     TimedOut(Missing),
     /// The instance ends, or AWS no longer has the action open: nothing is left to wait for.
     Over,
-    /// The instance is launched into a warm pool: it may never have a Node there.
+    /// The instance is launched into a warm pool: its Node is ready, or it had none until the
+    /// timeout. It may never have one there.
     IntoWarmPool,
 }
 
@@ -92,6 +99,8 @@ pub(super) struct Launch<'a> {
     pub(super) known: &'a Knowledge,
     pub(super) policy: &'a LaunchPolicy,
     pub(super) now: Moment,
+    /// The action, if it launches the instance into the warm pool of its group.
+    pub(super) into_pool: Option<&'a LifecycleAction>,
     /// EC2 or the group reports that the instance ends or has ended.
     pub(super) is_over: bool,
     /// The tags of its group name this cluster, and no other Node claims the instance. Without
@@ -104,19 +113,41 @@ pub(super) struct Launch<'a> {
 impl Launch<'_> {
     /// What to do now.
     pub(super) fn next_step(&self) -> LaunchStep {
-        let Self { node, known, now, .. } = *self;
-        if self.is_over || known.is_action_over {
+        let Self { known, now, .. } = *self;
+        let is_refused = self.into_pool.is_some() && self.is_confirmed() == Some(false);
+        if self.is_over || known.is_action_over || is_refused {
             return LaunchStep::Complete(LaunchEnd::Over, HookResult::Continue);
         }
         let Some(missing) = self.missing() else {
-            return LaunchStep::Complete(LaunchEnd::Ready, HookResult::Continue);
+            let end =
+                if self.into_pool.is_some() { LaunchEnd::IntoWarmPool } else { LaunchEnd::Ready };
+            return LaunchStep::Complete(end, HookResult::Continue);
         };
         let ends = known.happened.plus(self.policy.timeout).max(known.received.plus(MIN_WAIT));
-        if now >= ends {
-            let abandons = self.may_abandon && self.is_certain(&missing);
-            let result = if abandons { self.policy.on_timeout } else { HookResult::Continue };
-            return LaunchStep::Complete(LaunchEnd::TimedOut(missing), result);
+        if now < ends {
+            return self.wait_for(missing, ends);
         }
+        // An instance may never have a Node in the pool, so it is not abandoned there.
+        if self.into_pool.is_some() {
+            let end = if missing == Missing::Node {
+                LaunchEnd::IntoWarmPool
+            } else {
+                LaunchEnd::TimedOut(missing)
+            };
+            return LaunchStep::Complete(end, HookResult::Continue);
+        }
+        let abandons = self.may_abandon && self.is_certain(&missing);
+        let result = if abandons { self.policy.on_timeout } else { HookResult::Continue };
+        LaunchStep::Complete(LaunchEnd::TimedOut(missing), result)
+    }
+
+    /// AWS's answer to the last heartbeat: whether the action is open.
+    fn is_confirmed(&self) -> Option<bool> {
+        self.known.heartbeat.map(|heartbeat| heartbeat.accepted)
+    }
+
+    fn wait_for(&self, missing: Missing, ends: Moment) -> LaunchStep {
+        let Self { node, known, now, .. } = *self;
         let (question, answered_at) = match (&missing, node) {
             (Missing::LeaseRenewal, Some(node)) => {
                 (Some(Question::NodeLease(node.name.clone())), known.lease().map(|lease| lease.at))
@@ -128,7 +159,10 @@ impl Launch<'_> {
             _ => (None, None),
         };
         let ask_at = answered_at.map(|at| at.plus(ASK_AGAIN)).filter(|at| *at > now);
-        let ask = question.filter(|_| ask_at.is_none()).into_iter().collect();
+        let mut ask: Vec<_> = question.filter(|_| ask_at.is_none()).into_iter().collect();
+        if let Some(action) = self.into_pool.filter(|_| self.is_confirmed().is_none()) {
+            ask.push(Question::Heartbeat(action.key.clone()));
+        }
         LaunchStep::Wait { missing, ask, until: ask_at.map_or(ends, |at| at.min(ends)) }
     }
 
@@ -144,7 +178,7 @@ impl Launch<'_> {
                     known.instance.as_ref().is_some_and(|answer| answer.at >= known.received)
                 }
                 Missing::Ready | Missing::TaintRemoval(_) => true,
-                Missing::Selection | Missing::ReturnCheck => false,
+                Missing::Selection | Missing::ReturnCheck | Missing::Confirmation => false,
                 Missing::LeaseRenewal => known.lease().is_some_and(|lease| is_fresh(lease.at)),
                 Missing::DaemonSetPod(_) => {
                     known.daemon_set_pods().is_some_and(|pods| is_fresh(pods.at))
@@ -174,8 +208,11 @@ impl Launch<'_> {
         }
         let pods = known.daemon_set_pods().filter(|pods| pods.node == node.name);
         let is_ready = |name: &&DaemonSetName| pods.is_some_and(|pods| pods.ready.contains(*name));
-        let absent = policy.daemon_sets.iter().find(|name| !is_ready(name));
-        absent.map(|name| Missing::DaemonSetPod(Box::new(name.clone())))
+        if let Some(name) = policy.daemon_sets.iter().find(|name| !is_ready(name)) {
+            return Some(Missing::DaemonSetPod(Box::new(name.clone())));
+        }
+        (self.into_pool.is_some() && self.is_confirmed() != Some(true))
+            .then_some(Missing::Confirmation)
     }
 }
 

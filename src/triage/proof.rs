@@ -12,8 +12,14 @@ pub(super) fn is_stale(
     staleness: &Staleness,
     now: Moment,
 ) -> bool {
-    known.is_found_by_sweep
+    needs_heartbeat(interruption, known)
         || trusted_for(interruption, known, staleness).is_some_and(|limit| known.age(now) > limit)
+}
+
+/// The sweep found that the instance may wait in this hook, and only the answer to a heartbeat shows
+/// whether it does. A state change that the sweep found comes from EC2 itself.
+fn needs_heartbeat(interruption: &Interruption, known: &Knowledge) -> bool {
+    known.is_found_by_sweep && interruption.hook().is_some()
 }
 
 /// How long after it happened an interruption needs no proof. `None`: it never needs one.
@@ -51,7 +57,7 @@ pub fn disproved(interruption: &Interruption, known: &Knowledge) -> Option<bool>
 /// instance runs. For what the sweep found, only the heartbeat counts: an instance that ends may
 /// wait in the hook of another party.
 pub(super) fn disproof(interruption: &Interruption, known: &Knowledge) -> Option<bool> {
-    if known.is_found_by_sweep {
+    if needs_heartbeat(interruption, known) {
         return known.heartbeat.map(|heartbeat| !heartbeat.accepted);
     }
     let ends = state(known).map(InstanceState::is_ending);
@@ -93,25 +99,27 @@ fn asked_since_heartbeat(known: &Knowledge) -> bool {
     asked >= known.heartbeat.map(|heartbeat| heartbeat.at)
 }
 
-/// The questions whose answers can prove or disprove the interruption and are not known yet.
+/// The questions whose answers can prove or disprove the interruption and are not known yet. Of a
+/// launch that the sweep found, EC2 also knows when it began.
 pub(super) fn questions(interruption: &Interruption, known: &Knowledge) -> Vec<Question> {
     let mut ask = Vec::new();
     let not_before =
         known.heartbeat.map_or(known.received, |heartbeat| heartbeat.at.max(known.received));
-    if !known.is_found_by_sweep
+    let is_launch = matches!(interruption.cause, Cause::Launch(_));
+    if (!known.is_found_by_sweep || is_launch)
         && known.instance.as_ref().is_none_or(|answer| answer.at < not_before)
     {
         ask.push(Question::Instance { instance: interruption.instance.clone(), not_before });
     }
-    if let (Cause::Terminate(action), Some(open_action)) =
-        (&interruption.cause, interruption.lifecycle_action(&interruption.instance))
+    if known.heartbeat.is_none()
+        && let Some(open_action) = interruption.lifecycle_action(&interruption.instance)
     {
-        if known.heartbeat.is_none() {
-            ask.push(Question::Heartbeat(open_action.key));
-        }
-        if known.hook.is_none() {
-            ask.push(Question::Hook(action.group.clone(), action.hook.clone()));
-        }
+        ask.push(Question::Heartbeat(open_action.key));
+    }
+    if let Cause::Terminate(action) = &interruption.cause
+        && known.hook.is_none()
+    {
+        ask.push(Question::Hook(action.group.clone(), action.hook.clone()));
     }
     ask
 }

@@ -18,7 +18,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use crate::domain::{
     Cause, GroupName, HookAction, HookName, HookPurpose, InstanceId, Interruption, Kind, Moment,
-    ReadSettings, seconds, sweep_event_id,
+    PoolEnd, ReadSettings, Transition, seconds, sweep_event_id,
 };
 
 /// The longest pause between two rounds.
@@ -39,48 +39,91 @@ pub const MAX_WAITING: usize = 5_000;
 /// Why an instance waits in its group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WaitState {
+    /// `Pending:Wait`: it is launched into the group.
+    Pending,
     /// `Terminating:Wait`.
     Terminating,
     /// `ReplacingRootVolume:Wait`.
     ReplacingRootVolume,
+    /// `Warmed:Pending:Wait`: it goes into the warm pool, by a launch action if it comes from EC2,
+    /// and by a terminate action if it comes from the group.
+    WarmedPending,
+    /// `Warmed:Terminating:Wait`: it is terminated out of the warm pool.
+    WarmedTerminating,
 }
 
 impl WaitState {
+    /// Every state of which the sweep takes note.
+    pub const ALL: [Self; 5] = [
+        Self::Pending,
+        Self::Terminating,
+        Self::ReplacingRootVolume,
+        Self::WarmedPending,
+        Self::WarmedTerminating,
+    ];
+
     /// Parses the `LifecycleState` of an instance. `None` for every state that the sweep ignores.
-    /// It ignores `Pending:Wait`, because Sundown handles a launch hook only after its event. It
-    /// ignores the states of warm pools: if the event of a node that returns to its pool is lost, its
-    /// hook times out.
     #[must_use]
     pub fn of(lifecycle_state: &str) -> Option<Self> {
-        match lifecycle_state {
-            "Terminating:Wait" => Some(Self::Terminating),
-            "ReplacingRootVolume:Wait" => Some(Self::ReplacingRootVolume),
-            _ => None,
-        }
+        Self::ALL.into_iter().find(|state| state.as_str() == lifecycle_state)
     }
 
     /// As AWS writes it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
+            Self::Pending => "Pending:Wait",
             Self::Terminating => "Terminating:Wait",
             Self::ReplacingRootVolume => "ReplacingRootVolume:Wait",
+            Self::WarmedPending => "Warmed:Pending:Wait",
+            Self::WarmedTerminating => "Warmed:Terminating:Wait",
         }
     }
 
-    /// The kind of the interruption that it is.
+    /// The transitions of the hooks in which the instance may wait. The answer to a heartbeat shows
+    /// in which of them it does.
     #[must_use]
-    pub const fn kind(self) -> Kind {
+    pub const fn transitions(self) -> &'static [Transition] {
         match self {
-            Self::Terminating => Kind::TerminateHook,
-            Self::ReplacingRootVolume => Kind::RootVolume,
+            Self::Pending => &[Transition::Launching],
+            Self::Terminating | Self::ReplacingRootVolume | Self::WarmedTerminating => {
+                &[Transition::Terminating]
+            }
+            Self::WarmedPending => &[Transition::Launching, Transition::Terminating],
+        }
+    }
+
+    /// The kind of the interruption if the instance waits in a hook of this transition.
+    #[must_use]
+    pub const fn kind(self, transition: Transition) -> Kind {
+        match (self, transition) {
+            (Self::ReplacingRootVolume, _) => Kind::RootVolume,
+            (_, Transition::Launching) => Kind::LaunchHook,
+            (_, Transition::Terminating) => Kind::TerminateHook,
+        }
+    }
+
+    /// Where the instance comes from and where it goes, as far as the state shows that.
+    const fn ends(self, transition: Transition) -> (Option<PoolEnd>, Option<PoolEnd>) {
+        match (self, transition) {
+            // An instance comes out of EC2 or out of the warm pool.
+            (Self::Pending, _) => (None, Some(PoolEnd::Group)),
+            (Self::Terminating, _) => (Some(PoolEnd::Group), Some(PoolEnd::Ec2)),
+            (Self::ReplacingRootVolume, _) => (None, None),
+            (Self::WarmedPending, Transition::Launching) => {
+                (Some(PoolEnd::Ec2), Some(PoolEnd::WarmPool))
+            }
+            (Self::WarmedPending, Transition::Terminating) => {
+                (Some(PoolEnd::Group), Some(PoolEnd::WarmPool))
+            }
+            (Self::WarmedTerminating, _) => (Some(PoolEnd::WarmPool), Some(PoolEnd::Ec2)),
         }
     }
 
     const fn purpose(self) -> HookPurpose {
         match self {
-            Self::Terminating => HookPurpose::Ordinary,
             Self::ReplacingRootVolume => HookPurpose::ReplaceRootVolume,
+            _ => HookPurpose::Ordinary,
         }
     }
 }
@@ -113,30 +156,27 @@ pub struct Candidate {
 
 impl Candidate {
     /// The interruption that the event of this hook would have been. The sweep knows no token: the
-    /// instance ID identifies the action. `at`: `first_seen`, on AWS's clock. `metadata`: the settings in
-    /// the hook's NotificationMetadata.
+    /// instance ID identifies the action. `transition`: of the hook. `at`: `first_seen`, on AWS's
+    /// clock. `metadata`: the settings in the hook's NotificationMetadata.
     #[must_use]
     pub fn interruption(
         &self,
         hook: HookName,
+        transition: Transition,
         at: Moment,
         metadata: Option<Box<ReadSettings>>,
     ) -> Interruption {
         let WaitingInstance { instance, group, state } = self.waiting.clone();
-        Interruption {
-            instance,
-            event_id: sweep_event_id(at, &hook),
-            time: Some(at),
-            cause: Cause::Terminate(HookAction {
-                group,
-                hook,
-                token: None,
-                origin: None,
-                destination: None,
-                purpose: state.purpose(),
-                metadata,
-            }),
-        }
+        let (origin, destination) = state.ends(transition);
+        let event_id = sweep_event_id(at, &hook);
+        let purpose = state.purpose();
+        let action =
+            HookAction { group, hook, token: None, origin, destination, purpose, metadata };
+        let cause = match transition {
+            Transition::Launching => Cause::Launch(action),
+            Transition::Terminating => Cause::Terminate(action),
+        };
+        Interruption { instance, event_id, time: Some(at), cause }
     }
 }
 
@@ -332,21 +372,52 @@ mod tests {
     }
 
     #[test]
-    fn only_waits_of_hooks_that_sundown_drains_for_are_found() {
+    fn only_states_in_which_an_instance_waits_for_a_hook_are_found() {
         for (state, expected) in [
+            ("Pending:Wait", Some(WaitState::Pending)),
             ("Terminating:Wait", Some(WaitState::Terminating)),
             ("ReplacingRootVolume:Wait", Some(WaitState::ReplacingRootVolume)),
-            ("Pending:Wait", None),
-            ("Warmed:Pending:Wait", None),
-            ("Warmed:Terminating:Wait", None),
+            ("Warmed:Pending:Wait", Some(WaitState::WarmedPending)),
+            ("Warmed:Terminating:Wait", Some(WaitState::WarmedTerminating)),
+            ("Pending", None),
+            ("Warmed:Stopped", None),
             ("Terminating", None),
             ("Terminating:Proceed", None),
             ("InService", None),
             ("", None),
         ] {
             assert_eq!(WaitState::of(state), expected, "{state}");
-            assert!(expected.is_none_or(|found| found.as_str() == state));
         }
+    }
+
+    #[test]
+    fn the_state_and_the_hook_show_where_the_instance_comes_from_and_where_it_goes() {
+        use Transition::{Launching, Terminating};
+        let (ec2, group, pool) =
+            (Some(PoolEnd::Ec2), Some(PoolEnd::Group), Some(PoolEnd::WarmPool));
+        let mut rows = vec![
+            (WaitState::Pending, Launching, "launch-hook", None, group),
+            (WaitState::Terminating, Terminating, "terminate-hook", group, ec2),
+            (WaitState::ReplacingRootVolume, Terminating, "root-volume", None, None),
+            (WaitState::WarmedPending, Launching, "launch-hook", ec2, pool),
+            (WaitState::WarmedPending, Terminating, "terminate-hook", group, pool),
+            (WaitState::WarmedTerminating, Terminating, "terminate-hook", pool, ec2),
+        ];
+        for state in WaitState::ALL {
+            for transition in state.transitions() {
+                let row = rows.iter().position(|row| (row.0, row.1) == (state, *transition));
+                let (.., kind, origin, destination) = rows.remove(row.unwrap());
+                assert_eq!(state.kind(*transition).as_str(), kind);
+                let waiting = waits(1, state);
+                let candidate =
+                    Candidate { waiting, first_seen: at(60), absent_at: None, checks: 0 };
+                let found = candidate.interruption("drain".into(), *transition, at(60), None);
+                assert_eq!(found.kind().as_str(), kind);
+                let action = found.hook().unwrap();
+                assert_eq!((action.origin, action.destination), (origin, destination), "{kind}");
+            }
+        }
+        assert_eq!(rows, []);
     }
 
     #[test]
@@ -510,7 +581,8 @@ mod tests {
         let root = waits(1, WaitState::ReplacingRootVolume);
         sweep.round_ended(at(60), RoundResult::Answered(vec![root]), 0.0);
         let found = looked(&mut sweep, 70).remove(0);
-        let interruption = found.interruption("drain".into(), found.first_seen, None);
+        let interruption =
+            found.interruption("drain".into(), Transition::Terminating, found.first_seen, None);
         assert_eq!(interruption.kind().as_str(), "root-volume");
         assert_eq!(interruption.time, Some(at(60)));
         assert_eq!(interruption.event_id, "sweep:2026-01-05T09:01:00Z:drain");

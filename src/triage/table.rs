@@ -200,7 +200,10 @@ impl Case<'_> {
             return verdict;
         }
         match self.is_launch_ours(action) {
-            Some(true) => self.launch_of_ours(open_action),
+            Some(true) => match self.unproved_by_sweep() {
+                Some(verdict) => verdict,
+                None => self.launch_of_ours(open_action),
+            },
             Some(false) if self.policy.cluster_name.is_none() => {
                 self.not_acted_on(Reason::NotActedOnYet)
             }
@@ -221,10 +224,6 @@ impl Case<'_> {
 
     // A launch hook of ours waits until its Node is ready.
     fn launch_of_ours(&self, action: LifecycleAction) -> Verdict {
-        if self.goes_into_warm_pool() {
-            let (end, result) = (LaunchEnd::IntoWarmPool, HookResult::Continue);
-            return Verdict::AnswerLaunch(LaunchAnswer { action, end, result });
-        }
         if let Some(verdict) = self.ask_which_node() {
             return verdict;
         }
@@ -236,13 +235,16 @@ impl Case<'_> {
         let cluster = self.policy.cluster_name.as_deref();
         let is_group_ours =
             cluster.and_then(|cluster| owner::group_is_ours(self.known, cluster)) == Some(true);
+        let are_disputed = self.claims().is_some_and(|claims| claims.are_disputed);
+        let is_into_pool = self.interruption.goes_into_warm_pool();
         let launch = Launch {
             node: node.as_deref(),
             known: self.known,
             policy: &self.policy.launch,
             now: self.now,
+            into_pool: Some(&action).filter(|_| is_into_pool),
             is_over,
-            may_abandon: is_group_ours && !self.claims().is_some_and(|claims| claims.are_disputed),
+            may_abandon: is_group_ours && !are_disputed,
             is_selected: node.as_deref().is_none_or(|node| self.is_managed(node)),
         };
         match launch.next_step() {
@@ -250,7 +252,11 @@ impl Case<'_> {
                 self.policy.dispose(Reason::NotManaged)
             }
             LaunchStep::Complete(end, result) => {
-                Verdict::AnswerLaunch(LaunchAnswer { action, end, result })
+                let is_confirmed = self.known.heartbeat.is_some_and(|answer| answer.accepted);
+                let is_cordoned =
+                    is_into_pool && is_confirmed && end != LaunchEnd::Over && !are_disputed;
+                let cordon = node.filter(|_| is_cordoned);
+                Verdict::AnswerLaunch(LaunchAnswer { action, end, result, cordon })
             }
             LaunchStep::Wait { missing, mut ask, until } => {
                 if self.policy.launch.on_timeout == HookResult::Abandon {
@@ -344,8 +350,8 @@ impl Case<'_> {
         })
     }
 
-    // The sweep found it, no Node shows whether it is true, and AWS has not proved it.
-    fn unproved_without_node(&self) -> Option<Verdict> {
+    // The sweep found it, no record shows whether it is true, and AWS has not proved it.
+    fn unproved_by_sweep(&self) -> Option<Verdict> {
         if !self.known.is_found_by_sweep {
             return None;
         }
@@ -413,7 +419,7 @@ impl Case<'_> {
 
     // The instance belongs to this cluster and has no Node.
     fn ours_without_node(&self) -> Verdict {
-        if let Some(verdict) = self.without_managed_tag().or_else(|| self.unproved_without_node()) {
+        if let Some(verdict) = self.without_managed_tag().or_else(|| self.unproved_by_sweep()) {
             return verdict;
         }
         // An answer that is older than the message shows the cluster of the instance, but not its
@@ -556,14 +562,6 @@ impl Case<'_> {
 
     fn has_managed_tag(&self) -> Option<bool> {
         owner::has_managed_tag(self.known, self.policy, self.interruption.hook().is_some())
-    }
-
-    /// The instance is launched into the warm pool. It may be stopped there before it is a Node.
-    fn goes_into_warm_pool(&self) -> bool {
-        matches!(
-            &self.interruption.cause,
-            Cause::Launch(action) if action.destination == Some(PoolEnd::WarmPool)
-        )
     }
 
     /// The instance is terminated out of the warm pool. It will not become a Node, whether it ever

@@ -39,6 +39,9 @@ pub struct LaunchAnswer {
     pub end: LaunchEnd,
     /// With which result: ABANDON only after `--launch-timeout`, if `--launch-on-timeout` says so.
     pub result: HookResult,
+    /// Cordon this Node first ([`crate::record::into_warm_pool`]): its instance goes into a warm
+    /// pool, and AWS has confirmed the action.
+    pub cordon: Option<Arc<Node>>,
 }
 
 /// The longest time for which a message for another reader stays hidden.

@@ -1,5 +1,6 @@
 //! `sundown simulate`: runs the real service against an embedded AWS and an embedded Kubernetes.
 
+mod comings;
 mod fields;
 mod flags;
 mod lines;
@@ -27,8 +28,8 @@ use self::{
 /// The flags of `sundown simulate`.
 #[derive(Debug, Clone, Args)]
 pub(super) struct SimulateArgs {
-    /// A scenario of your own (YAML, see docs/scenarios.md); without it the built-in one,
-    /// docs/scenarios/default.yaml
+    /// A scenario of your own (YAML, see docs/scenarios.md), or the name of a built-in one: default,
+    /// launch, lost-events, maintenance, warm-pool
     #[arg(long, value_name = "FILE")]
     scenario: Option<PathBuf>,
     /// Seed of all random numbers: the same seed gives the same sequence of events

@@ -34,9 +34,10 @@ pub(super) struct Group {
     pub(super) nodes: usize,
     pub(super) spot: bool,
     pub(super) hook: Option<Hook>,
+    pub(super) launch_hook: Option<Hook>,
 }
 
-/// The terminate hook of a group.
+/// A lifecycle hook of a group.
 #[derive(Debug, Clone)]
 pub(super) struct Hook {
     pub(super) name: String,
@@ -84,6 +85,12 @@ pub(super) struct Event {
     pub(super) spot: Option<Instances>,
     pub(super) rebalance: Option<Instances>,
     pub(super) stop: Option<Instances>,
+    /// Auto Scaling launches this many instances.
+    pub(super) launch: Option<Instances>,
+    /// Auto Scaling returns the instances to the warm pool, through the hook of their group.
+    pub(super) to_warm_pool: Option<Instances>,
+    /// Auto Scaling takes instances out of the warm pool.
+    pub(super) from_warm_pool: Option<Instances>,
     /// AWS Health announces that the instances retire.
     pub(super) maintenance: Option<Instances>,
     /// When `maintenance` begins, after this event.
@@ -143,13 +150,26 @@ const OF_A_POD: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_hours
 const UNTIL: RangeInclusive<Duration> = seconds(1)..=Duration::from_hours(72);
 
 const DEFAULT: &str = include_str!("../../../docs/scenarios/default.yaml");
+/// The scenarios that `--scenario` knows by name.
+const BUILT_IN: [(&str, &str); 5] = [
+    ("default", DEFAULT),
+    ("launch", include_str!("../../../docs/scenarios/launch.yaml")),
+    ("lost-events", include_str!("../../../docs/scenarios/lost-events.yaml")),
+    ("maintenance", include_str!("../../../docs/scenarios/maintenance.yaml")),
+    ("warm-pool", include_str!("../../../docs/scenarios/warm-pool.yaml")),
+];
 
 impl Scenario {
-    /// Reads the scenario in this file, or the built-in one if there is no file.
+    /// Reads the scenario in this file. A name of [`BUILT_IN`] means that one, unless there is such
+    /// a file. Without a path, reads the default.
     pub(super) fn load(path: Option<&Path>) -> Result<Self, ScenarioError> {
-        match path {
-            None => Self::read("(built in)", DEFAULT),
-            Some(path) => {
+        let named = path.filter(|path| !path.exists());
+        let built_in =
+            BUILT_IN.iter().find(|(name, _)| named.is_some_and(|path| path.as_os_str() == *name));
+        match (path, built_in) {
+            (None, _) => Self::read("(built in)", DEFAULT),
+            (Some(_), Some((_, text))) => Self::read("(built in)", text),
+            (Some(path), None) => {
                 let name = path.display().to_string();
                 let unreadable = |source| ScenarioError::Read { path: name.clone(), source };
                 let mut text = String::new();
@@ -296,6 +316,14 @@ impl Scenario {
                      let it happen earlier"
                 )));
             }
+            if let Some(some) = &event.to_warm_pool
+                && self.groups.iter().any(|group| group.name == some.group && group.hook.is_none())
+            {
+                return Err(wrong(format!(
+                    "events[{n}].toWarmPool.group is `{}`, which has no hook: give it one",
+                    some.group
+                )));
+            }
             for (what, some) in event.all() {
                 if let Some(group) = self
                     .groups
@@ -326,12 +354,13 @@ fn wrong(what: String) -> ScenarioError {
 
 impl Group {
     fn of(field: &Field<'_>) -> Result<Self, ScenarioError> {
-        let fields = field.fields(&["name", "nodes", "spot", "hook"])?;
+        let fields = field.fields(&["name", "nodes", "spot", "hook", "launchHook"])?;
         Ok(Self {
             name: fields.get("name")?.name()?,
             nodes: fields.get("nodes")?.count(NODES)?,
             spot: fields.read("spot", |spot| spot.switch())?.unwrap_or_default(),
             hook: fields.read("hook", |hook| Hook::of(&hook))?,
+            launch_hook: fields.read("launchHook", |hook| Hook::of(&hook))?,
         })
     }
 }
@@ -423,6 +452,9 @@ impl Event {
             "spot",
             "rebalance",
             "stop",
+            "launch",
+            "toWarmPool",
+            "fromWarmPool",
             "maintenance",
             "startsIn",
             "loseEvents",
@@ -434,6 +466,9 @@ impl Event {
             spot: instances("spot")?,
             rebalance: instances("rebalance")?,
             stop: instances("stop")?,
+            launch: instances("launch")?,
+            to_warm_pool: instances("toWarmPool")?,
+            from_warm_pool: instances("fromWarmPool")?,
             maintenance: instances("maintenance")?,
             starts_in: fields
                 .read("startsIn", |field| field.duration(Duration::ZERO..=*UNTIL.end()))?
@@ -443,8 +478,8 @@ impl Event {
         };
         if event.all().next().is_none() && event.lose_events.is_none() {
             return Err(fields.wrong(
-                "has nothing that happens: give it scaleIn, spot, rebalance, stop, maintenance or \
-                 loseEvents",
+                "has nothing that happens: give it scaleIn, spot, rebalance, stop, launch, \
+                 toWarmPool, fromWarmPool, maintenance or loseEvents",
             ));
         }
         Ok(event)
@@ -457,6 +492,9 @@ impl Event {
             ("spot", &self.spot),
             ("rebalance", &self.rebalance),
             ("stop", &self.stop),
+            ("launch", &self.launch),
+            ("toWarmPool", &self.to_warm_pool),
+            ("fromWarmPool", &self.from_warm_pool),
             ("maintenance", &self.maintenance),
         ];
         all.into_iter().filter_map(|(what, some)| Some((what, some.as_ref()?)))

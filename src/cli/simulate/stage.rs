@@ -6,6 +6,7 @@ use anyhow::Context as _;
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    comings::Comings,
     flags,
     pace::{Pace, Skip, hold_back},
     scenario::{Event, Instances, Kind, Scenario, ScenarioError, Workload},
@@ -185,7 +186,7 @@ async fn play_events(scenario: &Scenario, cast: &Cast, view: &mut View) -> bool 
     events.sort_by_key(|e| e.at);
     let mut next = events.into_iter().peekable();
     let mut rest_since: Option<Moment> = None;
-    let mut interrupted = BTreeSet::new();
+    let (mut interrupted, mut comings) = (BTreeSet::new(), Comings::default());
     loop {
         let now = clock.now();
         while next.peek().is_some_and(|e| begun.plus(e.at) <= now) {
@@ -198,10 +199,14 @@ async fn play_events(scenario: &Scenario, cast: &Cast, view: &mut View) -> bool 
                 }
                 let at = now.since_or_zero(*begun);
                 interrupted.extend(perform_event(world, &event, (now, at), view));
+                comings.begin(world, &event, at, view);
             }
         }
         view.show(&board.as_ref().map(Board::snapshot).unwrap_or_default(), now);
-        let rest = next.peek().is_none() && is_at_rest(world, board.as_ref(), &interrupted);
+        comings.look(world, now.since_or_zero(*begun), view);
+        let rest = next.peek().is_none()
+            && comings.is_at_rest()
+            && is_at_rest(world, board.as_ref(), &interrupted);
         rest_since = if rest { rest_since.or(Some(now)) } else { None };
         if rest_since.is_some_and(|since| now >= since.plus(seconds(5))) {
             return true;
@@ -215,15 +220,17 @@ async fn play_events(scenario: &Scenario, cast: &Cast, view: &mut View) -> bool 
 }
 
 /// Whether every drain is over, every lifecycle action has ended, no message waits, and every
-/// interrupted instance is gone.
+/// interrupted instance is gone or was in a warm pool.
 fn is_at_rest(world: &World, board: Option<&Board>, interrupted: &BTreeSet<String>) -> bool {
     let queue = world.aws.queue(world.queue());
     let open = world.aws.actions().iter().any(|a| a.end.is_none());
+    let changes = world.aws.service_changes();
     let gone = |id: &str| {
-        world
-            .aws
-            .instance(id)
-            .is_none_or(|i| i.state == State::Terminated || i.state == State::Stopped)
+        changes.iter().any(|change| change.instance == id)
+            || world
+                .aws
+                .instance(id)
+                .is_none_or(|i| i.state == State::Terminated || i.state == State::Stopped)
     };
     let is_over = match board {
         Some(board) => board.snapshot().values().all(|r| r.drained.is_some() && gone(&r.instance)),
@@ -270,6 +277,9 @@ fn perform_event(
         world.aws.health(&HealthNotice { event: format!("{}_{id}", notice.event), ..notice });
     });
     ended.extend(all(&event.stop, "Somebody stops", &|id| world.aws.stop(id)));
+    all(&event.to_warm_pool, "Auto Scaling returns to the warm pool", &|id| {
+        world.aws.return_to_warm_pool(id);
+    });
     ended
 }
 
@@ -309,6 +319,10 @@ fn build(world: &World, scenario: &Scenario) {
                 default_result: HookResult::Continue,
                 ..HookSpec::terminating(&h.name)
             })
+            .chain(group.launch_hook.iter().map(|h| HookSpec {
+                heartbeat_timeout: h.heartbeat_timeout,
+                ..HookSpec::launching(&h.name)
+            }))
             .collect();
         world.add_group(spec, &hooks);
     }

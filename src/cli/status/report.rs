@@ -20,7 +20,7 @@ use crate::{
     drain::{BlockReason, Drain, Effect, Input, Settings, Start, blocked_by_budgets},
     fleet::{end_in_event, limits_of, resumed_at},
     lifecycle::{ActionSeen, HookFacts, LimitSettings, eviction_start},
-    record::{self, Record, RecordStatus},
+    record::{self, Record, RecordStatus, VoidReason},
 };
 
 /// Reasons of Events whose content the report shows elsewhere, so they are not listed.
@@ -160,6 +160,12 @@ impl Reader<'_> {
                 let remark = "Its record was deleted or is damaged; the leader may still know it. \
                     See operations.md, \"A record is damaged\".";
                 Self::bare(node, State::RecordLost, remark)
+            }
+            RecordStatus::Void { why: VoidReason::Rebooted, .. } if node.has_our_taint() => {
+                let remark = "The machine has booted since its drain. The node stays cordoned until \
+                    it is Ready, its kubelet has renewed its Lease, EC2 reports the instance as \
+                    running, and it has left its warm pool, if it was in one.";
+                Self::bare(node, State::NotDraining, remark)
             }
             _ if !is_named => return None,
             RecordStatus::None => Self::bare(

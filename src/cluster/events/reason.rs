@@ -203,6 +203,12 @@ reasons! {
          warm pool), or EC2 has started it again (out of hibernation). Sundown restores the earlier \
          state of the node."
         => "Nothing.";
+    /// An instance goes into a warm pool.
+    WarmPoolCordoned [Normal] [Node]
+        "The instance is launched into the warm pool of its group. Sundown cordons and taints the \
+         node before it completes the launch hook, and restores the node when the instance leaves \
+         the pool."
+        => "Nothing.";
     /// A node was only marked.
     NotEvicted [Normal] [Node]
         "Because of `--on`, Sundown only tainted or cordoned the node. Its pods stay, and Sundown \
@@ -271,8 +277,9 @@ reasons! {
     /// A record is not valid for the machine of the node.
     RecordVoid [Normal] [Node]
         "The record belongs to another instance or to an earlier boot. Sundown ignores it, and \
-         restores what it had changed on the node."
-        => "Nothing.";
+         restores what it had changed on the node, after a boot once the instance is up."
+        => "Nothing. A node stays cordoned after a boot: \
+            [what is awaited](interruptions.md#after-a-boot).";
     /// A record was written back.
     RecordRestored [Warning] [Node]
         "Somebody deleted the record during a drain, and Sundown wrote it back, once. Or somebody \

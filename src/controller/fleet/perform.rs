@@ -8,7 +8,9 @@ use tokio_util::task::AbortOnDropHandle;
 use super::{lookups, writes};
 use crate::{
     cluster::PodFeed,
-    controller::{context::Term, hooks::NamedBy, node_writer::patch_node, planned, release},
+    controller::{
+        context::Term, hooks::NamedBy, node_writer::patch_node, planned, release, returns,
+    },
     domain::{Moment, Node, NodeName},
     fleet::{CompletionId, Effect, Input, Question, RecordRestoration},
     record,
@@ -73,7 +75,7 @@ impl Performer {
             }
             Effect::StopKeepAlive(hook) => term.actions.forget(&hook),
             Effect::RestoreRecord(node, what) => self.restore(&node, what),
-            Effect::PutBack(node) => release::put_back(term, node, record::After::Removed),
+            Effect::PutBack(node) => returns::put_back_ordered(term, node),
             Effect::BeginChange(node, interruption) => {
                 term.spawn(planned::begin(term.clone(), node, *interruption));
             }

@@ -147,7 +147,8 @@ fn log_record(node: &NodeName, event: &DrainEvent) {
         DrainEvent::RecordVoid { why, .. } => {
             info!(
                 %node, reason = nodes::void(*why),
-                "A record does not count; what Sundown changed on the node is put back."
+                "A record does not count; what Sundown changed on the node is put back once its \
+                 instance is up."
             );
         }
         DrainEvent::Registered(instance) => {

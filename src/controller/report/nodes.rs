@@ -144,7 +144,8 @@ fn of_record(event: &DrainEvent) -> Option<NodeNote> {
         }
         DrainEvent::RecordVoid { instance, why } => {
             let message = format!(
-                "The record of {instance} does not count: {}. What Sundown changed is put back.",
+                "The record of {instance} does not count: {}. What Sundown changed is put back once \
+                 its instance is up.",
                 void(*why)
             );
             (Severity::Normal, EventReason::RecordVoid, message)

@@ -2,6 +2,7 @@
 #![allow(clippy::indexing_slicing, reason = "a test may panic")]
 
 mod accept;
+mod booted;
 mod compat;
 mod confirmed;
 mod ended;
@@ -14,6 +15,8 @@ mod return_check;
 mod returned;
 mod schema;
 mod sweep;
+mod unreported_end;
+mod warm_pool;
 
 use serde_json::{Value, json};
 

@@ -307,3 +307,34 @@ fn a_message_that_is_deleted_for_another_reason_asks_for_no_hooks() {
         Verdict::Delete(Reason::Foreign)
     );
 }
+
+#[test]
+fn of_launch_hooks_the_sweep_answers_only_those_that_are_named() {
+    let hooks: GroupHooks = [
+        ("boot", Transition::Launching),
+        ("drain", Transition::Terminating),
+        ("Launch-LC-Hook", Transition::Launching),
+        ("sundown-launch", Transition::Launching),
+    ]
+    .map(|(name, transition)| (name.into(), transition))
+    .into();
+    let without_ours: GroupHooks = {
+        let mut hooks = hooks.clone();
+        hooks.remove(&HookName::from("sundown-launch"));
+        hooks
+    };
+    for (globs, hooks, launching) in [
+        (&[][..], &hooks, &["sundown-launch"][..]),
+        (&[], &without_ours, &[]),
+        (&["boot"], &hooks, &["boot"]),
+        (&["*"], &without_ours, &["boot"]),
+    ] {
+        let policy = with_hooks(globs);
+        let swept = |of| policy.hooks.swept(hooks, of);
+        let names =
+            |all: Vec<HookName>| -> Vec<String> { all.iter().map(ToString::to_string).collect() };
+        assert_eq!(names(swept(Transition::Launching)), launching, "{globs:?}");
+    }
+    let swept = with_hooks(&[]).hooks.swept(&hooks, Transition::Terminating);
+    assert_eq!(swept, [HookName::from("drain")]);
+}

@@ -16,7 +16,7 @@ fn at(second: u64) -> Moment {
 fn with_lease(node: Node, renewed: Option<i64>) -> Knowledge {
     let renewed = renewed.map(|second| Moment::from_second(now().as_second() + second).unwrap());
     let lease = Some(LeaseAnswer { node: node.name.clone(), at: at(20), renewed });
-    let launch = Some(Box::new(LaunchAnswers { lease, daemon_set_pods: None }));
+    let launch = Some(Box::new(LaunchAnswers { lease, ..LaunchAnswers::default() }));
     Knowledge { nodes: vec![Arc::new(node)], launch, ..of_ours() }
 }
 
@@ -50,7 +50,11 @@ fn strict() -> Policy {
 
 /// What is missing, or why the hook is completed with which result.
 fn step(known: &Knowledge, policy: &Policy, second: u64) -> String {
-    match triage(&launch(), known, policy, at(second)) {
+    step_of(&launch(), known, policy, second)
+}
+
+fn step_of(launch: &Interruption, known: &Knowledge, policy: &Policy, second: u64) -> String {
+    match triage(launch, known, policy, at(second)) {
         Verdict::Wait(Wait { launch: Some(missing), .. }) => missing.to_string(),
         Verdict::AnswerLaunch(answer) => {
             let end = match answer.end {
@@ -59,7 +63,8 @@ fn step(known: &Knowledge, policy: &Policy, second: u64) -> String {
                 LaunchEnd::Over => "over".to_owned(),
                 LaunchEnd::IntoWarmPool => "into the warm pool".to_owned(),
             };
-            format!("{} {end}", answer.result.as_str())
+            let cordoned = if answer.cordon.is_some() { ", cordoned" } else { "" };
+            format!("{} {end}{cordoned}", answer.result.as_str())
         }
         other => panic!("{other:?}"),
     }
@@ -202,15 +207,82 @@ fn c47_a_launch_hook_is_completed_when_the_node_has_all_that_was_asked_for() {
     }
 }
 
+fn into_pool() -> Interruption {
+    let action = HookAction { destination: Some(PoolEnd::WarmPool), ..action("my-hook") };
+    interruption(Cause::Launch(action))
+}
+
+fn confirmed(accepted: bool, known: Knowledge) -> Knowledge {
+    Knowledge { heartbeat: Some(HeartbeatAnswer { at: at(1), accepted }), ..known }
+}
+
 #[test]
-fn an_instance_that_is_launched_into_a_warm_pool_is_not_waited_for() {
-    let into_pool = HookAction { destination: Some(PoolEnd::WarmPool), ..action("my-hook") };
-    match triage(&interruption(Cause::Launch(into_pool)), &of_ours(), &strict(), at(0)) {
-        Verdict::AnswerLaunch(answer) => {
-            assert_eq!(answer.end, LaunchEnd::IntoWarmPool);
-            assert_eq!(answer.result, HookResult::Continue);
+fn the_node_of_an_instance_that_goes_into_a_warm_pool_is_cordoned_once_it_is_ready() {
+    let ready = || with_lease(node("n", Some(INSTANCE)), Some(12));
+    let never_ready = || Knowledge { nodes: vec![Arc::new(not_ready())], ..of_ours() };
+    let unconfirmed = "AWS has not confirmed yet that its action is open";
+    for (case, known, second, expected) in [
+        ("no Node yet", confirmed(true, of_ours()), 20, "it has no Node"),
+        ("not Ready", confirmed(true, never_ready()), 20, "its Node is not Ready"),
+        ("not confirmed", ready(), 20, unconfirmed),
+        ("ready", confirmed(true, ready()), 20, "CONTINUE into the warm pool, cordoned"),
+        ("no action of the instance is open", confirmed(false, ready()), 20, "CONTINUE over"),
+        ("it never has a Node", of_ours(), 300, "CONTINUE into the warm pool"),
+        (
+            "its Node never is Ready",
+            confirmed(true, never_ready()),
+            300,
+            "CONTINUE timed out: its Node is not Ready, cordoned",
+        ),
+        ("never confirmed", ready(), 300, &format!("CONTINUE timed out: {unconfirmed}")),
+    ] {
+        let abandons = LaunchPolicy { on_timeout: HookResult::Abandon, ..policy().launch };
+        let policy = Policy { launch: abandons, ..policy() };
+        assert_eq!(step_of(&into_pool(), &known, &policy, second), expected, "{case}");
+    }
+    let asked = |known: &Knowledge| match triage(&into_pool(), known, &policy(), at(20)) {
+        Verdict::Wait(wait) => wait.ask.contains(&ask_heartbeat()),
+        other => panic!("{other:?}"),
+    };
+    assert!(asked(&of_ours()) && asked(&ready()));
+    assert!(!asked(&confirmed(true, of_ours())));
+}
+
+#[test]
+fn a_launch_that_the_sweep_found_waits_for_a_heartbeat_and_counts_from_the_launch_time() {
+    let found = || Knowledge { is_found_by_sweep: true, ..of_ours() };
+    match triage(&launch(), &found(), &policy(), at(20)) {
+        Verdict::Wait(wait) => {
+            assert!(wait.proof && wait.ask.contains(&ask_heartbeat()), "{wait:?}");
+            assert!(wait.ask.iter().any(|q| matches!(q, Question::Instance { .. })), "{wait:?}");
         }
         other => panic!("{other:?}"),
+    }
+    let refused = triage(&launch(), &confirmed(false, found()), &policy(), at(20));
+    assert_eq!(refused, Verdict::Delete(Reason::Stale));
+    let unanswered = Knowledge { proof_asked_at: Some(at(0)), ..found() };
+    let given_up = triage(&launch(), &unanswered, &policy(), at(10));
+    assert_eq!(given_up, Verdict::Delete(Reason::Stale));
+    assert_eq!(step(&confirmed(true, found()), &policy(), 299), "it has no Node");
+    let mut launched = confirmed(true, found());
+    launched.note_launch_time(now().minus(seconds(90)));
+    assert_eq!(step(&launched, &policy(), 209), "it has no Node");
+    assert_eq!(step(&launched, &policy(), 210), "CONTINUE timed out: it has no Node");
+}
+
+#[test]
+fn a_launch_out_of_a_running_pool_did_not_begin_before_a_round_that_did_not_show_it() {
+    for (absent_at, launched, began) in [
+        (None, -9_000, -9_000),
+        (Some(-50), -9_000, -50),
+        (Some(-50), -20, -20),
+        (Some(-50), 30, 0),
+    ] {
+        let of = |second: i64| Moment::from_second(now().as_second() + second).unwrap();
+        let mut known = of_ours();
+        known.launch_answers().absent_at = absent_at.map(of);
+        known.note_launch_time(of(launched));
+        assert_eq!(known.happened, of(began), "{absent_at:?} {launched}");
     }
 }
 

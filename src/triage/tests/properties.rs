@@ -119,7 +119,7 @@ prop_compose! {
         is_action_over in proptest::bool::weighted(0.1),
         launch in option::of((moments(), option::of(moments())).prop_map(|(at, renewed)| {
             let lease = Some(LeaseAnswer { node: "n".into(), at, renewed });
-            Box::new(LaunchAnswers { lease, daemon_set_pods: None })
+            Box::new(LaunchAnswers { lease, ..LaunchAnswers::default() })
         })),
     ) -> Knowledge {
         Knowledge {

@@ -25,7 +25,7 @@ fn pod(scene: &Scene, n: usize) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hook_of_a_kind_that_is_only_cordoned_is_completed_and_its_pods_stay() {
+async fn c49_a_hook_of_a_kind_that_is_only_cordoned_is_completed_and_its_pods_stay() {
     let scene = Scene::hooked(801, 2, &["--on", "terminate-hook=cordon,state-change=cordon"]).await;
     pod(&scene, 0);
     let cordoned = scene.terminate(0).await;
@@ -88,7 +88,7 @@ async fn c04_a_recommendation_that_drains_evicts_politely_and_the_node_comes_bac
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_ignored_kind_touches_neither_node_nor_hook() {
+async fn c49_an_ignored_kind_touches_neither_node_nor_hook() {
     let flags = ["--on", "terminate-hook=ignore,state-change=ignore"];
     let scene = Scene::hooked(805, 2, &flags).await;
     scene.stage.world.aws.terminate(&scene.instances[0], true);

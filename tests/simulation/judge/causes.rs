@@ -172,7 +172,8 @@ impl Judge<'_> {
             .unwrap_or(seen.at);
         let is_mere_test =
             event.is_test && !(event.is_real_test && self.acts_on_tests(&seen.by, received));
-        if !self.evidence.terms.asks(event) || is_mere_test {
+        let is_pooled = event.kind == Kind::LaunchHook && self.was_pooled(&seen.node, seen.at);
+        if (!self.evidence.terms.asks(event) && !is_pooled) || is_mere_test {
             return Some("which asks for no drain".to_owned());
         }
         if let Some((group, hook)) = &event.hook

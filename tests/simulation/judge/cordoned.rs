@@ -140,6 +140,11 @@ fn wrong_of(
                 wrong.push("an interruption joined its record, and its taint is missing");
             }
         }
+        (_, None) if super::pooled::is_cordon_for_pool(old, new) => {
+            if !new.unschedulable || taint(new) != Some("launch-hook") {
+                wrong.push("it was cordoned for a warm pool, and not with one write");
+            }
+        }
         (_, None) => {
             if cordons && !twin {
                 wrong.push("it was cordoned without a record");

@@ -13,6 +13,7 @@ mod limits;
 mod lost;
 mod messages;
 mod nodes;
+mod pooled;
 mod returned;
 mod runs;
 mod worlds;

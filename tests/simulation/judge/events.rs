@@ -15,6 +15,7 @@ use super::{
     excuses::{COMPLETIONS, EVENTS, Needs, SEE_NODES, SEE_PODS, Scope, WRITE_NODES},
     is_us,
     nodes::{RECORD, Write, is_claimed_twice, open_record, record},
+    pooled::is_cordon_for_pool,
     promises::Promise,
     story::{Life, Page, is_open},
 };
@@ -106,6 +107,7 @@ const ROWS: &[Row] = &[
     ("InstanceReturned", NORMAL, NODE, |_, _, _| true),
     ("RestoreHeld", NORMAL, NODE, |_, _, _| true),
     ("RecommendationExpired", NORMAL, NODE, |j, e, at| j.was_recommended(&e.name, at + SECOND)),
+    ("WarmPoolCordoned", NORMAL, NODE, |j, e, at| j.was_pooled(&e.name, at + SECOND)),
     ("NotEvicted", NORMAL, NODE, |j, e, at| j.drain_keeps_pods(&e.name, at - SECOND, at + SECOND)),
     ("Drained", NORMAL, NODE, |j, e, at| {
         j.story.machine_gone(&e.name, at)
@@ -242,6 +244,8 @@ impl Judge<'_> {
                     .into_iter()
                     .map(|at| (at, "InterruptionAccepted", node.as_str(), "")),
             );
+            let pooled = self.pooled_at(node).into_iter();
+            expected.extend(pooled.map(|at| (at, "WarmPoolCordoned", node.as_str(), "")));
             let during =
                 self.uncordoned(node).into_iter().filter(|at| self.drain_goes_on(node, *at));
             expected.extend(during.map(|at| (at, "Uncordoned", node.as_str(), "")));
@@ -337,7 +341,8 @@ impl Judge<'_> {
             let interruptions = new["interruptions"].as_array().cloned().unwrap_or_default();
             let fresh: Vec<Value> =
                 interruptions.into_iter().filter(|i| !known.contains(i)).collect();
-            if !fresh.is_empty() && is_us(write.by) {
+            let is_pooled = write.both().is_some_and(|(old, new)| is_cordon_for_pool(old, new));
+            if !fresh.is_empty() && is_us(write.by) && !is_pooled {
                 all.push(write.at);
             }
             known.extend(fresh);

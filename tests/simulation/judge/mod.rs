@@ -22,6 +22,7 @@ mod lost;
 mod messages;
 mod nodes;
 mod pods;
+mod pooled;
 pub mod promises;
 mod restored;
 mod returned;
@@ -325,6 +326,7 @@ pub fn verdict(evidence: &Evidence) -> Ruling {
     judge.actions();
     judge.continued();
     judge.launches();
+    judge.pooled();
     judge.late_calls();
     judge.messages();
     judge.of_others();

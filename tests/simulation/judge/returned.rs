@@ -7,7 +7,7 @@ use serde_json::Value;
 use sundown::{
     domain::Moment,
     sim::{
-        aws::{Call, Outcome, ServiceChange, ServiceEvent},
+        aws::{Call, InstanceChange, Outcome, ServiceChange, ServiceEvent, State},
         kube::NodeState,
     },
 };
@@ -22,6 +22,8 @@ const IGNORE: &str = "sundown.dev/ignore";
 const KEEP_CORDONED: &str = "sundown.dev/keep-cordoned";
 /// AWS must have shown the return twice, this far apart.
 const APART: Duration = Duration::from_secs(15);
+/// An answer may be that old.
+const JUST_NOW: Duration = Duration::from_secs(30);
 /// AWS's clock can be measured to half a second, and a time in a record has whole ones.
 const ROUNDED: Duration = Duration::from_secs(2);
 
@@ -49,6 +51,12 @@ impl Judge<'_> {
             };
             let boot = record["boot"].as_str().unwrap_or_default();
             let has_booted = !boot.is_empty() && boot != new.boot_id;
+            if has_booted && !self.is_up(write, new) {
+                self.broken(
+                    write.at,
+                    format!("{}: it was put back after a boot, and it is not up", new.name),
+                );
+            }
             let by_person = [RELEASE, IGNORE].iter().any(|key| old.annotations.contains_key(*key));
             let of_another = record["instance"] != instance(new);
             if has_booted
@@ -64,6 +72,24 @@ impl Judge<'_> {
                 format!("{}: it was put back, and nothing shows that it is back", new.name),
             );
         }
+    }
+
+    /// The Node is Ready, and EC2 runs the instance.
+    fn is_up(&self, write: Write<'_>, node: &NodeState) -> bool {
+        let evidence = self.evidence;
+        let of_it = evidence.changes.iter().filter(|c| c.id == instance(node) && c.at <= write.at);
+        let state = of_it.max_by_key(|c| c.at).map(|c| c.state);
+        // A state that changed a moment ago may not have been seen.
+        let is_recent = |c: &&InstanceChange| c.at + JUST_NOW >= write.at;
+        let changes = || evidence.changes.iter().filter(|c| c.id == instance(node));
+        let runs = state.is_none_or(|state| state == State::Running)
+            || changes().filter(|c| c.at <= write.at).any(|c| is_recent(&c));
+        let was_ready = self.writes.iter().any(|w| {
+            w.new.is_some_and(|n| n.uid == node.uid && n.ready == "True")
+                && w.at <= write.at
+                && w.at + JUST_NOW >= write.at
+        });
+        runs && (node.ready == "True" || was_ready)
     }
 
     /// The record holds nothing but scheduled changes, and AWS had canceled or moved each change of
@@ -131,7 +157,7 @@ impl Judge<'_> {
                     apis.insert("autoscaling:DescribeAutoScalingGroups");
                     since = since.max(time);
                 }
-                Some("terminate-hook") if entry["warm_pool"] == true => {
+                Some("terminate-hook" | "launch-hook") if entry["warm_pool"] == true => {
                     let pool = [ServiceEvent::IntoWarmPool, ServiceEvent::OutOfWarmPool];
                     let Some(left) = last(&pool) else { return false };
                     if left.change != ServiceEvent::OutOfWarmPool {

@@ -42,7 +42,10 @@ pub fn notices(evidence: &Evidence, notices: &[Notice]) -> Vec<Notice> {
             let before = notices.iter().rev().find(|n| n.sent <= *at);
             let ahead = before.map_or(evidence.aws_ahead, |n| n.ahead);
             let first_seen = written.time - ahead;
-            if evidence.actions.iter().any(|a| is_found(a, instance, &written, first_seen, *at)) {
+            let is_ending = || is_seen_ending(evidence, instance, &written, first_seen);
+            if evidence.actions.iter().any(|a| is_found(a, instance, &written, first_seen, *at))
+                || is_ending()
+            {
                 let deliveries = vec![Delivery { at: first_seen.min(*at), by: by.clone() }];
                 let event = event(instance, &written);
                 all.push(Notice { event, sent: *at, ahead, deliveries, deleted: None });
@@ -75,9 +78,27 @@ fn is_found(
             .any(|beat| *beat + std::time::Duration::from_secs(2) >= first_seen && *beat <= at)
 }
 
+/// EC2 was shutting the instance down when it was asked.
+fn is_seen_ending(
+    evidence: &Evidence,
+    instance: &str,
+    written: &Written,
+    first_seen: Moment,
+) -> bool {
+    let seen = first_seen + std::time::Duration::from_secs(2);
+    let before = evidence.changes.iter().filter(|c| c.id == instance && c.at <= seen);
+    let is_shown = |state: &str| written.state.as_deref() == Some(state);
+    // Some runs do not note the states of instances.
+    written.kind == "state-change"
+        && (evidence.changes.is_empty()
+            || before.max_by_key(|c| c.at).is_some_and(|c| is_shown(c.state.as_str())))
+}
+
 fn event(instance: &str, written: &Written) -> Event {
     let kind = match written.kind.as_str() {
         "root-volume" => Kind::RootVolume,
+        "launch-hook" => Kind::LaunchHook,
+        "state-change" => Kind::StateChange,
         _ => Kind::TerminateHook,
     };
     Event {
@@ -87,7 +108,7 @@ fn event(instance: &str, written: &Written) -> Event {
         instance: instance.to_owned(),
         block: None,
         change: None,
-        state: None,
+        state: written.state.clone(),
         ends: None,
         hook: written.hook.clone(),
         token: None,

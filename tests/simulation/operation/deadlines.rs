@@ -39,7 +39,7 @@ async fn c50_a_budget_that_never_gives_way_is_overruled_in_time_after_three_hour
 }
 
 #[tokio::test(start_paused = true)]
-async fn c51_a_pod_that_ignores_its_signal_gets_its_whole_grace_within_the_one_deadline() {
+async fn c51_c74_a_pod_that_ignores_its_signal_gets_its_whole_grace_within_the_one_deadline() {
     let stage = Stage::new(51);
     let instance = stage.group(1, 300).remove(0);
     let shape = PodShape { grace: Some(s(1_200)), stop: Some(s(1_500)), ..PodShape::default() };
@@ -51,6 +51,7 @@ async fn c51_a_pod_that_ignores_its_signal_gets_its_whole_grace_within_the_one_d
     stage.world.aws.terminate(&instance, true);
     stage.pass(9_580).await;
     assert_eq!(stage.removals(), []);
+    assert_eq!(stage.in_queue(), 0, "no message is in flight meanwhile");
     stage.pass(1_150).await;
     assert!(!stage.is_over(&instance), "its grace is not over");
     stage.until(100, "the action is completed", || stage.is_over(&instance)).await;

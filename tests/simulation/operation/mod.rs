@@ -12,6 +12,7 @@ mod joining;
 mod leaders;
 mod pace;
 mod pausing;
+mod pools;
 mod processes;
 mod records;
 mod returned;

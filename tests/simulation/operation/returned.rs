@@ -9,7 +9,7 @@ use sundown::sim::{
 
 use crate::{
     harness::{Replica, Stage},
-    messages::bodies,
+    messages::{bodies, logs::Logs},
 };
 
 /// The sweep is off in other tests.
@@ -272,12 +272,59 @@ async fn a_node_that_booted_again_is_kept_cordoned_too() {
     drain(&stage, &instance).await;
     keep_cordoned(&stage, &instance, true);
     let node = stage.world.node_of(&instance).unwrap();
+    stage.world.aws.leave_warm_pool(&instance);
     stage.world.kube.reboot(&node);
     stage.pass(60).await;
     assert!(stage.is_cordoned(&instance));
     assert_eq!(held(&stage), 1);
     keep_cordoned(&stage, &instance, false);
     stage.until(10, "it is as it was", || is_as_it_was(&stage, &instance)).await;
+    sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_that_boots_is_back_only_when_its_node_is_ready_and_ec2_says_that_it_runs() {
+    let logs = Logs::keep();
+    let stage = Stage::new(951);
+    let instance = stage.spot_group(2).remove(0);
+    let sundown = stage.lead("sundown-0", &[]).await;
+    let body = bodies::event(
+        "aws.ec2",
+        "EC2 Spot Instance Interruption Warning",
+        &stage.now(),
+        &json!({ "instance-id": instance, "instance-action": "stop" }),
+    );
+    stage.send(&body);
+    let is_released = || stage.record(&instance).is_some_and(|r| r["released"].is_object());
+    stage.until(30, "its drain is over", is_released).await;
+    let node = stage.world.node_of(&instance).unwrap();
+    stage.world.kube.kubelet_lost(&node);
+    stage.pass(60).await;
+    stage.world.kube.edit("nodes", "", &node, |node| {
+        node["status"]["nodeInfo"]["bootID"] = "another-boot".into();
+    });
+    stage.pass(60).await;
+    assert!(stage.is_cordoned(&instance), "its kubelet does not report");
+    assert_eq!(logs.with(&["A machine has booted since its drain", "not Ready"]).len(), 1);
+    stage.world.kube.kubelet_back(&node);
+    stage.until(40, "it is as it was", || is_as_it_was(&stage, &instance)).await;
+    sundown.stop().await;
+    stage.end_unjudged();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_that_boots_in_its_warm_pool_stays_cordoned() {
+    let stage = Stage::new(952);
+    let instance = stage.group(2, 60).remove(0);
+    let sundown = stage.lead("sundown-0", &[]).await;
+    drain(&stage, &instance).await;
+    let node = stage.world.node_of(&instance).unwrap();
+    stage.world.kube.reboot(&node);
+    stage.pass(120).await;
+    assert!(stage.is_cordoned(&instance), "it is in the pool");
+    stage.world.aws.leave_warm_pool(&instance);
+    stage.until(30, "it is as it was", || is_as_it_was(&stage, &instance)).await;
     sundown.stop().await;
     stage.end();
 }

@@ -5,7 +5,7 @@ use sundown::sim::{
         Call, EventKind, Fault, FaultRule, GroupSpec, HookSpec, How, LifecycleState,
         Rule as QueueRule,
     },
-    kube::{Fault as KubeFault, Match, Rule},
+    kube::{Fault as KubeFault, Match, NodeSpec, Rule},
 };
 
 use super::{BEAT, hook, s};
@@ -482,6 +482,150 @@ async fn with_100_groups_of_50_instances_a_round_costs_two_calls() {
     assert_eq!(calls, 2.0 * rounds);
     assert!((10.0..=14.0).contains(&rounds), "{rounds}");
     assert_eq!(stage.world.aws.count(DESCRIBE) as f64, calls);
+    sundown.stop().await;
+    stage.end();
+}
+
+/// A group with a launch hook of ours, and an instance that is being launched and has no Node yet.
+async fn launching(stage: &Stage, hooks: &[HookSpec]) -> String {
+    group(stage, "asg", 1, hooks);
+    let instance = stage.world.aws.launch("asg").unwrap();
+    stage.world.keep_out(&instance);
+    stage.until(60, "its launch hook is open", || !stage.actions(&instance).is_empty()).await;
+    instance
+}
+
+fn launch_hook(name: &str) -> HookSpec {
+    HookSpec::launching(name).heartbeat_timeout(s(300))
+}
+
+fn join(stage: &Stage, instance: &str) {
+    let dns = stage.world.aws.instance(instance).unwrap().private_dns;
+    stage.world.kube.add_node(&NodeSpec::named(dns).instance(instance));
+}
+
+#[tokio::test(start_paused = true)]
+async fn c85_a_launch_hook_whose_event_is_lost_is_kept_open_until_the_node_is_ready() {
+    let stage = Stage::new(2_430);
+    let sundown = stage.lead("sundown-0", ON).await;
+    lose_events(&stage);
+    let instance = launching(&stage, &[launch_hook("sundown-launch")]).await;
+    stage.until(FOUND, "it is found", || sundown.metric("sweep_found_total") == 1.0).await;
+    stage.pass(60).await;
+    assert!(!stage.is_over(&instance), "it has no Node");
+    join(&stage, &instance);
+    stage.until(20, "it is completed", || stage.is_over(&instance)).await;
+    stage.completed_once(&instance);
+    assert_eq!(sundown.metric("sweep_decided_total{outcome=\"launch_answered\"}"), 1.0);
+    assert!(!stage.is_cordoned(&instance));
+    sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_launch_timeout_of_a_launch_that_the_sweep_found_counts_from_the_launch_time() {
+    let stage = Stage::new(2_431);
+    let sundown = stage.lead("sundown-0", &[ON, &["--launch-timeout=3m"]].concat()).await;
+    lose_events(&stage);
+    let instance = launching(&stage, &[launch_hook("sundown-launch")]).await;
+    let launched = stage.world.aws.instance(&instance).unwrap().launched;
+    stage.until(200, "it is completed", || stage.is_over(&instance)).await;
+    let end = stage.action(&instance).end.unwrap();
+    let took = end.at.since_or_zero(launched).as_secs();
+    assert!((178..=185).contains(&took), "{took} s");
+    assert_eq!(sundown.metric("sweep_decided_total{outcome=\"launch_timed_out\"}"), 1.0);
+    sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_event_of_a_launch_that_the_sweep_found_adds_its_token_and_no_second_action() {
+    let stage = Stage::new(2_432);
+    stage.queue_for("late", [EventKind::LaunchAction]);
+    let sundown = stage.lead("sundown-0", ON).await;
+    stop_rule(&stage);
+    let instance = launching(&stage, &[launch_hook("sundown-launch")]).await;
+    stage.until(FOUND, "it is found", || sundown.metric("sweep_found_total") == 1.0).await;
+    let event = stage.bodies_in("late").remove(0);
+    stage.world.aws.send_event(stage.world.queue(), &event);
+    stage.pass(30).await;
+    assert_eq!(sundown.metric("open_actions"), 1.0);
+    join(&stage, &instance);
+    stage.until(20, "it is completed", || stage.is_over(&instance)).await;
+    stage.completed_once(&instance);
+    stage.until(10, "the message is deleted", || stage.in_queue() == 0).await;
+    sundown.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_launch_hook_of_others_or_one_that_is_ignored_gets_no_heartbeat_from_the_sweep() {
+    for (seed, name, flags) in [
+        (2_433, "Launch-LC-Hook", &[][..]),
+        (2_437, "boot", &[][..]),
+        (2_434, "sundown-launch", &["--on", "launch-hook=ignore"][..]),
+    ] {
+        let stage = Stage::new(seed);
+        let sundown = stage.lead("sundown-0", &[ON, flags].concat()).await;
+        lose_events(&stage);
+        let instance = launching(&stage, &[launch_hook(name)]).await;
+        stage.pass(200).await;
+        assert_eq!(stage.world.aws.count(BEAT), 0, "{name}");
+        assert!(!stage.is_over(&instance), "{name}");
+        sundown.stop().await;
+        stage.end_unjudged();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_next_leader_finds_a_launch_again_whose_event_is_lost() {
+    let stage = Stage::new(2_435);
+    let first = stage.lead("sundown-0", ON).await;
+    let second = stage.start("sundown-1", ON);
+    lose_events(&stage);
+    let instance = launching(&stage, &[launch_hook("sundown-launch")]).await;
+    stage.until(FOUND, "it is found", || first.metric("sweep_found_total") == 1.0).await;
+    first.kill();
+    join(&stage, &instance);
+    stage.until(130, "it is completed", || stage.is_over(&instance)).await;
+    stage.completed_once(&instance);
+    second.stop().await;
+    stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_ec2_shuts_down_without_an_event_is_taken_on_as_a_state_change() {
+    let stage = Stage::new(2_436);
+    let instances = group(&stage, "asg", 6, &[]);
+    let sundown = stage.lead("sundown-0", &["--sweep-interval", "30s"]).await;
+    lose_events(&stage);
+    let all = instances.iter().take(4);
+    for instance in all.clone() {
+        stage.world.kube.kubelet_lost(&stage.world.node_of(instance).unwrap());
+    }
+    stage.pass(60).await;
+    assert!(all.clone().all(|instance| !stage.is_cordoned(instance)), "EC2 says running");
+    // A shutdown takes 20 s, and a round comes every 22 to 30 s.
+    let mut found = Vec::new();
+    for instance in all {
+        stage.world.aws.terminate_in_ec2(instance);
+        for _ in 0..8 {
+            stage.pass(1).await;
+            found.extend(
+                instances.iter().filter(|i| stage.is_cordoned(i)).filter_map(|i| stage.record(i)),
+            );
+        }
+    }
+    let entry = found.first().expect("a round saw one of them")["interruptions"][0].clone();
+    assert_eq!(
+        (&entry["kind"], &entry["state"]),
+        (&"state-change".into(), &"shutting-down".into())
+    );
+    assert!(entry["event"].as_str().unwrap().starts_with("sweep:"), "{entry}");
+    assert!(sundown.metric("sweep_decided_total{outcome=\"accepted\"}") >= 1.0);
+    let asked = stage.world.aws.count("ec2:DescribeInstances");
+    assert!(asked <= 8, "one call a round for all Nodes that are not Ready: {asked}");
+    stage.pass(60).await;
     sundown.stop().await;
     stage.end();
 }

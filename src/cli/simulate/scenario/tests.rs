@@ -13,6 +13,27 @@ fn the_built_in_scenario_is_valid() {
 }
 
 #[test]
+fn every_scenario_of_the_folder_is_built_in_by_its_name() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/scenarios");
+    let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
+    let mut names: Vec<_> =
+        files.map(|file| file.file_stem().unwrap().to_str().unwrap().to_owned()).collect();
+    names.sort();
+    assert_eq!(names, BUILT_IN.map(|(name, _)| name));
+    for name in names {
+        Scenario::load(Some(Path::new(&name))).unwrap();
+    }
+}
+
+#[test]
+fn an_instance_goes_into_a_warm_pool_only_through_a_hook() {
+    let event = ("/events/0/toWarmPool", "{ group: g, count: 1 }");
+    with(&[event]).unwrap();
+    let error = with(&[event, ("/groups/0/hook", "")]).unwrap_err().to_string();
+    assert!(error.contains("events[0].toWarmPool.group is `g`, which has no hook"), "{error}");
+}
+
+#[test]
 fn an_unreadable_scenario_is_an_error_with_the_reason() {
     let error = Scenario::load(Some(Path::new("/nowhere/at-all.yaml"))).unwrap_err().to_string();
     assert!(error.contains("/nowhere/at-all.yaml"), "{error}");
@@ -131,7 +152,7 @@ fn an_error_names_the_wrong_field_and_its_allowed_values() {
         (
             "/events/0/spot",
             "",
-            "events[0] has nothing that happens: give it scaleIn, spot, rebalance, stop, maintenance or loseEvents",
+            "events[0] has nothing that happens: give it scaleIn, spot, rebalance, stop, launch, toWarmPool, fromWarmPool, maintenance or loseEvents",
         ),
         ("/events/0/spot/count", "0", "events[0].spot.count is 0: use a number from 1"),
         (

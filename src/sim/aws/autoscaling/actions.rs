@@ -30,11 +30,14 @@ struct Action {
     /// When it ends unless a heartbeat comes.
     ends: Moment,
     default_result: HookResult,
-    /// When it ends, the instance goes to its next state. `false` for warm pools and replaced root
-    /// volumes.
-    moves: bool,
-    /// When it ends, the instance is in the warm pool.
-    into_pool: bool,
+    ends_in: EndsIn,
+}
+
+impl Action {
+    /// Its end takes the instance to the next state of its launch or its termination.
+    fn moves(&self) -> bool {
+        self.ends_in == EndsIn::NextState
+    }
 }
 
 /// Where the end of an action leaves its instance.
@@ -46,6 +49,8 @@ pub(super) enum EndsIn {
     SameState,
     /// In the warm pool.
     WarmPool,
+    /// Terminated, out of the warm pool.
+    OutOfPool,
 }
 
 /// How a caller names a lifecycle action.
@@ -106,7 +111,7 @@ impl Actions {
             .range(from..)
             .take_while(|((g, i, _), _)| g == group && i == instance)
             .map(|(_, index)| *index);
-        mine.filter(|index| self.all.get(*index).is_some_and(|a| a.moves)).collect()
+        mine.filter(|index| self.all.get(*index).is_some_and(Action::moves)).collect()
     }
 
     fn close(&mut self, index: usize, end: ActionEnd) -> Option<&ActionReport> {
@@ -127,7 +132,6 @@ impl State {
         instance: &str,
         ends_in: EndsIn,
     ) -> String {
-        let (moves, into_pool) = (ends_in == EndsIn::NextState, ends_in == EndsIn::WarmPool);
         let token = self.uuid();
         let report = ActionReport {
             group: group.to_owned(),
@@ -145,13 +149,8 @@ impl State {
         let ends = now.plus(hook.heartbeat_timeout).min(report.global_end);
         let index = self.actions.all.len();
         let key = (report.group.clone(), report.instance.clone(), report.hook.clone());
-        self.actions.all.push(Action {
-            report,
-            ends,
-            default_result: hook.default_result,
-            moves,
-            into_pool,
-        });
+        let default_result = hook.default_result;
+        self.actions.all.push(Action { report, ends, default_result, ends_in });
         self.actions.open.insert(key.clone(), index);
         self.actions.newest.insert(key, index);
         self.actions.tokens.insert(token.clone(), index);
@@ -170,13 +169,12 @@ impl State {
             .take_while(|((g, i, _), _)| g == group && i == instance);
         let aside = mine
             .filter_map(|(_, index)| self.actions.all.get(*index))
-            .find(|action| !action.moves)?;
-        Some(if aside.into_pool {
-            "Warmed:Pending:Wait"
-        } else if aside.report.transition == Transition::Launching {
-            "Pending:Wait"
-        } else {
-            "ReplacingRootVolume:Wait"
+            .find(|action| !action.moves())?;
+        Some(match aside.ends_in {
+            EndsIn::WarmPool => "Warmed:Pending:Wait",
+            EndsIn::OutOfPool => "Warmed:Terminating:Wait",
+            _ if aside.report.transition == Transition::Launching => "Pending:Wait",
+            _ => "ReplacingRootVolume:Wait",
         })
     }
 
@@ -230,15 +228,17 @@ impl State {
     }
 
     fn end_action(&mut self, now: Moment, index: usize, verdict: Verdict, by: &str) {
-        let (moves, into_pool) =
-            self.actions.all.get(index).map_or((false, false), |a| (a.moves, a.into_pool));
-        if into_pool && self.actions.all.get(index).is_some_and(|a| a.report.end.is_none()) {
-            self.enter_pool(now, index);
+        let open = self.actions.all.get(index).filter(|a| a.report.end.is_none());
+        let Some(ends_in) = open.map(|action| action.ends_in) else { return };
+        match ends_in {
+            EndsIn::WarmPool => self.enter_pool(now, index),
+            EndsIn::OutOfPool => self.end_in_pool(now, index),
+            EndsIn::NextState | EndsIn::SameState => {}
         }
         let Some(report) = self
             .actions
             .close(index, ActionEnd { at: now, verdict, by: by.to_owned() })
-            .filter(|_| moves)
+            .filter(|_| ends_in == EndsIn::NextState)
         else {
             return;
         };

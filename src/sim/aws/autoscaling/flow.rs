@@ -70,8 +70,15 @@ impl State {
         detail: &[(&str, &str)],
     ) -> Option<String> {
         let hook = self.groups.get(group)?.hooks.get(hook)?.clone();
-        let into_pool = detail.contains(&("Destination", "WarmPool"));
-        let ends_in = if into_pool { EndsIn::WarmPool } else { EndsIn::SameState };
+        let ends_in = if detail.contains(&("Destination", "WarmPool")) {
+            EndsIn::WarmPool
+        } else if detail.contains(&("Origin", "WarmPool"))
+            && detail.contains(&("Destination", "EC2"))
+        {
+            EndsIn::OutOfPool
+        } else {
+            EndsIn::SameState
+        };
         let token = self.begin_action(now, group, &hook, instance, ends_in);
         self.send_action(now, group, &hook, instance, &token, detail);
         Some(token)
@@ -90,6 +97,13 @@ impl State {
         });
     }
 
+    /// The instance of this action is terminated out of the warm pool.
+    pub(super) fn end_in_pool(&mut self, now: Moment, index: usize) {
+        if let Some(instance) = self.actions.instance_of(index) {
+            self.proceed_to_end(now, &instance);
+        }
+    }
+
     /// An instance leaves the warm pool and is in service.
     pub(in crate::sim::aws) fn leave_pool(&mut self, now: Moment, instance: &str) {
         if let Some(group) = self.group_of_mut(instance) {
@@ -100,6 +114,24 @@ impl State {
             instance: instance.to_owned(),
             change: ServiceEvent::OutOfWarmPool,
         });
+    }
+
+    pub(in crate::sim::aws) fn send_out_of_pool(&mut self, now: Moment, instance: &str) {
+        let group = self.group_of(instance).map(|group| group.spec.name.clone());
+        if let Some(group) = group {
+            let ends = [("Origin", "WarmPool"), ("Destination", "AutoScalingGroup")];
+            self.send_about_member(now, EventKind::LaunchSuccessful, &group, instance, &ends);
+        }
+    }
+
+    /// Begins the terminate hooks of an instance that goes back into the warm pool.
+    pub(in crate::sim::aws) fn return_to_pool(&mut self, now: Moment, instance: &str) {
+        let Some(group) = self.group_of(instance) else { return };
+        let (name, hooks) = (group.spec.name.clone(), group.hooks_for(Transition::Terminating));
+        let ends = [("Origin", "AutoScalingGroup"), ("Destination", "WarmPool")];
+        for hook in hooks {
+            self.other_action(now, &name, &hook.name, instance, &ends);
+        }
     }
 
     /// All hooks of an instance have ended.
@@ -115,7 +147,7 @@ impl State {
         match (transition, abandoned) {
             (Transition::Launching, false) => {
                 group.set(instance, Stand::InService);
-                self.send_about_member(now, EventKind::LaunchSuccessful, &name, instance);
+                self.send_about_member(now, EventKind::LaunchSuccessful, &name, instance, &[]);
             }
             (Transition::Launching, true) => {
                 // The launch has failed: no terminate hook runs for it.
@@ -158,7 +190,7 @@ impl State {
             }
             (InstanceState::Terminated, Some(Stand::TerminatingProceed)) => {
                 group.remove(instance);
-                self.send_about_member(now, EventKind::TerminateSuccessful, &name, instance);
+                self.send_about_member(now, EventKind::TerminateSuccessful, &name, instance, &[]);
             }
             (InstanceState::ShuttingDown | InstanceState::Stopping, Some(stand))
                 if stand.counts() =>
@@ -241,10 +273,17 @@ impl State {
         self.send_native(now, queue, Envelope::Plain, message);
     }
 
-    fn send_about_member(&mut self, now: Moment, kind: EventKind, group: &str, instance: &str) {
+    fn send_about_member(
+        &mut self,
+        now: Moment,
+        kind: EventKind,
+        group: &str,
+        instance: &str,
+        other: &[(&str, &str)],
+    ) {
         let arn = self.groups.get(group).map(|g| g.arn.clone()).unwrap_or_default();
         let zone = self.instances.get(instance).map(|i| i.zone.clone()).unwrap_or_default();
-        let detail = json!({
+        let mut detail = json!({
             "StatusCode": "InProgress",
             "AutoScalingGroupName": group,
             "ActivityId": self.uuid(),
@@ -256,6 +295,9 @@ impl State {
             "StartTime": millis_text(self.aws_time(now)),
             "Cause": "",
         });
+        if let Value::Object(detail) = &mut detail {
+            detail.extend(other.iter().map(|(key, value)| ((*key).to_owned(), (*value).into())));
+        }
         let machine = format!(
             "arn:aws:ec2:{}:{}:instance/{instance}",
             self.settings.region, self.settings.account

@@ -1,0 +1,95 @@
+//! Instances that come into service: by a launch, or out of a warm pool. A line of the timeline shows
+//! when each of them serves.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use super::{
+    scenario::{Event, Instances},
+    summary::{count, short},
+    view::View,
+};
+use crate::sim::{
+    World,
+    aws::{LifecycleState, Member},
+};
+
+/// The instances of which the timeline has not shown yet that they serve.
+#[derive(Default)]
+pub(super) struct Comings {
+    /// With how each of them comes.
+    awaited: BTreeMap<String, Coming>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Coming {
+    Launch,
+    FromWarmPool,
+}
+
+impl Comings {
+    /// Performs the parts of an event that bring instances into service.
+    pub(super) fn begin(&mut self, world: &World, event: &Event, at: Duration, view: &mut View) {
+        if let Some(some) = &event.launch {
+            let ids: Vec<_> =
+                (0..some.count).filter_map(|_| world.aws.launch(&some.group)).collect();
+            print(view, at, "Auto Scaling launches", &ids, some);
+            self.awaited.extend(ids.into_iter().map(|id| (id, Coming::Launch)));
+        }
+        if let Some(some) = &event.from_warm_pool {
+            let is_warm = |m: &Member| m.state == LifecycleState::WarmedRunning;
+            let members = world.aws.members(&some.group).into_iter().filter(is_warm);
+            let ids: Vec<_> = members.map(|m| m.instance).take(some.count).collect();
+            for id in &ids {
+                world.aws.leave_warm_pool_with_event(id);
+            }
+            print(view, at, "Auto Scaling takes out of the warm pool", &ids, some);
+            self.awaited.extend(ids.into_iter().map(|id| (id, Coming::FromWarmPool)));
+        }
+    }
+
+    /// Shows which of them serve now, and forgets these, and those that are gone.
+    pub(super) fn look(&mut self, world: &World, at: Duration, view: &mut View) {
+        if self.awaited.is_empty() {
+            return;
+        }
+        let nodes = world.nodes();
+        self.awaited.retain(|id, how| {
+            let group = world.aws.instance(id).and_then(|instance| instance.group);
+            let Some(group) = group else { return false };
+            let mut members = world.aws.members(&group).into_iter();
+            let Some(member) = members.find(|m| m.instance == *id) else { return false };
+            let Some(node) = nodes.get(id) else { return true };
+            let serves = member.state == LifecycleState::InService && !is_cordoned(world, node);
+            if serves {
+                let how = match how {
+                    Coming::Launch => "is in service: its launch hook is completed",
+                    Coming::FromWarmPool => "takes pods again: it is as it was before its drain",
+                };
+                view.print_event(at, &format!("{} {how}", short(node)));
+            }
+            !serves
+        });
+    }
+
+    /// Whether all of them serve, or are gone.
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.awaited.is_empty()
+    }
+}
+
+fn print(view: &mut View, at: Duration, what: &str, ids: &[String], some: &Instances) {
+    let short_of = if ids.len() < some.count {
+        format!(", not {}: there are no more", some.count)
+    } else {
+        String::new()
+    };
+    let instances = count(ids.len() as u64, "instance");
+    view.print_event(at, &format!("{what} {instances} of `{}`{short_of}", some.group));
+}
+
+fn is_cordoned(world: &World, node: &str) -> bool {
+    let node = world.kube.object("nodes", "", node);
+    node.is_some_and(|node| {
+        node.pointer("/spec/unschedulable").is_some_and(|cordon| *cordon == true)
+    })
+}

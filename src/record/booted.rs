@@ -1,0 +1,103 @@
+//! A machine that has booted since its record: what must be shown before its Node is put back.
+//!
+//! A new boot ID makes the record void, so no drain of it goes on. But a boot alone does not show
+//! that the instance is back: in a warm pool it may boot and stop again. In this order:
+//!
+//! | must be shown | by |
+//! | --- | --- |
+//! | the Node is Ready | the index |
+//! | its kubelet has renewed its Lease since the last interruption and the end of the drain | its Lease |
+//! | the instance runs | EC2 |
+//! | if a lifecycle action moved it into a warm pool: it is `InService` | its group |
+//!
+//! Times of Leases come from the kubelet. This code assumes that its clock agrees with AWS's.
+
+use std::fmt;
+
+use super::{
+    AwsAnswer, Record,
+    schema::{Entry, KnownEntry},
+};
+use crate::domain::{GroupName, InstanceId, InstanceState, Moment, Node, Ready};
+
+/// What would show that the machine of a void record is back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AwaitedBoot {
+    /// The instance of the Node.
+    pub instance: InstanceId,
+    /// The group that must report it as `InService`; `None`: it did not go into a warm pool.
+    pub group: Option<GroupName>,
+    /// The kubelet must have renewed its Lease after this.
+    since: Moment,
+}
+
+/// What does not show yet that the machine is back. The first row that is missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MissingOfBoot {
+    /// The Node is not Ready.
+    Ready,
+    /// The kubelet has not renewed its Lease.
+    LeaseRenewal,
+    /// EC2 does not report the instance as running.
+    Running,
+    /// Its group does not report it as `InService`.
+    Service,
+}
+
+impl fmt::Display for MissingOfBoot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ready => "its Node is not Ready",
+            Self::LeaseRenewal => "its kubelet has not renewed its Lease",
+            Self::Running => "EC2 does not report its instance as running",
+            Self::Service => "its group does not report its instance as InService",
+        })
+    }
+}
+
+/// What would show that the machine of `node` is back. `None`: its record is of this boot or of
+/// another instance, so nothing has to be shown.
+#[must_use]
+pub fn awaited_boot(node: &Node) -> Option<AwaitedBoot> {
+    let record = Record::read(node.record()?).ok()?;
+    let has_booted =
+        record.boot.as_ref().zip(node.boot_id.as_ref()).is_some_and(|(then, now)| then != now);
+    let is_other = node.instance.as_ref().is_some_and(|instance| *instance != record.instance);
+    if !has_booted || is_other || node.is_elsewhere {
+        return None;
+    }
+    let entries = record.interruptions.iter().filter_map(|entry| match entry {
+        Entry::Known(known) => Some(known.as_ref()),
+        Entry::Unknown(_) => None,
+    });
+    let times = entries.clone().map(|known: &KnownEntry| known.time);
+    let released = record.released.as_ref().map(|released| released.at);
+    let since = times.chain(released).max().unwrap_or(Moment::UNIX_EPOCH);
+    let group = entries.filter(|known| known.warm_pool).find_map(|known| known.group.clone());
+    Some(AwaitedBoot { instance: record.instance, group, since })
+}
+
+impl AwaitedBoot {
+    /// What is missing, by what was read and asked since. `renewed`: when the kubelet renewed its
+    /// Lease, `None` if there is no Lease.
+    #[must_use]
+    pub fn missing(
+        &self,
+        node: &Node,
+        renewed: Option<Moment>,
+        answer: &AwsAnswer<'_>,
+    ) -> Option<MissingOfBoot> {
+        let runs = answer.instance.is_some_and(|found| found.state == InstanceState::Running);
+        if node.ready != Ready::True {
+            Some(MissingOfBoot::Ready)
+        } else if renewed.is_none_or(|renewed| renewed <= self.since) {
+            Some(MissingOfBoot::LeaseRenewal)
+        } else if !runs {
+            Some(MissingOfBoot::Running)
+        } else if self.group.is_some() && answer.group_state != Some("InService") {
+            Some(MissingOfBoot::Service)
+        } else {
+            None
+        }
+    }
+}

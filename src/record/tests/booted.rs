@@ -1,0 +1,81 @@
+use super::*;
+
+fn rebooted(node: &Node) -> Node {
+    Node { boot_id: Some("boot-2".into()), ..node.clone() }
+}
+
+fn to_pool() -> Interruption {
+    let mut action = hook("e1", 100, "drain", "t1");
+    if let Cause::Terminate(action) = &mut action.cause {
+        action.destination = Some(PoolEnd::WarmPool);
+    }
+    action
+}
+
+fn drained(event: &Interruption) -> Node {
+    release_node(&take_on(&node(), event, 105).unwrap(), 200)
+}
+
+#[test]
+fn only_a_new_boot_of_the_same_machine_must_be_shown() {
+    let released = drained(&spot("e1", 100));
+    let other = Node { instance: Some(id(OTHER)), ..rebooted(&released) };
+    for (case, node, expected) in [
+        ("the same boot", released.clone(), false),
+        ("a new boot", rebooted(&released), true),
+        (
+            "a new boot in a drain",
+            rebooted(&take_on(&node(), &spot("e1", 100), 105).unwrap()),
+            true,
+        ),
+        ("another instance", other, false),
+        ("no record", rebooted(&node()), false),
+    ] {
+        assert_eq!(awaited_boot(&node).is_some(), expected, "{case}");
+    }
+}
+
+#[test]
+fn the_node_the_kubelet_ec2_and_the_group_of_a_warm_pool_must_show_the_return() {
+    let facts = |state| InstanceFacts {
+        id: id(INSTANCE),
+        state,
+        launched: None,
+        private_dns: None,
+        private_address: None,
+        tags: std::collections::BTreeMap::new(),
+    };
+    let (running, stopped) = (facts(InstanceState::Running), facts(InstanceState::Stopped));
+    let up = rebooted(&drained(&spot("e1", 100)));
+    let down = Node { ready: Ready::Unknown, ..up.clone() };
+    let pooled = rebooted(&drained(&to_pool()));
+    let service = Some("InService");
+    for (case, node, renewed, state, instance, expected) in [
+        ("all of it", &up, Some(201), None, Some(&running), None),
+        ("not Ready", &down, Some(201), None, Some(&running), Some(MissingOfBoot::Ready)),
+        ("no Lease", &up, None, None, Some(&running), Some(MissingOfBoot::LeaseRenewal)),
+        (
+            "a Lease of before",
+            &up,
+            Some(200),
+            None,
+            Some(&running),
+            Some(MissingOfBoot::LeaseRenewal),
+        ),
+        ("stopped", &up, Some(201), None, Some(&stopped), Some(MissingOfBoot::Running)),
+        ("unknown to EC2", &up, Some(201), None, None, Some(MissingOfBoot::Running)),
+        (
+            "it boots in its pool",
+            &pooled,
+            Some(201),
+            Some("Warmed:Pending:Wait"),
+            Some(&running),
+            Some(MissingOfBoot::Service),
+        ),
+        ("out of its pool", &pooled, Some(201), service, Some(&running), None),
+    ] {
+        let awaited = awaited_boot(node).unwrap();
+        let answer = AwsAnswer { group_state: state, instance };
+        assert_eq!(awaited.missing(node, renewed.map(at), &answer), expected, "{case}");
+    }
+}

@@ -1,0 +1,65 @@
+use super::*;
+
+fn silent(node: Node) -> Node {
+    Node { ready: Ready::Unknown, ..node }
+}
+
+#[test]
+fn ec2_is_asked_about_nodes_that_are_not_ready_and_not_drained() {
+    let open = take_on(&node(), &spot("e1", 100), 105).unwrap();
+    let released = release_node(&open, 200);
+    let mut back = released.clone();
+    back.unschedulable = false;
+    back.taints.retain(|taint| taint.key != TAINT);
+    let mut damaged = node();
+    set_record(&mut damaged, "{");
+    for (case, node, expected) in [
+        ("Ready", node(), false),
+        ("no record", silent(node()), true),
+        ("Ready is False", Node { ready: Ready::False, ..node() }, true),
+        ("no providerID", Node { instance: None, ..silent(node()) }, false),
+        ("in a drain", silent(open), false),
+        ("after a drain", silent(released), false),
+        ("put back after a drain", silent(back), true),
+        ("a damaged record", silent(damaged), true),
+    ] {
+        assert_eq!(may_end_unreported(&node), expected, "{case}");
+    }
+}
+
+#[test]
+fn only_an_instance_that_is_about_to_end_is_taken_on() {
+    for (state, expected) in [
+        (InstanceState::Pending, false),
+        (InstanceState::Running, false),
+        (InstanceState::Stopping, true),
+        (InstanceState::Stopped, false),
+        (InstanceState::ShuttingDown, true),
+        (InstanceState::Terminated, false),
+    ] {
+        let found = unreported_end(&id(INSTANCE), state, at(100));
+        assert_eq!(found.is_some(), expected, "{state:?}");
+        assert!(found.is_none_or(|found| is_sweep_event_id(&found.event_id)));
+    }
+}
+
+#[test]
+fn more_nodes_than_one_call_takes_are_asked_about_by_turns() {
+    let all = |n: usize| -> Vec<_> {
+        (0..n)
+            .rev()
+            .map(|i| Node { name: format!("n{i:04}").as_str().into(), ..node() })
+            .map(std::sync::Arc::new)
+            .collect()
+    };
+    let mut turns = EndTurns::default();
+    let mut ask = |n: usize| -> Vec<String> {
+        turns.next(all(n)).iter().map(|node| node.name.to_string()).collect()
+    };
+    let first = ask(450);
+    assert_eq!((first.len(), first[0].as_str(), first[199].as_str()), (200, "n0000", "n0199"));
+    assert_eq!(ask(450)[0], "n0200");
+    let third = ask(450);
+    assert_eq!((third[0].as_str(), third[50].as_str()), ("n0400", "n0000"));
+    assert_eq!(ask(3), ["n0000", "n0001", "n0002"]);
+}

@@ -1,0 +1,85 @@
+use super::*;
+
+fn launched(event_id: &str, time: i64) -> Interruption {
+    let action = HookAction {
+        group: "asg".into(),
+        hook: "boot".into(),
+        token: Some(event_id.into()),
+        origin: Some(PoolEnd::Ec2),
+        destination: Some(PoolEnd::WarmPool),
+        purpose: HookPurpose::Ordinary,
+        metadata: None,
+    };
+    event(event_id, time, Cause::Launch(action))
+}
+
+fn cordon(node: &Node, event: &Interruption) -> Option<Node> {
+    into_warm_pool(node, event, at(105), None).map(|patch| apply(node, &patch))
+}
+
+fn restored(node: &Node) -> Node {
+    let released = Released::new(at(300), "returned");
+    apply(node, &restore_node(node, None, &After::Released(released)).unwrap())
+}
+
+#[test]
+fn a_node_in_a_warm_pool_is_cordoned_with_a_released_record_and_comes_back_as_it_was() {
+    let pooled = cordon(&node(), &launched("e1", 100)).unwrap();
+    assert!(pooled.unschedulable && pooled.has_our_taint());
+    let RecordStatus::Released { record, has_our_marks } = status(&pooled, None) else {
+        panic!("{pooled:?}");
+    };
+    assert!(has_our_marks);
+    let text: Value = serde_json::from_str(&record.write()).unwrap();
+    assert_eq!(text["released"]["outcome"], "into_warm_pool");
+    let entry = &text["interruptions"][0];
+    assert_eq!((&entry["kind"], &entry["warm_pool"]), (&json!("launch-hook"), &json!(true)));
+    let awaited = awaited_return(&pooled).unwrap();
+    assert_eq!(awaited.group.as_ref().map(GroupName::as_str), Some("asg"));
+    let out = event("out", 200, Cause::LaunchSuccessful { group: "asg".into() });
+    assert_eq!(returned(&pooled, &out), Returned::RestoreNode);
+    let back = restored(&pooled);
+    assert_eq!((back.unschedulable, &back.taints), (false, &node().taints));
+}
+
+#[test]
+fn what_a_person_cordoned_stays_cordoned() {
+    let by_hand = Node { unschedulable: true, ..node() };
+    let pooled = cordon(&by_hand, &launched("e1", 100)).unwrap();
+    assert!(restored(&pooled).unschedulable);
+}
+
+#[test]
+fn only_a_node_without_our_marks_is_cordoned_for_a_warm_pool() {
+    let pooled = cordon(&node(), &launched("e1", 100)).unwrap();
+    let back = restored(&pooled);
+    let draining = take_on(&node(), &spot("e2", 90), 95).unwrap();
+    let drained = release_node(&draining, 99);
+    let mut rebooted = drained.clone();
+    rebooted.boot_id = Some("boot-2".into());
+    let mut damaged = node();
+    set_record(&mut damaged, "{");
+    let other = Node { instance: Some(id(OTHER)), ..node() };
+    let into_group = {
+        let mut event = launched("e1", 100);
+        if let Cause::Launch(action) = &mut event.cause {
+            action.destination = Some(PoolEnd::Group);
+        }
+        event
+    };
+    let event = launched("e1", 100);
+    for (case, node, event, expected) in [
+        ("no record", node(), &event, true),
+        ("a damaged record", damaged, &event, true),
+        ("a record of an earlier boot", rebooted, &event, true),
+        ("cordoned already, by this event", pooled, &event, false),
+        ("put back since: a late copy of its event", back.clone(), &event, false),
+        ("put back since: another launch into the pool", back, &launched("e3", 900), true),
+        ("in a drain", draining, &event, false),
+        ("after a drain", drained, &event, false),
+        ("another instance has the name", other, &event, false),
+        ("a launch into the group", node(), &into_group, false),
+    ] {
+        assert_eq!(cordon(&node, event).is_some(), expected, "{case}");
+    }
+}

@@ -1,0 +1,73 @@
+//! Instances that EC2 shuts down although no event reports it: which Nodes to ask EC2 about.
+//!
+//! A kubelet stops early in the shutdown of its machine, so only Nodes that are not Ready are asked
+//! about. The first row that applies decides:
+//!
+//! | the Node | EC2 is asked |
+//! | --- | --- |
+//! | is Ready, or has no providerID of EC2 | no |
+//! | has an open record, or one that may be open: its drain goes on | no |
+//! | has a released record, and Sundown's cordon and taint | no |
+//! | anything else | yes, and the answer `stopping` or `shutting-down` counts as its state change |
+//!
+//! An instance that has ended is not taken on: nothing runs there, and the cloud controller deletes
+//! the Node.
+
+use std::sync::Arc;
+
+use super::{RecordStatus, status};
+use crate::domain::{
+    Cause, InstanceId, InstanceState, Interruption, Moment, Node, NodeName, Ready, sweep_event_id,
+};
+
+/// How many Nodes are asked about at once: as many as one DescribeInstances takes.
+const MAX_ASKED: usize = 200;
+
+/// Whether EC2 may be shutting the instance of this Node down.
+#[must_use]
+pub fn may_end_unreported(node: &Node) -> bool {
+    if node.ready == Ready::True || node.instance.is_none() {
+        return false;
+    }
+    match status(node, None) {
+        RecordStatus::None | RecordStatus::Damaged(_) | RecordStatus::Void { .. } => true,
+        RecordStatus::Released { has_our_marks, .. } => !has_our_marks,
+        RecordStatus::Open(_) | RecordStatus::Doubtful { .. } => false,
+    }
+}
+
+/// The state change that EC2's answer shows. `at`: when EC2 was asked, on AWS's clock. `None`: the
+/// instance is not about to end.
+#[must_use]
+pub fn unreported_end(
+    instance: &InstanceId,
+    state: InstanceState,
+    at: Moment,
+) -> Option<Interruption> {
+    matches!(state, InstanceState::Stopping | InstanceState::ShuttingDown).then(|| Interruption {
+        instance: instance.clone(),
+        event_id: sweep_event_id(at, &state.as_str().into()),
+        time: Some(at),
+        cause: Cause::StateChange(state),
+    })
+}
+
+/// Takes turns if more Nodes are not Ready than are asked about at once.
+#[derive(Debug, Default)]
+pub struct EndTurns {
+    last: Option<NodeName>,
+}
+
+impl EndTurns {
+    /// The next Nodes to ask about, 200 at most, in the order of their names.
+    pub fn next(&mut self, mut nodes: Vec<Arc<Node>>) -> Vec<Arc<Node>> {
+        nodes.sort_by(|a, b| a.name.cmp(&b.name));
+        let is_done = |node: &Arc<Node>| self.last.as_ref().is_some_and(|last| node.name <= *last);
+        let done = nodes.partition_point(is_done);
+        nodes.rotate_left(done);
+        let is_round = nodes.len() <= MAX_ASKED;
+        nodes.truncate(MAX_ASKED);
+        self.last = nodes.last().filter(|_| !is_round).map(|node| node.name.clone());
+        nodes
+    }
+}

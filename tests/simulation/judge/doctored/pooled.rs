@@ -1,0 +1,51 @@
+//! Nodes of warm pools that are cordoned without a reason, or too late.
+
+use sundown::sim::aws::{GroupSpec, HookSpec};
+
+use super::*;
+
+const NO_ACTION: &str = "no action asks for it";
+const LATE: &str = "it was not cordoned before";
+
+/// An instance was launched into its warm pool, left it, and its Node was put back.
+async fn pooled() -> Evidence {
+    let stage = Stage::new(2_490);
+    let hook = HookSpec::launching("sundown-launch").heartbeat_timeout(s(120));
+    let spec = GroupSpec { replace_after: None, ..GroupSpec::new("asg", 1) };
+    let instance = stage.world.add_group(spec, &[hook]).remove(0);
+    let sundown = led(&stage, &["--sweep-interval=1m"]).await;
+    let pool = [("Origin", "EC2"), ("Destination", "WarmPool")];
+    stage.world.aws.other_action("asg", "sundown-launch", &instance, &pool).unwrap();
+    stage
+        .until(60, "it is completed", || stage.actions(&instance).iter().any(|a| a.end.is_some()))
+        .await;
+    stage.pass(60).await;
+    stage.world.aws.leave_warm_pool(&instance);
+    stage.until(120, "it is put back", || !stage.is_cordoned(&instance)).await;
+    stage.pass(3).await;
+    ended(stage, sundown).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_cordoned_for_a_warm_pool_without_an_open_action_is_seen() {
+    let evidence = pooled().await;
+    keeps(&judge(&evidence), NO_ACTION, "its action was open");
+    let mut unconfirmed = evidence.clone();
+    unconfirmed.actions[0].heartbeats.clear();
+    breaks(&judge(&unconfirmed), NO_ACTION);
+    let mut into_the_group = evidence.clone();
+    into_the_group.service_changes.clear();
+    for message in &mut into_the_group.messages {
+        message.body = message.body.replace("WarmPool", "AutoScalingGroup").into();
+    }
+    breaks(&judge(&into_the_group), NO_ACTION);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hook_that_is_completed_before_the_node_of_the_pool_is_cordoned_is_seen() {
+    let mut evidence = pooled().await;
+    keeps(&judge(&evidence), LATE, "it was cordoned first");
+    let started = evidence.actions[0].started;
+    evidence.actions[0].end.as_mut().unwrap().at = started;
+    breaks(&judge(&evidence), LATE);
+}
