@@ -54,7 +54,7 @@ pub enum Api {
 
 impl Api {
     /// The actions of the service, for tables and for initializing metrics.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::ReceiveMessage,
         Self::DeleteMessageBatch,
         Self::ChangeMessageVisibilityBatch,
@@ -64,10 +64,11 @@ impl Api {
         Self::DescribeLifecycleHooks,
         Self::DescribeAutoScalingGroups,
         Self::DescribeInstances,
+        Self::DescribeInstanceStatus,
     ];
 
     /// The actions of the service that only certain flags need.
-    pub const BY_FLAG: [Self; 2] = [Self::DescribeInstanceStatus, Self::SetInstanceHealth];
+    pub const BY_FLAG: [Self; 1] = [Self::SetInstanceHealth];
 
     /// The actions that only `sundown check` calls, never the service. They only read.
     pub const OF_CHECK: [Self; 4] = [

@@ -221,6 +221,7 @@ mod tests {
                 .collect(),
             ready: crate::domain::Ready::True,
             ready_since: None,
+            maintenance: None,
             dns: None,
             address: None,
         }

@@ -15,6 +15,8 @@ pub enum Target {
     GetNode,
     /// PATCH of one node.
     PatchNode,
+    /// PATCH of the condition `MaintenancePlanned` of one node.
+    PatchNodeStatus,
     /// LIST of the pods of one node.
     ListPods,
     /// WATCH of pods.
@@ -39,11 +41,12 @@ pub enum Target {
 
 impl Target {
     /// Every target, for initializing metrics.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::ListNodes,
         Self::WatchNodes,
         Self::GetNode,
         Self::PatchNode,
+        Self::PatchNodeStatus,
         Self::ListPods,
         Self::WatchPods,
         Self::Evict,
@@ -63,6 +66,7 @@ impl Target {
             Self::WatchNodes => "watch nodes",
             Self::GetNode => "get node",
             Self::PatchNode => "patch node",
+            Self::PatchNodeStatus => "patch the status of node",
             Self::ListPods => "list pods",
             Self::WatchPods => "watch pods",
             Self::Evict => "evict pod",
@@ -90,6 +94,7 @@ impl Target {
             Self::WatchNodes => "watch_nodes",
             Self::GetNode => "get_node",
             Self::PatchNode => "patch_node",
+            Self::PatchNodeStatus => "patch_node_status",
             Self::ListPods => "list_pods",
             Self::WatchPods => "watch_pods",
             Self::Evict => "evict",

@@ -32,6 +32,9 @@ pub const fn rights(target: Target) -> &'static [Right] {
         Target::WatchNodes => const { &[core("nodes", "watch")] },
         Target::GetNode => const { &[core("nodes", "get")] },
         Target::PatchNode => const { &[core("nodes", "patch")] },
+        Target::PatchNodeStatus => {
+            const { &[Right { group: "", resource: "nodes", subresource: "status", verb: "patch" }] }
+        }
         Target::ListPods => const { &[core("pods", "list")] },
         Target::WatchPods => const { &[core("pods", "watch")] },
         Target::Evict => {

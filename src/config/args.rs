@@ -12,7 +12,7 @@ use super::{
 use crate::{
     domain::{
         Compat, DaemonSetName, Exclusion, ForceAfter, HookResult, KindEvictAfter, KindResponse,
-        Selector,
+        Selector, WeeklyWindow,
     },
     observe::{LogFormat, webhook::On},
 };
@@ -280,6 +280,20 @@ pub struct DrainArgs {
         value_parser = parse_duration,
     )]
     pub scheduled_lead: Duration,
+    /// Weekly window in which drains for scheduled changes begin, such as `Sat 02:00-06:00 UTC`: in
+    /// the last one before the lead (`--scheduled-lead`). Without one before it, at the lead
+    #[arg(long, env = "SUNDOWN_SCHEDULED_WINDOW", value_name = "WINDOW")]
+    pub scheduled_window: Option<WeeklyWindow>,
+    /// How often Sundown asks EC2 for scheduled events of instances, to find changes whose message
+    /// was lost, 1m to 1h; 0s: never. Needs ec2:DescribeInstanceStatus
+    #[arg(
+        long,
+        env = "SUNDOWN_SCHEDULED_EVENT_INTERVAL",
+        value_name = "DURATION",
+        default_value = d::SCHEDULED_EVENT_INTERVAL,
+        value_parser = parse_duration,
+    )]
+    pub scheduled_event_interval: Duration,
     /// How long a drain under a lifecycle hook may take
     #[arg(
         long,

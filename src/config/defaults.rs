@@ -22,6 +22,8 @@ pub const REBALANCE_TTL: &str = "1h";
 pub const HOOK_RESULT_ON_FAILURE: &str = "continue";
 /// `--scheduled-lead`.
 pub const SCHEDULED_LEAD: &str = "1h";
+/// `--scheduled-event-interval`.
+pub const SCHEDULED_EVENT_INTERVAL: &str = "5m";
 /// `--deadline-margin`.
 pub const DEADLINE_MARGIN: &str = "5s";
 /// `--spot-deadline-margin`.

@@ -27,8 +27,8 @@ pub use values::{Listen, PodEvents, QueueUrl, duration_text, parse_duration};
 
 use crate::{
     domain::{
-        AllowedSettings, Compat, EvictAfterByKind, Exclusion, ForceAfter, HookResult, NodeName,
-        PodKey, Responses, Selector,
+        AllowedSettings, ChangeSchedule, Compat, EvictAfterByKind, Exclusion, ForceAfter,
+        HookResult, NodeName, PodKey, Responses, Selector,
     },
     election,
     observe::{LogFormat, traces, webhook},
@@ -108,8 +108,10 @@ pub struct DrainConfig {
     pub rebalance_ttl: Duration,
     /// When the evictions of a drain begin, by kind of interruption.
     pub evict_after: EvictAfterByKind,
-    /// How long before a scheduled change its drain begins.
-    pub scheduled_lead: Duration,
+    /// When the drain before a scheduled change begins.
+    pub changes: ChangeSchedule,
+    /// The pause between two searches for scheduled events in EC2; `None`: there are none.
+    pub scheduled_events: Option<Duration>,
     /// How long a drain may take; `None`: max(1 h, the hook's HeartbeatTimeout).
     pub timeout: Option<Duration>,
     /// The longest drain timeout that a hook or a Node may set; `None`: `timeout`.

@@ -7,6 +7,9 @@ use clap::{Args as _, Command, FromArgMatches as _, builder::Resettable};
 
 use super::{DrainConfig, args::DrainArgs, validate::drain, values::duration_text};
 
+/// The flag whose value has spaces. They are published as underscores.
+const WINDOW: &str = "--scheduled-window=";
+
 impl DrainConfig {
     /// The settings for deadlines and forced deletes, as flags of `sundown run` on one line.
     #[must_use]
@@ -16,9 +19,11 @@ impl DrainConfig {
         };
         let evict_after = self.evict_after.given().map(|one| format!("--evict-after={one} "));
         let evict_after = evict_after.collect::<Vec<_>>().concat();
+        let window = self.changes.window.map(|window| window.to_string().replace(' ', "_"));
+        let window = window.map_or_else(String::new, |window| format!(" {WINDOW}{window}"));
         format!(
             "{}{}{evict_after}--deadline-margin={} --spot-deadline-margin={} --force-after={} \
-             --complete-delay={} --min-drain-time={} --rebalance-ttl={}",
+             --complete-delay={} --min-drain-time={} --rebalance-ttl={} --scheduled-lead={}{window}",
             given("--drain-timeout", self.timeout),
             given("--max-drain-timeout", self.max_timeout),
             duration_text(self.deadline_margin),
@@ -26,7 +31,8 @@ impl DrainConfig {
             self.force_after,
             duration_text(self.complete_delay),
             duration_text(self.min_time),
-            duration_text(self.rebalance_ttl)
+            duration_text(self.rebalance_ttl),
+            duration_text(self.changes.lead)
         )
     }
 
@@ -40,7 +46,11 @@ impl DrainConfig {
             let name = word.strip_prefix("--").and_then(|flag| flag.split('=').next());
             command.get_arguments().any(|arg| arg.get_long().is_some() && arg.get_long() == name)
         };
-        let words: Vec<_> = text.split_whitespace().filter(is_known).collect();
+        let words = text.split_whitespace().filter(is_known);
+        let words = words.map(|word| match word.strip_prefix(WINDOW) {
+            Some(window) => format!("{WINDOW}{}", window.replace('_', " ")),
+            None => word.to_owned(),
+        });
         let matches = command.clone().try_get_matches_from(words).ok()?;
         drain(&DrainArgs::from_arg_matches(&matches).ok()?).ok()
     }
@@ -60,13 +70,14 @@ mod tests {
             "--force-after=deadline --complete-delay=20s",
             "--drain-timeout=30m --max-drain-timeout=4h",
             "--evict-after=terminate-hook=replacement-ready --evict-after=rebalance=10m",
+            "--scheduled-lead=2h --scheduled-window=Sat_02:00-06:00_UTC",
         ] {
             let config = DrainConfig::from_published(flags).unwrap();
             let read = DrainConfig::from_published(&config.published()).unwrap();
             let facts = |c: &DrainConfig| {
                 (
                     (c.timeout, c.max_timeout, c.deadline_margin, c.spot_deadline_margin),
-                    (c.force_after, c.complete_delay, c.min_time),
+                    (c.force_after, c.complete_delay, c.min_time, c.changes),
                 )
             };
             assert_eq!(facts(&read), facts(&config), "{flags}");

@@ -198,7 +198,14 @@ fn flags_that_are_missing_contradictory_or_out_of_range_are_refused_with_name_va
             "`(not shown)`",
             "http://proxy.internal:3128",
         ),
+        (&["--scheduled-window", "Sat"], "--scheduled-window", "'Sat'", "Sat 02:00-06:00 UTC"),
         // Out of range.
+        (
+            &["--scheduled-event-interval", "30s"],
+            "--scheduled-event-interval",
+            "`30s`",
+            "use 1m to 1h, or 0s",
+        ),
         (&["--max-pollers", "0"], "--max-pollers", "`0`", "1 to 16"),
         (&["--max-pollers", "17"], "--max-pollers", "`17`", "1 to 16"),
         (&["--max-pollers", "many"], "--max-pollers", "'many'", "whole number"),

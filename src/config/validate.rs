@@ -12,7 +12,7 @@ use super::{
     values::{Environment, duration_text, given},
 };
 use crate::{
-    domain::{EvictAfterByKind, NodeName, PodKey, Responses, seconds},
+    domain::{ChangeSchedule, EvictAfterByKind, NodeName, PodKey, Responses, seconds},
     election,
     observe::logs,
     triage::{HookGlobs, LaunchPolicy, sweep},
@@ -328,7 +328,8 @@ pub(super) fn drain(a: &DrainArgs) -> Result<DrainConfig, ConfigError> {
         responses,
         rebalance_ttl: a.rebalance_ttl,
         evict_after,
-        scheduled_lead: a.scheduled_lead,
+        changes: ChangeSchedule { lead: a.scheduled_lead, window: a.scheduled_window },
+        scheduled_events: scheduled_events(a.scheduled_event_interval)?,
         timeout: a.drain_timeout,
         max_timeout: a.max_drain_timeout,
         hook_result_on_failure: a.hook_result_on_failure,
@@ -481,4 +482,15 @@ fn service(args: &RunArgs) -> Result<ServiceConfig, ConfigError> {
         log_level: l.log_level.clone(),
         log_format: l.log_format,
     })
+}
+
+fn scheduled_events(interval: Duration) -> Result<Option<Duration>, ConfigError> {
+    if interval.is_zero() {
+        return Ok(None);
+    }
+    if !(seconds(60)..=seconds(3600)).contains(&interval) {
+        let remedy = "out of range; use 1m to 1h, or 0s to not ask EC2 for scheduled events";
+        return Err(ConfigError::duration("scheduled-event-interval", interval, remedy));
+    }
+    Ok(Some(interval))
 }

@@ -58,7 +58,7 @@ pub(super) async fn accept(
     accepted
 }
 
-fn warn_of(term: &Term, verdict: &triage::Accept) {
+pub(super) fn warn_of(term: &Term, verdict: &triage::Accept) {
     let claimants: Vec<&NodeName> = verdict.others.nodes().iter().map(|node| &node.name).collect();
     let others: Vec<&str> = claimants.iter().map(|name| name.as_str()).collect();
     let names = others.join(", ");

@@ -21,7 +21,7 @@ use super::{
     warm_pool,
 };
 use crate::{
-    domain::{Cause, Interruption, LifecycleAction, Moment, Node, seconds},
+    domain::{Cause, Interruption, LifecycleAction, Moment, Node, is_ec2_event_id, seconds},
     fleet::{Input, Origin},
     observe::MessageOutcome,
     record::{self, Record, Returned},
@@ -123,6 +123,17 @@ impl Decision {
         Self { known, burst_hold: None, ..new }
     }
 
+    /// For a scheduled event that EC2 shows. No message came, so it holds no evictions of other
+    /// nodes back.
+    pub(super) fn shown_by_ec2(
+        term: Arc<Term>,
+        interruption: Interruption,
+        give_up: CancellationToken,
+    ) -> Self {
+        let now = term.shared.clock.now();
+        Self { burst_hold: None, ..Self::new(term, interruption, now, now, None, give_up, false) }
+    }
+
     /// What the sweep found and AWS has proved is not given up.
     fn is_proved_by_sweep(&self) -> bool {
         self.known.is_found_by_sweep && self.known.heartbeat.is_some_and(|answer| answer.accepted)
@@ -157,7 +168,13 @@ impl Decision {
     /// Counts how the interruption was decided.
     fn count(&self, outcome: MessageOutcome) {
         let metrics = &self.term.shared.metrics;
-        if self.known.is_found_by_sweep {
+        let is_shown_by_ec2 = matches!(
+            &self.interruption.cause,
+            Cause::ScheduledChange(notice) if is_ec2_event_id(&notice.event_arn)
+        );
+        if is_shown_by_ec2 {
+            metrics.scheduled_event(outcome);
+        } else if self.known.is_found_by_sweep {
             metrics.sweep_decided(outcome);
         } else {
             metrics.message(Some(self.interruption.kind()), outcome);
@@ -431,6 +448,9 @@ impl Decision {
             let node = self.known.nodes.first().map(|node| &node.name);
             planned::report_only(&self.term, &self.interruption, node);
         }
+        if matches!(reason, Reason::NoNode | Reason::Unknown) && !self.is_report_only() {
+            planned::report_no_node(&self.term, &self.interruption);
+        }
         self.is_unanswered = reason == Reason::Stale && self.known.heartbeat.is_none();
         let outcome =
             if end == MessageEnd::GivenBack { MessageOutcome::Left } else { outcome(reason) };
@@ -583,7 +603,8 @@ impl Decision {
         let (outcome, end) = match planned {
             NoteOutcome::Noted => (MessageOutcome::Planned, MessageEnd::Deleted),
             NoteOutcome::Repeat => (MessageOutcome::Repeat, MessageEnd::Deleted),
-            NoteOutcome::Full => (MessageOutcome::Left, MessageEnd::LeftToReappear),
+            NoteOutcome::Past => (MessageOutcome::Stale, MessageEnd::Deleted),
+            NoteOutcome::Left => (MessageOutcome::Left, MessageEnd::LeftToReappear),
         };
         self.count(outcome);
         Some(end)

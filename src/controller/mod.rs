@@ -8,7 +8,8 @@
 //! - A message: `intake` receives and deletes it, `message_reader` parses it, `decision` and
 //!   `questions` decide about each of its interruptions, and `dry_report` reports what a dry run
 //!   would do. `decision_lines`: its log lines. `sweep` finds hooks whose message never came.
-//!   `capacity_block`: the instances of a Capacity Block. `planned`: scheduled
+//!   `capacity_block`: the instances of a Capacity Block. `scheduled_events`: those that EC2
+//!   shows. `planned`: scheduled
 //!   changes. `hook_claims`: which lifecycle hooks
 //!   Sundown answers. `returns`: instances that are back in service. `claims` and `accept` write the
 //!   record.
@@ -52,6 +53,7 @@ mod release;
 mod report;
 mod return_sweep;
 mod returns;
+mod scheduled_events;
 mod service;
 mod shared;
 mod sinks;

@@ -57,6 +57,7 @@ mod tests {
             annotations: std::collections::BTreeMap::new(),
             ready: Ready::True,
             ready_since: None,
+            maintenance: None,
             dns: None,
             address: None,
         };

@@ -2,68 +2,126 @@
 
 use std::sync::Arc;
 
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use super::{
     accept::{self, Tries},
+    claims,
     context::Term,
     node_writer::{NodeWrite, patch_node},
 };
 use crate::{
-    cluster::{About, EventNote, EventReason, Severity},
+    cluster::{About, EventNote, EventReason, Problem, Severity},
     domain::{Cause, HealthNotice, Interruption, Moment, Node, NodeName},
-    record::{self, Plan, PlanChange},
+    observe::RecordEvent,
+    record::{self, Plan, PlanChange, PlanTime},
     triage::{self, Certainty, HookClaim, OtherClaims},
 };
 
-/// How a message about a scheduled change was noted on its Node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+const ONLY_REPORTED: &str = "AWS reports a scheduled change for which Sundown drains no node";
+
+/// How a message about a scheduled change was noted on its Node. Of several Nodes that claim the
+/// instance, the last of these counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum NoteOutcome {
-    /// The Node has it: the message can be deleted.
-    Noted,
     /// The Node had it before, or a newer one.
     Repeat,
-    /// The annotation has no room.
-    Full,
+    /// The Node has it, and its start has passed: it drains nothing.
+    Past,
+    /// The Node has it: the message can be deleted.
+    Noted,
+    /// It cannot be noted now: the annotation has no room, or a newer version wrote it.
+    Left,
 }
 
-/// Writes the scheduled change into the annotation of its Node. `None`: the Node is gone or belongs
-/// to another instance, so the message must be decided again.
+/// Writes the scheduled change into the annotation of its Node, and of every other Node that would
+/// be drained with it. Nodes that a drain would only cordon get no note. `None`: a Node is gone or
+/// belongs to another instance, so the message must be decided again.
 pub(super) async fn note(
     term: &Term,
     interruption: &Interruption,
     verdict: &triage::Accept,
 ) -> Option<NoteOutcome> {
-    let mut last = Plan::Repeat;
-    let write = patch_node(term, Arc::clone(&verdict.node), "note a scheduled change", |node| {
+    if !verdict.others.nodes().is_empty() {
+        claims::warn_of(term, verdict);
+    }
+    let mut outcome = note_on(term, interruption, &verdict.node).await;
+    if let OtherClaims::Drain(others) = &verdict.others {
+        for node in others {
+            let other = note_on(term, interruption, node).await;
+            outcome = outcome.zip(other).map(|(one, other)| one.max(other));
+        }
+    }
+    outcome
+}
+
+async fn note_on(
+    term: &Term,
+    interruption: &Interruption,
+    node: &Arc<Node>,
+) -> Option<NoteOutcome> {
+    let (name, mut last) = (&node.name, Plan::Repeat);
+    let write = patch_node(term, Arc::clone(node), "note a scheduled change", |node| {
         if !term.manages(node) {
             last = Plan::OtherInstance;
             return None;
         }
-        last = record::plan(node, interruption, term.aws_now());
+        last = record::plan(node, interruption, plan_time(term));
         if let Plan::Patch { body, .. } = &mut last { Some(body.take()) } else { None }
     });
     if write.await == NodeWrite::NodeGone {
         return None;
     }
     match last {
-        Plan::Patch { change, .. } => {
-            report(term, interruption, &verdict.node.name, change);
-            Some(NoteOutcome::Noted)
+        Plan::Patch { change, replaces_damaged, .. } => {
+            if replaces_damaged {
+                damaged(term, interruption, name);
+            }
+            report(term, interruption, name, change);
+            let is_past = change == PlanChange::Past;
+            Some(if is_past { NoteOutcome::Past } else { NoteOutcome::Noted })
         }
         Plan::Repeat => Some(NoteOutcome::Repeat),
         Plan::OtherInstance => None,
         Plan::Full => {
             if term.is_first_report(&format!("{} changes full", interruption.instance)) {
                 warn!(
-                    node = %verdict.node.name, instance = %interruption.instance,
+                    node = %name, instance = %interruption.instance,
                     "A node has no room for another scheduled change in sundown.dev/planned: \
                      Sundown leaves the message in the queue."
                 );
             }
-            Some(NoteOutcome::Full)
+            Some(NoteOutcome::Left)
+        }
+        Plan::Unreadable => {
+            unreadable(term, interruption, name);
+            Some(NoteOutcome::Left)
         }
     }
+}
+
+pub(super) fn plan_time(term: &Term) -> PlanTime {
+    PlanTime { now: term.aws_now(), schedule: term.shared.config.drain.changes }
+}
+
+fn unreadable(term: &Term, interruption: &Interruption, node: &NodeName) {
+    term.shared.metrics.record(RecordEvent::PlannedUnreadable);
+    if term.is_first_report(&format!("{} changes unreadable", interruption.instance)) {
+        warn!(
+            %node, instance = %interruption.instance,
+            "A newer version of Sundown wrote sundown.dev/planned, and this version cannot read it: \
+             the annotation stays as it is, and the message of a scheduled change in the queue."
+        );
+    }
+}
+
+fn damaged(term: &Term, interruption: &Interruption, node: &NodeName) {
+    term.shared.metrics.record(RecordEvent::PlannedUnreadable);
+    warn!(
+        %node, instance = %interruption.instance,
+        "The annotation sundown.dev/planned was damaged. Sundown has replaced it by the newest \
+         scheduled change."
+    );
 }
 
 fn report(term: &Term, interruption: &Interruption, node: &NodeName, change: PlanChange) {
@@ -71,6 +129,8 @@ fn report(term: &Term, interruption: &Interruption, node: &NodeName, change: Pla
     let what = match change {
         PlanChange::Announced => "AWS announced a scheduled change",
         PlanChange::Moved => "AWS moved a scheduled change",
+        PlanChange::Past => "AWS announced a scheduled change too late to drain the node",
+        PlanChange::Canceled if notice.is_informational => ONLY_REPORTED,
         PlanChange::Canceled => "AWS closed a scheduled change",
         PlanChange::Updated => return,
     };
@@ -86,14 +146,36 @@ pub(super) fn report_only(term: &Term, interruption: &Interruption, node: Option
     if !term.is_first_report(&format!("{} {key} is reported", interruption.instance)) {
         return;
     }
-    let what = "AWS reports a scheduled change for which Sundown drains no node";
-    let text = describe(what, notice);
+    let text = describe(ONLY_REPORTED, notice);
     info!(
         instance = %interruption.instance, node = node.map_or("", NodeName::as_str),
         account = notice.account, "{text}."
     );
     if let Some(node) = node {
         note_event(term, node, text);
+    }
+}
+
+/// Reports that the message of a scheduled change is deleted without a Node to note it on.
+pub(super) fn report_no_node(term: &Term, interruption: &Interruption) {
+    let Cause::ScheduledChange(notice) = &interruption.cause else { return };
+    if notice.withdraws() || !term.is_first_report(&format!("{} no node", interruption.instance)) {
+        return;
+    }
+    let (instance, code) = (&interruption.instance, &notice.code);
+    if term.shared.events_are_found.get() {
+        info!(
+            %instance, code,
+            "No Node shows the instance of a scheduled change. Sundown notes the change when it has \
+             a Node: it asks EC2 for scheduled events."
+        );
+    } else {
+        warn!(
+            %instance, code,
+            "No Node shows the instance of a scheduled change, and Sundown gets no scheduled events \
+             from EC2 (--scheduled-event-interval): if the instance gets a Node, the change does \
+             not drain it."
+        );
     }
 }
 
@@ -126,4 +208,37 @@ pub(super) async fn begin(term: Term, node: Arc<Node>, interruption: Interruptio
     // Counts as happened now: the time since the announcement is not a delay of Sundown.
     let mut tries = Tries::default();
     accept::accept(&term, &interruption, &verdict, now, None, &mut tries).await;
+}
+
+/// Sets the condition `MaintenancePlanned` of a Node. If that fails, the fleet orders it again.
+pub(super) async fn set_maintenance(
+    term: Term,
+    node: Arc<Node>,
+    condition: record::MaintenanceCondition,
+) {
+    let result = {
+        // The slot first, as in `node_writer`. The lock: the write changes the version of the Node.
+        let _slot = term.node_write_slot().await;
+        let _lock = term.lock_node(&node.name).await;
+        let patch = condition.patch(&node.uid, term.shared.clock.now());
+        Box::pin(term.shared.nodes.patch_status(&node.name, &patch)).await
+    };
+    match result {
+        Ok(()) => {}
+        Err(error) if matches!(error.problem, Problem::NotFound | Problem::Conflict) => {
+            debug!(node = %node.name, %error, "The condition MaintenancePlanned is not set.");
+        }
+        Err(error) if matches!(error.problem, Problem::Forbidden | Problem::NotAdmitted) => {
+            if term.is_first_report("the condition MaintenancePlanned") {
+                warn!(
+                    node = %node.name, %error,
+                    "Cannot set the condition MaintenancePlanned of nodes. Drains do not depend on \
+                     it. Allow `patch nodes/status` in the ClusterRole and in the admission policy."
+                );
+            }
+        }
+        Err(error) => {
+            debug!(node = %node.name, %error, "Cannot set the condition MaintenancePlanned yet.");
+        }
+    }
 }

@@ -21,6 +21,7 @@ use super::{
     intake::{self, Intake, IntakeEvent, IntakeHandle},
     intake_slot::IntakeSlot,
     message_reader, places, return_sweep,
+    scheduled_events::{self, EventsAreFound},
     shared::Shared,
     sweep,
     trial::TRIAL_BEGINS,
@@ -325,6 +326,7 @@ fn start_shared(
         records_ready: parts.readiness.flag("records"),
         real_tests_until: config.accept_real_tests.map(|length| parts.clock.now().plus(length)),
         sinks: parts.sinks.clone(),
+        events_are_found: EventsAreFound::default(),
     })
 }
 
@@ -448,6 +450,7 @@ impl ActiveTerm {
             term.spawn(sweep::run(Arc::new(term.clone())));
             term.spawn(return_sweep::run(Arc::new(term.clone())));
             term.spawn(end_sweep::run(Arc::new(term.clone())));
+            term.spawn(scheduled_events::run(Arc::new(term.clone())));
         }
         let counting: Arc<dyn Observer<IntakeEvent>> =
             Arc::new(Counting(Arc::clone(&parts.metrics)));

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{
     Board, Sinks, deleted_nodes::DeletedNodes, hooks::heartbeat_answers::HeartbeatAnswers,
+    scheduled_events::EventsAreFound,
 };
 use crate::{
     aws::{Clients, Lookups},
@@ -42,4 +43,6 @@ pub(super) struct Shared {
     /// Until when test events that ask for it are acted on (`--accept-real-tests`).
     pub(super) real_tests_until: Option<Moment>,
     pub(super) sinks: Sinks,
+    /// Whether a scheduled change whose message is lost is found.
+    pub(super) events_are_found: EventsAreFound,
 }

@@ -28,6 +28,7 @@ mod scheduled_change;
 mod selector;
 mod settings;
 mod skew;
+mod weekly_window;
 
 pub use answer::ApiAnswer;
 pub use budget::{Budget, BudgetKey};
@@ -51,16 +52,19 @@ pub use interruption_facts::{
 pub use keys::*;
 pub use labels::Labels;
 pub use moment::{Moment, seconds};
-pub use node::{Node, NodeName, Ready, Taint, is_older_version};
+pub use node::{Node, NodeName, Ready, ShownMaintenance, Taint, is_older_version};
 pub use pod::{DaemonSetName, NotADaemonSetName, Owner, Phase, Pod, PodKey, PodUid};
 pub use region::{is_region, region_of_host};
 pub use reservation::{NotAReservationId, ReservationId};
 pub use response::{KindResponse, Response, Responses, document as responses_document};
 pub use rules::{DaemonSetState, Exclusion, ForceAfter, Limits, Verification};
-pub use scheduled_change::{ChangeAction, ChangeStatus, HealthNotice};
+pub use scheduled_change::{
+    ChangeAction, ChangeFamily, ChangeSchedule, ChangeStatus, HealthNotice, is_ec2_event_id,
+};
 pub use selector::{BadSelector, Selector};
 pub use settings::{
     AllowedSettings, DrainSettings, ReadSettings, Setting, SettingFault, SettingInForce,
     SettingProblem, SettingSource, document as settings_table, in_force,
 };
 pub use skew::{ClockSkew, SteadySkew};
+pub use weekly_window::{Opening, WeeklyWindow};

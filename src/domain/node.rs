@@ -40,12 +40,25 @@ pub struct Node {
     pub ready: Ready,
     /// When the `Ready` condition last changed its status.
     pub ready_since: Option<Moment>,
+    /// The condition `MaintenancePlanned`; `None`: the Node has none.
+    pub maintenance: Option<Box<ShownMaintenance>>,
     /// The address of type `InternalDNS`, else `Hostname`: EC2 may know a Node without providerID
     /// by it.
     pub dns: Option<String>,
     /// The first address of type `InternalIP`. The kubelet reports it, so it does not prove the
     /// Node's identity.
     pub address: Option<String>,
+}
+
+/// What the condition `MaintenancePlanned` of a Node shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShownMaintenance {
+    /// Its status is `True`.
+    pub is_true: bool,
+    /// `reason`.
+    pub reason: String,
+    /// `message`.
+    pub message: String,
 }
 
 /// The status of the `Ready` condition.

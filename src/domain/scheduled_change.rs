@@ -1,7 +1,8 @@
 //! Scheduled changes: what AWS Health announces for an instance.
 
-use super::{Cause, InstanceId, Interruption, Moment};
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
+
+use super::{Cause, InstanceId, Interruption, Moment, ScheduledEvent, WeeklyWindow};
 
 /// The part of an AWS Health event about one affected entity.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -70,20 +71,116 @@ impl ChangeAction {
     /// What Sundown does about a change with this `eventTypeCode`.
     #[must_use]
     pub fn of_code(code: &str) -> Self {
-        let has = |part: &str| format!("_{code}_").contains(&format!("_{part}_"));
-        ACTIONS.into_iter().find(|(part, _)| has(part)).map_or(Self::Report, |(_, action)| action)
+        let mut rows = ACTIONS.into_iter();
+        rows.find(|(part, _)| has_part(code, part)).map_or(Self::Report, |(_, action)| action)
+    }
+}
+
+/// What happens to the instance: by this, a change that AWS Health and EC2 show under two IDs and
+/// two codes is the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChangeFamily {
+    /// `AWS_EC2_INSTANCE_RETIREMENT_…`, `instance-retirement`.
+    Retirement,
+    /// `AWS_EC2_…_REBOOT_…`, `instance-reboot`, `system-reboot`.
+    Reboot,
+    /// `AWS_EC2_INSTANCE_STOP_…`, `instance-stop`.
+    Stop,
+    /// `AWS_EC2_SYSTEM_MAINTENANCE_…`, `system-maintenance`.
+    SystemMaintenance,
+}
+
+impl ChangeFamily {
+    /// `None` for a code that EC2 has no counterpart of.
+    #[must_use]
+    pub fn of_code(code: &str) -> Option<Self> {
+        let all = [
+            ("RETIREMENT", Self::Retirement),
+            ("REBOOT", Self::Reboot),
+            ("STOP", Self::Stop),
+            ("SYSTEM_MAINTENANCE", Self::SystemMaintenance),
+        ];
+        all.into_iter().find(|(part, _)| has_part(code, part)).map(|(_, family)| family)
+    }
+}
+
+/// Whether a code of AWS Health (`AWS_EC2_INSTANCE_STOP_SCHEDULED`) or of EC2 (`instance-stop`) has
+/// these whole words.
+fn has_part(code: &str, part: &str) -> bool {
+    let code = code.to_ascii_uppercase().replace('-', "_");
+    format!("_{code}_").contains(&format!("_{part}_"))
+}
+
+/// What the ID of a scheduled event of EC2 begins with.
+const EC2_EVENT: &str = "instance-event-";
+
+/// Whether this is the ID of an event that EC2 shows, not the ARN of one of AWS Health.
+#[must_use]
+pub fn is_ec2_event_id(id: &str) -> bool {
+    id.starts_with(EC2_EVENT)
+}
+
+/// When the drain before a scheduled change begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChangeSchedule {
+    /// `--scheduled-lead`: how long before the start, at the latest.
+    pub lead: Duration,
+    /// `--scheduled-window`: drains begin in it.
+    pub window: Option<WeeklyWindow>,
+}
+
+impl ChangeSchedule {
+    /// When the drain before this start begins: in the last window that begins before the lead. A
+    /// window that is over at `now` does not count: then the drain begins at the lead.
+    #[must_use]
+    pub fn begins_at(&self, starts: Moment, now: Moment) -> Moment {
+        let latest = starts.minus(self.lead);
+        let last = self.window.map(|window| window.last_before(latest));
+        last.filter(|last| now < last.closes.min(latest)).map_or(latest, |last| last.opens)
     }
 }
 
 impl HealthNotice {
-    /// What Sundown does about it. A message that closes a change asks nobody for anything, so only
-    /// the code counts.
+    /// What Sundown does about it. A message that withdraws a change asks nobody for anything, so
+    /// the code counts for it, too.
     #[must_use]
     pub fn action(&self) -> ChangeAction {
-        if self.is_informational && self.status != ChangeStatus::Closed {
-            ChangeAction::Report
-        } else {
-            ChangeAction::of_code(&self.code)
+        ChangeAction::of_code(&self.code)
+    }
+
+    /// After this message no drain is needed: the change is canceled or over, or AWS asks for
+    /// nothing any longer.
+    #[must_use]
+    pub fn withdraws(&self) -> bool {
+        self.is_informational || self.status == ChangeStatus::Closed
+    }
+
+    /// What EC2 shows about one instance, as AWS Health would announce it. EC2 has one code for the
+    /// maintenance of a host, of its network and of its power; only the description of the event
+    /// tells them apart.
+    #[must_use]
+    pub fn of_ec2(event: &ScheduledEvent) -> Self {
+        let description = event.description.to_ascii_lowercase();
+        let is_system = ChangeFamily::of_code(&event.code) == Some(ChangeFamily::SystemMaintenance);
+        let part = ["network", "power"].into_iter().find(|part| description.contains(part));
+        let part = part.filter(|_| is_system).map_or_else(String::new, |part| format!("-{part}"));
+        Self {
+            event_arn: event.id.clone(),
+            code: format!("{}{part}", event.code),
+            status: if event.is_over() { ChangeStatus::Closed } else { ChangeStatus::Upcoming },
+            starts: event.not_before,
+            ..Self::default()
+        }
+    }
+
+    /// The ID that stands for what EC2 shows now: another one after the event was moved or is over.
+    #[must_use]
+    pub fn ec2_event_id(&self) -> String {
+        let id = &self.event_arn;
+        match self.starts {
+            _ if self.withdraws() => format!("{id}@over"),
+            Some(starts) => format!("{id}@{starts:.0}"),
+            None => id.clone(),
         }
     }
 
@@ -107,6 +204,37 @@ impl HealthNotice {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::seconds;
+
+    #[test]
+    fn a_drain_begins_in_the_last_window_before_the_lead() {
+        let at = |text: &str| format!("{text}:00Z").parse::<Moment>().unwrap();
+        let (night, no) = (Some("Sat 02:00-06:00 UTC"), None);
+        // 2026-12-05 is a Saturday. The lead is 1 h.
+        for (why, window, now, starts, begins) in [
+            ("no window", no, "2026-12-01T00:00", "2026-12-15T09:00", "2026-12-15T08:00"),
+            ("weeks ahead", night, "2026-12-01T00:00", "2026-12-15T09:00", "2026-12-12T02:00"),
+            ("in the window", night, "2026-12-12T03:00", "2026-12-15T09:00", "2026-12-12T02:00"),
+            ("it begins now", night, "2026-12-12T02:00", "2026-12-15T09:00", "2026-12-12T02:00"),
+            ("it is over", night, "2026-12-12T06:00", "2026-12-15T09:00", "2026-12-15T08:00"),
+            ("none before", night, "2026-12-14T00:00", "2026-12-15T09:00", "2026-12-15T08:00"),
+            ("partly before", night, "2026-12-11T00:00", "2026-12-12T05:00", "2026-12-12T02:00"),
+            ("a week too late", night, "2026-12-11T00:00", "2026-12-12T03:00", "2026-12-12T02:00"),
+            ("starts too soon", night, "2026-12-12T01:00", "2026-12-12T03:00", "2026-12-12T02:00"),
+            (
+                "over midnight",
+                Some("Sun 22:00-02:00 UTC"),
+                "2026-12-14T01:00",
+                "2026-12-15T09:00",
+                "2026-12-13T22:00",
+            ),
+        ] {
+            let window = window.map(|text| text.parse().unwrap());
+            let schedule = ChangeSchedule { lead: seconds(3600), window };
+            let found = schedule.begins_at(at(starts), at(now));
+            assert_eq!(found, at(begins), "{why}");
+        }
+    }
 
     #[test]
     fn the_code_decides_whether_a_scheduled_change_drains() {
@@ -129,15 +257,70 @@ mod tests {
             ("", ChangeAction::Report),
         ] {
             assert_eq!(ChangeAction::of_code(code), action, "{code}");
-            let notice = |is_informational| HealthNotice {
-                code: code.to_owned(),
-                is_informational,
-                ..HealthNotice::default()
-            };
-            assert_eq!(notice(false).action(), action, "{code}");
-            assert_eq!(notice(true).action(), ChangeAction::Report, "{code}, informational");
-            let closed = HealthNotice { status: ChangeStatus::Closed, ..notice(true) };
-            assert_eq!(closed.action(), action, "{code}, closed");
+        }
+    }
+
+    #[test]
+    fn a_code_of_ec2_and_one_of_aws_health_are_of_one_family() {
+        use ChangeFamily::{Reboot, Retirement, Stop, SystemMaintenance};
+        for (code, family) in [
+            ("instance-retirement", Some(Retirement)),
+            ("AWS_EC2_PERSISTENT_INSTANCE_RETIREMENT_SCHEDULED", Some(Retirement)),
+            ("instance-reboot", Some(Reboot)),
+            ("system-reboot", Some(Reboot)),
+            ("AWS_EC2_SYSTEM_REBOOT_MAINTENANCE_SCHEDULED", Some(Reboot)),
+            ("instance-stop", Some(Stop)),
+            ("AWS_EC2_INSTANCE_STOP_SCHEDULED", Some(Stop)),
+            ("system-maintenance", Some(SystemMaintenance)),
+            ("AWS_EC2_SYSTEM_MAINTENANCE_EVENT", Some(SystemMaintenance)),
+            ("AWS_EC2_INSTANCE_NETWORK_MAINTENANCE_SCHEDULED", None),
+            ("AWS_EC2_INSTANCE_HARDWARE_DEGRADED", None),
+        ] {
+            assert_eq!(ChangeFamily::of_code(code), family, "{code}");
+        }
+        for code in ScheduledEvent::CODES {
+            assert_eq!(ChangeAction::of_code(code), ChangeAction::BeforeStart, "{code}");
+        }
+    }
+
+    #[test]
+    fn an_event_of_ec2_counts_like_an_announcement() {
+        let starts = Moment::from_second(1_800_000_000).unwrap();
+        let event = |code: &str, description: &str| ScheduledEvent {
+            id: "instance-event-1".to_owned(),
+            code: code.to_owned(),
+            description: description.to_owned(),
+            not_before: Some(starts),
+            not_after: None,
+        };
+        for (code, description, action, withdraws) in [
+            ("instance-retirement", "degraded hardware", ChangeAction::BeforeStart, false),
+            ("instance-stop", "[Completed] done", ChangeAction::BeforeStart, true),
+            ("system-reboot", "[Canceled] scheduled reboot", ChangeAction::BeforeStart, true),
+            ("system-maintenance", "Host maintenance", ChangeAction::BeforeStart, false),
+            ("system-maintenance", "Network maintenance", ChangeAction::Report, false),
+            ("system-maintenance", "Power maintenance", ChangeAction::Report, false),
+            ("instance-reboot", "for network maintenance", ChangeAction::BeforeStart, false),
+        ] {
+            let notice = HealthNotice::of_ec2(&event(code, description));
+            assert_eq!((notice.action(), notice.withdraws()), (action, withdraws), "{description}");
+            assert!(is_ec2_event_id(&notice.event_arn) && notice.starts == Some(starts));
+        }
+        let id = |description| HealthNotice::of_ec2(&event("instance-stop", description));
+        assert_eq!(id("").ec2_event_id(), "instance-event-1@2027-01-15T08:00:00Z");
+        assert_eq!(id("[Canceled]").ec2_event_id(), "instance-event-1@over");
+    }
+
+    #[test]
+    fn a_message_withdraws_a_change_if_it_is_closed_or_asks_for_nothing_any_longer() {
+        for (status, is_informational, withdraws) in [
+            (ChangeStatus::Upcoming, false, false),
+            (ChangeStatus::Open, false, false),
+            (ChangeStatus::Closed, false, true),
+            (ChangeStatus::Upcoming, true, true),
+        ] {
+            let notice = HealthNotice { status, is_informational, ..HealthNotice::default() };
+            assert_eq!(notice.withdraws(), withdraws, "{notice:?}");
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::{
         NodeName,
     },
     drain::Order,
-    record::{EndReason, Record},
+    record::{EndReason, MaintenanceCondition, Record},
 };
 
 /// What the controller is to do. It starts effects in their order and waits for none of them.
@@ -72,6 +72,8 @@ pub enum Effect {
     RestoreRecord(Arc<Node>, RecordRestoration),
     /// Undo what Sundown changed on a Node whose record does not count, and remove the record.
     PutBack(Arc<Node>),
+    /// Set the condition `MaintenancePlanned` of this Node. The Node shows when that is done.
+    SetMaintenance(Arc<Node>, MaintenanceCondition),
     /// Accept a scheduled change whose drain begins now. Answered by
     /// [`Input::Accepted`](super::Input::Accepted) if that succeeds, and ordered again otherwise.
     BeginChange(Arc<Node>, Box<Interruption>),

@@ -9,7 +9,7 @@ use crate::{
     },
     drain::{BlockReason, Class, Note, Order, Outcome, Status},
     lifecycle::Skew,
-    record::VoidReason,
+    record::{VoidReason, Withdrawal},
 };
 
 /// One thing that happens to a node under interruption, to its drain or to its record.
@@ -100,9 +100,13 @@ pub enum DrainEvent {
     /// AWS announced no interruption after a recommendation (`--rebalance-ttl`): the node is put
     /// back.
     RecommendationExpired,
-    /// AWS canceled or moved a scheduled change. `true`: nothing else holds, so the drain ends and
-    /// the node is put back.
-    ChangeCanceled(bool),
+    /// AWS canceled or moved a scheduled change.
+    ChangeWithdrawn {
+        /// Which of both.
+        why: Withdrawal,
+        /// Nothing else holds, so the drain ends and the node is put back.
+        nothing_holds: bool,
+    },
     /// The instance is in service again, without a new boot.
     InstanceReturned,
     /// The node is to be put back, and `sundown.dev/keep-cordoned` holds that.

@@ -234,7 +234,7 @@ impl Fleet {
 
     /// The fleet has already reported that this very record is void, and ordered to put the Node
     /// back.
-    fn is_reported_void(&self, node: &Node) -> bool {
+    pub(super) fn is_reported_void(&self, node: &Node) -> bool {
         self.reported_void.get(&node.name).is_some_and(|reported| node.record() == Some(reported))
     }
 
@@ -371,7 +371,7 @@ impl Fleet {
 
     /// The index no longer shows this Node object.
     pub(super) fn node_deleted(&mut self, node: &Arc<Node>) {
-        self.planned.forget(&node.name);
+        drop(self.planned.forget(&node.name));
         self.deleted_without_drain(node);
         self.deleted_but_indexed.remove(&node.uid);
         self.reported_damaged.remove(&node.name);

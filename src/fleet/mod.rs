@@ -71,7 +71,10 @@ pub use self::{
     texts::{came_back, first_pods, list, pods},
 };
 use crate::{
-    domain::{Exclusion, InstanceId, LifecycleAction, Moment, NodeName, PodKey, PodUid, seconds},
+    domain::{
+        ChangeSchedule, Exclusion, InstanceId, LifecycleAction, Moment, NodeName, PodKey, PodUid,
+        seconds,
+    },
     drain::{self, DispatchEffect, DispatchInput, Dispatcher, Note},
     lifecycle::{ActionSeen, HookFacts, LimitSettings},
     triage::Policy,
@@ -100,8 +103,8 @@ pub struct Settings {
     pub exclude: Option<Exclusion>,
     /// How long completion waits after the end of a drain (`--complete-delay`).
     pub complete_delay: Duration,
-    /// How long before a scheduled change its drain begins (`--scheduled-lead`).
-    pub scheduled_lead: Duration,
+    /// When the drain before a scheduled change begins (`--scheduled-lead`).
+    pub changes: ChangeSchedule,
     /// The pod that this process runs in; `None` outside a cluster.
     pub own_pod: Option<PodKey>,
 }

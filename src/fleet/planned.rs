@@ -11,12 +11,16 @@ use super::{DrainEvent, Effect, Fleet};
 use crate::{
     domain::{InstanceId, Kind, Moment, Node, NodeName, PLANNED, Response, seconds},
     drain::Input,
-    record::{self, CanceledChanges, EndReason, Planned},
+    record::{
+        self, EndReason, MaintenanceCondition, PlanTime, Planned, Withdrawal, WithdrawnChanges,
+    },
 };
 
 /// How long after an [`Effect::BeginChange`] the fleet orders it again, if the Node does not show
 /// the accept.
 const AGAIN_AFTER: Duration = seconds(10);
+/// The same of an [`Effect::SetMaintenance`]: no drain depends on it.
+const SHOW_AGAIN_AFTER: Duration = seconds(60);
 
 /// When the fleet looks at Nodes with scheduled changes again.
 #[derive(Debug, Default)]
@@ -25,13 +29,18 @@ pub(super) struct PlannedChanges {
     by_node: BTreeMap<NodeName, Waiting>,
 }
 
-/// The event whose accept was ordered, and when.
-type Ordered = (String, Moment);
-
 #[derive(Debug, Clone)]
 struct Waiting {
     wake: Moment,
-    ordered: Option<Ordered>,
+    ordered: Ordered,
+}
+
+/// What was ordered for a Node that does not show it yet, and when.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Ordered {
+    /// The event whose accept was ordered.
+    accept: Option<(String, Moment)>,
+    condition: Option<(MaintenanceCondition, Moment)>,
 }
 
 impl PlannedChanges {
@@ -39,13 +48,13 @@ impl PlannedChanges {
         self.wakes.first().map_or(Moment::MAX, |(at, _)| *at)
     }
 
-    pub(super) fn forget(&mut self, node: &NodeName) -> Option<Ordered> {
-        let waiting = self.by_node.remove(node)?;
+    pub(super) fn forget(&mut self, node: &NodeName) -> Ordered {
+        let Some(waiting) = self.by_node.remove(node) else { return Ordered::default() };
         self.wakes.remove(&(waiting.wake, node.clone()));
         waiting.ordered
     }
 
-    fn wait(&mut self, node: &NodeName, wake: Moment, ordered: Option<Ordered>) {
+    fn wait(&mut self, node: &NodeName, wake: Moment, ordered: Ordered) {
         self.forget(node);
         self.wakes.insert((wake, node.clone()));
         self.by_node.insert(node.clone(), Waiting { wake, ordered });
@@ -55,7 +64,7 @@ impl PlannedChanges {
 impl Fleet {
     /// Acts on the scheduled changes in the annotation of a confirmed Node.
     pub(super) fn follow_planned(&mut self, node: &Arc<Node>) {
-        let ordered = self.planned.forget(&node.name);
+        let mut ordered = self.planned.forget(&node.name);
         let instance =
             node.instance.clone().or_else(|| self.found_instances.get(&node.name).cloned());
         let Some(instance) = instance else {
@@ -64,57 +73,104 @@ impl Fleet {
             }
             return;
         };
-        let Some(planned) = Planned::of(node, &instance) else { return };
         if !self.lookup.manages(node) {
             return;
         }
-        let is_due = self.begin_planned(node, &instance, &planned, ordered);
-        match record::canceled_changes(node, &instance, &planned) {
-            // A moved change may be due at its new start, too. It joins the drain before the fleet
-            // ends the drain for the old start.
-            CanceledChanges::Open(events) if !is_due => {
-                self.changes_canceled(&node.name, &events);
+        let planned = Planned::of(node, &instance);
+        let wakes = [
+            planned
+                .as_ref()
+                .and_then(|planned| self.begin_planned(node, &instance, planned, &mut ordered)),
+            self.show_maintenance(node, planned.as_ref(), &mut ordered),
+        ];
+        if let Some(wake) = wakes.into_iter().flatten().min() {
+            self.planned.wait(&node.name, wake, ordered);
+        }
+        let Some(planned) = planned else { return };
+        match record::withdrawn_changes(node, &instance, &planned, self.plan_time()) {
+            WithdrawnChanges::None => {}
+            WithdrawnChanges::Open(events, why) => {
+                self.changes_withdrawn(&node.name, &events, why);
             }
-            CanceledChanges::Ended if !self.drains.contains_key(&node.name) => {
-                if !node.keeps_cordon() {
-                    self.out.report(&node.name, DrainEvent::ChangeCanceled(true));
-                }
-                self.out.push(Effect::PutBack(Arc::clone(node)));
-            }
-            CanceledChanges::None | CanceledChanges::Open(_) | CanceledChanges::Ended => {}
+            WithdrawnChanges::Ended(why) => self.put_back_withdrawn(node, why),
         }
     }
 
-    /// Orders the accept of the first scheduled change whose time has come, or waits for it. Returns
-    /// whether one is due.
+    fn ignores_changes(&self) -> bool {
+        self.lookup.policy.responses.of(Kind::ScheduledChange) == Response::Ignore
+    }
+
+    /// Orders the condition `MaintenancePlanned` where the Node's is not right. Returns when to look
+    /// again.
+    fn show_maintenance(
+        &mut self,
+        node: &Arc<Node>,
+        planned: Option<&Planned>,
+        ordered: &mut Ordered,
+    ) -> Option<Moment> {
+        let (now, at) = (self.now, self.plan_time());
+        let planned = planned.filter(|_| !self.ignores_changes());
+        let Some(condition) = record::maintenance_condition(node, planned, at) else {
+            ordered.condition = None;
+            let starts = planned?.announced(at.now)?.starts?;
+            return Some(self.lookup.skew().to_ours(starts));
+        };
+        let again = ordered.condition.as_ref().filter(|(ordered, _)| *ordered == condition);
+        let again = again.map(|(_, at)| at.plus(SHOW_AGAIN_AFTER)).filter(|again| *again > now);
+        if again.is_some() {
+            return again;
+        }
+        ordered.condition = Some((condition.clone(), now));
+        self.out.push(Effect::SetMaintenance(Arc::clone(node), condition));
+        Some(now.plus(SHOW_AGAIN_AFTER))
+    }
+
+    fn plan_time(&self) -> PlanTime {
+        let now = self.lookup.skew().to_aws(self.now);
+        PlanTime { now, schedule: self.settings.changes }
+    }
+
+    /// Puts back a Node whose drain has ended. Reports and orders that once.
+    fn put_back_withdrawn(&mut self, node: &Arc<Node>, why: Withdrawal) {
+        if self.drains.contains_key(&node.name) || self.is_reported_void(node) {
+            return;
+        }
+        let text = node.record().unwrap_or_default().to_owned();
+        self.reported_void.insert(node.name.clone(), text);
+        if !node.keeps_cordon() {
+            let nothing_holds = true;
+            self.out.report(&node.name, DrainEvent::ChangeWithdrawn { why, nothing_holds });
+        }
+        self.out.push(Effect::PutBack(Arc::clone(node)));
+    }
+
+    /// Orders the accept of the first scheduled change whose time has come. Returns when to look
+    /// again.
     fn begin_planned(
         &mut self,
         node: &Arc<Node>,
         instance: &InstanceId,
         planned: &Planned,
-        ordered: Option<Ordered>,
-    ) -> bool {
-        let is_ignored = self.lookup.policy.responses.of(Kind::ScheduledChange) == Response::Ignore;
-        if is_ignored || !record::may_begin_change(node, instance) {
-            return false;
+        ordered: &mut Ordered,
+    ) -> Option<Moment> {
+        if self.ignores_changes() || !record::may_begin_change(node, instance) {
+            return None;
         }
-        let (now, skew, lead) = (self.now, self.lookup.skew(), self.settings.scheduled_lead);
-        let waiting = planned.waiting(lead, skew.to_aws(now), node.boot_id.as_deref());
-        let Some(change) = waiting.first() else { return false };
-        let due = skew.to_ours(change.due_at(lead));
+        let (now, skew, at) = (self.now, self.lookup.skew(), self.plan_time());
+        let waiting = planned.waiting(at, node.boot_id.as_deref());
+        let change = waiting.first()?;
+        let due = skew.to_ours(change.due_at(at));
         // The Node may show an older state of the annotation until the index has the PATCH.
-        let again = ordered.as_ref().filter(|(event, _)| *event == change.event);
+        let again = ordered.accept.as_ref().filter(|(event, _)| *event == change.event);
         let again = again.map(|(_, at)| at.plus(AGAIN_AFTER));
         let look_at = again.map_or(due, |again| due.max(again));
         if look_at > now {
-            self.planned.wait(&node.name, look_at, ordered);
-            return due <= now;
+            return Some(look_at);
         }
-        let interruption = change.interruption(instance, skew.to_aws(now), lead);
-        let ordered = Some((change.event.clone(), now));
-        self.planned.wait(&node.name, now.plus(AGAIN_AFTER), ordered);
+        let interruption = change.interruption(instance);
+        ordered.accept = Some((change.event.clone(), now));
         self.out.push(Effect::BeginChange(Arc::clone(node), Box::new(interruption)));
-        true
+        Some(now.plus(AGAIN_AFTER))
     }
 
     /// Considers the Nodes whose next scheduled change may be due.
@@ -126,7 +182,7 @@ impl Fleet {
             if let Some(node) = self.lookup.facts.node(&name) {
                 self.consider_node(&node);
             } else {
-                self.planned.forget(&name);
+                drop(self.planned.forget(&name));
             }
             // The fleet may have to read the Node first. The answer brings it here again.
             if self.planned.by_node.get(&name).is_some_and(|waiting| waiting.wake <= now) {
@@ -138,7 +194,7 @@ impl Fleet {
 
     /// AWS has canceled or moved the scheduled changes that these events announced. If nothing else
     /// holds, the drain ends and the node is put back.
-    fn changes_canceled(&mut self, name: &NodeName, events: &[String]) {
+    fn changes_withdrawn(&mut self, name: &NodeName, events: &[String], why: Withdrawal) {
         let Some(state) = self.drains.get_mut(name).filter(|state| state.is_draining()) else {
             return;
         };
@@ -148,7 +204,7 @@ impl Fleet {
             return;
         }
         let nothing_holds = state.is_disproved() && !state.record.has_unknown();
-        self.out.report(name, DrainEvent::ChangeCanceled(nothing_holds));
+        self.out.report(name, DrainEvent::ChangeWithdrawn { why, nothing_holds });
         if nothing_holds {
             state.end_reason = EndReason::NothingHolds;
             self.feed(name, Input::Release);

@@ -91,16 +91,28 @@ impl MessageOutcome {
         Self::LaunchOver,
         Self::Restored,
     ];
+
+    /// The outcomes of scheduled events that EC2 shows.
+    pub const OF_EVENTS: [Self; 8] = [
+        Self::Planned,
+        Self::Repeat,
+        Self::NotManaged,
+        Self::Foreign,
+        Self::Unknown,
+        Self::Stale,
+        Self::NotActedOn,
+        Self::Left,
+    ];
 }
 
 labels!(
-    /// How a round of the sweep ended.
+    /// How a round of a sweep ended.
     SweepResult {
-        /// Auto Scaling answered every call.
+        /// AWS answered every call.
         Answered = "answered",
-        /// Auto Scaling throttled a call: the pause to the next round doubles.
+        /// AWS throttled a call: the pause to the next round doubles.
         Throttled = "throttled",
-        /// A policy forbids DescribeAutoScalingGroups: the pause to the next round doubles.
+        /// A policy forbids the call: the pause to the next round doubles.
         Denied = "denied",
         /// A call failed otherwise.
         Failed = "failed",
@@ -192,6 +204,8 @@ labels!(
         Restored = "restored",
         /// The Node was put back as it was before the drain.
         PutBack = "put_back",
+        /// The annotation `sundown.dev/planned` could not be read.
+        PlannedUnreadable = "planned_unreadable",
         /// The Node had changed before a write, and the write was built again from the new Node.
         Conflict = "conflict",
     }

@@ -62,6 +62,8 @@ pub struct Metrics {
     sweep_calls: Counter,
     sweep_found: Counter,
     sweep_decided: Counters<1>,
+    scheduled_event_rounds: Counters<1>,
+    scheduled_events: Counters<1>,
     settings_ignored: Counters<2>,
     heartbeats: Counters<1>,
     heartbeats_missed: Counter,
@@ -187,6 +189,17 @@ impl Metrics {
                 "Lifecycle hooks that the sweep checked for a waiting instance, shutdowns that it \
                  found, and nodes that it restored, by outcome. accepted, joined, completed and \
                  launch_...: no event had arrived; stale: the instance does not wait in this hook",
+            ),
+            scheduled_event_rounds: reg(
+                &mut r,
+                "scheduled_event_rounds",
+                "Searches for scheduled events in EC2 (DescribeInstanceStatus), by result",
+            ),
+            scheduled_events: reg(
+                &mut r,
+                "scheduled_events",
+                "Scheduled events of our instances that EC2 showed and their nodes did not, by \
+                 outcome. planned: noted on the node",
             ),
             settings_ignored: reg(
                 &mut r,
@@ -448,6 +461,16 @@ impl Metrics {
     /// What the sweep found was decided.
     pub fn sweep_decided(&self, outcome: MessageOutcome) {
         self.sweep_decided.get_or_create(&[("outcome", outcome.as_str())]).inc();
+    }
+
+    /// A search for scheduled events in EC2 ended.
+    pub fn scheduled_event_round(&self, result: SweepResult) {
+        self.scheduled_event_rounds.get_or_create(&[("result", result.as_str())]).inc();
+    }
+
+    /// A scheduled event that EC2 showed was decided.
+    pub fn scheduled_event(&self, outcome: MessageOutcome) {
+        self.scheduled_events.get_or_create(&[("outcome", outcome.as_str())]).inc();
     }
 
     /// AWS answered a heartbeat, or the call failed.

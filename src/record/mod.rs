@@ -28,6 +28,7 @@ mod deleted;
 mod ended;
 mod exclusion_limit;
 mod life;
+mod maintenance;
 mod patch;
 mod planned;
 mod return_check;
@@ -49,10 +50,11 @@ pub use life::{
     After, is_restore_due, lacks_a_hook, merge_patch, merged_record, release, reregister,
     restore_node, restore_record, write_back, write_back_released,
 };
+pub use maintenance::{MaintenanceCondition, maintenance_condition};
 pub use patch::{cordon, exclude};
 pub use planned::{
-    CanceledChanges, MAX_CHANGES, MAX_PLANNED_BYTES, Plan, PlanChange, Planned, PlannedChange,
-    canceled_changes, may_begin_change, plan,
+    MAX_CHANGES, MAX_PLANNED_BYTES, Plan, PlanChange, PlanTime, Planned, PlannedChange, Withdrawal,
+    WithdrawnChanges, may_begin_change, plan, withdrawn_changes,
 };
 pub use return_check::{AwaitedReturn, AwsAnswer, Look, ReturnSightings, awaited_return};
 pub use returned::{Returned, returned};

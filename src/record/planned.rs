@@ -10,16 +10,27 @@
 //!
 //! All times are by AWS's clock. A change stays in the annotation after it was canceled
 //! (`"closed":true`): messages come in any order, so an older announcement may follow.
+//!
+//! A change that EC2 shows, too, has `"ec2":{"id":"instance-event-…","starts":"…"}`.
+//!
+//! Unknown fields survive a rewrite, and so do changes of an unknown shape. An annotation of a newer
+//! version that this one cannot read stays as it is.
 
-use std::{sync::Arc, time::Duration};
+mod noting;
+mod withdrawn;
+
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{RecordStatus, patch::NodePatch, status};
+pub use noting::{Plan, PlanChange, plan};
+pub use withdrawn::{Withdrawal, WithdrawnChanges, withdrawn_changes};
+
+use super::{RecordStatus, status};
 use crate::domain::{
-    Cause, ChangeAction, ChangeStatus, HealthNotice, InstanceId, Interruption, Kind, Moment, Node,
-    PLANNED,
+    ChangeAction, ChangeFamily, ChangeSchedule, HealthNotice, InstanceId, Interruption, Moment,
+    Node, PLANNED, is_ec2_event_id,
 };
 
 const VERSION: u64 = 1;
@@ -39,16 +50,45 @@ const MAX_EVENT_ID: usize = 128;
 pub struct Planned {
     version: u64,
     instance: String,
-    changes: Vec<PlannedChange>,
+    changes: Vec<Entry>,
     #[serde(flatten)]
     rest: Map<String, Value>,
+}
+
+/// One scheduled change in the annotation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+enum Entry {
+    /// It has the shape that this version writes.
+    Known(Box<PlannedChange>),
+    /// Only a newer version knows its shape. It stays as it is.
+    Unknown(Value),
+}
+
+impl Entry {
+    fn known(&self) -> Option<&PlannedChange> {
+        if let Self::Known(change) = self { Some(change) } else { None }
+    }
+
+    fn known_mut(&mut self) -> Option<&mut PlannedChange> {
+        if let Self::Known(change) = self { Some(change) } else { None }
+    }
+}
+
+/// Why an annotation cannot be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unreadable {
+    /// A newer version wrote it.
+    Newer,
+    /// No version wrote it.
+    Damaged,
 }
 
 /// One scheduled change, as the newest message about it has it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlannedChange {
-    /// `eventArn`, or the end of it.
-    arn: String,
+    /// `eventArn`, or the end of it. Of a change that only EC2 has shown: `instance-event-…`.
+    pub(super) arn: String,
     /// `eventTypeCode`.
     pub code: String,
     /// The ID of the event that announced the change, moved it to its present start, or canceled
@@ -70,6 +110,9 @@ pub struct PlannedChange {
     /// An interruption for it was accepted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     begun: bool,
+    /// What EC2 shows of it (DescribeInstanceStatus). `None`: EC2 has not shown it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ec2: Option<ShownInEc2>,
     /// The boot ID of the Node when that was accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     boot: Option<String>,
@@ -80,35 +123,16 @@ pub struct PlannedChange {
     rest: Map<String, Value>,
 }
 
-/// What a message about a scheduled change changes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PlanChange {
-    /// AWS announces a change that the annotation does not have, or has as canceled.
-    Announced,
-    /// The start or the code of the change is another one.
-    Moved,
-    /// The change is canceled, or has ended.
-    Canceled,
-    /// No drain depends on what is new. Sundown writes only the time of the last update.
-    Updated,
-}
-
-/// How a message about a scheduled change is noted on the Node.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Plan {
-    /// Send this patch. Once the API server has accepted it, the message can be deleted.
-    Patch {
-        /// The JSON merge patch of the Node.
-        body: Value,
-        /// What the message changes in the annotation.
-        change: PlanChange,
-    },
-    /// The annotation holds the message, a copy of it, or a newer one.
-    Repeat,
-    /// The Node belongs to another instance.
-    OtherInstance,
-    /// The annotation has no room: as many other changes are announced as it can hold.
-    Full,
+/// A scheduled event, as EC2 last showed it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct ShownInEc2 {
+    /// `instance-event-…`.
+    id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    starts: Option<Moment>,
+    /// It is completed or canceled.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    closed: bool,
 }
 
 impl Planned {
@@ -116,9 +140,22 @@ impl Planned {
     /// cannot be read, or if it belongs to another instance.
     #[must_use]
     pub fn of(node: &Node, instance: &InstanceId) -> Option<Self> {
-        let text = node.annotations.get(PLANNED).filter(|text| text.len() <= MAX_PLANNED_BYTES)?;
-        let planned: Self = serde_json::from_str(text).ok()?;
-        (planned.instance == instance.as_str()).then_some(planned)
+        Self::read(node, instance).ok().flatten()
+    }
+
+    /// `Ok(None)`: the Node has no annotation, or one of another instance.
+    fn read(node: &Node, instance: &InstanceId) -> Result<Option<Self>, Unreadable> {
+        let Some(text) = node.annotations.get(PLANNED) else { return Ok(None) };
+        let read: Option<Self> = serde_json::from_str(text).ok();
+        let Some(planned) = read.filter(|_| text.len() <= MAX_PLANNED_BYTES) else {
+            let value: Value = serde_json::from_str(text).unwrap_or_default();
+            let is_newer = value
+                .get("version")
+                .and_then(Value::as_u64)
+                .is_some_and(|version| version > VERSION);
+            return Err(if is_newer { Unreadable::Newer } else { Unreadable::Damaged });
+        };
+        Ok(Some(planned).filter(|planned| planned.instance == instance.as_str()))
     }
 
     fn new(instance: &InstanceId) -> Self {
@@ -133,36 +170,43 @@ impl Planned {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// The event with this ID announced a change that was moved or canceled since.
-    #[must_use]
-    pub fn is_superseded(&self, event: &str) -> bool {
-        self.changes.iter().any(|change| change.replaced.iter().any(|replaced| replaced == event))
+    fn known(&self) -> impl Iterator<Item = &PlannedChange> {
+        self.changes.iter().filter_map(Entry::known)
+    }
+
+    /// The changes that are neither canceled nor reported as over.
+    pub(super) fn open(&self) -> impl Iterator<Item = &PlannedChange> {
+        self.known().filter(|change| !change.closed)
+    }
+
+    fn known_mut(&mut self) -> impl Iterator<Item = &mut PlannedChange> {
+        self.changes.iter_mut().filter_map(Entry::known_mut)
     }
 
     /// The changes whose drain has not begun or must begin again, in the order in which they are
-    /// due. Leaves out a change that needs a drain before its start, if the start has passed at
-    /// `now` (AWS's clock). `boot`: the boot ID of the Node.
+    /// due. Leaves out a change that needs a drain before its start, if the start has passed.
+    /// `boot`: the boot ID of the Node.
     #[must_use]
-    pub fn waiting(&self, lead: Duration, now: Moment, boot: Option<&str>) -> Vec<&PlannedChange> {
-        let waits = |change: &&PlannedChange| change.waits(boot) && !change.is_past(now);
-        let mut waiting: Vec<_> = self.changes.iter().filter(waits).collect();
-        waiting.sort_by_key(|change| change.due_at(lead));
+    pub fn waiting(&self, at: PlanTime, boot: Option<&str>) -> Vec<&PlannedChange> {
+        let waits = |change: &&PlannedChange| change.waits(boot) && !change.is_past(at.now);
+        let mut waiting: Vec<_> = self.known().filter(waits).collect();
+        waiting.sort_by_key(|change| change.due_at(at));
         waiting
     }
 
     /// The change that begins next, or has begun and is not over.
     #[must_use]
     pub fn next(&self) -> Option<&PlannedChange> {
-        let open = self.changes.iter().filter(|change| !change.closed);
-        open.min_by_key(|change| change.starts.unwrap_or(Moment::UNIX_EPOCH))
+        self.open().min_by_key(|change| change.starts.unwrap_or(Moment::UNIX_EPOCH))
     }
 
     /// The annotation after an interruption with this event ID was accepted on a Node with this boot
     /// ID. `None`: no change waits for it.
     pub(super) fn begun(mut self, event: &str, boot: Option<&str>) -> Option<Self> {
-        let mut changes = self.changes.iter_mut();
+        let mut changes = self.known_mut();
         let change = changes.find(|change| change.waits(boot) && change.event == event)?;
         (change.begun, change.boot) = (true, boot.map(str::to_owned));
+        drop(changes);
         Some(self)
     }
 
@@ -170,8 +214,12 @@ impl Planned {
         while self.changes.len() > MAX_CHANGES || self.write().len() > MAX_PLANNED_BYTES {
             // The last one is new.
             let others = self.changes.len().saturating_sub(1);
-            let closed = self.changes.iter().take(others).enumerate().filter(|(_, c)| c.closed);
-            let Some((oldest, _)) = closed.min_by_key(|(_, change)| change.updated) else {
+            let others = self.changes.iter().take(others).enumerate();
+            let closed = others.filter_map(|(at, entry)| {
+                let change = entry.known().filter(|change| change.closed)?;
+                Some((at, change.updated))
+            });
+            let Some((oldest, _)) = closed.min_by_key(|(_, updated)| *updated) else {
                 return false;
             };
             self.changes.remove(oldest);
@@ -183,15 +231,21 @@ impl Planned {
 impl PlannedChange {
     fn new(notice: &HealthNotice, interruption: &Interruption, now: Moment) -> Self {
         let time = interruption.time.unwrap_or(now);
+        let (arn, closed, starts) = (key(notice), notice.withdraws(), notice.starts.map(whole));
+        let is_of_ec2 = is_ec2_event_id(&arn);
+        // EC2 shows the present state, and no time of the last update: any message of AWS Health is
+        // news beside it.
+        let sent = if is_of_ec2 { Moment::UNIX_EPOCH } else { time };
         Self {
-            arn: key(notice),
+            ec2: is_of_ec2.then(|| ShownInEc2 { id: arn.clone(), starts, closed }),
+            arn,
             code: end_of(&notice.code),
             event: interruption.event_id.chars().take(MAX_EVENT_ID).collect(),
             communication: notice.communication_id.as_deref().map(end_of),
             time: whole(time),
-            updated: whole(notice.updated.unwrap_or(time)),
-            starts: notice.starts.map(whole),
-            closed: notice.status == ChangeStatus::Closed,
+            updated: whole(notice.updated.unwrap_or(sent)),
+            starts,
+            closed,
             begun: false,
             boot: None,
             replaced: Vec::new(),
@@ -204,7 +258,8 @@ impl PlannedChange {
     /// done. For any other change, Sundown drains the Node again.
     fn waits(&self, boot: Option<&str>) -> bool {
         let has_booted = self.boot.as_deref().zip(boot).is_some_and(|(then, now)| then != now);
-        !self.closed && (!self.begun || (has_booted && !self.code.contains("_REBOOT")))
+        let is_reboot = ChangeFamily::of_code(&self.code) == Some(ChangeFamily::Reboot);
+        !self.closed && (!self.begun || (has_booted && !is_reboot))
     }
 
     /// Its start is past, and its node was to be drained before that.
@@ -213,125 +268,38 @@ impl PlannedChange {
             && self.starts.is_some_and(|starts| starts <= now)
     }
 
-    /// When its drain begins, on AWS's clock: `lead` before its start, or as soon as possible.
+    /// When its drain begins, on AWS's clock: before its start, as the schedule says, or as soon as
+    /// possible.
     #[must_use]
-    pub fn due_at(&self, lead: Duration) -> Moment {
+    pub fn due_at(&self, at: PlanTime) -> Moment {
         match (ChangeAction::of_code(&self.code), self.starts) {
-            (ChangeAction::BeforeStart, Some(starts)) => starts.minus(lead),
+            (ChangeAction::BeforeStart, Some(starts)) => at.schedule.begins_at(starts, at.now),
             _ => Moment::UNIX_EPOCH,
         }
     }
 
-    /// The interruption that begins its drain at `now`, on AWS's clock. A start that lies further
-    /// ahead than `lead` sets no deadline: the hardware is degraded, so the drain ends after
-    /// `--drain-timeout`.
+    /// The interruption that begins its drain. Its deadline is the start, also where degraded
+    /// hardware is drained long before.
     #[must_use]
-    pub fn interruption(&self, instance: &InstanceId, now: Moment, lead: Duration) -> Interruption {
+    pub fn interruption(&self, instance: &InstanceId) -> Interruption {
         let notice = Arc::new(HealthNotice {
             event_arn: self.arn.clone(),
             communication_id: self.communication.clone(),
             code: self.code.clone(),
-            starts: self.starts.filter(|starts| *starts <= now.plus(lead)),
+            starts: self.starts,
             ..HealthNotice::default()
         });
         notice.of(instance.clone(), &self.event, Some(self.time))
     }
-
-    /// Takes in a message about the same change. `None`: the message is a copy, or older.
-    fn update(&mut self, new: Self) -> Option<PlanChange> {
-        let is_copy = new.communication.is_some() && new.communication == self.communication;
-        // Of two messages with the same time, the one that closes the change counts.
-        if is_copy || (new.updated, new.closed) <= (self.updated, self.closed) {
-            return None;
-        }
-        let starts = new.starts.or(self.starts);
-        let is_same_plan = starts == self.starts && new.code == self.code;
-        let change = match (self.closed, new.closed) {
-            (true, true) => PlanChange::Updated,
-            (false, false) if is_same_plan => PlanChange::Updated,
-            (false, false) => PlanChange::Moved,
-            (false, true) => PlanChange::Canceled,
-            (true, false) => PlanChange::Announced,
-        };
-        if change == PlanChange::Updated {
-            (self.updated, self.communication) = (new.updated, new.communication);
-            return Some(change);
-        }
-        let mut replaced = std::mem::take(&mut self.replaced);
-        replaced.push(std::mem::take(&mut self.event));
-        let excess = replaced.len().saturating_sub(MAX_REPLACED);
-        replaced.drain(..excess);
-        let rest = std::mem::take(&mut self.rest);
-        *self = Self { starts, replaced, rest, ..new };
-        Some(change)
-    }
 }
 
-/// Notes a message about a scheduled change on the Node of its instance. `now`, on AWS's clock: the
-/// time of a message without a time.
-#[must_use]
-pub fn plan(node: &Node, interruption: &Interruption, now: Moment) -> Plan {
-    let Cause::ScheduledChange(notice) = &interruption.cause else { return Plan::Repeat };
-    let instance = &interruption.instance;
-    if node.is_elsewhere || node.instance.as_ref().is_some_and(|i| i != instance) {
-        return Plan::OtherInstance;
-    }
-    let mut planned = Planned::of(node, instance).unwrap_or_else(|| Planned::new(instance));
-    let new = PlannedChange::new(notice, interruption, now);
-    let known = planned.changes.iter_mut().find(|change| change.arn == new.arn);
-    let change = if let Some(known) = known {
-        let Some(change) = known.update(new) else { return Plan::Repeat };
-        change
-    } else {
-        let change = if new.closed { PlanChange::Canceled } else { PlanChange::Announced };
-        planned.changes.push(new);
-        change
-    };
-    if !planned.make_room() {
-        return Plan::Full;
-    }
-    let mut patch = NodePatch::new(node);
-    patch.annotate(PLANNED, Some(planned.write()));
-    Plan::Patch { body: patch.body(), change }
-}
-
-/// What canceled and moved changes mean for the record of a Node.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum CanceledChanges {
-    /// Nothing.
-    None,
-    /// The record is open, and its interruptions with these event IDs no longer hold.
-    Open(Vec<String>),
-    /// The drain has ended, and none of its interruptions holds any longer: the Node is put back.
-    Ended,
-}
-
-/// Decides what the scheduled changes in `planned` that no longer hold mean for the record of this
-/// Node. A record that holds other interruptions keeps them.
-#[must_use]
-pub fn canceled_changes(node: &Node, instance: &InstanceId, planned: &Planned) -> CanceledChanges {
-    let over = |record: &super::Record| {
-        let facts = record.interruptions(instance);
-        let is_superseded = |facts: &crate::domain::InterruptionFacts| {
-            facts.kind == Some(Kind::ScheduledChange) && planned.is_superseded(&facts.event_id)
-        };
-        let all = !record.has_unknown() && facts.iter().all(is_superseded);
-        (
-            facts.into_iter().filter(is_superseded).map(|facts| facts.event_id).collect::<Vec<_>>(),
-            all,
-        )
-    };
-    match status(node, Some(instance)) {
-        RecordStatus::Open(record) | RecordStatus::Doubtful { record, .. } => match over(&record).0
-        {
-            events if events.is_empty() => CanceledChanges::None,
-            events => CanceledChanges::Open(events),
-        },
-        RecordStatus::Released { record, has_our_marks: true } if over(&record).1 => {
-            CanceledChanges::Ended
-        }
-        _ => CanceledChanges::None,
-    }
+/// What the time of a drain for a scheduled change depends on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PlanTime {
+    /// The present, on AWS's clock.
+    pub now: Moment,
+    /// When a drain begins before its start.
+    pub schedule: ChangeSchedule,
 }
 
 /// A scheduled change can begin to drain this Node now: it has no record that must be settled or

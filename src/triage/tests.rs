@@ -108,6 +108,7 @@ fn node(name: &str, instance: Option<&str>) -> Node {
         annotations: BTreeMap::new(),
         ready: Ready::True,
         ready_since: None,
+        maintenance: None,
         is_elsewhere: false,
         dns: Some(DNS.to_owned()),
         address: None,

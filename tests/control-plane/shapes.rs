@@ -10,6 +10,7 @@ use sundown::sim::aws::{
 
 use crate::{
     budgets::continued,
+    cluster::ADMIN,
     objects::Pods,
     process::Process,
     stage::{Stage, node_name},
@@ -194,6 +195,51 @@ async fn every_shape_of_an_interruption_drains_its_node() {
     nothing_else_touches_a_node(&mut scene).await;
 }
 
+/// The conditions of a Node, without the times at which their writers last confirmed them, and
+/// without `MaintenancePlanned`.
+fn other_conditions(node: &Value) -> Vec<Value> {
+    let all = node["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    let others = all.into_iter().filter(|c| c["type"] != "MaintenancePlanned");
+    let without_time = others.map(|mut condition| {
+        condition.as_object_mut().unwrap().remove("lastHeartbeatTime");
+        condition
+    });
+    without_time.collect()
+}
+
+/// Gives a Node a condition of another writer, and returns all that it has then.
+async fn with_foreign_condition(stage: &Stage, instance: &str) -> Vec<Value> {
+    let path = format!("/api/v1/nodes/{}/status", node_name(instance));
+    let foreign = json!({
+        "type": "NetworkUnavailable", "status": "False", "reason": "RouteCreated",
+        "message": "by another writer", "lastTransitionTime": "2026-01-01T00:00:00Z"
+    });
+    let patch = json!({ "status": { "conditions": [foreign] } });
+    let request = http::Request::patch(&path)
+        .header("content-type", "application/strategic-merge-patch+json")
+        .body(serde_json::to_vec(&patch).unwrap())
+        .unwrap();
+    let node = stage.cluster.client(ADMIN).request::<Value>(request).await.unwrap();
+    let conditions = other_conditions(&node);
+    for kind in ["Ready", "NetworkUnavailable"] {
+        assert!(conditions.iter().any(|c| c["type"] == kind), "{kind}: {conditions:?}");
+    }
+    conditions
+}
+
+/// The announcement has added the condition `MaintenancePlanned`, and changed no other.
+async fn only_maintenance_is_added(stage: &Stage, instance: &str, before: &[Value]) {
+    let path = format!("/api/v1/nodes/{}", node_name(instance));
+    let is_announced = |node: &Value| {
+        let conditions = node["status"]["conditions"].as_array();
+        conditions.is_some_and(|all| {
+            all.iter().any(|c| c["type"] == "MaintenancePlanned" && c["status"] == "True")
+        })
+    };
+    let node = stage.until("its maintenance is announced", &path, is_announced).await;
+    assert_eq!(other_conditions(&node), before);
+}
+
 /// A recommendation only taints its node. What is understood and not acted on is deleted; what is
 /// no event is left.
 async fn nothing_else_touches_a_node(scene: &mut Scene) {
@@ -205,6 +251,7 @@ async fn nothing_else_touches_a_node(scene: &mut Scene) {
     // Its drain begins an hour before its start.
     let now: sundown::domain::Moment = jiff::Timestamp::now().into();
     let start = now.plus(std::time::Duration::from_hours(48));
+    let conditions = with_foreign_condition(stage, &idle[1]).await;
     aws.health(&HealthNotice::retirement([idle[1].clone()], start));
     deliver(stage, &written(stage, PLAIN, &idle[1], "AWS Health Event"));
     let test = "autoscaling:TEST_NOTIFICATION";
@@ -219,6 +266,7 @@ async fn nothing_else_touches_a_node(scene: &mut Scene) {
     deliver(stage, &json!({ "instance": idle[0], "please": "drain it" }).to_string());
     scene.counted("rebalance", "accepted", 1.0).await;
     scene.counted("scheduled-change", "planned", 1.0).await;
+    only_maintenance_is_added(&scene.stage, &scene.spot[8], &conditions).await;
     scene.counted("none", "test", 2.0).await;
     scene.sundown.counts("rejected_bodies_total{reason=\"other_shape\"}", 1.0).await;
     let in_queue = || scene.stage.world.aws.queue(OURS).unwrap().messages.len();

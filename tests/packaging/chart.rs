@@ -51,6 +51,8 @@ const ALL: &[&str] = &[
     "config.rebalanceTtl=30m",
     "config.evictAfter={rebalance=replacement-ready,terminate-hook=10m}",
     "config.scheduledLead=2h",
+    "config.scheduledWindow=Sat 02:00-06:00 UTC",
+    "config.scheduledEventInterval=10m",
     "config.forceAfter=0.75",
     "config.excludeFromLoadBalancers=late",
     "config.completeDelay=1s",

@@ -339,6 +339,7 @@ impl Stage {
             nodes,
             groups,
             blocks,
+            scheduled: aws.scheduled(),
             disturbances: self.disturbances(),
             ends: Vec::new(),
             frozen: Vec::new(),

@@ -18,7 +18,7 @@ use crate::{
     cli::words::count,
     cluster::{LEASE_VERBS, Right, Target, rights},
     config::Config,
-    domain::{ForceAfter, PAUSE, seconds, with_causes},
+    domain::{ForceAfter, Kind, PAUSE, Response, seconds, with_causes},
 };
 
 /// How long one request may take.
@@ -48,6 +48,9 @@ pub(super) fn needed(config: &Config) -> Vec<Needed> {
         // Only before a forced deletion.
         Target::PatchPodStatus => {
             config.drain.disruption_target && config.drain.force_after != ForceAfter::Never
+        }
+        Target::PatchNodeStatus => {
+            config.drain.responses.of(Kind::ScheduledChange) != Response::Ignore
         }
         // A dry run does not wait for launches.
         Target::GetDaemonSet | Target::GetNodeLease => !config.dry_run,

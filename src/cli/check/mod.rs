@@ -28,7 +28,7 @@ use crate::{
     aws::{self, Advice, AwsError, ByteLimit, Clients, Hosts, Outcome, Proxy, Queue, Receipt},
     cluster::{ConnectOptions, connect},
     config::{Config, ConfigError, RunArgs},
-    domain::{InstanceId, seconds, with_causes},
+    domain::{InstanceId, InstanceStatus, Kind, Response, seconds, with_causes},
     observe::webhook::Secret,
     runtime::{Clock, Random},
 };
@@ -110,6 +110,7 @@ impl Check<'_> {
             }
             self.dead_letters().await;
             self.instances().await;
+            self.scheduled_events().await;
         }
         let client = self.reach_cluster().await;
         if has_credentials {
@@ -307,6 +308,24 @@ impl Check<'_> {
         self.found.push(match self.clients.ec2().describe_instances(&[nobody]).await {
             Ok(_) => Finding::yes(POINT, "", "EC2 may be asked about instances"),
             Err(error) => Finding::of_error(POINT, "", &error),
+        });
+    }
+
+    async fn scheduled_events(&mut self) {
+        const POINT: &str = "instances.events";
+        let is_ignored = self.config.drain.responses.of(Kind::ScheduledChange) == Response::Ignore;
+        if self.config.drain.scheduled_events.is_none() || is_ignored || self.config.dry_run {
+            return;
+        }
+        let now = self.clients.ec2().instances_with_events().await;
+        self.found.push(match now {
+            Ok(all) => {
+                let open = |status: &&InstanceStatus| status.events.iter().any(|e| !e.is_over());
+                let count = all.iter().filter(open).count();
+                let text = format!("EC2 has scheduled events for {count} instances of the account");
+                Finding::yes(POINT, "", text)
+            }
+            Err(error) => Finding::of_error(POINT, "", &error).advice(),
         });
     }
 

@@ -56,6 +56,7 @@ pub(super) const RIGHTS: &[Right] = &[
         true,
         "only for instances that have no node, or whose event was read late",
     ),
+    right("ec2:DescribeInstanceStatus", false, true, "scheduled events whose message was lost"),
     right(
         "autoscaling:DescribeAutoScalingInstances",
         true,

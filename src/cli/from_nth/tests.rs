@@ -669,7 +669,7 @@ fn the_head_has_the_state_of_the_project() {
         "before its first release",
         "No image is published yet",
         "has not run against real AWS yet",
-        "does not find [AWS Health events]",
+        "Of [AWS Health events]",
     ] {
         assert!(page.replace("\n> ", " ").contains(words), "{words} is not in README.md");
     }

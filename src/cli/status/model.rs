@@ -19,8 +19,23 @@ pub(super) struct Report {
     pub(super) drained: Vec<NodeName>,
     /// Nodes whose instance the group was to retain, because pods were left at the deadline.
     pub(super) retained: Vec<NodeName>,
+    /// The scheduled changes of nodes that have not begun, the next one first.
+    pub(super) planned: Vec<PlannedChange>,
     /// What could not be read, and which facts are missing for this reason.
     pub(super) notes: Vec<String>,
+}
+
+/// A scheduled change that AWS has announced for the instance of a node.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct PlannedChange {
+    pub(super) node: NodeName,
+    /// The code of AWS Health or of EC2.
+    pub(super) code: String,
+    /// When it begins. `None`: AWS gives no time.
+    pub(super) starts: Option<Moment>,
+    /// When the drain begins. `None`: it has begun, or begins as soon as possible.
+    pub(super) drains: Option<Moment>,
 }
 
 /// The Lease and its holder.

@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{
     facts::{EventFacts, Facts, LeaseFacts, Subject},
     model::{
-        self, BlockedPod, Hook, Interruption, LastEvent, Leader, NodeStatus, Pods, Report, State,
+        self, BlockedPod, Hook, Interruption, LastEvent, Leader, NodeStatus, PlannedChange, Pods,
+        Report, State,
     },
 };
 use crate::{
@@ -14,13 +15,13 @@ use crate::{
     config::DrainConfig,
     controller::{drain_settings, limit_settings},
     domain::{
-        DrainSettings, EvictionStart, InstanceId, InterruptionFacts, Moment, Node, NodeName, Pod,
-        Response, Setting, in_force, seconds,
+        ChangeSchedule, DrainSettings, EvictionStart, InstanceId, InterruptionFacts, Moment, Node,
+        NodeName, Pod, Response, Setting, in_force, seconds,
     },
     drain::{BlockReason, Drain, Effect, Input, Settings, Start, blocked_by_budgets},
     fleet::{end_in_event, limits_of, resumed_at},
     lifecycle::{ActionSeen, HookFacts, LimitSettings, eviction_start},
-    record::{self, Record, RecordStatus, VoidReason},
+    record::{self, PlanTime, Planned, Record, RecordStatus, VoidReason},
 };
 
 /// Reasons of Events whose content the report shows elsewhere, so they are not listed.
@@ -70,6 +71,7 @@ pub(super) fn report(facts: &Facts, only: Option<&NodeName>) -> Report {
         paused: lease.is_some_and(|l| l.is_paused),
         nodes,
         drained: facts.nodes.iter().filter(is_over).map(|node| node.name.clone()).collect(),
+        planned: reader.planned(facts.nodes.iter().filter(wanted)),
         retained: facts.nodes.iter().filter(|n| is_retained(n)).map(|n| n.name.clone()).collect(),
         notes,
     }
@@ -147,6 +149,29 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
+    /// The scheduled changes of these nodes that have not begun. Nodes without providerID show none.
+    fn planned<'n>(&self, nodes: impl Iterator<Item = &'n Node>) -> Vec<PlannedChange> {
+        let schedule = self.settings.as_ref().map(|settings| settings.changes);
+        let schedule = schedule.unwrap_or(ChangeSchedule { lead: seconds(3600), window: None });
+        let at = PlanTime { now: self.facts.now, schedule };
+        let of_node = |node: &Node| {
+            let instance = node.instance.as_ref()?;
+            let planned = Planned::of(node, instance)?;
+            let waiting = planned.waiting(at, node.boot_id.as_deref());
+            let change = planned.announced(at.now)?;
+            let drains = waiting.contains(&change).then(|| change.due_at(at));
+            Some(PlannedChange {
+                node: node.name.clone(),
+                code: change.code.clone(),
+                starts: change.starts,
+                drains: drains.filter(|drains| *drains > at.now),
+            })
+        };
+        let mut all: Vec<_> = nodes.filter_map(of_node).collect();
+        all.sort_by(|one, other| (one.starts, &one.node).cmp(&(other.starts, &other.node)));
+        all
+    }
+
     /// `None`: no drain is open, and the user did not name the node.
     fn node(&self, node: &Node, is_named: bool) -> Option<NodeStatus> {
         let mut status = match record::status(node, None) {

@@ -15,6 +15,8 @@ const WIDTHS: [usize; 6] = [14, 6, 4, 8, 9, 9];
 /// The most blocked pods that are listed of a node, unless the user named the node.
 const LISTED: usize = 5;
 
+/// The most scheduled changes that are listed.
+const PLANNED: usize = 10;
 /// The most retained nodes that are named.
 const RETAINED: usize = 5;
 
@@ -39,6 +41,7 @@ pub(super) fn text(report: &Report, look: Look) -> String {
     } else {
         page.table(report);
     }
+    page.planned(report);
     for note in &report.notes {
         page.wrapped(Tone::Caution, "", note);
     }
@@ -165,6 +168,24 @@ impl Page {
                 nodes.collect::<Vec<_>>().join(", ")
             );
             self.wrapped(Tone::Bad, "", &text);
+        }
+    }
+
+    /// The scheduled changes that come next.
+    fn planned(&mut self, report: &Report) {
+        for change in report.planned.iter().take(PLANNED) {
+            let starts =
+                change.starts.map_or_else(String::new, |at| format!(" begins at {at:.0},"));
+            let drains = match change.drains {
+                Some(at) => format!("its drain at {at:.0}"),
+                None => "its drain has begun or begins now".to_owned(),
+            };
+            let text = format!("Planned: {} of {}:{starts} {drains}.", change.code, change.node);
+            self.wrapped(None, "", &text);
+        }
+        let more = report.planned.len().saturating_sub(PLANNED);
+        if more > 0 {
+            self.line(None, &format!("{more} more nodes have scheduled changes (-o json)."));
         }
     }
 

@@ -189,8 +189,15 @@ reasons! {
             scheduled-change=cordon`](interruptions.md#scheduled-changes).";
     /// AWS canceled the scheduled change for which the node was drained.
     ScheduledChangeCanceled [Normal] [Node]
-        "AWS canceled the scheduled change for which the node is drained, or moved it, and no other \
-         interruption of the node holds. Sundown restores the earlier state of the node."
+        "AWS canceled the scheduled change for which the node is drained, or asks for nothing any \
+         longer, and no other interruption of the node holds. Sundown restores the earlier state \
+         of the node."
+        => "Nothing.";
+    /// AWS moved the scheduled change for which the node was drained.
+    ScheduledChangeMoved [Normal] [Node]
+        "AWS moved the scheduled change for which the node is drained, and no other interruption of \
+         the node holds. Sundown restores the earlier state of the node, and drains the node again \
+         before the new start."
         => "Nothing.";
     /// A node stays cordoned.
     RestoreHeld [Normal] [Node]

@@ -341,6 +341,20 @@ impl NodeIndex {
         self.learn(Target::PatchNode, name, &body)
     }
 
+    /// Writes conditions of a Node with a strategic merge patch of its status, which keeps the
+    /// conditions that it does not name. When this returns, the answer is in the index.
+    pub async fn patch_status(&self, name: &NodeName, patch: &Value) -> Result<(), ClusterError> {
+        let params =
+            PatchParams { field_manager: Some("sundown".to_owned()), ..PatchParams::default() };
+        let target = Target::PatchNodeStatus;
+        let request = Request::new(PATH)
+            .patch_subresource("status", name.as_str(), &params, &Patch::Strategic(patch))
+            .map_err(|e| unbuildable(target, name, &e))?;
+        let cluster = &self.0.cluster;
+        let body = cluster.call(target, Priority::Ordinary, name.as_str(), request).await?;
+        self.learn(target, name, &body).map(drop)
+    }
+
     fn learn(&self, target: Target, name: &NodeName, body: &[u8]) -> Result<Node, ClusterError> {
         let mut node = decode(&self.0.cluster, target, &self.0.keep, name, body)?;
         if let Some(known) = self.0.store.get(name).filter(|known| known.labels == node.labels) {

@@ -128,4 +128,8 @@ struct Condition {
     status: String,
     #[serde(deserialize_with = "or_default")]
     last_transition_time: String,
+    #[serde(deserialize_with = "or_default")]
+    reason: String,
+    #[serde(deserialize_with = "or_default")]
+    message: String,
 }

@@ -5,7 +5,12 @@ use std::{collections::BTreeMap, sync::Arc};
 use serde::{Deserialize, Deserializer};
 
 use super::{Condition, KeepLabels, Text, moment, only, or_default};
-use crate::domain::{InstanceId, Node, PREFIX, Ready, Taint};
+use crate::domain::{
+    InstanceId, MAINTENANCE_PLANNED, Node, PREFIX, Ready, ShownMaintenance, Taint,
+};
+
+/// How much of the message of a condition is kept. Sundown's own are shorter.
+const MAX_MESSAGE: usize = 1024;
 
 #[derive(Deserialize)]
 struct SlimNode<'a> {
@@ -72,6 +77,14 @@ fn our_annotations<'de, D: Deserializer<'de>>(d: D) -> Result<BTreeMap<String, S
     only(d, |key| key.starts_with(PREFIX))
 }
 
+fn shown(condition: &Condition) -> ShownMaintenance {
+    ShownMaintenance {
+        is_true: condition.status == "True",
+        reason: condition.reason.chars().take(MAX_MESSAGE).collect(),
+        message: condition.message.chars().take(MAX_MESSAGE).collect(),
+    }
+}
+
 /// Reads a Node. Errs when one of its taints cannot be read, because a patch writes the whole list
 /// back.
 pub(in crate::cluster) fn node(json: &str, keep: &KeepLabels) -> Result<Node, serde_json::Error> {
@@ -108,6 +121,12 @@ pub(in crate::cluster) fn node(json: &str, keep: &KeepLabels) -> Result<Node, se
         annotations: metadata.annotations,
         ready,
         ready_since: condition.and_then(|c| moment(&c.last_transition_time)),
+        maintenance: status
+            .conditions
+            .iter()
+            .find(|c| c.kind == MAINTENANCE_PLANNED)
+            .map(shown)
+            .map(Box::new),
         dns: address("InternalDNS").or_else(|| address("Hostname")),
         address: address("InternalIP"),
     })

@@ -87,7 +87,7 @@ fn settings(term: &Term) -> Settings {
         limits: limit_settings(config),
         exclude: config.exclude,
         complete_delay: config.complete_delay,
-        scheduled_lead: config.scheduled_lead,
+        changes: config.changes,
         own_pod: term.shared.config.election.pod.clone(),
     }
 }

@@ -79,6 +79,9 @@ impl Performer {
             Effect::BeginChange(node, interruption) => {
                 term.spawn(planned::begin(term.clone(), node, *interruption));
             }
+            Effect::SetMaintenance(node, condition) => {
+                term.spawn(planned::set_maintenance(term.clone(), node, condition));
+            }
             Effect::Exclude(node) => writes::exclude(term, node),
             Effect::Complete(completion) => {
                 let id = completion.id;

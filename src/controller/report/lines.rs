@@ -6,6 +6,7 @@ use super::nodes;
 use crate::{
     domain::{Moment, NodeName},
     fleet::{AcceptedInterruption, DrainEvent, End, FleetEvent, first_pods},
+    record::Withdrawal,
 };
 
 /// Logs what happened to a node or its drain. The caller has entered the span of the drain.
@@ -90,13 +91,8 @@ fn log_drain(node: &NodeName, event: &DrainEvent) -> bool {
             info!(%node, "No interruption followed the recommendation within --rebalance-ttl: the \
                 node is put back as it was.");
         }
-        DrainEvent::ChangeCanceled(true) => {
-            info!(%node, "AWS canceled or moved the scheduled change: the node is put back as it \
-                was.");
-        }
-        DrainEvent::ChangeCanceled(false) => {
-            info!(%node, "AWS canceled or moved a scheduled change. Another interruption of the \
-                node holds, so its drain goes on.");
+        DrainEvent::ChangeWithdrawn { why, nothing_holds } => {
+            change_withdrawn(node, *why, *nothing_holds);
         }
         DrainEvent::RestoreHeld => {
             info!(%node, "The node is to be put back as it was, and the annotation \
@@ -219,5 +215,25 @@ pub(super) fn log_of_fleet(event: &FleetEvent) {
                 lists them instead.");
         }
         FleetEvent::Active(_) | FleetEvent::Counts(_) => {}
+    }
+}
+
+fn change_withdrawn(node: &NodeName, why: Withdrawal, nothing_holds: bool) {
+    match (why, nothing_holds) {
+        (Withdrawal::Canceled, true) => {
+            info!(%node, "AWS canceled the scheduled change: the node is put back as it was.");
+        }
+        (Withdrawal::Moved, true) => {
+            info!(%node, "AWS moved the scheduled change: the node is put back as it was, and \
+                drained again before the new start.");
+        }
+        (Withdrawal::Canceled, false) => {
+            info!(%node, "AWS canceled a scheduled change. Another interruption of the node holds, \
+                so its drain goes on.");
+        }
+        (Withdrawal::Moved, false) => {
+            info!(%node, "AWS moved a scheduled change. An interruption of the node holds, so its \
+                drain goes on.");
+        }
     }
 }

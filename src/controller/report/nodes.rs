@@ -8,7 +8,7 @@ use crate::{
     domain::{EvictionStart, HookKey, HookResult, LifecycleAction, NodeName, SettingInForce},
     drain::Outcome,
     fleet::{ActionEnd, DrainEvent, PausedBy, list, pods},
-    record::VoidReason,
+    record::{VoidReason, Withdrawal},
 };
 
 /// The Kubernetes Event about what happened. `None`: the Node gets none.
@@ -116,10 +116,17 @@ fn of_drain(node: &NodeName, event: &DrainEvent) -> Option<NodeNote> {
              back."
                 .to_owned(),
         ),
-        DrainEvent::ChangeCanceled(true) => (
+        DrainEvent::ChangeWithdrawn { why: Withdrawal::Canceled, nothing_holds: true } => (
             Normal,
             EventReason::ScheduledChangeCanceled,
-            "AWS canceled or moved the scheduled change: the node is put back.".to_owned(),
+            "AWS canceled the scheduled change: the node is put back.".to_owned(),
+        ),
+        DrainEvent::ChangeWithdrawn { why: Withdrawal::Moved, nothing_holds: true } => (
+            Normal,
+            EventReason::ScheduledChangeMoved,
+            "AWS moved the scheduled change: the node is put back, and drained again before the \
+             new start."
+                .to_owned(),
         ),
         DrainEvent::RestoreHeld => (
             Normal,

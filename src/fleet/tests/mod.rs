@@ -105,7 +105,7 @@ impl World {
             limits: LimitSettings::default(),
             exclude: Some(exclude),
             complete_delay: Duration::ZERO,
-            scheduled_lead: Duration::from_hours(1),
+            changes: crate::domain::ChangeSchedule { lead: Duration::from_hours(1), window: None },
             own_pod: None,
         };
         let mut world =
@@ -201,6 +201,7 @@ fn word(effect: &Effect) -> Option<&'static str> {
         Effect::RestoreRecord(_, RecordRestoration::CarryOver(_)) => "carry over",
         Effect::PutBack(_) => "put back",
         Effect::BeginChange(..) => "begin the change",
+        Effect::SetMaintenance(..) => "set the condition",
         Effect::Exclude(_) => "exclude",
         Effect::Complete(completion) if completion.actions.is_empty() => "write the end",
         Effect::Complete(_) => "complete",

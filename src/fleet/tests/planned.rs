@@ -2,9 +2,13 @@
 
 use super::*;
 use crate::{
-    domain::{Cause, ChangeStatus, HealthNotice, Interruption, Kind, Responses},
+    domain::{
+        Cause, ChangeSchedule, ChangeStatus, HealthNotice, Interruption, KEEP_CORDONED, Kind,
+        Responses, ShownMaintenance,
+    },
     record::{
-        AcceptOptions, EndReason, Plan, plan, release,
+        AcceptOptions, EndReason, Plan, PlanTime, Planned, Withdrawal, maintenance_condition, plan,
+        release,
         tests::{apply, event, node, spot, take_on, take_on_with},
     },
 };
@@ -21,13 +25,41 @@ fn message(event_id: &str, sent: i64, starts: i64, status: ChangeStatus) -> Inte
 }
 
 fn noted(node: &Node, message: &Interruption) -> Node {
-    let Plan::Patch { body, .. } = plan(node, message, at(0)) else { panic!() };
+    noted_at(node, message, 0)
+}
+
+fn noted_at(node: &Node, message: &Interruption, now: i64) -> Node {
+    let Plan::Patch { body, .. } = plan(node, message, time(now)) else { panic!() };
     apply(node, &body)
+}
+
+fn time(now: i64) -> PlanTime {
+    PlanTime {
+        now: at(now),
+        schedule: ChangeSchedule { lead: Duration::from_hours(1), window: None },
+    }
 }
 
 /// A Node for whose instance a retirement at 10 000 s was announced: its drain is due at 6400 s.
 fn announced() -> Node {
-    noted(&node(), &message("e1", 0, 10_000, ChangeStatus::Upcoming))
+    shown(&noted(&node(), &message("e1", 0, 10_000, ChangeStatus::Upcoming)), 0)
+}
+
+/// The Node with the condition `MaintenancePlanned` that it should have.
+fn shown(node: &Node, now: i64) -> Node {
+    let planned = Planned::of(node, &id(INSTANCE));
+    let Some(condition) = maintenance_condition(node, planned.as_ref(), time(now)) else {
+        return node.clone();
+    };
+    let body = condition.patch(&node.uid, at(now));
+    let written = body.pointer("/status/conditions/0").unwrap();
+    let text = |key: &str| written.get(key).and_then(|text| text.as_str()).unwrap().to_owned();
+    let maintenance = ShownMaintenance {
+        is_true: condition.is_planned,
+        reason: text("reason"),
+        message: text("message"),
+    };
+    Node { maintenance: Some(Box::new(maintenance)), ..node.clone() }
 }
 
 fn begun(effects: &[Effect]) -> Option<Interruption> {
@@ -50,6 +82,11 @@ fn ordered(effects: &[Effect]) -> Option<EndReason> {
 }
 
 fn show(world: &mut World, node: &Node) -> Vec<Effect> {
+    let now = world.now;
+    show_as_is(world, &shown(node, now))
+}
+
+fn show_as_is(world: &mut World, node: &Node) -> Vec<Effect> {
     let node = Arc::new(node.clone());
     world.facts.with(|known| known.nodes.insert(node.name.clone(), Arc::clone(&node)));
     world.step(Input::NodeApplied(node))
@@ -146,7 +183,7 @@ fn a_cancellation_ends_the_drain_that_only_this_change_has_caused() {
 fn an_old_cancellation_ends_no_newer_drain() {
     let (mut world, node) = draining();
     let old = message("e0", -5, 10_000, ChangeStatus::Closed);
-    assert_eq!(plan(&node, &old, at(0)), Plan::Repeat);
+    assert_eq!(plan(&node, &old, time(0)), Plan::Repeat);
     let other = HealthNotice {
         event_arn: "other".to_owned(),
         status: ChangeStatus::Closed,
@@ -188,7 +225,93 @@ fn a_node_whose_drain_is_over_is_put_back_after_a_cancellation() {
     let canceled = noted(&released, &message("e2", 6_700, 10_000, ChangeStatus::Closed));
     let mut world = World::confirmed();
     assert_eq!(words(&show(&mut world, &released)), Vec::<&str>::new());
-    assert_eq!(words(&show(&mut world, &canceled)), ["put back"]);
+    let effects = show(&mut world, &canceled);
+    assert_eq!(words(&effects), ["put back"]);
+    assert_eq!(withdrawn(&effects), [(Withdrawal::Canceled, true)]);
+    let again = show(&mut world, &canceled);
+    assert!(
+        words(&again).is_empty() && withdrawn(&again).is_empty(),
+        "once, while the PATCH fails"
+    );
+}
+
+fn withdrawn(effects: &[Effect]) -> Vec<(Withdrawal, bool)> {
+    let why = |effect: &Effect| {
+        let Effect::Report(_, event) = effect else { return None };
+        let DrainEvent::ChangeWithdrawn { why, nothing_holds } = **event else { return None };
+        Some((why, nothing_holds))
+    };
+    effects.iter().filter_map(why).collect()
+}
+
+fn released(node: &Node, now: i64) -> Node {
+    let body = release(node, &crate::record::Released::new(at(now), "empty")).unwrap();
+    apply(node, &body)
+}
+
+#[test]
+fn a_node_whose_drain_is_over_stays_drained_if_the_new_start_is_within_the_lead() {
+    let (_, node) = draining();
+    let node = released(&node, 6_600);
+    let moved = message("e2", 6_700, 10_200, ChangeStatus::Upcoming);
+    let moved = noted_at(&node, &moved, 6_700);
+    let mut world = World::confirmed();
+    world.now = 6_701;
+    let effects = show(&mut world, &moved);
+    assert!(words(&effects).is_empty() && begun(&effects).is_none());
+    assert!(begun(&tick(&mut world, 9_000)).is_none(), "it is drained already");
+
+    let canceled = message("e3", 9_100, 10_200, ChangeStatus::Closed);
+    let effects = show(&mut world, &noted_at(&moved, &canceled, 9_100));
+    assert_eq!(words(&effects), ["put back"]);
+    assert_eq!(withdrawn(&effects), [(Withdrawal::Canceled, true)]);
+}
+
+#[test]
+fn a_node_whose_drain_is_over_is_put_back_if_the_new_start_is_far_ahead() {
+    let (_, node) = draining();
+    let moved = message("e2", 6_700, 90_000, ChangeStatus::Upcoming);
+    let moved = noted_at(&released(&node, 6_600), &moved, 6_700);
+    let mut world = World::confirmed();
+    world.now = 6_701;
+    let effects = show(&mut world, &moved);
+    assert_eq!(words(&effects), ["put back"]);
+    assert_eq!(withdrawn(&effects), [(Withdrawal::Moved, true)]);
+}
+
+#[test]
+fn a_drain_goes_on_if_its_change_is_moved_to_a_start_that_has_passed() {
+    let (mut world, node) = draining();
+    let moved = noted_at(&node, &message("e2", 6_500, 6_450, ChangeStatus::Upcoming), 6_500);
+    world.now = 6_501;
+    let effects = show(&mut world, &moved);
+    assert!(ordered(&effects).is_none() && withdrawn(&effects).is_empty());
+}
+
+#[test]
+fn a_message_that_asks_for_nothing_any_longer_ends_the_drain_like_a_cancellation() {
+    let (mut world, node) = draining();
+    let Cause::ScheduledChange(notice) = message("e2", 6_500, 10_000, ChangeStatus::Upcoming).cause
+    else {
+        panic!()
+    };
+    let notice = HealthNotice { is_informational: true, ..(*notice).clone() };
+    let informational = event("e2", 6_500, Cause::ScheduledChange(Arc::new(notice)));
+    let effects = show(&mut world, &noted(&node, &informational));
+    assert_eq!(ordered(&effects), Some(EndReason::NothingHolds));
+    assert_eq!(withdrawn(&effects), [(Withdrawal::Canceled, true)]);
+}
+
+#[test]
+fn a_held_restore_after_a_cancellation_is_ordered_once() {
+    let (_, node) = draining();
+    let canceled = message("e2", 6_700, 10_000, ChangeStatus::Closed);
+    let mut node = noted(&released(&node, 6_600), &canceled);
+    node.annotations.insert(KEEP_CORDONED.to_owned(), "true".to_owned());
+    let mut world = World::confirmed();
+    let effects = show(&mut world, &node);
+    assert_eq!((words(&effects), withdrawn(&effects)), (vec!["put back"], vec![]));
+    assert!(words(&show(&mut world, &node)).is_empty());
 }
 
 #[test]
@@ -213,6 +336,45 @@ fn a_change_whose_node_is_only_marked_keeps_its_pods() {
         AcceptOptions { response: crate::domain::Response::Cordon, ..AcceptOptions::default() };
     let node = take_on_with(&announced(), &interruption, 6_400, &options).unwrap();
     assert!(world.accepts(&node).is_empty());
+}
+
+#[test]
+fn the_condition_of_the_node_is_ordered_until_the_node_shows_it() {
+    let mut world = World::confirmed();
+    let node = Node { maintenance: None, ..announced() };
+    assert_eq!(words(&show_as_is(&mut world, &node)), ["set the condition"]);
+    world.now = 30;
+    assert!(words(&show_as_is(&mut world, &node)).is_empty(), "it is under way");
+    assert!(words(&tick(&mut world, 59)).is_empty());
+    assert_eq!(words(&tick(&mut world, 60)), ["set the condition"], "it has failed");
+    let node = shown(&node, 60);
+    assert!(words(&show_as_is(&mut world, &node)).is_empty());
+    assert_eq!(world.fleet.next_wake(), at(6_400));
+    let canceled = noted(&node, &message("e2", 70, 10_000, ChangeStatus::Closed));
+    assert_eq!(words(&show_as_is(&mut world, &canceled)), ["set the condition"]);
+}
+
+#[test]
+fn the_condition_ends_when_the_change_begins() {
+    let mut world = World::confirmed();
+    show(&mut world, &announced());
+    let interruption = begun(&tick(&mut world, 6_400)).unwrap();
+    let node = take_on(&announced(), &interruption, 6_400).unwrap();
+    let node = released(&node, 6_500);
+    world.now = 6_501;
+    assert!(words(&show_as_is(&mut world, &node)).is_empty());
+    assert_eq!(world.fleet.next_wake(), at(10_000));
+    assert_eq!(words(&tick(&mut world, 10_000)), ["set the condition"]);
+}
+
+#[test]
+fn a_kind_that_is_ignored_shows_no_condition() {
+    let mut world = World::confirmed();
+    let responses = Responses::new(&["scheduled-change=ignore".parse().unwrap()]).unwrap();
+    let policy = Policy { responses, ..Policy::new(Selector::default()) };
+    world.fleet.lookup.policy = Arc::new(policy);
+    let node = Node { maintenance: None, ..announced() };
+    assert!(words(&show_as_is(&mut world, &node)).is_empty());
 }
 
 #[test]

@@ -85,6 +85,7 @@ fn member(n: u8, created: i64) -> Node {
         annotations: BTreeMap::new(),
         ready: Ready::True,
         ready_since: None,
+        maintenance: None,
         dns: None,
         address: None,
     }

@@ -45,6 +45,7 @@ fn node(annotations: &[(&str, &str)]) -> Node {
         annotations,
         ready: Ready::True,
         ready_since: None,
+        maintenance: None,
         dns: None,
         address: None,
     }

@@ -80,6 +80,12 @@ impl Metrics {
         for result in SweepResult::ALL {
             touch(&self.sweeps, [("result", result.as_str())]);
         }
+        for result in SweepResult::ALL {
+            touch(&self.scheduled_event_rounds, [("result", result.as_str())]);
+        }
+        for outcome in MessageOutcome::OF_EVENTS {
+            touch(&self.scheduled_events, [("outcome", outcome.as_str())]);
+        }
         for outcome in MessageOutcome::OF_SWEEP {
             touch(&self.sweep_decided, [("outcome", outcome.as_str())]);
         }

@@ -8,7 +8,9 @@ mod confirmed;
 mod ended;
 mod exclusion_limit;
 mod life;
+mod maintenance;
 mod planned;
+mod planned_in_ec2;
 mod properties;
 mod responses;
 mod return_check;
@@ -49,6 +51,7 @@ pub(crate) fn node() -> Node {
         annotations: [("sundown.dev/other".to_owned(), "kept".to_owned())].into(),
         ready: Ready::True,
         ready_since: None,
+        maintenance: None,
         is_elsewhere: false,
         dns: None,
         address: None,

@@ -1,27 +1,34 @@
 //! The scheduled changes of a Node.
 
 use super::*;
-use crate::record::planned::{
-    CanceledChanges, MAX_CHANGES, Plan, PlanChange, Planned, canceled_changes, may_begin_change,
-    plan,
+use crate::{
+    domain::ChangeSchedule,
+    record::planned::{
+        MAX_CHANGES, Plan, PlanChange, PlanTime, Planned, Withdrawal, WithdrawnChanges,
+        may_begin_change, plan, withdrawn_changes,
+    },
 };
 
 const RETIREMENT: &str = "AWS_EC2_INSTANCE_RETIREMENT_SCHEDULED";
-const LEAD: std::time::Duration = seconds(3600);
+const SCHEDULE: ChangeSchedule = ChangeSchedule { lead: seconds(3600), window: None };
+
+pub(super) fn time(now: i64) -> PlanTime {
+    PlanTime { now: at(now), schedule: SCHEDULE }
+}
 
 /// A message about the change `arn`, sent at `sent` and with its start at `starts`.
 #[derive(Clone, Copy)]
-struct Message {
-    arn: &'static str,
-    event: &'static str,
-    sent: i64,
-    starts: Option<i64>,
-    status: ChangeStatus,
-    code: &'static str,
-    communication: Option<&'static str>,
+pub(super) struct Message {
+    pub(super) arn: &'static str,
+    pub(super) event: &'static str,
+    pub(super) sent: i64,
+    pub(super) starts: Option<i64>,
+    pub(super) status: ChangeStatus,
+    pub(super) code: &'static str,
+    pub(super) communication: Option<&'static str>,
 }
 
-const FIRST: Message = Message {
+pub(super) const FIRST: Message = Message {
     arn: "a",
     event: "e1",
     sent: 0,
@@ -32,7 +39,7 @@ const FIRST: Message = Message {
 };
 
 impl Message {
-    fn interruption(self) -> Interruption {
+    pub(super) fn interruption(self) -> Interruption {
         let notice = HealthNotice {
             event_arn: self.arn.to_owned(),
             communication_id: self.communication.map(str::to_owned),
@@ -44,45 +51,45 @@ impl Message {
         event(self.event, self.sent, Cause::ScheduledChange(std::sync::Arc::new(notice)))
     }
 
-    fn closed(self, event: &'static str, sent: i64) -> Self {
+    pub(super) fn closed(self, event: &'static str, sent: i64) -> Self {
         Self { event, sent, status: ChangeStatus::Closed, ..self }
     }
 }
 
 /// The Node after this message, and what it changed; `None`: nothing.
-fn noted(node: &Node, message: Message) -> Option<(Node, PlanChange)> {
-    match plan(node, &message.interruption(), at(message.sent)) {
-        Plan::Patch { body, change } => Some((apply(node, &body), change)),
+pub(super) fn noted(node: &Node, message: Message) -> Option<(Node, PlanChange)> {
+    match plan(node, &message.interruption(), time(message.sent)) {
+        Plan::Patch { body, change, .. } => Some((apply(node, &body), change)),
         Plan::Repeat => None,
         other => panic!("{other:?}"),
     }
 }
 
-fn all_noted(messages: &[Message]) -> Node {
+pub(super) fn all_noted(messages: &[Message]) -> Node {
     messages.iter().fold(node(), |node, message| noted(&node, *message).map_or(node, |n| n.0))
 }
 
-fn planned(node: &Node) -> Planned {
+pub(super) fn planned(node: &Node) -> Planned {
     Planned::of(node, &id(INSTANCE)).unwrap()
 }
 
 /// The events whose drain is waited for, each with its due time.
-fn waiting(node: &Node) -> Vec<(String, i64)> {
+pub(super) fn waiting(node: &Node) -> Vec<(String, i64)> {
     let due = |at_: Moment| {
         if at_ == Moment::UNIX_EPOCH { 0 } else { at_.duration_since(at(0)).as_secs() }
     };
     let planned = planned(node);
     planned
-        .waiting(LEAD, at(0), node.boot_id.as_deref())
+        .waiting(time(0), node.boot_id.as_deref())
         .iter()
-        .map(|c| (c.event.clone(), due(c.due_at(LEAD))))
+        .map(|c| (c.event.clone(), due(c.due_at(time(0)))))
         .collect()
 }
 
-fn accept_change(node: &Node, now: i64) -> Option<Node> {
+pub(super) fn accept_change(node: &Node, now: i64) -> Option<Node> {
     let planned = planned(node);
-    let change = planned.waiting(LEAD, at(now), node.boot_id.as_deref()).first().copied()?.clone();
-    take_on(node, &change.interruption(&id(INSTANCE), at(now), LEAD), now)
+    let change = planned.waiting(time(now), node.boot_id.as_deref()).first().copied()?.clone();
+    take_on(node, &change.interruption(&id(INSTANCE)), now)
 }
 
 #[test]
@@ -216,7 +223,7 @@ fn c24_a_copy_with_the_same_communication_id_changes_nothing() {
 
 #[test]
 fn only_the_annotation_is_written_when_a_change_is_announced() {
-    let Plan::Patch { body, .. } = plan(&node(), &FIRST.interruption(), at(0)) else { panic!() };
+    let Plan::Patch { body, .. } = plan(&node(), &FIRST.interruption(), time(0)) else { panic!() };
     let keys: Vec<_> = body["metadata"]["annotations"].as_object().unwrap().keys().collect();
     assert_eq!(keys, [PLANNED]);
     assert!(body.get("spec").is_none() && body["metadata"].get("labels").is_none());
@@ -234,11 +241,7 @@ fn the_accept_notes_that_the_drain_has_begun_and_happens_once() {
         (facts.kind, facts.event_id.as_str(), facts.time, facts.ends),
         (Some(Kind::ScheduledChange), "e1", at(0), Some(at(100_000)))
     );
-    let again = planned(&node).waiting(LEAD, at(96_400), None)[0].interruption(
-        &id(INSTANCE),
-        at(96_400),
-        LEAD,
-    );
+    let again = planned(&node).waiting(time(96_400), None)[0].interruption(&id(INSTANCE));
     assert_eq!(accept(&drained, &again, at(96_401), &AcceptOptions::default()), Accept::Repeat);
     let rebooted = Node { boot_id: Some("boot-2".into()), ..drained };
     let drained_again = take_on(&rebooted, &again, 96_401).unwrap();
@@ -250,11 +253,7 @@ fn the_accept_notes_that_the_drain_has_begun_and_happens_once() {
 #[test]
 fn a_change_that_was_moved_or_canceled_since_is_not_accepted() {
     let node = all_noted(&[FIRST]);
-    let ordered = planned(&node).waiting(LEAD, at(96_400), None)[0].interruption(
-        &id(INSTANCE),
-        at(96_400),
-        LEAD,
-    );
+    let ordered = planned(&node).waiting(time(96_400), None)[0].interruption(&id(INSTANCE));
     let moved = Message { event: "e2", sent: 10, starts: Some(200_000), ..FIRST };
     for second in [FIRST.closed("e2", 10), moved] {
         let (node, _) = noted(&node, second).unwrap();
@@ -274,45 +273,46 @@ fn a_change_joins_an_open_record_whatever_its_deadline_is() {
 }
 
 #[test]
-fn the_deadline_is_the_start_unless_degraded_hardware_is_drained_long_before() {
+fn the_deadline_is_the_start_also_of_degraded_hardware_that_is_drained_long_before() {
     let starts = |code, starts, now| {
         let node = all_noted(&[Message { starts, code, ..FIRST }]);
-        let interruption = planned(&node).waiting(LEAD, at(now), None)[0].interruption(
-            &id(INSTANCE),
-            at(now),
-            LEAD,
-        );
+        let interruption = planned(&node).waiting(time(now), None)[0].interruption(&id(INSTANCE));
         InterruptionFacts::new(&interruption, &id(INSTANCE), None, at(now), false).machine_ends_at()
     };
     let degraded = "AWS_EC2_INSTANCE_DEGRADED";
     assert_eq!(starts(RETIREMENT, Some(100_000), 96_400), Some(at(100_000)));
     assert_eq!(starts(RETIREMENT, None, 0), None);
-    assert_eq!(starts(degraded, Some(100_000), 0), None);
+    assert_eq!(starts(degraded, Some(100_000), 0), Some(at(100_000)));
     assert_eq!(starts(degraded, Some(3_000), 0), Some(at(3_000)));
 }
 
 #[test]
 fn what_a_canceled_change_means_for_the_record() {
-    let canceled = |node: &Node| canceled_changes(node, &id(INSTANCE), &planned(node));
+    let canceled =
+        |node: &Node| withdrawn_changes(node, &id(INSTANCE), &planned(node), time(96_500));
+    let open = |why| WithdrawnChanges::Open(vec!["e1".to_owned()], why);
     let drained = accept_change(&all_noted(&[FIRST]), 96_400).unwrap();
     let released =
         |node: &Node| apply(node, &release(node, &Released::new(at(97_000), "empty")).unwrap());
     let close = |node: &Node| noted(node, FIRST.closed("e2", 96_500)).unwrap().0;
     let moved = Message { event: "e2", sent: 96_500, starts: Some(200_000), ..FIRST };
-    assert_eq!(canceled(&drained), CanceledChanges::None, "it holds");
-    assert_eq!(canceled(&close(&drained)), CanceledChanges::Open(vec!["e1".to_owned()]));
+    assert_eq!(canceled(&drained), WithdrawnChanges::None, "it holds");
+    assert_eq!(canceled(&close(&drained)), open(Withdrawal::Canceled));
     let moved = noted(&drained, moved).unwrap().0;
-    assert_eq!(canceled(&moved), CanceledChanges::Open(vec!["e1".to_owned()]));
+    assert_eq!(canceled(&moved), open(Withdrawal::Moved));
     assert_eq!(waiting(&moved), [("e2".to_owned(), 196_400)]);
-    assert_eq!(canceled(&close(&released(&drained))), CanceledChanges::Ended);
+    assert_eq!(
+        canceled(&close(&released(&drained))),
+        WithdrawnChanges::Ended(Withdrawal::Canceled)
+    );
     let with_hook = take_on(&drained, &hook("h", 96_450, "drain", "t"), 96_450).unwrap();
-    assert_eq!(canceled(&close(&with_hook)), CanceledChanges::Open(vec!["e1".to_owned()]));
-    assert_eq!(canceled(&close(&released(&with_hook))), CanceledChanges::None, "the hook counts");
+    assert_eq!(canceled(&close(&with_hook)), open(Withdrawal::Canceled));
+    assert_eq!(canceled(&close(&released(&with_hook))), WithdrawnChanges::None, "the hook counts");
     let put_back = apply(
         &close(&drained),
         &restore_node(&close(&drained), None, &After::Released(Released::new(at(0), "x"))).unwrap(),
     );
-    assert_eq!(canceled(&put_back), CanceledChanges::None, "nothing of ours is left on it");
+    assert_eq!(canceled(&put_back), WithdrawnChanges::None, "nothing of ours is left on it");
     let mut lost = close(&drained);
     lost.annotations.remove(PLANNED);
     assert_eq!(Planned::of(&lost, &id(INSTANCE)), None, "no cancellation is known any longer");
@@ -338,16 +338,83 @@ fn a_change_begins_on_no_node_whose_instance_is_about_to_end() {
 }
 
 #[test]
-fn an_annotation_of_another_instance_or_one_that_cannot_be_read_is_replaced() {
+fn an_annotation_of_another_instance_or_one_that_no_version_wrote_is_replaced() {
     let node = all_noted(&[FIRST]);
     let other = Node { instance: Some(id(OTHER)), ..node.clone() };
     assert_eq!(Planned::of(&other, &id(OTHER)), None);
-    assert_eq!(plan(&other, &FIRST.interruption(), at(0)), Plan::OtherInstance);
+    assert_eq!(plan(&other, &FIRST.interruption(), time(0)), Plan::OtherInstance);
     for text in ["", "{", "[]", "{\"version\":1}", &"x".repeat(20_000)] {
         let mut node = super::node();
         node.annotations.insert(PLANNED.to_owned(), text.to_owned());
-        let (node, change) = noted(&node, FIRST).unwrap();
+        let Plan::Patch { body, change, replaces_damaged } =
+            plan(&node, &FIRST.interruption(), time(0))
+        else {
+            panic!("{text:.20}")
+        };
+        assert!(replaces_damaged, "it is reported: {text:.20}");
+        let node = apply(&node, &body);
         assert_eq!((change, waiting(&node).len()), (PlanChange::Announced, 1), "{text:.20}");
+    }
+}
+
+#[test]
+fn an_annotation_of_a_newer_version_that_cannot_be_read_stays() {
+    let too_long = format!("{{\"version\":2,\"x\":\"{}\"}}", "x".repeat(20_000));
+    for text in ["{\"version\":2}", "{\"version\":3,\"changes\":{}}", &too_long] {
+        let mut node = super::node();
+        node.annotations.insert(PLANNED.to_owned(), text.to_owned());
+        assert_eq!(plan(&node, &FIRST.interruption(), time(0)), Plan::Unreadable, "{text:.20}");
+    }
+}
+
+#[test]
+fn changes_of_an_unknown_shape_stay_and_count_for_nothing() {
+    let mut node = all_noted(&[FIRST]);
+    let mut value: Value = serde_json::from_str(&node.annotations[PLANNED]).unwrap();
+    let unknown = json!({"window": ["a", 2]});
+    value["version"] = json!(2);
+    value["changes"].as_array_mut().unwrap().insert(0, unknown.clone());
+    node.annotations.insert(PLANNED.to_owned(), value.to_string());
+    assert_eq!(waiting(&node), [("e1".to_owned(), 96_400)]);
+    let (node, _) = noted(&node, FIRST.closed("e2", 10)).unwrap();
+    let value: Value = serde_json::from_str(&node.annotations[PLANNED]).unwrap();
+    assert_eq!((&value["version"], &value["changes"][0]), (&json!(2), &unknown));
+    assert_eq!(value["changes"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn a_change_whose_start_is_past_when_its_message_comes_is_noted_as_past() {
+    let past = |message: Message, now| match plan(&node(), &message.interruption(), time(now)) {
+        Plan::Patch { change, .. } => change,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(past(FIRST, 99_999), PlanChange::Announced);
+    assert_eq!(past(FIRST, 100_000), PlanChange::Past);
+    assert_eq!(past(FIRST.closed("e2", 10), 100_001), PlanChange::Canceled);
+    let degraded = Message { code: "AWS_EC2_INSTANCE_DEGRADED", ..FIRST };
+    assert_eq!(past(degraded, 100_001), PlanChange::Announced);
+    let moved = Message { event: "e2", sent: 96_500, starts: Some(96_000), ..FIRST };
+    assert_eq!(noted(&all_noted(&[FIRST]), moved).unwrap().1, PlanChange::Past);
+}
+
+#[test]
+fn a_move_within_the_lead_keeps_the_state_of_a_node_whose_drain_is_over() {
+    let drained = accept_change(&all_noted(&[FIRST]), 96_400).unwrap();
+    let over = apply(&drained, &release(&drained, &Released::new(at(97_000), "empty")).unwrap());
+    let moved = |starts| Message { event: "e2", sent: 97_500, starts: Some(starts), ..FIRST };
+    for (starts, waits, means) in [
+        (101_000, 0, WithdrawnChanges::None),
+        (98_000, 0, WithdrawnChanges::None),
+        (97_400, 0, WithdrawnChanges::None),
+        (101_101, 1, WithdrawnChanges::Ended(Withdrawal::Moved)),
+    ] {
+        let (node, _) = noted(&over, moved(starts)).unwrap();
+        assert_eq!(planned(&node).waiting(time(97_500), None).len(), waits, "{starts}");
+        let found = withdrawn_changes(&node, &id(INSTANCE), &planned(&node), time(97_500));
+        assert_eq!(found, means, "{starts}");
+        let (node, _) = noted(&node, FIRST.closed("e3", 97_600)).unwrap();
+        let found = withdrawn_changes(&node, &id(INSTANCE), &planned(&node), time(97_600));
+        assert_eq!(found, WithdrawnChanges::Ended(Withdrawal::Canceled), "{starts}");
     }
 }
 
@@ -358,7 +425,7 @@ fn the_annotation_has_room_for_a_few_changes_and_drops_the_oldest_canceled_one()
     let (last, first) = all.split_last().unwrap();
     assert_eq!(first.len(), MAX_CHANGES);
     let full = all_noted(first);
-    assert_eq!(plan(&full, &last.interruption(), at(0)), Plan::Full);
+    assert_eq!(plan(&full, &last.interruption(), time(0)), Plan::Full);
     let (room, _) = noted(&full, first[3].closed("x", 5)).unwrap();
     let (node, _) = noted(&room, *last).unwrap();
     let waits: Vec<_> = waiting(&node).into_iter().map(|(event, _)| event).collect();
@@ -382,11 +449,11 @@ fn fields_of_a_newer_version_stay() {
 #[test]
 fn a_change_whose_start_is_past_drains_no_node_any_more() {
     let node = all_noted(&[FIRST]);
-    let waits = |now| !planned(&node).waiting(LEAD, at(now), node.boot_id.as_deref()).is_empty();
+    let waits = |now| !planned(&node).waiting(time(now), node.boot_id.as_deref()).is_empty();
     assert!(waits(99_999));
     assert!(!waits(100_000), "a reboot is over, a retired instance is gone");
     let degraded = all_noted(&[Message { code: "AWS_EC2_INSTANCE_DEGRADED", ..FIRST }]);
-    assert!(!planned(&degraded).waiting(LEAD, at(100_001), None).is_empty());
+    assert!(!planned(&degraded).waiting(time(100_001), None).is_empty());
 }
 
 #[test]
@@ -394,9 +461,8 @@ fn after_a_boot_before_the_start_the_node_is_drained_again_unless_the_change_is_
     for (code, again) in [(RETIREMENT, true), ("AWS_EC2_INSTANCE_REBOOT_MAINTENANCE", false)] {
         let node = all_noted(&[Message { code, ..FIRST }]);
         let mut node = accept_change(&node, 96_400).unwrap();
-        let waits = |node: &Node| {
-            !planned(node).waiting(LEAD, at(97_000), node.boot_id.as_deref()).is_empty()
-        };
+        let waits =
+            |node: &Node| !planned(node).waiting(time(97_000), node.boot_id.as_deref()).is_empty();
         assert!(!waits(&node), "it was accepted");
         node.boot_id = Some("another".to_owned());
         assert_eq!(waits(&node), again, "{code}");

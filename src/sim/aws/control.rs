@@ -172,11 +172,18 @@ impl EmbeddedAws {
     /// EC2 schedules an event for an instance, in place of one with its id. No event of AWS Health
     /// is sent.
     pub fn schedule(&self, instance: &str, event: PlannedEvent) {
-        self.shared.with(|state, _| {
+        self.shared.with(|state, now| {
+            state.scheduled.push((now, instance.to_owned(), event.clone()));
             let events = &mut state.statuses.entry(instance.to_owned()).or_default().events;
             events.retain(|known| known.id != event.id);
             events.push(event);
         });
+    }
+
+    /// What EC2 has scheduled for instances, also what is over, with the time on our clock.
+    #[must_use]
+    pub fn scheduled(&self) -> Vec<(Moment, String, PlannedEvent)> {
+        self.shared.with(|state, _| state.scheduled.clone())
     }
 
     /// What EC2's TerminateInstances does: the machine shuts down now, hooks or not.

@@ -12,7 +12,7 @@ use tokio::sync::{Notify, mpsc};
 use super::{
     Settings,
     autoscaling::{Actions, Group},
-    ec2::Status,
+    ec2::{PlannedEvent, Status},
     events::Rule,
     faults::Faults,
     instance::{Instance, InstanceChange, State as InstanceState},
@@ -59,6 +59,8 @@ pub(super) struct State {
     pub(super) instances: BTreeMap<String, Instance>,
     /// Status checks that fail and scheduled events, by instance id.
     pub(super) statuses: BTreeMap<String, Status>,
+    /// What EC2 has scheduled for instances, and when.
+    pub(super) scheduled: Vec<(Moment, String, PlannedEvent)>,
     pub(super) groups: BTreeMap<String, Group>,
     pub(super) actions: Actions,
     pub(super) faults: Faults,
@@ -90,6 +92,7 @@ impl State {
             events_lost_until: None,
             instances: BTreeMap::new(),
             statuses: BTreeMap::new(),
+            scheduled: Vec::new(),
             groups: BTreeMap::new(),
             actions: Actions::default(),
             // Faults draw from numbers of their own, so that a fault more or less does not change

@@ -36,7 +36,7 @@ fn c21_what_happens_to_a_scheduled_change() {
         ("our region is not known", retirement(), &policy(), None),
         ("another region", retirement(), &there, Some(Reason::Foreign)),
         ("network maintenance", network, &here, Some(Reason::Reported)),
-        ("informational", informational, &here, Some(Reason::Reported)),
+        ("it asks for nothing any longer", informational, &here, None),
         ("--on", retirement(), &off, Some(Reason::Ignored)),
     ] {
         let verdict = verdict(&change(notice), &with_node(), policy);

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use serde_json::Value;
 use sundown::sim::{
-    aws::HealthNotice,
+    aws::{Fault, FaultRule, HealthNotice, HookSpec, How, PlannedEvent},
     kube::{BudgetSpec, PodShape},
 };
 
 use super::Scene;
+use crate::{harness::Stage, judge::Rule, messages::logs::Logs};
 
 const PLANNED: &str = "sundown.dev/planned";
 const FLAGS: [&str; 2] = ["--scheduled-lead", "5m"];
@@ -171,6 +172,7 @@ async fn a_cancellation_puts_the_node_back_during_its_drain_and_after_it() {
         scene.stage.until(15, "the node is put back", is_back).await;
         assert_eq!(scene.stage.node(&scene.instances[0])["spec"], before, "as it was");
         assert_eq!(scene.is_there("web"), !is_over);
+        assert_eq!(scene.times_said("ScheduledChangeCanceled"), 1);
         scene.stage.pass(600).await;
         assert!(!scene.stage.is_cordoned(&scene.instances[0]), "it stays so");
         scene.end().await;
@@ -211,11 +213,85 @@ async fn a_move_puts_the_node_back_and_drains_it_again_before_the_new_start() {
     announce(&scene, &later).await;
     let is_back = || !scene.stage.is_cordoned(&scene.instances[0]);
     scene.stage.until(15, "the node is put back", is_back).await;
+    assert_eq!(scene.times_said("ScheduledChangeMoved"), 1);
+    assert_eq!(scene.times_said("ScheduledChangeCanceled"), 0);
     scene.stage.pass(400).await;
     assert!(!scene.stage.is_cordoned(&scene.instances[0]));
     scene.stage.until(200, "it is drained", || scene.stage.is_cordoned(&scene.instances[0])).await;
     scene.stage.until(310, "its pod is deleted", || !scene.deletes("web").is_empty()).await;
     scene.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_short_move_after_the_end_of_the_drain_changes_nothing_on_the_node() {
+    let scene = scene(821).await;
+    let notice = retirement(&scene, 290);
+    announce(&scene, &notice).await;
+    scene.cordoned(0).await;
+    scene.stage.until(60, "the drain is over", || outcome(&scene) == "empty").await;
+    scene.stage.pass(20).await;
+    let record = scene.stage.record(&scene.instances[0]);
+    let later = HealthNotice { start: notice.start + Duration::from_secs(20), ..notice };
+    announce(&scene, &later).await;
+    scene.stage.pass(120).await;
+    assert!(scene.stage.is_cordoned(&scene.instances[0]));
+    assert_eq!(scene.stage.record(&scene.instances[0]), record);
+    assert_eq!(scene.times_said("ScheduledChangeMoved"), 0);
+    announce(&scene, &closed(&later)).await;
+    let is_back = || !scene.stage.is_cordoned(&scene.instances[0]);
+    scene.stage.until(15, "the node is put back", is_back).await;
+    scene.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_update_that_asks_for_nothing_ends_the_drain_and_puts_the_node_back() {
+    let scene = scene(822).await;
+    closed_budget(&scene);
+    announce(&scene, &retirement(&scene, 290)).await;
+    scene.cordoned(0).await;
+    scene.stage.pass(20).await;
+    let sent = scene.stage.world.aws.messages();
+    let mut update: Value = serde_json::from_str(&sent.last().unwrap().body).unwrap();
+    update["id"] = "00000000-0000-4000-8000-000000000007".into();
+    let now = scene.stage.clock.now();
+    let text = now.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
+    update["detail"]["lastUpdatedTime"] = text.into();
+    update["detail"]["communicationId"] = "another".into();
+    update["detail"]["actionability"] = "INFORMATIONAL".into();
+    scene.stage.send(&update.to_string());
+    let is_back = || !scene.stage.is_cordoned(&scene.instances[0]);
+    scene.stage.until(15, "the node is put back", is_back).await;
+    assert!(scene.is_there("web"));
+    scene.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_that_has_begun_when_its_message_comes_is_counted_and_drains_nothing() {
+    let scene = scene(823).await;
+    let starts = scene.stage.clock.now() - Duration::from_secs(20);
+    let notice = HealthNotice::retirement([scene.instances[0].clone()], starts);
+    announce(&scene, &notice).await;
+    assert_eq!(scene.sundown.messages("scheduled-change", "stale"), 1.0);
+    assert_eq!(scene.times_said("ScheduledChange"), 1);
+    scene.stage.pass(60).await;
+    assert!(!scene.stage.is_cordoned(&scene.instances[0]));
+    scene.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_annotation_of_a_newer_version_stays_and_the_message_too() {
+    let scene = scene(824).await;
+    let newer = serde_json::json!({"version": 2, "later": true}).to_string();
+    scene.stage.world.kube.edit("nodes", "", &scene.node(0), |node| {
+        node["metadata"]["annotations"][PLANNED] = newer.clone().into();
+    });
+    scene.stage.world.aws.health(&retirement(&scene, 900));
+    scene.stage.pass(30).await;
+    assert_eq!(scene.stage.in_queue(), 1, "the message is kept");
+    let shown = scene.stage.node(&scene.instances[0]);
+    assert_eq!(shown["metadata"]["annotations"][PLANNED], newer);
+    assert!(scene.records("planned_unreadable") >= 1.0);
+    scene.end_except(&[Rule::AcceptedInTime], "the message is left on purpose").await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -235,4 +311,142 @@ async fn degraded_hardware_is_drained_at_once_and_network_maintenance_is_only_re
     assert_eq!(scene.sundown.messages("scheduled-change", "not_acted_on"), 1.0);
     assert_eq!(scene.times_said("ScheduledChange"), 2);
     scene.end().await;
+}
+
+/// The condition `MaintenancePlanned` of the `n`th node.
+fn condition(scene: &Scene, n: usize) -> Option<Value> {
+    let node = scene.stage.node(&scene.instances[n]);
+    let all = node["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    all.into_iter().find(|condition| condition["type"] == "MaintenancePlanned")
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_node_shows_an_announced_change_until_it_is_canceled() {
+    let scene = scene(825).await;
+    let before = scene.stage.node(&scene.instances[0])["status"].clone();
+    let notice = retirement(&scene, 900);
+    announce(&scene, &notice).await;
+    let is_shown = || condition(&scene, 0).is_some();
+    scene.stage.until(5, "the condition is set", is_shown).await;
+    let shown = condition(&scene, 0).unwrap();
+    assert_eq!(shown["status"], "True");
+    assert_eq!(shown["reason"], "AWS_EC2_INSTANCE_RETIREMENT_SCHEDULED");
+    assert!(shown["message"].as_str().unwrap().contains("which begins at"));
+    let ready = |status: &Value| {
+        let all = status["conditions"].as_array().cloned().unwrap_or_default();
+        all.into_iter().find(|condition| condition["type"] == "Ready")
+    };
+    assert_eq!(ready(&scene.stage.node(&scene.instances[0])["status"]), ready(&before));
+    announce(&scene, &closed(&notice)).await;
+    let is_over = || condition(&scene, 0).unwrap()["status"] == "False";
+    scene.stage.until(5, "it is false", is_over).await;
+    assert_eq!(condition(&scene, 1), None, "another node");
+    scene.end().await;
+}
+
+/// A retirement that only EC2 shows, or the same after EC2 has canceled it.
+fn in_ec2(start: sundown::domain::Moment, description: &str) -> PlannedEvent {
+    PlannedEvent {
+        id: "instance-event-1".to_owned(),
+        code: "instance-retirement".to_owned(),
+        description: description.to_owned(),
+        not_before: start,
+        not_after: None,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_that_only_ec2_shows_is_noted_drained_and_put_back_when_ec2_cancels_it() {
+    let flags = ["--scheduled-lead", "5m", "--scheduled-event-interval", "1m"];
+    let scene = Scene::spot(826, 2, &flags).await;
+    let start = scene.stage.clock.now() + Duration::from_secs(1500);
+    scene.stage.world.aws.schedule(&scene.instances[0], in_ec2(start, "degraded hardware"));
+    scene.stage.until(400, "it is noted", || planned(&scene).len() == 1).await;
+    assert_eq!(scene.sundown.metric("scheduled_events_total{outcome=\"planned\"}"), 1.0);
+    let patches = scene.patches(0).len();
+    scene.stage.pass(700).await;
+    assert_eq!(scene.patches(0).len(), patches, "later rounds write nothing");
+    scene.stage.until(600, "it is drained", || scene.stage.is_cordoned(&scene.instances[0])).await;
+    scene.stage.world.aws.schedule(&scene.instances[0], in_ec2(start, "[Canceled] no longer"));
+    let is_back = || !scene.stage.is_cordoned(&scene.instances[0]);
+    scene.stage.until(100, "the node is put back", is_back).await;
+    scene.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_that_both_announce_is_drained_once() {
+    let scene = scene(827).await;
+    let notice = retirement(&scene, 1500);
+    announce(&scene, &notice).await;
+    scene.stage.world.aws.schedule(&scene.instances[0], in_ec2(notice.start, "degraded hardware"));
+    let is_merged = || planned(&scene)[0]["ec2"]["id"] == "instance-event-1";
+    scene.stage.until(400, "it is recognized", is_merged).await;
+    assert_eq!(planned(&scene).len(), 1);
+    scene.stage.pass(1300).await;
+    assert!(scene.stage.is_cordoned(&scene.instances[0]));
+    assert_eq!(scene.times_said("InterruptionAccepted"), 1);
+    scene.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_registers_again_gets_its_change_back_from_ec2() {
+    let scene = scene(828).await;
+    let notice = retirement(&scene, 3600);
+    announce(&scene, &notice).await;
+    scene.stage.world.aws.schedule(&scene.instances[0], in_ec2(notice.start, "degraded hardware"));
+    scene.stage.world.kube.edit("nodes", "", &scene.node(0), |node| {
+        drop(node["metadata"]["annotations"].as_object_mut().unwrap().remove(PLANNED));
+    });
+    scene.stage.until(400, "it is noted again", || planned(&scene).len() == 1).await;
+    scene.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_the_search_or_its_permission_no_event_of_ec2_is_noted() {
+    let flags = ["--scheduled-lead", "5m", "--scheduled-event-interval", "0s"];
+    let scene = Scene::spot(829, 2, &flags).await;
+    let start = scene.stage.clock.now() + Duration::from_secs(900);
+    scene.stage.world.aws.schedule(&scene.instances[0], in_ec2(start, "degraded hardware"));
+    scene.stage.pass(1000).await;
+    assert!(planned(&scene).is_empty());
+    let calls = scene.stage.world.aws.calls();
+    assert!(calls.iter().all(|call| call.api != "ec2:DescribeInstanceStatus"));
+    scene.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drain_begins_in_the_weekly_window_before_the_lead() {
+    // The world begins on a Monday, at 9 o'clock.
+    let flags = ["--scheduled-lead", "5m", "--scheduled-window", "Mon 09:20-09:40 UTC"];
+    let scene = Scene::spot(830, 2, &flags).await;
+    scene.pod(0, "web", PodShape::default());
+    announce(&scene, &retirement(&scene, 7200)).await;
+    let to_window = "2026-01-05T09:20:00Z".parse::<sundown::domain::Moment>().unwrap();
+    let ahead = to_window.since_or_zero(scene.stage.clock.now()).as_secs();
+    scene.stage.pass(ahead - 10).await;
+    assert!(!scene.stage.is_cordoned(&scene.instances[0]));
+    scene.stage.until(20, "it is drained", || scene.stage.is_cordoned(&scene.instances[0])).await;
+    scene.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_permission_to_ask_ec2_the_loss_of_an_announcement_is_logged() {
+    let logs = Logs::keep();
+    let stage = Stage::new(831);
+    let hook = HookSpec::terminating("drain");
+    let id = stage.group_without_nodes("asg", 1, 86_400, &[hook]).remove(0);
+    let denied = FaultRule::new("ec2:DescribeInstanceStatus", Fault::AccessDenied, How::Always);
+    stage.world.aws.fault(denied);
+    let sundown = stage.settled(&FLAGS).await;
+    stage.pass(300).await;
+    stage
+        .world
+        .aws
+        .health(&HealthNotice::retirement([id], stage.clock.now() + Duration::from_secs(86_400)));
+    stage.until(700, "the message is deleted", || stage.in_queue() == 0).await;
+    assert_eq!(logs.with(&["Allow ec2:DescribeInstanceStatus"]).len(), 1);
+    assert!(sundown.metric("scheduled_event_rounds_total{result=\"denied\"}") >= 1.0);
+    assert_eq!(logs.with(&["WARN", "No Node shows the instance of a scheduled change"]).len(), 1);
+    sundown.stop().await;
+    stage.end();
 }

@@ -252,7 +252,10 @@ impl Judge<'_> {
         const CLOCKS: Duration = Duration::from_secs(2);
         let (event, change) = (&notice.event, notice.event.change.as_ref()?);
         let lead = self.evidence.terms.longest("--scheduled-lead", Duration::from_secs(3600));
-        let due = notice.ends().map(|starts| starts - lead - CLOCKS);
+        // A window may be up to a week before the lead.
+        let has_window = !self.evidence.terms.each("--scheduled-window").is_empty();
+        let window = Duration::from_secs(if has_window { 7 * 24 * 3600 } else { 0 });
+        let due = notice.ends().map(|starts| starts - lead - window - CLOCKS);
         if !change.is_pressing() && due.is_some_and(|due| seen.at < due) {
             return Some(format!("{lead:?} before its start and more"));
         }

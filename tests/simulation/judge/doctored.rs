@@ -3,6 +3,7 @@
 
 mod actions;
 mod causes;
+mod changes;
 mod deadlines;
 mod events;
 mod excuses;

@@ -103,7 +103,8 @@ const ROWS: &[Row] = &[
     ("ScheduledChange", NORMAL, NODE, |j, e, at| {
         j.was_announced(&e.name, at + SECOND) || j.seems_claimed_twice(&e.name, at)
     }),
-    ("ScheduledChangeCanceled", NORMAL, NODE, |j, e, at| j.was_announced(&e.name, at + SECOND)),
+    ("ScheduledChangeCanceled", NORMAL, NODE, |j, e, at| j.was_canceled(&e.name, at)),
+    ("ScheduledChangeMoved", NORMAL, NODE, |j, e, at| j.was_moved(&e.name, at)),
     ("InstanceReturned", NORMAL, NODE, |_, _, _| true),
     ("RestoreHeld", NORMAL, NODE, |_, _, _| true),
     ("RecommendationExpired", NORMAL, NODE, |j, e, at| j.was_recommended(&e.name, at + SECOND)),

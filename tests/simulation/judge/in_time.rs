@@ -10,6 +10,7 @@ use super::{
     Belongs, Judge,
     excuses::{MESSAGES, SEE_NODES, Scope, WRITE_NODES},
     promises::Promise,
+    scheduled,
     sent::Notice,
 };
 
@@ -27,6 +28,10 @@ impl<'a> Judge<'a> {
         let mut judged = 0;
         for notice in &self.story.notices {
             let event = &notice.event;
+            // No message waits for what EC2 shows: it is noted when Sundown next asks.
+            if event.id.starts_with(scheduled::EC2_EVENT) {
+                continue;
+            }
             let Some((node, from)) = self.waits_from(notice) else { continue };
             let settled = self.settled(notice);
             // Nobody waits any longer for what was lost with its queue, or for a Node that is gone.

@@ -5,6 +5,7 @@ mod actions;
 mod asked;
 mod budgets;
 mod causes;
+mod changes;
 mod clocks;
 mod confirmed;
 mod cordoned;
@@ -26,6 +27,7 @@ mod pooled;
 pub mod promises;
 mod restored;
 mod returned;
+mod scheduled;
 pub mod sent;
 pub mod story;
 mod swept;
@@ -46,8 +48,8 @@ use jiff::SignedDuration;
 use sundown::sim::{
     Disturbance,
     aws::{
-        ActionReport, Call, Deletion, InstanceChange, Outcome, SentMessage, ServiceChange,
-        Transition,
+        ActionReport, Call, Deletion, InstanceChange, Outcome, PlannedEvent, SentMessage,
+        ServiceChange, Transition,
     },
     kube::{Entry, Request},
 };
@@ -89,6 +91,8 @@ pub struct Evidence {
     pub groups: BTreeMap<String, String>,
     /// The Capacity Block that an instance runs in.
     pub blocks: BTreeMap<String, String>,
+    /// What EC2 has scheduled for instances, and when.
+    pub scheduled: Vec<(Moment, String, PlannedEvent)>,
     /// Requests, calls and watches that met a fault.
     pub disturbances: Vec<Disturbance>,
     /// When which process was killed or told to stop.
@@ -332,6 +336,7 @@ pub fn verdict(evidence: &Evidence) -> Ruling {
     judge.of_others();
     judge.without_node();
     judge.causes();
+    judge.changes();
     judge.written_facts();
     judge.in_time();
     judge.events();

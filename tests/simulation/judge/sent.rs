@@ -6,7 +6,7 @@ use jiff::SignedDuration;
 use serde_json::{Map, Value};
 use sundown::{
     domain::Moment,
-    sim::aws::{Delivery, SentMessage},
+    sim::aws::{Delivery, PlannedEvent, SentMessage},
 };
 
 /// What an event is about.
@@ -124,8 +124,8 @@ pub struct Change {
     /// The same in every message about it.
     pub arn: String,
     code: String,
+    /// It is canceled or over, or AWS asks for nothing (any longer).
     pub is_closed: bool,
-    is_informational: bool,
     /// It is one of EC2.
     is_of_ec2: bool,
     /// When AWS updated it, by its clock.
@@ -133,23 +133,33 @@ pub struct Change {
 }
 
 impl Change {
+    /// What EC2 schedules.
+    pub fn of_ec2(event: &PlannedEvent, updated: Moment) -> Self {
+        let is = |mark: &str| event.description.starts_with(mark);
+        Self {
+            arn: event.id.clone(),
+            code: event.code.to_uppercase().replace('-', "_"),
+            is_closed: is("[Completed]") || is("[Canceled]"),
+            is_of_ec2: true,
+            updated: Some(updated),
+        }
+    }
+
     fn of(detail: &Map<String, Value>) -> Self {
         let is = |key: &str, value: &str| text(detail, key).as_deref() == Some(value);
         Self {
             arn: text(detail, "eventArn").unwrap_or_default(),
             code: text(detail, "eventTypeCode").unwrap_or_default(),
-            is_closed: is("statusCode", "closed"),
-            is_informational: is("actionability", "INFORMATIONAL"),
+            is_closed: is("statusCode", "closed") || is("actionability", "INFORMATIONAL"),
             is_of_ec2: is("service", "EC2") && is("eventTypeCategory", "scheduledChange"),
             updated: health_time(detail, "lastUpdatedTime"),
         }
     }
 
     /// It takes the instance away: not what only touches network or power.
-    fn takes_instance(&self) -> bool {
+    pub fn takes_instance(&self) -> bool {
         let has = |parts: &[&str]| parts.iter().any(|part| self.code.contains(part));
         self.is_of_ec2
-            && !self.is_informational
             && !has(&["NETWORK", "POWER"])
             && has(&[
                 "RETIREMENT",

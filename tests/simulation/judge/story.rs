@@ -19,6 +19,7 @@ use super::{
     budgets::workload,
     clocks::sent_at,
     leaders::Leaders,
+    scheduled,
     sent::{self, Notice, setting},
     swept,
     windows::last_of_each,
@@ -109,6 +110,7 @@ impl<'a> Story<'a> {
         };
         let mut notices = sent::notices(&evidence.messages, &evidence.blocks);
         notices.extend(swept::notices(evidence, &notices));
+        notices.extend(scheduled::notices(evidence));
         notices.sort_by_key(|notice| notice.sent);
         let mut reader = Reader::new(&notices, &evidence.requests, evidence.aws_ahead);
         for Entry { at, by, fact } in &evidence.entries {
@@ -370,6 +372,7 @@ impl<'a> Story<'a> {
                     |end| end - Duration::from_secs(1800),
                 )),
                 "state-change" => Some(time + Duration::from_secs(30)),
+                "scheduled-change" => one.ends,
                 _ => None,
             };
             let own = end.map(|end| Deadline::of(time, end, terms.margin(&one.kind), accepted));

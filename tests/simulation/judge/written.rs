@@ -14,10 +14,7 @@ use sundown::{
     },
 };
 
-use super::{
-    is_us,
-    sent::{Change, Notice},
-};
+use super::{is_us, sent::Notice};
 
 /// No event is taken to be later than this after its receipt.
 const LATEST: SignedDuration = SignedDuration::from_secs(5);
@@ -428,10 +425,6 @@ impl Notice {
             hook.as_ref().map(|(group, hook)| format!("{group}/{hook}"))
         };
         let text = |t: &Option<String>| t.clone().unwrap_or_default();
-        // Degraded hardware is drained at once, and its end may be too far ahead to count.
-        let is_pressing = event.change.as_ref().is_some_and(Change::is_pressing);
-        let is_unsaid = is_pressing && written.ends.is_none();
-        let ends = event.ends.filter(|_| !is_unsaid);
         let facts = [
             ("kind", written.kind.clone(), event.kind.name().to_owned()),
             (
@@ -440,7 +433,11 @@ impl Notice {
                 millis(self.recorded_time(written)).to_string(),
             ),
             ("state", text(&written.state), text(&event.state)),
-            ("ends", format!("{:?}", written.ends.map(millis)), format!("{:?}", ends.map(millis))),
+            (
+                "ends",
+                format!("{:?}", written.ends.map(millis)),
+                format!("{:?}", event.ends.map(millis)),
+            ),
             ("hook", text(&hook(&written.hook)), text(&hook(&event.hook))),
             ("token", text(&written.token), text(&event.token)),
         ];

@@ -5,7 +5,7 @@ use std::time::Duration;
 use sundown::{
     domain::Moment,
     sim::{
-        aws::HookSpec,
+        aws::{HealthNotice, HookSpec},
         kube::{Fact, NodeSpec, PodShape, PodSpec},
     },
 };
@@ -233,4 +233,27 @@ async fn a_pause_of_one_node_holds_the_hook_of_all_that_claim_its_instance() {
         &[judge::Rule::TrueEvents],
         "two Nodes have the Event of one action, and the judge knows one Node for an instance",
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scheduled_change_is_noted_and_drained_on_every_node_that_claims_its_instance() {
+    let stage = Stage::new(1215);
+    let hook: HookSpec = continuing_hook("drain", 300);
+    let id = stage.group_without_nodes("asg", 1, 86_400, &[hook]).remove(0);
+    for name in ["one", "two"] {
+        stage.world.kube.add_node(&NodeSpec::named(name).instance(id.clone()));
+    }
+    let sundown = stage.settled(&["--scheduled-lead", "5m"]).await;
+    let start = stage.clock.now() + Duration::from_secs(400);
+    stage.world.aws.health(&HealthNotice::retirement([id], start));
+    stage.until(20, "the message is deleted", || stage.in_queue() == 0).await;
+    for name in ["one", "two"] {
+        let node = stage.world.kube.object("nodes", "", name).unwrap();
+        assert!(node["metadata"]["annotations"]["sundown.dev/planned"].is_string(), "{node}");
+    }
+    assert_eq!(warnings(&stage).len(), 2, "on both nodes");
+    let both = || is_cordoned(&stage, "one") && is_cordoned(&stage, "two");
+    stage.until(120, "both are drained", both).await;
+    sundown.stop().await;
+    stage.end();
 }

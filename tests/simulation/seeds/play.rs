@@ -105,6 +105,7 @@ pub async fn play_and_count(plan: &Plan) -> (Evidence, Vec<Passage>) {
         nodes: BTreeMap::new(),
         groups: BTreeMap::new(),
         blocks: BTreeMap::new(),
+        scheduled: Vec::new(),
         disturbances: Vec::new(),
         ends: Vec::new(),
         frozen: Vec::new(),

@@ -63,6 +63,7 @@ fn node(name: &str, annotations: &[(&str, String)]) -> Node {
             .collect(),
         ready: Ready::True,
         ready_since: None,
+        maintenance: None,
         dns: None,
         address: None,
     }

@@ -343,3 +343,39 @@ fn force_is_a_dash_without_a_pod_to_force_and_never_without_a_deadline() {
     let page = text(&report(&unread, None), PLAIN);
     assert!(page.contains(" ?    ?        ? "), "{page}");
 }
+
+#[test]
+fn scheduled_changes_are_listed_with_the_time_at_which_their_drain_begins() {
+    let change = |arn: &str, starts: i64, closed: bool| {
+        json!({
+            "arn": arn, "code": "AWS_EC2_INSTANCE_RETIREMENT_SCHEDULED", "event": arn,
+            "time": at(0), "updated": at(0), "starts": at(starts), "closed": closed
+        })
+    };
+    let annotation = |changes: Vec<serde_json::Value>| {
+        json!({ "version": 1, "instance": INSTANCE, "changes": changes }).to_string()
+    };
+    let mut facts = draining(&[]);
+    facts.nodes = [
+        ("b", vec![change("1", 20_000, false)]),
+        ("a", vec![change("2", 10_000, false), change("3", 5_000, true)]),
+        ("c", vec![change("4", 4_000, false)]),
+        ("d", vec![change("5", 3_000, false)]),
+    ]
+    .map(|(name, changes)| node(name, &[("sundown.dev/planned", annotation(changes))]))
+    .into();
+    let shown: Vec<_> = report(&facts, None)
+        .planned
+        .into_iter()
+        .map(|change| (change.node.to_string(), change.starts, change.drains))
+        .collect();
+    let expected = [
+        ("c".to_owned(), Some(at(4_000)), None),
+        ("a".to_owned(), Some(at(10_000)), Some(at(6_400))),
+        ("b".to_owned(), Some(at(20_000)), Some(at(16_400))),
+    ];
+    assert_eq!(shown, expected);
+    let page = text(&report(&facts, None), PLAIN);
+    assert!(page.contains("Planned: AWS_EC2_INSTANCE_RETIREMENT_SCHEDULED of c: begins at"));
+    assert!(page.contains("its drain has begun or begins now."), "{page}");
+}

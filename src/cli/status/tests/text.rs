@@ -60,6 +60,7 @@ fn answer(nodes: Vec<NodeStatus>) -> Report {
         nodes,
         drained: Vec::new(),
         retained: Vec::new(),
+        planned: Vec::new(),
         notes: Vec::new(),
     }
 }

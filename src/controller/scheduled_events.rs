@@ -1,0 +1,150 @@
+//! Asks EC2 for the scheduled events of our instances, and notes them as if AWS Health had announced
+//! them: a message may be lost, or may have come before its instance had a Node. A Node that
+//! registers again has lost its annotation; this writes it anew.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use futures::{StreamExt, stream};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, warn};
+
+use super::{context::Term, decision::Decision, planned};
+use crate::{
+    aws::{AwsError, Outcome},
+    domain::{
+        ChangeAction, HealthNotice, InstanceStatus, Interruption, Kind, Moment, Node, seconds,
+    },
+    observe::SweepResult,
+    record::{self, Plan},
+};
+
+/// How many events are decided at once, and how long a decision lasts at most. A later round finds
+/// the event again.
+const MAX_CONCURRENT: usize = 16;
+const TIMEOUT: Duration = seconds(30);
+/// The longest pause after rounds that were throttled, denied or failed.
+const LONGEST_PAUSE: Duration = seconds(3600);
+
+/// Whether EC2 answered the last round. Then a change whose message was deleted without a Node to
+/// note it on is not lost.
+#[derive(Debug, Default)]
+pub(super) struct EventsAreFound(AtomicBool);
+
+impl EventsAreFound {
+    pub(super) fn get(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn set(&self, is_answered: bool) {
+        self.0.store(is_answered, Ordering::Relaxed);
+    }
+}
+
+/// Runs until the end of the term. A dry run does not start it.
+pub(super) async fn run(term: Arc<Term>) {
+    let Some(interval) = term.shared.config.drain.scheduled_events else { return };
+    if term.shared.policy.ignores(Kind::ScheduledChange).is_some() {
+        return;
+    }
+    // Without the Nodes, no event would have one.
+    term.shared.nodes.synced().await;
+    let (clock, random) = (term.shared.clock, term.shared.random.clone());
+    let mut pause = interval;
+    // Replicas that take over after one another do not all ask at once.
+    let mut next = clock.now().plus(interval.mul_f64(random.fraction() / 2.0));
+    loop {
+        clock.sleep_until(next).await;
+        pause = if round(&term).await { interval } else { (pause * 2).min(LONGEST_PAUSE) };
+        next = clock.now().plus(pause.mul_f64(0.9 + random.fraction() / 5.0));
+    }
+}
+
+/// Asks EC2 once. Returns whether it answered.
+async fn round(term: &Arc<Term>) -> bool {
+    let answer = term.shared.aws.ec2().instances_with_events().await;
+    term.shared.events_are_found.set(answer.is_ok());
+    let instances = match answer {
+        Ok(instances) => instances,
+        Err(error) => {
+            failed(term, &error);
+            return false;
+        }
+    };
+    term.shared.metrics.scheduled_event_round(SweepResult::Answered);
+    let now = term.aws_now();
+    let events = instances.iter().flat_map(|instance| news(term, instance, now));
+    stream::iter(events.collect::<Vec<_>>())
+        .for_each_concurrent(MAX_CONCURRENT, |interruption| decide(term, interruption))
+        .await;
+    true
+}
+
+/// The events of this instance that its Nodes do not show as they are now.
+fn news(term: &Term, instance: &InstanceStatus, now: Moment) -> Vec<Interruption> {
+    let nodes = term.shared.nodes.by_instance(&instance.id);
+    let nodes: Vec<_> = nodes.into_iter().filter(|node| term.manages(node)).collect();
+    let Some(first) = nodes.first() else { return Vec::new() };
+    let mut news = Vec::new();
+    for event in &instance.events {
+        let notice = Arc::new(HealthNotice::of_ec2(event));
+        let id = notice.ec2_event_id();
+        let interruption = notice.of(instance.id.clone(), &id, Some(now));
+        if notice.action() == ChangeAction::Report {
+            if !event.is_over() {
+                planned::report_only(term, &interruption, Some(&first.name));
+            }
+            continue;
+        }
+        let at = planned::plan_time(term);
+        let lacks = |node: &&Arc<Node>| record::plan(node, &interruption, at) != Plan::Repeat;
+        // Of several Nodes that claim the instance, some get no note. They are looked at once.
+        let is_news = |node: &Arc<Node>| {
+            nodes.len() == 1 || term.is_first_report(&format!("{id} is news for {}", node.uid))
+        };
+        if nodes.iter().filter(lacks).any(is_news) {
+            news.push(interruption);
+        }
+    }
+    news
+}
+
+/// Notes an event on its Nodes, as the message of AWS Health would be.
+async fn decide(term: &Arc<Term>, interruption: Interruption) {
+    let give_up = CancellationToken::new();
+    let mut decision = Decision::shown_by_ec2(Arc::clone(term), interruption, give_up.clone());
+    let deciding = decision.decide();
+    tokio::pin!(deciding);
+    tokio::select! {
+        _ = &mut deciding => {}
+        () = tokio::time::sleep(TIMEOUT) => {
+            // A PATCH that is refused does not end by this.
+            give_up.cancel();
+            let _in_time = tokio::time::timeout(TIMEOUT, deciding).await;
+        }
+    }
+}
+
+fn failed(term: &Term, error: &AwsError) {
+    let result = match error.outcome() {
+        Outcome::Throttled => SweepResult::Throttled,
+        Outcome::Denied => SweepResult::Denied,
+        _ => SweepResult::Failed,
+    };
+    term.shared.metrics.scheduled_event_round(result);
+    if result == SweepResult::Denied && term.is_first_report("scheduled events are denied") {
+        warn!(
+            %error,
+            "Sundown may not call DescribeInstanceStatus: a scheduled change whose message is lost, \
+             or comes before its instance has a Node, drains no node. Allow \
+             ec2:DescribeInstanceStatus in the role's policy, or set --scheduled-event-interval 0s."
+        );
+    } else {
+        debug!(%error, "A search for scheduled events failed.");
+    }
+}

@@ -1,0 +1,234 @@
+//! Notes a message about a scheduled change, or an event that EC2 shows, on the Node.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::{Entry, MAX_REPLACED, PlanTime, Planned, PlannedChange, Unreadable};
+use crate::{
+    domain::{
+        Cause, ChangeFamily, InstanceId, Interruption, Moment, Node, PLANNED, is_ec2_event_id,
+        seconds,
+    },
+    record::{RecordStatus, patch::NodePatch, status},
+};
+
+/// AWS Health and EC2 show one change under two IDs. Their starts differ by less than this.
+const SAME_START: Duration = seconds(60);
+
+/// What a message about a scheduled change changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PlanChange {
+    /// AWS announces a change that the annotation does not have, or has as canceled.
+    Announced,
+    /// The start or the code of the change is another one.
+    Moved,
+    /// AWS announces a change, or moves one, whose start has passed: nothing is left to drain for.
+    Past,
+    /// The change is canceled, has ended, or asks for nothing any longer.
+    Canceled,
+    /// No drain depends on what is new. Sundown writes only the time of the last update.
+    Updated,
+}
+
+/// How a message about a scheduled change is noted on the Node.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Plan {
+    /// Send this patch. Once the API server has accepted it, the message can be deleted.
+    Patch {
+        /// The JSON merge patch of the Node.
+        body: Value,
+        /// What the message changes in the annotation.
+        change: PlanChange,
+        /// The patch replaces an annotation that no version can have written.
+        replaces_damaged: bool,
+    },
+    /// The annotation holds the message, a copy of it, or a newer one.
+    Repeat,
+    /// The Node belongs to another instance.
+    OtherInstance,
+    /// The annotation has no room: as many other changes are announced as it can hold.
+    Full,
+    /// A newer version of Sundown wrote the annotation, and this one cannot read it. It stays as it
+    /// is.
+    Unreadable,
+}
+
+/// Notes a message about a scheduled change on the Node of its instance. The present is also the
+/// time of a message without one.
+#[must_use]
+pub fn plan(node: &Node, interruption: &Interruption, at: PlanTime) -> Plan {
+    let Cause::ScheduledChange(notice) = &interruption.cause else { return Plan::Repeat };
+    let instance = &interruption.instance;
+    if node.is_elsewhere || node.instance.as_ref().is_some_and(|i| i != instance) {
+        return Plan::OtherInstance;
+    }
+    let (mut planned, replaces_damaged) = match Planned::read(node, instance) {
+        Ok(planned) => (planned.unwrap_or_else(|| Planned::new(instance)), false),
+        Err(Unreadable::Damaged) => (Planned::new(instance), true),
+        Err(Unreadable::Newer) => return Plan::Unreadable,
+    };
+    let new = PlannedChange::new(notice, interruption, at.now);
+    let is_past = !new.closed && new.is_past(at.now);
+    let change = if let Some(known) = planned.about(&new) {
+        let Some(change) = known.merge(new, is_drained(node, instance), at) else {
+            return Plan::Repeat;
+        };
+        change
+    } else if new.is_of_ec2() && (new.closed || is_past) {
+        // EC2 lists an event for days after its end.
+        return Plan::Repeat;
+    } else {
+        let change = if new.closed { PlanChange::Canceled } else { PlanChange::Announced };
+        planned.changes.push(Entry::Known(Box::new(new)));
+        change
+    };
+    if !planned.make_room() {
+        return Plan::Full;
+    }
+    let mut patch = NodePatch::new(node);
+    patch.annotate(PLANNED, Some(planned.write()));
+    let is_news = matches!(change, PlanChange::Announced | PlanChange::Moved);
+    let change = if is_news && is_past { PlanChange::Past } else { change };
+    Plan::Patch { body: patch.body(), change, replaces_damaged }
+}
+
+/// The drain of the Node has ended, and the Node is as the drain left it.
+fn is_drained(node: &Node, instance: &InstanceId) -> bool {
+    matches!(
+        status(node, Some(instance)),
+        RecordStatus::Released { record, has_our_marks: true } if !record.is_held()
+    )
+}
+
+impl Planned {
+    /// The change that `new` is about: by its ID, or as the other of the two that AWS Health and EC2
+    /// show.
+    fn about(&mut self, new: &PlannedChange) -> Option<&mut PlannedChange> {
+        let is_it = |change: &PlannedChange| match &change.ec2 {
+            Some(shown) if new.is_of_ec2() => shown.id == new.arn,
+            _ => change.arn == new.arn,
+        };
+        let is_twin = |change: &PlannedChange| {
+            let is_free = if new.is_of_ec2() { change.ec2.is_none() } else { change.is_of_ec2() };
+            is_free && change.is_same_change(new)
+        };
+        let at = self.known().position(is_it).or_else(|| self.known().position(is_twin))?;
+        self.known_mut().nth(at)
+    }
+}
+
+fn is_same_start(one: Option<Moment>, other: Option<Moment>) -> bool {
+    let apart = |one: Moment, other: Moment| one.max(other).since_or_zero(one.min(other));
+    one.zip(other).is_some_and(|(one, other)| apart(one, other) < SAME_START)
+}
+
+impl PlannedChange {
+    /// Only EC2 has shown it so far.
+    fn is_of_ec2(&self) -> bool {
+        is_ec2_event_id(&self.arn)
+    }
+
+    fn is_same_change(&self, other: &Self) -> bool {
+        let family = ChangeFamily::of_code(&self.code);
+        family.is_some()
+            && family == ChangeFamily::of_code(&other.code)
+            && is_same_start(self.starts, other.starts)
+    }
+
+    /// Takes in what is new about this change. `None`: nothing is. `is_drained`: the drain of the
+    /// node has ended, and the node is as the drain left it.
+    fn merge(&mut self, new: Self, is_drained: bool, at: PlanTime) -> Option<PlanChange> {
+        match (new.is_of_ec2(), self.is_of_ec2()) {
+            (true, _) => self.shown_in_ec2(new, is_drained, at),
+            (false, true) => Some(self.announced_too(new, is_drained, at)),
+            (false, false) => self.update(new, is_drained, at),
+        }
+    }
+
+    /// What EC2 shows now. It changes the change only if EC2 itself has shown something else before,
+    /// or if EC2 has canceled it: a message of AWS Health may be ahead of EC2.
+    fn shown_in_ec2(&mut self, new: Self, is_drained: bool, at: PlanTime) -> Option<PlanChange> {
+        if self.ec2 == new.ec2 {
+            return None;
+        }
+        let before = std::mem::replace(&mut self.ec2, new.ec2.clone());
+        let was_over = before.as_ref().is_some_and(|before| before.closed);
+        let is_moved = before.is_some_and(|before| before.starts != new.starts)
+            && !is_same_start(self.starts, new.starts);
+        let change = match (self.closed, new.closed) {
+            (false, true) => PlanChange::Canceled,
+            (false, false) if is_moved => PlanChange::Moved,
+            (true, false) if was_over || is_moved => PlanChange::Announced,
+            _ => PlanChange::Updated,
+        };
+        if change != PlanChange::Updated {
+            let new = Self {
+                arn: self.arn.clone(),
+                code: self.code.clone(),
+                communication: self.communication.clone(),
+                updated: self.updated,
+                ..new
+            };
+            self.replace_by(new, change, is_drained, at);
+        }
+        Some(change)
+    }
+
+    /// The first message of AWS Health about a change that EC2 has shown.
+    fn announced_too(&mut self, new: Self, is_drained: bool, at: PlanTime) -> PlanChange {
+        if new.closed && !self.closed {
+            self.replace_by(new, PlanChange::Canceled, is_drained, at);
+            return PlanChange::Canceled;
+        }
+        (self.arn, self.code) = (new.arn, new.code);
+        (self.updated, self.communication) = (new.updated, new.communication);
+        PlanChange::Updated
+    }
+
+    /// Takes in a message of AWS Health about the same event. `None`: the message is a copy, or
+    /// older.
+    fn update(&mut self, new: Self, is_drained: bool, at: PlanTime) -> Option<PlanChange> {
+        let is_copy = new.communication.is_some() && new.communication == self.communication;
+        // Of two messages with the same time, the one that closes the change counts.
+        if is_copy || (new.updated, new.closed) <= (self.updated, self.closed) {
+            return None;
+        }
+        let starts = new.starts.or(self.starts);
+        let is_same_plan = starts == self.starts && new.code == self.code;
+        let is_over_in_ec2 = self
+            .ec2
+            .as_ref()
+            .is_some_and(|shown| shown.closed && is_same_start(shown.starts, starts));
+        let change = match (self.closed, new.closed) {
+            (true, true) => PlanChange::Updated,
+            (true, false) if is_over_in_ec2 => PlanChange::Updated,
+            (false, false) if is_same_plan => PlanChange::Updated,
+            (false, false) => PlanChange::Moved,
+            (false, true) => PlanChange::Canceled,
+            (true, false) => PlanChange::Announced,
+        };
+        if change == PlanChange::Updated {
+            (self.updated, self.communication) = (new.updated, new.communication);
+        } else {
+            self.replace_by(new, change, is_drained, at);
+        }
+        Some(change)
+    }
+
+    fn replace_by(&mut self, new: Self, change: PlanChange, is_drained: bool, at: PlanTime) {
+        let mut replaced = std::mem::take(&mut self.replaced);
+        replaced.push(std::mem::take(&mut self.event));
+        replaced.retain(|id| *id != new.event);
+        let excess = replaced.len().saturating_sub(MAX_REPLACED);
+        replaced.drain(..excess);
+        let (rest, ec2) = (std::mem::take(&mut self.rest), self.ec2.take());
+        let (begun, boot) = (self.begun, self.boot.take());
+        let starts = new.starts.or(self.starts);
+        *self = Self { starts, ec2, replaced, rest, ..new };
+        // A drained node stays drained if its drain for the new start were due by now.
+        if change == PlanChange::Moved && begun && is_drained && self.due_at(at) <= at.now {
+            (self.begun, self.boot) = (true, boot);
+        }
+    }
+}

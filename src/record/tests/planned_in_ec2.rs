@@ -1,0 +1,168 @@
+//! Scheduled changes that EC2 shows, with and without an announcement of AWS Health.
+
+use super::{
+    planned::{FIRST, Message, accept_change, planned, time, waiting},
+    *,
+};
+use crate::record::planned::{
+    Plan, PlanChange, Withdrawal, WithdrawnChanges, plan, withdrawn_changes,
+};
+
+/// What EC2 shows of a retirement at `starts`.
+fn in_ec2(starts: i64, is_over: bool, now: i64) -> Interruption {
+    let event = ScheduledEvent {
+        id: "instance-event-1".to_owned(),
+        code: "instance-retirement".to_owned(),
+        description: if is_over { "[Canceled] x" } else { "degraded" }.to_owned(),
+        not_before: Some(at(starts)),
+        not_after: None,
+    };
+    let notice = std::sync::Arc::new(HealthNotice::of_ec2(&event));
+    notice.of(id(INSTANCE), &notice.ec2_event_id(), Some(at(now)))
+}
+
+/// One step in the life of a change that AWS Health announces and EC2 shows.
+#[derive(Clone, Copy)]
+enum Step {
+    /// A message of AWS Health.
+    Health(Message),
+    /// EC2 shows this start (and that it is over) at this time.
+    Ec2(i64, bool, i64),
+}
+
+#[test]
+fn a_change_that_aws_health_announces_and_ec2_shows_is_one_change() {
+    use PlanChange::{Announced, Canceled, Moved, Updated};
+    use Step::{Ec2, Health};
+    let moved = Message { event: "e2", sent: 10, starts: Some(200_000), ..FIRST };
+    let closed = FIRST.closed("e3", 20);
+    let (shown, over) = (Ec2(100_030, false, 50), Ec2(100_030, true, 60));
+    let later = Ec2(200_000, false, 70);
+    for (why, steps, changes, waits) in [
+        (
+            "announced, then shown",
+            vec![Health(FIRST), shown],
+            vec![Some(Announced), Some(Updated)],
+            vec![96_400],
+        ),
+        (
+            "shown, then announced",
+            vec![shown, Health(FIRST)],
+            vec![Some(Announced), Some(Updated)],
+            vec![96_430],
+        ),
+        ("shown twice", vec![shown, shown], vec![Some(Announced), None], vec![96_430]),
+        (
+            "only EC2 cancels",
+            vec![Health(FIRST), shown, over],
+            vec![Some(Announced), Some(Updated), Some(Canceled)],
+            vec![],
+        ),
+        (
+            "EC2 cancels at first sight",
+            vec![Health(FIRST), over],
+            vec![Some(Announced), Some(Canceled)],
+            vec![],
+        ),
+        (
+            "EC2 lags behind a cancellation",
+            vec![Health(FIRST), Health(closed), shown, over],
+            vec![Some(Announced), Some(Canceled), Some(Updated), Some(Updated)],
+            vec![],
+        ),
+        (
+            "AWS Health cancels later",
+            vec![shown, Health(FIRST), Health(closed), shown],
+            vec![Some(Announced), Some(Updated), Some(Canceled), None],
+            vec![],
+        ),
+        (
+            "AWS Health lags behind a cancellation",
+            vec![shown, over, Health(FIRST)],
+            vec![Some(Announced), Some(Canceled), Some(Updated)],
+            vec![],
+        ),
+        (
+            "its update, too",
+            vec![Health(FIRST), over, Health(Message { event: "e4", sent: 70, ..FIRST })],
+            vec![Some(Announced), Some(Canceled), Some(Updated)],
+            vec![],
+        ),
+        (
+            "EC2 lags behind a move",
+            vec![Health(FIRST), shown, Health(moved), shown, later],
+            vec![Some(Announced), Some(Updated), Some(Moved), None, Some(Updated)],
+            vec![196_400],
+        ),
+        (
+            "only EC2 shows a move",
+            vec![Health(FIRST), shown, later],
+            vec![Some(Announced), Some(Updated), Some(Moved)],
+            vec![196_400],
+        ),
+        (
+            "another start is another change",
+            vec![Health(FIRST), Ec2(100_060, false, 50)],
+            vec![Some(Announced), Some(Announced)],
+            vec![96_400, 96_460],
+        ),
+        ("over when first seen", vec![over], vec![None], vec![]),
+        (
+            "shown again",
+            vec![shown, over, Ec2(100_030, false, 80)],
+            vec![Some(Announced), Some(Canceled), Some(Announced)],
+            vec![96_430],
+        ),
+    ] {
+        let (mut node, mut found) = (node(), Vec::new());
+        for step in &steps {
+            let (interruption, now) = match *step {
+                Health(message) => (message.interruption(), message.sent),
+                Ec2(starts, is_over, now) => (in_ec2(starts, is_over, now), now),
+            };
+            match plan(&node, &interruption, time(now)) {
+                Plan::Patch { body, change, .. } => {
+                    node = apply(&node, &body);
+                    found.push(Some(change));
+                }
+                Plan::Repeat => found.push(None),
+                other => panic!("{why}: {other:?}"),
+            }
+        }
+        assert_eq!(found, changes, "{why}");
+        let due: Vec<_> = if node.annotations.contains_key(PLANNED) {
+            waiting(&node).into_iter().map(|(_, due)| due).collect()
+        } else {
+            Vec::new()
+        };
+        assert_eq!(due, waits, "{why}");
+    }
+}
+
+#[test]
+fn a_drain_for_an_event_of_ec2_ends_when_either_side_cancels_it() {
+    let noted = |node: &Node, interruption: &Interruption, now| {
+        let Plan::Patch { body, .. } = plan(node, interruption, time(now)) else { panic!() };
+        apply(node, &body)
+    };
+    let node = noted(&super::node(), &in_ec2(100_030, false, 50), 50);
+    let drained = accept_change(&node, 96_500).unwrap();
+    // The announcement comes late. It drains nothing again.
+    let drained = noted(&drained, &FIRST.interruption(), 96_550);
+    assert_eq!(waiting(&drained), []);
+    for canceled in [
+        noted(&drained, &in_ec2(100_030, true, 96_600), 96_600),
+        noted(&drained, &FIRST.closed("e2", 96_600).interruption(), 96_600),
+    ] {
+        let events = vec!["instance-event-1@2026-01-02T03:47:10Z".to_owned()];
+        assert_eq!(
+            withdrawn_changes(&canceled, &id(INSTANCE), &planned(&canceled), time(96_600)),
+            WithdrawnChanges::Open(events, Withdrawal::Canceled)
+        );
+    }
+}
+
+#[test]
+fn an_event_of_ec2_that_has_begun_is_not_noted() {
+    assert_eq!(plan(&node(), &in_ec2(100, false, 100), time(100)), Plan::Repeat);
+}
