@@ -180,12 +180,14 @@ variable "extra_statements" {
 variable "permissions" {
   description = <<-TEXT
     Policies that only some need. `check`: look-ups of `sundown check` (attached to the role). `test`: sending test events, for people; it is not
-    attached to the role. `afterwards`: terminating, detaching or marking an instance after its drain (attached to the role; nothing in Sundown does so yet).
+    attached to the role. `afterwards`: terminating or detaching an instance after its drain (attached to the role; nothing in Sundown does so yet). `impaired`: what
+    `--on impaired` and `--then impaired=unhealthy` call (attached to the role).
   TEXT
   type = object({
     check      = optional(bool, false)
     test       = optional(bool, false)
     afterwards = optional(bool, false)
+    impaired   = optional(bool, false)
   })
   default  = {}
   nullable = false

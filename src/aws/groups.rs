@@ -2,7 +2,10 @@
 //! operator commands; the service uses only [`AutoScaling::members_of`] and
 //! [`AutoScaling::waiting_members`].
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use aws_sdk_autoscaling::types::{AutoScalingGroup, Filter, LifecycleHook};
 
@@ -32,6 +35,8 @@ pub struct Group {
     pub desired: usize,
     /// The instances: `InstanceId` and `LifecycleState`, as AWS writes them.
     pub members: Vec<(String, String)>,
+    /// The instances whose `HealthStatus` is `Unhealthy`.
+    pub unhealthy: BTreeSet<String>,
     /// Its lifecycle policy retains instances whose terminate hook is abandoned.
     pub retains_abandoned: bool,
 }
@@ -315,7 +320,13 @@ fn filter(filter: &GroupFilter) -> Filter {
 
 fn group(described: AutoScalingGroup) -> Option<Group> {
     let retains_abandoned = retains_abandoned(&described);
-    let members = described.instances.unwrap_or_default().into_iter();
+    let instances = described.instances.unwrap_or_default();
+    let is_unhealthy = |i: &&aws_sdk_autoscaling::types::Instance| {
+        i.health_status().is_some_and(|health| health.eq_ignore_ascii_case("unhealthy"))
+    };
+    let unhealthy = instances.iter().filter(is_unhealthy).filter_map(|i| i.instance_id.clone());
+    let unhealthy = unhealthy.collect();
+    let members = instances.into_iter();
     let member = |i: aws_sdk_autoscaling::types::Instance| {
         Some((i.instance_id?, i.lifecycle_state?.as_str().to_owned()))
     };
@@ -330,6 +341,7 @@ fn group(described: AutoScalingGroup) -> Option<Group> {
         tags,
         desired: described.desired_capacity.and_then(|n| n.try_into().ok()).unwrap_or(0),
         members: members.filter_map(member).collect(),
+        unhealthy,
         retains_abandoned,
     })
 }

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     domain::{
         Compat, DaemonSetName, Exclusion, ForceAfter, HookResult, KindEvictAfter, KindResponse,
-        Selector, WeeklyWindow,
+        KindThen, Selector, WeeklyWindow,
     },
     observe::{LogFormat, webhook::On},
 };
@@ -294,6 +294,28 @@ pub struct DrainArgs {
         value_parser = parse_duration,
     )]
     pub scheduled_event_interval: Duration,
+    /// How long a status check of an instance must fail, or its Node be NotReady, before its drain
+    /// begins, 2m to 24h. Only with `--on impaired=...`
+    #[arg(
+        long,
+        env = "SUNDOWN_IMPAIRED_AFTER",
+        value_name = "DURATION",
+        default_value = d::IMPAIRED_AFTER,
+        value_parser = parse_duration,
+    )]
+    pub impaired_after: Duration,
+    /// The most drains of sick instances that begin within an hour, 1 to 100
+    #[arg(
+        long,
+        env = "SUNDOWN_MAX_IMPAIRED",
+        value_name = "COUNT",
+        default_value = d::MAX_IMPAIRED,
+    )]
+    pub max_impaired: usize,
+    /// What follows the drain of a sick instance: `impaired=unhealthy` reports it to Auto Scaling
+    /// as unhealthy, so that its group replaces it. Needs `--on impaired=drain`
+    #[arg(long, env = "SUNDOWN_THEN", value_name = "KIND=STEP")]
+    pub then: Option<KindThen>,
     /// How long a drain under a lifecycle hook may take
     #[arg(
         long,

@@ -24,6 +24,10 @@ pub const HOOK_RESULT_ON_FAILURE: &str = "continue";
 pub const SCHEDULED_LEAD: &str = "1h";
 /// `--scheduled-event-interval`.
 pub const SCHEDULED_EVENT_INTERVAL: &str = "5m";
+/// `--impaired-after`.
+pub const IMPAIRED_AFTER: &str = "10m";
+/// `--max-impaired`.
+pub const MAX_IMPAIRED: &str = "3";
 /// `--deadline-margin`.
 pub const DEADLINE_MARGIN: &str = "5s";
 /// `--spot-deadline-margin`.

@@ -112,6 +112,8 @@ pub struct DrainConfig {
     pub changes: ChangeSchedule,
     /// The pause between two searches for scheduled events in EC2; `None`: there are none.
     pub scheduled_events: Option<Duration>,
+    /// What Sundown does about sick instances; `None`: it does not look for them.
+    pub impaired: Option<ImpairedConfig>,
     /// How long a drain may take; `None`: max(1 h, the hook's HeartbeatTimeout).
     pub timeout: Option<Duration>,
     /// The longest drain timeout that a hook or a Node may set; `None`: `timeout`.
@@ -141,6 +143,17 @@ pub struct DrainConfig {
     pub max_in_flight: usize,
     /// Most evictions in flight for one PodDisruptionBudget.
     pub max_in_flight_per_budget: usize,
+}
+
+/// What Sundown does about sick instances.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ImpairedConfig {
+    /// How long an instance must be sick before its drain begins: 2 min to 24 h.
+    pub after: Duration,
+    /// The most drains that begin within an hour: 1 to 100.
+    pub max_an_hour: usize,
+    /// After the drain, Auto Scaling is asked to replace the instance (`--then`).
+    pub then_unhealthy: bool,
 }
 
 impl DrainConfig {

@@ -219,6 +219,10 @@ fn flags_that_are_missing_contradictory_or_out_of_range_are_refused_with_name_va
             "`a=b:NoSchedule`",
             "give the key alone",
         ),
+        (&["--impaired-after", "1m"], "--impaired-after", "`1m`", "2m to 24h"),
+        (&["--impaired-after", "25h"], "--impaired-after", "`25h`", "2m to 24h"),
+        (&["--max-impaired", "0"], "--max-impaired", "`0`", "1 to 100"),
+        (&["--then", "impaired=terminate"], "--then", "impaired=terminate", "the only one is"),
         (&["--drain-timeout", "49h"], "--drain-timeout", "`49h`", "30s to 48h"),
         (&["--drain-timeout", "10s"], "--drain-timeout", "`10s`", "30s to 48h"),
         (&["--deadline-margin", "10m"], "--deadline-margin", "`10m`", "5m or less"),
@@ -228,6 +232,25 @@ fn flags_that_are_missing_contradictory_or_out_of_range_are_refused_with_name_va
         (&["--max-evictions", "0"], "--max-evictions", "`0`", "1 to 1000"),
         (&["--lease-duration", "15500ms"], "--lease-duration", "`15s500ms`", "whole seconds"),
         // Contradictory.
+        (
+            &["--then", "impaired=unhealthy"],
+            "--then",
+            "`impaired=unhealthy`",
+            "set --on impaired=drain",
+        ),
+        (
+            &["--on", "impaired=cordon", "--then", "impaired=unhealthy"],
+            "--then",
+            "`impaired=unhealthy`",
+            "set --on impaired=drain",
+        ),
+        (&["--on", "impaired=drain", "--then", "impaired=unhealthy"], "", "", ""),
+        (
+            &["--on", "impaired=drain", "--sweep-interval", "0s"],
+            "--sweep-interval",
+            "`0s`",
+            "the sweep finds sick instances",
+        ),
         (&["--trial"], "--trial", "`true`", "add --dry-run"),
         (&["--trial", "--dry-run"], "--queue-url", QUEUE, "ends with -trial"),
         (

@@ -3,8 +3,8 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use super::{
-    AwsConfig, Config, DrainConfig, ElectionConfig, KubeConfig, OursConfig, QueueConfig,
-    ServiceConfig,
+    AwsConfig, Config, DrainConfig, ElectionConfig, ImpairedConfig, KubeConfig, OursConfig,
+    QueueConfig, ServiceConfig,
     args::{DrainArgs, LaunchArgs, LeaseArgs, RunArgs},
     defaults as d,
     error::ConfigError,
@@ -12,7 +12,9 @@ use super::{
     values::{Environment, duration_text, given},
 };
 use crate::{
-    domain::{ChangeSchedule, EvictAfterByKind, NodeName, PodKey, Responses, seconds},
+    domain::{
+        ChangeSchedule, EvictAfterByKind, Kind, NodeName, PodKey, Response, Responses, seconds,
+    },
     election,
     observe::logs,
     triage::{HookGlobs, LaunchPolicy, sweep},
@@ -32,6 +34,11 @@ impl RunArgs {
         let ours = ours(&self)?;
         let launch = launch(&self.launch)?;
         let drain = drain(&self.drain)?;
+        if drain.impaired.is_some() && ours.sweep_interval.is_none() {
+            let remedy =
+                "the sweep finds sick instances; use 30s to 10m, or remove --on impaired=…";
+            return Err(ConfigError::duration("sweep-interval", Duration::ZERO, remedy));
+        }
         let election = election(&self, environment)?;
         let aws = aws(&self, &queue)?;
         let service = service(&self)?;
@@ -241,6 +248,25 @@ fn launch(a: &LaunchArgs) -> Result<LaunchPolicy, ConfigError> {
     })
 }
 
+/// What Sundown does about sick instances. `None`: it ignores them.
+fn impaired(a: &DrainArgs, responses: &Responses) -> Result<Option<ImpairedConfig>, ConfigError> {
+    if !(seconds(120)..=seconds(24 * 3600)).contains(&a.impaired_after) {
+        let remedy = "out of range; use 2m to 24h (a reboot takes minutes)";
+        return Err(ConfigError::duration("impaired-after", a.impaired_after, remedy));
+    }
+    let max_an_hour = within("max-impaired", a.max_impaired, 1, 100)?;
+    let response = responses.of(Kind::Impaired);
+    if let Some(then) = a.then.filter(|_| !response.evicts()) {
+        let remedy = "only a drained node is reported as unhealthy; set --on impaired=drain, too";
+        return Err(ConfigError::new("then", Some(&then.to_string()), remedy));
+    }
+    Ok((response != Response::Ignore).then_some(ImpairedConfig {
+        after: a.impaired_after,
+        max_an_hour,
+        then_unhealthy: a.then.is_some(),
+    }))
+}
+
 pub(super) fn drain(a: &DrainArgs) -> Result<DrainConfig, ConfigError> {
     if let Some(timeout) = a.drain_timeout {
         if timeout < seconds(30) || timeout > seconds(48 * 3600) {
@@ -311,6 +337,7 @@ pub(super) fn drain(a: &DrainArgs) -> Result<DrainConfig, ConfigError> {
             "out of range; use 1m to 168h",
         ));
     }
+    let impaired = impaired(a, &responses)?;
     let max_in_flight = within("max-evictions", a.max_evictions, 1, 1000)?;
     let max_in_flight_per_budget =
         within("max-evictions-per-budget", a.max_evictions_per_budget, 1, 1000)?;
@@ -330,6 +357,7 @@ pub(super) fn drain(a: &DrainArgs) -> Result<DrainConfig, ConfigError> {
         evict_after,
         changes: ChangeSchedule { lead: a.scheduled_lead, window: a.scheduled_window },
         scheduled_events: scheduled_events(a.scheduled_event_interval)?,
+        impaired,
         timeout: a.drain_timeout,
         max_timeout: a.max_drain_timeout,
         hook_result_on_failure: a.hook_result_on_failure,

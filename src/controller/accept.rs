@@ -132,6 +132,12 @@ async fn write(
         if is_of_others(term, interruption, verdict) {
             return None;
         }
+        if let Cause::Impaired(sick) = &interruption.cause
+            && !triage::is_sick(sick, &node)
+        {
+            // It is healthy again.
+            return None;
+        }
         // A record is written on AWS's clock.
         let skew = term.skew();
         let options = AcceptOptions {

@@ -49,6 +49,8 @@ pub(super) struct Decision {
     is_test: bool,
     /// The sweep found it, and AWS or the API server did not answer in time.
     is_unanswered: bool,
+    /// A record with it was written.
+    is_accepted: bool,
 }
 
 /// After this time a test event is reported as undecided.
@@ -91,6 +93,7 @@ impl Decision {
             given_up,
             is_test,
             is_unanswered: false,
+            is_accepted: false,
         }
     }
 
@@ -134,6 +137,28 @@ impl Decision {
         Self { burst_hold: None, ..Self::new(term, interruption, now, now, None, give_up, false) }
     }
 
+    /// For a sick instance that the sweep found. It holds no evictions of other nodes back. Cancel
+    /// `give_up` when its time is over.
+    pub(super) fn of_sick_instance(
+        term: Arc<Term>,
+        interruption: Interruption,
+        give_up: CancellationToken,
+    ) -> Self {
+        let now = term.shared.clock.now();
+        let new = Self::new(term, interruption, now, now, None, give_up, false);
+        Self { burst_hold: None, ..new }
+    }
+
+    /// Whether a record with the interruption was written.
+    pub(super) const fn is_accepted(&self) -> bool {
+        self.is_accepted
+    }
+
+    /// The interruption is a sick instance: no message of it exists.
+    const fn is_sick_instance(&self) -> bool {
+        matches!(self.interruption.cause, Cause::Impaired(_))
+    }
+
     /// What the sweep found and AWS has proved is not given up.
     fn is_proved_by_sweep(&self) -> bool {
         self.known.is_found_by_sweep && self.known.heartbeat.is_some_and(|answer| answer.accepted)
@@ -174,6 +199,8 @@ impl Decision {
         );
         if is_shown_by_ec2 {
             metrics.scheduled_event(outcome);
+        } else if self.is_sick_instance() {
+            // The sweep counts what follows.
         } else if self.known.is_found_by_sweep {
             metrics.sweep_decided(outcome);
         } else {
@@ -455,7 +482,8 @@ impl Decision {
         let outcome =
             if end == MessageEnd::GivenBack { MessageOutcome::Left } else { outcome(reason) };
         self.count(outcome);
-        let is_stale = reason == Reason::Stale && !self.known.is_found_by_sweep;
+        let is_stale =
+            reason == Reason::Stale && !self.known.is_found_by_sweep && !self.is_sick_instance();
         let (instance, kind, reason) =
             (&self.interruption.instance, self.interruption.kind().as_str(), reason.as_str());
         if is_stale {
@@ -611,6 +639,7 @@ impl Decision {
     }
 
     fn accepted(&mut self, accepted: Accepted) -> MessageEnd {
+        self.is_accepted = matches!(accepted, Accepted::New | Accepted::Joined);
         let outcome = match accepted {
             Accepted::New => MessageOutcome::Accepted,
             Accepted::Joined => MessageOutcome::Joined,

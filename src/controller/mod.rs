@@ -7,9 +7,9 @@
 //!   dead-letter queues.
 //! - A message: `intake` receives and deletes it, `message_reader` parses it, `decision` and
 //!   `questions` decide about each of its interruptions, and `dry_report` reports what a dry run
-//!   would do. `decision_lines`: its log lines. `sweep` finds hooks whose message never came.
-//!   `capacity_block`: the instances of a Capacity Block. `scheduled_events`: those that EC2
-//!   shows. `planned`: scheduled
+//!   would do. `decision_lines`: its log lines. `sweep` finds hooks whose message never came,
+//!   `impaired_sweep` sick instances. `capacity_block`: the instances of a Capacity Block.
+//!   `scheduled_events`: those that EC2 shows. `planned`: scheduled
 //!   changes. `hook_claims`: which lifecycle hooks
 //!   Sundown answers. `returns`: instances that are back in service. `claims` and `accept` write the
 //!   record.
@@ -40,6 +40,7 @@ mod fleet;
 mod hook_claims;
 mod hooks;
 mod housekeeping;
+mod impaired_sweep;
 pub mod intake;
 mod intake_slot;
 mod message_end;

@@ -17,7 +17,7 @@ use super::{
     deleted_nodes::DeletedNodes,
     end_sweep, fleet,
     hooks::{LifecycleActions, heartbeat_answers::HeartbeatAnswers},
-    housekeeping,
+    housekeeping, impaired_sweep,
     intake::{self, Intake, IntakeEvent, IntakeHandle},
     intake_slot::IntakeSlot,
     message_reader, places, return_sweep,
@@ -451,6 +451,7 @@ impl ActiveTerm {
             term.spawn(return_sweep::run(Arc::new(term.clone())));
             term.spawn(end_sweep::run(Arc::new(term.clone())));
             term.spawn(scheduled_events::run(Arc::new(term.clone())));
+            term.spawn(impaired_sweep::run(Arc::new(term.clone())));
         }
         let counting: Arc<dyn Observer<IntakeEvent>> =
             Arc::new(Counting(Arc::clone(&parts.metrics)));

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use super::{
-    BLOCK_NOTICE, DrainSettings, GroupName, HealthNotice, HookKey, HookName, InstanceId,
-    InstanceState, LifecycleAction, LifecycleToken, Moment, ReadSettings, ReservationId,
+    BLOCK_NOTICE, DrainSettings, GroupName, HealthNotice, HookKey, HookName, Impairment,
+    InstanceId, InstanceState, LifecycleAction, LifecycleToken, Moment, ReadSettings,
+    ReservationId, Symptom,
 };
 
 /// What the event ID of an interruption begins with that the sweep found: no event of it arrived.
@@ -14,6 +15,12 @@ const SWEEP: &str = "sweep:";
 #[must_use]
 pub fn sweep_event_id(first_seen: Moment, hook: &HookName) -> String {
     format!("{SWEEP}{first_seen:.0}:{hook}")
+}
+
+/// The event ID of an instance that has been sick since then, on AWS's clock.
+#[must_use]
+pub(super) fn impaired_event_id(since: Moment, check: Symptom) -> String {
+    format!("{SWEEP}{since:.0}:{}", check.as_str())
 }
 
 /// The sweep found the interruption with this event ID. It has neither an ID of AWS nor a token.
@@ -68,6 +75,8 @@ pub enum Cause {
     StateChange(InstanceState),
     /// `AWS Health Event` about a scheduled change, for one affected entity.
     ScheduledChange(Arc<HealthNotice>),
+    /// The leader found the instance sick. No event of AWS reports this.
+    Impaired(Impairment),
 }
 
 /// A lifecycle action as an event describes it.
@@ -158,6 +167,8 @@ pub enum Kind {
     StateChange,
     /// [`Cause::ScheduledChange`].
     ScheduledChange,
+    /// [`Cause::Impaired`].
+    Impaired,
 }
 
 /// The warning of a Capacity Block that ends. It names the block and none of its instances.
@@ -195,7 +206,7 @@ impl CapacityBlock {
 
 impl Kind {
     /// Every kind, for tables and for initializing metrics.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::TerminateHook,
         Self::RootVolume,
         Self::LaunchHook,
@@ -208,6 +219,7 @@ impl Kind {
         Self::Rebalance,
         Self::StateChange,
         Self::ScheduledChange,
+        Self::Impaired,
     ];
 
     /// The text of this kind in metric labels, taints and records.
@@ -226,6 +238,7 @@ impl Kind {
             Self::Rebalance => "rebalance",
             Self::StateChange => "state-change",
             Self::ScheduledChange => "scheduled-change",
+            Self::Impaired => "impaired",
         }
     }
 
@@ -277,6 +290,7 @@ impl Interruption {
             Cause::Rebalance => Kind::Rebalance,
             Cause::StateChange(_) => Kind::StateChange,
             Cause::ScheduledChange(_) => Kind::ScheduledChange,
+            Cause::Impaired(_) => Kind::Impaired,
         }
     }
 
@@ -291,7 +305,8 @@ impl Interruption {
             | Cause::CapacityBlock { .. }
             | Cause::Rebalance
             | Cause::StateChange(_)
-            | Cause::ScheduledChange(_) => None,
+            | Cause::ScheduledChange(_)
+            | Cause::Impaired(_) => None,
         }
     }
 
@@ -308,7 +323,8 @@ impl Interruption {
             | Cause::CapacityBlock { .. }
             | Cause::Rebalance
             | Cause::StateChange(_)
-            | Cause::ScheduledChange(_) => false,
+            | Cause::ScheduledChange(_)
+            | Cause::Impaired(_) => false,
         }
     }
 

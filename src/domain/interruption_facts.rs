@@ -122,7 +122,8 @@ impl InterruptionFacts {
             | Kind::RootVolume
             | Kind::LaunchHook
             | Kind::LaunchSuccessful
-            | Kind::Rebalance => None,
+            | Kind::Rebalance
+            | Kind::Impaired => None,
         }
     }
 

@@ -11,6 +11,7 @@ mod compat;
 mod duration;
 mod eviction_start;
 mod hook;
+mod impairment;
 mod instance;
 mod instance_status;
 mod interruption;
@@ -40,6 +41,7 @@ pub use hook::{
     GroupName, HookDescription, HookKey, HookName, HookResult, LifecycleAction, LifecycleToken,
     Transition, is_retained,
 };
+pub use impairment::{ImpairedMark, ImpairedStatus, Impairment, KindThen, Symptom};
 pub use instance::{InstanceFacts, InstanceId, InstanceState, NotAnInstanceId};
 pub use instance_status::{FailedCheck, InstanceStatus, ScheduledEvent, StatusCheck};
 pub use interruption::{

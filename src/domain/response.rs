@@ -156,6 +156,7 @@ impl Responses {
             | Kind::LaunchSuccessful => Response::Drain,
             // A recommendation often comes for a whole pool, and often nothing follows.
             Kind::Rebalance => Response::Prefer,
+            Kind::Impaired => Response::Ignore,
         }
     }
 
@@ -252,6 +253,7 @@ mod tests {
             (Kind::StateChange, "drain"),
             (Kind::Rebalance, "prefer"),
             (Kind::ScheduledChange, "drain"),
+            (Kind::Impaired, "ignore"),
         ];
         assert_eq!(expected.map(|(kind, _)| (kind, of(kind))), expected);
     }

@@ -107,6 +107,8 @@ pub enum DrainEvent {
         /// Nothing else holds, so the drain ends and the node is put back.
         nothing_holds: bool,
     },
+    /// The sick instance is healthy again: the node is put back.
+    Recovered,
     /// The instance is in service again, without a new boot.
     InstanceReturned,
     /// The node is to be put back, and `sundown.dev/keep-cordoned` holds that.

@@ -32,6 +32,7 @@ mod completion;
 mod effect;
 mod event;
 mod facts;
+mod impaired;
 mod input;
 mod labels;
 mod life;
@@ -266,6 +267,7 @@ impl Fleet {
             }
             Input::ReplacementReady { node, uid } => self.replacement_ready(&node, &uid),
             Input::Returned { node, uid, events } => self.returned(&node, &uid, events),
+            Input::Recovered(node) => self.recovered(&node),
             Input::SilentNodeRead { node, uid, found } => {
                 self.silent_node_read(&node, &uid, found.as_deref());
             }

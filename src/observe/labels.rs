@@ -120,6 +120,22 @@ labels!(
 );
 
 labels!(
+    /// A step of Sundown about a sick instance.
+    ImpairedStep {
+        /// The drain of its node began.
+        Begun = "begun",
+        /// It was healthy again, and its node was put back.
+        Recovered = "recovered",
+        /// Its drain had ended, and Auto Scaling took it as unhealthy.
+        SetUnhealthy = "set_unhealthy",
+        /// Sundown may not call SetInstanceHealth.
+        Denied = "denied",
+        /// SetInstanceHealth failed otherwise, and is tried again.
+        Failed = "failed",
+    }
+);
+
+labels!(
     /// The state of a pod that a drain waits for.
     PodState {
         /// Not evicted or deleted yet.

@@ -9,7 +9,7 @@ mod places;
 #[cfg(test)]
 mod tests;
 
-use std::{fmt, sync::atomic::AtomicU64, time::Duration};
+use std::{collections::BTreeMap, fmt, sync::atomic::AtomicU64, time::Duration};
 
 use prometheus_client::{
     encoding::{EncodeLabelSet, text::encode},
@@ -23,8 +23,8 @@ pub use self::{
     places::Place,
 };
 use super::labels::{
-    CompletionResult, DrainEnd, HeartbeatResult, MessageOutcome, PodState, RecordEvent,
-    SweepResult, TraceResult, WebhookResult,
+    CompletionResult, DrainEnd, HeartbeatResult, ImpairedStep, MessageOutcome, PodState,
+    RecordEvent, SweepResult, TraceResult, WebhookResult,
 };
 use crate::domain::{Kind, SettingFault, SettingSource};
 
@@ -64,6 +64,9 @@ pub struct Metrics {
     sweep_decided: Counters<1>,
     scheduled_event_rounds: Counters<1>,
     scheduled_events: Counters<1>,
+    impaired: Counters<1>,
+    impaired_waiting: Gauges<1>,
+    impaired_waits: Vec<&'static str>,
     settings_ignored: Counters<2>,
     heartbeats: Counters<1>,
     heartbeats_missed: Counter,
@@ -201,6 +204,19 @@ impl Metrics {
                 "Scheduled events of our instances that EC2 showed and their nodes did not, by \
                  outcome. planned: noted on the node",
             ),
+            impaired: reg(
+                &mut r,
+                "impaired",
+                "Steps of Sundown about sick instances (--on impaired). denied: the role may not \
+                 call SetInstanceHealth",
+            ),
+            impaired_waiting: reg(
+                &mut r,
+                "impaired_waiting",
+                "Instances that have been sick for --impaired-after and whose drain does not begin, \
+                 as the last round of the leader's sweep found them, by the reason",
+            ),
+            impaired_waits: values.impaired_waits.clone(),
             settings_ignored: reg(
                 &mut r,
                 "settings_ignored",
@@ -473,6 +489,19 @@ impl Metrics {
         self.scheduled_events.get_or_create(&[("outcome", outcome.as_str())]).inc();
     }
 
+    /// A step about a sick instance was taken.
+    pub fn impaired(&self, step: ImpairedStep) {
+        self.impaired.get_or_create(&[("step", step.as_str())]).inc();
+    }
+
+    /// Sets how many sick instances wait, by the reason. A reason that `count` does not have: none.
+    pub fn set_impaired_waiting(&self, count: &BTreeMap<&'static str, usize>) {
+        for reason in &self.impaired_waits {
+            let waiting = self.impaired_waiting.get_or_create(&[("reason", *reason)]);
+            set(&waiting, count.get(reason).copied().unwrap_or(0));
+        }
+    }
+
     /// AWS answered a heartbeat, or the call failed.
     pub fn heartbeat(&self, result: HeartbeatResult) {
         self.heartbeats.get_or_create(&[("result", result.as_str())]).inc();
@@ -548,6 +577,7 @@ impl Metrics {
         for state in PodState::ALL {
             self.set_pods(*state, 0);
         }
+        self.set_impaired_waiting(&BTreeMap::new());
         self.blocked.clear();
         for reason in &self.block_reasons {
             self.set_blocked(reason, 0);

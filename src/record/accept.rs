@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use super::{
     Before, MAX_BYTES, MAX_HOOKS, MAX_INTERRUPTIONS, Planned, Record, RecordStatus, VERSION,
     compat,
+    impaired::mark_of,
     life::remove_release_order,
     ours,
     patch::NodePatch,
@@ -14,8 +15,8 @@ use super::{
     status,
 };
 use crate::domain::{
-    Compat, EXCLUDE_FROM_LOAD_BALANCERS, InstanceId, Interruption, InterruptionFacts, Kind, Moment,
-    Node, PLANNED, RECORD, Response, is_sweep_event_id, seconds,
+    Compat, EXCLUDE_FROM_LOAD_BALANCERS, IMPAIRED, InstanceId, Interruption, InterruptionFacts,
+    Kind, Moment, Node, PLANNED, RECORD, Response, is_sweep_event_id, seconds,
 };
 
 /// What an accept depends on, apart from the Node and the interruption.
@@ -197,6 +198,9 @@ pub fn accept(
     }
     if let Some(planned) = planned {
         patch.annotate(PLANNED, Some(planned.write()));
+    }
+    if let Some(mark) = mark_of(interruption, now) {
+        patch.annotate(IMPAIRED, Some(mark));
     }
     if !joins {
         remove_release_order(node, &mut patch);

@@ -37,7 +37,8 @@ fn taint(entry: &KnownEntry) -> Option<Taint> {
         | Kind::LaunchSuccessful
         | Kind::CapacityReservation
         | Kind::CapacityBlock
-        | Kind::StateChange => return None,
+        | Kind::StateChange
+        | Kind::Impaired => return None,
     };
     let digits = entry
         .event

@@ -27,6 +27,7 @@ mod confirmed;
 mod deleted;
 mod ended;
 mod exclusion_limit;
+mod impaired;
 mod life;
 mod maintenance;
 mod patch;
@@ -46,6 +47,7 @@ pub use confirmed::{ConfirmedNodes, Trust};
 pub use deleted::{HeldRecord, MissingRecord, OnDeletion, OnMissingRecord, RecordDeletion};
 pub use ended::{EndReason, EndedDrain, OnEnd};
 pub use exclusion_limit::ExclusionLimit;
+pub use impaired::{impaired_mark, impaired_status};
 pub use life::{
     After, is_restore_due, lacks_a_hook, merge_patch, merged_record, release, reregister,
     restore_node, restore_record, write_back, write_back_released,

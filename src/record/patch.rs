@@ -165,16 +165,17 @@ fn shown_kind(record: &Record) -> &'static str {
 /// highest value.
 const fn urgency(kind: Kind) -> u8 {
     match kind {
-        Kind::StateChange => 11,
-        Kind::Spot => 10,
-        Kind::SpotHibernate => 9,
-        Kind::SpotStop => 8,
-        Kind::CapacityReservation => 7,
-        Kind::CapacityBlock => 6,
-        Kind::TerminateHook => 5,
-        Kind::RootVolume => 4,
-        Kind::LaunchHook => 3,
-        Kind::ScheduledChange => 2,
+        Kind::StateChange => 12,
+        Kind::Spot => 11,
+        Kind::SpotHibernate => 10,
+        Kind::SpotStop => 9,
+        Kind::CapacityReservation => 8,
+        Kind::CapacityBlock => 7,
+        Kind::TerminateHook => 6,
+        Kind::RootVolume => 5,
+        Kind::LaunchHook => 4,
+        Kind::ScheduledChange => 3,
+        Kind::Impaired => 2,
         Kind::Rebalance => 1,
         Kind::LaunchSuccessful => 0,
     }

@@ -24,6 +24,7 @@
 
 mod claims;
 mod hook_claim;
+pub mod impaired;
 mod knowledge;
 mod launch;
 mod owner;
@@ -43,7 +44,7 @@ pub use owner::choose_namesake;
 pub use policy::{BadGlob, HookGlobs, Policy, Staleness};
 pub use proof::disproved;
 pub use retained::Retained;
-pub use table::{heartbeats, heartbeats_wait, triage};
+pub use table::{heartbeats, heartbeats_wait, is_sick, triage};
 pub use verdict::{
     Accept, Certainty, LaunchAnswer, OtherClaims, Question, Reason, Verdict, Wait,
     hidden_from_others,

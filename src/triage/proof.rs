@@ -39,7 +39,8 @@ fn trusted_for(
         Cause::Launch(_)
         | Cause::LaunchSuccessful { .. }
         | Cause::Rebalance
-        | Cause::ScheduledChange(_) => None,
+        | Cause::ScheduledChange(_)
+        | Cause::Impaired(_) => None,
     }
 }
 

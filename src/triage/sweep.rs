@@ -340,7 +340,7 @@ impl Sweep {
 }
 
 /// Shortened by up to a quarter.
-fn shortened(pause: Duration, fraction: f64) -> Duration {
+pub(super) fn shortened(pause: Duration, fraction: f64) -> Duration {
     let fraction = if fraction.is_finite() { fraction.clamp(0.0, 1.0) } else { 0.0 };
     pause.saturating_sub((pause / 4).mul_f64(fraction))
 }

@@ -12,8 +12,8 @@ use super::{
     proof,
 };
 use crate::domain::{
-    Cause, ChangeAction, HookAction, HookResult, InstanceState, Interruption, LifecycleAction,
-    Moment, Node, PoolEnd, Response, Transition, seconds,
+    Cause, ChangeAction, HookAction, HookResult, Impairment, InstanceState, Interruption,
+    LifecycleAction, Moment, Node, PoolEnd, Ready, Response, Symptom, Transition, seconds,
 };
 
 /// How old EC2's answer about an instance may be if only its cluster is of interest. A queue full
@@ -60,12 +60,14 @@ pub fn triage(
         }
         Cause::LaunchSuccessful { .. } => case.not_acted_on(Reason::NotActedOnYet),
         Cause::StateChange(state) if !state.is_ending() => policy.dispose(Reason::Irrelevant),
+        Cause::Impaired(sick) if case.is_recovered(sick) => policy.dispose(Reason::Stale),
         Cause::Terminate(_)
         | Cause::Spot(_)
         | Cause::CapacityReservation { .. }
         | Cause::CapacityBlock { .. }
         | Cause::Rebalance
         | Cause::ScheduledChange(_)
+        | Cause::Impaired(_)
         | Cause::StateChange(_) => match case.node() {
             Some(node) => case.with_node(node),
             None if case.may_be_named_after() => wait(case.questions_of_name(), None),
@@ -108,6 +110,12 @@ pub fn heartbeats_wait(
 ) -> bool {
     let case = Case { interruption, known, policy, now };
     case.waits_for_hooks() || case.may_be_unmanaged()
+}
+
+/// The Node does not show that its instance is healthy again.
+#[must_use]
+pub fn is_sick(sick: &Impairment, node: &Node) -> bool {
+    sick.symptom != Symptom::NotReady || node.ready != Ready::True
 }
 
 fn asks_for_heartbeat(wait: &Wait) -> bool {
@@ -282,6 +290,12 @@ impl Case<'_> {
                 Verdict::Wait(Wait { ask, until: Some(until), proof: false, launch: Some(missing) })
             }
         }
+    }
+
+    /// Nothing shows any longer that the instance is sick: its Node is Ready again or gone, or the
+    /// index cannot be trusted. The sweep finds it again if it is sick.
+    fn is_recovered(&self, sick: &Impairment) -> bool {
+        !self.known.index_trusted || self.node().is_none_or(|node| !is_sick(sick, &node))
     }
 
     /// What Sundown does about this kind of interruption.

@@ -7,6 +7,7 @@
 
 mod claims;
 mod hook_claims;
+mod impaired;
 mod launch;
 mod model;
 mod nodes;

@@ -110,10 +110,10 @@ run "what_only_some_need_is_off" {
 run "who_tests_is_a_person" {
   command = plan
   variables {
-    permissions = { check = true, test = true, afterwards = true }
+    permissions = { check = true, test = true, afterwards = true, impaired = true }
   }
   assert {
-    condition     = keys(aws_iam_policy.more) == ["afterwards", "check", "test"] && keys(aws_iam_role_policy_attachment.more) == ["afterwards", "check"]
+    condition     = keys(aws_iam_policy.more) == ["afterwards", "check", "impaired", "test"] && keys(aws_iam_role_policy_attachment.more) == ["afterwards", "check", "impaired"]
     error_message = jsonencode(keys(aws_iam_role_policy_attachment.more))
   }
 }

@@ -12,7 +12,7 @@ variables {
   create_queue         = false
   queue_arn            = "arn:aws:sqs:eu-west-1:210987654321:own"
   queue_url            = "https://sqs.eu-west-1.amazonaws.com/210987654321/own"
-  permissions          = { check = true, test = true, afterwards = true }
+  permissions          = { check = true, test = true, afterwards = true, impaired = true }
   events               = { launch = true, rebalance = true, health = true, warm_pool = true }
   fault_injection      = { target_tags = { team = "shop" }, stop_alarm_arn = "arn:aws:cloudwatch:eu-west-1:123456789012:alarm:errors" }
 }

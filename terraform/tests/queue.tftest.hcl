@@ -240,7 +240,7 @@ run "nothing_is_made_when_nothing_is_wanted" {
     create             = false
     trial_queue        = true
     create_kms_key     = true
-    permissions        = { check = true, test = true, afterwards = true }
+    permissions        = { check = true, test = true, afterwards = true, impaired = true }
     fault_injection    = { target_tags = { team = "shop" }, stop_alarm_arn = "arn:aws:cloudwatch:eu-west-1:123456789012:alarm:errors" }
     autoscaling_groups = { general = { name = "general", launch = true } }
   }

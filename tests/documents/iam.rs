@@ -172,6 +172,29 @@ fn the_policy_of_a_trial_is_the_services_but_for_the_groups() {
     assert!(policy["Statement"][0]["Resource"].as_str().unwrap().ends_with("-trial"));
 }
 
+/// What `--on impaired` calls is allowed apart from the rest: on the page and by the module.
+#[test]
+fn the_policy_for_sick_instances_allows_what_only_that_flag_calls() {
+    let policy: Value =
+        serde_json::from_str(&policy_under(&read(PAGE), "## Sick instances")).unwrap();
+    let needed = [Api::DescribeInstanceStatus, Api::SetInstanceHealth];
+    assert_eq!(actions(&policy), BTreeSet::from(needed.map(action)));
+    let statements = policy["Statement"].as_array().unwrap();
+    let changes = statements.iter().filter(|s| s["Resource"] != "*");
+    let conditions: Vec<_> = changes.map(|s| s["Condition"].clone()).collect();
+    assert_eq!(conditions, by_tag());
+    let table: Value = serde_json::from_str(&read("terraform/modules/policy/calls.json")).unwrap();
+    let row = |api: Api, on: &str| {
+        (api.as_str().to_owned(), serde_json::json!({ "actions": [action(api)], "on": on }))
+    };
+    let [describe, set] = needed;
+    let rows = BTreeMap::from([row(describe, "region"), row(set, "groups")]);
+    let said: BTreeMap<String, Value> = serde_json::from_value(table["impaired"].clone()).unwrap();
+    assert_eq!(said, rows);
+    let explained = first_column(&read(PAGE), "## Sick instances");
+    assert_eq!(explained, actions(&policy).into_iter().map(str::to_owned).collect());
+}
+
 /// The default of a variable of the module.
 fn default(variable: &str) -> String {
     let text = read("terraform/variables.iam.tf");

@@ -94,6 +94,19 @@ fn every_field_of_the_summary_is_on_the_page_and_every_one_on_the_page_exists() 
 }
 
 #[test]
+fn the_sick_instance_of_its_scenario_is_drained_set_unhealthy_and_replaced() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/scenarios/impaired.yaml");
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_sundown"))
+        .args(["simulate", "--scenario", file])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.contains("A status check fails of 1 instance of `general`"), "{said}");
+    assert!(said.contains("CONTINUE"), "its terminate hook is completed: {said}");
+}
+
+#[test]
 fn the_scenario_on_the_page_can_be_played() {
     let page = read(PAGE);
     let yaml = page.split("```yaml\n").nth(1).unwrap().split("```").next().unwrap();

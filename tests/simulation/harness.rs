@@ -336,6 +336,7 @@ impl Stage {
             events: self.events(),
             changes: Vec::new(),
             service_changes: aws.service_changes(),
+            check_changes: aws.check_changes(),
             nodes,
             groups,
             blocks,

@@ -108,7 +108,7 @@ class Permissions(unittest.TestCase):
 
     def test_what_is_rendered_is_the_table(self):
         found = dict(self.policies())
-        self.assertEqual(set(TABLE), {"service", "trial", "check", "test", "afterwards"})
+        self.assertEqual(set(TABLE), {"service", "trial", "check", "test", "afterwards", "impaired"})
         for scope in TABLE:
             with self.subTest(scope):
                 key = [("Allow", "kms:Decrypt", KEY, "{}")] if scope == "service" else []

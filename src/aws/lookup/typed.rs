@@ -1,6 +1,10 @@
 //! The lookups that Sundown uses.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use tokio::time::Instant;
 
@@ -110,6 +114,8 @@ pub struct Members {
     pub desired: usize,
     /// `LifecycleState` of each instance by id, as AWS writes it.
     pub states: BTreeMap<String, String>,
+    /// The instances whose `HealthStatus` is `Unhealthy`.
+    pub unhealthy: BTreeSet<String>,
 }
 
 /// Looks up the lifecycle states of instances in Auto Scaling groups, all of a group in one call.
@@ -131,6 +137,19 @@ impl MemberLookup {
     ) -> Result<Option<String>, LookupError> {
         let (_, members) = self.0.get_since(group, since).await?;
         Ok(members.and_then(|all| all.states.get(instance.as_str()).cloned()))
+    }
+
+    /// The instances of a group, by a call that began at `since` or later. `None`: AWS has no such
+    /// group.
+    ///
+    /// # Errors
+    /// As [`Lookup::get`].
+    pub async fn of_group_since(
+        &self,
+        group: &GroupName,
+        since: Instant,
+    ) -> Result<Option<Arc<Members>>, LookupError> {
+        Ok(self.0.get_since(group, since).await?.1)
     }
 
     /// The instances of a group; the answer may be as old as [`Lookups::members`] keeps it. `None`:
@@ -268,7 +287,14 @@ impl Lookups {
                         .into_iter()
                         .map(|g| {
                             let states = g.members.into_iter().collect();
-                            (g.group, Arc::new(Members { desired: g.desired, states }))
+                            (
+                                g.group,
+                                Arc::new(Members {
+                                    desired: g.desired,
+                                    states,
+                                    unhealthy: g.unhealthy,
+                                }),
+                            )
                         })
                         .collect())
                 })

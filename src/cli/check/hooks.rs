@@ -298,6 +298,7 @@ mod tests {
             tags: BTreeMap::new(),
             desired: 0,
             members: Vec::new(),
+            unhealthy: std::collections::BTreeSet::new(),
             retains_abandoned: false,
         }
     }

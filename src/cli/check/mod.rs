@@ -9,6 +9,7 @@ mod cluster;
 mod finding;
 mod groups;
 mod hooks;
+mod impaired;
 mod lease;
 mod network;
 mod queue;
@@ -26,11 +27,11 @@ use self::{
 use super::{paint::Paint, people::block_on, words::count};
 use crate::{
     aws::{self, Advice, AwsError, ByteLimit, Clients, Hosts, Outcome, Proxy, Queue, Receipt},
-    cluster::{ConnectOptions, connect},
+    cluster::{Cluster, ConnectOptions, KeepLabels, connect, list_nodes},
     config::{Config, ConfigError, RunArgs},
     domain::{InstanceId, InstanceStatus, Kind, Response, seconds, with_causes},
     observe::webhook::Secret,
-    runtime::{Clock, Random},
+    runtime::{Clock, Random, Spawner},
 };
 
 /// An instance that does not exist. Asking for it shows whether the role may ask.
@@ -111,6 +112,7 @@ impl Check<'_> {
             self.dead_letters().await;
             self.instances().await;
             self.scheduled_events().await;
+            self.failing_checks().await;
         }
         let client = self.reach_cluster().await;
         if has_credentials {
@@ -329,6 +331,27 @@ impl Check<'_> {
         });
     }
 
+    /// Whether failed status checks can be seen, if `--on impaired` asks for that.
+    async fn failing_checks(&mut self) {
+        if self.config.drain.impaired.is_none() {
+            return;
+        }
+        let answer = self.clients.ec2().impaired_instances().await;
+        let answer = answer.as_ref().map(Vec::len);
+        self.found.push(impaired::judge_statuses(answer));
+    }
+
+    /// Whether the Nodes let the drain of a sick instance begin, if `--on impaired` asks for that.
+    async fn sick_nodes(&mut self, client: &kube::Client) {
+        let Some(config) = self.config.drain.impaired else { return };
+        let (clock, selector) = (Clock::system(), &self.config.ours.nodes);
+        let cluster = Cluster::plain(client.clone(), clock, self.random.clone(), Spawner::new());
+        // If this is denied, the points `rights` and `groups` report why.
+        if let Ok(nodes) = list_nodes(&cluster, &KeepLabels::of(selector)).await {
+            self.found.push(impaired::judge_nodes(nodes, selector, config, clock.now()));
+        }
+    }
+
     /// A client for the API server. `None`: it does not answer.
     async fn reach_cluster(&mut self) -> Option<kube::Client> {
         let kube = &self.config.kube;
@@ -353,6 +376,7 @@ impl Check<'_> {
         let Some(client) = client else { return self.without_leader() };
         let answers = cluster::ask_rights(&client, cluster::needed(&self.config)).await;
         self.found.extend(cluster::judge_rights(&answers));
+        self.sick_nodes(&client).await;
         let pods = cluster::list_pods(&client).await;
         let election = &self.config.election;
         let (namespace, lease) = (election.lease_namespace.as_str(), election.lease_name.as_str());

@@ -104,7 +104,9 @@ mod tests {
     fn group(retains_abandoned: bool, states: &[&str]) -> Group {
         let member = |(n, state): (usize, &&str)| (format!("i-{n:017x}"), (*state).to_owned());
         let members = states.iter().enumerate().map(member).collect();
-        Group { group: "asg".into(), tags: BTreeMap::new(), desired: 0, members, retains_abandoned }
+        let unhealthy = std::collections::BTreeSet::new();
+        let (group, tags) = ("asg".into(), BTreeMap::new());
+        Group { group, tags, desired: 0, members, unhealthy, retains_abandoned }
     }
 
     fn points(group: &Group, hooks: &[Hook], on_failure: HookResult) -> Vec<(String, Answer)> {

@@ -407,6 +407,7 @@ mod tests {
             tags: BTreeMap::new(),
             desired: 0,
             members,
+            unhealthy: std::collections::BTreeSet::new(),
             retains_abandoned: false,
         };
         let launch = Hook { transition: Transition::Launching, ..hook("sundown-launch") };

@@ -6,7 +6,7 @@ use super::scenario::ScenarioError;
 use crate::config::RunArgs;
 
 /// Flags that change what the service does in a simulation. `docs/scenarios.md` has the same list.
-const ALLOWED: [&str; 26] = [
+const ALLOWED: [&str; 29] = [
     "--accept-real-tests",
     "--compat",
     "--complete-delay",
@@ -17,6 +17,7 @@ const ALLOWED: [&str; 26] = [
     "--evict-after",
     "--exclude-from-load-balancers",
     "--force-after",
+    "--impaired-after",
     "--join-timeout",
     "--lifecycle-hook",
     "--managed-tag",
@@ -24,6 +25,7 @@ const ALLOWED: [&str; 26] = [
     "--max-evictions",
     "--max-evictions-per-budget",
     "--max-held",
+    "--max-impaired",
     "--max-pollers",
     "--min-drain-time",
     "--node-selector",
@@ -33,6 +35,7 @@ const ALLOWED: [&str; 26] = [
     "--shared-queue",
     "--spot-deadline-margin",
     "--sweep-interval",
+    "--then",
 ];
 /// Flags that the simulation sets itself.
 const GIVEN: [&str; 2] = ["--queue-url", "--cluster-name"];

@@ -95,6 +95,8 @@ pub(super) struct Event {
     pub(super) maintenance: Option<Instances>,
     /// When `maintenance` begins, after this event.
     pub(super) starts_in: Duration,
+    /// A status check of the instances fails from then on.
+    pub(super) impaired: Option<Instances>,
     /// How long EventBridge delivers no event.
     pub(super) lose_events: Option<Duration>,
 }
@@ -457,6 +459,7 @@ impl Event {
             "fromWarmPool",
             "maintenance",
             "startsIn",
+            "impaired",
             "loseEvents",
         ])?;
         let instances = |name: &str| fields.read(name, |field| Instances::of(&field));
@@ -473,13 +476,14 @@ impl Event {
             starts_in: fields
                 .read("startsIn", |field| field.duration(Duration::ZERO..=*UNTIL.end()))?
                 .unwrap_or(seconds(3600)),
+            impaired: instances("impaired")?,
             lose_events: fields
                 .read("loseEvents", |field| field.duration(seconds(1)..=*UNTIL.end()))?,
         };
         if event.all().next().is_none() && event.lose_events.is_none() {
             return Err(fields.wrong(
                 "has nothing that happens: give it scaleIn, spot, rebalance, stop, launch, \
-                 toWarmPool, fromWarmPool, maintenance or loseEvents",
+                 toWarmPool, fromWarmPool, maintenance, impaired or loseEvents",
             ));
         }
         Ok(event)
@@ -496,6 +500,7 @@ impl Event {
             ("toWarmPool", &self.to_warm_pool),
             ("fromWarmPool", &self.from_warm_pool),
             ("maintenance", &self.maintenance),
+            ("impaired", &self.impaired),
         ];
         all.into_iter().filter_map(|(what, some)| Some((what, some.as_ref()?)))
     }

@@ -24,8 +24,8 @@ use crate::{
     sim::{
         GROUP_LABEL, World, WorldSettings,
         aws::{
-            GroupSpec, HealthNotice, HookResult, HookSpec, LifecycleState, Member, SpotAction,
-            State,
+            Check, GroupSpec, HealthNotice, HookResult, HookSpec, LifecycleState, Member,
+            SpotAction, State,
         },
         kube::{BudgetSpec, PodShape, PodView},
     },
@@ -185,6 +185,7 @@ async fn play_events(scenario: &Scenario, cast: &Cast, view: &mut View) -> bool 
     let mut events = scenario.events.clone();
     events.sort_by_key(|e| e.at);
     let mut next = events.into_iter().peekable();
+    let replaces_sick = scenario.flags.iter().any(|flag| flag.contains("impaired=unhealthy"));
     let mut rest_since: Option<Moment> = None;
     let (mut interrupted, mut comings) = (BTreeSet::new(), Comings::default());
     loop {
@@ -206,7 +207,8 @@ async fn play_events(scenario: &Scenario, cast: &Cast, view: &mut View) -> bool 
         comings.look(world, now.since_or_zero(*begun), view);
         let rest = next.peek().is_none()
             && comings.is_at_rest()
-            && is_at_rest(world, board.as_ref(), &interrupted);
+            && is_at_rest(world, board.as_ref(), &interrupted)
+            && !(replaces_sick && is_any_sick(world));
         rest_since = if rest { rest_since.or(Some(now)) } else { None };
         if rest_since.is_some_and(|since| now >= since.plus(seconds(5))) {
             return true;
@@ -217,6 +219,13 @@ async fn play_events(scenario: &Scenario, cast: &Cast, view: &mut View) -> bool 
         let soon = now.plus(LOOK);
         clock.sleep_until(next.peek().map_or(soon, |e| begun.plus(e.at).min(soon))).await;
     }
+}
+
+/// Whether a status check of an instance that runs fails.
+fn is_any_sick(world: &World) -> bool {
+    let is_running =
+        |id: &str| world.aws.instance(id).is_some_and(|found| found.state == State::Running);
+    world.aws.check_changes().iter().any(|change| change.fails && is_running(&change.instance))
 }
 
 /// Whether every drain is over, every lifecycle action has ended, no message waits, and every
@@ -275,6 +284,9 @@ fn perform_event(
     all(&event.maintenance, "AWS Health announces the retirement of", &|id| {
         let notice = HealthNotice::retirement([id.to_owned()], starts);
         world.aws.health(&HealthNotice { event: format!("{}_{id}", notice.event), ..notice });
+    });
+    all(&event.impaired, "A status check fails of", &|id| {
+        world.aws.fail_check(id, Check::Instance, true);
     });
     ended.extend(all(&event.stop, "Somebody stops", &|id| world.aws.stop(id)));
     all(&event.to_warm_pool, "Auto Scaling returns to the warm pool", &|id| {

@@ -199,6 +199,27 @@ reasons! {
          the node holds. Sundown restores the earlier state of the node, and drains the node again \
          before the new start."
         => "Nothing.";
+    /// A node is drained because its instance is sick.
+    InstanceImpaired [Warning] [Node]
+        "A status check of EC2 fails, or the node is NotReady, for `--impaired-after`. Sundown takes \
+         the node on as `--on impaired` asks. The message has what is wrong, and since when."
+        => "Nothing. To know more, look at the status checks of the instance in EC2. \
+            [Sick instances](interruptions.md#sick-instances).";
+    /// A sick instance is healthy again.
+    InstanceRecovered [Normal] [Node]
+        "The node of a sick instance has been Ready for 5 minutes, and no status check fails. \
+         Sundown restores the earlier state of the node."
+        => "Nothing. To keep it cordoned, annotate the node with `sundown.dev/keep-cordoned`.";
+    /// Auto Scaling was asked to replace a sick instance.
+    InstanceSetUnhealthy [Normal] [Node]
+        "The drain of a sick instance has ended, and Sundown has reported the instance to Auto \
+         Scaling as unhealthy (`--then impaired=unhealthy`). The group terminates and replaces it."
+        => "Nothing.";
+    /// Auto Scaling refuses SetInstanceHealth.
+    InstanceNotSetUnhealthy [Warning] [Node]
+        "The drain of a sick instance has ended, and the role may not call `SetInstanceHealth`: the \
+         instance keeps running. Written once for each node and leader."
+        => "Allow [`autoscaling:SetInstanceHealth`](iam.md), or replace the instance yourself.";
     /// A node stays cordoned.
     RestoreHeld [Normal] [Node]
         "The annotation `sundown.dev/keep-cordoned` keeps Sundown from restoring the earlier state \

@@ -242,7 +242,7 @@ const ASK_AGAIN: std::time::Duration = seconds(5);
 /// How long to wait for one answer to the question whether an instance stays.
 const ANSWERED_WITHIN: std::time::Duration = seconds(10);
 /// The tag with which Auto Scaling names the group of an instance.
-const GROUP_TAG: &str = "aws:autoscaling:groupName";
+pub(in crate::controller) const GROUP_TAG: &str = "aws:autoscaling:groupName";
 /// The pause between two questions for a replacement. Auto Scaling answers for many nodes at once.
 const REPLACEMENT_AGAIN: std::time::Duration = seconds(10);
 /// The pause before the log repeats that a Node cannot be read.
@@ -444,9 +444,11 @@ fn interruption(instance: &InstanceId, facts: &InterruptionFacts) -> Option<Inte
                 metadata: None,
             })
         }
-        Kind::LaunchHook | Kind::LaunchSuccessful | Kind::Rebalance | Kind::ScheduledChange => {
-            return None;
-        }
+        Kind::LaunchHook
+        | Kind::LaunchSuccessful
+        | Kind::Rebalance
+        | Kind::ScheduledChange
+        | Kind::Impaired => return None,
     };
     Some(Interruption {
         instance: instance.clone(),

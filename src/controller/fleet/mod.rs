@@ -11,6 +11,7 @@ use std::sync::Arc;
 use futures::FutureExt as _;
 use tokio::sync::mpsc;
 
+pub(super) use self::lookups::GROUP_TAG;
 use self::perform::Performer;
 use super::context::Term;
 use crate::{

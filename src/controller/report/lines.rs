@@ -94,6 +94,9 @@ fn log_drain(node: &NodeName, event: &DrainEvent) -> bool {
         DrainEvent::ChangeWithdrawn { why, nothing_holds } => {
             change_withdrawn(node, *why, *nothing_holds);
         }
+        DrainEvent::Recovered => {
+            info!(%node, "The sick instance is healthy again: its node is put back as it was.");
+        }
         DrainEvent::RestoreHeld => {
             info!(%node, "The node is to be put back as it was, and the annotation \
                 sundown.dev/keep-cordoned holds that: it stays cordoned until the annotation is \

@@ -16,7 +16,7 @@ use crate::{
     drain::Outcome,
     fleet::{AcceptedInterruption, ActionEnd, Begin, DrainEvent, End, FleetCounts, FleetEvent},
     observe::{
-        DrainEnd, Place, PodState, RecordEvent,
+        DrainEnd, ImpairedStep, Place, PodState, RecordEvent,
         traces::{DrainStart, DrainTrace},
     },
 };
@@ -132,6 +132,7 @@ impl Term {
                 self.shared.metrics.record(RecordEvent::Restored);
             }
             DrainEvent::PutBack => self.shared.metrics.record(RecordEvent::PutBack),
+            DrainEvent::Recovered => self.shared.metrics.impaired(ImpairedStep::Recovered),
             DrainEvent::Released { is_put_back, .. } => {
                 self.shared.metrics.record(if *is_put_back {
                     RecordEvent::PutBack

@@ -128,6 +128,12 @@ fn of_drain(node: &NodeName, event: &DrainEvent) -> Option<NodeNote> {
              new start."
                 .to_owned(),
         ),
+        DrainEvent::Recovered => (
+            Normal,
+            EventReason::InstanceRecovered,
+            "The instance has been healthy for 5 minutes: the node is put back as it was."
+                .to_owned(),
+        ),
         DrainEvent::RestoreHeld => (
             Normal,
             EventReason::RestoreHeld,

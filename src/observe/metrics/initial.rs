@@ -1,12 +1,14 @@
 //! Creates the series whose labels are known, at 0: Prometheus's `increase()` does not see the
 //! first event of a series that begins with 1.
 
+use std::collections::BTreeMap;
+
 use super::{Counters, Labels, Metrics};
 use crate::{
     domain::{Kind, SettingFault, SettingSource},
     observe::labels::{
-        CompletionResult, DrainEnd, HeartbeatResult, MessageOutcome, PodState, RecordEvent,
-        SweepResult, TraceResult, WebhookResult,
+        CompletionResult, DrainEnd, HeartbeatResult, ImpairedStep, MessageOutcome, PodState,
+        RecordEvent, SweepResult, TraceResult, WebhookResult,
     },
 };
 
@@ -18,6 +20,8 @@ pub struct LabelValues {
     pub rejections: Vec<&'static str>,
     /// Reasons why a pod is blocked.
     pub block_reasons: Vec<&'static str>,
+    /// Reasons why the drain of a sick instance does not begin.
+    pub impaired_waits: Vec<&'static str>,
     /// Classes of answers to evictions and deletes.
     pub answers: Vec<&'static str>,
     /// All calls to AWS and Kubernetes.
@@ -89,6 +93,10 @@ impl Metrics {
         for outcome in MessageOutcome::OF_SWEEP {
             touch(&self.sweep_decided, [("outcome", outcome.as_str())]);
         }
+        for step in ImpairedStep::ALL {
+            touch(&self.impaired, [("step", step.as_str())]);
+        }
+        self.set_impaired_waiting(&BTreeMap::new());
         for result in HeartbeatResult::ALL {
             touch(&self.heartbeats, [("result", result.as_str())]);
         }

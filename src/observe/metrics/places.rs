@@ -34,7 +34,7 @@ const UNKNOWN: &str = "unknown";
 const OTHER: &str = "other";
 
 /// The kinds of interruptions in records. `unknown`: written by a newer version of Sundown.
-const KINDS: [&str; 10] = [
+const KINDS: [&str; 12] = [
     Kind::TerminateHook.as_str(),
     Kind::RootVolume.as_str(),
     Kind::Spot.as_str(),
@@ -44,6 +44,8 @@ const KINDS: [&str; 10] = [
     Kind::CapacityBlock.as_str(),
     Kind::StateChange.as_str(),
     Kind::Rebalance.as_str(),
+    Kind::ScheduledChange.as_str(),
+    Kind::Impaired.as_str(),
     UNKNOWN,
 ];
 

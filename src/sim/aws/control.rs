@@ -6,9 +6,10 @@ use jiff::SignedDuration;
 use tokio::sync::mpsc;
 
 use super::{
-    ActionReport, Call, Check, Deletion, Disorder, EmbeddedAws, FaultId, FaultRule, GroupSpec,
-    HealthNotice, HookResult, HookSpec, Instance, InstanceChange, InstanceSpec, Member, Outcome,
-    PlannedEvent, QueueSettings, QueueView, Rule, SentMessage, ServiceChange, SpotAction, State,
+    ActionReport, Call, Check, CheckChange, Deletion, Disorder, EmbeddedAws, FaultId, FaultRule,
+    GroupSpec, HealthNotice, HookResult, HookSpec, Instance, InstanceChange, InstanceSpec, Member,
+    Outcome, PlannedEvent, QueueSettings, QueueView, Rule, SentMessage, ServiceChange, SpotAction,
+    State,
     autoscaling::{Group, Named},
     events::EventKind,
     sqs::Queue,
@@ -166,7 +167,15 @@ impl EmbeddedAws {
             } else {
                 failed.remove(&check);
             }
+            let fails = !failed.is_empty();
+            state.check_changes.push(CheckChange { at: now, instance: instance.to_owned(), fails });
         });
+    }
+
+    /// When the status checks of instances began to fail and passed again.
+    #[must_use]
+    pub fn check_changes(&self) -> Vec<CheckChange> {
+        self.shared.with(|state, _| state.check_changes.clone())
     }
 
     /// EC2 schedules an event for an instance, in place of one with its id. No event of AWS Health

@@ -28,7 +28,7 @@ pub use autoscaling::{
     GroupSpec, HookResult, HookSpec, LifecycleState, Member, Template, Transition,
 };
 pub use connector::AwsConnector;
-pub use ec2::{Check, PlannedEvent};
+pub use ec2::{Check, CheckChange, PlannedEvent};
 pub use events::{Envelope, EventKind, HealthNotice, Rule, SpotAction, WARNING};
 pub use faults::{Disorder, Fault, FaultId, FaultRule, How};
 pub use instance::{Instance, InstanceChange, InstanceSpec, State};

@@ -12,7 +12,7 @@ use tokio::sync::{Notify, mpsc};
 use super::{
     Settings,
     autoscaling::{Actions, Group},
-    ec2::{PlannedEvent, Status},
+    ec2::{CheckChange, PlannedEvent, Status},
     events::Rule,
     faults::Faults,
     instance::{Instance, InstanceChange, State as InstanceState},
@@ -70,6 +70,7 @@ pub(super) struct State {
     pub(super) journal: Journal,
     /// Instances that went out of service without an end, and came back.
     pub(super) service_changes: Vec<ServiceChange>,
+    pub(super) check_changes: Vec<CheckChange>,
     pub(super) subscribers: Vec<mpsc::UnboundedSender<InstanceChange>>,
     /// How many addresses were given out.
     pub(super) addresses: u32,
@@ -102,6 +103,7 @@ impl State {
             tripwire: Tripwire::default(),
             journal: Journal::new(settings.keep),
             service_changes: Vec::new(),
+            check_changes: Vec::new(),
             subscribers: Vec::new(),
             addresses: 0,
             timers: BTreeMap::new(),

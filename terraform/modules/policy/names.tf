@@ -21,7 +21,7 @@ locals {
   unique = 26
 
   # IAM is global: the same cluster name in two regions makes two roles. What Terraform appends to a prefix does so by itself.
-  in_iam = ["role", "delivery", "fault", "trial_role", "policy", "check", "test", "afterwards", "trial_policy"]
+  in_iam = ["role", "delivery", "fault", "trial_role", "policy", "check", "test", "afterwards", "impaired", "trial_policy"]
   region = { for thing in keys(local.things) : thing => contains(local.in_iam, thing) && !(thing == "role" && var.role_name != null) ? "_${var.region}" : "" }
   ends   = { for thing, of in local.things : thing => "${of.suffix}${local.region[thing]}" }
 
@@ -41,6 +41,7 @@ locals {
       check        = { suffix = "_check", limit = 128 }
       test         = { suffix = "_test", limit = 128 }
       afterwards   = { suffix = "_afterwards", limit = 128 }
+      impaired     = { suffix = "_impaired", limit = 128 }
       trial_policy = { suffix = "_trial", limit = 128 }
     },
     { for event in keys(local.patterns) : "rule_${event}" => { suffix = "_${event}", limit = 64 } },

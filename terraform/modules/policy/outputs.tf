@@ -33,7 +33,7 @@ output "service_policy" {
 }
 
 output "permission_policies" {
-  description = "What only some need, by what for: trial, check, test, afterwards."
+  description = "What only some need, by what for: trial, check, test, afterwards, impaired."
   value       = { for scope, statements in local.statements : scope => jsonencode({ Version = "2012-10-17", Statement = statements }) if scope != "service" }
 }
 

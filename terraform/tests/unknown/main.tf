@@ -51,7 +51,7 @@ module "sundown" {
   sender_arns               = [aws_iam_role.own.arn]
   reader_arns               = [aws_iam_role.own.arn]
   alarm_actions             = [aws_cloudwatch_metric_alarm.own.arn]
-  permissions               = { check = true, test = true, afterwards = true }
+  permissions               = { check = true, test = true, afterwards = true, impaired = true }
   trial_queue               = true
   limit_to_groups           = true
   fault_injection           = { target_tags = { team = aws_autoscaling_group.own.name }, stop_alarm_arn = aws_cloudwatch_metric_alarm.own.arn }

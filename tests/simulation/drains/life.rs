@@ -13,7 +13,7 @@ use crate::{harness::Stage, judge};
 
 const RECORD: &str = "sundown.dev/record";
 
-fn annotate(scene: &Scene, n: usize, key: &str, value: Option<&str>) {
+pub(super) fn annotate(scene: &Scene, n: usize, key: &str, value: Option<&str>) {
     scene.stage.world.kube.edit("nodes", "", &scene.node(n), |node| match value {
         Some(value) => node["metadata"]["annotations"][key] = json!(value),
         None => drop(node["metadata"]["annotations"].as_object_mut().and_then(|a| a.remove(key))),

@@ -201,6 +201,10 @@ impl Judge<'_> {
         if notice.event.kind == Kind::ScheduledChange {
             return self.untimely_change(seen, notice);
         }
+        if notice.event.kind == Kind::Impaired {
+            // It would be no notice if the instance had not been sick.
+            return None;
+        }
         let (at, event) = (seen.at, &notice.event);
         let own_time = match event.kind {
             Kind::StateChange => Duration::from_secs(60),

@@ -192,6 +192,7 @@ fn least_time(interruptions: &[serde_json::Value]) -> Option<&'static str> {
         "terminate-hook",
         "root-volume",
         "scheduled-change",
+        "impaired",
         "rebalance",
     ];
     order.into_iter().find(|kind| interruptions.iter().any(|i| i["kind"] == *kind))

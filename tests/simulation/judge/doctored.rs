@@ -17,6 +17,7 @@ mod nodes;
 mod pooled;
 mod returned;
 mod runs;
+mod sick;
 mod worlds;
 mod writers;
 

@@ -37,7 +37,8 @@ struct Count {
 }
 
 /// Kinds whose nodes leave load balancers late, unless a flag says otherwise.
-const LATE: [&str; 4] = ["terminate-hook", "root-volume", "scheduled-change", "rebalance"];
+const LATE: [&str; 5] =
+    ["terminate-hook", "root-volume", "scheduled-change", "impaired", "rebalance"];
 
 impl Judge<'_> {
     pub(super) fn labels(&mut self) {

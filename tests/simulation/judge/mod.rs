@@ -29,6 +29,7 @@ mod restored;
 mod returned;
 mod scheduled;
 pub mod sent;
+mod sick;
 pub mod story;
 mod swept;
 pub mod timeline;
@@ -48,8 +49,8 @@ use jiff::SignedDuration;
 use sundown::sim::{
     Disturbance,
     aws::{
-        ActionReport, Call, Deletion, InstanceChange, Outcome, PlannedEvent, SentMessage,
-        ServiceChange, Transition,
+        ActionReport, Call, CheckChange, Deletion, InstanceChange, Outcome, PlannedEvent,
+        SentMessage, ServiceChange, Transition,
     },
     kube::{Entry, Request},
 };
@@ -85,6 +86,8 @@ pub struct Evidence {
     pub changes: Vec<InstanceChange>,
     /// Instances that went out of service without an end, and came back.
     pub service_changes: Vec<ServiceChange>,
+    /// Status checks of instances that began to fail, and passed again.
+    pub check_changes: Vec<CheckChange>,
     /// The Node that an instance has or had.
     pub nodes: BTreeMap<String, String>,
     /// Which group an instance belongs to.
@@ -195,6 +198,7 @@ impl Terms {
             Some("cordon") => Response::Cordon,
             Some("drain") => Response::Drain,
             _ if kind == "rebalance" => Response::Prefer,
+            _ if kind == "impaired" => Response::Ignore,
             _ => Response::Drain,
         }
     }
@@ -211,7 +215,8 @@ impl Terms {
 
     /// The event asks for a change of a node.
     pub fn asks(&self, event: &sent::Event) -> bool {
-        let is_of_node = event.is_interruption() || event.kind == sent::Kind::Rebalance;
+        let is_of_node = event.is_interruption()
+            || matches!(event.kind, sent::Kind::Rebalance | sent::Kind::Impaired);
         is_of_node && self.response(event.kind.name()) > Response::Ignore
     }
 
@@ -337,6 +342,7 @@ pub fn verdict(evidence: &Evidence) -> Ruling {
     judge.without_node();
     judge.causes();
     judge.changes();
+    judge.handed_over();
     judge.written_facts();
     judge.in_time();
     judge.events();
@@ -357,7 +363,10 @@ pub fn judge_any(evidence: &Evidence, except: &[Rule]) -> Vec<String> {
         (Rule::Strangers, |judge| judge.strangers()),
         (Rule::Messages, |judge| judge.messages()),
         (Rule::LateCalls, |judge| judge.late_calls()),
-        (Rule::Causes, |judge| judge.causes()),
+        (Rule::Causes, |judge| {
+            judge.causes();
+            judge.handed_over();
+        }),
         (Rule::RecordFacts, |judge| judge.written_facts()),
         (Rule::AcceptedInTime, |judge| {
             judge.in_time();

@@ -13,6 +13,8 @@ use super::Evidence;
 pub const RECORD: &str = "sundown.dev/record";
 /// What AWS Health has announced.
 pub const PLANNED: &str = "sundown.dev/planned";
+/// Annotation: when the Node was last taken on because its instance was sick.
+pub const IMPAIRED: &str = "sundown.dev/impaired";
 pub const RELEASE: &str = "sundown.dev/release";
 pub const TAINT: &str = "sundown.dev/interruption";
 /// The label that takes a node out of load balancers.

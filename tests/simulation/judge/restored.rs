@@ -16,8 +16,8 @@ use super::{
     excuses::{Scope, WRITE_NODES},
     is_us,
     nodes::{
-        EXCLUDED, PLANNED, RECORD, RELEASE, TAINT, Write, excluded, instance, open_record, record,
-        taint,
+        EXCLUDED, IMPAIRED, PLANNED, RECORD, RELEASE, TAINT, Write, excluded, instance,
+        open_record, record, taint,
     },
     promises::Promise,
 };
@@ -289,8 +289,8 @@ fn labels(node: &NodeState) -> BTreeSet<String> {
 }
 
 fn annotations(node: &NodeState) -> BTreeSet<String> {
-    let others =
-        node.annotations.iter().filter(|(k, _)| ![RECORD, RELEASE, PLANNED].contains(&k.as_str()));
+    let ours = [RECORD, RELEASE, PLANNED, IMPAIRED];
+    let others = node.annotations.iter().filter(|(key, _)| !ours.contains(&key.as_str()));
     others.map(|(key, value)| format!("{key}={value}")).collect()
 }
 

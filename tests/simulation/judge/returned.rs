@@ -63,6 +63,7 @@ impl Judge<'_> {
                 || by_person
                 || of_another
                 || self.is_called_off(write, new, &record)
+                || super::sick::is_well_again(self.evidence, write.at, new, &record)
                 || self.is_back(write, new, &record)
             {
                 continue;

@@ -24,6 +24,7 @@ pub enum Kind {
     Rebalance,
     StateChange,
     ScheduledChange,
+    Impaired,
 }
 
 impl Kind {
@@ -42,6 +43,7 @@ impl Kind {
             Self::Rebalance => "rebalance",
             Self::StateChange => "state-change",
             Self::ScheduledChange => "scheduled-change",
+            Self::Impaired => "impaired",
         }
     }
 

@@ -21,7 +21,7 @@ use super::{
     leaders::Leaders,
     scheduled,
     sent::{self, Notice, setting},
-    swept,
+    sick, swept,
     windows::last_of_each,
     written::{Header, Reader, Seen, Writing},
 };
@@ -111,6 +111,7 @@ impl<'a> Story<'a> {
         let mut notices = sent::notices(&evidence.messages, &evidence.blocks);
         notices.extend(swept::notices(evidence, &notices));
         notices.extend(scheduled::notices(evidence));
+        notices.extend(sick::notices(evidence, &notices));
         notices.sort_by_key(|notice| notice.sent);
         let mut reader = Reader::new(&notices, &evidence.requests, evidence.aws_ahead);
         for Entry { at, by, fact } in &evidence.entries {

@@ -129,6 +129,7 @@ fn names(act: &Act) -> Vec<String> {
         | Act::Capacity { .. }
         | Act::Block { .. }
         | Act::LoseEvents { .. }
+        | Act::FailCheck { .. }
         | Act::EndInEc2 { .. } => Vec::new(),
         Act::Aws { api, fault, .. } => {
             vec![format!("Aws {}", variant(fault)), format!("Aws, call {api}")]

@@ -8,7 +8,7 @@ use sundown::sim::{
 };
 
 use super::{
-    fifth, fourth,
+    eighth, fifth, fourth,
     plan::{Act, Budget, Group, Load, LoadKind, Loose, Plan},
     second, seventh, sixth, third,
 };
@@ -96,6 +96,9 @@ impl Plan {
         }
         if seed >= seventh::FIRST {
             seventh::draw(&mut plan);
+        }
+        if seed >= eighth::FIRST {
+            eighth::draw(&mut plan);
         }
         plan
     }

@@ -10,6 +10,7 @@ mod build;
 mod changes;
 mod coverage;
 mod draw;
+mod eighth;
 mod faults;
 mod fifth;
 mod fourth;

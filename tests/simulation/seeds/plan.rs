@@ -319,6 +319,11 @@ pub enum Act {
         is_real: bool,
         is_spot: bool,
     },
+    /// A status check of an instance fails for so long.
+    FailCheck {
+        pick: usize,
+        seconds: u64,
+    },
     /// The queue is deleted with all that is in it. Then there is a new one of its name.
     DeleteQueue {
         seconds: u64,

@@ -11,7 +11,9 @@ use serde_json::json;
 use sundown::domain::Moment;
 use sundown::sim::{
     Passage, Tripwire, WorldSettings,
-    aws::{Call, FaultRule, HealthNotice, How, InstanceChange, QueueSettings, SpotAction, State},
+    aws::{
+        Call, Check, FaultRule, HealthNotice, How, InstanceChange, QueueSettings, SpotAction, State,
+    },
     kube::{Match, Request, Rule, RuleId},
 };
 use tokio::{sync::mpsc::UnboundedReceiver, task::JoinHandle};
@@ -37,6 +39,7 @@ pub(super) enum Todo {
     Resume(String),
     ResumeAll,
     KubeletBack(String),
+    PassCheck(String),
     Reconnect(String),
     NoWebhook(Option<RuleId>),
     Schedule,
@@ -102,6 +105,7 @@ pub async fn play_and_count(plan: &Plan) -> (Evidence, Vec<Passage>) {
         events: BTreeSet::new(),
         changes: Vec::new(),
         service_changes: Vec::new(),
+        check_changes: Vec::new(),
         nodes: BTreeMap::new(),
         groups: BTreeMap::new(),
         blocks: BTreeMap::new(),
@@ -229,6 +233,10 @@ impl Play<'_> {
             Act::Change { starts, end, .. } => {
                 Duration::from_secs(starts + end.moved_by()) + Duration::from_mins(2)
             }
+            // It is drained after three minutes, and put back after five.
+            Act::FailCheck { seconds, .. } => {
+                Duration::from_secs((*seconds).min(400)) + Duration::from_mins(8)
+            }
             // The last reclaim takes two minutes.
             _ => Duration::from_mins(2),
         };
@@ -315,6 +323,7 @@ impl Play<'_> {
         self.evidence.requests = world.kube.requests();
         self.evidence.calls = world.aws.calls();
         self.evidence.service_changes = world.aws.service_changes();
+        self.evidence.check_changes = world.aws.check_changes();
         let quiet =
             |r: &&Request| r.resource == "leases" || r.verb == "watch" || r.resource == "events";
         let idle = self.evidence.requests[before.0..].iter().filter(|r| !quiet(r)).count();
@@ -361,6 +370,9 @@ impl Play<'_> {
                 self.hand(&node, "back");
                 kube.kubelet_back(&node);
             }
+            Todo::PassCheck(instance) => {
+                self.stage.world.aws.fail_check(&instance, Check::Instance, false);
+            }
             fault => self.end_fault(fault),
         }
     }
@@ -387,6 +399,16 @@ impl Play<'_> {
             }),
             Act::Rebalance { pick } => {
                 self.with_instance(*pick, |id| aws.rebalance_recommendation(id));
+            }
+            Act::FailCheck { pick, seconds } => {
+                let mut sick = None;
+                self.with_instance(*pick, |id| {
+                    aws.fail_check(id, Check::Instance, true);
+                    sick = Some(id.to_owned());
+                });
+                if let Some(instance) = sick.filter(|_| *seconds < 10_000) {
+                    self.after(*seconds, Todo::PassCheck(instance));
+                }
             }
             Act::FalseState { pick } => {
                 self.with_instance(*pick, |id| aws.state_change_event(id, State::Stopping));

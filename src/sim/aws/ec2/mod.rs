@@ -7,7 +7,7 @@ mod wire;
 use std::{collections::BTreeMap, time::Duration};
 
 pub(super) use status::Status;
-pub use status::{Check, PlannedEvent};
+pub use status::{Check, CheckChange, PlannedEvent};
 pub(super) use wire::{handle, object};
 
 use super::{

@@ -44,6 +44,17 @@ impl Check {
     }
 }
 
+/// A status check of an instance began to fail, or all of them pass again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckChange {
+    /// When.
+    pub at: Moment,
+    /// The instance.
+    pub instance: String,
+    /// At least one check fails.
+    pub fails: bool,
+}
+
 /// An event that EC2 has scheduled for an instance.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlannedEvent {

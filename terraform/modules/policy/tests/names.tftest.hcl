@@ -50,7 +50,7 @@ run "the_longest_cluster_name_is_cut_with_a_hash" {
   assert {
     condition = alltrue([
       for thing, name in output.names :
-      length(name) <= (contains(["queue", "dead", "undelivered", "trial"], thing) ? 80 : contains(["policy", "check", "test", "afterwards", "trial_policy"], thing) ? 128 : 64)
+      length(name) <= (contains(["queue", "dead", "undelivered", "trial"], thing) ? 80 : contains(["policy", "check", "test", "afterwards", "impaired", "trial_policy"], thing) ? 128 : 64)
     ])
     error_message = jsonencode({ for thing, name in output.names : thing => length(name) })
   }
@@ -58,7 +58,7 @@ run "the_longest_cluster_name_is_cut_with_a_hash" {
   assert {
     condition = alltrue([
       for thing, prefix in output.prefixes :
-      endswith(prefix, "-") && length(prefix) + 26 <= (contains(["queue", "dead", "undelivered", "trial"], thing) ? 80 : contains(["policy", "check", "test", "afterwards", "trial_policy"], thing) ? 128 : 64)
+      endswith(prefix, "-") && length(prefix) + 26 <= (contains(["queue", "dead", "undelivered", "trial"], thing) ? 80 : contains(["policy", "check", "test", "afterwards", "impaired", "trial_policy"], thing) ? 128 : 64)
     ])
     error_message = jsonencode({ for thing, prefix in output.prefixes : thing => length(prefix) })
   }
@@ -111,7 +111,7 @@ run "another_region_has_other_names_in_iam" {
     region       = "us-east-1"
   }
   assert {
-    condition     = length(setintersection([for thing in ["role", "delivery", "fault", "trial_role", "policy", "check", "test", "afterwards", "trial_policy"] : output.names[thing]], values(run.a_short_name_stays_as_it_is.names))) == 0
+    condition     = length(setintersection([for thing in ["role", "delivery", "fault", "trial_role", "policy", "check", "test", "afterwards", "impaired", "trial_policy"] : output.names[thing]], values(run.a_short_name_stays_as_it_is.names))) == 0
     error_message = jsonencode(output.names)
   }
   assert {

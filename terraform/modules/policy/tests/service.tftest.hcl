@@ -188,11 +188,11 @@ run "a_statement_of_ones_own_is_added" {
 run "what_only_some_need_is_in_policies_of_its_own" {
   command = plan
   assert {
-    condition     = keys(output.permission_policies) == ["afterwards", "check", "test", "trial"]
+    condition     = keys(output.permission_policies) == ["afterwards", "check", "impaired", "test", "trial"]
     error_message = jsonencode(keys(output.permission_policies))
   }
   assert {
-    condition     = length(regexall("PutEvents|TerminateInstance|SetInstanceHealth|DetachInstances|DescribeRule", output.service_policy)) == 0
+    condition     = length(regexall("PutEvents|TerminateInstance|SetInstanceHealth|DescribeInstanceStatus|DetachInstances|DescribeRule", output.service_policy)) == 0
     error_message = output.service_policy
   }
   assert {

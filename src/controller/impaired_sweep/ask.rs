@@ -1,0 +1,100 @@
+//! Asks EC2 and Auto Scaling about sick instances.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use futures::{StreamExt, stream};
+use tracing::{debug, warn};
+
+use crate::{
+    aws::Outcome,
+    controller::{context::Term, fleet::GROUP_TAG},
+    domain::{GroupName, InstanceId, InstanceStatus, Moment, seconds},
+    triage::impaired::{AwsView, Described, Member, RoundEnd},
+};
+
+/// About how many instances AWS is asked at once. The lookups put their questions into few calls.
+const CONCURRENT: usize = 20;
+/// How long the answers about an instance may take.
+const TIMEOUT: Duration = seconds(30);
+
+/// Since when a status check of an instance has been failing, by our clock. `None`: EC2 did not
+/// answer.
+pub(super) async fn failing_checks(
+    term: &Term,
+) -> (Option<BTreeMap<InstanceId, Moment>>, RoundEnd) {
+    match term.shared.aws.ec2().impaired_instances().await {
+        Ok(impaired) => {
+            let skew = term.skew();
+            // Without a time, the check has just begun to fail, as far as anybody knows.
+            let now = term.shared.clock.now();
+            let ours = |status: InstanceStatus| {
+                let since = status.failed_checks.iter().filter_map(|check| check.since).min();
+                (status.id, since.map_or(now, |at| skew.to_ours(at)))
+            };
+            (Some(impaired.into_iter().map(ours).collect()), RoundEnd::Usual)
+        }
+        Err(error) if error.outcome() == Outcome::Denied => {
+            if term.is_first_report("DescribeInstanceStatus is denied") {
+                warn!(
+                    %error,
+                    "Sundown does not see failed status checks: it finds sick instances only by \
+                     their nodes. Allow ec2:DescribeInstanceStatus in the role's policy."
+                );
+            }
+            (None, RoundEnd::AskLess)
+        }
+        Err(error) => {
+            debug!(%error, "EC2 does not answer which status checks fail.");
+            let is_throttled = error.outcome() == Outcome::Throttled;
+            (None, if is_throttled { RoundEnd::AskLess } else { RoundEnd::Usual })
+        }
+    }
+}
+
+/// Asks about the instance of each of these. The order stays.
+pub(super) async fn all<T>(
+    term: &Term,
+    about_whom: Vec<T>,
+    instance: impl Fn(&T) -> InstanceId,
+) -> Vec<(T, AwsView)> {
+    let named = about_whom.into_iter().map(|one| (instance(&one), one));
+    stream::iter(named)
+        .map(|(instance, one)| async move { (one, about(term, &instance).await) })
+        .buffered(CONCURRENT)
+        .collect()
+        .await
+}
+
+async fn about(term: &Term, instance: &InstanceId) -> AwsView {
+    let asking = tokio::time::timeout(TIMEOUT, ask(term, instance));
+    asking.await.ok().flatten().unwrap_or(AwsView::Unanswered)
+}
+
+/// `None`: one of them did not answer.
+async fn ask(term: &Term, instance: &InstanceId) -> Option<AwsView> {
+    let (lookups, now) = (&term.shared.lookups, tokio::time::Instant::now());
+    let Some(facts) = lookups.instances.get_since(instance, now).await.ok()?.1 else {
+        return Some(AwsView::NotOurs);
+    };
+    let managed_tag = term.shared.policy.managed_tag.as_ref();
+    if managed_tag.is_some_and(|key| !facts.tags.contains_key(key)) {
+        return Some(AwsView::NotOurs);
+    }
+    let Some(group) = facts.tags.get(GROUP_TAG).map(|name| GroupName::from(name.as_str())) else {
+        return Some(AwsView::NotOurs);
+    };
+    let Some(members) = lookups.members.of_group_since(&group, now).await.ok()? else {
+        return Some(AwsView::NotOurs);
+    };
+    if !members.states.contains_key(instance.as_str()) {
+        return Some(AwsView::NotOurs);
+    }
+    let described = Described {
+        instance,
+        state: facts.state,
+        desired: members.desired,
+        states: &members.states,
+        unhealthy: &members.unhealthy,
+    };
+    Some(AwsView::Answered(Member::new(group, &described)))
+}

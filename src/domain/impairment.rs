@@ -1,0 +1,143 @@
+//! Sick instances: what shows that one is sick, and what its Node's annotation keeps of it.
+
+use std::{fmt, str::FromStr};
+
+use super::{GroupName, InstanceId, Interruption, Kind, Moment, interruption::impaired_event_id};
+
+/// What shows that an instance is sick.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Symptom {
+    /// A status check of EC2 fails (`ImpairedSince` in DescribeInstanceStatus).
+    StatusCheck,
+    /// The `Ready` condition of its Node is `False` or `Unknown`.
+    NotReady,
+}
+
+impl Symptom {
+    /// Its word in event IDs, annotations and logs.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::StatusCheck => "status-check",
+            Self::NotReady => "not-ready",
+        }
+    }
+
+    /// The symptom with this word; `None` for any other text.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        [Self::StatusCheck, Self::NotReady].into_iter().find(|symptom| symptom.as_str() == word)
+    }
+}
+
+/// A sick instance.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Impairment {
+    /// What shows it.
+    pub symptom: Symptom,
+    /// Since when, by AWS's clock.
+    pub since: Moment,
+    /// Its Auto Scaling group.
+    pub group: GroupName,
+}
+
+impl Impairment {
+    /// The interruption that it is. The event ID depends only on what has been seen, so another
+    /// leader that sees the same finds a repeat.
+    #[must_use]
+    pub fn of(self, instance: InstanceId) -> Interruption {
+        Interruption {
+            instance,
+            event_id: impaired_event_id(self.since, self.symptom),
+            time: Some(self.since),
+            cause: super::Cause::Impaired(self),
+        }
+    }
+}
+
+/// What the annotation `sundown.dev/impaired` keeps of the last time that a Node was taken on as
+/// impaired. It stays when another record replaces that of the sick instance.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImpairedMark {
+    /// The instance that was sick.
+    pub instance: InstanceId,
+    /// Its Auto Scaling group.
+    pub group: GroupName,
+    /// When Sundown took it on, by AWS's clock.
+    pub at: Moment,
+}
+
+/// What the record of a Node means for a sick instance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ImpairedStatus {
+    /// No record holds the Node.
+    Free,
+    /// The record is open and only marks the Node with a taint (`prefer`): its pods stay.
+    Marked,
+    /// The record is open, and holds nothing else but recommendations: the node is being drained as
+    /// impaired.
+    Draining,
+    /// The same, and the drain has ended: the node waits for its replacement.
+    Drained,
+    /// Another interruption holds the Node.
+    OfOthers,
+}
+
+/// What follows the drain of a kind, as `--then KIND=STEP` gives it. Only a sick instance has such
+/// a step: `impaired=unhealthy`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KindThen;
+
+impl FromStr for KindThen {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let impaired = Kind::Impaired.as_str();
+        let given = text.split_once('=').map(|(kind, step)| (kind.trim(), step.trim()));
+        match given {
+            Some((kind, "unhealthy")) if kind == impaired => Ok(Self),
+            _ => Err(format!(
+                "`{text}` is not a step after a drain; the only one is `{impaired}=unhealthy`"
+            )),
+        }
+    }
+}
+
+impl fmt::Display for KindThen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}=unhealthy", Kind::Impaired.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_impaired_unhealthy_is_a_step_after_a_drain() {
+        assert_eq!("impaired=unhealthy".parse(), Ok(KindThen));
+        assert_eq!(" impaired = unhealthy ".parse(), Ok(KindThen));
+        assert_eq!(KindThen.to_string(), "impaired=unhealthy");
+        for bad in ["", "impaired", "impaired=terminate", "spot=unhealthy", "impaired="] {
+            let error = bad.parse::<KindThen>().unwrap_err();
+            assert!(error.contains("the only one is `impaired=unhealthy`"), "{bad}: {error}");
+        }
+    }
+
+    #[test]
+    fn what_two_leaders_see_of_one_sick_instance_has_one_event_id() {
+        let sick = |symptom| {
+            let since = "2026-01-05T09:00:00.7Z".parse().unwrap();
+            Impairment { symptom, since, group: "asg".into() }
+                .of("i-00000000000000001".parse().unwrap())
+        };
+        let seen = sick(Symptom::NotReady);
+        assert_eq!(seen.event_id, "sweep:2026-01-05T09:00:00Z:not-ready");
+        assert_eq!(seen.event_id, sick(Symptom::NotReady).event_id);
+        assert_ne!(seen.event_id, sick(Symptom::StatusCheck).event_id);
+        assert_eq!(seen.kind(), Kind::Impaired);
+        for symptom in [Symptom::StatusCheck, Symptom::NotReady] {
+            assert_eq!(Symptom::from_word(symptom.as_str()), Some(symptom));
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! Nodes that were taken on because their instance was sick, and that are healthy again.
+
+use std::sync::Arc;
+
+use super::{DrainEvent, Effect, Fleet};
+use crate::{
+    domain::{ImpairedStatus, Kind, Node},
+    drain::Input,
+    record::{self, EndReason},
+};
+
+impl Fleet {
+    /// The sick instance of this Node is healthy again, and Auto Scaling does not replace it: its
+    /// drain ends, and the node is put back.
+    pub(super) fn recovered(&mut self, node: &Arc<Node>) {
+        let name = &node.name;
+        let Some(state) = self.drains.get_mut(name) else {
+            // Its drain has ended before.
+            if record::impaired_status(node) == ImpairedStatus::Drained {
+                if !node.keeps_cordon() {
+                    self.out.report(name, DrainEvent::Recovered);
+                }
+                self.out.push(Effect::PutBack(Arc::clone(node)));
+            }
+            return;
+        };
+        if state.node.uid != node.uid || !state.is_draining() || state.record.has_unknown() {
+            return;
+        }
+        // A recommendation has marked the node before. It does not hold the drain.
+        let is_over = |kind: Kind| kind == Kind::Impaired || kind.is_recommendation();
+        if !state.interruptions.iter().all(|facts| facts.kind.is_some_and(is_over)) {
+            return;
+        }
+        let events = state.interruptions.iter().map(|facts| facts.event_id.clone());
+        state.disproved.extend(events);
+        state.end_reason = EndReason::NothingHolds;
+        self.out.report(name, DrainEvent::Recovered);
+        self.feed(name, Input::Release);
+    }
+}

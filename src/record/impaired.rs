@@ -1,0 +1,88 @@
+//! The annotation `sundown.dev/impaired`: when Sundown last took the Node on as impaired. It
+//! outlives the record, which the terminate hook of the sick instance replaces, so that a later
+//! leader knows how many sick nodes were taken on lately, and in which groups.
+//!
+//! ```json
+//! {"version":1,"instance":"i-1234567890abcdef0","group":"asg","symptom":"status-check",
+//!  "since":"2026-01-01T00:00:00Z","at":"2026-01-01T00:10:00Z"}
+//! ```
+//!
+//! All times are by AWS's clock.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{RecordStatus, status};
+use crate::domain::{
+    Cause, GroupName, IMPAIRED, ImpairedMark, ImpairedStatus, Interruption, Kind, Moment, Node,
+};
+
+const VERSION: u64 = 1;
+/// A longer text is not ours.
+const MAX_BYTES: usize = 2 * 1024;
+
+#[derive(Serialize, Deserialize)]
+struct Annotation {
+    version: u64,
+    instance: String,
+    group: GroupName,
+    symptom: String,
+    since: Moment,
+    at: Moment,
+    #[serde(flatten)]
+    rest: Map<String, Value>,
+}
+
+/// The text of the annotation that the accept of this interruption writes at `now`, on AWS's clock.
+/// `None` if its instance is not sick.
+pub(super) fn mark_of(interruption: &Interruption, now: Moment) -> Option<String> {
+    let Cause::Impaired(sick) = &interruption.cause else { return None };
+    let annotation = Annotation {
+        version: VERSION,
+        instance: interruption.instance.as_str().to_owned(),
+        group: sick.group.clone(),
+        symptom: sick.symptom.as_str().to_owned(),
+        since: super::schema::whole_millis(sick.since),
+        at: super::schema::whole_millis(now),
+        rest: Map::new(),
+    };
+    serde_json::to_string(&annotation).ok()
+}
+
+/// The annotation of this Node. `None` without one, if it cannot be read, or if it belongs to
+/// another instance.
+#[must_use]
+pub fn impaired_mark(node: &Node) -> Option<ImpairedMark> {
+    let text = node.annotations.get(IMPAIRED).filter(|text| text.len() <= MAX_BYTES)?;
+    let read: Annotation = serde_json::from_str(text).ok()?;
+    let instance = node.instance.clone().filter(|own| own.as_str() == read.instance)?;
+    Some(ImpairedMark { instance, group: read.group, at: read.at })
+}
+
+/// What the record of this Node means for a sick instance.
+#[must_use]
+pub fn impaired_status(node: &Node) -> ImpairedStatus {
+    let is_impaired_only = |record: &super::Record| {
+        let kinds: Vec<Option<Kind>> =
+            record.known().map(|entry| Kind::from_word(&entry.kind)).collect();
+        let is_weaker = |kind: &Kind| *kind == Kind::Impaired || kind.is_recommendation();
+        let has_sickness = kinds.contains(&Some(Kind::Impaired));
+        has_sickness
+            && !record.has_unknown()
+            && kinds.iter().all(|kind| kind.as_ref().is_some_and(is_weaker))
+    };
+    match status(node, None) {
+        RecordStatus::None
+        | RecordStatus::Damaged(_)
+        | RecordStatus::Void { .. }
+        | RecordStatus::Released { has_our_marks: false, .. } => ImpairedStatus::Free,
+        RecordStatus::Open(record) if is_impaired_only(&record) => ImpairedStatus::Draining,
+        RecordStatus::Open(record) if !record.response().cordons() => ImpairedStatus::Marked,
+        RecordStatus::Released { record, has_our_marks: true } if is_impaired_only(&record) => {
+            ImpairedStatus::Drained
+        }
+        RecordStatus::Open(_) | RecordStatus::Released { .. } | RecordStatus::Doubtful { .. } => {
+            ImpairedStatus::OfOthers
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Nodes that are drained as impaired although their instances are well, or most others are not.
+
+use sundown::sim::aws::Check;
+
+use super::*;
+
+const NO_CAUSE: &str = "which nobody had sent";
+const NO_REASON: &str = "was set unhealthy without reason";
+const NOTHING: &str = "nothing shows that it is back";
+
+/// A status check of the first of ten instances fails. Its node is drained, and Auto Scaling is
+/// told, or the check passes again and the node is put back.
+async fn impaired(recovers: bool) -> Evidence {
+    let stage = Stage::new(28);
+    let instance = stage.spot_group(10).remove(0);
+    let mut flags = vec!["--sweep-interval=1m", "--on=impaired=drain"];
+    flags.extend((!recovers).then_some("--then=impaired=unhealthy"));
+    let sundown = led(&stage, &flags).await;
+    stage.world.aws.fail_check(&instance, Check::System, true);
+    let is_over = || stage.record(&instance).is_some_and(|record| record["released"].is_object());
+    stage.until(700, "its drain is over", is_over).await;
+    if recovers {
+        stage.pass(30).await;
+        stage.world.aws.fail_check(&instance, Check::System, false);
+        stage.until(450, "it is put back", || !stage.is_cordoned(&instance)).await;
+    } else {
+        let is_told = || stage.world.aws.count("autoscaling:SetInstanceHealth") == 1;
+        stage.until(70, "Auto Scaling is told", is_told).await;
+    }
+    stage.pass(3).await;
+    ended(stage, sundown).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_drained_as_impaired_while_its_instance_is_well_is_seen() {
+    let evidence = impaired(false).await;
+    keeps(&judge(&evidence), NO_CAUSE, "its check fails");
+    keeps(&judge(&evidence), NO_REASON, "its check fails");
+    let mut well = evidence.clone();
+    well.check_changes.clear();
+    breaks(&judge(&well), NO_CAUSE);
+    breaks(&judge_any(&well, &[]), NO_CAUSE);
+    breaks(&judge(&well), NO_REASON);
+    let mut soon = evidence.clone();
+    soon.check_changes[0].at = evidence.check_changes[0].at + s(30);
+    breaks(&judge(&soon), NO_CAUSE);
+    let mut ignored = evidence.clone();
+    ignored.terms.flags[0].1.retain(|flag| !flag.starts_with("--on"));
+    breaks(&judge(&ignored), NO_CAUSE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_drained_as_impaired_while_others_look_sick_too_is_seen() {
+    let evidence = impaired(false).await;
+    let mut elsewhere = evidence.clone();
+    let others: Vec<String> = evidence.nodes.keys().take(4).cloned().collect();
+    for instance in others {
+        let (at, fails) = (evidence.check_changes[0].at, true);
+        elsewhere.check_changes.push(sundown::sim::aws::CheckChange { at, instance, fails });
+    }
+    breaks(&judge(&elsewhere), NO_CAUSE);
+    breaks(&judge(&elsewhere), NO_REASON);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_impaired_node_that_is_put_back_too_soon_is_seen() {
+    let evidence = impaired(true).await;
+    keeps(&judge(&evidence), NOTHING, "it was healthy for five minutes");
+    let mut sick = evidence.clone();
+    sick.check_changes.truncate(1);
+    breaks(&judge(&sick), NOTHING);
+    let mut soon = evidence.clone();
+    soon.check_changes[1].at = soon.check_changes[1].at + s(150);
+    breaks(&judge(&soon), NOTHING);
+}
