@@ -142,6 +142,14 @@ fn instances_that_come_into_service_can_be_watched_by_the_name_of_a_scenario() {
             ],
         ),
         ("lost-events", ["EventBridge loses all events for 1h", serves]),
+        (
+            "instance-refresh",
+            [
+                "Auto Scaling replaces 2 instances of `general`",
+                "is in service: it is a replacement",
+            ],
+        ),
+        ("rebalance", ["EC2 recommends to rebalance 2 instances of `spot`", "expired"]),
     ] {
         let output = simulate(&["--scenario", name], &[]);
         let shown = String::from_utf8_lossy(&output.stdout);

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::sim::{
     World,
-    aws::{LifecycleState, Member},
+    aws::{ActionReport, LifecycleState, Member, Transition},
 };
 
 /// The instances of which the timeline has not shown yet that they serve.
@@ -23,12 +23,17 @@ pub(super) struct Comings {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Coming {
     Launch,
+    Replacement,
     FromWarmPool,
 }
 
 impl Comings {
     /// Performs the parts of an event that bring instances into service.
     pub(super) fn begin(&mut self, world: &World, event: &Event, at: Duration, view: &mut View) {
+        if let Some(some) = &event.replace {
+            let ids = (0..some.count).filter_map(|_| world.aws.launch(&some.group));
+            self.awaited.extend(ids.map(|id| (id, Coming::Replacement)));
+        }
         if let Some(some) = &event.launch {
             let ids: Vec<_> =
                 (0..some.count).filter_map(|_| world.aws.launch(&some.group)).collect();
@@ -62,7 +67,11 @@ impl Comings {
             let serves = member.state == LifecycleState::InService && !is_cordoned(world, node);
             if serves {
                 let how = match how {
-                    Coming::Launch => "is in service: its launch hook is completed",
+                    Coming::Launch if has_waited(world, id) => {
+                        "is in service: its launch hook is completed"
+                    }
+                    Coming::Launch => "is in service",
+                    Coming::Replacement => "is in service: it is a replacement",
                     Coming::FromWarmPool => "takes pods again: it is as it was before its drain",
                 };
                 view.print_event(at, &format!("{} {how}", short(node)));
@@ -85,6 +94,12 @@ fn print(view: &mut View, at: Duration, what: &str, ids: &[String], some: &Insta
     };
     let instances = count(ids.len() as u64, "instance");
     view.print_event(at, &format!("{what} {instances} of `{}`{short_of}", some.group));
+}
+
+/// The instance waited in a launch hook.
+fn has_waited(world: &World, id: &str) -> bool {
+    let is_launch = |a: &ActionReport| a.instance == id && a.transition == Transition::Launching;
+    world.aws.actions().iter().any(is_launch)
 }
 
 fn is_cordoned(world: &World, node: &str) -> bool {

@@ -85,6 +85,8 @@ pub(super) struct Event {
     pub(super) spot: Option<Instances>,
     pub(super) rebalance: Option<Instances>,
     pub(super) stop: Option<Instances>,
+    /// Auto Scaling terminates the instances and launches as many in their place.
+    pub(super) replace: Option<Instances>,
     /// Auto Scaling launches this many instances.
     pub(super) launch: Option<Instances>,
     /// Auto Scaling returns the instances to the warm pool, through the hook of their group.
@@ -153,11 +155,14 @@ const UNTIL: RangeInclusive<Duration> = seconds(1)..=Duration::from_hours(72);
 
 const DEFAULT: &str = include_str!("../../../docs/scenarios/default.yaml");
 /// The scenarios that `--scenario` knows by name.
-const BUILT_IN: [(&str, &str); 5] = [
+const BUILT_IN: [(&str, &str); 8] = [
     ("default", DEFAULT),
+    ("impaired", include_str!("../../../docs/scenarios/impaired.yaml")),
+    ("instance-refresh", include_str!("../../../docs/scenarios/instance-refresh.yaml")),
     ("launch", include_str!("../../../docs/scenarios/launch.yaml")),
     ("lost-events", include_str!("../../../docs/scenarios/lost-events.yaml")),
     ("maintenance", include_str!("../../../docs/scenarios/maintenance.yaml")),
+    ("rebalance", include_str!("../../../docs/scenarios/rebalance.yaml")),
     ("warm-pool", include_str!("../../../docs/scenarios/warm-pool.yaml")),
 ];
 
@@ -454,6 +459,7 @@ impl Event {
             "spot",
             "rebalance",
             "stop",
+            "replace",
             "launch",
             "toWarmPool",
             "fromWarmPool",
@@ -469,6 +475,7 @@ impl Event {
             spot: instances("spot")?,
             rebalance: instances("rebalance")?,
             stop: instances("stop")?,
+            replace: instances("replace")?,
             launch: instances("launch")?,
             to_warm_pool: instances("toWarmPool")?,
             from_warm_pool: instances("fromWarmPool")?,
@@ -482,8 +489,8 @@ impl Event {
         };
         if event.all().next().is_none() && event.lose_events.is_none() {
             return Err(fields.wrong(
-                "has nothing that happens: give it scaleIn, spot, rebalance, stop, launch, \
-                 toWarmPool, fromWarmPool, maintenance, impaired or loseEvents",
+                "has nothing that happens: give it scaleIn, spot, rebalance, stop, replace, \
+                 launch, toWarmPool, fromWarmPool, maintenance, impaired or loseEvents",
             ));
         }
         Ok(event)
@@ -496,6 +503,7 @@ impl Event {
             ("spot", &self.spot),
             ("rebalance", &self.rebalance),
             ("stop", &self.stop),
+            ("replace", &self.replace),
             ("launch", &self.launch),
             ("toWarmPool", &self.to_warm_pool),
             ("fromWarmPool", &self.from_warm_pool),

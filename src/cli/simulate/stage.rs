@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     config::{Config, RunArgs, duration_text},
-    controller::{self, Board, Parts},
+    controller::{self, Board, NodeReport, Parts},
     domain::{Moment, seconds},
     observe::{Endpoints, Loops, Metrics, Readiness},
     runtime::{Clock, Random, Spawner},
@@ -228,8 +228,12 @@ fn is_any_sick(world: &World) -> bool {
     world.aws.check_changes().iter().any(|change| change.fails && is_running(&change.instance))
 }
 
+/// The phase of a drain for a recommendation that no interruption followed.
+const EXPIRED: &str = "expired";
+
 /// Whether every drain is over, every lifecycle action has ended, no message waits, and every
-/// interrupted instance is gone or was in a warm pool.
+/// interrupted instance is gone or was in a warm pool. An instance that EC2 only recommended to
+/// replace may stay.
 fn is_at_rest(world: &World, board: Option<&Board>, interrupted: &BTreeSet<String>) -> bool {
     let queue = world.aws.queue(world.queue());
     let open = world.aws.actions().iter().any(|a| a.end.is_none());
@@ -242,7 +246,11 @@ fn is_at_rest(world: &World, board: Option<&Board>, interrupted: &BTreeSet<Strin
                 .is_none_or(|i| i.state == State::Terminated || i.state == State::Stopped)
     };
     let is_over = match board {
-        Some(board) => board.snapshot().values().all(|r| r.drained.is_some() && gone(&r.instance)),
+        Some(board) => {
+            let is_over =
+                |r: &NodeReport| r.drained.is_some() && (r.phase == EXPIRED || gone(&r.instance));
+            board.snapshot().values().all(|report| is_over(report))
+        }
         None => interrupted.iter().all(|id| gone(id)),
     };
     !open && queue.is_none_or(|q| q.visible + q.in_flight == 0) && is_over
@@ -274,6 +282,9 @@ fn perform_event(
     };
     let mut ended =
         all(&event.scale_in, "Auto Scaling terminates", &|id| world.aws.terminate(id, true));
+    ended.extend(all(&event.replace, "Auto Scaling replaces", &|id| {
+        world.aws.terminate(id, true);
+    }));
     ended.extend(all(&event.spot, "EC2 reclaims in two minutes", &|id| {
         world.aws.spot_interruption(id, SpotAction::Terminate);
     }));

@@ -152,7 +152,7 @@ fn an_error_names_the_wrong_field_and_its_allowed_values() {
         (
             "/events/0/spot",
             "",
-            "events[0] has nothing that happens: give it scaleIn, spot, rebalance, stop, launch, toWarmPool, fromWarmPool, maintenance, impaired or loseEvents",
+            "events[0] has nothing that happens: give it scaleIn, spot, rebalance, stop, replace, launch, toWarmPool, fromWarmPool, maintenance, impaired or loseEvents",
         ),
         ("/events/0/spot/count", "0", "events[0].spot.count is 0: use a number from 1"),
         (
