@@ -192,7 +192,7 @@ run "what_only_some_need_is_in_policies_of_its_own" {
     error_message = jsonencode(keys(output.permission_policies))
   }
   assert {
-    condition     = length(regexall("PutEvents|TerminateInstance|SetInstanceHealth|DescribeInstanceStatus|DetachInstances|DescribeRule", output.service_policy)) == 0
+    condition     = length(regexall("PutEvents|TerminateInstance|SetInstanceHealth|DetachInstances|DescribeRule", output.service_policy)) == 0
     error_message = output.service_policy
   }
   assert {
