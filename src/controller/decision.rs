@@ -254,7 +254,10 @@ impl Decision {
                 return self.accepted(Accepted::Repeat { open });
             }
             self.keep_alive_if_ours();
+            // What the sweep found may be the wait in another party's hook, or over already.
+            let is_proved = !self.known.is_found_by_sweep || self.is_proved_by_sweep();
             if self.interruption.goes_into_service()
+                && is_proved
                 && !self.is_report_only()
                 && let Some(end) = Box::pin(self.put_back_returned_node()).await
             {
@@ -555,20 +558,22 @@ impl Decision {
     /// For an instance that is back in service: puts its Node back as it was before the drain.
     /// `None`: the message is decided like any other.
     async fn put_back_returned_node(&mut self) -> Option<MessageEnd> {
-        while !self.given_up.is_cancelled() {
+        let absent_at = self.known.launch.as_ref().and_then(|launch| launch.absent_at);
+        let absent_at = absent_at.map(|at| self.term.skew().to_aws(at));
+        while !self.given_up.is_cancelled() || self.is_proved_by_sweep() {
             self.read_index();
             let of_instance = |n: &&Arc<Node>| {
                 n.instance.as_ref() == Some(&self.interruption.instance) && self.term.manages(n)
             };
             let node = self.known.nodes.iter().find(of_instance).cloned()?;
             let now = self.term.shared.clock.now();
-            let returned = record::returned(&node, &self.interruption);
+            let returned = record::returned(&node, &self.interruption, absent_at);
             if !self.known.return_check.is_due(returned != Returned::Nothing, now) {
                 return None;
             }
             self.burst_hold = None;
             let (outcome, end) =
-                match returns::put_back(&self.term, &node, &self.interruption).await {
+                match returns::put_back(&self.term, &node, &self.interruption, absent_at).await {
                     // A launch hook must be answered in time, whatever the Node is like.
                     ReturnOutcome::Retry | ReturnOutcome::Unknown
                         if self.interruption.hook().is_some() =>

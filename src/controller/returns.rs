@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     cluster::node_lease_renewed,
-    domain::{Interruption, LifecycleAction, Node, Transition, seconds},
+    domain::{Interruption, LifecycleAction, Moment, Node, Transition, seconds},
     fleet::DrainEvent,
     fleet::Input,
     record::{self, After, AwaitedBoot, AwsAnswer, MissingOfBoot, Released, Returned},
@@ -37,11 +37,12 @@ pub(super) enum ReturnOutcome {
 }
 
 /// Puts the Node back as it was if the event reports that its instance is in service again, and no
-/// terminate action of the instance is open.
+/// terminate action of the instance is open. `absent_at`: see [`record::returned`].
 pub(super) async fn put_back(
     term: &Term,
     node: &Arc<Node>,
     interruption: &Interruption,
+    absent_at: Option<Moment>,
 ) -> ReturnOutcome {
     // Reads from the API server: at the beginning of a term the index may not show yet what there
     // is to put back.
@@ -57,7 +58,7 @@ pub(super) async fn put_back(
             return ReturnOutcome::Retry;
         }
     };
-    let (open, ended) = match record::returned(node, interruption) {
+    let (open, ended) = match record::returned(node, interruption, absent_at) {
         Returned::Nothing => return ReturnOutcome::NotPutBack,
         Returned::RestoreNode => (Some(waits_again(term, interruption).await), None),
         Returned::EndDrain { actions, events } => (is_any_open(term, &actions).await, Some(events)),
@@ -78,7 +79,8 @@ pub(super) async fn put_back(
         term.send(Input::Returned { node: node.name.clone(), uid: node.uid.clone(), events });
         for _ in 0..LOOKS {
             tokio::time::sleep(std::time::Duration::from_millis(250)).await;
-            let now = term.shared.nodes.get(&node.name).map(|n| record::returned(&n, interruption));
+            let now = term.shared.nodes.get(&node.name);
+            let now = now.map(|node| record::returned(&node, interruption, absent_at));
             if now.is_none_or(|now| now == Returned::Nothing) {
                 return ReturnOutcome::PutBack;
             }

@@ -111,6 +111,14 @@ enum Row {
     Stop(Option<Moment>),
 }
 
+/// Every interruption of the record has a row in the table.
+pub(super) fn has_a_row_for_all(record: &Record) -> bool {
+    record.interruptions.iter().all(|entry| match entry {
+        Entry::Known(known) => row(known, record).is_some(),
+        Entry::Unknown(_) => false,
+    })
+}
+
 fn row(known: &KnownEntry, record: &Record) -> Option<Row> {
     match Kind::from_word(&known.kind)? {
         Kind::TerminateHook | Kind::LaunchHook if known.warm_pool => {

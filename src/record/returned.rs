@@ -8,20 +8,25 @@
 //! | the event, and the Node's record | answer |
 //! | --- | --- |
 //! | the instance does not go into service by this event, or the event has no time | [`Returned::Nothing`] |
+//! | the sweep found the launch, and no earlier round showed that the instance did not wait | [`Returned::Nothing`] |
 //! | there is no record, or none that counts for this machine | [`Returned::Nothing`] |
+//! | the sweep found the launch, and an interruption of the record has no row in the table of [`super::return_check`] | [`Returned::Nothing`] |
 //! | an interruption in the record happened when the event did, or later | [`Returned::Nothing`] |
 //! | released, and nothing that Sundown set is on the Node | [`Returned::Nothing`] |
 //! | released | [`Returned::RestoreNode`] |
 //! | open | [`Returned::EndDrain`] |
 //!
+//! The sweep sees a launch only after it has begun. It began after the last round that did not show
+//! it, so that is its time in this table.
+//!
 //! Before the Node is put back, the caller makes sure that no terminate action of the instance is
-//! open. Only times of AWS are compared. The times at which Sundown accepted or released an
+//! open. It calls this for a launch that the sweep found only after AWS has proved the action. Only times of AWS are compared. The times at which Sundown accepted or released an
 //! interruption do not show what AWS did first.
 
 use std::collections::BTreeSet;
 
-use super::{Record, RecordStatus, ours, schema::Entry, status};
-use crate::domain::{Interruption, LifecycleAction, Moment, Node};
+use super::{Record, RecordStatus, ours, return_check, schema::Entry, status};
+use crate::domain::{Interruption, LifecycleAction, Moment, Node, is_sweep_event_id};
 
 /// What follows for a Node when an event reports that its instance goes into service.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,21 +44,25 @@ pub enum Returned {
     },
 }
 
-/// What follows from `interruption` for `node`.
+/// What follows from `interruption` for `node`. `absent_at`: for a launch that the sweep found, when
+/// a round began that did not show the instance waiting yet, on AWS's clock.
 #[must_use]
-pub fn returned(node: &Node, interruption: &Interruption) -> Returned {
-    let Some(time) = interruption.time.filter(|_| interruption.goes_into_service()) else {
+pub fn returned(node: &Node, interruption: &Interruption, absent_at: Option<Moment>) -> Returned {
+    let is_unreported = is_sweep_event_id(&interruption.event_id);
+    let began = if is_unreported { absent_at } else { interruption.time };
+    let Some(time) = began.filter(|_| interruption.goes_into_service()) else {
         return Returned::Nothing;
     };
     let instance = &interruption.instance;
+    let is_over = |record: &Record| {
+        is_all_before(record, time) && (!is_unreported || return_check::has_a_row_for_all(record))
+    };
     match status(node, Some(instance)) {
-        RecordStatus::Open(record) if is_all_before(&record, time) => Returned::EndDrain {
+        RecordStatus::Open(record) if is_over(&record) => Returned::EndDrain {
             actions: record.open_actions(instance),
             events: record.known().map(|k| k.event.clone()).collect(),
         },
-        RecordStatus::Released { record, .. }
-            if ours(node, &record).any() && is_all_before(&record, time) =>
-        {
+        RecordStatus::Released { record, .. } if ours(node, &record).any() && is_over(&record) => {
             Returned::RestoreNode
         }
         _ => Returned::Nothing,

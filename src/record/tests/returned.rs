@@ -22,7 +22,7 @@ fn launch_action(destination: Option<PoolEnd>) -> Interruption {
 
 /// The name of the answer, and how many lifecycle actions must be closed first.
 fn answer(node: &Node, interruption: &Interruption) -> (&'static str, usize) {
-    match returned(node, interruption) {
+    match returned(node, interruption, None) {
         Returned::Nothing => ("nothing", 0),
         Returned::RestoreNode => ("restore", 0),
         Returned::EndDrain { actions, .. } => ("end the drain", actions.len()),
@@ -78,5 +78,43 @@ fn a_node_is_put_back_if_its_instance_goes_into_service_after_all_interruptions_
         ("another instance", &other, late(), ("nothing", 0)),
     ] {
         assert_eq!(answer(node, &event), expected, "{case}");
+    }
+}
+
+fn found_by_sweep() -> Interruption {
+    let found = launch_action(Some(PoolEnd::Group));
+    Interruption { event_id: crate::domain::sweep_event_id(at(500), &"boot".into()), ..found }
+}
+
+#[test]
+fn a_launch_that_the_sweep_finds_restores_only_what_a_warm_pool_did_before_it() {
+    let mut to_pool = hook("e1", 100, "drain", "t1");
+    if let Cause::Terminate(action) = &mut to_pool.cause {
+        action.destination = Some(PoolEnd::WarmPool);
+    }
+    let open = take_on(&node(), &to_pool, 105).unwrap();
+    let released = release_node(&open, 200);
+    let spot_open = take_on(&node(), &spot("e2", 100), 105).unwrap();
+    let spot_released = release_node(&spot_open, 200);
+    let both = take_on(&open, &spot("e3", 120), 121).unwrap();
+    let both_released = release_node(&both, 200);
+    for (case, node, absent_at, expected) in [
+        ("released", &released, Some(450), "restore"),
+        ("open", &open, Some(450), "end the drain"),
+        ("released, and a new leader sees the instance wait at once", &released, None, "nothing"),
+        ("open, and a new leader sees the instance wait at once", &open, None, "nothing"),
+        ("the launch may be the earlier one", &released, Some(100), "nothing"),
+        ("a spot notice", &spot_open, Some(450), "nothing"),
+        ("a released spot notice", &spot_released, Some(450), "nothing"),
+        ("a spot notice, and a new leader", &spot_open, None, "nothing"),
+        ("a spot notice that joined", &both, Some(450), "nothing"),
+        ("a released one that joined", &both_released, Some(450), "nothing"),
+    ] {
+        let answer = match returned(node, &found_by_sweep(), absent_at.map(at)) {
+            Returned::Nothing => "nothing",
+            Returned::RestoreNode => "restore",
+            Returned::EndDrain { .. } => "end the drain",
+        };
+        assert_eq!(answer, expected, "{case}");
     }
 }

@@ -37,7 +37,7 @@ fn a_node_in_a_warm_pool_is_cordoned_with_a_released_record_and_comes_back_as_it
     let awaited = awaited_return(&pooled).unwrap();
     assert_eq!(awaited.group.as_ref().map(GroupName::as_str), Some("asg"));
     let out = event("out", 200, Cause::LaunchSuccessful { group: "asg".into() });
-    assert_eq!(returned(&pooled, &out), Returned::RestoreNode);
+    assert_eq!(returned(&pooled, &out, None), Returned::RestoreNode);
     let back = restored(&pooled);
     assert_eq!((back.unschedulable, &back.taints), (false, &node().taints));
 }

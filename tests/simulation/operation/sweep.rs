@@ -11,7 +11,7 @@ use sundown::sim::{
 use super::{BEAT, hook, s};
 use crate::{
     harness::{Replica, Stage},
-    messages::logs::Logs,
+    messages::{bodies, logs::Logs},
 };
 
 const DESCRIBE: &str = "autoscaling:DescribeAutoScalingGroups";
@@ -591,6 +591,43 @@ async fn the_next_leader_finds_a_launch_again_whose_event_is_lost() {
     stage.completed_once(&instance);
     second.stop().await;
     stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_launch_that_the_sweep_finds_undoes_no_spot_drain() {
+    for (seed, slow, is_led_by_another) in
+        [(2_438, true, false), (2_439, false, false), (2_440, true, true), (2_441, false, true)]
+    {
+        let stage = Stage::new(seed);
+        // The launch hook stays open: this DaemonSet never has a pod on the node.
+        let flags = [ON, &["--launch-daemonset=kube-system/cni"]].concat();
+        let old = stage.lead("sundown-0", &flags).await;
+        let new = stage.start("sundown-1", &flags);
+        lose_events(&stage);
+        let instance = launching(&stage, &[launch_hook("sundown-launch")]).await;
+        join(&stage, &instance);
+        stage.pass(5).await;
+        if slow {
+            stage.slow_pod(&instance, "slow", 300);
+        }
+        stage.send(&bodies::spot(&instance, &stage.now()));
+        stage.until(10, "it is cordoned", || stage.is_cordoned(&instance)).await;
+        stage.pass(3).await;
+        let leader = if is_led_by_another {
+            old.kill();
+            new
+        } else {
+            new.kill();
+            old
+        };
+        for _ in 0..110 {
+            stage.pass(1).await;
+            assert!(stage.is_cordoned(&instance), "{seed}: the spot notice holds");
+        }
+        assert_eq!(leader.metric("sweep_found_total"), 1.0, "{seed}");
+        leader.stop().await;
+        stage.end_unjudged();
+    }
 }
 
 #[tokio::test(start_paused = true)]
