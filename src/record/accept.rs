@@ -15,8 +15,8 @@ use super::{
     status,
 };
 use crate::domain::{
-    Compat, EXCLUDE_FROM_LOAD_BALANCERS, IMPAIRED, InstanceId, Interruption, InterruptionFacts,
-    Kind, Moment, Node, PLANNED, RECORD, Response, is_sweep_event_id, seconds,
+    Compat, EXCLUDE_FROM_LOAD_BALANCERS, IMPAIRED, InstanceId, InstanceState, Interruption,
+    InterruptionFacts, Kind, Moment, Node, PLANNED, RECORD, Response, is_sweep_event_id, seconds,
 };
 
 /// What an accept depends on, apart from the Node and the interruption.
@@ -112,6 +112,9 @@ pub enum Accept {
 /// - If the record is released and cordon and taint are still on the Node, only an interruption
 ///   with a stronger response or with a new lifecycle action replaces it: one of a hook that the record does not name, or a
 ///   later one of a hook that it names. The new record keeps the state before Sundown.
+/// - If the record is released and only shows that the instance went into a warm pool, every
+///   interruption replaces it that cordons the Node for more than a while: no recommendation, and
+///   not the stop in the pool. The new record keeps the state before Sundown and the pool.
 /// - If the record is released, and `sundown.dev/keep-cordoned` alone holds the restore, every
 ///   interruption that it does not name replaces it.
 /// - A scheduled change is accepted only while the annotation `sundown.dev/planned` waits for it.
@@ -145,11 +148,13 @@ pub fn accept(
     let (record, joins) = match found {
         RecordStatus::None => (new.fresh(node, seen_before(node)), false),
         RecordStatus::Damaged(_) => (new.fresh(node, before_damaged(node)), false),
-        RecordStatus::Void { record, .. }
-        | RecordStatus::Released { record, has_our_marks: false }
+        RecordStatus::Released { record, has_our_marks: false }
             if planned.is_some() || !new.is_in(&record) =>
         {
             (new.fresh(node, before_us(node, &record)), false)
+        }
+        RecordStatus::Void { record, .. } if planned.is_some() || !new.is_in(&record) => {
+            (new.fresh_after(&record, node, before_us(node, &record)), false)
         }
         // The instance did not go, and only a person keeps the Node as it is.
         RecordStatus::Released { record, has_our_marks: true }
@@ -158,9 +163,11 @@ pub fn accept(
             (new.fresh(node, before_of(&record, node)), false)
         }
         RecordStatus::Released { record, has_our_marks: true }
-            if new.brings_an_action_after(&record) || new.is_stronger_than(&record) =>
+            if new.brings_an_action_after(&record)
+                || new.is_stronger_than(&record)
+                || new.ends_a_time_in_the_pool(&record) =>
         {
-            (new.fresh(node, before_of(&record, node)), false)
+            (new.fresh_after(&record, node, before_of(&record, node)), false)
         }
         RecordStatus::Open(record) if new.adds_to(&record, options) => {
             let before = before_of(&record, node);
@@ -257,8 +264,29 @@ impl NewEntry {
             compat: None,
             interruptions: vec![Entry::Known(Box::new(self.entry))],
             released: None,
+            pool: None,
             rest: Map::new(),
         }
+    }
+
+    /// The record that replaces `old`, whose Node was not put back: if the instance went into a
+    /// warm pool, it is still there.
+    fn fresh_after(self, old: &Record, node: &Node, before: Before) -> Record {
+        let pool = old.pool_group().filter(|_| old.instance == self.instance).cloned();
+        Record { pool, ..self.fresh(node, before) }
+    }
+
+    /// The record only shows that the instance went into a warm pool, and this interruption does
+    /// not belong to that. A recommendation ends by itself, and would uncordon the Node in the pool.
+    fn ends_a_time_in_the_pool(&self, record: &Record) -> bool {
+        let is_stop = [InstanceState::Stopping, InstanceState::Stopped]
+            .iter()
+            .any(|state| self.entry.state.as_deref() == Some(state.as_str()));
+        record.is_only_of_a_pool()
+            && !self.is_in(record)
+            && !is_stop
+            && !self.is_recommendation()
+            && self.facts.response.cordons()
     }
 
     /// Adds the interruption. A recommendation replaces older ones. If the record is full, the

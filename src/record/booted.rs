@@ -70,10 +70,10 @@ pub fn awaited_boot(node: &Node) -> Option<AwaitedBoot> {
         Entry::Known(known) => Some(known.as_ref()),
         Entry::Unknown(_) => None,
     });
-    let times = entries.clone().map(|known: &KnownEntry| known.time);
+    let times = entries.map(|known: &KnownEntry| known.time);
     let released = record.released.as_ref().map(|released| released.at);
     let since = times.chain(released).max().unwrap_or(Moment::UNIX_EPOCH);
-    let group = entries.filter(|known| known.warm_pool).find_map(|known| known.group.clone());
+    let group = record.pool_group().cloned();
     Some(AwaitedBoot { instance: record.instance, group, since })
 }
 

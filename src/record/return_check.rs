@@ -87,6 +87,7 @@ pub fn awaited_return(node: &Node) -> Option<AwaitedReturn> {
             Row::Stop(shown) => stops.push((known.time, shown)),
         }
     }
+    groups.extend(record.pool_group().cloned());
     let group = groups.pop_first();
     if !groups.is_empty() {
         return None;

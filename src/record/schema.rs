@@ -16,7 +16,8 @@
 //!
 //! All times are by AWS's clock, not by the leader's own: readers convert them (`lifecycle::Skew`).
 //!
-//! With `--compat nth`, there is `"compat":"nth"` beside `before`. Unknown fields survive a rewrite
+//! With `--compat nth`, there is `"compat":"nth"` beside `before`. `"pool":"asg"` shows that the
+//! instance went into the warm pool of this group by a record that this one has replaced. Unknown fields survive a rewrite
 //! at every level, and so do interruptions of an unknown kind, whatever their shape. Of a record of
 //! a newer version, the known fields are read, and its version number stays.
 
@@ -57,6 +58,9 @@ pub struct Record {
     pub(super) interruptions: Vec<Entry>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) released: Option<Released>,
+    /// The instance was in the warm pool of this group when the record replaced an earlier one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) pool: Option<GroupName>,
     #[serde(flatten)]
     pub(super) rest: Map<String, Value>,
 }
@@ -172,6 +176,17 @@ impl Record {
     /// The drain has ended, and `sundown.dev/keep-cordoned` holds the restore of the Node.
     pub(super) fn is_held(&self) -> bool {
         self.released.as_ref().is_some_and(|released| released.held)
+    }
+
+    /// The group into whose warm pool the instance went, by this record or by one before it.
+    pub(super) fn pool_group(&self) -> Option<&GroupName> {
+        let into_pool = self.known().filter(|known| known.warm_pool);
+        into_pool.filter_map(|known| known.group.as_ref()).next().or(self.pool.as_ref())
+    }
+
+    /// It holds only actions that move the instance into a warm pool.
+    pub(super) fn is_only_of_a_pool(&self) -> bool {
+        !self.has_unknown() && self.known().all(|known| known.warm_pool)
     }
 
     /// Parses the annotation's text. Errs if it is not JSON of this schema, or has version 0.

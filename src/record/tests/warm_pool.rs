@@ -83,3 +83,56 @@ fn only_a_node_without_our_marks_is_cordoned_for_a_warm_pool() {
         assert_eq!(cordon(&node, event).is_some(), expected, "{case}");
     }
 }
+
+fn into_pool(event_id: &str, time: i64) -> Interruption {
+    let mut action = hook(event_id, time, "drain", event_id);
+    if let Cause::Terminate(action) = &mut action.cause {
+        action.destination = Some(PoolEnd::WarmPool);
+    }
+    action
+}
+
+#[test]
+fn an_interruption_in_the_pool_drains_the_node_and_the_record_still_knows_the_pool() {
+    let launched = cordon(&node(), &launched("e1", 100)).unwrap();
+    let returned = release_node(&take_on(&node(), &into_pool("e1", 100), 105).unwrap(), 110);
+    for (case, event, is_drained) in [
+        ("a spot notice", spot("e2", 200), true),
+        ("a terminate action", hook("e2", 200, "drain", "t2"), true),
+        ("it shuts down", state("e2", 200, InstanceState::ShuttingDown), true),
+        ("it stops, as instances of a pool do", state("e2", 200, InstanceState::Stopping), false),
+        ("it has stopped", state("e2", 200, InstanceState::Stopped), false),
+        ("a recommendation", event("e2", 200, Cause::Rebalance), false),
+    ] {
+        for pooled in [&launched, &returned] {
+            let drained = take_on(pooled, &event, 201);
+            assert_eq!(drained.is_some(), is_drained, "{case}");
+            let Some(drained) = drained else { continue };
+            let record = Record::read(drained.record().unwrap()).unwrap();
+            assert!(record.released().is_none() && !record.before.unschedulable, "{case}");
+            assert_eq!(record.pool_group().map(GroupName::as_str), Some("asg"), "{case}");
+            assert!(take_on(&drained, &event, 202).is_none(), "{case}: a copy");
+            let released = release_node(&drained, 300);
+            assert_eq!(awaited_return(&released), None, "{case}: it stays InService");
+            let booted = Node { boot_id: Some("boot-2".into()), ..released };
+            let awaited = awaited_boot(&booted).unwrap();
+            assert_eq!(awaited.group.as_ref().map(GroupName::as_str), Some("asg"), "{case}");
+        }
+    }
+    let back = restored(&launched);
+    let drained = take_on(&back, &spot("e2", 400), 401).unwrap();
+    let record = Record::read(drained.record().unwrap()).unwrap();
+    assert_eq!(record.pool_group(), None, "it has left the pool");
+}
+
+#[test]
+fn a_record_that_replaces_one_of_an_earlier_boot_in_the_pool_still_knows_the_pool() {
+    let pooled = cordon(&node(), &launched("e1", 100)).unwrap();
+    let booted = Node { boot_id: Some("boot-2".into()), ..pooled };
+    let stopping = state("e2", 200, InstanceState::Stopping);
+    let stopped = release_node(&take_on(&booted, &stopping, 201).unwrap(), 210);
+    let awaited = awaited_return(&stopped).unwrap();
+    assert_eq!(awaited.group.as_ref().map(GroupName::as_str), Some("asg"));
+    let again = Node { boot_id: Some("boot-3".into()), ..stopped };
+    assert_eq!(awaited_boot(&again).unwrap().group.as_ref().map(GroupName::as_str), Some("asg"));
+}
