@@ -6,9 +6,13 @@
 //! | must be shown | by |
 //! | --- | --- |
 //! | the Node is Ready | the index |
-//! | its kubelet has renewed its Lease since the last interruption and the end of the drain | its Lease |
+//! | if a lifecycle action moved it into a warm pool: it has left the pool | its group |
 //! | the instance runs | EC2 |
-//! | if a lifecycle action moved it into a warm pool: it is `InService` | its group |
+//! | its kubelet has renewed its Lease since the last interruption and the end of the drain | its Lease |
+//!
+//! An instance has left the pool when it is launched into the group (`Pending`, `Pending:Wait`,
+//! `Pending:Proceed`), in service, in standby or in no group any longer. Sundown must not wait for
+//! `InService`: the launch hook may wait for a pod that does not come before the Node is put back.
 //!
 //! Times of Leases come from the kubelet. This code assumes that its clock agrees with AWS's.
 
@@ -25,7 +29,7 @@ use crate::domain::{GroupName, InstanceId, InstanceState, Moment, Node, Ready};
 pub struct AwaitedBoot {
     /// The instance of the Node.
     pub instance: InstanceId,
-    /// The group that must report it as `InService`; `None`: it did not go into a warm pool.
+    /// The group whose warm pool it must have left; `None`: it did not go into one.
     pub group: Option<GroupName>,
     /// The kubelet must have renewed its Lease after this.
     since: Moment,
@@ -40,8 +44,16 @@ pub enum MissingOfBoot {
     LeaseRenewal,
     /// EC2 does not report the instance as running.
     Running,
-    /// Its group does not report it as `InService`.
-    Service,
+    /// Its group shows that it is in the warm pool, or that it ends.
+    LeftPool,
+}
+
+impl MissingOfBoot {
+    /// Nothing is wrong while this is missing: the instance may be stopped, or in its warm pool.
+    #[must_use]
+    pub const fn is_usual(self) -> bool {
+        matches!(self, Self::Ready | Self::LeftPool)
+    }
 }
 
 impl fmt::Display for MissingOfBoot {
@@ -50,7 +62,7 @@ impl fmt::Display for MissingOfBoot {
             Self::Ready => "its Node is not Ready",
             Self::LeaseRenewal => "its kubelet has not renewed its Lease",
             Self::Running => "EC2 does not report its instance as running",
-            Self::Service => "its group does not report its instance as InService",
+            Self::LeftPool => "its group does not show that its instance has left the warm pool",
         })
     }
 }
@@ -90,14 +102,21 @@ impl AwaitedBoot {
         let runs = answer.instance.is_some_and(|found| found.state == InstanceState::Running);
         if node.ready != Ready::True {
             Some(MissingOfBoot::Ready)
-        } else if renewed.is_none_or(|renewed| renewed <= self.since) {
-            Some(MissingOfBoot::LeaseRenewal)
+        } else if self.group.is_some() && !has_left_pool(answer.group_state) {
+            Some(MissingOfBoot::LeftPool)
         } else if !runs {
             Some(MissingOfBoot::Running)
-        } else if self.group.is_some() && answer.group_state != Some("InService") {
-            Some(MissingOfBoot::Service)
+        } else if renewed.is_none_or(|renewed| renewed <= self.since) {
+            Some(MissingOfBoot::LeaseRenewal)
         } else {
             None
         }
     }
+}
+
+/// `state`: its `LifecycleState`; `None`: it is in no group.
+fn has_left_pool(state: Option<&str>) -> bool {
+    state.is_none_or(|state| {
+        matches!(state, "Pending" | "Pending:Wait" | "Pending:Proceed" | "InService" | "Standby")
+    })
 }

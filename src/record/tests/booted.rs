@@ -70,9 +70,37 @@ fn the_node_the_kubelet_ec2_and_the_group_of_a_warm_pool_must_show_the_return() 
             Some(201),
             Some("Warmed:Pending:Wait"),
             Some(&running),
-            Some(MissingOfBoot::Service),
+            Some(MissingOfBoot::LeftPool),
         ),
         ("out of its pool", &pooled, Some(201), service, Some(&running), None),
+        ("in its launch hook", &pooled, Some(201), Some("Pending:Wait"), Some(&running), None),
+        ("before its launch hook", &pooled, Some(201), Some("Pending"), Some(&running), None),
+        (
+            "after its launch hook",
+            &pooled,
+            Some(201),
+            Some("Pending:Proceed"),
+            Some(&running),
+            None,
+        ),
+        ("in standby", &pooled, Some(201), Some("Standby"), Some(&running), None),
+        ("detached from its group", &pooled, Some(201), None, Some(&running), None),
+        (
+            "it waits in its pool",
+            &pooled,
+            Some(201),
+            Some("Warmed:Running"),
+            Some(&running),
+            Some(MissingOfBoot::LeftPool),
+        ),
+        (
+            "it ends",
+            &pooled,
+            Some(201),
+            Some("Terminating:Wait"),
+            Some(&running),
+            Some(MissingOfBoot::LeftPool),
+        ),
     ] {
         let awaited = awaited_boot(node).unwrap();
         let answer = AwsAnswer { group_state: state, instance };
