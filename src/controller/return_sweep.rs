@@ -4,9 +4,12 @@
 use std::sync::Arc;
 
 use futures::{StreamExt, stream};
-use tracing::{debug, warn};
+use tracing::warn;
 
-use super::{context::Term, returns};
+use super::{
+    context::Term,
+    returns::{self, Asked, Unanswered, answer},
+};
 use crate::{
     cluster::node_lease_renewed,
     domain::{Moment, Node, seconds},
@@ -16,7 +19,7 @@ use crate::{
 
 /// How many Nodes are looked into at once.
 const MAX_CONCURRENT_LOOKS: usize = 64;
-/// How long a look lasts at most.
+/// How long the PATCH of one Node lasts at most.
 const LOOK_TIMEOUT: std::time::Duration = seconds(30);
 
 /// Runs until the end of the term. A dry run does not start it.
@@ -66,39 +69,30 @@ async fn look_in_time(
     awaited: AwaitedReturn,
 ) -> (Arc<Node>, Look, Moment) {
     let at = term.shared.clock.now();
-    let looking = tokio::time::timeout(LOOK_TIMEOUT, look(&term, &node, &awaited));
-    let seen = looking.await.ok().flatten().unwrap_or(Look::Unanswered);
+    let seen = look(&term, &node, &awaited).await.unwrap_or_else(|unanswered| {
+        unanswered.report(&term, &node);
+        Look::Unanswered
+    });
     (node, seen, at)
 }
 
-/// Asks AWS, and reads the Lease of the Node if AWS shows that the instance is back. `None`: no
-/// answer.
-async fn look(term: &Term, node: &Node, awaited: &AwaitedReturn) -> Option<Look> {
+/// Asks AWS, and reads the Lease of the Node if AWS shows that the instance is back.
+async fn look(term: &Term, node: &Node, awaited: &AwaitedReturn) -> Result<Look, Unanswered> {
     let (lookups, now) = (&term.shared.lookups, tokio::time::Instant::now());
     let group_state = match &awaited.group {
-        Some(group) => lookups.members.state_since(group, &awaited.instance, now).await.ok()?,
+        Some(group) => {
+            let asking = lookups.members.state_since(group, &awaited.instance, now);
+            answer(Asked::Group, asking).await?
+        }
         None => None,
     };
     let instance = if awaited.needs_instance() {
-        lookups.instances.get_since(&awaited.instance, now).await.ok()?.1
+        answer(Asked::Ec2, lookups.instances.get_since(&awaited.instance, now)).await?.1
     } else {
         None
     };
-    let answer = AwsAnswer { group_state: group_state.as_deref(), instance: instance.as_deref() };
-    let Some(since) = awaited.shown_by(&answer) else { return Some(Look::Away) };
-    match node_lease_renewed(&term.shared.cluster, &node.name).await {
-        Ok(renewed) => Some(Look::of_node(node, since, renewed)),
-        Err(error) => {
-            if term.is_first_report("the Lease of a returned Node cannot be read") {
-                warn!(
-                    node = %node.name, %error,
-                    "Cannot read the Lease of a Node in kube-node-lease: the node of an instance \
-                     that is back stays cordoned until that works or an event reports the return."
-                );
-            } else {
-                debug!(node = %node.name, %error, "Cannot read the Lease of a node.");
-            }
-            None
-        }
-    }
+    let of_aws = AwsAnswer { group_state: group_state.as_deref(), instance: instance.as_deref() };
+    let Some(since) = awaited.shown_by(&of_aws) else { return Ok(Look::Away) };
+    let reading = node_lease_renewed(&term.shared.cluster, &node.name);
+    Ok(Look::of_node(node, since, answer(Asked::Lease, reading).await?))
 }

@@ -1,6 +1,6 @@
 //! Instances that are back in service: their Nodes are put back as they were.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use tracing::{debug, info, warn};
 
@@ -10,7 +10,7 @@ use super::{
     release,
 };
 use crate::{
-    cluster::node_lease_renewed,
+    cluster::{About, EventNote, EventReason, Severity, node_lease_renewed},
     domain::{Interruption, LifecycleAction, Moment, Node, Transition, seconds},
     fleet::DrainEvent,
     fleet::Input,
@@ -153,8 +153,12 @@ const SOON: std::time::Duration = seconds(3);
 const LATER: std::time::Duration = seconds(20);
 /// How many looks come after the short pause.
 const SOON_LOOKS: u32 = 20;
-/// How long a look lasts at most.
+/// How long a question lasts at most.
 const LOOK_TIMEOUT: std::time::Duration = seconds(20);
+/// How old an answer of AWS may be. Machines that boot at the same time share the calls.
+const MAX_ANSWER_AGE: std::time::Duration = seconds(5);
+/// After this time without an answer, or with one that should not last, the Node gets an Event.
+const EVENT_AFTER: std::time::Duration = seconds(600);
 
 /// Starts a task that puts back a Node whose record does not count. If the machine has booted since,
 /// it first waits until the instance is shown to be back.
@@ -169,7 +173,8 @@ pub(super) fn put_back_ordered(term: &Term, node: Arc<Node>) {
 /// Waits until the machine of the Node is back. Returns the Node then, at once if nothing has to be
 /// shown. `None`: the Node is gone or its record is another one.
 async fn booted(term: &Term, given: Arc<Node>) -> Option<Arc<Node>> {
-    let (mut node, mut reported) = (given, None);
+    let mut node = given;
+    let mut report = BootReport::default();
     for looks in 0_u32.. {
         let shown = term.shared.nodes.get(&node.name);
         match shown.filter(|shown| !shown.is_older_than(&node)) {
@@ -180,63 +185,163 @@ async fn booted(term: &Term, given: Arc<Node>) -> Option<Arc<Node>> {
             None => {}
         }
         let Some(awaited) = record::awaited_boot(&node) else { return Some(node) };
-        let looking = tokio::time::timeout(LOOK_TIMEOUT, missing(term, &node, &awaited));
-        // A person may have asked meanwhile to keep it cordoned.
-        match looking.await.ok().flatten() {
-            Some(None) if !node.keeps_cordon() => return Some(node),
-            Some(Some(missing)) if reported != Some(missing) => {
-                reported = Some(missing);
-                info!(
-                    node = %node.name, instance = %awaited.instance, %missing,
-                    "A machine has booted since its drain: its node stays cordoned until its \
-                     instance is back."
-                );
+        // A person may have asked meanwhile to keep it cordoned, or to ignore it.
+        if !node.keeps_cordon() && term.manages(&node) {
+            match missing(term, &node, &awaited).await {
+                Ok(None) => return Some(node),
+                looked => report.note(term, &node, &awaited, looked),
             }
-            _ => {}
         }
         tokio::time::sleep(if looks < SOON_LOOKS { SOON } else { LATER }).await;
     }
     None
 }
 
-/// What does not show yet that the machine is back. The outer `None`: AWS or the API server did not
-/// answer.
-async fn missing(term: &Term, node: &Node, awaited: &AwaitedBoot) -> Option<Option<MissingOfBoot>> {
-    // Costs no call while the kubelet does not report.
-    if let Some(MissingOfBoot::Ready) = awaited.missing(node, None, &AwsAnswer::default()) {
-        return Some(Some(MissingOfBoot::Ready));
-    }
-    let (lookups, now) = (&term.shared.lookups, tokio::time::Instant::now());
-    let renewed = match node_lease_renewed(&term.shared.cluster, &node.name).await {
-        Ok(renewed) => renewed,
-        Err(error) => {
-            unanswered(term, node, &error.to_string());
-            return None;
-        }
-    };
-    let instance = match lookups.instances.get_since(&awaited.instance, now).await {
-        Ok((_, instance)) => instance,
-        Err(error) => {
-            unanswered(term, node, &error.to_string());
-            return None;
-        }
-    };
-    let state = match &awaited.group {
-        Some(group) => lookups.members.state_since(group, &awaited.instance, now).await.ok()?,
-        None => None,
-    };
-    let answer = AwsAnswer { group_state: state.as_deref(), instance: instance.as_deref() };
-    Some(awaited.missing(node, renewed, &answer))
+/// What was reported about a machine that has booted and is not back.
+#[derive(Debug, Default)]
+struct BootReport {
+    missing: Option<MissingOfBoot>,
+    /// Since when something is missing that should not be.
+    hindered_since: Option<Moment>,
+    has_event: bool,
 }
 
-fn unanswered(term: &Term, node: &Node, error: &str) {
-    if term.is_first_report("the return of a booted machine is not shown") {
-        warn!(
-            node = %node.name, error,
-            "Cannot find out whether a machine that has booted is back: its node stays cordoned \
-             until EC2 and the API server answer."
-        );
-    } else {
-        debug!(node = %node.name, error, "No answer about a machine that has booted.");
+impl BootReport {
+    /// Logs what is missing when that changes, and writes one Event if it stays missing.
+    fn note(
+        &mut self,
+        term: &Term,
+        node: &Node,
+        awaited: &AwaitedBoot,
+        looked: Result<Option<MissingOfBoot>, Unanswered>,
+    ) {
+        let why = match looked {
+            Ok(None) => return,
+            Ok(Some(missing)) => {
+                if self.missing.replace(missing) != Some(missing) {
+                    info!(
+                        node = %node.name, instance = %awaited.instance, %missing,
+                        "A machine has booted since its drain: its node stays cordoned until its \
+                         instance is back."
+                    );
+                }
+                (!missing.is_usual()).then(|| missing.to_string())
+            }
+            Err(unanswered) => {
+                unanswered.report(term, node);
+                Some(format!("Sundown has no answer ({})", unanswered.asked.permission()))
+            }
+        };
+        let Some(why) = why else {
+            self.hindered_since = None;
+            return;
+        };
+        let now = term.shared.clock.now();
+        let since = *self.hindered_since.get_or_insert(now);
+        if !self.has_event && now >= since.plus(EVENT_AFTER) {
+            self.has_event = true;
+            let instance = &awaited.instance;
+            term.note(EventNote {
+                about: About::Node(node.name.clone()),
+                severity: Severity::Warning,
+                reason: EventReason::ReturnNotShown,
+                message: format!(
+                    "The machine of {instance} has booted, and the node stays cordoned: {why}."
+                ),
+            });
+        }
+    }
+}
+
+/// What does not show yet that the machine is back. Stops at the first row that is missing, so that
+/// a machine that boots in its pool costs one call.
+async fn missing(
+    term: &Term,
+    node: &Node,
+    awaited: &AwaitedBoot,
+) -> Result<Option<MissingOfBoot>, Unanswered> {
+    // Costs no call while the kubelet does not report.
+    let none = AwsAnswer::default();
+    if let Some(MissingOfBoot::Ready) = awaited.missing(node, None, &none) {
+        return Ok(Some(MissingOfBoot::Ready));
+    }
+    let (lookups, now) = (&term.shared.lookups, tokio::time::Instant::now());
+    let since = now.checked_sub(MAX_ANSWER_AGE).unwrap_or(now);
+    let state = match &awaited.group {
+        Some(group) => {
+            let asking = lookups.members.state_since(group, &awaited.instance, since);
+            answer(Asked::Group, asking).await?
+        }
+        None => None,
+    };
+    let of_group = AwsAnswer { group_state: state.as_deref(), ..none };
+    if let Some(MissingOfBoot::LeftPool) = awaited.missing(node, None, &of_group) {
+        return Ok(Some(MissingOfBoot::LeftPool));
+    }
+    let asking = lookups.instances.get_since(&awaited.instance, since);
+    let (_, instance) = answer(Asked::Ec2, asking).await?;
+    let of_aws = AwsAnswer { instance: instance.as_deref(), ..of_group };
+    if let Some(MissingOfBoot::Running) = awaited.missing(node, None, &of_aws) {
+        return Ok(Some(MissingOfBoot::Running));
+    }
+    let reading = node_lease_renewed(&term.shared.cluster, &node.name);
+    let renewed = answer(Asked::Lease, reading).await?;
+    Ok(awaited.missing(node, renewed, &of_aws))
+}
+
+/// Who shows whether an instance is back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// Its Auto Scaling group.
+    Group,
+    /// EC2.
+    Ec2,
+    /// The API server, about the Lease of the Node.
+    Lease,
+}
+
+impl Asked {
+    /// The permission that the question needs.
+    const fn permission(self) -> &'static str {
+        match self {
+            Self::Group => "autoscaling:DescribeAutoScalingGroups",
+            Self::Ec2 => "ec2:DescribeInstances",
+            Self::Lease => "get leases in kube-node-lease",
+        }
+    }
+}
+
+/// A question without an answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Unanswered {
+    asked: Asked,
+    error: String,
+}
+
+impl Unanswered {
+    /// Logs a warning the first time in a term.
+    pub(super) fn report(&self, term: &Term, node: &Node) {
+        let Self { asked, error } = self;
+        let permission = asked.permission();
+        if term.is_first_report(&format!("whether an instance is back: {permission}")) {
+            warn!(
+                node = %node.name, permission, error,
+                "Cannot find out whether an instance is back: its node stays cordoned until that works."
+            );
+        } else {
+            debug!(node = %node.name, permission, error, "No answer whether an instance is back.");
+        }
+    }
+}
+
+/// Waits for an answer whether an instance is back, and not for longer than [`LOOK_TIMEOUT`].
+pub(super) async fn answer<T, E: fmt::Display>(
+    asked: Asked,
+    asking: impl Future<Output = Result<T, E>>,
+) -> Result<T, Unanswered> {
+    match tokio::time::timeout(LOOK_TIMEOUT, asking).await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(error)) => Err(Unanswered { asked, error: error.to_string() }),
+        Err(_) => Err(Unanswered { asked, error: "no answer in time".to_owned() }),
     }
 }

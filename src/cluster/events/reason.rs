@@ -237,6 +237,13 @@ reasons! {
          node before it completes the launch hook, and restores the node when the instance leaves \
          the pool."
         => "Nothing.";
+    /// Nothing shows that a machine that has booted is back.
+    ReturnNotShown [Warning] [Node]
+        "The machine has booted since its drain, and for 10 minutes nothing has shown that its \
+         instance is back, although the node is `Ready`. The node stays cordoned. The message says \
+         what is missing."
+        => "If Sundown has no answer, allow the permission that the message names. If the node is \
+            fine, `kubectl uncordon` it.";
     /// A node was only marked.
     NotEvicted [Normal] [Node]
         "Because of `--on`, Sundown only tainted or cordoned the node. Its pods stay, and Sundown \
@@ -305,7 +312,8 @@ reasons! {
     /// A record is not valid for the machine of the node.
     RecordVoid [Normal] [Node]
         "The record belongs to another instance or to an earlier boot. Sundown ignores it, and \
-         restores what it had changed on the node, after a boot once the instance is up."
+         restores what it had changed on the node: at once if it belongs to another instance, after \
+         a boot when the instance is back."
         => "Nothing. A node stays cordoned after a boot: \
             [what is awaited](interruptions.md#after-a-boot).";
     /// A record was written back.

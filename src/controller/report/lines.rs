@@ -146,8 +146,8 @@ fn log_record(node: &NodeName, event: &DrainEvent) {
         DrainEvent::RecordVoid { why, .. } => {
             info!(
                 %node, reason = nodes::void(*why),
-                "A record does not count; what Sundown changed on the node is put back once its \
-                 instance is up."
+                "A record does not count; Sundown puts back what it changed on the node, after a boot \
+                 when the instance is back."
             );
         }
         DrainEvent::Registered(instance) => {

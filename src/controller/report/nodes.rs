@@ -157,9 +157,9 @@ fn of_record(event: &DrainEvent) -> Option<NodeNote> {
         }
         DrainEvent::RecordVoid { instance, why } => {
             let message = format!(
-                "The record of {instance} does not count: {}. What Sundown changed is put back once \
-                 its instance is up.",
-                void(*why)
+                "The record of {instance} does not count: {}. Sundown puts back what it changed{}.",
+                void(*why),
+                if *why == VoidReason::Rebooted { ", when the instance is back" } else { "" }
             );
             (Severity::Normal, EventReason::RecordVoid, message)
         }
@@ -356,7 +356,16 @@ mod tests {
                 DrainEvent::RecordVoid { instance, why: VoidReason::Rebooted },
                 Normal,
                 Reason::RecordVoid,
-                "has booted since",
+                "Sundown puts back what it changed, when the instance is back.",
+            ),
+            (
+                DrainEvent::RecordVoid {
+                    instance: action().key.instance,
+                    why: VoidReason::OtherInstance,
+                },
+                Normal,
+                Reason::RecordVoid,
+                "it names another instance. Sundown puts back what it changed.",
             ),
             (
                 DrainEvent::HooksKeptOpen(vec![action()]),

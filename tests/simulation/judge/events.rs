@@ -113,6 +113,7 @@ const ROWS: &[Row] = &[
     ("RestoreHeld", NORMAL, NODE, |_, _, _| true),
     ("RecommendationExpired", NORMAL, NODE, |j, e, at| j.was_recommended(&e.name, at + SECOND)),
     ("WarmPoolCordoned", NORMAL, NODE, |j, e, at| j.was_pooled(&e.name, at + SECOND)),
+    ("ReturnNotShown", WARNING, NODE, |_, _, _| true),
     ("NotEvicted", NORMAL, NODE, |j, e, at| j.drain_keeps_pods(&e.name, at - SECOND, at + SECOND)),
     ("Drained", NORMAL, NODE, |j, e, at| {
         j.story.machine_gone(&e.name, at)

@@ -4,7 +4,7 @@
 use serde_json::json;
 use sundown::sim::{
     WorldSettings,
-    aws::{HookResult, SpotAction, State},
+    aws::{Fault, FaultRule, HookResult, How, SpotAction, State},
 };
 
 use crate::{
@@ -327,4 +327,32 @@ async fn a_machine_that_boots_in_its_warm_pool_stays_cordoned() {
     stage.until(30, "it is as it was", || is_as_it_was(&stage, &instance)).await;
     sundown.stop().await;
     stage.end();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_stays_cordoned_because_aws_does_not_answer_is_reported_with_the_permission() {
+    let logs = Logs::keep();
+    let stage = Stage::new(953);
+    let instance = stage.group(2, 60).remove(0);
+    let sundown = stage.lead("sundown-0", &[]).await;
+    drain(&stage, &instance).await;
+    let describe = "autoscaling:DescribeAutoScalingGroups";
+    let denied = stage.world.aws.fault(FaultRule::new(describe, Fault::AccessDenied, How::Always));
+    stage.world.kube.reboot(&stage.world.node_of(&instance).unwrap());
+    stage.world.aws.leave_warm_pool(&instance);
+    let told = || stage.events().into_iter().filter(|e| e.reason == "ReturnNotShown").count();
+    stage.pass(580).await;
+    assert_eq!(told(), 0);
+    assert_eq!(
+        logs.with(&["WARN", "Cannot find out whether an instance is back", describe]).len(),
+        1
+    );
+    stage.until(120, "the node has an Event", || told() == 1).await;
+    assert!(stage.is_cordoned(&instance));
+    stage.world.aws.end_fault(denied);
+    stage.until(60, "it is as it was", || is_as_it_was(&stage, &instance)).await;
+    stage.pass(60).await;
+    assert_eq!(told(), 1);
+    sundown.stop().await;
+    stage.end_unjudged();
 }
