@@ -18,7 +18,7 @@ use super::{
     planned::{self, NoteOutcome},
     questions::{Answer, Questions},
     returns::{self, ReturnOutcome},
-    warm_pool,
+    warm_pool::{self, CordonOutcome},
 };
 use crate::{
     domain::{Cause, Interruption, LifecycleAction, Moment, Node, is_ec2_event_id, seconds},
@@ -284,7 +284,12 @@ impl Decision {
                     return Box::pin(self.complete(action, MessageOutcome::Completed)).await;
                 }
                 Verdict::AnswerLaunch(answer) => {
-                    return Box::pin(self.answer_launch(answer)).await;
+                    if let Some(end) = Box::pin(self.answer_launch(answer)).await {
+                        return end;
+                    }
+                    // Another Node may have its name now, and the index shows it soon.
+                    self.known.listed = None;
+                    self.term.shared.clock.now().plus(seconds(1))
                 }
                 // A dry run and a test do not wait until the node is ready.
                 Verdict::Wait(Wait { launch: Some(missing), .. }) if self.is_report_only() => {
@@ -507,24 +512,33 @@ impl Decision {
         self.report().ignored(reason, what).unwrap_or(end)
     }
 
-    /// Completes a launch hook.
-    async fn answer_launch(&mut self, answer: LaunchAnswer) -> MessageEnd {
-        let outcome = self.lines().launch_ends(&answer);
-        let LaunchAnswer { action, result, cordon, .. } = answer;
-        if let Some(node) = cordon {
+    /// Completes a launch hook. `None`: the Node that must be cordoned first is gone, so it is
+    /// decided again.
+    async fn answer_launch(&mut self, answer: LaunchAnswer) -> Option<MessageEnd> {
+        let mut is_cordoned = true;
+        if let Some(node) = answer.cordon.clone() {
             self.burst_hold = None;
-            let happened = self.known.happened;
-            let cordoning = warm_pool::cordon(&self.term, &self.interruption, node, happened);
-            tokio::select! {
+            let ends = self.term.shared.policy.launch.ends(&self.known);
+            let cordoning = warm_pool::cordon(&self.term, &self.interruption, node, ends);
+            let cordoned = tokio::select! {
                 biased;
                 () = self.given_up.cancelled(), if !self.is_proved_by_sweep() => {
                     self.count(MessageOutcome::Left);
-                    return MessageEnd::LeftToReappear;
+                    return Some(MessageEnd::LeftToReappear);
                 }
-                () = Box::pin(cordoning) => {}
+                cordoned = Box::pin(cordoning) => cordoned,
+            };
+            if cordoned == CordonOutcome::NodeGone && self.term.shared.clock.now() < ends {
+                return None;
             }
+            is_cordoned = cordoned == CordonOutcome::Done;
         }
-        self.send_completion(action, outcome, OrderedResult::of_launch(result)).await
+        let outcome = match self.lines().launch_ends(&answer) {
+            MessageOutcome::LaunchAnswered if !is_cordoned => MessageOutcome::LaunchTimedOut,
+            outcome => outcome,
+        };
+        let LaunchAnswer { action, result, .. } = answer;
+        Some(self.send_completion(action, outcome, OrderedResult::of_launch(result)).await)
     }
 
     async fn complete(&mut self, action: LifecycleAction, outcome: MessageOutcome) -> MessageEnd {

@@ -17,17 +17,28 @@ use crate::{
 /// How long Sundown tries at least. The message may have been read after the launch timeout.
 const LEAST: std::time::Duration = seconds(15);
 
+/// Whether the Node of an instance that goes into a warm pool is cordoned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CordonOutcome {
+    /// It is cordoned now, or there was nothing to write.
+    Done,
+    /// The Node is gone, or another one has its name.
+    NodeGone,
+    /// The API server did not accept the PATCH in time. That is logged.
+    TimedOut,
+}
+
 /// Cordons the Node, so that no pod comes to it while its instance is in the pool. The launch hook
 /// must be completed in time, whatever the API server does: after `--launch-timeout`, the instance
-/// goes into the pool with its Node as it is. `happened`: when the launch began.
+/// goes into the pool with its Node as it is. `ends`: when that timeout is over.
 pub(super) async fn cordon(
     term: &Term,
     interruption: &Interruption,
     node: Arc<Node>,
-    happened: Moment,
-) {
+    ends: Moment,
+) -> CordonOutcome {
     let now = term.shared.clock.now();
-    let ends = happened.plus(term.shared.policy.launch.timeout).max(now.plus(LEAST));
+    let ends = ends.max(now.plus(LEAST));
     let compat = term.shared.config.drain.compat;
     let name = node.name.clone();
     let write = patch_node(term, node, "cordon the node of a warm pool", |node| {
@@ -52,13 +63,18 @@ pub(super) async fn cordon(
                     interruption.instance
                 ),
             });
+            CordonOutcome::Done
         }
-        Ok(NodeWrite::Unneeded | NodeWrite::NodeGone) => {}
-        Err(_) => warn!(
-            node = %name, instance = %interruption.instance,
-            "Cannot cordon a node whose instance goes into a warm pool: the API server did not \
-             accept the PATCH until the launch timeout. Pods may come to a machine that is about \
-             to stop."
-        ),
+        Ok(NodeWrite::Unneeded) => CordonOutcome::Done,
+        Ok(NodeWrite::NodeGone) => CordonOutcome::NodeGone,
+        Err(_) => {
+            warn!(
+                node = %name, instance = %interruption.instance,
+                "Cannot cordon a node whose instance goes into a warm pool: the API server did not \
+                 accept the PATCH until the launch timeout. Pods may come to a machine that is \
+                 about to stop."
+            );
+            CordonOutcome::TimedOut
+        }
     }
 }

@@ -29,6 +29,14 @@ pub struct LaunchPolicy {
     pub startup_taints: Vec<String>,
 }
 
+impl LaunchPolicy {
+    /// When a launch hook is completed although something is missing.
+    #[must_use]
+    pub fn ends(&self, known: &Knowledge) -> Moment {
+        known.happened.plus(self.timeout).max(known.received.plus(MIN_WAIT))
+    }
+}
+
 /// What a new instance still lacks. The first thing that is missing, in this order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Missing {
@@ -123,7 +131,7 @@ impl Launch<'_> {
                 if self.into_pool.is_some() { LaunchEnd::IntoWarmPool } else { LaunchEnd::Ready };
             return LaunchStep::Complete(end, HookResult::Continue);
         };
-        let ends = known.happened.plus(self.policy.timeout).max(known.received.plus(MIN_WAIT));
+        let ends = self.policy.ends(known);
         if now < ends {
             return self.wait_for(missing, ends);
         }

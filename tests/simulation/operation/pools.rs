@@ -1,7 +1,10 @@
 //! Instances that are launched into a warm pool: their Nodes are cordoned before the launch hook is
 //! completed, and come back when the instance leaves the pool. And what else happens in a pool.
 
-use sundown::sim::aws::{Fault, FaultRule, GroupSpec, HookResult, HookSpec, How, State, Verdict};
+use sundown::sim::{
+    aws::{Fault, FaultRule, GroupSpec, HookResult, HookSpec, How, State, Verdict},
+    kube::{Fault as KubeFault, Match, NodeSpec, Rule},
+};
 
 use super::s;
 use crate::{
@@ -291,4 +294,30 @@ async fn in_a_managed_node_group_the_hooks_of_eks_are_left_to_eks() {
     assert!(of_eks.heartbeats.is_empty() && of_eks.end.is_none());
     sundown.stop().await;
     stage.end_unjudged();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_hook_waits_for_the_cordon_of_a_node_that_registers_again_meanwhile() {
+    let stage = Stage::new(2_513);
+    let instance = group(&stage, 2).remove(0);
+    let node = stage.world.node_of(&instance).unwrap();
+    let sundown = stage.lead("sundown-0", &[]).await;
+    let stuck = stage
+        .world
+        .kube
+        .inject(Rule::always(Match::of("patch", "nodes").named(&node), KubeFault::Hang));
+    into_pool(&stage, &instance);
+    stage.pass(30).await;
+    assert!(!stage.is_cordoned(&instance) && !stage.is_over(&instance));
+    stage.world.kube.delete_node(&node);
+    stage.pass(40).await;
+    assert!(!stage.is_over(&instance), "it is decided again");
+    stage.world.kube.lift(stuck);
+    stage.world.kube.add_node(&NodeSpec::named(&node).instance(&instance));
+    stage.until(60, "it is completed", || stage.is_over(&instance)).await;
+    stage.completed_once(&instance);
+    assert!(stage.is_cordoned(&instance) && pooled(&stage, &instance));
+    assert_eq!(sundown.messages("launch-hook", "launch_answered"), 1.0);
+    sundown.stop().await;
+    stage.end();
 }
