@@ -458,10 +458,13 @@ impl Decision {
         learned.note(&mut self.known, &self.interruption.instance);
         if self.known.is_found_by_sweep
             && matches!(self.interruption.cause, Cause::Launch(_))
-            && let Some(facts) = self.known.instance.as_ref().and_then(|i| i.facts.as_ref())
-            && let Some(launched) = facts.launched
+            && let Some(answer) = &self.known.instance
+            // An older answer may show the launch before the last stop.
+            && answer.at >= self.known.received
+            && let Some(launched) = answer.facts.as_ref().and_then(|facts| facts.launched)
         {
-            self.known.note_launch_time(self.term.skew().to_ours(launched));
+            let timeout = self.term.shared.policy.launch.timeout;
+            self.known.note_launch_time(self.term.skew().to_ours(launched), timeout);
         }
         if self.is_proved_by_sweep() {
             self.lines().found_by_sweep();

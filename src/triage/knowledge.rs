@@ -153,10 +153,14 @@ impl Knowledge {
 
     /// Takes in when EC2 launched the instance of a launch that the sweep found, on our clock: the
     /// launch began then. An instance that its warm pool kept running was launched long before, so
-    /// the launch did not begin before a round that did not show it waiting.
-    pub fn note_launch_time(&mut self, launched: Moment) {
-        let absent_at = self.launch.as_ref().and_then(|launch| launch.absent_at);
-        let began = absent_at.map_or(launched, |absent| absent.max(launched));
+    /// the launch did not begin before a round that did not show it waiting. Without such a round (a
+    /// new leader), a launch time longer ago than `timeout` (`--launch-timeout`) does not count.
+    pub fn note_launch_time(&mut self, launched: Moment, timeout: Duration) {
+        let began = match self.launch.as_ref().and_then(|launch| launch.absent_at) {
+            Some(absent) => absent.max(launched),
+            None if self.happened.since_or_zero(launched) < timeout => launched,
+            None => return,
+        };
         self.happened = self.happened.min(began);
     }
 

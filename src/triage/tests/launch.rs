@@ -265,7 +265,7 @@ fn a_launch_that_the_sweep_found_waits_for_a_heartbeat_and_counts_from_the_launc
     assert_eq!(given_up, Verdict::Delete(Reason::Stale));
     assert_eq!(step(&confirmed(true, found()), &policy(), 299), "it has no Node");
     let mut launched = confirmed(true, found());
-    launched.note_launch_time(now().minus(seconds(90)));
+    launched.note_launch_time(now().minus(seconds(90)), seconds(300));
     assert_eq!(step(&launched, &policy(), 209), "it has no Node");
     assert_eq!(step(&launched, &policy(), 210), "CONTINUE timed out: it has no Node");
 }
@@ -273,7 +273,8 @@ fn a_launch_that_the_sweep_found_waits_for_a_heartbeat_and_counts_from_the_launc
 #[test]
 fn a_launch_out_of_a_running_pool_did_not_begin_before_a_round_that_did_not_show_it() {
     for (absent_at, launched, began) in [
-        (None, -9_000, -9_000),
+        (None, -9_000, 0),
+        (None, -90, -90),
         (Some(-50), -9_000, -50),
         (Some(-50), -20, -20),
         (Some(-50), 30, 0),
@@ -281,7 +282,7 @@ fn a_launch_out_of_a_running_pool_did_not_begin_before_a_round_that_did_not_show
         let of = |second: i64| Moment::from_second(now().as_second() + second).unwrap();
         let mut known = of_ours();
         known.launch_answers().absent_at = absent_at.map(of);
-        known.note_launch_time(of(launched));
+        known.note_launch_time(of(launched), seconds(300));
         assert_eq!(known.happened, of(began), "{absent_at:?} {launched}");
     }
 }
@@ -424,4 +425,15 @@ fn a_launch_hook_is_answered_only_if_its_group_is_ours_or_somebody_named_it() {
         )),
         [ask_instance(long_ago())]
     );
+}
+
+#[test]
+fn without_an_earlier_round_only_a_launch_time_within_the_launch_timeout_counts() {
+    for (launched_before, expected) in [(90, 90), (299, 299), (300, 0), (86_400, 0)] {
+        let mut known = Knowledge { is_found_by_sweep: true, ..of_ours() };
+        let first_seen = known.happened;
+        known.note_launch_time(first_seen.minus(seconds(launched_before)), seconds(300));
+        let earlier = first_seen.since_or_zero(known.happened);
+        assert_eq!(earlier, seconds(expected), "launched {launched_before} s before");
+    }
 }
