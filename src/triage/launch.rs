@@ -10,6 +10,9 @@ use crate::domain::{
 /// The least time between the receipt of a message and the timeout of its launch hook. The message
 /// may have spent the whole launch timeout in the queue, and Sundown must still ask about the node.
 const MIN_WAIT: Duration = seconds(15);
+/// How long an instance that goes into a warm pool may take to have a Node. Many never have one
+/// there: their user data stops them first.
+const POOL_JOIN_TIMEOUT: Duration = seconds(300);
 /// How old an answer about the Node's Lease or its pods may be before Sundown asks again. A kubelet
 /// renews its Lease every 10 s.
 const ASK_AGAIN: Duration = seconds(5);
@@ -33,8 +36,12 @@ impl LaunchPolicy {
     /// When a launch hook is completed although something is missing.
     #[must_use]
     pub fn ends(&self, known: &Knowledge) -> Moment {
-        known.happened.plus(self.timeout).max(known.received.plus(MIN_WAIT))
+        ends_after(self.timeout, known)
     }
+}
+
+fn ends_after(timeout: Duration, known: &Knowledge) -> Moment {
+    known.happened.plus(timeout).max(known.received.plus(MIN_WAIT))
 }
 
 /// What a new instance still lacks. The first thing that is missing, in this order.
@@ -131,7 +138,7 @@ impl Launch<'_> {
                 if self.into_pool.is_some() { LaunchEnd::IntoWarmPool } else { LaunchEnd::Ready };
             return LaunchStep::Complete(end, HookResult::Continue);
         };
-        let ends = self.policy.ends(known);
+        let ends = self.ends(&missing);
         if now < ends {
             return self.wait_for(missing, ends);
         }
@@ -147,6 +154,19 @@ impl Launch<'_> {
         let abandons = self.may_abandon && self.is_certain(&missing);
         let result = if abandons { self.policy.on_timeout } else { HookResult::Continue };
         LaunchStep::Complete(LaunchEnd::TimedOut(missing), result)
+    }
+
+    /// Until when it waits for what is missing.
+    fn ends(&self, missing: &Missing) -> Moment {
+        let Self { known, policy, .. } = *self;
+        let may_never_join =
+            self.into_pool.is_some() && *missing == Missing::Node && known.index_trusted;
+        if may_never_join {
+            let timeout = policy.timeout.min(POOL_JOIN_TIMEOUT);
+            ends_after(timeout, known)
+        } else {
+            policy.ends(known)
+        }
     }
 
     /// AWS's answer to the last heartbeat: whether the action is open.

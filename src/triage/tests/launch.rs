@@ -437,3 +437,21 @@ fn without_an_earlier_round_only_a_launch_time_within_the_launch_timeout_counts(
         assert_eq!(earlier, seconds(expected), "launched {launched_before} s before");
     }
 }
+
+#[test]
+fn an_instance_that_never_joins_its_cluster_in_a_warm_pool_waits_five_minutes_at_most() {
+    let patient = LaunchPolicy { timeout: seconds(7_200), ..policy().launch };
+    let policy = Policy { launch: patient, ..policy() };
+    let never_ready = || Knowledge { nodes: vec![Arc::new(not_ready())], ..of_ours() };
+    let blind = || Knowledge { index_trusted: false, ..of_ours() };
+    for (case, event, known, second, expected) in [
+        ("before that", into_pool(), of_ours(), 290, "it has no Node"),
+        ("after that", into_pool(), of_ours(), 300, "CONTINUE into the warm pool"),
+        ("its Node may not be seen", into_pool(), blind(), 300, "it has no Node"),
+        ("it has a Node", into_pool(), never_ready(), 300, "its Node is not Ready"),
+        ("a launch into the group", launch(), of_ours(), 300, "it has no Node"),
+    ] {
+        let known = confirmed(true, known);
+        assert_eq!(step_of(&event, &known, &policy, second), expected, "{case}");
+    }
+}
