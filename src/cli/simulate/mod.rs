@@ -1,6 +1,6 @@
 //! `sundown simulate`: runs the real service against an embedded AWS and an embedded Kubernetes.
 
-mod comings;
+mod arrivals;
 mod fields;
 mod flags;
 mod lines;

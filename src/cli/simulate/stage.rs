@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    comings::Comings,
+    arrivals::Arrivals,
     flags,
     pace::{Pace, Skip, hold_back},
     scenario::{Event, Instances, Kind, Scenario, ScenarioError, Workload},
@@ -187,7 +187,7 @@ async fn play_events(scenario: &Scenario, cast: &Cast, view: &mut View) -> bool 
     let mut next = events.into_iter().peekable();
     let replaces_sick = scenario.flags.iter().any(|flag| flag.contains("impaired=unhealthy"));
     let mut rest_since: Option<Moment> = None;
-    let (mut interrupted, mut comings) = (BTreeSet::new(), Comings::default());
+    let (mut interrupted, mut arrivals) = (BTreeSet::new(), Arrivals::default());
     loop {
         let now = clock.now();
         while next.peek().is_some_and(|e| begun.plus(e.at) <= now) {
@@ -200,13 +200,13 @@ async fn play_events(scenario: &Scenario, cast: &Cast, view: &mut View) -> bool 
                 }
                 let at = now.since_or_zero(*begun);
                 interrupted.extend(perform_event(world, &event, (now, at), view));
-                comings.begin(world, &event, at, view);
+                arrivals.begin(world, &event, at, view);
             }
         }
         view.show(&board.as_ref().map(Board::snapshot).unwrap_or_default(), now);
-        comings.look(world, now.since_or_zero(*begun), view);
+        arrivals.look(world, now.since_or_zero(*begun), view);
         let rest = next.peek().is_none()
-            && comings.is_at_rest()
+            && arrivals.is_at_rest()
             && is_at_rest(world, board.as_ref(), &interrupted)
             && !(replaces_sick && is_any_sick(world));
         rest_since = if rest { rest_since.or(Some(now)) } else { None };

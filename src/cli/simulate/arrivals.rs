@@ -15,30 +15,30 @@ use crate::sim::{
 
 /// The instances of which the timeline has not shown yet that they serve.
 #[derive(Default)]
-pub(super) struct Comings {
+pub(super) struct Arrivals {
     /// With how each of them comes.
-    awaited: BTreeMap<String, Coming>,
+    awaited: BTreeMap<String, Arrival>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Coming {
+enum Arrival {
     Launch,
     Replacement,
     FromWarmPool,
 }
 
-impl Comings {
+impl Arrivals {
     /// Performs the parts of an event that bring instances into service.
     pub(super) fn begin(&mut self, world: &World, event: &Event, at: Duration, view: &mut View) {
         if let Some(some) = &event.replace {
             let ids = (0..some.count).filter_map(|_| world.aws.launch(&some.group));
-            self.awaited.extend(ids.map(|id| (id, Coming::Replacement)));
+            self.awaited.extend(ids.map(|id| (id, Arrival::Replacement)));
         }
         if let Some(some) = &event.launch {
             let ids: Vec<_> =
                 (0..some.count).filter_map(|_| world.aws.launch(&some.group)).collect();
             print(view, at, "Auto Scaling launches", &ids, some);
-            self.awaited.extend(ids.into_iter().map(|id| (id, Coming::Launch)));
+            self.awaited.extend(ids.into_iter().map(|id| (id, Arrival::Launch)));
         }
         if let Some(some) = &event.from_warm_pool {
             let is_warm = |m: &Member| m.state == LifecycleState::WarmedRunning;
@@ -48,7 +48,7 @@ impl Comings {
                 world.aws.leave_warm_pool_with_event(id);
             }
             print(view, at, "Auto Scaling takes out of the warm pool", &ids, some);
-            self.awaited.extend(ids.into_iter().map(|id| (id, Coming::FromWarmPool)));
+            self.awaited.extend(ids.into_iter().map(|id| (id, Arrival::FromWarmPool)));
         }
     }
 
@@ -67,12 +67,12 @@ impl Comings {
             let serves = member.state == LifecycleState::InService && !is_cordoned(world, node);
             if serves {
                 let how = match how {
-                    Coming::Launch if has_waited(world, id) => {
+                    Arrival::Launch if has_waited(world, id) => {
                         "is in service: its launch hook is completed"
                     }
-                    Coming::Launch => "is in service",
-                    Coming::Replacement => "is in service: it is a replacement",
-                    Coming::FromWarmPool => "takes pods again: it is as it was before its drain",
+                    Arrival::Launch => "is in service",
+                    Arrival::Replacement => "is in service: it is a replacement",
+                    Arrival::FromWarmPool => "takes pods again: it is as it was before its drain",
                 };
                 view.print_event(at, &format!("{} {how}", short(node)));
             }
