@@ -57,11 +57,12 @@ pub enum ChangeAction {
 /// support of a feature, must not drain all their nodes.
 const ACTIONS: [(&str, ChangeAction); 9] = [
     ("NETWORK", ChangeAction::Report),
-    ("POWER", ChangeAction::Report),
     ("DEGRADED", ChangeAction::Soon),
     ("EXPEDITED", ChangeAction::Soon),
     ("RETIREMENT", ChangeAction::BeforeStart),
     ("REBOOT", ChangeAction::BeforeStart),
+    // The instance is offline for a moment, then boots.
+    ("POWER", ChangeAction::BeforeStart),
     ("STOP", ChangeAction::BeforeStart),
     ("TERMINATION", ChangeAction::BeforeStart),
     ("SYSTEM_MAINTENANCE", ChangeAction::BeforeStart),
@@ -80,12 +81,12 @@ impl ChangeAction {
 /// two codes is the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChangeFamily {
-    /// `AWS_EC2_INSTANCE_RETIREMENT_…`, `instance-retirement`.
-    Retirement,
-    /// `AWS_EC2_…_REBOOT_…`, `instance-reboot`, `system-reboot`.
+    /// The instance ends: `AWS_EC2_…_RETIREMENT_…`, `…_STOP_…`, `…_TERMINATION_…`,
+    /// `instance-retirement`, `instance-stop`.
+    Ending,
+    /// `AWS_EC2_…_REBOOT_…`, `AWS_EC2_…_POWER_…`, `instance-reboot`, `system-reboot`, and
+    /// `system-maintenance` of the power: the instance boots again.
     Reboot,
-    /// `AWS_EC2_INSTANCE_STOP_…`, `instance-stop`.
-    Stop,
     /// `AWS_EC2_SYSTEM_MAINTENANCE_…`, `system-maintenance`.
     SystemMaintenance,
 }
@@ -95,9 +96,11 @@ impl ChangeFamily {
     #[must_use]
     pub fn of_code(code: &str) -> Option<Self> {
         let all = [
-            ("RETIREMENT", Self::Retirement),
+            ("RETIREMENT", Self::Ending),
+            ("STOP", Self::Ending),
+            ("TERMINATION", Self::Ending),
             ("REBOOT", Self::Reboot),
-            ("STOP", Self::Stop),
+            ("POWER", Self::Reboot),
             ("SYSTEM_MAINTENANCE", Self::SystemMaintenance),
         ];
         all.into_iter().find(|(part, _)| has_part(code, part)).map(|(_, family)| family)
@@ -138,6 +141,12 @@ impl ChangeSchedule {
         let last = self.window.map(|window| window.last_before(latest));
         last.filter(|last| now < last.closes.min(latest)).map_or(latest, |last| last.opens)
     }
+
+    /// When the drain before this start would have begun, had the start been known long before.
+    #[must_use]
+    pub fn would_begin_at(&self, starts: Moment) -> Moment {
+        self.begins_at(starts, Moment::UNIX_EPOCH)
+    }
 }
 
 impl HealthNotice {
@@ -162,7 +171,7 @@ impl HealthNotice {
     pub fn of_ec2(event: &ScheduledEvent) -> Self {
         let description = event.description.to_ascii_lowercase();
         let is_system = ChangeFamily::of_code(&event.code) == Some(ChangeFamily::SystemMaintenance);
-        let part = ["network", "power"].into_iter().find(|part| description.contains(part));
+        let part = ["power", "network"].into_iter().find(|part| description.contains(part));
         let part = part.filter(|_| is_system).map_or_else(String::new, |part| format!("-{part}"));
         Self {
             event_arn: event.id.clone(),
@@ -250,7 +259,7 @@ mod tests {
             ("AWS_EC2_SYSTEM_MAINTENANCE_EVENT", ChangeAction::BeforeStart),
             ("AWS_EC2_INSTANCE_HARDWARE_DEGRADED", ChangeAction::Soon),
             ("AWS_EC2_INSTANCE_NETWORK_MAINTENANCE_SCHEDULED", ChangeAction::Report),
-            ("AWS_EC2_INSTANCE_POWER_MAINTENANCE_SCHEDULED", ChangeAction::Report),
+            ("AWS_EC2_INSTANCE_POWER_MAINTENANCE_SCHEDULED", ChangeAction::BeforeStart),
             ("AWS_EC2_DEDICATED_HOST_NETWORK_MAINTENANCE_SCHEDULED", ChangeAction::Report),
             ("AWS_EC2_PLANNED_LIFECYCLE_EVENT", ChangeAction::Report),
             ("AWS_EC2_NONSTOP", ChangeAction::Report),
@@ -262,15 +271,18 @@ mod tests {
 
     #[test]
     fn a_code_of_ec2_and_one_of_aws_health_are_of_one_family() {
-        use ChangeFamily::{Reboot, Retirement, Stop, SystemMaintenance};
+        use ChangeFamily::{Ending, Reboot, SystemMaintenance};
         for (code, family) in [
-            ("instance-retirement", Some(Retirement)),
-            ("AWS_EC2_PERSISTENT_INSTANCE_RETIREMENT_SCHEDULED", Some(Retirement)),
+            ("instance-retirement", Some(Ending)),
+            ("AWS_EC2_PERSISTENT_INSTANCE_RETIREMENT_SCHEDULED", Some(Ending)),
             ("instance-reboot", Some(Reboot)),
             ("system-reboot", Some(Reboot)),
             ("AWS_EC2_SYSTEM_REBOOT_MAINTENANCE_SCHEDULED", Some(Reboot)),
-            ("instance-stop", Some(Stop)),
-            ("AWS_EC2_INSTANCE_STOP_SCHEDULED", Some(Stop)),
+            ("instance-stop", Some(Ending)),
+            ("AWS_EC2_INSTANCE_STOP_SCHEDULED", Some(Ending)),
+            ("AWS_EC2_INSTANCE_TERMINATION_SCHEDULED", Some(Ending)),
+            ("AWS_EC2_INSTANCE_POWER_MAINTENANCE_SCHEDULED", Some(Reboot)),
+            ("system-maintenance-power", Some(Reboot)),
             ("system-maintenance", Some(SystemMaintenance)),
             ("AWS_EC2_SYSTEM_MAINTENANCE_EVENT", Some(SystemMaintenance)),
             ("AWS_EC2_INSTANCE_NETWORK_MAINTENANCE_SCHEDULED", None),
@@ -299,7 +311,8 @@ mod tests {
             ("system-reboot", "[Canceled] scheduled reboot", ChangeAction::BeforeStart, true),
             ("system-maintenance", "Host maintenance", ChangeAction::BeforeStart, false),
             ("system-maintenance", "Network maintenance", ChangeAction::Report, false),
-            ("system-maintenance", "Power maintenance", ChangeAction::Report, false),
+            ("system-maintenance", "Power maintenance", ChangeAction::BeforeStart, false),
+            ("system-maintenance", "network and power", ChangeAction::BeforeStart, false),
             ("instance-reboot", "for network maintenance", ChangeAction::BeforeStart, false),
         ] {
             let notice = HealthNotice::of_ec2(&event(code, description));

@@ -158,14 +158,15 @@ impl Change {
         }
     }
 
-    /// It takes the instance away: not what only touches network or power.
+    /// It takes the instance away or reboots it: not what only touches the network.
     pub fn takes_instance(&self) -> bool {
         let has = |parts: &[&str]| parts.iter().any(|part| self.code.contains(part));
         self.is_of_ec2
-            && !has(&["NETWORK", "POWER"])
+            && !has(&["NETWORK"])
             && has(&[
                 "RETIREMENT",
                 "REBOOT",
+                "POWER",
                 "STOP",
                 "TERMINATION",
                 "SYSTEM_MAINTENANCE",
