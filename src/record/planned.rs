@@ -29,8 +29,8 @@ pub use withdrawn::{Withdrawal, WithdrawnChanges, withdrawn_changes};
 
 use super::{RecordStatus, status};
 use crate::domain::{
-    ChangeAction, ChangeFamily, ChangeSchedule, HealthNotice, InstanceId, Interruption, Moment,
-    Node, PLANNED, is_ec2_event_id,
+    ChangeAction, ChangeFamily, ChangeSchedule, ChangeStatus, HealthNotice, InstanceId,
+    Interruption, Moment, Node, PLANNED, is_ec2_event_id,
 };
 
 const VERSION: u64 = 1;
@@ -38,7 +38,7 @@ const VERSION: u64 = 1;
 pub const MAX_CHANGES: usize = 8;
 /// The greatest length of the annotation: all annotations of an object share 256 KiB.
 pub const MAX_PLANNED_BYTES: usize = 16 * 1024;
-/// The most earlier announcements of a change that are remembered.
+/// The most earlier announcements of a change, and the most earlier starts, that are remembered.
 const MAX_REPLACED: usize = 8;
 /// Longer texts are cut. An ARN is cut at its beginning: what identifies it is at its end.
 const MAX_TEXT: usize = 256;
@@ -107,6 +107,10 @@ pub struct PlannedChange {
     /// It is canceled or over.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     closed: bool,
+    /// It is closed only because its newest message asks for nothing (`INFORMATIONAL`). That says
+    /// nothing about what EC2 shows.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    informational: bool,
     /// An interruption for it was accepted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     begun: bool,
@@ -133,6 +137,9 @@ struct ShownInEc2 {
     /// It is completed or canceled.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     closed: bool,
+    /// Earlier starts: a message of AWS Health with one of them is out of date.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    left: Vec<Moment>,
 }
 
 impl Planned {
@@ -237,7 +244,12 @@ impl PlannedChange {
         // news beside it.
         let sent = if is_of_ec2 { Moment::UNIX_EPOCH } else { time };
         Self {
-            ec2: is_of_ec2.then(|| ShownInEc2 { id: arn.clone(), starts, closed }),
+            ec2: is_of_ec2.then(|| ShownInEc2 {
+                id: arn.clone(),
+                starts,
+                closed,
+                left: Vec::new(),
+            }),
             arn,
             code: end_of(&notice.code),
             event: interruption.event_id.chars().take(MAX_EVENT_ID).collect(),
@@ -246,6 +258,7 @@ impl PlannedChange {
             updated: whole(notice.updated.unwrap_or(sent)),
             starts,
             closed,
+            informational: notice.is_informational && notice.status != ChangeStatus::Closed,
             begun: false,
             boot: None,
             replaced: Vec::new(),
@@ -275,6 +288,17 @@ impl PlannedChange {
         match (ChangeAction::of_code(&self.code), self.starts) {
             (ChangeAction::BeforeStart, Some(starts)) => at.schedule.begins_at(starts, at.now),
             _ => Moment::UNIX_EPOCH,
+        }
+    }
+
+    /// Whether its drain would have begun by now, had its start been known long before: a window
+    /// that is over counts. A node that is drained already stays so.
+    fn would_have_begun(&self, at: PlanTime) -> bool {
+        match (ChangeAction::of_code(&self.code), self.starts) {
+            (ChangeAction::BeforeStart, Some(starts)) => {
+                at.schedule.would_begin_at(starts) <= at.now
+            }
+            _ => true,
         }
     }
 

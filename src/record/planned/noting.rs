@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{Entry, MAX_REPLACED, PlanTime, Planned, PlannedChange, Unreadable};
+use super::{Entry, MAX_REPLACED, PlanTime, Planned, PlannedChange, ShownInEc2, Unreadable};
 use crate::{
     domain::{
         Cause, ChangeFamily, InstanceId, Interruption, Moment, Node, PLANNED, is_ec2_event_id,
@@ -15,6 +15,9 @@ use crate::{
 
 /// AWS Health and EC2 show one change under two IDs. Their starts differ by less than this.
 const SAME_START: Duration = seconds(60);
+/// EC2 may lag behind a closure by AWS Health for this long. An event that it shows for longer is
+/// open.
+const EC2_LAGS: Duration = seconds(600);
 
 /// What a message about a scheduled change changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,14 +106,19 @@ fn is_drained(node: &Node, instance: &InstanceId) -> bool {
 
 impl Planned {
     /// The change that `new` is about: by its ID, or as the other of the two that AWS Health and EC2
-    /// show.
+    /// show. A message that closes an unknown event, or asks for nothing, is about no event that
+    /// EC2 shows.
     fn about(&mut self, new: &PlannedChange) -> Option<&mut PlannedChange> {
         let is_it = |change: &PlannedChange| match &change.ec2 {
             Some(shown) if new.is_of_ec2() => shown.id == new.arn,
             _ => change.arn == new.arn,
         };
         let is_twin = |change: &PlannedChange| {
-            let is_free = if new.is_of_ec2() { change.ec2.is_none() } else { change.is_of_ec2() };
+            let is_free = if new.is_of_ec2() {
+                !change.informational && change.is_free_for(new)
+            } else {
+                !new.closed && change.is_of_ec2()
+            };
             is_free && change.is_same_change(new)
         };
         let at = self.known().position(is_it).or_else(|| self.known().position(is_twin))?;
@@ -123,17 +131,52 @@ fn is_same_start(one: Option<Moment>, other: Option<Moment>) -> bool {
     one.zip(other).is_some_and(|(one, other)| apart(one, other) < SAME_START)
 }
 
+impl ShownInEc2 {
+    fn shows_the_same(&self, other: &Self) -> bool {
+        (&self.id, self.starts, self.closed) == (&other.id, other.starts, other.closed)
+    }
+
+    /// This, with the starts that EC2 has shown before.
+    fn after(self, before: Option<Self>) -> Self {
+        let Some(before) = before else { return self };
+        let mut left = before.left;
+        left.extend(before.starts);
+        left.retain(|left| !is_same_start(Some(*left), self.starts));
+        left.dedup();
+        let excess = left.len().saturating_sub(MAX_REPLACED);
+        left.drain(..excess);
+        Self { left, ..self }
+    }
+}
+
 impl PlannedChange {
     /// Only EC2 has shown it so far.
     fn is_of_ec2(&self) -> bool {
         is_ec2_event_id(&self.arn)
     }
 
+    /// EC2 shows no event of it, or has closed the one that it showed: `new` may be its event.
+    fn is_free_for(&self, new: &Self) -> bool {
+        self.ec2.as_ref().is_none_or(|shown| shown.closed && !new.closed && !self.is_of_ec2())
+    }
+
     fn is_same_change(&self, other: &Self) -> bool {
         let family = ChangeFamily::of_code(&self.code);
+        let has_left = !other.is_of_ec2() && self.has_left(other.starts);
         family.is_some()
             && family == ChangeFamily::of_code(&other.code)
-            && is_same_start(self.starts, other.starts)
+            && (has_left || self.may_start_with(other))
+    }
+
+    /// A start that is not known may be any.
+    fn may_start_with(&self, other: &Self) -> bool {
+        self.starts.is_none() || other.starts.is_none() || is_same_start(self.starts, other.starts)
+    }
+
+    /// EC2 has shown this start earlier, and shows another one now.
+    fn has_left(&self, starts: Option<Moment>) -> bool {
+        let mut left = self.ec2.iter().flat_map(|shown| &shown.left);
+        left.any(|left| is_same_start(Some(*left), starts))
     }
 
     /// Takes in what is new about this change. `None`: nothing is. `is_drained`: the drain of the
@@ -141,28 +184,37 @@ impl PlannedChange {
     fn merge(&mut self, new: Self, is_drained: bool, at: PlanTime) -> Option<PlanChange> {
         match (new.is_of_ec2(), self.is_of_ec2()) {
             (true, _) => self.shown_in_ec2(new, is_drained, at),
-            (false, true) => Some(self.announced_too(new, is_drained, at)),
+            (false, true) => Some(self.announced_too(new)),
             (false, false) => self.update(new, is_drained, at),
         }
     }
 
     /// What EC2 shows now. It changes the change only if EC2 itself has shown something else before,
-    /// or if EC2 has canceled it: a message of AWS Health may be ahead of EC2.
+    /// if EC2 has canceled this start, or if EC2 goes on showing what AWS Health has closed: a
+    /// message of AWS Health may be ahead of EC2.
     fn shown_in_ec2(&mut self, new: Self, is_drained: bool, at: PlanTime) -> Option<PlanChange> {
-        if self.ec2 == new.ec2 {
+        let shown = new.ec2.clone()?;
+        let before = self.ec2.take();
+        let goes_on = self.closed && !shown.closed && at.now >= self.time.plus(EC2_LAGS);
+        if !goes_on && before.as_ref().is_some_and(|before| before.shows_the_same(&shown)) {
+            self.ec2 = before;
             return None;
         }
-        let before = std::mem::replace(&mut self.ec2, new.ec2.clone());
         let was_over = before.as_ref().is_some_and(|before| before.closed);
-        let is_moved = before.is_some_and(|before| before.starts != new.starts)
+        let is_moved = before.as_ref().is_some_and(|before| before.starts != new.starts)
             && !is_same_start(self.starts, new.starts);
+        // An event with the ID that only EC2 has shown is the change itself.
+        let is_this_start = self.is_of_ec2() || self.may_start_with(&new);
+        self.ec2 = Some(shown.after(before));
         let change = match (self.closed, new.closed) {
-            (false, true) => PlanChange::Canceled,
+            (false, true) if is_this_start => PlanChange::Canceled,
             (false, false) if is_moved => PlanChange::Moved,
-            (true, false) if was_over || is_moved => PlanChange::Announced,
+            (true, false) if was_over || is_moved || goes_on => PlanChange::Announced,
             _ => PlanChange::Updated,
         };
-        if change != PlanChange::Updated {
+        if change == PlanChange::Updated {
+            self.starts = self.starts.or(new.starts);
+        } else {
             let new = Self {
                 arn: self.arn.clone(),
                 code: self.code.clone(),
@@ -175,14 +227,12 @@ impl PlannedChange {
         Some(change)
     }
 
-    /// The first message of AWS Health about a change that EC2 has shown.
-    fn announced_too(&mut self, new: Self, is_drained: bool, at: PlanTime) -> PlanChange {
-        if new.closed && !self.closed {
-            self.replace_by(new, PlanChange::Canceled, is_drained, at);
-            return PlanChange::Canceled;
-        }
+    /// The first message of AWS Health about a change that EC2 has shown. It closes nothing: see
+    /// [`Planned::about`].
+    fn announced_too(&mut self, new: Self) -> PlanChange {
         (self.arn, self.code) = (new.arn, new.code);
         (self.updated, self.communication) = (new.updated, new.communication);
+        self.starts = self.starts.or(new.starts);
         PlanChange::Updated
     }
 
@@ -194,24 +244,28 @@ impl PlannedChange {
         if is_copy || (new.updated, new.closed) <= (self.updated, self.closed) {
             return None;
         }
-        let starts = new.starts.or(self.starts);
+        let is_this_start = is_same_start(self.starts, new.starts) || self.has_left(new.starts);
+        let is_known = new.starts.is_none() || new.starts == self.starts || is_this_start;
+        let starts = if is_known { self.starts } else { new.starts };
         let is_same_plan = starts == self.starts && new.code == self.code;
-        let is_over_in_ec2 = self
-            .ec2
-            .as_ref()
-            .is_some_and(|shown| shown.closed && is_same_start(shown.starts, starts));
+        let shown = self.ec2.as_ref();
+        let is_over_in_ec2 =
+            shown.is_some_and(|shown| shown.closed && is_same_start(shown.starts, starts));
+        let is_open_in_ec2 = shown.is_some_and(|shown| !shown.closed);
         let change = match (self.closed, new.closed) {
             (true, true) => PlanChange::Updated,
             (true, false) if is_over_in_ec2 => PlanChange::Updated,
             (false, false) if is_same_plan => PlanChange::Updated,
             (false, false) => PlanChange::Moved,
+            (false, true) if new.informational && is_open_in_ec2 => PlanChange::Updated,
             (false, true) => PlanChange::Canceled,
             (true, false) => PlanChange::Announced,
         };
         if change == PlanChange::Updated {
             (self.updated, self.communication) = (new.updated, new.communication);
+            self.informational &= new.informational;
         } else {
-            self.replace_by(new, change, is_drained, at);
+            self.replace_by(Self { starts, ..new }, change, is_drained, at);
         }
         Some(change)
     }
@@ -226,8 +280,8 @@ impl PlannedChange {
         let (begun, boot) = (self.begun, self.boot.take());
         let starts = new.starts.or(self.starts);
         *self = Self { starts, ec2, replaced, rest, ..new };
-        // A drained node stays drained if its drain for the new start were due by now.
-        if change == PlanChange::Moved && begun && is_drained && self.due_at(at) <= at.now {
+        // A drained node stays drained if its drain for the new start would have begun by now.
+        if change == PlanChange::Moved && begun && is_drained && self.would_have_begun(at) {
             (self.begun, self.boot) = (true, boot);
         }
     }

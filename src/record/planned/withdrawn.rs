@@ -82,7 +82,7 @@ impl Planned {
             DrainPhase::Open if change.begun => true,
             // The drain was for the new start, too.
             DrainPhase::Ended if change.begun => false,
-            DrainPhase::Open | DrainPhase::Ended => change.due_at(at) > at.now,
+            DrainPhase::Open | DrainPhase::Ended => !change.would_have_begun(at),
         };
         is_moved.then_some(Withdrawal::Moved)
     }

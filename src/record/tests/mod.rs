@@ -11,6 +11,7 @@ mod impaired;
 mod life;
 mod maintenance;
 mod planned;
+mod planned_conflicts;
 mod planned_in_ec2;
 mod properties;
 mod responses;

@@ -26,6 +26,7 @@ pub(super) struct Message {
     pub(super) status: ChangeStatus,
     pub(super) code: &'static str,
     pub(super) communication: Option<&'static str>,
+    pub(super) is_informational: bool,
 }
 
 pub(super) const FIRST: Message = Message {
@@ -36,6 +37,7 @@ pub(super) const FIRST: Message = Message {
     status: ChangeStatus::Upcoming,
     code: RETIREMENT,
     communication: None,
+    is_informational: false,
 };
 
 impl Message {
@@ -46,6 +48,7 @@ impl Message {
             code: self.code.to_owned(),
             status: self.status,
             starts: self.starts.map(at),
+            is_informational: self.is_informational,
             ..HealthNotice::default()
         };
         event(self.event, self.sent, Cause::ScheduledChange(std::sync::Arc::new(notice)))
