@@ -21,7 +21,7 @@ use super::{
     warm_pool::{self, CordonOutcome},
 };
 use crate::{
-    domain::{Cause, Interruption, LifecycleAction, Moment, Node, is_ec2_event_id, seconds},
+    domain::{Cause, Interruption, Kind, LifecycleAction, Moment, Node, is_ec2_event_id, seconds},
     fleet::{Input, Origin},
     observe::MessageOutcome,
     record::{self, Record, Returned},
@@ -431,8 +431,9 @@ impl Decision {
     /// release there is nothing left to keep alive.
     fn is_on_record(&self) -> bool {
         // Of several Nodes that claim the instance, each that is drained has a record of its own. The
-        // record of a Node in a warm pool does not show whether its launch hook is completed.
-        !matches!(self.interruption.cause, Cause::Launch(_))
+        // record of a Node in a warm pool does not show whether its launch hook is completed. A
+        // scheduled change is also in an annotation of its own, which may be lost.
+        !matches!(self.interruption.kind(), Kind::LaunchHook | Kind::ScheduledChange)
             && !self.known.nodes.is_empty()
             && self.known.nodes.iter().all(|node| record::recognize(node, &self.interruption))
     }

@@ -159,11 +159,18 @@ pub(super) fn report_only(term: &Term, interruption: &Interruption, node: Option
 /// Reports that the message of a scheduled change is deleted without a Node to note it on.
 pub(super) fn report_no_node(term: &Term, interruption: &Interruption) {
     let Cause::ScheduledChange(notice) = &interruption.cause else { return };
-    if notice.withdraws() || !term.is_first_report(&format!("{} no node", interruption.instance)) {
+    let key = format!("{} {} no node", interruption.instance, notice.event_arn);
+    if notice.withdraws() || !term.is_first_report(&key) {
         return;
     }
     let (instance, code) = (&interruption.instance, &notice.code);
-    if term.shared.events_are_found.get() {
+    if !notice.is_listed_by_ec2() {
+        warn!(
+            %instance, code,
+            "No Node shows the instance of a scheduled change, and EC2 lists no events with its \
+             code: if the instance gets a Node, the change does not drain it."
+        );
+    } else if term.shared.events_are_found.get() {
         info!(
             %instance, code,
             "No Node shows the instance of a scheduled change. Sundown notes the change when it has \

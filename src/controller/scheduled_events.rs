@@ -18,7 +18,8 @@ use super::{context::Term, decision::Decision, planned};
 use crate::{
     aws::{AwsError, Outcome},
     domain::{
-        ChangeAction, HealthNotice, InstanceStatus, Interruption, Kind, Moment, Node, seconds,
+        ChangeAction, HealthNotice, InstanceStatus, Interruption, Kind, Moment, Node,
+        ScheduledEvent, seconds,
     },
     observe::SweepResult,
     record::{self, Plan},
@@ -28,8 +29,11 @@ use crate::{
 /// the event again.
 const MAX_CONCURRENT: usize = 16;
 const TIMEOUT: Duration = seconds(30);
-/// The longest pause after rounds that were throttled, denied or failed.
-const LONGEST_PAUSE: Duration = seconds(3600);
+/// The longest pause after rounds that were throttled or failed, if the interval is no longer: the
+/// alert about them needs three in an hour.
+const LONGEST_PAUSE: Duration = seconds(1200);
+/// How many rounds in a row fail before that is logged.
+const FAILURES: u32 = 3;
 
 /// Whether EC2 answered the last round. Then a change whose message was deleted without a Node to
 /// note it on is not lost.
@@ -55,34 +59,80 @@ pub(super) async fn run(term: Arc<Term>) {
     // Without the Nodes, no event would have one.
     term.shared.nodes.synced().await;
     let (clock, random) = (term.shared.clock, term.shared.random.clone());
-    let mut pause = interval;
+    let mut pace = Pace::new(interval);
     // Replicas that take over after one another do not all ask at once.
     let mut next = clock.now().plus(interval.mul_f64(random.fraction() / 2.0));
     loop {
         clock.sleep_until(next).await;
-        pause = if round(&term).await { interval } else { (pause * 2).min(LONGEST_PAUSE) };
-        next = clock.now().plus(pause.mul_f64(0.9 + random.fraction() / 5.0));
+        let result = round(&term).await;
+        if pace.after(result) {
+            warn!(
+                "EC2 has not answered three searches for scheduled events in a row: a scheduled \
+                 change whose message is lost, or comes before its instance has a Node, drains no \
+                 node meanwhile."
+            );
+        }
+        next = clock.now().plus(pace.pause.mul_f64(0.9 + random.fraction() / 5.0));
     }
 }
 
-/// Asks EC2 once. Returns whether it answered.
-async fn round(term: &Arc<Term>) -> bool {
+/// When EC2 is asked again.
+#[derive(Debug, Clone, Copy)]
+struct Pace {
+    interval: Duration,
+    pause: Duration,
+    /// Rounds in a row without an answer.
+    failures: u32,
+}
+
+impl Pace {
+    const fn new(interval: Duration) -> Self {
+        Self { interval, pause: interval, failures: 0 }
+    }
+
+    /// Returns whether this is the last of three failed rounds, so that it is to be logged. A right
+    /// that is missing costs EC2 nothing: the next round shows that it was granted.
+    fn after(&mut self, result: SweepResult) -> bool {
+        self.failures = match result {
+            SweepResult::Answered => 0,
+            _ => self.failures.saturating_add(1),
+        };
+        self.pause = match result {
+            SweepResult::Answered | SweepResult::Denied => self.interval,
+            _ => (self.pause * 2).min(LONGEST_PAUSE).max(self.interval),
+        };
+        self.failures == FAILURES
+    }
+}
+
+/// Asks EC2 once.
+async fn round(term: &Arc<Term>) -> SweepResult {
     let answer = term.shared.aws.ec2().instances_with_events().await;
     term.shared.events_are_found.set(answer.is_ok());
     let instances = match answer {
         Ok(instances) => instances,
         Err(error) => {
-            failed(term, &error);
-            return false;
+            return failed(term, &error);
         }
     };
     term.shared.metrics.scheduled_event_round(SweepResult::Answered);
     let now = term.aws_now();
-    let events = instances.iter().flat_map(|instance| news(term, instance, now));
-    stream::iter(events.collect::<Vec<_>>())
-        .for_each_concurrent(MAX_CONCURRENT, |interruption| decide(term, interruption))
+    let news = instances.iter().map(|instance| news(term, instance, now));
+    // One event of an instance after the other: what the first changes decides about the next.
+    stream::iter(news.collect::<Vec<_>>())
+        .for_each_concurrent(MAX_CONCURRENT, |events| async move {
+            for interruption in events {
+                decide(term, interruption).await;
+            }
+        })
         .await;
-    true
+    SweepResult::Answered
+}
+
+/// The open events first: an event that replaces a canceled one joins the change before that ends.
+fn open_first(events: &[ScheduledEvent]) -> impl Iterator<Item = &ScheduledEvent> {
+    let (over, open): (Vec<_>, Vec<_>) = events.iter().partition(|event| event.is_over());
+    open.into_iter().chain(over)
 }
 
 /// The events of this instance that its Nodes do not show as they are now.
@@ -91,7 +141,7 @@ fn news(term: &Term, instance: &InstanceStatus, now: Moment) -> Vec<Interruption
     let nodes: Vec<_> = nodes.into_iter().filter(|node| term.manages(node)).collect();
     let Some(first) = nodes.first() else { return Vec::new() };
     let mut news = Vec::new();
-    for event in &instance.events {
+    for event in open_first(&instance.events) {
         let notice = Arc::new(HealthNotice::of_ec2(event));
         let id = notice.ec2_event_id();
         let interruption = notice.of(instance.id.clone(), &id, Some(now));
@@ -130,7 +180,7 @@ async fn decide(term: &Arc<Term>, interruption: Interruption) {
     }
 }
 
-fn failed(term: &Term, error: &AwsError) {
+fn failed(term: &Term, error: &AwsError) -> SweepResult {
     let result = match error.outcome() {
         Outcome::Throttled => SweepResult::Throttled,
         Outcome::Denied => SweepResult::Denied,
@@ -146,5 +196,43 @@ fn failed(term: &Term, error: &AwsError) {
         );
     } else {
         debug!(%error, "A search for scheduled events failed.");
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_denied_round_keeps_the_pace_and_a_failed_one_slows_it() {
+        use SweepResult::{Answered, Denied, Failed, Throttled};
+        let minutes = |n: u64| seconds(60 * n);
+        for (interval, rounds, pause, reports) in [
+            (5, vec![Denied, Denied, Denied, Denied], 5, 1),
+            (5, vec![Denied, Denied, Answered, Denied, Denied], 5, 0),
+            (5, vec![Throttled, Throttled, Throttled], 20, 1),
+            (5, vec![Failed, Throttled, Denied, Failed], 10, 1),
+            (30, vec![Throttled, Throttled, Failed], 30, 1),
+            (5, vec![Throttled, Throttled, Answered], 5, 0),
+        ] {
+            let mut pace = Pace::new(minutes(interval));
+            let reported = rounds.iter().filter(|result| pace.after(**result)).count();
+            assert_eq!((pace.pause, reported), (minutes(pause), reports), "{rounds:?}");
+        }
+    }
+
+    #[test]
+    fn the_open_events_of_an_instance_are_decided_first() {
+        let event = |id: &str, description: &str| ScheduledEvent {
+            id: id.to_owned(),
+            code: "instance-stop".to_owned(),
+            description: description.to_owned(),
+            not_before: None,
+            not_after: None,
+        };
+        let events = [event("a", "[Canceled] x"), event("b", "x"), event("c", "[Completed] x")];
+        let order: Vec<_> = open_first(&events).map(|event| event.id.as_str()).collect();
+        assert_eq!(order, ["b", "a", "c"]);
     }
 }

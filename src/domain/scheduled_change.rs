@@ -164,6 +164,12 @@ impl HealthNotice {
         self.is_informational || self.status == ChangeStatus::Closed
     }
 
+    /// EC2 lists such a change among the scheduled events of the instance, too.
+    #[must_use]
+    pub fn is_listed_by_ec2(&self) -> bool {
+        ChangeFamily::of_code(&self.code).is_some()
+    }
+
     /// What EC2 shows about one instance, as AWS Health would announce it. EC2 has one code for the
     /// maintenance of a host, of its network and of its power; only the description of the event
     /// tells them apart.
@@ -289,6 +295,8 @@ mod tests {
             ("AWS_EC2_INSTANCE_HARDWARE_DEGRADED", None),
         ] {
             assert_eq!(ChangeFamily::of_code(code), family, "{code}");
+            let notice = HealthNotice { code: code.to_owned(), ..HealthNotice::default() };
+            assert_eq!(notice.is_listed_by_ec2(), family.is_some(), "{code}");
         }
         for code in ScheduledEvent::CODES {
             assert_eq!(ChangeAction::of_code(code), ChangeAction::BeforeStart, "{code}");

@@ -27,6 +27,8 @@ pub(super) struct DoubtedRecord {
 /// instance has a Node without a record.
 pub(super) struct RestorableRecord {
     pub(super) record: record::Record,
+    /// The annotation `sundown.dev/planned` of that Node.
+    pub(super) planned: Option<String>,
     /// When the fleet forgets it.
     pub(super) until: Moment,
     /// UIDs of other Nodes that claimed the instance when its drained Node was deleted. The record

@@ -11,7 +11,7 @@ use super::{
     life::{DoubtedRecord, RESTORABLE_FOR, RestorableRecord},
 };
 use crate::{
-    domain::{InstanceId, LifecycleAction, Moment, Node, NodeName},
+    domain::{InstanceId, LifecycleAction, Moment, Node, NodeName, PLANNED},
     record::{self, ConfirmedNodes, Doubt, Record, RecordStatus, Trust},
 };
 
@@ -188,7 +188,8 @@ impl Fleet {
         let claimants = self.lookup.facts.nodes_of(instance);
         let claimants = claimants.iter().filter(|other| self.is_claimant(other, node, record));
         let claimants = claimants.map(|other| other.uid.clone()).collect();
-        let held = RestorableRecord { record: record.clone(), until, claimants };
+        let planned = node.annotations.get(PLANNED).cloned();
+        let held = RestorableRecord { record: record.clone(), planned, until, claimants };
         self.restorable.insert(instance.clone(), held);
     }
 

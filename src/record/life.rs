@@ -7,7 +7,7 @@ use super::{
     Before, Record, RecordStatus, Released, compat, ours, patch::NodePatch, schema::KnownEntry,
     status,
 };
-use crate::domain::{EXCLUDE_FROM_LOAD_BALANCERS, InstanceId, Node, RECORD, RELEASE};
+use crate::domain::{EXCLUDE_FROM_LOAD_BALANCERS, InstanceId, Node, PLANNED, RECORD, RELEASE};
 
 /// What happens to the record when a Node is put back.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -140,12 +140,18 @@ pub fn write_back_released(node: &Node, record: &Record, released: &Released) ->
 }
 
 /// The patch that writes cordon, taint and record on a new Node object, because the same instance
-/// has registered again. Not for the record of a Node that was put back.
+/// has registered again. Not for the record of a Node that was put back. `planned`: the annotation
+/// `sundown.dev/planned` of the former Node; one that the new Node has stays.
 ///
 /// `None` if the Node has a record or is another instance, or if the machine has booted since and
 /// the record names no hook.
 #[must_use]
-pub fn reregister(node: &Node, instance: &InstanceId, record: &Record) -> Option<Value> {
+pub fn reregister(
+    node: &Node,
+    instance: &InstanceId,
+    record: &Record,
+    planned: Option<&str>,
+) -> Option<Value> {
     let own_instance = node.instance.as_ref().unwrap_or(instance);
     let has_rebooted =
         record.boot.as_ref().zip(node.boot_id.as_ref()).is_some_and(|(then, now)| then != now);
@@ -162,6 +168,9 @@ pub fn reregister(node: &Node, instance: &InstanceId, record: &Record) -> Option
         .get(EXCLUDE_FROM_LOAD_BALANCERS)
         .is_some_and(|v| !compat::is_our_label(v, Some(&record)));
     let mut patch = NodePatch::new(node);
+    if let Some(planned) = planned.filter(|_| !node.annotations.contains_key(PLANNED)) {
+        patch.annotate(PLANNED, Some(planned.to_owned()));
+    }
     patch.record(&record);
     patch.taint(&record);
     if record.response().cordons() {

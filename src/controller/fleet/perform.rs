@@ -159,8 +159,10 @@ impl Performer {
                     })
                     .await
                 }
-                RecordRestoration::Register(instance, held) => {
-                    let body = |node: &Arc<Node>| record::reregister(node, &instance, &held);
+                RecordRestoration::Register(instance, held, planned) => {
+                    let body = |node: &Arc<Node>| {
+                        record::reregister(node, &instance, &held, planned.as_deref())
+                    };
                     patch_node(&term, node, "write the record of a re-registered node", body).await
                 }
                 RecordRestoration::CarryOver(held) => {

@@ -71,7 +71,7 @@ pub fn plan(node: &Node, interruption: &Interruption, at: PlanTime) -> Plan {
         Err(Unreadable::Damaged) => (Planned::new(instance), true),
         Err(Unreadable::Newer) => return Plan::Unreadable,
     };
-    let new = PlannedChange::new(notice, interruption, at.now);
+    let mut new = PlannedChange::new(notice, interruption, at.now);
     let is_past = !new.closed && new.is_past(at.now);
     let change = if let Some(known) = planned.about(&new) {
         let Some(change) = known.merge(new, is_drained(node, instance), at) else {
@@ -83,6 +83,10 @@ pub fn plan(node: &Node, interruption: &Interruption, at: PlanTime) -> Plan {
         return Plan::Repeat;
     } else {
         let change = if new.closed { PlanChange::Canceled } else { PlanChange::Announced };
+        if is_accepted(node, instance, &new.event) {
+            // The annotation was lost during the drain.
+            (new.begun, new.boot) = (true, node.boot_id.clone());
+        }
         planned.changes.push(Entry::Known(Box::new(new)));
         change
     };
@@ -94,6 +98,16 @@ pub fn plan(node: &Node, interruption: &Interruption, at: PlanTime) -> Plan {
     let is_news = matches!(change, PlanChange::Announced | PlanChange::Moved);
     let change = if is_news && is_past { PlanChange::Past } else { change };
     Plan::Patch { body: patch.body(), change, replaces_damaged }
+}
+
+/// The record of the Node holds this event.
+fn is_accepted(node: &Node, instance: &InstanceId, event: &str) -> bool {
+    match status(node, Some(instance)) {
+        RecordStatus::Open(record) | RecordStatus::Released { record, has_our_marks: true } => {
+            record.interruptions(instance).iter().any(|facts| facts.event_id == event)
+        }
+        _ => false,
+    }
 }
 
 /// The drain of the Node has ended, and the Node is as the drain left it.

@@ -284,6 +284,34 @@ fn a_change_without_a_start_is_the_one_that_the_other_side_shows() {
 }
 
 #[test]
+fn a_node_that_registers_again_during_its_drain_has_its_changes_again() {
+    let announced = apply(&node(), &plan_body(plan(&node(), &FIRST.interruption(), time(0))));
+    let drained = accept_change(&announced, 96_400).unwrap();
+    let record = Record::read(drained.record().unwrap()).unwrap();
+    let fresh = Node { uid: "uid-2".into(), ..node() };
+    let held = drained.annotations.get(PLANNED).map(String::as_str);
+    let again = apply(&fresh, &reregister(&fresh, &id(INSTANCE), &record, held).unwrap());
+    assert_eq!(again.annotations.get(PLANNED), drained.annotations.get(PLANNED));
+    assert_eq!(waiting(&again), []);
+
+    // EC2 or a message was faster: what is newer stays.
+    let announced = apply(&fresh, &plan_body(plan(&fresh, &FIRST.interruption(), time(0))));
+    let both = apply(&announced, &reregister(&announced, &id(INSTANCE), &record, held).unwrap());
+    assert_eq!(both.annotations.get(PLANNED), announced.annotations.get(PLANNED));
+
+    // The annotation alone was lost: the record has the event, so no drain waits for it.
+    let mut lost = drained;
+    lost.annotations.remove(PLANNED);
+    let noted = apply(&lost, &plan_body(plan(&lost, &FIRST.interruption(), time(96_500))));
+    assert_eq!(waiting(&noted), []);
+}
+
+fn plan_body(plan: Plan) -> Value {
+    let Plan::Patch { body, .. } = plan else { panic!("{plan:?}") };
+    body
+}
+
+#[test]
 fn a_move_after_the_weekly_window_leaves_a_node_drained_whose_new_window_has_been() {
     // 2026-01-01 is a Thursday: the window is from 180 000 to 194 400, and a week later.
     let window = Some("Sat 02:00-06:00 UTC".parse().unwrap());

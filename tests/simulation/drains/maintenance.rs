@@ -402,6 +402,23 @@ async fn a_node_that_registers_again_gets_its_change_back_from_ec2() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_change_whose_annotation_is_lost_during_its_drain_is_noted_again_and_drained_once() {
+    let flags = ["--scheduled-lead", "5m", "--scheduled-event-interval", "1m"];
+    let scene = Scene::spot(832, 2, &flags).await;
+    let start = scene.stage.clock.now() + Duration::from_secs(900);
+    scene.stage.world.aws.schedule(&scene.instances[0], in_ec2(start, "degraded hardware"));
+    scene.stage.until(800, "it is drained", || scene.stage.is_cordoned(&scene.instances[0])).await;
+    scene.stage.world.kube.edit("nodes", "", &scene.node(0), |node| {
+        drop(node["metadata"]["annotations"].as_object_mut().unwrap().remove(PLANNED));
+    });
+    scene.stage.until(200, "it is noted again", || planned(&scene).len() == 1).await;
+    assert_eq!(planned(&scene)[0]["begun"], true);
+    scene.stage.pass(30).await;
+    assert_eq!(scene.times_said("InterruptionAccepted"), 1);
+    scene.end().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn without_the_search_or_its_permission_no_event_of_ec2_is_noted() {
     let flags = ["--scheduled-lead", "5m", "--scheduled-event-interval", "0s"];
     let scene = Scene::spot(829, 2, &flags).await;
