@@ -180,8 +180,8 @@ impl Record {
 
     /// The group into whose warm pool the instance went, by this record or by one before it.
     pub(super) fn pool_group(&self) -> Option<&GroupName> {
-        let into_pool = self.known().filter(|known| known.warm_pool);
-        into_pool.filter_map(|known| known.group.as_ref()).next().or(self.pool.as_ref())
+        let mut into_pool = self.known().filter(|known| known.warm_pool);
+        into_pool.find_map(|known| known.group.as_ref()).or(self.pool.as_ref())
     }
 
     /// It holds only actions that move the instance into a warm pool.
