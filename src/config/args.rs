@@ -376,6 +376,10 @@ pub struct DrainArgs {
     /// `pods/status`. The delete follows within 1 s, whatever the answer is
     #[arg(long, env = "SUNDOWN_DISRUPTION_TARGET", value_parser = parse_switch)]
     pub disruption_target: bool,
+    /// Set the condition `MaintenancePlanned` of a Node while AWS announces a scheduled change of
+    /// its instance. Needs the permission to patch `nodes/status`. No drain depends on it
+    #[arg(long, env = "SUNDOWN_MAINTENANCE_CONDITION", value_parser = parse_switch)]
+    pub maintenance_condition: bool,
     /// When a node gets the label `node.kubernetes.io/exclude-from-external-load-balancers`:
     /// `early` (when Sundown accepts the interruption), `late` (when the last pod is terminating, or
     /// 60 s before the drain ends) or `never`

@@ -134,6 +134,8 @@ pub struct DrainConfig {
     pub compat: Option<Compat>,
     /// Set the condition `DisruptionTarget` of a pod before deleting it despite a refused eviction.
     pub disruption_target: bool,
+    /// Set the condition `MaintenancePlanned` of Nodes with a scheduled change.
+    pub maintenance_condition: bool,
     /// How long to wait after a drain before completing its lifecycle actions.
     pub complete_delay: Duration,
     /// Shortest time from the cordon to the end of a drain.

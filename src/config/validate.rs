@@ -367,6 +367,7 @@ pub(super) fn drain(a: &DrainArgs) -> Result<DrainConfig, ConfigError> {
         exclude: a.exclude_from_load_balancers,
         compat: a.compat,
         disruption_target: a.disruption_target,
+        maintenance_condition: a.maintenance_condition,
         complete_delay: a.complete_delay,
         min_time: a.min_drain_time,
         max_in_flight,

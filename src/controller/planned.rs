@@ -240,7 +240,8 @@ pub(super) async fn set_maintenance(
                 warn!(
                     node = %node.name, %error,
                     "Cannot set the condition MaintenancePlanned of nodes. Drains do not depend on \
-                     it. Allow `patch nodes/status` in the ClusterRole and in the admission policy."
+                     it. Allow `patch nodes/status` (chart: rbac.maintenanceCondition), or leave out \
+                     --maintenance-condition."
                 );
             }
         }

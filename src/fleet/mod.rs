@@ -106,6 +106,8 @@ pub struct Settings {
     pub complete_delay: Duration,
     /// When the drain before a scheduled change begins (`--scheduled-lead`).
     pub changes: ChangeSchedule,
+    /// Nodes show a scheduled change in a condition (`--maintenance-condition`).
+    pub shows_maintenance: bool,
     /// The pod that this process runs in; `None` outside a cluster.
     pub own_pod: Option<PodKey>,
 }

@@ -108,6 +108,9 @@ impl Fleet {
         planned: Option<&Planned>,
         ordered: &mut Ordered,
     ) -> Option<Moment> {
+        if !self.settings.shows_maintenance {
+            return None;
+        }
         let (now, at) = (self.now, self.plan_time());
         let planned = planned.filter(|_| !self.ignores_changes());
         let Some(condition) = record::maintenance_condition(node, planned, at) else {

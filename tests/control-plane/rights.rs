@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use sundown::sim::aws::{HealthNotice, HookSpec};
+use sundown::sim::aws::HookSpec;
 
 use crate::{
     audit::{self, Call, USER, calls},
@@ -185,18 +185,6 @@ async fn launch(stage: &Stage) {
     completed_by_sundown(stage, &new).await;
 }
 
-/// A retirement is announced, and the Node shows that.
-async fn announce(stage: &Stage, instance: &str) {
-    let now: sundown::domain::Moment = jiff::Timestamp::now().into();
-    let start = now.plus(Duration::from_hours(48));
-    stage.world.aws.health(&HealthNotice::retirement([instance.to_owned()], start));
-    let is_shown = |node: &Value| {
-        let conditions = node["status"]["conditions"].as_array();
-        conditions.is_some_and(|all| all.iter().any(|c| c["type"] == "MaintenancePlanned"))
-    };
-    stage.until("its maintenance is announced", &node_path(instance), is_shown).await;
-}
-
 async fn everything(stage: &Stage) {
     let instances = stage.group(3).await;
     let agent = json!({
@@ -240,7 +228,6 @@ async fn everything(stage: &Stage) {
     assert!(sundown.metric("pods_forced_total").await > 0.5);
 
     launch(stage).await;
-    announce(stage, &instances[2]).await;
 
     // Two records that are damaged in the same way are one Event, which is counted up once it is
     // there.

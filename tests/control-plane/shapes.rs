@@ -96,8 +96,10 @@ impl Scene {
             let path = format!("/api/v1/namespaces/default/pods/{}", guest(instance));
             stage.until("it runs", &path, |p| p["status"]["phase"] == "Running").await;
         }
-        let sundown =
-            stage.leader("sundown", &["--queue-url", &stage.world.aws.queue_url(OURS)]).await;
+        allow_maintenance(&stage).await;
+        let url = stage.world.aws.queue_url(OURS);
+        let flags = ["--queue-url", &url, "--maintenance-condition"];
+        let sundown = stage.leader("sundown", &flags).await;
         Some(Self { stage, sundown, hooked, native, native_sns, spot })
     }
 
@@ -193,6 +195,25 @@ async fn every_shape_of_an_interruption_drains_its_node() {
         scene.counted(kind, "accepted", count).await;
     }
     nothing_else_touches_a_node(&mut scene).await;
+}
+
+/// The role that the chart makes with `rbac.maintenanceCondition`: it is not in deploy/manifests.
+async fn allow_maintenance(stage: &Stage) {
+    let (api, name) = ("/apis/rbac.authorization.k8s.io/v1", "sundown-maintenance");
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": { "name": name },
+        "rules": [{ "apiGroups": [""], "resources": ["nodes/status"], "verbs": ["patch"] }],
+    });
+    stage.create(&format!("{api}/clusterroles"), &role).await;
+    let group = "rbac.authorization.k8s.io";
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+        "metadata": { "name": name },
+        "roleRef": { "apiGroup": group, "kind": "ClusterRole", "name": name },
+        "subjects": [{ "kind": "ServiceAccount", "name": "sundown", "namespace": "sundown" }],
+    });
+    stage.create(&format!("{api}/clusterrolebindings"), &binding).await;
 }
 
 /// The conditions of a Node, without the times at which their writers last confirmed them, and

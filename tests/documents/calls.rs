@@ -35,7 +35,13 @@ fn of(targets: impl IntoIterator<Item = Target>) -> Grants {
 
 /// In the whole cluster, by the default configuration.
 pub fn of_cluster() -> Grants {
-    of(Target::ALL.into_iter().filter(|target| *target != Target::PatchPodStatus))
+    let by_flag = [Target::PatchPodStatus, Target::PatchNodeStatus];
+    of(Target::ALL.into_iter().filter(|target| !by_flag.contains(target)))
+}
+
+/// Needed only with `--maintenance-condition`.
+pub fn of_maintenance_condition() -> Grants {
+    of([Target::PatchNodeStatus])
 }
 
 /// Needed only with `--disruption-target`.

@@ -42,6 +42,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("context", "the pod's own account"),
     ("print-config", "for a person"),
     ("disruption-target", "rbac.disruptionTarget"),
+    ("maintenance-condition", "rbac.maintenanceCondition"),
 ];
 
 #[test]

@@ -86,6 +86,7 @@ const ALL: &[&str] = &[
     "config.webhookProxy=http://proxy.example.com:3128",
     "aws.region=eu-central-1",
     "rbac.disruptionTarget=true",
+    "rbac.maintenanceCondition=true",
 ];
 
 #[test]
@@ -112,7 +113,12 @@ fn every_value_of_config_reaches_its_flag() {
         .filter(|v| !elsewhere.contains(v))
         .collect();
     assert_eq!(ours, all);
-    let switches = ["SUNDOWN_SHARED_QUEUE", "SUNDOWN_DRY_RUN", "SUNDOWN_DISRUPTION_TARGET"];
+    let switches = [
+        "SUNDOWN_SHARED_QUEUE",
+        "SUNDOWN_DRY_RUN",
+        "SUNDOWN_DISRUPTION_TARGET",
+        "SUNDOWN_MAINTENANCE_CONDITION",
+    ];
     // Neither goes with one of the others; and not every build sends traces.
     let apart = [
         "SUNDOWN_TRIAL",

@@ -50,7 +50,9 @@ pub(super) fn needed(config: &Config) -> Vec<Needed> {
             config.drain.disruption_target && config.drain.force_after != ForceAfter::Never
         }
         Target::PatchNodeStatus => {
-            config.drain.responses.of(Kind::ScheduledChange) != Response::Ignore
+            config.drain.maintenance_condition
+                && !config.dry_run
+                && config.drain.responses.of(Kind::ScheduledChange) != Response::Ignore
         }
         // A dry run does not wait for launches.
         Target::GetDaemonSet | Target::GetNodeLease => !config.dry_run,

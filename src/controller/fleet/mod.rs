@@ -89,6 +89,7 @@ fn settings(term: &Term) -> Settings {
         exclude: config.exclude,
         complete_delay: config.complete_delay,
         changes: config.changes,
+        shows_maintenance: config.maintenance_condition,
         own_pod: term.shared.config.election.pod.clone(),
     }
 }

@@ -107,6 +107,7 @@ impl World {
             exclude: Some(exclude),
             complete_delay: Duration::ZERO,
             changes: crate::domain::ChangeSchedule { lead: Duration::from_hours(1), window: None },
+            shows_maintenance: true,
             own_pod: None,
         };
         let mut world =

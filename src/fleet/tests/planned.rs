@@ -378,6 +378,15 @@ fn a_kind_that_is_ignored_shows_no_condition() {
 }
 
 #[test]
+fn without_the_flag_no_node_shows_a_condition() {
+    let mut world = World::confirmed();
+    world.fleet.settings.shows_maintenance = false;
+    let node = Node { maintenance: None, ..announced() };
+    assert!(words(&show_as_is(&mut world, &node)).is_empty());
+    assert_eq!(world.fleet.next_wake(), at(6_400), "its drain begins nevertheless");
+}
+
+#[test]
 fn a_deleted_node_is_forgotten() {
     let mut world = World::confirmed();
     show(&mut world, &announced());

@@ -322,7 +322,8 @@ fn condition(scene: &Scene, n: usize) -> Option<Value> {
 
 #[tokio::test(start_paused = true)]
 async fn the_node_shows_an_announced_change_until_it_is_canceled() {
-    let scene = scene(825).await;
+    let flags = [&FLAGS[..], &["--maintenance-condition"]].concat();
+    let scene = Scene::spot(825, 2, &flags).await;
     let before = scene.stage.node(&scene.instances[0])["status"].clone();
     let notice = retirement(&scene, 900);
     announce(&scene, &notice).await;

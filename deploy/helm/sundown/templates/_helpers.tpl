@@ -145,6 +145,9 @@ repository goes without. */ -}}
 {{- if and .Values.rbac.disruptionTarget (include "sundown.deletes" .) }}
 - { name: SUNDOWN_DISRUPTION_TARGET, value: "true" }
 {{- end }}
+{{- if .Values.rbac.maintenanceCondition }}
+- { name: SUNDOWN_MAINTENANCE_CONDITION, value: "true" }
+{{- end }}
 {{- with .Values.webhook }}
 {{- if and .urlSecretName $.Values.config.webhookUrl }}
 {{- fail "webhook.urlSecretName and config.webhookUrl both give the notification's URL: give one of them." }}

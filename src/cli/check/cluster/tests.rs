@@ -27,7 +27,10 @@ fn a_run_needs_all_rights_and_a_dry_run_only_those_to_read() {
     let never = words(&["--force-after", "never"]);
     assert!(!never.contains(&"delete pods".to_owned()), "{never:?}");
     assert!(words(&["--disruption-target"]).contains(&"patch pods/status".to_owned()));
-    let dry = words(&["--dry-run", "--disruption-target"]);
+    let status = "patch nodes/status".to_owned();
+    assert!(!all.contains(&status), "{all:?}");
+    assert!(words(&["--maintenance-condition"]).contains(&status));
+    let dry = words(&["--dry-run", "--disruption-target", "--maintenance-condition"]);
     assert_eq!(
         dry,
         [
