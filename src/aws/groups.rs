@@ -37,6 +37,8 @@ pub struct Group {
     pub members: Vec<(String, String)>,
     /// The instances whose `HealthStatus` is `Unhealthy`.
     pub unhealthy: BTreeSet<String>,
+    /// The processes that are suspended, such as `ReplaceUnhealthy` (`SuspendedProcesses`).
+    pub suspended: BTreeSet<String>,
     /// Its lifecycle policy retains instances whose terminate hook is abandoned.
     pub retains_abandoned: bool,
 }
@@ -326,6 +328,7 @@ fn group(described: AutoScalingGroup) -> Option<Group> {
     };
     let unhealthy = instances.iter().filter(is_unhealthy).filter_map(|i| i.instance_id.clone());
     let unhealthy = unhealthy.collect();
+    let suspended = described.suspended_processes.unwrap_or_default();
     let members = instances.into_iter();
     let member = |i: aws_sdk_autoscaling::types::Instance| {
         Some((i.instance_id?, i.lifecycle_state?.as_str().to_owned()))
@@ -342,6 +345,7 @@ fn group(described: AutoScalingGroup) -> Option<Group> {
         desired: described.desired_capacity.and_then(|n| n.try_into().ok()).unwrap_or(0),
         members: members.filter_map(member).collect(),
         unhealthy,
+        suspended: suspended.into_iter().filter_map(|process| process.process_name).collect(),
         retains_abandoned,
     })
 }

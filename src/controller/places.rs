@@ -1,9 +1,11 @@
 //! Group, zone and instance type of a node, for metrics and traces.
 
-use crate::{domain::Node, observe::Place};
+use crate::{
+    domain::{Node, ZONE},
+    observe::Place,
+};
 
-/// The labels of a Node that hold its zone and its instance type.
-const ZONE: &str = "topology.kubernetes.io/zone";
+/// The label of a Node that holds its instance type.
 const TYPE: &str = "node.kubernetes.io/instance-type";
 /// The labels that hold its group: of EKS, eksctl, kOps and kube-aws (its `awsNodeLabels`, by
 /// builtin/files/userdata/cloud-config-worker: the Auto Scaling group). They come first because

@@ -77,8 +77,14 @@ pub enum ImpairedStatus {
     /// The record is open, and holds nothing else but recommendations: the node is being drained as
     /// impaired.
     Draining,
-    /// The same, and the drain has ended: the node waits for its replacement.
+    /// The same, and the drain has ended: no pod is left that can be evicted, and the node waits for
+    /// its replacement.
     Drained,
+    /// The same, and pods were left at the end of the drain.
+    PodsLeft,
+    /// The same, and `sundown.dev/keep-cordoned` holds the restore of the node: its drain was
+    /// released, or its instance is healthy again.
+    Held,
     /// Another interruption holds the Node.
     OfOthers,
 }

@@ -16,7 +16,8 @@ impl Fleet {
         let name = &node.name;
         let Some(state) = self.drains.get_mut(name) else {
             // Its drain has ended before.
-            if record::impaired_status(node) == ImpairedStatus::Drained {
+            let status = record::impaired_status(node);
+            if matches!(status, ImpairedStatus::Drained | ImpairedStatus::PodsLeft) {
                 if !node.keeps_cordon() {
                     self.out.report(name, DrainEvent::Recovered);
                 }

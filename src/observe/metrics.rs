@@ -213,7 +213,7 @@ impl Metrics {
             impaired_waiting: reg(
                 &mut r,
                 "impaired_waiting",
-                "Instances that have been sick for --impaired-after and whose drain does not begin, \
+                "Sick instances whose drain does not begin, or that are not replaced after it, \
                  as the last round of the leader's sweep found them, by the reason",
             ),
             impaired_waits: values.impaired_waits.clone(),

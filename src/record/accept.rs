@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::{
     Before, MAX_BYTES, MAX_HOOKS, MAX_INTERRUPTIONS, Planned, Record, RecordStatus, VERSION,
     compat,
-    impaired::mark_of,
+    impaired::{is_for_sickness, mark_of},
     life::remove_release_order,
     ours,
     patch::NodePatch,
@@ -115,6 +115,8 @@ pub enum Accept {
 /// - If the record is released and only shows that the instance went into a warm pool, every
 ///   interruption replaces it that cordons the Node for more than a while: no recommendation, and
 ///   not the stop in the pool. The new record keeps the state before Sundown and the pool.
+/// - If the released record is there only because the instance was sick, an interruption that ends
+///   the machine replaces it, too: pods may be left, and now they have a deadline.
 /// - If the record is released, and `sundown.dev/keep-cordoned` alone holds the restore, every
 ///   interruption that it does not name replaces it.
 /// - A scheduled change is accepted only while the annotation `sundown.dev/planned` waits for it.
@@ -165,7 +167,8 @@ pub fn accept(
         RecordStatus::Released { record, has_our_marks: true }
             if new.brings_an_action_after(&record)
                 || new.is_stronger_than(&record)
-                || new.ends_a_time_in_the_pool(&record) =>
+                || new.ends_a_time_in_the_pool(&record)
+                || (is_for_sickness(&record) && new.ends_the_machine()) =>
         {
             (new.fresh_after(&record, node, before_of(&record, node)), false)
         }
@@ -418,6 +421,11 @@ impl NewEntry {
     /// not contain it yet.
     fn is_stronger_than(&self, record: &Record) -> bool {
         !self.is_in(record) && self.facts.response > record.response()
+    }
+
+    /// It brings the time at which the machine ends.
+    fn ends_the_machine(&self) -> bool {
+        self.facts.machine_ends_at().is_some()
     }
 
     /// It would end the drain, or force pods, sooner than every interruption in the record. Both

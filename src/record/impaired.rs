@@ -12,7 +12,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{RecordStatus, status};
+use super::{Record, RecordStatus, status};
 use crate::domain::{
     Cause, GroupName, IMPAIRED, ImpairedMark, ImpairedStatus, Interruption, Kind, Moment, Node,
 };
@@ -59,27 +59,44 @@ pub fn impaired_mark(node: &Node) -> Option<ImpairedMark> {
     Some(ImpairedMark { instance, group: read.group, at: read.at })
 }
 
+/// The record was written because the instance is sick, and holds nothing else but recommendations.
+pub(super) fn is_for_sickness(record: &Record) -> bool {
+    let kinds: Vec<Option<Kind>> =
+        record.known().map(|entry| Kind::from_word(&entry.kind)).collect();
+    let is_weaker = |kind: &Kind| *kind == Kind::Impaired || kind.is_recommendation();
+    kinds.contains(&Some(Kind::Impaired))
+        && !record.has_unknown()
+        && kinds.iter().all(|kind| kind.as_ref().is_some_and(is_weaker))
+}
+
+/// The outcomes of a drain after which no pod runs on the node any longer, as far as anybody can
+/// know.
+const NOTHING_RUNS: [&str; 3] = ["empty", "instance_over", "unreachable"];
+
+/// How the drain of a sick instance has ended.
+fn drained(record: &Record) -> ImpairedStatus {
+    let outcome = record.released().map(|released| released.outcome.as_str());
+    if record.is_held() {
+        ImpairedStatus::Held
+    } else if outcome.is_some_and(|outcome| NOTHING_RUNS.contains(&outcome)) {
+        ImpairedStatus::Drained
+    } else {
+        ImpairedStatus::PodsLeft
+    }
+}
+
 /// What the record of this Node means for a sick instance.
 #[must_use]
 pub fn impaired_status(node: &Node) -> ImpairedStatus {
-    let is_impaired_only = |record: &super::Record| {
-        let kinds: Vec<Option<Kind>> =
-            record.known().map(|entry| Kind::from_word(&entry.kind)).collect();
-        let is_weaker = |kind: &Kind| *kind == Kind::Impaired || kind.is_recommendation();
-        let has_sickness = kinds.contains(&Some(Kind::Impaired));
-        has_sickness
-            && !record.has_unknown()
-            && kinds.iter().all(|kind| kind.as_ref().is_some_and(is_weaker))
-    };
     match status(node, None) {
         RecordStatus::None
         | RecordStatus::Damaged(_)
         | RecordStatus::Void { .. }
         | RecordStatus::Released { has_our_marks: false, .. } => ImpairedStatus::Free,
-        RecordStatus::Open(record) if is_impaired_only(&record) => ImpairedStatus::Draining,
+        RecordStatus::Open(record) if is_for_sickness(&record) => ImpairedStatus::Draining,
         RecordStatus::Open(record) if !record.response().cordons() => ImpairedStatus::Marked,
-        RecordStatus::Released { record, has_our_marks: true } if is_impaired_only(&record) => {
-            ImpairedStatus::Drained
+        RecordStatus::Released { record, has_our_marks: true } if is_for_sickness(&record) => {
+            drained(&record)
         }
         RecordStatus::Open(_) | RecordStatus::Released { .. } | RecordStatus::Doubtful { .. } => {
             ImpairedStatus::OfOthers

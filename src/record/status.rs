@@ -1,6 +1,6 @@
 //! Whether the record of a Node counts, and what Sundown has set on the Node.
 
-use super::{Damage, Record, compat};
+use super::{Damage, Record, compat, impaired};
 use crate::domain::{EXCLUDE_FROM_LOAD_BALANCERS, InstanceId, Node};
 
 /// The status of a Node's record, compared with the Node itself. The table of [`super`] has what
@@ -112,8 +112,9 @@ pub fn status(node: &Node, instance: Option<&InstanceId>) -> RecordStatus {
     if *instance != record.instance {
         return RecordStatus::Void { record, why: VoidReason::OtherInstance };
     }
-    let rebooted =
-        record.boot.as_ref().zip(node.boot_id.as_ref()).is_some_and(|(then, now)| then != now);
+    // A boot does not show that a sick instance is healthy: it may be why EC2 reports it as sick.
+    let rebooted = !impaired::is_for_sickness(&record)
+        && record.boot.as_ref().zip(node.boot_id.as_ref()).is_some_and(|(then, now)| then != now);
     let ours = ours(node, &record);
     match (record.released.is_some(), rebooted) {
         (false, false) => RecordStatus::Open(record),

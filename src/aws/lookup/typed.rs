@@ -116,6 +116,8 @@ pub struct Members {
     pub states: BTreeMap<String, String>,
     /// The instances whose `HealthStatus` is `Unhealthy`.
     pub unhealthy: BTreeSet<String>,
+    /// The processes of the group that are suspended.
+    pub suspended: BTreeSet<String>,
 }
 
 /// Looks up the lifecycle states of instances in Auto Scaling groups, all of a group in one call.
@@ -293,6 +295,7 @@ impl Lookups {
                                     desired: g.desired,
                                     states,
                                     unhealthy: g.unhealthy,
+                                    suspended: g.suspended,
                                 }),
                             )
                         })

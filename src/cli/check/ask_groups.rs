@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{finding::Finding, groups, hooks};
+use super::{finding::Finding, groups, hooks, impaired};
 use crate::{
     aws::{Advice, AwsError, Clients, Group, GroupFilter},
     cli::people::uuid,
@@ -143,6 +143,7 @@ impl<'a> AskGroups<'a> {
                 return error.advice() == Advice::Gone;
             }
         };
+        self.found.extend(impaired::judge_group(group, self.config.drain.impaired));
         self.found.extend(hooks::judge(
             group,
             &described,

@@ -299,6 +299,7 @@ mod tests {
             desired: 0,
             members: Vec::new(),
             unhealthy: std::collections::BTreeSet::new(),
+            suspended: std::collections::BTreeSet::new(),
             retains_abandoned: false,
         }
     }

@@ -8,12 +8,12 @@ use std::{
 
 use super::finding::Finding;
 use crate::{
-    aws::AwsError,
+    aws::{AwsError, Group},
     cli::words::count,
     config::ImpairedConfig,
     domain::{GroupName, InstanceId, Moment, Node, Response, Selector},
     record,
-    triage::impaired::{Begun, Census, ScannedNode, Scene, census, hold},
+    triage::impaired::{Begun, Census, REPLACING, ScannedNode, Scene, census, hold},
 };
 
 const POINT: &str = "impaired";
@@ -35,6 +35,27 @@ pub(super) fn judge_statuses(answer: Result<usize, &AwsError>) -> Finding {
     }
 }
 
+/// Whether a group replaces the instances that Sundown reports as unhealthy. `None`: nobody asks for
+/// that.
+pub(super) fn judge_group(group: &Group, config: Option<ImpairedConfig>) -> Option<Finding> {
+    config.filter(|config| config.then_unhealthy)?;
+    let is_suspended = |process: &&str| group.suspended.contains(*process);
+    let suspended: Vec<&str> = REPLACING.into_iter().filter(is_suspended).collect();
+    if suspended.is_empty() {
+        return None;
+    }
+    let (name, processes) = (group.group.as_str(), suspended.join(" "));
+    let message = format!(
+        "it replaces no unhealthy instance ({processes} suspended): --then impaired=unhealthy has no \
+         effect, and drained nodes wait"
+    );
+    let remedy = format!(
+        "aws autoscaling resume-processes --auto-scaling-group-name {name} --scaling-processes \
+         {processes}"
+    );
+    Some(Finding::no("group.replacement", name, message, remedy).advice())
+}
+
 /// Whether the Nodes let the drain of a sick instance begin. An outage of the API server and answers
 /// of AWS are known only to the leader.
 pub(super) fn judge_nodes(
@@ -54,7 +75,7 @@ pub(super) fn judge_nodes(
     let scene = Scene {
         now,
         nodes: &nodes,
-        failing: &none,
+        failing: Some(&none),
         is_index_sound: true,
         watch_failed_at: None,
         is_paused: false,
@@ -147,6 +168,32 @@ mod tests {
             assert_eq!(found.answer, answer, "{name}: {}", found.message);
             assert!(found.message.contains(words), "{name}: {}", found.message);
             assert!(answer == Answer::Yes || !found.needed, "{name}: it is advice");
+        }
+    }
+
+    #[test]
+    fn a_group_that_replaces_no_instance_is_reported_if_it_is_to_replace_sick_ones() {
+        let group = |suspended: &[&str]| Group {
+            group: "asg".into(),
+            tags: BTreeMap::new(),
+            desired: 0,
+            members: Vec::new(),
+            unhealthy: BTreeSet::new(),
+            suspended: suspended.iter().map(|process| (*process).to_owned()).collect(),
+            retains_abandoned: false,
+        };
+        for (suspended, words) in [
+            (&["ReplaceUnhealthy"][..], "ReplaceUnhealthy"),
+            (&["Terminate", "AZRebalance", "ReplaceUnhealthy"], "ReplaceUnhealthy Terminate"),
+        ] {
+            let found = judge_group(&group(suspended), Some(CONFIG)).unwrap();
+            assert!(found.answer == Answer::No && !found.needed, "{found:?}");
+            assert!(format!("{found:?}").contains(&format!("--scaling-processes {words}")));
+        }
+        assert!(judge_group(&group(&["HealthCheck", "Launch"]), Some(CONFIG)).is_none());
+        let only_drained = ImpairedConfig { then_unhealthy: false, ..CONFIG };
+        for config in [None, Some(only_drained)] {
+            assert!(judge_group(&group(&["Terminate"]), config).is_none());
         }
     }
 }

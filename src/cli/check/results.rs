@@ -106,7 +106,8 @@ mod tests {
         let members = states.iter().enumerate().map(member).collect();
         let unhealthy = std::collections::BTreeSet::new();
         let (group, tags) = ("asg".into(), BTreeMap::new());
-        Group { group, tags, desired: 0, members, unhealthy, retains_abandoned }
+        let suspended = unhealthy.clone();
+        Group { group, tags, desired: 0, members, unhealthy, suspended, retains_abandoned }
     }
 
     fn points(group: &Group, hooks: &[Hook], on_failure: HookResult) -> Vec<(String, Answer)> {

@@ -408,6 +408,7 @@ mod tests {
             desired: 0,
             members,
             unhealthy: std::collections::BTreeSet::new(),
+            suspended: std::collections::BTreeSet::new(),
             retains_abandoned: false,
         };
         let launch = Hook { transition: Transition::Launching, ..hook("sundown-launch") };

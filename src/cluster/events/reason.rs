@@ -217,9 +217,11 @@ reasons! {
         => "Nothing.";
     /// Auto Scaling refuses SetInstanceHealth.
     InstanceNotSetUnhealthy [Warning] [Node]
-        "The drain of a sick instance has ended, and the role may not call `SetInstanceHealth`: the \
-         instance keeps running. Written once for each node and leader."
-        => "Allow [`autoscaling:SetInstanceHealth`](iam.md), or replace the instance yourself.";
+        "The drain of a sick instance has ended, and the instance keeps running: the role may not \
+         call `SetInstanceHealth`, pods are left, an annotation keeps the node, the group has \
+         suspended `ReplaceUnhealthy` or `Terminate`, or it has not replaced the instance for an \
+         hour. Written once for each reason, node and leader."
+        => "The message has the reason. [What to do](operations.md#a-sick-node-is-not-drained).";
     /// A node stays cordoned.
     RestoreHeld [Normal] [Node]
         "The annotation `sundown.dev/keep-cordoned` keeps Sundown from restoring the earlier state \

@@ -17,19 +17,17 @@ const CONCURRENT: usize = 20;
 /// How long the answers about an instance may take.
 const TIMEOUT: Duration = seconds(30);
 
-/// Since when a status check of an instance has been failing, by our clock. `None`: EC2 did not
-/// answer.
+/// The instances whose status checks fail, and since when, by our clock, if EC2 says so. `None`: EC2
+/// did not answer.
 pub(super) async fn failing_checks(
     term: &Term,
-) -> (Option<BTreeMap<InstanceId, Moment>>, RoundEnd) {
+) -> (Option<BTreeMap<InstanceId, Option<Moment>>>, RoundEnd) {
     match term.shared.aws.ec2().impaired_instances().await {
         Ok(impaired) => {
             let skew = term.skew();
-            // Without a time, the check has just begun to fail, as far as anybody knows.
-            let now = term.shared.clock.now();
             let ours = |status: InstanceStatus| {
                 let since = status.failed_checks.iter().filter_map(|check| check.since).min();
-                (status.id, since.map_or(now, |at| skew.to_ours(at)))
+                (status.id, since.map(|at| skew.to_ours(at)))
             };
             (Some(impaired.into_iter().map(ours).collect()), RoundEnd::Usual)
         }
@@ -37,8 +35,8 @@ pub(super) async fn failing_checks(
             if term.is_first_report("DescribeInstanceStatus is denied") {
                 warn!(
                     %error,
-                    "Sundown does not see failed status checks: it finds sick instances only by \
-                     their nodes. Allow ec2:DescribeInstanceStatus in the role's policy."
+                    "Sundown does not see failed status checks: no drain of a sick instance begins. \
+                     Allow ec2:DescribeInstanceStatus in the role's policy."
                 );
             }
             (None, RoundEnd::AskLess)
@@ -95,6 +93,7 @@ async fn ask(term: &Term, instance: &InstanceId) -> Option<AwsView> {
         desired: members.desired,
         states: &members.states,
         unhealthy: &members.unhealthy,
+        suspended: &members.suspended,
     };
     Some(AwsView::Answered(Member::new(group, &described)))
 }

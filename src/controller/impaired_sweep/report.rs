@@ -28,6 +28,13 @@ pub(super) fn waiting(term: &Term, scene: &Scene<'_>, before: &mut Waiting, mut 
     for (why, nodes) in now.iter().filter(|(why, nodes)| before.get(why) != Some(nodes)) {
         let named: Vec<&str> = nodes.iter().take(MOST_NAMED).map(NodeName::as_str).collect();
         let [all, _] = census(scene);
+        if why.is_after_drain() {
+            warn!(
+                reason = why.as_str(), waiting = nodes.len(), nodes = ?named,
+                "These sick instances are not replaced: {}.", why.text()
+            );
+            continue;
+        }
         warn!(
             reason = why.as_str(), waiting = nodes.len(), nodes = ?named, sick = all.sick,
             of = all.nodes,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-use super::ImpairedSweep;
+use super::{Failing, ImpairedSweep};
 use crate::{
     aws::{AwsError, Outcome},
     cluster::{About, EventNote, EventReason, Severity},
@@ -14,11 +14,13 @@ use crate::{
     fleet::Input,
     observe::ImpairedStep,
     record,
-    triage::impaired::Suspect,
+    triage::impaired::{Suspect, Waits},
 };
 
 /// How long it may take to accept a sick instance. A later round finds it again.
 const ACCEPT_WITHIN: std::time::Duration = seconds(30);
+/// How long the accept may take to end after it was given up.
+const GIVE_UP_WITHIN: std::time::Duration = seconds(10);
 
 impl ImpairedSweep {
     /// Takes the node of a sick instance on.
@@ -38,7 +40,10 @@ impl ImpairedSweep {
                 _ = &mut deciding => {}
                 () = tokio::time::sleep(ACCEPT_WITHIN) => {
                     give_up.cancel();
-                    deciding.await;
+                    let ended = tokio::time::timeout(GIVE_UP_WITHIN, &mut deciding).await;
+                    if ended.is_err() {
+                        debug!(node = %node.name, "The accept of a sick instance does not end.");
+                    }
                 }
             }
         }
@@ -66,12 +71,23 @@ impl ImpairedSweep {
         note(&term, &node.name, Severity::Warning, EventReason::InstanceImpaired, message);
     }
 
-    /// Asks Auto Scaling to replace the instance.
-    pub(super) async fn hand_over(&mut self, node: &Node, instance: &InstanceId) {
+    /// Asks Auto Scaling to replace the instance, if the Node still allows that. Returns why it
+    /// waits.
+    pub(super) async fn hand_over(
+        &mut self,
+        node: &Node,
+        instance: &InstanceId,
+        failing: Failing<'_>,
+    ) -> Option<Waits> {
+        if let Err(why) = self.may_hand_over(node, failing).await {
+            return why;
+        }
         let term = Arc::clone(&self.term);
         match term.shared.aws.autoscaling().set_unhealthy(instance).await {
             Ok(()) => {
-                self.set_unhealthy.insert(instance.clone());
+                let now = term.shared.clock.now();
+                self.told.insert(instance.clone(), now);
+                self.handed_over.note(now, instance.clone());
                 term.shared.metrics.impaired(ImpairedStep::SetUnhealthy);
                 info!(
                     node = %node.name, %instance,
@@ -87,7 +103,41 @@ impl ImpairedSweep {
             }
             Err(error) => not_handed_over(&term, node, instance, &error),
         }
+        None
     }
+
+    /// Puts the node of an instance back that is healthy again. Reads the Node from the API server,
+    /// because the index may be behind.
+    pub(super) async fn put_back(&self, node: &Arc<Node>) {
+        let term = &self.term;
+        let fresh = match term.shared.nodes.fetch(&node.name).await {
+            Ok(Some(fresh)) if fresh.uid == node.uid => fresh,
+            Ok(_) => return,
+            Err(error) => {
+                debug!(node = %node.name, %error, "Cannot read a node that is healthy again.");
+                return;
+            }
+        };
+        let is_same = record::impaired_status(&fresh) == record::impaired_status(node);
+        let is_healthy = self.sightings.is_healthy(&fresh, term.shared.clock.now());
+        if is_same && is_healthy && term.manages(&fresh) {
+            term.send(Input::Recovered(Arc::new(fresh)));
+        }
+    }
+}
+
+/// Reports once for each reason that an instance is not replaced after its drain.
+pub(super) fn not_replaced(term: &Term, node: &Node, instance: &InstanceId, why: Waits) {
+    let key = format!("{instance} is not replaced: {}", why.as_str());
+    if !why.is_after_drain() || !term.is_first_report(&key) {
+        return;
+    }
+    let message = format!(
+        "The drain of sick instance {instance} has ended, and it is not replaced: {}.",
+        why.text()
+    );
+    let reason = EventReason::InstanceNotSetUnhealthy;
+    note(term, &node.name, Severity::Warning, reason, message);
 }
 
 fn not_handed_over(term: &Term, node: &Node, instance: &InstanceId, error: &AwsError) {
@@ -111,23 +161,6 @@ fn not_handed_over(term: &Term, node: &Node, instance: &InstanceId, error: &AwsE
         );
         let reason = EventReason::InstanceNotSetUnhealthy;
         note(term, &node.name, Severity::Warning, reason, message);
-    }
-}
-
-/// Puts the node of an instance back that is healthy again. Reads the Node from the API server,
-/// because the index may be behind.
-pub(super) async fn put_back(term: &Term, node: &Arc<Node>) {
-    let fresh = match term.shared.nodes.fetch(&node.name).await {
-        Ok(Some(fresh)) if fresh.uid == node.uid && fresh.ready == node.ready => fresh,
-        Ok(_) => return,
-        Err(error) => {
-            debug!(node = %node.name, %error, "Cannot read a node that is healthy again.");
-            return;
-        }
-    };
-    let is_same = record::impaired_status(&fresh) == record::impaired_status(node);
-    if is_same && term.manages(&fresh) {
-        term.send(Input::Recovered(Arc::new(fresh)));
     }
 }
 

@@ -6,6 +6,10 @@ fn sick(since: i64, symptom: Symptom) -> Interruption {
     Impairment { symptom, since: at(since), group: "asg".into() }.of(id(INSTANCE))
 }
 
+fn booted(node: &Node) -> Node {
+    Node { boot_id: Some("another-boot".into()), ..node.clone() }
+}
+
 /// A Node that is only marked for a recommendation.
 fn recommended() -> Node {
     let options = AcceptOptions { response: Response::Prefer, ..AcceptOptions::default() };
@@ -35,9 +39,15 @@ fn the_accept_notes_the_group_and_the_time_beside_the_record() {
 
 #[test]
 fn what_a_record_means_for_a_sick_instance() {
-    use ImpairedStatus::{Drained, Draining, Free, Marked, OfOthers};
+    use ImpairedStatus::{Drained, Draining, Free, Held, Marked, OfOthers, PodsLeft};
     let draining = take_on(&node(), &sick(0, Symptom::NotReady), 600).unwrap();
     let drained = release_node(&draining, 700);
+    let ended =
+        |outcome| apply(&draining, &release(&draining, &Released::new(at(700), outcome)).unwrap());
+    let mut kept = draining.clone();
+    kept.annotations.insert(KEEP_CORDONED.into(), "true".into());
+    let after = After::Released(Released::new(at(700), "released"));
+    let held = apply(&kept, &restore_node(&kept, None, &after).unwrap());
     let put_back = Node { unschedulable: false, taints: Vec::new(), ..drained.clone() };
     let hooked = take_on(&draining, &hook("e1", 610, "drain", "t1"), 611).unwrap();
     let sick_too = take_on(&recommended(), &sick(0, Symptom::NotReady), 600).unwrap();
@@ -50,6 +60,13 @@ fn what_a_record_means_for_a_sick_instance() {
         ("a damaged one", damaged, Free),
         ("being drained as impaired", draining.clone(), Draining),
         ("drained as impaired", drained.clone(), Drained),
+        ("drained, pods left", ended("timed_out"), PodsLeft),
+        ("released, pods left", ended("released"), PodsLeft),
+        ("its kubelet is silent", ended("unreachable"), Drained),
+        ("EC2 has ended it", ended("instance_over"), Drained),
+        ("a person keeps it cordoned", held, Held),
+        ("being drained, booted since", booted(&draining), Draining),
+        ("drained, booted since", booted(&drained), Drained),
         ("put back since", put_back, Free),
         ("its terminate hook has joined", hooked, OfOthers),
         (
@@ -78,4 +95,28 @@ fn a_sick_instance_adds_nothing_to_a_drain() {
     assert!(take_on(&spot, &sick, 600).is_none(), "the node is drained already");
     let taken_on = take_on(&node(), &sick, 600).unwrap();
     assert!(take_on(&taken_on, &sick, 660).is_none(), "the next round");
+}
+
+#[test]
+fn what_ends_the_machine_is_drained_for_although_the_drain_of_the_sick_instance_has_ended() {
+    let cordoned = Node { unschedulable: true, ..node() };
+    for node in [node(), cordoned] {
+        let sick = take_on(&node, &sick(0, Symptom::NotReady), 600).unwrap();
+        let drained = release_node(&sick, 700);
+        for (name, new) in [
+            ("a spot notice", spot("s", 800)),
+            ("EC2 ends it", event("c", 800, Cause::StateChange(InstanceState::ShuttingDown))),
+            ("capacity", event("k", 800, Cause::CapacityReservation { ends: Some(at(2000)) })),
+        ] {
+            let taken_on = take_on(&drained, &new, 801).unwrap_or_else(|| panic!("{name}"));
+            assert_eq!(kinds(&taken_on), [Some(new.kind())], "{name}: a fresh record");
+            let Some(Ok(record)) = taken_on.record().map(Record::read) else { panic!("{name}") };
+            assert_eq!(record.before.unschedulable, node.unschedulable, "{name}: kept");
+            assert!(take_on(&taken_on, &new, 802).is_none(), "{name}: once");
+        }
+        let rebalance = event("r", 800, Cause::Rebalance);
+        assert!(take_on(&drained, &rebalance, 801).is_none(), "a recommendation ends nothing");
+        let spot_before = release_node(&take_on(&node, &spot("s", 0), 1).unwrap(), 700);
+        assert!(take_on(&spot_before, &spot("t", 800), 801).is_none(), "it was drained for an end");
+    }
 }

@@ -157,6 +157,15 @@ impl EmbeddedAws {
         self.shared.with(|state, now| state.send_state_change(now, instance, to));
     }
 
+    /// Somebody suspends a process of a group, such as `ReplaceUnhealthy`.
+    pub fn suspend(&self, group: &str, process: &str) {
+        self.shared.with(|state, _| {
+            if let Some(found) = state.groups.get_mut(group) {
+                found.suspended.insert(process.to_owned());
+            }
+        });
+    }
+
     /// A status check of an instance begins to fail, or passes again.
     pub fn fail_check(&self, instance: &str, check: Check, fails: bool) {
         self.shared.with(|state, now| {

@@ -2,37 +2,77 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{AwsView, Scene, Suspect, Waits};
-use crate::domain::{GroupName, InstanceId, Moment, seconds};
+use super::{AwsView, MAX_SUSPECTS, Scene, Suspect, Waits};
+use crate::domain::{GroupName, ImpairedMark, InstanceId, Moment, seconds};
 
 /// The time in which at most `--max-impaired` drains begin.
 const AN_HOUR: std::time::Duration = seconds(3600);
 /// The most begun drains that are remembered: more than any `--max-impaired`.
 const MAX_REMEMBERED: usize = 1_000;
 
-/// The drains that this leader has begun within an hour. The Node may be gone since, and its
-/// annotation with it.
+/// By how much the time in the mark of a Node may differ from the end of the accept that wrote it.
+const ONE_DRAIN: std::time::Duration = seconds(60);
+
+/// What this leader has begun within an hour, by instance and time. The Node may be gone since, and
+/// its annotation with it.
 #[derive(Debug, Default)]
-pub struct Begun(BTreeMap<InstanceId, Moment>);
+pub struct Begun(Vec<(InstanceId, Moment)>);
 
 impl Begun {
-    /// A drain has begun at `now`.
+    /// A drain has begun at `now`, or an instance was handed over.
     pub fn note(&mut self, now: Moment, instance: InstanceId) {
-        self.0.retain(|_, at| now < at.plus(AN_HOUR));
+        self.0.retain(|(_, at)| now < at.plus(AN_HOUR));
         if self.0.len() < MAX_REMEMBERED {
-            self.0.insert(instance, now);
+            self.0.push((instance, now));
         }
     }
 
-    /// How many instances were taken on within an hour, by this leader or by the annotations of
-    /// Nodes.
+    /// How many it noted within an hour.
+    #[must_use]
+    pub fn noted(&self, now: Moment) -> usize {
+        self.0.iter().filter(|(_, at)| now < at.plus(AN_HOUR)).count()
+    }
+
+    /// How many drains have begun within an hour, by this leader or by the annotations of Nodes. An
+    /// instance that is taken on twice counts twice.
     #[must_use]
     pub fn count(&self, scene: &Scene<'_>) -> usize {
         let is_late = |at: Moment| scene.now < at.plus(AN_HOUR);
+        let is_noted = |mark: &ImpairedMark| {
+            let is_it = |at: Moment| at <= mark.at.plus(ONE_DRAIN) && mark.at <= at.plus(ONE_DRAIN);
+            self.0.iter().any(|(instance, at)| *instance == mark.instance && is_it(*at))
+        };
         let marks = scene.nodes.iter().filter_map(|scanned| scanned.mark.as_ref());
-        let marked = marks.filter(|mark| is_late(mark.at)).map(|mark| &mark.instance);
-        let noted = self.0.iter().filter(|(_, at)| is_late(**at)).map(|(instance, _)| instance);
-        marked.chain(noted).collect::<BTreeSet<_>>().len()
+        let of_others = marks.filter(|mark| is_late(mark.at) && !is_noted(mark)).count();
+        self.noted(scene.now) + of_others
+    }
+}
+
+/// How long it counts that AWS showed an instance not to be ours to drain.
+const NOT_OURS_FOR: std::time::Duration = seconds(600);
+
+/// The instances of which AWS has shown lately that they are not ours to drain. They must not take
+/// the place of others in each round.
+#[derive(Debug, Default)]
+pub struct NotOurs(BTreeMap<InstanceId, Moment>);
+
+impl NotOurs {
+    /// AWS showed it at `now`.
+    pub fn note(&mut self, now: Moment, instance: InstanceId) {
+        self.0.insert(instance, now);
+    }
+
+    /// The suspects about which AWS is asked in this round, and those that wait for a later one.
+    #[must_use]
+    pub fn ask_about(
+        &mut self,
+        now: Moment,
+        mut found: Vec<Suspect>,
+    ) -> (Vec<Suspect>, Vec<Suspect>) {
+        self.0.retain(|_, at| now < at.plus(NOT_OURS_FOR));
+        found.retain(|suspect| !self.0.contains_key(&suspect.instance));
+        let later = found.split_off(found.len().min(MAX_SUSPECTS));
+        (found, later)
     }
 }
 
@@ -75,6 +115,9 @@ pub fn choose(
             AwsView::Answered(member) => {
                 if !member.is_serving {
                     Decision::NotOurs
+                } else if suspect.node.unschedulable {
+                    // No record of Sundown's cordons the Node of a suspect.
+                    Decision::Wait(Waits::CordonedByOthers)
                 } else if busy.contains(&member.group) {
                     Decision::Wait(Waits::GroupBusy)
                 } else if !member.is_group_complete {

@@ -1,7 +1,12 @@
 //! What follows for nodes that were taken on as impaired.
 
-use super::{AwsView, ScannedNode, Scene, Sightings, looks_sick};
-use crate::domain::ImpairedStatus;
+use std::{collections::BTreeMap, time::Duration};
+
+use super::{AwsView, ScannedNode, Scene, Sightings, Waits, hold, looks_sick, sick_since};
+use crate::domain::{ImpairedStatus, InstanceId, Moment, seconds};
+
+/// How long a group may take to replace an instance of which it was told.
+const REPLACED_WITHIN: Duration = seconds(3600);
 
 /// What follows for a node that was taken on as impaired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -10,44 +15,120 @@ pub enum Step {
     PutBack,
     /// Its drain has ended, and it is still sick: Auto Scaling is asked to replace it.
     SetUnhealthy,
+    /// Its drain has ended, and Auto Scaling is not asked, or does not replace it.
+    Wait(Waits),
 }
 
-/// The step that this node needs if its group still has it in service. `may_replace`: nothing holds
-/// drains back ([`super::hold`]), and `--then impaired=unhealthy` is set.
+/// What the steps depend on, apart from the Nodes.
+#[derive(Debug, Clone, Copy)]
+pub struct Rules<'a> {
+    /// `--then impaired=unhealthy` is set.
+    pub then_unhealthy: bool,
+    /// `--impaired-after`.
+    pub after: Duration,
+    /// When Auto Scaling was told that an instance is unhealthy, or was first seen to know it.
+    pub told: &'a BTreeMap<InstanceId, Moment>,
+}
+
+/// The step that this node needs if its group still has it in service.
 fn wanted(
     scene: &Scene<'_>,
     scanned: &ScannedNode,
     sightings: &Sightings,
-    may_replace: bool,
+    rules: &Rules<'_>,
 ) -> Option<Step> {
-    let (is_open, has_ended) =
-        (scanned.status == ImpairedStatus::Draining, scanned.status == ImpairedStatus::Drained);
-    if !scanned.is_managed || !(is_open || has_ended) {
-        return None;
-    }
-    if sightings.is_healthy(&scanned.node, scene.now) {
+    use ImpairedStatus::{Drained, Draining, Held, PodsLeft};
+    let status = scanned.status;
+    let is_ours = matches!(status, Draining | Drained | PodsLeft) && scanned.is_managed;
+    // Only an answer of EC2 shows that no check fails.
+    if is_ours && scene.failing.is_some() && sightings.is_healthy(&scanned.node, scene.now) {
         return Some(Step::PutBack);
     }
-    (has_ended && may_replace && looks_sick(scene, scanned)).then_some(Step::SetUnhealthy)
+    let has_ended = matches!(status, Drained | PodsLeft | Held);
+    if !has_ended || !rules.then_unhealthy || !looks_sick(scene, scanned) {
+        return None;
+    }
+    let node = &scanned.node;
+    if let Some(at) = node.instance.as_ref().and_then(|instance| rules.told.get(instance)) {
+        let is_late = at.plus(REPLACED_WITHIN) <= scene.now;
+        return is_late.then_some(Step::Wait(Waits::ReplacementLate));
+    }
+    if status == Held || node.keeps_cordon() || node.paused() || node.ignored() {
+        return Some(Step::Wait(Waits::KeptByPerson));
+    }
+    if !scanned.is_managed {
+        return None;
+    }
+    if status == PodsLeft {
+        return Some(Step::Wait(Waits::PodsLeft));
+    }
+    is_still_sick(scene, scanned, sightings, rules.after).then_some(Step::SetUnhealthy)
 }
 
-/// The nodes that were taken on before and may need a step, with that step.
+/// The sickness has lasted since the Node was taken on, or for `after`: one bad round is not enough.
+fn is_still_sick(
+    scene: &Scene<'_>,
+    scanned: &ScannedNode,
+    sightings: &Sightings,
+    after: Duration,
+) -> bool {
+    // A Node that was taken on was Ready before.
+    let since = sick_since(scene, scanned, sightings, true).map(|(_, since)| since);
+    let is_since_mark = |since: Moment| scanned.mark.as_ref().is_some_and(|mark| since <= mark.at);
+    since.is_some_and(|since| is_since_mark(since) || since.plus(after) <= scene.now)
+}
+
+/// The nodes that were taken on before and may need a step, with that step. Nothing is handed over
+/// if `is_held`: something holds all drains back.
 #[must_use]
 pub fn followed<'a>(
     scene: &Scene<'a>,
     sightings: &Sightings,
-    may_replace: bool,
+    rules: &Rules<'_>,
+    is_held: bool,
 ) -> Vec<(&'a ScannedNode, Step)> {
     let step =
-        |scanned: &'a ScannedNode| Some((scanned, wanted(scene, scanned, sightings, may_replace)?));
-    scene.nodes.iter().filter_map(step).collect()
+        |scanned: &'a ScannedNode| Some((scanned, wanted(scene, scanned, sightings, rules)?));
+    let all = scene.nodes.iter().filter_map(step);
+    all.filter(|(_, step)| !is_held || *step != Step::SetUnhealthy).collect()
 }
 
-/// Whether the step is taken, by what AWS answers about the instance. A node whose group replaces it
+/// Whether the Node with this UID may be handed over right now. `scene` has the Node as the API
+/// server has just returned it.
+///
+/// # Errors
+/// It must not be handed over; with the reason if it is one to report.
+pub fn confirmed(
+    scene: &Scene<'_>,
+    uid: &str,
+    sightings: &Sightings,
+    rules: &Rules<'_>,
+) -> Result<(), Option<Waits>> {
+    if let Some(why) = hold(scene) {
+        return Err(Some(why));
+    }
+    let node = scene.nodes.iter().find(|scanned| scanned.node.uid == uid).ok_or(None)?;
+    match wanted(scene, node, sightings, rules) {
+        Some(Step::SetUnhealthy) => Ok(()),
+        Some(Step::Wait(why)) => Err(Some(why)),
+        Some(Step::PutBack) | None => Err(None),
+    }
+}
+
+/// The step that is taken, by what AWS answers about the instance. A node whose group replaces it
 /// is never put back, and Auto Scaling is told only once. A node outside of any group is put back.
 #[must_use]
 pub const fn next_step(wanted: Step, view: &AwsView) -> Option<Step> {
     match (wanted, view) {
+        (Step::Wait(Waits::ReplacementLate), AwsView::Answered(member)) if member.is_unhealthy => {
+            Some(wanted)
+        }
+        (Step::Wait(Waits::ReplacementLate), _) => None,
+        (Step::SetUnhealthy, AwsView::Answered(member))
+            if member.is_serving && !member.is_replacing =>
+        {
+            Some(Step::Wait(Waits::ReplacementSuspended))
+        }
         (_, AwsView::Answered(member)) if member.is_serving => Some(wanted),
         (Step::PutBack, AwsView::NotOurs) => Some(Step::PutBack),
         _ => None,

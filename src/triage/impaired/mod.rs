@@ -11,6 +11,7 @@
 //! 5. [`followed`] lists the nodes that were taken on before and may need a step, and
 //!    [`next_step`] decides about each, by what AWS answers.
 
+mod census;
 mod choose;
 mod follow;
 mod pace;
@@ -24,11 +25,13 @@ use std::{
     time::Duration,
 };
 
-pub use choose::{Begun, Choice, Decision, choose};
-pub use follow::{Step, followed, next_step};
+pub use census::{Census, census};
+pub use choose::{Begun, Choice, Decision, NotOurs, choose};
+pub use follow::{Rules, Step, confirmed, followed, next_step};
 pub use pace::{Pace, RoundEnd};
-pub use sightings::Sightings;
+pub use sightings::{FailingChecks, Sightings};
 
+use self::census::shows_fault_elsewhere;
 use crate::domain::{
     GroupName, ImpairedMark, ImpairedStatus, InstanceId, InstanceState, Moment, Node, Ready,
     Response, Symptom, seconds,
@@ -71,8 +74,9 @@ pub struct Scene<'a> {
     pub now: Moment,
     /// All Nodes of the cluster.
     pub nodes: &'a [ScannedNode],
-    /// Since when a status check of an instance has been failing, by our clock.
-    pub failing: &'a BTreeMap<InstanceId, Moment>,
+    /// Since when a status check of an instance has been failing, by our clock. `None`: EC2 did not
+    /// answer in this round.
+    pub failing: Option<&'a BTreeMap<InstanceId, Moment>>,
     /// The index of Nodes is complete, and its watch works.
     pub is_index_sound: bool,
     /// When the watch of Nodes last failed; `None`: never.
@@ -109,14 +113,22 @@ pub enum AwsView {
 }
 
 /// An instance of an Auto Scaling group.
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "facts of an instance and its group that do not exclude each other"
+)]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
     /// Its group.
     pub group: GroupName,
     /// It runs, and its group counts on it.
     pub is_serving: bool,
-    /// The group has as many instances `InService` as it wants.
+    /// The group has as many instances `InService` and healthy as it wants.
     pub is_group_complete: bool,
+    /// Its group counts on it no longer: Auto Scaling was told that it is unhealthy.
+    pub is_unhealthy: bool,
+    /// The group replaces unhealthy instances: none of the processes that do is suspended.
+    pub is_replacing: bool,
 }
 
 impl Member {
@@ -124,15 +136,18 @@ impl Member {
     #[must_use]
     pub fn new(group: GroupName, described: &Described<'_>) -> Self {
         let of_group = described.states;
-        let in_service = of_group.values().filter(|state| *state == IN_SERVICE).count();
-        let is_in_service =
-            of_group.get(described.instance.as_str()).is_some_and(|state| state == IN_SERVICE);
+        let is_in_service = |id: &str| of_group.get(id).is_some_and(|state| state == IN_SERVICE);
+        let is_well = |id: &&String| is_in_service(id) && !described.unhealthy.contains(*id);
+        let own = described.instance.as_str();
+        let is_unhealthy = described.unhealthy.contains(own);
         Self {
             group,
             is_serving: described.state == InstanceState::Running
-                && is_in_service
-                && !described.unhealthy.contains(described.instance.as_str()),
-            is_group_complete: in_service >= described.desired,
+                && is_in_service(own)
+                && !is_unhealthy,
+            is_group_complete: of_group.keys().filter(is_well).count() >= described.desired,
+            is_unhealthy,
+            is_replacing: !described.suspended.iter().any(|p| REPLACING.contains(&p.as_str())),
         }
     }
 }
@@ -150,12 +165,18 @@ pub struct Described<'a> {
     pub states: &'a BTreeMap<String, String>,
     /// The IDs of the instances whose `HealthStatus` is `Unhealthy`: the group replaces them.
     pub unhealthy: &'a BTreeSet<String>,
+    /// The processes of the group that are suspended (`SuspendedProcesses`).
+    pub suspended: &'a BTreeSet<String>,
 }
+
+/// The processes of a group by which it replaces an unhealthy instance. While one of them is
+/// suspended, such an instance keeps running.
+pub const REPLACING: [&str; 2] = ["ReplaceUnhealthy", "Terminate"];
 
 /// The `LifecycleState` of an instance on which its group counts.
 const IN_SERVICE: &str = "InService";
 
-/// Why a drain of a sick instance does not begin.
+/// Why a drain of a sick instance does not begin, or why its instance is not replaced after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Waits {
     /// The index of Nodes is not complete, or its watch fails.
@@ -164,9 +185,14 @@ pub enum Waits {
     ApiServerOutage,
     /// All drains are paused.
     Paused,
+    /// EC2 did not answer which status checks fail, so nothing would show that an instance is
+    /// healthy again.
+    StatusesUnknown,
     /// Too many Nodes are sick: the fault lies elsewhere.
     FaultElsewhere,
-    /// `--max-impaired` drains have begun within an hour.
+    /// Somebody else has cordoned the Node.
+    CordonedByOthers,
+    /// `--max-impaired` drains have begun, or instances were handed over, within an hour.
     MaxPerHour,
     /// Another sick node of the group is drained or waits for its replacement.
     GroupBusy,
@@ -174,19 +200,33 @@ pub enum Waits {
     GroupIncomplete,
     /// AWS did not answer about the instance.
     Unanswered,
+    /// After the drain: pods are left on the node.
+    PodsLeft,
+    /// After the drain: a person keeps the node as it is.
+    KeptByPerson,
+    /// After the drain: the group replaces no instance ([`REPLACING`]).
+    ReplacementSuspended,
+    /// Auto Scaling was told over an hour ago, and the Node is still there.
+    ReplacementLate,
 }
 
 impl Waits {
     /// Every reason, for initializing metrics.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 14] = [
         Self::WatchStale,
         Self::ApiServerOutage,
         Self::Paused,
+        Self::StatusesUnknown,
         Self::FaultElsewhere,
+        Self::CordonedByOthers,
         Self::MaxPerHour,
         Self::GroupBusy,
         Self::GroupIncomplete,
         Self::Unanswered,
+        Self::PodsLeft,
+        Self::KeptByPerson,
+        Self::ReplacementSuspended,
+        Self::ReplacementLate,
     ];
 
     /// Its word in metrics and logs.
@@ -196,11 +236,17 @@ impl Waits {
             Self::WatchStale => "watch_stale",
             Self::ApiServerOutage => "api_server_outage",
             Self::Paused => "paused",
+            Self::StatusesUnknown => "statuses_unknown",
             Self::FaultElsewhere => "fault_elsewhere",
+            Self::CordonedByOthers => "cordoned_by_others",
             Self::MaxPerHour => "max_per_hour",
             Self::GroupBusy => "group_busy",
             Self::GroupIncomplete => "group_incomplete",
             Self::Unanswered => "unanswered",
+            Self::PodsLeft => "pods_left",
+            Self::KeptByPerson => "kept_by_person",
+            Self::ReplacementSuspended => "replacement_suspended",
+            Self::ReplacementLate => "replacement_late",
         }
     }
 
@@ -213,49 +259,44 @@ impl Waits {
                 "the API server failed within the last 5 minutes, so kubelets could not report"
             }
             Self::Paused => "all drains are paused",
-            Self::FaultElsewhere => {
-                "more than 20 % of the nodes look sick: the fault lies elsewhere (network, DNS, API \
-                 server)"
+            Self::StatusesUnknown => {
+                "EC2 does not answer which status checks fail, so nothing would show that an \
+                 instance is healthy again"
             }
+            Self::FaultElsewhere => {
+                "too many nodes look sick: the fault lies elsewhere (network, DNS, API server)"
+            }
+            Self::CordonedByOthers => "somebody else has cordoned its node",
             Self::MaxPerHour => "as many as --max-impaired allows have begun within an hour",
             Self::GroupBusy => {
                 "another impaired node of its group is drained, or waits for its replacement"
             }
             Self::GroupIncomplete => "its group has fewer instances in service than it wants",
-            Self::Unanswered => "AWS did not answer about its instance",
+            Self::Unanswered => "AWS did not answer about its instance, or is asked next time",
+            Self::PodsLeft => "its drain has ended, and pods are left on it",
+            Self::KeptByPerson => {
+                "an annotation keeps it as it is (sundown.dev/keep-cordoned, pause or ignore)"
+            }
+            Self::ReplacementSuspended => {
+                "its group has suspended ReplaceUnhealthy or Terminate: it replaces no instance"
+            }
+            Self::ReplacementLate => {
+                "Auto Scaling was told over an hour ago that its instance is unhealthy"
+            }
         }
     }
-}
 
-/// How many Nodes look sick.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Census {
-    /// How many there are.
-    pub nodes: usize,
-    /// How many of them look sick, however short.
-    pub sick: usize,
-}
-
-impl Census {
-    /// Several Nodes and more than 20 % of them look sick.
+    /// The drain is over, and the instance is not replaced.
     #[must_use]
-    pub const fn shows_fault_elsewhere(self) -> bool {
-        self.sick >= 2 && self.sick.saturating_mul(5) > self.nodes
+    pub const fn is_after_drain(self) -> bool {
+        matches!(
+            self,
+            Self::PodsLeft
+                | Self::KeptByPerson
+                | Self::ReplacementSuspended
+                | Self::ReplacementLate
+        )
     }
-}
-
-/// Counts all Nodes, and those that Sundown manages.
-#[must_use]
-pub fn census(scene: &Scene<'_>) -> [Census; 2] {
-    let count = |managed_only: bool| {
-        let counted = scene.nodes.iter().filter(|scanned| scanned.is_managed || !managed_only);
-        counted.fold(Census::default(), |census, scanned| {
-            // A Node that another interruption holds is going away.
-            let is_sick = scanned.status != ImpairedStatus::OfOthers && looks_sick(scene, scanned);
-            Census { nodes: census.nodes + 1, sick: census.sick + usize::from(is_sick) }
-        })
-    };
-    [count(false), count(true)]
 }
 
 /// Why nothing may begin now, whatever the suspects are. `None`: something may.
@@ -266,7 +307,9 @@ pub fn hold(scene: &Scene<'_>) -> Option<Waits> {
         Some(Waits::WatchStale)
     } else if had_outage {
         Some(Waits::ApiServerOutage)
-    } else if census(scene).into_iter().any(Census::shows_fault_elsewhere) {
+    } else if scene.failing.is_none() {
+        Some(Waits::StatusesUnknown)
+    } else if shows_fault_elsewhere(scene) {
         Some(Waits::FaultElsewhere)
     } else if scene.is_paused {
         Some(Waits::Paused)
@@ -292,10 +335,13 @@ pub fn suspects(scene: &Scene<'_>, sightings: &Sightings, after: Duration) -> Ve
         };
         // Of several Nodes that claim one instance, nothing shows which one is sick.
         let is_alone = claims.get(&instance) == Some(&1);
-        let (symptom, since) = sick_since(scene, scanned, sightings)?;
+        let was_ready = sightings.was_ready(&scanned.node);
+        let (symptom, since) = sick_since(scene, scanned, sightings, was_ready)?;
         let is_long = since.plus(after) <= scene.now;
         // This sickness was taken on before, and a person has ended that drain.
-        let is_new = scanned.mark.as_ref().is_none_or(|mark| mark.at < since);
+        let is_new = scanned.mark.as_ref().is_none_or(|mark| {
+            mark.at < since && sightings.was_healthy_after(&scanned.node, mark.at)
+        });
         let node = Arc::clone(&scanned.node);
         (is_free && is_alone && is_long && is_new).then_some(Suspect {
             node,
@@ -309,22 +355,22 @@ pub fn suspects(scene: &Scene<'_>, sightings: &Sightings, after: Duration) -> Ve
     suspects
 }
 
-/// What shows that the instance of this Node is sick, and since when. A Node that was never Ready
-/// belongs to a failed launch.
+/// What shows that the instance of this Node is sick, and since when. `was_ready`: the Node was Ready
+/// before. One that never was belongs to a failed launch.
 fn sick_since(
     scene: &Scene<'_>,
     scanned: &ScannedNode,
     sightings: &Sightings,
+    was_ready: bool,
 ) -> Option<(Symptom, Moment)> {
-    let failing = scanned.node.instance.as_ref().and_then(|id| scene.failing.get(id));
+    let failing = scanned.node.instance.as_ref().and_then(|id| scene.failing?.get(id));
     let by_check = failing.map(|since| (Symptom::StatusCheck, *since));
-    let is_down = scanned.node.ready != Ready::True && sightings.was_ready(&scanned.node);
-    let by_node = scanned.node.ready_since.filter(|_| is_down);
+    let by_node = sightings.lost_since(&scanned.node, scene.now).filter(|_| was_ready);
     let by_node = by_node.map(|since| (Symptom::NotReady, since));
     by_check.into_iter().chain(by_node).min_by_key(|(_, since)| *since)
 }
 
 fn looks_sick(scene: &Scene<'_>, scanned: &ScannedNode) -> bool {
-    let fails = |id: &InstanceId| scene.failing.contains_key(id);
+    let fails = |id: &InstanceId| scene.failing.is_some_and(|failing| failing.contains_key(id));
     scanned.node.ready != Ready::True || scanned.node.instance.as_ref().is_some_and(fails)
 }

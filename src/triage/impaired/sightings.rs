@@ -20,6 +20,14 @@ struct Sighting {
     /// `None`: not known.
     was_ready: Option<bool>,
     healthy_since: Option<Moment>,
+    /// When a round first saw it at all.
+    first: Option<Moment>,
+    /// When a round last saw it healthy for [`HEALTHY_FOR`].
+    last_healthy: Option<Moment>,
+    /// When a round last saw it Ready.
+    last_ready: Option<Moment>,
+    /// When a round first saw that it was no longer Ready. `None` while it is Ready.
+    first_lost: Option<Moment>,
 }
 
 impl Sightings {
@@ -36,8 +44,12 @@ impl Sightings {
             let mut sighting = before.get(&node.uid).copied().unwrap_or_default();
             if node.ready == Ready::True {
                 sighting.was_ready = Some(true);
-            } else if sighting.was_ready.is_none() && is_first_status(node) {
-                sighting.was_ready = Some(false);
+                (sighting.last_ready, sighting.first_lost) = (Some(now), None);
+            } else {
+                sighting.first_lost = sighting.first_lost.or(Some(now));
+                if sighting.was_ready.is_none() && is_first_status(node) {
+                    sighting.was_ready = Some(false);
+                }
             }
             let passes = |failing: &BTreeMap<InstanceId, Moment>| {
                 node.instance.as_ref().is_none_or(|id| !failing.contains_key(id))
@@ -49,8 +61,21 @@ impl Sightings {
                 (Ready::True, None) => {}
                 _ => sighting.healthy_since = None,
             }
+            sighting.first = sighting.first.or(Some(now));
             self.0.insert(node.uid.clone(), sighting);
+            let is_healthy = failing.is_some() && self.is_healthy(node, now);
+            if let Some(kept) = self.0.get_mut(&node.uid).filter(|_| is_healthy) {
+                kept.last_healthy = Some(now);
+            }
         }
+    }
+
+    /// The Node was healthy after this moment. A leader whose rounds began later cannot know, and
+    /// trusts the time since which the Node is sick.
+    pub(super) fn was_healthy_after(&self, node: &Node, at: Moment) -> bool {
+        let sighting = self.0.get(&node.uid).copied().unwrap_or_default();
+        sighting.first.is_none_or(|first| first > at)
+            || sighting.last_healthy.is_some_and(|last| last > at)
     }
 
     /// The Node was Ready once. A Node that no round has seen before was Ready if it lost that long
@@ -63,11 +88,49 @@ impl Sightings {
         })
     }
 
+    /// Since when the Node has not been Ready, by our clock. The kubelet's clock may be wrong, so its
+    /// time counts only between the last round that saw the Node Ready and the first that did not.
+    /// `None`: it is Ready, or nothing shows since when it is not.
+    pub(super) fn lost_since(&self, node: &Node, now: Moment) -> Option<Moment> {
+        let sighting = self.0.get(&node.uid).copied().unwrap_or_default();
+        let by_kubelet = node.ready_since.filter(|since| *since <= now);
+        let since = by_kubelet.into_iter().chain(sighting.first_lost).min()?;
+        let since = sighting.last_ready.map_or(since, |last| last.max(since));
+        (node.ready != Ready::True).then_some(since)
+    }
+
     /// Every round within [`HEALTHY_FOR`] has shown the Node Ready and no status check of its
-    /// instance failing.
-    pub(super) fn is_healthy(&self, node: &Node, now: Moment) -> bool {
+    /// instance failing, and the Node itself shows no change in that time.
+    #[must_use]
+    pub fn is_healthy(&self, node: &Node, now: Moment) -> bool {
         let since = self.0.get(&node.uid).and_then(|sighting| sighting.healthy_since);
-        since.is_some_and(|since| since.plus(HEALTHY_FOR) <= now)
+        let is_long = |since: Moment| since.plus(HEALTHY_FOR) <= now;
+        node.ready == Ready::True
+            && since.is_some_and(is_long)
+            && node.ready_since.is_none_or(is_long)
+    }
+}
+
+/// Since when the status checks of instances fail, as the rounds of this leader have seen it.
+#[derive(Debug, Default)]
+pub struct FailingChecks(BTreeMap<InstanceId, Moment>);
+
+impl FailingChecks {
+    /// Takes in one answer of EC2: the instances whose checks fail, and since when. Without a time,
+    /// the first sight counts.
+    pub fn note(
+        &mut self,
+        now: Moment,
+        answer: BTreeMap<InstanceId, Option<Moment>>,
+    ) -> BTreeMap<InstanceId, Moment> {
+        let before = std::mem::take(&mut self.0);
+        let since = |(instance, since): (InstanceId, Option<Moment>)| {
+            let first_sight = before.get(&instance).copied().unwrap_or(now);
+            let since = since.filter(|since| *since <= now).unwrap_or(first_sight);
+            (instance, since)
+        };
+        self.0 = answer.into_iter().map(since).collect();
+        self.0.clone()
     }
 }
 

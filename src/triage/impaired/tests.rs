@@ -1,7 +1,7 @@
 //! Tables of which sick instances are drained, and when.
 
 use super::*;
-use crate::domain::seconds;
+use crate::domain::{IGNORE, KEEP_CORDONED, PAUSE, ZONE, seconds};
 
 const AFTER: Duration = seconds(600);
 
@@ -66,7 +66,7 @@ fn scene(nodes: &[ScannedNode]) -> Scene<'_> {
     Scene {
         now: at(NOW),
         nodes,
-        failing: NOTHING_FAILS,
+        failing: Some(NOTHING_FAILS),
         is_index_sound: true,
         watch_failed_at: None,
         is_paused: false,
@@ -142,7 +142,7 @@ fn a_suspect_has_been_sick_for_long_and_was_well_before() {
     ] {
         let failing = failing_since.map(|since| (instance(1), at(since))).into_iter().collect();
         let nodes = [node];
-        let scene = Scene { failing: &failing, ..scene(&nodes) };
+        let scene = Scene { failing: Some(&failing), ..scene(&nodes) };
         let found = suspects(&scene, &Sightings::default(), AFTER);
         assert_eq!(found.first().map(|suspect| suspect.symptom), expected, "{name}");
     }
@@ -189,6 +189,51 @@ fn what_earlier_rounds_have_seen_shows_whether_a_node_was_ready() {
     assert_eq!(names(&found), [] as [&str; 0], "a launch failed before its kubelet went silent");
 }
 
+/// Nodes from this position on are no EC2 instances.
+fn elsewhere(from: usize) -> impl Fn((usize, ScannedNode)) -> ScannedNode {
+    move |(at, scanned)| if at < from { scanned } else { with(scanned, |n| n.instance = None) }
+}
+
+fn elsewhere_up_to(end: usize) -> impl Fn((usize, ScannedNode)) -> ScannedNode {
+    move |(at, scanned)| if at >= end { scanned } else { with(scanned, |n| n.instance = None) }
+}
+
+/// `all` Nodes, of which `of_zone` are in zone a, and `sick` of these are sick.
+fn zoned(all: usize, of_zone: usize, sick: usize) -> Vec<ScannedNode> {
+    let nodes = among(all, (1..=sick).map(|n| not_ready(n, NOW - 5)).collect());
+    let place = |(at, scanned): (usize, ScannedNode)| {
+        let zone = if at < of_zone { "a" } else { "b" };
+        with(scanned, |node| {
+            node.labels = Arc::new([(ZONE.to_owned(), zone.to_owned())].into());
+        })
+    };
+    nodes.into_iter().enumerate().map(place).collect()
+}
+
+#[test]
+fn the_time_of_a_kubelet_counts_only_between_two_rounds() {
+    let lost = |since| not_ready(1, since);
+    for (name, seen_ready, seen_lost, by_kubelet, expected) in [
+        ("its clock is right", Some(5000), Some(5060), 5030, Some(5030)),
+        ("its clock is behind", Some(5000), Some(5060), 100, Some(5000)),
+        ("its clock is ahead", Some(5000), Some(5060), 7000, Some(5060)),
+        ("its time is to come", Some(5000), Some(5060), NOW + 100, Some(5060)),
+        ("a new leader", None, Some(NOW), 5030, Some(5030)),
+        ("a new leader, and its time is to come", None, Some(NOW), NOW + 100, Some(NOW)),
+        ("nobody has seen it, and its time is to come", None, None, NOW + 100, None),
+    ] {
+        let mut sightings = Sightings::default();
+        if let Some(second) = seen_ready {
+            sightings.note(at(second), &[ready(1)], Some(NOTHING_FAILS));
+        }
+        for second in seen_lost.into_iter().flat_map(|first| [first, NOW]) {
+            sightings.note(at(second), &[lost(by_kubelet)], Some(NOTHING_FAILS));
+        }
+        let since = sightings.lost_since(&lost(by_kubelet).node, at(NOW));
+        assert_eq!(since, expected.map(at), "{name}");
+    }
+}
+
 #[test]
 fn what_holds_every_drain_back() {
     let sick = |n: usize| (1..=n).map(|n| not_ready(n, NOW - 5)).collect::<Vec<_>>();
@@ -215,6 +260,30 @@ fn what_holds_every_drain_back() {
         ("3 of 10, none managed", spare(among(10, sick(3)), 0), Some(Waits::FaultElsewhere)),
         ("8 of 10 that go away", among(10, (1..=8).map(going).collect()), None),
         (
+            "2 of 10, and 2 of these go away: they are none of either number",
+            among(10, vec![going(3), going(4), not_ready(1, 9000), not_ready(2, 9000)]),
+            Some(Waits::FaultElsewhere),
+        ),
+        (
+            "2 of 9, and 5 machines elsewhere that are well",
+            among(14, sick(2)).into_iter().enumerate().map(elsewhere(9)).collect(),
+            Some(Waits::FaultElsewhere),
+        ),
+        (
+            "1 of 10, and 4 machines elsewhere that are sick",
+            sick(5)
+                .into_iter()
+                .chain((50..).map(ready).take(9))
+                .enumerate()
+                .map(elsewhere_up_to(4))
+                .collect(),
+            None,
+        ),
+        ("2 of 3 in a zone", zoned(20, 3, 2), Some(Waits::FaultElsewhere)),
+        ("2 of 4 in a zone", zoned(20, 4, 2), None),
+        ("3 of 5 in a zone", zoned(20, 5, 3), Some(Waits::FaultElsewhere)),
+        ("2 of 2 in a zone", zoned(20, 2, 2), None),
+        (
             "3 of 10, of which 2 are drained as impaired",
             among(
                 10,
@@ -234,6 +303,11 @@ fn what_holds_every_drain_back() {
     let calm = scene(&nodes);
     for (name, scene, expected) in [
         ("paused", Scene { is_paused: true, ..calm }, Some(Waits::Paused)),
+        (
+            "EC2 does not answer which checks fail",
+            Scene { failing: None, ..calm },
+            Some(Waits::StatusesUnknown),
+        ),
         ("the watch fails", Scene { is_index_sound: false, ..calm }, Some(Waits::WatchStale)),
         (
             "an outage 299 s ago",
@@ -250,12 +324,18 @@ fn what_holds_every_drain_back() {
         assert_eq!(hold(&scene), expected, "{name}");
     }
     let failing: BTreeMap<_, _> = (50..53).map(|n| (instance(n), at(NOW))).collect();
-    let checks_fail = Scene { failing: &failing, ..calm };
+    let checks_fail = Scene { failing: Some(&failing), ..calm };
     assert_eq!(hold(&checks_fail), Some(Waits::FaultElsewhere), "failed checks count, too");
 }
 
 fn member(group: &str) -> Member {
-    Member { group: group.into(), is_serving: true, is_group_complete: true }
+    Member {
+        group: group.into(),
+        is_serving: true,
+        is_group_complete: true,
+        is_unhealthy: false,
+        is_replacing: true,
+    }
 }
 
 /// What happens to suspects with these answers, in this order, beside these Nodes.
@@ -272,6 +352,25 @@ fn decided(
     });
     let choices = choose(&scene(others), suspects.collect(), begun, max);
     choices.into_iter().map(|choice| choice.decision).collect()
+}
+
+#[test]
+fn a_node_that_somebody_else_cordoned_is_not_taken_on() {
+    let cordon = |scanned| with(scanned, |node| node.unschedulable = true);
+    let only_marked = ScannedNode { status: ImpairedStatus::Marked, ..not_ready(2, 5000) };
+    let nodes = among(20, vec![cordon(not_ready(1, 5000)), cordon(only_marked)]);
+    let scene = scene(&nodes);
+    for view in [AwsView::Answered(member("a")), AwsView::NotOurs] {
+        let found = suspects(&scene, &Sightings::default(), AFTER);
+        assert_eq!(found.len(), 2, "they are sick, and reported");
+        let is_ours = view != AwsView::NotOurs;
+        let views = found.into_iter().map(|suspect| (suspect, view.clone())).collect();
+        let expected =
+            if is_ours { Decision::Wait(Waits::CordonedByOthers) } else { Decision::NotOurs };
+        for choice in choose(&scene, views, &Begun::default(), 9) {
+            assert_eq!(choice.decision, expected, "{:?}", choice.suspect.node.name);
+        }
+    }
 }
 
 #[test]
@@ -298,22 +397,39 @@ fn aws_shows_whether_a_suspect_is_ours_to_drain() {
 
 #[test]
 fn an_instance_serves_if_it_runs_and_its_group_counts_on_it() {
-    for (name, state, lifecycle, is_unhealthy, desired, expected) in [
-        ("all is well", InstanceState::Running, "InService", false, 2, (true, true)),
-        ("it is stopped", InstanceState::Stopped, "InService", false, 2, (false, true)),
-        ("it is terminated", InstanceState::Running, "Terminating:Wait", false, 2, (false, false)),
-        ("a person has it", InstanceState::Running, "Standby", false, 1, (false, true)),
-        ("its group replaces it", InstanceState::Running, "InService", true, 2, (false, true)),
-        ("its group grows", InstanceState::Running, "InService", false, 3, (true, false)),
+    let described = |state, lifecycle: &str, unhealthy: &[usize], desired, suspended: &[&str]| {
+        let states = [(1, lifecycle), (2, "InService")];
+        let states = states.map(|(n, state)| (instance(n).to_string(), state.to_owned())).into();
+        let unhealthy = unhealthy.iter().map(|n| instance(*n).to_string()).collect();
+        let suspended = suspended.iter().map(|process| (*process).to_owned()).collect();
+        let (own, states, unhealthy, suspended) = (&instance(1), &states, &unhealthy, &suspended);
+        let of = Described { instance: own, state, desired, states, unhealthy, suspended };
+        Member::new("a".into(), &of)
+    };
+    let running = InstanceState::Running;
+    for (name, state, lifecycle, unhealthy, desired, expected) in [
+        ("all is well", running, "InService", &[][..], 2, (true, true)),
+        ("it is stopped", InstanceState::Stopped, "InService", &[], 2, (false, true)),
+        ("it is terminated", running, "Terminating:Wait", &[], 2, (false, false)),
+        ("a person has it", running, "Standby", &[], 1, (false, true)),
+        ("its group replaces it", running, "InService", &[1], 2, (false, false)),
+        ("its group replaces another", running, "InService", &[2], 2, (true, false)),
+        ("its group grows", running, "InService", &[], 3, (true, false)),
     ] {
-        let own = instance(1);
-        let states = [(own.as_str(), lifecycle), ("i-other", "InService")];
-        let states = states.map(|(id, state)| (id.to_owned(), state.to_owned())).into();
-        let unhealthy = is_unhealthy.then(|| own.to_string()).into_iter().collect();
-        let (states, unhealthy) = (&states, &unhealthy);
-        let described = Described { instance: &own, state, desired, states, unhealthy };
-        let member = Member::new("a".into(), &described);
+        let member = described(state, lifecycle, unhealthy, desired, &[]);
         assert_eq!((member.is_serving, member.is_group_complete), expected, "{name}");
+        assert_eq!(member.is_unhealthy, unhealthy.contains(&1), "{name}");
+        assert!(member.is_replacing, "{name}");
+    }
+    for (suspended, expected) in [
+        (&["ReplaceUnhealthy"][..], false),
+        (&["Terminate"], false),
+        (&["AZRebalance", "Terminate"], false),
+        (&["HealthCheck"], true),
+        (&["Launch"], true),
+    ] {
+        let member = described(running, "InService", &[], 2, suspended);
+        assert_eq!(member.is_replacing, expected, "{suspended:?}");
     }
 }
 
@@ -360,6 +476,22 @@ fn no_more_begin_in_an_hour_than_allowed_whoever_began_them() {
         ("one an hour ago", vec![free(40, NOW - 3600)], begun(&[]), 3, 3),
         ("one by this leader", vec![], begun(&[(41, NOW - 10)]), 3, 2),
         ("both know the same one", vec![free(40, NOW - 10)], begun(&[(40, NOW - 10)]), 3, 2),
+        ("noted after the accept", vec![free(40, NOW - 40)], begun(&[(40, NOW - 10)]), 3, 2),
+        ("one instance twice", vec![], begun(&[(40, NOW - 1500), (40, NOW - 10)]), 3, 1),
+        (
+            "twice, and its annotation is of the second time",
+            vec![free(40, NOW - 10)],
+            begun(&[(40, NOW - 1500), (40, NOW - 10)]),
+            3,
+            1,
+        ),
+        (
+            "an earlier leader, and this one",
+            vec![free(40, NOW - 1500)],
+            begun(&[(40, NOW - 10)]),
+            3,
+            1,
+        ),
         ("one each", vec![free(40, NOW - 10)], begun(&[(41, NOW - 10)]), 3, 1),
         ("more than allowed", vec![free(40, 9000), free(41, 9000)], begun(&[]), 1, 0),
     ] {
@@ -408,53 +540,239 @@ fn a_node_is_healthy_after_five_minutes_without_a_sick_round() {
             true,
         ),
     ];
+    let since = |second| with(ready(1), |node| node.ready_since = Some(at(second)));
     for (name, rounds, expected) in rounds {
         let mut sightings = Sightings::default();
         for (second, nodes, failing) in rounds {
             sightings.note(at(second), nodes, failing);
         }
-        assert_eq!(sightings.is_healthy(&ready(1).node, at(300)), expected, "{name}");
+        assert_eq!(sightings.is_healthy(&since(0).node, at(300)), expected, "{name}");
+        let is_healthy = sightings.is_healthy(&since(1).node, at(300));
+        assert!(!is_healthy, "{name}: the Node was not Ready between two rounds");
+        assert!(!sightings.is_healthy(&sick[0].node, at(900)), "{name}: not Ready by now");
     }
+}
+
+const NOBODY: &BTreeMap<InstanceId, Moment> = &BTreeMap::new();
+const REPLACE: Rules<'_> = Rules { then_unhealthy: true, after: AFTER, told: NOBODY };
+
+fn annotated(scanned: ScannedNode, key: &str) -> ScannedNode {
+    with(scanned, |node| drop(node.annotations.insert(key.to_owned(), "true".to_owned())))
 }
 
 #[test]
 fn what_follows_for_a_node_that_was_taken_on() {
-    use ImpairedStatus::{Drained, Draining, Free, OfOthers};
+    use ImpairedStatus::{Drained, Draining, Free, Held, OfOthers, PodsLeft};
     let mut sightings = Sightings::default();
     for second in [NOW - 300, NOW] {
         sightings.note(at(second), &[ready(1)], Some(NOTHING_FAILS));
     }
     let well = |status| ScannedNode { status, ..ready(1) };
-    let sick = |status| ScannedNode { status, ..not_ready(2, 500) };
+    let sick = |status| marked(2, "a", 1100, status);
     let soon_well = |status| ScannedNode { status, ..ready(3) };
-    for (name, node, may_replace, expected) in [
-        ("sick, being drained", sick(Draining), true, None),
-        ("sick, drained", sick(Drained), true, Some(Step::SetUnhealthy)),
-        ("sick, drained, nothing may be replaced", sick(Drained), false, None),
-        ("healthy, being drained", well(Draining), true, Some(Step::PutBack)),
-        ("healthy, drained", well(Drained), false, Some(Step::PutBack)),
-        ("just healthy, drained", soon_well(Drained), true, None),
-        ("healthy, another interruption holds it", well(OfOthers), true, None),
-        ("sick, another interruption holds it", sick(OfOthers), true, None),
-        ("sick, put back", sick(Free), true, None),
-        ("sick, not managed", ScannedNode { is_managed: false, ..sick(Drained) }, true, None),
+    let unmanaged = |scanned| ScannedNode { is_managed: false, ..scanned };
+    let kept = Some(Step::Wait(Waits::KeptByPerson));
+    let replace = Some(Step::SetUnhealthy);
+    for (name, node, is_held, expected) in [
+        ("sick, being drained", sick(Draining), false, None),
+        ("sick, drained", sick(Drained), false, replace),
+        ("sick, drained, something holds all", sick(Drained), true, None),
+        ("sick, pods left", sick(PodsLeft), false, Some(Step::Wait(Waits::PodsLeft))),
+        ("sick, kept", annotated(sick(Drained), KEEP_CORDONED), false, kept),
+        ("sick, paused", annotated(sick(Drained), PAUSE), false, kept),
+        ("sick, ignored", unmanaged(annotated(sick(Drained), IGNORE)), false, kept),
+        ("sick, released and kept", sick(Held), false, kept),
+        ("healthy, being drained", well(Draining), false, Some(Step::PutBack)),
+        ("healthy, drained", well(Drained), true, Some(Step::PutBack)),
+        ("healthy, pods left", well(PodsLeft), false, Some(Step::PutBack)),
+        (
+            "healthy, being drained, kept: only the restore is held",
+            annotated(well(Draining), KEEP_CORDONED),
+            false,
+            Some(Step::PutBack),
+        ),
+        ("healthy, released and kept", well(Held), false, None),
+        ("just healthy, drained", soon_well(Drained), false, None),
+        ("healthy, another interruption holds it", well(OfOthers), false, None),
+        ("sick, another interruption holds it", sick(OfOthers), false, None),
+        ("sick, put back", sick(Free), false, None),
+        ("sick, not managed", unmanaged(sick(Drained)), false, None),
     ] {
         let nodes = [node];
-        let found = followed(&scene(&nodes), &sightings, may_replace);
+        let found = followed(&scene(&nodes), &sightings, &REPLACE, is_held);
         assert_eq!(found.first().map(|(_, step)| *step), expected, "{name}");
     }
+    let (nodes, no_then) = ([sick(Drained)], Rules { then_unhealthy: false, ..REPLACE });
+    assert!(followed(&scene(&nodes), &sightings, &no_then, false).is_empty(), "without --then");
+    let nodes = [well(Drained)];
+    let unknown = Scene { failing: None, ..scene(&nodes) };
+    assert!(followed(&unknown, &sightings, &REPLACE, false).is_empty(), "EC2 does not answer");
+}
+
+#[test]
+fn one_bad_round_is_not_enough_to_replace_an_instance() {
+    let drained = |since| {
+        let drained = marked(1, "a", 5000, ImpairedStatus::Drained);
+        with(drained, |node| node.ready_since = Some(at(since)))
+    };
+    for (name, since, expected) in [
+        ("sick since before it was taken on", 4000, Some(Step::SetUnhealthy)),
+        ("since then", 5000, Some(Step::SetUnhealthy)),
+        ("it was Ready in between", 5001, Some(Step::SetUnhealthy)),
+        ("for --impaired-after", NOW - 600, Some(Step::SetUnhealthy)),
+        ("a second less", NOW - 599, None),
+        ("since just now", NOW, None),
+    ] {
+        let nodes = [drained(since)];
+        let found = followed(&scene(&nodes), &Sightings::default(), &REPLACE, false);
+        assert_eq!(found.first().map(|(_, step)| *step), expected, "{name}");
+    }
+}
+
+#[test]
+fn an_instance_that_is_not_replaced_within_an_hour_is_reported() {
+    let nodes = [marked(1, "a", 100, ImpairedStatus::Drained)];
+    for (told_at, expected) in
+        [(NOW - 3599, None), (NOW - 3600, Some(Step::Wait(Waits::ReplacementLate)))]
+    {
+        let told = BTreeMap::from([(instance(1), at(told_at))]);
+        let rules = Rules { told: &told, ..REPLACE };
+        let found = followed(&scene(&nodes), &Sightings::default(), &rules, false);
+        assert_eq!(found.first().map(|(_, step)| *step), expected);
+    }
+    // It is put back if it is healthy again, and so does Auto Scaling see it.
+    let mut sightings = Sightings::default();
+    for second in [NOW - 300, NOW] {
+        sightings.note(at(second), &[ready(1)], Some(NOTHING_FAILS));
+    }
+    let told = BTreeMap::from([(instance(1), at(NOW - 3600))]);
+    let rules = Rules { told: &told, ..REPLACE };
+    let nodes = [ScannedNode { status: ImpairedStatus::Drained, ..ready(1) }];
+    let found = followed(&scene(&nodes), &sightings, &rules, false);
+    assert_eq!(found.first().map(|(_, step)| *step), Some(Step::PutBack));
+}
+
+#[test]
+fn right_before_it_is_handed_over_a_node_is_judged_once_more() {
+    use ImpairedStatus::{Drained, Draining, Free, OfOthers};
+    let drained = |status| marked(1, "a", 1100, status);
+    let is_sick = |n| not_ready(n, NOW);
+    let judge = |scene: &Scene<'_>| confirmed(scene, "uid-1", &Sightings::default(), &REPLACE);
+    for (name, nodes, expected) in [
+        ("as before", among(10, vec![drained(Drained)]), Ok(())),
+        ("another Node has its name", among(10, vec![]), Err(None)),
+        ("it is put back", among(10, vec![drained(Free)]), Err(None)),
+        ("its hook came", among(10, vec![drained(OfOthers)]), Err(None)),
+        ("it is taken on again", among(10, vec![drained(Draining)]), Err(None)),
+        (
+            "it is not managed",
+            among(10, vec![ScannedNode { is_managed: false, ..drained(Drained) }]),
+            Err(None),
+        ),
+        (
+            "a person has paused it",
+            among(10, vec![annotated(drained(Drained), PAUSE)]),
+            Err(Some(Waits::KeptByPerson)),
+        ),
+        (
+            "it is Ready again",
+            among(10, vec![ScannedNode { status: Drained, ..ready(1) }]),
+            Err(None),
+        ),
+        (
+            "many are sick by now",
+            among(10, vec![drained(Drained), is_sick(2), is_sick(3)]),
+            Err(Some(Waits::FaultElsewhere)),
+        ),
+    ] {
+        assert_eq!(judge(&scene(&nodes)), expected, "{name}");
+    }
+    let nodes = among(10, vec![drained(Drained)]);
+    let outage = Scene { watch_failed_at: Some(at(NOW - 1)), ..scene(&nodes) };
+    assert_eq!(judge(&outage), Err(Some(Waits::ApiServerOutage)));
+    let paused = Scene { is_paused: true, ..scene(&nodes) };
+    assert_eq!(judge(&paused), Err(Some(Waits::Paused)));
+}
+
+#[test]
+fn aws_shows_whether_a_step_is_taken() {
     let in_service = || AwsView::Answered(member("a"));
     let ends = || AwsView::Answered(Member { is_serving: false, ..member("a") });
-    for (step, view, is_taken) in [
-        (Step::PutBack, in_service(), true),
-        (Step::PutBack, ends(), false),
-        (Step::PutBack, AwsView::NotOurs, true),
-        (Step::PutBack, AwsView::Unanswered, false),
-        (Step::SetUnhealthy, in_service(), true),
-        (Step::SetUnhealthy, ends(), false),
-        (Step::SetUnhealthy, AwsView::NotOurs, false),
-        (Step::SetUnhealthy, AwsView::Unanswered, false),
+    let told =
+        || AwsView::Answered(Member { is_serving: false, is_unhealthy: true, ..member("a") });
+    let suspended = || AwsView::Answered(Member { is_replacing: false, ..member("a") });
+    let (late, left) = (Step::Wait(Waits::ReplacementLate), Step::Wait(Waits::PodsLeft));
+    for (step, view, expected) in [
+        (Step::PutBack, in_service(), Some(Step::PutBack)),
+        (Step::PutBack, suspended(), Some(Step::PutBack)),
+        (Step::PutBack, ends(), None),
+        (Step::PutBack, told(), None),
+        (Step::PutBack, AwsView::NotOurs, Some(Step::PutBack)),
+        (Step::PutBack, AwsView::Unanswered, None),
+        (Step::SetUnhealthy, in_service(), Some(Step::SetUnhealthy)),
+        (Step::SetUnhealthy, suspended(), Some(Step::Wait(Waits::ReplacementSuspended))),
+        (Step::SetUnhealthy, ends(), None),
+        (Step::SetUnhealthy, AwsView::NotOurs, None),
+        (Step::SetUnhealthy, AwsView::Unanswered, None),
+        (left, in_service(), Some(left)),
+        (left, ends(), None),
+        (late, told(), Some(late)),
+        (late, in_service(), None),
     ] {
-        assert_eq!(next_step(step, &view).is_some(), is_taken, "{step:?} {view:?}");
+        assert_eq!(next_step(step, &view), expected, "{step:?} {view:?}");
     }
+}
+
+#[test]
+fn what_a_person_released_is_drained_again_only_after_it_was_healthy() {
+    let released = || marked(1, "a", 5000, ImpairedStatus::Free);
+    let sick = || with(released(), |node| node.ready_since = Some(at(8000)));
+    let well = || with(ready(1), |node| node.ready_since = Some(at(6000)));
+    for (name, rounds, expected) in [
+        ("a new leader knows only the times of the Node", vec![], 1),
+        ("it was Ready for a moment", vec![(4000, ready(1)), (7990, well())], 0),
+        ("it was healthy for 5 min", vec![(4000, ready(1)), (6500, well()), (6800, well())], 1),
+    ] {
+        let mut sightings = Sightings::default();
+        for (second, node) in rounds {
+            sightings.note(at(second), &[node], Some(NOTHING_FAILS));
+            // EC2 said that a check failed in the first round.
+            if second == 4000 {
+                sightings.note(at(5990), &[sick()], Some(NOTHING_FAILS));
+            }
+        }
+        let nodes = [sick()];
+        assert_eq!(suspects(&scene(&nodes), &sightings, AFTER).len(), expected, "{name}");
+    }
+}
+
+#[test]
+fn a_failed_check_without_a_time_counts_from_its_first_sight() {
+    let mut checks = FailingChecks::default();
+    let mut note = |now, since: Option<Option<u64>>| {
+        let answer = since.map(|since| (instance(1), since.map(at))).into_iter().collect();
+        checks.note(at(now), answer).get(&instance(1)).copied()
+    };
+    assert_eq!(note(100, Some(None)), Some(at(100)));
+    assert_eq!(note(160, Some(None)), Some(at(100)), "not from each round anew");
+    assert_eq!(note(220, None), None, "it passes");
+    assert_eq!(note(280, Some(None)), Some(at(280)));
+    assert_eq!(note(340, Some(Some(250))), Some(at(250)), "EC2 knows better");
+    assert_eq!(note(400, Some(Some(9000))), Some(at(250)), "a time to come shows nothing");
+}
+
+#[test]
+fn suspects_that_are_not_ours_do_not_starve_the_others() {
+    let nodes: Vec<_> = (1..=30).map(|n| not_ready(n, 5000)).collect();
+    let found = || suspects(&scene(&nodes), &Sightings::default(), AFTER);
+    let mut not_ours = NotOurs::default();
+    let (asked, later) = not_ours.ask_about(at(NOW), found());
+    assert_eq!((asked.len(), later.len()), (MAX_SUSPECTS, 10));
+    for suspect in asked {
+        not_ours.note(at(NOW), suspect.instance);
+    }
+    let (asked, later) = not_ours.ask_about(at(NOW + 60), found());
+    assert_eq!((asked.len(), later.len()), (10, 0));
+    let (asked, _) = not_ours.ask_about(at(NOW + 600), found());
+    assert_eq!(asked.first().map(|suspect| &suspect.instance), Some(&instance(1)), "10 min later");
 }

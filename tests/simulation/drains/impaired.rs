@@ -286,15 +286,99 @@ async fn an_instance_that_may_not_be_set_unhealthy_is_reported_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_the_right_to_see_status_checks_nodes_show_who_is_sick() {
+async fn without_the_right_to_see_status_checks_nothing_begins() {
     let logs = Logs::keep();
     let scene = scene(1_712, &DRAIN).await;
-    scene.stage.world.aws.fault(FaultRule::new(STATUS, Fault::AccessDenied, How::Times(1_000)));
+    let denied = FaultRule::new(STATUS, Fault::AccessDenied, How::Times(1_000));
+    scene.stage.world.aws.fault(denied);
     fail(&scene, 0, true);
     lose(&scene, 1);
-    cordoned_within(&scene, 1, 1_400).await;
-    assert!(!scene.stage.is_cordoned(&scene.instances[0]));
+    scene.stage.pass(2_400).await;
+    for n in [0, 1] {
+        assert!(!scene.stage.is_cordoned(&scene.instances[n]), "nothing would put it back");
+    }
+    assert_eq!(waiting(&scene.sundown, "statuses_unknown"), 1.0, "its Node shows one of them");
     assert_eq!(logs.with(&["Allow ec2:DescribeInstanceStatus"]).len(), 1);
+    scene.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drained_node_that_a_person_keeps_is_not_replaced_and_reported_once() {
+    for (seed, key) in [(1_716, "sundown.dev/keep-cordoned"), (1_717, "sundown.dev/pause")] {
+        let scene = scene(seed, &DRAIN).await;
+        fail(&scene, 0, true);
+        scene.stage.pass(600).await;
+        cordoned_within(&scene, 0, ROUND).await;
+        scene.stage.until(60, "the drain is over", || outcome(&scene, 0) == "empty").await;
+        annotate(&scene, 0, key, Some("true"));
+        let Scene { stage, sundown, instances } = scene;
+        sundown.stop().await;
+        let sundown = stage.start("sundown-1", &REPLACE);
+        stage.until(60, "it leads", || sundown.metrics.leads()).await;
+        stage.pass(900).await;
+        assert_eq!(stage.world.aws.count(SET_HEALTH), 0, "{key}");
+        assert_eq!(waiting(&sundown, "kept_by_person"), 1.0, "{key}");
+        let scene = Scene { stage, sundown, instances };
+        assert_eq!(scene.times_said("InstanceNotSetUnhealthy"), 1, "{key}");
+        annotate(&scene, 0, key, None);
+        let is_told = || scene.stage.world.aws.count(SET_HEALTH) == 1;
+        scene.stage.until(2 * ROUND, "Auto Scaling is told", is_told).await;
+        scene.end().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_with_pods_left_is_not_replaced() {
+    let flags = [&REPLACE[..], &["--drain-timeout", "5m"]].concat();
+    let scene = scene(1_718, &flags).await;
+    let spec = BudgetSpec::for_app("shop", "web").min(1);
+    scene.stage.world.kube.add_budget(&spec);
+    fail(&scene, 0, true);
+    scene.stage.pass(600).await;
+    cordoned_within(&scene, 0, ROUND).await;
+    scene.stage.until(400, "the drain is over", || outcome(&scene, 0) == "timed_out").await;
+    scene.stage.pass(900).await;
+    assert!(scene.is_there("web"), "its budget protects it");
+    assert_eq!(scene.stage.world.aws.count(SET_HEALTH), 0);
+    assert_eq!(waiting(&scene.sundown, "pods_left"), 1.0);
+    assert_eq!(scene.times_said("InstanceNotSetUnhealthy"), 1);
+    scene.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_group_that_replaces_no_instance_is_not_told_and_a_healthy_node_is_put_back() {
+    let logs = Logs::keep();
+    let scene = scene(1_719, &REPLACE).await;
+    scene.stage.world.aws.suspend("asg", "ReplaceUnhealthy");
+    fail(&scene, 0, true);
+    scene.stage.pass(600).await;
+    cordoned_within(&scene, 0, ROUND).await;
+    scene.stage.pass(900).await;
+    assert_eq!(scene.stage.world.aws.count(SET_HEALTH), 0);
+    assert_eq!(waiting(&scene.sundown, "replacement_suspended"), 1.0);
+    assert_eq!(logs.with(&["These sick instances are not replaced"]).len(), 1, "once");
+    assert_eq!(scene.times_said("InstanceNotSetUnhealthy"), 1);
+    fail(&scene, 0, false);
+    let is_back = || !scene.stage.is_cordoned(&scene.instances[0]);
+    scene.stage.until(300 + 2 * ROUND, "the node is put back", is_back).await;
+    scene.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_boot_alone_does_not_put_the_node_of_a_sick_instance_back() {
+    let scene = scene(1_720, &DRAIN).await;
+    fail(&scene, 0, true);
+    scene.stage.pass(600).await;
+    cordoned_within(&scene, 0, ROUND).await;
+    scene.stage.until(60, "the drain is over", || outcome(&scene, 0) == "empty").await;
+    scene.stage.world.kube.reboot(&scene.node(0));
+    scene.stage.pass(600).await;
+    let is_back = || !scene.stage.is_cordoned(&scene.instances[0]);
+    assert!(!is_back(), "its status check fails");
+    fail(&scene, 0, false);
+    scene.stage.pass(290).await;
+    assert!(!is_back(), "not yet");
+    scene.stage.until(2 * ROUND, "the node is put back", is_back).await;
     scene.end().await;
 }
 

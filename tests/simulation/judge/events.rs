@@ -108,7 +108,9 @@ const ROWS: &[Row] = &[
     ("InstanceImpaired", WARNING, NODE, |j, e, at| j.is_sick(&e.name, at)),
     ("InstanceRecovered", NORMAL, NODE, |j, e, at| !j.is_sick(&e.name, at)),
     ("InstanceSetUnhealthy", NORMAL, NODE, |j, e, at| j.was_handed_over(&e.name, true, at)),
-    ("InstanceNotSetUnhealthy", WARNING, NODE, |j, e, at| j.was_handed_over(&e.name, false, at)),
+    ("InstanceNotSetUnhealthy", WARNING, NODE, |j, e, at| {
+        j.was_handed_over(&e.name, false, at) || j.is_sick(&e.name, at)
+    }),
     ("InstanceReturned", NORMAL, NODE, |_, _, _| true),
     ("RestoreHeld", NORMAL, NODE, |_, _, _| true),
     ("RecommendationExpired", NORMAL, NODE, |j, e, at| j.was_recommended(&e.name, at + SECOND)),

@@ -29,6 +29,8 @@ pub(in crate::sim::aws) struct Group {
     launches: u64,
     /// Members that somebody has set unhealthy.
     unhealthy: BTreeSet<String>,
+    /// The processes that somebody has suspended.
+    pub(in crate::sim::aws) suspended: BTreeSet<String>,
     /// A launch of missing instances is scheduled.
     replacing: bool,
 }
@@ -43,6 +45,7 @@ impl Group {
             members: BTreeMap::new(),
             launches: 0,
             unhealthy: BTreeSet::new(),
+            suspended: BTreeSet::new(),
             replacing: false,
         }
     }
@@ -199,7 +202,9 @@ impl State {
 
     pub(in crate::sim::aws) fn replace_unhealthy(&mut self, now: Moment, instance: &str) {
         let replaced = self.group_of(instance).is_some_and(|group| {
+            let is_suspended = |process: &str| group.suspended.contains(process);
             group.is_unhealthy(instance)
+                && !["ReplaceUnhealthy", "Terminate"].into_iter().any(is_suspended)
                 && group.state_of(instance) == Some(LifecycleState::InService)
         });
         if replaced {

@@ -1,6 +1,6 @@
 //! The XML of Auto Scaling's answers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{HookSpec, LifecycleState, groups::Group};
 use crate::{
@@ -19,6 +19,7 @@ pub(super) struct GroupView {
     tags: BTreeMap<String, String>,
     members: Vec<MemberView>,
     retains: bool,
+    suspended: BTreeSet<String>,
 }
 
 impl GroupView {
@@ -36,6 +37,7 @@ impl GroupView {
                 .filter_map(|m| MemberView::new(state, group, &m.instance))
                 .collect(),
             retains: group.spec.retain_on_abandon,
+            suspended: group.suspended.clone(),
         }
     }
 }
@@ -101,6 +103,9 @@ pub(super) fn groups(xml: &mut Xml, groups: &[GroupView], next: Option<&str>) {
         xml.text("HealthCheckGracePeriod", "300");
         xml.list("Instances", "member", &group.members, |xml, member| {
             member.write(xml, ["Unhealthy", "Healthy"]);
+        });
+        xml.list("SuspendedProcesses", "member", &group.suspended, |xml, process| {
+            xml.text("ProcessName", process);
         });
         if group.retains {
             xml.element("InstanceLifecyclePolicy", |xml| {
