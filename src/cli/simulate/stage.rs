@@ -249,7 +249,7 @@ fn is_at_rest(world: &World, board: Option<&Board>, interrupted: &BTreeSet<Strin
         Some(board) => {
             let is_over =
                 |r: &NodeReport| r.drained.is_some() && (r.phase == EXPIRED || gone(&r.instance));
-            board.snapshot().values().all(|report| is_over(report))
+            board.snapshot().values().all(is_over)
         }
         None => interrupted.iter().all(|id| gone(id)),
     };
