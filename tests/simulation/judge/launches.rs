@@ -10,7 +10,7 @@ use sundown::{
     },
 };
 
-use super::{Judge, is_us};
+use super::{Judge, is_us, nodes::instance};
 
 /// `--launch-timeout`.
 const LAUNCH_TIMEOUT: Duration = Duration::from_secs(300);
@@ -40,7 +40,12 @@ impl Judge<'_> {
             let Some(end) = action.end.as_ref().filter(|end| is_us(&end.by)) else { continue };
             let is_over = end.at + CLOCKS >= self.launched(action) + timeout;
             let node = evidence.nodes.get(&action.instance);
-            let registers = |fact: &Fact| matches!(fact, Fact::NodeAdded(n) if Some(n) == node);
+            // A Node that joins at the end of the run has no entry among the nodes.
+            let registers = |fact: &Fact| match fact {
+                Fact::NodeAdded(name) => Some(name) == node,
+                Fact::NodeChanged(state) => instance(state) == action.instance,
+                _ => false,
+            };
             let has_node = evidence.entries.iter().any(|e| e.at <= end.at && registers(&e.fact));
             let name = format!("{}/{} of {}", action.group, action.hook, action.instance);
             if !has_node && !is_over && !self.story.is_terminated(&action.instance, end.at) {

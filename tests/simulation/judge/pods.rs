@@ -117,11 +117,10 @@ impl Judge<'_> {
         }
     }
 
-    /// A record of this Node's instance held a recommendation, and nothing else.
+    /// The record of this Node held a recommendation then, and nothing else.
     pub(super) fn was_recommended(&self, node: &str, at: Moment) -> bool {
-        let Some(instance) = self.instance_of(node) else { return false };
-        let recorded = self.story.recorded(instance, at);
-        !recorded.is_empty() && recorded.iter().all(|recorded| recorded.kind == "rebalance")
+        let Some(page) = self.story.page(node, at) else { return false };
+        !page.recorded.is_empty() && page.recorded.iter().all(|one| one.kind == "rebalance")
     }
 
     /// A scheduled change of this Node's instance was announced by then.
