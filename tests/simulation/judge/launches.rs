@@ -43,7 +43,7 @@ impl Judge<'_> {
             // A Node that joins at the end of the run has no entry among the nodes.
             let registers = |fact: &Fact| match fact {
                 Fact::NodeAdded(name) => Some(name) == node,
-                Fact::NodeChanged(state) => instance(state) == action.instance,
+                Fact::NodeChanged(state) => node.is_none() && instance(state) == action.instance,
                 _ => false,
             };
             let has_node = evidence.entries.iter().any(|e| e.at <= end.at && registers(&e.fact));
