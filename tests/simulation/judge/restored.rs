@@ -17,7 +17,7 @@ use super::{
     is_us,
     nodes::{
         EXCLUDED, IMPAIRED, PLANNED, RECORD, RELEASE, TAINT, Write, excluded, instance,
-        open_record, record, taint,
+        open_record, record, taint, taint_with,
     },
     promises::Promise,
 };
@@ -252,6 +252,11 @@ fn ours(old: &NodeState, new: &NodeState, known: &mut Before) -> Vec<String> {
         {
             wrong.push("it was put back with new taints".to_owned());
         }
+        known.restore = None;
+    }
+    // A node that only had the weaker taint is put back with that.
+    let weaker = |node: &NodeState| taint_with(node, "PreferNoSchedule").is_some();
+    if weaker(old) && !weaker(new) && taint(new).is_none() {
         known.restore = None;
     }
     wrong

@@ -292,4 +292,7 @@ pub const ONCE_FAILED: &[(u64, &str)] = &[
     (1_798_000_000_834, "an action was called for after its end"),
     (1_798_000_000_778, "the taint became weaker although the instance was going"),
     (1_798_000_001_217, "the taint became weaker although the instance was going"),
+    (1_800_000_000_072, "a node that a person released was not put back"),
+    (1_800_000_000_014, "a pod got less than its grace period"),
+    (1_800_000_000_028, "a pod was deleted too early"),
 ];
