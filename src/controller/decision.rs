@@ -1,11 +1,15 @@
-//! Decides about one interruption: asks the questions of the triage, and carries out its verdict.
+//! Decides about one interruption: asks the questions of the triage until it gives a verdict.
+//! `source` says where the interruption comes from, `carry_out` carries the verdict out.
+
+mod carry_out;
+mod source;
 
 use std::{sync::Arc, time::Duration};
 
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, info, warn};
 
+use self::source::Source;
 use super::{
     accept::{self, Accepted},
     claims,
@@ -13,23 +17,17 @@ use super::{
     decision_lines::DecisionLines,
     dry_report::DryReport,
     hook_claims,
-    hooks::{Completion, NamedBy, OrderedResult},
+    hooks::NamedBy,
     message_end::MessageEnd,
-    planned::{self, NoteOutcome},
     questions::{Answer, Questions},
-    returns::{self, ReturnOutcome},
-    warm_pool::{self, CordonOutcome},
 };
 use crate::{
-    domain::{Cause, Interruption, Kind, LifecycleAction, Moment, Node, is_ec2_event_id, seconds},
+    domain::{Cause, Interruption, Kind, LifecycleAction, Moment, Node, seconds},
     fleet::{Input, Origin},
     observe::MessageOutcome,
-    record::{self, Record, Returned},
+    record,
     runtime::Backoff,
-    triage::{
-        self, HooksAnswer, Knowledge, LaunchAnswer, Reason, ReturnCheck, Verdict, Wait,
-        sweep::Candidate, triage,
-    },
+    triage::{HooksAnswer, Knowledge, Verdict, Wait, triage},
 };
 
 /// An interruption and what is known about it so far. See [`Decision::decide`].
@@ -45,8 +43,7 @@ pub(super) struct Decision {
     /// Canceled when its message is given up to make room for others. The message reappears by
     /// itself, and is decided then.
     given_up: CancellationToken,
-    /// A test event: Sundown reports what it would do, and does nothing.
-    is_test: bool,
+    source: Source,
     /// The sweep found it, and AWS or the API server did not answer in time.
     is_unanswered: bool,
     /// A record with it was written.
@@ -73,90 +70,9 @@ impl Drop for BurstHold {
 }
 
 impl Decision {
-    pub(super) fn new(
-        term: Arc<Term>,
-        interruption: Interruption,
-        received: Moment,
-        happened: Moment,
-        sent: Option<Moment>,
-        given_up: CancellationToken,
-        is_test: bool,
-    ) -> Self {
-        let burst_hold = (!is_test).then(|| BurstHold::new(&term));
-        Self {
-            known: Knowledge::new(received, happened),
-            term,
-            interruption,
-            sent,
-            burst_hold,
-            kept_alive: None,
-            given_up,
-            is_test,
-            is_unanswered: false,
-            is_accepted: false,
-        }
-    }
-
-    /// For an interruption that the sweep found. It holds no evictions of other nodes back: no
-    /// message came. `give_up`: cancels it unless AWS has proved it.
-    pub(super) fn found_by_sweep(
-        term: Arc<Term>,
-        interruption: Interruption,
-        candidate: &Candidate,
-        give_up: CancellationToken,
-    ) -> Self {
-        let (now, first_seen) = (term.shared.clock.now(), candidate.first_seen);
-        let new = Self::new(term, interruption, now, first_seen, None, give_up, false);
-        let mut known = Knowledge { is_found_by_sweep: true, ..new.known };
-        if matches!(new.interruption.cause, Cause::Launch(_)) {
-            known.launch_answers().absent_at = candidate.absent_at;
-        }
-        Self { known, burst_hold: None, ..new }
-    }
-
-    /// For a state change that EC2 showed at `at`, and of which no event has arrived.
-    pub(super) fn found_ending(
-        term: Arc<Term>,
-        interruption: Interruption,
-        at: Moment,
-        give_up: CancellationToken,
-    ) -> Self {
-        let new = Self::new(term, interruption, at, at, None, give_up, false);
-        let known = Knowledge { is_found_by_sweep: true, ..new.known };
-        Self { known, burst_hold: None, ..new }
-    }
-
-    /// For a scheduled event that EC2 shows. No message came, so it holds no evictions of other
-    /// nodes back.
-    pub(super) fn shown_by_ec2(
-        term: Arc<Term>,
-        interruption: Interruption,
-        give_up: CancellationToken,
-    ) -> Self {
-        let now = term.shared.clock.now();
-        Self { burst_hold: None, ..Self::new(term, interruption, now, now, None, give_up, false) }
-    }
-
-    /// For a sick instance that the sweep found. It holds no evictions of other nodes back. Cancel
-    /// `give_up` when its time is over.
-    pub(super) fn of_sick_instance(
-        term: Arc<Term>,
-        interruption: Interruption,
-        give_up: CancellationToken,
-    ) -> Self {
-        let now = term.shared.clock.now();
-        let new = Self::new(term, interruption, now, now, None, give_up, false);
-        Self { burst_hold: None, ..new }
-    }
-
     /// Whether a record with the interruption was written.
     pub(super) const fn is_accepted(&self) -> bool {
         self.is_accepted
-    }
-
-    /// The interruption is a sick instance: no message of it exists.
-    const fn is_sick_instance(&self) -> bool {
-        matches!(self.interruption.cause, Cause::Impaired(_))
     }
 
     /// What the sweep found and AWS has proved is not given up.
@@ -190,27 +106,9 @@ impl Decision {
         }
     }
 
-    /// Counts how the interruption was decided.
-    fn count(&self, outcome: MessageOutcome) {
-        let metrics = &self.term.shared.metrics;
-        let is_shown_by_ec2 = matches!(
-            &self.interruption.cause,
-            Cause::ScheduledChange(notice) if is_ec2_event_id(&notice.event_arn)
-        );
-        if is_shown_by_ec2 {
-            metrics.scheduled_event(outcome);
-        } else if self.is_sick_instance() {
-            // The sweep counts what follows.
-        } else if self.known.is_found_by_sweep {
-            metrics.sweep_decided(outcome);
-        } else {
-            metrics.message(Some(self.interruption.kind()), outcome);
-        }
-    }
-
     /// Whether nothing may be written because of this interruption.
     fn is_report_only(&self) -> bool {
-        self.is_test || self.term.shared.config.dry_run
+        self.source.is_test() || self.term.shared.config.dry_run
     }
 
     fn lines(&self) -> DecisionLines<'_> {
@@ -238,7 +136,7 @@ impl Decision {
                 return end;
             }
             self.read_index();
-            if !self.is_test && !tries.is_lost() && self.is_on_record() {
+            if !self.source.is_test() && !tries.is_lost() && self.is_on_record() {
                 let open = self
                     .known
                     .nodes
@@ -274,7 +172,7 @@ impl Decision {
                 | Verdict::Plan(_))
                     if self.is_report_only() =>
                 {
-                    return if self.is_test {
+                    return if self.source.is_test() {
                         self.report().test_verdict(&verdict)
                     } else {
                         self.report().verdict(&verdict)
@@ -293,7 +191,7 @@ impl Decision {
                 }
                 // A dry run and a test do not wait until the node is ready.
                 Verdict::Wait(Wait { launch: Some(missing), .. }) if self.is_report_only() => {
-                    return self.report().launch_waits(&missing, self.is_test);
+                    return self.report().launch_waits(&missing, self.source.is_test());
                 }
                 Verdict::Plan(accept) => {
                     if let Some(end) = Box::pin(self.note_change(accept)).await {
@@ -331,7 +229,7 @@ impl Decision {
                     continue;
                 }
                 Verdict::Wait(_)
-                    if self.is_test && now >= self.known.received.plus(TEST_TIMEOUT) =>
+                    if self.source.is_test() && now >= self.known.received.plus(TEST_TIMEOUT) =>
                 {
                     return self.report().undecided_test();
                 }
@@ -472,244 +370,7 @@ impl Decision {
         }
     }
 
-    fn dispose(&mut self, reason: Reason, end: MessageEnd) -> MessageEnd {
-        if self.is_test {
-            let what = format!("it would not be acted on ({})", reason.as_str());
-            return self.report().test(&what, end);
-        }
-        if reason == Reason::Stale {
-            // The task of its action only asked whether the action is still open.
-            self.forget();
-        } else if let Some(action) = self.kept_alive.take() {
-            self.term.actions.forget(&action);
-        }
-        if reason == Reason::Reported {
-            let node = self.known.nodes.first().map(|node| &node.name);
-            planned::report_only(&self.term, &self.interruption, node);
-        }
-        if matches!(reason, Reason::NoNode | Reason::Unknown) && !self.is_report_only() {
-            planned::report_no_node(&self.term, &self.interruption);
-        }
-        self.is_unanswered = reason == Reason::Stale && self.known.heartbeat.is_none();
-        let outcome =
-            if end == MessageEnd::GivenBack { MessageOutcome::Left } else { outcome(reason) };
-        self.count(outcome);
-        let is_stale =
-            reason == Reason::Stale && !self.known.is_found_by_sweep && !self.is_sick_instance();
-        let (instance, kind, reason) =
-            (&self.interruption.instance, self.interruption.kind().as_str(), reason.as_str());
-        if is_stale {
-            info!(
-                instance = %instance, kind,
-                "Ignored a stale interruption: it was read late and no longer applies."
-            );
-        } else {
-            debug!(instance = %instance, kind, reason, "Ignored an interruption.");
-        }
-        self.lines().namesakes(reason);
-        let what = match end {
-            MessageEnd::Deleted => "delete the message and do nothing",
-            MessageEnd::GivenBack | MessageEnd::LeftToReappear => {
-                "leave the message to others and do nothing"
-            }
-        };
-        self.report().ignored(reason, what).unwrap_or(end)
-    }
-
-    /// Completes a launch hook. `None`: the Node that must be cordoned first is gone, so it is
-    /// decided again.
-    async fn answer_launch(&mut self, answer: LaunchAnswer) -> Option<MessageEnd> {
-        let mut is_cordoned = true;
-        if let Some(node) = answer.cordon.clone() {
-            self.burst_hold = None;
-            let ends = self.term.shared.policy.launch.ends(&self.known);
-            let cordoning = warm_pool::cordon(&self.term, &self.interruption, node, ends);
-            let cordoned = tokio::select! {
-                biased;
-                () = self.given_up.cancelled(), if !self.is_proved_by_sweep() => {
-                    self.count(MessageOutcome::Left);
-                    return Some(MessageEnd::LeftToReappear);
-                }
-                cordoned = Box::pin(cordoning) => cordoned,
-            };
-            if cordoned == CordonOutcome::NodeGone && self.term.shared.clock.now() < ends {
-                return None;
-            }
-            is_cordoned = cordoned == CordonOutcome::Done;
-        }
-        let outcome = match self.lines().launch_ends(&answer) {
-            MessageOutcome::LaunchAnswered if !is_cordoned => MessageOutcome::LaunchTimedOut,
-            outcome => outcome,
-        };
-        let LaunchAnswer { action, result, .. } = answer;
-        Some(self.send_completion(action, outcome, OrderedResult::of_launch(result)).await)
-    }
-
-    async fn complete(&mut self, action: LifecycleAction, outcome: MessageOutcome) -> MessageEnd {
-        DecisionLines::no_node(&action);
-        self.send_completion(action, outcome, OrderedResult::Continue).await
-    }
-
-    async fn send_completion(
-        &mut self,
-        action: LifecycleAction,
-        outcome: MessageOutcome,
-        result: OrderedResult,
-    ) -> MessageEnd {
-        self.burst_hold = None;
-        self.warn_of_guess(None);
-        let is_unconfirmed = !matches!(self.known.hooks, Some(HooksAnswer::Described(_)));
-        let (hooks, happened) = (&self.term.actions, self.known.happened);
-        match hooks.complete(&action, happened, NamedBy::Message, is_unconfirmed, result).await {
-            Some(Completion::Accepted(_) | Completion::Gone) => {}
-            // The message reappears, and is decided by what AWS has shown since.
-            Some(Completion::NotOurs) => {
-                self.count(MessageOutcome::Left);
-                return MessageEnd::LeftToReappear;
-            }
-            None => return MessageEnd::LeftToReappear,
-        }
-        self.count(outcome);
-        MessageEnd::Deleted
-    }
-
-    /// For an instance that is back in service: puts its Node back as it was before the drain.
-    /// `None`: the message is decided like any other.
-    async fn put_back_returned_node(&mut self) -> Option<MessageEnd> {
-        let absent_at = self.known.launch.as_ref().and_then(|launch| launch.absent_at);
-        let absent_at = absent_at.map(|at| self.term.skew().to_aws(at));
-        while !self.given_up.is_cancelled() || self.is_proved_by_sweep() {
-            self.read_index();
-            let of_instance = |n: &&Arc<Node>| {
-                n.instance.as_ref() == Some(&self.interruption.instance) && self.term.manages(n)
-            };
-            let node = self.known.nodes.iter().find(of_instance).cloned()?;
-            let now = self.term.shared.clock.now();
-            let returned = record::returned(&node, &self.interruption, absent_at);
-            if !self.known.return_check.is_due(returned != Returned::Nothing, now) {
-                return None;
-            }
-            self.burst_hold = None;
-            let (outcome, end) =
-                match returns::put_back(&self.term, &node, &self.interruption, absent_at).await {
-                    // A launch hook must be answered in time, whatever the Node is like.
-                    ReturnOutcome::Retry | ReturnOutcome::Unknown
-                        if self.interruption.hook().is_some() =>
-                    {
-                        let now = self.term.shared.clock.now();
-                        self.known.return_check = ReturnCheck::Failed(now);
-                        return None;
-                    }
-                    ReturnOutcome::Retry => continue,
-                    ReturnOutcome::NotPutBack => {
-                        self.known.return_check = ReturnCheck::Done(now);
-                        return None;
-                    }
-                    // A launch action still waits for its answer.
-                    ReturnOutcome::PutBack if self.interruption.hook().is_some() => {
-                        self.known.return_check = ReturnCheck::Done(now);
-                        return None;
-                    }
-                    ReturnOutcome::PutBack => (MessageOutcome::Restored, MessageEnd::Deleted),
-                    ReturnOutcome::Unknown => (MessageOutcome::Left, MessageEnd::LeftToReappear),
-                };
-            self.count(outcome);
-            return Some(end);
-        }
-        None
-    }
-
     fn warn_of_guess(&self, node: Option<&Node>) {
         hook_claims::warn_of_guess(&self.term, &self.interruption, self.known.hooks.as_ref(), node);
-    }
-
-    /// The interruption is a repeat, and its action was kept alive until that was known. If no open
-    /// record holds it, it needs no heartbeats. If one holds it under another name, because the
-    /// sweep knows no token, that name counts from now on.
-    fn stop_keeping_alive(&mut self, action: &LifecycleAction, is_record_open: bool) {
-        if !is_record_open {
-            return self.term.actions.forget(action);
-        }
-        self.read_index();
-        let instance = &self.interruption.instance;
-        let is_named = |node: &Arc<Node>| {
-            let record = node.record().and_then(|text| Record::read(text).ok());
-            record.is_some_and(|record| {
-                record.interruptions(instance).iter().any(|i| i.hook.as_ref() == Some(action))
-            })
-        };
-        if !self.known.nodes.iter().any(is_named) {
-            self.term.actions.disown(action);
-        }
-    }
-
-    /// Notes a scheduled change on its Node. `None`: it failed, and is decided again after a pause.
-    async fn note_change(&mut self, verdict: triage::Accept) -> Option<MessageEnd> {
-        self.burst_hold = None;
-        let Some(planned) = planned::note(&self.term, &self.interruption, &verdict).await else {
-            self.known.listed = None;
-            tokio::time::sleep(seconds(1)).await;
-            return None;
-        };
-        let (outcome, end) = match planned {
-            NoteOutcome::Noted => (MessageOutcome::Planned, MessageEnd::Deleted),
-            NoteOutcome::Repeat => (MessageOutcome::Repeat, MessageEnd::Deleted),
-            NoteOutcome::Past => (MessageOutcome::Stale, MessageEnd::Deleted),
-            NoteOutcome::Left => (MessageOutcome::Left, MessageEnd::LeftToReappear),
-        };
-        self.count(outcome);
-        Some(end)
-    }
-
-    fn accepted(&mut self, accepted: Accepted) -> MessageEnd {
-        self.is_accepted = matches!(accepted, Accepted::New | Accepted::Joined);
-        let outcome = match accepted {
-            Accepted::New => MessageOutcome::Accepted,
-            Accepted::Joined => MessageOutcome::Joined,
-            Accepted::Repeat { open } => {
-                if let Some(action) = self.kept_alive.take() {
-                    self.stop_keeping_alive(&action, open);
-                }
-                let what = "delete the message: the node's record holds its interruption";
-                if let Some(end) = self.report().ignored("repeat", what) {
-                    self.count(MessageOutcome::Repeat);
-                    return end;
-                }
-                MessageOutcome::Repeat
-            }
-            Accepted::Full => {
-                if self.term.is_first_report(&format!("{} full", self.interruption.event_id)) {
-                    let (instance, event) =
-                        (&self.interruption.instance, &self.interruption.event_id);
-                    warn!(
-                        %instance, kind = self.interruption.kind().as_str(), %event,
-                        "The record of a node has no room for another interruption; its message \
-                         is kept. Heartbeats go on, and the hook is not completed before the \
-                         node's drain has ended."
-                    );
-                }
-                if self.known.is_found_by_sweep {
-                    // No message comes again: the sweep asks again, and keeps it alive by that.
-                    self.forget();
-                    self.is_unanswered = true;
-                }
-                self.count(MessageOutcome::Left);
-                return MessageEnd::LeftToReappear;
-            }
-        };
-        self.count(outcome);
-        MessageEnd::Deleted
-    }
-}
-
-const fn outcome(reason: Reason) -> MessageOutcome {
-    match reason {
-        Reason::Foreign => MessageOutcome::Foreign,
-        Reason::ForeignHook => MessageOutcome::ForeignHook,
-        Reason::NotManaged => MessageOutcome::NotManaged,
-        Reason::Stale => MessageOutcome::Stale,
-        Reason::Unknown | Reason::NoNode => MessageOutcome::Unknown,
-        Reason::Ignored | Reason::Reported | Reason::NotActedOnYet => MessageOutcome::NotActedOn,
-        Reason::Irrelevant => MessageOutcome::Unrelated,
     }
 }
